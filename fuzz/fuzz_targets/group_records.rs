@@ -1,4 +1,4 @@
-//! libFuzzer's entry to the target `group_records`.
+//! The libFuzzer entry point of the target `group_records`.
 #![no_main]
 
 libfuzzer_sys::fuzz_target!(|input: &[u8]| {

@@ -1,4 +1,4 @@
-//! libFuzzer's entry to the target `headers`.
+//! The libFuzzer entry point of the target `headers`.
 #![no_main]
 
 libfuzzer_sys::fuzz_target!(|input: &[u8]| {

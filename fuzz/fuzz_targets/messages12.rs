@@ -1,4 +1,4 @@
-//! libFuzzer's entry to the target `messages12`.
+//! The libFuzzer entry point of the target `messages12`.
 #![no_main]
 
 libfuzzer_sys::fuzz_target!(|input: &[u8]| {

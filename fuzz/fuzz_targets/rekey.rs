@@ -1,4 +1,4 @@
-//! libFuzzer's entry to the target `rekey`.
+//! The libFuzzer entry point of the target `rekey`.
 #![no_main]
 
 libfuzzer_sys::fuzz_target!(|input: &[u8]| {

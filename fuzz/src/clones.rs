@@ -1,6 +1,6 @@
-//! Copies of devices in a group: several machines with one token, or with one state directory that is
-//! copied again and again, crash, stop, start and join in random order, over a network that loses. The
-//! cipher suites are wrapped: they note every key and nonce that anybody seals with.
+//! Copies of devices in a group: several machines have one token, or copies of one state directory.
+//! They crash, stop, start and join in random order, over a lossy network. The cipher suites are
+//! wrapped and record every key and nonce that is used to seal.
 
 use crate::field::{CONTROLLER, Disk, GROUP, policy};
 use dtls::crypto::{
@@ -25,46 +25,46 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use vocabulary::{Decode, Encode, Instant, Random, Writer};
 
-/// A datagram is lost once in so many times.
+/// One datagram in this many is lost.
 const LOSS: u64 = 10;
 const STEP: Duration = Duration::from_millis(100);
-/// An unanswered request is sent again after that.
+/// The interval after which an unanswered request is sent again.
 const AGAIN: Duration = Duration::from_secs(1);
 const SEED: [u8; 32] = [3; 32];
 
-/// What is copied.
+/// What is copied from one machine to another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Copied {
     /// The token: each machine joins for itself, again and again.
     Token,
-    /// The state directory of one machine, at any moment, onto another one.
+    /// The state directory: that of one machine is copied to another one at any moment.
     State,
 }
 
-/// What became of it.
+/// The results.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Report {
-    /// Requests that were sealed.
+    /// Number of requests that were sealed.
     pub requests: u64,
-    /// Records that were sealed by anybody, all of one key and nonce apart.
+    /// Number of distinct pairs of key and nonce with which records were sealed.
     pub sealed: u64,
-    /// Records that were sealed under a key and nonce that were used before.
+    /// Number of records that were sealed with a key and nonce used before.
     pub repeated: u64,
-    /// Requests and responses that were delivered.
+    /// Number of requests and responses that were delivered.
     pub delivered: u64,
-    /// Joins that were admitted.
+    /// Number of joins that were admitted.
     pub joins: u64,
-    /// Starts that were taken.
+    /// Number of starts that were accepted.
     pub starts: u64,
-    /// States that were copied.
+    /// Number of times a state was copied.
     pub copies: u64,
-    /// Machines that were told that another one has their place.
+    /// Number of times a machine was told that another one has taken its place.
     pub refused: u64,
-    /// Restarts and restorations of the controller.
+    /// Number of restarts and restorations of the controller.
     pub restarts: u64,
 }
 
-/// Keys and numbers that sealed a record, and how many were used again.
+/// Pairs of key and number that sealed a record, and how often such a pair was used again.
 type Sealed = (BTreeSet<([u8; 32], u64)>, u64);
 
 thread_local! {
@@ -75,7 +75,7 @@ fn note(key: [u8; 32], number: u64) {
     SEALED.with_borrow_mut(|(seen, repeated)| *repeated += u64::from(!seen.insert((key, number))));
 }
 
-/// Protection that notes what it seals with.
+/// A protection that records every key and number with which it seals.
 struct Noting<T: ?Sized> {
     key: [u8; 32],
     inner: Box<T>,
@@ -110,28 +110,30 @@ impl Aead for Noting<dyn Aead> {
 }
 
 fn noting_13(secret: &TrafficSecret) -> Box<dyn Protection> {
-    let suite = rustcrypto::PROVIDER.suite(CipherSuiteId::AES_128_CCM_8_SHA256).expect("known");
+    let suite =
+        rustcrypto::PROVIDER.suite(CipherSuiteId::AES_128_CCM_8_SHA256).expect("a known suite");
     let mut key = [0; 32];
-    // Key and IV follow from the secret.
+    // A value derived from the secret stands for key and IV, which also follow from it.
     secret.expand("noted", &[], &mut key);
     Box::new(Noting { key, inner: suite.keying.plain(secret) })
 }
 
 fn noting_12(key: &[u8], iv: &[u8]) -> Box<dyn Aead> {
-    let suite =
-        rustcrypto::PROVIDER.suite_12(CipherSuiteId::PSK_WITH_AES_128_CCM_8).expect("known");
+    let suite = rustcrypto::PROVIDER
+        .suite_12(CipherSuiteId::PSK_WITH_AES_128_CCM_8)
+        .expect("a known suite");
     let mut noted = [0; 32];
     noted[..key.len()].copy_from_slice(key);
     noted[key.len()..key.len() + iv.len()].copy_from_slice(iv);
     Box::new(Noting { key: noted, inner: (suite.aead)(key, iv) })
 }
 
-/// The suites of the groups here, wrapped. Made once.
+/// A provider with the wrapped suites of these groups, made once.
 fn provider() -> &'static Provider {
     static MADE: std::sync::OnceLock<&'static Provider> = std::sync::OnceLock::new();
     MADE.get_or_init(|| {
         let real = &rustcrypto::PROVIDER;
-        let new = real.suite(CipherSuiteId::AES_128_CCM_8_SHA256).expect("known");
+        let new = real.suite(CipherSuiteId::AES_128_CCM_8_SHA256).expect("a known suite");
         let known = dtls::crypto::KnownAnswer { plain: &[], mask: [0; 2], aggregated: None };
         let new = Box::leak(Box::new(CipherSuite {
             id: new.id,
@@ -142,7 +144,7 @@ fn provider() -> &'static Provider {
             keying: Keying::Aead(noting_13),
             known_answer: known,
         }));
-        let old = *real.suite_12(CipherSuiteId::PSK_WITH_AES_128_CCM_8).expect("known");
+        let old = *real.suite_12(CipherSuiteId::PSK_WITH_AES_128_CCM_8).expect("a known suite");
         let old = Box::leak(Box::new(CipherSuite12 { aead: noting_12, ..old }));
         let suites: &'static [&'static CipherSuite] = Box::leak(Box::new([&*new]));
         let suites_12: &'static [&'static CipherSuite12] = Box::leak(Box::new([&*old]));
@@ -185,10 +187,10 @@ impl Store for Shelf {
     }
 }
 
-/// What stands in a state directory.
+/// The contents of a state directory.
 #[derive(Clone)]
 struct State {
-    /// As a host stores it: the controller's answer, with the keys of now.
+    /// The controller's answer with the current keys, as a host stores it.
     membership: Vec<u8>,
     counter: u32,
     numbers: Disk,
@@ -196,14 +198,14 @@ struct State {
     identity: Identity,
 }
 
-/// A program that runs.
+/// A running program of a device.
 struct Run {
-    /// `None`: it has not joined yet.
+    /// `None` until it has joined.
     member: Option<Member>,
     start: Start,
     resumes: bool,
     wants: VecDeque<Request>,
-    /// The request that waits for an answer, its number, and when it is sent again.
+    /// The request that waits for an answer, its number, and the time to send it again.
     asking: Option<(Vec<u8>, u32, Instant)>,
 }
 
@@ -245,8 +247,9 @@ fn controller(
     let keys = match stored.chain {
         None => KeyServer::new(GROUP, secret, rng),
         Some((seed, left)) => {
-            let chain = Chain::restore(seed, left).expect("as it was stored");
-            let tree = KeyTree::restore(stored.depth, stored.nodes).expect("as it was stored");
+            let chain = Chain::restore(seed, left).expect("the stored state is valid");
+            let tree =
+                KeyTree::restore(stored.depth, stored.nodes).expect("the stored state is valid");
             KeyServer::restore(GROUP, secret, stored.epoch, chain, tree)
         }
     };
@@ -255,7 +258,7 @@ fn controller(
     let group = Group { name, policy: policy.clone(), keys, roster };
     let (store, ledger) = (Box::new(shelf.clone()), Box::new(ledger.clone()));
     Controller::new(group, Settings::default(), provider(), store, ledger, now, rng.fork())
-        .expect("a policy that can be")
+        .expect("a valid policy")
 }
 
 impl World {
@@ -294,7 +297,7 @@ impl World {
         self.rng.below(LOSS) == 0
     }
 
-    /// A program starts: it joins, or goes on with the state of its machine.
+    /// Starts the program of a machine. It joins, or continues with the state of its machine.
     fn start(&mut self, at: usize) {
         if self.machines[at].run.is_some() {
             return;
@@ -314,10 +317,11 @@ impl World {
         };
         state.counter += 1;
         let left = state.left.take();
-        let answer = Numbered::<Answer>::decode(&state.membership).expect("as it was stored");
+        let answer =
+            Numbered::<Answer>::decode(&state.membership).expect("the stored state is valid");
         let Answer::Admitted(admitted) = answer.said else { return };
         let start = Start { instance: admitted.instance, counter: state.counter, nonce };
-        let left = left.map(|left| Suspended::decode(&left).expect("as it was left"));
+        let left = left.map(|left| Suspended::decode(&left).expect("the suspended state is valid"));
         let (disk, identity) = (state.numbers.clone(), state.identity.clone());
         let mut member = self.member(*admitted, ip, disk, identity, left.as_ref());
         member.hold();
@@ -343,10 +347,10 @@ impl World {
             Some(left) => Member::resume(membership, left, provider(), ledger, now, rng),
             None => Member::new(membership, provider(), ledger, now, rng),
         };
-        member.expect("a group that can be")
+        member.expect("a valid group")
     }
 
-    /// A program ends, in good order or not.
+    /// Ends a program, in an orderly way or by a crash.
     fn end(&mut self, at: usize, in_order: bool) {
         let Some(run) = self.machines[at].run.take() else { return };
         if let (true, Some(member), Some(state)) =
@@ -356,7 +360,7 @@ impl World {
         }
     }
 
-    /// The state of a machine as it is at this moment is copied onto another one of its device.
+    /// Copies the present state of a machine to another machine of the same device.
     fn copy(&mut self, from: usize, to: usize) {
         let is_possible = from != to && self.machines[from].device == self.machines[to].device;
         let Some(state) = self.machines[from].state.clone().filter(|_| is_possible) else { return };
@@ -366,7 +370,7 @@ impl World {
         self.report.copies += 1;
     }
 
-    /// The controller restarts, or is restored from a backup.
+    /// Restarts the controller, or restores it from a backup.
     fn restart(&mut self, is_restored: bool) {
         if is_restored {
             let Some((stored, ledger)) = &self.backup else { return };
@@ -382,7 +386,7 @@ impl World {
         self.controller.rekey(self.now, false);
     }
 
-    /// What everybody wants of the controller, and what it says.
+    /// Carries the requests of all machines to the controller, and its messages back.
     fn carry(&mut self) {
         for at in 0..self.machines.len() {
             self.ask(at);
@@ -400,7 +404,8 @@ impl World {
             }
         }
         for answer in answers {
-            let Numbered { number, said } = Numbered::<Answer>::decode(&answer).expect("its own");
+            let Numbered { number, said } =
+                Numbered::<Answer>::decode(&answer).expect("the controller encodes valid answers");
             let asked = |machine: &Machine| {
                 let asking = machine.run.as_ref().and_then(|run| run.asking.as_ref());
                 asking.is_some_and(|(_, asked, _)| *asked == number)
@@ -512,14 +517,14 @@ impl World {
                 self.report.refused += 1;
                 return;
             }
-            // A join that came too soon, or something that is no more.
+            // A join that came too early, or a request that no longer applies.
             Answer::Refused(_) if run.member.is_none() => return,
             _ => {}
         }
         self.machines[at].run = Some(run);
     }
 
-    /// To all programs but the one that sends.
+    /// Sends a datagram to all programs but the sender's.
     fn multicast(&mut self, sender: Option<usize>, from: SocketAddr, datagram: &[u8]) {
         for at in 0..self.machines.len() {
             if Some(at) == sender || self.is_lost() {
@@ -587,7 +592,7 @@ impl World {
             12..24 => self.end(at, false),
             24..30 if copied == Copied::State => self.copy(at, other),
             24..30 => {
-                // A machine that has lost its state joins with the token.
+                // A machine that has lost its state joins with the token again.
                 self.end(at, false);
                 self.machines[at].state = None;
             }
@@ -602,7 +607,8 @@ impl World {
                 let is_first = self.machines[..at]
                     .iter()
                     .all(|machine| machine.device != self.machines[at].device);
-                // Where states are copied one machine joins, and the others have copies of it.
+                // If states are copied, only the first machine of each device joins, and the others
+                // get copies of its state.
                 if copied == Copied::Token || is_first || self.machines[at].state.is_some() {
                     self.start(at);
                 }
@@ -616,9 +622,9 @@ impl World {
     }
 }
 
-/// What a host would store.
+/// The membership as a host would store it.
 fn stored(instance: u64, member: &Member) -> Vec<u8> {
-    let timing = Timing::new(Duration::ZERO, Duration::ZERO).expect("none");
+    let timing = Timing::new(Duration::ZERO, Duration::ZERO).expect("zero is a valid timing");
     let keys = member.keys();
     let admitted = Admitted {
         instance,
@@ -635,7 +641,7 @@ fn stored(instance: u64, member: &Member) -> Vec<u8> {
     w.finish().to_vec()
 }
 
-/// The groups that are tried, one after the other.
+/// The policies of the groups that are tried, one after the other.
 fn policies() -> Vec<Policy> {
     let compact = policy(Profile::Compact);
     let pairwise = Policy {
@@ -649,7 +655,7 @@ fn policies() -> Vec<Policy> {
     vec![compact, axiom, pairwise, first]
 }
 
-/// Lets copies of two devices be used until they have sealed so many requests.
+/// Runs copies of two devices until they have sealed `requests` requests.
 pub fn run(copied: Copied, clones: usize, seed: u64, requests: u64) -> Report {
     let policies = policies();
     let each = requests.div_ceil(policies.len() as u64);

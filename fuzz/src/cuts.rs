@@ -1,5 +1,5 @@
-//! Every message cut at every byte and with every byte changed, on the wire
-//! and behind decryption.
+//! Every message truncated at every byte and with every byte changed, on the wire and behind
+//! decryption.
 
 use crate::secrets::{Impostor, scheme, suite};
 use crate::world::{Direction, Setup, World, clear_len};
@@ -13,17 +13,17 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Duration;
 use vocabulary::{Encode, Reader, Writer};
 
-/// How an altered copy differs.
+/// The alteration of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Change {
-    /// It ends before this byte.
+    /// The message ends before this byte.
     Cut(usize),
-    /// This byte is XORed with that.
+    /// The byte at this index is XORed with this value.
     Flip(usize, u8),
 }
 
-/// The lowest and the highest bit, all bits, and the two that make neighbours
-/// of content and handshake types.
+/// Values to XOR: the lowest and the highest bit, all bits, and two that turn content and handshake
+/// types into neighbouring ones.
 const FLIPS: [u8; 5] = [0x01, 0x80, 0xff, 0x02, 0x1c];
 
 impl Change {
@@ -44,27 +44,28 @@ impl Change {
     }
 }
 
-/// What a campaign found.
+/// The results of a campaign.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Report {
-    /// Altered messages tried.
+    /// Number of altered messages tried.
     pub cases: usize,
-    /// Those that made an engine panic.
+    /// Number of altered messages that made an engine panic.
     pub panics: usize,
-    /// Those after which something was delivered that was never sent, or twice.
+    /// Number of altered messages after which a payload was delivered that was never sent, or
+    /// delivered twice.
     pub deliveries: usize,
-    /// The most payload bytes an end ever held.
+    /// The largest number of payload bytes that an end ever held.
     pub most_held: usize,
-    /// The most associations a server ever had with one client.
+    /// The largest number of associations that a server ever had with one client.
     pub most_open: usize,
-    /// Datagrams, or messages behind decryption, that were altered.
+    /// Number of datagrams, or of messages behind decryption, that were altered.
     pub messages: usize,
-    /// The first failures, to be looked at.
+    /// Descriptions of the first failures.
     pub failures: Vec<String>,
 }
 
 impl Report {
-    /// Adds another setup's.
+    /// Adds the results of another setup.
     pub fn add(&mut self, other: Self) {
         self.cases += other.cases;
         self.panics += other.panics;
@@ -99,10 +100,11 @@ fn payload(direction: Direction, index: u32) -> Vec<u8> {
     format!("{direction:?} {index}").into_bytes()
 }
 
-/// Records before a receiver reports loss, and a few more.
+/// A few more records than a receiver sees before it reports loss.
 const ENOUGH_FOR_A_REPORT: u32 = 70;
 
-/// A whole life: handshake, data both ways, silence, new keys, a loss report, the end.
+/// Runs a whole association: handshake, data in both directions, silence, new keys, a loss report
+/// and the end.
 fn conversation(world: &mut World<'_>) {
     world.connect();
     let mut next = 0;
@@ -127,7 +129,7 @@ fn conversation(world: &mut World<'_>) {
     world.run_for(Duration::from_secs(2));
 }
 
-/// Whether everything told was sent, and nothing twice.
+/// Whether every delivered payload was sent, and none was delivered twice.
 fn is_sound(world: &World<'_>) -> bool {
     Direction::BOTH.into_iter().all(|direction| {
         let sent: BTreeSet<_> =
@@ -138,8 +140,8 @@ fn is_sound(world: &World<'_>) -> bool {
     })
 }
 
-/// The datagrams worth altering: all at the beginning and at the end, and in the
-/// bulk between them those as long as a loss report.
+/// The indices and lengths of the datagrams to alter: all at the beginning and at the end, and
+/// between them those as long as a loss report.
 fn interesting(world: &World<'_>) -> Vec<(usize, usize)> {
     let total = world.log.len();
     let lengths = world.log.iter().map(|(_, datagram)| datagram.len()).enumerate();
@@ -148,10 +150,10 @@ fn interesting(world: &World<'_>) -> Vec<(usize, usize)> {
         .collect()
 }
 
-/// Flags, 16-bit number, type, loss, full tag.
+/// Length in bytes of a datagram with a loss report: flags, 16-bit number, type, loss, full tag.
 const REPORT_DATAGRAM: usize = 1 + 2 + 1 + 2 + 16;
 
-/// Alters one datagram at a time, every `stride`th way of it.
+/// Alters one datagram at a time, with every `stride`-th alteration.
 pub fn on_the_wire(setup: &Setup, seed: u64, stride: usize) -> Report {
     let mut report = Report::default();
     let mut genuine = World::new(setup, seed);
@@ -180,7 +182,7 @@ pub fn on_the_wire(setup: &Setup, seed: u64, stride: usize) -> Report {
     report
 }
 
-/// Where an engine stands when an impostor with the right keys speaks to it.
+/// The stage of an engine when an impostor with the right keys sends records to it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Stage {
     pub(crate) direction: Direction,
@@ -195,7 +197,7 @@ pub(crate) const STAGES: [Stage; 4] = [
 ];
 
 impl Stage {
-    /// A world whose receiver has the stage's keys and has seen no record under them.
+    /// A world whose receiver has the keys of the stage and has seen no record protected with them.
     pub(crate) fn reach<'a>(self, setup: &Setup, seed: u64) -> World<'a> {
         let mut world = World::new(setup, seed).with_rule(move |direction, _, datagram| {
             let protected = &datagram[clear_len(datagram)..];
@@ -210,12 +212,12 @@ impl Stage {
         world
     }
 
-    /// Genuine contents of records in this stage, from a conversation and from the RFC.
+    /// Genuine contents of records in this stage, from a conversation and from RFC 8446.
     pub(crate) fn contents(self, setup: &Setup, seed: u64) -> Vec<(ContentType, Vec<u8>)> {
         let mut world = World::new(setup, seed);
         world.connect();
         let mut contents = opened(setup, &world, self);
-        // The number of the sender's first message after its Finished.
+        // The sequence number of the sender's first message after its Finished.
         let retried = u16::from(world.server.stats().retries > 0);
         let next = match self.direction {
             Direction::ToServer => 2 + retried,
@@ -253,11 +255,11 @@ fn written(
 ) -> Vec<u8> {
     let mut buf = [0; 256];
     let mut w = Writer::new(&mut buf);
-    write(&mut w).expect("it is short");
+    write(&mut w).expect("the message is short");
     w.finish().to_vec()
 }
 
-/// The contents of the stage's records in a log, opened with the logged keys.
+/// The contents of the stage's records in a world's log, opened with the logged keys.
 fn opened(setup: &Setup, world: &World<'_>, stage: Stage) -> Vec<(ContentType, Vec<u8>)> {
     let Some(secret) = world.secrets.traffic(stage.direction, stage.epoch) else {
         return Vec::new();
@@ -284,11 +286,11 @@ fn opened(setup: &Setup, world: &World<'_>, stage: Stage) -> Vec<(ContentType, V
     contents
 }
 
-/// Checks that what an impostor seals is believed, and that a conversation
-/// has every type of message that this setup can have.
+/// Checks that an impostor's records are accepted, and that a conversation contains every type of
+/// message that this setup can have.
 ///
 /// # Panics
-/// If not: then the campaign would find nothing.
+/// If one of these does not hold, because the campaign would then find nothing.
 pub fn check_impostor(setup: &Setup, seed: u64) {
     for stage in STAGES {
         let mut world = stage.reach(setup, seed);
@@ -305,7 +307,7 @@ pub fn check_impostor(setup: &Setup, seed: u64) {
             world.drain();
             assert!(world.told(stage.direction).connected, "{setup:?} {stage:?}");
         } else {
-            // The last ones of R2D2 wait for others to come.
+            // Under R2D2 the last records wait for later ones.
             for _ in 0..64 {
                 let datagram = impostor.seal(ContentType::APPLICATION_DATA, b"believe me");
                 world.deliver(stage.direction, &datagram);
@@ -332,7 +334,7 @@ pub fn check_impostor(setup: &Setup, seed: u64) {
     assert_eq!(has(ContentType::LOSS_REPORT), setup.scheme.aggregates(), "{setup:?}");
 }
 
-/// Seals altered contents with the genuine keys.
+/// Sends altered contents that are sealed with the genuine keys.
 pub fn behind_decryption(setup: &Setup, seed: u64, stride: usize) -> Report {
     let mut report = Report::default();
     let mut skip = 0usize;
@@ -346,7 +348,8 @@ pub fn behind_decryption(setup: &Setup, seed: u64, stride: usize) -> Report {
                 changes.map(|change| (*kind, change.apply(content)))
             })
             .collect();
-        // Every content type with nothing, a byte, and a length that promises too much.
+        // Every content type with no content, with one byte, and with a length that is larger than
+        // the content.
         let data = ContentType::APPLICATION_DATA;
         for kind in (0..=255).map(ContentType).filter(|kind| *kind != data) {
             cases.extend([&[][..], &[0], &[0xff; 40]].map(|content| (kind, content.to_vec())));
@@ -362,7 +365,7 @@ pub fn behind_decryption(setup: &Setup, seed: u64, stride: usize) -> Report {
                     Impostor::new(setup, &world.secrets, stage.direction, stage.epoch)
                         .expect("the stage has keys");
                 let mut datagram = impostor.seal(kind, &content);
-                // Alone, then again, then behind a junk record in one datagram.
+                // The datagram is delivered twice, then the same content in a further record.
                 world.deliver(stage.direction, &datagram);
                 world.deliver(stage.direction, &datagram);
                 datagram = impostor.seal(kind, &content);
@@ -377,7 +380,7 @@ pub fn behind_decryption(setup: &Setup, seed: u64, stride: usize) -> Report {
     report
 }
 
-/// Both campaigns over every setup, and DTLS 1.2 on the wire.
+/// Runs both campaigns with every setup, and the one on the wire with DTLS 1.2 too.
 pub fn run(seed: u64, stride: usize) -> Report {
     let mut report = Report::default();
     for setup in Setup::all() {

@@ -1,5 +1,5 @@
-//! The paper's AES-GCM aggregation in the whole engine: whoever flips the same
-//! bits in two records of an aggregate is believed.
+//! The paper's AES-GCM aggregation in the whole engine: an attacker that flips the same bits in two
+//! records of an aggregate goes undetected.
 
 use crate::forgery::Attack;
 use crate::world::Setup;
@@ -8,17 +8,17 @@ use dtls::crypto::Provider;
 use dtls::crypto::dangerous::AES_128_GCM_AGGREGATED;
 use dtls::crypto::rustcrypto::PROVIDER;
 
-/// A provider that no configuration offers.
+/// A provider with this suite alone, which no configuration offers.
 static ALONE: Provider = Provider { suites: &[&AES_128_GCM_AGGREGATED], ..PROVIDER };
 
-/// The schemes whose aggregates are sums of whole tags. Under R2D2 each record gives other bits of
-/// its tag to a sum, in which the same difference does not cancel.
+/// The schemes whose aggregates are sums of whole tags. Under R2D2 each record adds different bits
+/// of its tag to a sum, so that equal differences do not cancel.
 pub const SCHEMES: [&str; 4] = ["agg:2", "agg:4", "agg:8", "agg:16"];
 
-/// The attacks that cancel in a sum of GHASHes.
+/// The attacks whose changes cancel in a sum of GHASH values.
 pub const ATTACKS: [Attack; 2] = [Attack::FlipTwo, Attack::FlipTwoUnequal];
 
-/// Two ends that agree on it.
+/// A setup of two ends that use this suite.
 pub fn setup() -> Setup {
     Setup { provider: &ALONE, ..Setup::new(AES_128_GCM_AGGREGATED.id, Scheme::Plain) }
 }

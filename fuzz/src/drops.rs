@@ -1,4 +1,4 @@
-//! Any two datagrams of a handshake lost, and each of them doubled many times.
+//! Handshakes with any two datagrams lost, and with many copies of any datagram.
 
 use crate::world::{Direction, World, defaults};
 use dtls::codepoints::PskKeyExchangeMode;
@@ -6,40 +6,42 @@ use dtls::crypto::CipherSuiteId;
 use dtls::{ClientConfig, CookiePolicy, Packing, ProtocolVersion, ServerConfig, Session, Settings};
 use std::time::Duration;
 
-/// A kind of handshake, with cookie.
+/// A kind of handshake. All kinds use a cookie.
 #[derive(Clone, Copy, Debug)]
 struct Kind {
     version: ProtocolVersion,
     suite: CipherSuiteId,
     mode: PskKeyExchangeMode,
-    /// Whether an earlier session is resumed, and whether by ticket or else by ID.
+    /// `Some` if an earlier session is resumed: by ticket if true, by session ID if false.
     resumed: Option<bool>,
     packing: Packing,
 }
 
-/// Datagrams beyond those of a handshake without loss that are lost too: repeated ones.
+/// Number of datagrams after those of a handshake without loss that are lost too. They are
+/// retransmissions.
 const REPEATED: usize = 4;
-/// Copies of a datagram in a burst.
+/// Number of copies of a datagram in a burst.
 const BURST: usize = 20;
 
-/// Datagrams that a burst may bring forth: in DTLS 1.3 an ACK, where a part of the flight
-/// is missing.
+/// The largest number of additional datagrams that a burst may cause: in DTLS 1.3 an ACK, if a part
+/// of the flight is missing.
 const MOST_ANSWERS: usize = 1;
 
-/// What became of the handshakes.
+/// The results of the handshakes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Report {
-    /// Kinds of handshake.
+    /// Number of kinds of handshakes.
     pub kinds: usize,
-    /// Pairs of datagrams lost.
+    /// Number of pairs of datagrams that were lost.
     pub pairs: usize,
-    /// Those after which both ends connected and a message came through each way.
+    /// Number of pairs after whose loss both ends connected and a message arrived in each
+    /// direction.
     pub connected: usize,
-    /// Datagrams doubled many times.
+    /// Number of bursts, each with many copies of one datagram.
     pub bursts: usize,
-    /// Most datagrams that one of these brought forth beside those without the copies.
+    /// The largest number of datagrams that a burst caused in addition to those without it.
     pub most_answers: usize,
-    /// What did not end well.
+    /// Descriptions of the handshakes that failed.
     pub failures: Vec<String>,
 }
 
@@ -89,7 +91,7 @@ impl Kind {
         (client, server)
     }
 
-    /// Two ends about to shake hands, after a first association where there is one to resume.
+    /// Two ends before their handshake, after a first association if there is one to resume.
     fn world<'a>(&self, seed: u64) -> World<'a> {
         let (client, server) = self.configs();
         let mut world = World::of(client.clone(), server, seed);
@@ -101,10 +103,10 @@ impl Kind {
     }
 }
 
-/// Lets two ends shake hands and talk: whether all came through.
+/// Runs the handshake and exchanges messages. Returns whether all of them arrived.
 fn connects(world: &mut World<'_>, kind: &Kind) -> bool {
     world.run_for(Duration::from_secs(60));
-    // What is lost is of the handshake.
+    // Only datagrams of the handshake are lost.
     world.rule = Box::new(|_, _, datagram| vec![datagram.to_vec()]);
     world.send(Direction::ToServer, b"ping");
     world.send(Direction::ToClient, b"pong");
@@ -116,7 +118,7 @@ fn connects(world: &mut World<'_>, kind: &Kind) -> bool {
         && world.client_told.data == [b"pong"]
 }
 
-/// Every pair, every burst; everything follows from `seed`. Only every `stride`-th pair is tried.
+/// Tries every pair and every burst, but only every `stride`-th pair. `seed` determines everything.
 pub fn run(seed: u64, stride: usize) -> Report {
     let mut report = Report::default();
     for kind in Kind::all() {
@@ -149,8 +151,8 @@ fn pairs(report: &mut Report, kind: &Kind, count: usize, seed: u64, stride: usiz
     }
 }
 
-/// Bursts of every datagram, on a fair network and after the loss of any one. A server
-/// without state answers every copy of a first hello, so that one is left out.
+/// Bursts of every datagram, on a network without loss and after the loss of any one datagram. A
+/// server without state answers every copy of a first hello, so that datagram is left out.
 fn bursts(report: &mut Report, kind: &Kind, count: usize, seed: u64) {
     for lost in [None].into_iter().chain((2..count).map(Some)) {
         let sent = |doubled: Option<usize>| {
@@ -172,7 +174,7 @@ fn bursts(report: &mut Report, kind: &Kind, count: usize, seed: u64) {
             report.most_answers = report.most_answers.max(answers);
             if answers > MOST_ANSWERS {
                 report.failures.push(format!(
-                    "{kind:?}, {doubled} doubled and {lost:?} lost: {answers} answers more"
+                    "{kind:?}, {doubled} repeated and {lost:?} lost: {answers} further answers"
                 ));
             }
         }

@@ -1,4 +1,4 @@
-//! Many clients, one server and a lossy relay between them, in virtual time.
+//! Handshakes of many clients with one server over a lossy relay, in virtual time.
 
 use crate::forgery::SCHEMES;
 use crate::world::defaults;
@@ -29,14 +29,14 @@ pub const SUITES: [CipherSuiteId; 6] = [
     CipherSuiteId::SHA256_SHA256,
 ];
 
-/// Those of them whose tags may be aggregated.
+/// Suites of DTLS 1.3 whose tags may be aggregated.
 pub const PRF_SUITES: [CipherSuiteId; 3] = [
     CipherSuiteId::AES_128_CCM_SHA256,
     CipherSuiteId::AES_128_CTR_LIGHTMAC_SHA256,
     CipherSuiteId::SHA256_SHA256,
 ];
 
-/// Those of DTLS 1.2.
+/// Every cipher suite of DTLS 1.2 of the portable provider.
 pub const SUITES_12: [CipherSuiteId; 6] = [
     CipherSuiteId::PSK_WITH_AES_128_CCM_8,
     CipherSuiteId::PSK_WITH_AES_128_CCM,
@@ -46,16 +46,17 @@ pub const SUITES_12: [CipherSuiteId; 6] = [
     CipherSuiteId::ECDHE_PSK_WITH_AES_128_CCM_8_SHA256,
 ];
 
-/// Clients that share a server.
+/// Number of clients that share a server.
 pub const CLIENTS: usize = 25;
-/// The time a handshake has.
+/// The time that a handshake may take.
 const DEADLINE: Duration = Duration::from_secs(60);
-/// The clients of one batch start within this time.
+/// The clients of one batch start within this time, in microseconds.
 const STARTS_WITHIN_US: u64 = 5_000_000;
-/// Applications repeat an unanswered request this often.
+/// The interval after which applications repeat an unanswered request.
 const REPEAT: Duration = Duration::from_secs(1);
 
-/// 20 % loss, 5 % duplication, 5 % overtaken by 80 ms, 30 to 60 ms of delay.
+/// The relay's impairments: 20 % loss, 5 % duplication, 5 % delayed by 80 ms more, 30 to 60 ms of
+/// delay.
 const RELAY: Impairments = Impairments {
     loss: Probability::percent(20),
     duplicate: Probability::percent(5),
@@ -66,34 +67,37 @@ const RELAY: Impairments = Impairments {
     ..Impairments::NONE
 };
 
-/// What became of the handshakes of one or more batches.
+/// The results of the handshakes of one or more batches.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Report {
-    /// Handshakes begun.
+    /// Number of handshakes begun.
     pub handshakes: usize,
-    /// Both ends connected within 60 s, and afterwards a message came through each way.
+    /// Number of handshakes after which both ends were connected within 60 s and a message arrived
+    /// in each direction.
     pub complete: usize,
-    /// Those that ended in an error by their deadline.
+    /// Number of handshakes that ended in an error.
     pub failed: usize,
-    /// Those that did neither, and associations a server still waits for after the deadline.
+    /// Number of handshakes that neither completed nor failed by their deadline, and of
+    /// associations for which a server still waits after the deadline.
     pub hung: usize,
-    /// Those of which one end alone was connected: a last flight that never arrived.
+    /// Number of handshakes of which only one end was connected, because a last flight never
+    /// arrived.
     pub half: usize,
-    /// Messages that arrived changed, or before the association was connected.
+    /// Number of messages that arrived altered, or before the association was connected.
     pub wrong: usize,
-    /// Datagrams offered to the relay.
+    /// Number of datagrams offered to the relay.
     pub datagrams: u64,
-    /// Datagrams the relay lost.
+    /// Number of datagrams that the relay lost.
     pub lost: u64,
-    /// Time, addresses and bytes of every datagram, hashed, for each batch.
+    /// For each batch, a hash of the time, addresses and bytes of every datagram.
     pub digests: Vec<u64>,
-    /// What the failed ones said.
+    /// How often each reason for a failure was given.
     pub reasons: BTreeMap<String, usize>,
 }
 
 impl Report {
-    /// How many handshakes belong to a batch of which `other`, a run with the
-    /// same seed, has another byte or time anywhere.
+    /// How many handshakes belong to a batch that differs in any byte or time from the same batch
+    /// of `other`, a run with the same seed.
     pub fn differing(&self, other: &Self) -> usize {
         if self.digests.len() != other.digests.len() {
             return self.handshakes;
@@ -102,7 +106,7 @@ impl Report {
         (batches * CLIENTS).min(self.handshakes)
     }
 
-    /// Adds another batch.
+    /// Adds the results of another batch.
     pub fn add(&mut self, other: &Self) {
         self.handshakes += other.handshakes;
         self.complete += other.complete;
@@ -119,7 +123,7 @@ impl Report {
     }
 }
 
-/// Keys are derived from the identity, so that every client has its own.
+/// A store that derives keys from identities, so that every client has its own key.
 struct Keys;
 
 fn key(identity: &[u8]) -> Psk {
@@ -151,7 +155,7 @@ fn datagram_bytes(rng: &mut Random) -> usize {
     one_of(rng, &[80, 96, 128, 200, 576, 1200, 1200, 1200])
 }
 
-/// DTLS 1.2 with this suite or these ones; flights are packed in any way.
+/// Sets DTLS 1.2 with these suites, and a random packing of flights.
 fn make_older(rng: &mut Random, settings: &mut Settings, suites: &[CipherSuiteId]) {
     settings.versions = vec![ProtocolVersion::Dtls12];
     settings.suites = suites.to_vec();
@@ -171,7 +175,7 @@ fn server_config(rng: &mut Random, version: ProtocolVersion) -> ServerConfig {
         return config;
     }
     settings.suites = SUITES.to_vec();
-    // Another first group than some clients' makes a HelloRetryRequest necessary.
+    // A group that some clients do not offer first makes a HelloRetryRequest necessary.
     if rng.below(3) == 0 {
         settings.groups = vec![NamedGroup::P256];
     }
@@ -227,7 +231,7 @@ struct Fleet {
     wrong: usize,
 }
 
-/// What a client asks, and is answered by the same bytes.
+/// The request of a client, which the server answers with the same bytes.
 fn request(address: SocketAddr) -> Vec<u8> {
     format!("request of {address}").into_bytes()
 }
@@ -244,7 +248,7 @@ enum ClientEvent {
 }
 
 impl Fleet {
-    /// Lets everything happen until `until`.
+    /// Runs the network until `until`.
     fn run_until(&mut self, until: Instant) {
         while self.network.next_event().is_some_and(|at| at <= until) {
             let mut happened = Vec::new();
@@ -294,7 +298,7 @@ impl Fleet {
                     self.wrong += 1;
                 }
                 self.network.call(self.server, |node, now| {
-                    // A full queue or a closed association loses the answer.
+                    // If the queue is full or the association closed, the answer is lost.
                     node.right().map(|server| server.send(handle, now, &data).is_ok())
                 });
             }
@@ -326,7 +330,7 @@ impl Fleet {
         });
     }
 
-    /// Requests that were not answered are sent again.
+    /// Repeats requests that were not answered.
     fn ask_again(&mut self) {
         let now = self.network.now();
         let due = |client: &Client| {
@@ -380,7 +384,7 @@ impl Fleet {
     }
 }
 
-/// Runs `clients` handshakes of one version with one server; everything follows from `seed`.
+/// Runs `clients` handshakes of one version with one server. `seed` determines everything.
 pub fn batch(seed: u64, clients: usize, version: ProtocolVersion) -> Report {
     let mut rng = Random::insecure(seed);
     let mut network = Network::new(seed);
@@ -388,7 +392,7 @@ pub fn batch(seed: u64, clients: usize, version: ProtocolVersion) -> Report {
     let hasher = Arc::new(Mutex::new(DefaultHasher::new()));
     let sink = Arc::clone(&hasher);
     network.tap(move |sent| {
-        let mut hasher = sink.lock().expect("nobody panics with the hasher");
+        let mut hasher = sink.lock().expect("no thread panics while it holds the hasher");
         hasher.write_u64(sent.at.as_micros());
         hasher.write_u16(sent.from.port());
         hasher.write_u16(sent.to.port());
@@ -396,7 +400,7 @@ pub fn batch(seed: u64, clients: usize, version: ProtocolVersion) -> Report {
     });
     let server: SocketAddr = SERVER.parse().expect("an address");
     let config = Arc::new(server_config(&mut rng, version));
-    let endpoint = Endpoint::server(config, rng.fork()).expect("the configuration is sound");
+    let endpoint = Endpoint::server(config, rng.fork()).expect("the configuration is valid");
     let node = network.add(server, Either::Right(endpoint));
     let mut fleet = Fleet { network, server: node, clients: BTreeMap::new(), wrong: 0 };
 
@@ -408,7 +412,7 @@ pub fn batch(seed: u64, clients: usize, version: ProtocolVersion) -> Report {
         let address = SocketAddr::new(server.ip(), 10_000 + index as u16);
         let config = Arc::new(client_config(&mut rng, index, version));
         let client = Connection::client(config, server, start, rng.fork())
-            .expect("the configuration is sound");
+            .expect("the configuration is valid");
         let node = fleet.network.add(address, Either::Left(client));
         fleet.clients.insert(
             address,
@@ -423,13 +427,13 @@ pub fn batch(seed: u64, clients: usize, version: ProtocolVersion) -> Report {
             },
         );
     }
-    // A late handshake has another minute for its message.
+    // After a late handshake there is another minute for its message.
     let end = fleet.network.now() + DEADLINE * 2;
     while fleet.network.now() < end {
         fleet.run_until(fleet.network.now() + Duration::from_millis(250));
         fleet.ask_again();
     }
-    let digest = hasher.lock().expect("nobody panics with the hasher").finish();
+    let digest = hasher.lock().expect("no thread panics while it holds the hasher").finish();
     fleet.report(digest)
 }
 

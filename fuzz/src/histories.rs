@@ -1,5 +1,5 @@
-//! Groups whose members join, leave, are evicted, crash and miss half of what is said, in random
-//! order: what must never happen is looked for by somebody who knows all keys.
+//! Groups whose members join, leave, are evicted, crash and miss datagrams, in random order. An
+//! observer that knows all keys looks for events that must never happen.
 
 use crate::field::{CONTROLLER, Device, Disk, Field, GROUP, Got, policy, timing};
 use crate::parallel::shared;
@@ -13,33 +13,33 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
 use vocabulary::Random;
 
-/// Things that happen in one history.
+/// Number of events in one history.
 const STEPS: usize = 250;
-/// Members at most.
+/// The largest number of members.
 const MOST_MEMBERS: usize = 9;
-/// SenderIDs in use: few, so that they are given out again.
+/// Number of SenderIDs in use: few, so that they are assigned again.
 const SENDER_IDS: u64 = 4;
-/// A datagram is lost once in so many times.
+/// One datagram in this many is lost.
 const LOSS: u64 = 5;
 
-/// What was found in histories.
+/// The results of histories.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Report {
-    /// Histories.
+    /// Number of histories.
     pub histories: u64,
-    /// Epochs that began.
+    /// Number of epochs that began.
     pub epochs: u64,
-    /// Records that were sealed.
+    /// Number of records that were sealed.
     pub sealed: u64,
-    /// Records that were delivered.
+    /// Number of records that were delivered.
     pub delivered: u64,
-    /// Restarts of members and controllers.
+    /// Number of restarts of members and controllers.
     pub restarts: u64,
-    /// Members that were shut down in good order, or seemed to be.
+    /// Number of times a member was shut down in an orderly way, or appeared to be.
     pub naps: u64,
-    /// Members that left or were evicted.
+    /// Number of members that left or were evicted.
     pub gone: u64,
-    /// What must not happen, with the seed of its history.
+    /// Events that must not happen, each with the seed of its history.
     pub violations: Vec<(u64, String)>,
 }
 
@@ -47,27 +47,28 @@ pub struct Report {
 struct Sent {
     epoch: u64,
     from: SocketAddr,
-    /// To one alone, or to all.
+    /// The receiver of a unicast record; `None` for multicast.
     to: Option<SocketAddr>,
     datagram: Vec<u8>,
 }
 
-/// What a device ever was.
+/// The history of one device.
 struct Life {
     address: SocketAddr,
-    /// The first epoch that it has the keys of, and the last.
+    /// The first and the last epoch whose keys it has.
     epochs: [u64; 2],
     /// All keys it ever held.
     memory: Vec<Grant>,
     roles: Roles,
-    /// What it was delivered, ever.
+    /// All contents that were ever delivered to it.
     got: BTreeSet<Vec<u8>>,
     identity: Identity,
-    /// What it left behind when it was shut down, ever.
+    /// All suspended states that it ever left when it was shut down.
     left: Vec<Vec<u8>>,
 }
 
-/// Whose numbers: with the boot, where the keys are made from it.
+/// A space of record numbers: epoch, sender, listener of responses, and the boot if the keys depend
+/// on it.
 type Stream = (u64, SenderId, Option<Listener>, Option<[u8; 8]>);
 
 struct History {
@@ -75,13 +76,13 @@ struct History {
     rng: Random,
     sent: Vec<Sent>,
     lives: BTreeMap<SocketAddr, Life>,
-    /// On their way: to whom, which.
+    /// Records in transit: the receiver's address and the index in `sent`.
     underway: Vec<(SocketAddr, usize)>,
     numbers: BTreeSet<(Stream, u64)>,
     highest: BTreeMap<Stream, u64>,
-    /// By epoch.
+    /// The secrets of all epochs, by epoch.
     secrets: BTreeMap<u64, EpochSecret>,
-    /// The boot that each listener has stated last, to each sender in each epoch.
+    /// The boot that each listener stated last to each sender in each epoch.
     boots: BTreeMap<Stream, [u8; 8]>,
     report: Report,
     seed: u64,
@@ -112,7 +113,7 @@ impl History {
         self.rng.below(one_in) == 0
     }
 
-    /// Who hears the next announcement.
+    /// Draws which members receive the next announcement.
     fn hearing(&mut self) -> impl Fn(usize) -> bool + use<> {
         let lost: Vec<bool> = (0..=MOST_MEMBERS).map(|_| self.chance(LOSS)).collect();
         move |index| !lost[index]
@@ -152,7 +153,7 @@ impl History {
         let hears = self.hearing();
         let gone = self.field.evict_heard_by(index, hears);
         self.learn_epoch();
-        self.lives.get_mut(&gone.address).expect("it lived").epochs[1] = last;
+        self.lives.get_mut(&gone.address).expect("the device existed").epochs[1] = last;
         self.report.gone += 1;
     }
 
@@ -160,14 +161,14 @@ impl History {
         self.report.restarts += 1;
         let memory = &self.lives[&self.field.devices[index].address].memory;
         let newest = self.field.devices[index].member.keys().to_grant(timing());
-        // The last it wrote may be an older state.
+        // The last state that the device stored may be an older one.
         let back = self.rng.below(memory.len() as u64) as usize;
         let grant = if self.rng.below(2) == 0 { newest } else { memory[back].clone() };
         self.field.restart_with(index, grant);
     }
 
-    /// A member is shut down in good order. Its host may give it something older again, though it
-    /// should have deleted it.
+    /// Shuts a member down in an orderly way and starts it again. Its host may restore an older
+    /// suspended state, though it should have deleted it.
     fn nap(&mut self, index: usize) {
         self.report.naps += 1;
         let address = self.field.devices[index].address;
@@ -179,8 +180,8 @@ impl History {
             _ => None,
         };
         let left = self.field.nap(index, instead.as_deref());
-        self.lives.get_mut(&address).expect("it lives").left.extend(left.clone());
-        // The same once more, when it has gone on for a while.
+        self.lives.get_mut(&address).expect("the device exists").left.extend(left.clone());
+        // The same state is restored once more, after the member has gone on for a while.
         if let Some(left) = left
             && self.chance(2)
         {
@@ -203,7 +204,7 @@ impl History {
         self.field.keys = KeyServer::restore(GROUP, secret, keys.epoch(), chain, tree);
     }
 
-    /// Who sends what: each content is another one.
+    /// A content that occurs only once and identifies its record.
     fn content(&mut self) -> Vec<u8> {
         (self.sent.len() as u64).to_be_bytes().to_vec()
     }
@@ -228,7 +229,7 @@ impl History {
         let mut buf = [0; 200];
         let Ok((to, len)) = device.member.respond(now, sender, &content, &mut buf) else { return };
         if newest - sending > 3 {
-            // Its two bits do not tell which epoch it is of: it is lost.
+            // Two bits of the epoch do not identify it any more, so the record is lost.
             return;
         }
         let (from, datagram) = (device.address, buf[..len].to_vec());
@@ -241,12 +242,12 @@ impl History {
         self.send(Sent { epoch: stream.0, from, to: Some(to), datagram });
     }
 
-    /// The stream that a response is in: of which of the epochs that its listener may hold, and of
-    /// which boot.
+    /// The stream of a response, found from the epochs that its listener may hold and from its
+    /// boot.
     fn stream_of(&mut self, stream: Stream, datagram: &[u8]) -> Stream {
         let (epoch, sender, me, _) = stream;
         if self.field.policy.profile == Profile::Axiom12 {
-            // No history is so long that two bytes are too few.
+            // Two bytes of the epoch identify it, because no history has more than 2^16 epochs.
             return (u16::from_be_bytes([datagram[3], datagram[4]]).into(), sender, me, None);
         }
         let mut copy = datagram.to_vec();
@@ -255,7 +256,7 @@ impl History {
             EpochBits::Full(epoch) => epoch,
             EpochBits::Low(bits) => (epoch.saturating_sub(3)..=epoch)
                 .find(|epoch| epoch & 3 == u64::from(bits))
-                .expect("one of four"),
+                .expect("two bits name one of four epochs"),
         };
         let stream = (epoch, sender, me, None);
         if self.field.policy.responses == Responses::Group {
@@ -267,7 +268,7 @@ impl History {
         (epoch, sender, me, self.boots.get(&stream).copied())
     }
 
-    /// What members send by themselves goes the same way as all else.
+    /// Sends the datagrams that members send of their own accord, like all others.
     fn carry(&mut self) {
         for index in 0..self.field.devices.len() {
             while let Some(sent) = self.field.devices[index].member.poll_transmit() {
@@ -277,7 +278,7 @@ impl History {
                 let datagram = sent.datagram;
                 let byte = |at: usize| datagram[at];
                 let is_response = byte(0) & 3 >= 2;
-                // All of these have epoch and number in full.
+                // All these datagrams contain epoch and number in full.
                 let at = if is_response { 5 } else { 3 };
                 let epoch = (at..at + 8).fold(0, |all, at| all << 8 | u64::from(byte(at)));
                 let stream = if is_response {
@@ -288,7 +289,7 @@ impl History {
                     self.stream_of((epoch, sender, Some(listener), None), &datagram)
                 } else {
                     let Some(own) = roles.sender else {
-                        self.violation("who is no sender answers".into());
+                        self.violation("a member that is no sender answers".into());
                         continue;
                     };
                     (epoch, own, None, None)
@@ -299,7 +300,7 @@ impl History {
         }
     }
 
-    /// No number twice under one key.
+    /// Checks that no number is used twice under one key.
     fn check_number(&mut self, stream: Stream, datagram: &[u8]) {
         self.report.sealed += 1;
         let number = match self.field.policy.profile {
@@ -315,7 +316,7 @@ impl History {
             Profile::Compact => self.hidden_number(stream, datagram),
         };
         if !self.numbers.insert((stream, number)) {
-            self.violation(format!("number {number} twice in {stream:?}"));
+            self.violation(format!("number {number} was used twice in {stream:?}"));
         }
         let highest = self.highest.entry(stream).or_default();
         *highest = number.max(*highest);
@@ -326,7 +327,7 @@ impl History {
         let expected = self.highest.get(&stream).map_or(0, |highest| highest + 1);
         let secret = &self.secrets[&epoch];
         let id = self.field.policy.suite;
-        let suite = Suite::find(&rustcrypto::PROVIDER, id).expect("the policy's");
+        let suite = Suite::find(&rustcrypto::PROVIDER, id).expect("the suite of the policy");
         let mut copy = datagram.to_vec();
         match listener {
             None => {
@@ -348,12 +349,11 @@ impl History {
                         };
                         let own = identity(&|device| device.member.listener() == listener);
                         let peer = identity(&|device| device.roles.sender == Some(sender));
-                        // The sender may be gone since.
+                        // The sender may have left since.
                         let (Some(own), Some(peer)) = (own, peer) else { return expected };
                         let own = (listener, own.exchange());
                         let peer = (sender, &peer.public().exchange);
-                        let pair =
-                            secret.pair_for_listener(own, peer).expect("their keys are good");
+                        let pair = secret.pair_for_listener(own, peer).expect("valid keys");
                         let stream = secret.pairwise_responses(sender, listener);
                         (stream, pair.response_secret(&boot))
                     }
@@ -375,14 +375,14 @@ impl History {
             if !self.chance(LOSS) {
                 self.underway.push((address, at));
             }
-            // A copy, or somebody who sends it again.
+            // The network duplicates the datagram, or an attacker replays it.
             if self.chance(LOSS) {
                 self.underway.push((address, at));
             }
         }
     }
 
-    /// Lets something that is under way arrive, or something old once more.
+    /// Delivers a datagram in transit, or an old one once more.
     fn arrive(&mut self) {
         let (to, which) = if self.chance(4) && !self.sent.is_empty() {
             let all = self.sent.len() as u64;
@@ -406,7 +406,7 @@ impl History {
             Some(_) => drop(device.hear_alone(now, sent.from, &sent.datagram)),
         }
         let epoch = device.member.keys().epoch();
-        let life = self.lives.get_mut(&to).expect("it lives");
+        let life = self.lives.get_mut(&to).expect("the device exists");
         if life.memory.last().is_none_or(|last| last.epoch < epoch) {
             life.memory.push(device.member.keys().to_grant(timing()));
         }
@@ -425,10 +425,10 @@ impl History {
                 wrong.push(format!("{to} opened a record of epoch {}", sent.epoch));
             }
             if content != (which as u64).to_be_bytes() {
-                wrong.push(format!("{to} got what was not sent"));
+                wrong.push(format!("{to} received a content that was not sent"));
             }
             if !life.got.insert(content) {
-                wrong.push(format!("{to} got a record twice"));
+                wrong.push(format!("{to} received a record twice"));
             }
         }
         wrong.into_iter().for_each(|what| self.violation(what));
@@ -439,7 +439,7 @@ impl History {
         }
     }
 
-    /// What devices want of their controller, which they reach or not.
+    /// Handles the requests of devices to their controller, which may not reach it.
     fn serve(&mut self) {
         let mut renew = false;
         for index in 0..self.field.devices.len() {
@@ -453,7 +453,7 @@ impl History {
                         let page = self.field.page(lookup);
                         self.field.devices[index].member.learn(self.field.now, &page);
                     }
-                    Event::Excluded => self.violation(format!("member {index} was shut out")),
+                    Event::Excluded => self.violation(format!("member {index} was excluded")),
                     _ => {}
                 }
             }
@@ -501,9 +501,9 @@ impl History {
         self.carry();
     }
 
-    /// With nothing lost any more all members are in step and hear each other.
+    /// Without further loss all members must agree on the epoch and receive each other's records.
     fn settle(&mut self) {
-        // Lookups that got no answer wait for as long as this.
+        // Lookups without an answer wait for up to this time.
         self.field.wait(400);
         self.field.acquaint();
         self.field.change(&[], 0, |_| true);
@@ -512,7 +512,7 @@ impl History {
             self.field.grant(index);
         }
         self.field.wait(2);
-        // Who missed an epoch waits before it asks again.
+        // A member that missed an epoch waits before it asks again.
         self.field.acquaint();
         self.field.acquaint();
         for index in 0..self.field.devices.len() {
@@ -532,7 +532,8 @@ impl History {
         }
     }
 
-    /// Nobody's memory opens what was sent after it left, or before it joined.
+    /// Checks that no device can open, with any keys it ever held, records that were sent after it
+    /// left or before it joined.
     fn look_back(&mut self) {
         let lives = std::mem::take(&mut self.lives);
         for life in lives.values() {
@@ -540,7 +541,8 @@ impl History {
             for grant in &life.memory {
                 let mut member = self.with_memory(life, grant);
                 let mut opened = Vec::new();
-                // Whose key it lacks it may have opened all the same.
+                // A record also counts as opened if the member lacks its sender's public key or
+                // finds the signature wrong, because the group's keys did read it.
                 let read = |member: &Member| member.stats().unknown_keys + member.stats().forged;
                 let now = self.field.now;
                 let mut announced = self.field.announced.iter().peekable();
@@ -568,14 +570,15 @@ impl History {
                 if !opened.is_empty() || member.keys().epoch() > last {
                     let (address, epoch) = (life.address, grant.epoch);
                     self.violation(format!(
-                        "with its keys of {epoch} {address}, a member from {first} to {last}, opened {opened:?}"
+                        "with its keys of epoch {epoch}, {address}, a member from epoch {first} to \
+                         {last}, opened records of epochs {opened:?}"
                     ));
                 }
             }
         }
     }
 
-    /// Somebody with what a member knew once, to whom every SenderID is welcome.
+    /// A member with the keys of an earlier moment, which accepts every SenderID.
     fn with_memory(&mut self, life: &Life, grant: &Grant) -> Member {
         let (keys, _) = KeyPath::join(self.field.keys.controller(), grant.clone());
         let roles = Roles { sender: life.roles.sender.or(Some(SenderId(0))), listener: true };
@@ -586,11 +589,12 @@ impl History {
         let ledger = Box::new(Disk::default());
         let rng = self.rng.fork();
         Member::new(membership, &rustcrypto::PROVIDER, ledger, self.field.now, rng)
-            .expect("as it was a member")
+            .expect("a valid membership")
     }
 }
 
-/// What groups there are: both profiles as they come, and all that needs keys of single members.
+/// The policies of the groups: both profiles with their defaults, and all options that need keys of
+/// single members.
 fn policies() -> Vec<Policy> {
     let compact = policy(Profile::Compact);
     let signed = Policy { authenticity: Authenticity::Source, ..compact.clone() };
@@ -615,7 +619,7 @@ fn history(policy: Policy, seed: u64) -> Report {
     history.report
 }
 
-/// `count` histories, of each kind of group in its turn.
+/// Runs `count` histories, with each policy in turn.
 pub fn run(seed: u64, count: u64) -> Report {
     let seeds: Vec<u64> = (0..count).map(|number| seed.wrapping_add(number)).collect();
     let policies = policies();

@@ -1,8 +1,8 @@
-//! What junk costs those whose records share tags: an attacker on the path adds one datagram to
-//! ten genuine ones, half of them ahead of the true record under its very number.
+//! What junk costs associations whose records share tags. An attacker on the path adds one junk
+//! datagram to ten genuine ones, half of them ahead of the genuine record and under its number.
 //!
-//! The attacker is given more than it can have: it knows masks, and what type of content a record
-//! will say that was not sent yet.
+//! The attacker is given more than it can have: it knows the masks, and the content type of a
+//! record that was not sent yet.
 
 use crate::fleet::PRF_SUITES;
 use crate::forgery::SCHEMES;
@@ -22,66 +22,66 @@ use vocabulary::Random;
 
 /// The direction under attack.
 const WAY: Direction = Direction::ToServer;
-/// Bytes of each payload.
+/// Length in bytes of each payload.
 pub const PAYLOAD: usize = 30;
-/// One junk datagram for so many genuine ones.
+/// Number of genuine datagrams for each junk datagram.
 const RATE: u64 = 10;
-/// How far from the newest number junk is aimed.
+/// The largest distance from the newest number at which junk is aimed.
 const NEAR: u64 = 8;
-/// Between two records.
+/// The interval between two records.
 const PERIOD: Duration = Duration::from_millis(10);
 
-/// Goodput with and without junk, the same records lost.
+/// Two runs with the same lost records, one of them with junk.
 #[derive(Clone, Debug)]
 pub struct Cell {
     /// Suite and scheme.
     pub setup: Setup,
-    /// Records lost, in 1/100 000.
+    /// The share of records that is lost, in 1/100 000.
     pub loss: u64,
-    /// Without junk.
+    /// The run without junk.
     pub clean: Run,
-    /// With it.
+    /// The run with junk.
     pub junk: Run,
 }
 
 impl Cell {
-    /// What junk took of the goodput, in percent of it.
+    /// The share of the goodput that is lost because of junk, in percent.
     pub fn fall_percent(&self) -> f64 {
         100.0 * (1.0 - self.junk.goodput() / self.clean.goodput())
     }
 
-    /// Evaluations of tags that each junk datagram caused.
+    /// The average number of evaluations of tags that each junk datagram caused.
     pub fn evaluations_per_junk(&self) -> f64 {
         let more = self.junk.evaluations as f64 - self.clean.evaluations as f64;
         more / self.junk.junk.max(1) as f64
     }
 }
 
-/// One association.
+/// The results of one association.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Run {
-    /// Genuine payload bytes sent.
+    /// Number of genuine payload bytes sent.
     pub sent: u64,
-    /// Of them, verified and delivered.
+    /// Number of genuine payload bytes verified and delivered.
     pub verified: u64,
-    /// Junk datagrams.
+    /// Number of junk datagrams.
     pub junk: u64,
-    /// Payloads delivered as verified that were never sent, or twice.
+    /// Number of payloads delivered as verified that were never sent, or delivered twice.
     pub forged: u64,
-    /// Junk payloads given to the application before they were verified.
+    /// Number of junk payloads that were delivered provisionally.
     pub early: u64,
-    /// Of them, said to be forged afterwards.
+    /// How many of the junk payloads delivered provisionally were refuted afterwards.
     pub refuted: u64,
-    /// Evaluations of shared tags, by records each.
+    /// Number of evaluations of shared tags: each counts its records.
     pub evaluations: u64,
-    /// Records refused: too many rivals, or of no use.
+    /// Number of records refused, because they had too many rivals or were of no use.
     pub refused: u64,
-    /// The most payload bytes held at once, overhead included.
+    /// The largest number of payload bytes held at once, overhead included.
     pub most_held: usize,
 }
 
 impl Run {
-    /// Share of the payload that was verified.
+    /// The share of the payload bytes that was verified.
     pub fn goodput(&self) -> f64 {
         self.verified as f64 / self.sent.max(1) as f64
     }
@@ -95,17 +95,17 @@ struct Junk<'a> {
 }
 
 impl Junk<'_> {
-    /// What goes ahead of `genuine`, whose number is `number`.
+    /// Makes junk that is sent ahead of `genuine`, whose number is `number`.
     fn make(&mut self, genuine: &Captured, number: u64) -> Captured {
         let mut junk = genuine.clone();
         match self.rng.below(4) {
-            // A header of chance.
+            // A random header and body.
             0 => {
                 let end = 1 + number_len(&junk);
                 self.rng.fill(&mut junk.header[1..end]);
                 self.rng.fill(&mut junk.body);
             }
-            // Another number near it: the type is right, all else is chance.
+            // A nearby number and the right content type; all else is random.
             1 => {
                 let by = 1 + self.rng.below(NEAR);
                 let target =
@@ -114,7 +114,7 @@ impl Junk<'_> {
                 junk.header[1..1 + bytes].copy_from_slice(&target.to_be_bytes()[8 - bytes..]);
                 junk.body = self.data(target, &junk.header);
             }
-            // The true header; the first byte is the type.
+            // The genuine header and type, which is the body's first byte.
             _ => {
                 let at = 1 + self.rng.below(junk.body.len() as u64 - 1) as usize;
                 junk.body[at] ^= 1 << self.rng.below(8);
@@ -123,7 +123,7 @@ impl Junk<'_> {
         junk
     }
 
-    /// A body that decrypts to data, with a tag of chance.
+    /// A body that decrypts to data, with a random tag.
     fn data(&mut self, number: u64, header: &[u8]) -> Vec<u8> {
         let mut body = vec![0; 1 + PAYLOAD + self.setup.scheme.aggregate_len(number)];
         self.rng.fill(&mut body);
@@ -136,10 +136,10 @@ impl Junk<'_> {
     }
 }
 
-/// Sends `records` payloads, of which `loss` in 100 000 are lost, with junk or without.
+/// Sends `records` payloads, of which `loss` in 100 000 are lost, with junk or without it.
 ///
 /// # Panics
-/// If the ends do not come together.
+/// If the handshake fails.
 pub fn run(setup: &Setup, loss: u64, seed: u64, records: u64, with_junk: bool) -> Run {
     let mut rng = Random::insecure(seed);
     let [mut losses, mut other_losses, mut reverse_losses, mut payload_rng, junk_rng] =
@@ -181,7 +181,7 @@ pub fn run(setup: &Setup, loss: u64, seed: u64, records: u64, with_junk: bool) -
         let datagrams = take();
         let data = datagrams.len().saturating_sub(1);
         for (at, datagram) in datagrams.iter().enumerate() {
-            // The data is the last one: what else is due goes first.
+            // The data record is the last one; other pending records are sent before it.
             let lost = if at == data { &mut losses } else { &mut other_losses };
             let lost = lost.below(100_000) < loss;
             if let Some(record) = attacker.masks.capture(datagram) {
@@ -203,7 +203,7 @@ pub fn run(setup: &Setup, loss: u64, seed: u64, records: u64, with_junk: bool) -
         world.log.clear();
         run.count(&world, &mut payloads, &mut seen);
     }
-    // What silence at the end brings.
+    // Deliver the records that the silence at the end causes.
     for datagram in take() {
         world.deliver(WAY, &datagram);
     }
@@ -219,28 +219,29 @@ pub fn run(setup: &Setup, loss: u64, seed: u64, records: u64, with_junk: bool) -
     run
 }
 
-/// What one number costs at most, with a thousand forged records ahead of the true one.
+/// What a thousand forged records of one number, ahead of the genuine one, cost at most.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Flood {
-    /// The most candidates held at once.
+    /// The largest number of candidates held at once.
     pub held: usize,
-    /// Of the forged records, those that were evaluated.
+    /// Number of forged records that were evaluated.
     pub evaluated: usize,
-    /// Evaluations of tags, by records each.
+    /// Number of evaluations of tags: each counts its records.
     pub evaluations: u64,
     /// Whether all other records were verified.
     pub others_verified: bool,
-    /// Bytes of an opener.
+    /// Size in bytes of an opener.
     pub opener_bytes: usize,
 }
 
-/// Records before and after the one that is flooded: its set, or all that it shares tags with.
+/// Number of records before and after the flooded one, which include its set, or all records that
+/// share tags with it.
 const AROUND: u64 = 80;
-/// Forged records of one number.
+/// Number of forged records of one number.
 const FLOOD: u32 = 1000;
 
-/// Forged records of one number, each different, when all that its tags share with it has come
-/// but it, or nothing of it.
+/// Sends different forged records of one number: before all other records that share its tags if
+/// `before` is set, else when all of them up to it have arrived.
 ///
 /// # Panics
 /// If the setup's scheme shares no tags.
@@ -260,11 +261,13 @@ pub fn flood(setup: &Setup, before: bool) -> Flood {
         .map(|number| {
             let mut tag = vec![0; setup.scheme.aggregate_len(number)];
             let state = state(number, 0);
-            sealer.seal(&*prf, number, Kind::Data, state.clone(), &mut tag).expect("in order");
+            sealer
+                .seal(&*prf, number, Kind::Data, state.clone(), &mut tag)
+                .expect("records are sealed in order");
             (number, state, tag)
         })
         .collect();
-    // The last of a set is what an attack on sets waits for.
+    // The target is the last record of a set, which completes it.
     let target = AROUND - 1;
     let (mut slots, mut next) = (HashSet::new(), 0);
     let mut flood = Flood { opener_bytes: size_of::<Opener>(), ..Flood::default() };
@@ -288,7 +291,8 @@ pub fn flood(setup: &Setup, before: bool) -> Flood {
             }
         }
         flood.held = flood.held.max(slots.len());
-        // The flooded number's own slots are few; all others come back.
+        // Few slots are held for the flooded number, and all others are returned, so slot numbers
+        // may wrap.
         next = next.wrapping_add(1);
         offered
     };
@@ -314,7 +318,7 @@ pub fn flood(setup: &Setup, before: bool) -> Flood {
 }
 
 impl Run {
-    /// Takes what was told as verified.
+    /// Counts the payloads that were delivered as verified.
     fn count(&mut self, world: &World<'_>, payloads: &mut Payloads, seen: &mut usize) {
         let told = &world.told(WAY).data[*seen..];
         *seen += told.len();
@@ -327,7 +331,7 @@ impl Run {
         }
     }
 
-    /// Takes what was told before it was verified, and what became of it.
+    /// Counts the payloads that were delivered provisionally, and their resolutions.
     fn count_early(&mut self, told: &Told, payloads: &mut Payloads) {
         let resolved: HashMap<_, _> = told.resolved.iter().copied().collect();
         for (record, data) in &told.early {
@@ -346,57 +350,57 @@ impl Run {
     }
 }
 
-/// Losses of the campaign, in 1/100 000.
+/// The loss rates of the campaign, in 1/100 000.
 const LOSSES: [u64; 4] = [0, 500, 2000, 5000];
-/// A scheme that verifies less than this of the payload is no choice for such a loss: of our cells,
-/// those of Agg(8), Agg(16) and R2D2(8, 50) at 5 %.
+/// A scheme that verifies less than this share of the payload is unsuitable for such a loss. These
+/// are Agg(8), Agg(16) and R2D2(8, 50) at 5 %.
 const USABLE: f64 = 2.0 / 3.0;
-/// Thresholds of early delivery, in bits.
+/// Levels in bits from which data is delivered provisionally.
 const THRESHOLDS: [u8; 2] = [16, 32];
 
-/// An association that delivers early.
+/// The results of an association with provisional delivery.
 #[derive(Clone, Debug)]
 pub struct Early {
     /// Suite and scheme.
     pub setup: Setup,
-    /// From so many bits on.
+    /// The level in bits from which data is delivered provisionally.
     pub bits: u8,
-    /// What came of it.
+    /// The results.
     pub run: Run,
 }
 
-/// What the campaign found.
+/// The results of the campaign.
 #[derive(Clone, Debug, Default)]
 pub struct Report {
-    /// Each suite and scheme at each loss.
+    /// The results for each suite and scheme at each loss rate.
     pub cells: Vec<Cell>,
-    /// Each suite with R2D2, delivering early, at a loss of 0.5 %.
+    /// The results for each suite with R2D2 and provisional delivery, at a loss of 0.5 %.
     pub early: Vec<Early>,
-    /// Each scheme, one number of it flooded.
+    /// The results for each scheme with one number flooded.
     pub floods: Vec<(Setup, Flood)>,
 }
 
 impl Report {
-    /// The greatest loss of goodput, in percent of it, where at least [`USABLE`] of the payload is
-    /// verified without junk.
+    /// The greatest loss of goodput because of junk, in percent, among cells in which at least
+    /// [`USABLE`] of the payload is verified without junk.
     pub fn worst_fall_percent(&self) -> f64 {
         let usable = self.cells.iter().filter(|cell| cell.clean.goodput() >= USABLE);
         usable.map(Cell::fall_percent).fold(f64::NEG_INFINITY, f64::max)
     }
 
-    /// The same of all cells.
+    /// The greatest loss of goodput because of junk, in percent, among all cells.
     pub fn worst_fall_percent_of_all(&self) -> f64 {
         self.cells.iter().map(Cell::fall_percent).fold(f64::NEG_INFINITY, f64::max)
     }
 
-    /// Payloads delivered as verified that were never sent, or twice.
+    /// Number of payloads delivered as verified that were never sent, or delivered twice.
     pub fn forged(&self) -> u64 {
         let cells = self.cells.iter().map(|cell| cell.clean.forged + cell.junk.forged);
         cells.chain(self.early.iter().map(|early| early.run.forged)).sum()
     }
 }
 
-/// The whole campaign, `records` an association.
+/// Runs the whole campaign, with `records` records in each association.
 pub fn campaign(seed: u64, records: u64) -> Report {
     let setups =
         |suite| SCHEMES.map(|scheme| Setup::new(suite, scheme.parse().expect("a scheme's name")));

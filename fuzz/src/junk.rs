@@ -1,4 +1,4 @@
-//! Datagrams from nobody: random ones, altered ones and replayed ones.
+//! Junk: random, altered and replayed datagrams.
 
 use crate::mutate;
 use crate::world::{Direction, Setup, World, clear_len, client_address};
@@ -11,12 +11,12 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Duration;
 use vocabulary::{Engine, Random};
 
-/// Where the two ends stand when the junk comes.
+/// The state of the two ends when the junk arrives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Stage {
     /// Nothing has arrived yet.
     Fresh,
-    /// The client has the ServerHello and no more.
+    /// The client has received the ServerHello and nothing after it.
     HalfAClient,
     /// The server waits for the client's Finished.
     HalfAServer,
@@ -33,27 +33,27 @@ const STAGES: [Stage; 6] = [
     Stage::Established,
 ];
 
-/// Junk that one pair of ends receives.
+/// Number of junk datagrams that one pair of ends receives.
 const PER_ROUND: usize = 500;
-/// Records each way before and after the junk: whole aggregates of any size.
+/// Number of records in each direction before and after the junk: whole aggregates of any size.
 const RECORDS: u32 = 32;
 
-/// What the junk did.
+/// The effects of the junk.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Report {
-    /// Datagrams delivered.
+    /// Number of junk datagrams.
     pub datagrams: usize,
-    /// Rounds in which an engine panicked.
+    /// Number of rounds in which an engine panicked.
     pub panics: usize,
-    /// Payloads delivered that nobody sent, or twice.
+    /// Number of payloads delivered that were never sent, or delivered twice.
     pub deliveries: usize,
-    /// Established associations that carried no data afterwards.
+    /// Number of established associations that carried no data afterwards.
     pub killed: usize,
-    /// The most payload bytes an end ever held.
+    /// The largest number of payload bytes that an end ever held.
     pub most_held: usize,
-    /// The most associations of a server at once.
+    /// The largest number of associations of a server at once.
     pub most_open: usize,
-    /// The first failures, to be looked at.
+    /// Descriptions of the first failures.
     pub failures: Vec<String>,
 }
 
@@ -68,7 +68,7 @@ impl Stage {
             }
             Self::HalfAClient => {
                 world.rule = Box::new(|direction, _, datagram| {
-                    // Of the server's flight only the record in clear.
+                    // Only the unprotected record of the server's flight arrives.
                     let len = match direction {
                         Direction::ToClient => clear_len(datagram),
                         Direction::ToServer => datagram.len(),
@@ -105,7 +105,8 @@ fn exchange(world: &mut World<'_>, from: u32) {
     world.run_for(Duration::from_secs(1));
 }
 
-/// CCM_8's keys end after 2^7 forgeries (RFC 9147, section 4.5.3).
+/// Whether the association ended because CCM_8's keys may be used for 2^7 forgeries only (RFC 9147,
+/// section 4.5.3).
 fn ends_by_limit(setup: &Setup, world: &World<'_>) -> bool {
     setup.suite == CipherSuiteId::AES_128_CCM_8_SHA256
         && Direction::BOTH.into_iter().any(|way| {
@@ -119,8 +120,8 @@ fn ends_by_limit(setup: &Setup, world: &World<'_>) -> bool {
         })
 }
 
-/// A genuine datagram whose masked record number is moved a little: the mask
-/// stays, so that the number lands where the attacker wants it.
+/// A genuine datagram whose masked record number is changed a little. The mask stays the same, so
+/// the attacker chooses the number.
 fn aimed(rng: &mut Random, corpus: &[Vec<u8>]) -> Vec<u8> {
     let newest = corpus.len() - 1 - rng.below(corpus.len().min(40) as u64) as usize;
     let mut datagram = corpus[newest].clone();
@@ -128,7 +129,7 @@ fn aimed(rng: &mut Random, corpus: &[Vec<u8>]) -> Vec<u8> {
     if let Some(byte) = datagram.get_mut(low) {
         *byte ^= rng.below(128) as u8;
     }
-    // Behind the sample of the mask.
+    // This byte is after the sample from which the mask is computed.
     if let Some(byte) = datagram.get_mut(low + 17) {
         *byte ^= rng.below(256) as u8;
     }
@@ -140,12 +141,12 @@ fn stranger(rng: &mut Random) -> SocketAddr {
     ([198, 51, 100, a], 1024 + u16::from(b)).into()
 }
 
-/// One pair of ends at one stage, and its junk.
+/// Sends junk to one pair of ends at one stage.
 fn round(setup: &Setup, stage: Stage, seed: u64, report: &mut Report) {
     let mut rng = Random::insecure(seed);
     let mut world = stage.reach(setup, seed);
     let other = Stage::Established.reach(setup, seed ^ 1);
-    // Its own newest datagrams come last.
+    // The newest datagrams of the attacked association are last.
     let corpus: Vec<_> =
         other.log.iter().chain(&world.log).map(|(_, datagram)| datagram.clone()).collect();
     let before = Direction::BOTH.map(|way| world.told(way).data.len());
@@ -154,7 +155,7 @@ fn round(setup: &Setup, stage: Stage, seed: u64, report: &mut Report) {
     for _ in 0..PER_ROUND {
         let mut datagram = match rng.below(8) {
             0..3 => mutate::noise(&mut rng),
-            // As it was: a replay, or another association's.
+            // An unchanged datagram: a replay, or one of another association.
             3 => corpus[rng.below(corpus.len() as u64) as usize].clone(),
             4 => aimed(&mut rng, &corpus),
             _ => mutate::altered(&mut rng, &corpus),
@@ -188,7 +189,8 @@ fn round(setup: &Setup, stage: Stage, seed: u64, report: &mut Report) {
         let dead = |world: &World<'_>| {
             Direction::BOTH.into_iter().any(|way| world.told(way).data.len() == before[0])
         };
-        // R2D2 trusts nothing that was much tried: records must get away from those numbers.
+        // Under R2D2 no record is verified among numbers that were much tried, so further records
+        // must follow.
         if matches!(setup.scheme, Scheme::R2d2(_)) && dead(&world) {
             (2..=4).for_each(|turn| exchange(&mut world, turn * RECORDS));
         }
@@ -203,7 +205,7 @@ fn round(setup: &Setup, stage: Stage, seed: u64, report: &mut Report) {
     }
 }
 
-/// At least `datagrams` of junk against every setup at every stage in turn.
+/// Sends at least `datagrams` of junk, to every setup at every stage in turn.
 pub fn run(seed: u64, datagrams: usize) -> Report {
     let mut setups = Setup::all();
     setups.iter_mut().for_each(|setup| setup.cookies = CookiePolicy::Always);
@@ -216,7 +218,7 @@ pub fn run(seed: u64, datagrams: usize) -> Report {
         if report.datagrams >= datagrams {
             break;
         }
-        // Pairs of seeds: the lower bit is the other association's.
+        // Seeds are used in pairs: the one with the lowest bit set is for the other association.
         let seed = seed.wrapping_mul(1 << 32).wrapping_add(turn * 2);
         let attempt = AssertUnwindSafe(|| round(&setup, stage, seed, &mut report));
         if catch_unwind(attempt).is_err() {

@@ -1,22 +1,22 @@
-//! Attacks on the engines, each a function of a seed.
+//! Attacks on the engines. Each is a function of a seed.
 //!
 //! - [`fleet`]: many handshakes over a lossy relay;
-//! - [`drops`]: any two datagrams of a handshake lost, and bursts of each;
-//! - [`world`]: two engines and a network whose rule an attacker chooses;
-//! - [`secrets`]: the engines' keys, for a peer that lies under them;
-//! - [`cuts`]: every message cut and changed at every byte;
+//! - [`drops`]: handshakes with any two datagrams lost, and with bursts of copies of each datagram;
+//! - [`world`]: two engines and a network whose behaviour an attacker chooses;
+//! - [`secrets`]: the engines' keys, for a malicious peer that uses them;
+//! - [`cuts`]: every message truncated and changed at every byte;
 //! - [`junk`]: random, altered and replayed datagrams; [`mutate`] makes them;
 //! - [`forgery`]: an attacker on the path against aggregated tags;
-//! - [`injection`]: what junk costs those who share tags; [`rivals`]: what junk ahead of genuine
-//!   records, of any length, leaves of them;
-//! - [`masks`]: how soon record number masks are seen to repeat;
-//! - [`histories`]: groups whose members come, go, crash and miss what is said;
-//! - [`clones`]: copies of devices, by token and by state;
-//! - [`noise`]: any bytes to members of groups and their controller;
+//! - [`injection`]: what junk costs associations that share tags; [`rivals`]: how many genuine
+//!   records are delivered if junk of any length arrives ahead of them;
+//! - [`masks`]: how soon an observer sees record number masks repeat;
+//! - [`histories`]: groups whose members join, leave, crash and miss messages;
+//! - [`clones`]: copies of devices, made from their tokens or their stored state;
+//! - [`noise`]: arbitrary bytes sent to members of groups and their controller;
 //! - [`strangers`]: attackers without a key against handshakes and associations;
-//! - [`tunnel`]: the MACsec gateway watched, forged, flooded, and over a network that loses;
-//! - [`updates`]: aggregation schemes changed again and again over a lossy network;
-//! - [`targets`]: what libFuzzer and the seeded driver feed with bytes.
+//! - [`tunnel`]: the MACsec gateway under observation, forgery, floods and loss;
+//! - [`updates`]: aggregation schemes that change again and again over a lossy network;
+//! - [`targets`]: the fuzz targets, which libFuzzer and the seeded driver feed with bytes.
 #![forbid(unsafe_code)]
 
 pub mod clones;

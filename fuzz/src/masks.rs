@@ -1,14 +1,15 @@
-//! How soon an observer sees that two records have the same record number mask.
+//! Measures how soon an observer sees that two records have the same record number mask.
 //!
-//! The worst case for masks: payloads of one byte under Agg(16), so that 15 of 16 records show two
-//! bytes behind their header. Of each record the observer sees the number field, masked, and what
-//! is behind it. Two records shorter than a sample that look the same behind the header have the
-//! same mask for sure under the forms that make it from there. Under the strong form they have it
-//! as often as any other two, but for those whose number fields are the same as well: there the
-//! whole record is the same, and mask and number are. So a repetition is seen
+//! The worst case for masks is payloads of one byte under Agg(16): 15 of 16 records have two bytes
+//! after their header. The observer sees each record's masked number field and the bytes after the
+//! header. If two records shorter than a mask's sample have equal bytes after the header, they
+//! certainly have the same mask under the forms that compute it from these bytes. Under the strong
+//! form they have the same mask as often as any other two records, unless their number fields are
+//! equal as well: then the whole records are equal, and so are mask and number. The observer
+//! therefore sees a repetition
 //!
-//! - under the other forms when two short records are the same behind the header,
-//! - under the strong form when they are the same as a whole.
+//! - under the other forms, when two short records have equal bytes after the header,
+//! - under the strong form, when two short records are equal as a whole.
 
 use crate::parallel::shared;
 use dtls::codepoints::ContentType;
@@ -20,51 +21,51 @@ use dtls::{NumberMasks, Scheme};
 use std::collections::HashMap;
 use vocabulary::{Random, Reader};
 
-/// A record's bytes from which a mask is made.
+/// Number of bytes of a record from which a mask is computed.
 const SAMPLE: usize = 16;
 
-/// What is measured.
+/// The parameters of a measurement.
 #[derive(Clone, Copy, Debug)]
 pub struct Case {
-    /// The form.
+    /// The form of the masks.
     pub masks: NumberMasks,
-    /// Bytes of the record number on the wire: 1 or 2.
+    /// Length in bytes of the record number on the wire: 1 or 2.
     pub number_bytes: u8,
-    /// Independent epochs.
+    /// Number of independent epochs.
     pub epochs: usize,
-    /// Messages of each, at most 2^16: then numbers on the wire repeat.
+    /// Number of messages in each epoch, at most 2^16: after that, numbers on the wire repeat.
     pub messages: u32,
 }
 
-/// What an observer saw.
+/// The results of an observer.
 #[derive(Clone, Debug, Default)]
 pub struct Sightings {
-    /// For each epoch in which a repetition was seen, after how many messages; ascending.
+    /// For each epoch in which a repetition was seen, the number of messages until then; ascending.
     pub first: Vec<u32>,
-    /// Epochs in all.
+    /// Number of epochs.
     pub epochs: usize,
-    /// Seen repetitions that were none: the masks were different. Of the first in each epoch.
+    /// Number of first repetitions in an epoch that were mistaken: the masks were different.
     pub mistaken: u64,
-    /// Pairs of short records of which what is behind the header is the same, the number field
-    /// is not; and those of them with the same mask.
+    /// Number of pairs of short records with equal bytes after the header and different number
+    /// fields.
     pub alike: u64,
-    /// See `alike`.
+    /// How many of the pairs in `alike` have the same mask.
     pub alike_same: u64,
-    /// All pairs of short records, and those of them with the same mask.
+    /// Number of all pairs of short records.
     pub pairs: u64,
-    /// See `pairs`.
+    /// How many of the pairs in `pairs` have the same mask.
     pub pairs_same: u64,
 }
 
 impl Sightings {
-    /// After so many messages a repetition was seen in half of the epochs; `None` if there was none
-    /// in more.
+    /// The number of messages after which a repetition was seen in half of the epochs; `None` if it
+    /// was seen in fewer.
     pub fn half(&self) -> Option<u32> {
         self.quantile(self.epochs.div_ceil(2))
     }
 
-    /// An interval that contains the true figure with 95 %, by the ranks of a binomial
-    /// distribution.
+    /// An interval that contains the true median with a probability of 95 %, from the ranks of a
+    /// binomial distribution.
     pub fn interval(&self) -> [Option<u32>; 2] {
         let spread = 0.98 * (self.epochs as f64).sqrt();
         let middle = self.epochs as f64 / 2.0;
@@ -101,7 +102,7 @@ fn suite() -> &'static CipherSuite {
     suite.expect("the provider has it")
 }
 
-/// A short record: what is behind its header, its number field, and its mask.
+/// A short record: the bytes after its header, its masked number field, and its mask.
 #[derive(Clone, Copy)]
 struct Short {
     behind: [u8; 2],
@@ -111,7 +112,7 @@ struct Short {
 
 fn watch_epoch(rng: &mut Random, case: Case) -> Sightings {
     let secret = TrafficSecret::new(rng.array());
-    let scheme = Scheme::agg(16).expect("2 to 16");
+    let scheme = Scheme::agg(16).expect("n is from 2 to 16");
     let mut epoch = SendEpoch::with_masks(APPLICATION_EPOCH, suite(), scheme, &secret, case.masks);
     let number = if case.number_bytes == 1 { NumberLength::One } else { NumberLength::Two };
     let shape = Shape { number, last: true };
@@ -121,9 +122,10 @@ fn watch_epoch(rng: &mut Random, case: Case) -> Sightings {
         let payload: [u8; 1] = rng.array();
         let sealed = epoch
             .seal(&mut buf, ContentType::APPLICATION_DATA, shape, |w| w.bytes(&payload))
-            .expect("room and numbers are enough");
+            .expect("the buffer is large enough, and numbers are left");
         let record = &buf[..sealed.len];
-        let header = UnifiedHeader::read(&mut Reader::new(record), 0).expect("just sealed");
+        let header =
+            UnifiedHeader::read(&mut Reader::new(record), 0).expect("the record was just sealed");
         let (head, behind) = record.split_at(header.header_len());
         let field = header.number_bits(head) as u16;
         let bits = u16::MAX >> (16 - 8 * u16::from(case.number_bytes));
@@ -139,7 +141,7 @@ fn watch_epoch(rng: &mut Random, case: Case) -> Sightings {
     seen
 }
 
-/// The first repetition that the observer takes for one.
+/// Finds the first repetition that the observer believes to see.
 fn find_first(shorts: &[(u32, Short)], masks: NumberMasks, seen: &mut Sightings) {
     let mut known = HashMap::new();
     for (messages, short) in shorts {
@@ -152,7 +154,7 @@ fn find_first(shorts: &[(u32, Short)], masks: NumberMasks, seen: &mut Sightings)
     }
 }
 
-/// How much a pair of records that look alike tells.
+/// Counts the pairs of records that look alike, and those with the same mask.
 fn count_pairs(shorts: &[(u32, Short)], seen: &mut Sightings) {
     let mut by_behind: HashMap<_, Vec<Short>> = HashMap::new();
     let mut by_mask: HashMap<u16, u64> = HashMap::new();
@@ -188,7 +190,11 @@ mod tests {
         for masks in [NumberMasks::Standard, NumberMasks::Paper] {
             let seen = case(masks, 2);
             assert!((250..400).contains(&seen.half().unwrap()), "{:?}", seen.half());
-            assert_eq!((seen.mistaken, seen.alike_same), (0, seen.alike), "all are true");
+            assert_eq!(
+                (seen.mistaken, seen.alike_same),
+                (0, seen.alike),
+                "no repetition is mistaken"
+            );
         }
         let seen = case(NumberMasks::Strong, 2);
         assert_eq!((seen.first.len(), seen.alike_same), (0, 0));

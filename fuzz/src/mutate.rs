@@ -1,12 +1,12 @@
-//! Altered copies of genuine bytes, and bytes out of nothing.
+//! Makes altered copies of genuine bytes, and random bytes.
 
 use vocabulary::Random;
 
 /// Lengths and numbers at which codecs tend to break.
 const EDGES: [u64; 12] = [0, 1, 2, 15, 16, 17, 0x7f, 0x80, 0xff, 0x3fff, 0xffff, 0xff_ffff];
 
-/// First bytes of records: types in clear, unified headers with and without
-/// connection id, and nonsense.
+/// First bytes of records: content types in clear, unified headers with and without connection ID,
+/// and invalid ones.
 const FIRST: [u8; 14] = [20, 21, 22, 23, 26, 0x20, 0x22, 0x23, 0x2c, 0x2e, 0x2f, 0x3f, 0xe0, 0xff];
 
 fn index(rng: &mut Random, len: usize) -> usize {
@@ -25,7 +25,7 @@ pub fn noise(rng: &mut Random) -> Vec<u8> {
     if let Some(first) = bytes.first_mut().filter(|_| rng.below(4) > 0) {
         *first = FIRST[index(rng, FIRST.len())];
     }
-    // A version and epoch that pass, and a length that may fit.
+    // A valid version and epoch, and a length that may be right.
     if bytes.len() > 13 && rng.below(2) == 0 {
         bytes[1..5].copy_from_slice(&[0xfe, 0xfd, 0, 0]);
         let length = (bytes.len() - 13) as u16;

@@ -1,8 +1,8 @@
-//! Any bytes to any port of a group: members and a controller that are under way get random, altered,
-//! cut, foreign and repeated datagrams.
+//! Arbitrary bytes sent to all ports of a group: active members and a controller receive random,
+//! altered, truncated, foreign and repeated datagrams.
 //!
-//! Everything genuine was heard before by all whom it is for. So of what comes now nothing may be
-//! delivered, and nothing of what a member remembers may change.
+//! All genuine datagrams were received before by all their receivers. Therefore none of the
+//! datagrams sent now may be delivered, and none may change the state that a member keeps.
 
 use crate::field;
 use crate::field::{CONTROLLER, Disk, Field, GROUP};
@@ -20,34 +20,35 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Duration;
 use vocabulary::{Decode, Instant, Random};
 
-/// Datagrams that one group gets.
+/// Number of datagrams sent to one group.
 const PER_ROUND: usize = 2000;
-/// Of these, to its controller.
+/// How many of the datagrams to a group are sent to its controller.
 const TO_CONTROLLER: usize = 400;
-/// First bytes of records, of both profiles and of none.
+/// First bytes of records of both profiles, and invalid ones.
 const FIRST: [u8; 16] =
     [20, 23, 0xe8, 0xe9, 0xea, 0x38, 0x39, 0x3a, 0x3b, 0x3c, 0x3f, 0xf8, 0xf9, 0xfa, 0xfb, 0xff];
 
-/// What the noise did.
+/// The effects of the noise.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Report {
-    /// Datagrams that came.
+    /// Number of datagrams sent.
     pub datagrams: usize,
-    /// Of those: shorter than the shortest tag.
+    /// Number of datagrams shorter than the shortest tag.
     pub short: usize,
-    /// Of those: to members' own addresses.
+    /// Number of datagrams to members' own addresses.
     pub unicast: usize,
-    /// Of those: to the controller.
+    /// Number of datagrams to the controller.
     pub to_controller: usize,
-    /// Groups in which something panicked.
+    /// Number of groups in which a member or the controller panicked.
     pub panics: usize,
-    /// Payloads that were delivered.
+    /// Number of payloads that were delivered.
     pub deliveries: usize,
-    /// Datagrams after which something was remembered otherwise than before, or was to be said.
+    /// Number of datagrams after which the state of a member or controller had changed, or an
+    /// unexpected message was to be sent.
     pub touched: usize,
-    /// Groups whose members did not hear each other afterwards.
+    /// Number of groups whose members did not receive each other's records afterwards.
     pub deaf: usize,
-    /// The first failures, to be looked at.
+    /// Descriptions of the first failures.
     pub failures: Vec<String>,
 }
 
@@ -72,7 +73,7 @@ impl Report {
     }
 }
 
-/// Every suite of both profiles, and what policies may ask for beside.
+/// Policies with every suite of both profiles, and with every other option.
 fn policies() -> Vec<Policy> {
     let with = |profile, suite| Policy { suite, ..field::policy(profile) };
     let axiom = [
@@ -102,7 +103,8 @@ fn policies() -> Vec<Policy> {
     policies
 }
 
-/// Two senders that listen as well and a listener, who know each other, and what they said.
+/// A group of two senders that also listen and a third listener, which know each other, and all
+/// datagrams that were sent in it.
 fn lively(policy: &Policy, seed: u64) -> (Field, Vec<Vec<u8>>) {
     let mut field = Field::with(policy.clone(), seed);
     field.add(Some(1), true);
@@ -111,7 +113,7 @@ fn lively(policy: &Policy, seed: u64) -> (Field, Vec<Vec<u8>>) {
     field.wait(20);
     field.acquaint();
     let mut said = Vec::new();
-    // Where late listeners ask the sender what is new, they do so now.
+    // Under policies with challenges, listeners send them to the senders now.
     for _ in 0..2 {
         said.extend((0..2).map(|asking| field.ask(asking, b"first")));
         field.wait(2);
@@ -124,7 +126,7 @@ fn lively(policy: &Policy, seed: u64) -> (Field, Vec<Vec<u8>>) {
     (field, said)
 }
 
-/// Each sender asks and all answer; what was said.
+/// Each sender sends a request and all others respond. Returns all datagrams sent.
 fn talk(field: &mut Field, turn: u8) -> Vec<Vec<u8>> {
     let mut said = Vec::new();
     for asking in 0..2 {
@@ -155,7 +157,7 @@ fn noise(rng: &mut Random, own: &[Vec<u8>], foreign: &[Vec<u8>]) -> Vec<u8> {
             bytes
         }
         1 => mutate::noise(rng),
-        // As it was sent, and as another group of the same name sent it.
+        // A datagram as it was sent, and one of another group with the same name.
         2 => pick(rng, own),
         3 => pick(rng, foreign),
         4 => {
@@ -163,7 +165,7 @@ fn noise(rng: &mut Random, own: &[Vec<u8>], foreign: &[Vec<u8>]) -> Vec<u8> {
             bytes.truncate(rng.below(28) as usize);
             bytes
         }
-        // Other IDs, epochs and numbers: what stands in front.
+        // A change in the first bytes, which hold IDs, epochs and numbers.
         5 | 6 => {
             let mut bytes = pick(rng, own);
             let end = bytes.len().min(20) as u64;
@@ -176,7 +178,7 @@ fn noise(rng: &mut Random, own: &[Vec<u8>], foreign: &[Vec<u8>]) -> Vec<u8> {
     }
 }
 
-/// One group, and what it is sent.
+/// Sends noise to one group.
 fn round(policy: &Policy, seed: u64, report: &mut Report) {
     let mut rng = Random::insecure(seed ^ 0x0015_e5ed);
     let (mut field, own) = lively(policy, seed);
@@ -211,11 +213,11 @@ fn round(policy: &Policy, seed: u64, report: &mut Report) {
         if delivered > 0 || before != after {
             let told: Vec<_> = device.events();
             report.failure(|| {
-                format!("{policy:?} seed {seed}: {bytes:02x?}: {before} is {after}, {told:?}")
+                format!("{policy:?} seed {seed}: {bytes:02x?}: {before} became {after}, {told:?}")
             });
         }
     }
-    // What the noise made members suspect is soon asked for, and answered.
+    // Members may have lookups pending because of the noise. They are sent and answered soon.
     field.wait(20);
     field.acquaint();
     for index in 0..3 {
@@ -224,15 +226,17 @@ fn round(policy: &Policy, seed: u64, report: &mut Report) {
     }
     field.devices.iter_mut().for_each(|device| device.got.clear());
     talk(&mut field, 9);
-    // Two requests, of which each sender hears one, and four responses.
+    // There are two requests, of which each sender receives the other one's, and four responses.
     let heard: Vec<usize> = field.devices.iter().map(|device| device.got.len()).collect();
     if heard != [3, 3, 2] {
         report.deaf += 1;
-        report.failure(|| format!("{policy:?} seed {seed}: afterwards {heard:?} were heard"));
+        report.failure(|| {
+            format!("{policy:?} seed {seed}: afterwards devices received {heard:?} records")
+        });
     }
 }
 
-/// A store that forgets.
+/// A store that stores nothing.
 struct Nowhere;
 
 impl Store for Nowhere {
@@ -253,13 +257,13 @@ fn controller(policy: &Policy, rng: &mut Random) -> (Controller, Instant) {
     let (store, ledger) = (Box::new(Nowhere), Box::new(Disk::default()));
     let (provider, settings) = (&rustcrypto::PROVIDER, Settings::default());
     let mut controller = Controller::new(group, settings, provider, store, ledger, now, rng.fork())
-        .expect("a policy that can be");
+        .expect("a valid policy");
     for (index, join) in requests().into_iter().filter(is_join).enumerate() {
         controller.handle(now, &format!("device {index}"), BOTH, &encoded(&join));
     }
     now += Duration::from_secs(5);
     controller.handle_timeout(now);
-    assert!(controller.roster().iter().count() > 0, "somebody joined");
+    assert!(controller.roster().iter().count() > 0, "at least one device joined");
     while controller.poll().is_some() {}
     (controller, now)
 }
@@ -268,13 +272,13 @@ fn is_join(request: &Asked) -> bool {
     matches!(request.said, Request::Join { .. })
 }
 
-/// What can be seen of a controller.
+/// The visible state of a controller.
 fn seen(controller: &Controller) -> String {
     let members: Vec<_> = controller.roster().iter().collect();
     format!("{} {members:?} {:?}", controller.epoch(), controller.wake_at())
 }
 
-/// What members and who is none may say to a controller.
+/// Sends altered requests of members and strangers to a controller.
 fn control_round(policy: &Policy, seed: u64, report: &mut Report) {
     let mut rng = Random::insecure(seed ^ 0xc0);
     let (mut controller, now) = controller(policy, &mut rng);
@@ -285,9 +289,10 @@ fn control_round(policy: &Policy, seed: u64, report: &mut Report) {
             _ => mutate::altered(&mut rng, &corpus),
         };
         let is_message = Asked::decode(&bytes).is_ok();
-        // Who asks what cannot be read is told so.
+        // A request that cannot be decoded is answered with an error if its head can be.
         let has_head = Asked::head(&bytes).is_some();
-        // A member is believed what it says, but not what is no message.
+        // Valid requests are sent as a stranger only, because those of a member would be carried
+        // out.
         let is_stranger = is_message || rng.below(2) == 0;
         let (device, may) = if is_stranger { ("a stranger", NONE) } else { ("device 0", BOTH) };
         let before = seen(&controller);
@@ -303,18 +308,18 @@ fn control_round(policy: &Policy, seed: u64, report: &mut Report) {
         let after = seen(&controller);
         if before != after || !only_answered {
             report.touched += 1;
-            report.failure(|| format!("{bytes:02x?}: {before} is {after}, {outputs:?}"));
+            report.failure(|| format!("{bytes:02x?}: {before} became {after}, {outputs:?}"));
         }
     }
 }
 
-/// At least `datagrams` of noise, in groups of every policy in turn.
+/// Sends at least `datagrams` of noise, to groups with every policy in turn.
 pub fn run(seed: u64, datagrams: usize) -> Report {
     let policies = policies();
     let rounds: Vec<usize> = (0..datagrams.div_ceil(PER_ROUND)).collect();
     let reports = shared(&rounds, |round_index| {
         let policy = &policies[round_index % policies.len()];
-        // Pairs of seeds: the lower bit is the other group's.
+        // Seeds are used in pairs: the one with the lowest bit set is for the other group.
         let seed = seed.wrapping_mul(1 << 32).wrapping_add(*round_index as u64 * 2);
         let mut report = Report::default();
         let attempt = AssertUnwindSafe(|| {
@@ -337,7 +342,8 @@ pub fn run(seed: u64, datagrams: usize) -> Report {
 mod tests {
     use super::*;
 
-    /// What is genuine and new is delivered and remembered, or noise would not be noticed either.
+    /// Genuine new datagrams are delivered and change the state. If they did not, the effects of
+    /// noise would not be noticed either.
     #[test]
     fn what_is_new_is_noticed() {
         for policy in policies() {

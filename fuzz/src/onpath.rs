@@ -1,5 +1,5 @@
-//! What an attacker on the path has: datagrams as they travel, and, since it can count, their
-//! records' numbers. With a number it knows the mask that hides it.
+//! What an attacker on the path knows: datagrams in transit and, because it can count, the numbers
+//! of their records. From a record's number it knows the mask that hides the number.
 
 use crate::secrets::{Secrets, suite};
 use crate::world::{Direction, Setup};
@@ -10,26 +10,26 @@ use dtls::record::epochs::APPLICATION_EPOCH;
 use std::collections::HashSet;
 use vocabulary::{Random, Reader};
 
-/// Bytes of the record body from which the number's mask is made.
+/// Number of bytes of the record body from which the number's mask is computed.
 pub(crate) const SAMPLE: usize = 16;
 
-/// A record that was sent and has not arrived: one datagram, its number in clear.
+/// A record that was sent and has not arrived: one datagram, with the record number unmasked.
 #[derive(Clone, Debug)]
 pub(crate) struct Captured {
     pub(crate) header: Vec<u8>,
     pub(crate) body: Vec<u8>,
     epoch: u64,
-    /// The datagram as it came.
+    /// The datagram as it was captured.
     sealed: Vec<u8>,
 }
 
-/// The low byte or two of the record number.
+/// The low byte or the two low bytes of the record number.
 pub(crate) fn number(record: &Captured) -> u64 {
     let bytes = number_len(record);
     record.header.iter().skip(1).take(bytes).fold(0, |n, byte| n << 8 | u64::from(*byte))
 }
 
-/// How many bytes of its number a record shows.
+/// Length in bytes of the record number in the header.
 pub(crate) fn number_len(record: &Captured) -> usize {
     if record.header[0] & 8 != 0 { 2 } else { 1 }
 }
@@ -42,7 +42,7 @@ pub(crate) struct Masks {
 }
 
 impl Masks {
-    /// The first epoch of data.
+    /// The masks of the first epoch of data.
     ///
     /// # Panics
     /// If the handshake is not complete, or the suite cannot aggregate.
@@ -59,7 +59,7 @@ impl Masks {
         })
     }
 
-    /// Goes on to the next epoch, with its scheme.
+    /// Moves to the next epoch, which has this scheme.
     pub(crate) fn advance(&mut self, setup: &Setup, scheme: Scheme) {
         self.secret = self.secret.next();
         self.epoch += 1;
@@ -75,7 +75,8 @@ impl Masks {
         Some(captured)
     }
 
-    /// The record as it travels; one of an older epoch as it came, whatever was altered.
+    /// The record as a datagram. A record of an older epoch is returned as it was captured, without
+    /// alterations.
     pub(crate) fn datagram(&self, record: &Captured) -> Vec<u8> {
         if record.epoch != self.epoch {
             return record.sealed.clone();
@@ -85,7 +86,7 @@ impl Masks {
         [record.header, record.body].concat()
     }
 
-    /// Removes or puts on the mask of the record number.
+    /// Removes or applies the mask of the record number.
     fn mask(&self, record: &mut Captured) {
         let mut sample = [0; SAMPLE];
         match record.body.first_chunk() {
@@ -108,12 +109,12 @@ fn keys(setup: &Setup, secret: &TrafficSecret, scheme: Scheme) -> Box<dyn PrfPro
     aggregated(secret, scheme.context())
 }
 
-/// Payloads that say who sent them, each only once.
+/// Distinct payloads, each of which is sent only once.
 #[derive(Default)]
 pub(crate) struct Payloads {
-    /// Those that were not delivered yet.
+    /// Payloads that were not delivered yet.
     pub(crate) sent: HashSet<Vec<u8>>,
-    /// All of them.
+    /// All payloads that were made.
     pub(crate) all: HashSet<Vec<u8>>,
     next: u64,
 }

@@ -1,4 +1,4 @@
-//! Independent jobs on as many threads as there are processors.
+//! Runs independent jobs on one thread per processor.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;

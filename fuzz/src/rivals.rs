@@ -1,8 +1,9 @@
-//! Junk under the numbers of genuine records: the share of them that is delivered all the same.
+//! Junk under the numbers of genuine records, and the share of genuine records that is delivered
+//! nevertheless.
 //!
 //! The attacker copies a record's header and first bytes, so that its masked number and its type
-//! stay, puts junk behind them, and is faster. Records are sealed and opened as an association does;
-//! the limit on their length is what its datagrams can have.
+//! are kept, adds junk after them, and is faster than the genuine record. Records are sealed and
+//! opened as in an association, and their length is limited to that of its datagrams.
 
 use crate::parallel::shared;
 use aggregation::Scheme;
@@ -16,31 +17,32 @@ use dtls::stats::ReceiveStats;
 use dtls::tuning::{DATAGRAM_BYTES, RECEIVE_BUFFER_BYTES};
 use vocabulary::{Random, Reader};
 
-/// Records of a run.
+/// Number of records in a run.
 pub const RECORDS: u64 = 16_000;
-/// Payloads, in bytes.
+/// Lengths of payloads in bytes.
 const PAYLOADS: [usize; 2] = [30, 1000];
-/// Bytes of the genuine record, behind its header, that a rival copies: a mask's sample.
+/// Number of bytes after the genuine record's header that a rival copies: the sample for the mask.
 const COPIED: usize = 16;
-/// The longest record that the format allows.
+/// Length in bytes of the longest record that the format allows.
 const LONGEST: usize = 16_300;
 
-/// What is done to whom.
+/// How many rivals there are, how long they are, and which records they precede.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Attack {
-    /// Four rivals, as long as the record, ahead of one record of each set, or of each sixteenth.
+    /// Four rivals of the record's length ahead of one record of each set, or of every sixteenth
+    /// record.
     FourAheadOfOne,
-    /// As long a rival as there can be ahead of each fourth record.
+    /// One rival of the greatest possible length ahead of every fourth record.
     OneLong,
-    /// Four rivals, as long as the record, ahead of every record.
+    /// Four rivals of the record's length ahead of every record.
     FourAheadOfAll,
 }
 
 impl Attack {
-    /// All of them.
+    /// The list of all attacks.
     pub const ALL: [Self; 3] = [Self::FourAheadOfOne, Self::OneLong, Self::FourAheadOfAll];
 
-    /// Its name.
+    /// The attack's name in the report.
     pub const fn name(self) -> &'static str {
         match self {
             Self::FourAheadOfOne => "four_ahead_of_one",
@@ -49,7 +51,8 @@ impl Attack {
         }
     }
 
-    /// How many rivals go ahead of the record `number`, and how much longer than it they are.
+    /// How many rivals precede the record `number`, and whether they have the greatest possible
+    /// length.
     fn rivals(self, scheme: Scheme, number: u64) -> (u8, bool) {
         let set = match scheme.unchecked() {
             Scheme::Agg(n) => u64::from(n.get()),
@@ -64,33 +67,33 @@ impl Attack {
     }
 }
 
-/// One run.
+/// One run and its results.
 #[derive(Clone, Copy, Debug)]
 pub struct Cell {
     /// The scheme.
     pub scheme: Scheme,
-    /// Bytes of each payload.
+    /// Length in bytes of each payload.
     pub payload: usize,
     /// The attack.
     pub attack: Attack,
-    /// Whether the receiver takes records of any length.
+    /// Whether the receiver accepts records of any length.
     pub any_length: bool,
-    /// Genuine payloads delivered.
+    /// Number of genuine payloads delivered.
     pub delivered: u64,
-    /// Payloads delivered that were never sent.
+    /// Number of payloads delivered that were never sent.
     pub forged: u64,
-    /// The most bytes held, overhead included.
+    /// The largest number of bytes held at once, overhead included.
     pub most_held: usize,
 }
 
 impl Cell {
-    /// Of the payloads sent, the percentage delivered.
+    /// The percentage of the sent payloads that was delivered.
     pub fn percent(&self) -> f64 {
         100.0 * self.delivered as f64 / RECORDS as f64
     }
 }
 
-/// The schemes under attack: plain tags, each that shares them, and those with check bytes.
+/// The schemes under attack: plain tags, schemes that share tags, and those with check bytes.
 pub fn schemes() -> Vec<Scheme> {
     let names = ["off", "agg:2", "agg:4", "agg:8", "agg:16"]
         .into_iter()
@@ -99,7 +102,7 @@ pub fn schemes() -> Vec<Scheme> {
     names.map(|name| name.parse().expect("a scheme's name")).collect()
 }
 
-/// Every attack on every scheme.
+/// Runs every attack on every scheme.
 pub fn campaign(seed: u64) -> Vec<Cell> {
     let mut cases = Vec::new();
     for scheme in schemes() {
@@ -107,7 +110,7 @@ pub fn campaign(seed: u64) -> Vec<Cell> {
             for attack in Attack::ALL {
                 cases.push((scheme, payload, attack, false));
             }
-            // Where nothing but what is held bounds them.
+            // The length of records is limited only by the receiver's memory.
             cases.push((scheme, payload, Attack::OneLong, true));
         }
     }
@@ -138,9 +141,9 @@ pub fn run(scheme: Scheme, payload: usize, attack: Attack, any_length: bool, see
     let mut buf = vec![0; payload + 64];
     let shape = Shape { number: NumberLength::Two, last: true };
     let mut open = |record: &mut [u8], cell: &mut Cell| {
-        let header = UnifiedHeader::read(&mut Reader::new(record), 0).expect("sealed");
+        let header = UnifiedHeader::read(&mut Reader::new(record), 0).expect("a sealed record");
         let inner = receive.open(header, record, &mut held, &mut stats);
-        // As the connection does with data that has a tag of its own.
+        // The connection does the same with data that has a tag of its own.
         if let Some(inner) = inner
             && let Some(slot) = held.hold(inner.content)
         {
@@ -159,7 +162,9 @@ pub fn run(scheme: Scheme, payload: usize, attack: Attack, any_length: bool, see
     for number in 0..RECORDS {
         content[..8].copy_from_slice(&number.to_be_bytes());
         let kind = ContentType::APPLICATION_DATA;
-        let sealed = send.seal(&mut buf, kind, shape, |w| w.bytes(&content)).expect("room");
+        let sealed = send
+            .seal(&mut buf, kind, shape, |w| w.bytes(&content))
+            .expect("the buffer is large enough");
         let record = &mut buf[..sealed.len];
         let (rivals, long) = attack.rivals(scheme, number);
         for _ in 0..rivals {

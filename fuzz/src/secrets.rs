@@ -1,4 +1,4 @@
-//! Traffic secrets, and a peer that uses them to say whatever it likes.
+//! The traffic secrets of both ends, and a malicious peer that seals arbitrary records with them.
 
 use crate::world::{Direction, Setup};
 use dtls::codepoints::ContentType;
@@ -9,7 +9,7 @@ use dtls::record::{NumberLength, SendEpoch};
 use dtls::{KeyLog, Scheme};
 use std::sync::{Arc, Mutex};
 
-/// The key log of both ends.
+/// The key log that both ends write to.
 #[derive(Clone, Debug, Default)]
 pub struct Secrets(Arc<Lines>);
 
@@ -18,12 +18,12 @@ struct Lines(Mutex<Vec<String>>);
 
 impl KeyLog for Lines {
     fn log(&self, line: &str) {
-        self.0.lock().expect("nobody panics with the log").push(line.to_owned());
+        self.0.lock().expect("no thread panics while it holds the log").push(line.to_owned());
     }
 }
 
 impl Secrets {
-    /// Where engines write.
+    /// The key log for the engines' configurations.
     pub fn log(&self) -> Arc<dyn KeyLog> {
         Arc::clone(&self.0) as Arc<dyn KeyLog>
     }
@@ -36,7 +36,7 @@ impl Secrets {
             (Direction::ToServer, false) => "CLIENT_TRAFFIC_SECRET_0",
             (Direction::ToClient, false) => "SERVER_TRAFFIC_SECRET_0",
         };
-        let lines = self.0.0.lock().expect("nobody panics with the log");
+        let lines = self.0.0.lock().expect("no thread panics while it holds the log");
         let line = lines.iter().rfind(|line| line.split(' ').next() == Some(label))?;
         let hex = line.rsplit(' ').next()?;
         let mut secret = [0; 32];
@@ -50,22 +50,22 @@ impl Secrets {
 /// The suite of a setup.
 ///
 /// # Panics
-/// If its provider does not have it.
+/// If its provider does not have the suite.
 pub fn suite(setup: &Setup) -> &'static CipherSuite {
     setup.provider.suite(setup.suite).expect("the provider has the suite")
 }
 
-/// The scheme of an epoch: the handshake's has plain tags.
+/// The scheme of an epoch. The handshake epoch always has plain tags.
 pub fn scheme(setup: &Setup, epoch: u64) -> Scheme {
     if epoch == HANDSHAKE_EPOCH { Scheme::Plain } else { setup.scheme }
 }
 
-/// Seals whatever it is told to with the genuine keys, from record 0 on.
+/// A peer that seals any content with the genuine keys, from record 0 on.
 #[derive(Debug)]
 pub struct Impostor(SendEpoch);
 
 impl Impostor {
-    /// An impostor who sends in `direction`; `None` while the epoch has no keys.
+    /// An impostor that sends in `direction`; `None` while the epoch has no keys.
     pub fn new(setup: &Setup, secrets: &Secrets, direction: Direction, epoch: u64) -> Option<Self> {
         let secret = secrets.traffic(direction, epoch)?;
         Some(Self(SendEpoch::new(epoch, suite(setup), scheme(setup, epoch), &secret)))
@@ -74,14 +74,14 @@ impl Impostor {
     /// A datagram with one record.
     ///
     /// # Panics
-    /// For content that no record can have.
+    /// If no record can have this content.
     pub fn seal(&mut self, kind: ContentType, content: &[u8]) -> Vec<u8> {
         let mut buf = vec![0; content.len() + 64];
         let shape = Shape { number: NumberLength::Two, last: true };
         let sealed = self
             .0
             .seal(&mut buf, kind, shape, |w| w.bytes(content))
-            .expect("a fresh key and room enough");
+            .expect("the key is fresh and the buffer large enough");
         buf.truncate(sealed.len);
         buf
     }

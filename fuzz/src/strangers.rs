@@ -1,5 +1,5 @@
-//! Attackers without a key, who see an association's datagrams and can send some of their own:
-//! hellos played again, forged ACKs, and hellos with a third one's address.
+//! Attackers without a key that see an association's datagrams and send some of their own: replayed
+//! hellos, forged ACKs, and hellos with another host's address.
 
 use crate::world::{Direction, World, defaults};
 use dtls::codepoints::PskKeyExchangeMode;
@@ -9,43 +9,44 @@ use vocabulary::Random;
 
 const VERSIONS: [ProtocolVersion; 2] = [ProtocolVersion::Dtls13, ProtocolVersion::Dtls12];
 
-/// What became of associations whose client's older hellos came again and again.
+/// The results for associations during which older hellos of the client are replayed.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Replays {
-    /// Associations.
+    /// Number of associations.
     pub associations: u64,
-    /// Hellos of earlier attempts that were recorded, or held back, and played again.
+    /// Number of replayed hellos, which were recorded or held back in earlier attempts.
     pub played: u64,
-    /// Associations that ended, were replaced, or lost a message.
+    /// Number of associations that ended, were replaced, or lost a message.
     pub ended: u64,
-    /// The most associations and handshakes at the client's address at once.
+    /// The largest number of associations and handshakes at the client's address at once.
     pub most_open: usize,
 }
 
-/// What became of handshakes with a datagram lost and forged ACKs of everything.
+/// The results for handshakes with one datagram lost and forged ACKs for all records.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Acks {
-    /// Handshakes.
+    /// Number of handshakes.
     pub handshakes: u64,
-    /// ACKs in clear that came in between.
+    /// Number of forged ACKs in clear.
     pub forged: u64,
-    /// Handshakes that did not complete.
+    /// Number of handshakes that did not complete.
     pub failed: u64,
 }
 
-/// What one hello makes a server without cookies send to an address that never answers.
+/// How much a server without cookies sends to an address that never answers, after one hello from
+/// there.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Amplification {
     /// The version, and whether the server may send data before the client's Finished.
     pub kind: String,
-    /// Bytes of the hello.
+    /// Length in bytes of the hello.
     pub hello: usize,
-    /// Bytes that the server sent.
+    /// Number of bytes that the server sent.
     pub sent: usize,
 }
 
 impl Amplification {
-    /// Bytes sent for each of the hello.
+    /// The amplification factor: bytes sent per byte of the hello.
     pub fn factor(&self) -> f64 {
         self.sent as f64 / self.hello as f64
     }
@@ -64,10 +65,10 @@ fn pass(datagram: &[u8]) -> Vec<Vec<u8>> {
     vec![datagram.to_vec()]
 }
 
-/// `count` associations, each after three attempts of its client at the same address.
+/// Runs `count` associations, each after three attempts of its client at the same address.
 ///
 /// # Panics
-/// When an association does not begin, which is no matter of attacks.
+/// If an association does not begin, which no attack causes.
 pub fn replays(seed: u64, count: u64) -> Replays {
     let mut report = Replays::default();
     for n in 0..count {
@@ -118,7 +119,7 @@ pub fn replays(seed: u64, count: u64) -> Replays {
     report
 }
 
-/// An ACK in clear of the records 0 to 5 of epoch 0.
+/// An unprotected ACK for the records 0 to 5 of epoch 0.
 fn forged_ack() -> Vec<u8> {
     let numbers = 0..6_u64;
     let mut content = 96_u16.to_be_bytes().to_vec();
@@ -132,8 +133,8 @@ fn forged_ack() -> Vec<u8> {
     datagram
 }
 
-/// `count` handshakes of either version, each without one of its datagrams, during which both
-/// ends get forged ACKs.
+/// Runs `count` handshakes of alternating versions, each with one of its datagrams lost, while both
+/// ends receive forged ACKs.
 pub fn acks(seed: u64, count: u64) -> Acks {
     let mut report = Acks::default();
     for n in 0..count {
@@ -161,7 +162,7 @@ pub fn acks(seed: u64, count: u64) -> Acks {
     report
 }
 
-/// One hello of every kind, and two minutes without an answer.
+/// Sends one hello of every kind and does not answer for two minutes.
 pub fn amplification(seed: u64) -> Vec<Amplification> {
     let modes = [PskKeyExchangeMode::PSK_KE, PskKeyExchangeMode::PSK_DHE_KE];
     let kinds = VERSIONS.into_iter().flat_map(|version| {

@@ -1,5 +1,5 @@
-//! One association whose ends change each other's aggregation scheme again and again over a lossy
-//! network that reorders, in virtual time.
+//! One association whose ends ask each other for other aggregation schemes again and again, over a
+//! lossy network that reorders, in virtual time.
 
 use crate::world::{client_address, defaults, server_address};
 use aggregation::scheme::Overprovision;
@@ -15,7 +15,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use vocabulary::{Instant, Random};
 
-/// 20 % loss, 5 % duplication, a quarter overtaken, 5 to 25 ms of delay.
+/// The network's impairments: 20 % loss, 5 % duplication, 25 % reordering, 5 to 25 ms of delay.
 const IMPAIRMENTS: Impairments = Impairments {
     loss: Probability::percent(20),
     duplicate: Probability::percent(5),
@@ -26,38 +26,38 @@ const IMPAIRMENTS: Impairments = Impairments {
     ..Impairments::NONE
 };
 
-/// The longest pause between two messages of an end.
+/// The longest pause between two messages of an end, in microseconds.
 const PAUSE_US: u64 = 8_000;
-/// The longest payload beside its number.
+/// Bound on the length in bytes of a payload without its number.
 const MOST_BYTES: u64 = 40;
-/// One change in this many is crossed by a KeyUpdate of either end.
+/// One change in this many coincides with a KeyUpdate of either end.
 const KEY_UPDATES: u64 = 10;
-/// Messages each way on a fair network at the end.
+/// Number of messages in each direction on a network without loss at the end.
 const LAST_MESSAGES: u64 = 400;
-/// How many of them at most may be lost still, since they share tags with what was, or because a
-/// receiver that could verify nothing for long looks for its place first.
+/// How many of the last messages may still be lost: they share tags with earlier lost ones, or
+/// their receiver could verify nothing for so long that it must first find the current numbers.
 const NEAR_A_LOSS: u64 = 300;
 
-/// What became of the association.
+/// The results for the association.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Report {
-    /// Changes that took effect, both directions together.
+    /// Number of changes that took effect, in both directions together.
     pub updates: u64,
-    /// Messages sent, both directions together.
+    /// Number of messages sent, in both directions together.
     pub sent: u64,
-    /// Messages delivered.
+    /// Number of messages delivered.
     pub delivered: u64,
-    /// Messages delivered with a byte that was not sent, or twice.
+    /// Number of messages that were delivered altered, or twice.
     pub wrong: u64,
-    /// Whether both ends still agree in the end, and hear each other.
+    /// Whether both ends still agree on the schemes in the end, and receive each other's messages.
     pub in_step: bool,
-    /// Datagrams offered to the network.
+    /// Number of datagrams offered to the network.
     pub datagrams: u64,
-    /// Datagrams it lost.
+    /// Number of datagrams that the network lost.
     pub lost: u64,
-    /// KeyUpdates that were asked for.
+    /// Number of KeyUpdates that were requested.
     pub key_updates: u64,
-    /// Flights sent again.
+    /// Number of retransmitted flights.
     pub retransmissions: u64,
     /// Virtual time, in seconds.
     pub seconds: u64,
@@ -65,20 +65,20 @@ pub struct Report {
     pub closed: Option<CloseReason>,
 }
 
-/// What the receiver of a direction knows.
+/// The state of one direction, from its sender and its receiver.
 #[derive(Default)]
 struct Way {
     sent: u64,
     /// Whether each message was delivered.
     delivered: Vec<bool>,
-    /// The scheme of its last change.
+    /// The scheme that the last change led to.
     scheme: Option<Scheme>,
     changes: u64,
     wrong: u64,
 }
 
 impl Way {
-    /// A message that says where and what it is.
+    /// The message with this number in this direction. Its contents depend on both.
     fn message(direction: u8, number: u64) -> Vec<u8> {
         let mut rng = Random::insecure(number << 1 | u64::from(direction));
         let mut bytes = number.to_be_bytes().to_vec();
@@ -111,7 +111,7 @@ struct Association {
     client: NodeId,
     server: NodeId,
     handle: Option<Handle>,
-    /// To the client, to the server.
+    /// The directions to the client and to the server.
     ways: [Way; 2],
     closed: Option<CloseReason>,
 }
@@ -130,10 +130,10 @@ impl Association {
         apply(&mut server.settings);
         let mut network = Network::new(seed);
         let endpoint =
-            Endpoint::server(Arc::new(server), rng.fork()).expect("the configuration is sound");
+            Endpoint::server(Arc::new(server), rng.fork()).expect("the configuration is valid");
         let now = network.now();
         let connection = Connection::client(Arc::new(client), server_address(), now, rng.fork())
-            .expect("the configuration is sound");
+            .expect("the configuration is valid");
         let server = network.add(server_address(), Either::Right(endpoint));
         let client = network.add(client_address(), Either::Left(connection));
         let ways = Default::default();
@@ -156,7 +156,7 @@ impl Association {
             match event {
                 Event::Data(data) => way.take(side as u8, data),
                 Event::AggregationChanged { receive, .. } => {
-                    // The other direction's changes are the other end's to count.
+                    // The other end counts the changes of the other direction.
                     way.changes += u64::from(way.scheme != Some(receive));
                     way.scheme = Some(receive);
                 }
@@ -186,14 +186,14 @@ impl Association {
         self.connection(side).and_then(Connection::negotiated)
     }
 
-    /// Both ends' view of both directions is the same.
+    /// Whether both ends have the same view of both directions.
     fn agree(&self) -> bool {
         let schemes = |side| self.agreed(side).map(|agreed| (agreed.send, agreed.receive));
         let swapped = schemes(1).map(|(send, receive)| (receive, send));
         swapped.is_some() && schemes(0) == swapped
     }
 
-    /// An end sends its next message.
+    /// Makes an end send its next message.
     fn send(&mut self, side: usize) {
         let direction = 1 - side;
         let way = &mut self.ways[direction];
@@ -207,7 +207,7 @@ impl Association {
         way.sent += u64::from(sent);
     }
 
-    /// The receiver of what `1 - side` sends asks for another scheme than it has.
+    /// Makes an end ask for another scheme than the one it receives now.
     fn request(&mut self, side: usize, rng: &mut Random) {
         let Some(current) = self.agreed(side).map(|agreed| agreed.receive) else { return };
         let mut all = schemes();
@@ -234,14 +234,14 @@ impl Association {
     }
 }
 
-/// Lets the ends of one association change each other's scheme until `updates` changes took
-/// effect, and then hear each other on a fair network. Everything follows from `seed`.
+/// Lets the ends of one association ask for other schemes until `updates` changes took effect, and
+/// then exchange messages on a network without loss. `seed` determines everything.
 pub fn run(suite: CipherSuiteId, seed: u64, updates: u64) -> Report {
     let mut it = Association::new(suite, seed);
     let mut rng = Random::insecure(!seed);
     it.run_for(Duration::from_secs(5));
     it.network.impair_all(&IMPAIRMENTS);
-    // An update waits for 200 records, and now and then for a few retransmissions.
+    // An update waits for 200 records, and sometimes for a few retransmissions.
     let most_seconds = 60 + updates * 30;
     let start = it.network.now();
     let deadline = start + Duration::from_secs(most_seconds);
@@ -265,7 +265,7 @@ pub fn run(suite: CipherSuiteId, seed: u64, updates: u64) -> Report {
         }
     }
     it.network.impair_all(&Impairments { delay: Duration::from_millis(10), ..Impairments::NONE });
-    // What is under way comes to its end: flights are repeated every minute at the least.
+    // Pending flights are completed: they are retransmitted at least once in a minute.
     it.run_for(Duration::from_secs(300));
     let agreed = it.agree();
     let from = [0, 1].map(|way| it.ways[way].sent as usize);

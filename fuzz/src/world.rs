@@ -1,4 +1,4 @@
-//! One client, one server and a network of one millisecond whose rule an
+//! One client, one server and a network with a latency of one millisecond, whose behaviour an
 //! attacker chooses.
 
 use crate::secrets::Secrets;
@@ -16,7 +16,7 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 use vocabulary::{Decode, Engine, Instant, Output, Random, Reader};
 
-/// Where a datagram goes.
+/// The direction of a datagram.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Direction {
     /// From the client.
@@ -26,24 +26,25 @@ pub enum Direction {
 }
 
 impl Direction {
-    /// Both of them.
+    /// The two directions.
     pub const BOTH: [Self; 2] = [Self::ToServer, Self::ToClient];
 }
 
-/// What two ends are set up with.
+/// The configuration of two ends.
 #[derive(Clone, Copy)]
 pub struct Setup {
-    /// Who computes the cryptography.
+    /// The provider of the cryptography.
     pub provider: &'static Provider,
-    /// The only cipher suite.
+    /// The only cipher suite offered.
     pub suite: CipherSuiteId,
     /// The aggregation scheme of both directions.
     pub scheme: Scheme,
-    /// Another one that both ends take, for an update to lead to; plain tags: none.
+    /// Another scheme that both ends accept, to which an update may lead; none if it is
+    /// [`Scheme::Plain`].
     pub also: Scheme,
-    /// The only way to use the PSK.
+    /// The only PSK key exchange mode offered.
     pub mode: PskKeyExchangeMode,
-    /// Whether there is a HelloRetryRequest.
+    /// When the server demands a cookie, which causes a HelloRetryRequest.
     pub cookies: CookiePolicy,
     /// When data whose tags are shared is delivered.
     pub delivery: Delivery,
@@ -56,7 +57,7 @@ impl core::fmt::Debug for Setup {
 }
 
 impl Setup {
-    /// `suite` with `scheme`, a PSK alone and a cookie.
+    /// A setup of `suite` with `scheme`, a PSK without key exchange, and a cookie.
     pub const fn new(suite: CipherSuiteId, scheme: Scheme) -> Self {
         Self {
             provider: &dtls::crypto::rustcrypto::PROVIDER,
@@ -69,7 +70,8 @@ impl Setup {
         }
     }
 
-    /// Every suite with plain tags, those that can with aggregated ones, and a key exchange.
+    /// Setups of every suite with plain tags, of suites that allow it with aggregated tags, and one
+    /// with a key exchange.
     pub fn all() -> Vec<Self> {
         let plain = crate::fleet::SUITES.into_iter().map(|suite| Self::new(suite, Scheme::Plain));
         let schemes = [Scheme::agg(2), Scheme::agg(8), Scheme::r2d2(200), Scheme::r2d2(50)];
@@ -86,7 +88,7 @@ impl Setup {
         plain.chain(aggregated).chain([exchange]).collect()
     }
 
-    /// DTLS 1.2: a PSK alone with a cookie, and a key exchange without.
+    /// Setups of DTLS 1.2: a PSK alone with a cookie, and a key exchange without one.
     pub fn older() -> Vec<Self> {
         let new = |suite| Self::new(suite, Scheme::Plain);
         let exchange = Self {
@@ -127,7 +129,7 @@ fn psk() -> Psk {
     Psk::external(b"target", &[0x2b; 32]).expect("identity and key have legal lengths")
 }
 
-/// Both configurations, made once: the provider proves itself each time.
+/// The default configurations of both ends, made once because the provider tests itself each time.
 pub(crate) fn defaults() -> &'static (ClientConfig, ServerConfig) {
     static DEFAULTS: OnceLock<(ClientConfig, ServerConfig)> = OnceLock::new();
     DEFAULTS.get_or_init(|| {
@@ -146,7 +148,7 @@ pub fn server_address() -> SocketAddr {
     ([192, 0, 2, 2], 5684).into()
 }
 
-/// Length of a datagram's records in clear.
+/// Length in bytes of the unprotected records at the beginning of a datagram.
 pub fn clear_len(datagram: &[u8]) -> usize {
     let mut r = Reader::new(datagram);
     let mut len = 0;
@@ -159,25 +161,26 @@ pub fn clear_len(datagram: &[u8]) -> usize {
     len
 }
 
-/// Decides which datagrams arrive in place of one; its index counts both directions.
+/// Decides which datagrams arrive in place of a sent one. Its index counts the datagrams of both
+/// directions.
 pub type Rule<'a> = Box<dyn FnMut(Direction, usize, &[u8]) -> Vec<Vec<u8>> + 'a>;
 
-/// What one end has told its application.
+/// The events that one end has reported to its application.
 #[derive(Clone, Debug, Default)]
 pub struct Told {
     /// Verified payloads.
     pub data: Vec<Vec<u8>>,
-    /// Payloads given before they were verified, and which record each was.
+    /// Payloads delivered provisionally, with their records.
     pub early: Vec<(RecordId, Vec<u8>)>,
-    /// What became of them.
+    /// The resolutions of provisional payloads.
     pub resolved: Vec<(RecordId, Resolution)>,
-    /// Whether the handshake was complete at some time.
+    /// Whether the handshake was completed.
     pub connected: bool,
-    /// How it ended.
+    /// Why the association ended, if it did.
     pub closed: Option<CloseReason>,
 }
 
-/// Two engines and what happened to them.
+/// Two engines, the network between them, and a record of events.
 pub struct World<'a> {
     /// Virtual time.
     pub now: Instant,
@@ -187,19 +190,19 @@ pub struct World<'a> {
     pub server: Endpoint,
     /// The newest association of the server.
     pub handle: Option<Handle>,
-    /// The network.
+    /// The rule of the network.
     pub rule: Rule<'a>,
-    /// Everything that was sent, before the rule.
+    /// All datagrams that were sent, before the rule was applied.
     pub log: Vec<(Direction, Vec<u8>)>,
-    /// What the client told.
+    /// The events of the client.
     pub client_told: Told,
-    /// What the server told.
+    /// The events of the server.
     pub server_told: Told,
-    /// Traffic secrets.
+    /// The traffic secrets of both ends.
     pub secrets: Secrets,
-    /// The most payload bytes held at once by either end.
+    /// The largest number of payload bytes that either end held at once.
     pub most_held: usize,
-    /// The most associations of the server at once.
+    /// The largest number of associations of the server at once.
     pub most_open: usize,
     in_flight: VecDeque<(Instant, Direction, Vec<u8>)>,
 }
@@ -207,23 +210,23 @@ pub struct World<'a> {
 const LATENCY: Duration = Duration::from_millis(1);
 
 impl<'a> World<'a> {
-    /// Two ends that have not spoken yet; everything follows from `seed`.
+    /// Two ends that have not sent anything yet. `seed` determines everything.
     pub fn new(setup: &Setup, seed: u64) -> Self {
         let secrets = Secrets::default();
         let world = Self::of(setup.client(&secrets), setup.server(&secrets), seed);
         Self { secrets, ..world }
     }
 
-    /// As [`Self::new`], with configurations that keep their secrets.
+    /// As [`Self::new`], with configurations that log no secrets.
     pub(crate) fn of(client: ClientConfig, server: ServerConfig, seed: u64) -> Self {
         let now = Instant::from_micros(1_000_000);
         let mut rng = Random::insecure(seed);
         Self {
             now,
             client: Connection::client(Arc::new(client), server_address(), now, rng.fork())
-                .expect("the configuration is sound"),
+                .expect("the configuration is valid"),
             server: Endpoint::server(Arc::new(server), rng.fork())
-                .expect("the configuration is sound"),
+                .expect("the configuration is valid"),
             handle: None,
             rule: Box::new(|_, _, datagram| vec![datagram.to_vec()]),
             log: Vec::new(),
@@ -236,11 +239,12 @@ impl<'a> World<'a> {
         }
     }
 
-    /// Another client at the same address, with the same server, whose log begins anew.
+    /// Replaces the client by another one at the same address, and clears the log. The server is
+    /// kept.
     pub(crate) fn reconnect(&mut self, client: ClientConfig, seed: u64) {
         let rng = Random::insecure(seed);
         self.client = Connection::client(Arc::new(client), server_address(), self.now, rng)
-            .expect("the configuration is sound");
+            .expect("the configuration is valid");
         self.handle = None;
         self.log.clear();
         (self.client_told, self.server_told) = Default::default();
@@ -263,7 +267,7 @@ impl<'a> World<'a> {
         self.log.push((direction, datagram));
     }
 
-    /// Hands an end a datagram as if the other had sent it.
+    /// Delivers a datagram to an end as if the other end had sent it.
     pub fn deliver(&mut self, direction: Direction, datagram: &[u8]) {
         let mut datagram = datagram.to_vec();
         match direction {
@@ -276,7 +280,8 @@ impl<'a> World<'a> {
         }
     }
 
-    /// Takes everything both ends have to say; the next time either wants to be woken.
+    /// Takes all datagrams and events of both ends. Returns the next time at which either must be
+    /// woken.
     pub fn drain(&mut self) -> Option<Instant> {
         let held = self.client.buffered_bytes().max(self.server.buffered_bytes());
         self.most_held = self.most_held.max(held);
@@ -297,7 +302,7 @@ impl<'a> World<'a> {
         let server = loop {
             let datagram = match self.server.poll_output(&mut buf) {
                 Output::Datagram { to, payload } if to == client_address() => payload.to_vec(),
-                // Answers to addresses an attacker invented.
+                // Answers to addresses that an attacker invented are dropped.
                 Output::Datagram { .. } => continue,
                 Output::Event(told) => {
                     if matches!(told.event, Event::Connected(_)) {
@@ -317,11 +322,11 @@ impl<'a> World<'a> {
     /// Lets virtual time pass.
     ///
     /// # Panics
-    /// When the engines never come to rest.
+    /// If the engines never become idle.
     pub fn run_for(&mut self, duration: Duration) {
         let until = self.now + duration;
         for steps in 0.. {
-            assert!(steps < 100_000, "no end at {:?}", self.now);
+            assert!(steps < 100_000, "the engines are not idle at {:?}", self.now);
             let wake = self.drain();
             let arrival = self.in_flight.front().map(|(at, ..)| *at);
             let Some(next) = wake.into_iter().chain(arrival).min().filter(|at| *at <= until) else {
@@ -340,13 +345,13 @@ impl<'a> World<'a> {
         self.now = until;
     }
 
-    /// Lets a second pass, which is enough for a handshake on a fair network.
+    /// Lets a second pass, which suffices for a handshake on a network without loss.
     pub fn connect(&mut self) -> &mut Self {
         self.run_for(Duration::from_secs(1));
         self
     }
 
-    /// Sends a payload; what cannot be sent any more is dropped.
+    /// Sends a payload. It is dropped if it cannot be sent.
     pub fn send(&mut self, direction: Direction, payload: &[u8]) {
         // An attack may have ended the association.
         let _ = match (direction, self.handle) {
@@ -367,12 +372,12 @@ impl<'a> World<'a> {
         }
     }
 
-    /// How the sender of `direction` tags its records now.
+    /// The scheme by which the sender of `direction` tags its records now.
     pub fn send_scheme(&self, direction: Direction) -> Option<Scheme> {
         self.ends(direction).0?.negotiated().map(|agreed| agreed.send)
     }
 
-    /// The sender of `direction` takes new keys.
+    /// Makes the sender of `direction` update its keys.
     pub fn update_keys(&mut self, direction: Direction) {
         match (direction, self.handle) {
             (Direction::ToServer, _) => self.client.update_keys(self.now),
@@ -381,7 +386,7 @@ impl<'a> World<'a> {
         }
     }
 
-    /// The receiver of `direction` asks for another scheme; whether it could.
+    /// Makes the receiver of `direction` ask for another scheme. Returns whether it could.
     pub fn request_aggregation(&mut self, direction: Direction, scheme: Scheme) -> bool {
         match (direction, self.handle) {
             (Direction::ToServer, Some(handle)) => {
@@ -392,12 +397,12 @@ impl<'a> World<'a> {
         }
     }
 
-    /// Counters of the receiver of `direction`.
+    /// The counters of the receiver of `direction`.
     pub fn stats(&self, direction: Direction) -> Option<&Stats> {
         self.ends(direction).1.map(Connection::stats)
     }
 
-    /// What the receiver of `direction` told.
+    /// The events of the receiver of `direction`.
     pub fn told(&self, direction: Direction) -> &Told {
         match direction {
             Direction::ToServer => &self.server_told,

@@ -1,4 +1,4 @@
-//! A short run of the campaigns over a lossy relay and with chosen losses.
+//! A short run of the campaigns over a lossy relay and with selected datagrams lost.
 
 use dtls::ProtocolVersion;
 use fuzz::drops;

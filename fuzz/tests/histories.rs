@@ -1,4 +1,4 @@
-//! Groups whose members come, go, crash and miss what is said.
+//! Groups whose members join, leave, crash and miss datagrams.
 
 use fuzz::histories;
 

@@ -1,4 +1,4 @@
-//! Short runs of the campaigns of bad input, and that they would notice.
+//! Short runs of the campaigns with malicious input, and checks that they would notice failures.
 
 use dtls::tuning::{RECEIVE_BUFFER_BYTES, SEND_BUFFER_BYTES};
 use fuzz::world::Setup;

@@ -33,7 +33,8 @@ fn a_flooded_number_is_bounded() {
         for before in [true, false] {
             let flood = flood(&setup, before);
             assert!(flood.held <= 4 && flood.evaluated <= 64, "{setup:?}: {flood:?}");
-            // An aggregate needs all of its set; under R2D2 a number lost is a number lost.
+            // An aggregate needs all records of its set. Under R2D2 only the flooded record itself
+            // is lost.
             let shared = setup.scheme.largest_aggregate_len() == 16;
             assert!(flood.others_verified || shared, "{setup:?}: {flood:?}");
         }

@@ -1,4 +1,4 @@
-//! What strangers leave in a server's memory, counted by the allocator.
+//! Spoofed hellos leave nothing in a server's memory, as counted by the allocator.
 
 use dtls::{ClientConfig, Connection, Endpoint, Psk, ServerConfig};
 use stats_alloc::{INSTRUMENTED_SYSTEM, StatsAlloc};
@@ -22,7 +22,7 @@ fn hello(datagram_bytes: usize, server: SocketAddr) -> Vec<Vec<u8>> {
     config.settings.datagram_bytes = datagram_bytes;
     let mut client =
         Connection::client(Arc::new(config), server, Instant::ZERO, Random::insecure(1))
-            .expect("the configuration is sound");
+            .expect("the configuration is valid");
     let mut buf = [0; 2048];
     let mut datagrams = Vec::new();
     while let Output::Datagram { payload, .. } = client.poll_output(&mut buf) {
@@ -39,13 +39,14 @@ fn a_hundred_thousand_spoofed_hellos_cost_no_memory() {
     let psk = Psk::external(b"somebody", &[2; 32]).expect("legal lengths");
     let config = ServerConfig::new(Arc::new(psk)).expect("the provider works");
     let mut server = Endpoint::server(Arc::new(config), Random::insecure(2))
-        .expect("the configuration is sound");
+        .expect("the configuration is valid");
     let mut buf = [0; 2048];
     let mut flood = |from: u32, count: u32| {
         for index in from..from + count {
             let ip = (0x2001_0db8_u128 << 96) + u128::from(index);
             let stranger = SocketAddr::new(ip.to_be_bytes().into(), 5684);
-            // A whole one, half of one in pieces, and a host too busy to send answers.
+            // The server receives a whole hello and a part of one, and its host is too busy to send
+            // most answers.
             for datagram in [&whole[0], &parts[0]] {
                 server.handle_datagram(Instant::ZERO, stranger, &mut datagram.clone());
             }
@@ -56,7 +57,7 @@ fn a_hundred_thousand_spoofed_hellos_cost_no_memory() {
         assert_eq!((server.open_connections(), server.buffered_bytes()), (0, 0));
         in_use()
     };
-    // Until everything bounded is full; both end with the answers taken.
+    // After the first flood all bounded queues are full. Both floods end with the answers taken.
     let before = flood(1, 1_000);
     let after = flood(10_001, 99_000);
     assert!(after <= before + 1024, "{before} bytes, then {after}");

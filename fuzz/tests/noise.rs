@@ -1,4 +1,4 @@
-//! Any bytes to members of groups and their controller.
+//! Arbitrary bytes to members of groups and their controller.
 
 use fuzz::noise;
 

@@ -1,4 +1,4 @@
-//! Every fuzz target for a short while, always with the same inputs.
+//! Runs every fuzz target for a short time, always with the same inputs.
 
 use fuzz::targets::{Target, drive, named};
 

@@ -1,4 +1,5 @@
-//! The tunnel between gateways, watched, forged, flooded and lossy: the campaigns, but shorter.
+//! Short runs of the campaigns against the tunnel between gateways: observers, forgeries, floods
+//! and loss.
 
 use fuzz::tunnel;
 use serde_json::Value;

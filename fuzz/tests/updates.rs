@@ -1,4 +1,4 @@
-//! Schemes that change again and again over a network that loses and reorders.
+//! Aggregation schemes that change again and again over a network that loses and reorders.
 
 use dtls::crypto::CipherSuiteId;
 use fuzz::updates;

@@ -1,11 +1,11 @@
-//! One bit for each number of a window.
+//! A set of record numbers within a window, with one bit for each number.
 
-/// Numbers a scheme with tags in every record keeps track of.
+/// How many record numbers a scheme with a tag in every record keeps track of.
 pub(crate) const NUMBERS: usize = 256;
 
 const WORDS: usize = NUMBERS / 64;
 
-/// One bit a number, by number modulo [`NUMBERS`].
+/// A set of record numbers: one bit for each, indexed by number modulo [`NUMBERS`].
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Bits([u64; WORDS]);
 
@@ -22,7 +22,7 @@ impl Bits {
         self.0[number as usize / 64 % WORDS] &= !(1 << (number % 64));
     }
 
-    /// 64 bits from the number `first` on, which is the lowest. Wraps around.
+    /// The bits of 64 numbers; the lowest bit is that of `first`. Wraps around after [`NUMBERS`].
     pub(crate) const fn from(&self, first: u64) -> u64 {
         let (word, bit) = (first as usize / 64 % WORDS, first % 64);
         let low = self.0[word] >> bit;
@@ -34,7 +34,7 @@ impl Bits {
     }
 }
 
-/// Calls `f` with the place of each bit set, lowest first.
+/// Calls `f` with the index of each bit that is set, lowest first.
 pub(crate) fn each(mut bits: u64, mut f: impl FnMut(usize)) {
     while bits != 0 {
         f(bits.trailing_zeros() as usize);

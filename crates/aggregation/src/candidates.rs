@@ -1,31 +1,32 @@
-//! Received records that are not decided yet, or whose share is still needed.
+//! Received records that are not decided yet, or whose share later tags still need.
 
 use crate::opener::{DropReason, Outcome, Verdict};
 use crate::prf::PrfState;
 use zeroize::Zeroizing;
 
-/// Words with a bit for each place.
+/// Number of 64-bit words in which each place of a pool has one bit.
 const WORDS: usize = 4;
 
-/// Place of a candidate in the pool.
+/// The index of a candidate in the pool.
 pub(crate) type Handle = u8;
 
 #[derive(Clone)]
 pub(crate) struct Candidate {
     pub(crate) number: u64,
     pub(crate) state: PrfState,
-    /// Agg: block 0 ⊕ the aggregate carried, so that the shares of a set's genuine records sum
-    /// to 0. Schemes with a tag in every record: that tag.
+    /// Under Agg, block 0 ⊕ the aggregate carried, so that the shares of a set's genuine records
+    /// XOR to 0. Under schemes with a tag in every record, that tag.
     pub(crate) share: Zeroizing<u128>,
     /// The caller's slot; a control record has none.
     slot: Option<u16>,
-    /// What the caller has not been told yet.
+    /// The latest outcome, if the caller has not taken it yet.
     untold: Option<Outcome>,
-    /// The caller has been told of it before it was decided.
+    /// The record was delivered provisionally, before it was decided.
     early: bool,
-    /// Came among the first of its number.
+    /// It was among the first [`FIRST_PER_NUMBER`](crate::tuning::FIRST_PER_NUMBER) candidates of
+    /// its number.
     pub(crate) first: bool,
-    /// Not decided yet, or verified in a set that still needs the share.
+    /// It is not decided yet, or it is verified and later tags still need its share.
     needed: bool,
     /// Not decided yet.
     pub(crate) open: bool,
@@ -38,19 +39,19 @@ impl Candidate {
     }
 }
 
-/// A fixed number of candidates.
+/// A pool with places for N candidates.
 #[derive(Clone)]
 pub(crate) struct Pool<const N: usize> {
     places: [Option<Candidate>; N],
-    /// Places that are free, one bit each.
+    /// One bit for each place: 1 if it is free.
     free: [u64; WORDS],
-    /// How many are not.
+    /// Number of places in use.
     used: usize,
-    /// Candidates with an untold outcome, in the order of telling: verified ones first,
-    /// then ascending. Only the first `untold` are in use.
+    /// Candidates whose outcome the caller has not taken, in the order in which it will: verified
+    /// ones first, then by number. Only the first `untold` entries are in use.
     order: [Handle; N],
     untold: usize,
-    /// Candidates that the caller was told of before they were decided, and that never were.
+    /// How many candidates were delivered provisionally and given up without ever being decided.
     unresolved: u64,
 }
 
@@ -64,7 +65,8 @@ impl<const N: usize> Pool<N> {
         Self { places: [const { None }; N], free, used: 0, order: [0; N], untold: 0, unresolved: 0 }
     }
 
-    /// Adds an undecided candidate, if there is room. `first`: it is among the first of its number.
+    /// Adds an undecided candidate, if there is room. `first` says that it is among the first of
+    /// its number.
     pub(crate) fn add(
         &mut self,
         number: u64,
@@ -95,17 +97,17 @@ impl<const N: usize> Pool<N> {
         self.used == N
     }
 
-    /// Places that are free.
+    /// Number of free places.
     pub(crate) const fn room(&self) -> usize {
         N - self.used
     }
 
-    /// Candidates held, verified ones whose share is needed included.
+    /// Number of candidates held, including verified ones whose share is needed.
     pub(crate) const fn used(&self) -> usize {
         self.used
     }
 
-    /// Whether the caller has been told everything.
+    /// Whether the caller has taken all outcomes.
     pub(crate) const fn is_told(&self) -> bool {
         self.untold == 0
     }
@@ -120,11 +122,11 @@ impl<const N: usize> Pool<N> {
     }
 
     pub(crate) fn get(&self, handle: Handle) -> &Candidate {
-        self.places[usize::from(handle)].as_ref().expect("numbers name live candidates")
+        self.places[usize::from(handle)].as_ref().expect("handles of a number are in use")
     }
 
     fn get_mut(&mut self, handle: Handle) -> &mut Candidate {
-        self.places[usize::from(handle)].as_mut().expect("numbers name live candidates")
+        self.places[usize::from(handle)].as_mut().expect("handles of a number are in use")
     }
 
     /// The undecided data candidates, each with its slot.
@@ -135,19 +137,19 @@ impl<const N: usize> Pool<N> {
         })
     }
 
-    /// Candidates that were delivered before they were decided, and that never were.
+    /// How many candidates were delivered provisionally and given up without ever being decided.
     pub(crate) const fn unresolved(&self) -> u64 {
         self.unresolved
     }
 
-    /// Notes that a candidate has enough bits in its favour: its expiry without a verdict is no sign
-    /// of forgery.
+    /// Notes that a candidate has so high a level that its expiry without a verdict is no sign of
+    /// forgery.
     pub(crate) fn excuse(&mut self, handle: Handle) {
         self.get_mut(handle).early = false;
     }
 
-    /// Decides a candidate as genuine; its share stays. Returns whether it was
-    /// undecided data until now.
+    /// Marks a candidate as genuine. Its share remains. Returns whether it was undecided data until
+    /// now.
     pub(crate) fn verify(&mut self, handle: Handle) -> bool {
         let candidate = self.get_mut(handle);
         let news = candidate.open && candidate.slot.is_some();
@@ -158,9 +160,9 @@ impl<const N: usize> Pool<N> {
         news
     }
 
-    /// Gives up an undecided candidate, or lets go of a verified one's share.
-    /// Returns whether undecided data was given up. What was told of early and is not merely
-    /// late has failed.
+    /// Gives up an undecided candidate, or releases a verified one's share. Returns whether
+    /// undecided data was given up. Data that was delivered provisionally counts as failed, unless
+    /// it merely expired or was evicted.
     pub(crate) fn release(&mut self, handle: Handle, reason: DropReason) -> bool {
         let candidate = self.get_mut(handle);
         let reason = match reason {
@@ -182,14 +184,14 @@ impl<const N: usize> Pool<N> {
         news
     }
 
-    /// Says that an undecided candidate has reached `bits`.
+    /// Queues the outcome that an undecided candidate has reached the level `bits`.
     pub(crate) fn tell_provisional(&mut self, handle: Handle, bits: u8) {
         if self.get(handle).slot.is_some() {
             self.tell(handle, Outcome::Provisional { bits });
         }
     }
 
-    /// Takes a candidate out without a verdict to come; returns its slot.
+    /// Removes a candidate without queueing a verdict, and returns its slot.
     pub(crate) fn remove(&mut self, handle: Handle) -> Option<u16> {
         self.forget_untold(handle);
         let candidate = self.vacate(handle)?;
@@ -197,7 +199,7 @@ impl<const N: usize> Pool<N> {
         candidate.slot
     }
 
-    /// The next untold outcome.
+    /// The next outcome that the caller has not taken.
     #[inline]
     pub(crate) fn next_verdict(&mut self) -> Option<Verdict> {
         if self.untold == 0 { None } else { self.take_verdict() }
@@ -217,7 +219,8 @@ impl<const N: usize> Pool<N> {
         Some(Verdict { slot, number, outcome })
     }
 
-    /// Queues an outcome. Outcomes come nearly in order, so the search is short.
+    /// Queues an outcome. Outcomes are queued nearly in order, so the search for the place is
+    /// short.
     fn tell(&mut self, handle: Handle, outcome: Outcome) {
         self.forget_untold(handle);
         self.get_mut(handle).untold = Some(outcome);
@@ -233,7 +236,7 @@ impl<const N: usize> Pool<N> {
         self.untold += 1;
     }
 
-    /// Takes back an outcome that was not told.
+    /// Withdraws an outcome that the caller has not taken.
     fn forget_untold(&mut self, handle: Handle) {
         if self.get_mut(handle).untold.take().is_some()
             && let Some(at) = self.order[..self.untold].iter().position(|&told| told == handle)

@@ -1,12 +1,13 @@
-//! A check byte in each record: a filter against junk where room is scarce.
+//! A check byte in each record: a filter against junk for receivers with little memory.
 //!
-//! Without it any junk under a number is a rival of the genuine record. A check byte lets one in 256
-//! through, for a byte a record. It is no tag: it adds nothing to what a record's own tag, an
-//! aggregate or a level is worth, and whoever fails it is no candidate and counts for none.
+//! Without it, all junk under a number competes with the genuine record. A check byte costs one
+//! byte in each record and lets only one in 256 of the junk records pass. It is no tag: it adds
+//! nothing to the security of a record's own tag, of an aggregate or of a level. A record whose
+//! check byte is wrong becomes no candidate and is not counted as one.
 //!
-//! It covers the record and the aggregate in it, so that neither can be replaced by junk with the other
-//! left as it is. With F_253 as output block 253, E its last step (F_253 = E(state)) and A the
-//! aggregate, zeros behind:
+//! It covers the record and the aggregate in it, so that neither can be replaced by junk while the
+//! other is kept. F_253 is output block 253, E its last step (F_253 = E(state)) and A the
+//! aggregate, padded with zeros:
 //!
 //! ```text
 //! check = first byte of F_253                  without an aggregate
@@ -18,10 +19,10 @@ use crate::prf::{Block, CHECK_BLOCK, Prf, PrfState, bound_block};
 use crate::r2d2::scheme::Overprovision;
 use crate::scheme::{Order, SchemeError, SetSize};
 
-/// Bytes that a check takes in each record.
+/// Length of the check in each record, in bytes.
 pub(crate) const CHECK_BYTES: usize = 1;
 
-/// The check byte of a record with this state that carries this aggregate, of at most 16 bytes.
+/// The check byte of a record with this PRF state that carries this aggregate of at most 16 bytes.
 pub fn check_byte<P: Prf + ?Sized>(prf: &P, state: &PrfState, aggregate: &[u8]) -> u8 {
     let block = if aggregate.is_empty() {
         prf.block(state, CHECK_BLOCK)
@@ -33,12 +34,12 @@ pub fn check_byte<P: Prf + ?Sized>(prf: &P, state: &PrfState, aggregate: &[u8]) 
     block[0]
 }
 
-/// A scheme whose records carry a check byte too.
+/// A scheme whose records also carry a check byte.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Checked<S>(S);
 
 impl<S: Copy> Checked<S> {
-    /// With a check byte in each record.
+    /// `scheme` with a check byte in each record.
     pub const fn new(scheme: S) -> Self {
         Self(scheme)
     }
@@ -49,11 +50,12 @@ impl<S: Copy> Checked<S> {
     }
 }
 
-/// A scheme that may have check bytes: what is another with them.
+/// A scheme that may have check bytes. With them it is a scheme of its own, with another identifier
+/// and form.
 pub(crate) trait Checkable: Definition {
-    /// As [`Definition::IDENTIFIER`].
+    /// [`Definition::IDENTIFIER`] of the scheme with check bytes.
     const CHECKED_IDENTIFIER: u8;
-    /// As [`Definition::FORM`].
+    /// [`Definition::FORM`] of the scheme with check bytes.
     const CHECKED_FORM: &'static str;
 }
 

@@ -1,45 +1,47 @@
-//! What makes a scheme.
+//! What defines a scheme.
 //!
-//! A scheme is a type with its parameters that implements [`Definition`], in a file of its own, and
-//! a line in the list of [`scheme`](crate::scheme). Sealing, opening, blame, levels, delivery,
-//! names and negotiation follow from that. [`sliding`](crate::sliding) is an example.
+//! A scheme is a type that holds its parameters and implements [`Definition`], in a file of its
+//! own, and a line in the list of [`scheme`](crate::scheme). Sealing, opening, blame, levels,
+//! delivery, names and negotiation follow from the definition. [`sliding`](crate::sliding) is an
+//! example.
 
 use crate::r2d2::table::Table;
 use crate::scheme::{Order, SchemeError, SetSize};
 
-/// A scheme's parameters, and what follows from them.
+/// A scheme's parameters and the properties that follow from them.
 pub(crate) trait Definition: Copy {
-    /// Its number in messages and keys. From 0x80 on, parameters in messages have their length
-    /// before them, so that who does not know the scheme can skip it: use those.
+    /// The scheme's identifier in messages and key derivation. In messages, the parameters of
+    /// schemes from 0x80 on are preceded by their length, so that a peer that does not know the
+    /// scheme can skip them. New schemes use identifiers from 0x80 on.
     const IDENTIFIER: u8;
-    /// How it is written, such as `agg:n`: a name, a colon, a letter for a number. `+check` may
-    /// follow.
+    /// The form of the scheme's name, such as `agg:n`: a word, a colon, and a letter that stands
+    /// for a number. `+check` may follow.
     const FORM: &'static str;
-    /// What is said of a number that it does not take.
+    /// The error for a number in the name that the scheme does not accept.
     const WRONG: SchemeError;
-    /// How many of the [`parameters`](Self::parameters) stand in messages.
+    /// How many of the [`parameters`](Self::parameters) are sent in messages.
     const PARAMETERS: usize;
-    /// Whether its layout follows [`Order::Keyed`].
+    /// Whether its layout depends on the seed of [`Order::Keyed`].
     const DRAWN: bool = false;
-    /// Whether each record carries a check byte too.
+    /// Whether each record also carries a check byte.
     const CHECKED: bool = false;
 
-    /// Its parameters; zeros behind. The epoch's keys are bound to all of them.
+    /// Its parameters, padded with zeros. The epoch's keys are bound to all of them.
     fn parameters(self) -> [u8; 2];
 
-    /// The scheme with these parameters, of which there are [`PARAMETERS`](Self::PARAMETERS).
+    /// The scheme with these parameters, [`PARAMETERS`](Self::PARAMETERS) in number.
     fn from_parameters(parameters: &[u8]) -> Option<Self>;
 
-    /// The number behind its name.
+    /// The number after the colon of its name.
     fn number(self) -> u8;
 
-    /// The scheme with this number behind its name.
+    /// The scheme with this number after the colon of its name.
     fn from_number(number: u8) -> Option<Self>;
 
-    /// Bytes of aggregate that the record `number` carries.
+    /// Length in bytes of the aggregate that the record `number` carries.
     fn aggregate_len(self, number: u64) -> usize;
 
-    /// The most that [`Self::aggregate_len`] gives for any record.
+    /// The largest value of [`Self::aggregate_len`] for any record.
     fn largest_aggregate_len(self) -> usize;
 
     /// Which records each tag covers.
@@ -49,9 +51,9 @@ pub(crate) trait Definition: Copy {
 /// Which records each tag covers.
 #[expect(clippy::large_enum_variant, reason = "it is taken apart at once")]
 pub(crate) enum Layout {
-    /// The last of so many records carries a full tag for all.
+    /// The last record of each set carries a full tag for the whole set.
     Sets(SetSize),
-    /// Each record carries a short tag, each of its bits over a dependency set of its own. Each bit
-    /// of a record's output stands in at most one tag: that is what its level's soundness needs.
+    /// Each record carries a short tag. Each bit of a tag covers a dependency set of its own. For
+    /// levels to be sound, each output bit of a record must enter at most one tag.
     Bits(Table),
 }

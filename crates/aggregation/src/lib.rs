@@ -1,73 +1,75 @@
 //! MAC aggregation for datagram records: several records share one tag, and each
 //! still ends with a full tag's security.
 //!
-//! The schemes are pure state machines over tags and record numbers. No record is
-//! parsed or decrypted here, and no key is held: the caller brings a pseudorandom
-//! function ([`Prf`]), a record's state under it ([`PrfState`]) and its number.
+//! The schemes are pure state machines over tags and record numbers. No record is parsed or
+//! decrypted here, and no key is held: the caller provides a pseudorandom function ([`Prf`]), a
+//! record's state under it ([`PrfState`]) and its number.
 //!
 //! - [`scheme`]: which schemes there are, their parameters and names;
-//! - [`prf`]: what a scheme needs of a MAC;
+//! - [`prf`]: the interface to a MAC that a scheme needs;
 //! - [`sealer`]: the sending side, [`Sealer`];
 //! - [`opener`]: the receiving side, [`Opener`], and its verdicts;
-//! - [`choice`]: which parameters suit the losses seen;
+//! - [`choice`]: rules that choose a scheme by the losses seen;
 //! - [`tuning`]: bounds on memory and work, with their reasons.
 //!
 //! No heap, no std, no unsafe code, no wire format.
 //!
 //! # Agg(n)
 //!
-//! Records n·k … n·k + n − 1 of an epoch form set k. Each has the 128-bit
-//! F(record), block 0 of the pseudorandom function. The last record of a set carries
+//! Records n·k … n·k + n − 1 of an epoch form set k. F(record) is the 128-bit output block 0 of the
+//! pseudorandom function over a record. The last record of a set carries
 //!
 //! ```text
 //! aggregate = F(n·k) ⊕ F(n·k + 1) ⊕ … ⊕ F(n·k + n − 1)
 //! ```
 //!
-//! and the others carry nothing, so a record pays 16/n bytes. A record is verified
-//! when its set is. Silence in the middle of a set is ended by a
-//! [`ClosingTag`]: the same sum over the open records, of output block 255.
+//! and the others carry no tag, so a record costs 16/n bytes on average. A record is verified when
+//! its set is complete and the aggregate is right. If the sender falls silent in the middle of a
+//! set, it sends a [`ClosingTag`]: the XOR of output block 255 of the records that no tag covers
+//! yet.
 //!
 //! # R2D2(8, o)
 //!
-//! Each record carries a tag of t = 24, 32, 40 or 48 bits (o = 50, 100, 150, 200) and gives 8·t
-//! bits T(m) of its own, output blocks 0, 1 and 2. Bit j of record i's tag is
+//! Each record carries a tag of t = 24, 32, 40 or 48 bits (o = 50, 100, 150, 200) and has a long
+//! tag T(m) of 8·t bits, taken from its output blocks 0, 1 and 2. Bit j of record i's tag is
 //!
 //! ```text
 //! tag_i[j] = T(i − D_j[0])[j] ⊕ T(i − D_j[1])[t + j] ⊕ … ⊕ T(i − D_j[7])[7·t + j]
 //! ```
 //!
 //! over the record itself (D_j\[0\] = 0) and seven before it, at most 37 behind. The D_j are Golomb
-//! rulers, so a lost record costs any other at most one bit of each ruler. Every record that
-//! follows adds to a record's security level; at 128 bits it is verified. Records whose level
-//! is lower may be delivered all the same, if a threshold is set: [`Outcome::Provisional`].
+//! rulers, so a lost record costs any other record at most one bit of each ruler. The tags of later
+//! records add to a record's security level; at 128 bits the record is verified. If a threshold is
+//! set, records with a lower level are delivered provisionally: [`Outcome::Provisional`].
 //!
-//! While records come in order and checks are right, both sides take a short way (`agg/run.rs`,
-//! `r2d2/run.rs`, `r2d2/delays.rs`): a record then costs 5 to 30 % more instructions than one with
-//! a tag of its own.
+//! While records arrive in order and all checks are right, both sides use faster code
+//! (`agg/run.rs`, `r2d2/run.rs`, `r2d2/delays.rs`): a record then costs 5 to 30 % more instructions
+//! than one with a tag of its own.
 //!
-//! A check that fails says that one of up to eight records is wrong, not which. Whom to believe
-//! is a guess; what a record's level is after the guesses is an account that charges each of
-//! them, so that an attacker who sees every verdict gains nothing by trying.
+//! A wrong tag bit shows that one of up to eight records is wrong, but not which one. The opener
+//! guesses which records are genuine. The level of a record charges each of these guesses, so that
+//! an attacker who sees every verdict gains nothing by trying.
 //!
 //! # Junk
 //!
-//! Anybody who has seen a record can send junk under its number. Of one number up to four rivals
-//! are held: the first two, and of all others the two of least rank, a block of the pseudorandom
-//! function that serves nothing else ([`RANK_BLOCK`]). With a check byte in each record
-//! ([`Checked`]) the caller drops all but one in 256 of the junk before it is offered.
+//! Anybody who has seen a record can send junk under its number. For each number up to four rivals
+//! are held: the first two, and of all others the two of least rank. The rank is an output block of
+//! the pseudorandom function that is used for nothing else ([`RANK_BLOCK`]). With a check byte in
+//! each record ([`Checked`]) the caller drops all but one in 256 of the junk records before it
+//! offers them.
 //!
 //! # A scheme of one's own
 //!
-//! The sliding window, [`SlidingWindow`], is R2D2 with D_j = 0 … 7 for every j: a scheme is a file
-//! that says which records each tag covers and how it is named, and a line in the list of [`scheme`].
+//! The sliding window, [`SlidingWindow`], is R2D2 with D_j = 0 … 7 for every j. A scheme is a file
+//! that defines which records each tag covers and how the scheme is named, and a line in the list
+//! of [`scheme`].
 //!
 //! # Why XOR is safe here, and where it is not
 //!
-//! F must be a pseudorandom function of record number, header and content. Numbers
-//! make all inputs distinct, so a sum of outputs that contains one unsent record is
-//! uniform to an attacker. AES-GCM, GMAC and ChaCha20-Poly1305 tags are no such
-//! functions: their differences cancel, and aggregates of them are forged without
-//! a key. Never implement [`Prf`] with one of those.
+//! F must be a pseudorandom function of record number, header and content. Numbers make all inputs
+//! distinct, so a sum of outputs that contains one unsent record is uniform to an attacker.
+//! AES-GCM, GMAC and ChaCha20-Poly1305 tags are no such functions: their differences cancel, and
+//! aggregates of them can be forged without a key. Never implement [`Prf`] with one of those.
 //!
 //! # Example
 //!
@@ -92,7 +94,7 @@
 //!     let mut tag = [0; 16];
 //!     let tag = &mut tag[..scheme.aggregate_len(number)];
 //!     sealer.seal(&Toy, number, Kind::Data, state.clone(), tag)?;
-//!     // … the record travels …
+//!     // … the record is sent and received …
 //!     opener.admit(number)?;
 //!     assert_eq!(opener.offer_data(&Toy, number, state, tag, number as u16), Offer::Held);
 //! }

@@ -1,4 +1,4 @@
-//! The receiving side.
+//! The receiving side: an [`Opener`] checks tags and decides which records are genuine.
 
 use crate::agg::opener::AggOpener;
 use crate::definition::Layout;
@@ -8,33 +8,35 @@ use crate::scheme::{Order, Scheme};
 use crate::tuning;
 use core::fmt;
 
-/// Checks the tags of one direction of an epoch and says which records are genuine.
+/// Checks the tags of one direction of an epoch and decides which records are genuine.
 ///
-/// The caller holds the bodies of records under way and names each by a slot of its
-/// choice. For every arriving record of the epoch it calls, in this order,
+/// The caller holds the contents of records that are not decided yet, and names each by a slot
+/// number of its choice. For every arriving record of the epoch it calls, in this order,
 ///
 /// 1. [`admit`](Self::admit), before decrypting or evaluating anything;
 /// 2. [`offer_data`](Self::offer_data), or, for a control record whose own full tag
 ///    it has checked, [`offer_verified`](Self::offer_verified), and, when that record
 ///    brings a closing tag, [`closing`](Self::closing);
-/// 3. [`next_verdict`](Self::next_verdict) until it is empty. Every slot of a
-///    [`Held`](Offer::Held) record comes back exactly once.
+/// 3. [`next_verdict`](Self::next_verdict) until it returns `None`. The slot of every
+///    [`Held`](Offer::Held) record is returned with a final verdict exactly once, if the caller
+///    [expires](Self::expire_below) what is left in the end.
 ///
-/// Guarantees: each number is verified at most once; verified records of one batch
-/// come in ascending order (batches may overlap); what is verified was sealed, but
-/// for a chance of 2^-96 a check under injection and 2^-128 without. Over the 2^33
-/// evaluations that a key's limits allow an attacker comes to about 2^-67.
+/// Guarantees: each number is verified at most once. Verified records of one batch are returned in
+/// ascending order (batches may overlap). A verified record was sealed by the peer, except with a
+/// probability of 2^-96 for each check under injection and 2^-128 without. Over the 2^33
+/// evaluations that a key's limits allow, an attacker has a chance of about 2^-67.
 ///
-/// Memory is fixed: 13 KiB and 66 bytes for each of `CANDIDATES`, at most 255, so 25 KiB as it
-/// stands. When candidates run out, the one with the highest number goes.
+/// Memory is fixed: 13 KiB plus 66 bytes for each of `CANDIDATES` (at most 255), which is 25 KiB by
+/// default. When candidates run out, one of the number with the most candidates is evicted, or else
+/// one of the highest number.
 #[derive(Clone, Debug)]
 pub struct Opener<const CANDIDATES: usize = { tuning::CANDIDATES }> {
     inner: Inner<CANDIDATES>,
-    /// Bits at which data is delivered, if before it is verified.
+    /// The level in bits from which data is delivered before it is verified; `None` if it is not.
     threshold: Option<u8>,
-    /// Records that were delivered so and failed.
+    /// Number of records that were delivered before they were verified, and failed.
     refuted: u64,
-    /// Data records refused on arrival.
+    /// Number of data records refused on arrival.
     refused: u64,
 }
 
@@ -46,7 +48,7 @@ enum Inner<const CANDIDATES: usize> {
 }
 
 impl<const CANDIDATES: usize> Opener<CANDIDATES> {
-    /// An opener at record 0; `None` for [`Scheme::Plain`], which shares no tags.
+    /// An opener that expects record 0; `None` for [`Scheme::Plain`], which shares no tags.
     pub fn new(scheme: Scheme, order: &Order) -> Option<Self> {
         let inner = match scheme.layout(order)? {
             Layout::Sets(n) => Inner::Agg(AggOpener::new(n)),
@@ -55,12 +57,14 @@ impl<const CANDIDATES: usize> Opener<CANDIDATES> {
         Some(Self { inner, threshold: None, refuted: 0, refused: 0 })
     }
 
-    /// Gives verdicts of [`Outcome::Provisional`] from `bits` on, 0 to 127: with 0 on arrival.
-    /// Without, data waits until it is verified.
+    /// Sets the level in bits, 0 to 127, from which [`next_verdict`](Self::next_verdict) returns
+    /// [`Outcome::Provisional`]; with 0 it does so on arrival. `None`, and any larger value,
+    /// delivers data only once it is verified.
     ///
-    /// After 2^(bits − 20) records that were delivered so and failed (below 21 bits: the first)
-    /// this ends by itself, and [`threshold`](Self::threshold) is `None` again. One that is never
-    /// decided counts half, unless [`tuning::EXCUSED_BITS`] more than `bits` spoke for it.
+    /// After 2^(bits − 20) records were delivered provisionally and failed (below 21 bits: after
+    /// the first), provisional delivery ends by itself, and [`threshold`](Self::threshold) is
+    /// `None` again. A record that is never decided counts half, unless its level reached
+    /// [`tuning::EXCUSED_BITS`] more than `bits`.
     pub fn set_threshold(&mut self, bits: Option<u8>) {
         self.threshold = bits.filter(|&bits| bits < 128);
         match &mut self.inner {
@@ -69,13 +73,13 @@ impl<const CANDIDATES: usize> Opener<CANDIDATES> {
         }
     }
 
-    /// The level at which data is delivered before it is verified.
+    /// The level in bits from which data is delivered before it is verified; `None` if it is not.
     pub const fn threshold(&self) -> Option<u8> {
         self.threshold
     }
 
-    /// The security level in bits, 0 to 128, of the data record held under this number, or of
-    /// the one verified; `None` if there is none, or none that checks allow.
+    /// The security level in bits, 0 to 128, of the data record held or verified under this number.
+    /// `None` if there is none, or if checks speak against all candidates.
     pub fn level(&self, number: u64) -> Option<u8> {
         match &self.inner {
             Inner::Agg(agg) => agg.level(number),
@@ -83,19 +87,19 @@ impl<const CANDIDATES: usize> Opener<CANDIDATES> {
         }
     }
 
-    /// Whether a record of this number could still be of use. Counts the arrival,
-    /// so it is called once for each datagram.
+    /// Checks whether a record of this number could still be of use. It counts the arrival, so it
+    /// is called once for each datagram.
     ///
-    /// Numbers too far ahead are refused, because an unauthenticated one must not
-    /// push genuine records out. But when [`tuning::QUIET_ARRIVALS`] arrivals brought
-    /// no verification, three of them within [`tuning::NEAR`] numbers move the window
-    /// there; should that have been a forger's doing, genuine arrivals move it back.
-    /// Numbers once used stay used whatever moves.
+    /// Numbers too far ahead are refused, because an unauthenticated number must not push genuine
+    /// records out of the window. But when [`tuning::QUIET_ARRIVALS`] arrivals brought no
+    /// verification, three of them within [`tuning::NEAR`] numbers move the window there. If a
+    /// forger caused the move, genuine arrivals move the window back. Used numbers stay used
+    /// wherever the window moves.
     ///
     /// # Errors
-    /// [`Refusal::Used`]: drop the record unread. [`Refusal::Ahead`] and
-    /// [`Refusal::Behind`]: of no use if it is data; a control record whose own full tag
-    /// is correct may still be offered and takes the window along.
+    /// [`Refusal::Used`]: the caller drops the record unread. [`Refusal::Ahead`] and
+    /// [`Refusal::Behind`]: the record is of no use if it is data. A control record whose own full
+    /// tag is correct may still be offered, and then moves the window.
     #[inline]
     pub fn admit(&mut self, number: u64) -> Result<(), Refusal> {
         match &mut self.inner {
@@ -104,8 +108,8 @@ impl<const CANDIDATES: usize> Opener<CANDIDATES> {
         }
     }
 
-    /// Takes a data record: its number, its state under the pseudorandom function, the
-    /// aggregate it carried, and the caller's slot for its body.
+    /// Takes a data record: its number, its state under the pseudorandom function, the aggregate it
+    /// carried, and the caller's slot for its content.
     #[inline]
     pub fn offer_data<P: Prf + ?Sized>(
         &mut self,
@@ -125,12 +129,13 @@ impl<const CANDIDATES: usize> Opener<CANDIDATES> {
         offer
     }
 
-    /// Gives up a candidate so that a record of `number` whose body takes `len` bytes has room in the
-    /// caller's memory; `len_of` says what the body in a slot takes. Returns whether one was: its
-    /// verdict, [`DropReason::Evicted`], is to come, and there may be need for more.
+    /// Gives up a candidate so that a record of `number` whose content takes `len` bytes has room
+    /// in the caller's memory. `len_of` returns the bytes that the content in a slot takes. Returns
+    /// whether a candidate was given up: its verdict, [`DropReason::Evicted`], follows, and further
+    /// calls may be needed to free enough memory.
     ///
-    /// The longest rival of the number with the most of them goes first. The first candidates of a
-    /// number never go for a third one.
+    /// The longest rival of the number with the most candidates is evicted first. The first two
+    /// candidates of a number are never evicted for a third one.
     #[cold]
     pub fn evict<P: Prf + ?Sized>(
         &mut self,
@@ -149,8 +154,8 @@ impl<const CANDIDATES: usize> Opener<CANDIDATES> {
     /// first of its number and may be acted on; there will be no verdict for it.
     ///
     /// # Errors
-    /// When the number was used before (a replay: drop it), or when `tag` is not as long
-    /// as the aggregate the record must carry.
+    /// If the number was used before, which means that the record is a replay and must be dropped;
+    /// or if `tag` is not as long as the aggregate that the record must carry.
     pub fn offer_verified<P: Prf + ?Sized>(
         &mut self,
         prf: &P,
@@ -164,11 +169,12 @@ impl<const CANDIDATES: usize> Opener<CANDIDATES> {
         }
     }
 
-    /// Takes a closing tag from a record that was authenticated by its own full tag.
-    /// It waits for records it covers that come later.
+    /// Takes a closing tag from a record that was authenticated by its own full tag. It is kept for
+    /// records it covers that arrive later.
     ///
     /// # Errors
-    /// When no sender makes such a range, or when it lies outside the window.
+    /// [`Refusal::Range`] if no sender makes such a range; another [`Refusal`] if the range lies
+    /// outside the window.
     pub fn closing<P: Prf + ?Sized>(
         &mut self,
         prf: &P,
@@ -180,7 +186,8 @@ impl<const CANDIDATES: usize> Opener<CANDIDATES> {
         }
     }
 
-    /// The next decision on a held record: verified ones first, each kind ascending.
+    /// The next decision on a held record: verified ones first, then all others, each in ascending
+    /// order.
     #[inline(always)]
     pub fn next_verdict(&mut self) -> Option<Verdict> {
         let verdict = match &mut self.inner {
@@ -193,7 +200,7 @@ impl<const CANDIDATES: usize> Opener<CANDIDATES> {
         verdict
     }
 
-    /// Ends delivery before verification once too much of what was delivered has failed.
+    /// Ends provisional delivery once too many of the records delivered have failed.
     #[cold]
     #[inline(never)]
     fn count_dropped(&mut self, reason: DropReason) {
@@ -209,8 +216,8 @@ impl<const CANDIDATES: usize> Opener<CANDIDATES> {
         }
     }
 
-    /// Gives up every set that lies wholly below `number`, and with
-    /// `u64::MAX` all of them. For good: their numbers count as used.
+    /// Gives up every set that lies wholly below `number`, and with `u64::MAX` all sets. Their
+    /// numbers count as used from then on.
     pub fn expire_below(&mut self, number: u64) {
         match &mut self.inner {
             Inner::Agg(agg) => agg.expire_below(number),
@@ -218,8 +225,8 @@ impl<const CANDIDATES: usize> Opener<CANDIDATES> {
         }
     }
 
-    /// The number around which truncated numbers are reconstructed: one more than the
-    /// highest authenticated, or where the window was moved without authentication.
+    /// The number around which truncated numbers are reconstructed: the highest authenticated
+    /// number plus 1, or the number to which the window was moved without authentication, plus 1.
     #[inline]
     pub fn expected(&self) -> u64 {
         match &self.inner {
@@ -228,8 +235,8 @@ impl<const CANDIDATES: usize> Opener<CANDIDATES> {
         }
     }
 
-    /// The first number that the window holds: no verdict on a lower one is to come, unless the
-    /// window moves back.
+    /// The first number of the window. No verdict on a lower number will follow, unless the window
+    /// moves back.
     pub fn window_start(&self) -> u64 {
         match &self.inner {
             Inner::Agg(agg) => agg.window_start(),
@@ -237,7 +244,7 @@ impl<const CANDIDATES: usize> Opener<CANDIDATES> {
         }
     }
 
-    /// As [`Counters::evaluations`].
+    /// The value of [`Counters::evaluations`].
     #[inline]
     pub fn evaluations(&self) -> u64 {
         match &self.inner {
@@ -246,7 +253,7 @@ impl<const CANDIDATES: usize> Opener<CANDIDATES> {
         }
     }
 
-    /// What has happened so far.
+    /// What has happened so far in this direction of the epoch.
     pub fn counters(&self) -> Counters {
         let counters = match &self.inner {
             Inner::Agg(agg) => agg.counters(),
@@ -256,36 +263,36 @@ impl<const CANDIDATES: usize> Opener<CANDIDATES> {
     }
 }
 
-/// What became of an offered data record.
+/// The result of offering a data record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Offer {
-    /// It is under way, or decided already: a verdict for its slot will come.
+    /// It is held, or decided already: a verdict for its slot follows.
     Held,
-    /// The same record is under way; the slot is free again.
+    /// An identical record is held already. The slot is free again.
     Duplicate,
-    /// It is of no use; the slot is free again.
+    /// It is of no use. The slot is free again.
     Refused(Refusal),
 }
 
-/// Why a record or a closing tag was not taken.
+/// Why a record or a closing tag was refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Refusal {
-    /// Its number was verified or has expired.
+    /// The record's number was verified or has expired.
     Used,
-    /// Below a window that moved without authentication.
+    /// The number is below a window that was moved without authentication.
     Behind,
-    /// Beyond the window, or no record number.
+    /// The number is beyond the window, or above the highest record number.
     Ahead,
-    /// As many rivals of its number are held as may be.
+    /// Its number already holds [`tuning::HELD_PER_NUMBER`] candidates.
     TooManyCandidates,
-    /// As many rivals of its number were evaluated as may be.
+    /// Already [`tuning::EVALUATED_PER_NUMBER`] candidates of its number were evaluated.
     TooManyEvaluations,
-    /// No room for another candidate.
+    /// There is no room for another candidate.
     Memory,
-    /// The aggregate has another length than its number asks for.
+    /// The aggregate does not have the length that the scheme prescribes for the record's number.
     TagLength,
-    /// A closing tag over a range that no sender makes.
+    /// A closing tag covers a range that no sender makes.
     Range,
 }
 
@@ -309,27 +316,27 @@ impl core::error::Error for Refusal {}
 /// A decision on a held record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Verdict {
-    /// The caller's slot of the body.
+    /// The caller's slot for the record's content.
     pub slot: u16,
     /// The record's number.
     pub number: u64,
-    /// What is decided.
+    /// The decision.
     pub outcome: Outcome,
 }
 
-/// Decided outcomes of a held record.
+/// The possible decisions on a held record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Outcome {
-    /// Not decided: this many bits speak for it, fewer than make it verified. Comes at most once,
-    /// where a threshold was set, and another verdict follows.
+    /// The record is not decided yet: its level reached the threshold, but not 128 bits. This comes
+    /// at most once, only if a threshold was set, and another verdict follows.
     Provisional {
-        /// Its security level in bits, 0 to 127.
+        /// The record's security level in bits, 0 to 127.
         bits: u8,
     },
-    /// Genuine.
+    /// The record is genuine.
     Verified,
-    /// Forged, or never to be known.
+    /// The record is forged, or it will never be known whether it is.
     Dropped(DropReason),
 }
 
@@ -337,32 +344,32 @@ pub enum Outcome {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum DropReason {
-    /// Another record of this number is genuine: this one was forged.
+    /// Another record of this number is genuine, so this one was forged.
     Rival,
-    /// It was delivered before it was verified, and checks speak against it.
+    /// It was delivered provisionally, and later checks spoke against it.
     Failed,
     /// It was not verified in time.
     Expired,
-    /// Its room went to another record.
+    /// It was evicted to make room for another record.
     Evicted,
 }
 
-/// Running totals of one direction of an epoch.
+/// Counters of one direction of an epoch.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counters {
-    /// Sets of which every record was verified.
+    /// Number of sets of which every record was verified.
     pub sets_verified: u64,
-    /// Sets given up with records still unverified.
+    /// Number of sets given up with records still unverified.
     pub sets_failed: u64,
-    /// Data records verified.
+    /// Number of data records verified.
     pub records_verified: u64,
-    /// Data records that were delivered provisionally and failed afterwards.
+    /// Number of data records that were delivered provisionally and failed afterwards.
     pub records_refuted: u64,
-    /// Data records given up: rivals, failed, expired and evicted.
+    /// Number of data records given up: rivals, failed, expired and evicted ones.
     pub records_dropped: u64,
-    /// Data records refused on arrival.
+    /// Number of data records refused on arrival.
     pub records_refused: u64,
-    /// Evaluations, for the key's limits: each check of a tag over r unverified
-    /// records counts r.
+    /// Number of evaluations, for the key's limits: each check of a tag over r unverified records
+    /// counts r.
     pub evaluations: u64,
 }

@@ -1,36 +1,38 @@
-//! Which rivals of a number are held, and which candidate goes where room is short.
+//! Which rivals of a number are held, and which candidate is evicted when memory is short.
 //!
-//! Junk may come before the genuine record of its number, and more of it than is held. The first
-//! [`FIRST_PER_NUMBER`] of a number stay. The other places belong to the candidates of least
-//! rank, an output block that serves nothing else: nobody without the key can tell which of its
-//! junk has a low one, a repetition has the rank of the original, and nothing is remembered. A
-//! genuine record behind k >= 4 rivals so keeps a place with a chance of 2 / (k - 1).
+//! Junk may arrive before the genuine record of its number, and there may be more of it than is
+//! held. The first [`FIRST_PER_NUMBER`] candidates of a number remain. The other places belong to
+//! the candidates of least rank. The rank is an output block that is used for nothing else: without
+//! the key nobody can tell which of its junk has a low rank, a repetition has the rank of the
+//! original, and the receiver stores nothing for it. A genuine record behind k >= 4 rivals
+//! therefore keeps a place with a probability of 2 / (k - 1).
 //!
-//! Where candidates, or the bytes behind them, are too many altogether, the third and later
-//! candidates of numbers that have the most of them go before any other.
+//! If there are too many candidates in total, or their contents take too many bytes, the third and
+//! later candidates of the numbers with the most candidates are evicted before any others.
 
 use crate::candidates::{Handle, Pool};
 use crate::prf::{Prf, PrfState, RANK_BLOCK, bound_block};
 use crate::tuning::FIRST_PER_NUMBER;
 
-/// A candidate that wants room.
+/// A new candidate that needs room.
 #[derive(Clone, Copy)]
 pub(crate) struct Newcomer {
     pub(crate) number: u64,
-    /// Candidates of its number that are held.
+    /// Number of candidates of its number that are already held.
     pub(crate) siblings: u8,
-    /// What it takes of the room.
+    /// The bytes of the caller's memory that it needs.
     pub(crate) len: usize,
 }
 
 impl<const N: usize> Pool<N> {
-    /// Whether one more candidate beside these of its number would be among the first.
+    /// Whether one more candidate, besides those in `handles`, would be among the first of its
+    /// number.
     pub(crate) fn has_first_place(&self, handles: &[Handle]) -> bool {
         handles.iter().filter(|&&handle| self.get(handle).first).count() < FIRST_PER_NUMBER
     }
 
-    /// The candidate of greatest rank among those of a number, without the candidates that came
-    /// first, and whether a candidate of this state and share has a lesser rank.
+    /// The candidate of greatest rank among `handles`, the candidates of a number, without those
+    /// that arrived first; and whether a candidate with this state and share has a lesser rank.
     #[cold]
     pub(crate) fn greatest_rank<P: Prf + ?Sized>(
         &self,
@@ -51,14 +53,17 @@ impl<const N: usize> Pool<N> {
         Some((handle, rank(state, share) < greatest))
     }
 
-    /// The candidate that goes so that another has room, and its number; `None`: none should.
-    /// `count` says how many candidates a number has, `len` what the one in a slot takes.
+    /// The candidate that is evicted to make room for another one, and its number; `None` if none
+    /// should be. `count` returns the number of candidates that a number has, `len` the bytes that
+    /// the record in a slot takes.
     ///
-    /// - First the longest of the third and later candidates of the number that has the most. One
-    ///   that is no longer than the newcomer stays if its number would have fewer than the
-    ///   newcomer's.
-    /// - For one of the first two of its number, then, a candidate of the highest number beyond it.
-    /// - For the first of its number, then, the longest of two, if it is longer than the newcomer.
+    /// - First choice: the longest of the third and later candidates of the number that has the
+    ///   most candidates. A candidate no longer than the newcomer stays if its number would have
+    ///   fewer candidates than the newcomer's.
+    /// - Otherwise, if the newcomer is one of the first two of its number: a candidate of the
+    ///   highest number above the newcomer's.
+    /// - Otherwise, if the newcomer is the first of its number: the longest candidate of a number
+    ///   with at least two, if it is longer than the newcomer.
     #[cold]
     pub(crate) fn victim(
         &self,

@@ -11,10 +11,10 @@ use core::fmt;
 use core::str::FromStr;
 use zeroize::Zeroize;
 
-/// Bytes of a full tag.
+/// Length in bytes of a full tag.
 pub const TAG_BYTES: usize = 16;
 
-/// Makes the enumeration of schemes from the list of what they are.
+/// Makes the enumeration of schemes from a list of their definitions.
 macro_rules! schemes {
     ($($(#[$about:meta])* $name:ident($parameters:ty),)*) => {
         /// How the records of one direction of an epoch share tags.
@@ -27,13 +27,13 @@ macro_rules! schemes {
             $($(#[$about])* $name($parameters),)*
         }
 
-        /// How schemes are written, beside `off`.
+        /// The forms of all schemes' names, except `off`.
         const FORMS: &[&str] = &[$(<$parameters>::FORM),*];
 
         impl Scheme {
-            /// Scheme identifier, n and overprovisioning o: what the epoch's keys bind.
-            /// `00 00 00` for plain tags, `01 n 00` for Agg(n), `02 08 o` for R2D2(8, o),
-            /// `80 08 o` for a sliding window; with check bytes `81 n 00` and `82 08 o`.
+            /// Scheme identifier, n and overprovisioning o, to which the epoch's keys are bound.
+            /// `00 00 00` for plain tags, `01 n 00` for Agg(n), `02 08 o` for R2D2(8, o), `80 08 o`
+            /// for a sliding window; with check bytes `81 n 00` and `82 08 o`.
             pub fn context(self) -> [u8; 3] {
                 match self {
                     Self::Plain => [0; 3],
@@ -44,8 +44,8 @@ macro_rules! schemes {
                 }
             }
 
-            /// How many bytes of the [`context`](Self::context) behind the identifier stand in
-            /// messages, if there is a scheme of this identifier.
+            /// How many bytes of the [`context`](Self::context) after the identifier are sent in
+            /// messages; `None` if no scheme has this identifier.
             pub const fn parameters_len(identifier: u8) -> Option<usize> {
                 match identifier {
                     $(<$parameters>::IDENTIFIER => Some(<$parameters>::PARAMETERS),)*
@@ -53,7 +53,8 @@ macro_rules! schemes {
                 }
             }
 
-            /// The scheme with this identifier and so many parameters.
+            /// The scheme with this identifier and these parameters; `None` if there is none, or if
+            /// their number is not [`parameters_len`](Self::parameters_len).
             pub fn from_parameters(identifier: u8, parameters: &[u8]) -> Option<Self> {
                 if Self::parameters_len(identifier) != Some(parameters.len()) {
                     return None;
@@ -66,9 +67,9 @@ macro_rules! schemes {
                 }
             }
 
-            /// Bytes of aggregate that the record with this number carries besides any tag of
-            /// its own: under Agg(n) 16 when `number` ≡ n − 1 (mod n), else 0; under R2D2 and the
-            /// sliding window 3 to 6; 0 without aggregation.
+            /// Length in bytes of the aggregate that the record with this number carries, besides
+            /// any tag of its own: under Agg(n) 16 when `number` ≡ n − 1 (mod n), else 0; under
+            /// R2D2 and the sliding window 3 to 6; 0 without aggregation.
             #[inline]
             pub fn aggregate_len(self, number: u64) -> usize {
                 match self {
@@ -77,7 +78,7 @@ macro_rules! schemes {
                 }
             }
 
-            /// The most that [`Self::aggregate_len`] gives for any record.
+            /// The largest value of [`Self::aggregate_len`] for any record.
             pub fn largest_aggregate_len(self) -> usize {
                 match self {
                     Self::Plain => 0,
@@ -85,7 +86,7 @@ macro_rules! schemes {
                 }
             }
 
-            /// Whether each record carries a check byte behind its tags:
+            /// Whether each record carries a check byte after its tags:
             /// [`check_byte`](crate::check_byte).
             #[inline]
             pub const fn is_checked(self) -> bool {
@@ -95,7 +96,7 @@ macro_rules! schemes {
                 }
             }
 
-            /// Whether dependency sets are drawn by a secret: [`Order::Keyed`].
+            /// Whether its dependency sets can be drawn by a secret: [`Order::Keyed`].
             pub const fn is_drawn(self) -> bool {
                 match self {
                     Self::Plain => false,
@@ -112,7 +113,7 @@ macro_rules! schemes {
             }
         }
 
-        /// `off`, `agg:8`, `r2d2:100`, `sliding:100`, `agg:8+check`.
+        /// Writes a scheme's name: `off`, `agg:8`, `r2d2:100`, `sliding:100`, `agg:8+check`.
         impl fmt::Display for Scheme {
             fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
                 match self {
@@ -134,7 +135,7 @@ macro_rules! schemes {
                 }
                 let (rest, option) = text.split_at(text.find('+').unwrap_or(text.len()));
                 let (named, number) = rest.split_once(':').ok_or(SchemeError::Name)?;
-                // `agg:+8` is no option but a number that is none.
+                // In `agg:+8` the plus sign begins an invalid number, not an option.
                 let (number, option) = if number.is_empty() { ("+", "") } else { (number, option) };
                 let number = match number.starts_with(['+', '0']) {
                     true => None,
@@ -151,9 +152,9 @@ macro_rules! schemes {
 }
 
 schemes! {
-    /// Agg(n): the last of n records carries one tag for all.
+    /// Agg(n): the last of n records carries one tag for all of them.
     Agg(SetSize),
-    /// R2D2(8, o): each record carries a short tag, each bit of it over eight records.
+    /// R2D2(8, o): each record carries a short tag, and each bit of a tag covers eight records.
     R2d2(Overprovision),
     /// A sliding window: each record carries a short tag over itself and the seven before it.
     Sliding(SlidingWindow),
@@ -163,19 +164,19 @@ schemes! {
     R2d2Checked(Checked<Overprovision>),
 }
 
-/// What stands before a form's colon, and from its plus sign on.
+/// The parts of a form before its colon, and from its plus sign on.
 fn parts(form: &'static str) -> (&'static str, &'static str) {
     let (form, option) = form.split_at(form.find('+').unwrap_or(form.len()));
     (form.split_once(':').map_or(form, |(name, _)| name), option)
 }
 
-/// Which dependency sets the bits of an R2D2 tag have.
+/// How the dependency sets of the bits of an R2D2 tag are chosen.
 #[derive(Clone)]
 pub enum Order {
-    /// The first ones of the list. Known to everybody: for tests and for comparison.
+    /// The first sets of the list. Everybody knows them: for tests and for comparison.
     List,
-    /// Drawn by a secret of the two ends (key label `agg rulers`), so that nobody else knows which
-    /// records to jam. Integrity never depends on it.
+    /// Drawn by a secret that only the two ends know (key label `agg rulers`), so that nobody else
+    /// knows which records to jam. Integrity never depends on it.
     Keyed([u8; 32]),
 }
 
@@ -223,25 +224,27 @@ impl Scheme {
         }
     }
 
-    /// Bytes behind the content of a data record: the aggregate and the check byte.
+    /// Length in bytes of what follows the content of a data record: the aggregate and the check
+    /// byte.
     #[inline]
     pub fn tags_len(self, number: u64) -> usize {
         self.aggregate_len(number) + self.check_len()
     }
 
-    /// The most that [`Self::tags_len`] gives for any record.
+    /// The largest value of [`Self::tags_len`] for any record.
     pub fn largest_tags_len(self) -> usize {
         self.largest_aggregate_len() + self.check_len()
     }
 
-    /// Bytes of check in each record: 1 or 0.
+    /// Length in bytes of the check in each record: 1 or 0.
     #[inline]
     pub const fn check_len(self) -> usize {
         if self.is_checked() { CHECK_BYTES } else { 0 }
     }
 
-    /// Numbers of which records may wait for their tags at once while genuine ones come in: those
-    /// that a tag to come covers, and those that it waits for.
+    /// How many record numbers may have records waiting for their tags at once while genuine
+    /// records arrive: the numbers that a later tag covers, and the numbers within the lateness
+    /// bound.
     pub const fn waiting_numbers(self) -> usize {
         match self.unchecked() {
             Self::Plain => 0,
@@ -256,16 +259,16 @@ impl Scheme {
     }
 }
 
-/// A text that names no scheme.
+/// Why a text names no scheme.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SchemeError {
-    /// Neither `off` nor of any scheme's form.
+    /// It is neither `off` nor of the form of any scheme.
     Name,
     /// n is not a number from 2 to 16.
     SetSize,
     /// o is none of 50, 100, 150 and 200.
     Overprovision,
-    /// Another scheme does not take the number; why is said.
+    /// A scheme does not accept the number; the text says why.
     Parameter(&'static str),
 }
 
@@ -280,7 +283,7 @@ impl fmt::Display for SchemeError {
     }
 }
 
-/// ``an aggregation scheme is `off`, `agg:n` or …``
+/// Writes ``an aggregation scheme is `off`, `agg:n` or …``.
 fn write_forms(f: &mut fmt::Formatter<'_>) -> fmt::Result {
     f.write_str("an aggregation scheme is `off`")?;
     for (at, form) in FORMS.iter().enumerate() {
@@ -345,7 +348,7 @@ mod tests {
 
     #[test]
     fn the_last_of_a_set_carries_the_tag() {
-        let scheme = Scheme::agg(3).expect("3 is allowed");
+        let scheme = Scheme::agg(3).expect("3 is a valid set size");
         let lengths: [usize; 7] = core::array::from_fn(|i| scheme.aggregate_len(i as u64));
         assert_eq!(lengths, [0, 0, 16, 0, 0, 16, 0]);
         assert_eq!(Scheme::Plain.aggregate_len(2), 0);

@@ -1,4 +1,4 @@
-//! The sending side.
+//! The sending side: a [`Sealer`] computes the aggregates and closing tags of records.
 
 use crate::agg::sealer::AggSealer;
 use crate::definition::Layout;
@@ -12,14 +12,15 @@ use core::fmt;
 pub enum Kind {
     /// Application data: authenticated by the aggregate alone.
     Data,
-    /// Any other record: carries its own full tag, then what data at its place would.
+    /// Any other record: it carries its own full tag, and the aggregate that a data record of this
+    /// number would carry.
     Control,
 }
 
 /// Computes the tags of one direction of an epoch, beginning at record 0.
 ///
-/// Memory: under 400 bytes for Agg, 4 KiB for R2D2. States are erased as soon as nothing needs
-/// them.
+/// Memory: under 400 bytes for Agg, 4 KiB for R2D2. A state is erased as soon as no later tag needs
+/// it.
 #[derive(Clone, Debug)]
 pub struct Sealer {
     inner: Inner,
@@ -33,7 +34,7 @@ enum Inner {
 }
 
 impl Sealer {
-    /// A sealer at record 0; `None` for [`Scheme::Plain`], which shares no tags.
+    /// A sealer that expects record 0; `None` for [`Scheme::Plain`], which shares no tags.
     pub fn new(scheme: Scheme, order: &Order) -> Option<Self> {
         let inner = match scheme.layout(order)? {
             Layout::Sets(n) => Inner::Agg(AggSealer::new(n)),
@@ -42,14 +43,14 @@ impl Sealer {
         Some(Self { inner })
     }
 
-    /// Takes the record `number` into account and writes the aggregate it carries
-    /// into `tag`, which holds exactly [`Scheme::aggregate_len`] bytes.
+    /// Adds the record `number` to the tags and writes the aggregate it carries into `tag`, which
+    /// must be exactly [`Scheme::aggregate_len`] bytes long.
     ///
-    /// Every record of the epoch passes here, in order, control records included.
+    /// It must be called for every record of the epoch in order, control records included.
     ///
     /// # Errors
-    /// When `number` is not the one after the last, or `tag` has another length:
-    /// caller misuse; nothing has changed then.
+    /// If `number` is not the one after the last, or `tag` has another length. Both are caller
+    /// misuse, and leave the sealer unchanged.
     #[inline]
     pub fn seal<P: Prf + ?Sized>(
         &mut self,
@@ -65,7 +66,7 @@ impl Sealer {
         }
     }
 
-    /// Bytes of aggregate that the next record carries.
+    /// Length in bytes of the aggregate that the next record carries.
     #[inline]
     pub fn next_len(&self) -> usize {
         match &self.inner {
@@ -74,7 +75,7 @@ impl Sealer {
         }
     }
 
-    /// The oldest data record that no tag covers yet.
+    /// The number of the oldest data record that no tag covers yet.
     pub fn open_since(&self) -> Option<u64> {
         match &self.inner {
             Inner::Agg(agg) => agg.open_since(),
@@ -82,16 +83,16 @@ impl Sealer {
         }
     }
 
-    /// Whether data was sealed that no tag covers yet.
+    /// Whether a data record was sealed that no tag covers yet.
     pub fn is_open(&self) -> bool {
         self.open_since().is_some()
     }
 
-    /// Covers all open data by a tag of its own, to be sent in the next record under
-    /// a full tag. `None` when nothing is open.
+    /// Makes a closing tag over all data records that no tag covers yet, to be sent in the next
+    /// record under a full tag. `None` if there are none.
     ///
-    /// The set goes on: its aggregate still covers all n records. A retransmission
-    /// repeats the returned value; calling again makes no second one.
+    /// The current set continues, and its aggregate still covers all n records. A retransmission
+    /// repeats the returned value: a second call makes no second tag over the same records.
     pub fn close<P: Prf + ?Sized>(&mut self, prf: &P) -> Option<ClosingTag> {
         match &mut self.inner {
             Inner::Agg(agg) => agg.close(prf),
@@ -103,12 +104,12 @@ impl Sealer {
 /// Misuse of a [`Sealer`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SealError {
-    /// The number is not the one after the last sealed; the expected one is given.
+    /// The number is not the one after the last sealed record.
     OutOfOrder {
         /// The number that must come next.
         expected: u64,
     },
-    /// The tag buffer has another length than the record's aggregate.
+    /// The tag buffer does not have the length of the record's aggregate.
     TagLength,
 }
 

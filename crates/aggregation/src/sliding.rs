@@ -1,29 +1,30 @@
 //! A sliding window of eight records, as in ProMACs (Armknecht, Walther, Tsudik, Beck, Strufe:
 //! "ProMACs: Progressive and Resynchronizing MACs for Continuous Efficient Authentication of
-//! Message Streams", CCS 2020): each tag covers its record and the seven before it, with all of
-//! its bits.
+//! Message Streams", CCS 2020): all bits of each tag cover its record and the seven records before
+//! it.
 //!
-//! Without loss nothing is verified sooner: after 5, 3, 3 and 2 more records for o = 50, 100, 150
-//! and 200. But a lost record spoils its own tag and the next seven, and with them as many records
-//! on either side of it: that is what R2D2's sets are spread against. So this scheme is for paths
-//! that lose nothing, and an example of what a scheme is made of.
+//! Without loss, no scheme with tags of this length verifies records sooner: after 5, 3, 3 and 2
+//! more records for o = 50, 100, 150 and 200. But a lost record makes its own tag and the next
+//! seven useless, and with them as many records on either side of it. R2D2 spreads its sets to
+//! avoid that. This scheme is therefore for paths that lose nothing, and an example of how a scheme
+//! is defined.
 
 use crate::definition::{Definition, Layout};
 use crate::r2d2::scheme::{Overprovision, SHARED_BY};
 use crate::r2d2::table::Table;
 use crate::scheme::{Order, SchemeError};
 
-/// A window of eight records, and o as with R2D2.
+/// A sliding window of eight records, with overprovisioning o as under R2D2.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct SlidingWindow(Overprovision);
 
 impl SlidingWindow {
-    /// With tags of the same length as R2D2's.
+    /// The scheme whose tags have the same length as those of R2D2(8, o).
     pub const fn new(o: Overprovision) -> Self {
         Self(o)
     }
 
-    /// o: it says how long a tag is.
+    /// The overprovisioning o, which determines the length of a tag.
     pub const fn overprovision(self) -> Overprovision {
         self.0
     }

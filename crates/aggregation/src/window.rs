@@ -1,33 +1,35 @@
-//! Which record numbers an opener takes.
+//! Which record numbers an opener accepts.
 
 use crate::opener::Refusal;
 use crate::tuning::{MAX_NUMBER, NEAR, QUIET_ARRIVALS};
 
-/// Arrivals looked back on for three near each other.
+/// How many of the last arrivals are searched for three with numbers near each other.
 const RECENT: usize = 8;
 
-/// Numbers `base` to `end` may be held; those below `floor` are used for good. It follows
-/// authenticated numbers, and unauthenticated ones only after a long silence.
+/// The window of record numbers. Numbers from `base` up to, but not including, `end` may be held;
+/// numbers below `floor` are used and never accepted again. The window follows authenticated
+/// numbers, and unauthenticated ones only after many arrivals without any verification.
 #[derive(Clone, Debug)]
 pub(crate) struct Window {
-    /// Records that come and go together: a set of Agg, else 1.
+    /// Number of records that enter and leave the window together: the set size under Agg, else 1.
     unit: u64,
-    /// Numbers held, whole units.
+    /// Length of the window in numbers, a multiple of `unit`.
     span: u64,
-    /// How far past a unit's end the highest authenticated number may be.
+    /// How many numbers past a unit's end the highest authenticated number may be before the unit
+    /// is late.
     lateness: u64,
-    /// Numbers below are used for good. Never falls.
+    /// Numbers below it are used and never accepted again. It never decreases.
     pub(crate) floor: u64,
-    /// First number of the window, the start of a unit. Above `floor`'s unit only after a
-    /// move without authentication.
+    /// First number of the window, the start of a unit. It is above the unit of `floor` only after
+    /// a move without authentication.
     pub(crate) base: u64,
-    /// One more than the highest authenticated number.
+    /// The highest authenticated number, plus 1.
     next: u64,
-    /// One more than the number that moved the window without authentication.
+    /// The number that moved the window without authentication, plus 1.
     tentative: Option<u64>,
-    /// Arrivals since the last verification, saturating.
+    /// Number of arrivals since the last verification, saturating.
     quiet: u8,
-    /// The last arrivals, the oldest at `oldest_recent`.
+    /// The numbers of the last arrivals; the oldest is at index `oldest_recent`.
     recent: [u64; RECENT],
     oldest_recent: u8,
 }
@@ -48,12 +50,12 @@ impl Window {
         }
     }
 
-    /// The number around which truncated ones are reconstructed.
+    /// The number around which truncated numbers are reconstructed.
     pub(crate) fn expected(&self) -> u64 {
         self.tentative.unwrap_or(self.next)
     }
 
-    /// One more than the window's last number.
+    /// The last number of the window, plus 1.
     pub(crate) const fn end(&self) -> u64 {
         self.base + self.span
     }
@@ -81,7 +83,8 @@ impl Window {
         self.quiet >= QUIET_ARRIVALS - 1
     }
 
-    /// Counts an arrival; whether the window should move to it without authentication.
+    /// Counts an arrival. Returns whether the window should move to its number without
+    /// authentication.
     #[inline]
     pub(crate) fn arrival(&mut self, number: u64) -> bool {
         self.quiet = self.quiet.saturating_add(1);
@@ -92,7 +95,7 @@ impl Window {
         move_there
     }
 
-    /// Whether two numbers shortly below came lately.
+    /// Whether at least two of the last arrivals have numbers shortly below this one.
     #[cold]
     fn is_near_two(&self, number: u64) -> bool {
         let mut near = 0u64;
@@ -104,7 +107,8 @@ impl Window {
         near.count_ones() >= 2
     }
 
-    /// A record of this number is genuine. Returns where the window must begin at least.
+    /// Notes that a record of this number is genuine. Returns the lowest number at which the window
+    /// may begin now.
     pub(crate) fn authenticated(&mut self, number: u64) -> u64 {
         self.quiet = 0;
         self.tentative = None;
@@ -112,12 +116,12 @@ impl Window {
         self.oldest(self.next - 1)
     }
 
-    /// The number is taken for the newest, without authentication.
+    /// Takes the number for the newest one, without authentication.
     pub(crate) fn assume(&mut self, number: u64) {
         self.tentative = Some(number + 1);
     }
 
-    /// Start of the oldest unit that is not too late when `highest` has come.
+    /// Start of the oldest unit that is not late once the number `highest` has arrived.
     pub(crate) fn oldest(&self, highest: u64) -> u64 {
         match highest.checked_sub(self.unit + self.lateness) {
             Some(late) => self.start(late) + self.unit,

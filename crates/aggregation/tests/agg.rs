@@ -1,4 +1,5 @@
-//! Agg(n) scene by scene: sealer to opener over a world that loses, repeats and forges.
+//! Scenarios of Agg(n): a sealer and an opener over a network that loses, repeats and forges
+//! records.
 
 mod world;
 
@@ -76,7 +77,8 @@ fn lateness_is_bounded_on_both_sides() {
             for _ in 0..set_end {
                 assert!(receiver.take(&sender.data()).is_empty());
             }
-            // Control records authenticate up to the last number that set 0 may wait for.
+            // Control records authenticate numbers up to the last one at which set 0 is not yet
+            // late.
             while sender.next <= set_end + tuning::LATENESS + extra {
                 let _set = receiver.take(&sender.control());
             }
@@ -144,8 +146,8 @@ fn control_records_take_part() {
 fn junk_first_displaces_nothing() {
     let mut sender = Sender::agg(8);
     let records: Vec<Record> = (0..8).map(|_| sender.data()).collect();
-    // Three forged rivals each on five numbers, before the true ones; one with the tag
-    // of the true record over another body, one with another tag over the true body.
+    // There are three forged rivals for each of five numbers, before the genuine ones: one with the
+    // tag of the genuine record and another body, one with another tag and the genuine body.
     let mut receiver = <Receiver>::agg(8);
     for target in [0, 2, 3, 6, 7] {
         for change in 1..=3 {
@@ -167,7 +169,7 @@ fn junk_first_displaces_nothing() {
         let genuine = *body == records[*number as usize].body;
         match outcome {
             Outcome::Verified => assert!(genuine),
-            // The rival that differs in the tag alone has the true body.
+            // The rival that differs in the tag alone has the genuine body.
             outcome => {
                 assert!(!genuine || *number == 7);
                 assert_eq!(*outcome, Outcome::Dropped(DropReason::Rival));
@@ -180,7 +182,8 @@ fn junk_first_displaces_nothing() {
 
 const CROWDED: Result<Offer, Refusal> = Ok(Offer::Refused(Refusal::TooManyCandidates));
 
-/// A receiver that holds four rivals of a record, the last two of lesser ranks than the record's.
+/// A receiver that holds four rivals of a record, the last two of which have lesser ranks than the
+/// record.
 fn crowded_out(n: u8, record: &Record) -> Receiver {
     let outranked = (0..50).map(|first| {
         let mut receiver = <Receiver>::agg(n);
@@ -189,20 +192,23 @@ fn crowded_out(n: u8, record: &Record) -> Receiver {
         }
         (receiver.offer(record) == CROWDED).then_some(receiver)
     });
-    outranked.flatten().next().expect("the record has the greatest of three ranks now and then")
+    outranked
+        .flatten()
+        .next()
+        .expect("in one of 50 attempts the record has the greatest of three ranks")
 }
 
 #[test]
 fn the_fourth_rival_keeps_the_true_record_out_until_it_can_be_tried() {
     let mut sender = Sender::agg(4);
     let records: Vec<Record> = (0..4).map(|_| sender.data()).collect();
-    // Before the set is full, four rivals are held and a fifth is refused.
+    // Before the set is complete, four rivals are held and a fifth is refused.
     let mut receiver = crowded_out(4, &records[0]);
-    assert_eq!(receiver.offer(&records[0]), CROWDED, "its rank stays what it is");
+    assert_eq!(receiver.offer(&records[0]), CROWDED, "a record always has the same rank");
     for record in &records[1..] {
         assert_eq!(receiver.offer(record), Ok(Offer::Held));
     }
-    // Now it is full: each further one is tried at once, and the true one passes.
+    // Now the set is complete. Each further candidate is tried at once, and the genuine one passes.
     assert!(receiver.take(&forged(&records[0], 255)).iter().all(|d| d.2 != Outcome::Verified));
     assert_eq!(receiver.offer(&records[0]), Ok(Offer::Held));
     let decided = receiver.decided();
@@ -226,7 +232,7 @@ fn evaluations_of_one_number_end() {
             let refused = Ok(Offer::Refused(Refusal::TooManyEvaluations));
             assert_eq!(receiver.offer(&records[0]), refused);
         }
-        // One check of the set a rival, two open records each.
+        // One check of the set for each rival, over two open records each.
         let counters = receiver.opener.counters();
         let checks = u64::from(tuning::EVALUATED_PER_NUMBER);
         assert_eq!(counters.evaluations, 2 * checks);
@@ -245,15 +251,15 @@ fn a_closing_tag_ends_a_silence_and_the_set_goes_on() {
     assert_eq!(closing.closing.map(|c| (c.first, c.count)), Some((0, 3)));
     assert!(!sender.sealer.is_open());
     assert!(verified(&receiver.take(&closing)).eq(0..3));
-    assert!(sender.close().is_none(), "covered once");
-    // 4 and 5 follow; 5 is covered by a second closing tag, sent before 4 is known.
+    assert!(sender.close().is_none(), "the records are covered already");
+    // Records 4 and 5 follow. A second closing tag covers them; it arrives before they do.
     let (four, five) = (sender.data(), sender.data());
     let second = sender.close().expect("two are open");
     assert_eq!(second.closing.map(|c| (c.first, c.count)), Some((4, 2)));
-    assert!(receiver.take(&second).is_empty(), "waits for what it covers");
+    assert!(receiver.take(&second).is_empty(), "the closing tag waits for the records it covers");
     assert!(receiver.take(&five).is_empty());
     assert!(verified(&receiver.take(&four)).eq([4, 5]));
-    // 7 ends the set; the verified ones' shares are still known.
+    // Record 7 ends the set. The shares of the verified records are still known.
     let seven = sender.data();
     assert_eq!(seven.tag.len(), 16);
     assert!(verified(&receiver.take(&seven)).eq([7]));
@@ -322,7 +328,7 @@ fn a_closing_tag_lets_a_fifth_candidate_be_tried() {
     let closing = sender.close().expect("two are open");
     let mut receiver = crowded_out(8, &records[0]);
     assert!(receiver.take(&closing).is_empty());
-    assert_eq!(receiver.offer(&records[0]), CROWDED, "1 is missing");
+    assert_eq!(receiver.offer(&records[0]), CROWDED, "record 1 is missing");
     assert_eq!(receiver.offer(&records[1]), Ok(Offer::Held));
     assert!(verified(&receiver.take(&records[0])).eq([0, 1]));
     assert_eq!(receiver.held(), 0);
@@ -333,7 +339,7 @@ fn a_lost_record_leaves_its_closing_tag_open_and_the_rest_of_the_set_lost() {
     let (mut sender, mut receiver) = (Sender::agg(4), <Receiver>::agg(4));
     let (zero, _lost) = (sender.data(), sender.data());
     assert!(receiver.take(&zero).is_empty());
-    assert!(receiver.take(&sender.close().expect("open")).is_empty());
+    assert!(receiver.take(&sender.close().expect("a data record is open")).is_empty());
     assert!(receiver.take(&sender.data()).is_empty());
     receiver.opener.expire_below(4);
     let expired: Vec<_> = receiver.decided().into_iter().map(|d| (d.0, d.2)).collect();
@@ -349,7 +355,7 @@ fn closing_ranges_no_sender_makes() {
         receiver.opener.closing(&receiver.mac, ClosingTag { first, count, tag: [0; 16] })
     };
     assert_eq!(close(0, 3), Ok(()));
-    assert_eq!(close(0, 4), Err(Refusal::Range), "the last of a set closes itself");
+    assert_eq!(close(0, 4), Err(Refusal::Range), "the last record of a set carries the aggregate");
     assert_eq!(close(1, 2), Ok(()));
     assert_eq!(close(1, 3), Err(Refusal::Range));
     assert_eq!(close(0, 0), Err(Refusal::Range));
@@ -424,11 +430,11 @@ fn a_quiet_receiver_follows_arrivals_there_and_back() {
         let _junk = receiver.take(&junk);
     }
     assert!(receiver.opener.expected() > 5000);
-    // … where what was verified stays used, and what was not stays free.
+    // … but verified numbers stay used, and unverified ones may still be used.
     let mut replay = junk.clone();
     replay.number = 3;
     assert_eq!(receiver.offer(&replay), Err(Refusal::Used));
-    // Genuine arrivals move it back at the price of what was open.
+    // Genuine arrivals move the window back, and undecided records are given up.
     let mut delivered = Vec::new();
     for _ in 0..26 {
         delivered.extend(verified(&receiver.take(&sender.data())));
@@ -486,7 +492,7 @@ fn memory_runs_out_from_the_top() {
     assert!(verified(&decided).eq(0..4));
     let evicted = (6, Outcome::Dropped(DropReason::Evicted));
     assert_eq!(decided.last().map(|d| (d.0, d.2)), Some(evicted));
-    // There is room again, and the evicted number is free.
+    // There is room again, and the evicted number may be used.
     let _set = receiver.take(&records[6]);
     assert!(verified(&receiver.take(&records[7])).eq(4..8));
 }
@@ -499,7 +505,8 @@ fn an_evicted_rival_leaves_the_other_in_place() {
     let mut zero = records[0].clone();
     zero.number = 0;
     let (six, rival) = (&records[5], forged(&records[5], 1));
-    // The control record drops the forged 0, whose place the second 6 takes.
+    // The control record drops the forged record 0, and the second candidate of number 6 takes its
+    // place.
     assert_eq!(receiver.offer(&zero), Ok(Offer::Held));
     assert_eq!(receiver.offer(&rival), Ok(Offer::Held));
     assert_eq!(receiver.take(&control).len(), 1);

@@ -1,11 +1,11 @@
-//! Junk ahead of genuine records: what of them is verified all the same.
+//! Junk that arrives ahead of genuine records, and how many of these are verified nevertheless.
 
 mod world;
 
 use aggregation::{Kind, Offer, Outcome, Refusal, Scheme, tuning};
 use world::{Receiver, Record, Sender, verified};
 
-/// Where a record's rivals come.
+/// Whether a record's rivals arrive before or after it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Place {
     Ahead,
@@ -26,7 +26,10 @@ fn verified_percent(scheme: Scheme, attack: &Attack) -> f64 {
     let mut got = 0;
     let mut take = |record: &Record| {
         for (_, body, outcome) in receiver.take(record) {
-            assert!(outcome != Outcome::Verified || body.starts_with(b"body of"), "a forgery");
+            assert!(
+                outcome != Outcome::Verified || body.starts_with(b"body of"),
+                "a forged record was verified"
+            );
             got += u32::from(outcome == Outcome::Verified);
         }
     };
@@ -58,12 +61,12 @@ fn every(_: u64) -> bool {
     true
 }
 
-/// A record behind k rivals keeps one of the two places by rank with a chance of 2 / (k − 1), and
-/// is the last of its set with one of 1 / n: then it needs no place.
+/// A record behind k rivals keeps one of the two places by rank with a probability of 2 / (k − 1).
+/// With a probability of 1 / n it is the last record of its set and needs no place.
 #[test]
 fn rivals_ahead_of_one_record_of_each_set_do_not_stop_all_of_them() {
     for (n, is_target) in [(8, one_in_8 as fn(u64) -> bool), (16, one_in_16)] {
-        let scheme = Scheme::agg(n).expect("2 to 16");
+        let scheme = Scheme::agg(n).expect("n is from 2 to 16");
         for (rivals, least) in [(3, 100.0), (4, 60.0), (5, 42.0), (8, 20.0), (16, 8.0), (60, 1.5)] {
             let percent =
                 verified_percent(scheme, &Attack { rivals, place: Place::Ahead, is_target });
@@ -72,7 +75,7 @@ fn rivals_ahead_of_one_record_of_each_set_do_not_stop_all_of_them() {
     }
 }
 
-/// The first of a number is never displaced.
+/// The first candidate of a number is never displaced.
 #[test]
 fn rivals_behind_displace_nothing() {
     for name in ["agg:4", "agg:8", "agg:16", "r2d2:50", "r2d2:100", "r2d2:200"] {
@@ -99,7 +102,7 @@ fn r2d2_verifies_records_behind_any_few_rivals() {
     }
 }
 
-/// One that came second is as safe as one that came first.
+/// The second candidate of a number is as safe as the first.
 #[test]
 fn a_genuine_record_that_came_second_stays() {
     for name in ["agg:8", "r2d2:100"] {
@@ -123,10 +126,10 @@ fn a_genuine_record_that_came_second_stays() {
     }
 }
 
-/// Junk with the body of a genuine record and another aggregate has a rank of its own too.
+/// Junk with the body of a genuine record and another aggregate also has its own rank.
 #[test]
 fn rivals_that_differ_in_the_tag_alone_have_ranks_of_their_own() {
-    let scheme = Scheme::agg(8).expect("2 to 16");
+    let scheme = Scheme::agg(8).expect("n is from 2 to 16");
     let mut kept = 0;
     for trial in 0..200u8 {
         let (mut sender, mut receiver) = (Sender::new(scheme), <Receiver>::new(scheme));
@@ -147,18 +150,20 @@ fn rivals_that_differ_in_the_tag_alone_have_ranks_of_their_own() {
         let all = receiver.opener.counters().records_verified == 8;
         assert_eq!(all, offer == Ok(Offer::Held));
     }
-    // Two of three places by rank: 133 are expected, with a deviation of 7.
+    // The record gets one of two places among three ranks: 133 of 200 are expected, with a standard
+    // deviation of 7.
     assert!((100..=166).contains(&kept), "{kept}");
 }
 
-/// Candidates of higher numbers, and third ones, never keep a number's first out.
+/// Candidates of higher numbers, and third candidates, never prevent the first candidate of a
+/// number from being held.
 #[test]
 fn third_rivals_make_room_for_the_first_of_another_number() {
     for name in ["agg:16", "r2d2:50"] {
         let scheme: Scheme = name.parse().expect("a scheme");
         let (mut sender, mut receiver) = (Sender::new(scheme), <Receiver>::new(scheme));
         let records: Vec<Record> = (0..120).map(|_| sender.data()).collect();
-        // The pool is full of rivals of numbers that come before the genuine ones.
+        // The pool is full of rivals of the lower numbers.
         for record in &records[..tuning::CANDIDATES / 4] {
             for rival in 0..4 {
                 let junk = Record { body: vec![rival; 9], ..record.clone() };
@@ -173,14 +178,15 @@ fn third_rivals_make_room_for_the_first_of_another_number() {
     }
 }
 
-/// The longest rival of the number with the most goes first, and firsts stay.
+/// The longest rival of the number with the most candidates is evicted first, and first candidates
+/// stay.
 #[test]
 fn a_number_s_first_has_room_at_the_cost_of_long_rivals() {
     for name in ["agg:8", "r2d2:100"] {
         let scheme: Scheme = name.parse().expect("a scheme");
         let (mut sender, mut receiver) = (Sender::new(scheme), <Receiver>::new(scheme));
         let records: Vec<Record> = (0..4).map(|_| sender.data()).collect();
-        // Slots count from 0: two of record 0, four of record 1, one of record 2.
+        // Slots are numbered from 0: two for record 0, four for record 1, one for record 2.
         for (number, rivals) in [(0, 2u8), (1, 4), (2, 1)] {
             for rival in 0..rivals {
                 let junk = Record { body: vec![rival; 9], ..records[number].clone() };
@@ -195,18 +201,19 @@ fn a_number_s_first_has_room_at_the_cost_of_long_rivals() {
             assert_eq!(evicted, decided.len() == 1, "{scheme}");
             decided.first().map(|(number, body, _)| (*number, body[0]))
         };
-        // A third candidate takes nothing from first ones, whatever they take.
+        // A third candidate displaces no first ones, however long they are.
         assert_eq!(evict(0, 30), Some((1, 3)), "{scheme}: the longer of two");
         assert_eq!(evict(0, 30), None, "{scheme}: one of three, no longer than it");
         assert_eq!(evict(3, 30), Some((1, 2)), "{scheme}: any third one");
         assert_eq!(evict(3, 30), Some((0, 1)), "{scheme}: the longer one of two");
         assert_eq!(evict(0, 30), Some((2, 0)), "{scheme}: the second of a lower number");
-        assert_eq!(evict(3, 800), None, "{scheme}: nothing that is longer");
+        assert_eq!(evict(3, 800), None, "{scheme}: no candidate is longer");
     }
 }
 
-/// What is delivered early and never decided counts half of a refutation, so that whoever drops the
-/// records that would refute its forgeries is stopped too.
+/// A record that is delivered early and never decided counts as half a refutation. Provisional
+/// delivery therefore also ends for an attacker that drops the records that would refute its
+/// forgeries.
 #[test]
 fn early_delivery_ends_when_forgeries_are_never_refuted() {
     let scheme: Scheme = "r2d2:100".parse().expect("a scheme");
@@ -229,7 +236,8 @@ fn early_delivery_ends_when_forgeries_are_never_refuted() {
     assert!(early <= 4, "{early} forgeries were delivered");
 }
 
-/// Losses alone end nothing: what is lost to them has bits that speak for it.
+/// Losses alone do not end provisional delivery: records that stay unverified because of losses
+/// have a high level.
 #[test]
 fn early_delivery_survives_losses() {
     for name in ["r2d2:50", "r2d2:100", "r2d2:200"] {

@@ -1,5 +1,5 @@
-//! Random attackers against a real pseudorandom function: whatever they do, what is
-//! verified was sent under its number, and once.
+//! Random attackers against a real pseudorandom function. Whatever they do, a verified record was
+//! sent under its number, and is verified once.
 
 mod world;
 
@@ -9,7 +9,7 @@ use proptest::sample::Index;
 use std::collections::BTreeSet;
 use world::{Receiver, Record, Sender, verified};
 
-/// One move of an attacker who sees every record and delivers what it likes.
+/// One move of an attacker that sees every record and delivers any records it likes.
 #[derive(Clone, Debug)]
 enum Move {
     /// The next record arrives.
@@ -22,7 +22,7 @@ enum Move {
     Swap(Index, Index),
     /// An earlier record with a bit of its body flipped.
     Flip(Index, u8),
-    /// The same bit flipped in two earlier records: breaks GHASH-like sums.
+    /// The same bit flipped in two earlier records, which breaks sums like GHASH's.
     FlipTwo(Index, Index, u8),
     /// An earlier record with a bit of its tag flipped.
     FlipTag(Index, u8),
@@ -30,7 +30,7 @@ enum Move {
     Aim(Index, i8),
     /// An earlier aggregate on another record.
     CarryTag(Index, Index),
-    /// An earlier aggregate plus another: the sum of two sets.
+    /// An earlier aggregate XOR another one: the sum of two sets.
     AddTags(Index, Index),
 }
 
@@ -59,10 +59,10 @@ fn flip(bytes: &mut [u8], bit: u8) {
     }
 }
 
-/// What the attacker's move puts on the wire. `seen` holds the sent records so far
-/// and one that is still to be delivered, its last.
+/// The records that the attacker's move puts on the wire. `seen` holds the records sent so far, and
+/// as its last one the record that is still to be delivered.
 fn forge(mv: &Move, seen: &[Record], sender: &Sender) -> Vec<Record> {
-    // The newest twenty: older ones are only refused.
+    // The attacker uses the newest twenty records: older ones are only refused.
     let at = |index: &Index| seen[seen.len() - 1 - index.index(seen.len().min(20))].clone();
     let near = |mut record: Record, number: u64| {
         record.number = number;
@@ -70,7 +70,7 @@ fn forge(mv: &Move, seen: &[Record], sender: &Sender) -> Vec<Record> {
         record
     };
     let data = |records: Vec<Record>| -> Vec<Record> {
-        // A control record's own tag cannot be forged, so none arrives.
+        // A control record's own tag cannot be forged, so no forged control record is offered.
         records.into_iter().filter(|r| r.kind == Kind::Data).collect()
     };
     match mv {
@@ -147,7 +147,7 @@ proptest! {
                     if outcome == Outcome::Verified {
                         prop_assert_eq!(&sent[number as usize].body, &body);
                         prop_assert_eq!(sent[number as usize].kind, Kind::Data);
-                        prop_assert!(done.insert(number), "{} twice", number);
+                        prop_assert!(done.insert(number), "record {} was verified twice", number);
                     }
                 }
             }
@@ -156,12 +156,13 @@ proptest! {
         prop_assert_eq!(counters.records_verified, done.len() as u64);
         receiver.opener.expire_below(u64::MAX);
         prop_assert!(verified(&receiver.decided()).next().is_none());
-        prop_assert_eq!(receiver.held(), 0, "every slot came back");
+        prop_assert_eq!(receiver.held(), 0, "every slot was returned");
         let unique: BTreeSet<_> = receiver.controls.iter().collect();
-        prop_assert_eq!(unique.len(), receiver.controls.len(), "no control record twice");
+        prop_assert_eq!(unique.len(), receiver.controls.len(), "no control record counts twice");
     }
 
-    /// Up to three rivals a number, anywhere before or after the true records, cost nothing.
+    /// Up to three rivals of each number, anywhere before or after the genuine records, cost
+    /// nothing.
     #[test]
     fn three_rivals_a_number_cost_nothing(
         n in 2u8..=16,
@@ -192,16 +193,16 @@ proptest! {
     }
 }
 
-/// A stretch of a long life under attack.
+/// A stretch of a long epoch under attack.
 #[derive(Clone, Debug)]
 enum Stretch {
-    /// Records arrive, one in `1 + sparse` of them.
+    /// Records are sent, and one in `1 + sparse` of them arrives.
     Run { records: u8, sparse: u8 },
-    /// The sender is not heard.
+    /// All records of the sender are lost.
     Outage(u16),
-    /// Junk around a number that is `by` past the sender's next, as long as it takes.
+    /// Junk with consecutive numbers that begin `by` past the sender's next one.
     Lure { by: i16, datagrams: u8 },
-    /// All earlier records again, from `back` numbers ago.
+    /// The last `back` records again.
     ReplayAll { back: u8 },
     /// A control record.
     Control,
@@ -225,8 +226,8 @@ fn stretches() -> impl Strategy<Value = Vec<Stretch>> {
 }
 
 proptest! {
-    /// Wherever the window is led, with hardly any memory: no number counts twice, and no
-    /// slot is lost.
+    /// An attacker leads the window anywhere, and the pool is small: no number is verified twice,
+    /// and no slot is lost.
     #[test]
     fn a_window_led_astray_repeats_nothing(n in 2u8..=16, stretches in stretches()) {
         let (mut sender, mut receiver) = (Sender::agg(n), Receiver::<21>::agg(n));
@@ -263,21 +264,21 @@ proptest! {
                 for (number, body, outcome) in receiver.take(record) {
                     if outcome == Outcome::Verified {
                         prop_assert_eq!(&sent[number as usize].body, &body);
-                        prop_assert!(done.insert(number), "{} twice", number);
+                        prop_assert!(done.insert(number), "record {} was verified twice", number);
                     }
                 }
             }
         }
         receiver.opener.expire_below(u64::MAX);
         prop_assert!(verified(&receiver.decided()).next().is_none());
-        prop_assert_eq!(receiver.held(), 0, "every slot came back");
+        prop_assert_eq!(receiver.held(), 0, "every slot was returned");
         let unique: BTreeSet<_> = receiver.controls.iter().collect();
-        prop_assert_eq!(unique.len(), receiver.controls.len(), "no control record twice");
+        prop_assert_eq!(unique.len(), receiver.controls.len(), "no control record counts twice");
     }
 }
 
-/// A linear "MAC", as GHASH is for equal lengths, to show that the campaign's moves forge
-/// where the function is not pseudorandom: the reason why GCM is excluded by type.
+/// A linear "MAC", as GHASH is for equal lengths. It shows that the campaign's moves forge records
+/// if the function is not pseudorandom, which is why GCM must never be a [`Prf`](aggregation::Prf).
 #[test]
 fn the_same_moves_forge_a_linear_function() {
     use aggregation::{Block, Kind, Opener, Order, Prf, PrfState, Scheme, Sealer};
@@ -285,17 +286,21 @@ fn the_same_moves_forge_a_linear_function() {
     struct Linear;
     impl Prf for Linear {
         fn block(&self, state: &PrfState, _index: u8) -> Block {
-            // A rotation and a mask that depends on nothing: linear in the body's difference.
+            // A rotation and a constant mask: linear in the difference of two bodies.
             state.as_bytes().map(|byte| byte.rotate_left(3) ^ 0x5c)
         }
     }
-    let scheme = Scheme::agg(2).expect("allowed");
-    let mut sealer = Sealer::new(scheme, &Order::List).expect("aggregating");
+    let scheme = Scheme::agg(2).expect("a valid parameter");
+    let mut sealer = Sealer::new(scheme, &Order::List).expect("an aggregating scheme");
     let mut tag = [0; 16];
     let bodies = [[0x11; 16], [0x22; 16]];
-    sealer.seal(&Linear, 0, Kind::Data, bodies[0].into(), &mut []).expect("in order");
-    sealer.seal(&Linear, 1, Kind::Data, bodies[1].into(), &mut tag).expect("in order");
-    let mut opener = <Opener>::new(scheme, &Order::List).expect("aggregating");
+    sealer
+        .seal(&Linear, 0, Kind::Data, bodies[0].into(), &mut [])
+        .expect("records are sealed in order");
+    sealer
+        .seal(&Linear, 1, Kind::Data, bodies[1].into(), &mut tag)
+        .expect("records are sealed in order");
+    let mut opener = <Opener>::new(scheme, &Order::List).expect("an aggregating scheme");
     for (number, body) in (0..).zip(bodies) {
         let forged = body.map(|byte| byte ^ 0x80);
         let tag = &tag[..scheme.aggregate_len(number)];

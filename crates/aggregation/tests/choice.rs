@@ -1,4 +1,4 @@
-//! The model of what is verified, against the real sealer and opener.
+//! The model of which records are verified, compared with the real sealer and opener.
 
 mod world;
 
@@ -26,7 +26,8 @@ fn losses(seed: u64, percent: u64, burst: u64) -> BTreeSet<u64> {
     lost
 }
 
-/// Numbers that the real opener verifies. Records behind the last, all lost, are left out.
+/// Numbers that the real opener verifies. The lost records that the model takes after the last one
+/// are left out.
 fn by_the_opener(scheme: Scheme, lost: &BTreeSet<u64>) -> BTreeSet<u64> {
     if scheme == Scheme::Plain {
         return (0..RECORDS).filter(|number| !lost.contains(number)).collect();
@@ -57,8 +58,8 @@ fn by_the_model(family: Family, lost: &BTreeSet<u64>) -> [BTreeSet<u64>; MEMBERS
     done
 }
 
-/// The first number behind which so many in a row are not verified that the opener's window no
-/// longer follows.
+/// The first number after which more than [`DROUGHT`] numbers in a row are not verified. From there
+/// on the opener's window may no longer follow the sender.
 fn drought(done: &BTreeSet<u64>) -> u64 {
     let mut next = 0;
     for &number in done {
@@ -70,7 +71,8 @@ fn drought(done: &BTreeSet<u64>) -> u64 {
     next
 }
 
-/// The window holds 91 numbers; a set of 16 may lie across its end.
+/// The window reaches 91 numbers past the highest verified one, and a set of 16 may lie across its
+/// end.
 const DROUGHT: u64 = 60;
 
 #[test]
@@ -85,12 +87,12 @@ fn the_model_verifies_what_the_opener_verifies() {
                 let differ: Vec<_> = real.symmetric_difference(&model).copied().collect();
                 let until = drought(&model);
                 assert!(differ.iter().all(|d| *d >= until), "{scheme}, seed {seed}: {differ:?}");
-                // Then its window lags, which costs records and never gains any.
+                // After that the opener's window lags, which costs records and never gains any.
                 assert!(real.is_subset(&model), "{scheme}, seed {seed}");
                 let compared = model.range(..until).count() as u64;
                 telling += usize::from(compared > 100 && compared < until * 9 / 10);
             }
         }
     }
-    assert!(telling > 10, "only {telling} traces tell anything");
+    assert!(telling > 10, "only {telling} traces have both verified and unverified records");
 }

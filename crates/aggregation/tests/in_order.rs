@@ -1,5 +1,5 @@
-//! What comes in order takes a short way through the opener. It must lead to where the long way
-//! leads, whatever comes in between.
+//! Records that arrive in order take a short path through the opener. Its results must be those of
+//! the long path, whatever arrives in between.
 
 mod world;
 
@@ -7,7 +7,7 @@ use aggregation::{Kind, Scheme};
 use proptest::prelude::*;
 use world::{Receiver, Record, Sender};
 
-/// Asks for nothing, which takes an opener off the short way.
+/// An argument of `expire_below` that expires nothing, but takes an opener off the short path.
 const NOTHING: u64 = 0;
 
 const NAMES: &[&str] = &[
@@ -27,13 +27,13 @@ fn schemes() -> impl Strategy<Value = Scheme> {
     prop::sample::select(NAMES).prop_map(|name| name.parse().expect("a scheme"))
 }
 
-/// Something out of order.
+/// An event that disturbs the order.
 #[derive(Clone, Debug)]
 enum Disturbance {
     Loss,
     Swap,
     Again(u64),
-    /// A forged record of this number, the genuine one before it or after it.
+    /// A forged record of this number, which arrives before the genuine one or after it.
     Forged {
         ahead: u64,
         with_tag: bool,
@@ -62,11 +62,11 @@ fn disturbances() -> impl Strategy<Value = Disturbance> {
     ]
 }
 
-/// An opener left alone and one that is kept off the short way.
+/// An opener that may take the short path, and one that is kept off it.
 struct Both {
     short: Receiver,
     long: Receiver,
-    /// Arrivals after which the verdicts are taken again.
+    /// Number of arrivals until the verdicts are taken again.
     untaken: u8,
 }
 

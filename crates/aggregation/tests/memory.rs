@@ -1,4 +1,4 @@
-//! What the documentation says of memory.
+//! The sizes of the opener and the sealer, against the documented ones.
 
 use aggregation::{Opener, Sealer};
 

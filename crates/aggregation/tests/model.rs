@@ -1,4 +1,4 @@
-//! The opener against a slow model that tries every choice of candidates.
+//! The opener, compared with a slow model that tries every choice of candidates.
 
 mod world;
 
@@ -8,14 +8,14 @@ use proptest::sample::Index;
 use std::collections::{BTreeMap, BTreeSet};
 use world::{Decided, Mac, Receiver, Record, Sender};
 
-/// Remembers everything, tries everything.
+/// A receiver under Agg(n) that stores all records and tries all combinations of candidates.
 struct Model {
     n: u64,
     mac: Mac,
     candidates: BTreeMap<u64, Vec<Record>>,
     verified: BTreeMap<u64, Record>,
     closings: Vec<ClosingTag>,
-    /// Sets below this number have expired.
+    /// All sets below this number have expired.
     floor: u64,
 }
 
@@ -27,7 +27,7 @@ impl Model {
         if block == TAG_BLOCK { share ^ tag } else { share }
     }
 
-    /// The first choice of one candidate each that sums to the target.
+    /// The first choice of one candidate of each number whose shares XOR to the target.
     fn find(&self, numbers: &[u64], block: u8, target: u128) -> Option<Vec<Record>> {
         let Some((number, rest)) = numbers.split_first() else {
             return (target == 0).then(Vec::new);
@@ -106,7 +106,7 @@ impl Model {
         let Some((&highest, _)) = self.verified.last_key_value() else { return };
         while self.floor + self.n + tuning::LATENESS <= highest {
             let set = self.floor..self.floor + self.n;
-            // One that came whole and was not verified has failed.
+            // A set of which every record arrived and which was not verified has failed.
             let came = |m| self.verified.contains_key(&m) || self.candidates.contains_key(&m);
             let whole = set.clone().all(came);
             let reason = if whole { DropReason::Rival } else { DropReason::Expired };
@@ -119,8 +119,9 @@ impl Model {
 }
 
 proptest! {
-    /// Losses, any order within some distance, duplicates, up to three rivals a number,
-    /// control records and silences: the same verdicts at the same moment.
+    /// Records are lost, reordered within some distance, duplicated and forged (up to three rivals
+    /// of a number), with control records and silences. Model and opener give the same verdicts at
+    /// the same moment.
     #[test]
     fn agrees_with_trying_everything(
         n in 2u8..=6,
@@ -177,7 +178,7 @@ proptest! {
             let mut expected = model.take(record);
             let mut decided = receiver.take(record);
             quiet = if decided.is_empty() { quiet + 1 } else { 0 };
-            // The model knows no move of the window without authentication.
+            // The model does not move its window without authentication.
             prop_assume!(quiet < tuning::QUIET_ARRIVALS);
             let key = |d: &Decided| (d.0, d.1.clone(), d.2 != Outcome::Verified);
             expected.sort_by_key(key);

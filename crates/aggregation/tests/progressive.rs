@@ -1,4 +1,4 @@
-//! Attacks on security levels that a verifier falls to if it counts right bits and no more.
+//! Attacks on security levels that succeed against a verifier that only counts right bits.
 
 mod world;
 
@@ -8,8 +8,8 @@ use world::{Mac, Receiver, Record, Sender};
 
 const REACH: u64 = 37;
 
-/// The dependency sets in the list's order, learnt from a sealer: with one record's output at a
-/// time they show which bits it gives to which tag.
+/// The dependency sets in the list's order, learnt from a sealer: if only one record's output is
+/// not zero, the tags show which of their bits cover it.
 fn sets(scheme: Scheme) -> Vec<Vec<u64>> {
     use aggregation::{Block, Kind, Order, Sealer};
 
@@ -19,13 +19,15 @@ fn sets(scheme: Scheme) -> Vec<Vec<u64>> {
             [state.as_bytes()[0]; 16]
         }
     }
-    let mut sealer = Sealer::new(scheme, &Order::List).expect("aggregating");
+    let mut sealer = Sealer::new(scheme, &Order::List).expect("an aggregating scheme");
     let bytes = scheme.aggregate_len(0);
     let mut sets = vec![Vec::new(); 8 * bytes];
     for behind in 0..=REACH {
         let state = [if behind == 0 { 0xff } else { 0 }; 16].into();
         let mut tag = vec![0; bytes];
-        sealer.seal(&Ones, behind, Kind::Data, state, &mut tag).expect("in order");
+        sealer
+            .seal(&Ones, behind, Kind::Data, state, &mut tag)
+            .expect("records are sealed in order");
         for (bit, set) in sets.iter_mut().enumerate() {
             if tag[bit / 8] << (bit % 8) & 0x80 != 0 {
                 set.push(behind);
@@ -35,7 +37,7 @@ fn sets(scheme: Scheme) -> Vec<Vec<u64>> {
     sets
 }
 
-/// Counts right bits and sets wrong ones aside.
+/// A naive verifier that counts right bits and ignores wrong ones.
 struct Naive {
     mac: Mac,
     sets: Vec<Vec<u64>>,
@@ -75,10 +77,10 @@ impl Naive {
     }
 }
 
-/// A forged record passes half of the bits that cover it: 192 of 384 where tags are longest.
+/// A forged record passes half of the bits that cover it: 192 of 384 with the longest tags.
 #[test]
 fn setting_wrong_bits_aside_believes_anything_and_we_do_not() {
-    let scheme = Scheme::r2d2(200).expect("allowed");
+    let scheme = Scheme::r2d2(200).expect("a valid parameter");
     let mut believed = 0;
     for forged in 40..60 {
         let (mut sender, mut naive) = (Sender::new(scheme), Naive::new(scheme));
@@ -96,15 +98,18 @@ fn setting_wrong_bits_aside_believes_anything_and_we_do_not() {
             }
         }
         believed += u32::from(naive.levels[&forged] >= 128);
-        // What is genuine is verified in spite of it, by both.
+        // Both verifiers verify the genuine records around it.
         assert!(naive.levels[&(forged - 1)] >= 128);
         assert_eq!(receiver.opener.level(forged - 1), Some(128));
     }
-    assert_eq!(believed, 20, "192 bits are expected, and 128 are seven deviations below");
+    assert_eq!(
+        believed, 20,
+        "192 right bits are expected, and 128 are more than six standard deviations below"
+    );
 }
 
-/// Under every R2D2: a record replaced by another is never verified, and costs its neighbours no
-/// more than if it were lost.
+/// Under R2D2 with every overprovisioning, a replaced record is never verified, and costs its
+/// neighbours no more than a lost record.
 #[test]
 fn a_replaced_record_is_as_good_as_lost() {
     for scheme in Overprovision::ALL.map(Scheme::R2d2) {
@@ -126,21 +131,21 @@ fn a_replaced_record_is_as_good_as_lost() {
     }
 }
 
-/// What a forger plays against: it sees every verdict.
+/// A verifier under attack by a forger that sees every verdict.
 trait Verifier {
     fn take(&mut self, record: &Record);
-    /// Whether what came last under this number is believed so far.
+    /// Whether the last record of this number is accepted so far.
     fn stands(&self, number: u64) -> bool;
     fn level(&self, number: u64) -> u32;
 }
 
-/// Keeps a record only if every check that can be made is right, and counts them. It blames the
-/// record whose own tag has a wrong bit; another may come in its place. That it keeps trying costs
-/// nobody anything.
+/// A verifier that keeps a record only if every check that can be made is right, and counts the
+/// right bits. If a tag has a wrong bit, it discards the tag's own record, and another may take its
+/// place. It charges nothing for such attempts.
 struct Patient {
     mac: Mac,
     sets: Vec<Vec<u64>>,
-    /// Each record's 8·t bits and its tag.
+    /// The long tag (8·t bits) and the tag of each record.
     present: BTreeMap<u64, ([u128; 3], Vec<u8>)>,
 }
 
@@ -212,8 +217,8 @@ impl Verifier for Receiver {
 const TARGET: u64 = 80;
 const FORGED: &[u8] = b"never sent";
 
-/// An order in which to send the records around the target, by their numbers. Each completes few
-/// bits that cover it: hill climbing from the order of numbers.
+/// An order in which to send the records around the target, by their numbers, such that each
+/// completes few bits that cover the target. Hill climbing finds it from the ascending order.
 fn order(sets: &[Vec<u64>]) -> Vec<u64> {
     // The tag and the records of each bit that covers the target.
     let bits: Vec<(u64, Vec<u64>)> = (TARGET..=TARGET + REACH)
@@ -222,7 +227,8 @@ fn order(sets: &[Vec<u64>]) -> Vec<u64> {
             covering.map(move |set| (tag, set.iter().map(|behind| tag - behind).collect()))
         })
         .collect();
-    // Guesses until 128 bits are known, each evaluated with those that come with it.
+    // Number of guesses until 128 bits are known. Bits that are completed by one record and belong
+    // to one tag are guessed together.
     let cost = |order: &[u64]| {
         let mut place = [0; (2 * REACH + 1) as usize];
         for (at, number) in order.iter().enumerate() {
@@ -258,22 +264,22 @@ fn order(sets: &[Vec<u64>]) -> Vec<u64> {
     best
 }
 
-/// A staged search: the records around the forged one in an order in which each completes few bits
-/// that cover it. What a wrong one brings down comes again with other bits in its tag, one guess
-/// after the other, and what was once right stays known. With each record genuine but for its tag
-/// this needs no more than two or three guesses a bit.
+/// A staged search. It sends the records around the forged one in an order in which each completes
+/// few bits that cover it. A record that is rejected is sent again with other bits in its tag, one
+/// guess after the other, and bits once right stay known. All records but the target are genuine
+/// except for their tags, so this needs no more than two or three guesses for each bit.
 struct Staged<'a, V> {
     verifier: &'a mut V,
     sets: Vec<Vec<u64>>,
-    /// The records as they are sent now, tags guessed.
+    /// The records as they are sent now, with guessed tags.
     records: BTreeMap<u64, Record>,
     sent: BTreeSet<u64>,
     /// Bits of each tag that are known to be right.
     known: BTreeMap<u64, u64>,
     datagrams: u32,
-    /// A search gives up after so many.
+    /// Number of datagrams after which the search gives up.
     most: u32,
-    /// The highest level it saw.
+    /// The highest level in bits that the target reached.
     highest: u32,
 }
 
@@ -302,7 +308,7 @@ impl<'a, V: Verifier> Staged<'a, V> {
     fn send(&mut self, number: u64) {
         self.datagrams += 1;
         self.verifier.take(&self.records[&number]);
-        // What was evaluated and still stands is right.
+        // The bits of a tag that were evaluated while its record is still accepted are right.
         for tag in number.max(TARGET)..=TARGET + REACH {
             let there = |number| self.verifier.stands(number);
             if there(tag) {
@@ -313,7 +319,8 @@ impl<'a, V: Verifier> Staged<'a, V> {
         self.highest = self.highest.max(self.verifier.level(TARGET));
     }
 
-    /// Bits of a tag that cover the target, are not known, and of which all is there.
+    /// Bits of a tag that cover the target, are not known yet, and of which all records are present
+    /// according to `there`.
     fn unknown(&self, tag: u64, there: impl Fn(u64) -> bool) -> u64 {
         let known = self.known.get(&tag).copied().unwrap_or(0);
         let mut bits = 0;
@@ -326,9 +333,10 @@ impl<'a, V: Verifier> Staged<'a, V> {
         bits
     }
 
-    /// Sends what fell again until it stands, with each pattern in the bits that may be wrong.
+    /// Sends rejected records again until they are accepted, with each pattern in the tag bits that
+    /// may be wrong.
     fn repair(&mut self) {
-        // A verifier that stays in doubt is left alone in the end.
+        // The number of attempts is limited, in case the verifier never accepts.
         for _ in 0..2 * REACH {
             let fallen = |number: &&u64| **number >= TARGET && !self.verifier.stands(**number);
             let Some(&number) = self.sent.iter().find(fallen) else { return };
@@ -337,7 +345,8 @@ impl<'a, V: Verifier> Staged<'a, V> {
             let genuine = self.records[&number].tag.clone();
             let mut pattern = 0u64;
             loop {
-                let tag = &mut self.records.get_mut(&number).expect("it was sent").tag;
+                let tag =
+                    &mut self.records.get_mut(&number).expect("the record was sent before").tag;
                 tag.clone_from(&genuine);
                 for j in (0..self.sets.len()).filter(|j| pattern >> j & 1 == 1) {
                     tag[j / 8] ^= 0x80 >> (j % 8);
@@ -371,13 +380,13 @@ impl<'a, V: Verifier> Staged<'a, V> {
     }
 }
 
-/// The target before its nearest predecessors, of which so many come late.
+/// An order in which the target is sent before its `count` nearest predecessors.
 fn late(count: u64) -> Vec<u64> {
     let early = TARGET - REACH..TARGET - count;
     early.chain([TARGET]).chain(TARGET - count..TARGET).chain(TARGET + 1..=TARGET + REACH).collect()
 }
 
-/// Numbers from a constant.
+/// A pseudorandom number generator with a fixed seed.
 fn below() -> impl FnMut(usize) -> usize {
     let mut rng = 1u64;
     move |bound| {
@@ -386,8 +395,9 @@ fn below() -> impl FnMut(usize) -> usize {
     }
 }
 
-/// Ascending, but most are never sent: of the tags that follow the target only bits that cover it
-/// can be checked, a few each, so that the target is never the likelier culprit.
+/// An ascending order in which most records are never sent. Only bits that cover the target can
+/// then be checked in the tags after it, a few in each, so that the target is never the likelier
+/// culprit.
 fn sparse(sets: &[Vec<u64>]) -> Vec<u64> {
     let score = |sent: &BTreeSet<u64>| {
         let mut score = 0.0;
@@ -419,11 +429,12 @@ fn sparse(sets: &[Vec<u64>]) -> Vec<u64> {
     best.into_iter().collect()
 }
 
-/// The design expected 1.7·10³ datagrams with three records withheld; 200 do in the best order.
+/// The design expected 1.7·10³ datagrams with three records withheld. In the best order, 200
+/// suffice.
 #[test]
 fn a_staged_search_convinces_who_charges_nothing_and_not_us() {
     for percent in [50, 200] {
-        let scheme = Scheme::r2d2(percent).expect("allowed");
+        let scheme = Scheme::r2d2(percent).expect("a valid parameter");
         let best = order(&sets(scheme));
         let orders = [best.clone(), late(0), late(3), late(10), sparse(&sets(scheme))];
         for seed in 0..5 {
@@ -436,7 +447,7 @@ fn a_staged_search_convinces_who_charges_nothing_and_not_us() {
                 let ours = Staged::new(scheme, seed, 2000, &mut receiver).run(order);
                 println!("{scheme}: {} bits after {} datagrams", ours.highest, ours.datagrams);
                 let justified = f64::from(ours.datagrams).log2();
-                // By the bound itself one run in 256 exceeds it by more.
+                // According to the bound itself, one run in 256 exceeds it by more than 8 bits.
                 let highest = f64::from(ours.highest);
                 assert!(highest <= justified + 8.0, "{scheme}, seed {seed}, order {i}: {highest}");
             }
@@ -444,13 +455,14 @@ fn a_staged_search_convinces_who_charges_nothing_and_not_us() {
     }
 }
 
-/// Of many searches, no more come to a level than the account allows: N·2^-L.
+/// The number of searches that reach a level of L bits is at most what the account allows: N·2^-L
+/// for N datagrams.
 #[test]
 fn levels_are_reached_no_more_often_than_they_say() {
     const RUNS: u64 = 1000;
     const MOST: u32 = 64;
     for percent in [50, 200] {
-        let scheme = Scheme::r2d2(percent).expect("allowed");
+        let scheme = Scheme::r2d2(percent).expect("a valid parameter");
         let sets = sets(scheme);
         for order in [late(10), order(&sets), sparse(&sets)] {
             let levels: Vec<u32> = (0..RUNS)
@@ -463,7 +475,7 @@ fn levels_are_reached_no_more_often_than_they_say() {
                 let reached = levels.iter().filter(|level| **level >= bits).count();
                 let allowed = (RUNS * u64::from(MOST)) as f64 / f64::from(1u32 << bits);
                 println!("{scheme}: {bits} bits in {reached} of {RUNS}, allowed {allowed}");
-                // Three deviations, and one for where few are allowed.
+                // Three standard deviations, and one more where few are allowed.
                 let most = allowed + 3.0 * allowed.sqrt() + 1.0;
                 assert!(reached as f64 <= most, "{scheme}: {bits} bits {reached} times");
             }

@@ -1,4 +1,4 @@
-//! R2D2 against its definition, bit by bit, and against loss, reordering and junk.
+//! R2D2, compared with its definition bit by bit, and under loss, reordering and junk.
 
 mod world;
 
@@ -8,7 +8,7 @@ use std::collections::BTreeSet;
 use std::sync::LazyLock;
 use world::{Mac, Receiver, Record, Sender, verified};
 
-/// How far behind a tag's records are at most.
+/// The greatest distance back to a record that a tag covers.
 const REACH: u64 = 37;
 
 fn schemes() -> [Scheme; 4] {
@@ -19,7 +19,7 @@ fn scheme(i: usize) -> Scheme {
     schemes()[i]
 }
 
-/// Golomb rulers of order 8 in the order of the list, by search.
+/// Golomb rulers of order 8 in the order of the crate's list, found by a search.
 static RULERS: LazyLock<Vec<[u64; 8]>> = LazyLock::new(|| {
     fn extend(marks: &mut Vec<u64>, distances: u64, length: u64, found: &mut Vec<[u64; 8]>) {
         if let Ok(ruler) = <[u64; 8]>::try_from(&marks[..]) {
@@ -43,7 +43,7 @@ static RULERS: LazyLock<Vec<[u64; 8]>> = LazyLock::new(|| {
     found
 });
 
-/// A tag by the paper's formula, one bit after the other.
+/// The tag of the last record by the paper's formula, one bit after the other.
 fn tag_by_definition(rulers: &[[u64; 8]], states: &[PrfState], mac: &Mac, t: usize) -> Vec<u8> {
     let i = states.len() as u64 - 1;
     let mut tag = vec![0; t / 8];
@@ -62,20 +62,22 @@ fn tag_by_definition(rulers: &[[u64; 8]], states: &[PrfState], mac: &Mac, t: usi
 fn tags_are_those_of_the_definition() {
     let mac = Mac::new(7);
     for scheme in schemes() {
-        let mut sealer = Sealer::new(scheme, &Order::List).expect("aggregating");
+        let mut sealer = Sealer::new(scheme, &Order::List).expect("an aggregating scheme");
         let mut states = Vec::new();
         for number in 0..120 {
             let state = mac.state(number, &[number as u8; 5]);
             states.push(state.clone());
             let mut tag = vec![0; scheme.aggregate_len(number)];
-            sealer.seal(&mac, number, Kind::Data, state, &mut tag).expect("in order");
+            sealer
+                .seal(&mac, number, Kind::Data, state, &mut tag)
+                .expect("records are sealed in order");
             let expected = tag_by_definition(&RULERS, &states, &mac, 8 * tag.len());
             assert_eq!(tag, expected, "{scheme}, record {number}");
         }
     }
 }
 
-/// The paper's Fig. 11 shows 26 records for o = 50; the others are the same rule's.
+/// The paper's Fig. 11 shows 26 records for o = 50. The other numbers follow from the same rule.
 #[test]
 fn without_loss_each_record_is_verified_after_the_same_number_of_others() {
     for (scheme, delay) in schemes().into_iter().zip([26, 17, 12, 9]) {
@@ -90,7 +92,7 @@ fn without_loss_each_record_is_verified_after_the_same_number_of_others() {
     }
 }
 
-/// Every level, from its definition.
+/// The level of record m by definition.
 fn level_by_definition(rulers: &[[u64; 8]], came: &[bool], t: usize, m: u64) -> u64 {
     let mut level = 0;
     for ruler in &rulers[..t] {
@@ -106,8 +108,9 @@ fn level_by_definition(rulers: &[[u64; 8]], came: &[bool], t: usize, m: u64) -> 
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
-    /// Loss, any order within some distance, duplicates: each level is what the bits that came
-    /// give, and nothing is verified before 128 or stays behind after it.
+    /// Records are lost, reordered within some distance, and duplicated. Each level is what the
+    /// bits that arrived give. No record is verified below 128 bits, and none stays unverified
+    /// at 128.
     #[test]
     fn levels_are_those_of_the_definition(
         o in 0usize..4,
@@ -154,7 +157,8 @@ proptest! {
         }
     }
 
-    /// One forged record ahead of any true one, at most three a number: nothing genuine is lost.
+    /// At most three forged records arrive ahead of any genuine one of their number: no genuine
+    /// record is lost.
     #[test]
     fn junk_ahead_of_true_records_costs_nothing(
         o in 0usize..4,
@@ -187,7 +191,7 @@ proptest! {
     }
 }
 
-/// Junk at one number far ahead, where nothing speaks for or against it.
+/// Junk under a number far ahead, where no checks speak for or against it.
 #[test]
 fn junk_far_ahead_yields_to_what_follows() {
     for scheme in schemes() {
@@ -206,7 +210,7 @@ fn junk_far_ahead_yields_to_what_follows() {
     }
 }
 
-/// A true record whose tag alone was changed on the way is as if it were lost, no more.
+/// A genuine record whose tag alone was changed in transit costs no more than a lost one.
 #[test]
 fn a_changed_tag_costs_its_bits_only() {
     for scheme in schemes() {
@@ -237,7 +241,7 @@ fn silence_is_ended_by_a_closing_tag() {
             done += verified(&receiver.take(&closing)).count();
             assert_eq!(done, count, "{scheme}, {count} records");
             assert!(sender.close().is_none(), "once");
-            // And on it goes.
+            // The epoch continues as before.
             for _ in 0..60 {
                 done += verified(&receiver.take(&sender.data())).count();
             }
@@ -246,7 +250,7 @@ fn silence_is_ended_by_a_closing_tag() {
     }
 }
 
-/// Of two records under one number, with no bit to tell them apart.
+/// Two records arrive under one number, and no tag bit tells them apart.
 #[test]
 fn a_closing_tag_names_the_genuine_one_of_two() {
     for scheme in schemes() {
@@ -254,20 +258,25 @@ fn a_closing_tag_names_the_genuine_one_of_two() {
         for _lost in 0..60 {
             sender.data();
         }
-        sender.close().expect("data is open, and lost with it");
+        sender.close().expect("data is open, and the closing tag is lost too");
         let genuine = sender.data();
         let mut forged = genuine.clone();
         forged.body[0] ^= 1;
         assert_eq!(receiver.take(&forged), []);
         assert_eq!(receiver.take(&genuine), []);
-        assert_eq!(receiver.opener.level(61), Some(0), "the forged one stands, unspoken for");
+        assert_eq!(
+            receiver.opener.level(61),
+            Some(0),
+            "the forged one is placed, with no bit in its favour"
+        );
         let decided = receiver.take(&sender.close().expect("data is open"));
         assert_eq!(verified(&decided).collect::<Vec<_>>(), [61], "{scheme}");
         assert_eq!(decided[0].1, genuine.body, "{scheme}");
     }
 }
 
-/// Junk that fails brings up no other that failed, again and again: each would be charged.
+/// Junk that fails does not cause other failed records to be tried again and again, because each
+/// trial would be charged.
 #[test]
 fn what_failed_is_not_tried_again_for_nothing() {
     for scheme in schemes() {
@@ -276,7 +285,8 @@ fn what_failed_is_not_tried_again_for_nothing() {
             receiver.take(&sender.data());
         }
         let before = receiver.opener.counters().evaluations;
-        // The true record of this number is lost; three forged ones come for each of the next.
+        // The genuine record of this number is lost, and three forged ones arrive for each of the
+        // next numbers.
         let _lost = sender.data();
         for _ in 0..20 {
             let record = sender.data();
@@ -288,7 +298,7 @@ fn what_failed_is_not_tried_again_for_nothing() {
             receiver.take(&record);
         }
         let evaluations = receiver.opener.counters().evaluations - before;
-        // One for each record, and a few for those that were blamed.
+        // One evaluation for each record, and a few for records that were blamed.
         assert!(evaluations <= 20 * 4 + 20, "{scheme}: {evaluations}");
     }
 }
@@ -307,12 +317,12 @@ fn data_is_delivered_early_and_refuted() {
             }
         }
     }
-    assert_eq!(early, 100, "each is covered by its own tag at once");
+    assert_eq!(early, 100, "each record is covered by its own tag at once");
     assert_eq!(receiver.opener.threshold(), Some(30));
 }
 
-/// With θ = 0 a forged record is delivered at once, refuted by what follows, and nothing more is
-/// delivered early.
+/// With θ = 0 a forged record is delivered at once and refuted by the following records. Nothing
+/// more is delivered early after that.
 #[test]
 fn a_refutation_ends_unauthenticated_delivery() {
     for scheme in schemes() {
@@ -325,7 +335,7 @@ fn a_refutation_ends_unauthenticated_delivery() {
                 continue;
             }
             if number == 20 {
-                // Far ahead: no bit speaks against it yet.
+                // Its number is far ahead, so no bit speaks against it yet.
                 let mut forged = record.clone();
                 forged.number = 70;
                 outcomes.extend(receiver.take(&forged).into_iter().map(|d| (d.0, d.2)));

@@ -1,4 +1,5 @@
-//! The sliding window against its definition: a scheme that is given by its sets alone.
+//! The sliding window, compared with its definition: each tag covers a record and the seven before
+//! it.
 
 mod world;
 
@@ -7,10 +8,11 @@ use proptest::prelude::*;
 use std::collections::BTreeSet;
 use world::{Mac, Receiver, Record, Sender, verified};
 
-/// Records that a tag covers.
+/// Number of records that a tag covers.
 const WINDOW: u64 = 8;
 
-/// Numbers that junk may cost: what a receiver waits for before it gives a record up.
+/// How many records at the end may remain unverified: the distance at which a receiver gives
+/// records up.
 const REACH: usize = 37;
 
 fn schemes() -> [Scheme; 4] {
@@ -22,13 +24,15 @@ fn tags_are_those_of_the_definition() {
     let mac = Mac::new(7);
     for scheme in schemes() {
         let t = scheme.aggregate_len(0);
-        let mut sealer = Sealer::new(scheme, &Order::List).expect("aggregating");
+        let mut sealer = Sealer::new(scheme, &Order::List).expect("an aggregating scheme");
         let mut long: Vec<Vec<u8>> = Vec::new();
         for number in 0..60 {
             let state = mac.state(number, &[number as u8; 5]);
             long.push((0..3).flat_map(|index| mac.block(&state, index)).collect());
             let mut tag = vec![0; t];
-            sealer.seal(&mac, number, Kind::Data, state, &mut tag).expect("in order");
+            sealer
+                .seal(&mac, number, Kind::Data, state, &mut tag)
+                .expect("records are sealed in order");
             let mut expected = vec![0; t];
             for (k, long) in long.iter().rev().take(WINDOW as usize).enumerate() {
                 let part = &long[k * t..][..t];
@@ -51,7 +55,8 @@ fn without_loss_each_record_is_verified_after_a_few_others() {
     }
 }
 
-/// All bits of a tag are checked, or none: those of tags whose whole window came.
+/// The level by definition. Either all bits of a tag are checked or none: those of tags of which
+/// the whole window arrived.
 fn level_by_definition(came: &[bool], t: u64, m: u64) -> u64 {
     let whole = |tag: &u64| (tag.saturating_sub(WINDOW - 1)..=*tag).all(|i| came[i as usize]);
     ((m..m + WINDOW).filter(whole).count() as u64 * t).min(128)
@@ -60,8 +65,8 @@ fn level_by_definition(came: &[bool], t: u64, m: u64) -> u64 {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
-    /// Loss, any order within some distance, duplicates: each level is what the tags that came
-    /// give, and what is verified is genuine, once.
+    /// Records are lost, reordered within some distance, and duplicated. Each level is what the
+    /// tags that arrived give, and each verified record is genuine and verified once.
     #[test]
     fn levels_are_those_of_the_definition(
         o in 0usize..4,
@@ -102,8 +107,8 @@ proptest! {
         }
     }
 
-    /// Forged records before and after true ones, with tags of their own or not: none is
-    /// verified, and nothing genuine is lost.
+    /// Forged records arrive before and after genuine ones, with their tags or altered ones. None
+    /// is verified, and no genuine record is lost.
     #[test]
     fn junk_is_never_verified(
         o in 0usize..4,

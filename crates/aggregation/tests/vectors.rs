@@ -1,11 +1,10 @@
-//! The vectors of the specification, which another implementation made
-//! (`vectors/aggregation.py`).
+//! The vectors of the specification, which a second implementation made (`vectors/aggregation.py`).
 
 use aggregation::{Block, Kind, Order, Prf, PrfState, Scheme, Sealer};
 use serde_json::Value;
 use sha2::{Digest, Sha256};
 
-/// The vectors' function: see the file.
+/// The pseudorandom function of the vectors, defined in that file.
 struct Function;
 
 impl Prf for Function {

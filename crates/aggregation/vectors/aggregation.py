@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""Vectors of Agg(n), R2D2(8, o) and the sliding window from an implementation of its own: one bit after the other, as
-the specification has it (docs/spec/mac-aggregation.md), nothing shared with the Rust crate.
+"""Vectors of Agg(n), R2D2(8, o) and the sliding window from a second implementation. It computes one bit after the other, as
+the specification defines it (docs/spec/mac-aggregation.md), and shares no code with the Rust crate.
 
     python3 aggregation.py        writes aggregation.json beside it
 
 The pseudorandom function of the vectors is F_i(m) = the first 16 bytes of SHA-256("vector" || m || i),
-m in 8 bytes and i in one: schemes ask no more of it than that its outputs are given.
+with m in 8 bytes and i in one. A scheme uses nothing but its outputs.
 """
 
 import hashlib
@@ -91,7 +91,7 @@ def closing(first, count):
 
 
 def delay(sets):
-    """Records after which all bits that cover one record are at least 128."""
+    """The number of later records after which at least 128 bits cover a record."""
     level = 0
     for d in range(38):
         level += sum(d in ruler for ruler in sets)
@@ -104,7 +104,7 @@ def main():
     every = rulers()
     groups = []
     for n in range(2, 17):
-        # Silence after the last record: what the current set has is open.
+        # The sender falls silent after the last record, so the current set's records are open.
         open_records = RECORDS % n
         last = closing(RECORDS - open_records, open_records) if open_records else None
         tags = [tag.hex() for tag in agg(n)]

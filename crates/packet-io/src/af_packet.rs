@@ -1,5 +1,5 @@
-//! Frames of an interface through a packet socket: works on every interface, with no program in
-//! the kernel. Frames are copied once each way.
+//! A port for the frames of an interface through a packet socket. It works on every interface and
+//! needs no program in the kernel. Frames are copied once in each direction.
 
 use crate::ethertype;
 use crate::interface::{Interface, OpenError};
@@ -12,18 +12,18 @@ use std::io;
 use std::iter::once;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
-/// How a packet socket is set up.
+/// The settings of a packet socket.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Settings {
-    /// Hear frames for others too.
+    /// Also receive frames for other hosts.
     pub promiscuous: bool,
-    /// Only frames of these EtherTypes (at most 64), looked for behind up to two VLAN tags at
-    /// least; empty: all.
+    /// Receive only frames of these EtherTypes (at most 64), which may follow up to two VLAN tags,
+    /// and one more if the kernel removed it. If the list is empty, receive all frames.
     pub ethertypes: Vec<u16>,
-    /// Hand frames to the driver past the interface's queueing discipline: a little faster where
-    /// there is one, and nothing shapes or queues them.
+    /// Bypass the interface's queueing discipline and hand frames to the driver directly. This is a
+    /// little faster where there is one, but nothing shapes or queues the frames.
     pub bypass_queue: bool,
-    /// Bytes that may wait to be fetched, and to be sent.
+    /// Size in bytes of the socket's receive buffer, and of its send buffer.
     pub buffer_bytes: usize,
 }
 
@@ -40,9 +40,10 @@ impl Default for Settings {
 
 /// A packet socket on one interface.
 ///
-/// What the host itself sends there is not received. Frames that leave another interface of
-/// this machine directly (veth, bridges) may be longer than the MTU and lack checksums unless
-/// that interface's offloads are off ([`Interface::set_offload`]); those are counted.
+/// Frames that the host itself sends there are not received. Frames that leave another interface of
+/// this machine directly (veth, bridges) may be longer than the MTU and lack checksums, unless that
+/// interface's offloads are off ([`Interface::set_offload`]). Frames that lack checksums are
+/// counted.
 pub struct PacketPort {
     socket: OwnedFd,
     batch: Batch,
@@ -54,7 +55,7 @@ impl PacketPort {
     /// Opens a socket on the interface.
     ///
     /// # Errors
-    /// `CAP_NET_RAW` is missing, or the interface is gone.
+    /// `CAP_NET_RAW` is missing, or the interface no longer exists.
     pub fn open(interface: &Interface, settings: &Settings) -> Result<Self, OpenError> {
         let what = || format!("a packet socket on {}", interface.name);
         ethertype::filter(&settings.ethertypes)
@@ -62,11 +63,11 @@ impl PacketPort {
             .map_err(|error| OpenError::new(what(), "CAP_NET_RAW", error))
     }
 
-    /// Opens `count` sockets that share what the interface receives, for as many threads: frames
-    /// of one source address all come to one of them, so they stay in order.
+    /// Opens `count` sockets that share the received frames, for as many threads. All frames of one
+    /// source address are received by one of the sockets, so they stay in order.
     ///
     /// # Errors
-    /// As [`open`](Self::open).
+    /// The errors of [`open`](Self::open).
     pub fn open_shared(
         interface: &Interface,
         settings: &Settings,
@@ -85,7 +86,8 @@ impl PacketPort {
             join(port.socket.as_fd(), first).map_err(failed)?;
             ports.push(port);
         }
-        // Alone each would have heard everything.
+        // The filters are attached last: a socket that was not yet in the group would have received
+        // all frames.
         for port in &ports {
             let mut filter = ethertype::filter(&settings.ethertypes).map_err(failed)?;
             socket::attach_filter(port.socket.as_fd(), &mut filter).map_err(failed)?;
@@ -98,7 +100,8 @@ impl PacketPort {
         settings: &Settings,
         filter: &mut [libc::sock_filter],
     ) -> io::Result<Self> {
-        // Protocol 0 hears nothing: what comes before it is bound would be of all interfaces.
+        // A socket with protocol 0 receives nothing. With another protocol it would receive frames
+        // of all interfaces until it is bound.
         let socket = socket::open(libc::AF_PACKET, libc::SOCK_RAW, 0)?;
         let fd = socket.as_fd();
         socket::attach_filter(fd, filter)?;
@@ -128,14 +131,14 @@ impl PacketPort {
     }
 }
 
-/// Makes a socket a member of the group that `first` founded, or the founder of one.
+/// Makes a socket a member of the fanout group that `first` founded, or the founder of a new one.
 fn join(socket: BorrowedFd<'_>, first: Option<BorrowedFd<'_>>) -> io::Result<()> {
     let (level, name) = (libc::SOL_PACKET, libc::PACKET_FANOUT);
-    // What a socket ignores its group hears all the same, unless that is told too; before Linux 6.2
-    // nobody listens to that, and the sockets' filters are left.
+    // A fanout group receives outgoing frames even if its sockets ignore them, unless this flag is
+    // set. Linux before 6.2 ignores the flag; the sockets' filters then drop these frames.
     let kind = (libc::PACKET_FANOUT_CBPF | libc::PACKET_FANOUT_FLAG_IGNORE_OUTGOING) << 16;
     let group = match first {
-        // The kernel's choice, so that no other process has it.
+        // The kernel chooses the group's identifier, so that no other process uses the same one.
         None => kind | libc::PACKET_FANOUT_FLAG_UNIQUEID << 16,
         Some(first) => kind | socket::get(first, level, name, 0_u32)? & 0xFFFF,
     };
@@ -146,7 +149,7 @@ fn join(socket: BorrowedFd<'_>, first: Option<BorrowedFd<'_>>) -> io::Result<()>
     Ok(())
 }
 
-/// Room for what waits in a socket, as much as this process may have.
+/// Sets the size of a socket's receive and send buffers, as far as this process may.
 pub(crate) fn set_buffers(fd: BorrowedFd<'_>, bytes: usize) -> io::Result<()> {
     let bytes = i32::try_from(bytes).unwrap_or(i32::MAX);
     let level = libc::SOL_SOCKET;
@@ -173,11 +176,12 @@ impl LanPort for PacketPort {
         {
             self.spare.push(frame);
         }
-        // Without frames they wait in the socket, and what it has no room for is an overrun.
+        // If no frames are free, packets wait in the socket; those for which it has no room are
+        // overruns.
         let answer = self.batch.receive(self.socket.as_fd(), pool, &self.spare, HEADROOM);
         let count = match answer {
             Ok(count) => count,
-            // An interface that is down may come up again, one that was removed will not.
+            // An interface that is down may come up again; one that was removed will not.
             Err(error) if is_down(&error) && !socket::is_orphan(self.socket.as_fd()) => 0,
             Err(error) => {
                 pool.release_all(self.spare.drain(..));
@@ -224,14 +228,14 @@ impl LanPort for PacketPort {
             match self.batch.transmit(fd, pool, messages) {
                 Ok(0) => break,
                 Ok(count) => sent += count,
-                // The queue is full.
+                // The driver's queue is full.
                 Err(error) if error.raw_os_error() == Some(libc::ENOBUFS) => break,
                 Err(error) if matches!(error.raw_os_error(), Some(libc::ENXIO | libc::ENODEV)) => {
                     lost = Some(error);
                     break;
                 }
-                // A frame longer than the MTU, or shorter than a header, or an interface that is
-                // down: that frame will not go.
+                // The frame is longer than the MTU or shorter than a header, or the interface is
+                // down. Such a frame can never be sent.
                 Err(_) => refused += 1,
             }
         }
@@ -244,7 +248,7 @@ impl LanPort for PacketPort {
     }
 
     fn statistics(&self) -> Statistics {
-        // The kernel forgets its counters when it has told them.
+        // The kernel resets its counters when they are read.
         let none = libc::tpacket_stats { tp_packets: 0, tp_drops: 0 };
         let (level, name) = (libc::SOL_PACKET, libc::PACKET_STATISTICS);
         if let Ok(told) = socket::get(self.socket.as_fd(), level, name, none) {
@@ -258,11 +262,11 @@ fn is_down(error: &io::Error) -> bool {
     error.raw_os_error() == Some(libc::ENETDOWN)
 }
 
-/// What the kernel holds beside a frame (`struct tpacket_auxdata`).
+/// Metadata that the kernel keeps beside a frame (`struct tpacket_auxdata`).
 struct Beside {
-    /// Protocol and control information of a VLAN tag that was taken out.
+    /// Protocol and control information of a VLAN tag that the kernel removed from the frame.
     tag: Option<[u8; 4]>,
-    /// The sender left checksums to hardware.
+    /// The sender left the checksums to hardware.
     unfinished: bool,
 }
 
@@ -288,7 +292,7 @@ impl Beside {
     }
 }
 
-/// Puts a VLAN tag behind the addresses, where it was.
+/// Inserts a VLAN tag after the addresses, where it was before.
 fn put_tag_back(packet: &mut vocabulary::PacketBuf<'_>, tag: [u8; 4]) {
     const ADDRESSES: usize = 12;
     if packet.len() >= ADDRESSES && packet.prepend(&tag).is_some() {

@@ -1,29 +1,29 @@
-//! EtherTypes that matter here, and a filter that knows them behind VLAN tags.
+//! The EtherTypes of VLAN tags, and filters that find EtherTypes behind such tags.
 
 use std::io;
 
-/// IEEE 802.1Q: a tag of a customer's VLAN.
+/// IEEE 802.1Q: the EtherType of a customer VLAN tag.
 pub(crate) const VLAN: u16 = 0x8100;
-/// IEEE 802.1ad: a tag of a provider's VLAN.
+/// IEEE 802.1ad: the EtherType of a provider VLAN tag.
 pub(crate) const PROVIDER_VLAN: u16 = 0x88A8;
 
-/// Where the EtherType of an untagged frame is.
+/// The offset in bytes of the EtherType in an untagged frame.
 pub(crate) const AT: u32 = 12;
-/// Bytes of a VLAN tag.
+/// Length in bytes of a VLAN tag.
 pub(crate) const TAG_BYTES: u32 = 4;
-/// As many EtherTypes as one filter takes.
+/// The largest number of EtherTypes in one filter.
 pub(crate) const MAX: usize = 64;
 
-/// Where a filter finds whom a frame is for (`PACKET_HOST` and so on).
+/// The offset at which a filter reads the packet type (`PACKET_HOST` and so on).
 const PACKET_TYPE: u32 = (libc::SKF_AD_OFF + libc::SKF_AD_PKTTYPE) as u32;
 
-/// Classic BPF that keeps no frame at all.
+/// A classic BPF program that keeps no frame.
 pub(crate) const NOTHING: libc::sock_filter =
     libc::sock_filter { code: (libc::BPF_RET | libc::BPF_K) as u16, jt: 0, jf: 0, k: 0 };
 
-/// Classic BPF that keeps frames of these EtherTypes, or all if none is listed, but nothing that the
-/// host itself sends. The kernel has taken the outer tag off when the filter sees a frame; it looks
-/// behind up to two more.
+/// A classic BPF program that keeps frames of these EtherTypes, or all frames if none is listed,
+/// but no frame that the host itself sends. The kernel has removed the outer VLAN tag when the
+/// filter sees a frame; the program looks behind up to two more.
 pub(crate) fn filter(ethertypes: &[u16]) -> io::Result<Vec<libc::sock_filter>> {
     if ethertypes.len() > MAX {
         let message = "more than 64 EtherTypes";
@@ -44,7 +44,7 @@ pub(crate) fn filter(ethertypes: &[u16]) -> io::Result<Vec<libc::sock_filter>> {
         return Ok(program);
     }
     program.push(load(AT));
-    // Each load is the tag's type, until it is none: then the list begins.
+    // Each load reads the type of a tag. If it is no VLAN tag, the program goes on with the list.
     for deeper in 1..=2_u8 {
         let to_list = (2 - deeper) * 3 + 1;
         program.push(equals(VLAN, 1, 0));
@@ -52,7 +52,7 @@ pub(crate) fn filter(ethertypes: &[u16]) -> io::Result<Vec<libc::sock_filter>> {
         program.push(load(AT + u32::from(deeper) * TAG_BYTES));
     }
     for (i, &ethertype) in ethertypes.iter().enumerate() {
-        // Behind the list come "drop" and "keep".
+        // The instructions "drop" and "keep" follow the list.
         let to_keep = (ethertypes.len() - i) as u8;
         program.push(equals(ethertype, to_keep, 0));
     }
@@ -60,15 +60,17 @@ pub(crate) fn filter(ethertypes: &[u16]) -> io::Result<Vec<libc::sock_filter>> {
     Ok(program)
 }
 
-/// Classic BPF that answers a number by which frames of one sender are told from others': a hash
-/// of the source address.
+/// A classic BPF program that returns a hash of the source address, by which the kernel gives all
+/// frames of one sender to the same socket.
 pub(crate) fn by_sender() -> [libc::sock_filter; 4] {
     const SOURCE_END: u32 = 8;
-    // A group's program sees a frame without its Ethernet header (SKF_LL_OFF goes back to it).
+    // The program of a fanout group sees a frame without its Ethernet header (SKF_LL_OFF refers
+    // back to it).
     let at = (libc::SKF_LL_OFF as u32).wrapping_add(SOURCE_END);
     [
         instruction(libc::BPF_LD | libc::BPF_W | libc::BPF_ABS, 0, 0, at),
-        // Addresses of one vendor differ in few bits: 2^32 divided by the golden ratio spreads them.
+        // Addresses of one vendor differ in few bits: multiplication by 2^32 divided by the golden
+        // ratio spreads them.
         instruction(libc::BPF_ALU | libc::BPF_MUL | libc::BPF_K, 0, 0, 0x9E37_79B1),
         instruction(libc::BPF_ALU | libc::BPF_RSH | libc::BPF_K, 0, 0, 16),
         instruction(libc::BPF_RET | libc::BPF_A, 0, 0, 0),
@@ -87,7 +89,7 @@ mod tests {
         keeps_of(libc::PACKET_OTHERHOST, program, frame)
     }
 
-    /// What the kernel does with the few instructions used here.
+    /// An interpreter of the few instructions that are used here.
     fn keeps_of(packet_type: u8, program: &[libc::sock_filter], frame: &[u8]) -> bool {
         let (mut at, mut accumulator) = (0, 0);
         loop {

@@ -1,23 +1,23 @@
-//! Facts about a network interface, and why one cannot be used.
+//! Properties of a network interface, and the reasons why a port on it cannot be opened.
 
 use crate::kernel::device::{Device, with_address};
 use std::net::IpAddr;
 use std::{fmt, io};
 
-/// A network interface as it is now.
+/// The properties of a network interface when it was looked up.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Interface {
     /// Its name, such as `eth1`.
     pub name: String,
-    /// Its number in this network namespace.
+    /// Its index in this network namespace.
     pub index: u32,
     /// Its Ethernet address.
     pub mac: [u8; 6],
-    /// Bytes of payload of the longest frame: without addresses, EtherType and VLAN tags.
+    /// The MTU: payload of the longest frame in bytes, without addresses, EtherType and VLAN tags.
     pub mtu_bytes: u32,
 }
 
-/// Why a port could not be opened, as one line for whoever runs the program.
+/// Why a port could not be opened, displayed as one line for the operator.
 #[derive(Debug)]
 pub enum OpenError {
     /// No interface has that name in this network namespace.
@@ -28,22 +28,22 @@ pub enum OpenError {
     NotEthernet(String),
     /// The process lacks a capability.
     NotPermitted {
-        /// What it tried.
+        /// What the process tried to do.
         what: String,
-        /// The capability that is missing.
+        /// The missing capability.
         capability: &'static str,
     },
-    /// Anything else.
+    /// Any other error.
     System {
-        /// What it tried.
+        /// What the process tried to do.
         what: String,
-        /// What the kernel said.
+        /// The error of the kernel.
         source: io::Error,
     },
 }
 
 impl OpenError {
-    /// Sorts a system's error by what one can do about it.
+    /// Sorts an error of the kernel by its remedy: missing capabilities are reported as such.
     pub(crate) fn new(
         what: impl Into<String>,
         capability: &'static str,
@@ -79,19 +79,19 @@ impl std::error::Error for OpenError {
     }
 }
 
-/// What a network driver does with packets on behalf of the sender or the receiver, so that
-/// frames on the host are not those on the wire.
+/// A task that a network driver takes over from the sender or the receiver, so that frames on the
+/// host differ from those on the wire.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Offload {
     /// Checksums of packets that are sent are left to the hardware.
     TransmitChecksums,
-    /// Packets longer than the MTU are cut by the hardware.
+    /// Packets longer than the MTU are split into segments by the hardware.
     Segmentation,
-    /// Received packets are joined to longer ones.
+    /// Received packets are joined into longer ones.
     ReceiveJoining,
-    /// VLAN tags of frames that are sent are beside the frame.
+    /// VLAN tags of sent frames are kept in metadata, not in the frame.
     TransmitVlan,
-    /// VLAN tags of received frames are beside the frame.
+    /// VLAN tags of received frames are kept in metadata, not in the frame.
     ReceiveVlan,
 }
 
@@ -115,7 +115,7 @@ impl Interface {
     /// Looks an interface up by its name.
     ///
     /// # Errors
-    /// There is none, it is down, or it is no Ethernet.
+    /// There is no such interface, it is down, or it does not carry Ethernet.
     pub fn find(name: &str) -> Result<Self, OpenError> {
         let missing = |_| OpenError::NoInterface(name.to_owned());
         let mut device = Device::new(name).map_err(missing)?;
@@ -131,7 +131,7 @@ impl Interface {
         Ok(Self { name: name.to_owned(), index, mac, mtu_bytes: device.mtu().map_err(failed)? })
     }
 
-    /// Whether frames come and go at the interface of that name: it is up, and so is its link, if it
+    /// Whether the interface of that name can send and receive: it is up, and so is its link, if it
     /// has one.
     ///
     /// # Errors
@@ -140,37 +140,37 @@ impl Interface {
         Ok(Device::new(name)?.flags()? & libc::IFF_RUNNING != 0)
     }
 
-    /// How many queues the driver spreads received frames over now.
+    /// Number of queues over which the driver currently spreads received frames.
     ///
     /// # Errors
-    /// The driver does not say: many without hardware of their own have one.
+    /// The driver does not report it. Many drivers without hardware of their own have one queue.
     pub fn receive_queues(&self) -> io::Result<u32> {
         let channels = Device::new(&self.name)?.channels()?;
         Ok(channels.receive.saturating_add(channels.combined).max(1))
     }
 
-    /// Whether the driver counts queues that receive apart from those that send, so that
-    /// `ethtool -L` calls them `rx` and not `combined`.
+    /// Whether the driver counts receive queues apart from transmit queues, so that `ethtool -L`
+    /// calls them `rx` and not `combined`.
     ///
     /// # Errors
-    /// The driver does not say.
+    /// The driver does not report it.
     pub fn receives_apart(&self) -> io::Result<bool> {
         Ok(Device::new(&self.name)?.channels()?.combined == 0)
     }
 
-    /// The name of an interface that has this address; `None` if none has, or the address is one
-    /// of all interfaces.
+    /// The name of an interface that has this address; `None` if there is none, or if the address
+    /// is unspecified.
     ///
     /// # Errors
-    /// The kernel does not say.
+    /// The kernel does not report the addresses.
     pub fn with_address(address: IpAddr) -> io::Result<Option<String>> {
         with_address(address)
     }
 
-    /// Whether the driver does this now.
+    /// Whether this offload is on.
     ///
     /// # Errors
-    /// The driver does not say.
+    /// The driver does not report it.
     pub fn offload(&self, offload: Offload) -> io::Result<bool> {
         let mut device = Device::new(&self.name)?;
         let flags = |device: &mut Device| device.ethtool(ethtool::GET_FLAGS, 0);
@@ -186,10 +186,10 @@ impl Interface {
         })
     }
 
-    /// Makes the driver do this or not.
+    /// Turns this offload on or off.
     ///
     /// # Errors
-    /// The driver cannot, or the process lacks `CAP_NET_ADMIN`.
+    /// The driver cannot change it, or the process lacks `CAP_NET_ADMIN`.
     pub fn set_offload(&self, offload: Offload, on: bool) -> io::Result<()> {
         let mut device = Device::new(&self.name)?;
         let value = u32::from(on);
@@ -201,7 +201,8 @@ impl Interface {
         match offload {
             Offload::TransmitChecksums => device.ethtool(ethtool::SET_TX_CHECKSUM, value).map(drop),
             Offload::Segmentation => {
-                // Hardware that never could is as good as hardware that does not.
+                // An error of hardware that has no such offload does not matter when it is turned
+                // off.
                 let hardware = device.ethtool(ethtool::SET_TSO, value).map(drop);
                 device.ethtool(ethtool::SET_GSO, value)?;
                 if on { hardware } else { Ok(()) }

@@ -1,25 +1,27 @@
-//! How frames and datagrams come and go, in batches.
+//! Ports that receive and send Ethernet frames and UDP datagrams in batches.
 //!
-//! - [`Pool`]: frames of one size in one region of memory, and [`Frame`], who owns one;
-//! - [`LanPort`]: Ethernet frames of an interface; [`Underlay`]: UDP datagrams between gateways;
-//! - [`memory`]: both in memory, for tests;
-//! - `af_packet`, `udp`: both through the kernel's sockets;
-//! - `xdp`: both through AF_XDP, past the kernel's network stack and without a copy here;
+//! - [`Pool`]: frames of one size in one region of memory, and [`Frame`], the handle that owns one;
+//! - [`LanPort`]: a port for Ethernet frames of an interface; [`Underlay`]: a port for UDP
+//!   datagrams between gateways;
+//! - [`memory`]: both kinds of port in memory, for tests;
+//! - `af_packet`, `udp`: both kinds of port through the kernel's sockets;
+//! - `xdp`: both kinds of port through AF_XDP, which bypasses the kernel's network stack and needs
+//!   no copy in this process;
 //! - `tap`: an Ethernet interface whose other end is this process;
-//! - `Interface`: what an interface is, and what its driver does behind one's back;
-//! - `Waiter`: what a thread does between packets.
+//! - `Interface`: the properties of an interface, and the offloads of its driver;
+//! - `Waiter`: how a thread waits between packets.
 //!
-//! All but the pool and the ports in memory is for Linux. One thread owns a pool and the ports
-//! that are used with it; several threads have one of each. Nothing here knows what is in a
-//! packet but TCP's headers at a TAP device, where the host leaves large segments to be split; and no
-//! packet that comes in is an error.
+//! All modules but the pool and the ports in memory need Linux. One thread owns a pool and the
+//! ports used with it; each further thread has a pool and ports of its own. This crate does not
+//! look into packets, except into TCP headers at a TAP device, where the host leaves large segments
+//! to be split. No received packet is ever an error.
 //!
 //! # A loop
 //!
 //! ```
 //! use packet_io::{Frame, LanPort, Pool};
 //!
-//! /// One round of a bridge between two ports: what comes in here goes out there.
+//! /// One round of a bridge: frames received at one port are sent at the other.
 //! fn forward(
 //!     pool: &mut Pool,
 //!     from: &mut impl LanPort,

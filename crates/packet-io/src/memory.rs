@@ -1,5 +1,5 @@
-//! Ports in memory, for tests: what one end sends the other receives, in order, and nothing else
-//! happens.
+//! Ports in memory, for tests. Packets sent at one end are received at the other, in order; no
+//! other traffic appears.
 //!
 //! ```
 //! use packet_io::{LanPort, Pool, PoolSettings, memory};
@@ -27,7 +27,7 @@ use std::net::SocketAddr;
 use std::os::fd::BorrowedFd;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// Bytes on their way, of a queue that holds `capacity` packets.
+/// Packets in transit, in a queue that holds at most `capacity`.
 #[derive(Debug)]
 struct Queue<T> {
     packets: VecDeque<T>,
@@ -40,7 +40,7 @@ fn queue<T>(capacity: usize) -> Shared<T> {
     Arc::new(Mutex::new(Queue { packets: VecDeque::new(), capacity }))
 }
 
-/// A test that panicked elsewhere leaves the queue as it was.
+/// Locks a queue. If a test on another thread panicked, the queue is still valid.
 fn lock<T>(shared: &Mutex<T>) -> MutexGuard<'_, T> {
     shared.lock().unwrap_or_else(PoisonError::into_inner)
 }
@@ -53,8 +53,8 @@ pub struct Lan {
     statistics: Statistics,
 }
 
-/// A wire that holds `capacity` frames each way: its two ends, which may be on different threads
-/// and have different pools.
+/// Makes a wire that holds `capacity` frames in each direction. Returns its two ends, which may be
+/// on different threads and have different pools.
 pub fn lan(capacity: usize) -> (Lan, Lan) {
     let (one, other) = (queue(capacity), queue(capacity));
     let statistics = Statistics::default();
@@ -103,7 +103,7 @@ impl LanPort for Lan {
     }
 }
 
-/// A frame with these bytes, or why there is none is counted.
+/// A frame with these bytes, or `None`; the reason is counted.
 fn fill(pool: &mut Pool, bytes: &[u8], statistics: &mut Statistics) -> Option<Frame> {
     if bytes.len() > pool.max_packet() {
         statistics.too_long += 1;
@@ -114,18 +114,19 @@ fn fill(pool: &mut Pool, bytes: &[u8], statistics: &mut Statistics) -> Option<Fr
     frame
 }
 
-/// A datagram on its way.
+/// A datagram in transit.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Sent {
-    /// Who sent it.
+    /// The address of the sender.
     pub from: SocketAddr,
-    /// The octet with DSCP and ECN.
+    /// The octet with DSCP and ECN, as in [`Datagram::class`].
     pub class: u8,
     /// The payload.
     pub payload: Vec<u8>,
 }
 
-/// Addresses that datagrams go between. Copies of this value are the same network.
+/// A network of hosts with addresses, between which datagrams are sent. Clones of this value are
+/// the same network.
 #[derive(Clone, Debug)]
 pub struct Network {
     hosts: Arc<Mutex<BTreeMap<SocketAddr, Shared<Sent>>>>,
@@ -134,13 +135,14 @@ pub struct Network {
 }
 
 impl Network {
-    /// A network that takes payloads of up to `max_payload` bytes and keeps `capacity` datagrams
-    /// for every address.
+    /// A network that accepts payloads of up to `max_payload` bytes and queues up to `capacity`
+    /// datagrams for each address.
     pub fn new(max_payload: usize, capacity: usize) -> Self {
         Self { hosts: Arc::default(), max_payload, capacity }
     }
 
-    /// The port of a host that has this address now; an earlier one hears nothing any more.
+    /// Attaches a host with this address and returns its port. A port attached earlier with the
+    /// same address receives nothing any more.
     pub fn attach(&self, address: SocketAddr) -> Host {
         let inward = queue(self.capacity);
         lock(&self.hosts).insert(address, inward.clone());
@@ -153,8 +155,8 @@ impl Network {
         }
     }
 
-    /// Puts a datagram on the network as if its sender had; `false` if nobody has the address
-    /// or there is no room.
+    /// Delivers a datagram as if its sender had sent it. Returns `false` if no host has the
+    /// address, or its queue is full.
     pub fn inject(&self, to: SocketAddr, datagram: Sent) -> bool {
         let Some(host) = lock(&self.hosts).get(&to).cloned() else { return false };
         let mut inward = lock(&host);
@@ -165,7 +167,7 @@ impl Network {
         room
     }
 
-    /// Takes away what is on its way to an address, for tests that lose, alter or reorder it.
+    /// Removes the datagrams in transit to an address, for tests that lose, alter or reorder them.
     pub fn intercept(&self, to: SocketAddr) -> Vec<Sent> {
         let host = lock(&self.hosts).get(&to).cloned();
         host.map_or_else(Vec::new, |host| lock(&host).packets.drain(..).collect())
@@ -183,7 +185,7 @@ pub struct Host {
 }
 
 impl Host {
-    /// Where the others find it.
+    /// The address of this host.
     pub fn address(&self) -> SocketAddr {
         self.address
     }
@@ -223,7 +225,8 @@ impl Underlay for Host {
                 self.statistics.refused += 1;
             } else {
                 let payload = pool.bytes(&frame).to_vec();
-                // Whom nobody hears does not learn of it, as on any network.
+                // A datagram to an address without a host is lost without an error, as on any
+                // network.
                 self.network.inject(remote, Sent { from: self.address, class, payload });
                 self.statistics.transmitted += 1;
             }

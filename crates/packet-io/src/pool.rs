@@ -6,20 +6,20 @@ use std::ops::Range;
 use std::sync::atomic::{AtomicU32, Ordering};
 use vocabulary::PacketBuf;
 
-/// Free bytes before a received frame, and before a new one: room for the longest headers
-/// that a tunnel or an IPv6 underlay puts on.
+/// Free bytes before a received packet, and before a new one: room for the longest headers that a
+/// tunnel or an IPv6 underlay puts before it.
 pub const HEADROOM: usize = 192;
 
-/// Bytes that ports leave free behind what they receive: room for tags.
+/// Free bytes that ports leave after a received packet: room for authentication tags.
 pub const TAILROOM: usize = 64;
 
 /// The sizes of a [`Pool`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PoolSettings {
-    /// Bytes of a frame with the room around it: a power of two, 2048 to 65536. Packets of up to
-    /// [`Pool::max_packet`] bytes fit.
+    /// Length in bytes of a frame, including the room around the packet: a power of two from 2048
+    /// to 65536. Packets of up to [`Pool::max_packet`] bytes fit.
     pub frame_bytes: usize,
-    /// How many frames there are: 1 to 2^20.
+    /// Number of frames: 1 to 2^20.
     pub frames: usize,
 }
 
@@ -30,12 +30,12 @@ impl Default for PoolSettings {
     }
 }
 
-/// Who has a frame.
+/// The current owner of a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Owner {
-    /// The free list.
+    /// The pool's free list.
     Pool,
-    /// A [`Frame`].
+    /// A [`Frame`] handle.
     Handle,
     /// A ring that the kernel reads or writes.
     #[cfg(target_os = "linux")]
@@ -44,16 +44,18 @@ enum Owner {
 
 /// Frames of one size, which one thread lends and takes back.
 ///
-/// With AF_XDP the kernel writes received frames into this memory and sends from it, so that a
-/// frame goes from one interface to another without being copied here. Such ports belong to the
-/// pool they were opened with, and keep the frames that they have when they are dropped.
+/// With AF_XDP the kernel writes received packets into this memory and sends from it, so that a
+/// packet goes from one interface to another without a copy in this process. Such ports belong to
+/// the pool they were opened with. When they are dropped, the frames in their rings are lost to the
+/// pool.
 ///
 #[derive(Debug)]
 pub struct Pool {
     id: u32,
     frame_bytes: usize,
     region: Region,
-    /// The last one released is lent first: it is still in the processor's cache.
+    /// Indices of free frames. The last frame released is lent first, because it is still in the
+    /// processor's cache.
     free: Vec<u32>,
     owners: Vec<Owner>,
     /// The AF_XDP socket that this memory was registered with first.
@@ -61,10 +63,10 @@ pub struct Pool {
     pub(crate) registered: Option<std::sync::Arc<std::os::fd::OwnedFd>>,
 }
 
-/// A frame of a [`Pool`] and where the packet is in it.
+/// The handle of a frame of a [`Pool`], with the position of the packet in it.
 ///
-/// Whoever has the handle has the frame; it goes back with [`Pool::release`]. A handle that is
-/// dropped is a frame lost to its pool ([`Pool::lent`] still counts it), nothing worse.
+/// The handle owns the frame, and [`Pool::release`] takes it back. If a handle is dropped, its
+/// frame is lost to the pool ([`Pool::lent`] still counts it); nothing worse happens.
 #[must_use = "a frame that is not released is lost to its pool"]
 #[derive(Debug)]
 pub struct Frame {
@@ -85,7 +87,7 @@ impl Frame {
         self.start == self.end
     }
 
-    /// Where the packet is in its frame.
+    /// The position of the packet in its frame, in bytes.
     pub const fn range(&self) -> Range<usize> {
         self.start as usize..self.end as usize
     }
@@ -95,16 +97,16 @@ impl Pool {
     /// Maps memory for the frames.
     ///
     /// # Errors
-    /// Sizes out of range, or no memory.
+    /// Sizes are out of range, or there is not enough memory.
     pub fn new(settings: PoolSettings) -> io::Result<Self> {
         static POOLS: AtomicU32 = AtomicU32::new(0);
         let PoolSettings { frame_bytes, frames } = settings;
         if !frame_bytes.is_power_of_two() || !(2048..=65536).contains(&frame_bytes) {
-            let message = "a frame has 2048 to 65536 bytes, a power of two";
+            let message = "a frame must have 2048 to 65536 bytes, a power of two";
             return Err(io::Error::new(io::ErrorKind::InvalidInput, message));
         }
         if !(1..=1 << 20).contains(&frames) {
-            let message = "a pool has 1 to 1048576 frames";
+            let message = "a pool must have 1 to 1048576 frames";
             return Err(io::Error::new(io::ErrorKind::InvalidInput, message));
         }
         Ok(Self {
@@ -118,29 +120,29 @@ impl Pool {
         })
     }
 
-    /// How many frames there are.
+    /// Number of frames of the pool.
     pub fn capacity(&self) -> usize {
         self.owners.len()
     }
 
-    /// How many frames can be lent now.
+    /// Number of frames that can be lent now.
     pub fn available(&self) -> usize {
         self.free.len()
     }
 
-    /// How many frames handles own, those among them that were dropped. Walks through the list of
-    /// all frames: for tests and for metrics now and then.
+    /// Number of frames that handles own, including handles that were dropped. It walks through the
+    /// list of all frames, so it is meant for tests and infrequent metrics.
     pub fn lent(&self) -> usize {
         self.owners.iter().filter(|owner| **owner == Owner::Handle).count()
     }
 
-    /// Bytes of a frame with the room around it.
+    /// Length in bytes of a frame, including the room around the packet.
     pub fn frame_bytes(&self) -> usize {
         self.frame_bytes
     }
 
-    /// The longest packet in bytes that ports receive and [`Pool::allocate_with`] takes: a frame
-    /// without [`HEADROOM`] and [`TAILROOM`].
+    /// The length in bytes of the longest packet that ports receive and [`Pool::allocate_with`]
+    /// accepts: a frame without [`HEADROOM`] and [`TAILROOM`].
     pub fn max_packet(&self) -> usize {
         self.frame_bytes - HEADROOM - TAILROOM
     }
@@ -152,8 +154,8 @@ impl Pool {
         Some(Frame { pool: self.id, index, start: HEADROOM as u32, end: HEADROOM as u32 })
     }
 
-    /// Lends a frame with these bytes in it; `None` if none is free or they are more than
-    /// [`max_packet`](Self::max_packet).
+    /// Lends a frame with these bytes in it; `None` if no frame is free, or if there are more than
+    /// [`max_packet`](Self::max_packet) bytes.
     pub fn allocate_with(&mut self, bytes: &[u8]) -> Option<Frame> {
         if bytes.len() > self.max_packet() {
             return None;
@@ -164,7 +166,8 @@ impl Pool {
         Some(frame)
     }
 
-    /// Lends another frame with the same packet at the same place; `None` if none is free.
+    /// Lends a further frame with a copy of the packet at the same position; `None` if none is
+    /// free.
     pub fn copy(&mut self, frame: &Frame) -> Option<Frame> {
         let from = self.offset(frame);
         let mut copied = self.allocate()?;
@@ -178,7 +181,7 @@ impl Pool {
     /// Takes a frame back.
     ///
     /// # Panics
-    /// If the frame is another pool's.
+    /// If the frame belongs to another pool.
     pub fn release(&mut self, frame: Frame) {
         self.check(&frame);
         self.owners[frame.index as usize] = Owner::Pool;
@@ -188,7 +191,7 @@ impl Pool {
     /// Takes all of these frames back.
     ///
     /// # Panics
-    /// If one is another pool's.
+    /// If one of them belongs to another pool.
     pub fn release_all(&mut self, frames: impl IntoIterator<Item = Frame>) {
         for frame in frames {
             self.release(frame);
@@ -198,22 +201,23 @@ impl Pool {
     /// The packet's bytes.
     ///
     /// # Panics
-    /// If the frame is another pool's.
+    /// If the frame belongs to another pool.
     pub fn bytes(&self, frame: &Frame) -> &[u8] {
         let offset = self.offset(frame);
         self.region.slice(offset + frame.start as usize..offset + frame.end as usize)
     }
 
-    /// The packet with the room around it. What it becomes is noted with [`set`](Self::set).
+    /// The packet with the room around it. If the packet moves or changes its length, the caller
+    /// notes its new position with [`set`](Self::set).
     ///
     /// # Panics
-    /// If the frame is another pool's.
+    /// If the frame belongs to another pool.
     pub fn packet(&mut self, frame: &mut Frame) -> PacketBuf<'_> {
         let range = frame.range();
-        PacketBuf::new(self.buffer_mut(frame), range).expect("a packet is inside of its frame")
+        PacketBuf::new(self.buffer_mut(frame), range).expect("a packet lies within its frame")
     }
 
-    /// Notes where the packet is now.
+    /// Notes the position of the packet in its frame.
     ///
     /// # Panics
     /// If the range is not inside of a frame.
@@ -222,7 +226,7 @@ impl Pool {
         (frame.start, frame.end) = (packet.start as u32, packet.end as u32);
     }
 
-    /// Lets `change` work on the packet and notes where it is afterwards.
+    /// Lets `change` work on the packet and notes its position afterwards.
     pub fn with<R>(
         &mut self,
         frame: &mut Frame,
@@ -235,25 +239,26 @@ impl Pool {
         result
     }
 
-    /// All bytes of the frame, the room around the packet too.
+    /// All bytes of the frame, including the room around the packet.
     pub(crate) fn buffer_mut(&mut self, frame: &Frame) -> &mut [u8] {
         let offset = self.offset(frame);
         self.region.slice_mut(offset..offset + self.frame_bytes)
     }
 
-    /// How the kernel is told of this memory.
+    /// The description of this memory for the kernel.
     #[cfg(target_os = "linux")]
     pub(crate) fn registration(&self) -> libc::xdp_umem_reg {
         let (addr, len) = self.region.address();
         let chunk_size = self.frame_bytes as u32;
-        // Before what it receives the kernel leaves 256 bytes free anyway (XDP_PACKET_HEADROOM).
+        // The kernel leaves 256 bytes free before each received packet anyway
+        // (XDP_PACKET_HEADROOM).
         libc::xdp_umem_reg { addr, len, chunk_size, headroom: 0, flags: 0, tx_metadata_len: 0 }
     }
 
-    /// Gives a frame to a ring: where its packet begins in the region.
+    /// Gives a frame to a ring. Returns where its packet begins in the region, in bytes.
     ///
     /// # Panics
-    /// If the frame is another pool's.
+    /// If the frame belongs to another pool.
     #[cfg(target_os = "linux")]
     pub(crate) fn give(&mut self, frame: Frame) -> u64 {
         let offset = self.offset(&frame);
@@ -262,7 +267,7 @@ impl Pool {
     }
 
     /// Takes a frame back from a ring, with the packet of `len` bytes that begins at `address`;
-    /// `None` if no ring has it, or the packet is not inside of it.
+    /// `None` if no ring owns the frame, or the packet does not lie within it.
     #[cfg(target_os = "linux")]
     pub(crate) fn take(&mut self, address: u64, len: u32) -> Option<Frame> {
         let index = u32::try_from(address / self.frame_bytes as u64).ok()?;
@@ -352,7 +357,7 @@ mod tests {
         let mut pool = pool(2);
         let frame = pool.allocate_with(b"packet").unwrap();
         let address = pool.give(frame);
-        assert!(pool.take(2048 * 2, 0).is_none(), "behind the region");
+        assert!(pool.take(2048 * 2, 0).is_none(), "after the end of the region");
         assert!(pool.take(u64::MAX, 0).is_none() && pool.take(address, u32::MAX).is_none());
         assert!(pool.take(address, 2048 - HEADROOM as u32 + 1).is_none(), "longer than its frame");
         assert_eq!((pool.lent(), pool.available()), (0, 1));

@@ -1,4 +1,4 @@
-//! What the ports of every kind have in common.
+//! The traits and types that all kinds of ports share.
 
 use crate::pool::{Frame, Pool};
 use std::io;
@@ -6,130 +6,135 @@ use std::net::SocketAddr;
 #[cfg(unix)]
 use std::os::fd::BorrowedFd;
 
-/// How many frames or datagrams a port receives at most in one call: enough to share the price of
-/// a system call, few enough that the first one does not wait long for the last.
+/// The largest number of frames or datagrams that a port receives in one call: enough to share the
+/// cost of a system call, few enough that the first one does not wait long for the last.
 pub const BATCH: usize = 64;
 
-/// What a thread can wait for.
+/// A port that a thread can wait for.
 pub trait Source {
-    /// Names the descriptors that become readable when there is something to receive.
+    /// Calls `visit` with each descriptor that becomes readable when there are packets to receive.
     #[cfg(unix)]
     fn descriptors(&self, visit: &mut dyn FnMut(BorrowedFd<'_>));
 
-    /// Whether there is something to receive now that no descriptor tells of.
+    /// Whether there are packets to receive now that make no descriptor readable.
     fn is_ready(&self) -> bool {
         false
     }
 }
 
-/// Where Ethernet frames come and go, from the destination address on and without the check
-/// sequence.
+/// A port that receives and sends Ethernet frames, which begin with the destination address and
+/// have no frame check sequence.
 pub trait LanPort: Source {
-    /// Appends frames that arrived, at most [`BATCH`], and says how many; never waits. VLAN tags are
-    /// in place, and there are at least 128 bytes before each frame.
+    /// Appends frames that arrived, at most [`BATCH`], and returns their number; it never waits.
+    /// VLAN tags are part of the frames, and there are at least 128 free bytes before each frame.
     ///
     /// # Errors
-    /// The port is lost for good, such as with an interface that was removed.
+    /// The port can never be used again, for example because its interface was removed.
     fn receive(&mut self, pool: &mut Pool, into: &mut Vec<Frame>) -> io::Result<usize>;
 
-    /// Sends frames, takes those that it could send or that nobody could from the front, and
-    /// says how many it took. What it leaves finds no room now: the caller drops or keeps it.
+    /// Sends frames. It takes those that were sent, and those that can never be sent, from the
+    /// front of the list and returns their number. There is no room now for the frames that it
+    /// leaves: the caller drops or keeps them.
     ///
     /// # Errors
-    /// The port is lost for good.
+    /// The port can never be used again.
     fn transmit(&mut self, pool: &mut Pool, frames: &mut Vec<Frame>) -> io::Result<usize>;
 
-    /// What has happened since the port was opened.
+    /// Counters since the port was opened.
     fn statistics(&self) -> Statistics;
 }
 
-/// A UDP payload that came from or goes to another host.
+/// A UDP payload that was received from another host or is to be sent to one.
 #[must_use = "a frame that is not released is lost to its pool"]
 #[derive(Debug)]
 pub struct Datagram {
     /// The payload.
     pub frame: Frame,
-    /// The other end.
+    /// The address and port of the other host.
     pub remote: SocketAddr,
-    /// The octet of IPv4's TOS and IPv6's traffic class: DSCP and ECN (RFC 2474, RFC 3168).
+    /// The octet of IPv4's TOS field and IPv6's traffic class: DSCP and ECN (RFC 2474, RFC 3168).
     pub class: u8,
-    /// Sent from the port that the other end sends to, and not from a lane's own: a NAT on the way
-    /// lets nothing else in. Of a datagram that was received it says nothing.
+    /// Whether the datagram is sent from the port that the other host sends to, instead of the
+    /// lane's own port. A NAT between the hosts accepts nothing else. In received datagrams this
+    /// field has no meaning.
     pub answers: bool,
 }
 
-/// Where UDP datagrams come and go.
+/// A port that receives and sends UDP datagrams.
 pub trait Underlay: Source {
-    /// Appends datagrams that arrived and says how many; never waits. Each has at least 128 bytes
-    /// before it. A port that is handed runs of datagrams may append more than [`BATCH`].
+    /// Appends datagrams that arrived and returns their number; it never waits. There are at least
+    /// 128 free bytes before each. A port that receives runs of datagrams may append more than
+    /// [`BATCH`].
     ///
     /// # Errors
-    /// The port is lost for good. What a peer's network says of single datagrams is no error.
+    /// The port can never be used again. An ICMP error about a single datagram is no error here.
     fn receive(&mut self, pool: &mut Pool, into: &mut Vec<Datagram>) -> io::Result<usize>;
 
-    /// Sends datagrams, none of which a router may fragment; takes those it could send and those
-    /// it [refuses](Self::refusals) from the front, and says how many. What it leaves finds no
-    /// room now: the caller drops or keeps it.
+    /// Sends datagrams, none of which a router may fragment. It takes those that were sent, and
+    /// those that it [refuses](Self::refusals), from the front of the list and returns their
+    /// number. There is no room now for the datagrams that it leaves: the caller drops or keeps
+    /// them.
     ///
     /// # Errors
-    /// The port is lost for good.
+    /// The port can never be used again.
     fn transmit(&mut self, pool: &mut Pool, datagrams: &mut Vec<Datagram>) -> io::Result<usize>;
 
-    /// Moves to `into` what could not be sent since the last call, the last 64 at most.
+    /// Appends to `into` the datagrams that could not be sent since the last call, at most the
+    /// last 64.
     fn refusals(&mut self, into: &mut Vec<Refusal>);
 
-    /// What has happened since the port was opened.
+    /// Counters since the port was opened.
     fn statistics(&self) -> Statistics;
 }
 
 /// A datagram that was not sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Refusal {
-    /// Where it should have gone.
+    /// The address to which it should have been sent.
     pub remote: SocketAddr,
-    /// Its payload in bytes.
+    /// The length of its payload in bytes.
     pub bytes: usize,
-    /// Why not.
+    /// Why it was not sent.
     pub cause: RefusalCause,
 }
 
 /// Why a datagram was not sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RefusalCause {
-    /// It is longer than the interface takes without fragments.
+    /// It is longer than the interface can send without fragmentation.
     TooLong,
-    /// There is no way to that address now.
+    /// There is no route to that address now.
     Unreachable,
     /// A filter of this host forbids it.
     Forbidden,
-    /// Another fault of this host's.
+    /// Another failure of this host.
     Failed,
 }
 
-/// What has happened at a port. Counters never go back.
+/// Counters of a port, which never decrease.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Statistics {
     /// Packets received.
     pub received: u64,
     /// Packets sent.
     pub transmitted: u64,
-    /// Packets that the kernel dropped because nobody fetched them in time.
+    /// Packets that the kernel dropped because this process did not fetch them in time.
     pub overruns: u64,
     /// Received packets dropped because no frame was free.
     pub starved: u64,
-    /// Received packets dropped because they are longer than a frame holds.
+    /// Received packets dropped because they are longer than [`Pool::max_packet`].
     pub too_long: u64,
-    /// Received frames whose IP checksums the sending host on this machine had left to hardware
-    /// that is not there: its offloads should be off.
+    /// Received frames without valid checksums, because the sending host is on this machine and
+    /// left them to hardware that does not exist. Its offloads should be turned off.
     pub unfinished: u64,
-    /// Packets that could not be sent: too long, no way, interface down.
+    /// Packets that could not be sent: too long, no route, or the interface is down.
     pub refused: u64,
 }
 
 impl core::ops::Add for Statistics {
     type Output = Self;
 
-    /// What has happened at two ports together.
+    /// The sum of the counters of two ports.
     fn add(self, other: Self) -> Self {
         Self {
             received: self.received + other.received,
@@ -143,7 +148,7 @@ impl core::ops::Add for Statistics {
     }
 }
 
-/// Refusals that wait to be asked for.
+/// The last refusals, until the caller takes them.
 #[derive(Debug, Default)]
 pub(crate) struct Refusals(std::collections::VecDeque<Refusal>);
 

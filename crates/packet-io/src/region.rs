@@ -1,9 +1,9 @@
-//! A pool's memory.
+//! The memory of a pool.
 
 #[cfg(target_os = "linux")]
 pub(crate) use crate::kernel::region::Region;
 
-/// Where no kernel shares it, memory as any other.
+/// Ordinary memory, on systems where the kernel does not share it.
 #[cfg(not(target_os = "linux"))]
 #[derive(Debug)]
 pub(crate) struct Region(Vec<u8>);

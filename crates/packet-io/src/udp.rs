@@ -1,4 +1,4 @@
-//! Datagrams through the kernel's UDP sockets, many in one system call.
+//! A port for datagrams through the kernel's UDP sockets, many in one system call.
 
 use crate::af_packet::set_buffers;
 use crate::interface::OpenError;
@@ -11,30 +11,31 @@ use std::io;
 use std::net::SocketAddr;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
-/// Datagrams that may wait for one `sendmmsg`.
+/// The largest number of datagrams in one `sendmmsg` call.
 const SENT_AT_ONCE: usize = 4 * BATCH;
-/// Runs received in one call: each may be 64 KiB.
+/// Number of runs received in one call. Each may be 64 KiB long.
 const RUNS: usize = 16;
-/// Datagrams of one run: what every kernel since 4.18 takes (`UDP_MAX_SEGMENTS`).
+/// The largest number of datagrams in one run, which every kernel since 4.18 accepts
+/// (`UDP_MAX_SEGMENTS`).
 const RUN_DATAGRAMS: usize = 64;
-/// Bytes of one run: with IPv6 headers they are a packet of less than 64 KiB.
+/// The largest payload of one run in bytes: with IPv6 headers it is a packet of less than 64 KiB.
 const RUN_PAYLOAD: usize = 65_000;
 
-/// How the sockets of an underlay are set up.
+/// The settings of an underlay's sockets.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Settings {
-    /// Where to receive: one address of IPv4, one of IPv6, or both. Port 0 is any free one.
+    /// The addresses to receive at: one of IPv4, one of IPv6, or both. Port 0 means any free port.
     pub local: Vec<SocketAddr>,
-    /// Send from these instead, of the same families, all but what [answers](Datagram::answers): a
-    /// lane's own ports. What comes there is received as well.
+    /// A lane's own addresses, of the same families, from which all datagrams but
+    /// [answers](Datagram::answers) are sent. Datagrams that arrive there are received as well.
     pub send_from: Vec<SocketAddr>,
-    /// Other threads receive at `local` too; the kernel gives every source address and port to
-    /// one of them.
+    /// Whether other threads receive at `local` too. The kernel then assigns every source address
+    /// and port to one of them.
     pub shared: bool,
-    /// Hand the kernel runs of datagrams of one length to one peer as one, and take them so
-    /// (`UDP_SEGMENT`, `UDP_GRO`).
+    /// Whether datagrams of one length to one peer are handed to the kernel as one run, and
+    /// received as runs (`UDP_SEGMENT`, `UDP_GRO`).
     pub runs: bool,
-    /// Bytes that may wait to be fetched, and to be sent, a socket.
+    /// Size in bytes of each socket's receive buffer, and of its send buffer.
     pub buffer_bytes: usize,
 }
 
@@ -50,17 +51,17 @@ impl Default for Settings {
     }
 }
 
-/// UDP sockets, at most two a family.
+/// An underlay on UDP sockets, at most two for each address family.
 ///
-/// Nothing that is sent may be fragmented: not by routers, and not by this host, which asks
-/// the interface alone how long a packet may be. The kernel's own idea of the path is neither
-/// used nor learned from ICMP, which anyone can forge: probing the path is the caller's.
+/// No datagram that is sent may be fragmented, neither by routers nor by this host, which considers
+/// the interface's MTU alone. The kernel's own path MTU is neither used nor learned from ICMP,
+/// which anyone can forge: the caller probes the path.
 pub struct UdpUnderlay {
     sockets: Vec<Socket>,
     batch: Batch,
     runs: bool,
     spare: Vec<Frame>,
-    /// How many datagrams each message of the last call has.
+    /// Number of datagrams in each message of the last call.
     planned: Vec<usize>,
     statistics: Statistics,
     refusals: Refusals,
@@ -76,7 +77,7 @@ impl UdpUnderlay {
     /// Opens and binds the sockets.
     ///
     /// # Errors
-    /// An address that this host does not have, or a port in use.
+    /// This host does not have one of the addresses, or a port is in use.
     pub fn open(settings: &Settings) -> Result<Self, OpenError> {
         let mut underlay = Self {
             sockets: Vec::new(),
@@ -93,7 +94,7 @@ impl UdpUnderlay {
             let socket = open(address, shared, settings).map_err(|error| {
                 OpenError::new(format!("a UDP socket at {address}"), "CAP_NET_BIND_SERVICE", error)
             })?;
-            // The last one opened sends.
+            // The socket that was opened last sends for its family.
             for other in &mut underlay.sockets {
                 other.sends &= other.local.is_ipv4() != address.is_ipv4();
             }
@@ -102,12 +103,12 @@ impl UdpUnderlay {
         Ok(underlay)
     }
 
-    /// The addresses that the sockets are bound to, `local`'s first.
+    /// The addresses that the sockets are bound to, those of [`Settings::local`] first.
     pub fn local(&self) -> impl Iterator<Item = SocketAddr> {
         self.sockets.iter().map(|socket| socket.local)
     }
 
-    /// The address that datagrams to one family are sent from.
+    /// The address from which datagrams to one address family are sent.
     pub(crate) fn sends_from(&self, is_ipv4: bool) -> Option<SocketAddr> {
         let sends = |socket: &&Socket| socket.sends && socket.local.is_ipv4() == is_ipv4;
         self.sockets.iter().find(sends).map(|socket| socket.local)
@@ -161,11 +162,11 @@ impl Source for UdpUnderlay {
     }
 }
 
-/// What the kernel says beside a datagram.
+/// Metadata that the kernel delivers beside a datagram.
 #[derive(Clone, Copy, Default)]
 struct Beside {
     class: u8,
-    /// Bytes of each datagram of a run but the last.
+    /// Length in bytes of each datagram of a run but the last one.
     segment: Option<usize>,
 }
 
@@ -241,7 +242,8 @@ impl Underlay for UdpUnderlay {
                 }
                 Err(error) if error.raw_os_error() == Some(libc::ENOBUFS) => break,
                 Err(_) if self.planned[0] > 1 => {
-                    // Perhaps this way takes no runs, or one of it is too long: each by itself.
+                    // The route may not support runs, or one datagram of the run is too long: send
+                    // each datagram on its own.
                     runs = false;
                 }
                 Err(error) => {
@@ -261,29 +263,30 @@ impl Underlay for UdpUnderlay {
     fn statistics(&self) -> Statistics {
         let mut statistics = self.statistics;
         for socket in &self.sockets {
-            // linux/sock_diag.h: the last of nine counters is that of dropped packets.
+            // In linux/sock_diag.h the last of nine counters is that of dropped packets.
             statistics.overruns += overruns(socket.fd.as_fd());
         }
         statistics
     }
 }
 
-/// Datagrams that the kernel dropped because nobody fetched them from this socket in time; 0 if it
-/// does not say.
+/// Number of datagrams that the kernel dropped because they were not fetched from this socket in
+/// time; 0 if it does not report it.
 pub fn overruns(socket: BorrowedFd<'_>) -> u64 {
     let told = socket::get(socket, libc::SOL_SOCKET, libc::SO_MEMINFO, [0_u32; 9]);
     told.map_or(0, |told| u64::from(told[8]))
 }
 
-/// Which of the sockets a datagram goes from.
+/// The index of the socket from which a datagram is sent.
 fn way(sockets: &[Socket], datagram: &Datagram) -> Option<usize> {
     let family = datagram.remote.is_ipv4();
-    // The first one of a family receives what comes to everybody.
+    // The first socket of a family is bound to `local`, where all peers send to.
     let fits = |of: &Socket| (datagram.answers || of.sends) && of.local.is_ipv4() == family;
     sockets.iter().position(fits)
 }
 
-/// How many of the first datagrams, all `from` one socket, go into each of the next messages.
+/// Plans the next messages: writes to `planned` how many of the first datagrams, all of which go
+/// `from` one socket, each message contains.
 fn plan(
     datagrams: &[Datagram],
     runs: bool,
@@ -302,8 +305,8 @@ fn plan(
     }
 }
 
-/// How many of the first datagrams, of one socket, can go as one: to one peer, of one class and one
-/// length, but the last may be shorter.
+/// How many of the first datagrams, which go from one socket, can be sent as one run: to one peer,
+/// of one class and one length, except that the last one may be shorter.
 fn run_length(datagrams: &[Datagram]) -> usize {
     let first = &datagrams[0];
     let len = first.frame.len();
@@ -327,8 +330,8 @@ fn run_length(datagrams: &[Datagram]) -> usize {
     count
 }
 
-/// An error when receiving is what some network said of a datagram sent before: there is nothing
-/// to do about it here.
+/// An error when receiving is an ICMP error about a datagram that was sent before: nothing can be
+/// done about it here.
 fn receive_runs(
     fd: BorrowedFd<'_>,
     batch: &mut Batch,
@@ -342,7 +345,7 @@ fn receive_runs(
         let beside = Beside::of(received.control());
         let run = batch.run(i);
         let segment = beside.segment.unwrap_or(run.len()).max(1);
-        // A datagram of nothing comes alone, and is received like any other.
+        // An empty datagram is never part of a run, and is received like any other.
         let empty = run.is_empty().then_some(run);
         for payload in run.chunks(segment).chain(empty) {
             if payload.len() > pool.max_packet() {
@@ -393,7 +396,8 @@ mod tests {
     use super::*;
     use crate::pool::PoolSettings;
 
-    /// With a socket for each family, and `own` ones to send from.
+    /// The planned messages, with a socket for each family and, if `own` is set, further ones to
+    /// send from. The top bit of a class marks an answer.
     fn planned(pool: &mut Pool, of: &[(usize, u8, &str)], runs: bool, own: bool) -> Vec<usize> {
         let datagrams: Vec<_> = of
             .iter()
@@ -421,11 +425,11 @@ mod tests {
         let mut plan = |of: &[_]| planned(&mut pool, of, true, true);
         assert_eq!(plan(&[(9, 0, a), (9, 0, a), (9, 0, b)]), [2, 1]);
         assert_eq!(plan(&[(9, 0, a), (9, 1, a)]), [1, 1]);
-        assert_eq!(plan(&[(9, 0, a), (9, 0x80, a)]), [1], "one socket a call");
+        assert_eq!(plan(&[(9, 0, a), (9, 0x80, a)]), [1], "one socket per call");
         assert_eq!(plan(&[(9, 0, a), (8, 0, a), (8, 0, a)]), [2, 1], "a shorter one is the last");
         assert_eq!(plan(&[(9, 0, a), (10, 0, a)]), [1, 1]);
         assert_eq!(plan(&[(0, 0, a), (0, 0, a), (1, 0, a), (0, 0, a)]), [1, 1, 1, 1]);
-        assert_eq!(plan(&[(9, 0, a), (9, 0, six)]), [1], "one family a call");
+        assert_eq!(plan(&[(9, 0, a), (9, 0, six)]), [1], "one address family per call");
         assert_eq!(plan(&[(1400, 0, a); 100]), [46, 46, 8]);
         assert_eq!(plan(&[(9, 0, a); 130]), [64, 64, 2]);
         assert_eq!(plan(&[(9, 0, a); 300]), [64; 4]);

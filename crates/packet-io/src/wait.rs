@@ -1,16 +1,16 @@
-//! Waiting for ports: a while of asking, then sleep.
+//! Waiting for ports: the thread polls them for a while and then sleeps.
 
 use crate::kernel::poll::PollList;
 use crate::port::Source;
 use std::io;
 use std::time::{Duration, Instant};
 
-/// Waits until one of several ports has something to receive.
+/// Waits until one of several ports has packets to receive.
 ///
-/// A thread that sleeps takes some ten microseconds to wake, which is most of what a gateway
-/// adds to the way of a packet, and a virtual core that was given back ten times as long. For a
-/// while after the last packet a waiter does not sleep but gives way to whoever wants the core,
-/// and the caller asks its ports again.
+/// A sleeping thread takes some ten microseconds to wake, which is most of the delay that a gateway
+/// adds to a packet. A virtual processor core that was given back to the hypervisor takes ten times
+/// as long. For some time after the last packet a waiter therefore does not sleep: it yields the
+/// processor to other threads, and the caller polls its ports again.
 pub struct Waiter {
     list: PollList,
     spin: Duration,
@@ -18,18 +18,18 @@ pub struct Waiter {
 }
 
 impl Waiter {
-    /// A waiter that sleeps once nothing came for `spin`; zero sleeps at once.
+    /// A waiter that sleeps once no packet arrived for `spin`; zero sleeps at once.
     pub fn new(spin: Duration) -> Self {
         Self { list: PollList::default(), spin, idle_since: None }
     }
 
-    /// Notes that there was work: sleep is as far away as it can be.
+    /// Notes that there was work, which restarts the time before sleep.
     pub fn worked(&mut self) {
         self.idle_since = None;
     }
 
-    /// Returns when a port may have something, when `timeout` is over, or at once while it is too
-    /// early for sleep. `None` waits without end.
+    /// Returns when a port may have packets, when `timeout` is over, or at once while it is too
+    /// early to sleep. `None` waits without a limit.
     ///
     /// # Errors
     /// The kernel cannot wait for these descriptors.

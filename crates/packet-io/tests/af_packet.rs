@@ -14,7 +14,7 @@ fn pool() -> Pool {
     Pool::new(PoolSettings { frame_bytes: 2048, frames: 512 }).unwrap()
 }
 
-/// A frame for nobody in particular, with these bytes behind the addresses.
+/// A frame to an address that no host has, with these bytes after the addresses.
 fn frame(rest: &[u8]) -> Vec<u8> {
     let mut frame = vec![2, 0, 0, 0, 0, 9, 2, 0, 0, 0, 0, 8];
     frame.extend(rest);
@@ -29,7 +29,7 @@ fn send(port: &mut dyn LanPort, pool: &mut Pool, frames: &[Vec<u8>]) {
     assert_eq!(port.transmit(pool, &mut queued).unwrap(), count);
 }
 
-/// Waits for as many frames; what came, and nothing more.
+/// Waits for `count` frames and returns all frames that arrived by then.
 fn receive(port: &mut dyn LanPort, pool: &mut Pool, count: usize) -> Vec<Vec<u8>> {
     let mut waiter = Waiter::new(Duration::ZERO);
     let mut frames: Vec<Frame> = Vec::new();
@@ -75,7 +75,7 @@ fn frames_go_through_whole_and_in_order() {
                 .collect();
             send(&mut near, &mut pool, &sent);
             assert!(receive(&mut far, &mut pool, sent.len()) == sent);
-            assert_eq!(receive(&mut near, &mut pool, 0).len(), 0, "own frames are not heard");
+            assert_eq!(receive(&mut near, &mut pool, 0).len(), 0, "own frames are not received");
             assert_eq!(near.statistics().transmitted, 200);
             assert_eq!(far.statistics().received, 200);
             assert_eq!(far.statistics().overruns, 0);
@@ -206,7 +206,10 @@ fn threads_share_an_interface_by_sender() {
             frames.iter().filter(|frame| frame[11] == sender).cloned().collect()
         };
         for received in &received {
-            assert!(!received.is_empty() && received.len() < sent.len(), "all have some");
+            assert!(
+                !received.is_empty() && received.len() < sent.len(),
+                "each socket receives some frames"
+            );
             for sender in 0..24 {
                 let mine = from(received, sender);
                 assert!(mine.is_empty() || mine == from(&sent, sender), "sender {sender}");
@@ -255,7 +258,8 @@ fn without_free_frames_nothing_is_lost_but_time() {
     });
 }
 
-/// Carries frames between two TAP devices until `done`; the longest one and how many there were.
+/// Carries frames between two TAP devices until `done`. Returns the length of the longest frame and
+/// the number of frames.
 fn carry(taps: &mut [TapPort; 2], mut done: impl FnMut() -> bool) -> (usize, u64) {
     let mut pool = pool();
     let mut frames: Vec<Frame> = Vec::new();
@@ -311,7 +315,7 @@ fn tcp_between_tap_devices_is_whole_and_in_frames() {
                 listener.accept().unwrap().0.read_to_end(&mut read).unwrap();
                 read
             });
-            // A connection is made in the namespace of the thread that makes it.
+            // A connection belongs to the namespace of the thread that makes it.
             let here = std::fs::File::open("/proc/thread-self/ns/net").unwrap();
             let sending = std::thread::spawn(move || {
                 nix::sched::setns(here, CloneFlags::CLONE_NEWNET).unwrap();
@@ -342,7 +346,7 @@ fn a_tap_device_is_an_interface_whose_wire_ends_here() {
         send(&mut tap, &mut pool, &sent);
         assert_eq!(receive(&mut host, &mut pool, 2), sent);
         send(&mut host, &mut pool, &sent);
-        // The host says things of its own there, such as that it listens to multicast.
+        // The host also sends packets of its own there, such as multicast memberships.
         let heard = receive(&mut tap, &mut pool, 2);
         assert!(sent.iter().all(|frame| heard.contains(frame)), "{heard:x?}");
         assert_eq!(pool.lent(), 0);
@@ -353,7 +357,7 @@ fn a_tap_device_is_an_interface_whose_wire_ends_here() {
         let (_other, interface) = TapPort::open_with_mac("lstap1", mac, 1400).unwrap();
         assert_eq!(interface.mac, mac);
         drop(tap);
-        // A process that another test starts may have the descriptor for a moment.
+        // A process that another test starts may hold the descriptor for a moment.
         let gone = |_| {
             std::thread::sleep(Duration::from_millis(1));
             Interface::find("lstap0").is_err()

@@ -85,7 +85,8 @@ fn datagrams_of_both_families_keep_class_sender_and_order() {
             let (from, to): (Vec<_>, Vec<_>) = (near.local().collect(), far.local().collect());
             for family in 0..2 {
                 for class in [0, 0xB8, 0x03] {
-                    // Runs, an odd one between, a shorter last one.
+                    // The lengths make runs, a single datagram between them, and a run with a
+                    // shorter last one.
                     let lengths = [vec![900; 70], vec![10], vec![900; 3], vec![1, 1100]].concat();
                     let sent: Vec<Vec<u8>> =
                         lengths.iter().enumerate().map(|(i, &len)| vec![i as u8; len]).collect();
@@ -104,7 +105,7 @@ fn datagrams_of_both_families_keep_class_sender_and_order() {
     });
 }
 
-/// A child has the sockets of this process until it becomes another program.
+/// A child process holds the sockets of this process until it executes another program.
 #[test]
 fn a_port_is_free_again_at_once_while_no_child_is_started() {
     alone(|| {
@@ -196,7 +197,7 @@ fn a_lane_sends_from_its_own_port_and_hears_there_too() {
         assert_eq!(lanes, "127.0.0.1:4601".parse().unwrap());
         send(&mut peer, &mut pool, lanes, 0, &[vec![2]]);
         assert_eq!(receive(&mut lane, &mut pool, 1), [(peers, 0, vec![2])]);
-        // A NAT knows the port that the peer sends to.
+        // Answers must come from the port that the peer sends to, the only one that a NAT accepts.
         let datagram = |answers, byte, pool: &mut Pool| {
             let frame = pool.allocate_with(&[byte]).unwrap();
             Datagram { frame, remote: peers, class: 0, answers }

@@ -124,7 +124,7 @@ fn frames_cross_from_one_interface_to_another_without_a_copy() {
             assert_eq!(right.statistics().transmitted, 2000);
             left.receive(&mut pool, &mut frames).unwrap();
             right.receive(&mut pool, &mut frames).unwrap();
-            assert_eq!((pool.lent(), pool.available()), (0, idle), "every frame came back");
+            assert_eq!((pool.lent(), pool.available()), (0, idle), "every frame was returned");
         }
     });
 }
@@ -142,12 +142,12 @@ fn what_the_interface_cannot_send_is_counted() {
         send(&mut port, &mut pool, &[vec![0; 13], vec![0; 1523], longest.clone()]);
         assert_eq!(receive(&mut sink, &mut pool, 1), [longest]);
         assert_eq!((port.statistics().refused, port.statistics().transmitted), (2, 1));
-        // An interface that is down drops what is sent, and comes back.
+        // An interface that is down drops sent frames, and works again when it is up.
         ip("link set ls0 down");
         send(&mut port, &mut pool, &[frame(&[0x88, 0xE5])]);
         ip("link set ls0 up");
         assert_eq!(receive(&mut port, &mut pool, 0).len(), 0);
-        // One that is removed is an error, which a wait ends with.
+        // A removed interface is an error, which ends a wait.
         ip("link del ls0");
         let mut waiter = Waiter::new(Duration::ZERO);
         let mut frames = Vec::new();
@@ -170,27 +170,30 @@ fn what_stands_in_the_way_is_told_in_one_line() {
         let _attached_again = no_children();
         let first = Attachment::lan(&near, &[MACSEC], Mode::Generic).unwrap();
         let error = Attachment::lan(&near, &[], Mode::Generic).unwrap_err().to_string();
-        assert_eq!(error, "AF_XDP on ls0: another XDP program or socket is there");
+        assert_eq!(error, "AF_XDP on ls0: another XDP program or socket is in use");
         let sockets = udp::Settings::default();
         let error = XdpUnderlay::open(&mut pool, &first, small(), &sockets).err().unwrap();
-        assert_eq!(error.to_string(), "AF_XDP on ls0: the program is not an underlay's");
+        assert_eq!(
+            error.to_string(),
+            "AF_XDP on ls0: the attached program is not that of an underlay"
+        );
         let queue = Settings { queue: 7, ..small() };
         assert!(XdpLan::open(&mut pool, &first, queue).is_err());
         for ring in [32, 100, 1 << 16] {
             let error =
                 XdpLan::open(&mut pool, &first, Settings { ring, ..small() }).err().unwrap();
-            let told = "AF_XDP on ls0: a ring has 64 to 32768 entries, a power of two";
+            let told = "AF_XDP on ls0: a ring must have 64 to 32768 entries, a power of two";
             assert_eq!(error.to_string(), told);
         }
         let mut large = Pool::new(PoolSettings { frame_bytes: 8192, frames: 64 }).unwrap();
         let error = XdpLan::open(&mut large, &first, small()).err().unwrap();
-        let told = "AF_XDP on ls0: a pool for AF_XDP has frames of 2048 or 4096 bytes";
+        let told = "AF_XDP on ls0: the frames of a pool for AF_XDP must have 2048 or 4096 bytes";
         assert_eq!(error.to_string(), told);
         drop(first);
         Attachment::lan(&near, &[], Mode::Generic).expect("the first one left nothing behind");
         let nobody = Attachment::underlay(&near, "0.0.0.0:9".parse().unwrap(), Mode::Generic);
         let error = nobody.unwrap_err().to_string();
-        assert_eq!(error, "AF_XDP on ls0: 0.0.0.0:9 is no address and port to send from");
+        assert_eq!(error, "AF_XDP on ls0: 0.0.0.0:9 lacks a specific address or port to send from");
     });
 }
 
@@ -235,7 +238,7 @@ fn send_to(
     }
 }
 
-/// A tunnel's ends: AF_XDP here, the kernel's sockets there.
+/// The two ends of a tunnel: AF_XDP in this namespace, the kernel's sockets on the other host.
 struct Ends {
     host: Host,
     near: XdpUnderlay,
@@ -265,7 +268,7 @@ fn ends(addresses: [&'static str; 2], mode: Mode) -> Ends {
 const FOUR: [&str; 2] = ["192.0.2.1:4500", "192.0.2.2:4501"];
 const SIX: [&str; 2] = ["[2001:db8::1]:4500", "[2001:db8::2]:4501"];
 
-/// IPv4, and IPv6 where this machine has it.
+/// IPv4, and IPv6 if this machine has it.
 fn families() -> Vec<[&'static str; 2]> {
     let mut families = vec![FOUR];
     match skip::ipv6() {
@@ -289,7 +292,8 @@ fn datagrams_go_both_ways_in_both_families() {
             for class in [0, 0xB8, 0x03] {
                 let sent: Vec<_> =
                     (0..100_usize).map(|i| vec![i as u8; 1 + i * 14 + i % 3]).collect();
-                // The first ones go through the kernel, which asks for the neighbour.
+                // The first datagrams go through the kernel, which resolves the neighbour's
+                // address.
                 send_to(&mut near, &mut pool, far_address, class, &sent[..1]);
                 assert_eq!(datagrams(&mut far, &mut fars, 1).len(), 1);
                 std::thread::sleep(Duration::from_millis(30));
@@ -306,7 +310,7 @@ fn datagrams_go_both_ways_in_both_families() {
             let frames = near.statistics();
             assert_eq!((frames.received, frames.transmitted, near.mangled()), (300, 303, 0));
             assert!(near.sent_by_kernel() < 10, "{}", near.sent_by_kernel());
-            assert!(program.passed().foreign > 0, "the kernel hears of its neighbours");
+            assert!(program.passed().foreign > 0, "neighbour discovery passes to the kernel");
             assert_eq!((pool.lent(), fars.lent()), (0, 0));
         });
     }
@@ -341,7 +345,7 @@ fn a_lane_sends_from_the_port_that_it_was_given() {
             let answer = Datagram { frame, remote: far_address, class: 0, answers: true };
             assert_eq!(near.transmit(&mut pool, &mut vec![answer]).unwrap(), 1);
             assert_eq!(datagrams(&mut far, &mut fars, 1), [(near_address, 0, vec![4])]);
-            assert_eq!(near.sent_by_kernel(), 1, "the others went past it");
+            assert_eq!(near.sent_by_kernel(), 1, "the other datagrams bypassed the kernel");
             send_to(&mut far, &mut fars, lane, 0, &[vec![3]]);
             assert_eq!(datagrams(&mut near, &mut pool, 1), [(far_address, 0, vec![3])]);
         });
@@ -383,7 +387,7 @@ fn what_is_not_for_the_tunnel_passes() {
         far.send_to(b"other port", "192.0.2.1:9").unwrap();
         let mut bytes = [0; 32];
         assert_eq!(other.recv(&mut bytes).unwrap(), 10);
-        // Fragments are put together by the kernel, and come through its socket.
+        // The kernel reassembles fragments, and the datagram arrives through its socket.
         let long = vec![7; 3000];
         far.send_to(&long, addresses[0]).unwrap();
         far.send_to(b"", addresses[0]).unwrap();

@@ -1,4 +1,4 @@
-//! The published campaigns; each prints one JSON object.
+//! Runs the campaigns with published results. Each prints one JSON object.
 #![forbid(unsafe_code)]
 
 use clap::builder::PossibleValuesParser;
@@ -18,7 +18,7 @@ use serde_json::{Value, json};
 #[derive(Parser)]
 #[command(name = "campaign")]
 struct Arguments {
-    /// Everything follows from it
+    /// The seed that determines the whole campaign
     #[arg(long, default_value_t = 1, global = true)]
     seed: u64,
     #[command(subcommand)]
@@ -27,128 +27,130 @@ struct Arguments {
 
 #[derive(Subcommand)]
 enum Campaign {
-    /// Handshakes over a relay that loses, doubles and reorders
+    /// Handshakes over a relay that loses, duplicates and reorders datagrams
     Handshakes {
-        /// How many
+        /// Number of handshakes
         #[arg(long, default_value_t = 10_000)]
         count: usize,
         /// Run them twice and compare every byte and time
         #[arg(long)]
         twice: bool,
-        /// The version they speak
+        /// The version of DTLS
         #[arg(long, value_enum, default_value_t = Version::V13)]
         version: Version,
     },
-    /// Every pair of datagrams lost, and every datagram doubled many times
+    /// Handshakes with every pair of datagrams lost, and with many copies of every datagram
     Drops {
-        /// Try every n-th pair only
+        /// Try only every n-th pair
         #[arg(long, default_value_t = 1)]
         stride: usize,
     },
-    /// Every message cut at every byte and with every byte changed
+    /// Every message truncated at every byte and with every byte changed
     Cuts {
-        /// Try every n-th alteration only
+        /// Try only every n-th alteration
         #[arg(long, default_value_t = 1)]
         stride: usize,
     },
     /// Random, altered and replayed datagrams against both ends at every stage
     Junk {
-        /// How many
+        /// Number of junk datagrams
         #[arg(long, default_value_t = 1_000_000)]
         count: usize,
     },
-    /// Attackers without a key: hellos played again, forged ACKs, a third one's address
+    /// Attackers without a key: replayed hellos, forged ACKs, and hellos with another host's
+    /// address
     Strangers {
-        /// How many associations, and how many handshakes
+        /// Number of associations, and number of handshakes
         #[arg(long, default_value_t = 200)]
         count: u64,
     },
-    /// One association whose ends change each other's aggregation scheme, at 20 % loss with
+    /// One association whose ends ask each other for other aggregation schemes, at 20 % loss with
     /// reordering
     Updates {
-        /// How many changes
+        /// Number of changes
         #[arg(long, default_value_t = 1000)]
         count: u64,
     },
-    /// Groups whose members join, leave, are evicted, crash and miss what is said
+    /// Groups whose members join, leave, are evicted, crash and miss datagrams
     Histories {
-        /// How many
+        /// Number of histories
         #[arg(long, default_value_t = 1000)]
         count: u64,
     },
-    /// Copies of devices in groups, and every key and nonce that they seal with
+    /// Copies of devices in groups, and every key and nonce with which they seal
     Clones {
-        /// What is copied
+        /// What is copied from one machine to another
         #[arg(value_enum)]
         copied: CopiedName,
-        /// How many requests, by two and by three copies together
+        /// Number of requests, of two and of three copies together
         #[arg(long, default_value_t = 10_000)]
         count: u64,
     },
-    /// Any bytes to any port of groups: to live members and a controller
+    /// Arbitrary bytes to all ports of groups: to active members and a controller
     Noise {
-        /// How many datagrams
+        /// Number of datagrams
         #[arg(long, default_value_t = 1_000_000)]
         count: usize,
     },
-    /// What junk at a tenth of the packet rate costs records that share tags
+    /// What junk at a tenth of the packet rate costs associations that share tags
     Injection {
-        /// Records of each association
+        /// Number of records of each association
         #[arg(long, default_value_t = 20_000)]
         count: u64,
     },
-    /// Junk ahead of genuine records under their numbers, short and long, and what is delivered
+    /// Short and long junk ahead of genuine records under their numbers, and the share of records
+    /// delivered
     Rivals,
     /// How soon an observer sees that two records have the same number mask: 1-byte payloads
     /// under Agg(16)
     Masks {
-        /// Epochs of each form
+        /// Number of epochs for each form of masks
         #[arg(long, default_value_t = 2000)]
         epochs: usize,
     },
     /// Attacks on records that share tags
     Forgery {
-        /// Whose tags
+        /// The cipher suite whose tags are attacked
         suite: Suite,
-        /// How many on each scheme
+        /// Number of attacks on each scheme
         #[arg(long, default_value_t = 20_000)]
         count: usize,
     },
-    /// Somebody who sees a gateway's datagrams and tries to sort them into flows
+    /// An observer that sees a gateway's datagrams and tries to sort them into flows
     TunnelObserver {
         #[command(flatten)]
         of: Tunnels,
-        /// How many datagrams
+        /// Number of datagrams
         #[arg(long, default_value_t = 10_000)]
         count: usize,
     },
-    /// Frames lost in a row between gateways, or out of order
+    /// Bursts of lost datagrams between gateways, and reordered ones
     TunnelLoss {
         #[command(flatten)]
         of: Tunnels,
-        /// How many bursts of each length
+        /// Number of bursts of each length
         #[arg(long, default_value_t = 100)]
         count: u32,
     },
-    /// Forged, replayed, cut and header-swapped datagrams at a gateway
+    /// Forged, replayed and truncated datagrams, and ones with exchanged headers, at a gateway
     TunnelForgeries {
         #[command(flatten)]
         of: Tunnels,
-        /// How many
+        /// Number of forgeries
         #[arg(long, default_value_t = 1_000_000)]
         count: u64,
     },
-    /// Somebody sends under the address of another LAN's station
+    /// A station that sends with the address of another LAN's station
     TunnelClaims {
         #[command(flatten)]
         of: Tunnels,
     },
-    /// A path between gateways gets narrower
+    /// A path between gateways whose MTU decreases
     TunnelNarrowing {
         #[command(flatten)]
         of: Tunnels,
     },
-    /// What frames grow by between gateways
+    /// How many bytes gateways add to frames
     TunnelBytes {
         #[command(flatten)]
         of: Tunnels,
@@ -157,7 +159,7 @@ enum Campaign {
 
 #[derive(Args)]
 struct Tunnels {
-    /// Only these schemes
+    /// Only these schemes; none means all of them
     #[arg(long, value_parser = PossibleValuesParser::new(tunnel::schemes()))]
     scheme: Vec<String>,
 }
@@ -450,8 +452,8 @@ fn injection(seed: u64, count: u64) -> Value {
 }
 
 fn masks(seed: u64, epochs: usize) -> Value {
-    // Messages enough for nearly every epoch to repeat a mask; with two bytes in the strong form,
-    // for every number that they tell apart.
+    // There are enough messages for a repeated mask in nearly every epoch; with two bytes in the
+    // strong form, one for every number that two bytes can express.
     let cases = [
         ("paper", NumberMasks::Paper, 2, 2048),
         ("standard", NumberMasks::Standard, 2, 2048),

@@ -1,6 +1,7 @@
-//! A flood of invented sources at a gateway, with the heap counted; prints one JSON object.
+//! A flood of frames with invented sources at a gateway, with the heap measured. Prints one JSON
+//! object.
 //!
-//! A program of its own: the other campaigns would pay for the counting.
+//! It is a program of its own, because measuring the heap would slow down the other campaigns.
 #![forbid(unsafe_code)]
 
 use clap::Parser;
@@ -11,23 +12,23 @@ use std::alloc::System;
 #[global_allocator]
 static HEAP: &StatsAlloc<System> = &INSTRUMENTED_SYSTEM;
 
-/// Bytes that are allocated.
+/// Number of bytes allocated on the heap.
 fn heap() -> usize {
     let stats = HEAP.stats();
     stats.bytes_allocated.saturating_sub(stats.bytes_deallocated)
 }
 
-/// Frames of ever new sources at a gateway
+/// Send frames of ever new sources to a gateway
 #[derive(Parser)]
 #[command(name = "flood")]
 struct Arguments {
-    /// Only these schemes
+    /// Only these schemes; none means all of them
     #[arg(long, value_parser = PossibleValuesParser::new(fuzz::tunnel::schemes()))]
     scheme: Vec<String>,
-    /// How long
+    /// Duration of the flood in seconds
     #[arg(long, default_value_t = 100)]
     seconds: u32,
-    /// A multiple of 500
+    /// Frames per second, a multiple of 500
     #[arg(long, default_value_t = 10_000)]
     frames_a_second: u32,
 }

@@ -1,4 +1,4 @@
-//! Runs fuzz targets without libFuzzer: the same inputs for the same seed.
+//! Runs fuzz targets without libFuzzer. A seed always gives the same inputs.
 #![forbid(unsafe_code)]
 
 use clap::Parser;
@@ -13,7 +13,7 @@ struct Arguments {
     /// The targets; none means all of them
     #[arg(value_parser = clap::builder::PossibleValuesParser::new(TARGETS.iter().map(|t| t.name)))]
     targets: Vec<String>,
-    /// Everything follows from it
+    /// The seed that determines all inputs
     #[arg(long, default_value_t = 1)]
     seed: u64,
     /// Stop each target after this many inputs

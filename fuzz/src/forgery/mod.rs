@@ -1,8 +1,8 @@
-//! An attacker on the path who alters, swaps, cuts, replays and drops records
-//! that share tags, through the whole engine.
+//! An attacker on the path that alters, swaps, truncates, replays and drops records that share
+//! tags, through the whole engine.
 //!
-//! The attacker can count, so it knows every record's number; with the number
-//! it knows the mask that hides it, and can move bodies to other numbers.
+//! The attacker can count, so it knows every record's number. From the number it knows the mask
+//! that hides it, and can move bodies to other numbers.
 
 mod strike;
 
@@ -20,63 +20,64 @@ use vocabulary::Random;
 /// Names of the schemes attacked: those whose aggregates are sums of whole tags come first.
 pub const SCHEMES: [&str; 8] =
     ["agg:2", "agg:4", "agg:8", "agg:16", "r2d2:50", "r2d2:100", "r2d2:150", "r2d2:200"];
-/// Attempts on one association.
+/// Number of attempts on one association.
 const PER_WORLD: usize = 32;
 
-/// What an attack does with the records of one burst.
+/// An alteration of the records of one burst.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Attack {
-    /// The same bits at the same place of two records: their GHASHes cancel.
+    /// Flips the same bits at the same offset of two records, whose GHASH values then cancel.
     FlipTwo,
-    /// The same where they are of different lengths, at the same distance from the end.
+    /// As `FlipTwo`, in two records of different lengths at the same distance from the end.
     FlipTwoUnequal,
-    /// The same bits in two records, others in two, and both in a third pair.
+    /// Flips one bit in one record, another bit in a second one, and both bits in a third.
     FlipThree,
-    /// One bit of one record.
+    /// Flips one bit of one record.
     FlipOne,
-    /// The same bit in a body and in the aggregate.
+    /// Flips the same bit in a body and in the aggregate.
     FlipBodyAndTag,
-    /// Two bodies under each other's numbers.
+    /// Exchanges two bodies, under each other's numbers.
     SwapBodies,
-    /// Two contents, but not the tags behind them.
+    /// Exchanges two contents, but not the tags after them.
     SwapContents,
-    /// The parts of two contents behind the mask's sample.
+    /// Exchanges the parts of two contents after the mask's sample.
     SwapTails,
-    /// A record loses its end.
+    /// Truncates a record.
     Cut,
-    /// An aggregate loses some of its bytes.
+    /// Removes some bytes of an aggregate.
     CutTag,
-    /// A content loses its end, and the tag behind it moves up.
+    /// Truncates a content, so that the tag after it moves up.
     CutContent,
-    /// A record gains an end.
+    /// Appends bytes to a record.
     Extend,
-    /// Earlier records come again, as they are.
+    /// Replays earlier records unchanged.
     Replay,
-    /// An earlier body under a new number.
+    /// Replays an earlier body under a new number.
     ReplayAimed,
-    /// Records of epochs before a KeyUpdate, as they are and under the new epoch's numbers.
+    /// Replays records of epochs before a KeyUpdate, unchanged and under numbers of the new epoch.
     ReplayAcrossKeys,
-    /// The same across an AggregationUpdate.
+    /// As `ReplayAcrossKeys`, across an AggregationUpdate.
     ReplayAcrossUpdate,
-    /// The other direction's records.
+    /// Sends records of the other direction.
     Reflect,
-    /// Aggregates of two sets are exchanged or added.
+    /// Exchanges or XORs the aggregates of two sets.
     MixTags,
-    /// Data becomes a control record, or a control record data.
+    /// Changes the type of data to that of a control record, or of a control record to data.
     ChangeType,
-    /// Other flags in the header.
+    /// Changes flags or the number in the header.
     ChangeHeader,
-    /// Three forged rivals for every record, before or behind it.
+    /// Sends up to three forged rivals before or after every record.
     Rivals,
-    /// One forged record, and what might tell of it is held back or dropped.
+    /// Forges one record, and holds back or drops records that might reveal it.
     Withhold,
-    /// Variants of one record after the other, each chosen when the verdict on the last is seen.
+    /// Sends variants of one record one after the other, each chosen after the verdict on the last
+    /// one.
     Adaptive,
-    /// Nothing but records in any order, some twice, some never.
+    /// Reorders unaltered records, repeats one and drops one.
     Shuffle,
 }
 
-/// All of them.
+/// The list of all attacks.
 pub const ATTACKS: [Attack; 24] = [
     Attack::FlipTwo,
     Attack::FlipTwoUnequal,
@@ -104,22 +105,22 @@ pub const ATTACKS: [Attack; 24] = [
     Attack::Shuffle,
 ];
 
-/// What a campaign found.
+/// The results of a campaign.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Report {
-    /// Bursts attacked.
+    /// Number of bursts attacked.
     pub attempts: usize,
-    /// Attempts that delivered a payload never sent, or one payload twice.
+    /// Number of attempts that delivered a payload never sent, or one payload twice.
     pub forged: usize,
-    /// Genuine payloads sent.
+    /// Number of genuine payloads sent.
     pub sent: usize,
-    /// Genuine payloads delivered in spite of the attacks.
+    /// Number of genuine payloads delivered in spite of the attacks.
     pub delivered: usize,
-    /// Forged payloads given to the application before they were verified, where it asked for that.
+    /// Number of forged payloads delivered provisionally, to applications that asked for that.
     pub early: usize,
-    /// Of them, said to be forged afterwards.
+    /// How many of the forged payloads delivered provisionally were refuted afterwards.
     pub refuted: usize,
-    /// The first forgeries, to be looked at.
+    /// Descriptions of the first forgeries.
     pub failures: Vec<String>,
 }
 
@@ -136,18 +137,19 @@ impl Report {
     }
 }
 
-/// What the application was given.
+/// The payloads delivered to the application so far.
 #[derive(Default)]
 struct Given {
     data: usize,
     early: usize,
     resolved: usize,
-    /// Payloads that are not verified, by their records.
+    /// Provisional payloads that are not resolved yet, by their records.
     open: HashMap<RecordId, Vec<u8>>,
 }
 
 impl Given {
-    /// Takes what is new. Returns whether something forged, or something twice, was verified.
+    /// Takes the new payloads. Returns whether a forged payload was verified, or a genuine one
+    /// twice.
     fn take(&mut self, told: &Told, payloads: &mut Payloads, report: &mut Report) -> bool {
         let mut forged = false;
         let mut verified = |payload: &Vec<u8>| {
@@ -181,12 +183,12 @@ impl Given {
     }
 }
 
-/// Every fourth world delivers from no bits on, so that what is forged comes through and is found
-/// out, and another from some.
+/// The deliveries of successive worlds. One in four delivers data without any authentication, so
+/// that forgeries are delivered and refuted later, and one in four from a level of 40 bits.
 const DELIVERIES: [Delivery; 4] =
     [Delivery::Verified, Delivery::Verified, Delivery::Unauthenticated, Delivery::Progressive(40)];
 
-/// Another scheme of the same kind, for an update to lead to.
+/// Another scheme of the same family, to which an update leads.
 fn neighbour(scheme: Scheme) -> Scheme {
     let other = match scheme {
         Scheme::Agg(n) => Scheme::agg(if n.get() == 16 { 8 } else { n.get() * 2 }),
@@ -202,7 +204,7 @@ struct Siege<'a> {
     direction: Direction,
     world: World<'a>,
     attacker: Attacker<'a>,
-    /// Datagrams of the direction, while they are held.
+    /// The captured datagrams of the direction, while they are held back.
     capturing: Rc<RefCell<Option<Vec<Vec<u8>>>>>,
     payloads: Payloads,
     payload_rng: Random,
@@ -243,10 +245,11 @@ impl<'a> Siege<'a> {
         }
     }
 
-    /// A burst of genuine records, held on their way.
+    /// Sends a burst of genuine records and captures them.
     fn burst(&mut self, attack: Attack, report: &mut Report) -> Vec<Captured> {
         let size = usize::from(self.attacker.scheme.context()[1]);
-        // Equal lengths, else some attacks on linear tags would fail for that reason alone.
+        // Lengths are equal, because some attacks on linear tags would fail merely because of
+        // different lengths.
         let equal = 8 + self.attacker.below(60);
         *self.capturing.borrow_mut() = Some(Vec::new());
         for _ in 0..2 * size + self.attacker.below(size) {
@@ -263,7 +266,7 @@ impl<'a> Siege<'a> {
         captured.iter().filter_map(|datagram| self.capture(datagram)).collect()
     }
 
-    /// Reads a genuine datagram of the direction, which may be the first of another epoch.
+    /// Captures a genuine datagram of the direction, which may be the first of another epoch.
     fn capture(&mut self, datagram: &[u8]) -> Option<Captured> {
         if self.attacker.masks.is_next(datagram)
             && let Some(scheme) = self.world.send_scheme(self.direction)
@@ -280,7 +283,7 @@ impl<'a> Siege<'a> {
         self.world.drain();
     }
 
-    /// Sends forged records one at a time, and the next one by what became of the last.
+    /// Sends forged records one at a time, each chosen after the verdict on the last one.
     fn adapt(&mut self, records: &[Captured]) {
         const TRIES: usize = 6;
         for genuine in records {
@@ -291,7 +294,7 @@ impl<'a> Siege<'a> {
                     let variant = self.attacker.variant(genuine, tries);
                     self.deliver(&variant);
                     stands = self.refusals() == before;
-                    // What stands may be left there, or be joined by a rival.
+                    // If the variant was accepted, it may remain alone or get a rival.
                     if stands && self.attacker.below(2) == 0 {
                         break;
                     }
@@ -308,7 +311,7 @@ impl<'a> Siege<'a> {
         stats.map_or(0, |s| s.unauthentic + s.unverified + s.refused + s.replayed + s.malformed)
     }
 
-    /// One attempt; `false` when an earlier one has ended the association.
+    /// Makes one attempt. Returns `false` if an earlier one has ended the association.
     fn attempt(&mut self, attack: Attack, seed: u64, report: &mut Report) -> bool {
         match attack {
             Attack::ReplayAcrossKeys => self.world.update_keys(self.direction),
@@ -344,7 +347,7 @@ impl<'a> Siege<'a> {
                 self.deliver(record);
             }
         }
-        // Silence: what is still open is closed by genuine tags.
+        // The sender falls silent, and genuine tags close the records that are still open.
         self.world.run_for(Duration::from_millis(500));
         let back = if direction == Direction::ToServer {
             Direction::ToClient
@@ -366,7 +369,7 @@ impl<'a> Siege<'a> {
     }
 }
 
-/// Attempts on one association, of which the last may be one across a change of schemes.
+/// Makes attempts on one association. The last one may be across a change of schemes.
 fn world(
     setup: &Setup,
     direction: Direction,
@@ -392,10 +395,10 @@ fn world(
     report
 }
 
-/// At least `attempts` attacks on each of these schemes, in both directions.
+/// Makes at least `attempts` attacks on each of these schemes, in both directions.
 ///
 /// # Panics
-/// If a name is none of a scheme's.
+/// If a name is not that of a scheme.
 pub fn run(
     base: &Setup,
     schemes: &[&str],
@@ -405,7 +408,7 @@ pub fn run(
 ) -> Report {
     let schemes: Vec<Scheme> =
         schemes.iter().map(|name| name.parse().expect("a scheme's name")).collect();
-    // Worlds that end early are made up for by others; a round is one for each scheme.
+    // Further worlds replace those that end early. A round has jobs for each scheme.
     const ROUND: usize = 256;
     let mut report = Report::default();
     let mut done = vec![0; schemes.len()];

@@ -1,29 +1,29 @@
-//! What an attacker does to the records of one burst.
+//! The alterations that an attacker makes to the records of one burst.
 
 use crate::forgery::Attack;
 use crate::onpath::{Captured, Masks, SAMPLE, number};
 use dtls::Scheme;
 use vocabulary::Random;
 
-/// Bytes of a block of GHASH.
+/// Length in bytes of a block of GHASH.
 const BLOCK: usize = 16;
 
 pub(super) struct Attacker<'a> {
     pub(super) masks: Masks,
     pub(super) scheme: Scheme,
     pub(super) rng: &'a mut Random,
-    /// What it holds back for a later burst.
+    /// Records that the attacker holds back for a later burst.
     pub(super) withheld: Vec<Captured>,
 }
 
-/// What it has seen before.
+/// Records that the attacker has seen before.
 #[derive(Clone, Copy)]
 pub(super) struct Seen<'a> {
-    /// The burst before.
+    /// The records of the previous burst.
     pub(super) earlier: &'a [Captured],
-    /// Some of those long before.
+    /// Some records of bursts before that.
     pub(super) ancient: &'a [Captured],
-    /// What went the other way.
+    /// Records of the other direction.
     pub(super) reverse: &'a [Captured],
 }
 
@@ -37,8 +37,8 @@ impl Attacker<'_> {
         (one, (one + 1 + self.below(len - 1)) % len)
     }
 
-    /// Two neighbours of one set that lies wholly in the burst: only the set's
-    /// own aggregate covers them.
+    /// Two neighbours in one set that lies wholly in the burst, so that only this set's aggregate
+    /// covers them.
     fn two_of_a_set(&mut self, records: &[Captured]) -> (usize, usize) {
         let size = usize::from(self.scheme.context()[1]);
         let first = number(&records[0]) as usize % size;
@@ -48,7 +48,7 @@ impl Attacker<'_> {
         (one, one + 1)
     }
 
-    /// A place in the encrypted payload, behind the type.
+    /// An offset in the encrypted payload of all these records, after the type.
     fn place(&mut self, records: &[Captured], at: &[usize]) -> usize {
         let payload = |at: &usize| {
             let record = &records[*at];
@@ -58,12 +58,12 @@ impl Attacker<'_> {
         1 + self.below(shortest.saturating_sub(1))
     }
 
-    /// The end of a record's content.
+    /// The length in bytes of a record's content, which the aggregate follows.
     fn end(&self, record: &Captured) -> usize {
         record.body.len() - self.scheme.aggregate_len(number(record)).min(record.body.len())
     }
 
-    /// Changes a burst.
+    /// Alters the records of a burst.
     pub(super) fn strike(&mut self, attack: Attack, records: &mut Vec<Captured>, seen: Seen<'_>) {
         let Seen { earlier, ancient, reverse } = seen;
         let (a, b) = self.two(records.len());
@@ -126,7 +126,8 @@ impl Attacker<'_> {
                 records[a].body.truncate(len);
             }
             Attack::CutTag => {
-                // Of its end, or of its beginning, so that the rest moves up to the content.
+                // The bytes are removed from the aggregate's end, or from its beginning, so that
+                // the rest moves up to the content.
                 let end = self.end(&records[a]);
                 let tag = records[a].body.len() - end;
                 if tag > 0 {
@@ -163,7 +164,7 @@ impl Attacker<'_> {
                 }
             }
             Attack::ReplayAcrossKeys | Attack::ReplayAcrossUpdate => {
-                // As they were, and under the numbers and the epoch of what is new.
+                // Old records are inserted unchanged, or under numbers of the new epoch.
                 for _ in 0..6 {
                     let old = if bit < 16 || ancient.is_empty() { earlier } else { ancient };
                     if old.is_empty() {
@@ -181,7 +182,7 @@ impl Attacker<'_> {
             Attack::Withhold => {
                 let at = self.below(records[a].body.len());
                 records[a].body[at] ^= bit;
-                // What might tell comes with the next burst, or never.
+                // Records that might reveal the forgery arrive with the next burst, or never.
                 let mut rest = Vec::new();
                 for (i, record) in records.drain(..).enumerate() {
                     match self.rng.below(6) {
@@ -192,7 +193,7 @@ impl Attacker<'_> {
                 }
                 *records = rest;
             }
-            // It waits for verdicts: see `variant`.
+            // This attack waits for verdicts: see `variant`.
             Attack::Adaptive => {}
             Attack::Reflect => {
                 if !reverse.is_empty() {
@@ -227,7 +228,7 @@ impl Attacker<'_> {
             Attack::ChangeHeader => {
                 let record = &mut records[a];
                 match b % 4 {
-                    // A short number instead of a long one, and the reverse.
+                    // A short number instead of a long one, or the reverse.
                     0 if record.header.len() == 3 => {
                         record.header[0] ^= 8;
                         record.header.remove(1);
@@ -269,8 +270,8 @@ impl Attacker<'_> {
         }
     }
 
-    /// Two places at the same distance from the ends of two contents, in blocks, and the same
-    /// within them: there GHASH gives both the same power.
+    /// Two offsets that are in blocks at the same distance from the ends of two contents, and at
+    /// the same place within these blocks. GHASH multiplies both by the same power.
     fn same_power(&mut self, a: usize, b: usize) -> Option<(usize, usize)> {
         (0..100).find_map(|_| {
             let x = 1 + self.below(a.checked_sub(1)?);
@@ -280,12 +281,13 @@ impl Attacker<'_> {
         })
     }
 
-    /// Another record for this number, as one who was told what became of those before.
+    /// A further variant of a record, `tries` being the number of earlier ones, whose verdicts the
+    /// attacker has seen.
     pub(super) fn variant(&mut self, genuine: &Captured, tries: usize) -> Captured {
         let mut variant = genuine.clone();
         let body = &mut variant.body;
         let bit = 1 << self.rng.below(8);
-        // Now its content, now its tag, now both.
+        // The variants alter the content, the tag, or both in turn.
         let end = self.scheme.aggregate_len(number(genuine)).min(body.len());
         let end = body.len() - end;
         if tries % 3 != 1 && end > 1 {

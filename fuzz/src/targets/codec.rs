@@ -1,4 +1,4 @@
-//! Messages and headers: what is understood is written back as it was.
+//! Messages and headers: each decoded message is encoded to the same bytes.
 
 use crate::world::{Direction, Setup, World};
 use core::fmt::Debug;
@@ -21,7 +21,7 @@ pub(super) fn written(message: &impl Encode) -> Vec<u8> {
     w.finish().to_vec()
 }
 
-/// Every parser there is for what a peer sends.
+/// Runs every parser for messages of a peer.
 pub(super) fn messages(input: &[u8]) {
     round_trip::<RecordNumber>(input);
     round_trip::<Alert>(input);
@@ -39,7 +39,7 @@ pub(super) fn messages(input: &[u8]) {
         let records: Vec<_> = records.collect();
         let mut buf = vec![0; input.len()];
         let mut w = Writer::new(&mut buf);
-        ack::write(&records, &mut w).expect("as long as it was");
+        ack::write(&records, &mut w).expect("as long as the input");
         assert_eq!(w.finish(), input);
     }
     if let Ok((down, up)) = aggregation::read_answer(input) {
@@ -68,7 +68,7 @@ pub(super) fn messages(input: &[u8]) {
     }
 }
 
-/// What is read is written as the same value.
+/// Checks that a decoded value is still equal after it was encoded and decoded again.
 fn round_trip<T: for<'a> Decode<'a> + Encode + PartialEq + Debug>(bytes: &[u8]) {
     let Ok(value) = T::decode(bytes) else { return };
     assert_eq!(T::decode(&written(&value)).as_ref(), Ok(&value));
@@ -98,7 +98,7 @@ fn messages_of_extension(content: &[u8]) {
     let _ = aggregation::Offer::new(content).select(|_| true, |_| true);
 }
 
-/// Records' headers, as far as they come in one datagram.
+/// Parses the headers of all records in a datagram.
 pub(super) fn headers(input: &[u8]) {
     let mut r = Reader::new(input);
     while let Some(first) = r.rest().first().copied() {

@@ -1,5 +1,5 @@
-//! Messages of DTLS 1.2, of connection IDs and of path checks: what is understood
-//! is written back as it was.
+//! Messages of DTLS 1.2, of connection IDs and of path checks: each decoded message is encoded to
+//! the same bytes.
 
 use super::codec::written;
 use dtls::codepoints::DTLS_1_2;
@@ -20,7 +20,7 @@ use dtls::messages::{
 use vocabulary::wire::BufferFull;
 use vocabulary::{Decode, Writer};
 
-/// What `write` appends.
+/// The bytes that `write` appends.
 fn bytes_of(write: impl FnOnce(&mut Writer<'_>) -> Result<(), BufferFull>) -> Vec<u8> {
     let mut buf = vec![0; 1 << 17];
     let mut w = Writer::new(&mut buf);
@@ -35,7 +35,7 @@ fn write_block(extensions: Extensions<'_>, w: &mut Writer<'_>) -> Result<(), Buf
     })
 }
 
-/// Whether a hello was written as it was read; its block may have been absent.
+/// Whether a hello was encoded to the same bytes. Its extension block may have been absent.
 fn same_hello(written: &[u8], input: &[u8]) -> bool {
     written == input || written == [input, &[0, 0]].concat()
 }
@@ -66,18 +66,20 @@ fn hellos(input: &[u8]) {
     }
 }
 
-/// Every parser there is for what only a peer of 1.2, or one with connection
-/// IDs, sends.
+/// Runs every parser for messages that only a peer with DTLS 1.2 or with connection IDs sends.
 pub(super) fn messages(input: &[u8]) {
     hellos(input);
     if let Ok(request) = HelloVerifyRequest::decode(input) {
-        // The version on the wire is not kept.
+        // The decoded message does not keep the version on the wire.
         assert_eq!(written(&request)[2..], input[2..]);
     }
     if let Ok(hint) = read_psk_hint(input) {
         assert_eq!(bytes_of(|w| write_psk_client_key_exchange(hint, w)), input);
         assert_eq!(read_psk_client_key_exchange(input), Ok(hint));
-        assert!(read_ecdhe_psk_client_key_exchange(input).is_err(), "one form or the other");
+        assert!(
+            read_ecdhe_psk_client_key_exchange(input).is_err(),
+            "a message has only one of the two forms"
+        );
     }
     if let Ok((identity, point)) = read_ecdhe_psk_client_key_exchange(input) {
         assert!(!point.is_empty());
@@ -111,7 +113,7 @@ pub(super) fn messages(input: &[u8]) {
     }
 }
 
-/// One of each, as the RFCs lay them out.
+/// A message of each kind, in the layout of the RFCs.
 pub(super) fn seeds() -> Vec<Vec<u8>> {
     let random = [7; 32];
     let client = [&b"\xfe\xfd"[..], &random, b"\x02id\x04cook\0\x04\xc0\xa8\0\xff\x01\0"].concat();

@@ -1,4 +1,4 @@
-//! Records of groups in both profiles: what was not sealed does not open.
+//! Records of groups in both profiles: a record that was not sealed does not open.
 
 use dtls::codepoints::ContentType;
 use dtls::crypto::{CipherSuiteId, MasterSecret12, rustcrypto};
@@ -27,13 +27,13 @@ fn scene() -> &'static Scene {
     static SCENE: OnceLock<Scene> = OnceLock::new();
     SCENE.get_or_init(|| {
         let suite = CipherSuiteId::AES_128_CTR_LIGHTMAC_8_SHA256;
-        let suite = Suite::find(&rustcrypto::PROVIDER, suite).expect("it is known");
-        let listener = ListenerId::new(0x01_0203).expect("small");
+        let suite = Suite::find(&rustcrypto::PROVIDER, suite).expect("a known suite");
+        let listener = ListenerId::new(0x01_0203).expect("a small identifier");
         let group = GroupId(*b"fuzzed lights 02");
         let epoch = EpochSecret::new(group, 7, &[0x5a; 16]);
         let (ours, theirs) = (PrivateKey::new(&[1; 32]), PrivateKey::new(&[2; 32]));
         let pair = epoch.pair_for_sender((SENDER, &ours), (listener, &theirs.public()));
-        let pair = pair.expect("good keys");
+        let pair = pair.expect("valid keys");
         let new = |stream, secret| RecordKeys::new(suite, stream, &secret);
         let requests = new(epoch.requests(SENDER), epoch.request_secret(SENDER));
         let responses = epoch.response_secret(SENDER, listener);
@@ -60,7 +60,7 @@ fn scene() -> &'static Scene {
         let parameters = axiom::SecurityParameters {
             entity: axiom::ConnectionEnd::Server,
             suite: axiom::Suite::new(&rustcrypto::PROVIDER, CipherSuiteId::PSK_WITH_AES_128_CCM_8)
-                .expect("it is known"),
+                .expect("a known suite"),
             master_secret: MasterSecret12::from_bytes([7; 48]),
             client_random: [1; 32],
             server_random: [2; 32],
@@ -70,14 +70,15 @@ fn scene() -> &'static Scene {
         for number in 0..4 {
             let kind = ContentType::APPLICATION_DATA;
             let len = sealer.seal(&mut buf, number, kind, |w| w.bytes(b"fuzzed payload"));
-            genuine.push(buf[..len.expect("there is room")].to_vec());
+            genuine.push(buf[..len.expect("the buffer is large enough")].to_vec());
         }
         let axiom = keys.request_opener(7);
         Scene { requests, responses, pairwise, direct, axiom, signer, genuine }
     })
 }
 
-/// Whether a record that opened was sealed, and is the datagram's beginning.
+/// Whether the first `len` bytes of the datagram, which opened as a record, are a record that was
+/// sealed.
 fn is_genuine(scene: &Scene, input: &[u8], len: usize) -> bool {
     scene.genuine.iter().any(|genuine| *genuine == input[..len])
 }

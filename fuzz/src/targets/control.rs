@@ -1,4 +1,4 @@
-//! What members and controllers say to each other: what is understood is written back as it was.
+//! Messages between members and controllers: each decoded message is encoded to the same bytes.
 
 use super::codec::written;
 use group::control::{Answer, Asked, DeviceKey, GroupName, Numbered, Request, WantedRoles};
@@ -11,7 +11,7 @@ use std::net::IpAddr;
 use std::time::Duration;
 use vocabulary::{Decode, Random, Writer};
 
-/// As the groups of the noise campaign have it.
+/// The group ID in the noise campaign.
 const GROUP: GroupId = GroupId(*b"lights of room 1");
 
 pub(crate) fn encoded(request: &Asked) -> Vec<u8> {
@@ -21,11 +21,11 @@ pub(crate) fn encoded(request: &Asked) -> Vec<u8> {
 fn written_as(answer: &Numbered<Answer>, version: u8) -> Vec<u8> {
     let mut buf = [0; group::control::MAX_MESSAGE];
     let mut w = Writer::new(&mut buf);
-    answer.write_as(&mut w, version).expect("it was no longer");
+    answer.write_as(&mut w, version).expect("the input was no longer");
     w.finish().to_vec()
 }
 
-/// One of each kind, and several joins.
+/// A request of each kind, and several joins.
 pub(crate) fn requests() -> Vec<Asked> {
     let mut rng = Random::insecure(11);
     let name = GroupName::new("lights").expect("a name");
@@ -37,7 +37,7 @@ pub(crate) fn requests() -> Vec<Asked> {
         keys: Identity::generate(&mut rng).public(),
     };
     let roles = |sender, listener| WantedRoles { sender, listener };
-    let lookup = Lookup::listener(ListenerId::new(0).expect("small"));
+    let lookup = Lookup::listener(ListenerId::new(0).expect("a small identifier"));
     let said = [
         join(1, roles(true, true)),
         join(2, roles(true, false)),
@@ -65,10 +65,11 @@ pub(crate) fn requests() -> Vec<Asked> {
 fn grant() -> Grant {
     let mut rng = Random::insecure(12);
     let mut server = KeyServer::new(GROUP, ControllerSecret::from_seed(&[5; 32]), &mut rng);
-    let timing = Timing::new(Duration::from_secs(1), Duration::from_secs(10)).expect("short");
+    let timing =
+        Timing::new(Duration::from_secs(1), Duration::from_secs(10)).expect("valid durations");
     let change = group::rekey::Change { join: 5, ..Default::default() };
-    server.rekey(&change, timing, 1200, &mut rng).expect("a change that can be made");
-    server.grant(Leaf::new(3).expect("small"), timing).expect("a member")
+    server.rekey(&change, timing, 1200, &mut rng).expect("a valid change");
+    server.grant(Leaf::new(3).expect("a small identifier"), timing).expect("a member")
 }
 
 pub(super) fn messages(input: &[u8]) {
@@ -76,10 +77,11 @@ pub(super) fn messages(input: &[u8]) {
         assert_eq!(written(&request), input);
     }
     if let Ok(answer) = Numbered::<Answer>::decode(input) {
-        // A listener's SenderID means nothing, and is written as that of nobody.
+        // The SenderID of a member that is only a listener has no meaning, and is encoded as that
+        // of no sender.
         let once = written_as(&answer, input[0]);
         assert_eq!(once.len(), input.len());
-        let again = Numbered::<Answer>::decode(&once).expect("it was just written");
+        let again = Numbered::<Answer>::decode(&once).expect("an encoded answer can be decoded");
         assert_eq!(written_as(&again, input[0]), once);
     }
     if let Ok(page) = Page::decode(input) {

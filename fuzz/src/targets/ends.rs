@@ -1,4 +1,4 @@
-//! Whole engines: sequences of datagrams, and of records behind decryption.
+//! Targets that run whole engines: sequences of datagrams, and of records behind decryption.
 
 use crate::cuts::STAGES;
 use crate::secrets::Impostor;
@@ -9,10 +9,10 @@ use std::net::SocketAddr;
 use std::time::Duration;
 use vocabulary::{Engine, Reader};
 
-/// Both ends' randomness, in the seeds as in the targets: a genuine
-/// conversation's datagrams are understood.
+/// The seed of both ends' randomness. It is the same in the seed inputs and in the targets, so that
+/// datagrams of a genuine conversation are valid.
 const SEED: u64 = 11;
-/// More pieces than this are ignored, to keep an input's time bounded.
+/// The largest number of pieces of an input, which bounds the time for it.
 const MOST_PIECES: usize = 64;
 
 const PAYLOADS: [&[u8]; 4] = [b"one", b"two", b"three", b"four"];
@@ -22,7 +22,7 @@ fn setup(input: &mut Reader<'_>) -> Setup {
     setups[usize::from(input.u8().unwrap_or(0)) % setups.len()]
 }
 
-/// The pieces of an input: a byte that says what to do, a length, bytes.
+/// Splits an input into pieces. Each is a byte that says what to do, a length, and bytes.
 fn pieces<'a>(input: &mut Reader<'a>) -> Vec<(u8, &'a [u8])> {
     let mut pieces = Vec::new();
     while pieces.len() < MOST_PIECES
@@ -51,8 +51,11 @@ fn check(world: &World<'_>) {
         let mut seen: Vec<_> = told.data.iter().collect();
         seen.sort_unstable();
         seen.dedup();
-        assert_eq!(seen.len(), told.data.len(), "delivered twice");
-        assert!(told.data.iter().all(|data| PAYLOADS.contains(&&data[..])), "never sent");
+        assert_eq!(seen.len(), told.data.len(), "a payload was delivered twice");
+        assert!(
+            told.data.iter().all(|data| PAYLOADS.contains(&&data[..])),
+            "a payload was delivered that was never sent"
+        );
     }
 }
 
@@ -66,7 +69,7 @@ fn wait(world: &mut World<'_>, what: u8) {
     }
 }
 
-/// A client that receives whatever the input says.
+/// A client that receives the datagrams of the input.
 pub(super) fn client(input: &[u8]) {
     let mut r = Reader::new(input);
     let setup = setup(&mut r);
@@ -78,10 +81,13 @@ pub(super) fn client(input: &[u8]) {
     }
     world.run_for(Duration::from_secs(70));
     check(&world);
-    assert!(world.client_told.connected || world.client_told.closed.is_some(), "a deadline passed");
+    assert!(
+        world.client_told.connected || world.client_told.closed.is_some(),
+        "the handshake must end by its deadline"
+    );
 }
 
-/// A server that receives whatever the input says, from three addresses.
+/// A server that receives the datagrams of the input, from three addresses.
 pub(super) fn server(input: &[u8]) {
     let mut r = Reader::new(input);
     let setup = setup(&mut r);
@@ -94,12 +100,12 @@ pub(super) fn server(input: &[u8]) {
         world.server.handle_datagram(world.now, from, &mut datagram.to_vec());
         wait(&mut world, what);
     }
-    // Without cookies a replayed hello serves from any address.
+    // Without cookies, a replayed hello opens an association from any address.
     assert!(world.most_open <= 3);
     world.run_for(Duration::from_secs(70));
     check(&world);
     let half_open = world.server.connections().filter(|(_, c)| !c.is_connected()).count();
-    assert_eq!(half_open, 0, "a deadline passed");
+    assert_eq!(half_open, 0, "the handshake must end by its deadline");
 }
 
 fn end_seeds(direction: Direction) -> Vec<Vec<u8>> {
@@ -127,14 +133,14 @@ pub(super) fn server_seeds() -> Vec<Vec<u8>> {
     end_seeds(Direction::ToServer)
 }
 
-/// A type of zero is padding in the standard layout: the last byte before
-/// all zeros counts (RFC 8446, section 5.4).
+/// The content type that a receiver sees. In the standard layout a type of zero is padding, and the
+/// last byte that is not zero counts (RFC 8446, section 5.4).
 fn content_type(kind: u8, content: &[u8]) -> u8 {
     if kind != 0 { kind } else { content.iter().rfind(|byte| **byte != 0).copied().unwrap_or(0) }
 }
 
-/// Records sealed with the right keys, each end, handshake and application
-/// epoch: a piece is a content type and a content.
+/// Records sealed with the right keys, in either direction and in the handshake or application
+/// epoch. A piece is a content type and a content.
 pub(super) fn plaintext(input: &[u8]) {
     let mut r = Reader::new(input);
     let setup = setup(&mut r);

@@ -1,5 +1,4 @@
-//! MACsec frames: what is parsed is all there, and nothing is delivered as authentic but what was
-//! protected.
+//! MACsec frames: parsing loses no bytes, and only protected frames are delivered as authentic.
 
 use super::codec::written;
 use macsec::crypto::rustcrypto::PROVIDER;
@@ -13,7 +12,8 @@ use vocabulary::{Decode, PacketBuf};
 const PEER: Sci = Sci { address: [2, 0, 0, 0, 0, 1], port: 1 };
 const US: Sci = Sci { address: [2, 0, 0, 0, 0, 2], port: 1 };
 const SUITES: [CipherSuite; 2] = [CipherSuite::GcmAes128, CipherSuite::GcmAesXpn256];
-/// Lengths of EtherType and payload: short enough for padding, around SL's end, and long.
+/// Lengths in bytes of EtherType and payload: short enough for padding, around the limit of the
+/// short length field SL, and long.
 const LENGTHS: [usize; 5] = [2, 15, 47, 48, 300];
 
 fn key(suite: CipherSuite) -> SaKey {
@@ -28,15 +28,16 @@ fn plain(len: usize) -> Vec<u8> {
 
 fn protected(suite: CipherSuite, encrypt: bool, sci_in_tag: SciInTag) -> Vec<Vec<u8>> {
     let settings = Settings { encrypt, sci_in_tag, ..Settings::new(PEER) };
-    let mut secy = Secy::new(settings).expect("settings that fit");
-    secy.install_transmit_sa(AssociationNumber::ALL[1], key(suite), 1).expect("a free place");
+    let mut secy = Secy::new(settings).expect("consistent settings");
+    secy.install_transmit_sa(AssociationNumber::ALL[1], key(suite), 1)
+        .expect("an association number without a key");
     let one = |len| {
         let frame = plain(len);
         let mut buffer = vec![0; frame.len() + MAX_OVERHEAD];
         buffer[16..16 + frame.len()].copy_from_slice(&frame);
-        let mut packet =
-            PacketBuf::new(&mut buffer, 16..16 + frame.len()).expect("inside of its buffer");
-        secy.protect(&mut packet).expect("a frame that fits");
+        let mut packet = PacketBuf::new(&mut buffer, 16..16 + frame.len())
+            .expect("the frame lies within its buffer");
+        secy.protect(&mut packet).expect("the frame fits");
         packet.bytes().to_vec()
     };
     LENGTHS.into_iter().map(one).collect()
@@ -57,12 +58,12 @@ pub(super) fn frames(input: &[u8]) {
         {
             let replay = Replay { protect: true, window: 64, refuse_duplicates: true };
             let settings = Settings { validate_frames, replay, ..Settings::new(US) };
-            let mut secy = Secy::new(settings).expect("settings that fit");
-            secy.add_channel(PEER).expect("the first");
+            let mut secy = Secy::new(settings).expect("consistent settings");
+            secy.add_channel(PEER).expect("the first channel");
             secy.install_receive_sa(PEER, AssociationNumber::ALL[1], key(suite), 1)
-                .expect("a free place");
+                .expect("an association number without a key");
             let mut buffer = input.to_vec();
-            let mut packet = PacketBuf::new(&mut buffer, 0..input.len()).expect("all of it");
+            let mut packet = PacketBuf::new(&mut buffer, 0..input.len()).expect("the whole buffer");
             let received = secy.receive(&mut packet);
             match received {
                 Ok(Delivery::Ok) => {
@@ -88,7 +89,7 @@ pub(super) fn seeds() -> Vec<Vec<u8>> {
             }
         }
     }
-    // As a LAN pads it, and behind a VLAN tag.
+    // A frame with the padding of a LAN, and one behind a VLAN tag.
     let mut padded = protected(SUITES[0], true, SciInTag::EndStation).swap_remove(0);
     padded.resize(60, 0);
     let mut tagged = padded.clone();

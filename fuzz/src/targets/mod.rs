@@ -1,7 +1,7 @@
-//! Fuzz targets: what they eat is bytes, what they must not do is panic.
+//! Fuzz targets: functions that take any bytes and must not panic.
 //!
-//! Each is a plain function, so that libFuzzer and the seeded driver run the
-//! same code; each asserts more than the absence of panics.
+//! Each target is a plain function, so that libFuzzer and the seeded driver run the same code. Each
+//! asserts more than the absence of panics.
 
 mod codec;
 mod codec12;
@@ -17,14 +17,14 @@ use core::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use vocabulary::Random;
 
-/// A target.
+/// A fuzz target.
 #[derive(Clone, Copy)]
 pub struct Target {
-    /// What it is called.
+    /// The name of the target.
     pub name: &'static str,
     /// Takes an input; panics if it finds a fault.
     pub run: fn(&[u8]),
-    /// Inputs that reach far, to be altered.
+    /// Returns inputs that reach much of the code. The driver alters them.
     pub seeds: fn() -> Vec<Vec<u8>>,
 }
 
@@ -34,7 +34,7 @@ impl fmt::Debug for Target {
     }
 }
 
-/// All targets.
+/// The list of all fuzz targets.
 pub const TARGETS: [Target; 11] = [
     Target { name: "messages", run: codec::messages, seeds: codec::message_seeds },
     Target { name: "messages12", run: codec12::messages, seeds: codec12::seeds },
@@ -57,7 +57,7 @@ pub fn named(name: &str) -> Option<&'static Target> {
 /// An input that made a target panic.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Found {
-    /// Which of the seeded run's inputs it was.
+    /// The index of the input in the seeded run.
     pub iteration: u64,
     /// The input.
     pub input: Vec<u8>,
@@ -70,8 +70,8 @@ impl fmt::Display for Found {
     }
 }
 
-/// Feeds a target its seeds and then altered copies of them, as long as `go_on`
-/// says; `seed` decides everything. Returns how many inputs it took.
+/// Feeds a target its seeds and then altered copies of them, while `go_on` returns true for the
+/// index of the next input. `seed` determines all inputs. Returns the number of inputs.
 ///
 /// # Errors
 /// The first input that made it panic.

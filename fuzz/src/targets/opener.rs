@@ -1,4 +1,5 @@
-//! The aggregation opener: whatever arrives, what it verifies was sealed, and once.
+//! The aggregation opener: whatever arrives, every verified record was sealed, and is verified
+//! once.
 
 use aggregation::opener::Offer;
 use aggregation::{
@@ -9,7 +10,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::hash::{DefaultHasher, Hash, Hasher};
 use vocabulary::Reader;
 
-/// A keyed function that no input of the fuzzer inverts.
+/// A keyed function that the fuzzer cannot invert.
 struct Keyed;
 
 fn hashed(what: impl Hash) -> Block {
@@ -30,7 +31,7 @@ impl Prf for Keyed {
     }
 }
 
-/// The state of a record: its number is part of what is authenticated.
+/// The state of a record, which authenticates its number.
 fn state(number: u64, body: u64) -> Block {
     hashed((number, body))
 }
@@ -53,7 +54,7 @@ struct Game {
     opener: Opener,
     sent: Vec<Sent>,
     closings: Vec<ClosingTag>,
-    /// Slots the opener holds, with number and state.
+    /// Slots that the opener holds, with the number and the state of the record.
     held: BTreeMap<u16, (u64, Block)>,
     free: Vec<u16>,
     verified: BTreeSet<u64>,
@@ -73,11 +74,11 @@ impl Game {
     fn arrive(&mut self, sent: &Sent, state: Block) {
         let admitted = self.opener.admit(sent.number);
         if sent.kind == Kind::Control {
-            // Its own full tag proves it.
+            // Only the genuine control record has a right full tag of its own.
             if state == genuine(sent.number)
                 && self.opener.offer_verified(&Keyed, sent.number, state.into(), &sent.tag).is_ok()
             {
-                assert!(self.verified.insert(sent.number), "a control record twice");
+                assert!(self.verified.insert(sent.number), "a control record is accepted twice");
             }
         } else if admitted.is_ok() {
             let slot = self.free.pop().expect("fewer are held than there are slots");
@@ -101,9 +102,9 @@ impl Game {
             assert_eq!(verdict.number, number);
             self.release(verdict.slot);
             if verdict.outcome == Outcome::Verified {
-                assert!(number < self.sent.len() as u64, "never sealed");
+                assert!(number < self.sent.len() as u64, "the record was never sealed");
                 assert_eq!(state, genuine(number), "another record than the sealed one");
-                assert!(self.verified.insert(number), "verified twice");
+                assert!(self.verified.insert(number), "the record was verified twice");
             }
         }
     }
@@ -113,7 +114,7 @@ impl Game {
     }
 }
 
-/// Moves of a sender and an attacker, three bytes each.
+/// Plays moves of a sender and an attacker, of three bytes each.
 pub(super) fn opener(input: &[u8]) {
     let mut r = Reader::new(input);
     let sliding = Overprovision::ALL.map(SlidingWindow::new).map(Scheme::Sliding);
@@ -145,12 +146,12 @@ pub(super) fn opener(input: &[u8]) {
     }
     game.opener.expire_below(u64::MAX);
     game.settle();
-    assert!(game.held.is_empty(), "every slot comes back");
+    assert!(game.held.is_empty(), "every slot is returned");
 }
 
 fn step(game: &mut Game, what: u8, a: u8, b: u8) {
     match what % 12 {
-        // Mostly the genuine records, in order.
+        // Most moves deliver genuine records in order.
         0..=3 => {
             let sent = game.seal(Kind::Data);
             game.arrive(&sent, genuine(sent.number));
@@ -168,7 +169,7 @@ fn step(game: &mut Game, what: u8, a: u8, b: u8) {
             }
         }
         7 => {
-            // A forged one near the newest, with a body or a tag of another.
+            // A forged record near the newest, with the body or the tag of another one.
             let (Some(one), Some(other)) = (game.nth(a % 32), game.nth(b % 32)) else { return };
             let number = (one.number + u64::from(b >> 5)).saturating_sub(u64::from(a >> 5));
             let mut tag = other.tag.clone();
@@ -191,7 +192,7 @@ fn step(game: &mut Game, what: u8, a: u8, b: u8) {
             }
             let at = usize::from(a) % game.closings.len().max(1);
             if let Some(closing) = game.closings.get(at) {
-                // An error is an answer, too.
+                // An error is a valid result as well.
                 let _ = game.opener.closing(&Keyed, *closing);
             }
             game.settle();

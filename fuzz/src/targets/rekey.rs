@@ -1,5 +1,5 @@
-//! Rekeying of groups: what is understood is written back as it was, and what the controller did not
-//! sign moves nobody.
+//! Rekeying of groups: each decoded message is encoded to the same bytes, and no message that the
+//! controller did not sign moves a member to another epoch.
 
 use super::codec::written;
 use group::control::{Answer, Asked, Numbered, Request};
@@ -15,11 +15,11 @@ use std::sync::OnceLock;
 use std::time::Duration;
 use vocabulary::{Decode, Instant, Random};
 
-/// A member, a step behind what its controller has sent.
+/// A member that has not received the last two rekeyings of its controller.
 struct Scene {
     member: Grant,
     controller: KeyServer,
-    /// Messages to the member's next epoch and to the one after it.
+    /// Messages that lead to the member's next epoch, and to the epoch after it.
     genuine: Vec<Vec<u8>>,
     later: Vec<Vec<u8>>,
 }
@@ -30,15 +30,17 @@ fn scene() -> &'static Scene {
         let mut rng = Random::insecure(7);
         let secret = ControllerSecret::from_seed(&rng.array());
         let mut controller = KeyServer::new(GroupId(*b"fuzzed lights 01"), secret, &mut rng);
-        let timing = Timing::new(Duration::from_secs(1), Duration::from_secs(10)).expect("short");
+        let timing =
+            Timing::new(Duration::from_secs(1), Duration::from_secs(10)).expect("valid durations");
         let mut change = |controller: &mut KeyServer, leave: &[u32], join, max_bytes| {
             let leave: Vec<Leaf> = leave.iter().copied().filter_map(Leaf::new).collect();
             let change = Change { leave: &leave, join, ..Change::default() };
             let made = controller.rekey(&change, timing, max_bytes, &mut rng);
-            made.expect("a change that can be made").messages
+            made.expect("a valid change").messages
         };
         change(&mut controller, &[], 13, 1200);
-        let member = controller.grant(Leaf::new(5).expect("small"), timing).expect("a member");
+        let member =
+            controller.grant(Leaf::new(5).expect("a small identifier"), timing).expect("a member");
         let genuine = change(&mut controller, &[2, 4, 11], 7, 450);
         let later = change(&mut controller, &[], 0, 1200);
         Scene { member, controller, genuine, later }
@@ -54,10 +56,10 @@ pub(super) fn messages(input: &[u8]) {
         assert_eq!(written(&page), input);
     }
     if let Ok(suspended) = Suspended::decode(input) {
-        // The version before is read, and written as the present one.
+        // The previous version is accepted, and encoded as the present one.
         let present = suspended.to_bytes();
         assert!(present == input || input.first() == Some(&1));
-        let again = Suspended::decode(&present).expect("what is written is read");
+        let again = Suspended::decode(&present).expect("an encoded state can be decoded");
         assert_eq!(again.to_bytes(), present);
     }
     if let Ok(request) = PullRequest::decode(input) {
@@ -96,14 +98,14 @@ pub(super) fn seeds() -> Vec<Vec<u8>> {
     let (member, _) = KeyPath::join(scene.controller.controller(), scene.member.clone());
     let mut seeds = vec![written(&member.pull_request()), scene.member.to_bytes().to_vec()];
     let keys = Identity::from_bytes(&[5; 64]).public();
-    let leaf = Leaf::new(17).expect("small");
+    let leaf = Leaf::new(17).expect("a small identifier");
     let lookup = Lookup::listener(leaf.into());
     let members = vec![Introduced { sender: None, leaf, keys }];
     seeds.push(written(&Page { lookup, epoch: 2, members }));
     let group = GroupId(*b"fuzzed lights 01");
     let start = group::Start { instance: 1, counter: 0, nonce: [1; 8] };
     seeds.push(written(&Asked::by(start, 3, Request::Lookup(group, lookup))));
-    // A suspended member that has met nobody.
+    // A suspended member that knows no other member.
     seeds.push([&[1][..], &[0; 71]].concat());
     seeds.extend(scene.genuine.iter().chain(&scene.later).cloned());
     seeds

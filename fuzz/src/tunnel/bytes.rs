@@ -1,40 +1,40 @@
-//! How long frames become on their way: ours as the gateway makes them, VXLAN and VXLAN in
-//! WireGuard as their specifications have them.
+//! How many bytes a tunnel adds to frames: this gateway's, VXLAN's, and those of VXLAN in WireGuard
+//! according to their specifications.
 
 use super::rows;
 use super::trials::growth;
 use serde_json::{Value, json};
 
-/// Secure data of the frames: their lengths are 44 more.
+/// Lengths in bytes of the frames' secure data. The frames are 44 bytes longer.
 const LENGTHS: [usize; 7] = [20, 52, 84, 212, 468, 980, 1356];
-/// Addresses and SecTAG with an SCI, and the ICV.
+/// Length in bytes of the addresses, the SecTAG with an SCI, and the ICV.
 const MACSEC: usize = 28 + 16;
-/// IPv4 without options, and UDP.
+/// Length in bytes of the headers of IPv4 without options and UDP.
 const OUTER: usize = 20 + 8;
 
-/// VXLAN around a frame (RFC 7348, section 5), up to the outer IPv4 header.
+/// A frame in VXLAN (RFC 7348, section 5), from the outer IPv4 header on.
 fn vxlan(frame: &[u8]) -> Vec<u8> {
     let header = [0x08, 0, 0, 0, 0, 0, 7, 0];
     ip_and_udp([&header, frame].concat())
 }
 
-/// An IPv4 packet as WireGuard sends it: padded to 16 bytes, behind type, receiver and counter,
-/// and with a tag (its paper, section 5.4.6).
+/// An IPv4 packet in WireGuard: padded to 16 bytes, behind type, receiver and counter, and followed
+/// by a tag (its paper, section 5.4.6).
 fn wireguard(mut packet: Vec<u8>) -> Vec<u8> {
     packet.resize(packet.len().next_multiple_of(16), 0);
     let header = [[4, 0, 0, 0], [1; 4], [0; 4], [0; 4]].concat();
     ip_and_udp([header, packet, vec![0; 16]].concat())
 }
 
-/// The headers' bytes do not matter here, but for how many they are.
+/// Puts IPv4 and UDP headers before a payload. Only their length matters here.
 fn ip_and_udp(payload: Vec<u8>) -> Vec<u8> {
     let mut headers = [0; OUTER];
     headers[0] = 0x45;
     [&headers[..], &payload].concat()
 }
 
-/// Bytes on the wire beside a frame's own, the outer Ethernet header aside, and how many more or
-/// fewer these are than VXLAN's and those of VXLAN in WireGuard.
+/// For each scheme: the number of bytes added to frames of several lengths, without the outer
+/// Ethernet header, and the differences to VXLAN and to VXLAN in WireGuard.
 pub fn bytes(names: &[String]) -> Value {
     rows(names, |scheme, make| {
         let row = |len: usize| {

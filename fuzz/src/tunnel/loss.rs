@@ -1,4 +1,4 @@
-//! Datagrams that are lost in a row, or overtake each other.
+//! Datagrams that are lost in bursts, or reordered.
 
 use super::rows;
 use super::trials::{Make, captured, flows, introduce};
@@ -8,16 +8,16 @@ use gateway::schemes::identifier::Settings;
 use serde_json::{Value, json};
 use vocabulary::Random;
 
-/// Secure data of a frame.
+/// Length in bytes of a frame's secure data.
 const LEN: usize = 60;
-/// Frames that are lost in a row.
+/// Lengths of bursts of loss, in frames.
 const BURSTS: [u32; 3] = [1, 10, 1000];
-/// Frames that are watched after a burst.
+/// Number of frames that are watched after a burst.
 const AFTER: u32 = 50;
-/// As many as the window of `identifier-paper`.
+/// Length in frames of a burst as long as the window of `identifier-paper`.
 const STALLING: u32 = 64;
 
-/// Several flows, and where their packet numbers are.
+/// Several flows and their next packet numbers.
 struct Senders {
     world: World,
     flows: Vec<Flow>,
@@ -34,14 +34,14 @@ impl Senders {
         Self { world, flows, next, random: Random::insecure(seed) }
     }
 
-    /// The next frame of any flow.
+    /// The next frame of a randomly chosen flow.
     fn frame(&mut self) -> Vec<u8> {
         let flow = self.random.below(self.flows.len() as u64) as usize;
         self.next[flow] += 1;
         self.flows[flow].frame(self.next[flow] - 1, LEN)
     }
 
-    /// So many frames are sent, and all that leaves the gateway meanwhile is lost, beacons too.
+    /// Sends `frames` frames and loses all datagrams that leave the gateway meanwhile, beacons too.
     fn lose(&mut self, frames: u32) {
         for _ in 0..frames {
             let frame = self.frame();
@@ -51,8 +51,8 @@ impl Senders {
         }
     }
 
-    /// So many frames are sent, and none lost: of how many the like did not appear once, and
-    /// nothing else.
+    /// Sends `frames` frames without loss. Returns how many of them did not arrive as exactly one
+    /// unchanged frame.
     fn missing(&mut self, frames: u32) -> u32 {
         let mut missing = 0;
         for _ in 0..frames {
@@ -64,7 +64,8 @@ impl Senders {
         missing
     }
 
-    /// As many frames as the window has overtake each other in any order: how many do not appear.
+    /// Sends a window of frames, delivers their datagrams in random order, and returns how many
+    /// frames do not arrive.
     fn missing_of_reordered(&mut self, window: u32) -> u32 {
         let mut frames = Vec::new();
         let mut datagrams = Vec::new();
@@ -82,13 +83,14 @@ impl Senders {
         seen.sort();
         frames.sort();
         let found = frames.iter().filter(|frame| seen.binary_search(frame).is_ok()).count();
-        // What came twice or altered counts as well.
+        // Frames that arrived twice or altered count as missing as well.
         (frames.len().max(seen.len()) - found) as u32
     }
 }
 
-/// Bursts of loss of each length, so many of each, in a lone flow and in ten; as many times a
-/// window of frames in another order; and what becomes of 10 000 frames after a burst of 64.
+/// For each scheme: how many frames are missing after `rounds` bursts of loss of each length, in a
+/// single flow and in ten; how many are missing of `rounds` windows of reordered frames; and how
+/// many of 10 000 frames are missing after a burst of 64.
 pub fn loss(seed: u64, names: &[String], rounds: u32) -> Value {
     rows(names, |scheme, make| {
         let mut bursts = Vec::new();
@@ -130,7 +132,7 @@ pub fn loss(seed: u64, names: &[String], rounds: u32) -> Value {
     })
 }
 
-/// Frames that may overtake each other.
+/// Number of frames that may be reordered under this scheme.
 fn window(scheme: &str) -> u32 {
     let window = match scheme {
         "identifier" => Settings::default().behind,
@@ -142,8 +144,8 @@ fn window(scheme: &str) -> u32 {
 
 const AFTER_STALL: u32 = 10_000;
 
-/// Of the frames after a burst as long as the paper's window, a millisecond between them, those
-/// that do not arrive.
+/// How many frames do not arrive after a burst of loss as long as the paper's window, if one frame
+/// is sent each millisecond.
 fn after_stall(make: Make, seed: u64) -> u32 {
     let mut senders = Senders::new(make, seed, 1);
     senders.lose(STALLING);

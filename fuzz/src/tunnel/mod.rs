@@ -1,7 +1,8 @@
-//! The MACsec gateway's tunnel, without sockets: who watches it, loses, forges or floods, and
-//! what it takes. The world and what is tried in it are those of the tests of `gateway`.
+//! Attacks on the MACsec gateway's tunnel, without sockets: observers, loss, forgeries and floods,
+//! and what the tunnel costs. The simulated sites and the trials are shared with the tests of
+//! `gateway`.
 //!
-//! Each function runs the schemes that are named, and returns JSON with a row for each.
+//! Each function runs the named schemes and returns JSON with a row for each.
 
 mod bytes;
 mod loss;
@@ -27,14 +28,15 @@ pub fn schemes() -> [&'static str; ALL.len()] {
     ALL.map(|(name, _)| name)
 }
 
-/// A row for each scheme of these names; of all where none is named.
+/// A row for each scheme of these names, or for all schemes if none is named.
 fn rows(names: &[String], row: impl Fn(&'static str, Make) -> Value + Sync) -> Value {
     let is_meant = |name: &str| names.is_empty() || names.iter().any(|meant| meant == name);
     let jobs: Vec<_> = ALL.into_iter().filter(|(name, _)| is_meant(name)).collect();
     json!({ "rows": parallel::shared(&jobs, |(name, make)| row(name, *make)) })
 }
 
-/// What somebody finds in so many datagrams, and how well any field sorts them into flows.
+/// What an observer finds in `packets` datagrams, and how much information about flows the most
+/// telling field gives.
 pub fn observer(seed: u64, names: &[String], packets: usize) -> Value {
     rows(names, |scheme, make| {
         let mut capture = Capture::of(make, seed, packets);
@@ -59,7 +61,7 @@ pub fn observer(seed: u64, names: &[String], packets: usize) -> Value {
     })
 }
 
-/// How many of so many forgeries reach the LAN.
+/// How many of `count` forgeries reach the LAN.
 pub fn forgeries(seed: u64, names: &[String], count: u64) -> Value {
     rows(names, |scheme, make| {
         let outcome = forgeries::run(make, seed, count);
@@ -78,8 +80,9 @@ pub fn forgeries(seed: u64, names: &[String], count: u64) -> Value {
     })
 }
 
-/// What a one-way flow's listener misses of 25 frames a second while somebody else sends under its address: a
-/// listener that sends as often itself, and one that sends every three seconds; one frame, and 15 a second apart.
+/// How many of 25 frames per second the listener of a one-way flow misses while another station
+/// sends frames with the listener's address. The listener sends as often as the flow, or every
+/// three seconds; the other station sends one frame, or 15 at intervals of a second.
 pub fn claims(names: &[String]) -> Value {
     rows(names, |scheme, make| {
         let lost = |every, claims| claimed::run(make, Claimed { every, claims });
@@ -94,7 +97,8 @@ pub fn claims(names: &[String]) -> Value {
     })
 }
 
-/// How long frames of 1300 bytes stay away where a path of 1500 bytes narrows to 1300.
+/// For how many seconds frames of 1300 bytes do not arrive when a path of 1500 bytes narrows
+/// to 1300.
 pub fn narrowing(names: &[String]) -> Value {
     rows(
         names,
@@ -102,8 +106,9 @@ pub fn narrowing(names: &[String]) -> Value {
     )
 }
 
-/// What frames of so many invented sources a second leave behind; `heap` says how many bytes are
-/// allocated. One scheme after the other, since there is one heap.
+/// What state a flood of frames with invented sources, `frames_a_second` for `seconds`, leaves
+/// behind. `heap` returns the number of bytes allocated. Schemes run one after the other, because
+/// they share the heap.
 pub fn flood(names: &[String], seconds: u32, frames_a_second: u32, heap: fn() -> usize) -> Value {
     let is_meant = |name: &str| names.is_empty() || names.iter().any(|meant| meant == name);
     let (stations, flows) = (bridge::Limits::default(), flows::Limits::default());

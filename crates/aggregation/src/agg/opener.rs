@@ -13,11 +13,12 @@ use crate::window::Window;
 use core::fmt;
 use subtle::ConstantTimeEq;
 
-/// A number within the window: free when it holds nothing.
+/// The state of a record number within the window. The default value means that nothing has
+/// arrived.
 #[derive(Clone, Copy, Default)]
 pub(super) struct Number {
     pub(super) held: [Handle; HELD_PER_NUMBER],
-    /// How many of `held` are in use. Of a verified number at most one: the genuine record,
+    /// How many of `held` are in use. A verified number keeps at most one, the genuine record,
     /// until its whole set is verified.
     pub(super) count: u8,
     pub(super) evaluated: u8,
@@ -49,19 +50,19 @@ impl Number {
 #[derive(Clone)]
 pub(crate) struct AggOpener<const CANDIDATES: usize> {
     n: u64,
-    /// By whole sets.
+    /// The window, which moves by whole sets.
     pub(super) window: Window,
-    /// By number modulo [`WINDOW`]; free outside the window.
+    /// Indexed by number modulo [`WINDOW`]; the default value outside the window.
     numbers: [Number; WINDOW],
-    /// All numbers from here on are free.
+    /// Nothing has arrived for this number and all higher ones.
     untouched: u64,
     pub(super) pool: Pool<CANDIDATES>,
-    /// The set under way, if its records come in order.
+    /// The current set, while its records arrive in order.
     pub(super) run: Run,
-    /// A verdict whose candidate had to make room at once.
+    /// The verdict on a candidate that was removed at once to make room.
     pub(super) evicted: Option<Verdict>,
     closings: [Option<ClosingTag>; CLOSINGS],
-    /// Bits at which data is delivered, if before it is verified.
+    /// The level in bits from which data is delivered before it is verified; `None` if it is not.
     threshold: Option<u8>,
     pub(super) counters: Counters,
 }
@@ -127,7 +128,7 @@ impl<const CANDIDATES: usize> AggOpener<CANDIDATES> {
 
     #[inline]
     pub(crate) fn admit(&mut self, number: u64) -> Result<(), Refusal> {
-        // A set's next record is within the window, as the first was.
+        // The next record of a set is within the window because the first record was.
         if !self.run.continues(number) {
             let first = self.check(number);
             if number > MAX_NUMBER || first == Err(Refusal::Used) {
@@ -174,7 +175,7 @@ impl<const CANDIDATES: usize> AggOpener<CANDIDATES> {
         self.offer_any(prf, number, state, tag, slot)
     }
 
-    /// Takes a data record, whatever else came of its set.
+    /// Takes a data record of a set whose records may arrive in any order and with rivals.
     #[inline(never)]
     fn offer_any<P: Prf + ?Sized>(
         &mut self,
@@ -210,7 +211,8 @@ impl<const CANDIDATES: usize> AggOpener<CANDIDATES> {
         let own = self.number_mut(number);
         own.evaluated += 1;
         own.push(handle);
-        // No bit speaks for it before all do.
+        // Under Agg a record's level is 0 until it is verified, so only a threshold of 0 delivers
+        // it early.
         if own.count == 1 && self.threshold == Some(0) {
             self.pool.tell_provisional(handle, 0);
         }
@@ -229,7 +231,7 @@ impl<const CANDIDATES: usize> AggOpener<CANDIDATES> {
         self.unfold();
         match self.check(number) {
             Ok(()) => {}
-            // Genuine: the window follows it wherever it is.
+            // The record is genuine, so the window follows it to any number.
             Err(Refusal::Ahead) if number <= MAX_NUMBER => self.authenticated(number),
             Err(Refusal::Behind) => self.move_back(number),
             Err(refusal) => return Err(refusal),
@@ -240,7 +242,8 @@ impl<const CANDIDATES: usize> AggOpener<CANDIDATES> {
         let own = self.number_mut(number);
         own.count = 0;
         own.verified = true;
-        // Without room its set must end without its aggregate.
+        // Without room for its share, its set cannot be verified by its aggregate, only by closing
+        // tags.
         if self.make_room(number)
             && let Some(handle) = self.pool.add(number, state, share, None, true)
         {
@@ -259,7 +262,8 @@ impl<const CANDIDATES: usize> AggOpener<CANDIDATES> {
     ) -> Result<(), Refusal> {
         self.unfold();
         let ClosingTag { first, count, .. } = closing;
-        // The last of a set closes itself and is never in such a range.
+        // The last record of a set carries the aggregate and is never in the range of a closing
+        // tag.
         if first > MAX_NUMBER || count == 0 || first % self.n + u64::from(count) >= self.n {
             return Err(Refusal::Range);
         }
@@ -274,7 +278,7 @@ impl<const CANDIDATES: usize> AggOpener<CANDIDATES> {
             return Ok(());
         }
         if !self.closings.contains(&Some(closing)) {
-            // A free place, else that of the oldest.
+            // Use a free place, or else the place of the oldest closing tag.
             let place = self.closings.iter_mut().min_by_key(|place| place.map(|c| c.first));
             if let Some(place) = place {
                 *place = Some(closing);
@@ -287,7 +291,7 @@ impl<const CANDIDATES: usize> AggOpener<CANDIDATES> {
     pub(crate) fn expire_below(&mut self, number: u64) {
         self.unfold();
         let start = self.window.start(number.min(MAX_NUMBER + 1));
-        // The last set of an epoch may be cut short by the highest number.
+        // The highest record number may cut the last set of an epoch short.
         let start = if number > MAX_NUMBER { start + self.n } else { start };
         if start > self.window.base {
             self.slide(start, true);
@@ -295,8 +299,8 @@ impl<const CANDIDATES: usize> AggOpener<CANDIDATES> {
         self.window.floor = self.window.floor.max(start);
     }
 
-    /// Whether the record `number` begins a set of which nothing came yet, and nothing stands in
-    /// its way. Then there is room for all of it, whenever the run is unfolded.
+    /// Whether the record `number` begins a set of which nothing has arrived, and a run can take
+    /// the set. The pool then has room for the whole set, whenever the run is unfolded.
     #[inline(never)]
     fn may_begin(&mut self, number: u64) -> bool {
         let may = self.run.is_idle()
@@ -317,7 +321,7 @@ impl<const CANDIDATES: usize> AggOpener<CANDIDATES> {
         may
     }
 
-    /// Takes the whole set that came in order for genuine.
+    /// Marks all records of the set that arrived in order as genuine.
     #[inline(never)]
     fn verify_run(&mut self) {
         let first = self.run.first();
@@ -340,7 +344,7 @@ impl<const CANDIDATES: usize> AggOpener<CANDIDATES> {
         self.authenticated(next - 1);
     }
 
-    /// Holds what came in order as anything else.
+    /// Moves the records of the run to the pool, where records in any order are held.
     pub(super) fn unfold(&mut self) {
         if !self.run.is_idle() {
             self.unfold_run();
@@ -366,7 +370,7 @@ impl<const CANDIDATES: usize> AggOpener<CANDIDATES> {
         });
     }
 
-    /// Whether a record of this number could be of use, as things stand.
+    /// Whether a record of this number could be of use in the present state.
     fn check(&self, number: u64) -> Result<(), Refusal> {
         self.window.check(number)?;
         if self.number(number).verified { Err(Refusal::Used) } else { Ok(()) }
@@ -393,7 +397,7 @@ impl<const CANDIDATES: usize> AggOpener<CANDIDATES> {
         &self.numbers[(number % WINDOW as u64) as usize]
     }
 
-    /// Whether a set's numbers are free.
+    /// Whether nothing has arrived of a set.
     fn is_untouched(&self, first: u64) -> bool {
         first >= self.untouched
             || (first..first + self.n).all(|number| self.number(number).is_free())
@@ -406,7 +410,7 @@ impl<const CANDIDATES: usize> AggOpener<CANDIDATES> {
 
     /// Whether each of `count` numbers from `first` has a candidate.
     fn complete(&self, first: u64, count: u64) -> bool {
-        // From the end: in order, the last one is what is missing.
+        // The search starts at the end: if records arrive in order, the last one is missing.
         (first..first + count).rev().all(|number| self.number(number).count > 0)
     }
 
@@ -426,7 +430,7 @@ impl<const CANDIDATES: usize> AggOpener<CANDIDATES> {
         }
     }
 
-    /// Checks whatever a change at `number` may have completed.
+    /// Checks the set and the closing tags that a change at `number` may have completed.
     pub(super) fn decide<P: Prf + ?Sized>(&mut self, prf: &P, number: u64) {
         let start = self.window.start(number);
         let mut highest = None;
@@ -456,7 +460,8 @@ impl<const CANDIDATES: usize> AggOpener<CANDIDATES> {
         }
     }
 
-    /// Looks for one candidate each whose shares sum to `target`; they are genuine then.
+    /// Searches for one candidate of each number such that their shares XOR to `target`, and
+    /// verifies them.
     fn check_range(
         &mut self,
         first: u64,
@@ -485,7 +490,7 @@ impl<const CANDIDATES: usize> AggOpener<CANDIDATES> {
         true
     }
 
-    /// Takes the candidate `chosen` of this number for genuine.
+    /// Marks the candidate with index `chosen` of this number as genuine.
     fn verify(&mut self, number: u64, chosen: usize) {
         let place = *self.number(number);
         for (i, &handle) in place.handles().iter().enumerate() {
@@ -499,8 +504,8 @@ impl<const CANDIDATES: usize> AggOpener<CANDIDATES> {
         (own.held[0], own.count, own.verified) = (place.held[chosen], 1, true);
     }
 
-    /// Lets go of a set that is verified to the last record, and of such sets at the
-    /// window's start.
+    /// Releases the set at `start` if all of its records are verified, and moves the window past
+    /// verified sets.
     fn settle(&mut self, start: u64) {
         if self.is_verified(start) {
             self.counters.sets_verified += 1;
@@ -517,8 +522,8 @@ impl<const CANDIDATES: usize> AggOpener<CANDIDATES> {
         self.slide_verified(self.window.base);
     }
 
-    /// Lets go of the sets at the window's start: those below `base`, which are verified, and
-    /// those after it that are.
+    /// Moves the window to `base`, below which all sets are verified, and past the verified sets
+    /// that follow.
     fn slide_verified(&mut self, mut base: u64) {
         while base < self.window.end() && self.is_verified(base) {
             base += self.n;
@@ -532,7 +537,8 @@ impl<const CANDIDATES: usize> AggOpener<CANDIDATES> {
         (start..start + self.n).all(|number| self.number(number).verified)
     }
 
-    /// A record of this number is genuine: older sets are late by it.
+    /// Notes that a record of this number is genuine. The window moves on, and sets too far below
+    /// it are late.
     fn authenticated(&mut self, number: u64) {
         let oldest = self.window.authenticated(number);
         if oldest > self.window.base {
@@ -553,19 +559,20 @@ impl<const CANDIDATES: usize> AggOpener<CANDIDATES> {
         self.window.assume(number);
     }
 
-    /// Moves the window back to `number`, at or above the floor, and forgets what is open.
+    /// Moves the window back to `number`, but not below the floor, and forgets all undecided
+    /// records.
     fn move_back(&mut self, number: u64) {
         self.slide(self.window.end(), false);
         self.window.base = self.window.oldest(number).max(self.window.start(self.window.floor));
     }
 
-    /// Gives up everything below `base`, the start of a set. Unless `used`, unverified numbers
-    /// among it stay free.
+    /// Gives up all numbers below `base`, the start of a set. If `used` is false, those of them
+    /// that are not verified may be used again.
     fn slide(&mut self, base: u64, used: bool) {
         let end = self.window.end().min(base);
         for start in (self.window.base..end).step_by(self.n as usize) {
             let dropped = self.counters.records_dropped;
-            // A set that came whole and was not verified has failed.
+            // A set of which every record arrived and which was not verified has failed.
             let whole = (start..start + self.n).all(|number| {
                 let place = self.number(number);
                 place.verified || place.count > 0

@@ -1,4 +1,4 @@
-//! More candidates than are held, of one number or altogether.
+//! Which candidate gives way when one number, or the whole pool, has too many.
 
 use crate::agg::opener::AggOpener;
 use crate::candidates::Handle;
@@ -7,8 +7,10 @@ use crate::prf::{Prf, PrfState};
 use crate::rivals::Newcomer;
 
 impl<const CANDIDATES: usize> AggOpener<CANDIDATES> {
-    /// Takes one more candidate of a number that has as many as may be: for good if its rank is
-    /// less than that of another, and for a try if it can be tried at once.
+    /// Takes a further candidate of a number that already has
+    /// [`HELD_PER_NUMBER`](crate::tuning::HELD_PER_NUMBER). It is kept if its rank is less than
+    /// that of a candidate that may be displaced. If it can be checked now, it is tried whatever
+    /// its rank.
     #[cold]
     pub(super) fn offer_crowded<P: Prf + ?Sized>(
         &mut self,
@@ -55,7 +57,7 @@ impl<const CANDIDATES: usize> AggOpener<CANDIDATES> {
         Offer::Held
     }
 
-    /// Frees a place for a candidate of `number`, from another if need be.
+    /// Frees a place for a candidate of `number`, if necessary by evicting another candidate.
     pub(super) fn make_room(&mut self, number: u64) -> bool {
         if !self.pool.is_full() {
             return true;

@@ -1,33 +1,34 @@
-//! A set whose records come in order, one of each number, as nearly all do: their sum is made
-//! as they come, and nothing is chosen.
+//! A set whose records arrive in order, one of each number. This is by far the most common case.
+//! The sum of the shares is kept while they arrive, and no candidate needs to be chosen.
 //!
-//! What a run holds is what the opener would hold of the same records. It is unfolded into that
-//! at the first thing that is not a set's next record.
+//! A run holds the same records as the opener would. They are moved to the opener ("unfolded") at
+//! the first arrival that is not the set's next record.
 
 use crate::agg::solve::NUMBERS;
 use crate::opener::{Outcome, Verdict};
 use crate::prf::{PrfState, is_zero};
 use zeroize::{Zeroize, Zeroizing};
 
-/// No record has it.
+/// A number that no record has.
 const NO_NUMBER: u64 = u64::MAX;
 
 #[derive(Clone)]
 pub(super) struct Run {
     /// The number of the set's first record.
     first: u64,
-    /// The number that would go on; [`NO_NUMBER`] without any, or after the last.
+    /// The number of the set's next record; [`NO_NUMBER`] if there is no set, or after its last
+    /// record.
     next: u64,
-    /// How many have come.
+    /// How many records of the set have arrived.
     count: usize,
-    /// The sum of their shares.
+    /// The XOR of their shares.
     sum: Zeroizing<u128>,
     states: [PrfState; NUMBERS],
     shares: Zeroizing<[u128; NUMBERS]>,
     slots: [u16; NUMBERS],
-    /// All came and are genuine.
+    /// All records of the set arrived and are genuine.
     verified: bool,
-    /// How many of them the caller was told of.
+    /// The number of records whose verdict the caller has taken.
     told: usize,
 }
 
@@ -46,7 +47,7 @@ impl Run {
         }
     }
 
-    /// Whether it holds nothing and awaits nothing.
+    /// Whether there is no set.
     pub(super) const fn is_idle(&self) -> bool {
         self.count == 0 && self.next == NO_NUMBER
     }
@@ -66,17 +67,17 @@ impl Run {
         self.first
     }
 
-    /// Begins with the record `first`.
+    /// Begins a set with the record `first`.
     pub(super) const fn begin(&mut self, first: u64) {
         (self.first, self.next) = (first, first);
     }
 
-    /// How many of the set's records have come.
+    /// How many of the set's records have arrived.
     pub(super) const fn count(&self) -> usize {
         self.count
     }
 
-    /// Whether the sum is 0 with one more share.
+    /// Whether the sum with one more share is 0.
     pub(super) fn closes(&self, share: u128) -> bool {
         is_zero(*self.sum ^ share).into()
     }
@@ -92,7 +93,7 @@ impl Run {
         self.next += 1;
     }
 
-    /// Takes all for genuine.
+    /// Marks all records of the set as genuine.
     pub(super) fn verify(&mut self) {
         (self.verified, self.next) = (true, NO_NUMBER);
         self.erase();
@@ -119,7 +120,8 @@ impl Run {
         Some(Verdict { slot, number, outcome: Outcome::Verified })
     }
 
-    /// Gives away the records not told of, with whether they are verified.
+    /// Passes each record whose verdict the caller has not taken to `each`, with whether it is
+    /// verified, and ends the run.
     pub(super) fn unfold(&mut self, mut each: impl FnMut(u64, PrfState, u128, u16, bool)) {
         for place in self.told..self.count {
             let (state, share) = (self.states[place].clone(), self.shares[place]);

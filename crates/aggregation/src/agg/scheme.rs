@@ -1,4 +1,4 @@
-//! What Agg(n) is.
+//! The definition of Agg(n).
 
 use crate::definition::{Definition, Layout};
 use crate::scheme::{Order, SchemeError, TAG_BYTES};
@@ -11,7 +11,7 @@ impl SetSize {
     /// The largest n.
     pub const MAX: Self = Self(16);
 
-    /// `n` from 2 to 16, else `None`.
+    /// The size `n`, or `None` unless it is from 2 to 16.
     pub const fn new(n: u8) -> Option<Self> {
         if n >= 2 && n <= Self::MAX.0 { Some(Self(n)) } else { None }
     }

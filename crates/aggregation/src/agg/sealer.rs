@@ -6,21 +6,21 @@ use crate::sealer::{Kind, SealError};
 use core::fmt;
 use zeroize::{Zeroize, Zeroizing};
 
-/// States kept: a set's last record ends it and needs none.
+/// Number of states kept. A set's last record carries the aggregate, so its state is not needed.
 const KEPT: usize = SetSize::MAX.get() as usize - 1;
 
 #[derive(Clone)]
 pub(crate) struct AggSealer {
-    /// The place of a set's last record.
+    /// The index of a set's last record: n − 1.
     last: usize,
     next: u64,
-    /// XOR of block 0 of the current set's records so far.
+    /// XOR of output block 0 of the current set's records so far.
     sum: Zeroizing<u128>,
-    /// States of the current set's records, by their place in it.
+    /// States of the current set's records, indexed by their place in the set.
     states: [PrfState; KEPT],
     /// The next record's place in its set.
     place: usize,
-    /// Places of the first and last data record that no tag covers.
+    /// The places of the first and the last data record that no tag covers.
     open: Option<(u8, u8)>,
 }
 

@@ -1,17 +1,17 @@
-//! Chooses one candidate a number so that their shares sum to a target.
+//! Chooses one candidate of each number so that their shares XOR to a target.
 
 use crate::prf::is_zero;
 use crate::scheme::SetSize;
 use crate::tuning::HELD_PER_NUMBER;
 
-/// The most numbers a choice runs over.
+/// The largest number of record numbers in one choice.
 pub(crate) const NUMBERS: usize = SetSize::MAX.get() as usize;
 
-/// Difference vectors of all numbers but the last.
+/// The largest number of difference vectors, which all numbers but the last have.
 const ROWS: usize = (NUMBERS - 1) * (HELD_PER_NUMBER - 1);
 
-// At least 96 bits of a tag must remain whatever is held, and a combination of
-// rows must fit a u64.
+// At least 96 bits of security must remain with the most candidates that may be held, and a
+// combination of rows must fit a u64.
 const _: () = assert!(NUMBERS * HELD_PER_NUMBER.ilog2() as usize <= 32);
 const _: () = assert!(HELD_PER_NUMBER.is_power_of_two() && ROWS <= 64);
 
@@ -19,28 +19,28 @@ const _: () = assert!(HELD_PER_NUMBER.is_power_of_two() && ROWS <= 64);
 #[derive(Clone, Copy, Default)]
 pub(crate) struct Shares {
     pub(crate) values: [u128; HELD_PER_NUMBER],
-    /// Candidates, at least 1 for a choice to exist.
+    /// Number of candidates. A choice exists only if it is at least 1.
     pub(crate) count: usize,
 }
 
-/// One difference, and which of the original rows were added to make it.
+/// A difference vector, and a bit mask of the original rows that were added to make it.
 #[derive(Clone, Copy, Default)]
 struct Row {
     vector: u128,
     combination: u64,
 }
 
-/// Which candidate to take of each number so that the chosen shares XOR to `target`.
+/// For each number, the index of the candidate to take so that the chosen shares XOR to `target`;
+/// `None` if none is found.
 ///
-/// Linear algebra over GF(2): with the first candidates' sum as a start, choosing
-/// another candidate adds a difference vector; find a sum of difference vectors that
-/// closes the gap, and refuse it when it would take two of one number. The last
-/// number's candidates are tried one by one, because they may differ in the carried
-/// tag alone, which the sender of junk chooses; all other differences are outputs of
-/// the pseudorandom function, and at most 45 of them in 128 dimensions are
-/// independent but for a chance of 2^-83.
+/// This is linear algebra over GF(2). The sum of the first candidates is the start; choosing
+/// another candidate adds a difference vector. A sum of difference vectors that closes the gap to
+/// the target is a choice, unless it takes two vectors of one number. The last number's candidates
+/// are tried one by one: they may differ in the carried tag alone, which the sender of junk
+/// chooses. All other differences are outputs of the pseudorandom function, and at most 45 of them
+/// in 128 dimensions are independent except with a probability of 2^-83.
 ///
-/// Time depends on the numbers of candidates, never on their shares.
+/// The time depends on the number of candidates, never on their shares.
 pub(crate) fn choose(numbers: &[Shares], target: u128) -> Option<[usize; NUMBERS]> {
     let (last, others) = numbers.split_last()?;
     let mut start = target;
@@ -60,8 +60,8 @@ pub(crate) fn choose(numbers: &[Shares], target: u128) -> Option<[usize; NUMBERS
         .find_map(|(choice, gap)| decode(others, gap.combination, choice))
 }
 
-/// Reduces `gaps` by the span of `rows`; a gap within it becomes 0, and its
-/// combination tells how.
+/// Reduces `gaps` by the span of `rows`. A gap within the span becomes 0, and its combination says
+/// which rows close it.
 fn eliminate(rows: &mut [Row], gaps: &mut [Row]) {
     if rows.is_empty() {
         return;
@@ -99,7 +99,8 @@ fn wide_mask(bit: u64) -> u128 {
     u128::from(bit).wrapping_neg()
 }
 
-/// Turns a combination of rows into one choice a number, if it is one.
+/// Turns a combination of rows into one choice for each number; `None` if it takes two rows of one
+/// number.
 fn decode(others: &[Shares], mut combination: u64, last: usize) -> Option<[usize; NUMBERS]> {
     let mut choice = [0; NUMBERS];
     for (chosen, shares) in choice.iter_mut().zip(others) {
@@ -142,7 +143,8 @@ mod tests {
 
     #[test]
     fn junk_that_differs_in_the_tag_alone_hides_nothing() {
-        // The fourth is the sum of the others: dependent, chosen by an attacker.
+        // The fourth value is the XOR of the others, so it is linearly dependent, as an attacker
+        // might choose it.
         let numbers = [shares(&[0x90, 0xc0]), shares(&[1, 2, 4, 7])];
         for (i, last) in [1, 2, 4, 7].into_iter().enumerate() {
             let choice = choose(&numbers, 0xc0 ^ last).expect("a choice exists");
@@ -153,7 +155,8 @@ mod tests {
     #[test]
     fn a_full_set_with_three_rivals_each() {
         let mut numbers = [Shares { count: 4, ..Shares::default() }; 16];
-        // Any generator will do; this one is Weyl's with a finalizer.
+        // Any generator of pseudorandom numbers serves here; this is a Weyl sequence with a
+        // finalizer.
         let mut x = 0u128;
         for value in numbers.iter_mut().flat_map(|shares| &mut shares.values) {
             x = x.wrapping_add(0x9e37_79b9_7f4a_7c15_f39c_c060_5ced_c835);
@@ -167,9 +170,9 @@ mod tests {
     }
 
     proptest! {
-        /// Against trying everything. Shares of 16 bits make chance sums and
-        /// dependent rows common, so only soundness is demanded of every case;
-        /// completeness where the sum is unique and the rows are independent.
+        /// Compares `choose` with trying every combination. With shares of 16 bits, accidental sums
+        /// and dependent rows are common. Every choice found must therefore be right, but a choice
+        /// must be found only if the rows are independent.
         #[test]
         fn agrees_with_trying_everything(
             values in prop::collection::vec(prop::collection::vec(any::<u16>(), 1..4), 1..6),

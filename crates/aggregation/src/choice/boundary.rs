@@ -1,16 +1,16 @@
-//! Boundaries between neighbouring members: y = a·e^(b/x) + c, with x the payload's bytes and y
-//! the share of records lost.
+//! Boundaries between neighbouring members of a family: y = a·e^(b/x) + c, where x is the payload
+//! length in bytes and y the share of records lost.
 
 use super::{Family, MEMBERS};
 
-/// One boundary. Below it the member that shares more is better.
+/// One boundary. Below it the member that shares more is the better one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Boundary {
-    /// In 1/2^32; less than 1.
+    /// In units of 1/2^32; less than 1.
     pub a: i64,
-    /// In 1/2^16 bytes; less than 2^15 bytes.
+    /// In units of 1/2^16 byte; less than 2^15 bytes.
     pub b: i64,
-    /// In 1/2^32; less than 1.
+    /// In units of 1/2^32; less than 1.
     pub c: i64,
 }
 
@@ -41,8 +41,8 @@ const SIXTEENTHS: [i64; 16] = [
 ];
 
 impl Boundary {
-    /// y in 1/65536 for payloads of `payload_bytes` (0 counts as 1), from 0 to 65 536. Off by at
-    /// most one such part.
+    /// y in 1/65536 for payloads of `payload_bytes` (0 counts as 1), from 0 to 65 536. The error is
+    /// at most one such unit.
     pub const fn loss(self, payload_bytes: u16) -> u32 {
         let bytes = if payload_bytes == 0 { 1 } else { payload_bytes as i64 };
         // In 1/2^32.
@@ -66,22 +66,22 @@ impl Boundary {
     }
 }
 
-/// 2^f in 1/2^30 for f from 0 to 1 in 1/2^32: a table of sixteenths, and three terms of the
-/// exponential series for the rest, which leave out less than 2^-22.
+/// 2^f in 1/2^30, for f from 0 to 1 in 1/2^32. It is computed from a table of sixteenths and, for
+/// the rest, from three terms of the exponential series, with an error of less than 2^-22.
 const fn power(f: i64) -> i64 {
     let rest = ((f & 0x0fff_ffff) * LN_2) >> 32;
     let series = ONE + ((rest * (ONE + ((rest * (ONE + rest / 3)) >> 31))) >> 30);
     (SIXTEENTHS[(f >> 28) as usize] * series) >> 30
 }
 
-/// The place among the family's members of the best one.
+/// The index of the best member in [`Family::members`].
 pub(super) fn best(family: Family, payload_bytes: u16, loss: u16) -> usize {
     let above = |boundary: &Boundary| u32::from(loss) < boundary.loss(payload_bytes);
     shipped(family).iter().position(above).unwrap_or(MEMBERS - 1)
 }
 
-/// The boundaries that ship, between each member and the next. Fitted by `lightseal lab choice`,
-/// which says how well; `lightseal lab choice --check` compares.
+/// The shipped boundaries, between each member and the next. `lightseal lab choice` fits them and
+/// reports how well they fit; `lightseal lab choice --check` compares a new fit with these.
 pub const fn shipped(family: Family) -> &'static [Boundary; MEMBERS - 1] {
     match family {
         Family::Agg => &AGG,

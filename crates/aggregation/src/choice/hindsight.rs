@@ -1,4 +1,4 @@
-//! Our rule.
+//! This project's rule: it compares what each member would have verified.
 
 use super::payload::MeanPayload;
 use super::replay::Replay;
@@ -6,33 +6,37 @@ use super::{Family, MEMBERS, Seen, tag_sixteenths};
 use crate::scheme::Scheme;
 use crate::tuning::BETWEEN_CHANGES;
 
-/// 2^this records are remembered: a record that long ago weighs 1/e of the newest. With 256 the
-/// rule changes to and fro on still channels, with 1024 it lags behind moving ones.
+/// The logarithm to base 2 of the number of records over which sums decay: a record that long ago
+/// weighs 1/e of the newest. With 256 records the rule changes back and forth on stable channels,
+/// with 1024 it lags behind moving ones.
 const HORIZON_BITS: u32 = 9;
 
-/// How many records' worth of goodput another member must lead by. With 4, half as many changes
-/// again and no gain; with 16, moving channels cost more.
+/// The lead, in records' worth of goodput, by which another member must be better. With 4 there are
+/// 50 % more changes and no gain; with 16, moving channels cost more.
 const LEAD: u64 = 8;
 
-/// Bytes of a record with a closing tag: header, type, what it covers, that tag and the record's own.
+/// Length in bytes of a record with a closing tag: header, type, the range it covers, the closing
+/// tag and the record's own tag.
 const CLOSING_BYTES: u32 = 40;
 
-/// What is known of larger sets than those in use is forgotten over 2^this messages.
+/// The logarithm to base 2 of the number of messages over which the known need of closing tags
+/// decays for members whose sets are larger than those in use.
 const FORGET_BITS: u32 = 12;
 
-/// Records from one comparison to the next: it takes a few divisions.
+/// Number of records from one comparison to the next, because a comparison takes a few divisions.
 const COMPARE_EVERY: u16 = 8;
 
-/// One record, verified.
+/// One verified record, in the unit of the sums.
 const ONE: u32 = 1 << 16;
 
-/// Changes to the member that would have had the most goodput of late, once it leads by as much as
-/// [`LEAD`] records under plain tags.
+/// A rule that changes to the member that would have had the most goodput recently, once it leads
+/// by as much as [`LEAD`] records under plain tags.
 ///
-/// The receiver knows of each record whether it came, so it knows what every member would have
-/// verified, bursts and all, for any length of payload. There are no fitted constants. Against
-/// [`LossRate`](super::LossRate), goodput over that of the best fixed member in hindsight, means of
-/// 1000 sessions of 6000 records (`lightseal lab rules`, seed 6):
+/// The receiver knows whether each record arrived, so it knows what every member would have
+/// verified, with bursts and for any length of payload. The rule needs no fitted constants. The
+/// table compares it with [`LossRate`](super::LossRate). The values are goodput relative to that of
+/// the best fixed member in hindsight, as means of 1000 sessions of 6000 records (`lightseal lab
+/// rules`, seed 6):
 ///
 /// ```text
 ///                    loss rate                hindsight
@@ -47,33 +51,35 @@ const ONE: u32 = 1 << 16;
 pub struct Hindsight {
     family: Family,
     current: Scheme,
-    /// Bytes of a record that are neither payload nor tag.
+    /// Length in bytes of a record without payload and tags.
     overhead_bytes: u16,
     payload: MeanPayload,
     seen: Kept,
-    /// Closing tags for each message under each member, in 1/[`ONE`].
+    /// Closing tags per message under each member, in 1/[`ONE`].
     closings: [u32; MEMBERS],
-    /// What each member would have verified, in 1/[`ONE`] records, older ones less and less.
+    /// How many records each member would have verified, in 1/[`ONE`] records. Older records count
+    /// less and less.
     verified: [u32; MEMBERS],
-    /// Records until the next comparison.
+    /// Number of records until the next comparison.
     wait: u16,
 }
 
-/// What is kept of the records seen.
+/// The history of the records seen, from which verification is computed.
 #[derive(Clone, Debug)]
 #[expect(clippy::large_enum_variant, reason = "no heap")]
 enum Kept {
-    /// Which of the last came, the newest in bit 0.
+    /// Agg: which of the last records arrived, the newest in bit 0.
     Came(u16),
     Replay(Replay),
 }
 
 impl Kept {
-    /// Takes the next record; whether each member would verify it, or one a little before it.
+    /// Takes the next record. Returns whether each member would verify it, or a record a little
+    /// before it.
     fn note(&mut self, came: bool) -> Option<[bool; MEMBERS]> {
         match self {
-            // A record's set comes whole as often as n records in a row came. The latter says so
-            // of sets wherever they might begin, so it fluctuates less.
+            // A whole set arrives as often as n records in a row arrive. The latter averages over
+            // all positions at which a set might begin, so it fluctuates less.
             Self::Came(last) => {
                 *last = *last << 1 | u16::from(came);
                 Some([16, 8, 4, 2, 1].map(|n| last.trailing_ones() >= n))
@@ -83,19 +89,19 @@ impl Kept {
     }
 }
 
-/// Messages after which a set needs no closing tag.
+/// Number of messages after which a set needs no closing tag.
 fn set_size(scheme: Scheme) -> u32 {
     match scheme {
         Scheme::Plain => 1,
         Scheme::Agg(n) => n.get().into(),
-        // About as many as make a message's tags whole.
+        // About the number of later messages whose tags complete a message's verification.
         _ => 32,
     }
 }
 
 impl Hindsight {
-    /// A rule of one direction that begins with `current`, of records with so many bytes besides
-    /// payload and tags.
+    /// A rule for one direction in which `current` is in use at first. `overhead_bytes` is the
+    /// length of a record without payload and tags.
     pub fn new(family: Family, current: Scheme, overhead_bytes: u16) -> Self {
         let seen = match family {
             Family::Agg => Kept::Came(u16::MAX),
@@ -113,7 +119,8 @@ impl Hindsight {
         }
     }
 
-    /// Takes the next record in the order of numbers; the member to change to, if it is time.
+    /// Takes the next record, in the order of numbers. Returns the member to change to, if a change
+    /// is due.
     pub fn note(&mut self, seen: Seen) -> Option<Scheme> {
         if let Seen::Arrived(bytes) = seen {
             self.payload.note(bytes);
@@ -132,11 +139,12 @@ impl Hindsight {
         Some(best)
     }
 
-    /// Takes how many closing tags a message has, or would have if tags were shared, in 1/65536: where
-    /// messages have to wait for others in vain, each needs one, and plain tags are shorter.
+    /// Takes the number of closing tags per message, as it is or would be if tags were shared, in
+    /// 1/65536. If messages often wait in vain for later ones, each of them needs a closing tag,
+    /// and plain tags are shorter.
     ///
-    /// Sets that fill before that many messages need none; under a member in use with smaller sets than
-    /// another's nothing is learnt of that one, except that time passes.
+    /// Sets that fill before a closing tag is due need none. While a member with small sets is in
+    /// use, nothing is learnt about members with larger sets, so what is known of them decays.
     pub fn closings(&mut self, share: u32) {
         let in_use = match self.current {
             Scheme::Plain => u32::MAX,
@@ -153,19 +161,20 @@ impl Hindsight {
         }
     }
 
-    /// The member that leads, if by enough.
+    /// The member that leads by at least [`LEAD`], if there is one.
     fn leader(&self) -> Option<Scheme> {
         let members = self.family.members();
         let goodputs = members.iter().zip(self.verified);
         let goodputs = goodputs.map(|(member, verified)| self.goodput(*member, verified));
-        // Of equals the last, which shares least.
+        // Among equal members this takes the last one, which shares least.
         let (best, most) = members.into_iter().zip(goodputs).max_by_key(|(_, most)| *most)?;
         let current = self.family.place(self.current).map_or(0, |place| self.verified[place]);
         let lead = most.saturating_sub(self.goodput(self.current, current));
         (best != self.current && lead >= LEAD * self.goodput(Scheme::Plain, ONE)).then_some(best)
     }
 
-    /// The share of records' bytes that is verified payload, times records, in 1/65536.
+    /// The share of records' bytes that is verified payload, times the number of records, in
+    /// 1/65536.
     fn goodput(&self, member: Scheme, verified: u32) -> u64 {
         let payload = self.payload.sixteenths();
         let closings = self.family.place(member).map_or(0, |place| self.closings[place]);
@@ -175,7 +184,7 @@ impl Hindsight {
         u64::from(verified) * u64::from(payload) / u64::from(record)
     }
 
-    /// The member in use is another than the rule last said.
+    /// Tells the rule that `current` is in use now, which may not be what it last asked for.
     pub fn changed(&mut self, current: Scheme) {
         self.current = current;
         self.wait = BETWEEN_CHANGES;
@@ -192,7 +201,8 @@ mod tests {
     use super::*;
     use std::vec::Vec;
 
-    /// What the rule says over so many records of which every `lost`-th one is lost.
+    /// The changes that the rule asks for over `records` records of which every `lost`-th one is
+    /// lost.
     fn says(rule: &mut Hindsight, records: u32, payload: u16, lost: u32) -> Vec<Scheme> {
         let seen =
             |i: u32| if (i + 1).is_multiple_of(lost) { Seen::Lost } else { Seen::Arrived(payload) };
@@ -243,8 +253,9 @@ mod tests {
 
     #[test]
     fn another_family_s_member_and_the_longest_payloads_do_no_harm() {
-        let mut rule = Hindsight::new(Family::Agg, Scheme::r2d2(50).expect("known"), u16::MAX);
-        rule.changed(Scheme::r2d2(200).expect("known"));
+        let mut rule =
+            Hindsight::new(Family::Agg, Scheme::r2d2(50).expect("a known scheme"), u16::MAX);
+        rule.changed(Scheme::r2d2(200).expect("a known scheme"));
         let said = says(&mut rule, 2000, u16::MAX, u32::MAX);
         assert_eq!(said.len(), 1);
     }

@@ -1,35 +1,37 @@
-//! The paper's rule.
+//! The rule of the paper by Wagner et al.: it follows the loss rate.
 
 use super::payload::MeanPayload;
 use super::{Family, Seen};
 use crate::scheme::Scheme;
 use crate::tuning::BETWEEN_CHANGES;
 
-/// Records over which the loss rate is taken (section III-D3).
+/// Number of records over which the loss rate is taken (section III-D3).
 const WINDOW: usize = 200;
 
-/// Records in a row at which the current member is not the best before there is a change.
+/// For how many records in a row the current member must not be the best one before the rule asks
+/// for a change.
 const PATIENCE: u16 = 50;
 
-/// Changes when, by the loss rate of the last 200 records and the boundaries, the member in use
-/// was not the best one for 50 records in a row.
+/// A rule that asks for a change when the member in use was not the best one for 50 records in a
+/// row, according to the loss rate of the last 200 records and the boundaries.
 #[derive(Clone, Debug)]
 pub struct LossRate {
     family: Family,
     current: Scheme,
     payload: MeanPayload,
-    /// Which of the last records were lost, by a running position.
+    /// The last [`WINDOW`] records, one bit each: 1 if lost. It is a ring; the next position is
+    /// `at`.
     lost: [u64; WINDOW.div_ceil(64)],
     at: usize,
     losses: u16,
     seen: u16,
     not_best: u16,
-    /// Records since the last change, saturating.
+    /// Number of records since the last change, saturating.
     since: u16,
 }
 
 impl LossRate {
-    /// A rule of one direction that begins with `current`.
+    /// A rule for one direction in which `current` is in use at first.
     pub fn new(family: Family, current: Scheme) -> Self {
         Self {
             family,
@@ -44,7 +46,8 @@ impl LossRate {
         }
     }
 
-    /// Takes the next record in the order of numbers; the member to change to, if it is time.
+    /// Takes the next record, in the order of numbers. Returns the member to change to, if a change
+    /// is due.
     pub fn note(&mut self, seen: Seen) -> Option<Scheme> {
         let lost = match seen {
             Seen::Arrived(bytes) => {
@@ -71,7 +74,7 @@ impl LossRate {
         Some(best)
     }
 
-    /// The member in use is another than the rule last said.
+    /// Tells the rule that `current` is in use now, which may not be what it last asked for.
     pub fn changed(&mut self, current: Scheme) {
         self.current = current;
         (self.not_best, self.since) = (0, 0);

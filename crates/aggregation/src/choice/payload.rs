@@ -1,14 +1,14 @@
-//! How long payloads are of late.
+//! The mean length of recent payloads.
 
-/// A running mean of payload lengths, in 1/256 bytes. Goodput depends on the mean alone: bytes of
-/// payload over bytes of records, whatever the mixture.
+/// A running mean of payload lengths, in 1/256 bytes. Goodput is bytes of payload over bytes of
+/// records and depends on the mean alone, whatever the mixture of lengths.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct MeanPayload {
     mean: u32,
     seen: u32,
 }
 
-/// Records over which lengths are averaged.
+/// Number of records over which lengths are averaged.
 const HORIZON: u32 = 128;
 
 impl MeanPayload {
@@ -19,12 +19,12 @@ impl MeanPayload {
         self.mean = (i64::from(self.mean) + step) as u32;
     }
 
-    /// Rounded, at least 1.
+    /// The mean in bytes, rounded, at least 1.
     pub(super) fn bytes(self) -> u16 {
         ((self.mean + 128) >> 8).clamp(1, u32::from(u16::MAX)) as u16
     }
 
-    /// In sixteenths of a byte, at least 1.
+    /// The mean in sixteenths of a byte, at least 1.
     pub(super) fn sixteenths(self) -> u32 {
         (self.mean >> 4).max(1)
     }

@@ -1,21 +1,22 @@
-//! What each member of a family would verify of records of which some are lost.
+//! A model of what each member of a family would verify if some records are lost.
 //!
-//! Nothing is computed over tags: under Agg(n) a record is verified if its whole set came, under
-//! R2D2 if 128 of the tag bits that cover it came with all their other members. A test holds this
-//! against the real [`Sealer`](crate::Sealer) and [`Opener`](crate::Opener).
+//! The model computes no tags. Under Agg(n) a record is verified if its whole set arrived. Under
+//! R2D2 it is verified if 128 of the tag bits that cover it arrived together with all their other
+//! members. A test compares the model with the real [`Sealer`](crate::Sealer) and
+//! [`Opener`](crate::Opener).
 
 use super::{Family, MEMBERS};
 use crate::r2d2::rulers::RULERS;
 use crate::r2d2::table::{MOST_BITS, REACH, SPAN};
 use crate::scheme::Overprovision;
 
-/// Records that must have been seen behind one before it is decided.
+/// How many later records must have been seen before a record is decided.
 pub const DELAY: usize = REACH;
 
-/// Bits that make a record verified.
+/// The security level, in bits, at which a record is verified.
 const FULL: u32 = 128;
 
-/// Of each ruler, in the list's order, the records it covers: bit d is d behind.
+/// For each ruler, in the order of the list, the records it covers: bit d is the record d behind.
 const MARKS: [u64; MOST_BITS] = {
     let mut marks = [0; MOST_BITS];
     let mut j = 0;
@@ -30,7 +31,7 @@ const MARKS: [u64; MOST_BITS] = {
     marks
 };
 
-/// Rulers that have a mark d: bit j is ruler j.
+/// For each distance d, the rulers that have a mark at d: bit j is ruler j.
 const COVERS: [u64; SPAN] = {
     let mut covers = [0; SPAN];
     let mut j = 0;
@@ -56,23 +57,24 @@ pub struct Replay {
     family: Family,
     /// Number of the next record.
     next: u64,
-    /// Which records came, the newest in bit 0. Those before record 0 are not missed.
+    /// The records that arrived, the newest in bit 0. The records before record 0 count as arrived.
     came: u64,
-    /// Tag bits that came whole, by record number modulo [`SPAN`].
+    /// The bits of each tag of which all members arrived, indexed by record number modulo [`SPAN`].
     whole: [u64; SPAN],
-    /// Tags in a row of which all bits came whole, up to [`SPAN`].
+    /// How many of the last tags in a row have all their bits whole, up to [`SPAN`].
     unbroken: usize,
 }
 
 impl Replay {
-    /// At record 0.
+    /// A replay that expects record 0.
     pub const fn new(family: Family) -> Self {
         Self { family, next: 0, came: u64::MAX, whole: [0; SPAN], unbroken: 0 }
     }
 
-    /// Takes the next record; what became of the one [`DELAY`] before it, once there is one.
+    /// Takes the next record: whether it arrived. Returns whether each member verified the record
+    /// [`DELAY`] before it, once there is one.
     ///
-    /// Who has no more records ends by as many lost ones.
+    /// To decide the last records, call this [`DELAY`] more times with lost records.
     pub fn note(&mut self, came: bool) -> Option<Verified> {
         let number = self.next;
         self.next += 1;
@@ -90,7 +92,7 @@ impl Replay {
         })
     }
 
-    /// Bits of the newest tag of which all members came.
+    /// The bits of the newest tag of which all members arrived.
     fn whole_bits(&self) -> u64 {
         const REACHED: u64 = (1 << SPAN) - 1;
         if self.came & REACHED == REACHED {

@@ -1,11 +1,11 @@
-//! Which record is to go when checks fail.
+//! Chooses the record that is set aside when checked tag bits are wrong.
 //!
-//! A forged record makes each bit that covers it wrong with a chance of a half, and no other. So
-//! the likeliest culprit is, of those that explain all wrong bits, the one that the fewest right
-//! bits, or bits at all, would have to be chance for.
+//! A forged record makes each tag bit that covers it wrong with a probability of one half, and no
+//! other bit. A suspect that explains all wrong bits must have let the right bits that cover it be
+//! right by chance. The likeliest culprit is therefore the suspect with the fewest such bits.
 //!
-//! A heuristic, and only for liveness: what a record is worth in spite of it is settled by the
-//! account in [`board`](super::board), which charges every choice made here.
+//! This choice is a heuristic, and only liveness depends on it. Security does not: the security
+//! levels in [`board`](super::board) charge every choice made here.
 
 use crate::bits::each;
 use crate::candidates::Handle;
@@ -16,15 +16,16 @@ use crate::r2d2::delays::Long;
 use crate::r2d2::opener::BitOpener;
 use crate::r2d2::table::{REACH, SPAN, Words};
 
-/// How often one arrival may place a record again.
+/// How many placements of records that had been set aside one arrival may try.
 const TRIES: usize = 8;
 
-/// Bits by which the likeliest culprit must be likelier than the next one for what was delivered
-/// of it to be refuted at once, and bits that must speak for a record for others to go before it
-/// that explain not all.
+/// A margin in bits, for two decisions. A culprit must be likelier than the next suspect by this
+/// margin for its provisionally delivered data to be refuted at once. A new record must be less
+/// likely to be forged than a suspect by this margin for a suspect that leaves wrong bits
+/// unexplained to be set aside in its favour.
 const CLEAR: u32 = 8;
 
-/// What made checks fail.
+/// What made checked bits wrong.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Culprit {
     /// A record that is not verified, with its tag.
@@ -33,13 +34,13 @@ enum Culprit {
     Tag(u64),
 }
 
-/// Who may have made checks fail.
+/// A possible culprit, and how well it explains the wrong bits.
 #[derive(Clone, Copy)]
 struct Suspect {
     culprit: Culprit,
-    /// Tags with wrong bits that it does not explain.
+    /// Number of tags with wrong bits that this culprit does not cover.
     unexplained: u32,
-    /// Bits that would be chance.
+    /// Number of right bits that would be right only by chance if this were the culprit.
     chance: u32,
 }
 
@@ -49,7 +50,7 @@ impl Suspect {
     }
 }
 
-/// The likeliest culprit and the one after it.
+/// The likeliest culprit and the next likeliest one.
 #[derive(Default)]
 struct Likeliest {
     first: Option<Suspect>,
@@ -69,7 +70,8 @@ impl Likeliest {
     }
 }
 
-/// A tag that was evaluated.
+/// A tag of which bits were checked: the number of its record, the bits checked now and those of
+/// them that are wrong.
 #[derive(Clone, Copy, Default)]
 struct Checked {
     number: u64,
@@ -78,15 +80,17 @@ struct Checked {
 }
 
 impl<const CANDIDATES: usize> BitOpener<CANDIDATES> {
-    /// Places a candidate of a number where nothing stands, unless checks speak against it more
-    /// than against others.
+    /// Places a candidate of a number that has no placed record, and leaves it placed unless the
+    /// checks speak against it more than against other records. Records that were set aside near it
+    /// are then tried again.
     pub(super) fn arrive<P: Prf + ?Sized>(&mut self, prf: &P, number: u64, handle: Handle) {
         let mut gone = [None; TRIES];
         let count = self.stand(prf, number, handle, &mut gone).1;
         if count == 0 {
             return;
         }
-        // What failed because of what was set aside may be right; that itself is not.
+        // Records whose checks failed because of a record that has now been set aside may be
+        // genuine. The records set aside just now are not tried again.
         let gone = &gone[..count];
         let mut tries = TRIES;
         let reach = REACH as u64;
@@ -107,9 +111,10 @@ impl<const CANDIDATES: usize> BitOpener<CANDIDATES> {
         }
     }
 
-    /// Places a candidate and leaves it there if what it lets one check is right. Others may be
-    /// set aside before it, as many as `gone` has room for, and any number before a verified one.
-    /// Returns whether it stands, and how many of `gone` are in use.
+    /// Places a candidate and leaves it placed if the bits that can now be checked are right. Other
+    /// records may be set aside in its favour: as many as `gone` has room for, or any number if
+    /// this record is verified. Returns whether the candidate is placed, and the number of entries
+    /// of `gone` in use.
     fn stand<P: Prf + ?Sized>(
         &mut self,
         prf: &P,
@@ -129,7 +134,8 @@ impl<const CANDIDATES: usize> BitOpener<CANDIDATES> {
                 self.board.credit(&self.table, number, &evaluation);
                 break;
             }
-            // If its own tag speaks against it and nobody else, no other need be asked.
+            // If its own tag alone shows that this candidate is the culprit, the later tags need no
+            // evaluation.
             if evaluation.own_wrong != 0 && !verified && count == 0 {
                 let own = evaluation.own_alone();
                 if self.blame(number, &own).is_none() {
@@ -138,7 +144,7 @@ impl<const CANDIDATES: usize> BitOpener<CANDIDATES> {
             }
             let may = verified || count < gone.len();
             let blame = self.blame(number, &evaluation).filter(|_| may);
-            // The only tag with wrong bits, if others did not go before.
+            // The only tag with wrong bits, unless other records were set aside in this call.
             let only = evaluation.only_wrong(number).filter(|_| !verified && count == 0);
             match blame {
                 Some((Culprit::Record(other), clear)) => {
@@ -184,7 +190,8 @@ impl<const CANDIDATES: usize> BitOpener<CANDIDATES> {
         if let Some(at) = own.handles().iter().position(|&held| held == handle) {
             own.held.swap(0, at);
         }
-        // What came in another's place is no reason to forget that, unless it proved itself.
+        // The number stays in K although another record takes the place of the one set aside,
+        // unless this record is verified by a tag of its own or a closing tag.
         if distrusted || verified {
             self.board.set_aside(number, distrusted);
         }
@@ -196,8 +203,9 @@ impl<const CANDIDATES: usize> BitOpener<CANDIDATES> {
         (true, count)
     }
 
-    /// What explains that checks fail with the record `number` in its place, and whether that is
-    /// clear. `None`: the record itself.
+    /// The culprit that explains the wrong bits found with the record `number` placed, and whether
+    /// it is clearly likelier than the next suspect. `None` if the record `number` itself is the
+    /// likeliest culprit.
     fn blame(&self, number: u64, evaluation: &Evaluation) -> Option<(Culprit, bool)> {
         let (checked, count) = self.checked(number, evaluation);
         let checked = &checked[..count];
@@ -233,8 +241,9 @@ impl<const CANDIDATES: usize> BitOpener<CANDIDATES> {
         Some((suspect.culprit, clear))
     }
 
-    /// Whose bits have a say in that the record `carrier` goes because of wrong bits of its own
-    /// tag alone, by how far behind it they are, with the record `number` in its place now.
+    /// The records whose bits influenced the decision to set aside the record `carrier` because of
+    /// wrong bits of its own tag alone, while the record `number` is placed. Bit d of the result
+    /// stands for the record d before `carrier`.
     fn concerned(&self, carrier: u64, number: u64, evaluation: &Evaluation) -> u64 {
         let (checked, count) = self.checked(number, evaluation);
         let checked = &checked[..count];
@@ -252,7 +261,7 @@ impl<const CANDIDATES: usize> BitOpener<CANDIDATES> {
         Board::concerned(&self.table, wrong, pending, suspects, (carrier - number) as usize)
     }
 
-    /// The tags that were evaluated for a record.
+    /// The tags of which bits could be checked once the record was placed, and how many there are.
     fn checked(&self, number: u64, evaluation: &Evaluation) -> ([Checked; SPAN], usize) {
         let mut checked = [Checked::default(); SPAN];
         let (fresh, wrong) = (evaluation.own, evaluation.own_wrong);
@@ -266,7 +275,7 @@ impl<const CANDIDATES: usize> BitOpener<CANDIDATES> {
         (checked, count)
     }
 
-    /// How well a culprit explains what was found.
+    /// How well a culprit explains the bits that were checked.
     fn suspect(&self, culprit: Culprit, checked: &[Checked]) -> Suspect {
         let (mut unexplained, mut chance) = (0, 0);
         for tag in checked {
@@ -294,13 +303,14 @@ impl<const CANDIDATES: usize> BitOpener<CANDIDATES> {
         (self.table.words(&long), *candidate.share as u64)
     }
 
-    /// Takes what stands under a number off the board.
+    /// Takes the placed record of a number off the board and adds the number to K.
     pub(super) fn take_away<P: Prf + ?Sized>(&mut self, prf: &P, number: u64) {
         self.lift(prf, number, EVERYBODY);
         self.board.set_aside(number, true);
     }
 
-    /// The same, but for K. It is charged to the records `whose`, by how far behind they are.
+    /// Takes the placed record of a number off the board without changing K. The cost is charged to
+    /// the records `whose`, of which bit d is the record d before this one.
     fn lift<P: Prf + ?Sized>(&mut self, prf: &P, number: u64, whose: u64) {
         let handle = self.number(number).held[0];
         let (words, tag) = self.words(prf, handle);
@@ -308,9 +318,9 @@ impl<const CANDIDATES: usize> BitOpener<CANDIDATES> {
         self.pending.clear(number);
     }
 
-    /// Takes a record off the board that checks speak against, which concerns the records `whose`.
-    /// It stays a candidate, unless it was delivered and this is `clear`: then it is refuted for
-    /// good.
+    /// Takes a record that checks speak against off the board, which is charged to the records
+    /// `whose`. It remains a candidate, unless it was delivered provisionally and the verdict is
+    /// `clear`: then it is refuted for good.
     fn set_aside<P: Prf + ?Sized>(&mut self, prf: &P, number: u64, whose: u64, clear: bool) {
         self.lift(prf, number, whose);
         if whose == EVERYBODY {

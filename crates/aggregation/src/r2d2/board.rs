@@ -1,4 +1,5 @@
-//! What the tags that came say of the records that came: the account.
+//! What the received tags prove about the received records: which bits were checked, and each
+//! record's security level.
 //!
 //! A record's security level is
 //!
@@ -6,69 +7,74 @@
 //! S(m) = Σ_i max(0, R_i − c_i) − 8·|K|      over the tags i that cover m
 //! ```
 //!
-//! R_i counts the checked bits of tag i that cover m. c_i is what trying cost: log2 of the
-//! assignments under which the tag's own arrival was evaluated, and 1 for each later evaluation
-//! that was given up. K are the numbers within reach of which a record, or its tag, was set aside
-//! since they came into the window. An attacker who sees every verdict then raises a record that was never sent to L bits
-//! with a chance of 2^(3-L) a record at most: each term pays for the choices it could have made.
-//! That what came in place of another stands does not take its number out of K: whoever is
-//! charged only for success goes on from failure for nothing.
+//! R_i is the number of checked bits of tag i that cover m. c_i is the cost of the alternatives
+//! that were tried: ⌈log2(1 + a)⌉, where a counts the candidates for record i that were rejected
+//! with bits of its own tag checked, plus 1 for each later evaluation of the tag that was given up.
+//! K is the set of numbers within reach of m of which a record, or its tag, was set aside since the
+//! number entered the window. An attacker who sees every verdict therefore raises a record that was
+//! never sent to L bits with a probability of at most 2^(3−L) per record: each term pays for the
+//! choices that the attacker could have made. A number remains in K even when another record takes
+//! the place of the one set aside. If only the final success were charged, an attacker could go on
+//! from each failure at no cost.
 //!
-//! A record that goes because of its own tag alone is no choice as to those records whose bits had
-//! no say in it: they are not charged. That is nearly all of them where it was junk.
+//! When a record is set aside because of its own tag alone, the records whose bits did not
+//! influence this decision are not charged. If the record was junk, those are nearly all of the
+//! records that its tag covers.
 
 use crate::bits::{Bits, NUMBERS, each};
 use crate::r2d2::table::{REACH, SPAN, Table, Words};
 use zeroize::{Zeroize, ZeroizeOnDrop};
 
-/// A level that is final.
+/// The security level, in bits, at which a record is verified.
 pub(crate) const FULL: i16 = 128;
-/// What a verified record needs no more.
+/// Stored instead of the level of a verified record, which needs no further bits. It is so low that
+/// added bits never bring it to [`FULL`].
 const SETTLED: i16 = i16::MIN / 2;
-/// Bits that each number of K takes from a level.
+/// Bits that each number in K takes from a level.
 const ASIDE: i16 = 8;
-/// A tag's charge to all that it covers.
+/// Charges a tag's cost to all records that the tag covers.
 pub(crate) const EVERYBODY: u64 = u64::MAX;
-/// All of a span's bits.
+/// A mask of [`SPAN`] bits.
 const SPAN_BITS: u64 = (1 << SPAN) - 1;
 
-/// Sums and levels of the numbers in the window, by number modulo [`NUMBERS`].
+/// The sum of each tag in the window, by number modulo [`NUMBERS`].
 #[derive(Clone, Zeroize, ZeroizeOnDrop)]
 struct Sums([u64; NUMBERS]);
 
 #[derive(Clone)]
 pub(crate) struct Board {
-    /// Of each tag: itself and what the records placed so far add to it. Zero where it is complete
-    /// and right.
+    /// For each number, the XOR of the received tag with the contributions of all records placed. A
+    /// bit is 0 if all records that it covers are placed and it is right.
     sums: Sums,
-    /// Bits of each tag that were complete and right.
+    /// The bits of each tag that were checked and right.
     checked: [u64; NUMBERS],
-    /// Bits of each record's level, K not yet taken off.
+    /// The level of each record in bits, before the deduction for K.
     levels: [i16; NUMBERS],
-    /// Assignments of a tag's own arrival that were rejected.
+    /// For each tag, the number of candidates that were evaluated as its record and rejected.
     rejected: [u8; NUMBERS],
-    /// Which records that is charged to: bit d is the one d behind the tag.
+    /// The records that a tag's cost is charged to: bit d is the record d before the tag's.
     charged: [u64; NUMBERS],
-    /// Later evaluations of a tag that were given up.
+    /// For each tag, the number of later evaluations that were given up.
     retried: [u8; NUMBERS],
-    /// Records that are placed.
+    /// Numbers that have a placed record.
     placed: Bits,
-    /// Those of them whose tag is believed to be theirs.
+    /// Placed records whose tag is believed to be the genuine one.
     tagged: Bits,
-    /// K.
+    /// The set K of the module's documentation.
     aside: Bits,
-    /// As much of K as concerns only the records charged.
+    /// Numbers that belong to K only for the records their tag's cost is charged to.
     rejected_alone: Bits,
 }
 
-/// What a record's arrival lets one check.
+/// The tag bits that can be checked once a record is placed.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Evaluation {
-    /// Bits of its own tag, and those of them that are wrong.
+    /// Bits of the record's own tag that can be checked now; those of them that are wrong are in
+    /// `own_wrong`.
     pub(crate) own: u64,
     pub(crate) own_wrong: u64,
-    /// Tags after it with bits that it completes, and those of them with wrong ones; bit d − 1 is
-    /// the tag d ahead.
+    /// Later tags with bits that this record completes: bit d − 1 is the tag d numbers ahead. The
+    /// tags among them with wrong bits are in `later_wrong`.
     pub(crate) later: u64,
     pub(crate) later_wrong: u64,
 }
@@ -78,12 +84,12 @@ impl Evaluation {
         self.own_wrong == 0 && self.later_wrong == 0
     }
 
-    /// What its own tag says.
+    /// The part of the evaluation that concerns the record's own tag.
     pub(crate) const fn own_alone(&self) -> Self {
         Self { later: 0, later_wrong: 0, ..*self }
     }
 
-    /// The one tag that has wrong bits, if there is but one.
+    /// The number of the tag with wrong bits, if exactly one tag has any.
     pub(crate) const fn only_wrong(&self, number: u64) -> Option<u64> {
         match (self.own_wrong, self.later_wrong.count_ones()) {
             (0, 1) => Some(number + 1 + self.later_wrong.trailing_zeros() as u64),
@@ -109,8 +115,8 @@ impl Board {
         }
     }
 
-    /// Forgets a number that leaves the window and makes its place ready for another. `entering`
-    /// is the one that comes in at the other end.
+    /// Forgets the number that leaves the window and clears its place for another one. `entering`
+    /// is the number that enters the window at the other end.
     pub(crate) fn slide(&mut self, leaving: u64, entering: u64) {
         let at = place(leaving);
         (self.sums.0[at], self.checked[at], self.rejected[at], self.retried[at]) = (0, 0, 0, 0);
@@ -119,11 +125,13 @@ impl Board {
         for bits in kinds {
             bits.clear(leaving);
         }
-        // Tags that have not left yet still credit what has.
+        // Tags still in the window go on adding to the levels of records that have left it, so a
+        // level is cleared only when its place is used again.
         self.levels[place(entering)] = 0;
     }
 
-    /// Places a record, or takes it away again, with the tag it carried.
+    /// Adds a record's contributions and its tag to the sums, or takes them out again: XOR does
+    /// both.
     pub(crate) fn flip(&mut self, table: &Table, number: u64, words: &Words, tag: u64) {
         let at = place(number);
         if let Some(tags) = self.sums.0[at..].first_chunk_mut() {
@@ -139,7 +147,7 @@ impl Board {
         self.sums.0[at] ^= tag;
     }
 
-    /// Notes that a record stands, with its tag or without.
+    /// Marks a record as placed, with its tag or without.
     pub(crate) fn place(&mut self, number: u64, tagged: bool) {
         self.placed.set(number);
         if tagged {
@@ -147,40 +155,42 @@ impl Board {
         }
     }
 
-    /// Notes that a record stands no longer.
+    /// Marks a number as having no placed record.
     pub(crate) fn remove(&mut self, number: u64) {
         self.placed.clear(number);
         self.tagged.clear(number);
     }
 
-    /// Places a record whose own tag is right in all bits.
+    /// Marks a record as placed whose own tag is right in all bits. `level` is its level; `None` if
+    /// it is verified.
     pub(crate) fn restore(&mut self, table: &Table, number: u64, level: Option<i16>) {
         let at = place(number);
         self.place(number, true);
         (self.checked[at], self.levels[at]) = (table.all(), level.unwrap_or(SETTLED));
-        // What it and those before it give the tags up to its own is in there.
+        // The sum already contains the contributions of this record and the earlier ones. As all
+        // bits of the tag are right, it is 0.
         self.sums.0[at] = 0;
     }
 
-    /// Whether all bits of a record's tag were right at once.
+    /// Whether all bits of a record's tag were right at the first evaluation.
     pub(crate) fn is_right(&self, table: &Table, number: u64) -> bool {
         let at = place(number);
         let tried = self.rejected[at] > 0 || self.retried[at] > 0;
         self.checked[at] == table.all() && !tried && self.tagged.get(number)
     }
 
-    /// Whether nothing is set aside.
+    /// Whether no number is in K.
     pub(crate) fn is_undisputed(&self) -> bool {
         self.aside.is_empty() && self.rejected_alone.is_empty()
     }
 
-    /// Whether a record stands.
+    /// Whether the number has a placed record.
     pub(crate) fn is_placed(&self, number: u64) -> bool {
         self.placed.get(number)
     }
 
-    /// Bits of tag `number` whose other participants have all come. Participants before record 0
-    /// do not exist.
+    /// The bits of the tag of `number` whose other records are all placed. Records before record 0
+    /// do not exist and are not missing.
     fn complete(&self, table: &Table, number: u64) -> u64 {
         let reach = REACH as u64;
         let mut missing = !self.placed.from(number.wrapping_sub(reach)) & SPAN_BITS;
@@ -192,7 +202,7 @@ impl Board {
         table.all() & !lacking
     }
 
-    /// What the record `number`, as it is placed, lets one check.
+    /// Evaluates the bits that can be checked with the record `number` as it is placed.
     pub(crate) fn evaluate(&self, table: &Table, number: u64) -> Evaluation {
         let mut evaluation = Evaluation::default();
         if self.tagged.get(number) {
@@ -211,19 +221,21 @@ impl Board {
         evaluation
     }
 
-    /// Bits of the tag `ahead` of a number that its record has completed.
+    /// The bits that the record `number` completed in the tag that is `ahead` numbers after it.
     fn fresh(&self, table: &Table, number: u64, ahead: usize) -> u64 {
         let tag = number + ahead as u64;
         self.complete(table, tag) & table.covers(ahead) & !self.checked[place(tag)]
     }
 
-    /// Bits of the tag `ahead` of a number that its record has completed, and the wrong ones.
+    /// The bits that the record `number` completed in the tag that is `ahead` numbers after it, and
+    /// those of them that are wrong.
     pub(crate) fn fresh_and_wrong(&self, table: &Table, number: u64, ahead: usize) -> (u64, u64) {
         let fresh = self.fresh(table, number, ahead);
         (fresh, fresh & self.sums.0[place(number + ahead as u64)])
     }
 
-    /// Takes into the accounts what a placed record has completed.
+    /// Credits the right bits that a placed record has completed to the levels of the records they
+    /// cover.
     pub(crate) fn credit(&mut self, table: &Table, number: u64, evaluation: &Evaluation) {
         let own = self.checked[place(number)] | evaluation.own;
         self.recheck(table, number, |board, at| board.checked[at] = own);
@@ -233,8 +245,9 @@ impl Board {
         });
     }
 
-    /// Charges the tags that were evaluated for a record in vain: its own to the records `whose`,
-    /// by how far behind it they are, others to all.
+    /// Charges a failed evaluation of the record `number`: that of its own tag to the records
+    /// `whose`, of which bit d is the record d before it, and those of later tags to all records
+    /// they cover.
     pub(crate) fn charge(
         &mut self,
         table: &Table,
@@ -253,7 +266,7 @@ impl Board {
         });
     }
 
-    /// Charges a later evaluation of a tag that is given up to the records `whose`.
+    /// Charges a later evaluation of a tag that was given up to the records `whose`.
     pub(crate) fn charge_later(&mut self, table: &Table, tag: u64, whose: u64) {
         self.recheck(table, tag, |board, at| {
             board.retried[at] = board.retried[at].saturating_add(1);
@@ -261,8 +274,8 @@ impl Board {
         });
     }
 
-    /// Takes a record away: all checks it took part in, passed ones too, which is charged to the
-    /// records `whose`, by how far behind it they are.
+    /// Takes a record off the board and revokes all checks it took part in, passed ones too. The
+    /// cost is charged to the records `whose`, of which bit d is the record d before it.
     pub(crate) fn take_away(
         &mut self,
         table: &Table,
@@ -284,7 +297,7 @@ impl Board {
         }
     }
 
-    /// Believes a record's tag no longer.
+    /// Stops using a record's tag and revokes its checked bits.
     pub(crate) fn distrust_tag(&mut self, table: &Table, number: u64, whose: u64) {
         if self.checked[place(number)] != 0 {
             self.recheck(table, number, |board, at| board.checked[at] = 0);
@@ -293,7 +306,7 @@ impl Board {
         self.tagged.clear(number);
     }
 
-    /// Whether the number belongs to K.
+    /// Sets whether the number belongs to K.
     pub(crate) fn set_aside(&mut self, number: u64, aside: bool) {
         self.rejected_alone.clear(number);
         if aside {
@@ -303,20 +316,22 @@ impl Board {
         }
     }
 
-    /// The number belongs to K as to the records that its tag is charged to.
+    /// Adds the number to K for those records only that its tag's cost is charged to.
     pub(crate) fn reject_alone(&mut self, number: u64) {
         if !self.aside.get(number) {
             self.rejected_alone.set(number);
         }
     }
 
-    /// Of the records that a tag covers, those whose bits had a say in that its record was set
-    /// aside for these wrong bits; bit d is the one d behind. Of them `pending` came before,
-    /// `suspects` would have been set aside instead if they explained all wrong bits, and
-    /// `accused` explains them all, whatever they are.
+    /// The records covered by a tag whose bits influenced the decision to set its record aside
+    /// because of these wrong bits. Bit d of all masks is the record d before the tag's. The
+    /// records `pending` had arrived by then. The records `suspects` would have been set aside
+    /// instead if they explained all wrong bits. The record `accused` was set aside: it explains
+    /// them all, whichever bits are wrong.
     ///
-    /// The others' bits had none if among the rest a wrong one remains that no other suspect
-    /// explains: more wrong bits would not have changed that.
+    /// A pending record did not influence the decision if, among the wrong bits that do not cover
+    /// it, at least one remains that no other suspect explains: more wrong bits would not have
+    /// changed the decision.
     pub(crate) fn concerned(
         table: &Table,
         wrong: u64,
@@ -336,17 +351,17 @@ impl Board {
         concerned
     }
 
-    /// Bits of a record's own tag that were right: what binds its body to those before it.
+    /// Number of right bits of a record's own tag, which bind its content to the records before it.
     pub(crate) fn support(&self, number: u64) -> u32 {
         self.checked[place(number)].count_ones()
     }
 
-    /// Bits that were right with this record, charges taken off.
+    /// Number of right bits that cover this record, less the charges.
     pub(crate) fn passed(&self, number: u64) -> u32 {
         self.levels[place(number)].max(0) as u32
     }
 
-    /// A record's level; a final one is at least 128.
+    /// A record's security level in bits: verified from 128 on, negative once it is settled.
     pub(crate) fn level(&self, number: u64) -> i16 {
         let level = self.levels[place(number)];
         if level < 0 {
@@ -366,12 +381,12 @@ impl Board {
         level - ASIDE * aside as i16
     }
 
-    /// Needs no more bits.
+    /// Marks a record as verified: its level is no longer computed.
     pub(crate) fn settle(&mut self, number: u64) {
         self.levels[place(number)] = SETTLED;
     }
 
-    /// Whether some record that `tag` covers may have come to a final level and is not settled.
+    /// Whether a record that `tag` covers may have reached 128 bits and is not settled yet.
     pub(crate) fn any_full(&self, tag: u64) -> bool {
         match tag
             .checked_sub(REACH as u64)
@@ -385,7 +400,7 @@ impl Board {
         }
     }
 
-    /// Changes what is known of a tag, and with it the levels of all that it covers.
+    /// Changes the stored results of a tag, and with them the levels of all records that it covers.
     fn recheck(&mut self, table: &Table, tag: u64, change: impl FnOnce(&mut Self, usize)) {
         let at = place(tag);
         let before = self.worth(at);
@@ -421,24 +436,25 @@ impl Board {
     }
 }
 
-/// What a tag is worth to the records that it covers.
+/// What a tag contributes to the levels of the records that it covers.
 #[derive(Clone, Copy, PartialEq, Eq)]
 struct Worth {
     checked: u64,
-    /// c_i, and to whom it is charged.
+    /// The cost c_i in bits.
     cost: i16,
     charged: u64,
 }
 
 impl Worth {
-    /// R_i − c_i, or 0, of the record `behind`.
+    /// max(0, R_i − c_i) for the record `behind` numbers before the tag's; c_i is 0 if it is not
+    /// charged to that record.
     fn to(&self, table: &Table, behind: usize) -> i16 {
         let cost = if self.charged >> behind & 1 == 1 { self.cost } else { 0 };
         ((self.checked & table.covers(behind)).count_ones() as i16 - cost).max(0)
     }
 }
 
-/// Whether a level is final.
+/// Whether a level makes a record verified.
 pub(crate) const fn is_full(level: i16) -> bool {
     level >= FULL
 }
@@ -461,23 +477,28 @@ mod tests {
         }
     }
 
-    /// Two bits a record: whoever could be blamed, or could be what was guessed at, is concerned.
+    /// Each record is covered by two bits. A record is concerned if it could be blamed, or if its
+    /// bits could be the ones that were guessed.
     #[test]
     fn a_rejection_concerns_whose_bits_it_hung_on() {
         let table = Table::new(3, |bit| core::array::from_fn(|k| (bit / 3 + 9 * k.min(3)) as u8));
         let covers = |behind| table.covers(behind);
         let pending = 0xff << 9;
         let concerned = |wrong| Board::concerned(&table, wrong, pending, pending, 0);
-        // Nobody explains the bits of three; to their own number they all belong.
+        // No single record explains the wrong bits of three records. They all belong to the tag's
+        // own record.
         assert_eq!(concerned(covers(9) | covers(10) | covers(11)), 1);
-        // Of two, each was right but for the other.
+        // With the wrong bits of two records, either would be the explanation but for the other's
+        // bits.
         let two = covers(9) | covers(10);
         assert_eq!(concerned(two), 0b11 << 9 | 1);
-        // If one explains all, it may have been guessed at, and it might be to blame for others.
+        // If one record explains all wrong bits, its bits may be the guessed ones, and it may be
+        // set aside in place of others.
         assert_eq!(concerned(covers(9)), pending | 1);
         assert_eq!(Board::concerned(&table, covers(9), pending, 0, 0), 1 << 9 | 1);
         assert_eq!(Board::concerned(&table, two, pending, 0, 0), 1);
-        // Who explains anything is no explanation for others.
+        // A record that explains all wrong bits anyway is the accused one and does not count as
+        // another suspect.
         assert_eq!(Board::concerned(&table, two, pending, pending, 9), 1 << 9 | 1);
     }
 }

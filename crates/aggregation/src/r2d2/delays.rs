@@ -1,23 +1,25 @@
-//! Tags of records that come in order, without a step for each member of each bit.
+//! Computes the tags of consecutive records without a separate step for each member of each bit's
+//! dependency set.
 //!
-//! Bit j of word k of a record's long tag is due D_j\[k\] records later. A delay is a sum of powers
-//! of two, so the long tag passes six stages; stage b holds a bit back for 2^b records if that
-//! power is part of its delay. What comes out are the bits due now, and their words sum to the tag.
+//! Bit j of word k of a record's long tag enters the tag of the record D_j\[k\] numbers later. Each
+//! such delay is a sum of powers of two, so the long tag passes through six stages: stage b holds a
+//! bit back for 2^b records if that power is part of its delay. The last stage gives out the bits
+//! due now, and the XOR of their words is the tag.
 
 use crate::prf::{Prf, PrfState};
 use crate::r2d2::table::{MEMBERS, MOST_BITS, SPAN, Table};
 use zeroize::{DefaultIsZeroes, Zeroize, ZeroizeOnDrop, Zeroizing};
 
-/// Words of 64 bits in the longest long tag.
+/// Number of 64-bit words in the longest long tag.
 const WORDS: usize = MEMBERS * MOST_BITS / 64;
-/// Delays are below 2^6.
+/// Number of stages: delays are below 2^6.
 const STAGES: usize = 6;
-/// What the first stage holds, and so the fewest long tags that may be kept.
+/// Long tags in the first stage, and therefore the least number that may be kept.
 pub(crate) const LONGEST_DELAY: usize = 1 << (STAGES - 1);
-/// What the stages after the first hold together: 16, 8, 4, 2 and 1.
+/// Long tags in all later stages together: 16, 8, 4, 2 and 1.
 const LATER: usize = LONGEST_DELAY - 1;
 
-/// The 8·t bits of a record as they stand in its output blocks, zeros behind.
+/// The long tag of a record: 8·t bits in the order of its output blocks, then zeros.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct Long([u64; WORDS]);
 
@@ -44,7 +46,8 @@ impl Long {
         long
     }
 
-    /// Its bytes, with what it takes to read eight from any word's first.
+    /// Its bytes, followed by eight zeros, so that eight bytes can be read from the first byte of
+    /// any t-bit word.
     pub(crate) fn to_bytes(self) -> [u8; 8 * WORDS + 8] {
         let mut bytes = [0; 8 * WORDS + 8];
         for (bytes, word) in bytes.chunks_exact_mut(8).zip(self.0) {
@@ -54,20 +57,20 @@ impl Long {
     }
 }
 
-/// The stages, of which the first keeps the last `KEPT` long tags.
+/// The six stages. The first one keeps the last `KEPT` long tags.
 #[derive(Clone, Zeroize, ZeroizeOnDrop)]
 pub(crate) struct Delays<const KEPT: usize> {
-    /// Bytes of a tag.
+    /// Length of a tag in bytes.
     bytes: usize,
     /// The bits that each stage holds back, the longest delay first.
     masks: [Long; STAGES],
-    /// By number modulo `KEPT`.
+    /// The last long tags, by number modulo `KEPT`.
     kept: [Long; KEPT],
     later: [Long; LATER],
 }
 
 impl<const KEPT: usize> Delays<KEPT> {
-    /// The stages for a table, before record 0.
+    /// The stages for a table, as they are before record 0.
     pub(crate) fn new(table: &Table) -> Self {
         const { assert!(KEPT.is_power_of_two() && KEPT >= LONGEST_DELAY && SPAN <= 2 * LONGEST_DELAY) };
         let bytes = table.bytes();
@@ -83,7 +86,7 @@ impl<const KEPT: usize> Delays<KEPT> {
         Self { bytes, masks, kept: [Long::default(); KEPT], later: [Long::default(); LATER] }
     }
 
-    /// Bytes of a tag.
+    /// Length of a tag in bytes.
     pub(crate) const fn bytes(&self) -> usize {
         self.bytes
     }
@@ -93,7 +96,7 @@ impl<const KEPT: usize> Delays<KEPT> {
         &self.kept[number as usize % KEPT]
     }
 
-    /// The tag of the record `number`, the one after the last, as a big-endian number.
+    /// The tag of the record `number`, which must follow the last one, as a big-endian number.
     #[inline]
     pub(crate) fn step(&mut self, number: u64, long: &Long) -> u64 {
         let tag = match self.bytes {
@@ -105,7 +108,8 @@ impl<const KEPT: usize> Delays<KEPT> {
         u64::from_be_bytes(tag) >> (64 - 8 * self.bytes)
     }
 
-    /// For tags of `T` bytes: then a long tag has `T` words of 64 bits, and 8 of `T` bytes.
+    /// [`Self::step`] for tags of `T` bytes. A long tag then has `T` words of 64 bits, which are
+    /// also 8 words of `T` bytes.
     #[inline]
     fn step_of<const T: usize>(&mut self, number: u64, long: &Long) -> [u8; 8] {
         let at = number as usize;
@@ -119,7 +123,7 @@ impl<const KEPT: usize> Delays<KEPT> {
         let held = self.kept[at.wrapping_sub(LONGEST_DELAY) % KEPT];
         pass(&mut self.kept[at % KEPT], held, &self.masks[0]);
         for (stage, mask) in self.masks.iter().enumerate().skip(1) {
-            // The stages' places begin at 0, 16, 24, 28 and 30.
+            // In `later` the stages begin at 0, 16, 24, 28 and 30.
             let delay = LONGEST_DELAY >> stage;
             let place = &mut self.later[LONGEST_DELAY - 2 * delay + at % delay];
             let held = *place;

@@ -1,4 +1,4 @@
-//! The receiving side.
+//! The receiving side for records in any order, with rivals and wrong tags.
 
 use crate::bits::{Bits, NUMBERS};
 use crate::candidates::{Handle, Pool};
@@ -14,13 +14,15 @@ use crate::window::Window;
 use core::fmt;
 use subtle::ConstantTimeEq;
 
-/// Numbers that may be held: the tags after the last of them have places too.
+/// Number of record numbers that may be held. The board also needs places for the tags that cover
+/// the last of them.
 const HELD: u64 = (NUMBERS - REACH) as u64;
 
-/// A number within the window: free when it holds nothing.
+/// The state of a record number within the window. The default value means that nothing has
+/// arrived.
 #[derive(Clone, Copy, Default)]
 pub(super) struct Number {
-    /// The first stands on the board, if any does.
+    /// The candidates of the number. If one is placed on the board, it is the first.
     pub(super) held: [Handle; HELD_PER_NUMBER],
     /// How many of `held` are in use.
     pub(super) count: u8,
@@ -51,20 +53,20 @@ pub(crate) struct BitOpener<const CANDIDATES: usize> {
     pub(super) table: Table,
     pub(super) board: Board,
     pub(super) window: Window,
-    /// By number modulo [`NUMBERS`]; free outside the window.
+    /// Indexed by number modulo [`NUMBERS`]; the default value outside the window.
     numbers: [Number; NUMBERS],
     pub(super) pool: Pool<CANDIDATES>,
-    /// Placed data that is not verified.
+    /// Numbers of placed data records that are not verified.
     pub(super) pending: Bits,
-    /// Delivered before it was verified.
+    /// Numbers of data records that were delivered before they were verified.
     provisional: Bits,
-    /// Bits at which data is delivered, if before it is verified.
+    /// The level in bits from which data is delivered before it is verified; `None` if it is not.
     threshold: Option<u8>,
-    /// One more than the highest number placed.
+    /// The highest number placed so far, plus 1.
     pub(super) newest: u64,
-    /// Records in order with right tags that came last.
+    /// How many records up to the last one arrived in order with right tags.
     pub(super) streak: u32,
-    /// A verdict whose candidate had to make room at once.
+    /// The verdict on a candidate that was removed at once to make room.
     pub(super) evicted: Option<Verdict>,
     closings: [Option<ClosingTag>; CLOSINGS],
     pub(super) counters: Counters,
@@ -89,7 +91,7 @@ impl<const CANDIDATES: usize> BitOpener<CANDIDATES> {
         }
     }
 
-    /// Before record 0.
+    /// The window before record 0.
     pub(super) fn first_window() -> Window {
         Window::new(1, HELD, REACH as u64 + LATENESS)
     }
@@ -171,11 +173,12 @@ impl<const CANDIDATES: usize> BitOpener<CANDIDATES> {
         let before = self.newest;
         let mut ranked = None;
         if own.handles().len() == HELD_PER_NUMBER {
-            // The candidate that stands is not among those that may give way here: if it goes,
-            // that is charged to the levels.
+            // The placed candidate is not among those that may be displaced here: its removal must
+            // be charged to the levels.
             let handles = own.held.into_iter().skip(usize::from(standing));
             ranked = self.pool.greatest_rank(prf, handles, &state, tag.into());
-            // Where nothing stands, another is worth a try whatever its rank.
+            // If no candidate of the number is placed, a further one is worth a try whatever its
+            // rank.
             if ranked.is_none_or(|(_, lesser)| standing && !lesser) {
                 return Offer::Refused(Refusal::TooManyCandidates);
             }
@@ -214,12 +217,12 @@ impl<const CANDIDATES: usize> BitOpener<CANDIDATES> {
         self.streak = 0;
         match self.check(number) {
             Ok(()) => {}
-            // Genuine: the window follows it wherever it is.
+            // The record is genuine, so the window follows it to any number.
             Err(Refusal::Ahead) if number <= MAX_NUMBER => self.authenticated(number),
             Err(Refusal::Behind) => self.move_back(number),
             Err(refusal) => return Err(refusal),
         }
-        // A rival on the board would turn every tag after it wrong.
+        // A rival left on the board would make wrong the later tags that cover it.
         if self.board.is_placed(number) {
             self.take_away(prf, number);
         }
@@ -229,7 +232,7 @@ impl<const CANDIDATES: usize> BitOpener<CANDIDATES> {
         }
         let own = self.number_mut(number);
         (own.count, own.verified) = (0, true);
-        // Without room it is as if it were lost to those it covers.
+        // Without room for its state, the record counts as lost for the tags that cover it.
         if self.make_room(prf, number)
             && let Some(handle) = self.pool.add(number, state, tag.into(), None, true)
         {
@@ -263,7 +266,7 @@ impl<const CANDIDATES: usize> BitOpener<CANDIDATES> {
             return Err(Refusal::Ahead);
         }
         if !self.closings.contains(&Some(closing)) {
-            // A free place, else that of the oldest.
+            // Use a free place, or else the place of the oldest closing tag.
             let place = self.closings.iter_mut().min_by_key(|place| place.map(|c| c.first));
             if let Some(place) = place {
                 *place = Some(closing);
@@ -282,7 +285,7 @@ impl<const CANDIDATES: usize> BitOpener<CANDIDATES> {
         self.window.floor = self.window.floor.max(number);
     }
 
-    /// Takes what a run has taken. Of an opener to which nothing was offered.
+    /// Takes over the records of a run. The opener must be new.
     pub(super) fn take_run(&mut self, run: &Run) {
         (self.window, self.counters, self.newest) = (run.window.clone(), run.counters, run.next);
         for Kept { number, state, tag, long, slot } in run.kept() {
@@ -312,8 +315,8 @@ impl<const CANDIDATES: usize> BitOpener<CANDIDATES> {
         }
     }
 
-    /// Whether it holds what a run holds: the records from `first` on, each with its tag right,
-    /// those from `pending` on not yet verified, all others that may still come verified.
+    /// Whether it holds only what a run can hold: the records from `first` on, each with a right
+    /// tag; those from `pending` on not yet verified; all lower numbers of the window verified.
     pub(super) fn is_folded(&mut self, first: u64, pending: u64) -> bool {
         self.streak = 0;
         self.threshold.is_none()
@@ -333,13 +336,13 @@ impl<const CANDIDATES: usize> BitOpener<CANDIDATES> {
             && self.window.base <= first
     }
 
-    /// Whether a record of this number could be of use, as things stand.
+    /// Whether a record of this number could be of use in the present state.
     fn check(&self, number: u64) -> Result<(), Refusal> {
         self.window.check(number)?;
         if self.number(number).verified { Err(Refusal::Used) } else { Ok(()) }
     }
 
-    /// The tag that a record carries, as a number.
+    /// The tag that a record carries, as a big-endian number.
     fn carried(&self, tag: &[u8]) -> Result<u64, Refusal> {
         if tag.len() != self.table.bytes() {
             return Err(Refusal::TagLength);
@@ -362,17 +365,17 @@ impl<const CANDIDATES: usize> BitOpener<CANDIDATES> {
         &mut self.numbers[(number % NUMBERS as u64) as usize]
     }
 
-    /// Whether this candidate of a number is the one on the board.
+    /// Whether this candidate is the one placed on the board for its number.
     pub(super) fn stands(&self, number: u64, handle: Handle) -> bool {
         self.board.is_placed(number) && self.number(number).handles().first() == Some(&handle)
     }
 
-    /// Gives a candidate up.
+    /// Gives up a candidate.
     pub(super) fn drop_candidate(&mut self, handle: Handle, reason: DropReason) {
         self.counters.records_dropped += u64::from(self.pool.release(handle, reason));
     }
 
-    /// Notes that data stands and waits for bits.
+    /// Marks a placed data record as waiting for further bits.
     pub(super) fn await_bits(&mut self, number: u64) {
         self.pending.set(number);
         self.note_newest(number);
@@ -381,7 +384,7 @@ impl<const CANDIDATES: usize> BitOpener<CANDIDATES> {
     pub(super) fn note_newest(&mut self, number: u64) {
         let before = self.newest;
         self.newest = before.max(number + 1);
-        // What nothing new covers any more needs no state.
+        // A verified record that no new tag covers needs no state.
         let span = REACH as u64 + 1;
         for old in
             before.saturating_sub(span).max(self.window.base)..self.newest.saturating_sub(span)
@@ -396,7 +399,7 @@ impl<const CANDIDATES: usize> BitOpener<CANDIDATES> {
         self.counters.evaluations += u64::from(tags);
     }
 
-    /// Nothing more is to come of data delivered early.
+    /// Marks data that was delivered early as refuted.
     pub(super) fn refute(&mut self, number: u64) {
         self.provisional.clear(number);
     }
@@ -405,8 +408,8 @@ impl<const CANDIDATES: usize> BitOpener<CANDIDATES> {
         self.provisional.get(number)
     }
 
-    /// Verifies whatever has come to full security by the record `number`, and delivers what has
-    /// come to the threshold.
+    /// Verifies the records that the record `number` brought to 128 bits, and delivers those it
+    /// brought to the threshold.
     fn settle_reached(&mut self, number: u64) {
         let reach = REACH as u64;
         let last = self.newest.min(number + reach + 1);
@@ -446,7 +449,7 @@ impl<const CANDIDATES: usize> BitOpener<CANDIDATES> {
         }
     }
 
-    /// Takes what stands under this number for genuine.
+    /// Marks the placed record of this number as genuine.
     fn verify(&mut self, number: u64) {
         let own = *self.number(number);
         for (at, &handle) in own.handles().iter().enumerate() {
@@ -479,8 +482,9 @@ impl<const CANDIDATES: usize> BitOpener<CANDIDATES> {
         }
     }
 
-    /// Looks for one candidate each whose closing blocks sum to the tag: those that stand, but for
-    /// one number. Returns whether there is nothing left to find.
+    /// Searches for one candidate of each number such that their closing blocks XOR to the tag. It
+    /// tries the first candidates, and combinations that differ from them in one number. Returns
+    /// whether the closing tag is no longer needed.
     fn check_closing<P: Prf + ?Sized>(
         &mut self,
         prf: &P,
@@ -501,7 +505,8 @@ impl<const CANDIDATES: usize> BitOpener<CANDIDATES> {
         });
         self.counters.evaluations += range.end - range.start;
         let mut found = bool::from(is_zero(gap));
-        // Placing one may let others stand or fall: what was chosen is kept by its handle.
+        // Placing one candidate may change which others are placed, so the chosen ones are kept by
+        // their handles.
         let mut chosen = [0; SPAN];
         for (chosen, number) in chosen.iter_mut().zip(range.clone()) {
             let own = *self.number(number);
@@ -529,7 +534,7 @@ impl<const CANDIDATES: usize> BitOpener<CANDIDATES> {
         true
     }
 
-    /// Takes a candidate for genuine, whatever other checks said.
+    /// Marks a candidate as genuine, whatever other checks said.
     fn accept<P: Prf + ?Sized>(&mut self, prf: &P, number: u64, handle: Handle) {
         if !self.stands(number, handle) {
             if self.board.is_placed(number) {
@@ -538,14 +543,15 @@ impl<const CANDIDATES: usize> BitOpener<CANDIDATES> {
             let own = self.number_mut(number);
             let Some(at) = own.handles().iter().position(|&held| held == handle) else { return };
             own.held.swap(0, at);
-            // None of its rivals stands in its way, nor comes in its place.
+            // Its rivals must neither prevent its placement nor be placed instead.
             own.verified = true;
             self.arrive(prf, number, handle);
         }
         self.verify(number);
     }
 
-    /// A record of this number is genuine: much older ones are late by it.
+    /// Notes that a record of this number is genuine. The window moves on, and records too far
+    /// below it are late.
     fn authenticated(&mut self, number: u64) {
         let oldest = self.window.authenticated(number);
         if oldest > self.window.base {
@@ -554,7 +560,8 @@ impl<const CANDIDATES: usize> BitOpener<CANDIDATES> {
         self.window.floor = self.window.floor.max(oldest);
     }
 
-    /// Moves the window back to `number`, at or above the floor, and forgets what is open.
+    /// Moves the window back to `number`, but not below the floor, and forgets all undecided
+    /// records.
     fn move_back(&mut self, number: u64) {
         self.slide(self.window.end(), false);
         self.forget();
@@ -562,21 +569,22 @@ impl<const CANDIDATES: usize> BitOpener<CANDIDATES> {
         self.newest = self.window.base;
     }
 
-    /// Makes the board what it is at the beginning. For a window without any number.
+    /// Resets the board. The window must hold no number.
     fn forget(&mut self) {
         for number in 0..NUMBERS as u64 {
             self.board.slide(number, number);
         }
     }
 
-    /// Whether the candidate that stands has reached a level from which on its expiry, without
-    /// ever having been verified, is no sign of forgery.
+    /// Whether the placed candidate has reached a level at which its expiry, without ever having
+    /// been verified, is no sign of forgery.
     fn is_excused(&self, number: u64) -> bool {
         let enough = self.threshold.map(|bits| i16::from(bits) + i16::from(EXCUSED_BITS));
         enough.is_some_and(|enough| self.board.level(number) >= enough)
     }
 
-    /// Gives up everything below `base`. Unless `used`, unverified numbers among it stay free.
+    /// Gives up all numbers below `base`. If `used` is false, those of them that are not verified
+    /// may be used again.
     fn slide(&mut self, base: u64, used: bool) {
         let end = base.min(self.window.base + NUMBERS as u64);
         for number in self.window.base..end {
@@ -584,7 +592,7 @@ impl<const CANDIDATES: usize> BitOpener<CANDIDATES> {
             if own.verified {
                 self.window.floor = self.window.floor.max(number + 1);
             }
-            // What does not stand at the end, checks have spoken against.
+            // A candidate that is not placed at the end was rejected by checks.
             let stands = self.board.is_placed(number);
             let reason = if stands { DropReason::Expired } else { DropReason::Failed };
             if stands && self.provisional.get(number) && self.is_excused(number) {

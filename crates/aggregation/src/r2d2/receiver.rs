@@ -1,4 +1,4 @@
-//! The receiving side: a run as long as it goes, else an opener for whatever comes.
+//! The receiving side: a [`Run`] while records arrive in order, otherwise a [`BitOpener`].
 
 use crate::opener::{Counters, Offer, Refusal, Verdict};
 use crate::prf::{ClosingTag, Prf, PrfState};
@@ -22,7 +22,7 @@ impl<const CANDIDATES: usize> BitReceiver<CANDIDATES> {
         }
     }
 
-    /// The opener for whatever comes.
+    /// The opener for records in any order; a run is unfolded into it.
     fn any(&mut self) -> &mut BitOpener<CANDIDATES> {
         if let Self::Run(run) = self {
             *self = Self::Any(BitOpener::unfolded(run));
@@ -34,7 +34,7 @@ impl<const CANDIDATES: usize> BitReceiver<CANDIDATES> {
     }
 
     pub(crate) fn set_threshold(&mut self, bits: Option<u8>) {
-        // A run tells no levels.
+        // A run delivers nothing before it is verified.
         if bits.is_some() || !matches!(self, Self::Run(_)) {
             self.any().set_threshold(bits);
         }
@@ -102,7 +102,7 @@ impl<const CANDIDATES: usize> BitReceiver<CANDIDATES> {
         len_of: &dyn Fn(u16) -> usize,
     ) -> bool {
         match self {
-            // It has no rivals, and nothing beyond the next number.
+            // A run has no rivals and holds nothing above the next number.
             Self::Run(run) if number >= run.next => false,
             _ => self.any().evict(prf, number, len, len_of),
         }

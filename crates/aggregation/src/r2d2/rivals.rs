@@ -1,4 +1,4 @@
-//! More candidates than are held, of one number or altogether.
+//! Which candidate gives way when one number, or the whole pool, has too many.
 
 use crate::candidates::Handle;
 use crate::opener::{DropReason, Outcome, Verdict};
@@ -7,9 +7,9 @@ use crate::r2d2::opener::BitOpener;
 use crate::rivals::Newcomer;
 
 impl<const CANDIDATES: usize> BitOpener<CANDIDATES> {
-    /// Keeps one of two candidates of a number: the one that was tried, or the `other` one in whose
-    /// place it was tried. The candidate that stands is kept, else the one of `lesser` rank. Returns
-    /// whether a verdict on the tried candidate is still to come.
+    /// Keeps one of two candidates of a number: the one that was tried (`handle`), or the `other`
+    /// one that it would displace. A placed candidate is kept, otherwise the tried one if its rank
+    /// is `lesser`. Returns whether a verdict on the tried candidate is still to come.
     #[cold]
     pub(super) fn keep_one(
         &mut self,
@@ -33,12 +33,12 @@ impl<const CANDIDATES: usize> BitOpener<CANDIDATES> {
         if is_held {
             self.pool.remove(handle);
         }
-        // What was refuted has its verdict.
+        // If the tried candidate is no longer held, it was refuted and its verdict is queued.
         !is_held
     }
 
-    /// Frees a place for a candidate of `number`: one of a verified record that little needs, or
-    /// another's.
+    /// Frees a place for a candidate of `number`: that of a verified record that is hardly needed,
+    /// or else that of another candidate.
     pub(super) fn make_room<P: Prf + ?Sized>(&mut self, prf: &P, number: u64) -> bool {
         if !self.pool.is_full() || self.release_verified() {
             return true;
@@ -73,7 +73,7 @@ impl<const CANDIDATES: usize> BitOpener<CANDIDATES> {
         victim.is_some()
     }
 
-    /// Takes the candidate that is to go for one of `number` out of its own number.
+    /// Removes the candidate that must give way to one of `number` from its own number.
     fn take_victim<P: Prf + ?Sized>(
         &mut self,
         prf: &P,
@@ -92,14 +92,14 @@ impl<const CANDIDATES: usize> BitOpener<CANDIDATES> {
         Some((handle, from))
     }
 
-    /// Lets go of the state of the lowest verified record, which only a closing tag would need.
+    /// Releases the state of the lowest verified record, which only a closing tag would still need.
     fn release_verified(&mut self) -> bool {
         let lowest = (self.window.base..self.newest)
             .find(|&number| self.number(number).verified && self.number(number).count > 0);
         lowest.is_some_and(|number| self.release(number))
     }
 
-    /// Lets go of a verified record's state; whether that made room.
+    /// Releases a verified record's state. Returns whether the pool has room then.
     pub(super) fn release(&mut self, number: u64) -> bool {
         let own = core::mem::replace(&mut self.number_mut(number).count, 0);
         let handle = self.number(number).held[0];

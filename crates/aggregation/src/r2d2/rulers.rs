@@ -1,7 +1,8 @@
 //! Golomb rulers of order 8: the dependency sets of R2D2's tag bits.
 //!
-//! All differences of a ruler's marks are distinct, so a tag bit shares with any two records
-//! at most once: whatever is lost, another record loses at most one bit of each ruler.
+//! All differences between a ruler's marks are distinct, so at most one tag bit of a ruler covers
+//! both of two given records. A lost record therefore costs any other record at most one bit of
+//! each ruler.
 
 use crate::r2d2::table::{DependencySet, Table};
 use crate::scheme::{Order, Overprovision};
@@ -75,7 +76,7 @@ pub(crate) const RULERS: [DependencySet; 64] = [
     [0, 1, 6, 20, 22, 30, 33, 37],
 ];
 
-/// R2D2's table: one ruler for each tag bit, as they stand in the list or drawn.
+/// R2D2's table: one ruler for each tag bit, in the order of [`RULERS`] or drawn by a seed.
 pub(crate) fn table(o: Overprovision, order: &Order) -> Table {
     match order {
         Order::List => Table::new(o.tag_bytes(), |bit| RULERS[bit]),
@@ -86,8 +87,9 @@ pub(crate) fn table(o: Overprovision, order: &Order) -> Table {
     }
 }
 
-/// Draws rulers without replacement. The seed is a number of 256 bits, big-endian; the draw of
-/// one among r that are left takes the remainder of its division by r and leaves the quotient.
+/// Draws rulers without replacement. The seed is a big-endian number of 256 bits. Each draw divides
+/// it by the number r of rulers left: the remainder says which of them is drawn, and the quotient
+/// replaces the seed.
 #[derive(Clone)]
 struct Draw {
     seed: [u8; 32],
@@ -100,7 +102,7 @@ impl Draw {
         Self { seed: *seed, left: core::array::from_fn(|i| i as u8), drawn: 0 }
     }
 
-    /// The place in [`RULERS`] of the next one. At most 64 can be drawn.
+    /// The index in [`RULERS`] of the next ruler drawn. At most 64 can be drawn.
     fn draw(&mut self) -> usize {
         let left = RULERS.len() - self.drawn;
         let mut remainder = 0;
@@ -109,7 +111,8 @@ impl Draw {
             *byte = (dividend / left) as u8;
             remainder = dividend % left;
         }
-        // The others keep their order, so that any language writes this in a line.
+        // The rulers left keep their order, so that other languages can implement a draw in one
+        // line.
         self.left[remainder..left].rotate_left(1);
         self.drawn += 1;
         self.left[left - 1].into()
@@ -166,7 +169,8 @@ mod tests {
         assert_eq!(drawn.len(), RULERS.len());
     }
 
-    /// `divmod` of the same number in Python: see `vectors/r2d2.py`.
+    /// The indices that `drawn` in `vectors/aggregation.py` computes for this seed with Python's
+    /// `divmod`.
     #[test]
     fn a_draw_is_repeated_division() {
         let mut draw = Draw::new(&core::array::from_fn(|i| i as u8));

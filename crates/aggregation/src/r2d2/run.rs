@@ -1,9 +1,10 @@
-//! The opener while records come in order, one of each number, and every tag is right, as nearly
-//! all do: there is nobody to blame then, and each level follows from a record's distance.
+//! The receiving side while records arrive in order, one of each number, and every tag is right.
+//! This is by far the most common case. No record needs to be blamed, and each level follows from
+//! the distance to the newest record.
 //!
-//! What a run holds is what [`BitOpener`] would hold of the same records. It is unfolded into
-//! that at the first thing that is not the next record, and such an opener is folded again when
-//! none of the records that can still matter leaves a choice.
+//! A run holds the same records as a [`BitOpener`] would. It is converted into a `BitOpener`
+//! ("unfolded") at the first arrival that is not the next record. A `BitOpener` is converted back
+//! ("folded") when none of the records that can still matter has a rival.
 
 use crate::opener::{Counters, Offer, Outcome, Refusal, Verdict};
 use crate::prf::{Prf, PrfState};
@@ -17,10 +18,12 @@ use core::fmt;
 use subtle::ConstantTimeEq;
 use zeroize::Zeroize;
 
-/// Records kept: those that a tag can cover, and verified ones that the caller was not told of.
+/// Number of records kept: those that a later tag can cover, and verified ones whose verdict the
+/// caller has not taken yet.
 pub(crate) const KEPT: usize = 64;
 
-/// Records in order after which an opener may be folded: those before them are too late.
+/// Number of records in order after which an opener may be folded. Records before them are too late
+/// to matter.
 const STREAK: u32 = REACH as u32 + LATENESS as u32 + 2;
 
 const _: () = assert!(KEPT >= SPAN);
@@ -31,24 +34,24 @@ pub(crate) struct Run {
     pub(super) window: Window,
     pub(super) counters: Counters,
     delays: Delays<KEPT>,
-    /// By number modulo [`KEPT`].
+    /// Indexed by number modulo [`KEPT`], as are `tags` and `slots`.
     states: [PrfState; KEPT],
     tags: [u64; KEPT],
     slots: [u16; KEPT],
-    /// Records after which one is verified.
+    /// Number of later records after which a record is verified.
     delay: u64,
-    /// The number of the first record kept, or of one before it.
+    /// The number of the first record kept, or a lower one.
     first: u64,
     /// The next record's number.
     pub(super) next: u64,
     /// Numbers below it are verified.
     pub(super) verified: u64,
-    /// Of those below it the caller was told.
+    /// The caller has taken the verdicts on all numbers below it.
     told: u64,
 }
 
 impl Run {
-    /// Whether an opener with so many candidates can hold what a run holds.
+    /// Whether an opener with this number of candidates can hold everything that a run holds.
     pub(crate) const fn fits(candidates: usize) -> bool {
         candidates >= KEPT
     }
@@ -98,7 +101,7 @@ impl Run {
         self.counters.evaluations
     }
 
-    /// `None`: this must be unfolded.
+    /// `None` if the run cannot handle the record and must be unfolded first.
     #[inline]
     pub(crate) fn admit(&mut self, number: u64) -> Option<Result<(), Refusal>> {
         if number != self.next || number > MAX_NUMBER {
@@ -114,7 +117,7 @@ impl Run {
         Some(if number == self.next { Ok(()) } else { self.check(number) })
     }
 
-    /// `None`: this must be unfolded.
+    /// `None` if the run cannot handle the record and must be unfolded first.
     #[inline]
     pub(crate) fn offer_data<P: Prf + ?Sized>(
         &mut self,
@@ -146,7 +149,7 @@ impl Run {
         self.tags[place] = tag;
         self.slots[place] = slot;
         self.next = number + 1;
-        // No tag to come covers it.
+        // No later tag covers this old record.
         self.states[self::place(number.wrapping_sub(SPAN as u64))].zeroize();
         if let Some(reached) = number.checked_sub(self.delay)
             && reached >= self.verified
@@ -180,7 +183,7 @@ impl Run {
         if number < self.verified { Err(Refusal::Used) } else { Ok(()) }
     }
 
-    /// Whether just this record is held and not decided.
+    /// Whether this same record is held and not yet decided.
     fn is_held(&self, number: u64, state: &PrfState, tag: u64) -> bool {
         let place = place(number);
         (self.verified..self.next).contains(&number)
@@ -188,8 +191,8 @@ impl Run {
             && self.tags[place] == tag
     }
 
-    /// What is still of use, ascending: number, state, tag, long tag, and the slot where the
-    /// caller awaits a verdict.
+    /// The records that are still needed, in ascending order, with the slot of each whose verdict
+    /// the caller has not taken.
     pub(super) fn kept(&self) -> impl Iterator<Item = Kept<'_>> {
         let first = self.next.saturating_sub(SPAN as u64).max(self.first).min(self.told);
         (first..self.next).map(|number| Kept {
@@ -201,7 +204,7 @@ impl Run {
         })
     }
 
-    /// Folds an opener, if nothing in it leaves a choice.
+    /// Converts an opener into a run, if no number that still matters has more than one candidate.
     pub(crate) fn fold<P: Prf + ?Sized, const CANDIDATES: usize>(
         prf: &P,
         opener: &mut BitOpener<CANDIDATES>,
@@ -241,7 +244,7 @@ const fn place(number: u64) -> usize {
 }
 
 impl<const CANDIDATES: usize> BitOpener<CANDIDATES> {
-    /// The opener that has taken what a run has taken.
+    /// The opener that has taken the same records as the run.
     #[cold]
     pub(crate) fn unfolded(run: &Run) -> Self {
         let mut opener = Self::new(run.table.clone());
@@ -249,14 +252,15 @@ impl<const CANDIDATES: usize> BitOpener<CANDIDATES> {
         opener
     }
 
-    /// Notes a record that came in order with a right tag.
+    /// Counts records that arrive in order with a right tag; any other record ends the count.
+    /// `before` is `newest` before this record.
     pub(super) fn note_streak(&mut self, number: u64, before: u64) {
         let in_order = number == before && self.newest == number + 1;
         let right = in_order && self.board.is_right(&self.table, number);
         self.streak = if right { self.streak + 1 } else { 0 };
     }
 
-    /// Whether it may be worth the search for what keeps it from being folded.
+    /// Whether enough records arrived in order for [`Run::fold`] to be worth trying.
     pub(crate) const fn may_fold(&self) -> bool {
         self.streak >= STREAK
     }

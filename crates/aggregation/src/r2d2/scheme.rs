@@ -1,21 +1,22 @@
-//! What R2D2(8, o) is.
+//! The definition of R2D2(8, o).
 
 use crate::definition::{Definition, Layout};
 use crate::r2d2::rulers;
 use crate::scheme::{Order, SchemeError, TAG_BYTES};
 
-/// Records that share each bit of an R2D2 tag: its n.
+/// n of R2D2(n, o): the number of records that each tag bit covers.
 pub const SHARED_BY: u8 = 8;
 
-/// o, the percentage by which R2D2's tags exceed a full tag's share of each record.
+/// o, the overprovisioning: the percentage by which R2D2's tags are longer than an eighth of a full
+/// tag.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Overprovision(u8);
 
 impl Overprovision {
-    /// All of them, ascending: 50, 100, 150, 200.
+    /// All values, ascending: 50, 100, 150, 200.
     pub const ALL: [Self; 4] = [Self(50), Self(100), Self(150), Self(200)];
 
-    /// `percent` of 50, 100, 150 and 200, else `None`.
+    /// The value `percent`, or `None` unless it is 50, 100, 150 or 200.
     pub const fn new(percent: u8) -> Option<Self> {
         if matches!(percent, 50 | 100 | 150 | 200) { Some(Self(percent)) } else { None }
     }
@@ -25,7 +26,7 @@ impl Overprovision {
         self.0
     }
 
-    /// Bytes of tag in each record: 3, 4, 5 or 6.
+    /// Length in bytes of the tag in each record: 3, 4, 5 or 6.
     pub const fn tag_bytes(self) -> usize {
         (TAG_BYTES * (100 + self.0 as usize)).div_ceil(100 * SHARED_BY as usize)
     }

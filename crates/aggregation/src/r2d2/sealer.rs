@@ -1,4 +1,4 @@
-//! The sending side.
+//! The sending side of schemes with a tag in every record.
 
 use crate::prf::{CLOSING_BLOCK, ClosingTag, Prf, PrfState};
 use crate::r2d2::board::FULL;
@@ -10,15 +10,15 @@ use core::fmt;
 #[derive(Clone)]
 pub(crate) struct BitSealer {
     delays: Delays<LONGEST_DELAY>,
-    /// Records after which a record needs no closing tag, unless some are lost.
+    /// Number of later records after which a record needs no closing tag, unless some are lost.
     delay: u64,
     next: u64,
-    /// States of the last records, by number modulo [`SPAN`].
+    /// States of the last records, indexed by number modulo [`SPAN`].
     states: [PrfState; SPAN],
-    /// The place of the next one.
+    /// The index in `states` of the next record.
     place: u8,
-    /// The oldest and the newest data record that no closing tag covers, the oldest of those
-    /// that need one when silence follows.
+    /// The oldest and the newest data record that no closing tag covers, if there is any. Only data
+    /// records of this range that are younger than `delay` records still need one.
     open: Option<(u64, u64)>,
 }
 

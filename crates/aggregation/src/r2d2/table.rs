@@ -1,40 +1,46 @@
-//! Dependency sets, laid out so that a record's long tag is dealt out in whole words.
+//! Dependency sets, laid out so that a record's long tag is added to the tags it belongs to in
+//! whole words.
 
 use crate::r2d2::delays::Long;
 use zeroize::Zeroizing;
 
-/// Records that each tag bit covers.
+/// Number of records that each tag bit covers.
 pub(crate) const MEMBERS: usize = 8;
-/// The farthest record behind that a tag covers.
+/// The greatest distance from a tag's record back to a record that the tag covers.
 pub(crate) const REACH: usize = 37;
-/// A record and those its tag covers.
+/// Number of consecutive records that a tag can cover, its own included.
 pub(crate) const SPAN: usize = REACH + 1;
-/// The longest tag, in bits.
+/// Length of the longest tag in bits.
 pub(crate) const MOST_BITS: usize = 48;
 
-/// How far behind the members of one bit's set are: ascending, the first is 0.
+/// The distances from a tag's record back to the members of one bit's dependency set, ascending;
+/// the first is 0.
 pub(crate) type DependencySet = [u8; MEMBERS];
 
-/// The 8·t bits of a record, in words of t bits: word k is what it gives as the k-th member.
+/// The long tag of a record in words of t bits. Word k enters the tags of which the record is the
+/// k-th member.
 pub(crate) type Words = Zeroizing<[u64; MEMBERS]>;
 
-/// Bit j of a tag is bit t − 1 − j of a word: a tag reads as a big-endian number.
+/// The dependency sets of all bits of a tag. Bit j of a tag is bit t − 1 − j of a word, because a
+/// tag is read as a big-endian number.
 #[derive(Clone)]
 pub(crate) struct Table {
-    /// Bytes of a tag, t / 8.
+    /// Length of a tag in bytes: t / 8.
     bytes: usize,
-    /// Bits of which the k-th member is d behind.
+    /// `takes[k][d]`: the bits whose k-th member is d numbers behind.
     takes: [[u64; SPAN]; MEMBERS],
-    /// The first d of each k that has any, and one more than the last.
+    /// For each k, the range of distances d with any such bit: the first one, and the last one
+    /// plus 1.
     ranges: [(u8, u8); MEMBERS],
-    /// Bits that cover the record d behind.
+    /// `covers[d]`: the bits that cover the record d numbers behind.
     covers: [u64; SPAN],
-    /// Their numbers, farthest first.
+    /// For each distance, how many bits cover the record at this distance, the farthest first.
     counts: [i16; SPAN],
 }
 
 impl Table {
-    /// The table for a tag of `bytes` bytes (at most 6), with `next` giving each bit's set.
+    /// The table for tags of `bytes` bytes (at most 6). `next` returns the dependency set of each
+    /// bit.
     pub(crate) fn new(bytes: usize, mut next: impl FnMut(usize) -> DependencySet) -> Self {
         let mut table = Self {
             bytes,
@@ -70,7 +76,7 @@ impl Table {
         (1 << (8 * self.bytes)) - 1
     }
 
-    /// Bits of a tag that cover the record `behind` it.
+    /// Bits of a tag that cover the record `behind` numbers before its own.
     pub(crate) const fn covers(&self, behind: usize) -> u64 {
         self.covers[behind]
     }
@@ -80,7 +86,7 @@ impl Table {
         &self.counts
     }
 
-    /// How many more records bring a record to `bits`, if none is lost.
+    /// How many later records bring a record to a level of `bits`, if none is lost.
     pub(crate) fn delay(&self, bits: i16) -> usize {
         let mut level = 0;
         for (behind, count) in self.counts.iter().rev().enumerate() {
@@ -92,12 +98,12 @@ impl Table {
         REACH
     }
 
-    /// Bits of which the `k`-th member is `behind`.
+    /// Bits whose `k`-th member is `behind` numbers before the tag's record.
     pub(crate) const fn takes(&self, k: usize, behind: usize) -> u64 {
         self.takes[k][behind]
     }
 
-    /// A record's level when `after` records came after it and none of its checks is missing.
+    /// A record's level in bits when `after` later records arrived and none is lost.
     pub(crate) fn level_after(&self, after: usize) -> i16 {
         self.counts.iter().rev().take(after + 1).sum()
     }
@@ -113,7 +119,7 @@ impl Table {
         words
     }
 
-    /// Adds a record's long tag to its own tag and to those after it.
+    /// Adds the words of a record's long tag to its own tag and to the later tags that cover it.
     pub(crate) fn deal(&self, words: &Words, tags: &mut [u64; SPAN]) {
         for ((word, takes), &(first, end)) in words.iter().zip(&self.takes).zip(&self.ranges) {
             let range = usize::from(first)..usize::from(end);

@@ -1,4 +1,4 @@
-//! A sender, records as they travel, and a receiver, for the tests of this folder.
+//! A sender, records in transit, and a receiver, for the tests of this folder.
 #![allow(dead_code, reason = "each test file uses a part")]
 
 use aes::Aes128;
@@ -17,12 +17,16 @@ pub(crate) struct Mac(LongLightMac<Aes128, 6>);
 impl Mac {
     pub(crate) fn new(key: u8) -> Self {
         let cipher = |label| Aes128::new(&[key ^ label; 16].into());
-        let hasher = Hasher::from_cipher(cipher(1), 16).expect("valid");
+        let hasher = Hasher::from_cipher(cipher(1), 16).expect("a valid tag length");
         Self(LongLightMac::new(hasher, [2, 4, 5, 3, 6, 7].map(cipher)))
     }
 
     pub(crate) fn state(&self, number: u64, body: &[u8]) -> PrfState {
-        let v = self.0.hasher().hash_parts(&[&number.to_be_bytes(), body]).expect("short");
+        let v = self
+            .0
+            .hasher()
+            .hash_parts(&[&number.to_be_bytes(), body])
+            .expect("the record is short enough");
         Block::from(v).into()
     }
 }
@@ -37,18 +41,22 @@ impl Prf for Mac {
             CHECK_BLOCK => 5,
             other => panic!("no scheme has a use for block {other}"),
         };
-        self.0.finalize(place, &(*state.as_bytes()).into()).expect("six blocks").into()
+        self.0
+            .finalize(place, &(*state.as_bytes()).into())
+            .expect("there are six output blocks")
+            .into()
     }
 }
 
-/// A record under way; anyone may alter it.
+/// A record in transit, which anybody may alter.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Record {
     pub(crate) number: u64,
     pub(crate) kind: Kind,
     pub(crate) body: Vec<u8>,
     pub(crate) tag: Vec<u8>,
-    /// What a silence record brings, authenticated with its body by its own tag.
+    /// The closing tag that a control record carries, authenticated with its body by the record's
+    /// own tag.
     pub(crate) closing: Option<ClosingTag>,
 }
 
@@ -63,11 +71,11 @@ pub(crate) struct Sender {
 impl Sender {
     /// A sender under Agg(n).
     pub(crate) fn agg(n: u8) -> Self {
-        Self::new(Scheme::agg(n).expect("2 to 16"))
+        Self::new(Scheme::agg(n).expect("n is from 2 to 16"))
     }
 
     pub(crate) fn new(scheme: Scheme) -> Self {
-        let sealer = Sealer::new(scheme, &Order::List).expect("aggregating");
+        let sealer = Sealer::new(scheme, &Order::List).expect("an aggregating scheme");
         Self { mac: Mac::new(7), scheme, sealer, next: 0 }
     }
 
@@ -76,7 +84,9 @@ impl Sender {
         self.next += 1;
         let mut tag = vec![0; self.scheme.aggregate_len(number)];
         let state = self.mac.state(number, body);
-        self.sealer.seal(&self.mac, number, kind, state, &mut tag).expect("in order");
+        self.sealer
+            .seal(&self.mac, number, kind, state, &mut tag)
+            .expect("records are sealed in order");
         Record { number, kind, body: body.to_vec(), tag, closing: None }
     }
 
@@ -98,7 +108,7 @@ impl Sender {
     }
 }
 
-/// What the application got, or what became of a slot.
+/// The number and body of a record, and the verdict on it.
 pub(crate) type Decided = (u64, Vec<u8>, Outcome);
 
 #[derive(Debug)]
@@ -107,18 +117,18 @@ pub(crate) struct Receiver<const CANDIDATES: usize = { aggregation::tuning::CAND
     pub(crate) opener: Opener<CANDIDATES>,
     held: BTreeMap<u16, (u64, Vec<u8>)>,
     next_slot: u16,
-    /// Control records acted on.
+    /// Numbers of the control records that were accepted.
     pub(crate) controls: Vec<u64>,
 }
 
 impl<const CANDIDATES: usize> Receiver<CANDIDATES> {
     /// A receiver under Agg(n).
     pub(crate) fn agg(n: u8) -> Self {
-        Self::new(Scheme::agg(n).expect("2 to 16"))
+        Self::new(Scheme::agg(n).expect("n is from 2 to 16"))
     }
 
     pub(crate) fn new(scheme: Scheme) -> Self {
-        let opener = Opener::new(scheme, &Order::List).expect("aggregating");
+        let opener = Opener::new(scheme, &Order::List).expect("an aggregating scheme");
         let (mac, held) = (Mac::new(7), BTreeMap::new());
         Self { mac, opener, held, next_slot: 0, controls: Vec::new() }
     }
@@ -134,7 +144,7 @@ impl<const CANDIDATES: usize> Receiver<CANDIDATES> {
             self.opener.offer_verified(&self.mac, number, state, &record.tag)?;
             self.controls.push(number);
             if let Some(closing) = record.closing {
-                // One that comes too late is of no use and no error.
+                // A closing tag that comes too late is of no use, but no error.
                 let _late = self.opener.closing(&self.mac, closing);
             }
             return Ok(Offer::Held);
@@ -144,7 +154,7 @@ impl<const CANDIDATES: usize> Receiver<CANDIDATES> {
         let offer = self.opener.offer_data(&self.mac, number, state, &record.tag, slot);
         if offer == Offer::Held {
             let earlier = self.held.insert(slot, (number, record.body.clone()));
-            assert!(earlier.is_none(), "slot given twice");
+            assert!(earlier.is_none(), "a slot is held twice");
         }
         Ok(offer)
     }
@@ -157,12 +167,12 @@ impl<const CANDIDATES: usize> Receiver<CANDIDATES> {
                 Outcome::Provisional { .. } => self.held.get(&slot).cloned(),
                 _ => self.held.remove(&slot),
             }
-            .expect("a held slot, once");
+            .expect("a verdict names a held slot, with a final verdict only once");
             assert_eq!(number, verdict.number);
             decided.push((number, body, verdict.outcome));
         }
         let verified: Vec<u64> = verified(&decided).collect();
-        assert!(verified.is_sorted(), "a batch ascends");
+        assert!(verified.is_sorted(), "verified records of a batch are in ascending order");
         decided
     }
 

@@ -1,4 +1,4 @@
-//! Gateways that put a header before a frame, or nothing.
+//! Gateways that put a header before each frame, or forward frames unchanged.
 
 use crate::hosts::processor_time;
 use packet_io::af_packet::{self, PacketPort};
@@ -9,7 +9,7 @@ use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-/// Bytes that scheme `sealed` puts before and behind a frame.
+/// Number of bytes that the scheme `sealed` adds before and after a frame.
 const OVERHEAD: usize = 30;
 
 #[derive(Clone)]
@@ -65,7 +65,7 @@ impl Options {
                 "pin" => options.pin = number() != 0,
                 "second" => options.second = number() as usize,
                 "six" => options.six = number() != 0,
-                _ => panic!("{name} is not known here"),
+                _ => panic!("unknown argument {name}"),
             }
         }
         options
@@ -88,17 +88,17 @@ enum Beyond {
 
 impl Gateway {
     pub(crate) fn new(options: &Options, number: usize) -> Self {
-        let mut pool = Pool::new(PoolSettings::default()).expect("memory");
+        let mut pool = Pool::new(PoolSettings::default()).expect("enough memory");
         let own = xdp::Settings { busy_poll: options.busy, ..Default::default() };
         let lan = |pool: &mut Pool, name: &str| -> Box<dyn LanPort> {
-            let interface = Interface::find(name).expect("a wire is there");
+            let interface = Interface::find(name).expect("the wire was made");
             if options.xdp {
-                let program = Attachment::lan(&interface, &[], options.mode).expect("root may");
-                return Box::new(XdpLan::open(pool, &program, own).expect("root may"));
+                let program = Attachment::lan(&interface, &[], options.mode).expect("needs root");
+                return Box::new(XdpLan::open(pool, &program, own).expect("needs root"));
             }
             let settings =
                 af_packet::Settings { bypass_queue: options.bypass, ..Default::default() };
-            Box::new(PacketPort::open(&interface, &settings).expect("root may"))
+            Box::new(PacketPort::open(&interface, &settings).expect("needs root"))
         };
         let (near, beyond) = if options.tunnel {
             let address = |number: usize| -> SocketAddr {
@@ -116,13 +116,13 @@ impl Gateway {
             };
             let near = lan(&mut pool, ["g0", "g1"][number]);
             let underlay: Box<dyn Underlay> = if options.xdp {
-                let interface = Interface::find("u0").expect("a wire is there");
+                let interface = Interface::find("u0").expect("the wire was made");
                 let program = Attachment::underlay(&interface, address(number), options.mode);
-                let program = program.expect("root may");
+                let program = program.expect("needs root");
                 let port = XdpUnderlay::open(&mut pool, &program, own, &settings);
-                Box::new(port.expect("root may"))
+                Box::new(port.expect("needs root"))
             } else {
-                Box::new(UdpUnderlay::open(&settings).expect("addresses are there"))
+                Box::new(UdpUnderlay::open(&settings).expect("the addresses are assigned"))
             };
             (near, Beyond::Underlay(underlay, address(1 - number)))
         } else {
@@ -133,18 +133,18 @@ impl Gateway {
         Self { pool, lan: near, beyond, waiter, frames, datagrams }
     }
 
-    /// Forwards until it is stopped; what happened.
+    /// Forwards until it is stopped. Returns a summary of its counters.
     pub(crate) fn run(mut self, stop: &AtomicBool) -> String {
         let (mut dropped, mut forwarded, mut rounds) = (0, 0, 0);
         let started = processor_time();
         while !stop.load(Ordering::Relaxed) {
             let Self { pool, lan, beyond, frames, datagrams, waiter } = &mut self;
-            let mut count = lan.receive(pool, frames).expect("a port is there");
+            let mut count = lan.receive(pool, frames).expect("the port is usable");
             match beyond {
                 Beyond::Lan(other) => {
-                    other.transmit(pool, frames).expect("a port is there");
+                    other.transmit(pool, frames).expect("the port is usable");
                     dropped += discard(pool, frames);
-                    count += other.receive(pool, frames).expect("a port is there");
+                    count += other.receive(pool, frames).expect("the port is usable");
                 }
                 Beyond::Underlay(underlay, remote) => {
                     for mut frame in frames.drain(..) {
@@ -157,17 +157,17 @@ impl Gateway {
                             answers: false,
                         });
                     }
-                    underlay.transmit(pool, datagrams).expect("a port is there");
+                    underlay.transmit(pool, datagrams).expect("the port is usable");
                     frames.extend(datagrams.drain(..).map(|datagram| datagram.frame));
                     dropped += discard(pool, frames);
-                    count += underlay.receive(pool, datagrams).expect("a port is there");
+                    count += underlay.receive(pool, datagrams).expect("the port is usable");
                     for Datagram { mut frame, .. } in datagrams.drain(..) {
                         pool.with(&mut frame, |packet| packet.take_front(OVERHEAD).is_some());
                         frames.push(frame);
                     }
                 }
             }
-            lan.transmit(pool, frames).expect("a port is there");
+            lan.transmit(pool, frames).expect("the port is usable");
             dropped += discard(pool, frames);
             forwarded += count;
             if count > 0 {
@@ -192,8 +192,8 @@ impl Gateway {
         let lan = self.lan.statistics();
         let round = forwarded / rounds.max(1);
         format!(
-            "{nanoseconds} ns a frame, {round} a round, {forwarded} frames, {dropped} dropped; \
-             {lan:?}; {beyond:?}"
+            "{nanoseconds} ns per frame, {round} frames per round, {forwarded} frames, \
+             {dropped} dropped; {lan:?}; {beyond:?}"
         )
     }
 }

@@ -1,4 +1,4 @@
-//! Hosts: threads in network namespaces of their own.
+//! Hosts, which are threads in network namespaces of their own.
 
 use nix::sched::{CloneFlags, unshare};
 use packet_io::af_packet::{PacketPort, Settings};
@@ -20,15 +20,15 @@ impl Host {
         let (tell, told) = channel();
         let (jobs, todo) = channel::<Job>();
         std::thread::spawn(move || {
-            unshare(CloneFlags::CLONE_NEWNET).expect("root may have network namespaces");
+            unshare(CloneFlags::CLONE_NEWNET).expect("network namespaces need root");
             run_ip("link set lo up");
-            tell.send(nix::unistd::gettid().as_raw()).expect("somebody waits");
+            tell.send(nix::unistd::gettid().as_raw()).expect("the creator of the host waits");
             todo.into_iter().for_each(|job| job());
         });
         Self { thread: told.recv().expect("a host starts"), jobs }
     }
 
-    /// Runs `job` on the host's thread; what it returns can be waited for.
+    /// Starts `job` on the host's thread. The receiver returns its result.
     pub(crate) fn start<T: Send + 'static>(
         &self,
         job: impl FnOnce() -> T + Send + 'static,
@@ -42,16 +42,16 @@ impl Host {
     }
 
     pub(crate) fn call<T: Send + 'static>(&self, job: impl FnOnce() -> T + Send + 'static) -> T {
-        self.start(job).recv().expect("a job ends")
+        self.start(job).recv().expect("the job does not panic")
     }
 
     /// Keeps the host's thread on one processor.
     pub(crate) fn pin(&self, processor: usize) {
         self.call(move || {
             let mut set = nix::sched::CpuSet::new();
-            set.set(processor).expect("a processor");
+            set.set(processor).expect("a valid processor number");
             let this = nix::unistd::Pid::from_raw(0);
-            nix::sched::sched_setaffinity(this, &set).expect("that processor is there");
+            nix::sched::sched_setaffinity(this, &set).expect("the processor exists");
         });
     }
 
@@ -62,39 +62,39 @@ impl Host {
 }
 
 fn run_ip(words: &str) {
-    let status = Command::new("ip").args(words.split(' ')).status().expect("iproute2 is here");
+    let status = Command::new("ip").args(words.split(' ')).status().expect("iproute2 is installed");
     assert!(status.success(), "ip {words}");
 }
 
-/// A wire between two hosts.
+/// Connects two hosts by a wire.
 pub(crate) fn wire(one: &Host, name: &str, other: &Host, other_name: &str, mtu: u32) {
     one.ip(&format!("link add {name} type veth peer name {other_name} netns {}", other.thread));
     for (host, name) in [(one, name), (other, other_name)] {
         let name = name.to_owned();
         host.call(move || {
             run_ip(&format!("link set {name} mtu {mtu} up"));
-            let interface = Interface::find(&name).expect("just made");
+            let interface = Interface::find(&name).expect("the interface was just made");
             for offload in [
                 Offload::TransmitChecksums,
                 Offload::Segmentation,
                 Offload::TransmitVlan,
                 Offload::ReceiveVlan,
             ] {
-                interface.set_offload(offload, false).expect("veth can do without");
+                interface.set_offload(offload, false).expect("veth supports turning offloads off");
             }
         });
     }
 }
 
-/// Times of ICMP echoes in microseconds, sorted.
+/// Round-trip times of ICMP echoes in microseconds, sorted.
 pub(crate) fn echo_times(to: &str, count: u16) -> Vec<u128> {
-    std::fs::write("/proc/sys/net/ipv4/ping_group_range", "0 0").expect("root may ping");
+    std::fs::write("/proc/sys/net/ipv4/ping_group_range", "0 0").expect("pings need root");
     let socket = rustix::net::socket(
         rustix::net::AddressFamily::INET,
         rustix::net::SocketType::DGRAM,
         Some(rustix::net::ipproto::ICMP),
     );
-    let socket = UdpSocket::from(socket.expect("root may ping"));
+    let socket = UdpSocket::from(socket.expect("pings need root"));
     socket.set_read_timeout(Some(Duration::from_secs(1))).expect("a socket has timeouts");
     let mut times = Vec::new();
     for sequence in 0..count {
@@ -102,7 +102,7 @@ pub(crate) fn echo_times(to: &str, count: u16) -> Vec<u128> {
         request[0] = 8;
         request[6..8].copy_from_slice(&sequence.to_be_bytes());
         let sent = Instant::now();
-        socket.send_to(&request, (to, 0)).expect("the way is there");
+        socket.send_to(&request, (to, 0)).expect("the host is connected");
         let mut answer = [0; 100];
         if socket.recv(&mut answer).is_ok() {
             times.push(sent.elapsed().as_micros());
@@ -114,7 +114,8 @@ pub(crate) fn echo_times(to: &str, count: u16) -> Vec<u128> {
     times
 }
 
-/// Sends MACsec-like frames as fast as they arrive, `window` under way; frames a second.
+/// Sends MACsec-like frames as fast as they arrive, with `window` frames in flight. Returns the
+/// number of frames that arrive per second.
 pub(crate) fn flood(
     from: &str,
     counted_at: i32,
@@ -126,12 +127,13 @@ pub(crate) fn flood(
     const AT_ONCE: u64 = 32;
     let interface = Interface::find(from).expect("a host has its interface");
     let settings = Settings { ethertypes: vec![0x9999], ..Settings::default() };
-    let mut port = PacketPort::open(&interface, &settings).expect("root may send");
-    let mut pool = Pool::new(PoolSettings { frame_bytes: 2048, frames: 64 }).expect("memory");
+    let mut port = PacketPort::open(&interface, &settings).expect("sending needs root");
+    let mut pool =
+        Pool::new(PoolSettings { frame_bytes: 2048, frames: 64 }).expect("enough memory");
     let mut frame = vec![0x5A; bytes];
     frame[..14].copy_from_slice(&[2, 0, 0, 0, 0, 9, 2, 0, 0, 0, 0, 8, 0x88, 0xE5]);
     let counter = format!("/proc/{counted_at}/net/dev");
-    let arrived = || packets(&std::fs::read_to_string(&counter).expect("a host is there"), at);
+    let arrived = || packets(&std::fs::read_to_string(&counter).expect("the host exists"), at);
 
     let (begin, started, worked) = (arrived(), Instant::now(), processor_time());
     let (mut sent, mut lost, mut known) = (0, 0, 0);
@@ -143,7 +145,7 @@ pub(crate) fn flood(
             if now > known {
                 (known, progress) = (now, Instant::now());
             } else if progress.elapsed() > Duration::from_millis(20) {
-                // Nothing moves: what is missing is not under way any more.
+                // No frame arrived for a while: those missing are lost and no longer in flight.
                 (lost, progress) = (sent - known, Instant::now());
             } else {
                 std::thread::yield_now();
@@ -151,15 +153,15 @@ pub(crate) fn flood(
             continue;
         }
         while frames.len() < AT_ONCE as usize {
-            frames.push(pool.allocate_with(&frame).expect("frames come back"));
+            frames.push(pool.allocate_with(&frame).expect("sent frames are released"));
         }
-        sent += port.transmit(&mut pool, &mut frames).expect("the wire is there") as u64;
+        sent += port.transmit(&mut pool, &mut frames).expect("the interface exists") as u64;
     }
     let rate = (arrived() - begin) as f64 / started.elapsed().as_secs_f64();
     std::thread::sleep(Duration::from_millis(20));
     let worked = processor_time() - worked;
     println!(
-        "the sender: {} ns a frame, {} % of a processor",
+        "the sender: {} ns per frame, {} % of a processor",
         worked / sent.max(1),
         worked / seconds / 10_000_000
     );
@@ -170,13 +172,13 @@ pub(crate) fn flood(
     rate
 }
 
-/// Nanoseconds that this thread has run.
+/// The processor time of this thread in nanoseconds.
 pub(crate) fn processor_time() -> u64 {
     let told = std::fs::read_to_string("/proc/thread-self/schedstat").unwrap_or_default();
     told.split(' ').next().and_then(|time| time.parse().ok()).unwrap_or_default()
 }
 
-/// Packets that an interface received, by /proc/net/dev.
+/// Number of packets that an interface received, according to /proc/net/dev.
 fn packets(table: &str, interface: &str) -> u64 {
     let line =
         table.lines().find_map(|line| line.trim().strip_prefix(interface)?.strip_prefix(':'));

@@ -1,19 +1,19 @@
-//! How many frames a second go through a gateway that does nothing to them, and how long an echo
-//! takes: hosts and gateways are threads with network namespaces of their own, veth pairs between
-//! them, without offloads. Needs root.
+//! Measures how many frames per second pass through a gateway that does not process them, and how
+//! long an echo takes. Hosts and gateways are threads in network namespaces of their own, connected
+//! by veth pairs without offloads. Needs root.
 //!
 //! ```text
 //! cargo run --release -p packet-io --example forward -- [bridge|tunnel] [packet|xdp] [name=value]...
 //! ```
 //!
-//! `bridge` is one gateway between two hosts, `tunnel` two with UDP between them. Names:
-//! `bytes` of a frame, `seconds`, `spin` (microseconds before sleep), `runs`, `bypass` (0 or 1),
-//! `window` (frames under way), `six` (an IPv6 underlay), `native` (programs in the driver), `busy`
-//! (the driver polled by who reads, for so many microseconds), `pin` (threads stay on a processor
-//! each; the second gateway's is `second`).
+//! `bridge` is one gateway between two hosts, `tunnel` is two gateways with UDP between them.
+//! Names: `bytes` (length of a frame), `seconds`, `spin` (microseconds before a gateway sleeps),
+//! `runs`, `bypass` (0 or 1), `window` (frames in flight), `six` (an IPv6 underlay), `native`
+//! (programs run in the driver), `busy` (readers poll the driver, for this number of microseconds),
+//! `pin` (each thread stays on one processor; that of the second gateway is `second`).
 //!
-//! Where other programs run at the same time, the rates are those of what they leave; nanoseconds
-//! of processor time a frame, softirqs on its way included, are then the better measure.
+//! If other programs run at the same time, the rates depend on them. The processor time per frame
+//! in nanoseconds, including softirqs, is then the better measure.
 #[cfg(target_os = "linux")]
 mod gateway;
 #[cfg(target_os = "linux")]
@@ -74,11 +74,11 @@ fn main() {
     }
     stop.store(true, Ordering::Relaxed);
     for told in running {
-        println!("{}", told.recv().expect("a gateway ends in good order"));
+        println!("{}", told.recv().expect("the gateway does not panic"));
     }
 }
 
 #[cfg(not(target_os = "linux"))]
 fn main() {
-    println!("for Linux");
+    println!("this example needs Linux");
 }

@@ -1,4 +1,4 @@
-//! Programs and maps in the kernel: `bpf(2)`.
+//! BPF programs and maps in the kernel: `bpf(2)`.
 
 use super::checked;
 use libc::{c_int, c_long};
@@ -29,10 +29,10 @@ const MAP_TYPE_SOCKETS: u32 = 17;
 const PROGRAM_TYPE_XDP: u32 = 6;
 const ATTACH_TYPE_XDP: u32 = 37;
 
-/// A command's part of `union bpf_attr`: integers alone, and addresses as integers.
+/// The part of `union bpf_attr` that a command uses: only integers, and addresses as integers.
 ///
 /// # Safety
-/// Of the layout that its command has, without padding.
+/// The type must have the layout that its command prescribes, without padding.
 unsafe trait Attributes {}
 
 #[repr(C)]
@@ -67,42 +67,43 @@ struct LinkCreate {
     attach_type: u32,
     flags: u32,
 }
-// SAFETY: linux/bpf.h, the part of BPF_MAP_CREATE; four integers of one size.
+// SAFETY: the part of BPF_MAP_CREATE in linux/bpf.h, four integers of one size.
 unsafe impl Attributes for MapCreate {}
-// SAFETY: linux/bpf.h, the part of BPF_MAP_*_ELEM; what the compiler would pad is a field.
+// SAFETY: the part of BPF_MAP_*_ELEM in linux/bpf.h; a field takes the place of padding.
 unsafe impl Attributes for MapElement {}
-// SAFETY: linux/bpf.h, the part of BPF_PROG_LOAD up to the log; longs are at multiples of eight.
+// SAFETY: the part of BPF_PROG_LOAD up to the log in linux/bpf.h; 64-bit fields are at multiples of
+// eight.
 unsafe impl Attributes for ProgramLoad {}
-// SAFETY: linux/bpf.h, the part of BPF_LINK_CREATE; four integers of one size.
+// SAFETY: the part of BPF_LINK_CREATE in linux/bpf.h, four integers of one size.
 unsafe impl Attributes for LinkCreate {}
 
 /// # Safety
-/// Addresses among the attributes must be of memory that the command may read or write.
+/// Addresses in the attributes must be those of memory that the command may read or write.
 unsafe fn bpf<A: Attributes>(command: i64, mut attributes: A) -> io::Result<c_int> {
     let pointer: *mut A = &mut attributes;
-    // SAFETY: the attributes have the length that is said, and live until the kernel returns;
-    // what it does not find in them it takes for zero.
+    // SAFETY: the attributes have the given length and live until the call returns; the kernel
+    // takes missing fields for zero.
     let answer =
         unsafe { libc::syscall(libc::SYS_bpf, command as c_long, pointer, size_of::<A>()) };
     checked(answer as c_int)
 }
 
-/// A map of `entries` counters of 64 bits, by 32-bit index.
+/// Makes a map of `entries` counters of 64 bits, with a 32-bit index.
 pub(crate) fn counters(entries: u32) -> io::Result<OwnedFd> {
     map(MapCreate { kind: MAP_TYPE_ARRAY, key_bytes: 4, value_bytes: 8, entries })
 }
 
-/// A map of AF_XDP sockets, by queue.
+/// Makes a map from queues to AF_XDP sockets.
 pub(crate) fn sockets(entries: u32) -> io::Result<OwnedFd> {
     map(MapCreate { kind: MAP_TYPE_SOCKETS, key_bytes: 4, value_bytes: 4, entries })
 }
 
 fn map(attributes: MapCreate) -> io::Result<OwnedFd> {
-    // SAFETY: no addresses in it; the descriptor is new.
+    // SAFETY: the attributes contain no addresses, and the descriptor is new.
     unsafe { bpf(command::MAP_CREATE, attributes).map(|fd| OwnedFd::from_raw_fd(fd)) }
 }
 
-/// Puts a socket into a map of [`sockets`].
+/// Sets the socket of a queue in a map made by [`sockets`].
 pub(crate) fn put_socket(
     map: BorrowedFd<'_>,
     queue: u32,
@@ -110,16 +111,17 @@ pub(crate) fn put_socket(
 ) -> io::Result<()> {
     let value = socket.as_raw_fd() as u32;
     let element = element(map, &queue, (&raw const value) as u64);
-    // SAFETY: the map's keys and values are four bytes long; if it were another map, wrong ones
-    // would be read: this is for maps of `sockets`, whose descriptors xdp/attachment.rs keeps.
+    // SAFETY: the map's keys and values are four bytes long. With another map, bytes beyond them
+    // would be read; `map` is always one of `sockets`, whose descriptors xdp/attachment.rs keeps.
     unsafe { bpf(command::MAP_UPDATE, element).map(drop) }
 }
 
-/// A counter of a map of [`counters`].
+/// Reads a counter of a map made by [`counters`].
 pub(crate) fn counter(map: BorrowedFd<'_>, index: u32) -> io::Result<u64> {
     let mut value = 0_u64;
     let element = element(map, &index, (&raw mut value) as u64);
-    // SAFETY: as above; the value is eight bytes long and may be written.
+    // SAFETY: as in `put_socket`, with a map of `counters`; the value is eight bytes long and may
+    // be written.
     unsafe { bpf(command::MAP_LOOKUP, element)? };
     Ok(value)
 }
@@ -129,7 +131,8 @@ fn element(map: BorrowedFd<'_>, key: &u32, value: u64) -> MapElement {
     MapElement { map: map.as_raw_fd() as u32, zero: 0, key: key as u64, value, flags: 0 }
 }
 
-/// Has the kernel check and take an XDP program. Why it refuses one stands in the error.
+/// Loads an XDP program into the kernel, which verifies it. If the kernel refuses it, the error
+/// contains the reason.
 pub(crate) fn load(program: &[Instruction]) -> io::Result<OwnedFd> {
     let license = c"MIT OR Apache-2.0";
     let attributes = |log_level, log: &mut [u8]| ProgramLoad {
@@ -141,8 +144,8 @@ pub(crate) fn load(program: &[Instruction]) -> io::Result<OwnedFd> {
         log_bytes: log.len() as u32,
         log: if log.is_empty() { 0 } else { log.as_mut_ptr() as u64 },
     };
-    // SAFETY: program, licence and log live until the kernel returns, and have the lengths that
-    // are said; the descriptor is new.
+    // SAFETY: program, licence and log live until the call returns and have the given lengths; the
+    // descriptor is new.
     unsafe {
         let answer = bpf(command::PROGRAM_LOAD, attributes(0, &mut []));
         let error = match answer {
@@ -164,8 +167,8 @@ pub(crate) fn load(program: &[Instruction]) -> io::Result<OwnedFd> {
     }
 }
 
-/// Runs a program on what an interface receives, until the link is closed: by the kernel, if need
-/// be, when the process ends.
+/// Runs a program on all packets that an interface receives, until the returned link is closed,
+/// which the kernel does at the latest when the process ends.
 pub(crate) fn attach(program: BorrowedFd<'_>, interface: u32, flags: u32) -> io::Result<OwnedFd> {
     let attributes = LinkCreate {
         program: program.as_raw_fd() as u32,
@@ -173,11 +176,11 @@ pub(crate) fn attach(program: BorrowedFd<'_>, interface: u32, flags: u32) -> io:
         attach_type: ATTACH_TYPE_XDP,
         flags,
     };
-    // SAFETY: no addresses in it; the descriptor is new.
+    // SAFETY: the attributes contain no addresses, and the descriptor is new.
     unsafe { bpf(command::LINK_CREATE, attributes).map(|fd| OwnedFd::from_raw_fd(fd)) }
 }
 
-/// Runs a program on a packet that is nowhere but here; what it answers.
+/// Runs a program on a packet in memory and returns its result.
 #[cfg(test)]
 pub(crate) fn run(program: BorrowedFd<'_>, packet: &[u8]) -> io::Result<u32> {
     const PROGRAM_TEST_RUN: i64 = 10;
@@ -203,8 +206,8 @@ pub(crate) fn run(program: BorrowedFd<'_>, packet: &[u8]) -> io::Result<u32> {
         duration: 0,
     };
     let pointer: *mut TestRun = &mut attributes;
-    // SAFETY: linux/bpf.h, the part of BPF_PROG_TEST_RUN; the kernel reads the packet and writes
-    // the answer into the attributes, both of which live until it returns.
+    // SAFETY: the part of BPF_PROG_TEST_RUN in linux/bpf.h. The kernel reads the packet and writes
+    // its result into the attributes, both of which live until the call returns.
     let answer = unsafe {
         let command = PROGRAM_TEST_RUN as c_long;
         libc::syscall(libc::SYS_bpf, command, pointer, size_of::<TestRun>())

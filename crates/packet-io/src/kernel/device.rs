@@ -1,4 +1,4 @@
-//! What `ioctl(2)` tells and changes of an interface.
+//! Properties of an interface that `ioctl(2)` reads and changes, and TAP devices.
 
 use super::socket::Address;
 use super::{checked, socket};
@@ -14,7 +14,7 @@ pub(crate) struct Device {
     request: libc::ifreq,
 }
 
-/// Bytes of what stands before each packet (`struct virtio_net_hdr`).
+/// Length in bytes of the header before each packet (`struct virtio_net_hdr`).
 const VNET_HEADER_BYTES: c_int = 10;
 
 /// `struct ethtool_value` of linux/ethtool.h.
@@ -27,33 +27,33 @@ struct EthtoolValue {
 /// `ETHTOOL_GCHANNELS` of linux/ethtool.h.
 const GET_CHANNELS: u32 = 0x3c;
 
-/// `struct ethtool_channels` of linux/ethtool.h: how many there may be, and how many there are.
+/// `struct ethtool_channels` of linux/ethtool.h: the possible and the current numbers of queues.
 #[repr(C)]
 #[derive(Default)]
 pub(crate) struct EthtoolChannels {
     command: u32,
     most: [u32; 4],
-    /// Queues that receive alone.
+    /// Number of queues that only receive.
     pub(crate) receive: u32,
     transmit: u32,
     other: u32,
-    /// Queues that receive and send.
+    /// Number of queues that receive and send.
     pub(crate) combined: u32,
 }
 
 impl Device {
     /// # Errors
-    /// A name that no interface can have.
+    /// The name is not valid for any interface.
     pub(crate) fn new(name: &str) -> io::Result<Self> {
         let socket = socket::open(libc::AF_INET, libc::SOCK_DGRAM, 0)?;
         Ok(Self { socket, request: request(name)? })
     }
 
     /// # Safety
-    /// The kernel's part of `number` must be at home in an `ifreq`, and a pointer in it valid.
+    /// The request `number` must use an `ifreq`, and a pointer in it must be valid.
     unsafe fn ask(&mut self, number: libc::Ioctl) -> io::Result<()> {
         let request: *mut libc::ifreq = &mut self.request;
-        // SAFETY: the request lives until it returns; the rest is the caller's promise.
+        // SAFETY: the request lives until the call returns; the caller guarantees the rest.
         checked(unsafe { libc::ioctl(self.socket.as_raw_fd(), number, request) }).map(drop)
     }
 
@@ -95,35 +95,37 @@ impl Device {
         Ok((address.sa_family, mac))
     }
 
-    /// Asks or tells the driver one value; the value it leaves there.
+    /// Reads or sets one value of the driver, and returns the value that the driver leaves in the
+    /// structure.
     pub(crate) fn ethtool(&mut self, command: u32, data: u32) -> io::Result<u32> {
         let mut value = EthtoolValue { command, data };
-        // SAFETY: only commands with a `struct ethtool_value` are asked here (interface.rs).
+        // SAFETY: callers use only commands with a `struct ethtool_value` (interface.rs).
         unsafe { self.ask_driver(&mut value)? };
         Ok(value.data)
     }
 
-    /// Asks the driver how many queues it has.
+    /// Reads the numbers of the driver's queues.
     pub(crate) fn channels(&mut self) -> io::Result<EthtoolChannels> {
         let mut channels = EthtoolChannels { command: GET_CHANNELS, ..EthtoolChannels::default() };
-        // SAFETY: that is this command's structure.
+        // SAFETY: `EthtoolChannels` is the structure of this command.
         unsafe { self.ask_driver(&mut channels)? };
         Ok(channels)
     }
 
     /// # Safety
-    /// `value` must be the structure of the command at its front, of integers alone.
+    /// `value` must be the structure of the command in its first field, and consist of integers
+    /// only.
     unsafe fn ask_driver<T>(&mut self, value: &mut T) -> io::Result<()> {
         let pointer: *mut T = value;
         self.request.ifr_ifru.ifru_data = pointer.cast();
-        // SAFETY: the kernel reads and writes a `T`, which lives until it returns.
+        // SAFETY: the kernel reads and writes a `T`, which lives until the call returns.
         let answer = unsafe { self.ask(libc::SIOCETHTOOL as libc::Ioctl) };
         self.request.ifr_ifru.ifru_data = std::ptr::null_mut();
         answer
     }
 
-    /// Makes or finds the TAP device of that name and puts the open `/dev/net/tun` on it. The host
-    /// may leave checksums and the splitting of TCP segments to whoever reads.
+    /// Makes or finds the TAP device of that name and attaches the open `/dev/net/tun` to it. The
+    /// host may leave checksums and the splitting of TCP segments to the reader.
     pub(crate) fn attach_tap(&mut self, tun: BorrowedFd<'_>) -> io::Result<()> {
         self.request.ifr_ifru.ifru_flags =
             (libc::IFF_TAP | libc::IFF_NO_PI | libc::IFF_VNET_HDR) as c_short;
@@ -170,7 +172,7 @@ impl Device {
 }
 
 fn request(name: &str) -> io::Result<libc::ifreq> {
-    // SAFETY: zeros are an empty name, and any bytes are a value of each member of the union.
+    // SAFETY: zeros are an empty name, and all bytes are valid for each member of the union.
     let mut request: libc::ifreq = unsafe { std::mem::zeroed() };
     if name.is_empty() || name.len() >= request.ifr_name.len() || name.contains('\0') {
         return Err(io::ErrorKind::InvalidInput.into());
@@ -184,14 +186,14 @@ fn request(name: &str) -> io::Result<libc::ifreq> {
 /// The name of an interface that has this address.
 pub(crate) fn with_address(wanted: IpAddr) -> io::Result<Option<String>> {
     let mut first = std::ptr::null_mut();
-    // SAFETY: it writes one pointer.
+    // SAFETY: the function writes one pointer.
     checked(unsafe { libc::getifaddrs(&mut first) })?;
     let (mut next, mut found) = (first, None);
-    // SAFETY: each pointer of the list is null or to an entry, until the list is freed.
+    // SAFETY: each pointer in the list is null or points to an entry, until the list is freed.
     while let Some(entry) = unsafe { next.as_ref() } {
         next = entry.ifa_next;
         let mut address = Address::EMPTY;
-        // SAFETY: an entry has no address, or one of its family's length.
+        // SAFETY: the address of an entry is null, or has the length of its family.
         unsafe { address.copy_from(entry.ifa_addr) };
         if address.parse().is_some_and(|address| address.ip() == wanted) {
             // SAFETY: an entry's name ends with a zero byte.
@@ -200,36 +202,38 @@ pub(crate) fn with_address(wanted: IpAddr) -> io::Result<Option<String>> {
             break;
         }
     }
-    // SAFETY: nothing of the list is used any more.
+    // SAFETY: no reference to the list is used after this.
     unsafe { libc::freeifaddrs(first) };
     Ok(found)
 }
 
-/// Reads one packet; `None` if there is none now.
+/// Reads one packet and returns its length in bytes; `None` if there is none now.
 pub(crate) fn read(fd: BorrowedFd<'_>, into: &mut [u8]) -> io::Result<Option<usize>> {
     read_parts(fd, &mut [IoSliceMut::new(into)])
 }
 
-/// Writes one packet; `None` if it cannot be taken now.
+/// Writes one packet and returns its length in bytes; `None` if the kernel has no room now.
 pub(crate) fn write(fd: BorrowedFd<'_>, bytes: &[u8]) -> io::Result<Option<usize>> {
     write_parts(fd, &[IoSlice::new(bytes)])
 }
 
-/// Reads one packet into parts that follow each other; `None` if there is none now.
+/// Reads one packet into several buffers, one after the other; `None` if there is none now.
 pub(crate) fn read_parts(
     fd: BorrowedFd<'_>,
     into: &mut [IoSliceMut<'_>],
 ) -> io::Result<Option<usize>> {
-    // SAFETY: these slices are what the kernel takes (their documentation says so), and it writes
-    // at most as many bytes as were lent.
+    // SAFETY: `IoSliceMut` has the layout of `iovec` (its documentation guarantees it), and the
+    // kernel writes no further than the slices.
     let answer =
         unsafe { libc::readv(fd.as_raw_fd(), into.as_mut_ptr().cast(), into.len() as c_int) };
     outcome(answer)
 }
 
-/// Writes one packet of parts that follow each other; `None` if it cannot be taken now.
+/// Writes one packet from several buffers, one after the other; `None` if the kernel has no room
+/// now.
 pub(crate) fn write_parts(fd: BorrowedFd<'_>, parts: &[IoSlice<'_>]) -> io::Result<Option<usize>> {
-    // SAFETY: as above; the kernel reads as many bytes as were lent.
+    // SAFETY: `IoSlice` has the layout of `iovec` as well, and the kernel reads no further than the
+    // slices.
     let answer =
         unsafe { libc::writev(fd.as_raw_fd(), parts.as_ptr().cast(), parts.len() as c_int) };
     outcome(answer)
@@ -245,7 +249,7 @@ fn outcome(answer: isize) -> io::Result<Option<usize>> {
     }
 }
 
-/// Opens `/dev/net/tun`, never blocking.
+/// Opens `/dev/net/tun` in non-blocking mode.
 pub(crate) fn open_tun() -> io::Result<OwnedFd> {
     use std::os::unix::fs::OpenOptionsExt;
     let mut options = std::fs::OpenOptions::new();

@@ -10,48 +10,50 @@ use std::net::SocketAddr;
 use std::os::fd::{AsRawFd, BorrowedFd};
 use std::ptr::null_mut;
 
-/// Room for the control messages of one packet: the longest set is a class and a segment size.
+/// Room in bytes for the control messages of one packet. The longest set is a traffic class and a
+/// segment size.
 const CONTROL_BYTES: usize = 96;
 
 #[repr(C, align(8))]
 #[derive(Clone, Copy)]
 struct Control([u8; CONTROL_BYTES]);
 
-/// What the kernel is handed for many packets at once. Its pointers are written before each call
-/// and not used after it.
+/// The buffers and structures of system calls that send or receive many packets at once. Their
+/// pointers are written before each call and not used after it.
 pub(crate) struct Batch {
     headers: Vec<libc::mmsghdr>,
     vectors: Vec<libc::iovec>,
     controls: Vec<Control>,
     addresses: Vec<Address>,
-    /// For `UDP_GRO`: room that a run of datagrams is received into, `RUN_BYTES` a message.
+    /// For `UDP_GRO`: buffers of `RUN_BYTES` into which runs of datagrams are received, one for
+    /// each message.
     runs: Vec<u8>,
 }
 
-/// The longest run of datagrams that the kernel hands over as one (a UDP length).
+/// Length in bytes of the longest run of datagrams that the kernel delivers as one (a UDP length).
 pub(crate) const RUN_BYTES: usize = 65536;
 
-// SAFETY: the pointers in it are to its own vectors and to memory that is lent for one call;
-// none of them is followed between calls.
+// SAFETY: its pointers refer to its own vectors and to memory borrowed for one call, and none of
+// them is dereferenced between calls.
 unsafe impl Send for Batch {}
 
-/// What is sent as one message: frames one after the other, as one datagram or, with a segment
-/// size, as a run of datagrams.
+/// A message to send: frames that form one datagram together or, with a segment size, a run of
+/// datagrams.
 pub(crate) struct Outgoing<F> {
     /// The frames.
     pub(crate) frames: F,
-    /// Where to, on an unconnected socket.
+    /// The destination, on an unconnected socket.
     pub(crate) to: Option<SocketAddr>,
     /// The octet with DSCP and ECN.
     pub(crate) class: u8,
-    /// Bytes of every datagram of a run but the last, which may be shorter.
+    /// Length in bytes of every datagram of a run but the last, which may be shorter.
     pub(crate) segment: Option<u16>,
 }
 
 impl Batch {
-    /// Of up to `messages` messages, which go out with up to `frames` frames.
+    /// A batch of up to `messages` messages, sent from up to `frames` frames.
     pub(crate) fn new(messages: usize, frames: usize) -> Self {
-        // SAFETY: null pointers and zeros are a header.
+        // SAFETY: null pointers and zeros are a valid header.
         let header: libc::mmsghdr = unsafe { zeroed() };
         let vector = libc::iovec { iov_base: null_mut(), iov_len: 0 };
         Self {
@@ -63,13 +65,13 @@ impl Batch {
         }
     }
 
-    /// How many messages fit.
+    /// The largest number of messages in one call.
     pub(crate) fn capacity(&self) -> usize {
         self.headers.len()
     }
 
-    /// Receives at most one packet a frame into these frames' buffers from `at` on, the room for
-    /// tags left free. How many there are; none is no error.
+    /// Receives at most one packet into each of these frames, beginning at the offset `at` and
+    /// leaving room for tags at the end. Returns the number of packets; 0 is no error.
     pub(crate) fn receive(
         &mut self,
         fd: BorrowedFd<'_>,
@@ -87,7 +89,7 @@ impl Batch {
         self.receive_into_vectors(fd, count)
     }
 
-    /// As [`receive`](Self::receive), into room of its own that holds whole runs.
+    /// As [`receive`](Self::receive), but into buffers of its own that hold whole runs.
     pub(crate) fn receive_runs(&mut self, fd: BorrowedFd<'_>, count: usize) -> io::Result<usize> {
         let count = count.min(self.capacity());
         if self.runs.len() < count * RUN_BYTES {
@@ -99,7 +101,8 @@ impl Batch {
         self.receive_into_vectors(fd, count)
     }
 
-    /// The vectors up to `count` have been pointed at memory that is lent to the caller.
+    /// Receives into the first `count` vectors, which must point to memory that the caller has
+    /// borrowed.
     fn receive_into_vectors(&mut self, fd: BorrowedFd<'_>, count: usize) -> io::Result<usize> {
         for i in 0..count {
             let header = &mut self.headers[i].msg_hdr;
@@ -112,8 +115,9 @@ impl Batch {
             header.msg_flags = 0;
         }
         let flags = libc::MSG_DONTWAIT;
-        // SAFETY: `count` headers, each with one vector of memory that callers have borrowed for
-        // changes, an address and control room of the lengths given; all live until it returns.
+        // SAFETY: there are `count` headers, each with one vector of memory that callers have
+        // borrowed mutably, and with an address and control buffer of the given lengths. All live
+        // until the call returns.
         let answer = unsafe {
             let headers = self.headers.as_mut_ptr();
             libc::recvmmsg(fd.as_raw_fd(), headers, count as u32, flags as _, null_mut())
@@ -121,7 +125,7 @@ impl Batch {
         none_if_idle(checked(answer))
     }
 
-    /// Message `i` of the last call that received.
+    /// Message `i` of the last receiving call.
     pub(crate) fn received(&self, i: usize) -> Received<'_> {
         let header = &self.headers[i];
         let control: usize = header.msg_hdr.msg_controllen as _;
@@ -139,8 +143,8 @@ impl Batch {
         &self.runs[i * RUN_BYTES..][..len]
     }
 
-    /// Sends messages, as many as fit and the kernel takes: how many were. An error is the first
-    /// message's, and the others are not sent.
+    /// Sends messages, as many as fit and the kernel accepts, and returns their number. An error
+    /// concerns the first message; none is sent then.
     pub(crate) fn transmit<'a, F: IntoIterator<Item = &'a Frame>>(
         &mut self,
         fd: BorrowedFd<'_>,
@@ -156,7 +160,7 @@ impl Batch {
             let first = used;
             for frame in message.frames {
                 let bytes = pool.bytes(frame);
-                // The kernel only reads what is sent.
+                // The kernel only reads from these pointers.
                 let iov_base = bytes.as_ptr().cast_mut().cast();
                 self.vectors[used] = libc::iovec { iov_base, iov_len: bytes.len() };
                 used += 1;
@@ -184,8 +188,9 @@ impl Batch {
         if count == 0 {
             return Ok(0);
         }
-        // SAFETY: `count` headers with vectors of frames that the pool holds, addresses and
-        // control messages of this value; all live until it returns, and are only read.
+        // SAFETY: there are `count` headers, with vectors of frames that the pool holds and
+        // addresses and control messages of this value. All live until the call returns and are
+        // only read.
         let answer = unsafe {
             let headers = self.headers.as_mut_ptr();
             libc::sendmmsg(fd.as_raw_fd(), headers, count as u32, libc::MSG_DONTWAIT as _)
@@ -194,7 +199,7 @@ impl Batch {
     }
 }
 
-/// Writes what goes beside a datagram; how many bytes that is.
+/// Writes the control messages of a datagram and returns their length in bytes.
 fn write_control(control: &mut Control, to: SocketAddr, class: u8, segment: Option<u16>) -> usize {
     let mut used = 0;
     if class != 0 {
@@ -212,10 +217,11 @@ fn write_control(control: &mut Control, to: SocketAddr, class: u8, segment: Opti
 }
 
 const WORD: usize = size_of::<usize>();
-/// `cmsghdr`: a length (size_t) and two ints, which is whole words everywhere.
+/// Length in bytes of `cmsghdr`: a length (size_t) and two ints, a multiple of the word size on all
+/// platforms.
 const CONTROL_HEADER: usize = WORD + 8;
 
-/// Writes one control message; how many bytes it takes.
+/// Writes one control message and returns its length in bytes, padding included.
 fn put(into: &mut [u8], level: c_int, kind: c_int, data: &[u8]) -> usize {
     let len = CONTROL_HEADER + data.len();
     into[..WORD].copy_from_slice(&len.to_ne_bytes());
@@ -225,11 +231,11 @@ fn put(into: &mut [u8], level: c_int, kind: c_int, data: &[u8]) -> usize {
     len.next_multiple_of(WORD)
 }
 
-/// A received message, its payload aside.
+/// A received message, without its payload.
 pub(crate) struct Received<'a> {
-    /// Bytes of payload.
+    /// Length in bytes of the payload.
     pub(crate) len: usize,
-    /// Whether it was longer than the room for it.
+    /// Whether the packet was longer than its buffer.
     pub(crate) truncated: bool,
     /// The sender of a datagram.
     pub(crate) from: Option<SocketAddr>,
@@ -237,7 +243,7 @@ pub(crate) struct Received<'a> {
 }
 
 impl<'a> Received<'a> {
-    /// What the kernel says beside the payload: level, type and data.
+    /// The control messages: level, type and data.
     pub(crate) fn control(&self) -> impl Iterator<Item = (c_int, c_int, &'a [u8])> + use<'a> {
         let mut rest = self.control;
         std::iter::from_fn(move || {
@@ -252,7 +258,7 @@ impl<'a> Received<'a> {
     }
 }
 
-/// An int among control data.
+/// Reads an int at the beginning of control data.
 pub(crate) fn int(data: &[u8]) -> Option<c_int> {
     Some(c_int::from_ne_bytes(data.get(..4)?.try_into().ok()?))
 }
@@ -265,7 +271,7 @@ fn none_if_idle(answer: io::Result<c_int>) -> io::Result<usize> {
     }
 }
 
-/// Whether an error only says that nothing can be done now.
+/// Whether an error only means that the call would have to wait.
 pub(crate) fn is_idle(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted)
 }

@@ -1,7 +1,8 @@
-//! What the kernel is asked for: all `unsafe` code of this crate is in the modules below.
+//! System calls: all `unsafe` code of this crate is in the modules below.
 //!
-//! Each of them is safe from outside: memory that the kernel reads or writes is owned, or lent
-//! for as long as the call lasts, and what it answers is checked before it is an index.
+//! Each module has a safe interface. Memory that the kernel reads or writes is owned, or borrowed
+//! for the duration of the call, and values that the kernel returns are checked before they serve
+//! as an index.
 
 #[allow(unsafe_code)]
 pub(crate) mod bpf;
@@ -20,7 +21,7 @@ pub(crate) mod socket;
 #[allow(unsafe_code)]
 pub(crate) mod xdp_socket;
 
-/// What a system call answered, or why it failed.
+/// The result of a system call as a `Result`.
 pub(crate) fn checked(answer: libc::c_int) -> std::io::Result<libc::c_int> {
     if answer < 0 { Err(std::io::Error::last_os_error()) } else { Ok(answer) }
 }

@@ -15,21 +15,22 @@ impl PollList {
         self.0.clear();
     }
 
-    /// Waits for something to read from `fd`, or for room to write.
+    /// Adds a descriptor to wait for, until it can be read, or written if `writable`.
     pub(crate) fn add(&mut self, fd: BorrowedFd<'_>, writable: bool) {
         let events = if writable { libc::POLLOUT } else { libc::POLLIN };
         self.0.push(libc::pollfd { fd: fd.as_raw_fd(), events, revents: 0 });
     }
 
-    /// Whether one of them is ready, after `timeout` at the latest; an interrupted wait is over.
+    /// Waits until a descriptor is ready, for `timeout` at most. Returns whether one is; an
+    /// interrupted wait returns `false`.
     pub(crate) fn wait(&mut self, timeout: Option<Duration>) -> io::Result<bool> {
         let limit = timeout.map(|timeout| libc::timespec {
             tv_sec: timeout.as_secs().try_into().unwrap_or(libc::time_t::MAX),
             tv_nsec: timeout.subsec_nanos() as _,
         });
         let limit = limit.as_ref().map_or(null(), |limit| limit as *const libc::timespec);
-        // SAFETY: the list and the limit live until it returns; descriptors that were closed
-        // since are answered with POLLNVAL.
+        // SAFETY: the list and the limit live until the call returns; for descriptors that were
+        // closed since, the kernel returns POLLNVAL.
         let answer = unsafe { libc::ppoll(self.0.as_mut_ptr(), self.0.len() as _, limit, null()) };
         match checked(answer) {
             Ok(ready) => Ok(ready > 0),

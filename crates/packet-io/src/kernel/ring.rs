@@ -1,22 +1,22 @@
-//! Rings that are shared with the kernel: one side writes, the other reads.
+//! Rings that are shared with the kernel: one side writes entries, the other reads them.
 
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd};
 use std::ptr::{NonNull, null_mut};
 use std::sync::atomic::{AtomicU32, Ordering};
 
-/// What may be in a ring.
+/// A type that may be an entry of a ring.
 ///
 /// # Safety
-/// Any bytes are a value.
+/// All bytes must be a valid value of the type.
 pub(crate) unsafe trait Entry: Copy {}
-// SAFETY: an integer.
+// SAFETY: all bytes are a valid integer.
 unsafe impl Entry for u64 {}
-// SAFETY: integers.
+// SAFETY: the structure consists of integers.
 unsafe impl Entry for libc::xdp_desc {}
 
-/// One ring of an AF_XDP socket, of a power of two of entries. Positions only grow, and wrap at 32
-/// bits.
+/// One ring of an AF_XDP socket, whose number of entries is a power of two. Positions only
+/// increase, and wrap at 32 bits.
 pub(crate) struct Ring<T> {
     map: NonNull<u8>,
     map_len: usize,
@@ -25,19 +25,20 @@ pub(crate) struct Ring<T> {
     flags: usize,
     entries: NonNull<T>,
     mask: u32,
-    /// Where this side writes or reads next; the other one learns of it by `publish`.
+    /// The position at which this side writes or reads next. The other side learns it from
+    /// `publish_written` or `publish_read`.
     next: u32,
-    /// How far the other side is known to be.
+    /// The last known position of the other side.
     other: u32,
 }
 
-// SAFETY: the mapping is this value's alone; the kernel's side of it is reached with atomics.
+// SAFETY: this value alone owns the mapping, and shares it with the kernel by atomics.
 unsafe impl<T: Entry> Send for Ring<T> {}
 
 impl<T: Entry> Ring<T> {
-    /// Maps a ring of `entries` that the socket has at `page_offset`.
+    /// Maps the socket's ring of `entries` at `page_offset`.
     ///
-    /// `offsets` are the kernel's for it.
+    /// `offsets` are those that the kernel returned for this ring.
     pub(crate) fn map(
         fd: BorrowedFd<'_>,
         page_offset: i64,
@@ -47,14 +48,14 @@ impl<T: Entry> Ring<T> {
         let [producer, consumer, flags, start] =
             [offsets.producer, offsets.consumer, offsets.flags, offsets.desc].map(|at| at as usize);
         let map_len = start + entries as usize * size_of::<T>();
-        // What is read and written below is inside of the mapping and aligned.
+        // All accesses below must lie within the mapping and be aligned.
         let aligned = [producer, consumer, flags].iter().all(|at| at % 4 == 0 && at + 4 <= start);
         if !entries.is_power_of_two() || !aligned || start % align_of::<T>() != 0 {
             return Err(io::ErrorKind::InvalidInput.into());
         }
         let protection = libc::PROT_READ | libc::PROT_WRITE;
         let flags_of_map = libc::MAP_SHARED | libc::MAP_POPULATE;
-        // SAFETY: a new mapping, wherever the kernel puts it.
+        // SAFETY: the kernel chooses where to put the new mapping, so no existing one is affected.
         let map = unsafe {
             libc::mmap(null_mut(), map_len, protection, flags_of_map, fd.as_raw_fd(), page_offset)
         };
@@ -62,7 +63,7 @@ impl<T: Entry> Ring<T> {
             return Err(io::Error::last_os_error());
         }
         let map = NonNull::new(map.cast::<u8>()).ok_or(io::ErrorKind::OutOfMemory)?;
-        // SAFETY: `start` is inside of the mapping, by its length.
+        // SAFETY: `start` lies within the mapping, because `map_len` includes it.
         let entries_at = unsafe { map.add(start) }.cast();
         let mask = entries - 1;
         Ok(Self {
@@ -79,23 +80,23 @@ impl<T: Entry> Ring<T> {
     }
 
     fn word(&self, at: usize) -> &AtomicU32 {
-        // SAFETY: `map` has checked that the three words are inside of the mapping and aligned;
-        // it lives as long as self, and both sides use atomics.
+        // SAFETY: `map` has checked that the three words lie within the mapping and are aligned.
+        // The mapping lives as long as self, and both sides use atomics.
         unsafe { self.map.add(at).cast().as_ref() }
     }
 
     fn entry(&self, position: u32) -> *mut T {
-        // SAFETY: masked, so inside of the entries.
+        // SAFETY: the mask keeps the index within the entries.
         unsafe { self.entries.add((position & self.mask) as usize).as_ptr() }
     }
 
-    /// Whether the kernel wants to be told of what was published.
+    /// Whether the kernel needs a system call to notice published entries.
     pub(crate) fn wants_wakeup(&self) -> bool {
         self.word(self.flags).load(Ordering::Relaxed) & libc::XDP_RING_NEED_WAKEUP != 0
     }
 
-    /// For a ring that the kernel reads: how many entries can be written. Asks again where the
-    /// kernel is if there is less than `wanted`.
+    /// For a ring that the kernel reads: the number of entries that can be written. Reads the
+    /// kernel's position again if the known room is less than `wanted`.
     pub(crate) fn room(&mut self, wanted: u32) -> u32 {
         let size = self.mask + 1;
         if size - self.next.wrapping_sub(self.other) < wanted {
@@ -109,24 +110,24 @@ impl<T: Entry> Ring<T> {
         if self.room(1) == 0 {
             return None;
         }
-        // SAFETY: the kernel has read what was there (its position was read with Acquire), and
-        // does not look again before `publish_written`.
+        // SAFETY: the kernel has read the old entry (its position was read with Acquire), and does
+        // not read the new one before `publish_written`.
         unsafe { self.entry(self.next).write(entry) };
         self.next = self.next.wrapping_add(1);
         Some(())
     }
 
-    /// Shows the kernel what was written.
+    /// Makes the written entries visible to the kernel.
     pub(crate) fn publish_written(&mut self) {
         self.word(self.producer).store(self.next, Ordering::Release);
     }
 
-    /// Whether the kernel has not yet read everything.
+    /// Whether the kernel has not yet read all entries.
     pub(crate) fn is_pending(&self) -> bool {
         self.word(self.consumer).load(Ordering::Relaxed) != self.next
     }
 
-    /// For a ring that the kernel writes: reads one entry, if there is one.
+    /// For a ring that the kernel writes: reads the next entry, if there is one.
     pub(crate) fn pop(&mut self) -> Option<T> {
         if self.other == self.next {
             self.other = self.word(self.producer).load(Ordering::Acquire);
@@ -134,19 +135,19 @@ impl<T: Entry> Ring<T> {
                 return None;
             }
         }
-        // SAFETY: the kernel has written it (its position was read with Acquire), and does not
-        // write there again before `publish_read`.
+        // SAFETY: the kernel has written the entry (its position was read with Acquire), and does
+        // not overwrite it before `publish_read`.
         let entry = unsafe { self.entry(self.next).read() };
         self.next = self.next.wrapping_add(1);
         Some(entry)
     }
 
-    /// Gives the kernel back the room of what was read.
+    /// Returns the places of the entries that were read to the kernel.
     pub(crate) fn publish_read(&mut self) {
         self.word(self.consumer).store(self.next, Ordering::Release);
     }
 
-    /// Whether the kernel has written something that was not read.
+    /// Whether the kernel has written entries that were not read.
     pub(crate) fn has_more(&self) -> bool {
         self.word(self.producer).load(Ordering::Relaxed) != self.next
     }
@@ -154,7 +155,7 @@ impl<T: Entry> Ring<T> {
 
 impl<T> Drop for Ring<T> {
     fn drop(&mut self) {
-        // SAFETY: mapped by `map` with this length, and nothing borrows from a value that is
+        // SAFETY: `map` made the mapping with this length, and nothing borrows from a value that is
         // dropped.
         unsafe { libc::munmap(self.map.as_ptr().cast(), self.map_len) };
     }
@@ -171,7 +172,7 @@ mod tests {
     const OFFSETS: libc::xdp_ring_offset =
         libc::xdp_ring_offset { producer: 0, consumer: 64, flags: 68, desc: 128 };
 
-    /// Both sides of one ring, this process being the kernel too.
+    /// Both sides of one ring; this process also plays the kernel.
     fn sides(begin: u32) -> (Ring<u64>, Ring<u64>) {
         // SAFETY: the name is a string, and the descriptor is new.
         let memory = unsafe {
@@ -231,7 +232,7 @@ mod tests {
         assert_eq!(reader.pop(), None);
         writer.publish_written();
         assert_eq!(reader.pop(), Some(0));
-        assert!(writer.push(4).is_none(), "the room is not given back yet");
+        assert!(writer.push(4).is_none(), "the place is not returned yet");
         reader.publish_read();
         assert!(writer.push(4).is_some() && writer.push(5).is_none());
     }

@@ -1,4 +1,4 @@
-//! Sockets: opening, options, addresses.
+//! Sockets: how they are opened, their options and their addresses.
 
 use super::checked;
 use libc::{c_int, c_void, socklen_t};
@@ -6,28 +6,28 @@ use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV6};
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 
-/// Values that may be given to and taken from socket options.
+/// A type whose values may be passed to and read from socket options.
 ///
 /// # Safety
-/// Any bytes are a value, and no byte of it is padding.
+/// All bytes must be a valid value, and no byte may be padding.
 pub(crate) unsafe trait Plain: Copy {}
 
-// SAFETY: integers, and structures of integers without gaps.
+// SAFETY: an integer.
 unsafe impl Plain for c_int {}
-// SAFETY: as above: int, two shorts, eight bytes.
+// SAFETY: an int, two shorts and eight bytes, without padding.
 unsafe impl Plain for libc::packet_mreq {}
-// SAFETY: as above: two ints.
+// SAFETY: two ints, without padding.
 unsafe impl Plain for libc::tpacket_stats {}
-// SAFETY: as above.
+// SAFETY: an array of integers.
 unsafe impl Plain for [u32; 9] {}
 
-/// A socket that never blocks and is closed on exec. `protocol` in network order where the
-/// family wants it so.
+/// Opens a socket that never blocks and is closed on exec. `protocol` is in network order if the
+/// family requires it.
 pub(crate) fn open(family: c_int, kind: c_int, protocol: c_int) -> io::Result<OwnedFd> {
     let kind = kind | libc::SOCK_CLOEXEC | libc::SOCK_NONBLOCK;
     // SAFETY: no memory is involved.
     let fd = checked(unsafe { libc::socket(family, kind, protocol) })?;
-    // SAFETY: just opened, and nobody else knows it.
+    // SAFETY: the descriptor was just opened, and nobody else owns it.
     Ok(unsafe { OwnedFd::from_raw_fd(fd) })
 }
 
@@ -40,13 +40,15 @@ pub(crate) fn set<T: Plain>(
 ) -> io::Result<()> {
     let value: *const T = &value;
     let len = size_of::<T>() as socklen_t;
-    // SAFETY: the kernel reads `len` initialised bytes of a value that lives until it returns.
+    // SAFETY: the kernel reads `len` initialised bytes of a value that lives until the call
+    // returns.
     let answer =
         unsafe { libc::setsockopt(fd.as_raw_fd(), level, name, value.cast::<c_void>(), len) };
     checked(answer).map(drop)
 }
 
-/// Reads a socket option, over `initial`.
+/// Reads a socket option into a copy of `initial`, of which bytes remain that the kernel does not
+/// write.
 pub(crate) fn get<T: Plain>(
     fd: BorrowedFd<'_>,
     level: c_int,
@@ -56,14 +58,14 @@ pub(crate) fn get<T: Plain>(
     let mut value = initial;
     let mut len = size_of::<T>() as socklen_t;
     let pointer: *mut T = &mut value;
-    // SAFETY: the kernel writes at most `len` bytes, and any bytes are a T.
+    // SAFETY: the kernel writes at most `len` bytes, and all bytes are a valid `T`.
     let answer = unsafe {
         libc::getsockopt(fd.as_raw_fd(), level, name, pointer.cast::<c_void>(), &mut len)
     };
     checked(answer).map(|_| value)
 }
 
-/// Binds a packet socket to an interface and a protocol in host order.
+/// Binds a packet socket to an interface and a protocol (in host order).
 pub(crate) fn bind_link(fd: BorrowedFd<'_>, index: u32, protocol: u16) -> io::Result<()> {
     let address = libc::sockaddr_ll {
         sll_family: libc::AF_PACKET as u16,
@@ -80,18 +82,20 @@ pub(crate) fn bind_link(fd: BorrowedFd<'_>, index: u32, protocol: u16) -> io::Re
     checked(unsafe { libc::bind(fd.as_raw_fd(), pointer.cast(), len) }).map(drop)
 }
 
-/// Whether a packet socket's interface was removed.
+/// Whether the interface of a packet socket was removed.
 pub(crate) fn is_orphan(fd: BorrowedFd<'_>) -> bool {
     let mut address = [0_u32; 5];
     let mut len = size_of_val(&address) as socklen_t;
-    // SAFETY: the kernel writes at most `len` bytes of a `sockaddr_ll`, aligned as it is.
+    // SAFETY: the kernel writes at most `len` bytes of a `sockaddr_ll`, whose alignment is that of
+    // `u32`.
     let answer =
         unsafe { libc::getsockname(fd.as_raw_fd(), address.as_mut_ptr().cast(), &mut len) };
-    // Its second word is the interface, which no longer is any.
+    // The second word is the interface's index, which is not positive once the interface was
+    // removed.
     answer < 0 || address[1] as c_int <= 0
 }
 
-/// What went wrong with a socket since this was last asked.
+/// The pending error of a socket, which is cleared.
 pub(crate) fn pending_error(fd: BorrowedFd<'_>) -> Option<io::Error> {
     let error = get(fd, libc::SOL_SOCKET, libc::SO_ERROR, 0).unwrap_or(libc::EBADF);
     (error != 0).then(|| io::Error::from_raw_os_error(error))
@@ -100,7 +104,7 @@ pub(crate) fn pending_error(fd: BorrowedFd<'_>) -> Option<io::Error> {
 /// Binds an Internet socket.
 pub(crate) fn bind(fd: BorrowedFd<'_>, address: SocketAddr) -> io::Result<()> {
     let address = Address::from(address);
-    // SAFETY: the kernel reads as many bytes of the address as it has.
+    // SAFETY: the kernel reads `address.len()` bytes of the address.
     let answer =
         unsafe { libc::bind(fd.as_raw_fd(), address.bytes.as_ptr().cast(), address.len()) };
     checked(answer).map(drop)
@@ -114,10 +118,10 @@ pub(crate) fn local_address(fd: BorrowedFd<'_>) -> io::Result<SocketAddr> {
     let answer =
         unsafe { libc::getsockname(fd.as_raw_fd(), address.bytes.as_mut_ptr().cast(), &mut len) };
     checked(answer)?;
-    address.parse().ok_or_else(|| io::Error::other("a socket without an Internet address"))
+    address.parse().ok_or_else(|| io::Error::other("the socket has no Internet address"))
 }
 
-/// Attaches a filter of classic BPF: what it answers 0 to never reaches the socket.
+/// Attaches a classic BPF filter: packets for which it returns 0 never reach the socket.
 pub(crate) fn attach_filter(
     fd: BorrowedFd<'_>,
     filter: &mut [libc::sock_filter],
@@ -125,7 +129,7 @@ pub(crate) fn attach_filter(
     give_program(fd, libc::SOL_SOCKET, libc::SO_ATTACH_FILTER, filter)
 }
 
-/// Gives a packet socket's group the program of classic BPF that says whose a frame is.
+/// Sets the classic BPF program that chooses the socket of a fanout group for each frame.
 pub(crate) fn attach_chooser(
     fd: BorrowedFd<'_>,
     chooser: &mut [libc::sock_filter],
@@ -133,7 +137,7 @@ pub(crate) fn attach_chooser(
     give_program(fd, libc::SOL_PACKET, libc::PACKET_FANOUT_DATA, chooser)
 }
 
-/// Sets one of the options that take a program.
+/// Sets a socket option whose value is a program.
 fn give_program(
     fd: BorrowedFd<'_>,
     level: c_int,
@@ -145,12 +149,12 @@ fn give_program(
     let pointer: *const libc::sock_fprog = &program;
     let size = size_of::<libc::sock_fprog>() as socklen_t;
     // SAFETY: the kernel reads the program and the `len` instructions that it points to, both of
-    // which live until it returns.
+    // which live until the call returns.
     checked(unsafe { libc::setsockopt(fd.as_raw_fd(), level, name, pointer.cast(), size) })
         .map(drop)
 }
 
-/// An Internet address as the kernel writes it (`sockaddr_in`, `sockaddr_in6`).
+/// An Internet address in the kernel's representation (`sockaddr_in`, `sockaddr_in6`).
 #[repr(C, align(8))]
 #[derive(Clone, Copy)]
 pub(crate) struct Address {
@@ -160,7 +164,7 @@ pub(crate) struct Address {
 impl Address {
     pub(crate) const EMPTY: Self = Self { bytes: [0; 28] };
 
-    /// How many of the bytes the kernel is given.
+    /// Length in bytes of the address for its family.
     pub(crate) fn len(&self) -> socklen_t {
         if self.family() == libc::AF_INET { 16 } else { 28 }
     }
@@ -169,22 +173,24 @@ impl Address {
         c_int::from(u16::from_ne_bytes([self.bytes[0], self.bytes[1]]))
     }
 
-    /// Takes an Internet address from where the C library wrote it.
+    /// Copies an Internet address that the C library wrote.
     ///
     /// # Safety
-    /// It is null, or an address with its family at its front and as long as that says.
+    /// `from` must be null, or point to an address that begins with its family and has that
+    /// family's length.
     pub(crate) unsafe fn copy_from(&mut self, from: *const libc::sockaddr) {
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller guarantees it.
         let len = match unsafe { from.as_ref() }.map(|from| c_int::from(from.sa_family)) {
             Some(libc::AF_INET) => 16,
             Some(libc::AF_INET6) => 28,
             _ => return,
         };
-        // SAFETY: as many bytes there are, and here.
+        // SAFETY: `from` has `len` bytes by the caller's guarantee, and `self.bytes` has at least
+        // as many.
         unsafe { std::ptr::copy_nonoverlapping(from.cast(), self.bytes.as_mut_ptr(), len) };
     }
 
-    /// The address, if it is one of IPv4 or IPv6.
+    /// The address, if it is an IPv4 or IPv6 address.
     pub(crate) fn parse(&self) -> Option<SocketAddr> {
         let port = u16::from_be_bytes([self.bytes[2], self.bytes[3]]);
         match self.family() {

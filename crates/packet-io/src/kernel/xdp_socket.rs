@@ -1,4 +1,4 @@
-//! Sockets of the family AF_XDP.
+//! Sockets of the address family AF_XDP.
 
 use super::ring::Ring;
 use super::{checked, socket};
@@ -10,11 +10,11 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::ptr::{null, null_mut};
 use std::sync::Arc;
 
-// SAFETY: two longs, and four ints behind them: no padding (linux/if_xdp.h).
+// SAFETY: two longs followed by four ints, without padding (linux/if_xdp.h).
 unsafe impl socket::Plain for libc::xdp_umem_reg {}
-// SAFETY: sixteen longs.
+// SAFETY: sixteen longs, without padding.
 unsafe impl socket::Plain for libc::xdp_mmap_offsets {}
-// SAFETY: six longs.
+// SAFETY: six longs, without padding.
 unsafe impl socket::Plain for libc::xdp_statistics {}
 // SAFETY: an int.
 unsafe impl socket::Plain for u32 {}
@@ -22,9 +22,9 @@ unsafe impl socket::Plain for u32 {}
 /// A socket and its four rings.
 pub(crate) struct XdpSocket {
     fd: Arc<OwnedFd>,
-    /// Frames for the kernel to receive into.
+    /// Frames into which the kernel receives packets.
     pub(crate) fill: Ring<u64>,
-    /// Frames that were sent.
+    /// Frames whose packets were sent.
     pub(crate) completion: Ring<u64>,
     /// Received packets.
     pub(crate) receive: Ring<libc::xdp_desc>,
@@ -33,9 +33,9 @@ pub(crate) struct XdpSocket {
 }
 
 impl XdpSocket {
-    /// A socket on one queue of an interface, with rings of `entries` (a power of two), that
-    /// receives into and sends from the pool's frames. `flags` are of `sxdp_flags`; a pool's second
-    /// socket takes those of the first.
+    /// Opens a socket on one queue of an interface, with rings of `entries` (a power of two). It
+    /// receives into the pool's frames and sends from them. `flags` are those of `sxdp_flags`; the
+    /// second socket of a pool uses the flags of the first.
     pub(crate) fn open(
         pool: &mut Pool,
         interface: u32,
@@ -46,8 +46,9 @@ impl XdpSocket {
         let fd = Arc::new(socket::open(libc::AF_XDP, libc::SOCK_RAW, 0)?);
         let borrowed = fd.as_fd();
         if pool.registered.is_none() {
-            // The kernel writes into frames that it was given over the fill ring alone, and reads
-            // those that it was given to send: the pool's list of owners keeps handles from them.
+            // The kernel writes only into frames that it was given in the fill ring, and reads only
+            // those that it was given to send. The pool's list of owners prevents handles to these
+            // frames.
             socket::set(borrowed, SOL_XDP, libc::XDP_UMEM_REG, pool.registration())?;
         }
         for ring in [
@@ -58,7 +59,7 @@ impl XdpSocket {
         ] {
             socket::set(borrowed, SOL_XDP, ring, entries)?;
         }
-        // SAFETY: zeros are offsets.
+        // SAFETY: the structure consists of integers, for which zero is valid.
         let offsets: libc::xdp_mmap_offsets = unsafe { zeroed() };
         let offsets = socket::get(borrowed, SOL_XDP, libc::XDP_MMAP_OFFSETS, offsets)?;
         let fill = libc::XDP_UMEM_PGOFF_FILL_RING as i64;
@@ -84,7 +85,7 @@ impl XdpSocket {
         };
         let len = size_of::<libc::sockaddr_xdp>() as socklen_t;
         let pointer: *const libc::sockaddr_xdp = &address;
-        // SAFETY: the kernel reads an address of that length, which lives until it returns.
+        // SAFETY: the kernel reads `len` bytes of an address that lives until the call returns.
         checked(unsafe { libc::bind(fd.as_raw_fd(), pointer.cast(), len) })?;
         pool.registered.get_or_insert(fd);
         Ok(opened)
@@ -94,7 +95,7 @@ impl XdpSocket {
         self.fd.as_fd()
     }
 
-    /// Has the kernel send what is in the transmit ring; it may stop before it has sent all.
+    /// Asks the kernel to send the packets in the transmit ring. It may stop before all are sent.
     pub(crate) fn send(&self) -> io::Result<()> {
         let fd = self.fd.as_raw_fd();
         // SAFETY: no memory is handed over.
@@ -102,23 +103,24 @@ impl XdpSocket {
         checked(answer as c_int).map(drop)
     }
 
-    /// Has the kernel ask the driver for packets.
+    /// Asks the kernel to poll the driver for packets.
     pub(crate) fn poll_driver(&self) {
         let fd = self.fd.as_raw_fd();
         let (none, no_address) = (null_mut(), null_mut());
-        // SAFETY: no memory is handed over. What it answers does not matter: the ring tells.
+        // SAFETY: no memory is handed over. The result does not matter, because the ring shows what
+        // was received.
         unsafe { libc::recvfrom(fd, none, 0, libc::MSG_DONTWAIT, no_address, null_mut()) };
     }
 
-    /// What the kernel has dropped.
+    /// Number of packets that the kernel dropped.
     pub(crate) fn dropped(&self) -> Dropped {
-        // SAFETY: zeros are statistics.
+        // SAFETY: the structure consists of integers, for which zero is valid.
         let none: libc::xdp_statistics = unsafe { zeroed() };
         let Ok(told) = socket::get(self.fd(), SOL_XDP, libc::XDP_STATISTICS, none) else {
             return Dropped::default();
         };
         let starved = told.rx_fill_ring_empty_descs;
-        // A packet without a frame to go to is counted twice.
+        // A packet that found the fill ring empty is counted in both counters.
         let too_long = told.rx_dropped.saturating_sub(starved);
         Dropped { overruns: told.rx_ring_full, starved, too_long }
     }
@@ -127,10 +129,10 @@ impl XdpSocket {
 /// Packets that the kernel dropped.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct Dropped {
-    /// Nobody had read the receive ring.
+    /// The receive ring was full.
     pub(crate) overruns: u64,
     /// The fill ring was empty.
     pub(crate) starved: u64,
-    /// A frame does not hold them.
+    /// The packets were longer than a frame.
     pub(crate) too_long: u64,
 }

@@ -1,12 +1,13 @@
-//! TCP in IP in Ethernet, as far as splitting and joining segments needs it, and their checksums.
+//! Headers of TCP in IP in Ethernet, as far as splitting and joining segments needs them, and their
+//! checksums.
 
 use std::ops::Range;
 
 const IPV4: u16 = 0x0800;
 const IPV6: u16 = 0x86DD;
-/// Both kinds of VLAN tags (IEEE 802.1Q, 9.5).
+/// The EtherTypes of both kinds of VLAN tags (IEEE 802.1Q, 9.5).
 const TAGS: [u16; 2] = [0x8100, 0x88A8];
-/// Protocol number (RFC 9293).
+/// The protocol number of TCP (RFC 9293).
 const TCP: u8 = 6;
 
 /// Bits of TCP's flags (RFC 9293, 3.1; RFC 3168).
@@ -15,11 +16,11 @@ pub(super) const PSH: u8 = 0x08;
 pub(super) const ACK: u8 = 0x10;
 pub(super) const CWR: u8 = 0x80;
 
-/// Where TCP keeps its checksum.
+/// The offset in bytes of the checksum in a TCP header.
 pub(super) const TCP_CHECKSUM: usize = 16;
 
-/// Where the headers of a TCP segment are in its frame. What it was read from is as long as the
-/// payload's place, at least.
+/// Offsets in bytes of the headers of a TCP segment in its frame. The frame they were read from is
+/// at least `payload` bytes long.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Places {
     pub(super) is_ipv6: bool,
@@ -29,8 +30,8 @@ pub(super) struct Places {
 }
 
 impl Places {
-    /// Finds them; `None` of any other frame, of fragments, and where IP has options or extension
-    /// headers.
+    /// Finds the headers; `None` for any other frame, for fragments, and if IP has options or
+    /// extension headers.
     pub(super) fn find(frame: &[u8]) -> Option<Self> {
         let mut at = 12;
         let mut kind = be16(frame, at)?;
@@ -59,7 +60,7 @@ impl Places {
         is_there.then_some(Self { is_ipv6: kind == IPV6, ip, tcp, payload })
     }
 
-    /// Bytes of the IP packet, by its header.
+    /// The length of the IP packet in bytes, from its header.
     pub(super) fn ip_len(&self, frame: &[u8]) -> Option<usize> {
         if self.is_ipv6 {
             Some(usize::from(be16(frame, self.ip + 4)?) + 40)
@@ -68,13 +69,13 @@ impl Places {
         }
     }
 
-    /// Where the addresses of IP are.
+    /// The position of the IP addresses.
     pub(super) const fn addresses(&self) -> Range<usize> {
         if self.is_ipv6 { self.ip + 8..self.ip + 40 } else { self.ip + 12..self.ip + 20 }
     }
 
-    /// Writes that the packet ends `len` bytes behind the beginning of its frame, 65 535 bytes of
-    /// IP at most, and IPv4's checksum.
+    /// Writes the IP length of a packet that ends `len` bytes after the beginning of its frame (at
+    /// most 65 535 bytes of IP), and IPv4's checksum.
     pub(super) fn set_len(&self, headers: &mut [u8], len: usize) {
         let ip_len = len - self.ip;
         if self.is_ipv6 {
@@ -88,23 +89,23 @@ impl Places {
     }
 
     /// The sum over the pseudo-header (RFC 9293, 3.1; RFC 8200, 8.1) of a segment that ends `len`
-    /// bytes behind the beginning of its frame.
+    /// bytes after the beginning of its frame.
     pub(super) fn pseudo_sum(&self, headers: &[u8], len: usize) -> u64 {
         sum(&headers[self.addresses()]) + u64::from(TCP) + (len - self.tcp) as u64
     }
 
-    /// Whether TCP's checksum is right, and IPv4's.
+    /// Whether TCP's checksum and IPv4's header checksum are right.
     pub(super) fn is_right(&self, frame: &[u8]) -> bool {
         let tcp = self.pseudo_sum(frame, frame.len()) + sum(&frame[self.tcp..]);
         fold(tcp) == 0xFFFF && (self.is_ipv6 || fold(sum(&frame[self.ip..self.tcp])) == 0xFFFF)
     }
 }
 
-/// The sum of RFC 1071 over bytes, not folded; sums of parts of even length can be added.
+/// The sum of RFC 1071 over bytes, not folded. Sums of parts of even length can be added.
 pub(super) fn sum(bytes: &[u8]) -> u64 {
     let (words, rest) = bytes.as_chunks::<4>();
-    // In the machine's byte order, which comes out at the end (RFC 1071, 2B); no sum of frames
-    // comes near 2^64.
+    // Words are summed in the machine's byte order, which is corrected at the end (RFC 1071, 2B).
+    // No sum over a frame comes near 2^64.
     let mut sum: u64 = words.iter().map(|word| u64::from(u32::from_ne_bytes(*word))).sum();
     let mut last = [0; 4];
     last[..rest.len()].copy_from_slice(rest);
@@ -112,7 +113,7 @@ pub(super) fn sum(bytes: &[u8]) -> u64 {
     u64::from(u16::from_be(fold(sum)))
 }
 
-/// A sum in 16 bits: 2^16 is 1 modulo 2^16 - 1.
+/// Folds a sum to 16 bits: 2^16 is 1 modulo 2^16 - 1.
 pub(super) const fn fold(mut sum: u64) -> u16 {
     while sum > 0xFFFF {
         sum = (sum & 0xFFFF) + (sum >> 16);
@@ -136,7 +137,7 @@ pub(super) fn put16(bytes: &mut [u8], at: usize, value: u16) {
 pub(super) mod tests {
     use super::*;
 
-    /// A segment with true checksums: sequence number, flags, payload.
+    /// A segment with right checksums, from its sequence number, flags and payload.
     pub(in crate::tap) fn segment(is_ipv6: bool, seq: u32, flags: u8, payload: &[u8]) -> Vec<u8> {
         let mut frame = vec![2, 0, 0, 0, 0, 1, 2, 0, 0, 0, 0, 2];
         if is_ipv6 {

@@ -1,9 +1,9 @@
-//! TCP segments that follow each other, joined to a large one: the host then looks at one packet
-//! instead of at forty.
+//! Joins consecutive TCP segments into a large one, so that the host processes one packet instead
+//! of forty.
 //!
-//! Only what the host could tell from the joined one again is joined, by the rules of Linux's own
-//! GRO: same connection, acknowledgment, window, flags and options, next sequence number, and a
-//! checksum that is right.
+//! Segments are joined only if the host could restore them from the joined one, by the rules of
+//! Linux's own GRO: same connection, acknowledgment, window, flags and options, next sequence
+//! number, and a right checksum.
 
 use super::VnetHeader;
 use super::headers::{ACK, PSH, Places, TCP_CHECKSUM, be32, fold, put16};
@@ -32,7 +32,7 @@ impl Segment {
         may.then_some(Self { places, seq, len, pushes: flags & PSH != 0 })
     }
 
-    /// Whether two frames are of one connection.
+    /// Whether two frames belong to one connection.
     fn is_of_one(&self, frame: &[u8], other: &[u8]) -> bool {
         let (addresses, tcp) = (self.places.addresses(), self.places.tcp);
         frame[..14] == other[..14]
@@ -40,7 +40,7 @@ impl Segment {
             && other.get(tcp..tcp + 4) == Some(&frame[tcp..tcp + 4])
     }
 
-    /// Whether the headers differ only in what a joined segment has one of, or counts up.
+    /// Whether the headers differ only in fields that a joined segment has once or that count up.
     fn has_like_headers(&self, frame: &[u8], other: &[u8]) -> bool {
         let Places { is_ipv6, ip, tcp, payload } = self.places;
         let same = |range: std::ops::Range<usize>| frame[range.clone()] == other[range];
@@ -49,27 +49,28 @@ impl Segment {
         } else {
             same(ip..ip + 2) && same(ip + 6..ip + 10)
         };
-        // The acknowledgment, where the payload begins, window, urgent pointer and options.
+        // The fields compared are acknowledgment, data offset, window, urgent pointer and options.
         ip_same && same(tcp + 8..tcp + 13) && same(tcp + 14..tcp + 16) && same(tcp + 18..payload)
     }
 }
 
-/// Frames that are written as one.
+/// Frames that are written as one large segment.
 #[derive(Clone, Copy, Debug)]
 struct Group {
     lead: usize,
     first: Segment,
-    /// Payload of all of them.
+    /// Length in bytes of the payload of all frames.
     payload: usize,
     is_closed: bool,
     pushes: bool,
 }
 
-/// Which frames of a batch are written as one.
+/// Decides which frames of a batch are written as one.
 #[derive(Debug, Default)]
 pub(super) struct Joiner {
     groups: Vec<Option<Group>>,
-    /// The group and the frame, each by its number; in this order they are written.
+    /// The indices of a group and of a frame in it, for each frame. Frames are written in this
+    /// order.
     order: Vec<(usize, usize)>,
 }
 
@@ -80,14 +81,16 @@ impl Joiner {
         self.order.clear();
     }
 
-    /// Takes the frame `number`; `bytes` shows this one and those before it.
+    /// Adds the frame with index `number`. `bytes` returns the bytes of this frame and of earlier
+    /// ones.
     pub(super) fn add<'a>(&mut self, number: usize, bytes: impl Fn(usize) -> &'a [u8]) {
         let frame = bytes(number);
         let Some(segment) = Segment::read(frame) else {
             self.start(number, None);
             return;
         };
-        // What cannot be joined is not overtaken: behind it everything begins anew.
+        // A frame that cannot be joined must not be overtaken, so only groups after the last such
+        // frame are considered.
         let open = self
             .groups
             .iter_mut()
@@ -133,22 +136,24 @@ impl Joiner {
         self.groups.push(group);
     }
 
-    /// Ends a batch: nothing more is added before [`clear`](Self::clear).
+    /// Ends a batch: no further frame is added before [`clear`](Self::clear).
     pub(super) fn finish(&mut self) {
         self.order.sort_unstable();
     }
 
-    /// The runs of frames that are written as one, in order.
+    /// The runs of frames that are written as one, in the order of writing.
     pub(super) fn runs(&self) -> impl Iterator<Item = &[(usize, usize)]> {
         self.order.chunk_by(|one, other| one.0 == other.0)
     }
 
-    /// Where the payload of the frames of a group begins, behind headers of one length.
+    /// The offset in bytes of the payload in each frame of a group. Their headers have the same
+    /// length.
     pub(super) fn payload_at(&self, group: usize) -> usize {
         self.groups[group].map_or(0, |group| group.first.places.payload)
     }
 
-    /// Makes the first frame's headers those of the whole group; what the kernel is told of it.
+    /// Changes the first frame's headers to those of the whole group. Returns the header that
+    /// describes it to the kernel.
     pub(super) fn lead(&self, group: usize, frame: &mut [u8]) -> VnetHeader {
         let Some(group) = self.groups[group].filter(|group| group.payload > group.first.len) else {
             return VnetHeader::default();
@@ -252,7 +257,7 @@ mod tests {
         for at in 0..second.len() {
             let mut changed = second.clone();
             changed[at] ^= 0x20;
-            // As if it had been sent so.
+            // The checksums are made right, as if the segment had been sent like this.
             if let Some(found) = Places::find(&changed) {
                 let len = changed.len();
                 found.set_len(&mut changed, len);

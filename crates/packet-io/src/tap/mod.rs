@@ -1,11 +1,11 @@
-//! A TAP device: an Ethernet interface of this machine whose wire ends in this process.
+//! A TAP device: an Ethernet interface of this machine whose other end is this process.
 //!
-//! The host hands over TCP segments much larger than a frame, and is given such, so that its
-//! network stack works once for some forty frames:
+//! The host sends and accepts TCP segments much larger than a frame, so that its network stack runs
+//! once for some forty frames:
 //!
-//! - `split`: a large segment cut into frames;
-//! - `join`: frames joined to a large segment;
-//! - `headers`: what both know of TCP, and checksums.
+//! - `split`: splits a large segment into frames;
+//! - `join`: joins frames into a large segment;
+//! - `headers`: the TCP headers and checksums that both need.
 
 mod headers;
 mod join;
@@ -20,37 +20,37 @@ use split::Split;
 use std::io::{self, IoSlice, IoSliceMut};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
-/// The end of a TAP device's wire. The device goes when this is dropped, unless it was made to
-/// stay by somebody else.
+/// The end of a TAP device in this process. The device is removed when this value is dropped,
+/// unless somebody else made it persistent.
 ///
-/// Nobody outside sees that TCP segments are handed over in large pieces: [`receive`] gives frames
-/// as long as the device's MTU allows, with checksums, and [`transmit`] takes such.
+/// Large segments are not visible to users of this port: [`receive`] returns frames no longer than
+/// the device's MTU allows, with checksums, and [`transmit`] takes such frames.
 ///
 /// [`receive`]: LanPort::receive
 /// [`transmit`]: LanPort::transmit
 pub struct TapPort {
     tun: OwnedFd,
     statistics: Statistics,
-    /// A large segment, and what of it is still to be handed out.
+    /// The last large segment read; `split` says which part of it is still to be received.
     large: Vec<u8>,
     split: Option<Split>,
     joiner: Joiner,
 }
 
-/// What the kernel and a TAP device's other end tell each other of a packet: `struct
+/// The header before each packet that the kernel and a TAP device's other end exchange: `struct
 /// virtio_net_hdr` of linux/virtio_net.h, in the machine's byte order.
 #[derive(Clone, Copy, Debug, Default)]
 struct VnetHeader {
     flags: u8,
-    /// Whether it is a large segment, and of what.
+    /// Whether the packet is a large segment, and of which protocol.
     kind: u8,
-    /// Bytes of all headers.
+    /// Length in bytes of all headers.
     headers: u16,
-    /// Payload in bytes of the segments that a large one stands for.
+    /// Payload in bytes of each of the segments that a large one stands for.
     size: u16,
-    /// What is summed begins here.
+    /// The offset in bytes at which the checksummed part begins.
     checksum_start: u16,
-    /// The sum goes so many bytes behind that.
+    /// The offset in bytes of the checksum from `checksum_start`.
     checksum_offset: u16,
 }
 
@@ -87,8 +87,8 @@ impl VnetHeader {
 }
 
 impl TapPort {
-    /// Makes the TAP device `name`, or takes the one of that name that has nobody at its end, sets
-    /// its MTU in bytes and its state to up.
+    /// Makes the TAP device `name`, or opens an existing one of that name that no process has open,
+    /// sets its MTU in bytes and brings it up.
     ///
     /// # Errors
     /// `/dev/net/tun` is missing, the name is taken, or `CAP_NET_ADMIN` is missing.
@@ -96,11 +96,11 @@ impl TapPort {
         Self::set_up(name, None, mtu_bytes)
     }
 
-    /// As [`open`](Self::open), with this Ethernet address from the first moment on: what the host
-    /// derives from an address is right, such as IPv6's.
+    /// As [`open`](Self::open), but sets this Ethernet address before the device comes up, so that
+    /// addresses that the host derives from it, such as IPv6's, are right.
     ///
     /// # Errors
-    /// As for [`open`](Self::open), or the address is one of a group.
+    /// The errors of [`open`](Self::open), or the address is a group address.
     pub fn open_with_mac(
         name: &str,
         mac: [u8; 6],
@@ -134,24 +134,24 @@ impl TapPort {
     }
 }
 
-/// What became of a frame that was to be filled.
+/// The result of filling a frame. Each variant gives the frame back.
 enum Filled {
-    /// It has a packet.
+    /// The frame holds a packet.
     Yes(Frame),
-    /// A packet was not fit for it.
+    /// A packet was read and dropped because it does not fit.
     No(Frame),
-    /// There is nothing to read.
+    /// There is no packet to read.
     Idle(Frame),
 }
 
 impl TapPort {
-    /// Fills a frame with the next piece of a large segment, or with what is read.
+    /// Fills a frame with the next part of a large segment, or with the next packet that is read.
     fn fill(&mut self, pool: &mut Pool, mut frame: Frame) -> Result<Filled, (Frame, io::Error)> {
         let max_packet = pool.max_packet();
         if self.split.is_none() {
             let room = &mut pool.buffer_mut(&frame)[HEADROOM..HEADROOM + max_packet];
             let mut header = [0; VnetHeader::BYTES];
-            // What is longer than a frame goes where a large segment has its place behind one.
+            // The bytes that do not fit in the frame are read to their place in the large segment.
             let large_from = max_packet.min(self.large.len());
             let mut parts = [
                 IoSliceMut::new(&mut header),
@@ -161,7 +161,7 @@ impl TapPort {
             let len = match device::read_parts(self.tun.as_fd(), &mut parts) {
                 Ok(Some(len)) => len.saturating_sub(VnetHeader::BYTES),
                 Ok(None) => return Ok(Filled::Idle(frame)),
-                // A device that is down is read with EIO, and may come up again.
+                // Reading a device that is down fails with EIO. It may come up again.
                 Err(error) if error.raw_os_error() == Some(libc::EIO) => {
                     return Ok(Filled::Idle(frame));
                 }
@@ -198,7 +198,7 @@ impl TapPort {
         Ok(Filled::Yes(frame))
     }
 
-    /// Writes a batch from the front.
+    /// Writes the first frames as one batch.
     fn transmit_some(&mut self, pool: &mut Pool, frames: &mut Vec<Frame>) -> io::Result<()> {
         let taken = frames.len().min(BATCH);
         self.joiner.clear();
@@ -226,7 +226,7 @@ impl TapPort {
                     lost = Some(error);
                     break;
                 }
-                // Too short for a header, or the device is down, or the host has no room.
+                // The frame is too short for a header, the device is down, or the host has no room.
                 Ok(None) | Err(_) => self.statistics.refused += count,
             }
         }

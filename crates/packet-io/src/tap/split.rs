@@ -1,27 +1,29 @@
-//! A TCP segment larger than any frame, as the host leaves it to hardware, cut into frames.
+//! Splits a TCP segment that is larger than any frame, as the host leaves it to hardware, into
+//! frames.
 
 use super::VnetHeader;
 use super::headers::{CWR, FIN, PSH, Places, TCP_CHECKSUM, be16, be32, fold, put16, sum};
 
-/// The longest there is: Ethernet, two VLAN tags, 65 535 bytes of IP.
+/// Length in bytes of the longest segment: Ethernet, two VLAN tags, 65 535 bytes of IP.
 pub(super) const MAX_LEN: usize = 14 + 8 + 65_535;
 
-/// A large segment, and how much of it has been cut off.
+/// The state of splitting a large segment.
 #[derive(Debug)]
 pub(super) struct Split {
     places: Places,
-    /// Payload of each but the last.
+    /// Payload in bytes of each frame but the last.
     size: usize,
-    /// Where the next one's begins.
+    /// The offset at which the next frame's payload begins.
     at: usize,
-    /// Where all of it ends.
+    /// The length of the large segment.
     end: usize,
-    /// How many there were.
+    /// Number of frames split off so far.
     count: u32,
 }
 
 impl Split {
-    /// Of a large segment; `None` if it is none, or a frame has no room for `max_packet` bytes.
+    /// Begins to split a large segment; `None` if it is no valid one, or if its frames are longer
+    /// than `max_packet` bytes.
     pub(super) fn new(large: &[u8], header: &VnetHeader, max_packet: usize) -> Option<Self> {
         let places = Places::find(large)?;
         let size = usize::from(header.size);
@@ -33,12 +35,12 @@ impl Split {
         is_sound.then_some(Self { places, size, at, end, count: 0 })
     }
 
-    /// Whether nothing is left.
+    /// Whether all of the segment was split off.
     pub(super) const fn is_done(&self) -> bool {
         self.at >= self.end
     }
 
-    /// Writes the next frame's bytes, and says how many.
+    /// Writes the next frame and returns its length in bytes.
     pub(super) fn next(&mut self, large: &[u8], into: &mut [u8]) -> usize {
         let Places { is_ipv6, ip, tcp, payload } = self.places;
         let some = self.size.min(self.end - self.at);
@@ -55,7 +57,7 @@ impl Split {
         let seq = be32(large, tcp + 4).unwrap_or(0).wrapping_add(before);
         frame[tcp + 4..tcp + 8].copy_from_slice(&seq.to_be_bytes());
         self.at += some;
-        // An end is the last one's, a congestion window's news the first one's (as RFC 3168 needs).
+        // FIN and PSH belong to the last frame, CWR to the first one (as RFC 3168 requires).
         if !self.is_done() {
             frame[tcp + 13] &= !(FIN | PSH);
         }
@@ -70,12 +72,12 @@ impl Split {
     }
 }
 
-/// Writes the checksum that the host left to hardware: over everything from `start` on, at
-/// `offset` behind that, where the pseudo-header's sum stands. Places outside of the frame are
-/// left alone.
+/// Completes the checksum that the host left to hardware. It covers all bytes from `start` on and
+/// is `offset` bytes after `start`, where the sum of the pseudo-header is. Offsets outside of the
+/// frame are ignored.
 pub(super) fn finish_checksum(frame: &mut [u8], start: usize, offset: usize) {
     let Some(part) = frame.get_mut(start..).filter(|part| offset + 2 <= part.len()) else { return };
-    // 0 would say that there is none (RFC 768).
+    // In UDP, 0 would mean that there is no checksum (RFC 768).
     let checksum = match !fold(sum(part)) {
         0 => 0xFFFF,
         checksum => checksum,

@@ -1,10 +1,10 @@
-//! eBPF instructions by name (RFC 9669), with labels.
+//! A small assembler: eBPF instructions by name (RFC 9669), with labels.
 
 use crate::kernel::bpf::Instruction;
 use std::os::fd::{AsRawFd, BorrowedFd};
 
-/// A register. `R0` has results, `R1` to `R5` arguments, which calls destroy; `R6` to `R9` stay;
-/// `R10` is the end of the stack.
+/// A register. `R0` holds results. `R1` to `R5` hold arguments and are overwritten by calls, `R6`
+/// to `R9` are preserved. `R10` is the end of the stack.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Register {
     R0,
@@ -17,7 +17,7 @@ pub(super) enum Register {
     R10 = 10,
 }
 
-/// How many bytes are loaded.
+/// The width of a load.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Width {
     Byte = 0x10,
@@ -25,7 +25,7 @@ pub(super) enum Width {
     Word = 0x00,
 }
 
-/// When to jump.
+/// The condition of a jump.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Condition {
     Equal = 0x10,
@@ -33,11 +33,11 @@ pub(super) enum Condition {
     NotEqual = 0x50,
 }
 
-/// A place to jump to.
+/// A target of jumps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Label(usize);
 
-/// Functions of the kernel that programs may call (linux/bpf.h).
+/// Kernel functions that programs may call (linux/bpf.h).
 pub(super) mod function {
     pub(in crate::xdp) const MAP_LOOKUP: i32 = 1;
     pub(in crate::xdp) const REDIRECT_MAP: i32 = 51;
@@ -66,13 +66,13 @@ mod code {
     pub(super) const SOURCE_IS_MAP: u8 = 1;
 }
 
-/// A program as it is written.
+/// A program under construction.
 #[derive(Default)]
 pub(super) struct Assembler {
     program: Vec<Instruction>,
-    /// Where each label is.
+    /// The position of each label, once it is placed.
     labels: Vec<Option<usize>>,
-    /// Jumps that have to be told where their label is.
+    /// Jumps whose offset to their label is filled in at the end.
     jumps: Vec<(usize, Label)>,
 }
 
@@ -82,18 +82,18 @@ impl Assembler {
         self.program.push(Instruction { code, registers, offset, immediate });
     }
 
-    /// A label for a place to come.
+    /// A new label, to be placed later.
     pub(super) fn label(&mut self) -> Label {
         self.labels.push(None);
         Label(self.labels.len() - 1)
     }
 
-    /// Whether something jumps there: the kernel refuses code that nothing reaches.
+    /// Whether a jump leads to the label. The kernel refuses code that cannot be reached.
     pub(super) fn is_used(&self, label: Label) -> bool {
         self.jumps.iter().any(|&(_, to)| to == label)
     }
 
-    /// The label is here.
+    /// Places the label before the next instruction.
     pub(super) fn place(&mut self, label: Label) {
         self.labels[label.0] = Some(self.program.len());
     }
@@ -108,7 +108,7 @@ impl Assembler {
         self.put(code::STORE_IMMEDIATE_WORD, to as u8, 0, offset, value);
     }
 
-    /// `*(u64 *)to += by`, at once for all processors.
+    /// `*(u64 *)to += by`, atomically for all processors.
     pub(super) fn add_atomically(&mut self, to: Register, by: Register) {
         self.put(code::ATOMIC_64, to as u8, by as u8, 0, 0);
     }
@@ -129,7 +129,7 @@ impl Assembler {
         self.put(code::AND_IMMEDIATE, to as u8, 0, 0, value);
     }
 
-    /// `to = ` the map, for functions that take one.
+    /// `to = ` the map, as an argument of functions that take one.
     pub(super) fn set_map(&mut self, to: Register, map: BorrowedFd<'_>) {
         self.put(code::LOAD_IMMEDIATE_64, to as u8, code::SOURCE_IS_MAP, 0, map.as_raw_fd());
         self.put(0, 0, 0, 0, 0);
@@ -140,19 +140,19 @@ impl Assembler {
         self.put(code::JUMP, 0, 0, 0, 0);
     }
 
-    /// Jumps if the registers compare so, as 64 bits without sign.
+    /// Jumps if the comparison of the registers, as 64 bits without sign, is true.
     pub(super) fn jump_if(&mut self, left: Register, is: Condition, right: Register, label: Label) {
         self.jumps.push((self.program.len(), label));
         self.put(code::JUMP_REGISTER | is as u8, left as u8, right as u8, 0, 0);
     }
 
-    /// Jumps if the lower half of the register compares so, without sign.
+    /// Jumps if the comparison of the register's lower half, without sign, is true.
     pub(super) fn jump_if_word(&mut self, left: Register, is: Condition, right: u32, label: Label) {
         self.jumps.push((self.program.len(), label));
         self.put(code::JUMP_IMMEDIATE_32 | is as u8, left as u8, 0, 0, right as i32);
     }
 
-    /// Jumps if a pointer that a function answered is null.
+    /// Jumps if a pointer that a function returned is null.
     pub(super) fn jump_if_null(&mut self, pointer: Register, label: Label) {
         self.jumps.push((self.program.len(), label));
         self.put(code::JUMP_IMMEDIATE | Condition::Equal as u8, pointer as u8, 0, 0, 0);
@@ -166,7 +166,7 @@ impl Assembler {
         self.put(code::EXIT, 0, 0, 0, 0);
     }
 
-    /// The program, with every jump told where to.
+    /// The finished program, with the offsets of all jumps.
     pub(super) fn finish(mut self) -> Vec<Instruction> {
         for (from, label) in self.jumps {
             let to = self.labels[label.0].expect("every label is placed");

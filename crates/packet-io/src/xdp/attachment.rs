@@ -1,4 +1,4 @@
-//! A program on an interface, and the maps it uses.
+//! An XDP program on an interface, and the maps it uses.
 
 use super::programs::{self, Maps, counter};
 use crate::ethertype;
@@ -11,22 +11,22 @@ use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 
-/// Queues of one interface that may have sockets.
+/// The largest number of queues of one interface that may have sockets.
 const MAX_QUEUES: u32 = 256;
 
-/// Where a program runs.
+/// Where an XDP program runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mode {
     /// In the kernel's network stack, on every interface. The kernel copies each packet.
     Generic,
-    /// In the driver, before the kernel makes a packet of its own; it copies each packet.
+    /// In the driver, before the kernel makes a packet of its own. The kernel copies each packet.
     Native,
     /// In the driver, which receives into the pool's frames and sends from them.
     ZeroCopy,
 }
 
 impl Mode {
-    /// This mode and those to try when an interface does not have it.
+    /// This mode, and those to try in turn if an interface does not support it.
     pub(super) fn and_lesser(self) -> impl Iterator<Item = Self> {
         let all = [Self::ZeroCopy, Self::Native, Self::Generic];
         all.into_iter().skip_while(move |mode| *mode != self)
@@ -41,19 +41,19 @@ impl Mode {
     }
 }
 
-/// Packets that a program left to the kernel.
+/// Counters of packets that a program left to the kernel.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Passed {
-    /// Not what the program is there for.
+    /// Packets that the program is not to take.
     pub foreign: u64,
-    /// Too short for their headers.
+    /// Packets too short for their headers.
     pub short: u64,
-    /// Received on a queue that has no port.
+    /// Packets received on a queue that has no port.
     pub unserved: u64,
 }
 
-/// An XDP program on an interface. Copies of this value are the same one; it is taken off when the
-/// last of them and the last port is dropped.
+/// An XDP program on an interface. Clones of this value are the same program, which is removed when
+/// the last of them and the last port is dropped.
 #[derive(Clone, Debug)]
 pub struct Attachment(Arc<Attached>);
 
@@ -68,11 +68,12 @@ struct Attached {
 }
 
 impl Attachment {
-    /// Takes frames of these EtherTypes (at most 64), behind up to two VLAN tags; none listed: all.
-    /// Where the interface does not have the mode the next lesser one is taken.
+    /// Attaches a program that takes frames of these EtherTypes (at most 64), behind up to two VLAN
+    /// tags, or all frames if none is listed. If the interface does not support the mode, the next
+    /// lesser one is used.
     ///
     /// # Errors
-    /// `CAP_BPF` and `CAP_NET_ADMIN` are missing, or another XDP program is there.
+    /// `CAP_BPF` or `CAP_NET_ADMIN` is missing, or the interface has another XDP program.
     pub fn lan(interface: &Interface, ethertypes: &[u16], mode: Mode) -> Result<Self, OpenError> {
         if ethertypes.len() > ethertype::MAX {
             let error = io::Error::new(io::ErrorKind::InvalidInput, "more than 64 EtherTypes");
@@ -81,18 +82,18 @@ impl Attachment {
         Self::attach(interface, None, mode, |maps| programs::lan(ethertypes, maps))
     }
 
-    /// Takes UDP datagrams to this address and port: of IPv4 without options and fragments, of
-    /// IPv6 without extension headers.
+    /// Attaches a program that takes UDP datagrams to this address and port: over IPv4 without
+    /// options and fragments, over IPv6 without extension headers.
     ///
     /// # Errors
-    /// As [`lan`](Self::lan), or the address is not one to send from.
+    /// The errors of [`lan`](Self::lan), or the address or port is unspecified.
     pub fn underlay(
         interface: &Interface,
         local: SocketAddr,
         mode: Mode,
     ) -> Result<Self, OpenError> {
         if local.ip().is_unspecified() || local.port() == 0 {
-            let message = format!("{local} is no address and port to send from");
+            let message = format!("{local} lacks a specific address or port to send from");
             return Err(failed(interface, io::Error::new(io::ErrorKind::InvalidInput, message)));
         }
         Self::attach(interface, Some(local), mode, |maps| programs::underlay(local, maps))
@@ -111,8 +112,8 @@ impl Attachment {
             let program = bpf::load(&program(maps))?;
             let (mode, link) =
                 patiently(|| attach_at_best(program.as_fd(), interface.index, mode))?;
-            // Tags that the driver takes out are lost to a program. Where it cannot but do so, or
-            // never does, there is nothing to change.
+            // A program does not see tags that the driver removes. Errors are ignored: some drivers
+            // always remove tags, some never do.
             let _ = interface.set_offload(Offload::ReceiveVlan, false);
             let interface = interface.clone();
             Ok(Attached { interface, local, mode, sockets, counters, _link: link })
@@ -125,17 +126,17 @@ impl Attachment {
         &self.0.interface
     }
 
-    /// Where the program runs.
+    /// The mode in which the program runs.
     pub fn mode(&self) -> Mode {
         self.0.mode
     }
 
-    /// What an underlay's program takes.
+    /// The address and port whose datagrams an underlay's program takes.
     pub(super) fn local(&self) -> Option<SocketAddr> {
         self.0.local
     }
 
-    /// What was left to the kernel since the program was attached.
+    /// Counters of the packets left to the kernel since the program was attached.
     pub fn passed(&self) -> Passed {
         let counter = |index| bpf::counter(self.0.counters.as_fd(), index).unwrap_or_default();
         Passed {
@@ -145,25 +146,25 @@ impl Attachment {
         }
     }
 
-    /// Packets of this queue go to this socket from now on.
+    /// Hands packets of this queue to this socket from now on.
     pub(super) fn put(&self, queue: u32, socket: BorrowedFd<'_>) -> io::Result<()> {
         bpf::put_socket(self.0.sockets.as_fd(), queue, socket)
     }
 }
 
-/// An error of attaching or of opening a port, in one line.
+/// The error of an attachment or a port that could not be opened, in one line.
 pub(super) fn failed(interface: &Interface, error: io::Error) -> OpenError {
     let what = format!("AF_XDP on {}", interface.name);
     let error = if error.raw_os_error() == Some(libc::EBUSY) {
-        io::Error::other("another XDP program or socket is there")
+        io::Error::other("another XDP program or socket is in use")
     } else {
         error
     };
     OpenError::new(what, "CAP_BPF, CAP_NET_ADMIN and CAP_NET_RAW", error)
 }
 
-/// Tries for half a second what somebody else has: the kernel takes a moment to let go of what a
-/// process left behind.
+/// Tries for half a second to open something that is in use: the kernel takes a moment to release
+/// what a process has left behind.
 pub(super) fn patiently<T>(mut open: impl FnMut() -> io::Result<T>) -> io::Result<T> {
     for _ in 0..25 {
         match open() {
@@ -176,7 +177,7 @@ pub(super) fn patiently<T>(mut open: impl FnMut() -> io::Result<T>) -> io::Resul
     open()
 }
 
-/// Attaches a program in the best mode that the interface has.
+/// Attaches a program in the best mode that the interface supports.
 fn attach_at_best(
     program: BorrowedFd<'_>,
     interface: u32,

@@ -1,19 +1,19 @@
-//! Ethernet, IP and UDP headers, as a tunnel writes and reads them.
+//! Ethernet, IP and UDP headers of a tunnel's datagrams.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::ops::Range;
 
-/// Bytes of an Ethernet header.
+/// Length in bytes of an Ethernet header.
 pub(super) const ETHERNET: usize = 14;
-/// Bytes of an IPv4 header without options (RFC 791).
+/// Length in bytes of an IPv4 header without options (RFC 791).
 pub(super) const IPV4: usize = 20;
-/// Bytes of an IPv6 header (RFC 8200).
+/// Length in bytes of an IPv6 header (RFC 8200).
 pub(super) const IPV6: usize = 40;
-/// Bytes of a UDP header (RFC 768).
+/// Length in bytes of a UDP header (RFC 768).
 pub(super) const UDP: usize = 8;
-/// The most that goes before a payload.
+/// Length in bytes of the longest headers before a payload.
 pub(super) const LONGEST: usize = ETHERNET + IPV6 + UDP;
-/// How many routers a datagram may pass.
+/// The TTL or hop limit: how many routers a datagram may pass.
 const HOPS: u8 = 64;
 
 pub(super) mod protocol {
@@ -25,12 +25,12 @@ pub(super) fn ethertype_of(ip: IpAddr) -> u16 {
     if ip.is_ipv4() { 0x0800 } else { 0x86DD }
 }
 
-/// Bytes of IP and UDP headers.
+/// Length in bytes of the IP and UDP headers.
 pub(super) fn overhead(ip: IpAddr) -> usize {
     UDP + if ip.is_ipv4() { IPV4 } else { IPV6 }
 }
 
-/// Ends of a datagram on one link.
+/// The addresses of a datagram and of the link it is sent on.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Ends {
     pub(super) own_mac: [u8; 6],
@@ -39,11 +39,11 @@ pub(super) struct Ends {
     pub(super) to: SocketAddr,
 }
 
-/// Writes the headers for a payload into `buffer`; how many bytes, or `None` if the addresses are
-/// of two families or the payload is too long for its length field.
+/// Writes the headers for a payload into `buffer` and returns their length in bytes; `None` if the
+/// addresses are of two families or the payload is too long for its length field.
 ///
-/// Over IPv4 it may not be fragmented and has no checksum of the payload (RFC 768); over IPv6 it
-/// has.
+/// Over IPv4 the datagram may not be fragmented and has no UDP checksum (RFC 768). Over IPv6 it has
+/// one.
 pub(super) fn write(
     buffer: &mut [u8; LONGEST],
     ends: &Ends,
@@ -87,7 +87,8 @@ pub(super) fn write(
     udp[4..6].copy_from_slice(&udp_len.to_be_bytes());
     udp[6..].fill(0);
     if ip_len == IPV6 {
-        // RFC 8200, section 8.1: the pseudo-header, the header, the payload; zero is sent as ones.
+        // RFC 8200, section 8.1: the checksum covers the pseudo-header, the UDP header and the
+        // payload. Zero is sent as all ones.
         let pseudo = u64::from(udp_len) + u64::from(protocol::UDP);
         let headers = sum(pseudo, &buffer[ETHERNET + 8..at + UDP]);
         let checksum = match !sum(u64::from(headers), payload) {
@@ -99,7 +100,7 @@ pub(super) fn write(
     Some(at + UDP)
 }
 
-/// The sum of RFC 1071 over bytes, with what was summed before.
+/// The sum of RFC 1071 over bytes, added to the sum `before`.
 fn sum(before: u64, bytes: &[u8]) -> u16 {
     let mut sum = u128::from(before);
     let mut words = bytes.chunks_exact(8);
@@ -116,19 +117,20 @@ fn sum(before: u64, bytes: &[u8]) -> u16 {
     sum as u16
 }
 
-/// A datagram that was read.
+/// The headers of a received datagram.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Read {
     pub(super) from: SocketAddr,
     pub(super) class: u8,
-    /// Where the payload is in the frame.
+    /// The position of the payload in the frame.
     pub(super) payload: Range<usize>,
 }
 
-/// Reads the headers of a frame that the program took; `None` if its lengths are not true.
+/// Reads the headers of a frame that the program took; `None` if their lengths do not match the
+/// frame.
 ///
-/// The program has compared addresses and protocols. Checksums are not looked at: what a tunnel
-/// carries has a tag of its own.
+/// The program has already compared addresses and protocols. Checksums are ignored, because packets
+/// of a tunnel carry an authentication tag.
 pub(super) fn read(frame: &[u8]) -> Option<Read> {
     let (from, class, ip_len, ip_payload) = match frame.get(12..14)? {
         [0x08, 0x00] => {
@@ -150,7 +152,7 @@ pub(super) fn read(frame: &[u8]) -> Option<Read> {
     let udp = frame.get(at..at + UDP)?;
     let port = u16::from_be_bytes([udp[0], udp[1]]);
     let udp_len = usize::from(u16::from_be_bytes([udp[4], udp[5]]));
-    // What is behind is padding of a short Ethernet frame.
+    // Bytes after the datagram are padding of a short Ethernet frame.
     let whole = udp_len >= UDP && udp_len <= ip_payload && at + udp_len <= frame.len();
     let payload = at + UDP..at + udp_len;
     whole.then_some(Read { from: SocketAddr::new(from, port), class, payload })

@@ -1,4 +1,4 @@
-//! An interface's frames through AF_XDP.
+//! A port for the frames of an interface through AF_XDP.
 
 use super::attachment::{Attachment, failed};
 use super::port::{Port, Settings};
@@ -9,19 +9,20 @@ use crate::port::{LanPort, Source, Statistics};
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
-/// Frames of one queue of an interface.
+/// A port for the frames of one queue of an interface.
 pub struct XdpLan {
     port: Port,
-    /// Keeps the interface promiscuous.
+    /// A packet socket whose membership keeps the interface promiscuous.
     _membership: OwnedFd,
 }
 
 impl XdpLan {
-    /// Opens a socket whose frames are the pool's, and makes the interface hear frames for others.
-    /// A port must be used with the pool it was opened with.
+    /// Opens a socket that uses the pool's frames, and makes the interface receive frames for other
+    /// hosts too. The port must be used with the pool it was opened with.
     ///
     /// # Errors
-    /// `CAP_NET_RAW` is missing, the queue is none or taken, or frames are longer than a page.
+    /// `CAP_NET_RAW` is missing, the queue does not exist or is in use, or the pool's frames are
+    /// longer than a page.
     pub fn open(
         pool: &mut Pool,
         attachment: &Attachment,
@@ -34,7 +35,7 @@ impl XdpLan {
     }
 }
 
-/// A packet socket that hears nothing, for the membership alone.
+/// A packet socket that receives nothing and only makes the interface promiscuous.
 fn promiscuous(interface: u32) -> io::Result<OwnedFd> {
     let opened = socket::open(libc::AF_PACKET, libc::SOCK_RAW, 0)?;
     let membership = libc::packet_mreq {

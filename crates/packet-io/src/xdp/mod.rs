@@ -1,27 +1,29 @@
-//! Frames and datagrams through AF_XDP: a program in the kernel hands what a gateway wants to it
-//! before the kernel's network stack sees it, and passes on everything else.
+//! Ports for frames and datagrams through AF_XDP. A program in the kernel takes the packets that a
+//! gateway wants before the kernel's network stack sees them, and passes on all others.
 //!
-//! The memory that packets are received into is the [`Pool`](crate::Pool)'s, for all ports that were opened with it:
-//! between a LAN and an underlay nothing is copied here (in generic mode the kernel copies).
+//! Packets are received into the memory of the [`Pool`](crate::Pool), which all ports opened with
+//! it share. Between a LAN and an underlay this process copies nothing (in generic mode the kernel
+//! copies).
 //!
-//! An [`Attachment`] is the program on an interface, with its counters; it goes with the last port
-//! and attachment of the process, in whatever way that ends. A port is one socket on one receive
-//! queue. An interface that spreads what it receives over several queues needs a port for each, or
-//! one queue (`ethtool -L eth1 combined 1`): what comes on others passes to the kernel, and is
-//! counted ([`Passed::unserved`]). [`Interface::receive_queues`](crate::Interface::receive_queues)
-//! says how many there are.
+//! An [`Attachment`] is the program on an interface, with its counters. It is removed with the last
+//! port and attachment of the process, however the process ends. A port is one socket on one
+//! receive queue. An interface that spreads received packets over several queues needs a port for
+//! each, or a single queue (`ethtool -L eth1 combined 1`): packets on other queues pass to the
+//! kernel and are counted ([`Passed::unserved`]).
+//! [`Interface::receive_queues`](crate::Interface::receive_queues) returns the number of queues.
 //!
 //! # Sizes
 //!
-//! A pool's frames have 4096 bytes at most here, of which the kernel leaves 256 free before what
-//! it receives: packets of up to 3840 bytes. Longer ones (`too_long`) need packet sockets.
+//! For AF_XDP a pool's frames have 4096 bytes at most. The kernel leaves 256 of them free before a
+//! received packet, so packets may have up to 3840 bytes. Longer ones are dropped and counted
+//! (`too_long`); they need packet sockets.
 //!
 //! # VLAN tags
 //!
-//! A program sees tags that are in the frame. Tags that a driver took out (`rxvlan`), or that a
-//! sender on this machine never put in (`txvlan` of veth and bridges), are beside the frame, where
-//! neither a program nor AF_XDP gets at them. Attaching turns `rxvlan` off where the driver can;
-//! `txvlan` at the other end of a veth pair has to be turned off there.
+//! A program sees VLAN tags that are in the frame. Tags that a driver removed (`rxvlan`), or that a
+//! sender on this machine never inserted (`txvlan` of veth and bridges), are in metadata that
+//! neither a program nor AF_XDP can read. Attaching turns `rxvlan` off if the driver can; `txvlan`
+//! must be turned off at the other end of a veth pair.
 
 mod assembler;
 mod attachment;
@@ -32,7 +34,7 @@ mod port;
 mod programs;
 mod underlay;
 
-/// As many EtherTypes as the program of a LAN takes.
+/// The largest number of EtherTypes in the program of a LAN.
 pub const MOST_ETHERTYPES: usize = crate::ethertype::MAX;
 
 pub use attachment::{Attachment, Mode, Passed};

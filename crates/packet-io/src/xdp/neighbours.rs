@@ -1,4 +1,4 @@
-//! Where a datagram goes first: the kernel's routes and neighbours, asked over rtnetlink.
+//! The next hop of a datagram: the kernel's routes and neighbours, read over rtnetlink.
 
 use crate::kernel::{device, socket};
 use std::collections::HashMap;
@@ -7,11 +7,11 @@ use std::net::IpAddr;
 use std::os::fd::{AsFd, OwnedFd};
 use std::time::{Duration, Instant};
 
-/// How long an answer is believed.
+/// How long an answer of the kernel is used.
 const FRESH: Duration = Duration::from_secs(1);
-/// How soon a question that had no answer is asked again.
+/// The interval after which a request without an answer is repeated.
 const RETRY: Duration = Duration::from_millis(20);
-/// Peers that are remembered.
+/// The largest number of peers whose next hop is stored.
 const MAX: usize = 4096;
 
 /// Numbers of linux/rtnetlink.h, linux/neighbour.h and linux/netlink.h.
@@ -30,19 +30,20 @@ mod number {
     pub(super) const NEIGHBOUR_DESTINATION: u16 = 1;
     pub(super) const NEIGHBOUR_MAC: u16 = 2;
     pub(super) const STALE: u16 = 0x04;
-    /// Reachable, stale, waiting, asking, permanent.
+    /// The states reachable, stale, delay, probe and permanent.
     pub(super) const USABLE: u16 = 0x02 | 0x04 | 0x08 | 0x10 | 0x80;
 }
 const HEADER: usize = 16;
 const ROUTE: usize = 12;
 const NEIGHBOUR: usize = 12;
 
-/// What is known of the way to a peer.
+/// The next hop to a peer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Way {
-    /// The Ethernet address of the next host.
+    /// The Ethernet address of the next hop.
     pub(super) mac: [u8; 6],
-    /// The kernel has not heard of that host for a while, and asks when it sends something itself.
+    /// The kernel has not heard of that host for a while. It probes the host when it sends a
+    /// datagram itself.
     pub(super) stale: bool,
 }
 
@@ -54,14 +55,14 @@ pub(super) struct Neighbours {
 }
 
 impl Neighbours {
-    /// Of what is sent from `own` over the interface.
+    /// Opens a table for datagrams sent from the address `own` over the interface.
     pub(super) fn open(interface: u32, own: IpAddr) -> io::Result<Self> {
         let netlink = socket::open(libc::AF_NETLINK, libc::SOCK_RAW, libc::NETLINK_ROUTE)?;
         Ok(Self { netlink, interface, own, known: HashMap::new() })
     }
 
-    /// The way to a peer; `None` if it is not over this interface, or the kernel does not know
-    /// the next host. `stale` is told once an answer.
+    /// The next hop to a peer; `None` if the route is not over this interface, or the kernel does
+    /// not know the next hop. `stale` is returned only once for each answer of the kernel.
     pub(super) fn way(&mut self, to: IpAddr, now: Instant) -> Option<Way> {
         if let Some((asked, way)) = self.known.get_mut(&to) {
             let believed = if way.is_some() { FRESH } else { RETRY };
@@ -101,7 +102,8 @@ impl Neighbours {
         Some(Way { mac: mac.try_into().ok()?, stale: state & number::STALE != 0 })
     }
 
-    /// Whom the kernel would hand a packet to, if that is over this interface.
+    /// The address of the next hop to which the kernel would send a packet, if that is over this
+    /// interface.
     fn next_host(&self, to: IpAddr) -> Option<IpAddr> {
         let mut body = [0; ROUTE];
         let bits = if to.is_ipv4() { 32 } else { 128 };
@@ -127,8 +129,8 @@ impl Neighbours {
         (over == Some(self.interface)).then_some(next)
     }
 
-    /// Asks and returns the answer behind its header, if it is of the kind that is wanted. The
-    /// kernel answers such questions before it returns from taking them.
+    /// Sends a request and returns the answer without its header, if it is of the wanted kind. The
+    /// kernel answers such requests before the system call that sends them returns.
     fn request(
         &self,
         kind: u16,
@@ -172,7 +174,7 @@ fn address(octets: &[u8]) -> Option<IpAddr> {
     <[u8; 16]>::try_from(octets).ok().map(IpAddr::from)
 }
 
-/// Kinds and values; a cut one ends the list.
+/// The kinds and values of attributes. A truncated attribute ends the list.
 fn attributes(mut rest: &[u8]) -> impl Iterator<Item = (u16, &[u8])> {
     std::iter::from_fn(move || {
         let len = usize::from(u16::from_ne_bytes(rest.get(..2)?.try_into().ok()?));

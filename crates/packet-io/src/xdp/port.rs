@@ -1,4 +1,4 @@
-//! One AF_XDP socket: frames given to its rings and taken from them.
+//! One AF_XDP socket: moves frames to its rings and back.
 
 use super::attachment::{Attachment, Mode, failed, patiently};
 use crate::interface::OpenError;
@@ -11,24 +11,26 @@ use std::io;
 use std::os::fd::BorrowedFd;
 use std::time::Duration;
 
-/// The kernel takes frames of a page at most.
+/// The largest length in bytes of a pool's frame: the kernel accepts frames of a page at most.
 const MAX_FRAME: usize = 4096;
-/// Bytes of an Ethernet header, the least that can be sent.
+/// Length in bytes of an Ethernet header, the shortest frame that can be sent.
 const HEADER: usize = 14;
-/// Bytes of two VLAN tags, which an MTU does not count.
+/// Length in bytes of two VLAN tags, which an MTU does not include.
 const TAGS: usize = 8;
-/// What waits to be sent, in bytes of the kernel's own packets.
+/// Size of the send buffer, in bytes of the kernel's own packets.
 const SEND_BUFFER: i32 = 16 << 20;
 
-/// How an AF_XDP socket is set up.
+/// The settings of an AF_XDP socket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Settings {
-    /// Which receive queue of the interface, from 0 on.
+    /// The receive queue of the interface, from 0 on.
     pub queue: u32,
-    /// Entries of each ring: a power of two, 64 to 32768. A port has up to twice as many of the pool's frames.
+    /// Number of entries of each ring: a power of two, 64 to 32768. A port uses up to twice as many
+    /// of the pool's frames.
     pub ring: u32,
-    /// Have the driver asked for packets whenever this side asks, instead of by interrupts; and
-    /// by a thread that waits, for so long. It needs a driver with queues of its own (NAPI).
+    /// Poll the driver for packets whenever this port receives, instead of waiting for interrupts.
+    /// A waiting thread polls it too, for this duration. This needs a driver with queues of its own
+    /// (NAPI).
     pub busy_poll: Option<Duration>,
 }
 
@@ -44,7 +46,8 @@ pub(super) struct Port {
     settings: Settings,
     max_frame: usize,
     statistics: Statistics,
-    /// Somebody may have waited since the last call, and an error of the socket have ended it.
+    /// A thread may have waited for the socket since the last call, and an error of the socket may
+    /// have ended the wait.
     slept: Cell<bool>,
 }
 
@@ -61,11 +64,11 @@ impl Port {
     fn set_up(pool: &mut Pool, attachment: &Attachment, settings: Settings) -> io::Result<Self> {
         let interface = attachment.interface();
         if pool.frame_bytes() > MAX_FRAME {
-            let message = "a pool for AF_XDP has frames of 2048 or 4096 bytes";
+            let message = "the frames of a pool for AF_XDP must have 2048 or 4096 bytes";
             return Err(io::Error::new(io::ErrorKind::InvalidInput, message));
         }
         if !settings.ring.is_power_of_two() || !(64..=1 << 15).contains(&settings.ring) {
-            let message = "a ring has 64 to 32768 entries, a power of two";
+            let message = "a ring must have 64 to 32768 entries, a power of two";
             return Err(io::Error::new(io::ErrorKind::InvalidInput, message));
         }
         let flags = |mode| {
@@ -102,14 +105,14 @@ impl Port {
         &self.attachment
     }
 
-    /// What to wait for.
+    /// The descriptor to wait for.
     pub(super) fn fd(&self) -> BorrowedFd<'_> {
         self.slept.set(true);
         self.socket.fd()
     }
 
-    /// Whether there is something to receive, or something to send that the kernel has to be asked
-    /// for once more.
+    /// Whether there are packets to receive, or packets to send for which the kernel must be asked
+    /// again.
     pub(super) fn is_ready(&self) -> bool {
         self.socket.receive.has_more() || self.socket.transmit.is_pending()
     }
@@ -124,7 +127,7 @@ impl Port {
         }
     }
 
-    /// Gives free frames to the kernel to receive into, but not the pool's last.
+    /// Gives free frames to the kernel to receive into, but keeps an eighth of the pool.
     fn refill(&mut self, pool: &mut Pool) {
         let reserve = pool.capacity() / 8;
         let room = self.socket.fill.room(self.settings.ring) as usize;
@@ -140,7 +143,7 @@ impl Port {
         self.socket.fill.publish_written();
     }
 
-    /// Takes back what was sent.
+    /// Takes back frames whose packets were sent.
     fn reap(&mut self, pool: &mut Pool) {
         let mut any = false;
         while let Some(address) = self.socket.completion.pop() {
@@ -154,7 +157,7 @@ impl Port {
         }
     }
 
-    /// Appends what was received, at most [`BATCH`]; how many.
+    /// Appends received frames, at most [`BATCH`], and returns their number.
     ///
     /// # Errors
     /// The interface was removed.
@@ -189,19 +192,19 @@ impl Port {
         Ok(count)
     }
 
-    /// How many frames can be sent now.
+    /// Number of frames that can be sent now.
     pub(super) fn room(&mut self, pool: &mut Pool, wanted: usize) -> usize {
         self.reap(pool);
         let wanted = u32::try_from(wanted).unwrap_or(u32::MAX).min(self.settings.ring);
         self.socket.transmit.room(wanted) as usize
     }
 
-    /// Whether a frame is one that the interface can send.
+    /// Whether the frame has a length that the interface can send.
     pub(super) fn fits(&self, frame: &Frame) -> bool {
         (HEADER..=self.max_frame).contains(&frame.len())
     }
 
-    /// Queues a frame to be sent by [`kick`](Self::kick). There must be [`room`](Self::room).
+    /// Queues a frame, which [`kick`](Self::kick) sends. There must be [`room`](Self::room).
     pub(super) fn queue(&mut self, pool: &mut Pool, frame: Frame) {
         let len = frame.len() as u32;
         let packet = libc::xdp_desc { addr: pool.give(frame), len, options: 0 };
@@ -210,15 +213,15 @@ impl Port {
         self.statistics.transmitted += 1;
     }
 
-    /// A frame that [`fits`](Self::fits) not.
+    /// Counts a frame that does not [`fit`](Self::fits).
     pub(super) fn refuse(&mut self) {
         self.statistics.refused += 1;
     }
 
-    /// Sends what was queued. What the kernel does not take now is tried again later.
+    /// Sends the queued frames. Frames that the kernel does not take now are tried again later.
     pub(super) fn kick(&mut self, pool: &mut Pool) {
         self.socket.transmit.publish_written();
-        // The kernel sends a few dozen a call when it copies.
+        // When the kernel copies, it sends a few dozen packets in each call.
         for _ in 0..=self.settings.ring / 16 {
             if !self.socket.transmit.is_pending() || !self.socket.transmit.wants_wakeup() {
                 break;

@@ -1,4 +1,4 @@
-//! The two programs: what a LAN's gateway takes, and what a tunnel takes.
+//! The two XDP programs: one takes frames of a LAN, the other datagrams of a tunnel.
 
 use super::assembler::{Assembler, Condition, Label, Register::*, Width, function};
 use crate::ethertype;
@@ -6,22 +6,22 @@ use crate::kernel::bpf::Instruction;
 use std::net::{IpAddr, SocketAddr};
 use std::os::fd::BorrowedFd;
 
-/// Where things are in the context of an XDP program (`struct xdp_md`).
+/// Offsets of fields in the context of an XDP program (`struct xdp_md`).
 mod context {
     pub(super) const DATA: i16 = 0;
     pub(super) const DATA_END: i16 = 4;
     pub(super) const RECEIVE_QUEUE: i16 = 16;
 }
-/// What a program answers for a packet that the kernel keeps (`XDP_PASS`).
+/// The result of a program for a packet that the kernel keeps (`XDP_PASS`).
 const PASS: i32 = 2;
 
-/// Counters of packets that passed to the kernel.
+/// Indices of the counters of packets that passed to the kernel.
 pub(super) mod counter {
-    /// It is not what the gateway takes.
+    /// Packets that the gateway does not take.
     pub(in crate::xdp) const FOREIGN: u32 = 0;
-    /// It is too short for its headers.
+    /// Packets too short for their headers.
     pub(in crate::xdp) const SHORT: u32 = 1;
-    /// Nobody has a socket on the queue that it came on.
+    /// Packets received on a queue without a socket.
     pub(in crate::xdp) const UNSERVED: u32 = 2;
     pub(in crate::xdp) const COUNT: u32 = 3;
 }
@@ -33,14 +33,14 @@ pub(super) struct Maps<'a> {
     pub(super) counters: BorrowedFd<'a>,
 }
 
-/// What every program ends with.
+/// Labels of the endings that every program has.
 struct Ends {
     take: Label,
     foreign: Label,
     short: Label,
 }
 
-/// `R2` at the packet's begin, `R3` behind its end, `R6` the context.
+/// Loads the packet's beginning to `R2`, its end to `R3` and the context to `R6`.
 fn begin(text: &mut Assembler) -> Ends {
     text.copy(R6, R1);
     text.load(Width::Word, R2, R6, context::DATA);
@@ -48,7 +48,7 @@ fn begin(text: &mut Assembler) -> Ends {
     Ends { take: text.label(), foreign: text.label(), short: text.label() }
 }
 
-/// Goes on if the packet has as many bytes from `R2` on.
+/// Continues if the packet has this number of bytes from `R2` on, else jumps to the ending `short`.
 fn require(text: &mut Assembler, bytes: u32, ends: &Ends) {
     text.copy(R4, R2);
     text.add(R4, bytes as i32);
@@ -58,7 +58,8 @@ fn require(text: &mut Assembler, bytes: u32, ends: &Ends) {
 fn end(mut text: Assembler, maps: Maps<'_>, ends: &Ends) -> Vec<Instruction> {
     let count = text.label();
     let (out, served) = (text.label(), text.label());
-    // To the socket of the queue that it came on; where none is, the kernel keeps it.
+    // Redirect the packet to the socket of its receive queue. If there is none, the kernel keeps
+    // it.
     text.place(ends.take);
     text.set_map(R1, maps.sockets);
     text.load(Width::Word, R2, R6, context::RECEIVE_QUEUE);
@@ -90,12 +91,13 @@ fn end(mut text: Assembler, maps: Maps<'_>, ends: &Ends) -> Vec<Instruction> {
     text.finish()
 }
 
-/// What a load of two bytes of the network gives here.
+/// The value that a program loads for two bytes in network order.
 fn half(value: u16) -> u32 {
     u32::from(u16::from_ne_bytes(value.to_be_bytes()))
 }
 
-/// Takes frames of these EtherTypes, behind up to two VLAN tags; none listed: all.
+/// A program that takes frames of these EtherTypes, behind up to two VLAN tags, or all frames if
+/// none is listed.
 pub(super) fn lan(ethertypes: &[u16], maps: Maps<'_>) -> Vec<Instruction> {
     const HEADER: u32 = ethertype::AT + 2;
     let mut text = Assembler::default();
@@ -124,8 +126,8 @@ pub(super) fn lan(ethertypes: &[u16], maps: Maps<'_>) -> Vec<Instruction> {
     end(text, maps, &ends)
 }
 
-/// Takes UDP datagrams to this address and port: of IPv4 without options and fragments, of IPv6
-/// without extension headers.
+/// A program that takes UDP datagrams to this address and port: over IPv4 without options and
+/// fragments, over IPv6 without extension headers.
 pub(super) fn underlay(local: SocketAddr, maps: Maps<'_>) -> Vec<Instruction> {
     use super::headers::{ETHERNET, IPV4, IPV6, UDP, ethertype_of, protocol};
     let mut text = Assembler::default();
@@ -140,7 +142,7 @@ pub(super) fn underlay(local: SocketAddr, maps: Maps<'_>) -> Vec<Instruction> {
         IpAddr::V4(_) => {
             text.load(Width::Byte, R5, R2, ip);
             text.jump_if_word(R5, Condition::NotEqual, 0x45, ends.foreign);
-            // More fragments, or not the first one.
+            // Fragments have the bit "more fragments" set or an offset other than 0.
             text.load(Width::Half, R5, R2, ip + 6);
             text.and(R5, half(0x3FFF) as i32);
             text.jump_if_word(R5, Condition::NotEqual, 0, ends.foreign);
@@ -187,7 +189,8 @@ mod tests {
     }
 
     impl Loaded {
-        /// `None` where programs are not permitted, and says so.
+        /// Loads a program; `None`, with the test marked as skipped, if the process may not load
+        /// programs.
         fn new(write: impl FnOnce(Maps<'_>) -> Vec<Instruction>) -> Option<Self> {
             let load = || -> std::io::Result<Self> {
                 let (sockets, counters) = (bpf::sockets(1)?, bpf::counters(counter::COUNT)?);
@@ -207,7 +210,8 @@ mod tests {
             let counted = |index| bpf::counter(self.counters.as_fd(), index).unwrap();
             let all = || [counter::UNSERVED, counter::FOREIGN, counter::SHORT].map(counted);
             let before = all();
-            // Nobody has a socket, so what is taken passes as well.
+            // The queue has no socket, so packets that the program takes pass to the kernel as
+            // well.
             assert_eq!(bpf::run(self.program.as_fd(), frame).unwrap(), PASS as u32);
             let after = all();
             match std::array::from_fn(|i| after[i] - before[i]) {
@@ -223,7 +227,7 @@ mod tests {
         Some(u16::from_be_bytes([*frame.get(at)?, *frame.get(at + 1)?]))
     }
 
-    /// What a LAN's program should say.
+    /// The verdict that a LAN's program should return.
     fn judge_lan(list: &[u16], frame: &[u8]) -> Verdict {
         for tags in 0..3 {
             let Some(ethertype) = half_at(frame, 12 + 4 * tags) else { return Verdict::Short };
@@ -272,7 +276,7 @@ mod tests {
         }
     }
 
-    /// What an underlay's program should say.
+    /// The verdict that an underlay's program should return.
     fn judge_underlay(local: SocketAddr, frame: &[u8]) -> Verdict {
         let header = if local.is_ipv4() { 20 } else { 40 };
         if frame.len() < 14 + header + 8 {

@@ -1,4 +1,5 @@
-//! UDP datagrams through AF_XDP, with kernel sockets for what it cannot do.
+//! An underlay of UDP datagrams through AF_XDP, with kernel sockets for the datagrams that AF_XDP
+//! cannot handle.
 
 use super::attachment::{Attachment, failed};
 use super::headers::{self, Ends, LONGEST};
@@ -14,41 +15,43 @@ use std::net::SocketAddr;
 use std::os::fd::BorrowedFd;
 use std::time::Instant;
 
-/// How many calls pass before the kernel's sockets are asked too.
+/// Number of calls between two that also receive from the kernel's sockets.
 const KERNEL_EVERY: u32 = 16;
 
-/// Datagrams of one address and queue, and of kernel sockets at the same and other addresses.
+/// An underlay that exchanges datagrams of one address and queue through AF_XDP, and those of
+/// kernel sockets at the same and other addresses.
 ///
-/// What the program does not take (fragments, options, other interfaces and queues) is received
-/// through the kernel's sockets; what goes to a next host that the kernel does not know yet, or
-/// over another interface, is sent through them: that makes the kernel ask for that host's
-/// address, and nothing is lost meanwhile. A next host that the kernel has not heard of for a
-/// while gets one datagram through it now and then, for the same reason.
+/// Datagrams that the program does not take (fragments, options, other interfaces and queues) are
+/// received through the kernel's sockets. Datagrams to a next hop that the kernel does not know
+/// yet, or over another interface, are sent through them: the kernel then resolves the next hop's
+/// address, and no datagram is lost meanwhile. If the kernel has not heard of a next hop for a
+/// while, it gets one datagram from time to time, for the same reason.
 pub struct XdpUnderlay {
     port: Port,
     kernel: UdpUnderlay,
     neighbours: Neighbours,
-    /// Where the program takes datagrams.
+    /// The address and port whose datagrams the program takes.
     local: SocketAddr,
-    /// Of the same family.
+    /// The address and port to send from, of the same family.
     from: SocketAddr,
     frames: Vec<Frame>,
     slow: Vec<Datagram>,
     refusals: Refusals,
-    /// Calls since the kernel's sockets were asked, or all there can be.
+    /// Number of calls since the kernel's sockets were last read, at most [`KERNEL_EVERY`].
     calls: Cell<u32>,
-    /// Datagrams that the kernel's sockets had no room for.
+    /// Number of datagrams dropped because the kernel's sockets had no room.
     refused: u64,
-    /// Frames with headers that are not true.
+    /// Number of frames with contradictory headers.
     mangled: u64,
 }
 
 impl XdpUnderlay {
-    /// Opens an AF_XDP socket whose frames are the pool's, for what an attachment takes, and the
-    /// kernel's sockets of `sockets`, whose `local` must have the attachment's address.
+    /// Opens an AF_XDP socket that uses the pool's frames for the datagrams that an attachment
+    /// takes, and the kernel sockets of `sockets`, whose `local` must contain the attachment's
+    /// address.
     ///
     /// # Errors
-    /// As [`XdpLan::open`](super::XdpLan::open) and [`UdpUnderlay::open`].
+    /// The errors of [`XdpLan::open`](super::XdpLan::open) and [`UdpUnderlay::open`].
     pub fn open(
         pool: &mut Pool,
         attachment: &Attachment,
@@ -58,13 +61,16 @@ impl XdpUnderlay {
         let interface = attachment.interface();
         let misused =
             |message: &str| failed(interface, io::Error::new(io::ErrorKind::InvalidInput, message));
-        let local =
-            attachment.local().ok_or_else(|| misused("the program is not an underlay's"))?;
+        let local = attachment
+            .local()
+            .ok_or_else(|| misused("the attached program is not that of an underlay"))?;
         if !sockets.local.contains(&local) {
-            return Err(misused("the sockets have another address than the program"));
+            return Err(misused(
+                "the local addresses of the sockets do not include that of the program",
+            ));
         }
         let kernel = UdpUnderlay::open(sockets)?;
-        // A port that the kernel was to choose is known by now.
+        // If the kernel was to choose the port, it is known now.
         let mut from = kernel.sends_from(local.is_ipv4()).unwrap_or(local);
         if from.ip().is_unspecified() {
             from.set_ip(local.ip());
@@ -86,17 +92,18 @@ impl XdpUnderlay {
         })
     }
 
-    /// Received frames whose headers contradict themselves, dropped.
+    /// Number of received frames that were dropped because their headers contradict each other.
     pub fn mangled(&self) -> u64 {
         self.mangled
     }
 
-    /// Datagrams that the kernel's sockets sent.
+    /// Number of datagrams that the kernel's sockets sent.
     pub fn sent_by_kernel(&self) -> u64 {
         self.kernel.statistics().transmitted
     }
 
-    /// Puts headers before a payload. It goes back if the kernel has to send it.
+    /// Puts headers before a payload. Returns the datagram unchanged as an error if the kernel has
+    /// to send it.
     fn wrap(
         &mut self,
         pool: &mut Pool,
@@ -124,7 +131,7 @@ impl XdpUnderlay {
 
 impl Source for XdpUnderlay {
     fn descriptors(&self, visit: &mut dyn FnMut(BorrowedFd<'_>)) {
-        // Whoever asks is about to sleep, and one of these may wake it.
+        // The caller is about to sleep, and one of the kernel's sockets may wake it.
         self.calls.set(KERNEL_EVERY);
         visit(self.port.fd());
         self.kernel.descriptors(visit);
@@ -150,7 +157,8 @@ impl Underlay for XdpUnderlay {
                 pool.release(frame);
             }
         }
-        // A call that mostly finds nothing costs as much as a packet: after sleep, and now and then.
+        // Reading the kernel's sockets mostly finds nothing and costs as much as a packet, so it is
+        // done after sleep and once in [`KERNEL_EVERY`] calls.
         let since = self.calls.get();
         self.calls.set(if since < KERNEL_EVERY { since + 1 } else { 0 });
         if since >= KERNEL_EVERY {

@@ -1,4 +1,5 @@
-//! Tests in a network of their own: threads with network namespaces that go when they end.
+//! Tests in networks of their own: threads in network namespaces that disappear when the threads
+//! end.
 
 use nix::sched::{CloneFlags, unshare};
 use packet_io::xdp::{Attachment, Mode, Settings, XdpLan};
@@ -9,20 +10,21 @@ use std::sync::{PoisonError, RwLock, RwLockReadGuard};
 use std::thread;
 use std::time::Duration;
 
-/// Written while a program is started.
+/// Locked for writing while a test starts a program.
 static STARTING: RwLock<()> = RwLock::new(());
 
-/// While this is held no test starts a program. A child has every socket of this process until it
-/// becomes another program: a port that a test closes and opens again would still be in use.
+/// While the returned guard is held, no test starts a program. A child process holds every socket
+/// of this process until it executes another program: a port that a test closes and opens again
+/// would still be in use.
 #[allow(dead_code, reason = "not every test opens a port again")]
 pub(crate) fn no_children() -> RwLockReadGuard<'static, ()> {
     STARTING.read().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Runs `test` on a thread with an empty network namespace, in which only `lo` is, and up.
-/// Where that cannot be had the test is skipped.
+/// Runs `test` on a thread with an empty network namespace, whose only interface is `lo`, which is
+/// up. The test is skipped if that is not possible.
 pub(crate) fn alone(test: impl FnOnce() + Send + 'static) {
-    // The thread has the test's name, by which it is skipped from there, too.
+    // The thread has the test's name, so that it can also be marked as skipped from there.
     let named = thread::Builder::new().name(skip::own_name());
     let thread = named.spawn(|| match isolated() {
         Ok(()) => test(),
@@ -33,19 +35,20 @@ pub(crate) fn alone(test: impl FnOnce() + Send + 'static) {
     }
 }
 
-/// Puts this thread into a namespace of its own, or says what is missing for what is done there.
+/// Moves this thread to a namespace of its own, or returns what is missing to do so.
 fn isolated() -> Result<(), String> {
     skip::program_there("ip", "iproute2")?;
     unshare(CloneFlags::CLONE_NEWNET)
         .map_err(|error| format!("no network namespaces without root ({})", error.desc()))?;
     ip("link set lo up");
     let veth = try_ip("link add tried0 type veth peer name tried1");
-    veth.map_err(|error| format!("no virtual cables: {error}"))?;
+    veth.map_err(|error| format!("no veth interfaces: {error}"))?;
     ip("link del tried0");
     Ok(())
 }
 
-/// As [`alone`], for a test with AF_XDP: skipped where the kernel has none, or not for us.
+/// As [`alone`], for a test with AF_XDP, which is skipped if the kernel does not offer it to this
+/// process.
 #[allow(dead_code, reason = "not every test has AF_XDP")]
 pub(crate) fn alone_with_xdp(test: impl FnOnce() + Send + 'static) {
     alone(|| match xdp() {
@@ -54,8 +57,8 @@ pub(crate) fn alone_with_xdp(test: impl FnOnce() + Send + 'static) {
     });
 }
 
-/// Whether there is AF_XDP for this thread. Only what the operating system refuses outright counts:
-/// other errors are for the test to find.
+/// Checks that AF_XDP is available to this thread. Only outright refusals by the operating system
+/// count; other errors are for the test to find.
 fn xdp() -> Result<(), String> {
     use nix::libc::{EACCES, EAFNOSUPPORT, ENOSYS, EOPNOTSUPP, EPERM};
     ip("link add tried0 type veth peer name tried1");
@@ -81,8 +84,8 @@ fn xdp() -> Result<(), String> {
 
 type Job = Box<dyn FnOnce() + Send>;
 
-/// A second host: a thread in another namespace, which goes with this value and what was opened
-/// there.
+/// A second host: a thread in another namespace, which ends with this value, as do the sockets
+/// opened there.
 #[allow(dead_code, reason = "not every test has two hosts")]
 pub(crate) struct Host {
     thread: i32,
@@ -95,7 +98,7 @@ impl Host {
         let (tell, told) = channel();
         let (jobs, todo) = channel::<Job>();
         thread::spawn(move || {
-            unshare(CloneFlags::CLONE_NEWNET).expect("there is one already");
+            unshare(CloneFlags::CLONE_NEWNET).expect("this process has made namespaces before");
             ip("link set lo up");
             tell.send(nix::unistd::gettid().as_raw()).unwrap();
             todo.into_iter().for_each(|job| job());
@@ -103,14 +106,16 @@ impl Host {
         Self { thread: told.recv().unwrap(), jobs }
     }
 
-    /// What `job` returns there. A socket that is opened there stays there.
+    /// Runs `job` on the host and returns its result. A socket that is opened there stays in that
+    /// namespace.
     pub(crate) fn call<T: Send + 'static>(&self, job: impl FnOnce() -> T + Send + 'static) -> T {
         let (tell, told) = channel();
         self.jobs.send(Box::new(move || drop(tell.send(job())))).unwrap();
-        told.recv().expect("the job ends well")
+        told.recv().expect("the job does not panic")
     }
 
-    /// A wire to the other host, without offloads: `near` here, `far` there, both up.
+    /// A wire to this host without offloads: the end `near` in the caller's namespace, the end
+    /// `far` on the host, both up.
     pub(crate) fn wire(&self, near: &str, far: &'static str) -> (Interface, Interface) {
         ip(&format!("link add {near} type veth peer name {far} netns {}", self.thread));
         let ends = (up(near), self.call(|| up(far)));
@@ -119,8 +124,8 @@ impl Host {
         ends
     }
 
-    /// A wire between two other hosts, called `name` at both ends, with so many queues at each and
-    /// without offloads; the end of the other one.
+    /// A wire between two other hosts, called `name` at both ends, with this number of queues at
+    /// each end and without offloads. Returns the other host's end.
     #[allow(dead_code, reason = "gateways have several hosts")]
     pub(crate) fn wire_to(
         &self,
@@ -139,29 +144,29 @@ impl Host {
     }
 }
 
-/// Runs `ip` with these words in the thread's namespace; what it says.
+/// Runs `ip` with these words in the thread's namespace and returns its output.
 pub(crate) fn ip(words: &str) -> String {
     try_ip(words).unwrap_or_else(|error| panic!("{error}"))
 }
 
-/// As [`ip`], with what it says as the error.
+/// As [`ip`], but returns error messages instead of panicking.
 pub(crate) fn try_ip(words: &str) -> Result<String, String> {
     let mut command = Command::new("ip");
     command.args(words.split(' ')).stdin(Stdio::null());
     command.stdout(Stdio::piped()).stderr(Stdio::piped());
     let child = {
         let _starting = STARTING.write().unwrap_or_else(PoisonError::into_inner);
-        command.spawn().expect("iproute2 is here")
+        command.spawn().expect("iproute2 is installed")
     };
-    let output = child.wait_with_output().expect("it ends");
+    let output = child.wait_with_output().expect("the program ends");
     if output.status.success() {
         return Ok(String::from_utf8_lossy(&output.stdout).into_owned());
     }
     Err(format!("ip {words}: {}", String::from_utf8_lossy(&output.stderr).trim()))
 }
 
-/// Waits until an interface whose other end is up sends: until the kernel has noticed, what is
-/// sent is dropped without a word.
+/// Waits until an interface whose other end is up can send: until the kernel has noticed, packets
+/// are dropped silently.
 pub(crate) fn until_running(name: &str) {
     let running = || {
         let told = ip(&format!("link show dev {name}"));
@@ -176,7 +181,7 @@ pub(crate) fn until_running(name: &str) {
 #[allow(dead_code, reason = "some tests have wires between hosts")]
 pub(crate) fn wire(near: &str, far: &str) -> (Interface, Interface) {
     ip(&format!("link add {near} type veth peer name {far}"));
-    // Nothing of the host's own on the wire.
+    // Without IPv6 the host sends no packets of its own on the wire.
     for end in [near, far] {
         let _ = std::fs::write(format!("/proc/sys/net/ipv6/conf/{end}/disable_ipv6"), "1");
     }
