@@ -49,7 +49,7 @@ impl fmt::Display for StationError {
             Self::Answer => f.write_str("the controller's answer does not fit the request"),
             Self::Member(error) => error.fmt(f),
             Self::Socket(which, error) => write!(f, "{which}: {error}"),
-            Self::Port(error) => write!(f, "applications: {error}"),
+            Self::Port(error) => write!(f, "cannot receive from applications: {error}"),
             Self::Excluded(reason) => {
                 write!(f, "evicted from the group by its controller: {reason}")
             }

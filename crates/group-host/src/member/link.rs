@@ -292,7 +292,7 @@ impl Link {
         Ok((Arc::new(driver), said, controller))
     }
 
-    /// Closes the association with a close_notify alert.
+    /// Closes the association with a `close_notify` alert.
     pub fn close(&mut self) {
         if let Some((association, ..)) = self.open.take() {
             association.call(|connection, _, now| connection.close(now));

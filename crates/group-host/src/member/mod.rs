@@ -461,7 +461,7 @@ impl Station {
                 }
                 Event::Pull(_) | Event::Excluded => self.ask(Kind::Pull),
                 Event::SenderConflict(sender) => {
-                    tracing::warn!("another member sends as {}", sender.0);
+                    tracing::warn!("another member sends under SenderID {}", sender.0);
                     self.ask(Kind::Conflict);
                 }
                 Event::UnknownSender(_) => self.ask(Kind::Senders),
@@ -527,7 +527,7 @@ impl Station {
             Answer::Granted(grant) => {
                 self.asked.remove(&Kind::Pull);
                 if let Err(refusal) = self.member.grant(now, grant) {
-                    tracing::warn!("keys of the controller: {refusal}");
+                    tracing::warn!("the keys from the controller were refused: {refusal}");
                 }
             }
             Answer::Senders(senders) => {
@@ -602,7 +602,7 @@ impl Station {
             self.settled_by = self.settled_by.max(self.introduced_at + SETTLING);
         }
         if let Err(refusal) = self.member.started(now, grant) {
-            tracing::warn!("keys of the controller: {refusal}");
+            tracing::warn!("the keys from the controller were refused: {refusal}");
             self.start_again_at = Some(now + RENEWAL);
         }
         Ok(())
@@ -636,7 +636,7 @@ fn hand_over(delivery: Delivery<'_>, port: &mut impl Port) {
     // The record is authentic, but the program that wrote it uses another payload format.
     match Datagram::decode(content) {
         Ok(datagram) => port.deliver(origin, datagram),
-        Err(error) => tracing::debug!("not a datagram with ports: {error}"),
+        Err(error) => tracing::debug!("the payload is not a datagram with ports: {error}"),
     }
 }
 

@@ -155,7 +155,7 @@ impl Port for Relay {
             Origin::Listener(_) => self.answer(&datagram),
         };
         if let Err(error) = done {
-            tracing::debug!("to the application: {error}");
+            tracing::debug!("cannot deliver to the application: {error}");
         }
     }
 }

@@ -234,7 +234,7 @@ impl Port for Tun {
             PacketBuilder::ipv6(from.octets(), to.octets(), HOP_LIMIT).udp(source, destination);
         match builder.write(&mut self.packet, data) {
             Ok(()) => self.hand_over(),
-            Err(error) => tracing::debug!("to the application: {error}"),
+            Err(error) => tracing::debug!("cannot deliver to the application: {error}"),
         }
     }
 }
@@ -243,7 +243,7 @@ impl Tun {
     /// Passes the packet to the kernel.
     fn hand_over(&self) {
         if let Err(error) = self.device.try_send(&self.packet) {
-            tracing::debug!("to the application: {error}");
+            tracing::debug!("cannot deliver to the application: {error}");
         }
     }
 }

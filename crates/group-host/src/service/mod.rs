@@ -352,7 +352,7 @@ impl Service {
         }
     }
 
-    /// Closes all associations with close_notify alerts.
+    /// Closes all associations with `close_notify` alerts.
     pub fn close(&self) {
         self.driver.call(|endpoint, _, now| endpoint.close_all(now));
     }

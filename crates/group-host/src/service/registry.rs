@@ -367,7 +367,7 @@ impl Registry {
         );
         let entry = Entry::new("copy refused").within(name).of(device).saying(&reason.to_string());
         if let Err(error) = self.store.log(&entry) {
-            tracing::error!("the log: {error}");
+            tracing::error!("the audit log: {error}");
         }
     }
 
