@@ -175,7 +175,7 @@ pub enum Answer {
     Admitted(Box<Admitted>),
     /// The request was accepted: its change has been made or will be made.
     Noted,
-    /// The keys of the current epoch.
+    /// The member's keys of the current epoch.
     Granted(Grant),
     /// The active senders.
     Senders(BTreeSet<SenderId>),

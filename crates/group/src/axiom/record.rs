@@ -245,10 +245,11 @@ impl Opener {
         self.epoch
     }
 
-    /// Opens a record where it stands.
+    /// Opens a record in place.
     ///
     /// # Errors
-    /// It is none of these keys. Then the datagram's bytes are of no use any more.
+    /// See [`OpenError`]. The bytes of the datagram may have been changed by then and must not be
+    /// used.
     pub fn open<'a>(&self, record: Ciphertext<'a>) -> Result<Plaintext<'a>, OpenError> {
         let Ciphertext { header, body } = record;
         if header.epoch != self.epoch {

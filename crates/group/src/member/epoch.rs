@@ -224,7 +224,8 @@ impl Epoch {
         opened
     }
 
-    /// The expanded keys of a listener's responses, removed from the cache while they are in use.
+    /// The expanded keys of a listener's responses, taken out of the cache or computed. The caller
+    /// puts them back with [`Self::keep_hot`].
     pub(super) fn take_hot(&mut self, listener: Listener, own: SenderId) -> Option<Opener> {
         match self.hot.iter().position(|(hot, _)| *hot == listener) {
             Some(at) => self.hot.remove(at).map(|(_, opener)| opener),

@@ -104,7 +104,7 @@ pub struct KeyPath {
     leaf: Leaf,
     epoch: u64,
     anchor: Element,
-    /// From the leaf's up to the root's.
+    /// The keys from the leaf's up to the root's.
     keys: Vec<NodeKey>,
     /// When the signature of a message that is not on the hash chain may be checked next.
     off_chain_at: Instant,

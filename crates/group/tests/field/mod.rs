@@ -123,7 +123,7 @@ impl Device {
         Ok(buf[..len].to_vec())
     }
 
-    /// A request to one listener: where it goes, and what it is.
+    /// Seals a direct request to one listener. Returns its destination and its datagram.
     pub(crate) fn ask_one(
         &mut self,
         now: Instant,
