@@ -107,7 +107,7 @@ named!(Profile, "profile", Axiom12 = 1 "axiom-1.2", Compact = 2 "compact");
 named!(Authenticity, "authenticity", Group = 0 "group", Source = 1 "source");
 named!(Responses, "kind of responses", Group = 0 "group", Pairwise = 1 "pairwise");
 named!(
-    Freshness, "way to freshness",
+    Freshness, "freshness method",
     NewEpoch = 0 "new-epoch", Challenge = 1 "challenge", DropFirst = 2 "drop-first"
 );
 
