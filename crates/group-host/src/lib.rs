@@ -1,9 +1,9 @@
-//! Hosts of the group engines: sockets, stores and time around [`group`].
+//! Hosts for the engines of crate [`group`]: sockets, stores and clocks.
 //!
-//! - [`service`]: a controller, with its devices and its administrator;
-//! - [`member`]: a device that is a member, and the applications behind it;
-//! - [`store`]: what survives a crash;
-//! - [`token`]: what a device is enrolled with.
+//! - [`service`]: a group controller, which serves devices and an administrator;
+//! - [`member`]: a device that is a member of a group, and its applications;
+//! - [`store`]: the durable stores of controllers and members;
+//! - [`token`]: the token with which a device is enrolled.
 #![forbid(unsafe_code)]
 
 pub mod member;
@@ -11,10 +11,10 @@ pub mod service;
 pub mod store;
 pub mod token;
 
-/// A generator seeded by the operating system.
+/// A random number generator that is seeded by the operating system.
 ///
 /// # Errors
-/// The operating system has no randomness to give.
+/// The operating system has no source of randomness.
 pub fn os_random() -> Result<vocabulary::Random, getrandom::Error> {
     let mut seed = zeroize::Zeroizing::new([0; 32]);
     getrandom::fill(&mut *seed)?;

@@ -1,11 +1,11 @@
-//! What a device is enrolled with: one line of text, printed once and typed or scanned once.
+//! Enrolment tokens: one line of text for each device, printed once and typed or scanned once.
 //!
 //! ```text
 //! token: "lightseal-1." ‖ base64url(key (32) ‖ device<1..64> ‖ controller<1..255> ‖ check (4))
 //! ```
 //!
-//! `check` is the head of the SHA-256 of what stands before it and finds mistypings. Whoever reads
-//! a token can be that device: it is a secret like a key.
+//! `check` is the first 4 bytes of the SHA-256 of the bytes before it, and detects typing errors. A
+//! token is as secret as a key: anybody that reads it can impersonate the device.
 
 use base64ct::{Base64UrlUnpadded, Encoding};
 use sha2::{Digest, Sha256};
@@ -14,23 +14,23 @@ use vocabulary::{DecodeError, Reader, Writer};
 use zeroize::Zeroizing;
 
 const PREFIX: &str = "lightseal-1.";
-/// The longest name of a device, in bytes.
+/// The maximum length of a device's name in bytes.
 pub const MAX_NAME: usize = 64;
 const MAX_BYTES: usize = 32 + 1 + MAX_NAME + 1 + 255 + CHECK;
 const CHECK: usize = 4;
 
-/// A device's name, its key, and where its controller is.
+/// A device's name, its key, and the address of its controller.
 #[derive(Clone)]
 pub struct Token {
-    /// What it proves itself with.
+    /// The key that authenticates the device.
     pub key: Zeroizing<[u8; 32]>,
     /// The device's name.
     pub device: String,
-    /// Its controller, as `host:port`.
+    /// The address of its controller, as `host:port`.
     pub controller: String,
 }
 
-/// What stands there is no token.
+/// A text is not a valid token.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NotAToken;
 
@@ -53,7 +53,7 @@ fn check(bytes: &[u8]) -> [u8; CHECK] {
 }
 
 impl Token {
-    /// As text. `None` if the name or the address is too long.
+    /// The token as text. `None` if the name is not valid or the address is longer than 255 bytes.
     pub fn to_text(&self) -> Option<Zeroizing<String>> {
         let mut buf = Zeroizing::new([0; MAX_BYTES]);
         let mut w = Writer::new(&mut *buf);
@@ -77,10 +77,10 @@ impl Token {
         Some(text)
     }
 
-    /// From text; white space around it means nothing.
+    /// A token from its text. White space around it is ignored.
     ///
     /// # Errors
-    /// It is none.
+    /// The text is not a valid token.
     pub fn parse(text: &str) -> Result<Self, NotAToken> {
         let encoded = text.trim().strip_prefix(PREFIX).ok_or(NotAToken)?;
         let mut buf = Zeroizing::new([0; MAX_BYTES]);

@@ -11,7 +11,7 @@ use vocabulary::{Decode, Encode, Instant, Random, Writer};
 
 const LISTENER: WantedRoles = WantedRoles { sender: false, listener: true };
 
-/// A controller's directory, gone when the test is over.
+/// A controller's directory, which is deleted when the test ends.
 struct Directory(PathBuf);
 
 impl Directory {
@@ -33,13 +33,13 @@ impl Drop for Directory {
     }
 }
 
-/// A registry with a group, and the device that attacks it.
+/// A registry with a group and an attacking device.
 struct Site {
     directory: Directory,
     registry: Option<Registry>,
     now: Instant,
     number: u32,
-    /// What mallory joined as.
+    /// The start with which mallory joined.
     start: Start,
 }
 
@@ -121,7 +121,7 @@ impl Site {
         answers.collect()
     }
 
-    /// Two hours, after which nothing waits any more.
+    /// Advances the time by two hours, after which no request waits any more.
     fn wait(&mut self) {
         let end = self.now + Duration::from_secs(7200);
         while let Some(at) = self.registry().wake_at().filter(|at| *at <= end) {
@@ -137,7 +137,7 @@ impl Site {
         described.roster.unwrap().into_iter().map(|member| member.device).collect()
     }
 
-    /// Makes mallory a member.
+    /// Lets mallory join the group.
     fn admit(&mut self, nonce: u8) -> GroupId {
         self.join(nonce);
         self.wait();
@@ -156,8 +156,8 @@ impl Site {
     }
 }
 
-/// A device that fears its eviction leaves and joins in turn: half of the time it is no member and
-/// has a join that waits for its batch.
+/// A device that wants to escape its eviction alternately leaves and joins: half of the time it is
+/// not a member and has a join that waits for its batch.
 #[test]
 fn a_join_that_waits_is_refused_when_its_device_is_evicted_or_revoked() {
     let mut given = 0;
@@ -191,10 +191,11 @@ fn a_join_that_waits_is_refused_when_its_device_is_evicted_or_revoked() {
     if let Ok(path) = std::env::var("LIGHTSEAL_REPORT") {
         std::fs::write(path, format!("{{\"keys\": {given}}}")).unwrap();
     }
-    assert_eq!(given, 0, "answers with keys and members again");
+    assert_eq!(given, 0, "answers with keys or a new membership");
 }
 
-/// In `axiom-1.2` members go by their addresses, and no two have the same.
+/// In `axiom-1.2` members are identified by their addresses, and no two members may have the same
+/// one.
 #[test]
 fn a_device_cannot_take_the_address_of_another() {
     for (profile, from, trusts, admitted) in [
@@ -227,7 +228,8 @@ fn a_device_cannot_take_the_address_of_another() {
     }
 }
 
-/// The machine stopped after the device was barred, or forgotten, and before its groups were told.
+/// The machine stopped after the device was barred or removed, and before it was evicted from its
+/// groups.
 #[test]
 fn members_that_may_not_be_any_are_evicted_at_the_next_start() {
     let mut site = Site::new("forbidden");

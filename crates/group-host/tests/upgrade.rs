@@ -1,4 +1,4 @@
-//! Stores of commit 21b0b5d still open, and damaged ones end with an error and not with a panic.
+//! Stores of commit 21b0b5d can still be opened, and damaged stores cause an error and no panic.
 
 use group::control::{Answer, Asked, GroupName, Numbered, Reason, Request, VERSION_1, WantedRoles};
 use group::controller::Output;
@@ -14,7 +14,7 @@ use vocabulary::{Decode, Encode, Instant, Random, Writer};
 struct Directory(PathBuf);
 
 impl Directory {
-    /// One with a store as this file of fixtures has it.
+    /// A directory with the store from this fixture file.
     fn with(fixture: &str, name: &str) -> Self {
         static COUNT: AtomicU32 = AtomicU32::new(0);
         let count = COUNT.fetch_add(1, Ordering::Relaxed);
@@ -101,17 +101,17 @@ fn a_controllers_store_opens_and_its_members_join_again_as_others() {
     assert_eq!(devices[1].evicted_from, ["lights"]);
     assert!(devices.iter().all(|device| device.uses_left.is_none()));
 
-    // What an old program asks is refused in its own version, so that it can log it.
+    // A request of an old program is refused in its own version, so that it can log the reason.
     let refused = ask(&mut registry, true, now, &join(VERSION_1, 9));
     assert!(matches!(refused[..], [Answer::Refused(Reason::NotNow)]), "{refused:?}");
-    // A new one uses its token once more.
+    // A new program uses its token once more.
     let by_token = ask(&mut registry, true, now, &join(2, 9));
     assert!(matches!(by_token[..], [Answer::Refused(Reason::NotUnderstood)]), "{by_token:?}");
     let key = Asked::new(2, Request::Key { nonce: [4; 16] });
     let [Answer::Key(first)] = &ask(&mut registry, true, now, &key)[..] else { panic!() };
     drop(registry);
     let mut registry = open();
-    // The answer was lost, and the controller has restarted: it is the same key.
+    // The answer was lost and the controller has restarted: the repeated request gets the same key.
     let [Answer::Key(again)] = &ask(&mut registry, true, now, &key)[..] else { panic!() };
     assert_eq!(first, again);
     let [Answer::Admitted(admitted)] = &ask(&mut registry, false, now, &join(2, 9))[..] else {
@@ -120,7 +120,8 @@ fn a_controllers_store_opens_and_its_members_join_again_as_others() {
     assert_eq!(admitted.instance, 4);
     assert_ne!(admitted.roles.sender, Some(SenderId(0)));
     assert_ne!(admitted.grant.leaf.get(), 2);
-    // Nobody speaks for an updated device in the old version, which tells no copies.
+    // Requests of an updated device in the old version, in which copies are not detected, are
+    // refused.
     registry.allow_version_1();
     let later = now + Duration::from_secs(100);
     for by_token in [true, false] {

@@ -1,5 +1,6 @@
-//! A program that holds one role of one configuration of the Axiom paper and no other, so that its
-//! size says what that takes: `FOOTPRINT` names it when this is built.
+//! A program that contains only one role of one configuration of the Axiom paper, so that its size
+//! shows the code size of that role. The environment variable `FOOTPRINT` selects the role at build
+//! time.
 //!
 //! | `FOOTPRINT` | configuration | role |
 //! |---|---|---|
@@ -8,7 +9,8 @@
 //! | `d`, `e` | DTLS Mul-Uni | sender, listener |
 //! | `f`, `g` | DTLS Mul-Mul | sender, listener |
 //!
-//! Datagrams come on standard input, each with its length in two bytes, and go to standard output.
+//! Datagrams are read from standard input and written to standard output, each preceded by its
+//! length in two bytes.
 
 use dtls::crypto::rustcrypto::PROVIDER;
 use dtls::{ClientConfig, Connection, Endpoint, ProtocolVersion, Psk, ServerConfig, Settings};
@@ -38,7 +40,7 @@ const PEER: SocketAddr = SocketAddr::new(std::net::IpAddr::V6(std::net::Ipv6Addr
 
 type Done<T> = Result<T, Box<dyn Error>>;
 
-/// The next datagram; none at the end.
+/// Reads the next datagram. Fails at the end of the input.
 fn datagram() -> Done<Vec<u8>> {
     let mut len = [0; 2];
     std::io::stdin().read_exact(&mut len)?;
@@ -52,7 +54,7 @@ fn write(bytes: &[u8]) -> Done<()> {
     Ok(std::io::stdout().write_all(bytes)?)
 }
 
-/// DTLS 1.2 with CCM_8, as tinydtls speaks it.
+/// DTLS 1.2 with CCM_8, as in tinydtls.
 fn settings() -> Done<Settings> {
     let mut settings = Settings::new(&PROVIDER)?;
     settings.versions = vec![ProtocolVersion::Dtls12];
@@ -90,7 +92,7 @@ impl Ledger for Nowhere {
 
 fn member(random: &mut Random) -> Done<Member> {
     let controller = datagram()?.as_slice().try_into()?;
-    let controller = ControllerKey::from_bytes(&controller).ok_or("no key")?;
+    let controller = ControllerKey::from_bytes(&controller).ok_or("invalid controller key")?;
     let grant = Grant::decode(&datagram()?)?;
     let policy = Policy::decode(&datagram()?)?;
     let (keys, _) = KeyPath::join(controller, grant);

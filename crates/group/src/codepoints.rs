@@ -1,12 +1,14 @@
-//! Numbers of the group protocol in one place.
+//! Content types and limits of the group protocol.
 
 use dtls::codepoints::ContentType;
 
-/// Private use: a rekey message of the controller, which no application ever sees.
+/// Private use: a rekey message from the controller. It is never delivered to the application.
 pub const GROUP_REKEY: ContentType = ContentType(0xe8);
-/// Private use: a sender's statement of its epoch and next number, signed or under the group key.
+/// Private use: a sync record, in which a sender states its epoch and its next record number,
+/// signed or under the group key.
 pub const GROUP_SYNC: ContentType = ContentType(0xe9);
-/// Private use: a late joiner's challenge to a sender and the answer to it.
+/// Private use: a challenge from a listener that does not know a sender's current record number,
+/// and the sender's answer.
 pub const GROUP_CHALLENGE: ContentType = ContentType(0xea);
 
 /// Private use: the controller's list of active senders (Axiom, section 5.3).

@@ -1,26 +1,27 @@
-//! What members and their controller say to each other, point to point under a DTLS association.
+//! The control protocol: requests of devices and answers of their controller, point to point under
+//! a DTLS association.
 //!
-//! A member asks and the controller answers. Datagrams are lost, so who gets no answer asks again
-//! with the same number; to ask again for the same changes nothing.
+//! A device sends a request and the controller answers it. Datagrams may be lost, so a device that
+//! gets no answer repeats its request with the same number. All requests are idempotent.
 //!
 //! ```text
 //! request: version (1) = 2 ‖ kind (1) ‖ number (4) [ ‖ start (20) ] ‖ body
-//! answer:  version (1) = 2 ‖ kind (1) ‖ number (4): that of the request ‖ body
+//! answer:  version (1) = 2 ‖ kind (1) ‖ number (4): the request's ‖ body
 //!
 //! request 1 join      nonce (8) ‖ name<1..64> ‖ roles (1) ‖ address<4|16> ‖ public keys (64)
 //!         2 leave     GroupID (16)
 //!         3 pull      as in rekey::pull
-//!         4 renew     GroupID (16) ‖ epoch (8): the one that is worn or lost
+//!         4 renew     GroupID (16) ‖ epoch (8): the one to be replaced
 //!         5 senders   GroupID (16)
 //!         6 conflict  GroupID (16) ‖ SenderID (1)
 //!         7 lookup    GroupID (16) ‖ lookup as in directory
-//!         8 start     GroupID (16) ‖ resumes (1): 1 if the run before ended in good order
+//!         8 start     GroupID (16) ‖ resumes (1): 1 if the previous run was shut down cleanly
 //!         9 key       nonce (16)
 //!         10 names    GroupID (16) ‖ lookup as in directory
 //!
 //! answer  1 admitted  instance (8) ‖ policy ‖ roles (1) ‖ SenderID (1) ‖ controller's key (32)
 //!                     ‖ senders ‖ grant
-//!         2 noted     empty: a leave, a renewal, a conflict
+//!         2 noted     empty body: to a leave, a renewal or a conflict
 //!         3 granted   grant
 //!         4 senders   senders
 //!         5 refused   reason (1)
@@ -32,9 +33,10 @@
 //! roles: 1 sender, 2 listener, 3 both       senders: a bit for each SenderID (32), 0 the highest
 //! ```
 //!
-//! All requests but join and key name the start of their member's program ([`crate::start`]).
-//! Version 1 had no starts, no instance in front of the policy, and none of the kinds from 8 on
-//! (from 7 on in answers); a listener's SenderID was 0 there.
+//! All requests except join and key carry the start of the member's program ([`crate::start`]). In
+//! version 1 requests carried no start, the answer `admitted` carried no instance, the requests from
+//! 8 on and the answers from 7 on did not exist, and the SenderID of a device that was only a
+//! listener was 0 instead of 255.
 
 use crate::directory::{Lookup, Names, Page};
 use crate::identity::PublicKeys;
@@ -52,32 +54,33 @@ use vocabulary::wire::BufferFull;
 use vocabulary::{Decode, DecodeError, Encode, Reader, Writer};
 use zeroize::Zeroizing;
 
-/// The version of this protocol.
+/// The current version of this protocol.
 pub const VERSION: u8 = 2;
-/// The version before it, in which a device had no instances.
+/// The previous version, without starts and instances.
 pub const VERSION_1: u8 = 1;
-/// Kinds of requests that no member makes.
+/// The request kinds that carry no start, because the device need not be a member.
 const JOIN: u8 = 1;
 const KEY: u8 = 9;
 const SENDER: u8 = 1;
 const LISTENER: u8 = 2;
 
-/// The longest name of a group or a device, in bytes.
+/// The maximum length of the name of a group or a device in bytes.
 pub const MAX_NAME: usize = 64;
-/// The longest message either way: an answer with a full page of members, or of names.
+/// The maximum length in bytes of a request or an answer: an answer with a full page of members.
 pub const MAX_MESSAGE: usize = 1110;
 
-/// A group's name, which devices ask for: 1 to 64 bytes of UTF-8 without control characters.
+/// A group's name, by which devices ask to join it: 1 to 64 bytes of UTF-8 without control
+/// characters.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct GroupName(String);
 
 impl GroupName {
-    /// The name, if it is one.
+    /// The name; `None` if its length is not 1 to 64 bytes or it has control characters.
     pub fn new(name: &str) -> Option<Self> {
         is_name(name).then(|| Self(name.into()))
     }
 
-    /// As text.
+    /// The name as text.
     pub fn as_str(&self) -> &str {
         &self.0
     }
@@ -95,62 +98,62 @@ impl fmt::Display for GroupName {
     }
 }
 
-/// What a device wants to be in a group.
+/// The roles that a device asks for in a group.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct WantedRoles {
-    /// To send requests: the controller gives it a SenderID.
+    /// Whether it wants to send requests. The controller then gives it a SenderID.
     pub sender: bool,
-    /// To answer them.
+    /// Whether it wants to answer requests.
     pub listener: bool,
 }
 
 impl WantedRoles {
-    /// Whether a device that may have the roles `may` may have these.
+    /// Whether these roles are all permitted by `may`.
     pub const fn are_within(self, may: Self) -> bool {
         (may.sender || !self.sender) && (may.listener || !self.listener)
     }
 }
 
-/// What a member asks.
+/// A request of a device to its controller.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Request {
-    /// To be a member. Whoever is one already and asks with another nonce has lost its state: it
-    /// is another member from then on.
+    /// The device asks to join a group. A member that sends this with a new nonce has lost its
+    /// state, and becomes a new member with new keys.
     Join {
-        /// Drawn for this join.
+        /// Random bytes, drawn for this join. A repeated request has the same nonce.
         nonce: [u8; 8],
-        /// Which group.
+        /// The name of the group.
         name: GroupName,
-        /// What it wants to be.
+        /// The roles that the device asks for.
         roles: WantedRoles,
-        /// The address that it sends from.
+        /// The address that the device sends from.
         address: IpAddr,
-        /// Its public keys.
+        /// The device's public keys.
         keys: PublicKeys,
     },
-    /// To be a member no longer.
+    /// The member leaves the group.
     Leave(GroupId),
-    /// For the keys of epochs that it missed.
+    /// The member asks for the keys of the current epoch, because it has missed a rekey.
     Pull(PullRequest),
-    /// For another epoch than this one.
+    /// The member asks for a new epoch in place of the epoch given here.
     Renew(GroupId, u64),
-    /// For the list of active senders.
+    /// The member asks for the list of active senders.
     Senders(GroupId),
-    /// That another member sends under its SenderID (Axiom, section 7.5).
+    /// The member reports that another member sends under its SenderID (Axiom, section 7.5).
     Conflict(GroupId, SenderId),
-    /// For the keys of a page of members.
+    /// The member asks for the public keys of a page of members.
     Lookup(GroupId, Lookup),
-    /// To go on as a member, after the member's program has started anew.
+    /// The member's program has been restarted, and asks to continue its membership.
     Start {
-        /// Which group.
+        /// The identifier of the group.
         group: GroupId,
-        /// Whether the run before this one ended in good order, so that its record numbers are
-        /// known.
+        /// Whether the previous run was shut down cleanly, so that its record numbers are known.
         resumes: bool,
     },
-    /// For a key of the device's own, in place of its token's.
+    /// The device asks for a key of its own, which replaces the key in its enrolment token.
     Key {
-        /// Drawn and stored by the device before it asks: who asks again gets the same key.
+        /// Random bytes that the device draws and stores before it asks. A repeated request with
+        /// the same nonce gets the same key.
         nonce: [u8; 16],
     },
     /// For the names of the devices in a page of members.
@@ -158,7 +161,8 @@ pub enum Request {
 }
 
 impl Request {
-    /// Which group it is about; `None`: who joins knows it by its name, and a key is for all.
+    /// The identifier of the group that the request is about; `None` for a join, which gives the
+    /// group's name, and for a device key, which is for all groups.
     pub const fn group(&self) -> Option<GroupId> {
         match self {
             Self::Join { .. } | Self::Key { .. } => None,
@@ -174,42 +178,43 @@ impl Request {
     }
 }
 
-/// What the controller answers.
+/// An answer of the controller.
 #[derive(Debug)]
 pub enum Answer {
-    /// The device is a member now.
+    /// The device is now a member.
     Admitted(Box<Admitted>),
-    /// It is done, or will be.
+    /// The request was accepted: its change has been made or will be made.
     Noted,
-    /// The keys of the current epoch.
+    /// The member's keys of the current epoch.
     Granted(Grant),
     /// The active senders.
     Senders(BTreeSet<SenderId>),
-    /// It cannot be.
+    /// The request is refused.
     Refused(Reason),
-    /// Members and their keys.
+    /// A page of members with their public keys.
     Page(Page),
-    /// The member may seal: from the epoch of the grant on.
+    /// The restarted member may seal records in the epoch of the grant and later ones.
     Started {
-        /// How often a copy of this member was seen.
+        /// The number of times that a copy of this member was detected.
         clones: u32,
         /// The active senders.
         senders: BTreeSet<SenderId>,
-        /// The member's keys.
+        /// The member's path of keys.
         grant: Grant,
     },
-    /// The device's own key.
+    /// The device's own key, in place of its token's.
     Key(DeviceKey),
     /// The names of the devices in a page of members.
     Names(Names),
 }
 
-/// What a device proves itself with once it has used its token, zeroized when dropped.
+/// The key that authenticates a device to the controller after it has used its token. It is
+/// zeroized when dropped.
 #[derive(Clone, PartialEq, Eq)]
 pub struct DeviceKey {
-    /// Which key it is.
+    /// The key's identifier.
     pub id: [u8; 8],
-    /// The key.
+    /// The secret key.
     pub key: Zeroizing<[u8; 32]>,
 }
 
@@ -222,49 +227,51 @@ impl fmt::Debug for DeviceKey {
 /// The group security association of a new member (Axiom, section 5.3).
 #[derive(Debug)]
 pub struct Admitted {
-    /// The epoch that this instance of the device joined in; 0 from a controller of version 1.
+    /// The epoch in which this instance of the device joined; 0 from a controller of version 1.
     pub instance: u64,
-    /// What holds for the group.
+    /// The group's policy.
     pub policy: Policy,
-    /// What the member may do.
+    /// The member's roles.
     pub roles: Roles,
-    /// What it checks rekey messages with.
+    /// The public key that verifies the controller's rekey messages.
     pub controller: ControllerKey,
     /// The active senders, itself included.
     pub senders: BTreeSet<SenderId>,
-    /// Its keys.
+    /// The member's path of keys.
     pub grant: Grant,
 }
 
 /// Why a request is refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reason {
-    /// There is no such group, or none for this device.
+    /// There is no such group, or the device may not join it.
     NoSuchGroup,
     /// The device is not a member: it was evicted, or never joined.
     NotAMember,
-    /// The group has all the members, or senders, that it can have.
+    /// The group has its maximum number of members or senders.
     Full,
-    /// Another member has this address, and profile `axiom-1.2` knows members by theirs.
+    /// Another member has this address. Profile `axiom-1.2` identifies listeners by their
+    /// addresses.
     AddressTaken,
     /// The device may not have these roles.
     Roles,
-    /// The controller cannot write what it would have to, or the device is of an old version: it may
-    /// ask again later.
+    /// The controller cannot store the change now, the device must wait before it joins again, or
+    /// its protocol version is too old. It may ask again later.
     NotNow,
-    /// Another instance or start of the device has taken the place of the one that asks.
+    /// A later instance or start of the device has replaced the one that asks.
     Superseded,
-    /// A copy of the state that asks has started before.
+    /// Another run has already started from a copy of the asking device's state.
     Copied,
-    /// The controller does not know of this start: it is to be asked for first.
+    /// The controller has not been told of this start: the device must send [`Request::Start`]
+    /// first.
     NotStarted,
-    /// The token has been used as often as it may be.
+    /// The token has been used the maximum number of times.
     TokenUsed,
-    /// The token's time is over.
+    /// The token has expired.
     TokenExpired,
-    /// What is asked cannot be read, or has values that mean nothing.
+    /// The request is malformed or has invalid values.
     NotUnderstood,
-    /// The device was evicted, and may come back when the administrator readmits it.
+    /// The device was evicted. It may join again after the administrator has readmitted it.
     Evicted,
 }
 
@@ -308,43 +315,44 @@ impl fmt::Display for Reason {
 
 impl core::error::Error for Reason {}
 
-/// A request, as it travels.
+/// A request with its header.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Asked {
-    /// Of the protocol: [`VERSION`] or [`VERSION_1`].
+    /// The version of the protocol: [`VERSION`] or [`VERSION_1`].
     pub version: u8,
-    /// Chosen by who asks.
+    /// The request's number, chosen by the device.
     pub number: u32,
-    /// The start of the member's program; `None` in a join, a request for a key, and version 1.
+    /// The start of the member's program; `None` in a join, in a request for a device key, and in
+    /// version 1.
     pub start: Option<Start>,
-    /// What is asked.
+    /// The request itself.
     pub said: Request,
 }
 
 impl Asked {
-    /// A request of a device that is not a member yet.
+    /// A request without a start: a join or a request for a device key.
     pub const fn new(number: u32, said: Request) -> Self {
         Self { version: VERSION, number, start: None, said }
     }
 
-    /// A request of a member.
+    /// A member's request, with its current start.
     pub const fn by(start: Start, number: u32, said: Request) -> Self {
         Self { version: VERSION, number, start: Some(start), said }
     }
 
-    /// Version and number of a request whose body cannot be read.
+    /// Version and number of a request, also if its body is malformed.
     pub fn head(request: &[u8]) -> Option<(u8, u32)> {
         let (version, _, number) = read_head(&mut Reader::new(request)).ok()?;
         Some((version, number))
     }
 }
 
-/// An answer, and the number of the request that it is to.
+/// An answer with the number of the request that it answers.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Numbered<T> {
-    /// Chosen by who asked.
+    /// The request's number, chosen by the device.
     pub number: u32,
-    /// What is said.
+    /// The answer itself.
     pub said: T,
 }
 
@@ -554,7 +562,7 @@ impl Encode for Numbered<Answer> {
 }
 
 impl Numbered<Answer> {
-    /// Writes the answer as a version has it.
+    /// Writes the answer in the format of `version`.
     ///
     /// # Errors
     /// The buffer is full.
@@ -587,7 +595,7 @@ impl Numbered<Answer> {
             }
             Answer::Refused(reason) => {
                 head(5)?;
-                // As many as stand there.
+                // The position in the list is the number on the wire.
                 w.u8(Reason::ALL.iter().position(|known| known == reason).unwrap_or(0) as u8)
             }
             Answer::Page(page) => {

@@ -1,15 +1,18 @@
-//! Whose keys are whose: what a member asks its controller for, and the answer.
+//! The directory of members' public keys: a member's lookup at its controller, and the page that
+//! the controller answers with.
 //!
-//! A question is for a *page* of members, sixteen consecutive IDs, and not for one: what a member
-//! has once asked for covers the neighbours too. So whoever makes IDs up can have it ask for
-//! each page once in an epoch, and for none beyond the tree of keys.
+//! A lookup is for a *page* of sixteen consecutive IDs, and not for a single member. An attacker
+//! that invents IDs can therefore cause at most one lookup for each page in an epoch, and none for
+//! pages beyond the key tree.
 //!
 //! ```text
 //! lookup: kind (1): 1 senders, 2 listeners ‖ first ID (3): a multiple of 16
 //! page:   lookup (4) ‖ epoch (8): the controller's ‖ count (1): 0 to 16
-//!         ‖ of each, in ascending order: SenderID (1): 255 for none ‖ leaf (3) ‖ public keys (64)
+//!         ‖ for each member, in ascending order:
+//!           SenderID (1): 255 for none ‖ leaf (3) ‖ public keys (64)
 //! names:  lookup (4) ‖ count (1): 0 to 16
-//!         ‖ of each, in ascending order: its ID less the first (1) ‖ name of the device<1..64>
+//!         ‖ for each member, in ascending order:
+//!           ID less the first ID of the page (1) ‖ name of the device<1..64>
 //! ```
 
 use crate::control::is_name;
@@ -21,28 +24,28 @@ use alloc::vec::Vec;
 use vocabulary::wire::BufferFull;
 use vocabulary::{Decode, DecodeError, Encode, Reader, Writer};
 
-/// Members of a page at most.
+/// The maximum number of members in a page.
 pub const PAGE: u32 = 16;
 
 const SENDERS: u8 = 1;
 const LISTENERS: u8 = 2;
 
-/// A question for a page.
+/// A request for one page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Lookup {
-    /// Of senders; the first SenderID is a multiple of 16.
+    /// A page of senders, given by its first SenderID, a multiple of 16.
     Senders(SenderId),
-    /// Of listeners; the first ListenerID is a multiple of 16.
+    /// A page of listeners, given by its first ListenerID, a multiple of 16.
     Listeners(ListenerId),
 }
 
 impl Lookup {
-    /// The page with this sender.
+    /// The page that contains this sender.
     pub const fn sender(id: SenderId) -> Self {
         Self::Senders(SenderId(id.0 & !(PAGE as u8 - 1)))
     }
 
-    /// The page with this listener.
+    /// The page that contains this listener.
     pub fn listener(id: ListenerId) -> Self {
         Self::Listeners(ListenerId::new(id.get() & !(PAGE - 1)).expect("below its limit"))
     }
@@ -55,7 +58,7 @@ impl Lookup {
         }
     }
 
-    /// The page that an entry belongs to.
+    /// Whether an entry belongs to this page.
     fn holds(self, entry: &Introduced) -> bool {
         match self {
             Self::Senders(_) => entry.sender.is_some_and(|sender| Self::sender(sender) == self),
@@ -88,25 +91,26 @@ impl Decode<'_> for Lookup {
     }
 }
 
-/// What the controller says of a member.
+/// A member's entry in a page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Introduced {
-    /// What it sends under, if it is a sender.
+    /// Its SenderID, if it is a sender.
     pub sender: Option<SenderId>,
-    /// Its place in the tree of keys, and so its ListenerID.
+    /// Its leaf in the key tree, whose number is also its ListenerID.
     pub leaf: Leaf,
-    /// Its keys.
+    /// Its public keys.
     pub keys: PublicKeys,
 }
 
-/// The members of a page.
+/// The controller's answer to a lookup: the members of one page.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Page {
-    /// Which page.
+    /// The page that was looked up.
     pub lookup: Lookup,
-    /// The epoch that they were members in.
+    /// The controller's epoch when it answered.
     pub epoch: u64,
-    /// All of them. Who is not here is no member of this page.
+    /// All members of the page, in ascending order. An ID that is missing here belonged to no
+    /// member in this epoch.
     pub members: Vec<Introduced>,
 }
 
@@ -135,7 +139,8 @@ impl Decode<'_> for Page {
                 Lookup::Senders(_) => last.sender < entry.sender,
                 Lookup::Listeners(_) => last.leaf < entry.leaf,
             });
-            // In ascending order, each of this page: no more than it has room for.
+            // Entries are in ascending order and belong to this page, so there are at most
+            // [`PAGE`].
             if !lookup.holds(&entry) || !follows {
                 return Err(DecodeError::Invalid("entry of a page"));
             }

@@ -1,9 +1,11 @@
-//! The keys of single members: what signs a member's records, and what it shares with one other.
+//! The long-term keys of a single member: an Ed25519 key that signs its records, and an X25519 key
+//! from which pairwise secrets are made.
 //!
-//! The private ones never leave their device. The public ones go to the controller when a member
-//! joins, and from there to whoever [looks them up](crate::directory). Nobody proves that it has
-//! the private keys: signatures and shared secrets are bound to SenderIDs and ListenerIDs, so who
-//! joined with the keys of another could neither sign nor agree on anything.
+//! The private keys never leave their device. The public keys go to the controller when a member
+//! joins, and from there to any member that [looks them up](crate::directory). A joining device
+//! does not prove that it has the private keys: signatures and shared secrets are bound to
+//! SenderIDs and ListenerIDs, so a device that joined with another device's public keys could
+//! neither sign records nor compute shared secrets.
 
 use crate::compact::{InvalidPublicKey, PrivateKey, PublicKey, SigningKey, VerifyingKey};
 use core::fmt;
@@ -11,7 +13,8 @@ use vocabulary::wire::BufferFull;
 use vocabulary::{Decode, DecodeError, Encode, Random, Reader, Writer};
 use zeroize::Zeroizing;
 
-/// A member's own keys, zeroized when dropped. A device has one, whatever its groups.
+/// A member's own private keys, zeroized when dropped. A device has one identity, which it uses in
+/// all its groups.
 #[derive(Clone, Debug)]
 pub struct Identity {
     signing: SigningKey,
@@ -19,22 +22,23 @@ pub struct Identity {
 }
 
 impl Identity {
-    /// Bytes in storage.
+    /// Length of a stored identity in bytes.
     pub const BYTES: usize = 64;
 
-    /// New keys.
+    /// Generates a new identity.
     pub fn generate(rng: &mut Random) -> Self {
         Self::from_bytes(&Zeroizing::new(rng.array()))
     }
 
-    /// From 64 random bytes, or from storage: the seed to sign with, then the X25519 key.
+    /// An identity from 64 random bytes or from storage: the 32-byte Ed25519 seed, then the 32-byte
+    /// X25519 private key.
     pub fn from_bytes(bytes: &[u8; Self::BYTES]) -> Self {
         let (seed, exchange) = bytes.split_at(32);
         let part = |part: &[u8]| Zeroizing::new(<[u8; 32]>::try_from(part).expect("half of 64"));
         Self { signing: SigningKey::new(&part(seed)), exchange: PrivateKey::new(&part(exchange)) }
     }
 
-    /// For storage: secret.
+    /// The 64 secret bytes, for storage.
     pub fn to_bytes(&self) -> Zeroizing<[u8; Self::BYTES]> {
         let mut bytes = Zeroizing::new([0; Self::BYTES]);
         bytes[..32].copy_from_slice(self.signing.seed());
@@ -42,38 +46,38 @@ impl Identity {
         bytes
     }
 
-    /// What the others know of it.
+    /// The public keys, which other members may know.
     pub fn public(&self) -> PublicKeys {
         PublicKeys { signing: *self.signing.public().as_bytes(), exchange: self.exchange.public() }
     }
 
-    /// What it signs with.
+    /// The Ed25519 private key.
     pub const fn signing(&self) -> &SigningKey {
         &self.signing
     }
 
-    /// What it shares secrets by.
+    /// The X25519 private key.
     pub const fn exchange(&self) -> &PrivateKey {
         &self.exchange
     }
 }
 
-/// A member's public keys: 64 bytes, Ed25519's and then X25519's.
+/// A member's public keys: 64 bytes, the Ed25519 key and then the X25519 key.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct PublicKeys {
     signing: [u8; 32],
-    /// For shared secrets.
+    /// The X25519 public key, for pairwise secrets.
     pub exchange: PublicKey,
 }
 
 impl PublicKeys {
-    /// Bytes on the wire and in storage.
+    /// Length on the wire and in storage, in bytes.
     pub const BYTES: usize = 64;
 
-    /// From these bytes.
+    /// Public keys from their 64 bytes.
     ///
     /// # Errors
-    /// The first 32 are no key that a signature can be checked with.
+    /// The first 32 bytes are not a valid Ed25519 public key.
     pub fn from_bytes(bytes: &[u8; Self::BYTES]) -> Result<Self, InvalidPublicKey> {
         let (signing, exchange) = bytes.split_at(32);
         let part = |part: &[u8]| <[u8; 32]>::try_from(part).map_err(|_| InvalidPublicKey);
@@ -82,7 +86,7 @@ impl PublicKeys {
         Ok(Self { signing, exchange })
     }
 
-    /// Their bytes.
+    /// The 64 bytes, as on the wire.
     pub fn to_bytes(&self) -> [u8; Self::BYTES] {
         let mut bytes = [0; Self::BYTES];
         bytes[..32].copy_from_slice(&self.signing);
@@ -90,9 +94,9 @@ impl PublicKeys {
         bytes
     }
 
-    /// What signatures are checked with, expanded.
+    /// The Ed25519 public key, decompressed for verification.
     pub fn verifying(&self) -> VerifyingKey {
-        VerifyingKey::new(&self.signing).expect("it was checked when it came")
+        VerifyingKey::new(&self.signing).expect("from_bytes has checked the key")
     }
 
     pub(crate) const fn signing_bytes(&self) -> &[u8; 32] {

@@ -1,17 +1,18 @@
-//! Who is who in a group.
+//! Identifiers of groups, senders and listeners.
 
 use crate::rekey::Leaf;
 use core::fmt;
 
-/// A group's identity, which its keys and its controller's signatures are bound to.
+/// A group's identifier, 16 bytes. The group's keys and its controller's signatures are bound to
+/// it.
 ///
-/// Its *alias*, one byte, stands in records: what Axiom calls GroupID (section 5.3). Two groups
-/// may share an alias (section 6.1); they never share this.
+/// Records carry only its first byte, the *alias*, which Axiom calls GroupID (section 5.3). Two
+/// groups may have the same alias (section 6.1), but never the same 16 bytes.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct GroupId(pub [u8; 16]);
 
 impl GroupId {
-    /// The byte that stands for the group in records.
+    /// The byte that identifies the group in records.
     pub const fn alias(&self) -> u8 {
         self.0[0]
     }
@@ -29,48 +30,49 @@ impl fmt::Debug for GroupId {
     }
 }
 
-/// A sender in its group (Axiom, section 5.3). The controller gives each of them to one member
-/// only within an epoch: nonces rest on it.
+/// The SenderID of a sender in its group (Axiom, section 5.3). Within an epoch the controller gives
+/// each SenderID to one member only. The uniqueness of AEAD nonces depends on this.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct SenderId(pub u8);
 
 impl SenderId {
-    /// The group controller, which is a sender of every group and no member.
+    /// The SenderID of the group controller, which sends to every group of its own and is not a
+    /// member of any.
     pub const CONTROLLER: Self = Self(u8::MAX);
 }
 
-/// A listener in its group, below [`ListenerId::LIMIT`]: three bytes on the wire. Two of them may
-/// well share an IP address.
+/// The ListenerID of a listener in its group: below [`ListenerId::LIMIT`], three bytes on the wire.
+/// Two listeners may have the same IP address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ListenerId(u32);
 
 impl ListenerId {
-    /// How many there can be.
+    /// The number of possible ListenerIDs, 2^24.
     pub const LIMIT: u32 = 1 << 24;
 
-    /// A listener's ID; `None` from [`Self::LIMIT`] on.
+    /// A ListenerID; `None` if `id` is [`Self::LIMIT`] or more.
     pub const fn new(id: u32) -> Option<Self> {
         if id < Self::LIMIT { Some(Self(id)) } else { None }
     }
 
-    /// The number.
+    /// The ListenerID as a number.
     pub const fn get(self) -> u32 {
         self.0
     }
 
-    /// As it stands on the wire.
+    /// The three bytes on the wire, big-endian.
     pub const fn to_bytes(self) -> [u8; 3] {
         let [_, a, b, c] = self.0.to_be_bytes();
         [a, b, c]
     }
 
-    /// From the wire.
+    /// A ListenerID from its three bytes on the wire.
     pub const fn from_bytes([a, b, c]: [u8; 3]) -> Self {
         Self(u32::from_be_bytes([0, a, b, c]))
     }
 }
 
-/// A member is known by its leaf in the tree of keys, whatever its roles.
+/// The number of a member's leaf in the key tree is also its ListenerID.
 impl From<Leaf> for ListenerId {
     fn from(leaf: Leaf) -> Self {
         Self(leaf.get())

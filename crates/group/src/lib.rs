@@ -1,23 +1,27 @@
 //! Secure multicast groups over an adapted DTLS record layer: the engine.
 //!
-//! A *sender* multicasts group requests; *listeners* answer each with a unicast group response.
-//! All members share one group security association from a group controller, and nobody performs
-//! a handshake with anybody but the controller. No socket, no thread, no clock, no global.
+//! A *sender* multicasts group requests; *listeners* answer each with a unicast group response. A
+//! group controller gives all members one group security association, and the only handshakes are
+//! those between a member and the controller. The engine has no socket, thread, clock or global
+//! state.
 //!
 //! - [`axiom`]: records and keys of profile `axiom-1.2`, which is Axiom as Tiloca, Nikitin and
 //!   Raza describe it (*Axiom – DTLS-based secure IoT group communication*, ACM TECS): DTLS 1.2's
 //!   record with its sequence number split;
-//! - [`compact`]: records and keys of profile `compact`, ours: DTLS 1.3's unified header, hidden
-//!   numbers, optional source authentication;
-//! - [`member`]: a sender, a listener or both, on top of these;
+//! - [`compact`]: records and keys of profile `compact`, which this project defines: DTLS 1.3's
+//!   unified header, encrypted record numbers, optional source authentication;
+//! - [`member`]: a group member (sender, listener or both), which works with either profile;
 //! - [`node`]: a member of several groups;
-//! - [`controller`]: who is a member, and what all are told; [`control`]: what members and their
-//!   controller say to each other; [`start`]: which run of a member speaks;
-//! - [`rekey`]: new group keys for all members but the evicted, by a logical key hierarchy;
-//! - [`policy`]: what holds for all members of a group;
-//! - [`numbers`]: record numbers that no restart uses twice;
-//! - [`identity`]: the keys of single members; [`directory`]: how others learn the public ones;
-//! - [`ids`]: who is who; [`codepoints`]: the numbers of this protocol in one place.
+//! - [`controller`]: the group controller, which admits and evicts members and announces rekeys;
+//!   [`control`]: the requests and answers between a member and its controller; [`start`]: how the
+//!   controller tells the runs of a member's program apart;
+//! - [`rekey`]: new group keys for all members except evicted ones, by a logical key hierarchy;
+//! - [`policy`]: the settings that are fixed for a group and common to all its members;
+//! - [`numbers`]: record numbers, which are never used twice, even after a restart;
+//! - [`identity`]: the long-term keys of a single member; [`directory`]: how other members look up
+//!   its public keys;
+//! - [`ids`]: identifiers of groups, senders and listeners; [`codepoints`]: the content types and
+//!   limits of this protocol.
 #![no_std]
 #![forbid(unsafe_code)]
 

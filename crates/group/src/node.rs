@@ -1,10 +1,11 @@
-//! A node that is a member of several groups: which of them a datagram is for.
+//! A node that is a member of several groups, and how it finds the group that a datagram is for.
 //!
-//! A request's group is told by the multicast address and port that it was sent to, a response's
-//! by its GroupID and the port that it came to (Axiom, sections 5.4 and 6.1). Where that leaves
-//! several groups, because they share an address, or a GroupID and a port, the epoch is looked at,
-//! and after that the tag alone tells: then, and only then, the datagram is copied. What is another
-//! group's counts there as a record whose tag is wrong.
+//! The group of a request follows from the multicast address and port that it was sent to, the
+//! group of a response from its GroupID and the port at which it arrived (Axiom, sections 5.4 and
+//! 6.1). If several groups remain, because they have the same address or the same GroupID and port,
+//! the epoch is compared next. If several groups still remain, each of them tries to open the
+//! record. Only in this case is the datagram copied. A group that tries a record of another group
+//! counts it as a record with a wrong tag.
 
 use crate::member::{Delivery, Event, Member, Transmit};
 use alloc::collections::BTreeMap;
@@ -13,22 +14,22 @@ use core::net::SocketAddr;
 use vocabulary::Instant;
 use zeroize::Zeroize;
 
-/// A member's place in its [`Node`].
+/// A handle to a member of a [`Node`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Seat(u32);
 
-/// Whose a datagram was.
+/// Which member or session a datagram belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Received {
-    /// A member of this group wrote it.
+    /// A record in it was authentic for the member with this handle.
     By(Seat),
-    /// It is of a unicast DTLS session, which takes precedence (Axiom, section 5.6).
+    /// It belongs to a unicast DTLS session, which takes precedence (Axiom, section 5.6).
     Session,
-    /// Of no group here, or of none that can tell.
+    /// No member of this node could authenticate it.
     Nobody,
 }
 
-/// The members that a node is.
+/// The memberships of one node, one for each of its groups.
 #[derive(Debug, Default)]
 pub struct Node {
     members: BTreeMap<Seat, (SocketAddr, Member)>,
@@ -37,12 +38,13 @@ pub struct Node {
 }
 
 impl Node {
-    /// A node that is no member yet.
+    /// A node without members.
     pub const fn new() -> Self {
         Self { members: BTreeMap::new(), next: 0, scratch: Vec::new() }
     }
 
-    /// Takes a member that sends from `local`, whose address may be the unspecified one.
+    /// Adds a member that sends from `local`. The IP address of `local` may be unspecified (`::` or
+    /// `0.0.0.0`).
     pub fn add(&mut self, local: SocketAddr, member: Member) -> Seat {
         let seat = Seat(self.next);
         self.next += 1;
@@ -50,23 +52,23 @@ impl Node {
         seat
     }
 
-    /// Gives a member up.
+    /// Removes a member and returns it.
     pub fn remove(&mut self, seat: Seat) -> Option<Member> {
         self.members.remove(&seat).map(|(_, member)| member)
     }
 
-    /// A member.
+    /// The member with this handle; `None` if it was removed.
     pub fn member(&mut self, seat: Seat) -> Option<&mut Member> {
         self.members.get_mut(&seat).map(|(_, member)| member)
     }
 
-    /// All members, and where they send from.
+    /// All members with their handles and local addresses.
     pub fn members(&self) -> impl Iterator<Item = (Seat, SocketAddr, &Member)> {
         self.members.iter().map(|(seat, (local, member))| (*seat, *local, member))
     }
 
-    /// Takes a datagram that came from `from` to `to`, a multicast address or one of the node's
-    /// own, and delivers what is in it. It is decrypted where it stands.
+    /// Takes a datagram that was sent from `from` to `to`, which is a multicast address or one of
+    /// the node's own addresses, and delivers its content. The datagram is decrypted in place.
     pub fn receive(
         &mut self,
         now: Instant,
@@ -93,8 +95,8 @@ impl Node {
                 last = Some(*seat);
             }
         }
-        // Those that have no such epoch come after those that have: they do not open it, but one
-        // of them may have missed a rekey.
+        // Members that know the record's epoch are tried first. The others cannot open it, but must
+        // see it as well, because one of them may have missed a rekey.
         for fits in [true, false] {
             for (seat, (local, member)) in &mut self.members {
                 if !is_for(local, member) || member.may_open(datagram, is_multicast) != fits {
@@ -125,24 +127,24 @@ impl Node {
         Received::Nobody
     }
 
-    /// Lets what is due by `now` happen.
+    /// Runs the timers that are due at `now`.
     pub fn handle_timeout(&mut self, now: Instant) {
         self.members.values_mut().for_each(|(_, member)| member.handle_timeout(now));
     }
 
-    /// When [`Self::handle_timeout`] is to be called next; `None`: never.
+    /// When [`Self::handle_timeout`] is to be called next; `None` if the node has no members.
     pub fn wake_at(&self, now: Instant) -> Option<Instant> {
         self.members.values().map(|(_, member)| member.wake_at(now)).min()
     }
 
-    /// What the host should know or do next, and for which member.
+    /// The next event for the host, with the handle of the member that it comes from.
     pub fn next_event(&mut self) -> Option<(Seat, Event)> {
         self.members
             .iter_mut()
             .find_map(|(seat, (_, member))| member.next_event().map(|event| (*seat, event)))
     }
 
-    /// What is to be sent next, and by which member: from its address.
+    /// The next datagram to be sent, with the handle of the member whose address it is sent from.
     pub fn poll_transmit(&mut self) -> Option<(Seat, Transmit)> {
         self.members
             .iter_mut()

@@ -1,47 +1,52 @@
-//! Record numbers that no restart uses twice.
+//! Record numbers, which are never used twice under one key, even after a restart.
 //!
-//! A nonce is never used twice under one key only if a node that crashed goes on behind every
-//! number it may have used. Whoever seals, senders and listeners alike, therefore writes down
-//! *ahead* how far it may count. All number spaces of a node in an epoch share that one ceiling:
-//! its own requests, and its responses to each sender. After a restart each of them begins there.
+//! A nonce is never used twice under one key only if a node that has crashed continues above every
+//! number that it may have used. Each node that seals records, sender or listener, therefore
+//! reserves a block of numbers in durable storage *before* it uses them. All number spaces of a
+//! node in an epoch (its own requests, and its responses to each sender) share one reserved upper
+//! bound. After a restart each number space begins at that bound.
 //!
-//! The same ledger tells a node which epochs it has been in, so that it does not take for new what
-//! it received before it crashed: an epoch is written down when it is entered.
+//! The ledger also records which epochs a node has entered: an epoch is written when the node
+//! enters it. After a crash the node therefore knows that it may already have received records of
+//! that epoch, and does not accept their replays.
 
 use crate::ids::GroupId;
 use core::fmt;
 
-/// How many numbers are written down at once. A restart skips at most as many, and 16 bits on the
-/// wire bridge a gap of thirty-two times that.
+/// The number of record numbers that are reserved at once. A restart skips at most this many. The
+/// 16 bits of a number on the wire can bridge a gap 32 times as large.
 pub const BLOCK: u64 = 1024;
 
-/// Epochs before the newest that a ledger remembers: as many as a member holds at once.
+/// The number of epochs before the newest that a ledger must keep: as many as a member holds at
+/// once.
 pub const KEPT: usize = crate::rekey::schedule::MOST_EPOCHS;
 
-/// Where a node writes down how far it may have counted.
+/// Durable storage of the record numbers that a node has reserved.
 pub trait Ledger {
-    /// The highest epoch that [`Self::reserve`] was called for; `None` if it never was.
+    /// The highest epoch of the group for which [`Self::reserve`] was called; `None` if it was
+    /// never called.
     ///
     /// # Errors
-    /// It cannot be read. Nothing may be sealed then.
+    /// The ledger cannot be read. The node must not seal any record then.
     fn newest(&self, group: &GroupId) -> Result<Option<u64>, LedgerFailed>;
 
-    /// What [`Self::reserve`] wrote last for this epoch; `None` if it wrote nothing, or if that was
-    /// forgotten.
+    /// The bound that [`Self::reserve`] wrote last for this epoch; `None` if there was none or it
+    /// is no longer kept.
     ///
     /// # Errors
     /// As [`Self::newest`].
     fn reserved(&self, group: &GroupId, epoch: u64) -> Result<Option<u64>, LedgerFailed>;
 
-    /// Writes that numbers below `below` may have been used in this epoch, so that no crash undoes
-    /// it once this returns. Of earlier epochs the last [`KEPT`] are to be kept.
+    /// Records durably that numbers below `below` may have been used in this epoch. After this
+    /// returns, no crash may undo the write. The entries of the last [`KEPT`] earlier epochs must
+    /// be kept.
     ///
     /// # Errors
-    /// It may not have been written.
+    /// The bound may not have been written.
     fn reserve(&mut self, group: &GroupId, epoch: u64, below: u64) -> Result<(), LedgerFailed>;
 }
 
-/// A ledger cannot be read or written.
+/// A ledger could not be read or written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LedgerFailed;
 
@@ -53,12 +58,12 @@ impl fmt::Display for LedgerFailed {
 
 impl core::error::Error for LedgerFailed {}
 
-/// Why there is no number for a record.
+/// Why no number could be taken for a record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NoNumber {
-    /// All numbers of this epoch are used: a new epoch is needed (Axiom, section 6.3).
+    /// All numbers of this epoch have been used: a new epoch is needed (Axiom, section 6.3).
     Exhausted,
-    /// It could not be written down.
+    /// The ledger could not reserve more numbers.
     Ledger(LedgerFailed),
 }
 
@@ -73,25 +78,27 @@ impl fmt::Display for NoNumber {
 
 impl core::error::Error for NoNumber {}
 
-/// How far a node may count in an epoch.
+/// The record numbers that a node has reserved in one epoch.
 #[derive(Clone, Copy, Debug)]
 pub struct Reserved {
     group: GroupId,
     epoch: u64,
-    /// Where number spaces begin.
+    /// The first number of each new number space.
     start: u64,
-    /// Numbers below are written down.
+    /// The upper bound, exclusive, that the ledger holds.
     below: u64,
-    /// The last number there is.
+    /// The last number that a record can carry.
     last: u64,
 }
 
 impl Reserved {
-    /// Enters an epoch; `last` is the last number that a record can carry. Returns whether this is
-    /// the first time: whether nothing can have been received in it before.
+    /// Enters an epoch; `last` is the last number that a record can carry. Also returns whether the
+    /// node enters the epoch for the first time, so that it cannot have received anything in it
+    /// before.
     ///
     /// # Errors
-    /// The ledger cannot be read or written, or has forgotten that epoch.
+    /// The ledger cannot be read or written, or no longer has an entry for an epoch that is not
+    /// new.
     pub fn enter(
         ledger: &mut (impl Ledger + ?Sized),
         group: GroupId,
@@ -110,11 +117,11 @@ impl Reserved {
         Ok((reserved, is_new))
     }
 
-    /// Goes on where a node stopped in good order and gave up [`Self::below`] and
-    /// [`Self::start`] for storage. That works once, and not if the node has run since.
+    /// Continues where a node was shut down cleanly and stored its [`Self::bounds`]. This succeeds
+    /// once, and fails if the node has run since.
     ///
     /// # Errors
-    /// The ledger does not stand where it stood then, or cannot be read or written.
+    /// The ledger has changed since `bounds` was stored, or cannot be read or written.
     pub(crate) fn resume(
         ledger: &mut (impl Ledger + ?Sized),
         group: GroupId,
@@ -132,7 +139,8 @@ impl Reserved {
         Ok(reserved)
     }
 
-    /// Leaves a trace in the ledger, so that what was stored before is known to be old.
+    /// Increments the bound in the ledger, so that any state stored earlier is recognised as
+    /// outdated.
     fn mark(&mut self, ledger: &mut (impl Ledger + ?Sized)) -> Result<(), LedgerFailed> {
         let below = self.below.checked_add(1).ok_or(LedgerFailed)?;
         ledger.reserve(&self.group, self.epoch, below)?;
@@ -140,20 +148,20 @@ impl Reserved {
         Ok(())
     }
 
-    /// Where number spaces begin, and what is written down.
+    /// The first number of each new number space, and the bound that the ledger holds.
     pub(crate) const fn bounds(&self) -> [u64; 2] {
         [self.start, self.below]
     }
 
-    /// A number space of this epoch that was not used since the node started.
+    /// A new number space of this epoch, for a key that was not used since the node started.
     pub const fn space(&self) -> NumberSpace {
         NumberSpace { next: self.start }
     }
 
-    /// The next number of a space, which is then used, whatever becomes of its record.
+    /// Takes the next number of a space. It counts as used, even if its record is never sent.
     ///
     /// # Errors
-    /// There is none; the space is as it was.
+    /// There is no number left or the ledger failed; the space is unchanged.
     pub fn take(
         &mut self,
         space: &mut NumberSpace,
@@ -173,7 +181,7 @@ impl Reserved {
     }
 }
 
-/// The numbers under one key.
+/// The sequence of record numbers under one key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NumberSpace {
     next: u64,
@@ -184,15 +192,17 @@ impl NumberSpace {
         Self { next }
     }
 
-    /// One that begins at 0, for keys that nobody had before and nobody can derive again.
+    /// A number space that begins at 0 and needs no ledger, for fresh keys that cannot be derived
+    /// again after a restart.
     pub const fn unwritten() -> Self {
         Self { next: 0 }
     }
 
-    /// The next number of such a space; `last` is the last there is.
+    /// Takes the next number of a space that needs no ledger; `last` is the last number that a
+    /// record can carry.
     ///
     /// # Errors
-    /// There is none.
+    /// All numbers have been used.
     pub const fn take_unwritten(&mut self, last: u64) -> Result<u64, NoNumber> {
         let number = self.next;
         if number > last {
@@ -202,7 +212,7 @@ impl NumberSpace {
         Ok(number)
     }
 
-    /// The next record's number.
+    /// The number of the next record.
     pub const fn next(&self) -> u64 {
         self.next
     }
@@ -244,7 +254,7 @@ mod tests {
         }
     }
 
-    /// Two spaces, restarts at any moment, and a ledger that fails now and then.
+    /// Two number spaces, restarts at random moments, and a ledger whose writes fail at random.
     #[test]
     fn no_number_of_a_space_is_taken_twice_whatever_happens() {
         let mut rng = Random::insecure(1);
@@ -315,7 +325,7 @@ mod tests {
         paper.full = true;
         assert!(resume(&mut paper, 1).is_err());
         paper.full = false;
-        // A start without what was stored.
+        // A start without the stored bounds.
         assert!(Reserved::enter(&mut paper, GROUP, 1, 10_000).is_ok());
         assert!(resume(&mut paper, 1).is_err());
     }
@@ -328,7 +338,7 @@ mod tests {
             [enter(3), enter(5), enter(5), enter(3)].map(Result::unwrap),
             [true, true, false, false]
         );
-        // What was never entered, or forgotten, may have been used.
+        // An epoch without an entry may have been used: its entry may no longer be kept.
         assert_eq!(enter(4), Err(LedgerFailed));
         assert_eq!(enter(6), Ok(true));
     }

@@ -1,4 +1,5 @@
-//! What holds for a group as long as it lives, and for all of its members.
+//! A group's policy: the settings that are fixed when the group is created and common to all its
+//! members.
 
 use crate::ids::GroupId;
 use core::fmt;
@@ -8,60 +9,64 @@ use dtls::crypto::CipherSuiteId;
 use vocabulary::wire::BufferFull;
 use vocabulary::{Decode, DecodeError, Encode, Reader, Writer};
 
-/// Which records a group speaks.
+/// The record format and key schedule of a group.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Profile {
-    /// As the paper has them: see [`crate::axiom`].
+    /// As in the Axiom paper: see [`crate::axiom`].
     Axiom12,
-    /// Ours: see [`crate::compact`].
+    /// This project's own profile: see [`crate::compact`].
     Compact,
 }
 
-/// What a record proves (Axiom, section 7.4).
+/// What a record proves about its origin (Axiom, section 7.4).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Authenticity {
-    /// That a member sent it.
+    /// Group authenticity: some member of the group sent the record.
     #[default]
     Group,
-    /// Which member sent it: requests are signed, responses signed or pairwise.
+    /// Source authenticity: the stated member sent the record. Requests are signed, responses are
+    /// signed or sealed under pairwise keys.
     Source,
 }
 
-/// Under which keys responses are, in profile `compact`.
+/// The keys under which responses are sealed in profile `compact`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Responses {
-    /// Every member can read and forge them.
+    /// Keys of the group: every member can read and forge responses.
     #[default]
     Group,
-    /// Only the listener and the sender know the key. Suites with 16-byte tags suit them better:
-    /// with 8 bytes a forgery under one pair's key succeeds at the first try with a chance of 2^-64.
+    /// Pairwise keys, which only the listener and the sender know. Suites with 16-byte tags suit
+    /// them better: with an 8-byte tag the first attempt to forge a record succeeds with
+    /// probability 2^-64.
     Pairwise,
 }
 
-/// How a listener learns where a sender is that it hears for the first time in an epoch under way
-/// (Axiom, section 6.2).
+/// How a listener that hears a sender for the first time in the middle of an epoch learns which of
+/// its records are fresh and which are replays (Axiom, section 6.2).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Freshness {
-    /// It asks the controller for a new epoch, and delivers nothing before that begins.
+    /// The listener asks the controller for a new epoch, and delivers nothing until that epoch
+    /// begins.
     #[default]
     NewEpoch,
-    /// It asks the sender, and delivers nothing before the answer. Only in `compact`, with keys of
-    /// single members: any member could answer under the group's.
+    /// The listener sends the sender a challenge, and delivers nothing of it until the answer.
+    /// Available only in `compact` with source authentication or pairwise keys, because any member
+    /// could forge an answer under a key of the group.
     Challenge,
-    /// It drops the first record and takes it for a reference, as in the paper: a recording of
-    /// several records is delivered from the second on. Only in `axiom-1.2`, whose records carry
-    /// their numbers in full.
+    /// The listener drops the first record and takes its number as the start of the replay window,
+    /// as in the paper. If several recorded records are replayed, all but the first are therefore
+    /// delivered. Available only in `axiom-1.2`, whose records carry their numbers in full.
     DropFirst,
 }
 
-/// Declares the number on the wire and the name of each value.
+/// Declares the number on the wire and the command-line name of each value of an enum.
 macro_rules! named {
     ($type:ident, $what:literal, $($value:ident = $number:literal $name:literal),+) => {
         impl $type {
-            /// All values.
+            /// All values of the type.
             pub const ALL: &[Self] = &[$(Self::$value),+];
 
-            /// As on the command line.
+            /// The name on the command line.
             pub const fn name(self) -> &'static str {
                 match self {
                     $(Self::$value => $name),+
@@ -102,11 +107,11 @@ named!(Profile, "profile", Axiom12 = 1 "axiom-1.2", Compact = 2 "compact");
 named!(Authenticity, "authenticity", Group = 0 "group", Source = 1 "source");
 named!(Responses, "kind of responses", Group = 0 "group", Pairwise = 1 "pairwise");
 named!(
-    Freshness, "way to freshness",
+    Freshness, "freshness method",
     NewEpoch = 0 "new-epoch", Challenge = 1 "challenge", DropFirst = 2 "drop-first"
 );
 
-/// A name that means nothing.
+/// A name that is not a value of the type.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct UnknownName {
     what: &'static str,
@@ -126,32 +131,33 @@ impl fmt::Display for UnknownName {
 
 impl core::error::Error for UnknownName {}
 
-/// What holds for a group.
+/// The policy of a group.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Policy {
-    /// Which group.
+    /// The group's identifier.
     pub group: GroupId,
-    /// Where its requests go: a multicast address and a port.
+    /// The destination of its requests: a multicast address and a port.
     pub address: SocketAddr,
-    /// Which records it speaks.
+    /// The record format and key schedule.
     pub profile: Profile,
-    /// How they are protected: a suite of 1.2 or, in `compact`, of 1.3.
+    /// The cipher suite: one of DTLS 1.2 in `axiom-1.2`, one of DTLS 1.3 in `compact`.
     pub suite: CipherSuiteId,
-    /// What they prove.
+    /// What records prove about their origin.
     pub authenticity: Authenticity,
-    /// Under which keys responses are.
+    /// The keys under which responses are sealed.
     pub responses: Responses,
-    /// How late listeners learn where senders are.
+    /// How a listener that joins in the middle of an epoch tells fresh records from replays.
     pub freshness: Freshness,
-    /// `client_random` of the SecurityParameters (Axiom, section 5.3).
+    /// `client_random` of the SecurityParameters, 32 bytes (Axiom, section 5.3).
     pub client_random: [u8; 32],
-    /// `server_random` of the SecurityParameters.
+    /// `server_random` of the SecurityParameters, 32 bytes.
     pub server_random: [u8; 32],
 }
 
 impl Policy {
-    /// What cannot be: an address that is not multicast, or source authentication and pairwise
-    /// responses in records that have no place for them.
+    /// Why the policy is invalid; `None` if it is valid. It is invalid if the address is not
+    /// multicast, the port is 0, or the profile does not support the authenticity, the responses or
+    /// the freshness.
     pub fn fault(&self) -> Option<&'static str> {
         if !self.address.ip().is_multicast() {
             return Some("the group's address is not a multicast address");
@@ -162,12 +168,14 @@ impl Policy {
         let plain = (self.authenticity, self.responses) == Default::default();
         match (self.profile, self.freshness) {
             (Profile::Axiom12, _) if !plain => {
-                Some("profile axiom-1.2 knows only group authenticity and group responses")
+                Some("profile axiom-1.2 supports only group authenticity and group responses")
             }
-            (Profile::Axiom12, Freshness::Challenge) => Some("profile axiom-1.2 has no challenges"),
-            (Profile::Compact, Freshness::DropFirst) => {
-                Some("profile compact cannot tell numbers from a first record")
+            (Profile::Axiom12, Freshness::Challenge) => {
+                Some("profile axiom-1.2 does not support challenges")
             }
+            (Profile::Compact, Freshness::DropFirst) => Some(
+                "profile compact does not support drop-first: its record numbers are truncated",
+            ),
             (Profile::Compact, Freshness::Challenge) if plain => {
                 Some("challenges need source authentication or pairwise responses")
             }

@@ -1,10 +1,12 @@
-//! Which run of a member's program speaks, so that a copy of a device is told from the device.
+//! Identifies each run of a member's program, so that the controller can tell a device from a copy
+//! of it.
 //!
-//! An *instance* is what one join made. It is named by the epoch that it began in: a later join of
-//! the same device has a later one. Each time a member's program starts it raises the instance's
-//! counter on its own storage, draws a nonce that it keeps in memory alone, and tells both to the
-//! controller before it seals anything. The controller takes each counter once, so of two copies
-//! of one state at most one goes on.
+//! Each join of a device creates an *instance*, which is identified by the epoch in which it
+//! joined: a later join of the same device has a later epoch. Each time a member's program starts,
+//! it increments the instance's counter in its own storage, draws a nonce that it keeps in memory
+//! only, and tells both to the controller before it seals any record. The controller accepts each
+//! counter value once, so if two devices run with copies of one state, at most one of them can
+//! continue.
 
 use core::fmt;
 use vocabulary::wire::BufferFull;
@@ -17,34 +19,35 @@ use vocabulary::{Decode, DecodeError, Encode, Reader, Writer};
 /// ```
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct Start {
-    /// The epoch in which the instance joined.
+    /// The epoch in which the device joined, which identifies the instance.
     pub instance: u64,
-    /// How often its program has started since: 0 in the run that joined.
+    /// The number of times the program has started since the join: 0 in the run that joined.
     pub counter: u32,
-    /// Drawn for this start and never stored by the member.
+    /// Random bytes, drawn for this start and never stored by the member.
     pub nonce: [u8; 8],
 }
 
-/// How a start that a request names stands to the one that the controller knows.
+/// How the start named in a request compares with the last start that the controller knows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Standing {
-    /// It is the start that the controller knows.
+    /// Both are the same start.
     Current,
-    /// A later start of the same instance, of which the controller has not heard.
+    /// A later start of the same instance, which the controller has not been told of yet.
     Later,
-    /// An earlier start, or an earlier instance: another one has taken its place.
+    /// An earlier start or an earlier instance: a later one has replaced it.
     Superseded,
-    /// Another run has used this counter: their states are copies of each other.
+    /// Another run has already used this counter value: the two runs have copies of one state.
     Copied,
-    /// A later instance than the controller knows, which has been restored from a backup.
+    /// A later instance than the controller knows. This happens after the controller was restored
+    /// from a backup.
     Unknown,
 }
 
 impl Start {
-    /// Bytes of an encoded start.
+    /// Length of an encoded start in bytes.
     pub const BYTES: usize = 20;
 
-    /// How this start stands to the one that the controller knows.
+    /// Compares this start with `known`, the last start that the controller knows.
     pub fn standing(&self, known: &Self) -> Standing {
         use core::cmp::Ordering::{Equal, Greater, Less};
         match (self.instance.cmp(&known.instance), self.counter.cmp(&known.counter)) {

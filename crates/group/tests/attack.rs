@@ -1,4 +1,4 @@
-//! What a single member can do to a group, and what comes of it.
+//! Attacks of a single member on its group, and their effects.
 
 mod site;
 
@@ -38,9 +38,9 @@ fn ask_to_join(site: &mut Site, device: &str, n: u32) {
     site.say(device, LISTENER, join);
 }
 
-/// Ten minutes in which devices join again and again, each as one that has lost its state, while one
-/// announcement in twenty is lost: epochs a minute, and the sender's requests that both listeners heard
-/// or could have heard.
+/// Runs a group for ten minutes in which devices join repeatedly, each as if it had lost its state,
+/// while one announcement in twenty is lost. Returns the average number of epochs in a minute, how
+/// many deliveries of the sender's requests to the two listeners were due, and how many took place.
 fn rejoins(profile: Profile, attackers: usize) -> (f64, u64, u64) {
     let mut site = room(profile, attackers);
     let before = site.controller.epoch();
@@ -82,7 +82,7 @@ fn devices_that_join_again_and_again_keep_nobody_from_hearing() {
     assert!(worst >= 99.0, "{worst} % heard");
 }
 
-/// A device may not be a member any more when its join is carried out.
+/// A device may have lost its permission by the time its join is carried out.
 #[test]
 fn rights_are_looked_at_again_when_a_join_is_carried_out() {
     let mut site = room(Profile::Compact, 0);
@@ -102,7 +102,7 @@ fn rights_are_looked_at_again_when_a_join_is_carried_out() {
     assert!(matches!(site.last("mallory"), Some(Answer::Admitted(_))));
 }
 
-/// The second join of a device is told to wait, and carried out after a minute.
+/// The second join of a device must wait, and is carried out after a minute.
 #[test]
 fn a_second_join_within_a_minute_waits_for_its_end_and_an_eviction_for_nothing() {
     let mut site = room(Profile::Compact, 0);
@@ -117,7 +117,8 @@ fn a_second_join_within_a_minute_waits_for_its_end_and_an_eviction_for_nothing()
     assert_eq!(site.controller.epoch(), epoch);
     site.wait(2000);
     assert!(matches!(site.last("lamp"), Some(Answer::Admitted(_))));
-    // Once more: two minutes. But it is evicted at once, and what waits is refused.
+    // Another join would have to wait for two minutes. But the device is evicted at once, and its
+    // waiting join is refused.
     ask_to_join(&mut site, "lamp", 3);
     site.last("lamp");
     let epoch = site.controller.epoch();
@@ -130,7 +131,8 @@ fn a_second_join_within_a_minute_waits_for_its_end_and_an_eviction_for_nothing()
     assert!(site.controller.roster().get("lamp").is_none());
 }
 
-/// Responses of listeners that a member of `compact` makes up.
+/// Sends responses of invented ListenerIDs, as a member of a `compact` group can, and returns how
+/// many were delivered.
 fn made_up_ids(site: &mut Site) -> usize {
     let keys = site.devices["mallory 0"].member.keys();
     let (epoch, root) = (keys.epoch(), keys.epoch_key());
@@ -150,7 +152,8 @@ fn made_up_ids(site: &mut Site) -> usize {
     taken
 }
 
-/// The same in `axiom-1.2`, from spoofed addresses.
+/// Sends responses from spoofed addresses, as a member of an `axiom-1.2` group can, and returns how
+/// many were delivered.
 fn made_up_addresses(site: &mut Site) -> usize {
     let mut asked = [0; 200];
     let now = site.now;
@@ -193,7 +196,7 @@ fn a_sender_remembers_no_more_listeners_than_its_tree_has_leaves() {
             Profile::Compact => made_up_ids(&mut site),
             Profile::Axiom12 => made_up_addresses(&mut site),
         };
-        // Four members.
+        // The group has four members.
         assert!(taken <= 4, "{profile}: {taken} delivered");
         let known = site.devices["switch"].member.remembered();
         let listeners = known.matches("Address(").count() + known.matches("Id(ListenerId").count();

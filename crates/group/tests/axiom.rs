@@ -1,4 +1,5 @@
-//! Records of `axiom-1.2` through the public interface: what opens, and that nothing else does.
+//! Tests of `axiom-1.2` records through the public interface: authentic records open, and no others
+//! do.
 
 use dtls::codepoints::{ContentType, MAX_CONTENT};
 use dtls::crypto::{CipherSuiteId, PremasterSecret, rustcrypto::PROVIDER};
@@ -82,7 +83,7 @@ fn a_record_has_the_overhead_of_its_suite() {
     assert!(suites().map(|suite| suite.overhead()).eq(overheads));
 }
 
-/// A sender with thousands of listeners keeps a key and a window for each.
+/// A sender with thousands of listeners stores a key and a window for each of them.
 #[test]
 fn what_a_sender_keeps_of_a_listener_is_small() {
     assert_eq!(size_of::<IndividualKey>(), 32);
@@ -116,7 +117,7 @@ fn any_flipped_bit_and_any_cut_is_refused() {
     }
 }
 
-/// The authors' code took any fragment under 16 bytes for authentic.
+/// The paper authors' code accepted any fragment of less than 16 bytes as authentic.
 #[test]
 fn no_body_is_too_short_to_be_authenticated() {
     for suite in suites() {
@@ -136,7 +137,7 @@ fn no_body_is_too_short_to_be_authenticated() {
     }
 }
 
-/// The vectors have one whose tag is right.
+/// The vectors contain such a record with a right tag.
 #[test]
 fn an_explicit_nonce_that_is_not_the_records_number_is_refused() {
     for suite in suites().filter(|suite| suite.explicit_nonce_len() > 0) {
@@ -156,7 +157,7 @@ fn a_record_opens_only_in_its_epoch_group_and_direction() {
         let request = sealed(&keys.request_sealer(EPOCH, SENDER), 5, b"on");
         let response = sealed(&keys.response_sealer(&individual, EPOCH, GROUP), 5, b"done");
 
-        // The next epoch may have the same keys (section 6.3).
+        // Two epochs may have the same keys (section 6.3).
         let next = keys.request_opener(EPOCH + 1);
         assert_eq!(opened(&next, request.clone()), Err(OpenError::Epoch));
         let mut moved = request.clone();
@@ -170,7 +171,7 @@ fn a_record_opens_only_in_its_epoch_group_and_direction() {
         let other = GroupId([0x48; 16]);
         let opener = keys.response_opener(&individual, EPOCH, other);
         assert_eq!(opened(&opener, response.clone()), Err(OpenError::Group));
-        // Two groups may share an alias, not their keys.
+        // Two groups may have the same alias, but not the same keys.
         let elsewhere = keys_from(suite, 4);
         let same_alias =
             elsewhere.response_opener(&elsewhere.individual(ip(LISTENER), SENDER), EPOCH, GROUP);
@@ -178,7 +179,8 @@ fn a_record_opens_only_in_its_epoch_group_and_direction() {
         let requests = elsewhere.request_opener(EPOCH);
         assert_eq!(opened(&requests, request.clone()), Err(OpenError::Unauthentic));
 
-        // A response under a group whose alias is a SenderID, and a request the other way round.
+        // A response in a group whose alias equals a SenderID does not open as a request, and vice
+        // versa.
         let alias = GroupId([SENDER.0; 16]);
         let as_request = sealed(&keys.response_sealer(&individual, EPOCH, alias), 5, b"on");
         let opener = keys.request_opener(EPOCH);
@@ -188,7 +190,7 @@ fn a_record_opens_only_in_its_epoch_group_and_direction() {
     }
 }
 
-/// Section 5.5. With the NULL suite too: the secret is made from its MAC keys.
+/// Section 5.5. This also holds for the NULL suite, where the secret is made from the MAC keys.
 #[test]
 fn each_listener_has_a_key_of_its_own_towards_each_sender_in_each_group() {
     for suite in suites() {
@@ -271,7 +273,7 @@ fn records_are_taken_from_a_datagram_one_after_the_other() {
     let mut forged = sealed(&sealer, 1, b"two");
     *forged.last_mut().expect("not empty") ^= 1;
     let mut datagram = [sealed(&sealer, 0, b"one"), forged, sealed(&sealer, 2, b"three")].concat();
-    // A fourth, which is cut.
+    // A fourth record, which is truncated.
     datagram.extend(&sealed(&sealer, 3, b"four")[..20]);
 
     let (mut rest, mut contents, mut left) = (&mut datagram[..], Vec::new(), 0);
@@ -285,10 +287,10 @@ fn records_are_taken_from_a_datagram_one_after_the_other() {
     assert_eq!(left, 20);
 }
 
-/// What a listener does with requests: the order of its steps is the point.
+/// A listener that processes requests in the right order of steps.
 struct Listener {
     opener: Opener,
-    /// One for each sender that the controller has announced.
+    /// A replay window for each sender that the controller has announced.
     windows: BTreeMap<SenderId, ReplayWindow>,
 }
 
@@ -310,7 +312,7 @@ impl Listener {
     }
 }
 
-/// The authors' code delivered replays, and died on a SenderID that it did not know.
+/// The paper authors' code delivered replays, and crashed on an unknown SenderID.
 #[test]
 fn replays_and_unknown_senders_are_dropped_and_forgeries_move_nothing() {
     for suite in suites() {
@@ -319,7 +321,7 @@ fn replays_and_unknown_senders_are_dropped_and_forgeries_move_nothing() {
         let sealer = keys.request_sealer(EPOCH, SENDER);
         let [first, second] = [0, 1].map(|number| sealed(&sealer, number, b"on"));
 
-        // The highest number there is, forged: it must not shut out what follows.
+        // A forged record with the highest possible number must not move the window.
         let mut forged = sealed(&sealer, MAX_TRUNCATED_NUMBER, b"on");
         *forged.last_mut().expect("not empty") ^= 1;
         assert_eq!(listener.receive(forged), None);
@@ -350,7 +352,7 @@ fn nothing_secret_shows() {
 }
 
 proptest! {
-    /// What is sealed is opened again, as it was, and not under a neighbour's header.
+    /// A sealed record opens with its content unchanged, but not with the header of another record.
     #[test]
     fn round_trips(
         which in 0..SUITES.len(),
@@ -375,7 +377,7 @@ proptest! {
         prop_assert_eq!(&*plaintext.content, &content[..]);
     }
 
-    /// Any bytes, also behind a header that fits: no panic, and nothing is authentic.
+    /// Arbitrary bytes, also behind a valid header, cause no panic and are never authentic.
     #[test]
     fn noise_is_refused(
         which in 0..SUITES.len(),

@@ -1,4 +1,4 @@
-//! Copies of a device: which of them goes on, and what the others are told.
+//! Copies of a device: which of them can continue, and how the others are refused.
 
 mod site;
 
@@ -39,7 +39,7 @@ fn who_joins_again_shares_nothing_with_its_old_self_which_is_refused() {
         let old = Start { instance: first.instance, counter: 0, nonce: [1; 8] };
         let (leaf, sender) = (first.grant.leaf, first.roles.sender);
         site.admit("switch", first, ip("switch"));
-        // The second join of a device within a minute waits.
+        // The second join of a device within a minute must wait.
         site.ask_to_join("switch", 2, BOTH, ip("switch"));
         assert_eq!(refusal(&mut site, "switch"), Reason::NotNow);
         site.wait(60_000);
@@ -76,7 +76,7 @@ fn an_administrator_lets_a_device_in_that_waits_because_it_joins_again() {
     site.controller.readmit(site.now, "lamp");
     site.wait(2000);
     let first = admitted(&mut site, "lamp");
-    // Also one that asks only now.
+    // A device that asks only after it was readmitted need not wait either.
     site.controller.readmit(site.now, "lamp");
     site.ask_to_join("lamp", 3, LISTENER, ip("lamp"));
     site.wait(2000);
@@ -95,7 +95,8 @@ fn each_counter_is_taken_once_and_a_lost_answer_locks_nobody_out() {
         let epoch = site.controller.epoch();
         site.say_as(start(1, 7), "switch", BOTH, Request::Senders(GROUP));
         assert_eq!(refusal(&mut site, "switch"), Reason::NotStarted);
-        // A run that ended in order is gone on with in the same epoch; the answer is lost twice.
+        // A run that follows a clean shutdown continues in the same epoch. Its answer is lost
+        // twice.
         for _ in 0..3 {
             site.say_as(start(1, 7), "switch", BOTH, resume());
             assert!(matches!(site.last("switch"), Some(Answer::Started { clones: 0, .. })));
@@ -108,7 +109,8 @@ fn each_counter_is_taken_once_and_a_lost_answer_locks_nobody_out() {
         assert_eq!(refusal(&mut site, "switch"), Reason::Superseded);
         site.say_as(start(1, 7), "switch", BOTH, Request::Senders(GROUP));
         assert!(matches!(site.last("switch"), Some(Answer::Senders(_))));
-        // Of a later instance than a restored controller knows: it may join again.
+        // A device whose instance is later than the restored controller knows is told to join
+        // again.
         let later = Start { instance: known.instance + 9, ..known };
         site.say_as(later, "switch", BOTH, Request::Senders(GROUP));
         assert_eq!(refusal(&mut site, "switch"), Reason::NotAMember);
@@ -137,11 +139,12 @@ fn after_a_crash_a_member_gets_keys_that_its_old_self_cannot_follow() {
         let Some(Answer::Started { grant, .. }) = site.last("switch") else { panic!() };
         assert_eq!((grant.epoch, grant.leaf), (epoch + 1, known.leaf));
         assert_eq!(site.controller.roster().get("switch").unwrap().roles, known.roles);
-        // The run before has heard the rekey and is where it was; the others are not.
+        // The previous run has received the rekey but cannot follow it. The other members can.
         assert_eq!(site.devices["switch"].member.keys().epoch(), epoch);
         assert_eq!(site.devices["lamp"].member.keys().epoch(), epoch + 1);
 
-        // A run that waits for its start hears all, and seals in the new epoch alone.
+        // A run that waits for the answer to its start receives all records, and seals only in the
+        // new epoch.
         let device = site.devices.get_mut("switch").unwrap();
         device.member.hold();
         let mut buf = [0; 200];
@@ -153,7 +156,8 @@ fn after_a_crash_a_member_gets_keys_that_its_old_self_cannot_follow() {
     });
 }
 
-/// A later run would go on under keys that another run of the same state may be using.
+/// Without the controller's answer, a resumed run would continue under keys that another run of the
+/// same state may be using.
 #[test]
 fn a_run_that_was_never_answered_leaves_nothing_to_resume() {
     for answered in [false, true] {
@@ -180,7 +184,7 @@ fn a_run_that_was_never_answered_leaves_nothing_to_resume() {
 #[test]
 fn what_cannot_be_read_is_refused_and_not_only_dropped() {
     let mut site = Site::new(Profile::Compact);
-    // A join with keys that are none.
+    // A join with invalid public keys.
     let mut join = vec![2, 1, 0, 0, 0, 9];
     join.extend([5; 8]);
     join.extend(b"\x06lights\x02\x04\x7f\0\0\x01");
@@ -191,8 +195,8 @@ fn what_cannot_be_read_is_refused_and_not_only_dropped() {
     assert_eq!(refusal(&mut site, "lamp"), Reason::NotUnderstood);
 }
 
-/// Two crashes of one device within the time that its start waits are no copy; a copy that is alive is
-/// refused when it asks again, and counted.
+/// Two crashes of one device while its start waits do not count as a copy. A copy that is alive is
+/// refused and counted when it asks again.
 #[test]
 fn a_start_that_follows_one_that_waits_is_a_crash_until_the_earlier_run_speaks_up() {
     each(|profile| {
@@ -216,7 +220,7 @@ fn a_start_that_follows_one_that_waits_is_a_crash_until_the_earlier_run_speaks_u
             let clones = u32::from(is_alive);
             let Some(Answer::Started { clones: told, .. }) = site.last("switch") else { panic!() };
             assert_eq!((told, site.clones.len()), (clones, clones as usize));
-            // None of the earlier ones has keys, nor gets any.
+            // None of the earlier runs has got the new keys, and none gets them now.
             site.say_as(start(1), "switch", BOTH, Request::Senders(GROUP));
             assert_eq!(refusal(&mut site, "switch"), Reason::Superseded);
         }
@@ -236,7 +240,7 @@ fn a_device_that_starts_or_leaves_without_end_costs_the_controller_little() {
         taken += usize::from(matches!(site.last("switch"), Some(Answer::Started { .. })));
     }
     assert!((1..=20).contains(&taken), "{taken} of 300 at once");
-    // After a moment it goes on, with the counter that it has by then.
+    // After a short time the device can continue, with its current counter.
     site.wait(2000);
     let start = Start { counter: 301, nonce: [7; 8], ..known };
     site.say_as(start, "switch", BOTH, Request::Start { group: GROUP, resumes: true });

@@ -29,7 +29,7 @@ fn epoch(epoch: u64) -> EpochSecret {
     EpochSecret::new(GROUP, epoch, &[0x5a; 16])
 }
 
-/// A secret is told by what it derives.
+/// Secrets are compared by a value that is derived from them.
 fn told(secret: &TrafficSecret) -> [u8; 32] {
     let mut out = [0; 32];
     secret.expand("test", &[], &mut out);
@@ -52,7 +52,7 @@ fn a_pair_shares_what_nobody_else_has() {
     assert_eq!(responses(&ours), responses(&theirs));
     assert_eq!(told(&ours.answer_secret(&[1; 8])), told(&theirs.answer_secret(&[1; 8])));
 
-    // What depends on what: any change makes another secret, the roles among it.
+    // A change of any input, also an exchange of the roles, gives another secret.
     let turned = one.pair_for_listener((listener(7), &a), (SENDER, &b.public())).unwrap();
     let other_group = EpochSecret::new(GroupId([0; 16]), 1, &[0x5a; 16]);
     let other_root = EpochSecret::new(GROUP, 1, &[0x5b; 16]);
@@ -107,7 +107,7 @@ fn debug_shows_no_secret() {
     assert!(format!("{keys:?}").ends_with(", .. }"), "{keys:?}");
 }
 
-/// What a sender keeps for each of its listeners, window included.
+/// The state that a sender stores for each of its listeners, including the replay window.
 #[test]
 fn a_listener_costs_its_sender_less_than_128_bytes() {
     let window = size_of::<ReplayWindow>();
@@ -115,7 +115,7 @@ fn a_listener_costs_its_sender_less_than_128_bytes() {
     assert!(size_of::<(PairSecret, KnownBoot, ReplayWindow)>() <= 80);
 }
 
-/// A listener without storage, and its sender.
+/// A listener without stable storage.
 struct Listener {
     nonce: [u8; 8],
     next: u64,
@@ -148,7 +148,7 @@ struct Sender {
 }
 
 impl Sender {
-    /// The whole path of a pairwise response.
+    /// Processes a pairwise response in all steps.
     fn receive(&mut self, datagram: &[u8]) -> Option<Vec<u8>> {
         let datagram = &mut datagram.to_vec();
         let (record, _) = Sealed::response(datagram).unwrap();
@@ -195,7 +195,7 @@ fn a_listener_that_starts_again_is_heard_and_its_past_is_not() {
 
     let mut second = Listener::start(rng);
     let early = second.respond(&sender.pair, 0, true);
-    assert!(sender.receive(&early).is_none(), "the first boot answered this request");
+    assert!(sender.receive(&early).is_none(), "it states an old request");
     sender.next = 2;
     let opening_2 = second.respond(&sender.pair, 1, true);
     let mut wrong = opening_2.clone();
@@ -229,8 +229,8 @@ fn another_boot_is_taken_with_a_request_that_was_sent_since() {
 }
 
 proptest! {
-    /// Boots one after the other, and a network that keeps, delays and repeats what it likes:
-    /// no response is delivered twice.
+    /// With any sequence of boots, and a network that stores, delays and replays any records, no
+    /// response is delivered twice.
     #[test]
     fn no_history_of_boots_delivers_a_response_twice(
         seed in any::<u64>(),
@@ -244,7 +244,7 @@ proptest! {
             match step {
                 0 => {
                     member = Listener::start(rng);
-                    // It may be fooled by an old request.
+                    // An old request may have been replayed to it.
                     seen = u64::from(choice) % sender.next;
                 }
                 1 => {
@@ -264,7 +264,7 @@ proptest! {
     }
 }
 
-/// A sender's keys for all, and those for one listener's challenge.
+/// A sender's keys for group requests, and its keys for the answer to one listener's challenge.
 fn sender_keys(challenge: &Challenge) -> (RecordKeys, RecordKeys) {
     let epoch = epoch(1);
     let requests = RecordKeys::new(suite(), epoch.requests(SENDER), &epoch.request_secret(SENDER));
@@ -309,7 +309,7 @@ fn a_sync_record_brings_on_who_missed_thousands() {
     assert_eq!(keys.seal(&sync(number, None), &mut buf), Ok(26));
     assert_eq!(keys.seal(&sync(number, Some(key)), &mut buf), Ok(90));
 
-    // A listener says nothing of a sender's stream.
+    // A listener's record never states a sender's next number.
     let epoch = epoch(1);
     let secret = epoch.response_secret(SENDER, listener(7));
     let responses = RecordKeys::new(suite(), epoch.responses(SENDER, listener(7)), &secret);
@@ -330,7 +330,7 @@ fn only_the_sender_answers_a_challenge() {
     };
     assert_eq!(answered(&answers, &challenge.answer(70_000, None)), Some(70_001));
     assert_eq!(answered(&requests, &challenge.answer(70_000, Some(key))), Some(70_001));
-    assert_eq!(answered(&requests, &challenge.answer(70_000, None)), None, "any member can");
+    assert_eq!(answered(&requests, &challenge.answer(70_000, None)), None, "any member can do it");
     assert_eq!(answered(&requests, &other.answer(70_000, Some(key))), None);
     assert_eq!(answered(&answers, &other.answer(70_000, None)), None);
     let shorter = Outgoing { payload: &challenge.0[..7], ..challenge.answer(1, None) };
@@ -340,9 +340,9 @@ fn only_the_sender_answers_a_challenge() {
         assert_eq!(answered(&answers, &record), None);
     }
     let short = Outgoing { form: Form::Last, ..challenge.answer(1, Some(key)) };
-    assert_eq!(answered(&requests, &short), None, "its number is a guess");
+    assert_eq!(answered(&requests, &short), None, "its number is not in full");
 
-    // Answers under the keys of another challenge do not even open.
+    // Answers under the keys of another challenge do not open.
     let mut buf = [0; 100];
     let len = answers.seal(&challenge.answer(1, None), &mut buf).unwrap();
     let (_, others) = sender_keys(&other);

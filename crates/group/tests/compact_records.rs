@@ -1,4 +1,4 @@
-//! Records of profile `compact`: what opens, and what does not.
+//! Tests of `compact` records: authentic records open, and no others do.
 
 use dtls::codepoints::{ContentType, MAX_CONTENT, MAX_RECORD_NUMBER};
 use dtls::crypto::{CipherSuiteId, Record, rustcrypto};
@@ -43,7 +43,7 @@ fn epoch() -> EpochSecret {
     EpochSecret::new(GROUP, EPOCH, &ROOT)
 }
 
-/// The four kinds of keys, of one epoch.
+/// The four kinds of keys of one epoch.
 fn keys_of(suite: Suite, epoch: &EpochSecret) -> [RecordKeys; 4] {
     let listener = listener();
     let (ours, theirs) = (PrivateKey::new(&[1; 32]), PrivateKey::new(&[2; 32]));
@@ -79,7 +79,7 @@ fn seal(keys: &RecordKeys, record: &Outgoing<'_>) -> Vec<u8> {
     buf
 }
 
-/// The number nearest to `expected`, and what is behind the record.
+/// Reveals the record number nearest to `expected`, and returns the rest of the datagram.
 fn reveal<'a>(
     keys: &RecordKeys,
     datagram: &'a mut [u8],
@@ -110,7 +110,7 @@ fn opens(keys: &RecordKeys, datagram: &[u8], expected: u64, by: Option<&Verifyin
     open(keys, &mut datagram.to_vec(), expected, by).is_some_and(|opened| opened.is_ok())
 }
 
-/// The overhead that stands in the specification, from records as they are sent.
+/// The overhead stated in the specification is that of real records.
 #[test]
 fn fourteen_bytes_a_request_and_sixteen_a_response() {
     for suite in suites() {
@@ -202,7 +202,7 @@ fn what_a_header_shows() {
     assert_eq!(Sealed::request(&mut signed).unwrap().0.is_signed(), Some(true));
 }
 
-/// Numbers of 8 bits, headers without an ID and signed answers are nobody's.
+/// Headers with 8-bit numbers or without an ID, and signed answers, are refused.
 #[test]
 fn a_record_begins_as_the_specification_says() {
     let of = |of_sender: bool| {
@@ -234,7 +234,7 @@ fn records_follow_one_another_in_a_datagram() {
     assert!(Sealed::request(rest).is_err());
 }
 
-/// Every cut, every flipped bit, and bytes behind the record.
+/// Truncates the record at every byte, flips every bit, and appends bytes.
 #[test]
 fn nothing_but_the_record_opens() {
     for suite in suites() {
@@ -294,7 +294,7 @@ fn keys_are_of_one_group_epoch_and_writer() {
     }
 }
 
-/// The two have headers of different lengths, so each is also tried as the other as it is.
+/// Their headers have different lengths, so each record is also tried unchanged as the other kind.
 #[test]
 fn a_request_is_no_response_and_a_response_no_request() {
     for suite in suites() {
@@ -314,7 +314,8 @@ fn a_request_is_no_response_and_a_response_no_request() {
     }
 }
 
-/// A number is guessed from 16 bits. Where the guess is wrong, no suite takes the record.
+/// The number is reconstructed from 16 bits. If the result is wrong, the record does not open with
+/// any suite.
 #[test]
 fn a_wrong_guess_of_the_number_opens_nothing() {
     for suite in suites() {
@@ -391,7 +392,7 @@ fn what_cannot_be_sealed_is_refused() {
     assert!(!fits(&Outgoing { padding: 1, ..signed }));
 }
 
-/// Such records have right tags, from a member that does not keep to the protocol.
+/// Such records have right tags and come from a member that violates the protocol.
 #[test]
 fn a_record_may_be_too_long_to_be_one() {
     for suite in suites() {
@@ -452,7 +453,7 @@ fn a_signature_is_neither_stripped_nor_swapped() {
     }
 }
 
-/// What members can do with each other's signatures: seal them again under keys that they have.
+/// Members can take signatures of other members and seal them again under keys that they have.
 #[test]
 fn a_signature_holds_for_one_record_alone() {
     let suite = short_tags();
@@ -461,7 +462,7 @@ fn a_signature_holds_for_one_record_alone() {
     let public = key.public();
     let [requests, responses, ..] = keys_of(suite, &epoch);
     let long = [b"on".as_slice(), &[ContentType::APPLICATION_DATA.0]].concat();
-    // The signature of a record, as any member finds it.
+    // The signature of a record, which any member can extract.
     let signature = |keys: &RecordKeys, record: &Outgoing<'_>| {
         let mut sealed = seal(keys, &Outgoing { signer: Some(key), ..*record });
         let (record, _) = reveal(keys, &mut sealed, record.number).unwrap();
@@ -469,8 +470,8 @@ fn a_signature_holds_for_one_record_alone() {
         let whole = [&*opened.payload, &[opened.kind.0]].concat();
         whole[long.len()..].to_vec()
     };
-    // A record with this signature by a member that does not have the key: payload ‖ type ‖
-    // signature, whose last byte stands where the type does.
+    // A member without the private key builds a record that carries this signature: payload ‖ type
+    // ‖ signature. The last byte of the signature is placed where a record has its type.
     let forged = |keys: &RecordKeys, number, signature: &[u8]| {
         let (last, rest) = signature.split_last().unwrap();
         let payload = [&long, rest].concat();
@@ -481,10 +482,10 @@ fn a_signature_holds_for_one_record_alone() {
     let of_request = signature(&requests, &data);
     let of_response = signature(&responses, &data);
     assert_eq!(of_request.len(), 64);
-    assert!(forged(&requests, 4, &of_request), "the same record is the same record");
+    assert!(forged(&requests, 4, &of_request), "an identical record opens");
     assert!(forged(&responses, 4, &of_response));
     assert!(!forged(&requests, 5, &of_request), "another number");
-    assert!(!forged(&requests, 4 + (1 << 16), &of_request), "the same 16 bits of one");
+    assert!(!forged(&requests, 4 + (1 << 16), &of_request), "the same low 16 bits");
     assert!(!forged(&requests, 4, &of_response));
     assert!(!forged(&responses, 4, &of_request));
     let of_followed = signature(&requests, &Outgoing { form: Form::Followed, ..data });
@@ -506,7 +507,8 @@ fn a_signature_holds_for_one_record_alone() {
     assert!(!forged(&as_another, 4, &of_request));
 }
 
-/// A listener's whole path, with a window: each record once, in any order within the window.
+/// All steps of a listener, with a replay window: each record is delivered once, in any order
+/// within the window.
 #[test]
 fn replays_are_dropped_before_they_are_opened() {
     let keys = requests(short_tags());

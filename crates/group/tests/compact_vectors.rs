@@ -1,4 +1,5 @@
-//! Profile `compact` as another implementation has it (`docs/spec/vectors/group_compact.py`).
+//! Compares profile `compact` with an independent implementation
+//! (`docs/spec/vectors/group_compact.py`).
 
 use dtls::codepoints::ContentType;
 use dtls::crypto::{CipherSuiteId, TrafficSecret, rustcrypto};
@@ -32,7 +33,7 @@ fn array<const N: usize>(text: &Value) -> [u8; N] {
     unhex(text).try_into().expect("the right length")
 }
 
-/// Whether `secret` is the one in the file, told by what both derive.
+/// Asserts that `secret` is the one in the file, by a value that is derived from it.
 fn assert_secret(secret: &TrafficSecret, expected: &Value) {
     let derived = |secret: &TrafficSecret| {
         let mut out = [0; 32];
@@ -42,7 +43,7 @@ fn assert_secret(secret: &TrafficSecret, expected: &Value) {
     assert_eq!(derived(secret), derived(&TrafficSecret::new(array(expected))), "{expected}");
 }
 
-/// Who is in the file's group.
+/// The members of the group in the file.
 struct Members {
     sender: SenderId,
     listener: ListenerId,
@@ -77,7 +78,7 @@ impl Members {
         }
     }
 
-    /// The stream of this name and its secret.
+    /// The stream with this name, and its secret.
     fn stream(
         &self,
         name: &str,
@@ -174,7 +175,8 @@ fn check(keys: &RecordKeys, vector: &Value, members: &Members) {
     assert_eq!(*opened.payload, payload);
 }
 
-/// What a listener drops, and opens afterwards under the window that it then has.
+/// Direct requests that a listener drops, and those that it opens afterwards with the window that
+/// it has by then.
 #[test]
 fn direct_requests_of_another_implementation_are_dropped_or_taken_as_it_says() {
     let file = file();

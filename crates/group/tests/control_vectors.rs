@@ -1,4 +1,4 @@
-//! Requests and answers of the control protocol as another implementation has them
+//! Compares requests and answers of the control protocol with an independent implementation
 //! (`docs/spec/vectors/group_control.py`).
 
 use group::control::{
@@ -39,7 +39,7 @@ fn file(part: &str) -> BTreeMap<String, Vec<u8>> {
     messages.map(|(name, hex)| (name.clone(), unhex(hex.as_str().expect("hex")))).collect()
 }
 
-/// The public keys of an identity made of the two private ones.
+/// The public keys of an identity with these two private keys.
 fn keys(signs: u8, agrees: u8) -> PublicKeys {
     let mut bytes = [0; Identity::BYTES];
     bytes[..32].fill(signs);

@@ -1,4 +1,4 @@
-//! A controller and its members, over a network that loses, and a store that fails.
+//! A controller and its members, with a network that loses datagrams and a store that fails.
 
 mod site;
 
@@ -49,7 +49,7 @@ fn joins_that_come_together_are_one_rekey_and_the_same_join_twice_is_one() {
         let again: Vec<_> =
             site.answers["light 3"].iter().map(|answer| format!("{answer:?}")).collect();
         assert_eq!(again.len(), 2);
-        // With another nonce it is a device that has lost everything.
+        // A join with another nonce means that the device has lost its state.
         site.ask_to_join("light 3", 2, LISTENER, ip("light 3"));
         site.wait(61_000);
         assert_eq!((site.controller.epoch(), site.controller.roster().len()), (2, 20));
@@ -85,7 +85,7 @@ fn what_may_not_be_is_refused_with_its_reason() {
     site.shelf.0.lock().unwrap().fails = false;
     site.restart();
     site.join("x", LISTENER);
-    // Noise is not even answered.
+    // A malformed datagram is not answered.
     site.controller.handle(site.now, "x", BOTH, &[1, 9, 9]);
     assert!(site.controller.poll().is_none());
 }
@@ -103,7 +103,7 @@ fn who_is_evicted_is_out_at_once() {
         site.settle();
         assert_eq!(site.controller.epoch(), epoch + 1);
         assert_eq!(site.controller.evict(site.now, "b"), Ok(false));
-        // It listens on, but only the other hears.
+        // The evicted member still listens, but only the other member receives the request.
         assert_eq!(site.request("switch"), 1);
         assert_eq!(site.request("b"), 0);
         site.say("b", BOTH, Request::Leave(GROUP));
@@ -145,11 +145,11 @@ fn half_of_all_announcements_may_be_lost() {
             assert!(site.controller.rekey(site.now, round % 2 == 0));
             site.settle();
             site.wait(3000);
-            // What they hear of the new epoch tells those who missed its beginning.
+            // A record of the new epoch shows members that they have missed the rekey.
             site.request("switch");
             site.wait(25_000);
             site.pull();
-            // Requests to the controller are lost too, and sent again.
+            // Requests to the controller may also be lost, and are repeated.
             while !site.asking.is_empty() {
                 site.wait(1000);
                 site.pull();
@@ -179,10 +179,10 @@ fn members_cannot_wear_the_controller_out() {
             site.say("switch", BOTH, Request::Renew(GROUP, current));
             site.wait(100);
         }
-        // 20 seconds of asking.
+        // Members have asked for 20 seconds.
         let renewals = site.controller.epoch() - epoch;
         assert!((3..=5).contains(&renewals), "{renewals}");
-        // Who joins does not wait for that.
+        // A join does not have to wait for the interval between renewals.
         site.join("a", LISTENER);
     });
 }
@@ -195,12 +195,12 @@ fn all_that_is_said_is_repeated_in_its_time() {
         site.ask_to_join(&format!("light {n}"), 1, LISTENER, ip(&format!("light {n}")));
     }
     site.wait(5000);
-    // Many leave at once, which takes several datagrams.
+    // Many members leave at once, so the rekey needs several datagrams.
     for n in (0..40).step_by(2) {
         site.say(&format!("light {n}"), BOTH, Request::Leave(GROUP));
     }
     let mut said: BTreeMap<Vec<u8>, Vec<Instant>> = BTreeMap::new();
-    // Before the first reminder.
+    // The time ends before the first reminder.
     let end = site.now + Duration::from_millis(1900);
     while let Some(at) = site.controller.wake_at().filter(|at| *at <= end) {
         site.controller.handle_timeout(at);

@@ -1,4 +1,5 @@
-//! Requests of a sender to one listener: who can write, read, repeat and suppress them.
+//! Direct requests of a sender to one listener: tests against forging, reading, replaying and
+//! suppressing them.
 
 #[path = "field/mod.rs"]
 mod field;
@@ -16,7 +17,7 @@ fn paired() -> Policy {
     Policy { responses: Responses::Pairwise, ..policy(Profile::Compact) }
 }
 
-/// A switch and three lights that know each other's keys.
+/// A group of a switch and three lights that know each other's keys.
 fn room(policy: Policy) -> Field {
     let mut field = Field::with(policy, 1);
     field.add(Some(7), false);
@@ -42,7 +43,8 @@ fn secret(field: &Field) -> EpochSecret {
     EpochSecret::new(field::GROUP, field.keys.epoch(), key.as_bytes())
 }
 
-/// What somebody with this private key writes to a listener in the name of the switch.
+/// A direct request to a listener in the name of the switch, written by the owner of the private
+/// key `own`.
 fn forged(field: &Field, to: usize, own: &PrivateKey, number: u64) -> Vec<u8> {
     let secret = secret(field);
     let key = field.devices[to].identity.public().exchange;
@@ -78,8 +80,9 @@ fn a_direct_request_is_delivered_once_to_its_listener_and_answered() {
     assert_eq!((got(&field, 2), field.devices[2].member.stats().replayed), (1, 2));
 }
 
-/// The first goes to the group's address; once the listener has responded they go to the address of
-/// its response, and back after two that are not answered.
+/// The first direct request goes to the group's address. After the listener has responded they go
+/// to the address of its response, and to the group's address again after two that are not
+/// answered.
 #[test]
 fn direct_requests_follow_a_listener_to_another_port() {
     let mut field = room(paired());
@@ -95,7 +98,7 @@ fn direct_requests_follow_a_listener_to_another_port() {
     let own = field.devices[1].address;
     assert_eq!(ask(&mut field), own);
     let answer = field.answer(1, 0, b"is on");
-    // It starts again at another port, and what it said is repeated from somewhere else.
+    // The listener restarts at another port, and its response is replayed from a third address.
     let moved: SocketAddr = "[fd00::2]:6000".parse().unwrap();
     field.devices[1].address = moved;
     let elsewhere = "[fd00::bad]:1".parse().unwrap();
@@ -116,8 +119,8 @@ fn no_other_member_reads_writes_or_suppresses_a_direct_request() {
     let wrong = forged(&field, 1, &own, 5);
     field.devices[1].hear(field.now, from, &wrong);
     assert_eq!((got(&field, 1), field.devices[1].member.stats().unauthentic), (0, 1));
-    // One under group keys with the highest number shuts out the sender's own records to the group,
-    // and nothing that only the two can write.
+    // A forged group request with the highest number blocks the sender's own group requests, but
+    // not its direct requests.
     let secret = secret(&field);
     let suite = Suite::find(&rustcrypto::PROVIDER, field.policy.suite).unwrap();
     let stream = secret.requests(SenderId(7));
@@ -132,7 +135,8 @@ fn no_other_member_reads_writes_or_suppresses_a_direct_request() {
     assert_eq!(got(&field, 1), 1, "suppressed");
     field.ask_one(0, 1, b"on");
     assert_eq!(field.devices[1].got[1..], [Got::Direct(SenderId(7), b"on".into())]);
-    // With the number of a direct request, and its header, under the keys of all members.
+    // A record with the number and the header of a direct request, but sealed under the group's
+    // keys.
     let mut posed = field.ask_one(0, 1, b"on");
     let tail = posed.len() - 11;
     let record = Outgoing { form: Form::Full, ..Outgoing::data(9, b"on") };
@@ -172,7 +176,7 @@ fn an_evicted_member_neither_reads_nor_writes_and_its_leafs_next_owner_reads_not
     field.ask_one(0, 3, b"on");
     let old = field.ask_one(0, 3, b"on");
     let mut evicted = field.evict(3);
-    // Nobody has the leaf: the sender is told so as soon as the controller has.
+    // No member has the leaf: the sender gets an error as soon as it has the controller's page.
     let gone = evicted.member.listener();
     let now = field.now;
     assert!(matches!(
@@ -194,7 +198,8 @@ fn an_evicted_member_neither_reads_nor_writes_and_its_leafs_next_owner_reads_not
     assert_eq!(evicted.got.len(), heard);
     field.devices[follower].hear(field.now, from, &old);
     assert_eq!(got(&field, follower), 1);
-    // An accomplice gives it the new epoch's key; it lacks the private key of the other.
+    // An accomplice gives the evicted member the key of the new epoch, but it does not have the
+    // private key of the leaf's new owner.
     let posed = forged(&field, follower, evicted.identity.exchange(), 500);
     field.devices[follower].hear(field.now, evicted.address, &posed);
     assert_eq!(got(&field, follower), 1);
@@ -211,7 +216,7 @@ fn direct_requests_go_on_in_a_new_epoch_and_reach_one_that_has_just_joined() {
     let from = field.devices[0].address;
     field.devices[1].hear(field.now, from, &old);
     assert_eq!(got(&field, 1), 2);
-    // Before its epoch is in use anywhere.
+    // The epoch of the new member is not active for any member yet.
     let joined = field.add(None, true);
     let page = field.page(Lookup::listener(listener(&field, joined)));
     field.devices[0].member.learn(field.now, &page);
@@ -221,8 +226,8 @@ fn direct_requests_go_on_in_a_new_epoch_and_reach_one_that_has_just_joined() {
     assert_eq!(field.devices[joined].got, [Got::Direct(SenderId(7), b"welcome".into())]);
 }
 
-/// A listener that had another SenderID's owner introduced does not take the new owner for the old
-/// one in an epoch before.
+/// A listener that has looked up the new owner of a SenderID does not accept records of that owner
+/// in an epoch before it had the SenderID.
 #[test]
 fn the_next_owner_of_a_sender_id_is_not_heard_in_an_epoch_before_it_had_the_id() {
     let mut field = room(paired());
@@ -232,7 +237,7 @@ fn the_next_owner_of_a_sender_id_is_not_heard_in_an_epoch_before_it_had_the_id()
     let epoch = field.keys.epoch();
     let accomplice = field.devices[second].identity.exchange().clone();
     let before = secret(&field);
-    // The switch leaves, and the second sender has its SenderID from the next epoch on.
+    // The switch leaves, and the second sender gets its SenderID in the next epoch.
     let owner = field.devices[second].identity.public();
     field.change(&[], 0, |_| true);
     let mut page = field.page(Lookup::sender(SenderId(7)));
@@ -282,7 +287,7 @@ fn nothing_is_delivered_twice_across_restarts_of_the_listener() {
                 field.change(&[], 0, |_| true);
                 field.wait(2);
             } else {
-                // What was repeated has the sender asked what is new.
+                // The replayed request makes the listener challenge the sender.
                 field.wait(2);
                 field.carry();
             }
@@ -316,7 +321,8 @@ fn no_number_is_used_twice_across_restarts_of_the_sender() {
     assert_eq!(got(&field, 1), 12);
 }
 
-/// What a sender says to one listener does not make it deaf to what the others of the group hear.
+/// Direct requests to one listener use up record numbers, but other listeners can still open the
+/// sender's group requests.
 #[test]
 fn thousands_of_direct_requests_to_one_leave_the_others_in_step() {
     let mut field = room(paired());
@@ -353,7 +359,7 @@ fn a_group_without_pairwise_keys_and_a_stranger_are_told_apart_from_members() {
     assert_eq!(field.devices[0].ask_one(now, to, b"on"), Err(SendError::NotStarted));
 }
 
-/// What a member left behind, in version 1: without the second window of each sender.
+/// Converts a suspended state to version 1, which has no second window for each sender.
 fn without_direct_requests(left: &[u8]) -> Vec<u8> {
     const COUNT: usize = 62;
     const ENTRY: usize = 1 + 8 + 2 * 24;
@@ -367,7 +373,7 @@ fn without_direct_requests(left: &[u8]) -> Vec<u8> {
     old
 }
 
-/// One that was updated between two runs: the version before took no direct requests.
+/// A member whose program was updated between two runs, from a version without direct requests.
 #[test]
 fn what_the_version_before_left_behind_is_resumed_and_direct_requests_are_taken_once() {
     let mut field = room(paired());

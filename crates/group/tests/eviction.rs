@@ -1,5 +1,5 @@
-//! A device that is to be evicted, and does what it can against it: it seals under the controller's
-//! SenderID, as every member can, and jams.
+//! A device that tries to prevent its eviction: it seals records under the controller's SenderID,
+//! as every member can, and jams announcements.
 
 mod site;
 
@@ -43,7 +43,7 @@ const SENDERS: [&str; 2] = ["switch", "remote"];
 const STAYING: [&str; 5] = ["switch", "remote", "a", "b", "c"];
 const JAM: Duration = Duration::from_secs(1);
 
-/// Each profile, suite and authenticity that there is.
+/// All combinations of profile, suite and authenticity.
 fn policies() -> Vec<Policy> {
     let mut policies = Vec::new();
     for (profile, suites) in SUITES {
@@ -57,13 +57,14 @@ fn policies() -> Vec<Policy> {
     policies
 }
 
-/// A group with two senders, three listeners and a listener that is to be evicted.
+/// A group with two senders, three listeners, and a listener that is to be evicted.
 fn room(policy: Policy, seed: u64) -> Site {
     let mut site = Site::with(policy, seed);
     for name in ["a", "b", "c", "mallory"] {
         site.join(name, LISTENER);
     }
-    // Last, so that the controller has said who sends in this epoch.
+    // The senders join last, so that the controller has announced the list of senders in this
+    // epoch.
     for name in SENDERS {
         site.join(name, BOTH);
     }
@@ -81,7 +82,7 @@ fn run(site: &mut Site, duration: Duration) {
     }
 }
 
-/// What an insider seals as if it were the controller.
+/// A member that seals records under the controller's SenderID with the keys of an insider.
 fn controllers_double(site: &mut Site) -> Member {
     let keys = site.devices["mallory"].member.keys();
     let now = Timing::new(Duration::ZERO, Duration::ZERO).unwrap();
@@ -99,7 +100,7 @@ fn controllers_double(site: &mut Site) -> Member {
     Member::new(membership, provider, ledger, site.now, Random::insecure(5)).unwrap()
 }
 
-/// Everybody but the attacker hears this.
+/// Delivers a record to all members except the attacker.
 fn inject(site: &mut Site, double: &mut Member, kind: ContentType, content: &[u8]) {
     let mut buf = [0; 600];
     let len = double.seal_request(site.now, kind, content, &mut buf).unwrap();
@@ -110,8 +111,8 @@ fn inject(site: &mut Site, double: &mut Member, kind: ContentType, content: &[u8
     }
 }
 
-/// Seals under numbers far above the controller's what can be sealed: junk, and what the controller
-/// itself has signed for this epoch.
+/// Seals records with numbers far above the controller's: forged content, and content that the
+/// controller itself has signed for this epoch.
 fn burn_numbers(site: &mut Site) {
     let mut double = controllers_double(site);
     let mut buf = [0; 600];
@@ -132,16 +133,16 @@ fn burn_numbers(site: &mut Site) {
     }
 }
 
-/// What became of evictions.
+/// The results of evictions.
 #[derive(Default)]
 struct Evicted {
     trials: u64,
-    /// Until the last sender, and the last member, was in the new epoch, in seconds.
+    /// The time in seconds until the last sender, and until the last member, was in the new epoch.
     senders: f64,
     all: f64,
-    /// Members that never were.
+    /// The number of members that never entered the new epoch.
     behind: u64,
-    /// Records that the evicted device read, of those that senders sealed in the new epoch.
+    /// The number of records sealed in the new epoch that the evicted device could read.
     opened: usize,
 }
 
@@ -163,8 +164,8 @@ impl Evicted {
     }
 }
 
-/// Evicts the device that was there last, with announcements lost as `loss` says after `jam`, in which
-/// all of them are.
+/// Evicts the attacker. All announcements are lost during `jam`, and after it one in `loss` of
+/// them.
 fn evict(site: &mut Site, jam: Duration, loss: u64, patience: Duration) -> Evicted {
     let began = site.now;
     site.loss = if jam.is_zero() { loss } else { 1 };
@@ -189,7 +190,7 @@ fn evict(site: &mut Site, jam: Duration, loss: u64, patience: Duration) -> Evict
             evicted.all = evicted.all.max(seconds);
             if is_sender {
                 evicted.senders = evicted.senders.max(seconds);
-                // What it seals from now on is not for the evicted device.
+                // The evicted device must not be able to read this sender's records from now on.
                 let before = site.devices["mallory"].got.len();
                 site.request(name);
                 evicted.opened += site.devices["mallory"].got.len() - before;
@@ -252,7 +253,8 @@ fn where_nothing_of_the_controller_arrives_members_ask_it_from_time_to_time() {
     assert!(worst.all <= POLLING_INTERVAL.as_secs_f64(), "{} s", worst.all);
 }
 
-/// An epoch later a device hears only what the controller says much later.
+/// A device that was unreachable when an epoch began receives only the later reminders of the
+/// controller.
 #[test]
 fn reminders_reach_who_was_away_for_minutes() {
     for policy in policies() {
@@ -264,7 +266,8 @@ fn reminders_reach_who_was_away_for_minutes() {
     }
 }
 
-/// What no signature of the controller is needed for is never taken from it.
+/// Every announcement needs a signature of the controller, and the number of signature checks is
+/// bounded.
 #[test]
 fn junk_under_the_controllers_sender_id_costs_a_bounded_number_of_checks() {
     for policy in policies() {
@@ -274,7 +277,7 @@ fn junk_under_the_controllers_sender_id_costs_a_bounded_number_of_checks() {
         let before = *site.devices["a"].member.stats();
         let (began, records) = (site.now, 4000);
         for n in 0..records {
-            // Lists and ends of epochs, in turn, 4000 in 10 s.
+            // Forged lists of senders and ends of epochs, alternately, 4000 in 10 s.
             let kind = [GROUP_SENDERS, ContentType::CHANGE_CIPHER_SPEC][n % 2];
             inject(&mut site, &mut double, kind, &[1; 96][..if n % 2 == 0 { 96 } else { 65 }]);
             site.now += Duration::from_micros(2500);
@@ -285,15 +288,15 @@ fn junk_under_the_controllers_sender_id_costs_a_bounded_number_of_checks() {
             u64::from(BURST) + (site.now - began).as_micros() as u64 / INTERVAL.as_micros() as u64;
         assert!(checked <= bound + 1, "{checked} of {records}, {bound}: {policy:?}");
         assert!(stats.unchecked > before.unchecked);
-        // The eviction is heard all the same.
+        // The eviction takes effect nevertheless.
         let evicted = evict(&mut site, Duration::ZERO, 0, Duration::from_secs(10));
         assert_eq!((evicted.behind, evicted.all), (0, 0.0), "{policy:?}");
         assert_eq!(site.controller.epoch(), epoch + 1);
     }
 }
 
-/// An insider hears the rekey before the others do, and floods them with its element of the hash chain
-/// and junk behind it.
+/// An insider receives the rekey before the other members, and floods them with forged messages
+/// that contain its element of the hash chain.
 #[test]
 fn junk_behind_a_genuine_element_has_members_ask_the_controller() {
     for policy in policies() {
@@ -304,7 +307,7 @@ fn junk_behind_a_genuine_element_has_members_ask_the_controller() {
             junk[..4].copy_from_slice(&[1, 1, GROUP.alias(), 0]);
             junk[4..12].copy_from_slice(&site.controller.epoch().to_be_bytes());
             junk[12..28].copy_from_slice(element);
-            // Depth 3, and a shape of the root alone, told under its own key.
+            // Depth 3, and a shape with only the root, wrapped under its own old key.
             junk[31] = 3;
             junk.truncate(32);
             junk.extend([0x00]);

@@ -1,4 +1,5 @@
-//! How late listeners learn what is new, and how those that fell behind catch up.
+//! How listeners that start in the middle of an epoch recognise fresh records, and how listeners
+//! that missed many records catch up.
 
 #[path = "field/mod.rs"]
 mod field;
@@ -11,7 +12,7 @@ use group::policy::{Authenticity, Freshness, Profile, Responses};
 use group::{Policy, SenderId};
 use std::time::Duration;
 
-/// Signed with group responses, and pairwise with group requests.
+/// Policies with challenges: signed, pairwise, and signed with pairwise responses.
 fn policies() -> [Policy; 3] {
     let asking = Policy { freshness: Freshness::Challenge, ..policy(Profile::Compact) };
     let signed = Policy { authenticity: Authenticity::Source, ..asking.clone() };
@@ -19,7 +20,7 @@ fn policies() -> [Policy; 3] {
     [signed.clone(), paired.clone(), Policy { responses: paired.responses, ..signed }]
 }
 
-/// A switch and two lights that have heard each other.
+/// A group of a switch and two lights that have received records of each other.
 fn room(policy: Policy) -> Field {
     let mut field = Field::with(policy, 1);
     field.add(Some(7), false);
@@ -42,7 +43,7 @@ fn got(field: &Field, index: usize) -> usize {
     field.devices[index].got.len()
 }
 
-/// What `index` sends within so many seconds, of what it heard before.
+/// The datagrams that the device `index` sends on its own within `seconds`.
 fn sent(field: &mut Field, index: usize, seconds: u64) -> Vec<Transmit> {
     field.wait(seconds);
     let member = &mut field.devices[index].member;
@@ -89,10 +90,10 @@ fn one_challenge_is_outstanding_and_its_answer_counts_once() {
         field.devices[0].hear_alone(field.now, light, &challenges[0].datagram);
         let answers = sent(&mut field, 0, 0);
         assert_eq!(answers.len(), 1);
-        // Who repeats the challenge gets no second answer.
+        // A replayed challenge gets no second answer.
         field.devices[0].hear_alone(field.now, light, &challenges[0].datagram);
         assert!(sent(&mut field, 0, 0).is_empty());
-        // It restarts once more: the answer was to another question.
+        // The light restarts once more, so the answer belongs to an outdated challenge.
         field.restart(1);
         field.acquaint();
         field.devices[1].got.clear();
@@ -140,14 +141,14 @@ fn another_member_cannot_answer() {
         field.ask(0, b"on");
         let mut sent = sent(&mut field, 1, 2);
         assert_eq!(sent.len(), 1);
-        // With the group's keys, and an identity of its own.
+        // The attacker has the group's keys and an identity of its own.
         let key = field.keys.epoch_key().unwrap();
         let secret = EpochSecret::new(field::GROUP, field.keys.epoch(), key.as_bytes());
         let suite = Suite::find(&rustcrypto::PROVIDER, field.policy.suite).unwrap();
         let (listener, own) =
             (field.devices[1].member.listener(), field.devices[2].identity.clone());
         let known = field.devices[1].identity.public().exchange;
-        // Under group keys it can read the challenge; under those of the pair it cannot.
+        // The attacker can read a challenge under group keys, but not one under pairwise keys.
         let mut challenge = Challenge([9; 8]);
         if field.policy.responses == Responses::Group {
             let stream = secret.responses(SenderId(7), listener);
@@ -201,7 +202,7 @@ fn noise_makes_nobody_answer_nor_ask_often() {
             assert!(sent(&mut field, 0, 0).is_empty());
         }
         assert!(challenges <= 3, "{challenges}");
-        // A true record has its own address asked.
+        // An authentic record causes a challenge to the address that it came from.
         field.wait(300);
         field.ask(0, b"on");
         field.wait(2);
@@ -230,7 +231,7 @@ fn noise_of_any_kind_is_dropped() {
             let mut noise = vec![0; rng.below(120) as usize];
             rng.fill(&mut noise);
             let copied = &genuine[rng.below(genuine.len() as u64) as usize];
-            // As genuine as it can look, and no more.
+            // The beginning of a genuine record, followed by random bytes.
             let shown = (rng.below(40) as usize).min(noise.len()).min(copied.len() - 1);
             noise[..shown].copy_from_slice(&copied[..shown]);
             for device in &mut field.devices {
@@ -265,7 +266,7 @@ fn answers_come_at_a_bounded_rate() {
 fn sync_records_bring_on_who_fell_behind() {
     for policy in [policy(Profile::Compact), policies()[0].clone()] {
         let mut field = room(policy);
-        // More than 16 bits can tell, of which one light hears nothing.
+        // More records than 16 bits can bridge, which one light does not receive.
         let mut syncs = Vec::new();
         for _ in 0..70_000_u32 {
             field.devices[0].ask(field.now, b"x").unwrap();
@@ -281,10 +282,10 @@ fn sync_records_bring_on_who_fell_behind() {
         let heard = got(&field, 1);
         if !by_source {
             field.ask(0, b"lost");
-            assert_eq!(got(&field, 1), heard, "its number is not known");
+            assert_eq!(got(&field, 1), heard, "its number is reconstructed wrongly");
         }
         field.devices[1].hear(field.now, switch, &syncs.pop().unwrap().datagram);
-        assert_eq!(got(&field, 1), heard, "no application sees it");
+        assert_eq!(got(&field, 1), heard, "a sync record is not delivered to the application");
         field.ask(0, b"on");
         assert_eq!(got(&field, 1), heard + 1);
     }

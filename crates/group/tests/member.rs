@@ -1,4 +1,4 @@
-//! Members of a group in both profiles: what they deliver, and what they never do.
+//! Members of a group in both profiles: what they deliver, and what they must never deliver.
 
 #[path = "field/mod.rs"]
 mod field;
@@ -13,7 +13,7 @@ use group::{Policy, SenderId};
 use std::collections::BTreeSet;
 use vocabulary::Random;
 
-/// A switch and two lights, in step.
+/// A group of a switch and two lights in the same epoch.
 fn room(profile: Profile) -> Field {
     settled(Field::new(profile, 1))
 }
@@ -56,7 +56,7 @@ fn a_request_reaches_all_listeners_and_every_answer_the_sender() {
             .iter()
             .map(|got| match got {
                 Got::Response(listener, _) => *listener,
-                Got::Request(..) | Got::Direct(..) => panic!("nobody else asks"),
+                Got::Request(..) | Got::Direct(..) => panic!("only device 0 sends requests"),
             })
             .collect();
         let expected = |index: usize| match profile {
@@ -159,7 +159,7 @@ fn noise_of_any_kind_is_dropped() {
             let len = rng.below(80) as usize;
             let mut noise = vec![0; len];
             rng.fill(&mut noise);
-            // As genuine as it can look.
+            // The beginning of a genuine record, followed by random bytes.
             let shown = (rng.below(14) as usize).min(len).min(true_one.len());
             noise[..shown].copy_from_slice(&true_one[..shown]);
             for device in &mut field.devices {
@@ -213,7 +213,7 @@ fn a_sender_that_is_not_on_the_list_is_not_heard() {
     each(|profile| {
         let mut field = room(profile);
         field.devices[1].member.set_senders(BTreeSet::new());
-        // Noise under such a name is not worth a question to the controller.
+        // A forged record under an unknown SenderID does not cause a request to the controller.
         let mut noise = field.devices[0].ask(field.now, b"on").unwrap();
         *noise.last_mut().unwrap() ^= 1;
         let switch = field.devices[0].address;
@@ -233,7 +233,7 @@ fn two_senders_with_one_id_are_noticed() {
         let other = field.add(Some(7), false);
         field.wait(20);
         field.devices[0].events();
-        // What it sent itself comes back and is no conflict.
+        // The member's own request is looped back to it, which is not a conflict.
         field.ask(0, b"on");
         assert!(field.devices[0].events().is_empty());
         field.ask(other, b"one");
@@ -271,7 +271,7 @@ fn who_joins_opens_nothing_from_before() {
         let early: Vec<_> = (0..4).map(|n| field.ask(0, &[n])).collect();
         let late = field.add(None, true);
         let switch = field.devices[0].address;
-        // The others still send with the old epoch.
+        // The other members still send in the old epoch.
         let between = field.ask(0, b"between");
         for datagram in early.iter().chain([&between]) {
             field.devices[late].hear(field.now, switch, datagram);
@@ -306,7 +306,7 @@ fn a_change_cipher_spec_of_the_controller_ends_an_epoch_at_once() {
         let before = field.devices[0].member.epoch(field.now);
         field.change(&[], 0, |_| true);
         assert_eq!(field.devices[0].member.epoch(field.now), before);
-        // Sealed while the controller still sends with the old epoch.
+        // The record is sealed while the controller still sends in the old epoch.
         let end = field.keys.secret().end_of_epoch(&field::GROUP, before);
         let now = field.say(ContentType::CHANGE_CIPHER_SPEC, &end);
         let from = CONTROLLER.parse().unwrap();
@@ -317,18 +317,18 @@ fn a_change_cipher_spec_of_the_controller_ends_an_epoch_at_once() {
     });
 }
 
-/// Its records have epoch bits that a later epoch would have.
+/// The truncated epoch in its records could also be that of a later epoch.
 #[test]
 fn a_sender_that_stays_behind_makes_others_ask_nothing_for_a_while() {
     let mut field = Field::new(Profile::Compact, 5);
     let (behind, ahead) = (field.add(Some(1), true), field.add(Some(2), true));
     field.change(&[], 0, |index| index != behind);
-    // The old epoch is not received any more.
+    // After this time the old epoch is no longer received.
     field.wait(15);
     field.ask(behind, b"still here");
     field.wait(14);
     assert!(!field.devices[ahead].pulls());
-    // By now it would have been told, so it is that another rekey was missed.
+    // By now that sender would have got the new keys, so the record is a sign of a missed rekey.
     field.wait(5);
     field.ask(behind, b"still here");
     field.wait(11);
@@ -349,7 +349,7 @@ fn who_missed_a_rekey_asks_once_and_goes_on() {
         assert!(field.devices[1].pulls());
         field.ask(0, b"again");
         field.wait(1);
-        assert!(!field.devices[1].pulls(), "not so soon");
+        assert!(!field.devices[1].pulls(), "the minimum time is not over");
         field.grant(1);
         field.ask(0, b"on");
         assert_eq!((got(&field, 1), got(&field, 2)), (1, 52));
@@ -375,8 +375,9 @@ fn a_restart_uses_no_number_again_and_delivers_nothing_again() {
             field.devices[1].hear(field.now, switch, asked);
             field.devices[0].hear_alone(field.now, light, answered);
         }
-        assert_eq!((got(&field, 1), got(&field, 0)), heard, "all of it came before");
-        // The switch goes on in its epoch, with numbers of their own: who was not restarted hears.
+        assert_eq!((got(&field, 1), got(&field, 0)), heard, "all of these are replays");
+        // The switch continues in its epoch with unused numbers, so members that were not restarted
+        // receive its requests.
         for n in 0..3 {
             assert!(seen.insert(field.ask(0, &[n])));
         }
@@ -407,7 +408,7 @@ fn nothing_is_sent_without_a_ledger() {
     });
 }
 
-/// The paper's way for who comes late (section 6.2).
+/// The paper's method for listeners that start in the middle of an epoch (section 6.2).
 #[test]
 fn the_first_record_is_dropped_and_a_reference_if_the_policy_says_so() {
     let dropping = Policy { freshness: Freshness::DropFirst, ..policy(Profile::Axiom12) };
@@ -424,7 +425,7 @@ fn the_first_record_is_dropped_and_a_reference_if_the_policy_says_so() {
     assert_eq!(field.devices[1].got, [Got::Request(SenderId(7), b"second".into())]);
 }
 
-/// Section 6.4, and what it leaves open: a state built anew would count from 0 again.
+/// Section 6.4 of the paper leaves open that a newly created state would count from 0 again.
 #[test]
 fn who_is_idle_is_released_and_comes_back_without_a_number_used_twice() {
     each(|profile| {

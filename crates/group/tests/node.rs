@@ -12,14 +12,14 @@ use std::net::SocketAddr;
 
 const LOCAL: &str = "[fd00::1]:7000";
 
-/// A group's sender, its listener, and where they are.
+/// A group with a sender and a listener, and the group's address.
 struct Group {
     field: Field,
     address: SocketAddr,
 }
 
 impl Group {
-    /// `sender` is the SenderID; device 0 sends, device 1 listens.
+    /// `sender` is the SenderID of device 0. Device 1 is a listener.
     fn new(profile: Profile, id: [u8; 2], address: &str, sender: u8) -> Self {
         let mut group = GroupId([0; 16]);
         group.0[..2].copy_from_slice(&id);
@@ -32,7 +32,7 @@ impl Group {
         Self { field, address }
     }
 
-    /// Takes one of its devices for the node.
+    /// Takes the member of a device, to be added to a node.
     fn take(&mut self, index: usize) -> Member {
         let stand_in = self.field.stand_in(index);
         std::mem::replace(&mut self.field.devices[index].member, stand_in)
@@ -69,7 +69,7 @@ fn receive_from(
     (received, got)
 }
 
-/// A node that listens in all of these groups.
+/// A node that is a listener in all of these groups.
 fn listener(groups: &mut [Group]) -> (Node, Vec<Seat>) {
     let mut node = Node::new();
     let local = LOCAL.parse().unwrap();
@@ -143,7 +143,8 @@ fn a_group_hears_of_a_rekey_beside_another_whose_epoch_looks_the_same() {
             Group::new(profile, [1, 1], "[ff15::1]:5684", 7),
             Group::new(profile, [1, 2], "[ff15::1]:5684", 7),
         ];
-        // The other one is an epoch ahead, and here nobody hears of this one's next.
+        // The second group is one epoch ahead. The node's member of the first group misses that
+        // group's next rekey.
         groups[1].field.change(&[], 0, |_| true);
         groups[1].field.wait(20);
         let (mut node, seats) = listener(&mut groups);
@@ -160,7 +161,7 @@ fn a_group_hears_of_a_rekey_beside_another_whose_epoch_looks_the_same() {
     }
 }
 
-/// Section 6.1 of the paper: one GroupID, told apart by the port.
+/// Section 6.1 of the paper: groups with the same GroupID are distinguished by the port.
 #[test]
 fn responses_of_groups_with_one_group_id_are_told_by_the_port_or_else_by_their_tags() {
     for profile in [Profile::Axiom12, Profile::Compact] {
@@ -214,7 +215,7 @@ fn members_come_and_go_and_are_woken() {
     let wake = node.wake_at(now).unwrap();
     assert_eq!(Some(wake), node.members().map(|(_, _, member)| member.wake_at(now)).min());
     node.handle_timeout(now);
-    // One has missed a rekey and says so.
+    // One member has missed a rekey, and asks for it.
     groups[1].field.change(&[], 0, |_| true);
     groups[1].field.wait(2);
     let asked = groups[1].field.devices[0].ask(groups[1].field.now, b"on").unwrap();

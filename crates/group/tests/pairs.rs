@@ -1,4 +1,5 @@
-//! Responses that only their sender can read, and nobody else could have written.
+//! Pairwise responses, which only the requesting sender can read and only the listener can have
+//! written.
 
 #[path = "field/mod.rs"]
 mod field;
@@ -17,7 +18,7 @@ fn paired() -> Policy {
     Policy { responses: Responses::Pairwise, ..policy(Profile::Compact) }
 }
 
-/// A switch and three lights that know each other's keys.
+/// A group of a switch and three lights that know each other's keys.
 fn room(policy: Policy) -> Field {
     let mut field = Field::with(policy, 1);
     field.add(Some(7), false);
@@ -43,7 +44,7 @@ fn epoch(field: &Field) -> EpochSecret {
     EpochSecret::new(field::GROUP, field.keys.epoch(), key.as_bytes())
 }
 
-/// What somebody writes in the name of `listener` who has this key instead of its own.
+/// A response in the name of `listener`, written by the owner of another private key `key`.
 fn forged(field: &Field, listener: ListenerId, key: &PrivateKey, boot: Boot) -> Vec<u8> {
     let secret = epoch(field);
     let sender = (SenderId(7), &field.devices[0].identity.public().exchange);
@@ -72,7 +73,7 @@ fn responses_are_short_once_the_boot_is_known() {
             field.devices[0].got,
             [(); 2].map(|()| Got::Response(listener, b"is on".into()))
         );
-        // In another epoch the sender may have forgotten: it is stated again.
+        // In a new epoch the sender may have lost its state, so the listener states its boot again.
         field.change(&[], 0, |_| true);
         field.wait(2);
         field.ask(0, b"on");
@@ -88,7 +89,7 @@ fn another_member_reads_no_response_and_writes_none() {
     let mut field = room(paired());
     field.ask(0, b"on");
     let answer = field.devices[1].answer(field.now, SenderId(7), b"is on").unwrap();
-    // With all that the group's members have, and the identity of one of them.
+    // The attacker has the group's keys, and the identity of another member.
     let secret = epoch(&field);
     let listener = field.devices[1].member.listener();
     let own = field.devices[2].identity.exchange();
@@ -127,7 +128,7 @@ fn what_is_repeated_is_delivered_once_across_boots_too() {
         answers.push(field.answer(1, 0, &[round]));
         field.carry();
         answers.push(field.answer(1, 0, &[round]));
-        // It starts again, with a ledger that knows the epoch.
+        // The listener restarts, with a ledger that already knows the epoch.
         field.restart(1);
         field.acquaint();
         let before = got(&field, 0);

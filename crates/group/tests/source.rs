@@ -1,4 +1,4 @@
-//! Source authentication: who of the members wrote a record.
+//! Source authentication: which member wrote a record.
 
 #[path = "field/mod.rs"]
 mod field;
@@ -17,7 +17,8 @@ fn signed() -> Policy {
     Policy { authenticity: Authenticity::Source, ..policy(Profile::Compact) }
 }
 
-/// Two switches, of which one listens too, and two lights, who know each other's keys.
+/// A group of two switches, of which one is also a listener, and two lights, which know each
+/// other's keys.
 fn room() -> Field {
     let mut field = Field::with(signed(), 1);
     field.add(Some(7), false);
@@ -34,7 +35,7 @@ fn got(field: &Field, index: usize) -> usize {
     field.devices[index].got.len()
 }
 
-/// A member with another's place and keys, but an identity of its own.
+/// A member with another member's leaf and group keys, but with an identity of its own.
 fn impostor(field: &mut Field, index: usize, roles: Roles) -> Member {
     let victim = &field.devices[index];
     let grant = field.keys.grant(victim.leaf, field::timing()).unwrap();
@@ -69,7 +70,7 @@ fn nobody_forges_the_request_of_another_nor_moves_its_window() {
     }
     assert_eq!(got(&field, 2), 0);
     assert_eq!(field.devices[2].member.stats().forged, 300);
-    // Its number would be far below those that were forged.
+    // The genuine request has a number far below the forged ones.
     field.ask(0, b"on");
     assert_eq!(field.devices[2].got, [Got::Request(SenderId(7), b"on".into())]);
 }
@@ -98,7 +99,7 @@ fn who_does_not_know_a_key_asks_for_it_once_a_member_wrote_the_record() {
     field.add(Some(7), false);
     field.add(None, true);
     field.wait(20);
-    // The lookup that was foreseen got no answer.
+    // The lookup that was made in advance got no answer.
     field.devices[1].take_events();
     field.devices[1].lookups.clear();
     let mut noise = field.devices[0].ask(field.now, b"on").unwrap();
@@ -121,7 +122,7 @@ fn a_sender_id_with_another_owner_is_not_the_old_ones() {
     let now_at = field.add(Some(7), false);
     assert_eq!(field.devices[now_at].leaf, evicted.leaf, "the leaf is used again");
     field.wait(20);
-    // An accomplice inside gives the evicted the group's keys.
+    // An accomplice in the group gives the evicted member the group's keys.
     let roles = Roles { sender: Some(SenderId(7)), listener: false };
     let grant = field.keys.grant(field.devices[now_at].leaf, field::timing()).unwrap();
     let (keys, _) = KeyPath::join(field.keys.controller(), grant);
@@ -153,7 +154,7 @@ fn keys_outlive_rekeys_that_do_not_concern_their_owners() {
     field.wait(2);
     field.ask(0, b"on");
     assert_eq!((got(&field, 1), got(&field, 2)), (1, 1));
-    // One at the other end of the tree comes and goes.
+    // A member at the other end of the tree joins and leaves.
     for _ in 0..4 {
         field.add(None, true);
     }
@@ -165,7 +166,7 @@ fn keys_outlive_rekeys_that_do_not_concern_their_owners() {
     field.wait(2);
     field.ask(0, b"off");
     assert_eq!(got(&field, 2), before + 1);
-    // Who missed a rekey does not know who left in it.
+    // A member that missed a rekey does not know which members left in it.
     field.change(&[], 0, |index| index != 2);
     field.grant(2);
     field.wait(2);
@@ -182,7 +183,7 @@ fn an_epoch_is_ended_by_the_controller_alone() {
     let before = field.devices[2].member.epoch(field.now);
     field.change(&[], 0, |_| true);
     let from = CONTROLLER.parse().unwrap();
-    // Any member can seal what looks like the controller's record.
+    // Any member can seal a record under the controller's SenderID.
     let forged = field.say(ContentType::CHANGE_CIPHER_SPEC, &[1]);
     field.devices[2].hear(field.now, from, &forged);
     assert_eq!(field.devices[2].member.epoch(field.now), before);
@@ -205,7 +206,7 @@ fn made_up_listeners_cost_a_lookup_a_page_and_no_more() {
     field.acquaint();
     field.ask(0, b"on");
     let from = field.devices[2].address;
-    // What a member can write: the tag is right, and the listener made up.
+    // A malicious member can write records with a right tag and an invented ListenerID.
     let secret = field.keys.epoch_key().unwrap();
     let secret =
         group::compact::EpochSecret::new(field::GROUP, field.keys.epoch(), secret.as_bytes());
@@ -229,7 +230,7 @@ fn made_up_listeners_cost_a_lookup_a_page_and_no_more() {
         lookups += field.devices[0].lookups.len();
         field.introduce();
     }
-    // Eight leaves are one page.
+    // All eight leaves are on one page.
     assert!(lookups <= 1, "{lookups}");
     assert_eq!(got(&field, 0), 0);
     field.answer(2, 0, b"is on");

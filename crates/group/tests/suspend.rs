@@ -1,4 +1,4 @@
-//! Members that are shut down in good order, and those that only say so.
+//! Members that are shut down cleanly, and suspended states that must not be used.
 
 #[path = "field/mod.rs"]
 mod field;
@@ -19,7 +19,7 @@ fn policies() -> Vec<Policy> {
     vec![policy(Profile::Axiom12), compact, paired, asking, signed]
 }
 
-/// A switch and two lights that know each other.
+/// A group of a switch and two lights that know each other's keys.
 fn room(policy: Policy) -> Field {
     let mut field = Field::with(policy, 1);
     field.add(Some(7), false);
@@ -55,7 +55,7 @@ fn got(field: &Field, index: usize) -> usize {
     field.devices[index].got.len()
 }
 
-/// What a device would be made of again.
+/// The membership from which a device is started again.
 fn membership(field: &Field, index: usize) -> Membership {
     let device = &field.devices[index];
     let grant = device.member.keys().to_grant(field::timing());
@@ -76,7 +76,7 @@ fn start(field: &mut Field, membership: Membership, from: usize, suspended: &Sus
     Member::resume(membership, suspended, provider, ledger, field.now, rng).unwrap()
 }
 
-/// Shuts a device down and starts it again; what it left behind.
+/// Shuts a device down, resumes it, and returns its suspended state.
 fn nap(field: &mut Field, index: usize) -> Vec<u8> {
     let again = membership(field, index);
     let stand_in = field.stand_in(index);
@@ -128,7 +128,7 @@ fn what_was_left_behind_is_of_use_once() {
             seen.extend(transact(&mut field, &[n]));
         }
         let answers = got(&field, 0);
-        // It crashes, and its host gives it the same again.
+        // The device crashes, and its host passes it the same suspended state again.
         let suspended = Suspended::decode(&left).unwrap();
         let again = membership(&field, 0);
         field.devices[0].member = start(&mut field, again, 0, &suspended);
@@ -153,7 +153,7 @@ fn a_start_without_it_makes_it_void() {
         let stand_in = field.stand_in(1);
         let member = std::mem::replace(&mut field.devices[1].member, stand_in);
         let suspended = member.suspend().unwrap();
-        // One run without what was left behind, which receives and sends nothing.
+        // A run without the suspended state, which receives and sends nothing.
         let unaware = membership(&field, 2);
         let ledger = Box::new(field.devices[1].disk.clone());
         let (provider, rng) = (&dtls::crypto::rustcrypto::PROVIDER, field.rng.fork());
@@ -180,7 +180,7 @@ fn what_another_left_behind_is_ignored() {
             assert_eq!(field.devices[index].events(), ["NewEpochNeeded"], "{of} for {index}");
         }
     }
-    // Nor is what is of another epoch.
+    // A suspended state of another epoch is not used either.
     let mut field = room(policy(Profile::Compact));
     let left = nap(&mut field, 1);
     field.change(&[], 0, |_| true);
@@ -212,7 +212,8 @@ fn damage_is_noticed_or_does_not_matter() {
     for at in 0..left.len() {
         let mut damaged = left.clone();
         damaged[at] ^= 0x40;
-        // No panic; and no allocation that the bytes are not there for.
+        // Decoding must not panic, and must not allocate memory for more entries than there are
+        // bytes.
         let _ = Suspended::decode(&damaged);
     }
 }

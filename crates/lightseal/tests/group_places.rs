@@ -207,8 +207,8 @@ fn keys_that_cannot_be_announced_are_said_and_announced_later() {
             assert!(shown["announcements"]["failed"].as_u64().unwrap() >= 2, "{shown}");
             assert!(shown["announcements"]["failure"].is_string(), "{shown}");
             site.plug(&site.controller, "port1", 1);
-            controller.wait_for("interface eth0 was made anew");
-            controller.wait_for("announced what it had not heard");
+            controller.wait_for("interface eth0 was recreated");
+            controller.wait_for("sent a delayed announcement");
             lamp.wait_for(&format!("epoch {}", shown["epoch"]));
             let shown = site.admin(&["show", "lights"]).unwrap();
             assert!(shown["announcements"]["failure"].is_null(), "{shown}");
@@ -236,10 +236,10 @@ fn members_and_controller_follow_their_interface_and_its_address() {
             let epoch = site.epoch();
 
             site.replug(&site.lamp, "port3", 3);
-            lamp.wait_for("interface eth0 was made anew");
+            lamp.wait_for("interface eth0 was recreated");
             is_answered(&site.switch);
             site.replug(&site.switch, "port2", 2);
-            switch.wait_for("interface eth0 was made anew");
+            switch.wait_for("interface eth0 was recreated");
             is_answered(&site.switch);
 
             let [old, new] = [2, 4].map(|host| format!("{}{}", site.address(host), family.host.1));
@@ -250,7 +250,7 @@ fn members_and_controller_follow_their_interface_and_its_address() {
             assert_eq!(site.epoch(), epoch, "nothing was missed");
 
             site.replug(&site.controller, "port1", 1);
-            controller.wait_for("interface eth0 was made anew");
+            controller.wait_for("interface eth0 was recreated");
             let shown = eventually(|| site.admin(&["rekey", "lights"]).ok());
             lamp.wait_for(&format!("epoch {}", shown["epoch"]));
         });

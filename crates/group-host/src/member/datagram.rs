@@ -1,5 +1,5 @@
-//! What members put into records: a datagram of an application, which has ports as in UDP, and no
-//! addresses, since the group's and the peers' IDs stand for those.
+//! The payload of a member's records: a datagram of an application, with ports as in UDP. It has no
+//! addresses, because the IDs of the group and of the peer take their place.
 //!
 //! ```text
 //! source port (2) ‖ destination port (2) ‖ data
@@ -11,15 +11,15 @@ use vocabulary::{Decode, DecodeError, Encode, Reader, Writer};
 /// A datagram of an application.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Datagram<'a> {
-    /// The port it is from, where answers go.
+    /// The source port, to which answers are sent.
     pub source: u16,
-    /// The port it is for.
+    /// The destination port.
     pub destination: u16,
-    /// What it says.
+    /// The payload.
     pub data: &'a [u8],
 }
 
-/// Bytes in front of the data.
+/// The length of the header in front of the payload, in bytes.
 pub const HEADER: usize = 4;
 
 impl<'a> Decode<'a> for Datagram<'a> {

@@ -1,4 +1,4 @@
-//! A device: who it is, where its controller is, and how it becomes a member.
+//! A device: its identity, its link to the controller, and how it joins a group.
 
 use super::link::{Link, LinkError, Spare};
 use super::{Options, Station, StationError};
@@ -17,16 +17,16 @@ use std::time::Duration;
 use vocabulary::Random;
 use zeroize::Zeroizing;
 
-/// Names of what a device's store says of itself.
+/// The names of the device's own values in its store.
 const TOKEN: &str = "token";
 const IDENTITY: &str = "identity";
-/// The device's own key, behind its ID, and what it is asked for with.
+/// The device's own key, preceded by its ID, and the nonce with which it was requested.
 const OWN_KEY: &str = "key";
 const KEY_NONCE: &str = "key nonce";
-/// A device: its store, and its way to its controller.
+/// A device with its store and its link to its controller.
 pub struct Device {
     pub(super) name: String,
-    /// Whether it has a key of its own, and not its token's alone.
+    /// Whether the device has a key of its own, in addition to its token's key.
     has_key: bool,
     pub(super) identity: Identity,
     pub(super) store: MemberStore,
@@ -36,7 +36,8 @@ pub struct Device {
 }
 
 impl Device {
-    /// The device whose state is in `directory`, which a token makes the first time.
+    /// Opens the device whose state is in `directory`. The first time, the state is created and a
+    /// token is needed.
     ///
     /// # Errors
     /// See [`StationError`].
@@ -62,7 +63,7 @@ impl Device {
             (known, Some(given)) => {
                 let text: Zeroizing<String> = given.to_text().ok_or_else(damaged)?;
                 if known.is_some_and(|known| *known.key != *given.key) {
-                    // It was enrolled anew: what the token before gave is void.
+                    // The device was enrolled again: the key from its previous token is void.
                     store.remove_value(OWN_KEY)?;
                     store.remove_value(KEY_NONCE)?;
                 }
@@ -89,15 +90,15 @@ impl Device {
         Ok(Self { name: token.device, has_key, identity, store, link, clock, rng })
     }
 
-    /// Its name.
+    /// The device's name.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// The address that packets to the controller leave from.
+    /// The local address from which packets to the controller are sent.
     ///
     /// # Errors
-    /// There is no way there.
+    /// The controller's address cannot be resolved, or there is no route to it.
     pub fn address(&self) -> Result<IpAddr, StationError> {
         let controller = self.link.resolve()?;
         let socket = socket::connect(controller);
@@ -105,13 +106,13 @@ impl Device {
         Ok(local.map_err(|error| StationError::Link(LinkError::Socket(error)))?.ip())
     }
 
-    /// Makes the device a member, if it is none yet, and takes up its place.
+    /// Joins the group, if the device is not a member yet, and opens its sockets.
     ///
     /// # Errors
     /// See [`StationError`].
     pub async fn join(mut self, options: Options) -> Result<Station, StationError> {
         let Options { group, roles, .. } = &options;
-        // One of version 1 is no instance, and joins.
+        // A membership of version 1 has no instance: the device joins again.
         let stored = self.store.membership(group)?.filter(|stored| stored.instance > 0);
         let fits = stored.as_ref().is_some_and(|stored| is_as_wanted(&stored.roles, *roles));
         let (admitted, begun) = match stored {
@@ -140,7 +141,8 @@ impl Device {
     ) -> Result<(Admitted, [u8; 8]), StationError> {
         let Options { group, roles, address, .. } = options;
         self.ask_for_key().await?;
-        // In memory alone: of two copies of a device's state each joins for itself.
+        // The nonce is kept in memory only, so two copies of a device's state make two separate
+        // joins.
         let nonce = self.rng.array();
         let request = Request::Join {
             nonce,
@@ -152,9 +154,12 @@ impl Device {
         loop {
             match self.link.ask(None, request.clone()).await? {
                 Answer::Admitted(admitted) => return Ok((*admitted, nonce)),
-                // It has joined a moment ago, and lost that since. The same nonce is the same join.
+                // The device has joined a short time ago and lost its membership since. Requests
+                // with the same nonce are one join.
                 Answer::Refused(Reason::NotNow) => {
-                    tracing::warn!("the controller has this device wait: it joins too often");
+                    tracing::warn!(
+                        "the controller makes this device wait, because it joins too often"
+                    );
                     tokio::time::sleep(REJOIN).await;
                 }
                 Answer::Refused(reason) => return Err(StationError::Refused(reason)),
@@ -163,7 +168,7 @@ impl Device {
         }
     }
 
-    /// Has its token give the device a key of its own, unless it has one.
+    /// Asks for a key of the device's own for its token, unless the device has one.
     async fn ask_for_key(&mut self) -> Result<(), StationError> {
         if self.has_key {
             return Ok(());
@@ -180,7 +185,7 @@ impl Device {
         Ok(())
     }
 
-    /// Leaves a group, and forgets it.
+    /// Leaves a group and removes its membership from the store.
     ///
     /// # Errors
     /// See [`StationError`].
@@ -202,9 +207,9 @@ impl Device {
     }
 }
 
-/// How often a device that is told to wait asks whether it is a member by now.
+/// The interval at which a device that must wait repeats its join.
 const REJOIN: Duration = Duration::from_secs(10);
-/// How long a join may take before a line says what it waits for.
+/// How long a join may take before the log says what the device waits for.
 const SILENCE: Duration = Duration::from_secs(2);
 
 async fn telling<T>(controller: &str, work: impl Future<Output = T>) -> T {
@@ -221,7 +226,7 @@ fn psk(identity: &[u8], key: &[u8]) -> Result<Psk, StationError> {
     Psk::external(identity, key).map_err(|error| StationError::Link(LinkError::Config(error)))
 }
 
-/// What the device asks for its own key with, drawn once.
+/// The nonce with which the device asks for its own key. It is drawn once and stored.
 fn key_nonce(store: &MemberStore, rng: &mut Random) -> Result<[u8; 16], StoreError> {
     let stored = store.value(KEY_NONCE)?;
     if let Some(nonce) = stored.and_then(|nonce| <[u8; 16]>::try_from(&nonce[..]).ok()) {
@@ -232,7 +237,7 @@ fn key_nonce(store: &MemberStore, rng: &mut Random) -> Result<[u8; 16], StoreErr
     Ok(nonce)
 }
 
-/// Stores a key that the device's token has given it.
+/// Stores the device's own key, which it got for its token.
 pub(super) fn keep_key(
     store: &MemberStore,
     device: &str,
@@ -243,7 +248,7 @@ pub(super) fn keep_key(
     Ok(Psk::external(&own_identity(device, &own.id), &*own.key))
 }
 
-/// The device's own key, as it is stored.
+/// Reads the device's own key from its stored form.
 fn own_psk(device: &str, stored: &[u8]) -> Result<Psk, StationError> {
     let damaged = StationError::Store(StoreError::Damaged("its key"));
     match stored.split_first_chunk::<8>() {
@@ -252,20 +257,20 @@ fn own_psk(device: &str, stored: &[u8]) -> Result<Psk, StationError> {
     }
 }
 
-/// A start of the member's program, and what the run before it left behind.
+/// A start of the member's program, and the suspended state of the previous run.
 pub(super) struct Begun {
     pub(super) start: Start,
     pub(super) left: Option<Suspended>,
 }
 
 impl Begun {
-    /// Whether it is the run that joined.
+    /// Whether this is the run that joined.
     pub(super) const fn is_fresh(&self) -> bool {
         self.start.counter == 0
     }
 }
 
-/// The keys of the device, which it makes the first time.
+/// The device's identity keys, which are generated and stored the first time.
 fn identity(store: &MemberStore, rng: &mut Random) -> Result<Identity, StoreError> {
     if let Some(bytes) = store.value(IDENTITY)? {
         let bytes = <&[u8; Identity::BYTES]>::try_from(&bytes[..]);

@@ -1,4 +1,4 @@
-//! Why a device is no member.
+//! Errors of a device that is, or tries to become, a member of a group.
 
 use super::link::LinkError;
 use crate::store::StoreError;
@@ -7,31 +7,32 @@ use group::member::MemberError;
 use std::fmt;
 use std::io;
 
-/// Why a device is no member, or no longer.
+/// Why a device could not become a member, or is no longer one.
 #[derive(Debug)]
 pub enum StationError {
-    /// Its store.
+    /// The device's store cannot be used.
     Store(StoreError),
-    /// It was never enrolled: there is no token in its store, and none was given.
+    /// The device was never enrolled: there is no token in its store, and none was given.
     NotEnrolled,
-    /// It has the token of another device or controller in its store.
+    /// The store holds the token of another device, whose name is given here.
     OtherToken(String),
-    /// Its controller.
+    /// The controller cannot be reached, or authentication failed.
     Link(LinkError),
-    /// Its controller does not want it.
+    /// The controller refused the request.
     Refused(Reason),
-    /// Its controller speaks of something else.
+    /// The controller's answer does not fit the request.
     Answer,
-    /// This program cannot be a member of such a group.
+    /// This program cannot be a member of the group, because of its policy or cipher suite.
     Member(MemberError),
-    /// A socket.
+    /// A socket failed; the text names it.
     Socket(&'static str, io::Error),
-    /// Its applications cannot be heard any more.
+    /// Datagrams of applications cannot be received any more.
     Port(io::Error),
-    /// It was evicted from the group, or is no member for another reason: it may join again.
+    /// The device was evicted from the group, or is not a member for another reason. Its membership
+    /// was removed from the store.
     Excluded(Reason),
-    /// Another instance of the device, or a copy of its state, has taken its place: its keys are
-    /// erased.
+    /// Another instance of the device, or a copy of its state, has replaced this one. Its
+    /// membership keys were erased.
     Replaced(Reason),
 }
 
@@ -41,21 +42,21 @@ impl fmt::Display for StationError {
             Self::Store(error) => error.fmt(f),
             Self::NotEnrolled => f.write_str("this device is not enrolled: a token is needed"),
             Self::OtherToken(device) => {
-                write!(f, "the state is that of device {device:?}, which has another token")
+                write!(f, "the state belongs to device {device:?}, which has another token")
             }
             Self::Link(error) => error.fmt(f),
             Self::Refused(reason) => write!(f, "the controller refuses: {reason}"),
-            Self::Answer => f.write_str("the controller's answer is of another kind"),
+            Self::Answer => f.write_str("the controller's answer does not fit the request"),
             Self::Member(error) => error.fmt(f),
             Self::Socket(which, error) => write!(f, "{which}: {error}"),
-            Self::Port(error) => write!(f, "applications: {error}"),
+            Self::Port(error) => write!(f, "cannot receive from applications: {error}"),
             Self::Excluded(reason) => {
                 write!(f, "evicted from the group by its controller: {reason}")
             }
             Self::Replaced(reason) => write!(
                 f,
                 "{reason}: is there a copy of its token or of its state directory? The keys here are \
-                 erased; --anew joins again, and puts the other one out"
+                 erased; --anew joins again, and excludes the other one"
             ),
         }
     }

@@ -1,18 +1,20 @@
-//! Addresses that members have inside of their group: what applications behind a TUN device see.
+//! The IPv6 addresses of members inside of their group, which applications behind a TUN device see.
 //!
-//! The group has a network of its own, a unique local /64 (RFC 4193) that its GroupID names. In it
-//! stand senders by their SenderIDs, and listeners by their ListenerIDs or, in `axiom-1.2`, by the
-//! low half of their addresses. No packet ever carries these addresses over a network.
+//! Each group has an inner network, a unique local /64 (RFC 4193) that is derived from its GroupID.
+//! The interface identifier of a sender is made from its SenderID. The interface identifier of a
+//! listener is made from its ListenerID or, in `axiom-1.2`, from the low half of its address. These
+//! addresses never occur in packets on a real network.
 
 use group::member::Listener;
 use group::{GroupId, ListenerId, SenderId};
 use sha2::{Digest, Sha256};
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 
-/// In front of a SenderID, where no listener stands: "se".
+/// The upper bits of a sender's interface identifier, "se" in ASCII. No ListenerID reaches this
+/// range.
 const SENDERS: u64 = 0x7365 << 48;
 
-/// A group's network.
+/// A group's inner network.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Inside {
     prefix: u64,
@@ -20,7 +22,7 @@ pub struct Inside {
 }
 
 impl Inside {
-    /// That of the group with this address.
+    /// The inner network of a group. `address` is the multicast address of its requests.
     pub fn new(group: &GroupId, address: SocketAddr) -> Self {
         let mut digest = Sha256::new();
         digest.update(b"lightseal group network\0");
@@ -30,7 +32,8 @@ impl Inside {
         prefix[1..6].copy_from_slice(&digest[..5]);
         let group = match address.ip() {
             IpAddr::V6(ip) => ip,
-            // Of site scope and not permanent (RFC 4291, section 2.7), the IPv4 address behind it.
+            // A multicast address of site-local scope that is not permanently assigned (RFC 4291,
+            // section 2.7), with the IPv4 address in its low bits.
             IpAddr::V4(ip) => {
                 let low = u128::from(u32::from(ip));
                 Ipv6Addr::from(0xff15 << 112 | low)
@@ -39,7 +42,7 @@ impl Inside {
         Self { prefix: u64::from_be_bytes(prefix), group }
     }
 
-    /// Where requests go.
+    /// The inner multicast address that requests are sent to.
     pub const fn group(&self) -> Ipv6Addr {
         self.group
     }
@@ -48,35 +51,37 @@ impl Inside {
         Ipv6Addr::from(u128::from(self.prefix) << 64 | u128::from(interface))
     }
 
-    /// Where a sender is.
+    /// The inner address of a sender.
     pub fn sender(&self, sender: SenderId) -> Ipv6Addr {
         self.at(SENDERS | u64::from(sender.0))
     }
 
-    /// Where a listener is.
+    /// The inner address of a listener.
     pub fn listener(&self, listener: Listener) -> Ipv6Addr {
         match listener {
-            // One more, since 0 stands for routers (RFC 4291, section 2.6.1).
+            // The identifier is one higher than the ListenerID, because 0 is the anycast address of
+            // routers (RFC 4291, section 2.6.1).
             Listener::Id(id) => self.at(u64::from(id.get()) + 1),
             Listener::Address(IpAddr::V4(ip)) => self.at(u64::from(u32::from(ip))),
             Listener::Address(IpAddr::V6(ip)) => self.at(u128::from(ip) as u64),
         }
     }
 
-    /// Whether an address is of the group's network, but for the routers' own.
+    /// Whether an address belongs to the group's inner network and is not the anycast address of
+    /// its routers.
     pub fn holds(&self, address: Ipv6Addr) -> bool {
         let bits = u128::from(address);
         (bits >> 64) as u64 == self.prefix && bits as u64 != 0
     }
 
-    /// Which ListenerID has this address.
+    /// The ListenerID with this inner address, if there is one.
     pub fn listener_at(&self, address: Ipv6Addr) -> Option<ListenerId> {
         let interface = u128::from(address) as u64;
         let id = ListenerId::new(u32::try_from(interface.checked_sub(1)?).ok()?)?;
         (self.listener(Listener::Id(id)) == address).then_some(id)
     }
 
-    /// Which sender has this address.
+    /// The SenderID with this inner address, if there is one.
     pub fn whose(&self, address: Ipv6Addr) -> Option<SenderId> {
         let id = SenderId(u128::from(address) as u8);
         (self.sender(id) == address).then_some(id)

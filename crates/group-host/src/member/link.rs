@@ -1,4 +1,4 @@
-//! A device's way to its controller: a DTLS association that is there when it is needed.
+//! A device's link to its controller: a DTLS association that is established when it is needed.
 
 use super::device;
 use crate::service::harden;
@@ -19,33 +19,35 @@ use tokio::sync::mpsc;
 use vocabulary::{Decode, Encode, Instant, Random, Writer};
 use zeroize::Zeroizing;
 
-/// How long an answer may take before the request is sent again: twice as long each time. After
-/// the last one the association is taken for dead.
+/// How long an answer is awaited before the request is sent again, for each attempt. After the last
+/// attempt the association counts as dead.
 const PATIENCE: [Duration; 4] = [
     Duration::from_secs(1),
     Duration::from_secs(2),
     Duration::from_secs(4),
     Duration::from_secs(8),
 ];
-/// How long a handshake may take.
+/// The maximum duration of a handshake.
 const HANDSHAKE: Duration = Duration::from_secs(20);
-/// Answers that wait to be taken; others are lost, and asked for again.
+/// The maximum number of events of an association that wait to be processed. Further ones are lost,
+/// and the request is repeated.
 const WAITING: usize = 8;
 
-/// Why there is no answer.
+/// Why a request was not answered.
 #[derive(Debug)]
 pub enum LinkError {
-    /// The controller's address means nothing.
+    /// The controller's address cannot be resolved.
     Address(String, io::Error),
-    /// A socket.
+    /// A socket failed.
     Socket(io::Error),
-    /// Cryptography.
+    /// The DTLS configuration is not possible.
     Config(dtls::ConfigError),
-    /// The association ended, or did not come about.
+    /// The association was closed, or the handshake failed.
     Closed(CloseReason),
-    /// Nobody answers.
+    /// The controller does not answer.
     Silent(SocketAddr),
-    /// The controller does not know the device's own key, and its token gives no other.
+    /// The controller does not know the device's own key, and refused to give it another one for
+    /// its token.
     Key(Reason),
     /// The device's own key cannot be stored.
     Store(StoreError),
@@ -61,7 +63,7 @@ impl fmt::Display for LinkError {
             Self::Key(reason) => {
                 write!(
                     f,
-                    "controller: it does not know this device's key, and of its token: {reason}"
+                    "controller: it does not know this device's key, and refuses its token: {reason}"
                 )
             }
             Self::Store(error) => write!(f, "this device's key: {error}"),
@@ -74,7 +76,7 @@ impl std::error::Error for LinkError {}
 
 type Association = Driver<Connection, Mailbox>;
 
-/// A device's way to its controller.
+/// A device's link to its controller.
 pub struct Link {
     controller: String,
     psk: Psk,
@@ -85,8 +87,8 @@ pub struct Link {
     spare: Option<Spare>,
 }
 
-/// What a device asks for another key with when its controller does not know the one it has: it was
-/// restored from a backup that is older than the key.
+/// What a device needs to ask for another key if its controller does not know the current one,
+/// because the controller was restored from a backup that is older than the key.
 pub(super) struct Spare {
     pub(super) device: String,
     /// The key of its token.
@@ -95,7 +97,7 @@ pub(super) struct Spare {
     pub(super) store: MemberStore,
 }
 
-/// What an association says.
+/// An event of an association.
 enum Said {
     Connected,
     Answer(Zeroizing<Vec<u8>>),
@@ -112,7 +114,7 @@ impl Host<Connection> for Mailbox {
             Event::Closed(reason) => Said::Closed(reason),
             _ => return,
         };
-        // One that finds no room is asked for again.
+        // If there is no room, the event is lost and the request is repeated.
         let _ = self.0.try_send(said);
     }
 
@@ -122,46 +124,46 @@ impl Host<Connection> for Mailbox {
 }
 
 impl Link {
-    /// The way to a controller (`host:port`), for the device with this key.
+    /// A link to the controller at `controller` (`host:port`), for the device with this key.
     pub fn new(controller: String, psk: Psk, clock: Clock, mut rng: Random) -> Self {
-        // Not that of an answer to an earlier run.
+        // A random first number, so that an answer to a request of an earlier run does not match.
         let number = u32::from_be_bytes(rng.array());
         Self { controller, psk, clock, rng, open: None, number, spare: None }
     }
 
-    /// Proves itself with another key from now on.
+    /// Authenticates the device with another key from now on.
     pub fn set_key(&mut self, psk: Psk) {
         self.close();
         self.psk = psk;
     }
 
-    /// Has the device ask for another key with its token, once, if the controller does not know this
-    /// one.
+    /// Makes the device ask for another key with its token, once, if the controller does not know
+    /// the current key.
     pub(super) fn fall_back(&mut self, spare: Spare) {
         self.spare = Some(spare);
     }
 
-    /// Where its controller is, as its token says.
+    /// The controller's address as given in the token.
     pub fn controller(&self) -> &str {
         &self.controller
     }
 
-    /// Where the controller is, as it is found now.
+    /// The controller's address, resolved now.
     ///
     /// # Errors
-    /// The address means nothing.
+    /// The address cannot be resolved.
     pub fn resolve(&self) -> Result<SocketAddr, LinkError> {
         let wrong = |error| LinkError::Address(self.controller.clone(), error);
         let found = net::address::resolve(&self.controller).map_err(wrong)?;
         found.first().copied().ok_or_else(|| wrong(io::Error::other("no address")))
     }
 
-    /// Asks, and asks again until there is an answer or no hope.
+    /// Sends a request, and repeats it until there is an answer or all attempts have failed.
+    /// `start` is the start of the member's program, or `None` for a device that is not a member
+    /// yet.
     ///
     /// # Errors
     /// See [`LinkError`].
-    ///
-    /// `start` is that of the member's program; a device that is no member yet has none.
     pub async fn ask(
         &mut self,
         start: Option<Start>,
@@ -169,7 +171,8 @@ impl Link {
     ) -> Result<Answer, LinkError> {
         self.number = self.number.wrapping_add(1);
         let message = encoded(self.number, start, request)?;
-        // An association that was left alone may be dead: then once more with a new one.
+        // An association from an earlier request may be dead: then the request is tried again with
+        // a new one.
         let is_old = self.open.is_some();
         let done = match self.try_ask(&message).await {
             Err(_) if is_old => self.try_ask(&message).await,
@@ -189,12 +192,12 @@ impl Link {
         }
     }
 
-    /// Has the token give the device another key. The nonce is that of the key that it has: a
-    /// controller that knows that one says it again.
+    /// Asks for another key for the device's token. The request has the nonce of the current key,
+    /// so a controller that does know the current key answers with that key again.
     async fn ask_for_key(&mut self, spare: Spare) -> Result<(), LinkError> {
         tracing::warn!(
-            "the controller does not know this device's key, as one that was restored from an older \
-             backup: the device's token is asked for another"
+            "the controller does not know this device's key; it may have been restored from an older \
+             backup: the device asks for another key with its token"
         );
         let Spare { device, token, nonce, store } = spare;
         let own = self.psk.clone();
@@ -235,7 +238,8 @@ impl Link {
                     let Some(wait) = patience.next() else {
                         return Err(LinkError::Silent(controller));
                     };
-                    // It fails only if the association has ended, which is said as well.
+                    // This fails only if the association has ended, which is also reported as an
+                    // event.
                     let _ = association.call(|connection, _, now| connection.send(now, message));
                     *wait
                 } else {
@@ -288,7 +292,7 @@ impl Link {
         Ok((Arc::new(driver), said, controller))
     }
 
-    /// Ends the association in good order.
+    /// Closes the association with a `close_notify` alert.
     pub fn close(&mut self) {
         if let Some((association, ..)) = self.open.take() {
             association.call(|connection, _, now| connection.close(now));
@@ -296,8 +300,9 @@ impl Link {
     }
 }
 
-/// Whether an association ended because the controller does not know the device's key. Anybody on the
-/// way can say so: it costs a request by the token, which is answered with the key that is known.
+/// Whether an association ended because the controller does not know the device's key. An attacker
+/// on the path can forge this alert. That costs only one request with the token, which the
+/// controller answers with the key that it knows.
 const fn is_unknown(reason: &CloseReason) -> bool {
     matches!(reason, CloseReason::PeerAlert(AlertDescription::UNKNOWN_PSK_IDENTITY))
 }
@@ -310,7 +315,7 @@ fn encoded(
     let mut buf = Zeroizing::new(vec![0; MAX_MESSAGE]);
     let mut w = Writer::new(&mut buf);
     let written = Asked { version: VERSION, number, start, said }.write(&mut w);
-    written.map_err(|_| LinkError::Socket(io::Error::other("a request too long")))?;
+    written.map_err(|_| LinkError::Socket(io::Error::other("the request is too long")))?;
     let len = w.len();
     buf.truncate(len);
     Ok(buf)

@@ -1,8 +1,8 @@
 //! A device that is a member of a group.
 //!
-//! A [`Station`] has two sockets on the group's network, an association with the controller when it
-//! needs one ([`Link`]), and its applications behind a [`Port`]. What it must not forget is in its
-//! [`MemberStore`].
+//! A [`Station`] has two sockets on the group's network, a DTLS association with the controller
+//! when it needs one ([`Link`]), and its applications behind a [`Port`]. Its durable state is in
+//! its [`MemberStore`].
 
 mod datagram;
 mod device;
@@ -50,58 +50,61 @@ use waiting::Waiting;
 
 /// The largest UDP payload.
 const DATAGRAM_BYTES: usize = 65_535;
-/// Datagrams taken from a socket before others get their turn.
+/// The maximum number of datagrams that are read from one socket before other sources are served.
 const BATCH: usize = 32;
-/// Before a controller that cannot be reached is asked again: twice as long each time.
+/// The time before a request to a controller that cannot be reached is repeated. It doubles with
+/// each attempt, up to `RETRY_MOST`.
 const RETRY: Duration = Duration::from_secs(1);
 const RETRY_MOST: Duration = Duration::from_secs(60);
-/// How long a new member waits in groups where others must look its keys up first: they do so within
-/// two seconds of hearing of it.
+/// How long a new member waits before it sends, in groups where other members must look up its
+/// public keys first. They do so within two seconds after they learn of it.
 const INTRODUCTION: Duration = Duration::from_millis(2_500);
-/// Before a controller that has noted that a new epoch is wanted, and begins none, is asked again.
-/// It begins one every few seconds at most.
+/// The time before a request for a new epoch is repeated, if the controller has accepted it but not
+/// begun a new epoch. A controller begins at most one epoch every few seconds.
 const RENEWAL: Duration = Duration::from_secs(10);
-/// How long a member that sends once waits after a start that brought it into another epoch, so that
-/// others hear of that epoch too,
+/// How long a patient member waits after a start that brought it into another epoch, so that other
+/// members can enter that epoch as well.
 const COMING_BACK: Duration = Duration::from_millis(2_500);
-/// and after a crash: members that crashed with it may start a moment later, and a controller answers
-/// such starts every five seconds.
+/// How long a patient member waits after a start that follows a crash. Other members that crashed
+/// at the same time may start a moment later, and a controller answers such starts every five
+/// seconds.
 const AFTER_A_CRASH: Duration = Duration::from_millis(5_500);
-/// How long a start may be unanswered before a line says what the member waits for.
+/// How long a start may be unanswered before the log says what the member waits for.
 const SILENCE: Duration = Duration::from_secs(2);
-/// How long a member that was away waits for what happened meanwhile before it sends.
+/// The maximum time for which a started member waits for missed keys and lists before it sends.
 const SETTLING: Duration = Duration::from_secs(5);
 
-/// How a device is in a group.
+/// The settings of a device's membership in a group.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// Which group.
+    /// The name of the group.
     pub group: GroupName,
-    /// What it wants to be.
+    /// The roles that the device asks for.
     pub roles: WantedRoles,
-    /// The interface that the group is on.
+    /// The network interface of the group.
     pub interface: Interface,
-    /// The address that it sends from.
+    /// The address that the device sends from.
     pub address: IpAddr,
-    /// How many hops its multicast takes.
+    /// The hop limit of its multicast datagrams.
     pub hops: u8,
-    /// Whether it goes on with the keys it has when it is put out: to show what they are worth.
+    /// Whether the device continues with its old keys after it was evicted, to demonstrate that
+    /// they have become useless.
     pub stubborn: bool,
-    /// Whether it joins though another instance of the device has taken its place.
+    /// Whether the device joins even if another instance of it has replaced this one.
     pub anew: bool,
-    /// Whether it sends before the controller knows of this start. Where there is a copy of its
-    /// state, both then use the same keys and numbers.
+    /// Whether the device sends before the controller has confirmed this start. If a copy of its
+    /// state is running, both then use the same keys and record numbers.
     pub unconfirmed: bool,
-    /// Whether it waits, before it sends for the first time, until others have had the time to enter
-    /// the epoch that it sends in: for who sends once.
+    /// Whether the device waits before its first request until other members have had time to enter
+    /// its epoch. This is for programs that send only once.
     pub patient: bool,
 }
 
-/// A device in its place in a group.
+/// A running member of a group.
 pub struct Station {
     name: GroupName,
     member: Member,
-    /// As it is stored, but for its keys.
+    /// The stored membership, without its keys.
     admitted: Stored,
     store: MemberStore,
     clock: Clock,
@@ -109,31 +112,33 @@ pub struct Station {
     stubborn: bool,
     patient: bool,
     start: Start,
-    /// Whether this start follows a run that the controller knows and that ended in good order.
+    /// Whether this start follows a run that was shut down cleanly.
     resumes: bool,
     place: Place,
     requests: mpsc::Sender<Request>,
     answers: mpsc::Receiver<Answer>,
-    /// What the controller was asked and has not answered.
+    /// The requests that the controller has not answered yet.
     asked: BTreeSet<Kind>,
-    /// Until then it sends nothing: others are still learning who it is.
+    /// Until this time the member sends nothing, because other members are still looking up its
+    /// keys.
     introduced_at: Instant,
-    /// Until then it does not send before its controller has answered.
+    /// Until this time the member sends nothing before the controller has answered the outstanding
+    /// requests.
     settled_by: Instant,
-    /// When the controller is asked for another epoch, as long as none has begun.
+    /// When the controller is asked again for a new epoch, until one has begun.
     renew_at: Option<Instant>,
-    /// When the controller is told of this start again, which it could not take.
+    /// When the controller is told of this start again, because it refused it temporarily.
     start_again_at: Option<Instant>,
-    /// Where its controller is, and when it is told that it waits for it.
+    /// The controller's address, and when the log is to say that the member waits for it.
     controller: String,
     tell_at: Option<Instant>,
-    /// What applications have sent before it could be sealed.
+    /// Datagrams of applications that cannot be sealed yet.
     waiting: Waiting,
-    /// Datagrams of applications to addresses that this member cannot speak to.
+    /// The number of datagrams of applications to addresses that this member cannot send to.
     unreachable: u64,
 }
 
-/// What a membership is stored with, beside its keys.
+/// The stored parts of a membership other than its keys.
 struct Stored {
     instance: u64,
     policy: group::Policy,
@@ -178,7 +183,7 @@ impl Station {
             Membership { policy, roles, address, senders: stored.senders.clone(), keys, identity };
         let numbers = Box::new(store.numbers());
         let (provider, now) = (&rustcrypto::PROVIDER, clock.now());
-        // Gone from the store since the start began.
+        // `begin_start` has already deleted the suspended state from the store.
         let member = match left {
             Some(left) => Member::resume(membership, &left, provider, numbers, now, rng.fork()),
             None => Member::new(membership, provider, numbers, now, rng.fork()),
@@ -223,7 +228,8 @@ impl Station {
             station.introduced_at = now + INTRODUCTION;
         }
         if !is_fresh {
-            // Much may have happened while it was away, and another may have come in its place.
+            // While the member was not running, the group may have been rekeyed, or another
+            // instance may have replaced it.
             station.ask(Kind::Start);
         }
         Ok(station)
@@ -234,12 +240,12 @@ impl Station {
         &self.admitted.policy
     }
 
-    /// What the member may do.
+    /// The member's roles.
     pub const fn roles(&self) -> Roles {
         self.admitted.roles
     }
 
-    /// This member as the others know it as a listener.
+    /// This member's identifier as a listener, by which other members know it.
     pub fn listener(&self) -> Listener {
         match self.admitted.policy.profile {
             Profile::Axiom12 => Listener::Address(self.address),
@@ -247,23 +253,24 @@ impl Station {
         }
     }
 
-    /// The group's network inside of it.
+    /// The group's inner network.
     pub fn inside(&self) -> Inside {
         Inside::new(&self.admitted.policy.group, self.admitted.policy.address)
     }
 
-    /// The engine.
+    /// The member engine.
     pub const fn member(&self) -> &Member {
         &self.member
     }
 
-    /// What became of records so far.
+    /// Counters of records so far.
     pub const fn stats(&self) -> &Stats {
         self.member.stats()
     }
 
-    /// Datagrams of applications that were not sent: those to addresses of nobody that this member
-    /// can speak to, and those that waited for the controller for too long or had to make room.
+    /// The numbers of datagrams of applications that were not sent: first those to addresses that
+    /// this member cannot send to, second those that waited for the controller for too long or
+    /// found no room.
     pub const fn not_sent(&self) -> (u64, u64) {
         (self.unreachable, self.waiting.dropped())
     }
@@ -273,13 +280,14 @@ impl Station {
         self.member.epoch(self.clock.now())
     }
 
-    /// Whether others take what it writes only if they know its keys.
+    /// Whether other members accept this member's records only if they know its public keys.
     fn has_keys_of_its_own(&self) -> bool {
         let group::Policy { authenticity, responses, .. } = &self.admitted.policy;
         (*authenticity, *responses) != (Authenticity::Group, Responses::Group)
     }
 
-    /// Whether it knows what it should before it sends, or has waited for long enough.
+    /// Whether the member may send: it has all keys and lists that it has asked for, or has waited
+    /// for the maximum time.
     fn is_settled(&self, now: Instant) -> bool {
         if self.member.is_held() {
             return false;
@@ -291,18 +299,18 @@ impl Station {
         now >= self.introduced_at && (!waits || now >= self.settled_by)
     }
 
-    /// Ends in good order: a later run goes on in the same epoch.
+    /// Shuts the member down cleanly, so that a later run can continue in the same epoch.
     ///
     /// # Errors
-    /// The store cannot be written: the later run comes back as after a crash.
+    /// The store cannot be written. The later run then starts as after a crash.
     pub fn close(self) -> Result<(), StationError> {
         let Self { name, member, store, .. } = self;
         let Some(left) = member.suspend() else { return Ok(()) };
         Ok(store.put_suspended(&name, &left)?)
     }
 
-    /// Carries datagrams until it is evicted from the group or something fails. Dropped while it
-    /// waits, it has lost nothing.
+    /// Carries datagrams until the member is evicted from the group or an error occurs. If the
+    /// future is dropped while it waits, nothing is lost.
     ///
     /// # Errors
     /// See [`StationError`].
@@ -393,12 +401,13 @@ impl Station {
         Ok(())
     }
 
-    /// Follows the interface, and the address on it.
+    /// Adapts to changes of the interface and its address.
     fn follow(&mut self) {
         let Some(address) = self.place.look(self.clock.now()) else { return };
         match self.admitted.policy.profile {
             Profile::Compact => self.address = address,
-            // Its keys go by its address, and only the controller knows whose that may still be.
+            // The member's keys depend on its address, so only the controller can decide whether it
+            // may have another one.
             Profile::Axiom12 => tracing::error!(
                 "{} was this member's address, by which the group knows it: join again from \
                  {address}",
@@ -442,7 +451,7 @@ impl Station {
         }
     }
 
-    /// Does what the engine wants.
+    /// Processes the outputs of the engine.
     fn act(&mut self) -> Result<(), StationError> {
         while let Some(Transmit { to, datagram }) = self.member.poll_transmit() {
             self.send(to, &datagram);
@@ -456,7 +465,7 @@ impl Station {
                 }
                 Event::Pull(_) | Event::Excluded => self.ask(Kind::Pull),
                 Event::SenderConflict(sender) => {
-                    tracing::warn!("another member sends as {}", sender.0);
+                    tracing::warn!("another member sends under SenderID {}", sender.0);
                     self.ask(Kind::Conflict);
                 }
                 Event::UnknownSender(_) => self.ask(Kind::Senders),
@@ -464,7 +473,7 @@ impl Station {
                     self.admitted.senders.clone_from(self.member.senders());
                     save(&self.store, &self.name, &self.admitted, self.member.keys())?;
                 }
-                // Its start brings another epoch.
+                // The start that is under way will bring a new epoch.
                 Event::NewEpochNeeded if self.asked.contains(&Kind::Start) => {}
                 Event::NewEpochNeeded => self.renew_at = Some(self.clock.now()),
                 Event::Lookup(lookup) => self.ask(Kind::Lookup(lookup)),
@@ -474,8 +483,9 @@ impl Station {
         Ok(())
     }
 
-    /// The engine says once an epoch that it wants another. The controller may forget that when it
-    /// is stopped, or hear it of an epoch that has ended.
+    /// The engine asks for a new epoch only once in each epoch. The request is repeated here,
+    /// because the controller may have been restarted, or may have received it for an epoch that
+    /// has ended.
     fn renew_when_due(&mut self) {
         let now = self.clock.now();
         if self.start_again_at.is_some_and(|at| at <= now) {
@@ -483,7 +493,7 @@ impl Station {
             self.ask(Kind::Start);
         }
         if self.renew_at.is_some_and(|at| at <= now) {
-            // One that is under way may be for an earlier epoch.
+            // An outstanding request may be for an earlier epoch.
             let again = if self.asked.contains(&Kind::Renew) { RETRY } else { RENEWAL };
             self.renew_at = Some(now + again);
             self.ask(Kind::Renew);
@@ -493,7 +503,8 @@ impl Station {
     fn ask(&mut self, kind: Kind) {
         let group: GroupId = self.admitted.policy.group;
         if self.asked.contains(&Kind::Start) {
-            // Nothing else is answered before, and what is wanted is asked for again.
+            // The controller answers no other request before the start. The engine repeats its
+            // requests later.
             return;
         }
         let request = match kind {
@@ -508,7 +519,8 @@ impl Station {
                 None => return,
             },
         };
-        // One of a kind at a time; what finds no room is asked for again by the engine.
+        // At most one request of each kind is outstanding. If the queue is full, the engine repeats
+        // the request later.
         if !self.asked.contains(&kind) && self.requests.try_send(request).is_ok() {
             self.asked.insert(kind);
         }
@@ -520,7 +532,7 @@ impl Station {
             Answer::Granted(grant) => {
                 self.asked.remove(&Kind::Pull);
                 if let Err(refusal) = self.member.grant(now, grant) {
-                    tracing::warn!("keys of the controller: {refusal}");
+                    tracing::warn!("the keys from the controller were refused: {refusal}");
                 }
             }
             Answer::Senders(senders) => {
@@ -537,7 +549,7 @@ impl Station {
                 self.take_start(now, clones, senders, grant)?;
             }
             Answer::Refused(Reason::NotStarted) => {
-                // It has been restored from a backup.
+                // The controller was restored from a backup, and does not know this start.
                 self.asked.clear();
                 self.member.hold();
                 self.resumes = false;
@@ -559,7 +571,7 @@ impl Station {
                 return Err(StationError::Excluded(reason));
             }
             Answer::Refused(reason) if self.asked.contains(&Kind::Start) => {
-                tracing::warn!("the controller refuses: {reason}; it is asked again");
+                tracing::warn!("the controller refuses: {reason}; the request will be repeated");
                 self.asked.clear();
                 self.start_again_at = Some(now + RENEWAL);
             }
@@ -580,7 +592,7 @@ impl Station {
         Ok(())
     }
 
-    /// The controller knows of this start: from here on the member seals.
+    /// Takes the controller's answer to this start: from now on the member may seal records.
     fn take_start(
         &mut self,
         now: Instant,
@@ -599,7 +611,7 @@ impl Station {
             self.settled_by = self.settled_by.max(self.introduced_at + SETTLING);
         }
         if let Err(refusal) = self.member.started(now, grant) {
-            tracing::warn!("keys of the controller: {refusal}");
+            tracing::warn!("the keys from the controller were refused: {refusal}");
             self.start_again_at = Some(now + RENEWAL);
         }
         Ok(())
@@ -630,27 +642,27 @@ fn hand_over(delivery: Delivery<'_>, port: &mut impl Port) {
         Delivery::DirectRequest { sender, content, .. } => (Origin::DirectSender(sender), content),
         Delivery::Response { listener, content, .. } => (Origin::Listener(listener), content),
     };
-    // It is authentic; who wrote it is another program.
+    // The record is authentic, but the program that wrote it uses another payload format.
     match Datagram::decode(content) {
         Ok(datagram) => port.deliver(origin, datagram),
-        Err(error) => tracing::debug!("not a datagram with ports: {error}"),
+        Err(error) => tracing::debug!("the payload is not a datagram with ports: {error}"),
     }
 }
 
-/// A datagram, or none for now.
+/// A received datagram; `None` if none is waiting.
 fn arrived(
     received: io::Result<(usize, SocketAddr)>,
 ) -> Result<Option<(usize, SocketAddr)>, StationError> {
     match received {
         Ok(arrived) => Ok(Some(arrived)),
         Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(None),
-        // What an ICMP message says of another datagram.
+        // The error comes from an ICMP message about an earlier datagram.
         Err(error) if net::blocking::is_loss(&error) => Ok(None),
         Err(error) => Err(StationError::Socket("receiving", error)),
     }
 }
 
-/// Carries requests to the controller, one after the other, until the station is gone.
+/// Sends requests to the controller one after the other, until the station is dropped.
 async fn keep_asking(
     mut link: Link,
     start: Start,

@@ -1,5 +1,5 @@
-//! Where a member is on the group's network: two sockets on one interface, which follow it when it
-//! is made anew under its name, and when the member's address is replaced.
+//! A member's two sockets on the interface of the group's network. They are opened again when an
+//! interface with the same name is recreated, and when the member's address is replaced.
 
 use super::StationError;
 use net::interface::{self, Interface};
@@ -11,29 +11,30 @@ use std::time::Duration;
 use tokio::net::UdpSocket;
 use vocabulary::Instant;
 
-/// How often the interface is looked at: well within the two seconds after which a member is to
-/// hear and send again.
+/// The interval between two checks of the interface. A member must send and receive again within
+/// two seconds after a change.
 const LOOK: Duration = Duration::from_millis(700);
 
-/// A member's place on the group's network.
+/// A member's sockets on the group's network.
 pub(super) struct Place {
-    /// What was sent to the group.
+    /// Receives datagrams that were sent to the group's address.
     pub(super) group: UdpSocket,
-    /// What was sent to this member, and where it sends from.
+    /// Sends this member's datagrams, and receives those that were sent to its own address.
     pub(super) own: UdpSocket,
     interface: Interface,
     to: SocketAddr,
     local: IpAddr,
-    /// Whether the host has that address, as far as it can tell: not if it is one of a range.
+    /// Whether the operating system lists `local` as an address of this host. It does not if
+    /// `local` is an address of a range that is routed to this host.
     is_listed: bool,
     hops: u8,
     look_at: Instant,
-    /// Why the member is not at its place, as said last.
+    /// The last reported reason for which the sockets cannot be opened again.
     missing: Option<String>,
 }
 
 impl Place {
-    /// Takes a place at the group's address `to`, with the address `local` of this host.
+    /// Opens the sockets for the group's address `to` and the address `local` of this host.
     pub(super) fn take(
         interface: Interface,
         to: SocketAddr,
@@ -58,8 +59,8 @@ impl Place {
         self.look_at
     }
 
-    /// Looks at the interface, if it is time, and follows it: returns whether the member has
-    /// another address now.
+    /// Checks the interface if a check is due, and opens the sockets again if it has changed.
+    /// Returns the member's new address if that was replaced.
     pub(super) fn look(&mut self, now: Instant) -> Option<IpAddr> {
         if now < self.look_at {
             return None;
@@ -91,7 +92,7 @@ impl Place {
             self.own = own.map_err(|error| format!("{found}: {local}: {error}"))?;
         }
         if is_new {
-            tracing::info!("interface {found} was made anew: in the group {} again", self.to);
+            tracing::info!("interface {found} was recreated: joined the group {} again", self.to);
         }
         if local != self.local {
             tracing::info!("sends from {local}: {} is gone", self.local);
@@ -100,7 +101,8 @@ impl Place {
         Ok(())
     }
 
-    /// The address to send from: the one in use, or another one of the interface if it is gone.
+    /// The address to send from: the current one or, if that is gone, another address of the
+    /// interface.
     fn address_on(&self, found: &Interface) -> Result<IpAddr, String> {
         if !self.is_listed || interface::is_own(self.local) {
             return Ok(self.local);
@@ -116,7 +118,8 @@ impl Place {
 
     /// Sends from this member's own address.
     pub(super) fn send(&mut self, to: SocketAddr, datagram: &[u8], now: Instant) -> io::Result<()> {
-        // Past the runtime, which has not heard yet that a fresh socket is writable.
+        // The system call is made directly, because the runtime does not know yet that a new socket
+        // is writable.
         let sent = SockRef::from(&self.own).send_to(datagram, &to.into());
         if sent.is_err() {
             // The interface or the address may be gone.

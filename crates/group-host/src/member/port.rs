@@ -1,4 +1,4 @@
-//! Where a member's applications are.
+//! The interface between a member's host and its applications.
 
 use super::datagram::Datagram;
 use group::directory::{Lookup, Names};
@@ -8,60 +8,62 @@ use std::future::Future;
 use std::io;
 use std::net::Ipv6Addr;
 
-/// Where a datagram of an application goes.
+/// The destination of an application's datagram.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Destination {
-    /// To all listeners of the group.
+    /// All listeners of the group.
     Group,
-    /// To a sender, in answer.
+    /// A sender, in response to its request.
     Sender(SenderId),
-    /// To one listener, under keys that only it and this member have.
+    /// One listener, under keys that only it and this member have.
     Listener(ListenerId),
-    /// To an address of the group's network that is no member's to whom this member can speak.
+    /// An address of the group's inner network that does not belong to a member to which this
+    /// member can send.
     Nobody(Ipv6Addr),
 }
 
-/// Who sent a datagram.
+/// The member that sent a datagram.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Origin {
-    /// A sender, to the group.
+    /// A sender, in a request to the group.
     Sender(SenderId),
-    /// A sender, to this member alone.
+    /// A sender, in a direct request to this member.
     DirectSender(SenderId),
-    /// A listener, in answer.
+    /// A listener, in a response.
     Listener(Listener),
 }
 
-/// What a member's host carries datagrams from and to.
+/// The applications' side of a member's host: it supplies their datagrams and delivers datagrams to
+/// them.
 pub trait Port: Send {
-    /// Waits for what the applications send, writes an encoded [`Datagram`] to `buf`, and returns
-    /// where it goes and its length. Dropped while it waits, it has lost nothing.
+    /// Waits for a datagram of an application, writes it as an encoded [`Datagram`] to `buf`, and
+    /// returns its destination and length. If the future is dropped while it waits, no datagram is
+    /// lost.
     ///
     /// # Errors
-    /// The applications cannot be heard any more: the member ends.
+    /// Datagrams of applications cannot be received any more. The member then stops.
     fn receive(
         &mut self,
         buf: &mut [u8],
     ) -> impl Future<Output = io::Result<(Destination, usize)>> + Send;
 
-    /// Tells the application that sent it that a datagram cannot be delivered, where there is a way
-    /// to tell it.
+    /// Tells the application that its datagram cannot be delivered, if that is possible.
     fn refuse(&mut self, _: Destination, _: Datagram<'_>) {}
 
-    /// Whether what applications send may wait for the member's controller; else it is not taken from
-    /// them before it can be sent.
+    /// Whether datagrams of applications may be buffered while the member waits for its controller.
+    /// If false, [`Self::receive`] is not called before they can be sent.
     fn may_wait(&self) -> bool {
         true
     }
 
-    /// A page of members whose names it wants to know and has not asked for yet.
+    /// A page of members whose names the applications want to know, each returned once.
     fn names_wanted(&mut self) -> Option<Lookup> {
         None
     }
 
-    /// Takes the names of the devices in a page, as the controller knows them.
+    /// Takes the names of the devices in a page, as the controller sent them.
     fn learn_names(&mut self, _: Names) {}
 
-    /// Hands a datagram to the applications. What they have no room for is lost.
+    /// Delivers a datagram to the applications. It is lost if they have no room for it.
     fn deliver(&mut self, origin: Origin, datagram: Datagram<'_>);
 }

@@ -1,5 +1,5 @@
-//! Applications that send to a UDP port of this machine, or serve one: no rights are needed, and
-//! applications do not see who of the group they speak with.
+//! A [`Port`] for applications that send to a UDP port of this machine or serve one. It needs no
+//! privileges. Applications do not see which member of the group they communicate with.
 
 use super::datagram::Datagram;
 use super::port::{Destination, Origin, Port};
@@ -14,38 +14,40 @@ use tokio::io::ReadBuf;
 use tokio::net::UdpSocket;
 use vocabulary::{AddressPair, Encode, Writer};
 
-/// Applications, and peers of the service, at a time; who was silent for longest makes room.
+/// The maximum number of applications, and of peers of the service, at a time. The one that was
+/// silent for longest is removed to make room for another.
 const MOST: usize = 256;
-/// Bytes in front of an application's data.
+/// The length in bytes of the header in front of an application's data.
 const PORTS: usize = super::datagram::HEADER;
 
-/// What a relay carries.
+/// The settings of a relay.
 #[derive(Clone, Copy, Debug)]
 pub struct Options {
-    /// Where applications send what is for the group.
+    /// The UDP address that receives the applications' requests to the group.
     pub listen: Option<SocketAddr>,
-    /// The service that answers requests.
+    /// The UDP address of the service that answers requests.
     pub service: Option<SocketAddr>,
-    /// The port that requests are for.
+    /// The destination port of requests.
     pub port: u16,
 }
 
-/// UDP ports for one member.
+/// A relay between UDP sockets of this machine and one member.
 pub struct Relay {
     options: Options,
     applications: Option<AddressedSocket>,
-    /// By port, with the turn in which it was heard.
+    /// The applications by their source port, each with the turn in which it was heard last.
     known: BTreeMap<u16, (AddressPair, u64)>,
-    /// By the peer's SenderID and port, with the turn in which it was heard.
+    /// A socket to the service for each requesting peer, by its SenderID and source port, with the
+    /// turn in which it was heard last.
     flows: BTreeMap<(SenderId, u16), (UdpSocket, u64)>,
     turn: u64,
 }
 
 impl Relay {
-    /// Opens the ports.
+    /// Opens the UDP sockets.
     ///
     /// # Errors
-    /// Those of the operating system.
+    /// The sockets cannot be opened.
     pub fn open(options: Options) -> io::Result<Self> {
         let applications = options.listen.map(socket::bind).transpose()?;
         let applications = applications.map(AddressedSocket::new);
@@ -53,15 +55,16 @@ impl Relay {
         Ok(Self { options, applications, known, flows, turn: 0 })
     }
 
-    /// The service that answers requests.
+    /// The UDP address of the service that answers requests.
     pub const fn service(&self) -> Option<SocketAddr> {
         self.options.service
     }
 
-    /// Where applications send to.
+    /// The local address that applications send to; `None` if the relay does not receive from
+    /// applications.
     ///
     /// # Errors
-    /// The operating system's.
+    /// The operating system does not tell it.
     pub fn local_addr(&self) -> io::Result<Option<SocketAddr>> {
         self.applications.as_ref().map(|socket| socket.get_ref().local_addr()).transpose()
     }
@@ -74,7 +77,7 @@ impl Relay {
         let (ports, room) = buf.split_at_mut(PORTS);
         let mut said = |source: u16, destination: u16, to, len| {
             let datagram = Datagram { source, destination, data: &[] };
-            // As long as what it writes.
+            // This cannot fail: `ports` has the length of the header.
             let _ = datagram.write(&mut Writer::new(ports));
             Poll::Ready(Ok((to, PORTS + len)))
         };
@@ -121,7 +124,8 @@ impl Relay {
         }
         if let Some((socket, turn)) = self.flows.get_mut(&flow) {
             *turn = self.turn;
-            // Past the runtime, which has not heard yet that a fresh socket is writable.
+            // The system call is made directly, because the runtime does not know yet that a new
+            // socket is writable.
             socket2::SockRef::from(&*socket).send(datagram.data)?;
         }
         Ok(())
@@ -151,7 +155,7 @@ impl Port for Relay {
             Origin::Listener(_) => self.answer(&datagram),
         };
         if let Err(error) = done {
-            tracing::debug!("to the application: {error}");
+            tracing::debug!("cannot deliver to the application: {error}");
         }
     }
 }
@@ -186,7 +190,7 @@ mod tests {
 
         let listener =
             Origin::Listener(group::member::Listener::Address(Ipv4Addr::LOCALHOST.into()));
-        // To nobody that ever asked.
+        // An answer to a port from which no request came is dropped.
         relay.deliver(listener, Datagram { source: 5683, destination: port ^ 1, data: b"no" });
         relay.deliver(listener, Datagram { source: 5683, destination: port, data: b"on" });
         let mut answer = [0; 10];

@@ -1,5 +1,5 @@
-//! Applications behind a network interface of their own: they speak UDP over IPv6 to the group's
-//! address and to members' addresses, and need not be changed.
+//! A [`Port`] for applications behind a TUN device. They send UDP over IPv6 to the group's and the
+//! members' inner addresses, and need not be changed.
 
 use super::datagram::Datagram;
 use super::inside::Inside;
@@ -15,16 +15,17 @@ use std::net::{IpAddr, Ipv6Addr};
 use tun_rs::{AsyncDevice, DeviceBuilder};
 use vocabulary::{Encode, Writer};
 
-/// Every network carries such packets whole (RFC 8200, section 5), and what is sealed of them fits
-/// where 1500 bytes fit.
+/// The minimum MTU of IPv6 (RFC 8200, section 5). The records with such packets fit into 1500
+/// bytes.
 const MTU: u16 = 1280;
 const PREFIX_BITS: u8 = 64;
 const HOP_LIMIT: u8 = 64;
-/// What an ICMPv6 message quotes at most, so that it is no longer than the MTU (RFC 4443, section 2.4).
+/// The maximum number of bytes that an ICMPv6 message quotes, so that it is no longer than the MTU
+/// (RFC 4443, section 2.4).
 const MOST_QUOTED: usize = MTU as usize - 48;
-/// Ports of applications whose source address is remembered.
+/// The maximum number of applications' ports whose source address is stored.
 const MOST_PORTS: usize = 1024;
-/// Linux's table of addresses that are this machine's own, where multicast is looked up first.
+/// Linux's local routing table, which is looked up first, also for multicast.
 const TABLE_LOCAL: u8 = 255;
 
 /// A TUN device for one member.
@@ -33,13 +34,14 @@ pub struct Tun {
     inside: Inside,
     roles: Roles,
     own: Own,
-    /// From which of the member's addresses an application asked, by its port.
+    /// The member's inner address from which each application sent its last request, by source
+    /// port.
     sources: BTreeMap<u16, Ipv6Addr>,
     packet: Vec<u8>,
     arrived: Vec<u8>,
 }
 
-/// A member's addresses inside of its group.
+/// A member's own inner addresses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Own {
     sender: Option<Ipv6Addr>,
@@ -47,12 +49,13 @@ struct Own {
 }
 
 impl Tun {
-    /// Makes a device for the member that other members know as `listener`, or takes one of this name
-    /// that an earlier run left: applications that use it go on. It is gone with this, unless `stays`:
-    /// then a later run takes it.
+    /// Creates a device for the member that other members know as `listener`, or takes over a
+    /// device of this name from an earlier run, so that applications that use it can continue. The
+    /// device is removed when this value is dropped, unless `stays` is true: then a later run can
+    /// take it over.
     ///
     /// # Errors
-    /// Those of the operating system: to make devices is for root, or `CAP_NET_ADMIN`.
+    /// The operating system's error. To create devices requires root or `CAP_NET_ADMIN`.
     pub fn create(
         name: &str,
         inside: Inside,
@@ -77,11 +80,11 @@ impl Tun {
         Ok(tun)
     }
 
-    /// Gives the device to a member that has come back: applications that use the device go on, also
-    /// where the member has other addresses inside of its group now.
+    /// Assigns the device to a member that has joined again. Applications that use the device can
+    /// continue, even if the member has other inner addresses now.
     ///
     /// # Errors
-    /// Those of the operating system.
+    /// The operating system's error.
     pub fn take_place(
         &mut self,
         inside: Inside,
@@ -113,12 +116,12 @@ impl Tun {
         Ok(())
     }
 
-    /// The member's address for requests that it sends, if it does.
+    /// The member's inner address for requests that it sends; `None` if it is not a sender.
     pub const fn sender_address(&self) -> Option<Ipv6Addr> {
         self.own.sender
     }
 
-    /// The member's address for requests that it answers.
+    /// The member's inner address for requests that it answers.
     pub const fn listener_address(&self) -> Ipv6Addr {
         self.own.listener
     }
@@ -132,21 +135,22 @@ impl Own {
         }
     }
 
-    /// Those that the device has.
+    /// The addresses that are assigned to the device.
     fn addresses(self, roles: Roles) -> impl Iterator<Item = Ipv6Addr> {
         let listens = roles.listener || self.sender.is_none();
         self.sender.into_iter().chain(listens.then_some(self.listener))
     }
 }
 
-/// Has what is sent to the group go to a device, not to the first that does multicast. The route
-/// is gone with the device.
+/// Adds a route that sends packets for the group to this device, instead of the first device that
+/// supports multicast. The route is removed with the device.
 fn route(group: Ipv6Addr, index: u32) -> io::Result<()> {
     let route = Route::new(group.into(), 128).with_if_index(index).with_table(TABLE_LOCAL);
     RouteManager::new()?.add(&route)
 }
 
-/// What an application's packet says, and where to.
+/// The destination, the source address and the datagram of an application's packet; `None` if it is
+/// not a UDP packet to the group's inner network.
 fn read<'p>(
     packet: &'p [u8],
     inside: &Inside,
@@ -180,7 +184,8 @@ impl Port for Tun {
     async fn receive(&mut self, buf: &mut [u8]) -> io::Result<(Destination, usize)> {
         loop {
             let len = self.device.recv(&mut self.arrived).await?;
-            // The kernel's own packets among them: neighbours and multicast listeners.
+            // The kernel also sends packets of its own (neighbour discovery, multicast listener
+            // reports), which are skipped.
             let packet = &self.arrived[..len];
             let Some((to, from, datagram)) = read(packet, &self.inside, self.roles) else {
                 continue;
@@ -198,13 +203,13 @@ impl Port for Tun {
         }
     }
 
-    /// As a router without a way there would (RFC 4443, section 3.1).
+    /// Sends the application a Destination Unreachable message (RFC 4443, section 3.1).
     fn refuse(&mut self, to: Destination, datagram: Datagram<'_>) {
         let to = match to {
             Destination::Listener(id) => self.inside.listener(Listener::Id(id)),
             Destination::Nobody(address) => address,
             Destination::Sender(id) => self.inside.sender(id),
-            // To multicast nothing is answered.
+            // ICMPv6 errors are not sent for multicast packets.
             Destination::Group => return,
         };
         let known = self.sources.get(&datagram.source).copied();
@@ -229,21 +234,21 @@ impl Port for Tun {
             PacketBuilder::ipv6(from.octets(), to.octets(), HOP_LIMIT).udp(source, destination);
         match builder.write(&mut self.packet, data) {
             Ok(()) => self.hand_over(),
-            Err(error) => tracing::debug!("to the application: {error}"),
+            Err(error) => tracing::debug!("cannot deliver to the application: {error}"),
         }
     }
 }
 
 impl Tun {
-    /// Hands the packet to the kernel.
+    /// Passes the packet to the kernel.
     fn hand_over(&self) {
         if let Err(error) = self.device.try_send(&self.packet) {
-            tracing::debug!("to the application: {error}");
+            tracing::debug!("cannot deliver to the application: {error}");
         }
     }
 }
 
-/// Writes an ICMPv6 message that says that no port is reached by a datagram that was sent.
+/// Writes an ICMPv6 message Destination Unreachable (port unreachable) that quotes a sent datagram.
 fn unreachable(packet: &mut Vec<u8>, (from, to): (Ipv6Addr, Ipv6Addr), sent: &Datagram<'_>) {
     let mut quoted = Vec::with_capacity(usize::from(MTU));
     let builder = PacketBuilder::ipv6(from.octets(), to.octets(), HOP_LIMIT)
@@ -253,7 +258,7 @@ fn unreachable(packet: &mut Vec<u8>, (from, to): (Ipv6Addr, Ipv6Addr), sent: &Da
         quoted.truncate(MOST_QUOTED);
         let kind = Icmpv6Type::DestinationUnreachable(DestUnreachableCode::Port);
         let message = PacketBuilder::ipv6(to.octets(), from.octets(), HOP_LIMIT).icmpv6(kind);
-        // Into a vector nothing fails but what is too long.
+        // Writing into a vector fails only if the packet is too long.
         let _ = message.write(packet, &quoted);
     }
 }
@@ -289,9 +294,9 @@ mod tests {
         let nobody = |to: &[u8], roles| match read(to, &inside, roles) {
             Some((Destination::Nobody(_), ..)) => true,
             Some(_) => false,
-            None => panic!("it gets no answer"),
+            None => panic!("the packet was ignored"),
         };
-        assert!(nobody(&to_sender, sender), "senders ask each other nothing");
+        assert!(nobody(&to_sender, sender), "a sender cannot send to another sender");
 
         let id = ListenerId::new(5).unwrap();
         let to_listener = packet(own, inside.listener(Listener::Id(id)), b"get");

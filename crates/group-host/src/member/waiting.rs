@@ -1,14 +1,16 @@
-//! What applications send while their member may not seal: a few datagrams, for a short time.
+//! A small buffer for datagrams that applications send while the member may not seal records.
 
 use super::port::Destination;
 use std::collections::VecDeque;
 use std::time::Duration;
 use vocabulary::Instant;
 
-/// Datagrams that wait at most, and their bytes.
+/// The maximum number of datagrams that wait.
 const MOST: usize = 64;
+/// The maximum total length of the datagrams that wait, in bytes.
 const MOST_BYTES: usize = 64 * 1024;
-/// How old a datagram may become: its application has given up or sent it again by then.
+/// The maximum time for which a datagram waits. After this time its application has given up or
+/// sent it again.
 const MOST_AGE: Duration = Duration::from_secs(30);
 
 /// Datagrams that wait for the controller to confirm the member's start.
@@ -20,7 +22,7 @@ pub(super) struct Waiting {
 }
 
 impl Waiting {
-    /// Has a datagram wait. The oldest make room for it.
+    /// Adds a datagram. The oldest datagrams are dropped if there is no room for it.
     pub(super) fn push(&mut self, now: Instant, to: Destination, datagram: &[u8]) {
         self.expire(now);
         if datagram.len() > MOST_BYTES {
@@ -42,7 +44,8 @@ impl Waiting {
         Some((to, datagram))
     }
 
-    /// Datagrams that were not sent because they waited for too long, or had to make room.
+    /// The number of datagrams that were dropped because they had waited for too long or there was
+    /// no room.
     pub(super) const fn dropped(&self) -> u64 {
         self.dropped
     }

@@ -1,4 +1,4 @@
-//! The administrator's door.
+//! The administrator's Unix socket.
 
 use super::registry::Registry;
 use super::request::{AdminRequest, Create};
@@ -10,20 +10,20 @@ use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::net::UnixStream;
 use vocabulary::Instant;
 
-/// The socket, in the controller's directory.
+/// The name of the socket in the controller's directory.
 const SOCKET: &str = "admin.sock";
-/// The longest request.
+/// The maximum length of a request in bytes.
 const MAX_REQUEST: u64 = 64 << 10;
 
-/// Where the door of the controller in `directory` is.
+/// The path of the socket of the controller in `directory`.
 fn socket(directory: &Path) -> PathBuf {
     directory.join(SOCKET)
 }
 
-/// Does what is asked: a description of what came of it, or why not.
+/// Carries out a request and returns a description of the result.
 ///
 /// # Errors
-/// One line.
+/// The reason of a refusal, in one line.
 pub fn serve(
     registry: &mut Registry,
     now: Instant,
@@ -59,14 +59,15 @@ pub fn serve(
     }
 }
 
-/// Opens the door, to this user alone.
+/// Opens the socket, which only this user can access.
 ///
 /// # Errors
-/// Those of the operating system.
+/// The operating system's error.
 pub(super) fn listen(directory: &Path) -> io::Result<Listener> {
     check_directory(directory)?;
     let path = socket(directory);
-    // The store is locked by now: whoever left this is gone.
+    // The store is already locked by this process, so the process that created an existing socket
+    // has ended.
     match std::fs::remove_file(&path) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
         _ => {}
@@ -74,7 +75,7 @@ pub(super) fn listen(directory: &Path) -> io::Result<Listener> {
     owner_only::socket::listen(&path)
 }
 
-/// Reads one request, answers it with `answer`.
+/// Reads one request, and sends the result of `answer`.
 pub(super) async fn attend(
     stream: UnixStream,
     answer: impl FnOnce(AdminRequest) -> Result<Value, String>,
@@ -84,7 +85,7 @@ pub(super) async fn attend(
     (&mut stream).take(MAX_REQUEST).read_line(&mut line).await?;
     let reply = match serde_json::from_str(&line) {
         Ok(request) => answer(request),
-        Err(error) => Err(format!("not understood: {error}")),
+        Err(error) => Err(format!("malformed request: {error}")),
     };
     let reply = match reply {
         Ok(done) => json!({ "done": done }),
@@ -96,14 +97,14 @@ pub(super) async fn attend(
     stream.shutdown().await
 }
 
-/// Why an administrator got no answer.
+/// Why an administrator's request failed.
 #[derive(Debug)]
 pub enum AskError {
-    /// No controller runs on that directory.
+    /// No controller is running in that directory.
     NotRunning,
-    /// The door cannot be used.
+    /// The socket cannot be used.
     Socket(io::Error),
-    /// It says no.
+    /// The controller refused the request, with this reason.
     Refused(String),
 }
 
@@ -119,7 +120,7 @@ impl std::fmt::Display for AskError {
 
 impl std::error::Error for AskError {}
 
-/// Asks the controller that runs on `directory`.
+/// Sends a request to the controller that runs in `directory`.
 ///
 /// # Errors
 /// See [`AskError`].

@@ -1,5 +1,6 @@
-//! What groups hear by multicast: rekeys and lists of senders, over the interface of the groups'
-//! network, which is followed when it is made anew under its name.
+//! Sends the announcements of groups (rekeys and lists of senders) by multicast over the interface
+//! of the groups' network. Sockets are opened again when an interface with the same name is
+//! recreated.
 
 use group::GroupId;
 use net::multicast::{self, Interface};
@@ -10,23 +11,23 @@ use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use tokio::net::UdpSocket;
 
-/// Announcements of a group that wait for a way out: what one rekey says, and the one before it.
-/// A member that misses more asks.
+/// The maximum number of a group's announcements that wait until they can be sent: enough for the
+/// newest rekey and the one before it. A member that misses more asks the controller.
 const WAITING: usize = 8;
 
-/// What became of a group's announcements since the controller began.
+/// Counters of a group's announcements since the controller was started.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Announcements {
-    /// Sent, each repetition counted.
+    /// Datagrams sent, including repetitions.
     pub sent: u64,
-    /// Not sent: the members have not heard of them. They are tried again.
+    /// Datagrams that could not be sent. They will be sent again later.
     pub failed: u64,
-    /// Why the last one could not be sent, until one can.
+    /// Why the last announcement could not be sent; `None` after one was sent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub failure: Option<String>,
 }
 
-/// One group, as the announcer knows it.
+/// The announcer's state for one group.
 struct Audience {
     address: SocketAddr,
     socket: Option<UdpSocket>,
@@ -44,12 +45,13 @@ pub(super) struct Announcer {
 }
 
 impl Announcer {
-    /// One that sends over `interface`, from `local` where that is of the group's family.
+    /// An announcer that sends over `interface`, from the address `local` if that has the address
+    /// family of the group.
     pub(super) const fn new(interface: Interface, local: IpAddr, hops: u8) -> Self {
         Self { interface, local, hops, audiences: BTreeMap::new(), is_missing: false }
     }
 
-    /// Sends an announcement to a group, now or as soon as there is a way.
+    /// Sends an announcement to a group, now or as soon as possible.
     pub(super) fn announce(&mut self, group: GroupId, address: SocketAddr, datagram: &[u8]) {
         let (interface, local, hops) = (&self.interface, self.local, self.hops);
         let audience = self.audiences.entry(group).or_insert_with(|| Audience {
@@ -60,7 +62,7 @@ impl Announcer {
         });
         if let Err(error) = audience.send(interface, local, hops, datagram) {
             audience.has_failed(group, interface, &error);
-            // A repetition says nothing new.
+            // A repetition of a waiting datagram need not wait as well.
             if !audience.waiting.iter().any(|waiting| waiting == datagram) {
                 if audience.waiting.len() == WAITING {
                     audience.waiting.remove(0);
@@ -70,12 +72,12 @@ impl Announcer {
         }
     }
 
-    /// Follows the interface, and tries again what could not be sent.
+    /// Adapts to changes of the interface, and sends again what could not be sent.
     pub(super) fn look(&mut self) {
         match Interface::named(self.interface.name()) {
             Ok(found) => {
                 if found.index() != self.interface.index() {
-                    tracing::info!("interface {found} was made anew: groups hear over it again");
+                    tracing::info!("interface {found} was recreated: announcements use it again");
                     self.audiences.values_mut().for_each(|audience| audience.socket = None);
                 }
                 (self.interface, self.is_missing) = (found, false);
@@ -83,7 +85,9 @@ impl Announcer {
             Err(_) => {
                 if !std::mem::replace(&mut self.is_missing, true) {
                     let name = self.interface.name();
-                    tracing::error!("interface {name} is gone: groups hear of no new keys");
+                    tracing::error!(
+                        "interface {name} is gone: new keys cannot be announced to groups"
+                    );
                 }
                 return;
             }
@@ -91,7 +95,7 @@ impl Announcer {
         for (group, audience) in &mut self.audiences {
             for datagram in std::mem::take(&mut audience.waiting) {
                 match audience.send(&self.interface, self.local, self.hops, &datagram) {
-                    Ok(()) => tracing::info!("group {group}: announced what it had not heard"),
+                    Ok(()) => tracing::info!("group {group}: sent a delayed announcement"),
                     Err(error) => {
                         audience.note(&self.interface, &error);
                         audience.waiting.push(datagram);
@@ -101,19 +105,19 @@ impl Announcer {
         }
     }
 
-    /// What became of a group's announcements.
+    /// The counters of a group's announcements.
     pub(super) fn announcements(&self, group: &GroupId) -> Announcements {
         self.audiences.get(group).map_or_else(Announcements::default, |a| a.announcements.clone())
     }
 
-    /// Why groups have not heard the last that there is to hear.
+    /// The groups whose last announcement could not be sent, with the reasons.
     pub(super) fn failures(&self) -> impl Iterator<Item = (&GroupId, &str)> {
         self.audiences.iter().filter_map(|(group, audience)| {
             Some((group, audience.announcements.failure.as_deref()?))
         })
     }
 
-    /// A group has ended.
+    /// Removes the state of all groups except those for which `is_one` holds.
     pub(super) fn forget(&mut self, is_one: impl Fn(&GroupId) -> bool) {
         self.audiences.retain(|group, _| is_one(group));
     }
@@ -133,7 +137,7 @@ impl Audience {
                 self.announcements.sent += 1;
                 self.announcements.failure = None;
             }
-            // The next one is to have a socket on what the interface is by then.
+            // The next announcement opens a new socket on the interface as it is then.
             Err(_) => self.socket = None,
         }
         done
@@ -155,11 +159,13 @@ impl Audience {
             self.socket = Some(multicast::send_from(SocketAddr::new(local, 0), interface, hops)?);
         }
         let Some(socket) = &self.socket else { return Ok(()) };
-        // Past the runtime, which has not heard yet that a fresh socket is writable.
+        // The system call is made directly, because the runtime does not know yet that a new socket
+        // is writable.
         SockRef::from(socket).send_to(datagram, &self.address.into()).map(drop)
     }
 
-    /// Counts an announcement that could not be sent, and says so once.
+    /// Counts an announcement that could not be sent, and logs the error unless it is the same as
+    /// before.
     fn has_failed(&mut self, group: GroupId, interface: &Interface, error: &io::Error) {
         self.announcements.failed += 1;
         if self.note(interface, error) {
@@ -170,7 +176,7 @@ impl Audience {
         }
     }
 
-    /// Remembers why; whether that is news.
+    /// Stores the reason of a failure. Returns whether it differs from the last one.
     fn note(&mut self, interface: &Interface, error: &io::Error) -> bool {
         let failure = Some(format!("{interface}: {error}"));
         let is_news = self.announcements.failure != failure;

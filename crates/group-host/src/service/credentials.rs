@@ -1,4 +1,4 @@
-//! How devices prove who they are to a controller.
+//! How devices authenticate to a controller.
 
 use crate::store::Device;
 use dtls::codepoints::PskKeyExchangeMode;
@@ -12,40 +12,42 @@ use std::num::NonZeroUsize;
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use std::time::Duration;
 
-/// Associations at a time. Devices close theirs when they have what they want.
+/// The maximum number of associations at a time. Devices close theirs when they need it no longer.
 const MOST_ASSOCIATIONS: NonZeroUsize = NonZeroUsize::new(4096).unwrap();
-/// Who was silent for so long makes room for another device.
+/// How long an association must be idle before it may be evicted to make room for another device.
 const MAKES_ROOM: Duration = Duration::from_secs(10);
 
-/// A way for devices to prove who they are.
+/// A method by which devices authenticate.
 pub trait Credentials: Send + Sync {
-    /// The DTLS server that asks them to, mutually.
+    /// The configuration of a DTLS server with mutual authentication.
     ///
     /// # Errors
-    /// The provider computes wrong results.
+    /// The crypto provider failed its self-test.
     fn server(self: Arc<Self>) -> Result<ServerConfig, ConfigError>;
 
-    /// Which device has proved itself in a handshake, if it may still come.
+    /// The device that was authenticated by a handshake; `None` if it is no longer known.
     fn device(&self, negotiated: &Negotiated) -> Option<Proven>;
 }
 
-/// A device, and what it has proved itself with.
+/// An authenticated device.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Proven {
     /// The device's name.
     pub device: String,
-    /// Whether it had no more than its token: then all it can ask for is a key of its own.
+    /// Whether it was authenticated by its token only. It may then ask only for a key of its own.
     pub by_token: bool,
 }
 
-/// What the link between devices and their controller speaks: DTLS 1.3 with an ephemeral key
-/// exchange, so that who learns a key later reads nothing that was recorded.
+/// Restricts the link between devices and their controller to DTLS 1.3 with an ephemeral key
+/// exchange, which gives forward secrecy: recorded traffic cannot be read by an attacker that
+/// learns a key later.
 pub(crate) fn harden(settings: &mut Settings) {
     settings.versions = vec![ProtocolVersion::Dtls13];
     settings.psk_modes = vec![PskKeyExchangeMode::PSK_DHE_KE];
 }
 
-/// What stands between a device's name and the ID of its own key in a PSK identity. No name has it.
+/// The byte between a device's name and the ID of its own key in a PSK identity. No name contains
+/// it.
 const BEFORE_ID: u8 = 0;
 
 /// The PSK identity of a device's own key.
@@ -62,17 +64,17 @@ fn parse(identity: &[u8]) -> Option<(&str, Option<[u8; 8]>)> {
     Some((std::str::from_utf8(name).ok()?, id))
 }
 
-/// Devices with pre-shared keys, their names as identities.
+/// Devices with pre-shared keys. Their PSK identities begin with their names.
 #[derive(Default)]
 pub struct Devices(RwLock<BTreeMap<String, Device>>);
 
 impl Devices {
-    /// These devices.
+    /// A set of these devices, by name.
     pub fn new(devices: impl IntoIterator<Item = (String, Device)>) -> Self {
         Self(RwLock::new(devices.into_iter().collect()))
     }
 
-    /// What a device may be in a group; `None`: nothing.
+    /// The roles that a device may have in a group; `None` if it may not join it.
     pub(super) fn may(&self, device: &str, group: &GroupName) -> Option<WantedRoles> {
         let devices = self.read();
         let device = devices.get(device)?;
@@ -86,7 +88,7 @@ impl Devices {
         self.read().get(device).is_some_and(|device| device.barred.contains(group))
     }
 
-    /// Whether a device has had a key of its own: then its program speaks version 2.
+    /// Whether a device has got a key of its own, so that its program speaks version 2.
     pub(super) fn is_updated(&self, device: &str) -> bool {
         self.read().get(device).is_some_and(|device| !device.own.is_empty())
     }

@@ -1,5 +1,6 @@
-//! The controller as a service: devices come over DTLS with mutual authentication, an administrator
-//! over a socket of the machine, and the groups hear rekeys by multicast.
+//! The controller as a service. Devices connect over DTLS with mutual authentication, an
+//! administrator connects over a Unix socket of the machine, and rekeys are announced to the groups
+//! by multicast.
 
 mod admin;
 mod announcer;
@@ -36,26 +37,28 @@ use std::time::Duration;
 use tokio::sync::Notify;
 use vocabulary::{Instant, Random};
 
-/// How often associations are looked at for silence.
+/// The interval between two checks for idle associations.
 const SWEEP: Duration = Duration::from_secs(1);
-/// Devices that say nothing for so long are let go: they come back with a handshake.
+/// How long an association may be idle before it is closed. The device can connect again with a new
+/// handshake.
 const IDLE: Duration = Duration::from_secs(120);
-/// Requests of an association that may wait for their answers at once.
+/// The maximum number of requests of an association that may wait for their answers at the same
+/// time.
 const MOST_ASKED: usize = 16;
 
-/// How a controller is reached.
+/// The network settings of a controller.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// Where devices come to.
+    /// The UDP address that devices connect to.
     pub listen: SocketAddr,
-    /// The interface that groups are on.
+    /// The network interface of the groups.
     pub interface: Interface,
-    /// How many hops multicast takes.
+    /// The hop limit of multicast datagrams.
     pub hops: u8,
-    /// Whether devices may come that speak version 1 of the control protocol.
+    /// Whether devices that speak version 1 of the control protocol are permitted.
     pub allow_version_1: bool,
-    /// Whether devices are believed which address they have in groups of `axiom-1.2`. Otherwise it
-    /// is the one that they speak to the controller from.
+    /// Whether the addresses that devices state in joins to groups of `axiom-1.2` are trusted.
+    /// Otherwise a device must state the address from which it sends to the controller.
     pub trust_addresses: bool,
 }
 
@@ -66,11 +69,11 @@ pub struct Service {
     changed: Arc<Notify>,
 }
 
-/// What stands between devices and groups.
+/// The host of the controller's DTLS endpoint, which connects devices with groups.
 struct Desk {
     registry: Registry,
     peers: BTreeMap<Handle, Peer>,
-    /// The association that each device spoke through last.
+    /// The association over which each device sent its last request.
     speaks: BTreeMap<String, Handle>,
     announcer: Announcer,
     unwelcome: Vec<Handle>,
@@ -78,7 +81,7 @@ struct Desk {
     logs: Logs,
 }
 
-/// What devices and strangers can have logged, each kind limited in rate.
+/// Logs of events that devices or strangers can cause, each limited in rate.
 #[derive(Default)]
 struct Logs {
     handshakes: RateLimitedLog,
@@ -89,7 +92,8 @@ struct Logs {
 struct Peer {
     device: String,
     by_token: bool,
-    /// Numbers of its last requests: of two copies of a device each gets its own answers.
+    /// The numbers of its last requests. By these, each of two copies of a device gets the answers
+    /// to its own requests.
     asked: VecDeque<u32>,
     active_at: Instant,
 }
@@ -161,7 +165,7 @@ impl Host<Endpoint> for Desk {
                     self.registry.note_clone(&group, &device, reason);
                 }
                 Output::Unfit(device) => {
-                    tracing::debug!("group {group}: device {device:?} asks what cannot be taken");
+                    tracing::debug!("group {group}: device {device:?} sent a malformed request");
                 }
                 Output::Conflict(device) => {
                     if let Some(count) = self.logs.conflicts.due() {
@@ -182,7 +186,7 @@ impl Host<Endpoint> for Desk {
 }
 
 impl Desk {
-    /// The association that an answer belongs to.
+    /// The association that sent the request with this answer's number.
     fn asker(&self, device: &str, answer: &[u8]) -> Option<Handle> {
         let (_, number) = Asked::head(answer)?;
         let asked = |peer: &Peer| peer.device == device && peer.asked.contains(&number);
@@ -200,15 +204,17 @@ impl Desk {
         }
     }
 
-    /// Follows the interface of the groups' network, and forgets groups that have ended.
+    /// Adapts to changes of the interface of the groups' network, and removes the announcer's state
+    /// for groups that were removed.
     fn look(&mut self) {
         self.announcer.look();
         let groups: Vec<GroupId> = self.registry.addresses().map(|(id, _)| id).collect();
         self.announcer.forget(|group| groups.contains(group));
     }
 
-    /// Completes what an administrator is told, once the first announcement was to leave: who is
-    /// evicted goes on reading until the others have heard of new keys.
+    /// Completes the answer to an administrator after the first announcement was sent or failed. A
+    /// failure is reported, because an evicted device can continue to read records until the
+    /// members have the new keys.
     fn told(&self, is_announced: bool, answer: Result<Value, String>) -> Result<Value, String> {
         let mut answer = answer?;
         let id = |group: &Value| -> Option<GroupId> {
@@ -226,7 +232,7 @@ impl Desk {
             Some((group, failure)) if is_announced => {
                 let group = answer["name"].as_str().map_or_else(|| group.to_string(), quoted);
                 Err(format!(
-                    "done, but group {group} has not heard of its new keys, and goes on with the \
+                    "done, but group {group} has not heard of its new keys, and continues with the \
                      old ones: {failure}; the controller tries again every second"
                 ))
             }
@@ -234,7 +240,7 @@ impl Desk {
         }
     }
 
-    /// Lets go who has been silent for long, and who may not come any more.
+    /// Closes associations that were idle for too long, and those of devices that were removed.
     fn sweep(&mut self, now: Instant) {
         let devices = self.registry.devices().read();
         let ends =
@@ -244,9 +250,10 @@ impl Desk {
     }
 }
 
-/// Ends every handshake that is not complete. Its key was looked up when it began: the holder of a
-/// key that is void by now could wait until the device's name belongs to another key, and finish
-/// under that name. Other clients begin anew by themselves.
+/// Aborts every handshake that is not complete. The key of a handshake is looked up when it begins:
+/// the holder of a key that was revoked since then could wait until the device's name is enrolled
+/// again with another key, and complete the handshake under that name. Other clients start a new
+/// handshake on their own.
 fn end_handshakes(endpoint: &mut Endpoint, now: Instant) {
     let unfinished = endpoint.connections().filter(|(_, connection)| !connection.is_connected());
     let unfinished: Vec<Handle> = unfinished.map(|(handle, _)| handle).collect();
@@ -259,16 +266,16 @@ fn quoted(name: &str) -> String {
     format!("{name:?}")
 }
 
-/// Why a controller does not start.
+/// Why a controller cannot be started.
 #[derive(Debug)]
 pub enum StartError {
-    /// Its groups or store.
+    /// The groups or the store cannot be opened.
     Registry(Refusal),
-    /// Its socket for devices.
+    /// The socket for devices cannot be opened.
     Listen(SocketAddr, io::Error),
-    /// The administrator's door.
+    /// The administrator's socket cannot be opened.
     Admin(io::Error),
-    /// Cryptography or randomness.
+    /// The DTLS configuration is not possible, or a self-test failed.
     Config(dtls::ConfigError),
 }
 
@@ -288,7 +295,7 @@ impl std::fmt::Display for StartError {
 impl std::error::Error for StartError {}
 
 impl Service {
-    /// A controller of what `directory` holds.
+    /// Starts a controller for the groups and devices in the store of `directory`.
     ///
     /// # Errors
     /// See [`StartError`].
@@ -325,18 +332,18 @@ impl Service {
         Ok(Self { driver, admin, changed })
     }
 
-    /// Where devices come to.
+    /// The UDP address that devices connect to.
     ///
     /// # Errors
-    /// The operating system's.
+    /// The operating system does not tell it.
     pub fn local_addr(&self) -> io::Result<SocketAddr> {
         self.driver.socket().local_addr()
     }
 
-    /// Serves until something fails that cannot be.
+    /// Serves devices and the administrator until an unrecoverable error occurs.
     ///
     /// # Errors
-    /// A socket's, or a group's store has failed.
+    /// A socket or the store of a group has failed.
     pub async fn run(&self) -> io::Result<()> {
         tokio::select! {
             ended = self.driver.run() => ended,
@@ -345,7 +352,7 @@ impl Service {
         }
     }
 
-    /// Ends all associations in good order.
+    /// Closes all associations with `close_notify` alerts.
     pub fn close(&self) {
         self.driver.call(|endpoint, _, now| endpoint.close_all(now));
     }
@@ -365,7 +372,8 @@ impl Service {
                 (desk.registry.wake_at().map_or(sweep_at, |at| at.min(sweep_at)), failed)
             });
             if let Some(failed) = failed {
-                // What is in memory is not what is on disk: only a new start helps.
+                // The state in memory may differ from the state on disk, so the program must be
+                // restarted.
                 return Err(io::Error::other(failed));
             }
             let wait = wake.saturating_since(self.driver.clock().now());
@@ -382,7 +390,8 @@ impl Service {
                 Ok(accepted) => accepted,
                 Err(error) => {
                     tracing::debug!("administrator: {error}");
-                    // Out of descriptors, or it went away while it waited: neither for long.
+                    // The process has no free file descriptor, or the client has disconnected. Both
+                    // are temporary.
                     tokio::time::sleep(Duration::from_millis(100)).await;
                     continue;
                 }
@@ -395,15 +404,17 @@ impl Service {
                     if revokes {
                         end_handshakes(endpoint, now);
                     }
-                    // Before the name of who was revoked can be another's.
+                    // The associations of a revoked device are closed before its name can be
+                    // enrolled again.
                     desk.sweep(now);
                     answer
                 });
                 self.changed.notify_one();
-                // What the groups are to hear has left by now, or could not.
+                // By now the announcements were sent or have failed.
                 self.driver.call(|_, desk, _| desk.told(is_announced, answer))
             };
-            // One at a time: they are few and quick, but none may stand in the door.
+            // Requests are served one at a time, because they are few and quick. A timeout keeps a
+            // slow client from blocking others.
             let patience = Duration::from_secs(5);
             match tokio::time::timeout(patience, admin::attend(stream, answer)).await {
                 Ok(Ok(())) => {}
@@ -420,7 +431,7 @@ mod tests {
     use dtls::{ClientConfig, Connection, Psk, ServerConfig};
     use vocabulary::{Engine, Output as Wanted, Random};
 
-    /// The datagrams that an engine wants to send, and how many events it has.
+    /// The datagrams that an engine sends, and the number of its events.
     fn drain<E: Engine>(engine: &mut E) -> (Vec<Vec<u8>>, usize) {
         let (mut datagrams, mut events, mut buf) = (Vec::new(), 0, [0; 2048]);
         loop {
@@ -443,7 +454,8 @@ mod tests {
             let config = Arc::new(ClientConfig::new(psk.clone()).unwrap());
             let client = Connection::client(config, here, now, Random::insecure(2));
             let mut client = client.unwrap();
-            // The hello, the hello with the cookie, and the last flight, which is held back.
+            // The ClientHello, the ClientHello with the cookie, and the client's last flight, which
+            // is held back.
             for _ in 0..2 {
                 for mut datagram in drain(&mut client).0 {
                     endpoint.handle_datagram(now, there, &mut datagram);

@@ -23,26 +23,26 @@ use std::sync::Arc;
 use vocabulary::{Decode, Instant, Random, Writer};
 use zeroize::Zeroizing;
 
-/// Why something cannot be done, in one line.
+/// Why an administrator's request is refused.
 #[derive(Debug)]
 pub enum Refusal {
-    /// There is no such group.
+    /// There is no group with this name.
     NoGroup(String),
-    /// There is no such device.
+    /// There is no device with this name.
     NoDevice(String),
-    /// The device is no member of the group.
+    /// The device is not a member of the group.
     NoMember(String, String),
-    /// The name is taken.
+    /// A group or device with this name exists already.
     Exists(String),
-    /// The name cannot be one.
+    /// The name is not valid.
     Name(String),
-    /// The group cannot be like that.
+    /// No group can have this policy.
     Group(MemberError),
-    /// The controller of the group has lost its store, and waits for a new start.
+    /// The store of the group's controller has failed, and the program must be restarted.
     Failed(String),
-    /// The store says no.
+    /// The store cannot be used.
     Store(StoreError),
-    /// There is no randomness.
+    /// The operating system has no source of randomness.
     Randomness,
 }
 
@@ -52,11 +52,11 @@ impl fmt::Display for Refusal {
             Self::NoGroup(name) => write!(f, "there is no group {name:?}"),
             Self::NoDevice(name) => write!(f, "there is no device {name:?}"),
             Self::NoMember(device, group) => {
-                write!(f, "device {device:?} is no member of group {group:?}")
+                write!(f, "device {device:?} is not a member of group {group:?}")
             }
-            Self::Exists(name) => write!(f, "{name:?} is there already"),
+            Self::Exists(name) => write!(f, "{name:?} already exists"),
             Self::Name(name) => {
-                write!(f, "{name:?} is no name: 1 to 64 bytes without control characters")
+                write!(f, "{name:?} is not a valid name: 1 to 64 bytes without control characters")
             }
             Self::Group(error) => error.fmt(f),
             Self::Failed(name) => write!(f, "group {name:?}: its store failed"),
@@ -85,12 +85,12 @@ pub struct Registry {
     allows_version_1: bool,
     trusts_addresses: bool,
     log: RateLimitedLog,
-    /// How often each device's token was refused.
+    /// The number of times that each device's token was refused.
     refused_tokens: BTreeMap<String, u64>,
 }
 
 impl Registry {
-    /// From its store.
+    /// The groups and devices from a store.
     ///
     /// # Errors
     /// The store cannot be read, or holds a group that this program cannot serve.
@@ -127,9 +127,9 @@ impl Registry {
         Ok(registry)
     }
 
-    /// Begins another epoch in every group that has members. What the controller said before it
-    /// stopped may not have been heard, and what it was asked is forgotten: who is behind hears by
-    /// this that there is something to ask for.
+    /// Begins a new epoch in every group that has members. Announcements made before the controller
+    /// stopped may have been lost, and requests that it had received are forgotten. A member that
+    /// is behind learns from the new epoch that it must ask for keys.
     ///
     /// # Errors
     /// See [`Refusal`].
@@ -142,8 +142,8 @@ impl Registry {
         Ok(())
     }
 
-    /// Evicts members that are no devices any more, or are barred: an eviction that the store was told
-    /// of in part only is carried out now.
+    /// Evicts members whose device was revoked, is barred from the group or may not join it any
+    /// more. This completes an eviction that was interrupted after only a part of it was stored.
     fn evict_forbidden(&mut self, now: Instant) -> Result<(), Refusal> {
         for (name, controller) in &mut self.groups {
             let may_not = |device: &&str| self.devices.may(device, name).is_none();
@@ -158,7 +158,7 @@ impl Registry {
                 continue;
             }
             let forbidden: Vec<&str> = forbidden.iter().map(String::as_str).collect();
-            tracing::warn!("group {name}: evicted are {}", forbidden.join(", "));
+            tracing::warn!("group {name}: evicted: {}", forbidden.join(", "));
             let evicted = controller.evict_all(now, &forbidden);
             evicted.map_err(|_| Refusal::Failed(name.to_string()))?;
         }
@@ -177,23 +177,24 @@ impl Registry {
         Ok(())
     }
 
-    /// The devices, as handshakes ask for them.
+    /// The devices and their keys, for DTLS handshakes.
     pub fn devices(&self) -> &Arc<Devices> {
         &self.devices
     }
 
-    /// The groups' addresses.
+    /// The multicast addresses of the groups.
     pub fn addresses(&self) -> impl Iterator<Item = (GroupId, SocketAddr)> {
         self.groups.values().map(|group| (group.policy().group, group.policy().address))
     }
 
-    /// Lets devices come that speak version 1 of the control protocol, in which copies of a device
-    /// are not told from it.
+    /// Permits devices that speak version 1 of the control protocol, in which the controller cannot
+    /// tell a device from a copy of it.
     pub const fn allow_version_1(&mut self) {
         self.allows_version_1 = true;
     }
 
-    /// Takes what a device asks that has proved itself with its token alone: for a key of its own.
+    /// Takes a request of a device that was authenticated by its token only. It may ask only for a
+    /// key of its own.
     pub fn handle_by_token(&mut self, now: Instant, device: &str, from: IpAddr, request: &[u8]) {
         let Ok(Asked { version, number, said, .. }) = Asked::decode(request) else {
             return self.refuse_unread(device, request);
@@ -208,24 +209,25 @@ impl Registry {
         }
     }
 
-    /// Says whether devices are believed which address they have in groups of `axiom-1.2`, which
-    /// [`Self::handle_from`] compares otherwise.
+    /// Sets whether the addresses that devices state in joins to groups of `axiom-1.2` are trusted.
+    /// If not, [`Self::handle_from`] compares them with the source address of the request.
     pub const fn trust_addresses(&mut self, trusts: bool) {
         self.trusts_addresses = trusts;
     }
 
-    /// Takes what a device asks, which speaks from an address. In `axiom-1.2` members go by their
-    /// addresses: a device that claims one that it does not speak from could keep another out.
+    /// Takes a request of a device that came from the address `from`. In `axiom-1.2` members are
+    /// identified by their addresses, so a device that claims the address of another one could keep
+    /// that device out of the group.
     pub fn handle_from(&mut self, now: Instant, device: &str, from: IpAddr, request: &[u8]) {
         if let Some((head, claimed)) = self.claimed_address(request)
             && !self.trusts_addresses
-            // A device on the controller's own machine.
+            // A device on the controller's own machine may have any address.
             && !from.to_canonical().is_loopback()
             && claimed.to_canonical() != from.to_canonical()
         {
             if let Some(count) = self.log.due() {
                 tracing::warn!(
-                    "device {device:?} wants to join with address {claimed}, but speaks from {from} \
+                    "device {device:?} wants to join with address {claimed}, but sends from {from} \
                      ({count} since the last line)"
                 );
             }
@@ -234,8 +236,7 @@ impl Registry {
         self.handle(now, device, request);
     }
 
-    /// The address in a request to join a group whose members go by it, and the request's version and
-    /// number.
+    /// The address in a join to a group of `axiom-1.2`, and the version and number of the request.
     fn claimed_address(&self, request: &[u8]) -> Option<((u8, u32), IpAddr)> {
         let Asked { version, number, said, .. } = Asked::decode(request).ok()?;
         let Request::Join { name, address, .. } = said else { return None };
@@ -243,7 +244,8 @@ impl Registry {
         (profile == Profile::Axiom12).then_some(((version, number), address))
     }
 
-    /// Takes what a device asks of one of the groups. Noise is ignored.
+    /// Takes a request of a device to one of the groups. Bytes without a valid request header are
+    /// ignored.
     pub fn handle(&mut self, now: Instant, device: &str, request: &[u8]) {
         let Ok(Asked { version, number, said, .. }) = Asked::decode(request) else {
             return self.refuse_unread(device, request);
@@ -253,9 +255,9 @@ impl Registry {
         if version == VERSION_1 && (is_updated || !self.allows_version_1) {
             if let Some(count) = self.log.due() {
                 let remedy = if is_updated {
-                    "but has spoken version 2: is there a copy of its token or state?"
+                    "but spoke version 2 before: is there a copy of its token or state?"
                 } else {
-                    "update it, or let such devices come with --allow-version-1"
+                    "update it, or permit such devices with --allow-version-1"
                 };
                 tracing::warn!(
                     "device {device:?} speaks version 1 of the control protocol: {remedy} \
@@ -279,12 +281,12 @@ impl Registry {
         controller.handle(now, device, may, request);
     }
 
-    /// Says so to whoever asks what cannot be read.
+    /// Refuses a malformed request, if at least its header can be read.
     fn refuse_unread(&mut self, device: &str, request: &[u8]) {
         let Some((version, number)) = Asked::head(request) else { return };
         if let Some(count) = self.log.due() {
             tracing::warn!(
-                "device {device:?} asks what cannot be understood ({count} since the last line)"
+                "device {device:?} sent a malformed request ({count} since the last line)"
             );
         }
         let reason = if version == VERSION { Reason::NotUnderstood } else { Reason::NotNow };
@@ -300,8 +302,8 @@ impl Registry {
         self.outbox.push((GroupId([0; 16]), Output::Answer { device: device.into(), answer }));
     }
 
-    /// Gives a device a key of its own for its token. It is stored before it is told, and told again
-    /// to whoever asks with the same nonce.
+    /// Gives a device a key of its own for its token. The key is stored before it is sent, and sent
+    /// again if the device asks with the same nonce.
     fn give_key(&mut self, device: &str, nonce: [u8; 16]) -> Result<Answer, Reason> {
         let mut devices = self.devices.write();
         let known = devices.get_mut(device).ok_or(Reason::NotAMember)?;
@@ -322,8 +324,8 @@ impl Registry {
         if let Some((reason, event)) = refusal {
             let count = self.refused_tokens.entry(device.into()).or_default();
             *count += 1;
-            // A device that goes on asking is told of more and more rarely, and pushes nothing
-            // else out of the log.
+            // A device that keeps asking is logged only at counts that are powers of two, so that
+            // it does not displace other entries of the log.
             if !count.is_power_of_two() {
                 return Err(reason);
             }
@@ -350,12 +352,12 @@ impl Registry {
         told(&own)
     }
 
-    /// Notes that there is a copy of a device.
+    /// Logs that a copy of a device was detected.
     pub fn note_clone(&self, group: &GroupId, device: &str, reason: Reason) {
         let found = self.groups.values().find(|controller| controller.policy().group == *group);
         let Some(controller) = found else { return };
         let clones = controller.roster().get(device).map_or(1, |member| member.clones);
-        // One that goes on asking is told of more and more rarely.
+        // A copy that keeps asking is logged only at counts that are powers of two.
         if !clones.is_power_of_two() {
             return;
         }
@@ -365,11 +367,11 @@ impl Registry {
         );
         let entry = Entry::new("copy refused").within(name).of(device).saying(&reason.to_string());
         if let Err(error) = self.store.log(&entry) {
-            tracing::error!("the log: {error}");
+            tracing::error!("the audit log: {error}");
         }
     }
 
-    /// The last entries of the log, of one group or device where that is asked for.
+    /// The last entries of the log, optionally only those of one group or one device.
     ///
     /// # Errors
     /// See [`Refusal`].
@@ -397,7 +399,7 @@ impl Registry {
         self.groups.get_mut(&name).ok_or_else(missing)
     }
 
-    /// Makes a group.
+    /// Creates a group.
     ///
     /// # Errors
     /// See [`Refusal`].
@@ -408,7 +410,8 @@ impl Registry {
             return Err(Refusal::Exists(create.name.clone()));
         }
         let mut group = GroupId(self.rng.array());
-        // Members tell groups by one byte where they can (Axiom, section 6.1).
+        // The alias should be unique among the groups, so that members can tell the groups apart by
+        // it (Axiom, section 6.1).
         let taken = |id: &GroupId, groups: &BTreeMap<GroupName, Controller>| {
             groups.values().any(|group| group.policy().group.alias() == id.alias())
         };
@@ -429,7 +432,7 @@ impl Registry {
             client_random: self.rng.array(),
             server_random: self.rng.array(),
         };
-        // Before anything is written.
+        // The policy is checked before anything is written.
         Controller::check(&policy, self.provider).map_err(Refusal::Group)?;
         let seed = Zeroizing::new(self.rng.array());
         let secret = ControllerSecret::from_seed(&seed);
@@ -439,7 +442,7 @@ impl Registry {
         self.show(name.as_str())
     }
 
-    /// Ends a group: nobody is told, and nobody gets keys any more.
+    /// Removes a group. Its members are not notified, and get no more keys.
     ///
     /// # Errors
     /// See [`Refusal`].
@@ -451,12 +454,12 @@ impl Registry {
         Ok(())
     }
 
-    /// All groups.
+    /// Describes all groups.
     pub fn list(&self) -> Vec<Described> {
         self.groups.values().map(|group| Described::of(group, false)).collect()
     }
 
-    /// A group and its members.
+    /// Describes a group and its members.
     ///
     /// # Errors
     /// See [`Refusal`].
@@ -464,7 +467,7 @@ impl Registry {
         Ok(Described::of(self.controller(group)?, true))
     }
 
-    /// All devices.
+    /// Describes all devices.
     pub fn list_devices(&self) -> Vec<DescribedDevice> {
         let groups_of = |name: &str| {
             let groups = self.groups.values();
@@ -485,7 +488,7 @@ impl Registry {
         described.collect()
     }
 
-    /// Lets a device come, and makes its key.
+    /// Enrols a device and generates its key.
     ///
     /// # Errors
     /// See [`Refusal`].
@@ -514,7 +517,7 @@ impl Registry {
         Ok(Token { key, device: device.clone(), controller: controller.clone() })
     }
 
-    /// Forgets a device, and evicts it from all groups.
+    /// Removes a device and evicts it from all groups.
     ///
     /// # Errors
     /// See [`Refusal`].
@@ -526,7 +529,7 @@ impl Registry {
         self.devices.write().remove(device);
         let mut failed = Vec::new();
         for controller in self.groups.values_mut() {
-            // One whose store fails keeps the others from nothing.
+            // If the store of one group fails, the device is still evicted from the other groups.
             if controller.evict(now, device).is_err() {
                 failed.push(controller.name().to_string());
             }
@@ -534,13 +537,13 @@ impl Registry {
         if failed.is_empty() { Ok(()) } else { Err(Refusal::Failed(failed.join(", "))) }
     }
 
-    /// Evicts a device from a group, at once, and keeps it out until it is let in again.
+    /// Evicts a device from a group at once, and bars it until it is readmitted.
     ///
     /// # Errors
     /// See [`Refusal`].
     pub fn evict(&mut self, now: Instant, group: &str, device: &str) -> Result<Described, Refusal> {
         let name = self.controller(group)?.name().clone();
-        // First, so that it does not come back in between.
+        // The device is barred first, so that it cannot join again in between.
         let is_known = self.bar(device, &name, true)?;
         let evicted = self.controller(group)?.evict(now, device);
         match evicted {
@@ -550,7 +553,7 @@ impl Registry {
         }
     }
 
-    /// Lets a device in again that was evicted, or that waits because it has joined often.
+    /// Readmits a device that was evicted, or that must wait because it has joined too often.
     ///
     /// # Errors
     /// See [`Refusal`].
@@ -563,7 +566,7 @@ impl Registry {
         Ok(())
     }
 
-    /// Whether a device may come to a group. False if there is no such device.
+    /// Bars a device from a group, or lifts the bar. Returns false if there is no such device.
     fn bar(&self, device: &str, group: &GroupName, barred: bool) -> Result<bool, Refusal> {
         let mut devices = self.devices.write();
         let Some(known) = devices.get_mut(device) else { return Ok(false) };
@@ -578,7 +581,7 @@ impl Registry {
         Ok(true)
     }
 
-    /// Begins another epoch.
+    /// Begins a new epoch of a group.
     ///
     /// # Errors
     /// See [`Refusal`].
@@ -594,7 +597,7 @@ impl Registry {
         self.show(group)
     }
 
-    /// Copies the store.
+    /// Copies the store into another directory.
     ///
     /// # Errors
     /// See [`Refusal`].
@@ -602,17 +605,17 @@ impl Registry {
         Ok(self.store.back_up(directory)?)
     }
 
-    /// Lets what is due by `now` happen.
+    /// Runs the timers that are due at `now`.
     pub fn handle_timeout(&mut self, now: Instant) {
         self.groups.values_mut().for_each(|group| group.handle_timeout(now));
     }
 
-    /// When [`Self::handle_timeout`] is to be called next.
+    /// When [`Self::handle_timeout`] is to be called next; `None` if there is no timer.
     pub fn wake_at(&self) -> Option<Instant> {
         self.groups.values().filter_map(Controller::wake_at).min()
     }
 
-    /// What is to be done next, and for which group.
+    /// The next output, and the group that it comes from.
     pub fn poll(&mut self) -> Option<(GroupId, Output)> {
         if let Some(output) = self.outbox.pop() {
             return Some(output);
@@ -621,7 +624,8 @@ impl Registry {
         self.groups.values_mut().find_map(|group| Some((id(group), group.poll()?)))
     }
 
-    /// A group whose store failed: it serves nobody until this program starts anew.
+    /// The name of a group whose store has failed. It serves no requests until this program is
+    /// restarted.
     pub fn failed(&self) -> Option<&GroupName> {
         self.groups.values().find(|group| group.has_failed()).map(Controller::name)
     }

@@ -1,5 +1,5 @@
-//! What an administrator asks of a controller: a line of JSON each way, over a socket that only
-//! the controller's own user can open.
+//! The requests of an administrator to a controller. Request and answer are one line of JSON each,
+//! over a socket that only the controller's own user can open.
 
 use dtls::crypto::CipherSuiteId;
 use group::controller::Settings;
@@ -10,108 +10,108 @@ use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// What can be asked.
+/// A request of an administrator.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub enum AdminRequest {
-    /// Make a group.
+    /// Create a group.
     Create(CreateText),
-    /// End a group.
+    /// Remove a group.
     Remove {
-        /// Its name.
+        /// The group's name.
         group: String,
     },
     /// Describe all groups.
     List,
     /// Describe a group and its members.
     Show {
-        /// Its name.
+        /// The group's name.
         group: String,
     },
-    /// Make a token for a new device.
+    /// Enrol a new device and create its token.
     Enrol(Enrol),
     /// Describe all devices.
     Devices,
-    /// Forget a device.
+    /// Remove a device, evict it from all groups and make its keys void.
     Revoke {
-        /// Its name.
+        /// The device's name.
         device: String,
     },
-    /// Put a device out of a group.
+    /// Evict a device from a group.
     Evict {
         /// The group's name.
         group: String,
-        /// The device's.
+        /// The device's name.
         device: String,
     },
-    /// Let a device in again that was put out.
+    /// Readmit an evicted device.
     Readmit {
         /// The group's name.
         group: String,
-        /// The device's.
+        /// The device's name.
         device: String,
     },
-    /// Begin another epoch.
+    /// Begin a new epoch of a group.
     Rekey {
         /// The group's name.
         group: String,
-        /// Use it without delay.
+        /// Whether members switch to the new epoch without delay.
         at_once: bool,
     },
-    /// The last entries of the log.
+    /// Show the last entries of the log.
     Log {
-        /// How many at most.
+        /// The maximum number of entries.
         most: usize,
-        /// Those of one group.
+        /// Only entries of this group.
         group: Option<String>,
-        /// Those of one device.
+        /// Only entries of this device.
         device: Option<String>,
     },
     /// Copy the store into a directory.
     Backup {
-        /// Where to.
+        /// The directory that the copy is written to.
         directory: PathBuf,
     },
 }
 
 impl AdminRequest {
-    /// Whether members hear of it, which takes a controller that runs.
+    /// Whether the change must be announced to members, for which a controller must be running.
     pub const fn is_announced(&self) -> bool {
         matches!(self, Self::Evict { .. } | Self::Revoke { .. } | Self::Rekey { .. })
     }
 }
 
-/// A group to be made, in names and numbers that people give.
+/// A group to be created, with names and numbers as an administrator gives them.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct CreateText {
-    /// Its name.
+    /// The group's name.
     pub name: String,
-    /// The multicast address and port.
+    /// The multicast address and port of its requests.
     pub address: SocketAddr,
-    /// A [`Profile`].
+    /// The name of a [`Profile`].
     pub profile: String,
-    /// One of [`suites`]; none: the first.
+    /// The name of one of the profile's [`suites`]; `None` for the first one.
     pub suite: Option<String>,
-    /// An [`Authenticity`].
+    /// The name of an [`Authenticity`].
     pub authenticity: String,
-    /// [`Responses`].
+    /// The name of a value of [`Responses`].
     pub responses: String,
-    /// A [`Freshness`].
+    /// The name of a [`Freshness`].
     pub freshness: String,
-    /// For how long changes are gathered, in milliseconds.
+    /// For how long membership changes are collected into one rekey, in milliseconds.
     pub batch_ms: u64,
-    /// From a rekey to the first record under the new keys, in milliseconds.
+    /// The time from a rekey until members send under the new keys, in milliseconds.
     pub activation_ms: u64,
-    /// How long old keys are received after that, in seconds.
+    /// How long records under the old keys are accepted after that, in seconds.
     pub retention_s: u64,
-    /// How often keys are renewed, in seconds; 0: never.
+    /// The interval between renewals of the keys, in seconds; 0: never.
     pub renewal_s: u64,
-    /// Members at most.
+    /// The maximum number of members.
     pub most_members: u32,
 }
 
-/// A group to be made.
+/// A group to be created, with valid values.
 #[derive(Clone, Debug)]
 pub struct Create {
     pub(super) name: String,
@@ -124,7 +124,7 @@ pub struct Create {
     pub(super) settings: Settings,
 }
 
-/// The suites of a profile by their names on the command line, the default first.
+/// The cipher suites of a profile with their names on the command line, the default first.
 pub const fn suites(profile: Profile) -> &'static [(&'static str, CipherSuiteId)] {
     match profile {
         Profile::Axiom12 => &[
@@ -190,96 +190,96 @@ impl TryFrom<&CreateText> for Create {
     }
 }
 
-/// A device to be let in.
+/// A device to be enrolled.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Enrol {
-    /// Its name.
+    /// The device's name.
     pub device: String,
     /// Whether it may send requests.
     pub sender: bool,
-    /// Whether it may answer them.
+    /// Whether it may answer requests.
     pub listener: bool,
-    /// The groups it may join; none: all.
+    /// The groups that it may join; if empty, all groups.
     pub groups: Vec<String>,
-    /// Where it finds the controller, as `host:port`.
+    /// The controller's address, as `host:port`.
     pub controller: String,
-    /// How many devices can be made of the token; none: any number.
+    /// How many times the token can be used; `None`: any number of times.
     #[serde(default)]
     pub uses: Option<u32>,
-    /// For how long the token can be used, in seconds; none: for ever.
+    /// For how long the token can be used, in seconds; `None`: without limit.
     #[serde(default)]
     pub expires_s: Option<u64>,
 }
 
-/// A group as it is shown.
+/// The description of a group.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Described {
-    /// Its name.
+    /// The group's name.
     pub name: String,
-    /// Its GroupID, in hexadecimal.
+    /// The group's 16-byte identifier, in hexadecimal.
     pub id: String,
-    /// Its multicast address and port.
+    /// The multicast address and port of its requests.
     pub address: SocketAddr,
-    /// Its profile.
+    /// The name of its profile.
     pub profile: String,
-    /// Its cipher suite.
+    /// The name of its cipher suite.
     pub suite: String,
-    /// What records prove.
+    /// What records prove about their origin.
     pub authenticity: String,
-    /// Under which keys responses are.
+    /// The keys under which responses are sealed.
     pub responses: String,
-    /// How late listeners learn where senders are.
+    /// How a listener that joins in the middle of an epoch tells fresh records from replays.
     pub freshness: String,
     /// The current epoch.
     pub epoch: u64,
-    /// How many members it has.
+    /// The number of its members.
     pub members: usize,
-    /// Who they are.
+    /// Its members, if they were asked for.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub roster: Option<Vec<DescribedMember>>,
-    /// What became of its announcements, if its controller runs.
+    /// Counters of its announcements, if its controller is running.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub announcements: Option<super::Announcements>,
 }
 
-/// A member as it is shown.
+/// The description of a member.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct DescribedMember {
     /// The device's name.
     pub device: String,
-    /// Its ListenerID.
+    /// The member's ListenerID.
     pub listener_id: u32,
-    /// Its SenderID, if it is a sender.
+    /// The member's SenderID; `None` if it is not a sender.
     pub sender_id: Option<u8>,
-    /// Whether it answers.
+    /// Whether the member is a listener.
     pub listener: bool,
-    /// The address it sends from.
+    /// The address that the member sends from.
     pub address: IpAddr,
-    /// How often a copy of it was seen.
+    /// The number of times that a copy of the member was detected.
     #[serde(default)]
     pub clones: u32,
 }
 
-/// A device as it is shown.
+/// The description of a device.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct DescribedDevice {
-    /// Its name.
+    /// The device's name.
     pub device: String,
     /// Whether it may send requests.
     pub sender: bool,
-    /// Whether it may answer them.
+    /// Whether it may answer requests.
     pub listener: bool,
-    /// The groups it may join; none: all.
+    /// The groups that it may join; if empty, all groups.
     pub groups: Vec<String>,
-    /// The groups it was put out of.
+    /// The groups that it was evicted from and not readmitted to.
     pub evicted_from: Vec<String>,
-    /// The groups it is in.
+    /// The groups of which it is a member.
     pub member_of: Vec<String>,
-    /// How often its token can still be used; none: any number of times.
+    /// How many times its token can still be used; `None`: any number of times.
     #[serde(default)]
     pub uses_left: Option<u32>,
-    /// When its token ends, in seconds since 1970; none: never.
+    /// When its token expires, in seconds since 1970; `None`: never.
     #[serde(default)]
     pub expires_at: Option<u64>,
 }

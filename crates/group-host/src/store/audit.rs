@@ -1,5 +1,6 @@
-//! The controller's log: who was enrolled, joined, left, was evicted or revoked, and every rekey. An
-//! entry is written with what it tells of, in one transaction.
+//! The controller's audit log: devices that were enrolled, joined, left, or were evicted or
+//! revoked, and every rekey. An entry is written in the same transaction as the change that it
+//! describes.
 
 use super::StoreError;
 use super::controller::copy_table;
@@ -8,54 +9,54 @@ use redb::{ReadTransaction, ReadableTable, TableDefinition, WriteTransaction};
 use serde::{Deserialize, Serialize};
 use std::time::{Duration, SystemTime};
 
-/// By order.
+/// The entries by sequence number.
 const AUDIT: TableDefinition<'_, u64, &str> = TableDefinition::new("audit");
-/// Entries that are kept; some 20 MB.
+/// The maximum number of entries, about 20 MB.
 const MOST: u64 = 100_000;
 
-/// Something that happened.
+/// An event in the log.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Entry {
-    /// When, in milliseconds since 1970, by the clock of the controller's machine.
+    /// The time of the event in milliseconds since 1970, by the clock of the controller's machine.
     pub at_ms: u64,
-    /// What.
+    /// The kind of event.
     pub event: String,
-    /// In which group; none: it concerns all.
+    /// The name of the group; `None` if the event concerns all groups.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub group: Option<String>,
-    /// Which device it is about.
+    /// The name of the device, if the event concerns one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub device: Option<String>,
-    /// What more there is to say.
+    /// Further details, or an empty text.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub detail: String,
 }
 
-/// How long after 1970 it is.
+/// The time since 1970.
 pub(crate) fn since_1970() -> Duration {
     SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default()
 }
 
 impl Entry {
-    /// Something that happens now.
+    /// An event at the current time.
     pub fn new(event: &str) -> Self {
         let at_ms = since_1970().as_millis() as u64;
         Self { at_ms, event: event.to_owned(), group: None, device: None, detail: String::new() }
     }
 
-    /// In a group.
+    /// Sets the group.
     #[must_use]
     pub fn within(self, group: &GroupName) -> Self {
         Self { group: Some(group.to_string()), ..self }
     }
 
-    /// To a device.
+    /// Sets the device.
     #[must_use]
     pub fn of(self, device: &str) -> Self {
         Self { device: Some(device.to_owned()), ..self }
     }
 
-    /// With more to say.
+    /// Sets the details.
     #[must_use]
     pub fn saying(self, detail: &str) -> Self {
         Self { detail: detail.to_owned(), ..self }
@@ -73,7 +74,7 @@ pub(super) fn write(transaction: &WriteTransaction, entry: &Entry) -> Result<(),
     let mut table = transaction.open_table(AUDIT)?;
     let next = table.last()?.map_or(0, |(at, _)| at.value() + 1);
     table.insert(next, &*text)?;
-    // One entry came: one goes.
+    // One entry was added, so the oldest one beyond the limit is removed.
     if let Some(old) = next.checked_sub(MOST) {
         table.remove(old)?;
     }

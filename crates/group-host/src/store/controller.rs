@@ -1,4 +1,4 @@
-//! What a controller keeps: devices with their keys, and groups with theirs.
+//! The store of a controller: devices with their keys, and groups with their keys and members.
 
 use super::audit::{self, Entry};
 use super::{Numbers, StoreError, begun, open};
@@ -24,65 +24,66 @@ use vocabulary::{Decode, DecodeError, Encode, Random, Reader, Writer};
 use zeroize::Zeroizing;
 
 const FILE: &str = "controller.redb";
-/// Of what is written in the tables below.
+/// The version of the format of the tables below.
 const VERSION: u64 = 2;
-/// Without starts of members, own keys of devices and a log: read, and written as the newer one.
+/// The previous version, without starts of members, own keys of devices and a log. It is read, and
+/// converted to the current version.
 const VERSION_1: u64 = 1;
 
 const META: TableDefinition<'_, &str, u64> = TableDefinition::new("meta");
-/// By name.
+/// The devices, by name.
 const DEVICES: TableDefinition<'_, &str, &[u8]> = TableDefinition::new("devices");
-/// By name: what never changes.
+/// The parts of a group that never change, by name.
 const GROUPS: TableDefinition<'_, &str, &[u8]> = TableDefinition::new("groups");
-/// By GroupID: what each rekey changes as a whole.
+/// The epoch, hash chain and tree depth, which each rekey changes, by group identifier.
 const EPOCHS: TableDefinition<'_, [u8; 16], &[u8]> = TableDefinition::new("epochs");
-/// By GroupID and node of the tree.
+/// The keys of the tree, by group identifier and node.
 const KEYS: TableDefinition<'_, ([u8; 16], [u8; 4]), [u8; 16]> = TableDefinition::new("keys");
-/// By GroupID and name of the device.
+/// The members, by group identifier and device name.
 const MEMBERS: TableDefinition<'_, ([u8; 16], &str), &[u8]> = TableDefinition::new("members");
 
-/// A device that may come, and what it may be.
+/// An enrolled device.
 #[derive(Clone)]
 pub struct Device {
-    /// What it proves itself with.
+    /// The key in its token, which authenticates it.
     pub key: Zeroizing<[u8; 32]>,
-    /// What it may be in the groups.
+    /// The roles that it may have in groups.
     pub may: WantedRoles,
-    /// The groups it may join; none: all of them.
+    /// The groups that it may join; if empty, all groups.
     pub groups: Vec<GroupName>,
-    /// The groups it was put out of, and may not come back to.
+    /// The groups that it was evicted from, and may not join again until it is readmitted.
     pub barred: Vec<GroupName>,
-    /// How often its token may still give a key; `None`: any number of times.
+    /// How many times its token can still be used to get a key; `None`: any number of times.
     pub uses: Option<u32>,
-    /// When its token ends, in seconds since 1970.
+    /// When its token expires, in seconds since 1970; `None`: never.
     pub expires_at: Option<u64>,
-    /// The keys of its own that its token gave, the newest last.
+    /// The device's own keys, which it got for its token, the newest last.
     pub own: Vec<OwnKey>,
 }
 
-/// Keys of its own that a device can have: of earlier instances, which are to hear that they have
-/// been replaced. One more drops the oldest.
+/// The maximum number of own keys of a device. Keys of earlier instances are kept so that these can
+/// still connect and be told that they were replaced. A further key drops the oldest.
 pub const MOST_OWN: usize = 8;
 
-/// A key that a device was given for its token.
+/// A device's own key, which it got for its token.
 #[derive(Clone)]
 pub struct OwnKey {
-    /// Which one it is.
+    /// The key's identifier.
     pub id: [u8; 8],
-    /// What it was asked for with: who asks with it again gets the same key.
+    /// The nonce of the request for it. A request with the same nonce gets the same key again.
     pub nonce: [u8; 16],
-    /// The key.
+    /// The secret key.
     pub key: Zeroizing<[u8; 32]>,
 }
 
-/// A device and its name.
+/// A device with its name.
 pub type Enrolled = (String, Device);
 
-/// A group as it comes from the store.
+/// A group from the store.
 pub struct StoredGroup {
     /// The group.
     pub group: group::controller::Group,
-    /// How its controller behaves.
+    /// The settings of its controller.
     pub settings: Settings,
 }
 
@@ -94,7 +95,7 @@ pub struct ControllerStore {
 }
 
 impl ControllerStore {
-    /// Opens the store in a directory, and makes it if it is not there.
+    /// Opens the store in a directory, and creates it if it does not exist.
     ///
     /// # Errors
     /// See [`StoreError`].
@@ -107,7 +108,7 @@ impl ControllerStore {
         Ok(Self { numbers, database })
     }
 
-    /// Makes the tables that are not there.
+    /// Creates the tables that do not exist.
     fn prepare(database: &Arc<Database>) -> Result<Numbers, StoreError> {
         let transaction = database.begin_write()?;
         {
@@ -117,7 +118,7 @@ impl ControllerStore {
                 None => drop(meta.insert("version", VERSION)?),
                 Some(VERSION) => {}
                 Some(VERSION_1) => drop(meta.insert("version", VERSION)?),
-                Some(_) => return Err(StoreError::Damaged("it is of another version")),
+                Some(_) => return Err(StoreError::Damaged("it has another version")),
             }
             transaction.open_table(DEVICES)?;
             transaction.open_table(GROUPS)?;
@@ -165,7 +166,7 @@ impl ControllerStore {
         })
     }
 
-    /// Writes an entry of the log that changes nothing else.
+    /// Writes an entry of the log without another change.
     ///
     /// # Errors
     /// See [`StoreError`].
@@ -173,7 +174,7 @@ impl ControllerStore {
         self.write(|transaction| audit::write(transaction, entry))
     }
 
-    /// The last entries of the log for which `is_wanted` holds, the oldest first.
+    /// The last `most` entries of the log for which `is_wanted` holds, the oldest first.
     ///
     /// # Errors
     /// See [`StoreError`].
@@ -185,7 +186,7 @@ impl ControllerStore {
         audit::read(&self.database.begin_read()?, most, is_wanted)
     }
 
-    /// Forgets a device. Its memberships are another matter.
+    /// Removes a device. Its memberships are not changed.
     ///
     /// # Errors
     /// See [`StoreError`].
@@ -196,7 +197,7 @@ impl ControllerStore {
         })
     }
 
-    /// Writes a group that is new.
+    /// Writes a new group.
     ///
     /// # Errors
     /// See [`StoreError`].
@@ -222,7 +223,7 @@ impl ControllerStore {
         Ok(keys)
     }
 
-    /// Forgets a group and its members.
+    /// Removes a group and its members.
     ///
     /// # Errors
     /// See [`StoreError`].
@@ -238,7 +239,7 @@ impl ControllerStore {
         })
     }
 
-    /// All groups.
+    /// All groups in the store.
     ///
     /// # Errors
     /// See [`StoreError`].
@@ -270,11 +271,11 @@ impl ControllerStore {
             let (key, value) = entry?;
             let [level, a, b, c] = key.value().1;
             let node = Node::new(level, u32::from_be_bytes([0, a, b, c]));
-            let node = node.ok_or(StoreError::Damaged("a node of the tree of keys"))?;
+            let node = node.ok_or(StoreError::Damaged("a node of the key tree"))?;
             nodes.push((node, NodeKey::new(value.value())));
         }
         let tree = KeyTree::restore(depth, nodes);
-        let tree = tree.ok_or(StoreError::Damaged("the tree of keys"))?;
+        let tree = tree.ok_or(StoreError::Damaged("the key tree"))?;
         let mut members = Vec::new();
         for entry in read.open_table(MEMBERS)?.range((id.0, "")..)? {
             let (key, value) = entry?;
@@ -290,8 +291,8 @@ impl ControllerStore {
         Ok(StoredGroup { group: group::controller::Group { name, policy, keys, roster }, settings })
     }
 
-    /// Copies everything into another directory, which has no store yet, as it stands at this
-    /// moment.
+    /// Copies the current state of the store into another directory, which must not have a store
+    /// yet.
     ///
     /// # Errors
     /// See [`StoreError`].
@@ -299,8 +300,8 @@ impl ControllerStore {
         self.copy(directory, |_| Ok(()))
     }
 
-    /// Copies the store and applies `change` to the copy in one transaction: a crash leaves neither without
-    /// the other.
+    /// Copies the store and applies `change` to the copy in one transaction: after a crash the copy
+    /// either is complete with the change or does not exist.
     fn copy(
         &self,
         directory: &Path,
@@ -326,11 +327,12 @@ impl ControllerStore {
         Ok(())
     }
 
-    /// Opens a copy in `from` as the store in `directory`, which has none yet.
+    /// Restores the copy in `from` as the store in `directory`, which must not have a store yet.
     ///
-    /// What happened after the copy was made is not in it. So that no epoch has keys twice, also if
-    /// the copy is restored several times, each restoration's groups go on in epochs of its own
-    /// ([`epoch_after_restoration`]), and begin anew when their controller starts.
+    /// Events after the copy was made are not in it. So that no epoch gets two different sets of
+    /// keys, even if the copy is restored several times, the groups of each restoration continue in
+    /// epochs of their own ([`epoch_after_restoration`]), and are rekeyed when their controller
+    /// starts.
     ///
     /// # Errors
     /// See [`StoreError`].
@@ -367,7 +369,7 @@ impl ControllerStore {
         Err(StoreError::File(path, std::io::Error::from(std::io::ErrorKind::NotFound)))
     }
 
-    /// Whether this is a copy whose groups have not begun anew yet.
+    /// Whether this is a restored copy whose groups were not rekeyed yet.
     ///
     /// # Errors
     /// See [`StoreError`].
@@ -376,7 +378,7 @@ impl ControllerStore {
         Ok(table.get("restored")?.is_some())
     }
 
-    /// They have.
+    /// Records that the groups of a restored copy were rekeyed.
     ///
     /// # Errors
     /// See [`StoreError`].
@@ -397,7 +399,7 @@ impl ControllerStore {
         Ok(())
     }
 
-    /// What the controller of one group writes through.
+    /// The [`Store`] of one group's controller.
     pub fn of(&self, group: GroupId, name: &GroupName) -> Box<dyn Store + Send> {
         Box::new(GroupStore { store: self.clone(), group: group.0, name: name.clone() })
     }
@@ -450,7 +452,8 @@ impl GroupStore {
                 written.map_err(|_| StoreError::Damaged("a member"))?;
                 members.insert((self.group, *name), w.written())?;
             }
-            // Without new keys only what is known of a member's start has changed.
+            // Without new keys only the entry of a restarted member has changed, which is not
+            // logged.
             if nodes.is_empty() {
                 return Ok(());
             }
@@ -489,7 +492,7 @@ impl Store for GroupStore {
 
 fn encoded<'b>(value: &impl Encode, buf: &'b mut [u8]) -> Result<&'b [u8], StoreError> {
     let mut w = Writer::new(buf);
-    w.put(value).map_err(|_| StoreError::Damaged("longer than can be"))?;
+    w.put(value).map_err(|_| StoreError::Damaged("a value is too long"))?;
     Ok(w.finish())
 }
 
@@ -540,7 +543,7 @@ impl Decode<'_> for Device {
         let mut device =
             Self { key, may, groups, barred, uses: None, expires_at: None, own: Vec::new() };
         if r.is_empty() {
-            // Of version 1: its token has no end.
+            // A device of version 1 has a token without limits.
             return Ok(device);
         }
         let (is_limited, uses) = (r.u8()? != 0, r.u32()?);
@@ -554,7 +557,7 @@ impl Decode<'_> for Device {
     }
 }
 
-/// What never changes in a group.
+/// The parts of a group that never change.
 struct Kept<'a> {
     policy: &'a Policy,
     secret: &'a ControllerSecret,
@@ -642,7 +645,7 @@ fn read_member(bytes: &[u8]) -> Result<Member, DecodeError> {
     let (wanted, sender) = (read_wanted(r)?, SenderId(r.u8()?));
     let roles = Roles { sender: wanted.sender.then_some(sender), listener: wanted.listener };
     let address = IpAddr::V6(Ipv6Addr::from(r.array::<16>()?)).to_canonical();
-    // One of version 1 has no instance: no start of it is taken, and it joins again.
+    // A member of version 1 has no instance: its starts are refused, and it must join again.
     let (instance, counter, clones) =
         if r.is_empty() { (0, 0, 0) } else { (r.u64()?, r.u32()?, r.u32()?) };
     r.finish()?;
@@ -654,7 +657,8 @@ fn read_member(bytes: &[u8]) -> Result<Member, DecodeError> {
 mod tests {
     use super::*;
 
-    /// Else a crash between the two would leave a copy whose groups go on in epochs that were used.
+    /// Otherwise a crash between the two steps would leave a copy whose groups continue in epochs
+    /// that were already used.
     #[test]
     fn a_copy_is_there_with_its_change_or_not_at_all() {
         let place = std::env::temp_dir().join(format!("store-copy-{}", std::process::id()));

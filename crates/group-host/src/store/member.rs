@@ -1,4 +1,4 @@
-//! What a member's device keeps: who it is, the groups it is in, and their keys.
+//! The store of a device: its identity, its memberships in groups, and their keys.
 
 use super::{Numbers, StoreError, begun, open};
 use group::control::{Admitted, Answer, GroupName, MAX_MESSAGE, Numbered};
@@ -11,22 +11,22 @@ use zeroize::Zeroizing;
 
 const FILE: &str = "member.redb";
 
-/// Single values by name.
+/// The device's own values, by name.
 const SELF: TableDefinition<'_, &str, &[u8]> = TableDefinition::new("self");
-/// The instance and the counter of the last start, by name of the group.
+/// The instance and the counter of the last start, by group name.
 const STARTS: TableDefinition<'_, &str, (u64, u32)> = TableDefinition::new("starts");
-/// The instance that another one has taken the place of, by name of the group.
+/// The instance that was replaced by another one, by group name.
 const REPLACED: TableDefinition<'_, &str, u64> = TableDefinition::new("replaced");
-/// As the controller admitted, with the keys of now, by name of the group.
+/// The membership as an encoded `Admitted` answer with the current keys, by group name.
 const MEMBERSHIPS: TableDefinition<'_, &str, &[u8]> = TableDefinition::new("memberships");
 
-/// What members left behind that were shut down in good order, by name of the group.
+/// The suspended state of members that were shut down cleanly, by group name.
 const SUSPENDED: TableDefinition<'_, &str, &[u8]> = TableDefinition::new("suspended");
 
-/// A membership as it comes from the store.
+/// A membership from the store.
 pub type StoredMembership = Admitted;
 
-/// A member's store.
+/// A device's store.
 #[derive(Clone)]
 pub struct MemberStore {
     database: Arc<Database>,
@@ -34,7 +34,7 @@ pub struct MemberStore {
 }
 
 impl MemberStore {
-    /// Opens the store in a directory, and makes it if it is not there.
+    /// Opens the store in a directory, and creates it if it does not exist.
     ///
     /// # Errors
     /// See [`StoreError`].
@@ -58,7 +58,7 @@ impl MemberStore {
         self.numbers.clone()
     }
 
-    /// A value of the device itself.
+    /// One of the device's own values; `None` if it is not set.
     ///
     /// # Errors
     /// See [`StoreError`].
@@ -67,7 +67,7 @@ impl MemberStore {
         Ok(table.get(name)?.map(|value| Zeroizing::new(value.value().to_vec())))
     }
 
-    /// Writes one.
+    /// Writes one of the device's own values.
     ///
     /// # Errors
     /// See [`StoreError`].
@@ -78,7 +78,7 @@ impl MemberStore {
         Ok(())
     }
 
-    /// Forgets a value.
+    /// Removes one of the device's own values.
     ///
     /// # Errors
     /// See [`StoreError`].
@@ -89,11 +89,12 @@ impl MemberStore {
         Ok(())
     }
 
-    /// Begins another start of an instance: its counter, which no earlier start had, and what the
-    /// run before left behind, if it ended in good order. Nobody can take that again.
+    /// Begins a new start of an instance. Returns the start's counter, which no earlier start had,
+    /// and the suspended state of the previous run if it was shut down cleanly. The suspended state
+    /// is deleted in the same transaction, so it is used at most once.
     ///
     /// # Errors
-    /// See [`StoreError`]; all counters may be used, which takes a join.
+    /// See [`StoreError`]. If all counter values have been used, the device must join again.
     pub fn begin_start(
         &self,
         name: &GroupName,
@@ -110,11 +111,11 @@ impl MemberStore {
             (counter, table.remove(name.as_str())?.map(|bytes| bytes.value().to_vec()))
         };
         transaction.commit()?;
-        // One that cannot be read is as good as none: the member comes back as after a crash.
+        // If the suspended state is malformed, the member starts as after a crash.
         Ok((counter, left.and_then(|bytes| Suspended::decode(&bytes).ok())))
     }
 
-    /// Whether another instance has taken the place of the one that was here.
+    /// Whether the instance in this store was replaced by another one.
     ///
     /// # Errors
     /// See [`StoreError`].
@@ -123,8 +124,9 @@ impl MemberStore {
         Ok(table.get(name.as_str())?.is_some())
     }
 
-    /// Forgets a membership in whose place there is another instance of this device, and remembers
-    /// that: who joins again would put that one out, and the other way round for ever.
+    /// Removes a membership because another instance of this device has replaced it, and records
+    /// this. If the device joined again by itself, it would replace the other instance, which would
+    /// do the same, endlessly.
     ///
     /// # Errors
     /// See [`StoreError`].
@@ -132,8 +134,8 @@ impl MemberStore {
         self.forget(name, Some(instance))
     }
 
-    /// The membership in a group. One of version 1 has no instance, which is 0 then: it takes a
-    /// join.
+    /// The membership in a group. A membership of version 1 has the instance 0, and the device must
+    /// join again.
     ///
     /// # Errors
     /// See [`StoreError`].
@@ -146,7 +148,7 @@ impl MemberStore {
         }
     }
 
-    /// Writes a membership, with the keys of now.
+    /// Writes a membership with its current keys.
     ///
     /// # Errors
     /// See [`StoreError`].
@@ -166,7 +168,7 @@ impl MemberStore {
         Ok(())
     }
 
-    /// Writes what a member leaves behind.
+    /// Writes the suspended state of a member.
     ///
     /// # Errors
     /// See [`StoreError`].
@@ -177,8 +179,8 @@ impl MemberStore {
         Ok(())
     }
 
-    /// Forgets a membership. The numbers that were used stay: the group may be joined again in
-    /// the same epoch.
+    /// Removes a membership. The ledger of used record numbers is kept, because the device may join
+    /// the group again in the same epoch.
     ///
     /// # Errors
     /// See [`StoreError`].

@@ -1,9 +1,10 @@
-//! What survives a crash: one file a directory, written in transactions by an embedded database.
+//! Durable stores: one file in each directory, written in transactions by an embedded database.
 //!
-//! A transaction is on disk when [`commit`](redb::WriteTransaction::commit) returns, and after a
-//! crash it is there as a whole or not at all. One process at a time has a store open.
+//! A transaction is on disk when [`commit`](redb::WriteTransaction::commit) returns. After a crash
+//! it is in effect as a whole or not at all. Only one process at a time can have a store open.
 //!
-//! Keys lie in it in clear, readable by its owner alone: who can read the file can read the group.
+//! Keys are stored unencrypted. Only the file's owner can read it: anybody that can read the file
+//! can read the group's records.
 
 pub(crate) mod audit;
 mod controller;
@@ -26,11 +27,11 @@ use std::sync::Arc;
 pub enum StoreError {
     /// Another process has it open.
     InUse(PathBuf),
-    /// The directory or file cannot be had.
+    /// The directory or file cannot be created or opened.
     File(PathBuf, io::Error),
-    /// The database says no.
+    /// The database reports an error.
     Database(Box<redb::Error>),
-    /// What is written there cannot be: it is of another version, or damaged.
+    /// The content is damaged or of an unknown version. The text names the part.
     Damaged(&'static str),
 }
 
@@ -53,7 +54,7 @@ impl<E: Into<redb::Error>> From<E> for StoreError {
     }
 }
 
-/// Makes a directory that its owner alone can enter, unless it is there.
+/// Creates a directory that only its owner can access, unless it exists.
 fn private_directory(directory: &Path) -> io::Result<()> {
     let mut builder = std::fs::DirBuilder::new();
     builder.recursive(true);
@@ -62,7 +63,7 @@ fn private_directory(directory: &Path) -> io::Result<()> {
     builder.create(directory)
 }
 
-/// Opens the database in `directory`, and makes both if need be.
+/// Opens the database in `directory`, and creates both if necessary.
 fn open(directory: &Path, name: &str) -> Result<Arc<Database>, StoreError> {
     let path = directory.join(name);
     let at_path = |error| StoreError::File(path.clone(), error);
@@ -83,19 +84,20 @@ fn open(directory: &Path, name: &str) -> Result<Arc<Database>, StoreError> {
     }
 }
 
-/// Whether the sizes at the beginning of a file, which are used before their checksum is, fit its length:
-/// by them the database asks for memory, and ends the program where that is not to be had. Files that
-/// are too short to have them are the database's to refuse.
+/// Whether the sizes at the beginning of a file fit the file's length. The database uses these
+/// sizes to allocate memory before it verifies their checksum, and aborts the program if the memory
+/// is not available. Files that are too short to contain the sizes are refused by the database.
 fn has_sizes_of_a_database(file: &mut std::fs::File) -> io::Result<bool> {
     use std::io::{Read, Seek};
-    /// The size of a page, which redb writes into its files.
+    /// The page size in bytes, which redb writes into its files.
     const PAGE_BYTES: u64 = 4096;
-    /// The most data pages of a region: redb's regions have at most 4 GiB.
+    /// The maximum number of data pages in a region: redb's regions have at most 4 GiB.
     const MOST_PAGES: u32 = 1 << 20;
-    /// The most pages of a region's header: the bitmaps of its data pages fit in fewer.
+    /// An upper bound for the number of pages of a region's header. The bitmaps of its data pages
+    /// fit into fewer.
     const MOST_HEADER_PAGES: u32 = 1 << 10;
-    /// The numbers of the pages that all others are found from. Their upper five bits are the
-    /// logarithm of how many pages of the least size such a page has.
+    /// The file offsets of the page numbers of the root pages. The upper five bits of a page number
+    /// are the binary logarithm of the page's size, in units of the smallest page.
     const ROOTS: [usize; 4] = [72, 104, 200, 232];
     let len = file.metadata()?.len();
     let mut head = [0; 320];
@@ -105,13 +107,14 @@ fn has_sizes_of_a_database(file: &mut std::fs::File) -> io::Result<bool> {
     file.rewind()?;
     file.read_exact(&mut head)?;
     file.rewind()?;
-    // After the name of the format and three bytes: the size of a page, a region's pages for the
-    // header and for data, full regions, and data pages of the last region.
+    // After the magic number and three bytes follow: the page size, the number of header pages and
+    // of data pages of a region, the number of full regions, and the number of data pages of the
+    // last region.
     let mut sizes = head[12..32].chunks_exact(4).map(|size| {
         let size: [u8; 4] = size.try_into().expect("chunks of four");
         u32::from_le_bytes(size)
     });
-    let mut size = || sizes.next().expect("five of them");
+    let mut size = || sizes.next().expect("the header has five sizes");
     let (page, header, data, full, last) = (size(), size(), size(), size(), size());
     let pages = u64::from(full) * u64::from(data) + u64::from(last);
     Ok(u64::from(page) == PAGE_BYTES
@@ -122,8 +125,8 @@ fn has_sizes_of_a_database(file: &mut std::fs::File) -> io::Result<bool> {
         && ROOTS.iter().all(|root| PAGE_BYTES << (head[root + 7] >> 3) <= len))
 }
 
-/// Opens a file and reads all of it against its checksums: later the database would take what is
-/// damaged for a mistake of its own.
+/// Opens a file and verifies all its checksums. If damage were found later, the database would
+/// treat it as a bug of its own and panic.
 fn checked(file: std::fs::File) -> Result<Database, DatabaseError> {
     let mut database = Database::builder().create_file(file)?;
     match database.check_integrity() {
@@ -132,20 +135,20 @@ fn checked(file: std::fs::File) -> Result<Database, DatabaseError> {
     }
 }
 
-/// Does the first work on a database, which may still meet damage that the check of its file did
-/// not: the database takes that for a mistake of its own, and panics.
+/// Runs the first operations on a database. They may still meet damage that the check of the file
+/// did not find, which the database treats as a bug of its own: it panics.
 fn begun<T>(
     database: &Arc<Database>,
     work: impl FnOnce() -> Result<T, StoreError>,
 ) -> Result<T, StoreError> {
     guarded(work).unwrap_or_else(|| {
-        // To close it would panic once more.
+        // Closing the database would panic again, so it is leaked.
         std::mem::forget(Arc::clone(database));
         Err(StoreError::Damaged("the database cannot read it"))
     })
 }
 
-/// Does what may panic, without a word of it on standard error. `None`: it did.
+/// Runs work that may panic, without the panic message on standard error. `None` if it panicked.
 fn guarded<T>(work: impl FnOnce() -> T) -> Option<T> {
     use std::cell::Cell;
     use std::panic::{AssertUnwindSafe, catch_unwind, set_hook, take_hook};

@@ -6,10 +6,10 @@ use group::numbers::{KEPT, Ledger, LedgerFailed};
 use redb::{Database, ReadableDatabase, ReadableTable, TableDefinition};
 use std::sync::Arc;
 
-/// Numbers below have been used, by GroupID and epoch.
+/// The bound below which record numbers may have been used, by group identifier and epoch.
 const NUMBERS: TableDefinition<'_, ([u8; 16], u64), u64> = TableDefinition::new("numbers");
 
-/// A ledger in a store, for all of its groups.
+/// The ledger in a store, for all groups of that store.
 #[derive(Clone)]
 pub struct Numbers(Arc<Database>);
 
@@ -56,7 +56,7 @@ impl Numbers {
         super::controller::copy_table(from, to, NUMBERS)
     }
 
-    /// Forgets a group that is left, and never comes again under this ID.
+    /// Removes the entries of a group that was removed and whose identifier is never used again.
     pub(super) fn forget(
         transaction: &redb::WriteTransaction,
         group: &GroupId,
@@ -67,7 +67,7 @@ impl Numbers {
     }
 }
 
-/// Says why in the log, since the engine only hears that.
+/// Logs the reason of a failure, because the engine is only told that there was one.
 fn told<T>(result: Result<T, StoreError>) -> Result<T, LedgerFailed> {
     result.map_err(|error| {
         tracing::error!("record numbers: {error}");

@@ -1,7 +1,9 @@
-//! Security parameters, the group's keys and those of single listeners (sections 5.3 and 5.5).
+//! Security parameters, the group's keys, and the individual keys of listeners (sections 5.3 and
+//! 5.5).
 //!
 //! ```text
-//! PremasterSecret ──► MasterSecret12 ──► GroupKeys ──► IndividualKey, one a listener and sender
+//! PremasterSecret ──► MasterSecret12 ──► GroupKeys ──► IndividualKey
+//!                                                      one for each pair of listener and sender
 //! ```
 
 use super::record::{Opener, RecordKey, Sealer};
@@ -12,40 +14,43 @@ use core::net::IpAddr;
 use dtls::crypto::{MasterSecret12, Prf12};
 use zeroize::Zeroizing;
 
-/// The most bytes of a MAC key and an encryption key together: a suite has but one of them.
+/// The maximum total length in bytes of a MAC key and an encryption key. A suite has only one of
+/// the two.
 const MOST_KEYS: usize = 32;
-/// The most bytes of a fixed IV.
+/// The maximum length in bytes of a fixed IV.
 const MOST_IV: usize = 12;
 const KEY_DERIVATION: &[u8] = b"key derivation";
 
-/// Which end of DTLS 1.2 a member stands for. One that is both has the parameters of both.
+/// The end of a DTLS 1.2 connection whose keys a member uses. A member with both roles has the
+/// parameters of both ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ConnectionEnd {
-    /// A sender: requests are under the server write keys.
+    /// A sender. Requests are sealed under the server write keys.
     Server,
-    /// A listener: responses are under keys of its own and the client write IV.
+    /// A listener. Responses are sealed under its individual keys and the client write IV.
     Client,
 }
 
-/// What every member gets from the controller (section 5.3; RFC 5246, section 6.1). All but the
-/// entity is the same for all of them.
+/// The parameters that every member gets from the controller (section 5.3; RFC 5246, section 6.1).
+/// All except `entity` are the same for all members.
 #[derive(Clone, Debug)]
 pub struct SecurityParameters {
     /// The member's role.
     pub entity: ConnectionEnd,
-    /// The suite, which tells all lengths; the hash is SHA-256.
+    /// The cipher suite, which determines all lengths. The hash is SHA-256.
     pub suite: Suite,
-    /// The master secret: [`PremasterSecret::from_bytes`](dtls::crypto::PremasterSecret::from_bytes)
-    /// and `into_master`, or its bytes.
+    /// The master secret, from
+    /// [`PremasterSecret::from_bytes`](dtls::crypto::PremasterSecret::from_bytes) and
+    /// `into_master`, or from its bytes.
     pub master_secret: MasterSecret12,
-    /// The client random.
+    /// `client_random`, 32 bytes.
     pub client_random: [u8; 32],
-    /// The server random.
+    /// `server_random`, 32 bytes.
     pub server_random: [u8; 32],
 }
 
 impl SecurityParameters {
-    /// The group's keys.
+    /// Derives the group's keys.
     pub fn group_keys(&self) -> GroupKeys {
         GroupKeys::new(self.suite, &self.master_secret, &self.client_random, &self.server_random)
     }
@@ -57,14 +62,15 @@ impl SecurityParameters {
 /// | client MAC key | server MAC key | client key | server key | client IV | server IV |
 /// ```
 ///
-/// A server write key is shared by all senders, and its nonces differ by epoch, SenderID and number.
-/// So within an epoch a SenderID belongs to one member only, and no epoch comes back under these keys.
+/// All senders share the server write key. Their nonces differ in epoch, SenderID and number.
+/// Therefore a SenderID must belong to one member only within an epoch, and no epoch number may be
+/// used twice with these keys.
 pub struct GroupKeys {
     suite: Suite,
     block: Zeroizing<[u8; 2 * (MOST_KEYS + MOST_IV)]>,
 }
 
-/// One side's part of the key block.
+/// The part of the key block that belongs to one side.
 pub(super) struct WriteKeys<'a> {
     pub(super) mac_key: &'a [u8],
     pub(super) enc_key: &'a [u8],
@@ -72,7 +78,7 @@ pub(super) struct WriteKeys<'a> {
 }
 
 impl GroupKeys {
-    /// "key expansion" (RFC 5246, section 6.3).
+    /// Derives the key block with the label "key expansion" (RFC 5246, section 6.3).
     fn new(
         suite: Suite,
         master_secret: &MasterSecret12,
@@ -90,7 +96,7 @@ impl GroupKeys {
         self.suite
     }
 
-    /// The client's and the server's.
+    /// The client write keys and the server write keys, in this order.
     pub(super) fn write_keys(&self) -> [WriteKeys<'_>; 2] {
         let (mac_keys, rest) = self.block.split_at(2 * self.suite.mac_key_len());
         let (enc_keys, rest) = rest.split_at(2 * self.suite.enc_key_len());
@@ -120,21 +126,22 @@ impl GroupKeys {
         RecordKey::new(self.suite, aead)
     }
 
-    /// What `sender` seals its requests with (section 5.4).
+    /// The keys with which `sender` seals its requests (section 5.4).
     pub fn request_sealer(&self, epoch: u16, sender: SenderId) -> Sealer {
         Sealer::new(self.request_key(), epoch, sender.0)
     }
 
-    /// What a listener opens the requests of all senders with.
+    /// The keys with which a listener opens the requests of all senders.
     pub fn request_opener(&self, epoch: u16) -> Opener {
         Opener::of_requests(self.request_key(), epoch)
     }
 
-    /// What `listener` answers `sender` with (section 5.5). IPv4 addresses are v4-mapped.
+    /// The key for the responses of `listener` to `sender` (section 5.5). An IPv4 address enters
+    /// the derivation in its IPv4-mapped form.
     ///
-    /// With encryption keys the secret is client write key ‖ server write key. The NULL suite has
-    /// none, so that the keys of all listeners of all groups would be alike: there it is client
-    /// write MAC key ‖ server write MAC key.
+    /// If the suite encrypts, the secret of the derivation is client write key ‖ server write key.
+    /// The NULL suite has no such keys, and an empty secret would give the same keys in all groups,
+    /// so its secret is client write MAC key ‖ server write MAC key.
     pub fn individual(&self, listener: IpAddr, sender: SenderId) -> IndividualKey {
         let [client, server] = self.write_keys();
         let [client, server] = if self.suite.encrypts() {
@@ -158,8 +165,9 @@ impl GroupKeys {
         key
     }
 
-    /// What a listener seals its responses to one sender with (section 5.6). Built anew in the same
-    /// epoch its key is the same again: its numbers go on where they were.
+    /// The keys with which a listener seals its responses to one sender (section 5.6). If the
+    /// sealer is created again in the same epoch it has the same key, so the record numbers must
+    /// continue.
     pub fn response_sealer(
         &self,
         individual: &IndividualKey,
@@ -169,8 +177,9 @@ impl GroupKeys {
         Sealer::new(self.response_key(individual), epoch, group.alias())
     }
 
-    /// What a sender opens the responses of one listener with. It sets up the cipher, which is
-    /// cheap beside a datagram: for each record anew, rather than kept for thousands of listeners.
+    /// The keys with which a sender opens the responses of one listener. Setting up the cipher is
+    /// cheap compared with receiving a datagram, so a sender can do it for each record instead of
+    /// keeping openers for thousands of listeners.
     pub fn response_opener(
         &self,
         individual: &IndividualKey,
@@ -187,10 +196,10 @@ impl fmt::Debug for GroupKeys {
     }
 }
 
-/// The client write MAC key and encryption key of one listener towards one sender: 32 bytes, to be
-/// kept for each of them. The IV is the group's.
+/// The client write MAC key and encryption key for the responses of one listener to one sender, 32
+/// bytes at most. The IV is the group's client write IV.
 ///
-/// It is that of one suite, one group's keys and one address: with others it opens nothing.
+/// The key is valid for one suite, one group's keys, one listener's address and one sender.
 #[derive(Clone)]
 pub struct IndividualKey(Zeroizing<[u8; MOST_KEYS]>);
 

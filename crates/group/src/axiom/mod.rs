@@ -1,17 +1,17 @@
 //! Records and keys of profile `axiom-1.2`.
 //!
-//! Sections are those of *Axiom – DTLS-based secure IoT group communication*; what it leaves open is
-//! decided in docs/spec/group.md.
+//! Section numbers refer to the paper *Axiom – DTLS-based secure IoT group communication*. Details
+//! that the paper leaves open are specified in docs/spec/group.md.
 //!
-//! - [`suite`]: cipher suites; [`keys`]: security parameters, the group's keys and those of single
-//!   listeners; [`record`]: records sealed and opened in place.
+//! - [`suite`]: cipher suites; [`keys`]: security parameters, the group's keys and the individual
+//!   keys of listeners; [`record`]: sealing and opening of records in place.
 //!
-//! Who receives a record
-//! 1. takes it from the datagram: [`Ciphertext::split_first`];
-//! 2. finds by its header, and in a response by its address, the keys and the replay window, and
-//!    asks the window;
+//! To receive a record, a member
+//! 1. splits it off the datagram: [`Ciphertext::split_first`];
+//! 2. selects the keys and the replay window by its header and, for a response, by its source
+//!    address, and checks the number against the window;
 //! 3. opens it: [`Opener::open`];
-//! 4. moves the window.
+//! 4. commits the number to the window.
 //!
 //! # Example
 //!

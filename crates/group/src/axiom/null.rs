@@ -1,15 +1,17 @@
-//! HMAC-SHA256 over records that are not encrypted (RFC 5246, sections 6.2.3 and 6.2.3.1).
+//! The NULL suite: HMAC-SHA256 over records that are not encrypted (RFC 5246, sections 6.2.3 and
+//! 6.2.3.1).
 
 use dtls::crypto::{Aead, Record, Unauthentic};
 use hmac::{Hmac, KeyInit, Mac};
 use sha2::Sha256;
 
-/// MAC(key, additional data ‖ content): in DTLS 1.2 what a MAC covers is laid out as an AEAD's
-/// additional data with the content behind it. No nonce takes part: the record's number is covered.
+/// MAC(key, additional data ‖ content). In DTLS 1.2 the input of the MAC has the layout of an
+/// AEAD's additional data, followed by the content. There is no nonce, because the additional data
+/// contains the record number.
 pub(super) struct NullSha256(Hmac<Sha256>);
 
 impl NullSha256 {
-    /// Bytes of a key and of a tag.
+    /// The length in bytes of a key, and of a tag.
     pub(super) const LEN: usize = 32;
 
     pub(super) fn new(mac_key: &[u8]) -> Self {
@@ -27,7 +29,7 @@ impl Aead for NullSha256 {
     }
 
     fn open(&self, record: Record<'_>, content: &mut [u8], tag: &[u8]) -> Result<(), Unauthentic> {
-        // In constant time, and only if all of it is there.
+        // `verify_slice` compares in constant time, and refuses a tag of another length.
         self.mac(record, content).verify_slice(tag).map_err(|_| Unauthentic)
     }
 }

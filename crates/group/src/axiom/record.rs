@@ -1,4 +1,5 @@
-//! Records: DTLS 1.2's, with the sequence number split in two (sections 5.4 and 5.6).
+//! Records as in DTLS 1.2, except that the sequence number is split into an ID and a truncated
+//! number (sections 5.4 and 5.6).
 //!
 //! ```text
 //! request   | type | fefd | epoch (16) | SenderID (8) | number (40) | length (16) | body |
@@ -18,28 +19,29 @@ use dtls::record::seal::SealError;
 use vocabulary::wire::BufferFull;
 use vocabulary::{Decode, DecodeError, Encode, Reader, Writer};
 
-/// A record's header. Nothing in it is authenticated before the record is opened.
+/// A record's header. It is not authenticated until the record is opened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Header {
     /// The content type.
     pub kind: ContentType,
     /// The epoch.
     pub epoch: u16,
-    /// In a request the SenderID, in a response the GroupID, which is a group's alias.
+    /// The SenderID in a request, the GroupID (the group's alias) in a response.
     pub id: u8,
     /// The truncated sequence number, at most [`MAX_TRUNCATED_NUMBER`].
     pub number: u64,
-    /// Bytes of the body.
+    /// Length of the body in bytes.
     pub body_len: u16,
 }
 
 impl Header {
-    /// Who sent this request.
+    /// The SenderID of a request.
     pub const fn sender(&self) -> SenderId {
         SenderId(self.id)
     }
 
-    /// epoch ‖ id ‖ number: the first half of the additional data, and the nonce's variable part.
+    /// epoch ‖ id ‖ number: the first 8 bytes of the additional data, and the variable part of the
+    /// nonce.
     const fn place(&self) -> u64 {
         place(self.epoch, self.id, self.number)
     }
@@ -70,7 +72,7 @@ impl Encode for Header {
     }
 }
 
-/// A record as it came: nothing of it is authenticated.
+/// A record as it was received. It is not authenticated.
 #[derive(Debug)]
 pub struct Ciphertext<'a> {
     header: Header,
@@ -78,11 +80,11 @@ pub struct Ciphertext<'a> {
 }
 
 impl<'a> Ciphertext<'a> {
-    /// Takes the first record of a datagram; what follows it is returned. A datagram may hold
-    /// several (RFC 6347, section 4.1.1).
+    /// Splits the first record off a datagram and also returns the rest. A datagram may hold
+    /// several records (RFC 6347, section 4.1.1).
     ///
     /// # Errors
-    /// No record can be told here, nor anything behind it.
+    /// The datagram does not begin with a complete record. The rest of it cannot be parsed either.
     pub fn split_first(datagram: &'a mut [u8]) -> Result<(Self, &'a mut [u8]), DecodeError> {
         let header = Header::read(&mut Reader::new(datagram))?;
         let behind = datagram.get_mut(HEADER_LEN..).ok_or(DecodeError::Short)?;
@@ -91,33 +93,33 @@ impl<'a> Ciphertext<'a> {
         Ok((Self { header, body }, rest))
     }
 
-    /// Its header: with it keys are chosen and the replay window is asked.
+    /// The header, which selects the keys and the replay window.
     pub const fn header(&self) -> &Header {
         &self.header
     }
 }
 
-/// A record that was opened: authentic, but a copy of itself as well as any.
+/// A record that was opened. It is authentic, but may be a replay.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Plaintext<'a> {
-    /// Its header, authenticated.
+    /// The header, authenticated.
     pub header: Header,
-    /// Its content, authenticated: at most 2^14 bytes, maybe none.
+    /// The content, authenticated: 0 to 2^14 bytes.
     pub content: &'a mut [u8],
 }
 
 /// Why a record was not opened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OpenError {
-    /// It is of another epoch than these keys.
+    /// The record is of another epoch than these keys.
     Epoch,
-    /// It is a response in another group.
+    /// The record is a response in another group.
     Group,
-    /// It is no record of this suite: too short for its nonce and tag, or too long, or its explicit
-    /// nonce is not epoch ‖ id ‖ number. Senders here set them equal, and that nonces are unique
-    /// rests on it: who took another one would take it from somebody who need not care.
+    /// The record is not one of this suite: it is too short for nonce and tag, it is too long, or
+    /// its explicit nonce is not epoch ‖ id ‖ number. All senders must use this nonce, because the
+    /// senders share a key and their nonces are unique only in this way.
     Malformed,
-    /// Its tag is not that of its bytes. This alone counts against the key.
+    /// The tag is wrong. Only this error counts against the key's limits.
     Unauthentic,
 }
 
@@ -134,7 +136,7 @@ impl fmt::Display for OpenError {
 
 impl core::error::Error for OpenError {}
 
-/// A key, set up for records.
+/// A key with its cipher, set up for records.
 pub(super) struct RecordKey {
     suite: Suite,
     aead: Box<dyn Aead>,
@@ -148,8 +150,8 @@ impl RecordKey {
 
 /// Seals the requests of a sender, or the responses of a listener to one sender.
 ///
-/// It remembers nothing: numbers come from [`Reserved`](crate::numbers::Reserved), and how worn the
-/// key is ([`Suite::limits`]) its owner counts.
+/// It holds no state: the caller takes record numbers from [`Reserved`](crate::numbers::Reserved)
+/// and counts the usage of the key against [`Suite::limits`].
 pub struct Sealer {
     key: RecordKey,
     epoch: u16,
@@ -166,15 +168,15 @@ impl Sealer {
         self.epoch
     }
 
-    /// Seals a record of type `kind` with what `content` writes, at most 2^14 bytes, into the front
-    /// of `buf`; returns its length.
+    /// Seals a record of type `kind` into the front of `buf` and returns its length. `content`
+    /// writes the payload, at most 2^14 bytes.
     ///
-    /// `number` must never have been used with this key in this epoch, not even for a record that was
-    /// not sent: the nonce is made from it.
+    /// `number` must never have been used with this key in this epoch, not even for a record that
+    /// was not sent, because the nonce contains it.
     ///
     /// # Errors
-    /// `buf` is too small or the content too long; or the number is beyond [`MAX_TRUNCATED_NUMBER`],
-    /// and only another epoch helps (section 6.3).
+    /// `buf` is too small, the content is too long, or `number` is above [`MAX_TRUNCATED_NUMBER`],
+    /// so that a new epoch is needed (section 6.3).
     pub fn seal(
         &self,
         buf: &mut [u8],
@@ -219,13 +221,13 @@ impl fmt::Debug for Sealer {
 
 /// Opens the requests of all senders, or the responses of one listener.
 ///
-/// It remembers nothing. Whoever holds it asks the replay window of the sender or listener before,
-/// and moves it only after a record was opened; a SenderID that the controller has not announced
-/// has no window, and its records are not opened at all.
+/// It holds no state. The caller checks the number against the replay window of the sender or
+/// listener before it opens a record, and commits it only afterwards. A SenderID that the
+/// controller has not announced has no window, and its records are not opened at all.
 pub struct Opener {
     key: RecordKey,
     epoch: u16,
-    /// The alias that responses must carry; `None` of requests.
+    /// The alias that responses must carry; `None` for requests.
     alias: Option<u8>,
 }
 
@@ -243,10 +245,11 @@ impl Opener {
         self.epoch
     }
 
-    /// Opens a record where it stands.
+    /// Opens a record in place.
     ///
     /// # Errors
-    /// It is none of these keys. Then the datagram's bytes are of no use any more.
+    /// See [`OpenError`]. The bytes of the datagram may have been changed by then and must not be
+    /// used.
     pub fn open<'a>(&self, record: Ciphertext<'a>) -> Result<Plaintext<'a>, OpenError> {
         let Ciphertext { header, body } = record;
         if header.epoch != self.epoch {
@@ -298,7 +301,7 @@ mod tests {
         for cut in 0..HEADER_LEN {
             assert_eq!(Header::decode(&bytes[..cut]), Err(DecodeError::Short));
         }
-        // DTLS 1.0 and 1.3's number for itself.
+        // The version numbers of DTLS 1.0 and DTLS 1.3.
         for minor in [0xff, 0xfc] {
             bytes[2] = minor;
             assert_eq!(Header::decode(&bytes), Err(DecodeError::Invalid("record version")));

@@ -1,14 +1,14 @@
-//! Cipher suites of `axiom-1.2`: those of DTLS 1.2 that need a pre-shared key alone.
+//! Cipher suites of `axiom-1.2`: the DTLS 1.2 suites that need only a pre-shared key.
 
 use super::null::NullSha256;
 use alloc::boxed::Box;
 use core::fmt;
 use dtls::crypto::{Aead, CipherSuite12, CipherSuiteId, Exchange12, Limits, Provider};
 
-/// Bytes of a record's header.
+/// Length of a record's header in bytes.
 pub const HEADER_LEN: usize = dtls::record::dtls12::HEADER;
 
-/// A cipher suite that a group's controller can choose (section 5.3).
+/// A cipher suite that a group's controller can choose (section 5.3). Lengths in bytes.
 ///
 /// | suite | tag | explicit nonce | overhead of a record |
 /// |---|---|---|---|
@@ -31,8 +31,8 @@ impl Suite {
     /// section 6.2.3.1). It needs no provider.
     pub const PSK_WITH_NULL_SHA256: Self = Self(Kind::Null);
 
-    /// The suite with this code point, if a group can use it: one of `provider` without a key
-    /// exchange, or [`Self::PSK_WITH_NULL_SHA256`].
+    /// The suite with this code point, if a group can use it: a PSK suite of `provider` without a
+    /// key exchange, or [`Self::PSK_WITH_NULL_SHA256`].
     pub fn new(provider: &Provider, id: CipherSuiteId) -> Option<Self> {
         if id == CipherSuiteId::PSK_WITH_NULL_SHA256 {
             return Some(Self::PSK_WITH_NULL_SHA256);
@@ -41,7 +41,7 @@ impl Suite {
         Some(Self(Kind::Aead(suite)))
     }
 
-    /// Its code point.
+    /// The suite's code point.
     pub const fn id(&self) -> CipherSuiteId {
         match self.0 {
             Kind::Aead(suite) => suite.id,
@@ -49,7 +49,7 @@ impl Suite {
         }
     }
 
-    /// Its name in the registry.
+    /// The suite's name in the IANA registry.
     pub const fn name(&self) -> &'static str {
         match self.0 {
             Kind::Aead(suite) => suite.name,
@@ -62,10 +62,10 @@ impl Suite {
         matches!(self.0, Kind::Aead(_))
     }
 
-    /// How long one of its keys may be used. All senders seal under one server write key, and none
-    /// knows how much the others do: each counts with
-    /// [`Usage::add_sealed_by`](dtls::crypto::Usage::add_sealed_by), for as many as the epoch has SenderIDs or
-    /// may get. A record's additional data has [`HEADER_LEN`] bytes.
+    /// The usage limits of one key. All senders seal under one server write key, and none knows how
+    /// much the others have sealed. Each sender therefore counts with
+    /// [`Usage::add_sealed_by`](dtls::crypto::Usage::add_sealed_by), as if every possible SenderID
+    /// of the epoch had sealed as much. A record's additional data has [`HEADER_LEN`] bytes.
     pub const fn limits(&self) -> &'static Limits {
         match self.0 {
             Kind::Aead(suite) => &suite.limits,
@@ -73,12 +73,12 @@ impl Suite {
         }
     }
 
-    /// Bytes that a record has beside its content.
+    /// The length of a record without its content, in bytes.
     pub const fn overhead(&self) -> usize {
         HEADER_LEN + self.explicit_nonce_len() + self.tag_len()
     }
 
-    /// `mac_length`, or bytes of an AEAD's tag.
+    /// `mac_length`, or the length of an AEAD's tag, in bytes.
     pub const fn tag_len(&self) -> usize {
         match self.0 {
             Kind::Aead(suite) => suite.tag_len,
@@ -86,7 +86,8 @@ impl Suite {
         }
     }
 
-    /// `record_iv_length`: the explicit nonce in front of a record's content.
+    /// `record_iv_length`: the length in bytes of the explicit nonce in front of a record's
+    /// content.
     pub const fn explicit_nonce_len(&self) -> usize {
         match self.0 {
             Kind::Aead(suite) => suite.explicit_nonce_len(),
@@ -94,7 +95,7 @@ impl Suite {
         }
     }
 
-    /// `mac_key_length`: 0 of an AEAD.
+    /// `mac_key_length` in bytes: 0 for an AEAD.
     pub const fn mac_key_len(&self) -> usize {
         match self.0 {
             Kind::Aead(_) => 0,
@@ -102,7 +103,7 @@ impl Suite {
         }
     }
 
-    /// `enc_key_length`.
+    /// `enc_key_length` in bytes.
     pub const fn enc_key_len(&self) -> usize {
         match self.0 {
             Kind::Aead(suite) => suite.key_len,
@@ -110,7 +111,7 @@ impl Suite {
         }
     }
 
-    /// `fixed_iv_length`.
+    /// `fixed_iv_length` in bytes.
     pub const fn fixed_iv_len(&self) -> usize {
         match self.0 {
             Kind::Aead(suite) => suite.fixed_iv_len,
@@ -118,8 +119,8 @@ impl Suite {
         }
     }
 
-    /// Record protection from keys and an IV of the lengths above; an AEAD has no MAC key, the
-    /// NULL suite has nothing else.
+    /// Record protection from keys and an IV of the lengths above. An AEAD suite ignores the MAC
+    /// key, the NULL suite uses only the MAC key.
     pub(super) fn protection(&self, mac_key: &[u8], enc_key: &[u8], iv: &[u8]) -> Box<dyn Aead> {
         match self.0 {
             Kind::Aead(suite) => (suite.aead)(enc_key, iv),
@@ -163,7 +164,8 @@ mod tests {
         }
     }
 
-    /// A group has no handshake, so nobody exchanges keys; and records of 1.3 are others.
+    /// Members of a group perform no handshake and hence no key exchange, and DTLS 1.3 has another
+    /// record format.
     #[test]
     fn suites_with_a_key_exchange_and_those_of_1_3_are_refused() {
         for id in [

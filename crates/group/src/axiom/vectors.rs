@@ -1,4 +1,4 @@
-//! Keys and records as another implementation makes them
+//! Compares keys and records with those of an independent implementation
 //! (`docs/spec/vectors/group_axiom_1_2.py`).
 
 use super::{Ciphertext, ConnectionEnd, OpenError, SecurityParameters, Suite};

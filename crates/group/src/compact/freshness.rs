@@ -1,15 +1,16 @@
-//! Where a sender's stream stands: stated by the sender, or asked for by a listener.
+//! Sync records, challenges and answers: how a listener learns the next record number of a sender.
 //!
-//! Both are records with their number in full ([`Form::Full`]), so that a listener that missed
-//! thousands of records opens them. Both use up the number that they carry, and what they state
-//! is that the sender's next number is one more.
+//! Sync records and answers carry their number in full ([`Form::Full`]), so that a listener that
+//! has missed thousands of records can open them. Both use up the number that they carry, and state
+//! that the sender's next number is one higher.
 //!
-//! - A *sync record* has type [`GROUP_SYNC`] and no payload. It brings on who has fallen behind.
-//!   It does not tell *when* it was made, so who knows nothing of the stream learns nothing safe
-//!   from it.
-//! - A *challenge* has type [`GROUP_CHALLENGE`] and 8 random bytes, from a listener that does not
-//!   know whether what it receives is new. The sender's *answer* has the same type and the same
-//!   bytes. Any member could answer under a key of the group: an answer is signed, or sealed under
+//! - A *sync record* has type [`GROUP_SYNC`] and no payload. It moves the replay window of a
+//!   listener that has fallen behind. It does not prove *when* it was made, so a listener that
+//!   knows nothing of the stream cannot rely on it.
+//! - A *challenge* has type [`GROUP_CHALLENGE`] and 8 random bytes. A listener sends it when it
+//!   does not know whether the records that it receives are fresh. The sender's *answer* has the
+//!   same type and the same bytes. Because any member could answer under a key of the group, an
+//!   answer is signed, or sealed under
 //!   [`PairSecret::answer_secret`](super::PairSecret::answer_secret).
 //!
 //! A listener that opens the answer to its outstanding challenge continues with
@@ -22,29 +23,29 @@ use super::{Direction, Stream};
 use crate::codepoints::{GROUP_CHALLENGE, GROUP_SYNC};
 use vocabulary::Random;
 
-/// A sync record, which uses up `number`.
+/// A sync record with the number `number`, which is thereby used.
 pub const fn sync(number: u64, signer: Option<&SigningKey>) -> Outgoing<'_> {
     Outgoing { number, kind: GROUP_SYNC, payload: &[], form: Form::Full, padding: 0, signer }
 }
 
-/// What a sync record states: the sender's next number. `None`: this is none.
+/// The sender's next number, as stated by a sync record; `None` if the record is not a sync record.
 pub fn synced(stream: &Stream, opened: &Opened<'_>) -> Option<u64> {
     let from_sender = stream.direction == Direction::Requests;
     let sync = from_sender && opened.kind == GROUP_SYNC && opened.in_full;
     (sync && opened.payload.is_empty()).then_some(opened.number + 1)
 }
 
-/// 8 random bytes that a sender is to repeat.
+/// The 8 random bytes of a challenge, which the sender's answer repeats.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Challenge(pub [u8; 8]);
 
 impl Challenge {
-    /// A new one.
+    /// A new challenge.
     pub fn random(rng: &mut Random) -> Self {
         Self(rng.array())
     }
 
-    /// The listener's record, which uses up `number`.
+    /// The listener's record with this challenge and the number `number`, which is thereby used.
     pub const fn ask<'a>(
         &'a self,
         number: u64,
@@ -54,7 +55,7 @@ impl Challenge {
         Outgoing { number, kind: GROUP_CHALLENGE, payload: &self.0, form, padding: 0, signer }
     }
 
-    /// The challenge in a listener's record, if it is one.
+    /// The challenge in a listener's record; `None` if the record is not a challenge.
     pub fn asked(stream: &Stream, opened: &Opened<'_>) -> Option<Self> {
         let from_listener =
             matches!(stream.direction, Direction::Responses(_) | Direction::PairwiseResponses(_));
@@ -62,14 +63,15 @@ impl Challenge {
         (from_listener && opened.kind == GROUP_CHALLENGE).then_some(Self(payload))
     }
 
-    /// The sender's answer, which uses up `number` of its requests: signed in the stream of its
-    /// requests, or without a signature in its answers to this listener.
+    /// The sender's answer with the number `number` of its requests, which is thereby used. It is
+    /// signed in the stream of requests, and not signed in the stream of pairwise answers to this
+    /// listener.
     pub const fn answer<'a>(&'a self, number: u64, signer: Option<&'a SigningKey>) -> Outgoing<'a> {
         self.ask(number, Form::Full, signer)
     }
 
-    /// What the answer to this challenge states: the sender's next number. `None`: this is not
-    /// the answer, or any member could have made it.
+    /// The sender's next number, as stated by the answer to this challenge; `None` if the record is
+    /// not the answer, or any member could have written it.
     pub fn answered(&self, stream: &Stream, opened: &Opened<'_>) -> Option<u64> {
         let from_sender = matches!(stream.direction, Direction::Requests | Direction::Answers(_));
         let answer = from_sender && opened.kind == GROUP_CHALLENGE && opened.in_full;

@@ -1,8 +1,9 @@
-//! What stands in front of a record.
+//! Record headers of profile `compact`.
 //!
-//! The usual form is DTLS 1.3's unified header (RFC 9147, section 4) with a connection ID of
-//! alias ‖ SenderID or alias ‖ ListenerID and a 16-bit number. Where the receiver may not be
-//! able to tell the number from its low bits, it stands in full and in clear, with the epoch:
+//! The usual form is DTLS 1.3's unified header (RFC 9147, section 4) with a 16-bit number. Its
+//! connection ID is alias ‖ SenderID or alias ‖ ListenerID. If the receiver may not be able to
+//! reconstruct the number from its low 16 bits, the header carries number and epoch in full and in
+//! clear:
 //!
 //! ```text
 //! | 1 1 1 1 1 S K K | alias | SenderID (8) or ListenerID (24) | epoch (64) | number (48) |
@@ -16,15 +17,15 @@
 //! | 2 | a listener | the response secret |
 //! | 3 | a listener | the pairwise response secret of this boot nonce |
 //!
-//! S says that the record is signed. With K = 1, whose records are never signed, S = 1 is a direct
-//! request of a sender to one listener, under the direct secret:
+//! S = 1 says that the record is signed. Records with K = 1 are never signed: K = 1 with S = 1 is a
+//! direct request of a sender to one listener, under the direct secret:
 //!
 //! ```text
 //! | 1 1 1 1 1 1 0 1 | alias | SenderID (8) | ListenerID (24) | epoch (64) | number (48) |
 //! ```
 //!
-//! Such a record has no length: it ends its datagram. No first
-//! byte is one of DTLS (RFC 9147, section 4.1).
+//! Records with a full header have no length field: each is the last of its datagram. Their first
+//! byte never occurs as the first byte of a DTLS record (RFC 9147, section 4.1).
 
 use super::keys::{Direction, Stream};
 use crate::{ListenerId, SenderId};
@@ -42,45 +43,45 @@ const RESPONSE: u8 = 2;
 const BOOT: u8 = 3;
 const DIRECT: u8 = SIGNED | ANSWER;
 
-/// Bytes of the connection ID of a direct request.
+/// Length of the connection ID of a direct request, in bytes.
 pub(super) const DIRECT_CID: usize = 5;
 
-/// Bytes of a record number.
+/// Length of a truncated record number, in bytes.
 const NUMBER_LEN: usize = 2;
 
-/// The form of a record that is sealed.
+/// The form of a record's header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Form {
-    /// The low 16 bits of the number, hidden; the record is its datagram's last.
+    /// The low 16 bits of the number, encrypted. The record is the last of its datagram.
     Last,
-    /// The same with a length: another record follows.
+    /// The low 16 bits of the number, encrypted, and a length: another record follows.
     Followed,
-    /// The number in full.
+    /// The number and the epoch in full.
     Full,
-    /// The same with the listener's boot: for pairwise responses.
+    /// The number and the epoch in full, and the listener's boot: for pairwise responses.
     Boot(Boot),
 }
 
-/// What a listener says of its start.
+/// A listener's statement about its current boot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Boot {
-    /// Drawn at random when it started.
+    /// The boot nonce, drawn at random when the listener started.
     pub nonce: [u8; 8],
-    /// The number of the request that it answers.
+    /// The highest request number that the listener has received from the sender.
     pub request: u64,
 }
 
-/// What a header says of its epoch.
+/// The epoch as stated in a header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum EpochBits {
-    /// Its low two bits.
+    /// The low two bits of the epoch.
     Low(u8),
-    /// All of it.
+    /// The whole epoch.
     Full(u64),
 }
 
 impl EpochBits {
-    /// Whether the record may be one of `epoch`.
+    /// Whether the record may belong to `epoch`.
     pub const fn is_of(self, epoch: u64) -> bool {
         match self {
             Self::Low(bits) => bits as u64 == epoch & 3,
@@ -89,24 +90,24 @@ impl EpochBits {
     }
 }
 
-/// Whether a datagram begins with a sender's record whose number stands in full: only these come
-/// by unicast.
+/// Whether a datagram begins with a sender's record with a full header that is not a direct
+/// request. These are the only sender's records that arrive by unicast, apart from direct requests.
 pub(crate) fn is_senders(datagram: &[u8]) -> bool {
     let first = datagram.first().copied().unwrap_or(0);
     first & FULL == FULL && matches!(first & KIND, REQUEST | ANSWER) && !is_direct(datagram)
 }
 
-/// Whether a datagram begins with a sender's record for one listener.
+/// Whether a datagram begins with a direct request.
 pub(crate) fn is_direct(datagram: &[u8]) -> bool {
     datagram.first() == Some(&(FULL | DIRECT))
 }
 
-/// A header in either form. Its number is not in it unless it stands in clear.
+/// A header in either form. Only the full form contains the record's number.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Header {
-    /// DTLS 1.3's.
+    /// The unified header of DTLS 1.3.
     Unified(UnifiedHeader),
-    /// With the number in full.
+    /// A header with number and epoch in full.
     Full(FullHeader),
 }
 
@@ -120,7 +121,8 @@ pub(super) struct FullHeader {
     len: usize,
 }
 
-/// What a record is of, and how: refused if the two do not go together.
+/// The header of a record of `stream` in this form; `None` if the stream has no records of this
+/// form, or no signed ones.
 pub(super) fn of(stream: &Stream, number: u64, form: Form, signed: bool) -> Option<Header> {
     let cid_len = match stream.direction {
         Direction::Direct(_) => DIRECT_CID,
@@ -136,7 +138,7 @@ pub(super) fn of(stream: &Stream, number: u64, form: Form, signed: bool) -> Opti
         Header::Full(FullHeader { signed, kind, epoch: stream.epoch, number, boot, len })
     };
     match (stream.direction, form) {
-        // Nothing follows a number that is asked for, and its key needs no signature.
+        // An answer is alone in its datagram, and its pairwise key makes a signature unnecessary.
         (Direction::Answers(_), Form::Full) if !signed => Some(full(ANSWER, None)),
         (Direction::Direct(_), Form::Full) if !signed => Some(full(DIRECT, None)),
         (Direction::Answers(_) | Direction::Direct(_), _) => None,
@@ -153,7 +155,7 @@ pub(super) fn of(stream: &Stream, number: u64, form: Form, signed: bool) -> Opti
     }
 }
 
-/// The listener that writes; `None`: the sender does.
+/// The listener that writes the stream; `None` if the sender writes it.
 const fn writer(stream: &Stream) -> Option<ListenerId> {
     match stream.direction {
         Direction::Requests | Direction::Answers(_) | Direction::Direct(_) => None,
@@ -162,7 +164,7 @@ const fn writer(stream: &Stream) -> Option<ListenerId> {
 }
 
 impl Header {
-    /// Bytes of the header.
+    /// Length of the header in bytes.
     pub(super) const fn len(&self) -> usize {
         match self {
             Self::Unified(header) => header.header_len(),
@@ -170,7 +172,8 @@ impl Header {
         }
     }
 
-    /// Appends the header, its number in clear. `body_len` goes where a length is due.
+    /// Appends the header with its number in clear. `body_len` is written if the header has a
+    /// length.
     pub(super) fn write(
         &self,
         stream: &Stream,
@@ -211,8 +214,8 @@ impl Header {
         }
     }
 
-    /// Reads a header whose connection ID has `cid_len` bytes: 2 for a sender's, 4 for a
-    /// listener's, [`DIRECT_CID`] for a sender's to one listener.
+    /// Reads a header whose connection ID has `cid_len` bytes: 2 for a sender's record, 4 for a
+    /// listener's record, [`DIRECT_CID`] for a direct request.
     pub(super) fn read<'a>(
         r: &mut Reader<'a>,
         cid_len: usize,
@@ -283,18 +286,18 @@ impl Header {
     }
 }
 
-/// The sender in a connection ID behind the alias.
+/// The alias and the SenderID in a connection ID.
 pub(super) fn sender(cid: &[u8]) -> Option<(u8, SenderId)> {
     <[u8; 2]>::try_from(cid).ok().map(|[alias, id]| (alias, SenderId(id)))
 }
 
-/// The listener in a connection ID behind the alias.
+/// The alias and the ListenerID in a connection ID.
 pub(super) fn listener(cid: &[u8]) -> Option<(u8, ListenerId)> {
     let [alias, a, b, c] = cid.try_into().ok()?;
     Some((alias, ListenerId::from_bytes([a, b, c])))
 }
 
-/// The sender and the listener in a connection ID behind the alias.
+/// The alias, the SenderID and the ListenerID in the connection ID of a direct request.
 pub(super) fn direct(cid: &[u8]) -> Option<(u8, (SenderId, ListenerId))> {
     let [alias, id, a, b, c] = cid.try_into().ok()?;
     Some((alias, (SenderId(id), ListenerId::from_bytes([a, b, c]))))

@@ -1,16 +1,16 @@
-//! The key schedule of an epoch: one secret for each writer of records.
+//! The key schedule of an epoch, with one secret for each writer of records.
 //!
 //! ```text
 //! root key ─Extract(GroupID ‖ epoch)─► EpochSecret
 //!     ├ "ls g req" (SenderID)               requests of a sender
 //!     ├ "ls g rsp" (SenderID ‖ ListenerID)  responses of a listener to a sender
-//!     └ Extract(·, Z) ─ "ls g pair" ─► PairSecret, which only these two have
+//!     └ Extract(·, Z) ─ "ls g pair" ─► PairSecret, known only to this sender and listener
 //!           ├ "ls g rsp" (boot nonce)       responses of the listener
 //!           ├ "ls g ans" (challenge)        an answer of the sender
 //!           └ "ls g dir"                    requests of the sender to this listener alone
 //! ```
 //!
-//! No two writers have a key in common, so none can use the nonce of another. Every secret is
+//! No two writers share a key, so no writer can repeat the nonce of another. Every secret is
 //! zeroized when dropped.
 
 use super::InvalidPublicKey;
@@ -19,35 +19,35 @@ use crate::{GroupId, ListenerId, SenderId};
 use core::fmt;
 use dtls::crypto::TrafficSecret;
 
-/// One writer's records in one epoch of a group.
+/// Identifies the records of one writer in one epoch of a group.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Stream {
     /// The group.
     pub group: GroupId,
     /// The epoch.
     pub epoch: u64,
-    /// The sender that writes, or that is written to.
+    /// The sender that writes the records or receives them.
     pub sender: SenderId,
-    /// Who writes to whom.
+    /// The writer, the receiver and the kind of keys.
     pub direction: Direction,
 }
 
-/// Who writes the records of a [`Stream`], and who has its keys.
+/// The writer and the receiver of a [`Stream`], and the members that have its keys.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Direction {
-    /// The sender to the group, under a key of the group.
+    /// From the sender to the group, under a key that all members can derive.
     Requests,
-    /// A listener to the sender, under a key of the group.
+    /// From a listener to the sender, under a key that all members can derive.
     Responses(ListenerId),
-    /// A listener to the sender, under a key that only they have.
+    /// From a listener to the sender, under a pairwise key that only these two have.
     PairwiseResponses(ListenerId),
-    /// The sender to a listener, under a key that only they have.
+    /// Answers to challenges, from the sender to a listener, under a pairwise key.
     Answers(ListenerId),
-    /// The sender to a listener alone, under a key that only they have.
+    /// Direct requests, from the sender to one listener, under a pairwise key.
     Direct(ListenerId),
 }
 
-/// What all keys of an epoch derive from.
+/// The secret from which all keys of an epoch are derived.
 #[derive(Clone)]
 pub struct EpochSecret {
     group: GroupId,
@@ -56,7 +56,7 @@ pub struct EpochSecret {
 }
 
 impl EpochSecret {
-    /// The secret of `epoch`, whose root key is random and has 16 bytes or more.
+    /// The secret of `epoch`. `root_key` must be random and at least 16 bytes long.
     pub fn new(group: GroupId, epoch: u64, root_key: &[u8]) -> Self {
         let mut salt = [0; 24];
         salt[..16].copy_from_slice(&group.0);
@@ -74,22 +74,22 @@ impl EpochSecret {
         self.epoch
     }
 
-    /// What the keys of a sender's requests derive from.
+    /// The secret from which the keys of a sender's requests are derived.
     pub fn request_secret(&self, sender: SenderId) -> TrafficSecret {
         self.secret.derive("ls g req", &[sender.0])
     }
 
-    /// What the keys of a listener's responses to a sender derive from. It can be had again at
-    /// any time, so nobody has to keep it.
+    /// The secret from which the keys of a listener's responses to a sender are derived. It can be
+    /// derived again at any time, so it need not be stored.
     pub fn response_secret(&self, sender: SenderId, listener: ListenerId) -> TrafficSecret {
         let [a, b, c] = listener.to_bytes();
         self.secret.derive("ls g rsp", &[sender.0, a, b, c])
     }
 
-    /// What a sender shares with a listener, for the sender.
+    /// The pairwise secret of a sender and a listener, computed by the sender.
     ///
     /// # Errors
-    /// The shared point is zero: the listener's key is of small order.
+    /// The X25519 shared secret is zero: the listener's key is of small order.
     pub fn pair_for_sender(
         &self,
         (sender, own): (SenderId, &PrivateKey),
@@ -99,10 +99,10 @@ impl EpochSecret {
         Ok(self.pair(sender, listener, keys, &*own.agree(key)?))
     }
 
-    /// What a sender shares with a listener, for the listener.
+    /// The pairwise secret of a sender and a listener, computed by the listener.
     ///
     /// # Errors
-    /// The shared point is zero: the sender's key is of small order.
+    /// The X25519 shared secret is zero: the sender's key is of small order.
     pub fn pair_for_listener(
         &self,
         (listener, own): (ListenerId, &PrivateKey),
@@ -129,27 +129,29 @@ impl EpochSecret {
         PairSecret(self.secret.extract_from(shared).derive("ls g pair", &context))
     }
 
-    /// A sender's requests.
+    /// The stream of a sender's requests.
     pub const fn requests(&self, sender: SenderId) -> Stream {
         self.stream(sender, Direction::Requests)
     }
 
-    /// A listener's responses to a sender under [`Self::response_secret`].
+    /// The stream of a listener's responses to a sender, under [`Self::response_secret`].
     pub const fn responses(&self, sender: SenderId, listener: ListenerId) -> Stream {
         self.stream(sender, Direction::Responses(listener))
     }
 
-    /// A listener's responses to a sender under [`PairSecret::response_secret`].
+    /// The stream of a listener's pairwise responses to a sender, under
+    /// [`PairSecret::response_secret`].
     pub const fn pairwise_responses(&self, sender: SenderId, listener: ListenerId) -> Stream {
         self.stream(sender, Direction::PairwiseResponses(listener))
     }
 
-    /// A sender's answers to a listener under [`PairSecret::answer_secret`].
+    /// The stream of a sender's answers to a listener, under [`PairSecret::answer_secret`].
     pub const fn answers(&self, sender: SenderId, listener: ListenerId) -> Stream {
         self.stream(sender, Direction::Answers(listener))
     }
 
-    /// A sender's requests to one listener under [`PairSecret::direct_secret`].
+    /// The stream of a sender's direct requests to one listener, under
+    /// [`PairSecret::direct_secret`].
     pub const fn direct_requests(&self, sender: SenderId, listener: ListenerId) -> Stream {
         self.stream(sender, Direction::Direct(listener))
     }
@@ -165,25 +167,27 @@ impl fmt::Debug for EpochSecret {
     }
 }
 
-/// What a sender and a listener share with nobody in one epoch: 32 bytes, worth keeping because
-/// making it again takes an X25519.
+/// The pairwise secret of a sender and a listener in one epoch, 32 bytes. It is worth storing,
+/// because deriving it again takes an X25519 computation.
 #[derive(Clone)]
 pub struct PairSecret(TrafficSecret);
 
 impl PairSecret {
-    /// What the keys of the listener's responses derive from since it drew `boot_nonce`.
+    /// The secret from which the keys of the listener's responses are derived while its boot nonce
+    /// is `boot_nonce`.
     pub fn response_secret(&self, boot_nonce: &[u8; 8]) -> TrafficSecret {
         self.0.derive("ls g rsp", boot_nonce)
     }
 
-    /// What the keys of the sender's answer to `challenge` derive from.
+    /// The secret from which the keys of the sender's answer to `challenge` are derived.
     pub fn answer_secret(&self, challenge: &[u8; 8]) -> TrafficSecret {
         self.0.derive("ls g ans", challenge)
     }
 
-    /// What the keys of the sender's requests to this listener alone derive from. The sender's
-    /// record numbers are one count for all of its records of the epoch, kept on stable storage;
-    /// so no number comes twice under this secret, and no boot nonce is needed.
+    /// The secret from which the keys of the sender's direct requests to this listener are derived.
+    /// All of the sender's records of an epoch take their numbers from one sequence, whose reserved
+    /// bound is in stable storage. No number is therefore used twice under this secret, and no boot
+    /// nonce is needed.
     pub fn direct_secret(&self) -> TrafficSecret {
         self.0.derive("ls g dir", &[])
     }

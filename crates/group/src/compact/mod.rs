@@ -1,22 +1,23 @@
 //! Records and keys of profile `compact`.
 //!
-//! Records of DTLS 1.3 (RFC 9147, section 4) between the members of a group: 14 bytes beside the
-//! payload of a request and 16 beside that of a response, with 8-byte tags.
+//! Records of DTLS 1.3 (RFC 9147, section 4) between the members of a group. With 8-byte tags, the
+//! overhead is 14 bytes for a request and 16 bytes for a response.
 //!
 //! ```text
 //! request   | flags | alias | SenderID      | number (16) | encrypted: payload | type | tag |
 //! response  | flags | alias | ListenerID (24) | number (16) | encrypted: payload | type | tag |
 //! ```
 //!
-//! - [`keys`]: what each writer's keys derive from;
-//! - [`record`]: sealing and opening, in the steps that leave state to the caller;
-//! - [`header`]: what stands in front of a record, also where the number stands in full;
-//! - [`source`]: Ed25519 signatures, where the group asks who of its members wrote a record;
-//! - [`pairwise`]: keys that a sender and a listener share with nobody;
-//! - [`freshness`]: where a stream stands, stated and asked for.
+//! - [`keys`]: the key schedule, with a separate secret for each writer;
+//! - [`record`]: sealing and opening of records, in steps that leave all state to the caller;
+//! - [`header`]: record headers, with a truncated or a full number;
+//! - [`source`]: Ed25519 signatures, for groups with source authentication;
+//! - [`pairwise`]: keys that only a sender and one listener know;
+//! - [`freshness`]: sync records, challenges and answers, which state the next record number of a
+//!   stream.
 //!
-//! A listener's record goes through these steps; a sender's are the same with
-//! [`Sealed::request`]:
+//! The example seals and opens a listener's record. A sender's record goes through the same steps,
+//! with [`Sealed::request`]:
 //!
 //! ```
 //! use dtls::crypto::rustcrypto::AES_128_CTR_LIGHTMAC_8;
@@ -69,31 +70,31 @@ use core::fmt;
 use dtls::crypto::limits::Cost;
 use dtls::crypto::{CipherSuite, CipherSuiteId, Limits, Provider};
 
-/// A suite for group records: it encrypts, and its tags have 8 or 16 bytes.
+/// A cipher suite for group records. It encrypts, and its tags have 8 or 16 bytes.
 #[derive(Clone, Copy, Debug)]
 pub struct Suite(&'static CipherSuite);
 
 impl Suite {
-    /// `suite`, if it is one for group records.
+    /// `suite` for group records; `None` if it does not encrypt or has another tag length.
     pub const fn new(suite: &'static CipherSuite) -> Option<Self> {
         if suite.encrypts && matches!(suite.tag_len, 8 | 16) { Some(Self(suite)) } else { None }
     }
 
-    /// The host's suite with this code point.
+    /// The suite of `provider` with this code point.
     pub fn find(provider: &Provider, id: CipherSuiteId) -> Option<Self> {
         provider.suite_multicast(id).and_then(Self::new)
     }
 
-    /// What the host computes it with.
+    /// The provider's implementation of the suite.
     pub const fn get(self) -> &'static CipherSuite {
         self.0
     }
 
-    /// How long the keys of one stream may be used. At half of it (with 8-byte tags, 2^20
-    /// failures) it is time to ask for a new epoch.
+    /// The usage limits of the keys of one stream. At half of a limit (with 8-byte tags, 2^20
+    /// failures) the member asks for a new epoch.
     pub const fn limits(self) -> &'static Limits {
-        /// DTLS ends an association after 2^7 failures. Nobody would have to know a key to end
-        /// a group's epoch like that.
+        /// DTLS ends an association after 2^7 failures. With such a low limit, an attacker without
+        /// any key could end a group's epoch.
         const CCM_8: Limits = Limits { failed: Limits::CTR_LIGHTMAC_8.failed, ..Limits::CCM };
         match (self.0.tag_len, self.0.limits.cost) {
             (8, Cost::Ccm) => &CCM_8,
@@ -102,7 +103,7 @@ impl Suite {
     }
 }
 
-/// A public key is no point of the curve, or one of so small an order that it hides nothing.
+/// A public key is not a point of the curve, or is a point of small order and therefore insecure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct InvalidPublicKey;
 

@@ -1,21 +1,20 @@
-//! What a sender and a listener need to have a secret of their own: static X25519 keys, and the
-//! listener's boot nonce.
+//! Pairwise secrets of a sender and a listener: static X25519 keys, and the listener's boot nonce.
 //!
-//! Other members can then neither read the listener's responses nor write them. What this does
-//! not give: both keys are static, so whoever learns one of them and the epoch's root key reads
-//! all of the epoch (no forward secrecy beyond it), and whoever learns a sender's private key
-//! can pose to that sender as any listener (key-compromise impersonation), and the other way
-//! round.
+//! Other members can neither read the listener's pairwise responses nor forge them. The limits of
+//! this protection: both keys are static, so an attacker that learns one of them and the epoch's
+//! root key can read all pairwise records of the epoch (no forward secrecy within an epoch). An
+//! attacker that learns a sender's private key can impersonate any listener to that sender, and
+//! vice versa (key-compromise impersonation).
 //!
-//! A listener that keeps nothing when it is switched off starts again at number 0. It draws 8
-//! random bytes at each start, the boot nonce, and the keys derive from it: numbers are used
-//! again, nonces are not. It may stand in clear in front of a record, because the key is made
-//! from it: who changes it makes the record fail. But who *repeats* it, and the records behind
-//! it, must not bring an old boot back. A sender therefore takes a new nonce only from a record
-//! that states a request which was sent after the listener was last heard
-//! ([`KnownBoot::standing`]). A boot that another has followed never saw such a request, so it
-//! never comes back, and nobody has to remember the nonces that were. Each epoch begins without a
-//! boot: the sender may have lost what it knew.
+//! A listener without stable storage starts again at number 0 after a restart. At each start it
+//! draws 8 random bytes, the *boot nonce*, from which the keys are derived: record numbers repeat,
+//! but never under the same key. The boot nonce may be sent in clear in front of a record, because
+//! a changed nonce gives another key, under which the record does not open. A *replayed* boot
+//! nonce, with the records behind it, must not make an old boot current again. A sender therefore
+//! accepts a new boot nonce only from a record that states a request which was sent after the
+//! listener was last heard ([`KnownBoot::standing`]). An old boot has never received such a
+//! request, so its records are refused, and the sender need not remember old nonces. Each epoch
+//! begins without a known boot, because the sender may have lost its state.
 
 use super::InvalidPublicKey;
 use super::header::Boot;
@@ -27,24 +26,24 @@ use zeroize::Zeroizing;
 #[derive(Clone)]
 pub struct PrivateKey {
     secret: StaticSecret,
-    /// Kept: it costs as much as a shared secret.
+    /// Stored, because it costs as much to compute as a shared secret.
     public: PublicKey,
 }
 
 impl PrivateKey {
-    /// A key from 32 random bytes.
+    /// A private key from 32 random bytes.
     pub fn new(bytes: &[u8; 32]) -> Self {
         let secret = StaticSecret::from(*bytes);
         let public = PublicKey(x25519_dalek::PublicKey::from(&secret).to_bytes());
         Self { secret, public }
     }
 
-    /// What the other members know of it.
+    /// The public key.
     pub const fn public(&self) -> PublicKey {
         self.public
     }
 
-    /// The 32 bytes, for storage.
+    /// The 32 secret bytes, for storage.
     pub fn as_bytes(&self) -> &[u8; 32] {
         self.secret.as_bytes()
     }
@@ -52,7 +51,7 @@ impl PrivateKey {
     /// The secret shared with the owner of `peer` (RFC 7748, section 6.1).
     ///
     /// # Errors
-    /// It would be zero.
+    /// The shared secret would be zero, because the public key is of small order.
     pub(super) fn agree(&self, peer: &PublicKey) -> Result<Zeroizing<[u8; 32]>, InvalidPublicKey> {
         let shared = self.secret.diffie_hellman(&x25519_dalek::PublicKey::from(peer.0));
         if shared.was_contributory() {
@@ -69,42 +68,44 @@ impl fmt::Debug for PrivateKey {
     }
 }
 
-/// A member's static X25519 key, as the controller gives it to the others.
+/// A member's static X25519 public key, which the controller gives to other members.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct PublicKey(pub [u8; 32]);
 
-/// What a sender keeps of a listener's boots beside the pair's secret: 16 bytes.
+/// What a sender stores about a listener's current boot, in addition to the pairwise secret: 16
+/// bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct KnownBoot {
     nonce: [u8; 8],
-    /// Requests below this number were sent before the listener was last heard.
+    /// The number of the first request that was sent after the listener was last heard.
     not_before: u64,
 }
 
-/// What becomes of a record that states a boot.
+/// How a sender treats a record that states a boot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Standing {
-    /// It is of the boot that the sender knows: its keys, its window.
+    /// The record is of the boot that the sender knows: use its keys and its replay window.
     Known,
-    /// If it opens, the listener has started again: new keys, a new window.
+    /// If the record opens, the listener has restarted: use new keys and a new replay window.
     New,
-    /// It is of an earlier boot, or may be: to be dropped, whether it would open or not.
+    /// The record is, or may be, of an earlier boot: drop it, even if it would open.
     Stale,
 }
 
 impl KnownBoot {
-    /// The boot of the first record of a listener that opened; `next` is the number of the
-    /// sender's next request.
+    /// A boot, from the first of its records that opened. `next` is the number of the sender's next
+    /// request.
     pub const fn new(boot: &Boot, next: u64) -> Self {
         Self { nonce: boot.nonce, not_before: next }
     }
 
-    /// From storage.
+    /// A boot from storage.
     pub(crate) const fn restore(nonce: [u8; 8], not_before: u64) -> Self {
         Self { nonce, not_before }
     }
 
-    /// For storage, beside the nonce.
+    /// The number of the first request that was sent after the listener was last heard, for
+    /// storage.
     pub(crate) const fn not_before(&self) -> u64 {
         self.not_before
     }
@@ -114,13 +115,14 @@ impl KnownBoot {
         &self.nonce
     }
 
-    /// To be called for each record of this boot that opened, before the sender's request `next`
-    /// is sent. Not for a challenge of another boot: repeated, it would keep out who starts again.
+    /// Must be called for each record of this boot that opened, before the sender's request `next`
+    /// is sent. Must not be called for a challenge from another boot: a replayed challenge would
+    /// then keep the sender from accepting a new boot.
     pub const fn heard(&mut self, next: u64) {
         self.not_before = next;
     }
 
-    /// What becomes of a record of `boot` while the sender's next request has the number `next`.
+    /// How to treat a record of `boot` while the sender's next request has the number `next`.
     pub fn standing(known: Option<&Self>, boot: &Boot, next: u64) -> Standing {
         match known {
             Some(known) if known.nonce == boot.nonce => Standing::Known,

@@ -1,12 +1,13 @@
-//! Records, sealed into a lent buffer and opened in place.
+//! Records of profile `compact`, sealed into a caller's buffer and opened in place.
 //!
-//! Opening goes in steps, so that all state is the caller's: [`Sealed`] shows who wrote the
-//! record, which picks keys and window; [`Sealed::reveal`] gives its number, for the window to
-//! check; [`Numbered::open`] authenticates it, and only then is the number committed.
+//! Opening takes several steps, so that the caller holds all state. [`Sealed`] shows the stated
+//! writer of the record, by which the caller selects keys and replay window. [`Sealed::reveal`]
+//! decrypts the record's number, which the caller checks against the window. [`Numbered::open`]
+//! authenticates the record, and only then does the caller commit the number.
 //!
-//! The payload is followed by its content type and any zeros (RFC 9147, section 4), in a group
-//! with source authentication by a signature of all this ([`source`](super::source)), and by the
-//! suite's tag. The additional data is the header with its number in clear.
+//! The payload is followed by its content type and optional zero padding (RFC 9147, section 4), in
+//! a group with source authentication by a signature over these ([`source`](super::source)), and by
+//! the suite's tag. The additional data is the header with its number in clear.
 
 use super::Suite;
 use super::header::{self, Boot, EpochBits, Form, Header};
@@ -20,15 +21,16 @@ use dtls::crypto::{Protection, Record, TrafficSecret};
 use dtls::record::number::{mask_sample, nearest};
 use vocabulary::{DecodeError, Reader, Writer};
 
-/// The longest plaintext: payload, type, zeros and signature.
+/// The maximum length in bytes of a plaintext: payload, content type, zero padding and signature.
 const MAX_PLAINTEXT: usize = MAX_CONTENT + 1;
 
 /// A stream's keys, expanded for use.
 ///
-/// They take one allocation and, with AES-128-CTR and LightMAC, five HKDF-Expand-Label and five
-/// AES key expansions: 3.4 µs where opening a short record takes 0.2 µs, and 0.3 µs more for the
-/// secret of [`Direction::Responses`]. So a sender keeps no keys of its many listeners, and no
-/// secrets but [pairwise](super::PairSecret) ones: it makes both when a response comes.
+/// To create them takes one allocation and, with AES-128-CTR and LightMAC, five HKDF-Expand-Label
+/// and five AES key expansions: 3.4 µs, while opening a short record takes 0.2 µs. Deriving the
+/// secret of [`Direction::Responses`] takes another 0.3 µs. This is fast enough for a sender to
+/// create the keys of a listener when its response arrives. It need not store them for all
+/// listeners, nor any secrets except [pairwise](super::PairSecret) ones.
 pub struct RecordKeys {
     stream: Stream,
     tag_len: usize,
@@ -36,19 +38,19 @@ pub struct RecordKeys {
 }
 
 impl RecordKeys {
-    /// The keys that derive from `secret`, which must be that of `stream`.
+    /// The keys derived from `secret`, which must be the secret of `stream`.
     pub fn new(suite: Suite, stream: Stream, secret: &TrafficSecret) -> Self {
         let suite = suite.get();
         Self { stream, tag_len: suite.tag_len, protection: suite.keying.plain(secret) }
     }
 
-    /// Whose records they are for.
+    /// The stream whose records these keys are for.
     pub const fn stream(&self) -> &Stream {
         &self.stream
     }
 
-    /// Bytes that a record has beside its payload and padding; `None` if the stream has no
-    /// records of this form.
+    /// The length of a record without its payload and padding, in bytes; `None` if the stream has
+    /// no records of this form.
     pub fn overhead(&self, form: Form, signed: bool) -> Option<usize> {
         let header = header::of(&self.stream, 0, form, signed)?;
         let signature = if signed { SIGNATURE_LEN } else { 0 };
@@ -58,8 +60,8 @@ impl RecordKeys {
     /// Seals a record into the front of `buf` and returns its length.
     ///
     /// # Errors
-    /// No number must be used twice, and none is left; the stream has no records of this form;
-    /// `buf` is too short or the record too long.
+    /// The number is 2^48 or more, the stream has no records of this form, `buf` is too short, or
+    /// the record is too long.
     pub fn seal(&self, record: &Outgoing<'_>, buf: &mut [u8]) -> Result<usize, SealError> {
         let Outgoing { number, kind, payload, form, padding, signer } = *record;
         if number > MAX_RECORD_NUMBER {
@@ -108,22 +110,22 @@ impl fmt::Debug for RecordKeys {
 /// A record to be sealed.
 #[derive(Clone, Copy, Debug)]
 pub struct Outgoing<'a> {
-    /// Its number, below 2^48. Each is for one record of the stream, ever.
+    /// The record number, below 2^48. Each number may be used for one record of the stream only.
     pub number: u64,
-    /// Its content type, not 0.
+    /// The content type, not 0.
     pub kind: ContentType,
-    /// What it carries.
+    /// The payload.
     pub payload: &'a [u8],
-    /// Its header's form.
+    /// The form of the header.
     pub form: Form,
-    /// Zeros that hide the payload's length.
+    /// The number of zero bytes of padding, which hide the payload's length.
     pub padding: usize,
-    /// Who signs it, if it is to be signed.
+    /// The key that signs the record; `None` if it is not signed.
     pub signer: Option<&'a SigningKey>,
 }
 
 impl<'a> Outgoing<'a> {
-    /// Application data, alone in its datagram and not signed.
+    /// A record of application data that is the last of its datagram and not signed.
     pub const fn data(number: u64, payload: &'a [u8]) -> Self {
         let kind = ContentType::APPLICATION_DATA;
         Self { number, kind, payload, form: Form::Last, padding: 0, signer: None }
@@ -133,11 +135,11 @@ impl<'a> Outgoing<'a> {
 /// Why a record was not sealed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SealError {
-    /// The stream has used its 2^48 numbers: its epoch is over.
+    /// The stream has used all its 2^48 numbers: a new epoch is needed.
     NumbersExhausted,
-    /// The stream has no records of this form, or none that are signed.
+    /// The stream has no records of this form, or no signed ones.
     Form,
-    /// More than a record may hold.
+    /// The content is longer than a record may hold.
     TooLong,
     /// The buffer is too short for the record.
     BufferFull,
@@ -147,8 +149,8 @@ impl fmt::Display for SealError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::NumbersExhausted => "no record number is left in this epoch",
-            Self::Form => "a record form that these keys are not for",
-            Self::TooLong => "more than a record may hold",
+            Self::Form => "these keys have no records of this form",
+            Self::TooLong => "the content is longer than a record may hold",
             Self::BufferFull => "output buffer too small",
         })
     }
@@ -156,14 +158,14 @@ impl fmt::Display for SealError {
 
 impl core::error::Error for SealError {}
 
-/// A record as it arrived. What it shows is not authenticated yet.
+/// A record as it was received. Nothing in it is authenticated yet.
 #[derive(Debug)]
 pub struct Sealed<'a, Id> {
-    /// The group's alias; several groups may have it.
+    /// The group's alias. Several groups may have the same alias.
     pub alias: u8,
-    /// Who wrote it.
+    /// The stated writer. For a direct request, the stated writer and receiver.
     pub id: Id,
-    /// The epoch, or what is shown of it.
+    /// The epoch, or its low two bits.
     pub epoch: EpochBits,
     header: Header,
     head: &'a mut [u8],
@@ -171,17 +173,17 @@ pub struct Sealed<'a, Id> {
 }
 
 impl<'a> Sealed<'a, SenderId> {
-    /// Takes the first record off a datagram that a sender sent, and returns what follows it.
+    /// Splits the first record off a sender's datagram, and also returns the rest.
     ///
     /// # Errors
-    /// It does not begin with a header of such a record, or ends within it.
+    /// The datagram does not begin with the header of such a record, or is shorter than the record.
     pub fn request(datagram: &'a mut [u8]) -> Result<(Self, &'a mut [u8]), DecodeError> {
         Self::read(datagram, 2, header::sender)
     }
 }
 
 impl<'a> Sealed<'a, ListenerId> {
-    /// Takes the first record off a datagram that a listener sent, and returns what follows it.
+    /// Splits the first record off a listener's datagram, and also returns the rest.
     ///
     /// # Errors
     /// As [`Sealed::request`].
@@ -191,7 +193,7 @@ impl<'a> Sealed<'a, ListenerId> {
 }
 
 impl<'a> Sealed<'a, (SenderId, ListenerId)> {
-    /// Takes a datagram as a direct request, which is alone in it: who wrote it, and for whom.
+    /// Takes a datagram as a direct request, which is always alone in its datagram.
     ///
     /// # Errors
     /// As [`Sealed::request`].
@@ -218,18 +220,19 @@ impl<'a, Id> Sealed<'a, Id> {
         Ok((Self { alias, id, epoch, header, head, body }, rest))
     }
 
-    /// Whether the keys are those of [`Direction::Answers`].
+    /// Whether the record is sealed under the keys of [`Direction::Answers`].
     pub const fn is_answer(&self) -> bool {
         self.header.is_answer()
     }
 
-    /// The listener's boot, if the record states it: it tells which keys open it.
+    /// The listener's boot, if the record states it. The keys that open the record depend on its
+    /// nonce.
     pub const fn boot(&self) -> Option<Boot> {
         self.header.boot()
     }
 
-    /// Whether the record is said to be signed; `None` where that is the group's choice, as in
-    /// all records with a short number.
+    /// Whether the header states that the record is signed; `None` for a unified header, which does
+    /// not state it: the group's policy decides.
     pub const fn is_signed(&self) -> Option<bool> {
         match &self.header {
             Header::Unified(_) => None,
@@ -237,11 +240,12 @@ impl<'a, Id> Sealed<'a, Id> {
         }
     }
 
-    /// Finds the number: the one nearest to `expected`, which is one more than the highest that
-    /// was opened, unless the number stands in full.
+    /// Determines the record's number. If the header carries only its low bits, they are decrypted
+    /// and completed to the number nearest to `expected`, which is one more than the highest number
+    /// opened so far.
     ///
-    /// Nothing is authenticated yet, and the header has lost its mask: for other keys, where
-    /// several groups share an alias, take a copy of the datagram.
+    /// The record is not authenticated yet, and the number in the header is no longer encrypted. To
+    /// try other keys (several groups may have the same alias), make a copy of the datagram first.
     pub fn reveal(self, keys: &RecordKeys, expected: u64) -> Numbered<'a> {
         let Self { header, head, body, .. } = self;
         let number = match &header {
@@ -255,7 +259,7 @@ impl<'a, Id> Sealed<'a, Id> {
     }
 }
 
-/// A record whose number is known, if the keys are right.
+/// A record whose number is known, provided that the keys are right.
 #[derive(Debug)]
 pub struct Numbered<'a> {
     number: u64,
@@ -265,22 +269,23 @@ pub struct Numbered<'a> {
 }
 
 impl<'a> Numbered<'a> {
-    /// The number, for the replay window to check.
+    /// The number, to be checked against the replay window.
     pub const fn number(&self) -> u64 {
         self.number
     }
 
-    /// Bytes behind the header, tag included.
+    /// The length of the record behind the header in bytes, including the tag.
     pub const fn body_len(&self) -> usize {
         self.body.len()
     }
 
-    /// Authenticates and decrypts. In a group with source authentication every record under keys
-    /// of the group, but for the controller's, is opened with its writer's `verifier`, elsewhere
-    /// none but those that [say](Sealed::is_signed) they are signed.
+    /// Authenticates and decrypts the record. In a group with source authentication, the `verifier`
+    /// of the writer must be given for every record under keys of the group, except for the
+    /// controller's records. In other groups it is given only for records that
+    /// [state](Sealed::is_signed) that they are signed.
     ///
     /// # Errors
-    /// The record is to be dropped. Nothing of it is of use.
+    /// See [`OpenError`]. The record must be dropped.
     pub fn open(
         self,
         keys: &RecordKeys,
@@ -289,10 +294,11 @@ impl<'a> Numbered<'a> {
         self.authenticate(keys)?.open(&keys.stream, verifier)
     }
 
-    /// Authenticates and decrypts, and leaves the signature for later: a member wrote this.
+    /// Authenticates and decrypts the record without checking a signature. On success, some member
+    /// wrote the record.
     ///
     /// # Errors
-    /// The tag is wrong.
+    /// [`OpenError::Tag`]: the tag is wrong.
     pub fn authenticate(self, keys: &RecordKeys) -> Result<Tagged<'a>, OpenError> {
         let Self { number, header, head, body } = self;
         let content_len = body.len().checked_sub(keys.tag_len);
@@ -304,7 +310,7 @@ impl<'a> Numbered<'a> {
     }
 }
 
-/// A record whose tag is right.
+/// A record whose tag is right and whose signature was not checked yet.
 #[derive(Debug)]
 pub struct Tagged<'a> {
     number: u64,
@@ -314,10 +320,11 @@ pub struct Tagged<'a> {
 }
 
 impl<'a> Tagged<'a> {
-    /// Checks its signature, if one is due, as in [`Numbered::open`]; `stream` is that of the keys.
+    /// Checks the signature if a `verifier` is given, as in [`Numbered::open`]. `stream` must be
+    /// the stream of the keys.
     ///
     /// # Errors
-    /// Another member wrote it than it says.
+    /// The signature is missing, unexpected or wrong, or the content is malformed.
     pub fn open(
         self,
         stream: &Stream,
@@ -340,7 +347,8 @@ impl<'a> Tagged<'a> {
             }
             None => content,
         };
-        // Strip the padding (RFC 8446, section 5.4); a record of zeros alone has no type.
+        // Strip the padding (RFC 8446, section 5.4). A record that consists of zeros has no content
+        // type.
         let end = plain.iter().rposition(|byte| *byte != 0).ok_or(OpenError::Content)?;
         let (payload, rest) = plain.split_at_mut(end);
         let origin = match (verifier, stream.direction) {
@@ -356,40 +364,42 @@ impl<'a> Tagged<'a> {
     }
 }
 
-/// A record that is authentic. Its number is to be committed to the window.
+/// An authentic record. The caller commits its number to the replay window.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Opened<'a> {
-    /// Its number.
+    /// The record number.
     pub number: u64,
-    /// Its content type.
+    /// The content type.
     pub kind: ContentType,
-    /// What it carries.
+    /// The payload.
     pub payload: &'a mut [u8],
-    /// Whether its number stood in full.
+    /// Whether the header carried the number in full.
     pub in_full: bool,
-    /// Who can have written it.
+    /// The members that can have written the record.
     pub origin: Origin,
 }
 
-/// Who can have written a record.
+/// The members that can have written a record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Origin {
-    /// Whoever has the group's keys.
+    /// Any member of the group.
     Member,
-    /// The writer, or who it is for.
+    /// The stated writer or the receiver: the two have the same pairwise key.
     Pair,
-    /// The writer alone.
+    /// The stated writer only: the record is signed.
     Signer,
 }
 
 /// Why a record did not open.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OpenError {
-    /// Its tag: noise, other keys, or an attempt from outside. It counts against the key.
+    /// The tag is wrong: the record is noise, sealed under other keys, or forged from outside. This
+    /// counts against the key's limits.
     Tag,
-    /// Its tag is right but its signature is not, or is not there: another member wrote it.
+    /// The tag is right, but the signature is wrong, missing or unexpected: another member wrote
+    /// the record.
     Source,
-    /// It has no content type: a member made it that does not keep to the protocol.
+    /// The record has no content type: its writer is a member that violates the protocol.
     Content,
 }
 
@@ -397,8 +407,8 @@ impl fmt::Display for OpenError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Tag => "record failed authentication",
-            Self::Source => "record is not signed by who it says",
-            Self::Content => "record without a content type",
+            Self::Source => "record is not signed by its stated writer",
+            Self::Content => "record has no content type",
         })
     }
 }

@@ -1,4 +1,4 @@
-//! Known answers of what members sign and agree with, as the record suites have theirs.
+//! Known-answer tests of Ed25519 and X25519. The record suites have tests of their own.
 
 use super::{PrivateKey, PublicKey};
 use dtls::crypto::SelfTestFailed;
@@ -21,7 +21,7 @@ const SIGNATURE: [u8; 64] = [
     0x38, 0x7b, 0x2e, 0xae, 0xb4, 0x30, 0x2a, 0xee, 0xb0, 0x0d, 0x29, 0x16, 0x12, 0xbb, 0x0c, 0x00,
 ];
 
-/// RFC 7748, section 6.1: a private key, the other's public key, and what the two share.
+/// RFC 7748, section 6.1: a private key, the peer's public key, and the shared secret.
 const PRIVATE_KEY: [u8; 32] = [
     0x5d, 0xab, 0x08, 0x7e, 0x62, 0x4a, 0x8a, 0x4b, 0x79, 0xe1, 0x7f, 0x8b, 0x83, 0x80, 0x0e, 0xe6,
     0x6f, 0x3b, 0xb1, 0x29, 0x26, 0x18, 0xb6, 0xfd, 0x1c, 0x2f, 0x8b, 0x27, 0xff, 0x88, 0xe0, 0xeb,
@@ -35,11 +35,11 @@ const SHARED: [u8; 32] = [
     0xe0, 0x7e, 0x21, 0xc9, 0x47, 0xd1, 0x9e, 0x33, 0x76, 0xf0, 0x9b, 0x3c, 0x1e, 0x16, 0x17, 0x42,
 ];
 
-/// Recomputes the known answers of Ed25519 and X25519, and has an altered signature refused. A host
-/// calls this once when it starts.
+/// Recomputes the known answers of Ed25519 and X25519, and checks that an altered signature and a
+/// zero public key are refused. A host calls this once when it starts.
 ///
 /// # Errors
-/// Names the first algorithm that computes something else. It must not be used.
+/// Names the first algorithm with a wrong result, which must not be used.
 pub fn self_test() -> Result<(), SelfTestFailed> {
     if !ed25519_holds(&SIGNATURE) {
         return Err(SelfTestFailed("Ed25519"));

@@ -1,7 +1,8 @@
-//! Source authentication: who of the members wrote a record, by Ed25519 (RFC 8032).
+//! Source authentication: Ed25519 signatures (RFC 8032) that prove which member wrote a record.
 //!
-//! A group's keys prove that a member wrote a record, not which. Where that matters, the writer
-//! signs what it is about to encrypt and appends the 64 bytes of signature to it:
+//! A tag under the group's keys proves that some member wrote a record, but not which one. In a
+//! group with source authentication the writer signs the plaintext before it encrypts it, and
+//! appends the signature of 64 bytes to it. The signature covers:
 //!
 //! ```text
 //! request:  "lightseal group record"   ‖ 0 ‖ GroupID ‖ epoch(8) ‖ SenderID
@@ -10,8 +11,8 @@
 //!              ‖ number(6) ‖ header, number in clear ‖ payload ‖ type ‖ zeros
 //! ```
 //!
-//! A response names the sender that it is for as well: all members can open it, and one of them
-//! could otherwise seal it again for another sender.
+//! The signature of a response also covers the SenderID of the sender that it is for. All members
+//! can open a response, and one of them could otherwise seal it again for another sender.
 
 use super::InvalidPublicKey;
 use super::keys::{Direction, Stream};
@@ -19,23 +20,23 @@ use core::fmt;
 use ed25519_dalek::Signature;
 use ed25519_dalek::ed25519::signature::{MultipartSigner, MultipartVerifier};
 
-/// Bytes of a signature.
+/// Length of a signature in bytes.
 pub const SIGNATURE_LEN: usize = Signature::BYTE_SIZE;
 
 const REQUEST: &[u8] = b"lightseal group record\0";
 const RESPONSE: &[u8] = b"lightseal group response\0";
 
-/// A member's key to sign with, zeroized when dropped.
+/// A member's Ed25519 private key, zeroized when dropped.
 #[derive(Clone)]
 pub struct SigningKey(ed25519_dalek::SigningKey);
 
 impl SigningKey {
-    /// A key from 32 random bytes (RFC 8032, section 5.1.5).
+    /// A private key from 32 random bytes (RFC 8032, section 5.1.5).
     pub fn new(seed: &[u8; 32]) -> Self {
         Self(ed25519_dalek::SigningKey::from_bytes(seed))
     }
 
-    /// What the other members verify with.
+    /// The public key, with which other members verify signatures.
     pub fn public(&self) -> VerifyingKey {
         VerifyingKey(self.0.verifying_key())
     }
@@ -56,15 +57,16 @@ impl fmt::Debug for SigningKey {
     }
 }
 
-/// A member's public key, as the controller gives it to the others.
+/// A member's Ed25519 public key, which the controller gives to other members.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct VerifyingKey(ed25519_dalek::VerifyingKey);
 
 impl VerifyingKey {
-    /// The key in its 32 bytes.
+    /// A public key from its 32 bytes.
     ///
     /// # Errors
-    /// They are no point, or one of small order, under which one signature fits many messages.
+    /// The bytes are not a point of the curve, or a point of small order, for which one signature
+    /// can be valid for many messages.
     pub fn new(bytes: &[u8; 32]) -> Result<Self, InvalidPublicKey> {
         match ed25519_dalek::VerifyingKey::from_bytes(bytes) {
             Ok(key) if !key.is_weak() => Ok(Self(key)),
@@ -72,14 +74,14 @@ impl VerifyingKey {
         }
     }
 
-    /// Its 32 bytes.
+    /// The key's 32 bytes.
     pub fn as_bytes(&self) -> &[u8; 32] {
         self.0.as_bytes()
     }
 
-    /// Whether `signature` is this key's over these bytes, as strictly as `verify_strict` of
-    /// ed25519-dalek, which takes no message in parts: neither the key nor R is of small order,
-    /// and both halves of the signature are canonical.
+    /// Whether `signature` is a valid signature of this key over these bytes. The check is as
+    /// strict as `verify_strict` of ed25519-dalek, which does not accept a message in parts:
+    /// neither the key nor R is of small order, and both halves of the signature are canonical.
     pub(super) fn verify(&self, signed: &Signed<'_>, signature: &[u8; SIGNATURE_LEN]) -> bool {
         let signature = Signature::from_bytes(signature);
         let r = ed25519_dalek::VerifyingKey::from_bytes(signature.r_bytes());
@@ -88,10 +90,10 @@ impl VerifyingKey {
     }
 }
 
-/// What a signature covers.
+/// The bytes that a signature covers.
 pub(super) struct Signed<'a> {
     domain: &'static [u8],
-    /// GroupID ‖ epoch ‖ SenderID ‖ ListenerID, if a listener signs, ‖ number.
+    /// GroupID ‖ epoch ‖ SenderID ‖ ListenerID (only if a listener signs) ‖ number.
     place: [u8; 34],
     place_len: usize,
     header: &'a [u8],
@@ -99,7 +101,8 @@ pub(super) struct Signed<'a> {
 }
 
 impl<'a> Signed<'a> {
-    /// The record `number` of `stream` with its header, number in clear, and its plaintext.
+    /// The signed bytes of the record `number` of `stream`, with its header (number in clear) and
+    /// its plaintext.
     pub(super) fn new(stream: &Stream, number: u64, header: &'a [u8], plaintext: &'a [u8]) -> Self {
         let mut place = [0; 34];
         place[..16].copy_from_slice(&stream.group.0);
@@ -134,7 +137,7 @@ mod tests {
         0x14, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00,
         0x00, 0x10,
     ];
-    /// S of a signature whose R is the neutral element, over [`record`] by [`key`]: computed in
+    /// S of a signature by [`key`] over [`record`] whose R is the neutral element, computed in
     /// Python as SHA-512(R ‖ A ‖ M) · a.
     const OF_NEUTRAL_R: [u8; 32] = [
         0x0d, 0x26, 0xe9, 0x55, 0x0e, 0x1d, 0x16, 0x0a, 0x6c, 0x2b, 0x30, 0x9b, 0x90, 0x99, 0xc3,
@@ -187,7 +190,7 @@ mod tests {
             other[bit / 8] ^= 1 << (bit % 8);
             assert!(!strict(&other), "bit {bit}");
         }
-        // The same S, the order added.
+        // The order of the base point is added to S: a second form of the same value.
         let mut other = signature;
         let mut carry = 0;
         for (byte, order) in other[32..].iter_mut().zip(ORDER) {
@@ -195,7 +198,7 @@ mod tests {
             (*byte, carry) = (sum as u8, sum >> 8);
         }
         assert!(!strict(&other));
-        // What passes where R may be of small order.
+        // A signature that passes if R may be of small order.
         let mut other = [0; SIGNATURE_LEN];
         other[0] = 1;
         other[32..].copy_from_slice(&OF_NEUTRAL_R);

@@ -1,4 +1,4 @@
-//! Requests and answers come back as they were written, and noise does no harm.
+//! Requests and answers are read as they were written, and random bytes cause no panic.
 
 use super::*;
 use crate::directory::Introduced;
@@ -91,7 +91,8 @@ fn answers() -> Vec<Answer> {
     answers
 }
 
-/// Read back as it was written, and neither in part nor with more behind it.
+/// Checks that the message is read as it was written, and refused if it is cut or followed by a
+/// byte.
 fn comes_back<T: fmt::Debug + for<'a> Decode<'a>>(message: &T, version: u8, bytes: &[u8]) {
     let read = T::decode(bytes).expect("as it was written");
     assert_eq!(format!("{read:?}"), format!("{message:?}"));
@@ -128,7 +129,7 @@ fn requests_and_answers_come_back_in_both_versions() {
     }
 }
 
-/// The same answer once more.
+/// A second copy of this answer, which cannot be cloned.
 fn answers_like(answer: &Answer) -> Answer {
     let is_same = |other: &Answer| format!("{other:?}") == format!("{answer:?}");
     answers().into_iter().find(is_same).expect("it is one of them")

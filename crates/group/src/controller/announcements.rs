@@ -1,9 +1,11 @@
-//! What a controller says to its group, and when it says it again.
+//! The controller's announcements to its group, and when they are repeated.
 //!
-//! An announcement is sent a few times at once, always the same bytes. Members that miss all of that do
-//! not know that there is another epoch, and nobody else may speak in it for hours. So the controller
-//! goes on to remind them, with growing gaps: by the list of senders in the new epoch, which members of
-//! an older one cannot open but see to be of a later one, and after an eviction by the rekey itself too.
+//! An announcement is sent several times within a short time, always with the same bytes. A member
+//! that misses all repetitions does not know that there is a new epoch, and it may take hours until
+//! another member sends a record in it. The controller therefore continues to send reminders at
+//! growing intervals. A reminder is the list of senders in the new epoch: members of an older epoch
+//! cannot open it, but see that it belongs to a later epoch. After an eviction the rekey messages
+//! are repeated as well.
 
 use super::{Cause, Controller, Output};
 use crate::SenderId;
@@ -16,57 +18,60 @@ use core::time::Duration;
 use dtls::codepoints::ContentType;
 use vocabulary::Instant;
 
-/// An announcement is sent so many times, within the time until its epoch is used or, if that is
-/// short, so far apart.
+/// How many times an announcement is sent. The repetitions are spread over the activation time of
+/// the epoch, but are at least `REPEAT_GAP` apart.
 const REPEATS: u32 = 4;
 const REPEAT_GAP: Duration = Duration::from_millis(250);
-/// A record around an announcement, at most.
+/// The maximum number of bytes that the record adds to an announcement.
 const RECORD_ROOM: usize = 64;
-/// From the last repetition to the first reminder.
+/// The time between the last repetition and the first reminder.
 const FIRST_REMINDER: Duration = Duration::from_millis(500);
-/// From there to the next, and then twice as long each time, up to and with
+/// The interval between the first and the second reminder. Each further interval is twice as long,
+/// up to and including `LAST_REMINDER_GAP`, after which no more reminders are sent.
 const REMINDER_GAP: Duration = Duration::from_secs(1);
 const LAST_REMINDER_GAP: Duration = Duration::from_secs(128);
-/// Up to this gap an eviction is told again whole.
+/// A reminder of an eviction repeats the rekey messages as long as the interval to the next
+/// reminder is at most this.
 const LAST_REKEY_GAP: Duration = Duration::from_secs(16);
 
-/// Datagrams that are due at certain times.
+/// Datagrams that are scheduled to be sent.
 #[derive(Default)]
 pub(super) struct Announcements {
-    /// By time.
+    /// Repetitions, ordered by time.
     repeats: VecDeque<(Instant, Vec<u8>)>,
     reminder: Option<Reminder>,
 }
 
-/// What follows the repetitions of the newest rekey.
+/// The reminders that follow the repetitions of the newest rekey.
 struct Reminder {
     at: Instant,
     gap: Duration,
-    /// The messages of an eviction, sealed in the epoch before.
+    /// The rekey messages of an eviction, sealed in the previous epoch.
     rekeys: Vec<Vec<u8>>,
 }
 
-/// What is to be sent now.
+/// A datagram that is due.
 pub(super) enum Due {
     Datagram(Vec<u8>),
-    /// Something in the newest epoch.
+    /// The list of senders, sealed in the newest epoch.
     Reminder,
 }
 
 impl Announcements {
-    /// Repeats what has just been sent, so far apart.
+    /// Schedules repetitions, `gap` apart, of a datagram that has just been sent.
     pub(super) fn repeat(&mut self, now: Instant, gap: Duration, datagram: &[u8]) {
         self.repeats.extend((1..REPEATS).map(|nth| (now + gap * nth, datagram.to_vec())));
         self.repeats.make_contiguous().sort_by_key(|(at, _)| *at);
     }
 
-    /// Reminds of an epoch from when its announcement has been repeated, and of no earlier one.
+    /// Schedules reminders of an epoch, beginning after the last repetition of its announcement.
+    /// They replace the reminders of earlier epochs.
     pub(super) fn remind(&mut self, now: Instant, gap: Duration, rekeys: Vec<Vec<u8>>) {
         let at = now + gap * (REPEATS - 1) + FIRST_REMINDER;
         self.reminder = Some(Reminder { at, gap: REMINDER_GAP, rekeys });
     }
 
-    /// What is due by `now`, one after the other.
+    /// The datagrams that are due at `now`, in order.
     pub(super) fn due(&mut self, now: Instant) -> Vec<Due> {
         let mut due = Vec::new();
         while let Some((at, _)) = self.repeats.front()
@@ -83,7 +88,7 @@ impl Announcements {
         }
         due.push(Due::Reminder);
         (reminder.at, reminder.gap) = (reminder.at + reminder.gap, reminder.gap * 2);
-        // Who was away for longer than a few gaps is told once.
+        // If the host was suspended for several intervals, only one reminder is sent for them.
         reminder.at = reminder.at.max(now);
         if reminder.gap > 2 * LAST_REMINDER_GAP {
             self.reminder = None;
@@ -99,7 +104,8 @@ impl Announcements {
 }
 
 impl Controller {
-    /// Announces a rekey that is stored, and enters its epoch. `senders` are those before it.
+    /// Announces a stored rekey and enters its epoch. `senders` are the active senders before the
+    /// rekey.
     pub(super) fn tell_group(
         &mut self,
         now: Instant,
@@ -134,8 +140,8 @@ impl Controller {
         self.announcements.remind(now, gap, told_again);
     }
 
-    /// Who sends, in the newest epoch (Axiom, section 5.3). Members that miss it ask when they hear a
-    /// sender that they do not know.
+    /// The list of active senders, sealed in the newest epoch (Axiom, section 5.3). A member that
+    /// misses it asks the controller when it hears an unknown sender.
     pub(super) fn sealed_list(&mut self) -> Option<Vec<u8>> {
         if self.list.is_none() {
             let (group, epoch) = (&self.policy.group, self.keys.epoch());
@@ -145,7 +151,8 @@ impl Controller {
         self.list.clone()
     }
 
-    /// Seals something in the epoch of the voice; `None` while nobody would hear it.
+    /// Seals a record in the epoch that the controller sends in; `None` while the group has no
+    /// members, or if no record can be sealed.
     fn seal(&mut self, kind: ContentType, content: &[u8]) -> Option<Vec<u8>> {
         let mut buf = alloc::vec![0; (content.len() + RECORD_ROOM).min(MAX_MESSAGE_BYTES)];
         let len = self.voice.seal(kind, content, &mut *self.ledger, &mut buf).ok()?;
@@ -153,7 +160,7 @@ impl Controller {
         Some(buf)
     }
 
-    /// Sends something to the group, several times, always the same bytes.
+    /// Sends a datagram to the group and schedules its repetitions.
     fn announce(&mut self, now: Instant, gap: Duration, datagram: &[u8]) {
         self.announcements.repeat(now, gap, datagram);
         self.outbox.push_back(Output::Multicast(datagram.to_vec()));

@@ -1,4 +1,4 @@
-//! Devices that want to be members.
+//! How the controller handles joins.
 
 use super::{Controller, Join, Member, PATIENCE, To};
 use crate::control::{Answer, GroupName, Reason, WantedRoles};
@@ -51,12 +51,13 @@ impl Controller {
         }
         self.pending.joins.insert(device.into(), join);
         self.gather(now, ready);
-        // It is carried out all the same; a device that asks again then is answered.
+        // The join is carried out later nevertheless. The device is admitted when it asks again
+        // then.
         (ready > now + PATIENCE).then_some(Answer::Refused(Reason::NotNow))
     }
 
-    /// Has a device join without waiting for the time of an earlier join of it: an administrator
-    /// wants it in. A join of it that waits is carried out.
+    /// Lets a device join without the minimum interval between its joins, because an administrator
+    /// has readmitted it. A waiting join of the device is carried out.
     pub fn readmit(&mut self, now: Instant, device: &str) {
         self.pacing.forget_joins(device);
         if let Some(join) = self.pending.joins.get_mut(device) {
@@ -65,15 +66,16 @@ impl Controller {
         }
     }
 
-    /// Whether another device has this address: in `axiom-1.2` members go by theirs (Axiom,
-    /// section 5.5).
+    /// Whether another member has this address. In `axiom-1.2` the address identifies a listener
+    /// (Axiom, section 5.5).
     fn is_taken(&self, address: IpAddr, device: &str) -> bool {
         let is = |other: &str, its: IpAddr| other != device && its == address;
         self.roster.iter().any(|(name, member)| is(name, member.address))
             || self.pending.joins.iter().any(|(name, join)| is(name, join.address))
     }
 
-    /// Puts joiners into the roster, in place of those who are gone; who is to be answered.
+    /// Removes the members that are gone from the roster and adds the joining devices. Returns the
+    /// joins that are to be answered.
     pub(super) fn take_in(
         &mut self,
         now: Instant,
@@ -83,7 +85,8 @@ impl Controller {
         epoch: u64,
     ) -> Vec<(String, To)> {
         let (mut answers, mut joined) = (Vec::new(), Vec::new());
-        // While those who leave still have theirs.
+        // SenderIDs are assigned before the leaving members are removed, so that none of theirs is
+        // given out again in this epoch.
         let mut given = BTreeSet::new();
         for ((name, join), leaf) in joins.into_iter().zip(leaves) {
             let Join { to, nonce, roles, address, keys, .. } = join;
@@ -103,7 +106,7 @@ impl Controller {
         answers
     }
 
-    /// Refuses joins of devices that were allowed to come when they asked and are not any more.
+    /// Refuses joins of devices that were permitted to join when they asked, but no longer are.
     pub(super) fn refuse_forbidden(&mut self, joins: &mut BTreeMap<String, Join>) {
         let Some(admission) = self.admission.take() else { return };
         joins.retain(|device, join| {

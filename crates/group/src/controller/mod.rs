@@ -1,10 +1,11 @@
-//! The controller of a group: who is a member, and what all of them are told (the GC of Axiom, the
-//! GCKS of RFC 4046).
+//! The controller of a group, which decides on membership and distributes keys (the GC of Axiom,
+//! the GCKS of RFC 4046).
 //!
-//! Its host knows who asks, by a DTLS association with mutual authentication, and carries
-//! datagrams. Changes that come close together become one rekey. Each goes this way, so that no
-//! crash loses a member: in memory, on disk ([`Store`]), to the members that stay, and only then to
-//! who joins (Axiom, section 7.6).
+//! Its host identifies each requesting device by a DTLS association with mutual authentication, and
+//! carries datagrams. Changes of membership that are requested within a short time are combined
+//! into one rekey. So that no crash loses a member, each rekey is first made in memory, then stored
+//! on disk ([`Store`]), then announced to the members that stay, and only then are the joining
+//! devices answered (Axiom, section 7.6).
 
 mod announcements;
 mod joins;
@@ -38,25 +39,29 @@ use dtls::crypto::Provider;
 use pacing::Pacing;
 use vocabulary::{Decode, Instant, Random, Writer};
 
-/// Members may ask for another epoch so often, together.
+/// The minimum time after a rekey until a new epoch may begin at the request of a member.
 const RENEWAL_GAP: Duration = Duration::from_secs(5);
-/// A device whose join has to wait for longer than this is told so.
+/// If a join has to wait for longer than this, the device is refused with [`Reason::NotNow`] and
+/// must ask again.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// How a controller behaves.
+/// The settings of a controller.
 #[derive(Clone, Copy, Debug)]
 pub struct Settings {
     /// When senders switch to a new epoch, and how long the old one is received after that.
     pub timing: Timing,
-    /// The same when somebody is put out: until then it reads and forges.
+    /// The timing of an epoch that begins with an eviction. The evicted member can read and forge
+    /// records until the old epoch ends.
     pub eviction: Timing,
-    /// For how long changes are gathered into one rekey. Evictions do not wait.
+    /// For how long changes of membership are collected into one rekey. Evictions do not wait.
     pub batch: Duration,
-    /// The longest rekey message in bytes, which leaves room for a record around it.
+    /// The maximum length of a rekey message in bytes. The record around it must still fit into a
+    /// datagram.
     pub message_bytes: usize,
-    /// Members at most.
+    /// The maximum number of members.
     pub most_members: u32,
-    /// How often keys are renewed though nobody comes or goes (Axiom, section 7.6).
+    /// The interval at which keys are renewed if the membership does not change (Axiom, section
+    /// 7.6); `None`: never.
     pub renewal: Option<Duration>,
 }
 
@@ -65,8 +70,8 @@ impl Default for Settings {
         let timing = Timing::new(Duration::from_secs(2), Duration::from_secs(10));
         let eviction = Timing::new(Duration::ZERO, Duration::ZERO);
         Self {
-            timing: timing.expect("within what can be said"),
-            eviction: eviction.expect("within what can be said"),
+            timing: timing.expect("within the limits of Timing"),
+            eviction: eviction.expect("within the limits of Timing"),
             batch: Duration::from_millis(200),
             message_bytes: 1100,
             most_members: 100_000,
@@ -75,33 +80,33 @@ impl Default for Settings {
     }
 }
 
-/// What a rekey changed, to be stored as a whole or not at all.
+/// The changes of a rekey or a start, which must be stored as a whole or not at all.
 #[derive(Debug)]
 pub struct Changes<'a> {
-    /// The new epoch.
+    /// The current epoch after the change.
     pub epoch: u64,
-    /// The hash chain.
+    /// The hash chain after the change.
     pub chain: &'a Chain,
-    /// The keys, of which those in `nodes` are new, or gone.
+    /// The key tree after the change. The keys of `nodes` are new or have been removed.
     pub tree: &'a KeyTree,
-    /// Where they are.
+    /// The nodes of the key tree that changed.
     pub nodes: &'a [Node],
-    /// Members that are new or changed.
+    /// Members that have joined or whose entry has changed, by device name.
     pub joined: Vec<(&'a str, &'a Member)>,
-    /// Members that are gone.
+    /// The device names of members that have left or were evicted.
     pub left: &'a [String],
 }
 
-/// Where a controller keeps its group.
+/// Durable storage of a controller's group.
 pub trait Store {
-    /// Writes all of this, so that no crash undoes it once this returns.
+    /// Writes all changes in one transaction. After this returns, no crash may undo them.
     ///
     /// # Errors
-    /// Nothing of it was written, or that is not known.
+    /// The changes were not written, or it is not known whether they were.
     fn commit(&mut self, changes: &Changes<'_>) -> Result<(), StoreFailed>;
 }
 
-/// A controller's store cannot be written.
+/// A controller's store could not be written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct StoreFailed;
 
@@ -113,36 +118,36 @@ impl fmt::Display for StoreFailed {
 
 impl core::error::Error for StoreFailed {}
 
-/// What a controller wants of its host.
+/// What a controller asks its host to do or reports to it.
 #[derive(Debug)]
 pub enum Output {
-    /// To be sent to the group's address.
+    /// A datagram to be sent to the group's address.
     Multicast(Vec<u8>),
-    /// To be sent to a device, under its association.
+    /// An answer to be sent to a device under its DTLS association.
     Answer {
-        /// Which device.
+        /// The device's name.
         device: String,
-        /// What.
+        /// The encoded answer.
         answer: zeroize::Zeroizing<Vec<u8>>,
     },
-    /// A member of this name says that another sends under its SenderID.
+    /// The member with this device name reports that another member sends under its SenderID.
     Conflict(String),
-    /// There is a copy of a member: a run spoke up whose place another one has taken, or two runs
-    /// started from one state. The roster has counted it.
+    /// A copy of a member was detected: a run sent a request although another run has replaced it,
+    /// or two runs started from one state. The roster has counted the copy.
     Clone {
-        /// The device.
+        /// The device's name.
         device: String,
-        /// What the run that was refused was told.
+        /// The reason with which the request was refused.
         reason: Reason,
     },
-    /// A device asked in a way that cannot be taken, and was told so.
+    /// The device with this name sent a malformed request, which was refused.
     Unfit(String),
 }
 
-/// Says what a device may be in the group now; `None`: nothing.
+/// Returns the roles that a device may have in the group now; `None` if it may not be a member.
 pub type Admission = Box<dyn Fn(&str) -> Option<WantedRoles> + Send>;
 
-/// A group and what it is kept by.
+/// The controller of one group.
 pub struct Controller {
     name: GroupName,
     policy: Policy,
@@ -156,27 +161,28 @@ pub struct Controller {
     admission: Option<Admission>,
     pending: Pending,
     pacing: Pacing,
-    /// From when on the current epoch is sent in.
+    /// When senders begin to use the current epoch.
     active_at: Instant,
-    /// From when on members may ask for another.
+    /// The earliest time at which a new epoch may begin at a member's request.
     renewable_at: Instant,
     renew_at: Option<Instant>,
-    /// The newest epoch that began with an eviction, as far as is known: members that come from an older
-    /// one are to leave it at once.
+    /// The newest epoch that began with an eviction or, after a restart, the current epoch. A
+    /// member that pulls keys from an older epoch must leave that epoch at once.
     evicted_in: u64,
     announcements: Announcements,
-    /// The list of senders, sealed in the newest epoch once it is needed.
+    /// The signed list of senders as a sealed record of the newest epoch, built when it is needed
+    /// first.
     list: Option<Vec<u8>>,
     outbox: VecDeque<Output>,
-    /// Storing failed: what is in memory is not what is on disk.
+    /// Whether storing failed, so that the state in memory and on disk may differ.
     failed: bool,
 }
 
-/// Why a rekey is made.
+/// The cause of a rekey.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Cause {
     Eviction,
-    /// An administrator wants it, and used at once (Axiom, section 6.3).
+    /// An administrator has asked for a new epoch that is used at once (Axiom, section 6.3).
     AtOnce,
     Other,
 }
@@ -186,17 +192,18 @@ enum Cause {
 struct Pending {
     joins: BTreeMap<String, Join>,
     leaves: BTreeSet<String>,
-    /// Members that start anew after a crash.
+    /// Members that were restarted after a crash.
     starts: BTreeMap<String, (To, Start)>,
-    /// The devices to answer once the changes are made: each device once, however often it asked.
+    /// The devices that are answered [`Answer::Noted`] once the changes are made. Each device is
+    /// answered once, however many requests it sent.
     noted: BTreeMap<String, To>,
-    /// Whether there is to be a rekey without joins and leaves.
+    /// Whether a rekey is to be made even without joins and leaves.
     renewal: bool,
-    /// When there is a rekey, unless it is too soon after the last one.
+    /// When the next rekey is due, unless that is too soon after the last one.
     due: Option<Instant>,
 }
 
-/// Which request is answered, and in which version.
+/// The version and the number of the request that is answered.
 #[derive(Clone, Copy)]
 struct To {
     version: u8,
@@ -204,7 +211,7 @@ struct To {
 }
 
 struct Join {
-    /// When it may be carried out.
+    /// The earliest time at which the join may be carried out.
     ready: Instant,
     to: To,
     nonce: [u8; 8],
@@ -213,20 +220,20 @@ struct Join {
     keys: PublicKeys,
 }
 
-/// A group as it is stored.
+/// A group, as it is created or read from the store.
 pub struct Group {
-    /// What devices ask for.
+    /// The group's name, by which devices ask to join it.
     pub name: GroupName,
-    /// What holds for it.
+    /// The group's policy.
     pub policy: Policy,
-    /// Its keys.
+    /// The group's keys.
     pub keys: KeyServer,
-    /// Its members.
+    /// The group's members.
     pub roster: Roster,
 }
 
 impl Controller {
-    /// Whether there can be a group with this policy.
+    /// Checks whether a group with this policy can be created.
     ///
     /// # Errors
     /// As [`Self::new`].
@@ -241,7 +248,7 @@ impl Controller {
         }
     }
 
-    /// A controller of a group that is new, or comes from its store.
+    /// A controller for a new group or for a group from its store.
     ///
     /// # Errors
     /// The policy contradicts itself, or `provider` lacks its suite.
@@ -282,23 +289,23 @@ impl Controller {
         })
     }
 
-    /// Has `admission` asked once more when a join that waited is carried out: what the device was
-    /// allowed when it asked may be forbidden by then.
+    /// Sets the check that is made when a waiting join is carried out: the device may have lost its
+    /// permission since it asked.
     pub fn set_admission(&mut self, admission: Admission) {
         self.admission = Some(admission);
     }
 
-    /// What devices ask for.
+    /// The group's name, by which devices ask to join it.
     pub const fn name(&self) -> &GroupName {
         &self.name
     }
 
-    /// What holds for the group.
+    /// The group's policy.
     pub const fn policy(&self) -> &Policy {
         &self.policy
     }
 
-    /// The current epoch.
+    /// The group's current epoch.
     pub const fn epoch(&self) -> u64 {
         self.keys.epoch()
     }
@@ -308,7 +315,8 @@ impl Controller {
         &self.roster
     }
 
-    /// Takes what `device` asks, which may have at most the roles `may`. Noise is ignored.
+    /// Takes a request of `device`, which may have at most the roles `may`. Bytes without a valid
+    /// request header are ignored.
     pub fn handle(&mut self, now: Instant, device: &str, may: WantedRoles, request: &[u8]) {
         let Ok(Asked { version, number, start, said }) = Asked::decode(request) else {
             return self.refuse_unread(device, request);
@@ -340,7 +348,7 @@ impl Controller {
         }
     }
 
-    /// Says so to whoever asks what cannot be read.
+    /// Refuses a malformed request, if at least its header can be read.
     fn refuse_unread(&mut self, device: &str, request: &[u8]) {
         let Some((version, number)) = Asked::head(request) else { return };
         self.outbox.push_back(Output::Unfit(device.into()));
@@ -348,7 +356,7 @@ impl Controller {
         self.answer(device, To { version, number }, Answer::Refused(reason));
     }
 
-    /// Does what a member asks.
+    /// Serves a request of a current member.
     fn serve(&mut self, now: Instant, device: &str, to: To, said: Request) -> Option<Answer> {
         match said {
             Request::Leave(_) => {
@@ -374,14 +382,15 @@ impl Controller {
                 self.outbox.push_back(Output::Conflict(device.into()));
                 Some(Answer::Noted)
             }
-            // Keys of devices are not a group's matter.
+            // The host answers requests for device keys, because they do not concern a group. Joins
+            // and starts are handled by the caller.
             Request::Key { .. } | Request::Join { .. } | Request::Start { .. } => {
                 Some(Answer::Refused(Reason::NotUnderstood))
             }
         }
     }
 
-    /// Has another epoch begin as soon as members together may have one.
+    /// Schedules a new epoch at a member's request, as soon as the minimum interval allows.
     fn renew_soon(&mut self, now: Instant) {
         let at = self.renewable_at.max(now + self.settings.batch);
         self.pending.renewal = true;
@@ -389,11 +398,11 @@ impl Controller {
         *due = at.min(*due);
     }
 
-    /// Evicts a device, at once: a join of it that waits is refused, and its membership ends. False
-    /// if it had neither.
+    /// Evicts a device at once: a waiting join of it is refused, and its membership ends. Returns
+    /// false if the device had neither.
     ///
     /// # Errors
-    /// The store failed: the waiting join is refused, but a membership may last.
+    /// The store failed. The waiting join is refused, but the membership may continue.
     pub fn evict(&mut self, now: Instant, device: &str) -> Result<bool, StoreFailed> {
         self.evict_all(now, &[device])
     }
@@ -405,7 +414,7 @@ impl Controller {
     pub fn evict_all(&mut self, now: Instant, devices: &[&str]) -> Result<bool, StoreFailed> {
         let mut waited = false;
         for device in devices {
-            // Whatever the roster says: a device may have left, and wait to come back.
+            // This does not depend on the roster: a device may have left and wait to join again.
             if let Some(join) = self.pending.joins.remove(*device) {
                 self.answer(device, join.to, Answer::Refused(Reason::NotAMember));
                 waited = true;
@@ -424,13 +433,14 @@ impl Controller {
         }
     }
 
-    /// Begins another epoch, at once; `at_once` has it used at once too (Axiom, section 6.3).
+    /// Begins a new epoch now. With `at_once`, members also switch to it at once, without its
+    /// activation time (Axiom, section 6.3). Returns false if the store has failed.
     pub fn rekey(&mut self, now: Instant, at_once: bool) -> bool {
         self.change(now, if at_once { Cause::AtOnce } else { Cause::Other });
         !self.failed
     }
 
-    /// Has a change made that may be made from `ready` on.
+    /// Schedules a rekey for a change that may be made at `ready` or later.
     fn gather(&mut self, now: Instant, ready: Instant) {
         let at = ready.max(now + self.settings.batch);
         let due = self.pending.due.get_or_insert(at);
@@ -438,7 +448,7 @@ impl Controller {
         self.make_due_changes(now);
     }
 
-    /// Makes the changes that are due, if it is not too soon after the last ones.
+    /// Makes the rekey that is due, unless it is too soon after the last one.
     fn make_due_changes(&mut self, now: Instant) {
         if self.pending.due.is_none_or(|due| now < due) {
             return;
@@ -446,7 +456,7 @@ impl Controller {
         let Pending { joins, leaves, renewal, .. } = &self.pending;
         let is_ready = |join: &Join| join.ready <= now;
         if !renewal && leaves.is_empty() && !joins.values().any(is_ready) {
-            // What it was for has been evicted.
+            // The device whose change this rekey was for has been evicted.
             self.pending.due = joins.values().map(|join| join.ready).min();
             return;
         }
@@ -474,7 +484,8 @@ impl Controller {
             self.pacing.rekeyed(now);
         }
         self.refuse_forbidden(&mut joins);
-        // Who joins and is a member already has lost its state: its old self leaves.
+        // A joining device that is already a member has lost its state: its previous membership
+        // ends.
         let is_member = |name: &String| self.roster.get(name).is_some();
         let (again, new): (Vec<_>, Vec<_>) =
             joins.into_iter().partition(|(name, _)| is_member(name));
@@ -488,13 +499,15 @@ impl Controller {
             .collect();
         let renew: Vec<Leaf> =
             starts.iter().filter_map(|(name, _)| Some(self.roster.get(name)?.leaf)).collect();
-        // Of one device, the old self and the new one share neither a leaf nor a SenderID.
+        // A device that joins again gets another leaf and another SenderID than in its previous
+        // membership.
         let apart = again.len() as u32;
         let joins: Vec<(String, Join)> = again.into_iter().chain(new).collect();
         let join = joins.len() as u32;
         let change = Change { leave: &leave, join, apart, renew: &renew, refresh: false };
         let bytes = self.settings.message_bytes;
-        // All that could be wrong with it was refused before, but for the last epoch of all.
+        // All other errors were excluded by earlier checks: this fails only if the last possible
+        // epoch was reached.
         let Ok(rekeying) = self.keys.rekey(&change, timing, bytes, &mut self.rng) else {
             for (name, join) in joins {
                 self.answer(&name, join.to, Answer::Refused(Reason::Full));
@@ -541,14 +554,14 @@ impl Controller {
         }
     }
 
-    /// What is left of the current epoch's activation.
+    /// The timing of the current epoch, with the remaining time until its activation.
     fn timing(&self, now: Instant) -> Timing {
         let left = self.active_at.saturating_since(now);
         Timing::new(left, self.settings.timing.retention()).unwrap_or(self.settings.timing)
     }
 
-    /// The keys of a device that is in the epoch `from`. If somebody was evicted since, the device leaves
-    /// that epoch at once.
+    /// A grant of current keys for a device that is in the epoch `from`. If a member was evicted
+    /// since then, the device must leave that epoch at once.
     fn granted(&self, now: Instant, device: &str, from: u64) -> Answer {
         let is_behind = from < self.evicted_in;
         let timing = if is_behind { self.settings.eviction } else { self.timing(now) };
@@ -584,7 +597,7 @@ impl Controller {
         self.outbox.push_back(Output::Answer { device: device.into(), answer });
     }
 
-    /// Lets what is due by `now` happen.
+    /// Runs the timers that are due at `now`.
     pub fn handle_timeout(&mut self, now: Instant) {
         if self.renew_at.is_some_and(|at| at <= now) {
             self.change(now, Cause::Other);
@@ -599,17 +612,18 @@ impl Controller {
         }
     }
 
-    /// When [`Self::handle_timeout`] is to be called next; `None`: never.
+    /// When [`Self::handle_timeout`] is to be called next; `None` if there is no timer.
     pub fn wake_at(&self) -> Option<Instant> {
         [self.announcements.wake_at(), self.pending.due, self.renew_at].into_iter().flatten().min()
     }
 
-    /// What is to be done next.
+    /// The next output for the host.
     pub fn poll(&mut self) -> Option<Output> {
         self.outbox.pop_front()
     }
 
-    /// Whether its store failed: it refuses everything until it is made anew from there.
+    /// Whether the store failed. The controller then refuses all requests and must be created again
+    /// from the store.
     pub const fn has_failed(&self) -> bool {
         self.failed
     }

@@ -1,40 +1,45 @@
-//! How often devices that come and go cause a rekey.
+//! Limits how often joining and leaving devices cause a rekey.
 //!
-//! Each one is a datagram that members may miss, a write to every member's storage and a signature for
-//! it to check. A device that joins again and again is made to wait, and so is a group that changes all
-//! the time. Evictions and what an administrator asks for go past both.
+//! Each rekey costs a datagram that members may miss, a write to every member's storage, and a
+//! signature check by every member. Therefore a device that joins repeatedly must wait, and so must
+//! a group whose membership changes constantly. Evictions and requests of an administrator do not
+//! wait.
 
 use alloc::collections::{BTreeMap, VecDeque};
 use alloc::string::String;
 use core::time::Duration;
 use vocabulary::Instant;
 
-/// How long a device waits for its second join, counted from its first.
+/// The minimum time between the first and the second join of a device.
 pub(super) const REJOIN_GAP: Duration = Duration::from_secs(60);
-/// It doubles with each join that comes within twice the last gap, up to this.
+/// The minimum time doubles with each join that comes within twice the current one, up to this
+/// value.
 pub(super) const MOST_REJOIN_GAP: Duration = Duration::from_secs(3600);
-/// Between two rekeys of a group that evict nobody, at least,
+/// The minimum time between two rekeys of a group that evict no member.
 const LEAST_GAP: Duration = Duration::from_secs(1);
-/// and for each of them in the last `WINDOW` this: fifteen a minute go on for ever.
+/// The minimum time is also at least this for each such rekey in the last `WINDOW`. In the long run
+/// this allows about fifteen rekeys a minute.
 const GAP_FOR_EACH: Duration = Duration::from_millis(250);
 const WINDOW: Duration = Duration::from_secs(60);
-/// Starts of a member after runs that ended in good order: this many at once, and one more each
-/// `RESUME_GAP`. Each is a write to the controller's storage.
+/// How many times a member may start after a clean shutdown in one burst. One more start is
+/// permitted each `RESUME_GAP`. Each start is a write to the controller's storage.
 const RESUMES: u32 = 16;
 const RESUME_GAP: Duration = Duration::from_secs(1);
 
-/// Devices whose starts are remembered before those are forgotten that may make all of theirs again.
+/// If the starts of more devices than this are recorded, the devices whose full burst is available
+/// again are removed.
 const MOST_RESUMED: usize = 256;
 
-/// When devices joined, and when the group got new keys.
+/// When devices joined or started, and when the group was rekeyed.
 #[derive(Debug, Default)]
 pub(super) struct Pacing {
-    /// Rekeys that evicted nobody, in the last [`WINDOW`] before the latest.
+    /// The times of rekeys without an eviction in the [`WINDOW`] before the latest one.
     rekeys: VecDeque<Instant>,
     joins: BTreeMap<String, Joined>,
-    /// Starts that each device may make, and when it had one more.
+    /// For each device the number of starts that it may still make, and when that number was last
+    /// increased.
     resumes: BTreeMap<String, (u32, Instant)>,
-    /// When devices that wait for nothing are to be forgotten.
+    /// When devices that need not wait any more are to be removed.
     tidy_at: Option<Instant>,
 }
 
@@ -50,11 +55,11 @@ impl Pacing {
         self.joins.get(device).map_or(now, |joined| now.max(joined.at + joined.gap))
     }
 
-    /// A join of this device is carried out.
+    /// Records that a join of this device is carried out.
     pub(super) fn joined(&mut self, device: &str, now: Instant) {
         let tidy_at = *self.tidy_at.get_or_insert(now + WINDOW);
         if now >= tidy_at {
-            // By then the next join would be a first one.
+            // After twice the interval the next join of a device counts as its first one.
             self.joins.retain(|_, joined| now < joined.at + 2 * joined.gap);
             self.tidy_at = Some(now + WINDOW);
         }
@@ -63,8 +68,7 @@ impl Pacing {
         self.joins.insert(device.into(), Joined { at: now, gap });
     }
 
-    /// Whether a member may start again now after a run that ended in good order. If so the start is
-    /// counted.
+    /// Whether a member may start now after a clean shutdown. If so, the start is counted.
     pub(super) fn may_resume(&mut self, device: &str, now: Instant) -> bool {
         let all = RESUME_GAP * RESUMES;
         if self.resumes.len() > MOST_RESUMED {
@@ -81,22 +85,24 @@ impl Pacing {
         may
     }
 
-    /// The next join of this device is its first again.
+    /// Resets a device, so that its next join counts as its first one.
     pub(super) fn forget_joins(&mut self, device: &str) {
         self.joins.remove(device);
     }
 
-    /// There is a rekey that evicts nobody.
+    /// Records a rekey that evicts no member.
     pub(super) fn rekeyed(&mut self, now: Instant) {
         self.rekeys.push_back(now);
         self.rekeys.retain(|at| *at + WINDOW > now);
     }
 
-    /// When there may be the next one. Joins and leaves are gathered for `batch` at least.
+    /// The earliest time of the next rekey that evicts no member. Joins and leaves are collected
+    /// for at least `batch`.
     pub(super) fn rekey_at(&self, now: Instant, batch: Duration) -> Instant {
         let Some(last) = self.rekeys.back() else { return now };
         let recent = self.rekeys.iter().filter(|at| **at + WINDOW > now).count();
-        // At most one in a second for a minute, and so at most sixty.
+        // Rekeys are at least one second apart, so there are at most sixty in the window of a
+        // minute.
         let gap = GAP_FOR_EACH * recent as u32;
         now.max(*last + gap.max(LEAST_GAP).max(batch))
     }
@@ -124,9 +130,9 @@ mod tests {
             now = next;
         }
         assert_eq!(gaps, [60, 120, 240, 480, 960, 1920, 3600, 3600, 3600]);
-        // Another device does not wait for it.
+        // Another device need not wait.
         assert_eq!(pacing.join_at("b", now), now);
-        // One that was quiet for two gaps has its first join before it again.
+        // After a pause of two intervals, the next join counts as the first one.
         now += 2 * MOST_REJOIN_GAP;
         pacing.joined("a", now);
         assert_eq!(pacing.join_at("a", now), now + REJOIN_GAP);
@@ -145,7 +151,7 @@ mod tests {
         }
         assert_eq!(taken, RESUMES as usize + 99);
         assert!(pacing.may_resume("b", now));
-        // A script that starts one each second is never stopped.
+        // A script that starts a member once each second is never refused.
         assert!((0..100).all(|n| pacing.may_resume("c", at(2000 + n))));
         for n in 0..2000 {
             pacing.may_resume(&alloc::format!("{n}"), at(3000 + n));
@@ -176,7 +182,7 @@ mod tests {
         let last_minute = rekeys.iter().filter(|at| **at >= self::at(1540)).count();
         assert!((14..=17).contains(&last_minute), "{last_minute}");
         assert!(rekeys.len() < 180, "{}", rekeys.len());
-        // A minute later nothing of it is left.
+        // A minute later all earlier rekeys are outside the window.
         assert_eq!(pacing.rekey_at(now + WINDOW, batch), now + WINDOW);
         assert_eq!(
             pacing.rekey_at(*rekeys.last().unwrap(), Duration::from_secs(30)),

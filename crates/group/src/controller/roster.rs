@@ -1,4 +1,4 @@
-//! Who is a member.
+//! The controller's list of members.
 
 use crate::SenderId;
 use crate::directory::{Introduced, Lookup, Names, PAGE};
@@ -11,29 +11,29 @@ use alloc::string::String;
 use alloc::vec::Vec;
 use core::net::IpAddr;
 
-/// What a controller knows of a member.
+/// The controller's record of a member.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Member {
-    /// Its place in the tree of keys, and so its ListenerID.
+    /// Its leaf in the key tree, whose number is also its ListenerID.
     pub leaf: Leaf,
-    /// Its join and the last start of its program. A join is the start with the counter 0, and has
-    /// its nonce.
+    /// The last start of its program. A join counts as the start with the counter 0, and has the
+    /// nonce of the join.
     pub start: Start,
-    /// How often a copy of it was seen.
+    /// The number of times that a copy of it was detected.
     pub clones: u32,
-    /// What it may do.
+    /// The roles of the member.
     pub roles: Roles,
-    /// Where it sends from.
+    /// The IP address that it sends from.
     pub address: IpAddr,
     /// Its public keys.
     pub keys: PublicKeys,
 }
 
-/// All members, by the names of their devices.
+/// All members, by the name of their device.
 #[derive(Clone, Debug, Default)]
 pub struct Roster {
     members: BTreeMap<String, Member>,
-    /// With whether it listens.
+    /// The directory entry of each member, and whether the member is a listener.
     leaves: BTreeMap<Leaf, (Introduced, bool)>,
     /// The names of the devices, by their leaves.
     names: BTreeMap<Leaf, String>,
@@ -41,29 +41,29 @@ pub struct Roster {
 }
 
 impl Roster {
-    /// From storage.
+    /// A roster from storage.
     pub fn restore(members: impl IntoIterator<Item = (String, Member)>) -> Self {
         let mut roster = Self::default();
         members.into_iter().for_each(|(name, member)| roster.insert(name, member));
         roster
     }
 
-    /// How many there are.
+    /// The number of members.
     pub fn len(&self) -> usize {
         self.members.len()
     }
 
-    /// Whether there are none.
+    /// Whether there are no members.
     pub fn is_empty(&self) -> bool {
         self.members.is_empty()
     }
 
-    /// The member of this name.
+    /// The member with this device name.
     pub fn get(&self, device: &str) -> Option<&Member> {
         self.members.get(device)
     }
 
-    /// All of them, ordered by name.
+    /// All members, ordered by device name.
     pub fn iter(&self) -> impl Iterator<Item = (&str, &Member)> {
         self.members.iter().map(|(name, member)| (&**name, member))
     }
@@ -73,7 +73,7 @@ impl Roster {
         self.senders.keys().copied().collect()
     }
 
-    /// The members of a page.
+    /// The directory entries of a page.
     pub(super) fn page(&self, lookup: Lookup) -> Vec<Introduced> {
         match lookup {
             Lookup::Senders(SenderId(first)) => {
@@ -102,8 +102,8 @@ impl Roster {
         Names { lookup, names: self.page(lookup).into_iter().filter_map(name).collect() }
     }
 
-    /// A SenderID that nobody has. One that was just left may come again: who had it left with
-    /// the epoch before.
+    /// A SenderID that no member has. The SenderID of a former member may be given out again,
+    /// because that member's membership ended with the previous epoch.
     pub(super) fn free_sender(&self, is_free: impl Fn(&SenderId) -> bool) -> Option<SenderId> {
         let mut ids = (0..SenderId::CONTROLLER.0).map(SenderId);
         ids.find(|id| !self.senders.contains_key(id) && is_free(id))
@@ -115,7 +115,7 @@ impl Roster {
         }
     }
 
-    /// How many copies were seen, with this one.
+    /// Counts a copy of the device and returns the number of copies detected so far.
     pub(super) fn count_clone(&mut self, device: &str) -> u32 {
         self.members.get_mut(device).map_or(0, |member| {
             member.clones = member.clones.saturating_add(1);

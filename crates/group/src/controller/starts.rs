@@ -1,4 +1,4 @@
-//! Which run of a member goes on, and which are copies.
+//! How the controller decides which run of a member's program continues, and which runs are copies.
 
 use super::{Changes, Controller, Output, To};
 use crate::control::{Answer, Reason, Request, VERSION_1};
@@ -7,7 +7,7 @@ use alloc::vec::Vec;
 use vocabulary::Instant;
 
 impl Controller {
-    /// Why a member is not served, which names this start.
+    /// Why a request with this start is refused; `None` if it is served.
     pub(super) fn refusal(
         &mut self,
         device: &str,
@@ -17,13 +17,13 @@ impl Controller {
     ) -> Option<Reason> {
         let Some(member) = self.roster.get(device) else { return Some(Reason::NotAMember) };
         let Some(start) = start else {
-            // Before there were instances a device was one member. The host lets such devices
-            // come, or does not.
+            // A device of version 1 has no instances and states no start. The host decides whether
+            // it accepts such devices.
             return (version != VERSION_1).then_some(Reason::NotUnderstood);
         };
         match start.standing(&member.start) {
             Standing::Current => None,
-            // Who leaves seals nothing more: it need not start first.
+            // A leaving member seals no more records, so it need not announce its start first.
             Standing::Later if matches!(said, Request::Leave(_)) => None,
             Standing::Later => Some(Reason::NotStarted),
             Standing::Unknown => Some(Reason::NotAMember),
@@ -32,11 +32,11 @@ impl Controller {
         }
     }
 
-    /// Lets a member go on whose program has started anew.
+    /// Handles the start of a member's program after a restart.
     ///
-    /// After a run that ended in good order it goes on under its keys. After another one its old
-    /// self may still be sealing: then its leaf gets new keys, in a rekey that the old self cannot
-    /// follow.
+    /// If the previous run was shut down cleanly, the member continues under its current keys.
+    /// Otherwise the previous run may still be sealing records: then the member's leaf gets new
+    /// keys, in a rekey that the previous run cannot follow.
     pub(super) fn start(
         &mut self,
         now: Instant,
@@ -50,13 +50,14 @@ impl Controller {
         let known = member.start;
         let waiting = self.pending.starts.get(device).map(|(_, start)| *start);
         match start.standing(&waiting.unwrap_or(known)) {
-            // It was heard before: the answer was lost, or is to come.
+            // A repeated request: its answer was lost or is still to come.
             Standing::Current if waiting.is_some() => {
                 self.pending.starts.insert(device.into(), (to, start));
                 None
             }
             Standing::Current => Some(self.started(now, device)),
-            // It asks again, and pays for the write with its patience.
+            // Over the rate limit: the device must ask again later, so that it cannot cause
+            // unlimited writes to the store.
             Standing::Later
                 if resumes && waiting.is_none() && !self.pacing.may_resume(device, now) =>
             {
@@ -71,9 +72,9 @@ impl Controller {
                 })
             }
             Standing::Later => {
-                // One that waited has had no keys yet, and may be a run that has crashed in the
-                // meantime. One that is alive, and so a copy, asks again: then it is refused and
-                // counted.
+                // An earlier start that still waits has not been given keys, and its run may have
+                // crashed in the meantime. If that run is alive, it is a copy: it asks again, and
+                // is then refused and counted.
                 self.pending.starts.insert(device.into(), (to, start));
                 self.renew_soon(now);
                 None
@@ -86,9 +87,10 @@ impl Controller {
         }
     }
 
-    /// What a start that is taken is answered.
+    /// The answer to a start that is accepted.
     pub(super) fn started(&self, now: Instant, device: &str) -> Answer {
-        // Which epoch it was in is not known: one that was ended by an eviction ends at once.
+        // The member's last epoch is not known, so 0 is assumed: if that epoch ended with an
+        // eviction, the member leaves it at once.
         match (self.granted(now, device, 0), self.roster.get(device)) {
             (Answer::Granted(grant), Some(member)) => {
                 Answer::Started { clones: member.clones, senders: self.roster.senders(), grant }
@@ -97,9 +99,10 @@ impl Controller {
         }
     }
 
-    /// Counts a copy of a member, and tells the host.
+    /// Counts a copy of a member and reports it to the host.
     fn clone_seen(&mut self, device: &str, reason: Reason) -> Reason {
-        // On disk the count may be behind: a copy that goes on asking costs no write each time.
+        // The count is stored only when it is a power of two, so that a copy that keeps asking does
+        // not cause a write each time. The stored count may be lower than the true one.
         if self.roster.count_clone(device).is_power_of_two() {
             self.keep(device);
         }
@@ -107,7 +110,7 @@ impl Controller {
         reason
     }
 
-    /// Stores what is known of a member. False if that failed.
+    /// Stores the roster's entry of a member. Returns false if that failed.
     fn keep(&mut self, device: &str) -> bool {
         let joined: Vec<_> =
             self.roster.get(device).map(|member| (device, member)).into_iter().collect();

@@ -1,10 +1,11 @@
-//! What a member does with what its controller says to the group.
+//! How a member processes the controller's announcements to the group.
 //!
-//! Every member has the keys that the controller's records are sealed with, so their tags and numbers
-//! prove nothing, and there is no replay window that a member could spoil for the others. What the
-//! controller says proves itself by a signature and means the same however often it comes: a rekey
-//! that is known, a list that is in use and the end of an epoch that has ended are not looked at
-//! further. Checks of other signatures are bounded ([`Checks`](crate::rekey::checks::Checks)).
+//! Every member has the keys that seal the controller's records, so their tags and numbers prove
+//! nothing, and there is no replay window, which a malicious member could move to block later
+//! announcements. Instead each announcement carries the controller's signature, and is idempotent:
+//! a rekey that is already known, a list of senders that is already in use and the end of an epoch
+//! that has already ended are dropped without a signature check. The rate of other signature checks
+//! is limited ([`Checks`](crate::rekey::checks::Checks)).
 
 use super::epoch::Heard;
 use super::keys::{Opened, Proof, Sealed};
@@ -22,7 +23,7 @@ impl Member {
         let Some(epoch) = self.epochs.receiving(now, at) else { return };
         let known = epoch.senders.remove(&SenderId::CONTROLLER);
         let was_known = known.is_some();
-        // Only its expanded keys are kept.
+        // Only the expanded keys of the controller's stream are stored.
         let mut heard = Heard { window: None, ..known.unwrap_or_else(|| epoch.heard(now)) };
         let opened = epoch.open(record, &mut heard, Proof::Member);
         if opened.is_ok() {
@@ -42,7 +43,7 @@ impl Member {
             GROUP_REKEY => self.rekey(now, content),
             GROUP_SENDERS => self.list(now, at, content),
             ContentType::CHANGE_CIPHER_SPEC => self.end_epoch(now, at, content),
-            // What has no signature of the controller's is not its.
+            // The controller sends no other type, so another member wrote this record.
             _ => self.stats.strangers += 1,
         }
     }
@@ -53,13 +54,14 @@ impl Member {
             Ok(Outcome::Moved(new)) => self.enter(now, &new, false),
             Ok(Outcome::Duplicate | Outcome::OtherLeaves) => {}
             Ok(Outcome::Pull(_)) | Err(Refusal::OutOfStep) => self.suspect_rekey(now),
-            // Junk, but behind an element of the chain that only the controller can have released.
+            // The message is forged, but its hash chain element shows that the controller has sent
+            // a rekey message.
             Err(Refusal::BadSignature | Refusal::Unchecked) => {
                 self.stats.refused_rekeys += 1;
                 self.suspect_rekey(now);
             }
             Err(Refusal::Excluded) => {
-                // Once: the message may come again and again.
+                // The event is reported once, even if the message is repeated.
                 if !core::mem::replace(&mut self.is_excluded, true) {
                     self.tell(Event::Excluded);
                 }
@@ -68,13 +70,13 @@ impl Member {
         }
     }
 
-    /// Takes a list of active senders. There is one in an epoch.
+    /// Takes a list of active senders. Each epoch has exactly one list.
     fn list(&mut self, now: Instant, at: u64, content: &[u8]) {
-        // That of an epoch before says who was one.
+        // The list of an earlier epoch is outdated.
         if at != self.epochs.newest() || self.listed_in == Some(at) {
             return;
         }
-        // Nothing would change.
+        // An unchanged list needs no signature check.
         if listing::unproven(content).is_some_and(|said| said == self.senders) {
             return;
         }
@@ -93,8 +95,8 @@ impl Member {
         }
     }
 
-    /// The controller has said that an epoch is over: what comes after it is to be used from now on
-    /// (Axiom, section 6.3).
+    /// Takes the controller's announcement that an epoch has ended: the next epoch is to be used
+    /// from now on (Axiom, section 6.3).
     fn end_epoch(&mut self, now: Instant, at: u64, content: &[u8]) {
         let newest = self.epochs.newest();
         let is_done = at < newest && self.epochs.sending(now).0 == newest;

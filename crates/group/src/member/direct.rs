@@ -1,12 +1,14 @@
-//! Requests of a sender to one listener, under keys that only these two have.
+//! Direct requests: requests of a sender to one listener, under keys that only these two have.
 //!
-//! A direct request begins with the IDs of its sender and its listener, so it can go anywhere that the
-//! listener hears: to the address that its last response came from, or to the group's address, where
-//! the others drop it by its ListenerID. A listener that was restarted has another port; so a sender
-//! whose direct requests are not answered goes back to the group's address.
+//! A direct request begins with the IDs of its sender and its listener. It can therefore be sent to
+//! any address at which the listener receives: to the address of its last response, or to the
+//! group's address, where all other members drop it because of the ListenerID. A listener may have
+//! another port after a restart, so a sender whose direct requests are not answered falls back to
+//! the group's address.
 //!
-//! Direct requests are numbered in the sender's one count, which no restart turns back, and have a
-//! replay window of their own, which members that write in another's name cannot move.
+//! Direct requests take their numbers from the same sequence as the sender's group requests, which
+//! never goes back, even after a restart. The listener keeps a separate replay window for them,
+//! which members that forge group requests in the sender's name cannot move.
 
 use super::epoch::count;
 use super::keys::{Opened, Opener, Proof, Sealed};
@@ -23,24 +25,25 @@ use dtls::codepoints::ContentType;
 use dtls::crypto::KeyState;
 use vocabulary::{Instant, ReplayWindow};
 
-/// Direct requests that go to a listener's own address without a response before the next one goes to
+/// The number of unanswered direct requests to a listener's own address before the next one goes to
 /// the group's address.
 const UNANSWERED: u8 = 2;
 
-/// Where direct requests go: of each listener that has had one the address of its last response, and
-/// how many have gone there since.
+/// The destinations of direct requests. For each listener that was sent one: the address of its
+/// last response, and the number of direct requests sent there since.
 #[derive(Default)]
 pub(super) struct Routes(BTreeMap<ListenerId, Option<(SocketAddr, u8)>>);
 
 impl Routes {
-    /// A new response of `listener` came from an address.
+    /// Records that a fresh response of `listener` came from the address `from`.
     pub(super) fn heard(&mut self, listener: ListenerId, from: SocketAddr) {
         if let Some(route) = self.0.get_mut(&listener) {
             *route = Some((from, 0));
         }
     }
 
-    /// Where the next direct request goes, which is counted; `None`: to the group's address.
+    /// The destination of the next direct request, which is counted as sent; `None` for the group's
+    /// address.
     fn take(&mut self, listener: ListenerId) -> Option<SocketAddr> {
         let route = self.0.entry(listener).or_default();
         match route {
@@ -55,18 +58,20 @@ impl Routes {
         }
     }
 
-    /// Forgets leaves that may have another owner.
+    /// Removes the routes of leaves that may have another owner after a rekey.
     pub(super) fn move_to(&mut self, kept: &Kept) {
         self.0.retain(|id, _| Leaf::new(id.get()).is_some_and(|leaf| kept.holds(leaf)));
     }
 }
 
 impl Member {
-    /// Seals a request to `listener` alone into the front of `buf`; where it goes, and its length.
+    /// Seals a direct request to `listener` into the front of `buf`. Returns the address that it is
+    /// to be sent to, and its length.
     ///
     /// # Errors
     /// See [`SendError`]: [`NoPairwiseKeys`](SendError::NoPairwiseKeys) and
-    /// [`NotAMember`](SendError::NotAMember) last; [`NoKey`](SendError::NoKey) passes.
+    /// [`NotAMember`](SendError::NotAMember) are permanent; [`NoKey`](SendError::NoKey) is
+    /// temporary.
     pub fn request_to(
         &mut self,
         now: Instant,
@@ -90,7 +95,8 @@ impl Member {
             peers.want(now, rng, page);
             return Err(SendError::NoKey);
         };
-        // One that has just joined knows no epoch before the one in which it was introduced.
+        // A listener that has just joined knows no epoch before the one in which its key was looked
+        // up.
         let at = epochs.sending(now).0.max(peers.since(page));
         if at < self.seals_from {
             return Err(SendError::NotStarted);
@@ -122,7 +128,8 @@ impl Member {
         Ok((to, len))
     }
 
-    /// Takes a direct request, which may have come to the group's address or to this member's own.
+    /// Takes a direct request, which may have arrived at the group's address or at this member's
+    /// own address.
     pub(super) fn direct_record(
         &mut self,
         now: Instant,
@@ -174,7 +181,7 @@ impl Member {
             Err(reason) => return self.count(now, reason),
         };
         let Some(mut window) = window else {
-            // It may be one that came before a restart.
+            // The record may be a replay of one that was received before a restart.
             self.stats.not_fresh += 1;
             if self.policy.freshness == Freshness::Challenge {
                 self.challenges.want(now, &mut self.rng, (sender, at), from, true);
@@ -194,8 +201,9 @@ impl Member {
         }
     }
 
-    /// Has the secret that is shared with a sender in an epoch, if its key is known to be of that
-    /// epoch; else the key is asked for.
+    /// Makes sure that the pairwise secret with `sender` in the epoch `at` is available. Returns
+    /// false if the sender's public key is not known, or was not known in that epoch; an unknown
+    /// key is looked up.
     fn share_with(&mut self, now: Instant, at: u64, (me, sender): (ListenerId, SenderId)) -> bool {
         let Self { epochs, peers, identity, rng, .. } = self;
         let Some(epoch) = epochs.receiving(now, at) else { return false };

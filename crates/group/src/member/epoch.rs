@@ -1,9 +1,9 @@
-//! What a member remembers of one epoch.
+//! A member's state in one epoch.
 //!
-//! States of peers are small and stay until the epoch ends: a window, and the next number. What
-//! is released when nobody is heard of for a while (section 6.4 of the paper) is expanded keys,
-//! which can be had again. A state that were forgotten whole and built anew would count from 0
-//! once more, under the same key.
+//! The state of a peer (a replay window and the next record number) is small and is kept until the
+//! epoch ends. When a peer has been silent for a while, only its expanded keys are released
+//! (section 6.4 of the paper), because they can be computed again. If the whole state were deleted
+//! and created again later, its record numbers would start again under the same key.
 
 use super::keys::{EpochKeys, Listener, NotOpened, Opened, Opener, Proof, Sealed, Sealer, Suite};
 use super::{SendError, written};
@@ -17,39 +17,44 @@ use dtls::codepoints::ContentType;
 use dtls::crypto::{KeyState, Usage};
 use vocabulary::{Instant, ReplayWindow};
 
-/// Listeners whose expanded keys are kept: the last that were heard.
+/// The number of listeners whose expanded keys are kept: those heard most recently.
 const HOT_LISTENERS: usize = 16;
-/// Bytes of additional data at most, for the account of block cipher calls.
+/// The maximum length in bytes of a record's additional data, used to count block cipher calls.
 pub(super) const HEADER_BYTES: usize = 32;
 
-/// A member's state in one epoch.
+/// A member's state in one epoch: its keys, and its state for each peer.
 pub(super) struct Epoch {
     pub(super) keys: EpochKeys,
-    /// Whether the member was in this epoch ever since it learned of it: then what it has not seen
-    /// is new.
+    /// Whether the member has kept its state ever since it entered this epoch. If so, every
+    /// record whose number it has not seen is fresh.
     from_the_start: bool,
-    /// Whether it was in use already, and late members are to ask what in it is new.
+    /// Whether the epoch was already in use when the member entered it, and the policy demands a
+    /// challenge before records of a sender are accepted.
     is_late: bool,
     pairwise: bool,
-    /// What requests are opened with, where one key is that of all senders.
+    /// The keys that open requests, if all senders share one key.
     shared: Option<Opener>,
-    /// Without a ledger nothing is sealed.
+    /// The reserved record numbers. If the ledger failed, the member cannot seal records in this
+    /// epoch.
     pub(super) reserved: Result<Reserved, LedgerFailed>,
-    /// The member's own requests.
+    /// The state for the member's own requests, if it is a sender.
     pub(super) own: Option<Own>,
     pub(super) senders: BTreeMap<SenderId, Heard>,
     pub(super) listeners: BTreeMap<Listener, Answered>,
-    /// What is shared with listeners whose keys are known, each computed once in the epoch.
+    /// The pairwise secrets with listeners whose public keys are known. Each is computed once in
+    /// the epoch.
     pub(super) pairs: BTreeMap<ListenerId, PairSecret>,
-    /// What is shared with senders whose keys were told in this epoch or before it, and the keys of
-    /// their direct requests: each computed once, whatever is sent in the name of a sender.
+    /// The pairwise secrets with senders whose public keys were looked up in this epoch or before
+    /// it, and the keys of their direct requests. Each is computed once in the epoch, however many
+    /// records are sent in the sender's name.
     pub(super) sender_pairs: BTreeMap<SenderId, (PairSecret, Opener)>,
-    /// Listeners under keys of pairs, once they were heard: their boots, and windows of these.
+    /// For each listener whose pairwise responses were received: its current boot, and the replay
+    /// window of that boot.
     pub(super) boots: BTreeMap<ListenerId, (KnownBoot, ReplayWindow)>,
     hot: VecDeque<(Listener, Opener)>,
     pub(super) requests: Usage,
     pub(super) responses: Usage,
-    /// How many requests to single listeners were sealed in this epoch.
+    /// The usage of the keys of direct requests, sealed and opened, in this epoch.
     pub(super) direct: Usage,
 }
 
@@ -57,37 +62,39 @@ pub(super) struct Epoch {
 pub(super) struct Own {
     pub(super) numbers: NumberSpace,
     pub(super) sealer: Sealer,
-    /// The first number that no sync record has covered, and when the next one is due.
+    /// The first record number after the last sync record, and when the next sync record is due.
     pub(super) synced: u64,
     pub(super) sync_at: Option<Instant>,
 }
 
 /// What a listener remembers of a sender.
 pub(super) struct Heard {
-    /// `None`: it is not known yet what is new.
+    /// The replay window of the sender's group requests; `None` while it is not known which of its
+    /// records are fresh.
     pub(super) window: Option<ReplayWindow>,
-    /// The replay window of its requests to this listener alone. Other members cannot move it.
+    /// The replay window of the sender's direct requests to this listener, which other members
+    /// cannot move.
     pub(super) direct: Option<ReplayWindow>,
-    /// Of the responses to it.
+    /// The record numbers of this listener's responses to the sender.
     pub(super) numbers: Option<NumberSpace>,
     pub(super) opener: Option<Opener>,
     pub(super) sealer: Option<Sealer>,
-    /// What is shared with it.
+    /// The pairwise secret with the sender.
     pub(super) pair: Option<PairSecret>,
-    /// Whether it knows this listener's boot.
+    /// Whether the sender has acknowledged this listener's boot nonce.
     pub(super) knows_boot: bool,
     pub(super) last: Instant,
 }
 
 impl Heard {
-    /// The last number that is known of it: of its requests, to all or to this listener.
+    /// The highest record number known of this sender, from group requests or direct requests.
     pub(super) fn last_number(&self) -> Option<u64> {
         let next = [&self.window, &self.direct].into_iter().flatten().map(ReplayWindow::next);
         next.max().and_then(|next| next.checked_sub(1))
     }
 }
 
-/// What a sender remembers of a listener: with its name some 70 bytes.
+/// What a sender stores for each listener: about 70 bytes, including the map key.
 pub(super) struct Answered {
     pub(super) window: ReplayWindow,
 }
@@ -104,7 +111,8 @@ impl Epoch {
         Self::entered((policy, suite), own, (epoch, key), is_late, entered)
     }
 
-    /// The same with what the ledger said, and whether it is new.
+    /// As [`Self::new`], with the ledger's answer: the reserved numbers, and whether the epoch was
+    /// never entered before.
     pub(super) fn entered(
         (policy, suite): (&Policy, Suite),
         own: Option<SenderId>,
@@ -142,24 +150,24 @@ impl Epoch {
         }
     }
 
-    /// Whether the member was in this epoch ever since it learned of it.
+    /// Whether the member has kept its state ever since it entered this epoch.
     pub(super) const fn is_from_the_start(&self) -> bool {
         self.from_the_start
     }
 
-    /// Whether the ledger knows this epoch from before a restart. Where the ledger fails another
-    /// epoch would help no better.
+    /// Whether the ledger shows that the member was in this epoch before a restart. False if the
+    /// ledger failed, because a new epoch would not help then.
     pub(super) const fn is_lost(&self) -> bool {
         !self.from_the_start && self.reserved.is_ok()
     }
 
-    /// How worn its keys are.
+    /// How close the epoch's keys are to their usage limits.
     pub(super) fn key_state(&self) -> KeyState {
         self.requests.state().max(self.responses.state()).max(self.direct.state())
     }
 
-    /// A sender that may be heard for the first time: nothing of it is kept before a record of it
-    /// was opened.
+    /// The initial state for a sender. The caller stores it only after it has opened a record of
+    /// that sender.
     pub(super) fn heard(&self, now: Instant) -> Heard {
         Heard {
             window: (self.from_the_start && !self.is_late).then(ReplayWindow::new),
@@ -198,7 +206,7 @@ impl Epoch {
         Ok(len)
     }
 
-    /// Opens a sender's record with a window that has seen nothing if it is not known what is new.
+    /// Opens a sender's record. If the sender has no replay window yet, an empty one is used.
     pub(super) fn open<'a>(
         &mut self,
         record: Sealed<'a, SenderId>,
@@ -216,7 +224,8 @@ impl Epoch {
         opened
     }
 
-    /// The keys of a listener's responses, expanded; taken out while they are used.
+    /// The expanded keys of a listener's responses, taken out of the cache or computed. The caller
+    /// puts them back with [`Self::keep_hot`].
     pub(super) fn take_hot(&mut self, listener: Listener, own: SenderId) -> Option<Opener> {
         match self.hot.iter().position(|(hot, _)| *hot == listener) {
             Some(at) => self.hot.remove(at).map(|(_, opener)| opener),
@@ -224,7 +233,8 @@ impl Epoch {
         }
     }
 
-    /// The same where they are of a boot that is known, and all of it was said under `nonce`.
+    /// The expanded keys of a listener's pairwise responses under the boot nonce `nonce`. They are
+    /// taken from the cache if `nonce` is the known boot's, and computed otherwise.
     pub(super) fn take_paired(
         &mut self,
         listener: ListenerId,
@@ -242,18 +252,20 @@ impl Epoch {
         }
     }
 
-    /// Forgets the keys of a boot that another has followed.
+    /// Removes a listener's expanded keys from the cache because it has restarted with a new boot
+    /// nonce.
     pub(super) fn drop_hot(&mut self, listener: ListenerId) {
         self.hot.retain(|(hot, _)| *hot != Listener::Id(listener));
     }
 
-    /// Keeps them for the next response.
+    /// Returns a listener's expanded keys to the cache.
     pub(super) fn keep_hot(&mut self, listener: Listener, opener: Opener) {
         self.hot.truncate(HOT_LISTENERS - 1);
         self.hot.push_front((listener, opener));
     }
 
-    /// Releases what is kept of senders that were not heard since `before`, and of listeners.
+    /// Releases the expanded keys of senders that were not heard since `before`, and of all
+    /// listeners.
     pub(super) fn release(&mut self, before: Instant) {
         for heard in self.senders.values_mut().filter(|heard| heard.last < before) {
             (heard.opener, heard.sealer) = (None, None);
@@ -262,7 +274,7 @@ impl Epoch {
     }
 }
 
-/// Counts what a key was used for.
+/// Counts an attempt to open a record against the key's limits.
 pub(super) fn count(usage: &mut Usage, opened: &Result<Opened<'_>, NotOpened>) {
     match opened {
         Ok(opened) => usage.add_evaluated(HEADER_BYTES, opened.content.len()),

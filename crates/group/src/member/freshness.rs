@@ -1,8 +1,10 @@
-//! Where a sender's numbers stand: sync records, challenges of late listeners, and answers.
+//! How listeners learn a sender's current record number: sync records, challenges of listeners, and
+//! the sender's answers.
 //!
-//! An answer is no longer than what it answers to, goes where that came from, and no faster than
-//! a bounded rate. A challenge may be caused by anybody who writes a listed SenderID, so a
-//! listener has one outstanding for each sender and waits longer each time that none answers.
+//! To prevent amplification, an answer is no longer than the record that it answers, goes to that
+//! record's source address, and is limited in rate. Anybody can trigger a challenge by sending a
+//! record with a listed SenderID, so a listener has at most one outstanding challenge for each
+//! sender, and waits longer each time that it is not answered.
 
 use super::keys::{Opened, Proof, Sealed};
 use super::receive::is_members;
@@ -16,43 +18,50 @@ use core::net::SocketAddr;
 use core::time::Duration;
 use vocabulary::{Instant, Random, ReplayWindow};
 
-/// A sync record is sent when so many numbers are used, or so long after the first of them: 16
-/// bits on the wire bridge a gap of four times that and more.
+/// The number of record numbers after which a sender sends a sync record. The 16 bits of a number
+/// on the wire can bridge a gap at least four times as large.
 pub(super) const SYNC_NUMBERS: u64 = 1 << 12;
+/// The longest time after the first number without a sync record until one is sent.
 pub(super) const SYNC_INTERVAL: Duration = Duration::from_secs(600);
-/// A challenge is sent after a random time of up to this: others may be late too.
+/// The maximum random delay before a challenge: other listeners may need to send one at the same
+/// moment.
 const JITTER: Duration = Duration::from_secs(1);
-/// An answer is waited for so long, and twice as long each time that none comes, up to 2^6 times.
+/// How long the first answer is awaited. The time doubles with each challenge that is not answered,
+/// up to 2^6 times this value.
 const TIMEOUT: Duration = Duration::from_secs(4);
 const MOST_DOUBLINGS: u32 = 6;
-/// Answers of a sender at once, and how often there is one more.
+/// The maximum number of answers that a sender sends in one burst.
 const BURST: u32 = 32;
+/// The interval after which the sender may send one more answer.
 const ANSWER_INTERVAL: Duration = Duration::from_millis(20);
-/// Challenges that a sender remembers to have answered.
+/// The number of recently answered challenges that a sender remembers, so as not to answer them
+/// twice.
 const RECENT: usize = 32;
-/// Room for the longest record here: a signed one with a boot.
+/// Buffer size for the longest record built in this module: a signed record with a boot.
 const ROOM: usize = 160;
-/// The longest answer under keys of a pair: header, challenge, type and tag.
+/// The maximum length in bytes of an answer under pairwise keys: header, challenge, content type
+/// and tag.
 const MOST_ANSWER: usize = 17 + 9 + 16;
 
-/// A listener's challenges, one for each sender.
+/// A listener's challenges, at most one for each sender.
 #[derive(Default)]
 pub(super) struct Challenges(BTreeMap<SenderId, Asking>);
 
 struct Asking {
     epoch: u64,
     to: SocketAddr,
-    /// Whether a record that a member wrote came from there.
+    /// Whether an authentic record of some member came from that address.
     is_proven: bool,
-    /// `None`: not sent yet.
+    /// `None` until the challenge is sent.
     challenge: Option<Challenge>,
-    /// When it is sent, or given up.
+    /// When the challenge is to be sent or, once sent, when it expires.
     at: Instant,
     unanswered: u32,
 }
 
 impl Challenges {
-    /// Whether a sender is being asked, by an address that a record of it came from.
+    /// Whether a challenge to this sender is scheduled or outstanding, at an address from which an
+    /// authentic record came.
     pub(super) fn is_asked(&self, now: Instant, sender: SenderId, epoch: u64) -> bool {
         self.0.get(&sender).is_some_and(|asking| {
             let waits = asking.challenge.is_none() || now < asking.at;
@@ -60,7 +69,7 @@ impl Challenges {
         })
     }
 
-    /// Has a sender asked.
+    /// Schedules a challenge to a sender.
     pub(super) fn want(
         &mut self,
         now: Instant,
@@ -97,7 +106,7 @@ impl Challenges {
     }
 }
 
-/// How fast a sender answers.
+/// Limits the rate at which a sender answers challenges.
 pub(super) struct Answers {
     left: u32,
     since: Instant,
@@ -122,7 +131,7 @@ impl Answers {
 }
 
 impl Member {
-    /// Sends what is due: challenges, and a sync record.
+    /// Sends the challenges and the sync record that are due.
     pub(super) fn freshen(&mut self, now: Instant) {
         let due = |(sender, asking): (&SenderId, &Asking)| {
             (asking.challenge.is_none() && asking.at <= now).then_some((*sender, asking.epoch))
@@ -137,7 +146,7 @@ impl Member {
         }
     }
 
-    /// Sends a challenge to a sender of which it is not known what is new.
+    /// Sends a challenge to a sender whose current record number is not known.
     fn challenge(&mut self, now: Instant, (sender, at): (SenderId, u64)) {
         let challenge = Challenge::random(&mut self.rng);
         let mut buf = [0; ROOM];
@@ -147,7 +156,7 @@ impl Member {
         asking.challenge = Some(challenge);
         asking.at = now + TIMEOUT * (1 << asking.unanswered);
         let to = asking.to;
-        // Where that fails, the sender's key is missing: it is asked again later.
+        // If sealing failed, the sender's public key is missing. Another challenge follows later.
         if let Ok(len) = sealed
             && !self.sessions.contains(&to)
         {
@@ -172,7 +181,7 @@ impl Member {
         self.send_answer(now, at, to, challenge);
     }
 
-    /// Tells a listener that its boot is known.
+    /// Tells a listener that its boot nonce is known, so that it need not state it again.
     pub(super) fn acknowledge(
         &mut self,
         now: Instant,
@@ -213,7 +222,7 @@ impl Member {
         self.used_numbers(now);
     }
 
-    /// Says where this sender's numbers are, once many are used and not covered.
+    /// Schedules a sync record after record numbers were used, and sends it at once if many were.
     pub(super) fn used_numbers(&mut self, now: Instant) {
         if self.policy.profile == Profile::Axiom12
             || self.roles.sender == Some(SenderId::CONTROLLER)
@@ -251,7 +260,7 @@ impl Member {
         }
     }
 
-    /// Takes a sender's record that came by unicast: an answer to this listener.
+    /// Takes a sender's record that arrived by unicast, which should be an answer to this listener.
     pub(super) fn answered(&mut self, now: Instant, datagram: &mut [u8]) {
         let mut copy = [0; MOST_ANSWER];
         let len = datagram.len();
@@ -297,14 +306,16 @@ impl Member {
         }
     }
 
-    /// An answer under keys of the pair: to the challenge, or to the boot nonce as one.
+    /// Takes an answer under pairwise keys. It answers the outstanding challenge, or acknowledges
+    /// this listener's boot nonce, which is sent as if it were a challenge.
     fn paired_answer(&mut self, now: Instant, (sender, at): (SenderId, u64), record: &[u8]) {
         let me = self.listener();
         let challenge = self.challenges.outstanding(sender, at);
         let Some(epoch) = self.epochs.receiving(now, at) else { return };
         let Some(heard) = epoch.senders.get_mut(&sender) else { return };
         let boot = (!heard.knows_boot).then_some(Challenge(self.boot));
-        // Whoever was never asked, and responded to, has no secret yet.
+        // There is no pairwise secret yet if this listener has neither challenged this sender nor
+        // responded to it.
         let Some(pair) = &heard.pair else { return };
         for expected in [challenge, boot].into_iter().flatten() {
             let mut copy = [0; MOST_ANSWER];
@@ -324,13 +335,14 @@ impl Member {
         self.stats.unauthentic += 1;
     }
 
-    /// A sender's next number is known.
+    /// Starts the replay windows of a sender at `next`, the next number that it stated in its
+    /// answer.
     fn stands_at(&mut self, now: Instant, (sender, at): (SenderId, u64), next: u64) {
         self.challenges.0.remove(&sender);
         let Some(epoch) = self.epochs.receiving(now, at) else { return };
         let heard = epoch.heard(now);
         let heard = epoch.senders.entry(sender).or_insert(heard);
-        // All records of the sender are numbered in one count.
+        // Group requests and direct requests take their numbers from one sequence.
         heard.window.get_or_insert_with(|| ReplayWindow::starting_at(next));
         heard.direct.get_or_insert_with(|| ReplayWindow::starting_at(next));
     }

@@ -1,4 +1,5 @@
-//! What a member is made of, and what it says to its host.
+//! The types that a member exchanges with its host: membership, errors, events, deliveries and
+//! counters.
 
 use crate::SenderId;
 use crate::directory::Lookup;
@@ -12,37 +13,37 @@ use alloc::vec::Vec;
 use core::fmt;
 use core::net::{IpAddr, SocketAddr};
 
-/// What a member may do in its group.
+/// The roles of a member in its group.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Roles {
-    /// It sends requests under this SenderID.
+    /// The SenderID under which it sends requests; `None` if it is not a sender.
     pub sender: Option<SenderId>,
-    /// It answers requests.
+    /// Whether it answers requests.
     pub listener: bool,
 }
 
-/// What a member is made of.
+/// Everything that a member is created from.
 pub struct Membership {
-    /// What holds for the group.
+    /// The group's policy.
     pub policy: Policy,
-    /// What the member may do.
+    /// The member's roles.
     pub roles: Roles,
-    /// The address that it sends from, by which its peers know it in `axiom-1.2`.
+    /// The IP address that the member sends from. In `axiom-1.2` it identifies a listener.
     pub address: IpAddr,
     /// The active senders, itself included.
     pub senders: BTreeSet<SenderId>,
-    /// Its keys, from the controller or from storage.
+    /// The path of keys, from the controller or from storage.
     pub keys: KeyPath,
-    /// Its own keys, those that it joined with.
+    /// The private keys of the identity that it joined with.
     pub identity: Identity,
 }
 
-/// Why there can be no such member.
+/// Why a member cannot be created.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MemberError {
     /// The policy contradicts itself.
     Policy(&'static str),
-    /// The host has no such cipher suite for this profile.
+    /// The crypto provider does not have the cipher suite for this profile.
     Suite,
 }
 
@@ -57,26 +58,26 @@ impl fmt::Display for MemberError {
 
 impl core::error::Error for MemberError {}
 
-/// Why nothing was sent.
+/// Why a record was not sealed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SendError {
-    /// The member is no sender, or answers without being a listener.
+    /// The member does not have the role that is needed, sender or listener.
     Role,
-    /// No request of that sender was received in the epoch that is sent with.
+    /// No request of that sender was received that could be answered now.
     UnknownSender,
-    /// There is no number for it.
+    /// No record number could be taken.
     Number(NoNumber),
-    /// The epoch's keys are used up: only another epoch helps.
+    /// The epoch's keys have reached their usage limit: a new epoch is needed.
     Exhausted,
     /// The buffer is too short, or the content too long for a record.
     TooLong,
-    /// A unicast DTLS session with the sender is open: it takes precedence (Axiom, section 5.6).
+    /// A unicast DTLS session with this address is open, and takes precedence (Axiom, section 5.6).
     Session(SocketAddr),
-    /// The other's public key is not known yet: the controller is being asked.
+    /// The other member's public key is not known yet. It is being looked up at the controller.
     NoKey,
-    /// Nobody listens under this ListenerID.
+    /// No listener has this ListenerID.
     NotAMember,
-    /// The group's policy has no keys that only two members know.
+    /// The group's policy does not use pairwise keys.
     NoPairwiseKeys,
     /// The controller has not answered this start of the member's program.
     NotStarted,
@@ -92,8 +93,8 @@ impl fmt::Display for SendError {
             Self::TooLong => f.write_str("too long for a record or for the buffer"),
             Self::Session(peer) => write!(f, "a DTLS session with {peer} is open"),
             Self::NoKey => f.write_str("the other member's public key is not known yet"),
-            Self::NotAMember => f.write_str("no listener of the group has this address"),
-            Self::NoPairwiseKeys => f.write_str("this group has no keys for two members alone"),
+            Self::NotAMember => f.write_str("the group has no such listener"),
+            Self::NoPairwiseKeys => f.write_str("this group does not use pairwise keys"),
             Self::NotStarted => f.write_str("the controller has not answered this start yet"),
         }
     }
@@ -101,96 +102,102 @@ impl fmt::Display for SendError {
 
 impl core::error::Error for SendError {}
 
-/// What the host should know or do.
+/// An event that the host should know of or act on.
 #[derive(Debug)]
 pub enum Event {
-    /// The keys of a new epoch are known; the member's [`KeyPath`] is to be stored.
+    /// The member has the keys of this new epoch. The host stores the member's [`KeyPath`].
     Rekeyed(u64),
-    /// A rekey was missed, or may have been: this goes to the controller.
+    /// A rekey was missed, or may have been. The host sends this request to the controller.
     Pull(PullRequest),
-    /// The controller has told all but this member a new key.
+    /// A rekey has excluded this member: it was evicted or has left.
     Excluded,
-    /// Another member sends under this member's SenderID (Axiom, section 7.5): the controller
-    /// should know, and give one of them another.
+    /// Another member sends under this member's SenderID (Axiom, section 7.5). The host reports
+    /// this to the controller, which should give one of them another SenderID.
     SenderConflict(SenderId),
-    /// A member sends under a SenderID that is not on the list: the controller has the list.
+    /// A member sends under a SenderID that is not in the list of active senders. The host asks the
+    /// controller for the current list.
     UnknownSender(SenderId),
-    /// The controller told another list of active senders, [`Member::senders`](super::Member::senders).
+    /// The controller has announced a new list of active senders, see
+    /// [`Member::senders`](super::Member::senders).
     SendersChanged,
-    /// The controller should begin another epoch: keys or numbers of this one are running out, or
-    /// the member has restarted and cannot tell what in it is new.
+    /// The host asks the controller for a new epoch: keys or record numbers of this one are running
+    /// out, or the member has restarted and cannot tell fresh records from replays.
     NewEpochNeeded,
-    /// Keys of members are wanted: this goes to the controller, and its page to
-    /// [`Member::learn`](super::Member::learn). Who gets no page is asked again.
+    /// Public keys of members are needed. The host sends this lookup to the controller, and passes
+    /// the page in its answer to [`Member::learn`](super::Member::learn). The event is repeated if
+    /// no page arrives.
     Lookup(Lookup),
 }
 
-/// A datagram that the member wants to be sent, beside those that its host asks for.
+/// A datagram that the member sends on its own, in addition to those that its host seals.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Transmit {
-    /// Where to: the group's address, or a member's.
+    /// The destination: the group's address or a member's.
     pub to: SocketAddr,
-    /// What.
+    /// The payload.
     pub datagram: Vec<u8>,
 }
 
-/// What came out of a datagram. Its content is authentic and new.
+/// The content of a record, which is authentic and not a replay.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Delivery<'a> {
     /// A group request.
     Request {
-        /// Who sent it.
+        /// The member that sent it.
         sender: SenderId,
-        /// From where.
+        /// The address that it came from.
         from: SocketAddr,
-        /// What.
+        /// The payload.
         content: &'a [u8],
     },
-    /// A request of a sender to this member alone. No other member can have written or read it.
+    /// A direct request of a sender to this member. No other member can have written or read it.
     DirectRequest {
-        /// Who sent it.
+        /// The member that sent it.
         sender: SenderId,
-        /// From where.
+        /// The address that it came from.
         from: SocketAddr,
-        /// What.
+        /// The payload.
         content: &'a [u8],
     },
     /// A response to a request of this member.
     Response {
-        /// Who sent it.
+        /// The member that sent it.
         listener: Listener,
-        /// From where.
+        /// The address that it came from.
         from: SocketAddr,
-        /// What.
+        /// The payload.
         content: &'a [u8],
     },
 }
 
-/// What became of records.
+/// Counters of records, sealed and received.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Stats {
     /// Records sealed.
     pub sealed: u64,
     /// Requests and responses delivered, direct requests among them.
     pub delivered: u64,
-    /// Records that are none.
+    /// Datagrams or records that could not be parsed.
     pub malformed: u64,
-    /// Records of another group or epoch, or for another role.
+    /// Records of another group or epoch, for another member or role, under keys that are used up,
+    /// or of an unexpected type.
     pub strangers: u64,
-    /// Records under a SenderID that is not on the list.
+    /// Records under a SenderID that is not in the list of active senders.
     pub unknown_senders: u64,
-    /// Records that came before.
+    /// Records that were replayed.
     pub replayed: u64,
     /// Records whose tag is wrong.
     pub unauthentic: u64,
-    /// Authentic records of senders of which it is not known yet what is new.
+    /// Records of which it is not known whether they are fresh or replays.
     pub not_fresh: u64,
-    /// Records that a member wrote in the name of another.
+    /// Records that one member wrote in the name of another: the tag is right, the signature is
+    /// not.
     pub forged: u64,
-    /// Records of members whose keys are not known yet.
+    /// Records of members whose public keys are not known yet.
     pub unknown_keys: u64,
-    /// Rekey messages that were of no use.
+    /// Rekey messages that were refused.
     pub refused_rekeys: u64,
-    /// Records in the controller's name that were dropped because many others had wrong signatures.
+    /// Records in the controller's name that were dropped because the budget of signature checks
+    /// was used up by wrong signatures.
     pub unchecked: u64,
 }

@@ -1,5 +1,4 @@
-//! The keys of one epoch, whichever profile the group speaks: one idea of sealing and opening for
-//! the rest of the engine.
+//! The keys of one epoch in either profile, behind one interface for sealing and opening.
 
 use crate::compact::{Challenge, PairSecret, PrivateKey, PublicKey, VerifyingKey};
 use crate::policy::{Policy, Profile};
@@ -12,7 +11,7 @@ use vocabulary::{DecodeError, ReplayWindow};
 
 use crate::codepoints::MAX_TRUNCATED_NUMBER;
 
-/// How records of a group are protected.
+/// The cipher suite of a group, in either profile.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Suite {
     Axiom(axiom::Suite),
@@ -28,7 +27,7 @@ impl Suite {
         }
     }
 
-    /// How long its keys may be used.
+    /// The usage limits of a key.
     pub(super) fn limits(self) -> &'static Limits {
         match self {
             Self::Axiom(suite) => suite.limits(),
@@ -36,7 +35,8 @@ impl Suite {
         }
     }
 
-    /// How many members may seal under the key of a sender's requests.
+    /// The maximum number of members that seal under the key of a sender's requests: all senders
+    /// share it in `axiom-1.2`.
     pub(super) const fn sealers(self) -> u64 {
         match self {
             Self::Axiom(_) => 1 << u8::BITS,
@@ -53,12 +53,13 @@ impl Suite {
     }
 }
 
-/// A listener as its keys go by it: in `axiom-1.2` its address, in `compact` its ListenerID.
+/// A listener, identified as in the key derivation: by its address in `axiom-1.2`, by its
+/// ListenerID in `compact`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Listener {
-    /// Its IP address.
+    /// The listener's IP address, in `axiom-1.2`.
     Address(IpAddr),
-    /// Its ListenerID.
+    /// The listener's ListenerID, in `compact`.
     Id(ListenerId),
 }
 
@@ -75,7 +76,7 @@ impl EpochKeys {
                 let premaster = PremasterSecret::from_bytes(key.as_bytes());
                 let (client, server) = (policy.client_random, policy.server_random);
                 let parameters = axiom::SecurityParameters {
-                    // The group's keys are the same at both ends.
+                    // The group's keys do not depend on the end.
                     entity: axiom::ConnectionEnd::Client,
                     suite,
                     master_secret: premaster.into_master(&client, &server),
@@ -83,7 +84,8 @@ impl EpochKeys {
                     server_random: server,
                 };
                 let keys = parameters.group_keys();
-                // The low half on the wire: keys are new with each epoch, so it may come again.
+                // Records carry only the low 16 bits of the epoch. They may repeat, because each
+                // epoch has new keys.
                 Self::Axiom { keys, policy: policy.clone(), epoch: epoch as u16 }
             }
             Suite::Compact(suite) => {
@@ -93,7 +95,7 @@ impl EpochKeys {
         }
     }
 
-    /// What a sender seals its requests with.
+    /// The keys that seal a sender's requests.
     pub(super) fn request_sealer(&self, sender: SenderId) -> Sealer {
         match self {
             Self::Axiom { keys, epoch, .. } => Sealer::Axiom(keys.request_sealer(*epoch, sender)),
@@ -101,7 +103,8 @@ impl EpochKeys {
         }
     }
 
-    /// What a listener opens the requests of all senders with, if they share a key.
+    /// The keys that open the requests of all senders, if all senders share one key; otherwise
+    /// `None`.
     pub(super) fn shared_opener(&self) -> Option<Opener> {
         match self {
             Self::Axiom { keys, epoch, .. } => Some(Opener::Axiom(keys.request_opener(*epoch))),
@@ -109,7 +112,7 @@ impl EpochKeys {
         }
     }
 
-    /// What a listener opens the requests of a sender with.
+    /// The keys that open the requests of this sender.
     pub(super) fn request_opener(&self, sender: SenderId) -> Opener {
         match self {
             Self::Axiom { keys, epoch, .. } => Opener::Axiom(keys.request_opener(*epoch)),
@@ -123,7 +126,8 @@ impl EpochKeys {
         compact::RecordKeys::new(*suite, stream, &secret.request_secret(sender))
     }
 
-    /// What `listener` answers `sender` with; `None` if it goes by something else in this profile.
+    /// The keys that seal the responses of `listener` to `sender`; `None` if this profile
+    /// identifies listeners in another way.
     pub(super) fn response_sealer(&self, listener: Listener, sender: SenderId) -> Option<Sealer> {
         match (self, listener) {
             (Self::Axiom { keys, policy, epoch }, Listener::Address(address)) => {
@@ -139,8 +143,8 @@ impl EpochKeys {
         }
     }
 
-    /// What a listener shares with a sender in this epoch; `None`: nothing, by the profile or by
-    /// the sender's key.
+    /// The pairwise secret of a listener and a sender in this epoch, computed by the listener;
+    /// `None` if the profile has no pairwise secrets or the sender's key is invalid.
     pub(super) fn pair_for_listener(
         &self,
         listener: (ListenerId, &PrivateKey),
@@ -150,7 +154,7 @@ impl EpochKeys {
         secret.pair_for_listener(listener, sender).ok()
     }
 
-    /// The same for the sender.
+    /// The same pairwise secret, computed by the sender.
     pub(super) fn pair_for_sender(
         &self,
         sender: (SenderId, &PrivateKey),
@@ -160,7 +164,7 @@ impl EpochKeys {
         secret.pair_for_sender(sender, listener).ok()
     }
 
-    /// The keys of a listener's responses since it drew `nonce`.
+    /// The keys of a listener's pairwise responses under the boot nonce `nonce`.
     fn paired(
         &self,
         pair: &PairSecret,
@@ -202,7 +206,7 @@ impl EpochKeys {
         Some(compact::RecordKeys::new(*suite, stream, &pair.answer_secret(&challenge.0)))
     }
 
-    /// The keys of a sender's requests to one listener.
+    /// The keys of a sender's direct requests to one listener.
     pub(super) fn direct_keys(
         &self,
         pair: &PairSecret,
@@ -213,7 +217,7 @@ impl EpochKeys {
         Some(compact::RecordKeys::new(*suite, stream, &pair.direct_secret()))
     }
 
-    /// What `sender` opens the answers of `listener` with.
+    /// The keys that open the responses of `listener` to `sender`.
     pub(super) fn response_opener(&self, listener: Listener, sender: SenderId) -> Option<Opener> {
         match (self, listener) {
             (Self::Axiom { keys, policy, epoch }, Listener::Address(address)) => {
@@ -231,15 +235,16 @@ impl EpochKeys {
     }
 }
 
-/// One writer's keys, to write with.
+/// The keys of one writer, for sealing.
 pub(super) enum Sealer {
     Axiom(axiom::Sealer),
     Compact(compact::RecordKeys),
 }
 
 impl Sealer {
-    /// Seals a record in any form that the profile has; its length. `None`: `buf` is too short, or the
-    /// payload too long for a record.
+    /// Seals a record and returns its length; `None` if `buf` is too short or the payload too long
+    /// for a record. `axiom-1.2` has one form of record only, and ignores the form that `record`
+    /// asks for.
     pub(super) fn seal_as(&self, record: &compact::Outgoing<'_>, buf: &mut [u8]) -> Option<usize> {
         match self {
             Self::Axiom(sealer) => {
@@ -250,24 +255,25 @@ impl Sealer {
     }
 }
 
-/// One writer's keys, to read with.
+/// The keys of one writer, for opening.
 pub(super) enum Opener {
     Axiom(axiom::Opener),
     Compact(compact::RecordKeys),
 }
 
-/// What a record has to prove.
+/// What a record must prove about its origin.
 #[derive(Clone, Copy)]
 pub(super) enum Proof<'k> {
-    /// That a member wrote it.
+    /// Some member wrote it: its tag is right.
     Member,
-    /// That the owner of this key did.
+    /// The owner of this key wrote it: its signature is right.
     Signer(&'k VerifyingKey),
-    /// That somebody did whose key is not known: only its tag is looked at.
+    /// The writer's key is not known, so only the tag is checked and the record is refused with
+    /// [`NotOpened::NoKey`].
     Unknown,
 }
 
-/// A record as it came, whose writer is known by name alone.
+/// A record as it was received. Its writer is stated in the header but not authenticated.
 pub(super) enum Sealed<'a, Id> {
     Axiom(axiom::Ciphertext<'a>),
     Compact(compact::Sealed<'a, Id>),
@@ -290,7 +296,7 @@ impl<'a> Sealed<'a, SenderId> {
         })
     }
 
-    /// Who it says has sent it.
+    /// The sender stated in the header, which is not authenticated.
     pub(super) const fn sender(&self) -> SenderId {
         match self {
             Self::Axiom(record) => record.header().sender(),
@@ -316,7 +322,8 @@ impl<'a> Sealed<'a, ListenerId> {
         })
     }
 
-    /// Who it says has sent it, from this address.
+    /// The listener stated by the header or, in `axiom-1.2`, by the source address `from`. It is
+    /// not authenticated.
     pub(super) const fn listener(&self, from: IpAddr) -> Listener {
         match self {
             Self::Axiom(_) => Listener::Address(from),
@@ -326,7 +333,7 @@ impl<'a> Sealed<'a, ListenerId> {
 }
 
 impl<'a, Id> Sealed<'a, Id> {
-    /// Whether it may be of this epoch.
+    /// Whether the record may belong to this epoch.
     pub(super) const fn is_of(&self, epoch: u64) -> bool {
         match self {
             Self::Axiom(record) => record.header().epoch == epoch as u16,
@@ -334,7 +341,7 @@ impl<'a, Id> Sealed<'a, Id> {
         }
     }
 
-    /// Whether it may be of a later epoch than this one, which it is not of.
+    /// Whether a record that does not belong to this epoch may belong to a later one.
     pub(super) const fn may_be_after(&self, epoch: u64) -> bool {
         match self {
             Self::Axiom(record) => record.header().epoch.wrapping_sub(epoch as u16) < 1 << 15,
@@ -345,7 +352,7 @@ impl<'a, Id> Sealed<'a, Id> {
         }
     }
 
-    /// The group's alias; requests of `axiom-1.2` have none.
+    /// The group's alias in the header; `None` in `axiom-1.2`.
     pub(super) const fn alias(&self) -> Option<u8> {
         match self {
             Self::Axiom(_) => None,
@@ -353,7 +360,7 @@ impl<'a, Id> Sealed<'a, Id> {
         }
     }
 
-    /// Opens it, unless `window` knows its number.
+    /// Opens the record, unless `window` shows that its number is a replay.
     pub(super) fn open(
         self,
         opener: &Opener,
@@ -399,7 +406,7 @@ impl<'a, Id> Sealed<'a, Id> {
     }
 }
 
-/// A record that is authentic and new. Its number is to be committed.
+/// A record that is authentic and not a replay. The caller commits its number to the window.
 pub(super) struct Opened<'a> {
     pub(super) number: u64,
     pub(super) kind: ContentType,
@@ -411,14 +418,14 @@ pub(super) struct Opened<'a> {
 pub(super) enum NotOpened {
     Replayed,
     Unauthentic {
-        /// Bytes that were looked at.
+        /// The length of the record's body in bytes, which counts against the key's limits.
         len: usize,
     },
     Malformed,
-    /// It may be new or not.
+    /// It is not known whether the record is fresh or a replay.
     NotFresh,
-    /// Its tag is right, its signature is not: another member wrote it.
+    /// The tag is right but the signature is not: another member wrote the record.
     Forged,
-    /// Its tag is right, and its writer's key is not known.
+    /// The tag is right, but the writer's public key is not known.
     NoKey,
 }

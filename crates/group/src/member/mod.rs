@@ -1,16 +1,17 @@
 //! A member of a group: sender, listener or both.
 //!
-//! A [`Member`] is made of what the controller gave it. It seals requests and responses, opens
-//! those of others, and moves to new epochs as rekey messages come; its host carries datagrams,
-//! tells it the time, and talks to the controller when an [`Event`] asks for it.
+//! A [`Member`] is made from the [`Membership`] that the controller granted. It seals requests and
+//! responses, opens those of other members, and moves to new epochs when rekey messages arrive. Its
+//! host carries datagrams, passes the time, and sends requests to the controller when an [`Event`]
+//! asks for it.
 //!
-//! State of a peer is made only by an authentic record of it, so nobody outside can make a member
-//! remember anything. What arrives twice is delivered once, whatever happens in between: after a
-//! restart a member takes nothing from anybody in an epoch that its [`Ledger`] knows before it can
-//! tell what is new.
+//! State for a peer is created only by an authentic record from it, so an attacker outside the
+//! group cannot make a member store anything. Each record is delivered at most once, even across a
+//! restart: if the member's [`Ledger`] already knows the epoch, the restarted member accepts
+//! nothing from a sender in that epoch until it can tell fresh records from replays.
 //!
-//! Where the policy asks who of the members wrote a record, their keys come from the controller
-//! ([`Event::Lookup`]), and what is not proven to be its writer's moves nothing.
+//! If the policy requires source authentication, the public keys of the other members come from the
+//! controller ([`Event::Lookup`]), and a record whose writer is not proven changes no state.
 
 mod announced;
 mod direct;
@@ -53,25 +54,31 @@ use keys::Suite;
 use peers::Peers;
 use vocabulary::{Instant, Random};
 
-/// How long a peer may be silent before what can be had again of it is released.
+/// How long a peer must be silent before the state about it that can be recomputed (expanded keys)
+/// is released.
 const IDLE: Duration = Duration::from_secs(600);
-/// A member that asks the controller for a missed rekey does not ask again for this time.
+/// The minimum time between two requests to the controller for a missed rekey.
 const PULL_INTERVAL: Duration = Duration::from_secs(10);
-/// A member that may have missed a rekey asks after a random time of up to this for each leaf of the
-/// tree of keys, so that a controller is asked by 250 members in a second at most, and
+/// A member that may have missed a rekey asks the controller after a random delay. The upper bound
+/// of the delay is this time for each leaf of the key tree, so that at most 250 members ask in a
+/// second on average,
 const PULL_PACE: Duration = Duration::from_millis(4);
-/// up to this at most. Senders, of which there are few, leave the epoch of an evicted member sooner.
+/// but at most this: the first value for listeners, the second for senders. Senders are few, and
+/// should leave the epoch of an evicted member soon.
 const PULL_JITTER: [Duration; 2] = [Duration::from_secs(10), Duration::from_secs(1)];
-/// How often a member asks the controller at least whether it has missed a rekey: half of this time to
-/// all of it after it asked last. It bounds what an evicted member hears where nothing that the
-/// controller multicasts arrives.
+/// The longest time until a member asks the controller whether it has missed a rekey. Each interval
+/// is chosen at random between half of this time and all of it. If none of the controller's
+/// multicasts arrive, this bounds how long an evicted member can still read the group's records.
 pub const POLLING_INTERVAL: Duration = Duration::from_secs(300);
-/// Who missed a rekey goes on in the epoch before it until a record of the new one tells it, and the
-/// controller has told it more: so long what looks like a later epoch may be that one.
+/// How long after a rekey other members may still send in the epoch before it, because they have
+/// missed the rekey. During this time a record whose truncated epoch also fits that previous epoch
+/// is not taken as a sign of a later epoch.
 const STRAGGLING: Duration = Duration::from_secs(30);
-/// Events that wait for the host; the newest are lost when it takes none.
+/// The maximum number of events, and of datagrams, that wait for the host. Further ones are
+/// dropped.
 const MOST_EVENTS: usize = 64;
-/// Where listeners have at most so many pages, all are asked for before they are needed.
+/// If all leaves of the key tree fit into at most this many directory pages, a sender looks all of
+/// them up before it needs them.
 const FEW_PAGES: u32 = 16;
 
 /// A member of a group.
@@ -82,52 +89,58 @@ pub struct Member {
     address: IpAddr,
     senders: BTreeSet<SenderId>,
     is_list_new: bool,
-    /// The last epoch whose list of senders was told by multicast, and is proven.
+    /// The last epoch whose list of active senders came by multicast with a valid signature.
     listed_in: Option<u64>,
-    /// Until then records may still come of the epoch before the newest.
+    /// Until this time, records of the epoch before the newest may still arrive.
     stragglers_until: Instant,
     keys: KeyPath,
     identity: Identity,
     peers: Peers,
     epochs: EpochSchedule<Epoch>,
-    /// Where each sender was heard last.
+    /// The address from which each sender was heard last.
     heard_from: BTreeMap<SenderId, SocketAddr>,
     sessions: BTreeSet<SocketAddr>,
-    /// Where direct requests go.
+    /// The addresses that direct requests are sent to.
     routes: Routes,
     ledger: Box<dyn Ledger + Send>,
     rng: Random,
-    /// Drawn at the start, and never again: keys of pairwise responses are made from it.
+    /// The boot nonce, drawn once when the member starts. The keys of its pairwise responses are
+    /// derived from it.
     boot: [u8; 8],
     challenges: Challenges,
     answers: Answers,
-    /// The first epoch that it may seal in: records of earlier ones may be another run's.
+    /// The first epoch in which the member may seal records. In earlier epochs another run of the
+    /// same state may have sealed records.
     seals_from: u64,
-    /// Whether it goes on where an earlier run ended in good order.
+    /// Whether the member continues from a [`Suspended`] state of an earlier run.
     is_resumed: bool,
-    /// The controller has not answered this start: another run of the same state may be sealing.
+    /// Whether the controller has not answered this start yet. Until then another run of the same
+    /// state may be sealing records.
     is_unanswered: bool,
-    /// When the controller is to be asked for a missed rekey, and before which it is not again.
+    /// When the controller is to be asked for a missed rekey, and the earliest time at which it may
+    /// be asked again.
     pull_at: Option<Instant>,
     pulled_until: Instant,
-    /// When it is asked though nothing says that one was missed.
+    /// When the controller is asked next even if there is no sign of a missed rekey.
     poll_at: Instant,
-    /// Whether the controller has told all but this member the keys of the next epoch.
+    /// Whether a rekey has given the keys of the next epoch to other members, but not to this one.
     is_excluded: bool,
-    /// How many signatures under the controller's SenderID may be checked, beside those of rekeys.
+    /// The budget of signature checks for records under the controller's SenderID other than rekey
+    /// messages.
     checks: Checks,
     release_at: Instant,
     told_worn: u64,
     events: VecDeque<Event>,
     outbox: VecDeque<Transmit>,
     stats: Stats,
-    /// Records that a member of this group wrote.
+    /// The number of received records whose tag was right, so that some member of this group wrote
+    /// them.
     authentic: u64,
 }
 
 impl Member {
-    /// A member that joins, or comes back after a restart: its ledger knows. A ledger must not be
-    /// older than the keys.
+    /// A member that has just joined, or has restarted after a crash: the ledger tells which. The
+    /// ledger must not be older than the keys.
     ///
     /// # Errors
     /// See [`MemberError`].
@@ -141,11 +154,11 @@ impl Member {
         Self::start(membership, None, provider, ledger, now, rng)
     }
 
-    /// A member that goes on where it was [suspended](Self::suspend), in the same epoch.
+    /// A member that continues where it was [suspended](Self::suspend), in the same epoch.
     ///
-    /// `suspended` must be gone from storage for good before this is called: what is done from
-    /// here on is not in it. As far as the ledger can tell, one that comes twice, or does not fit
-    /// for another reason, is ignored, and the member comes back as after a crash.
+    /// `suspended` must have been durably deleted from storage before this is called, because it
+    /// becomes outdated at once. If the ledger shows that `suspended` was used before, or if it
+    /// does not fit for another reason, it is ignored and the member starts as after a crash.
     ///
     /// # Errors
     /// As [`Self::new`].
@@ -226,15 +239,15 @@ impl Member {
         Ok(member)
     }
 
-    /// Has the member receive, and seal nothing until the controller knows of this start of its
-    /// program: another run of the same state may be sealing.
+    /// Makes the member receive only, and seal nothing until the controller has answered this start
+    /// of its program: another run of the same state may be sealing.
     pub const fn hold(&mut self) {
         self.seals_from = u64::MAX;
         self.is_unanswered = true;
     }
 
-    /// Takes the controller's answer to this start: the member may seal in the epoch of the grant
-    /// and later ones, at once.
+    /// Takes the controller's answer to this start. From now on the member may seal records in the
+    /// epoch of the grant and later ones.
     ///
     /// # Errors
     /// As [`Self::grant`].
@@ -251,30 +264,30 @@ impl Member {
         Ok(())
     }
 
-    /// Has a member that was [held](Self::hold) seal without its controller's word. Where another
-    /// run of the same state goes on, both seal under the same keys and numbers. Until the
-    /// controller has answered the member cannot be [suspended](Self::suspend): a later run would
-    /// go on under keys that another one may be using.
+    /// Lets a member that was [held](Self::hold) seal records without the controller's answer. If
+    /// another run of the same state is active, both seal under the same keys and numbers. Until
+    /// the controller has answered, the member cannot be [suspended](Self::suspend): a later run
+    /// would continue under keys that another run may be using.
     pub const fn dangerous_release(&mut self) {
         self.seals_from = 0;
     }
 
-    /// Whether it goes on where an earlier run ended in good order.
+    /// Whether the member was resumed from a suspended state.
     pub const fn is_resumed(&self) -> bool {
         self.is_resumed
     }
 
-    /// Whether it knows a later epoch than the one that it seals in.
+    /// Whether the member has the keys of a later epoch than the one in which it seals records.
     pub fn is_between_epochs(&self, now: Instant) -> bool {
         self.epochs.sending_ref(now).0 < self.epochs.newest()
     }
 
-    /// Whether it waits for the controller's word before it seals.
+    /// Whether the member waits for the controller's answer before it may seal records.
     pub const fn is_held(&self) -> bool {
         self.seals_from == u64::MAX
     }
 
-    /// Whether it may seal in an epoch.
+    /// Whether the member may seal records in this epoch.
     const fn may_seal(&self, epoch: u64) -> bool {
         epoch >= self.seals_from
     }
@@ -284,27 +297,27 @@ impl Member {
         &self.policy
     }
 
-    /// What the member may do.
+    /// The member's roles.
     pub const fn roles(&self) -> Roles {
         self.roles
     }
 
-    /// The member's keys, for storage.
+    /// The member's path of keys, for storage.
     pub const fn keys(&self) -> &KeyPath {
         &self.keys
     }
 
-    /// The ListenerID: the member's leaf in the tree of keys.
+    /// The member's ListenerID, which is the number of its leaf in the key tree.
     pub fn listener(&self) -> ListenerId {
         self.keys.leaf().into()
     }
 
-    /// What became of records so far.
+    /// Counters of records so far.
     pub const fn stats(&self) -> &Stats {
         &self.stats
     }
 
-    /// The epoch that is sent with.
+    /// The epoch in which the member sends.
     pub fn epoch(&mut self, now: Instant) -> u64 {
         self.epochs.sending(now).0
     }
@@ -317,11 +330,11 @@ impl Member {
     /// Takes the list of active senders from the controller.
     pub fn set_senders(&mut self, senders: BTreeSet<SenderId>) {
         self.senders = senders;
-        // There is no time here to ask at.
+        // Lookups need the current time, which is not known here: `handle_timeout` makes them.
         self.is_list_new = true;
     }
 
-    /// Takes what the controller says of other members' keys, the answer to an [`Event::Lookup`].
+    /// Takes a page of other members' public keys, the controller's answer to an [`Event::Lookup`].
     pub fn learn(&mut self, now: Instant, page: &Page) {
         if !self.peers.learn(now, &mut self.rng, page) {
             self.suspect_rekey(now);
@@ -329,13 +342,13 @@ impl Member {
         self.foresee(now);
     }
 
-    /// Whether it waits for keys of other members: what they write, or should read, is lost until
-    /// then.
+    /// Whether the member waits for public keys of other members. Until they arrive, records from
+    /// or to those members may be lost.
     pub fn waits_for_keys(&self) -> bool {
         self.is_list_new || self.peers.are_wanted()
     }
 
-    /// Has the keys asked for that will be needed.
+    /// Asks for public keys before they are needed.
     fn foresee(&mut self, now: Instant) {
         self.is_list_new = false;
         let by_source = self.policy.authenticity == Authenticity::Source;
@@ -361,8 +374,8 @@ impl Member {
         }
     }
 
-    /// Says whether a unicast DTLS session with `peer` is open: then responses go through it, both
-    /// ways (Axiom, section 5.6).
+    /// States whether a unicast DTLS session with `peer` is open. If it is, responses to and from
+    /// `peer` go through that session (Axiom, section 5.6).
     pub fn set_session(&mut self, peer: SocketAddr, open: bool) {
         if open {
             self.sessions.insert(peer);
@@ -376,13 +389,13 @@ impl Member {
         self.sessions.contains(&peer)
     }
 
-    /// How many records a member of this group wrote.
+    /// The number of received records that some member of this group wrote.
     pub(crate) const fn authentic(&self) -> u64 {
         self.authentic
     }
 
-    /// Seals a group request into the front of `buf` and returns its length. It is for the group's
-    /// address.
+    /// Seals a group request into the front of `buf` and returns its length. The host sends it to
+    /// the group's address.
     ///
     /// # Errors
     /// See [`SendError`].
@@ -395,7 +408,7 @@ impl Member {
         self.seal_request(now, ContentType::APPLICATION_DATA, content, buf)
     }
 
-    /// The same for a record of any type, such as the controller's.
+    /// Seals a record of any content type in the same way.
     ///
     /// # Errors
     /// As [`Self::request`].
@@ -423,8 +436,8 @@ impl Member {
         Ok(sealed)
     }
 
-    /// The same in the newest epoch, whether it is in use already or not. So a controller announces
-    /// the next one: who joined last has no older epoch.
+    /// Seals a record of any content type in the newest epoch, even before that epoch is used for
+    /// sending.
     ///
     /// # Errors
     /// As [`Self::request`].
@@ -443,24 +456,24 @@ impl Member {
         Ok(sealed)
     }
 
-    /// Takes keys that the controller gave this member point to point.
+    /// Takes the keys that the controller sent to this member point to point.
     ///
     /// # Errors
-    /// They are of another group or of an earlier epoch.
+    /// The grant is for another group or for an earlier epoch.
     pub fn grant(
         &mut self,
         now: Instant,
         grant: crate::rekey::Grant,
     ) -> Result<(), crate::rekey::Refusal> {
         if let Some(new) = self.keys.grant(grant)? {
-            // One whose activation is over may have been in use for long.
+            // If the activation time is over, the epoch may have been in use for some time.
             let is_late = new.timing.activation().is_zero();
             self.enter(now, &new, is_late);
         }
         Ok(())
     }
 
-    /// Begins an epoch.
+    /// Installs a new epoch.
     fn enter(&mut self, now: Instant, new: &NewEpoch, is_late: bool) {
         let NewEpoch { epoch, key, timing, kept } = new;
         let policy = (&self.policy, self.suite);
@@ -481,7 +494,7 @@ impl Member {
         }
     }
 
-    /// Lets what is due by `now` happen.
+    /// Runs the timers that are due at `now`.
     pub fn handle_timeout(&mut self, now: Instant) {
         self.epochs.expire(now);
         if self.is_list_new {
@@ -519,12 +532,12 @@ impl Member {
         times.into_iter().flatten().fold(self.release_at, Instant::min)
     }
 
-    /// What the host should know or do next.
+    /// The next event for the host.
     pub fn next_event(&mut self) -> Option<Event> {
         self.events.pop_front()
     }
 
-    /// What is to be sent from the member's own address next.
+    /// The next datagram that the host is to send from the member's own address.
     pub fn poll_transmit(&mut self) -> Option<Transmit> {
         self.outbox.pop_front()
     }
@@ -541,14 +554,15 @@ impl Member {
         }
     }
 
-    /// The member does not know what of an epoch it received before a restart.
+    /// Reports that the member cannot tell which records of an epoch it received before a restart.
     fn tell_lost(&mut self) {
         if self.policy.freshness == Freshness::NewEpoch || self.roles.sender.is_some() {
             self.tell(Event::NewEpochNeeded);
         }
     }
 
-    /// A rekey may have been missed: some time soon the controller is asked.
+    /// Schedules a request to the controller, after a random delay, because a rekey may have been
+    /// missed.
     fn suspect_rekey(&mut self, now: Instant) {
         if self.pull_at.is_none() {
             let [most, senders_most] = PULL_JITTER;
@@ -559,7 +573,7 @@ impl Member {
         }
     }
 
-    /// Says once an epoch that it is worn.
+    /// Asks for a new epoch, once in each epoch, when its keys or numbers are running out.
     fn look_at_keys(&mut self, now: Instant) {
         let (epoch, state) = self.epochs.sending(now);
         let last = self.suite.last_number();
@@ -571,15 +585,15 @@ impl Member {
     }
 }
 
-/// What a member signs with, if it does. What a controller says proves by itself that it is the
-/// controller's.
+/// The key that signs the member's records; `None` if they are not signed. The controller's
+/// announcements carry signatures of their own.
 fn signer<'i>(policy: &Policy, roles: Roles, identity: &'i Identity) -> Option<&'i SigningKey> {
     let is_due =
         policy.authenticity == Authenticity::Source && roles.sender != Some(SenderId::CONTROLLER);
     is_due.then(|| identity.signing())
 }
 
-/// When the controller is asked after it was asked.
+/// A random time until the controller is polled again.
 fn until_poll(rng: &mut Random) -> Duration {
     let half = POLLING_INTERVAL / 2;
     half + Duration::from_micros(rng.below(micros(half)))

@@ -1,7 +1,8 @@
-//! What a sender does with responses that only it can read.
+//! How a sender opens pairwise responses, which only it can read.
 //!
-//! Who has no key that the controller told costs nothing but, perhaps, a lookup; each other
-//! listener costs one X25519 an epoch, whatever is sent in its name.
+//! A response under the ListenerID of a listener whose public key is not known costs at most a
+//! lookup. For every other ListenerID there is at most one X25519 computation in each epoch,
+//! however many records are sent under it.
 
 use super::epoch::count;
 use super::keys::{Listener, Opened, Proof, Sealed};
@@ -33,7 +34,7 @@ impl Member {
             };
             let (own, key) = ((own, identity.exchange()), (id, &PublicKey(*key)));
             let Some(pair) = epoch.keys.pair_for_sender(own, key) else {
-                // Nothing can be agreed on with it: that is not tried twice.
+                // The listener's key is invalid, and is dropped so that it is not tried again.
                 stats.malformed += 1;
                 return peers.refuse(id);
             };
@@ -67,7 +68,8 @@ impl Member {
         };
         self.authentic += 1;
         if kind == GROUP_CHALLENGE {
-            // Of whatever boot it is: it changes neither the nonce nor what is taken for new.
+            // A challenge from any boot is answered, because it changes neither the known boot
+            // nonce nor the replay window.
             return match <[u8; 8]>::try_from(&*content) {
                 Ok(challenge) if challenge != nonce => {
                     self.answer(now, at, (id, from), Challenge(challenge));
@@ -76,7 +78,7 @@ impl Member {
             };
         }
         if !epoch.is_from_the_start() {
-            // What listeners answered before the restart may come again.
+            // Responses that arrived before the restart may be replayed.
             self.stats.not_fresh += 1;
             return;
         }
@@ -103,7 +105,7 @@ impl Member {
             self.stats.strangers += 1;
         }
         if boot.is_some() {
-            // From now on the listener need not state it.
+            // After this acknowledgement the listener omits the boot nonce.
             self.acknowledge(now, at, (id, from), nonce);
         }
     }

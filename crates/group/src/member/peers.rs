@@ -1,12 +1,14 @@
-//! Public keys of other members, as the controller gives them out.
+//! Public keys of other members, which come from the controller's directory.
 //!
-//! What is known holds in the newest epoch: with each rekey the keys of leaves that may have
-//! another owner are forgotten, so nobody is taken for the one who was there before. At most one
-//! page is asked for at a time, each at most once in an epoch, and none that the tree of keys has
-//! no leaves for. However many IDs somebody makes up, they cost one lookup a page.
+//! The stored keys are valid in the newest epoch: at each rekey the keys of leaves that may have
+//! another owner are removed, so a new member is never mistaken for the previous owner of its leaf.
+//! At most one lookup is outstanding at a time. Each page is looked up at most once in an epoch,
+//! and only if the key tree has leaves for it. An attacker that invents IDs therefore causes at
+//! most one lookup for each page.
 //!
-//! Records that come before their writer's key are dropped: to keep them would be to keep what
-//! anybody sends. Pages that will be needed are asked for before they are, so it is rare.
+//! Records that arrive before their writer's key are dropped, because to buffer them would mean to
+//! store data from unauthenticated writers. Pages that will be needed are looked up in advance, so
+//! this is rare.
 
 use crate::compact::{PublicKey, VerifyingKey};
 use crate::directory::{Lookup, PAGE, Page};
@@ -16,15 +18,17 @@ use alloc::collections::{BTreeMap, BTreeSet};
 use core::time::Duration;
 use vocabulary::{Instant, Random};
 
-/// The first of several lookups comes after a random time of up to this: what one member needs,
-/// others may need as well.
+/// The maximum random delay before the first of several lookups: when one member needs a page,
+/// other members may need it at the same moment.
 const JITTER: Duration = Duration::from_secs(2);
-/// The next one comes so long after an answer, and up to twice that.
+/// The minimum delay between an answer and the next lookup. A random delay of up to the same length
+/// is added.
 const GAP: Duration = Duration::from_millis(50);
-/// An answer is waited for so long, and twice as long each time that none comes, up to 2^6 times.
+/// How long the first answer is awaited. The time doubles with each lookup that is not answered, up
+/// to 2^6 times this value.
 const TIMEOUT: Duration = Duration::from_secs(5);
 const MOST_DOUBLINGS: u32 = 6;
-/// Pages that wait to be asked for, at most.
+/// The maximum number of pages that wait to be looked up.
 const MOST_WANTED: usize = 32;
 
 /// A sender's keys.
@@ -34,17 +38,19 @@ pub(super) struct Sender {
     pub(super) exchange: PublicKey,
 }
 
-/// What is known of others' keys.
+/// The public keys of other members that are known.
 pub(super) struct Peers {
-    /// Whether a listener's key to be kept is the one for shared secrets.
+    /// Whether the key stored for a listener is its X25519 key (pairwise responses) instead of its
+    /// Ed25519 key.
     pairwise: bool,
     epoch: u64,
     senders: BTreeMap<SenderId, Sender>,
-    /// The one key of a listener that the policy needs: there may be thousands.
+    /// Only the one key of each listener that the policy needs, because there may be thousands of
+    /// listeners.
     listeners: BTreeMap<ListenerId, [u8; 32]>,
-    /// Pages that are known whole, with the last epoch in which they were told.
+    /// Pages that are complete, with the last epoch in which each was received.
     pages: BTreeMap<Lookup, u64>,
-    /// The last epoch in which each page was told, also where its members have changed since.
+    /// The last epoch in which each page was received, even if its members may have changed since.
     told: BTreeMap<Lookup, u64>,
     wanted: BTreeSet<Lookup>,
     asked: Option<(Lookup, Instant)>,
@@ -72,28 +78,29 @@ impl Peers {
         self.senders.get(&sender)
     }
 
-    /// The key of a listener that its responses are checked with or agreed on by.
+    /// A listener's public key: the X25519 key if responses are pairwise, otherwise the Ed25519
+    /// key.
     pub(super) fn listener(&self, listener: ListenerId) -> Option<&[u8; 32]> {
         self.listeners.get(&listener)
     }
 
-    /// A key is of no use.
+    /// Removes a listener's key because it is invalid.
     pub(super) fn refuse(&mut self, listener: ListenerId) {
         self.listeners.remove(&listener);
     }
 
-    /// Whether a page has been told and nobody in it has changed since.
+    /// Whether a page was received and no member of it can have changed since.
     pub(super) fn has(&self, page: Lookup) -> bool {
         self.pages.contains_key(&page)
     }
 
-    /// The epoch from which on what is known of a page is certain: who has a leaf or a SenderID now
-    /// may have had another one before.
+    /// The first epoch for which the stored keys of a page are valid. In earlier epochs its leaves
+    /// or SenderIDs may have belonged to other members. `u64::MAX` if the page was never received.
     pub(super) fn since(&self, page: Lookup) -> u64 {
         self.told.get(&page).copied().unwrap_or(u64::MAX)
     }
 
-    /// Has a page asked for, unless it was in this epoch.
+    /// Schedules a lookup of a page, unless it was received in this epoch.
     pub(super) fn want(&mut self, now: Instant, rng: &mut Random, page: Lookup) {
         let is_asked = self.asked.is_some_and(|(asked, _)| asked == page);
         let is_told = self.pages.get(&page) == Some(&self.epoch);
@@ -106,17 +113,18 @@ impl Peers {
         }
     }
 
-    /// Has what is wanted asked for without waiting: by who starts, alone.
+    /// Makes a scheduled lookup due at once. A member that starts need not wait, because other
+    /// members do not start at the same moment.
     pub(super) fn hurry(&mut self, now: Instant) {
         self.next_at = self.next_at.map(|_| now);
     }
 
-    /// Whether pages are wanted that have not been told.
+    /// Whether lookups are scheduled or outstanding.
     pub(super) fn are_wanted(&self) -> bool {
         self.asked.is_some() || !self.wanted.is_empty()
     }
 
-    /// The page to ask for now.
+    /// The page to look up now, if one is due.
     pub(super) fn due(&mut self, now: Instant) -> Option<Lookup> {
         if let Some((page, until)) = self.asked
             && until <= now
@@ -139,7 +147,7 @@ impl Peers {
         self.asked.map(|(_, until)| until).or(self.next_at)
     }
 
-    /// Takes a page. False if it is of an epoch that is not known yet.
+    /// Stores a page. Returns false if the page is of a later epoch than the member's newest.
     pub(super) fn learn(&mut self, now: Instant, rng: &mut Random, page: &Page) -> bool {
         let Page { lookup, epoch, members } = page;
         if self.asked.is_some_and(|(asked, _)| asked == *lookup) {
@@ -148,7 +156,7 @@ impl Peers {
         if *epoch == self.epoch {
             self.take(*lookup, members);
         } else {
-            // Whose leaf it was then is not whose it is.
+            // In another epoch the leaves may belong to other members: the page is looked up again.
             self.wanted.insert(*lookup);
         }
         if self.asked.is_none() && !self.wanted.is_empty() {
@@ -186,7 +194,8 @@ impl Peers {
         }
     }
 
-    /// An epoch begins in which the leaves that `kept` does not hold may be others'.
+    /// Enters an epoch, and removes the keys of all leaves that are not in `kept` and may have
+    /// another owner.
     pub(super) fn move_to(&mut self, epoch: u64, kept: &Kept) {
         let holds = |id: ListenerId| Leaf::new(id.get()).is_some_and(|leaf| kept.holds(leaf));
         self.epoch = epoch;

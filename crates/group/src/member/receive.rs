@@ -1,7 +1,7 @@
-//! What a member does with datagrams to the group.
+//! How a member processes datagrams that were sent to the group's address.
 //!
-//! Whose keys and whose window a record is for is told by what anybody can write. So nothing is
-//! kept of it, and nothing is said, before its tag is right.
+//! The header of a record determines the keys and the replay window, and anybody can write a
+//! header. Therefore no state is stored and nothing is sent before the record's tag is verified.
 
 use super::keys::{Listener, NotOpened, Opened, Proof, Sealed};
 use super::{Delivery, Event, Member};
@@ -15,8 +15,8 @@ use dtls::crypto::KeyState;
 use vocabulary::{Instant, ReplayWindow};
 
 impl Member {
-    /// Takes a datagram that came to the group's address, and delivers what is in it. It is
-    /// decrypted where it stands.
+    /// Takes a datagram that arrived at the group's address, and delivers its content. The datagram
+    /// is decrypted in place.
     pub fn receive_multicast(
         &mut self,
         now: Instant,
@@ -62,7 +62,8 @@ impl Member {
         }
         if !is_listed {
             self.stats.unknown_senders += 1;
-            // The list is asked for only if a member wrote this.
+            // The controller is asked for the list of senders only if some member wrote this
+            // record.
             let opened = epoch.open(record, &mut epoch.heard(now), Proof::Unknown);
             if is_members(&opened) {
                 self.authentic += 1;
@@ -75,7 +76,8 @@ impl Member {
         let was_known = known.is_some();
         let mut heard = known.unwrap_or_else(|| epoch.heard(now));
         if own && let Some(own) = &epoch.own {
-            // What this member sent itself comes back to it.
+            // The member's own requests may be looped back to it: numbers that it has used are
+            // replays.
             heard.window = Some(ReplayWindow::starting_at(own.numbers.next()));
         }
         let drops_first = self.policy.freshness == Freshness::DropFirst;
@@ -89,7 +91,8 @@ impl Member {
         let mut to_be_asked = None;
         let opened = match heard.window {
             None if challenges && !own => {
-                // Asked whatever its tag, for it says nothing where the number is not known.
+                // The sender is challenged even if the tag is wrong: with an unknown number the tag
+                // of an authentic record may not verify.
                 let is_asked = self.challenges.is_asked(now, sender, at);
                 let open = || epoch.open(record, &mut heard, Proof::Unknown);
                 to_be_asked = Some(!is_asked && is_members(&open()));
@@ -108,12 +111,12 @@ impl Member {
         let opened = match opened {
             Ok(opened) => opened,
             Err(reason) => {
-                // Who is known stays known: its number space above all.
+                // The state of a known sender is kept, above all its number space.
                 if was_known {
                     epoch.senders.insert(sender, heard);
                 }
                 if reason == NotOpened::NoKey || reason == NotOpened::Forged {
-                    // The SenderID may be another's since its key was told.
+                    // The SenderID may belong to another member since its key was looked up.
                     self.peers.want(now, &mut self.rng, Lookup::sender(sender));
                 }
                 if let Some(is_proven) = to_be_asked {
@@ -126,7 +129,7 @@ impl Member {
         heard.last = now;
         let is_fresh = heard.window.is_some();
         if !is_fresh && drops_first {
-            // Nothing below the first one that is seen is new (Axiom, section 6.2).
+            // Numbers up to the first one received count as replayed (Axiom, section 6.2).
             heard.window = Some(ReplayWindow::starting_at(number));
         }
         if let Some(window) = &mut heard.window {
@@ -145,14 +148,14 @@ impl Member {
                     deliver(Delivery::Request { sender, from, content });
                 }
             }
-            // Its number is in the window, and that was all it had to say.
+            // A sync record has no content: its number has moved the window.
             GROUP_SYNC => {}
             _ => self.stats.strangers += 1,
         }
     }
 
-    /// Whether a datagram looks like one of this group that can be opened: by what anybody can
-    /// write.
+    /// Whether a datagram may be a record of this group in an epoch that the member holds, judging
+    /// by its unauthenticated header.
     pub(crate) fn may_open(&self, datagram: &mut [u8], is_multicast: bool) -> bool {
         let profile = self.policy.profile;
         if profile == Profile::Compact && compact::header::is_direct(datagram) {
@@ -177,8 +180,8 @@ impl Member {
             && self.epochs.epochs().any(|(epoch, _)| record.is_of(epoch))
     }
 
-    /// Which of the epochs that are held a record is of. One of an epoch after them says that a
-    /// rekey was missed, or that somebody wants to make believe so.
+    /// The held epoch that a record belongs to. A record of a later epoch is a sign that the member
+    /// has missed a rekey, or an attempt to make it believe so.
     pub(super) fn epoch_of<Id>(&mut self, now: Instant, record: &Sealed<'_, Id>) -> Option<u64> {
         let held =
             self.epochs.epochs().map(|(epoch, _)| epoch).filter(|epoch| record.is_of(*epoch));
@@ -209,7 +212,7 @@ impl Member {
         }
     }
 
-    /// Has a listener's keys asked for, unless the tree of keys has no such leaf.
+    /// Asks for a listener's public keys, unless the key tree has no such leaf.
     pub(super) fn want_listener(&mut self, now: Instant, listener: Listener) {
         if let Listener::Id(id) = listener
             && id.get() < self.keys.leaves()
@@ -226,7 +229,7 @@ impl Member {
     }
 }
 
-/// Whether a member wrote it, if not who.
+/// Whether the tag was right, so that some member of the group wrote the record.
 pub(super) const fn is_members(opened: &Result<Opened<'_>, NotOpened>) -> bool {
     matches!(opened, Ok(_) | Err(NotOpened::NoKey | NotOpened::Forged))
 }

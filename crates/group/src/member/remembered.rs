@@ -1,4 +1,4 @@
-//! What a member remembers, to be compared by tests.
+//! A text form of a member's state, which tests compare.
 
 use super::Member;
 use crate::numbers::{NumberSpace, Reserved};
@@ -7,10 +7,12 @@ use alloc::string::String;
 use core::fmt::Write as _;
 
 impl Member {
-    /// All that records of others may change, as text without secrets: of each epoch the senders and
-    /// listeners that are known with their windows, next numbers and boots; where senders were heard;
-    /// what waits for the host. Not what anybody may cause, which is bounded: statistics, counts of wrong
-    /// tags, keys that are expanded, and when the controller or a sender will be asked something.
+    /// The state that only authentic records of other members may change, as text without secrets:
+    /// for each epoch the known senders and listeners with their replay windows, next numbers and
+    /// boots; the addresses at which senders were heard; and the numbers of waiting events and
+    /// datagrams. Bounded state that unauthenticated datagrams may change is left out: statistics,
+    /// counts of wrong tags, expanded keys, and the times of the next requests to the controller or
+    /// to a sender.
     #[doc(hidden)]
     pub fn remembered(&self) -> String {
         let mut text = format!(

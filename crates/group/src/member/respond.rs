@@ -1,4 +1,4 @@
-//! What a listener sends: responses, and challenges among them.
+//! How a listener seals responses and challenges.
 
 use super::epoch::{Epoch, HEADER_BYTES, Heard};
 use super::keys::{Listener, Suite};
@@ -16,8 +16,8 @@ use dtls::crypto::KeyState;
 use vocabulary::Instant;
 
 impl Member {
-    /// Seals a response to the last request of `sender` into the front of `buf`; where it goes,
-    /// and its length.
+    /// Seals a response to the last request of `sender` into the front of `buf`. Returns the
+    /// address that it is to be sent to, and its length.
     ///
     /// # Errors
     /// See [`SendError`].
@@ -41,9 +41,9 @@ impl Member {
         Ok((to, len))
     }
 
-    /// The epoch to respond in: the one that is sent with, or a later one that the sender was
-    /// heard in: one that has just joined knows no older. To a sender that does not know this
-    /// listener's boot, only one where a request of it was heard.
+    /// The epoch in which to respond: the sending epoch, or a later one in which the sender was
+    /// heard, because a sender that has just joined knows no older epoch. With pairwise responses
+    /// it is the newest epoch in which the sender acknowledged this listener's boot or was heard.
     fn response_epoch(&mut self, now: Instant, sender: SenderId) -> Result<u64, SendError> {
         let (sending, _) = self.epochs.sending(now);
         let paired = self.policy.responses == Responses::Pairwise;
@@ -60,7 +60,7 @@ impl Member {
         }
     }
 
-    /// Seals what this listener says to `sender` in the epoch `at`.
+    /// Seals a record from this listener to `sender` in the epoch `at`.
     pub(super) fn seal_response(
         &mut self,
         now: Instant,
@@ -77,7 +77,7 @@ impl Member {
         if epoch.key_state() == KeyState::Exhausted {
             return Err(SendError::Exhausted);
         }
-        // A sender that was heard in the epoch before this one is known in it as well.
+        // A sender that was heard in the previous epoch only has no state here yet.
         let mut heard = match epoch.senders.remove(&sender) {
             Some(heard) => heard,
             None => epoch.heard(now),
@@ -116,7 +116,7 @@ impl Member {
         Ok(len)
     }
 
-    /// This member as its responses' keys go by it.
+    /// This member, identified as in the key derivation of its responses.
     fn as_listener(&self) -> Listener {
         match self.suite {
             Suite::Axiom(_) => Listener::Address(self.address),
@@ -125,8 +125,8 @@ impl Member {
     }
 }
 
-/// Seals a response that only its sender can read. Its number needs no ledger: the key is made
-/// from the boot nonce.
+/// Seals a pairwise response, which only the sender of the request can read. Its number needs no
+/// ledger, because the key is derived from the boot nonce, which is new after each restart.
 fn seal_paired(
     epoch: &Epoch,
     heard: &mut Heard,

@@ -1,4 +1,4 @@
-//! What a member does with datagrams to itself.
+//! How a member processes datagrams that were sent to its own address.
 
 use super::epoch::{Answered, count};
 use super::keys::{Listener, NotOpened, Opened, Proof, Sealed};
@@ -14,8 +14,9 @@ use dtls::crypto::KeyState;
 use vocabulary::{Instant, ReplayWindow};
 
 impl Member {
-    /// Takes a datagram that came to the member's own address. False if it is not the group's but
-    /// of a unicast DTLS session, which takes precedence (Axiom, section 5.6).
+    /// Takes a datagram that arrived at the member's own address. Returns false if it belongs to a
+    /// unicast DTLS session instead of the group: the session takes precedence (Axiom, section
+    /// 5.6).
     pub fn receive_unicast(
         &mut self,
         now: Instant,
@@ -34,7 +35,7 @@ impl Member {
             self.answered(now, datagram);
             return true;
         }
-        // Responses are for senders (Axiom, section 5.6).
+        // Only senders receive responses (Axiom, section 5.6).
         let Some(own) = self.roles.sender else {
             self.stats.strangers += 1;
             return true;
@@ -66,7 +67,8 @@ impl Member {
         let leaves = self.keys.leaves();
         let Some(epoch) = self.epochs.receiving(now, at) else { return };
         let listener = record.listener(from.ip());
-        // A member can make up listeners, each of which would be remembered until the epoch ends.
+        // A malicious member can invent listeners. Each would be stored until the epoch ends, so
+        // their number is limited to the number of leaves.
         let may_be_one = match listener {
             Listener::Id(id) => id.get() < leaves,
             Listener::Address(_) => {
@@ -103,7 +105,7 @@ impl Member {
         if is_members(&opened) {
             self.authentic += 1;
         }
-        // Who makes listeners up is not to push out the keys of real ones.
+        // Invented listeners must not evict the expanded keys of real ones.
         if known.is_some() || is_members(&opened) {
             epoch.keep_hot(listener, opener);
         }
@@ -120,11 +122,11 @@ impl Member {
             && let (GROUP_CHALLENGE, Listener::Id(id)) = (kind, listener)
             && let Ok(challenge) = <[u8; 8]>::try_from(&*content)
         {
-            // It is answered again for who repeats it, and moves nothing.
+            // A replayed challenge may be answered again: it changes no state.
             return self.answer(now, at, (id, from), Challenge(challenge));
         }
         if !epoch.is_from_the_start() {
-            // What listeners answered before the restart may come again.
+            // Responses that arrived before the restart may be replayed.
             self.stats.not_fresh += 1;
             return;
         }

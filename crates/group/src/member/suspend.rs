@@ -1,8 +1,9 @@
-//! A member that is shut down in good order, and goes on in the same epoch.
+//! The state of a member that is shut down cleanly, from which it continues in the same epoch.
 //!
-//! After a crash a member cannot tell what of an epoch it has received. One that stops because it
-//! is done, or sleeps, leaves that behind: windows and next numbers of the newest epoch. There is no
-//! secret in it; with the keys it is of use once.
+//! After a crash a member cannot tell which records of an epoch it has already received. A member
+//! that is shut down cleanly, or goes to sleep, therefore stores the replay windows and next record
+//! numbers of the newest epoch. This state contains no secrets. Together with the keys it can be
+//! used once.
 
 use super::epoch::{Answered, Epoch};
 use super::keys::{Listener, Suite};
@@ -19,21 +20,23 @@ use vocabulary::wire::BufferFull;
 use vocabulary::{Decode, DecodeError, Encode, Reader, ReplayWindow, Writer};
 
 const VERSION: u8 = 2;
-/// The version before direct requests: senders have no second window in it.
+/// The previous version, without direct requests: its senders have no second window.
 const WITHOUT_DIRECT: u8 = 1;
 const FROM_THE_START: u8 = 1;
 const SENDS: u8 = 2;
-/// What stands in front of a listener: its kind, by its length.
+/// The length in bytes of a listener's identifier, which tells a ListenerID from an IPv4 or IPv6
+/// address.
 const ID: u8 = 3;
 const V4: u8 = 4;
 const V6: u8 = 16;
-/// A number that is none.
+/// Stands for a missing number.
 const NONE: u64 = u64::MAX;
-/// Bytes without the lists, and of an entry at most.
+/// The length in bytes without the lists, rounded up.
 const HEAD: usize = 80;
+/// The maximum length in bytes of one entry of a list.
 const MOST_ENTRY: usize = 64;
 
-/// What a member leaves behind.
+/// The state that a member leaves behind when it is shut down cleanly.
 ///
 /// ```text
 /// version (1) = 2 ‖ flags (1): 1 in the epoch from its start on, 2 a sender ‖ SenderID (1)
@@ -45,7 +48,7 @@ const MOST_ENTRY: usize = 64;
 /// window: next (8) ‖ seen (16), or next of ones where it is not known what is new
 /// ```
 ///
-/// Version 1 is read as well, and is the one without windows of direct requests.
+/// Version 1 can be read as well. It has no windows for direct requests.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Suspended {
     group: GroupId,
@@ -53,7 +56,8 @@ pub struct Suspended {
     leaf: Leaf,
     from_the_start: bool,
     bounds: [u64; 2],
-    /// Its SenderID, its next number, and the first that no sync record covers.
+    /// The member's SenderID, its next record number, and the first number after the last sync
+    /// record.
     own: Option<(SenderId, u64, u64)>,
     senders: BTreeMap<SenderId, (u64, [Option<ReplayWindow>; 2])>,
     listeners: BTreeMap<Listener, ReplayWindow>,
@@ -61,10 +65,10 @@ pub struct Suspended {
 }
 
 impl Member {
-    /// Ends this member in good order. What it leaves behind is for [`Self::resume`], which takes
-    /// it once: the host stores it, and deletes it durably before it resumes. `None` if there is
-    /// nothing that could be resumed: the ledger has failed, or the controller never answered this
-    /// start, and another run of the same state may be sealing.
+    /// Shuts this member down cleanly. The host stores the returned state, deletes it durably when
+    /// the member starts again, and then passes it to [`Self::resume`]. `None` if the member must
+    /// not be resumed: the ledger has failed, or the controller has not answered this start, so
+    /// that another run of the same state may be sealing.
     #[must_use]
     pub fn suspend(mut self) -> Option<Suspended> {
         if self.is_unanswered {
@@ -79,7 +83,7 @@ impl Member {
         let own = epoch.own.as_ref().zip(sender);
         let own = own.map(|(own, sender)| (sender, own.numbers.next(), own.synced));
         let senders = core::mem::take(&mut epoch.senders).into_iter().map(|(sender, heard)| {
-            // Numbers of pairwise responses are of this boot alone.
+            // Numbers of pairwise responses are valid for this boot only and are not stored.
             let numbers = heard.numbers.filter(|_| !pairwise);
             let next = numbers.map_or(NONE, |numbers| numbers.next());
             (sender, (next, [heard.window, heard.direct]))
@@ -105,8 +109,8 @@ impl Member {
 }
 
 impl Suspended {
-    /// The epoch as it was left, if this is of the same member and epoch and its ledger stands
-    /// where it stood.
+    /// The state of the epoch as it was stored. `None` if it belongs to another member or epoch, or
+    /// if the ledger has changed since.
     pub(super) fn resume(
         &self,
         (policy, suite): (&Policy, Suite),
@@ -151,7 +155,7 @@ impl Suspended {
         Some(resumed)
     }
 
-    /// For storage.
+    /// The encoded state, for storage.
     pub fn to_bytes(&self) -> Vec<u8> {
         let entries = self.senders.len() + self.listeners.len() + self.boots.len();
         let mut bytes = alloc::vec![0; HEAD + MOST_ENTRY * entries];
@@ -180,7 +184,7 @@ fn count(entries: usize) -> Result<u32, BufferFull> {
     u32::try_from(entries).map_err(|_| BufferFull)
 }
 
-/// Entries in ascending order, each once.
+/// Adds an entry. Entries must be in strictly ascending order.
 fn insert<K: Ord, V>(map: &mut BTreeMap<K, V>, key: K, value: V) -> Result<(), DecodeError> {
     if map.last_key_value().is_some_and(|(last, _)| *last >= key) {
         return Err(DecodeError::Invalid("order of a suspended member's peers"));
@@ -255,7 +259,8 @@ impl Decode<'_> for Suspended {
             let window = read_window(r)?;
             let direct = match (version, &window) {
                 (VERSION, _) => read_window(r)?,
-                // What was not counted may have been heard.
+                // Version 1 did not track direct requests: any number below the window's next may
+                // have been received.
                 (_, Some(window)) => Some(ReplayWindow::starting_at(window.next())),
                 (_, None) => None,
             };

@@ -1,4 +1,5 @@
-//! What a controller says to its group: it is a sender, and has no place in the tree of keys.
+//! Records that a controller sends to its group. The controller is a sender without a leaf in the
+//! key tree.
 
 use super::SendError;
 use super::epoch::Epoch;
@@ -15,18 +16,18 @@ use dtls::crypto::Provider;
 pub(crate) struct Voice {
     policy: Policy,
     suite: Suite,
-    /// `None` while nobody would hear it.
+    /// `None` while the group has no members.
     epoch: Option<Epoch>,
 }
 
 impl Voice {
-    /// One that says nothing yet; `None` if `provider` lacks the group's suite.
+    /// A voice that has not entered an epoch; `None` if `provider` lacks the group's cipher suite.
     pub(crate) fn new(policy: &Policy, provider: &Provider) -> Option<Self> {
         let suite = Suite::of(policy, provider)?;
         Some(Self { policy: policy.clone(), suite, epoch: None })
     }
 
-    /// Speaks in this epoch from now on.
+    /// Seals records in this epoch from now on.
     pub(crate) fn enter(&mut self, epoch: u64, key: Option<&EpochKey>, ledger: &mut dyn Ledger) {
         let policy = (&self.policy, self.suite);
         let enter =
@@ -43,8 +44,9 @@ impl Voice {
         buf: &mut [u8],
     ) -> Result<usize, SendError> {
         let epoch = self.epoch.as_mut().ok_or(SendError::Role)?;
-        // What a controller says proves by itself that it is the controller's. Its number and epoch stand
-        // in full: members keep no place in its stream, and see at once that they have missed one.
+        // The content carries the controller's signature, so the record needs none. Number and
+        // epoch are written in full: members keep no replay window for the controller, and see from
+        // the epoch at once that they have missed a rekey.
         epoch.seal(self.suite, ledger, (kind, content, Form::Full), None, buf)
     }
 }

@@ -1,10 +1,11 @@
 //! A reversed hash chain: a cheap filter before the signature check, and nothing else.
 //!
-//! The controller hands out the end of a chain, its *anchor*, and each rekey message carries an
-//! element that lies before it. Whoever has not heard the message cannot make the element up, so
-//! junk is dropped after a few hashes. It proves nothing about the message's content, since it
-//! stands in it for all to copy: that is the signature's task. And it is never key material:
-//! who knows an element can compute all that were released before.
+//! The controller distributes the end of a chain, its *anchor*, and each rekey message carries an
+//! earlier element of the chain. An attacker that has not received the message cannot compute the
+//! element, so forged messages are dropped after a few hashes. The element proves nothing about the
+//! message's content, because anybody can copy it into another message: that is the task of the
+//! signature. And it is never used as key material, because from one element all elements released
+//! before it can be computed.
 //!
 //! ```text
 //! H(x) = the first 16 bytes of SHA-256("lightseal rekey chain" ‖ 0 ‖ group ‖ x)
@@ -20,10 +21,11 @@ use crate::GroupId;
 /// An element of a chain.
 pub type Element = [u8; 16];
 
-/// How many hashes an element may lie before the anchor.
+/// The maximum number of hashes that lead from an element to the anchor.
 pub const MAX_STEPS: u32 = 64;
-/// Elements of a chain. One message in so many is 16 bytes longer, for the next chain's anchor;
-/// the controller computes at most so many hashes for an element.
+/// The number of elements in a chain. One message for each chain is 16 bytes longer, because it
+/// carries the next chain's anchor. The controller computes at most this many hashes for one
+/// element.
 pub const LENGTH: u32 = 256;
 
 fn hash(group: &GroupId, element: &Element) -> Element {
@@ -35,7 +37,7 @@ fn hash(group: &GroupId, element: &Element) -> Element {
     core::array::from_fn(|i| full[i])
 }
 
-/// Whether `element` lies before `anchor`, by at least one and at most [`MAX_STEPS`] hashes.
+/// Whether `anchor` results from `element` by at least one and at most [`MAX_STEPS`] hashes.
 pub fn leads_to(group: &GroupId, element: &Element, anchor: &Element) -> bool {
     let mut at = *element;
     (0..MAX_STEPS).any(|_| {
@@ -44,11 +46,11 @@ pub fn leads_to(group: &GroupId, element: &Element, anchor: &Element) -> bool {
     })
 }
 
-/// A chain with the elements that were not released yet.
+/// The controller's hash chain, with the elements that were not released yet.
 #[derive(Clone, Zeroize, ZeroizeOnDrop)]
 pub struct Chain {
     seed: Element,
-    /// At least 1.
+    /// The number of elements left, at least 1.
     left: u32,
 }
 
@@ -58,29 +60,30 @@ impl Chain {
         Self { seed: rng.array(), left: LENGTH }
     }
 
-    /// From storage: what [`seed`](Self::seed) and [`left`](Self::left) were. `None` if no chain
-    /// has so many elements left.
+    /// A chain from storage, with its stored [`seed`](Self::seed) and [`left`](Self::left). `None`
+    /// unless `left` is 1 to [`LENGTH`].
     pub const fn restore(seed: Element, left: u32) -> Option<Self> {
         if left >= 1 && left <= LENGTH { Some(Self { seed, left }) } else { None }
     }
 
-    /// What all elements come from, for storage: a secret.
+    /// The secret from which all elements are computed, for storage.
     pub const fn seed(&self) -> &Element {
         &self.seed
     }
 
-    /// How many elements are left.
+    /// The number of elements left.
     pub const fn left(&self) -> u32 {
         self.left
     }
 
-    /// What the next element is checked against: the last one released, or the chain's end.
+    /// The value that the next element is checked against: the last element released, or the end of
+    /// the chain.
     pub fn anchor(&self, group: &GroupId) -> Element {
         (0..self.left).fold(self.seed, |at, _| hash(group, &at))
     }
 
-    /// Releases an element. The last one comes with the anchor of a new chain, which has taken
-    /// this one's place.
+    /// Releases the next element. After the last one, a new chain replaces this one, and its anchor
+    /// is returned as well.
     pub fn release(&mut self, group: &GroupId, rng: &mut Random) -> (Element, Option<Element>) {
         self.left -= 1;
         let element = self.anchor(group);

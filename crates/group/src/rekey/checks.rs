@@ -1,17 +1,17 @@
-//! How many signatures that may be junk are checked.
+//! A limit on the rate of checks of signatures that may be forged.
 //!
-//! A member can seal whatever it likes under the controller's SenderID. What the controller says
-//! there proves itself by a signature, and checking one takes a small device tens of milliseconds.
+//! Any member can seal records under the controller's SenderID, so the content of the controller's
+//! records carries a signature. To check one takes tens of milliseconds on a small device.
 
 use core::time::Duration;
 use vocabulary::Instant;
 
-/// Checks that may come to nothing at once.
+/// The maximum number of checks in one burst.
 pub const BURST: u32 = 8;
-/// How long it takes until there may be one more.
+/// The interval after which one more check is permitted.
 pub const INTERVAL: Duration = Duration::from_millis(250);
 
-/// A budget of signature checks. What was worth its check is given back.
+/// A budget of signature checks. A check that found a valid and useful signature is given back.
 #[derive(Clone, Debug)]
 pub struct Checks {
     left: u32,
@@ -19,19 +19,21 @@ pub struct Checks {
 }
 
 impl Checks {
-    /// A full one.
+    /// A full budget.
     pub const fn new() -> Self {
         Self { left: BURST, since: Instant::ZERO }
     }
 
-    /// Whether a signature may be checked now; then that is counted.
+    /// Takes one check from the budget. Returns false if none is left, so that no signature may be
+    /// checked now.
     pub fn take(&mut self, now: Instant) -> bool {
         let interval = vocabulary::time::micros(INTERVAL);
         let more = vocabulary::time::micros(now.saturating_since(self.since)) / interval;
         if more >= u64::from(BURST - self.left.min(BURST)) {
             (self.left, self.since) = (BURST, now);
         } else {
-            // Fewer than the burst; what is left of an interval counts for the next.
+            // `more` is below the burst here. The rest of an interval counts towards the next
+            // check.
             self.left += more as u32;
             self.since += INTERVAL * more as u32;
         }
@@ -40,7 +42,7 @@ impl Checks {
         may
     }
 
-    /// Gives back what was taken: the signature was right, and told something new.
+    /// Returns one check to the budget, because the signature was valid and its content was new.
     pub fn give_back(&mut self) {
         self.left = BURST.min(self.left + 1);
     }
@@ -70,7 +72,7 @@ mod tests {
         assert_eq!(taken(&mut checks, at(1000)), 3);
         assert_eq!((1001..=11_000).filter(|millis| checks.take(at(*millis))).count(), 40);
         assert_eq!(taken(&mut checks, at(60_000)), 8);
-        // Time that goes back gives nothing.
+        // A clock that goes back adds no checks.
         assert_eq!(taken(&mut checks, at(0)), 0);
     }
 

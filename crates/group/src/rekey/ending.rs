@@ -1,12 +1,12 @@
-//! How a controller ends an epoch at once.
+//! The signed ChangeCipherSpec by which a controller ends an epoch at once.
 //!
 //! ```text
 //! content of a ChangeCipherSpec: 1 (1) ‖ signature (64)
-//! signature: Ed25519 over "lightseal group change" ‖ 0 ‖ group (16) ‖ epoch (8): the one that ends
+//! signature: Ed25519 over "lightseal group change" ‖ 0 ‖ group (16) ‖ epoch (8): the ending one
 //! ```
 //!
-//! Every member can seal a record under the controller's SenderID: what it says carries its own proof,
-//! as rekey messages do, whatever the policy asks of other records.
+//! Every member can seal a record under the controller's SenderID. Therefore the content itself is
+//! signed, as in rekey messages, even if the policy does not require signatures on other records.
 
 use super::message::{ControllerKey, ControllerSecret};
 use crate::GroupId;
@@ -14,7 +14,7 @@ use alloc::vec::Vec;
 use ed25519_dalek::{Signature, Signer};
 
 const DOMAIN: &[u8] = b"lightseal group change\0";
-/// What every ChangeCipherSpec begins with (RFC 5246, section 7.1).
+/// The first byte of every ChangeCipherSpec (RFC 5246, section 7.1).
 const CHANGE: u8 = 1;
 
 fn signed(group: &GroupId, epoch: u64) -> Vec<u8> {
@@ -22,7 +22,7 @@ fn signed(group: &GroupId, epoch: u64) -> Vec<u8> {
 }
 
 impl ControllerSecret {
-    /// What ends `epoch`, to be sent in it.
+    /// The content that ends `epoch`, to be sent in a record of that epoch.
     pub fn end_of_epoch(&self, group: &GroupId, epoch: u64) -> Vec<u8> {
         let signature = self.0.sign(&signed(group, epoch));
         [&[CHANGE][..], &signature.to_bytes()].concat()
@@ -30,7 +30,7 @@ impl ControllerSecret {
 }
 
 impl ControllerKey {
-    /// Whether the controller wrote this to end `epoch`.
+    /// Whether `content` is the controller's signed end of `epoch`.
     pub fn ends(&self, group: &GroupId, epoch: u64, content: &[u8]) -> bool {
         let Some((&CHANGE, signature)) = content.split_first() else { return false };
         let Ok(signature) = Signature::from_slice(signature) else { return false };

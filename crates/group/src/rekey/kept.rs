@@ -1,29 +1,29 @@
-//! Which leaves certainly have the owner that they had before a rekey.
+//! The leaves that certainly have the same owner as before a rekey.
 //!
-//! Whoever keeps something of another member, its public keys above all, must not take it for the
-//! leaf's next owner's. A message's shape says where nobody has left: below a node whose key
-//! stays, and below one whose new key is told under its own old one. Of the other leaves, and of
-//! those that a part of a message is not for, nothing is known.
+//! A member that stores data about another member, above all its public keys, must not apply this
+//! data to the leaf's next owner. The shape of a rekey message shows where no member has left:
+//! below a node whose key is unchanged, and below a node whose new key is wrapped under its own old
+//! key. About all other leaves, and about leaves outside the message's range, nothing is known.
 
 use super::node::{Leaf, Node};
 use super::shape::{Child, Shape};
 use alloc::vec::Vec;
 
-/// The leaves whose owners stay.
+/// The leaves whose owners are unchanged.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Kept {
-    /// First and last, in ascending order.
+    /// The first and the last leaf of each range, in ascending order.
     ranges: Vec<[u32; 2]>,
 }
 
 impl Kept {
-    /// Whether the owner of this leaf is who it was.
+    /// Whether the owner of this leaf is certainly unchanged.
     pub fn holds(&self, leaf: Leaf) -> bool {
         let after = self.ranges.partition_point(|[first, _]| *first <= leaf.get());
         after.checked_sub(1).is_some_and(|at| leaf.get() <= self.ranges[at][1])
     }
 
-    /// What a message says.
+    /// The unchanged leaves according to the shape of a message.
     pub(super) fn said_by(shape: &Shape<'_>) -> Self {
         let mut kept = Self::default();
         for described in shape.nodes() {
@@ -43,7 +43,8 @@ impl Kept {
     fn add(&mut self, node: Node) {
         let (first, width) = (node.first_leaf(), 1 << node.level());
         let range = [first, first + (width - 1)];
-        // What is below a node with its own old key follows it and says nothing new.
+        // The range of a node whose key is wrapped under its own old key covers the nodes below it,
+        // which follow later in the shape.
         if !self.ranges.last().is_some_and(|[low, high]| *low <= first && range[1] <= *high) {
             self.ranges.push(range);
         }

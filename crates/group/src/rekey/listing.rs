@@ -1,12 +1,12 @@
-//! The controller's list of active senders (Axiom, section 5.3), which proves itself.
+//! The controller's signed list of active senders (Axiom, section 5.3).
 //!
 //! ```text
 //! content:   senders (32): a bit for each SenderID, 0 the highest ‖ signature (64)
 //! signature: Ed25519 over "lightseal group senders" ‖ 0 ‖ group ‖ epoch (8) ‖ senders
 //! ```
 //!
-//! It changes only when an epoch begins, and is told in that epoch: a recording of it says nothing
-//! that is not so.
+//! The list changes only when an epoch begins, and is announced in that epoch, so a replayed list
+//! is never outdated.
 
 use super::message::{ControllerKey, ControllerSecret};
 use crate::control::{read_senders, write_senders};
@@ -38,14 +38,15 @@ impl ControllerSecret {
     }
 }
 
-/// What a list says, whoever wrote it; `None` if it is none.
+/// The senders in a list whose signature was not checked; `None` if the content is too short.
 pub(crate) fn unproven(content: &[u8]) -> Option<BTreeSet<SenderId>> {
     let (list, _) = content.split_at_checked(LIST)?;
     read_senders(&mut Reader::new(list)).ok()
 }
 
 impl ControllerKey {
-    /// The active senders of `epoch`, if the controller wrote this.
+    /// The active senders of `epoch`; `None` if the list is not signed by the controller for this
+    /// group and epoch.
     pub fn senders(
         &self,
         group: &GroupId,

@@ -1,4 +1,4 @@
-//! A member's side: the keys on its path to the root.
+//! A member's side of rekeying: the keys on the path from its leaf to the root.
 
 use alloc::vec::Vec;
 use core::fmt;
@@ -15,60 +15,65 @@ use super::shape::Described;
 use super::wrap;
 use crate::GroupId;
 
-/// A message of a later epoch that is off the hash chain is still the controller's if its member
-/// has slept through more than the chain's steps or a change of chains. Its signature is checked
-/// at most so often: nobody is to make a member check one after the other.
+/// The minimum time between two signature checks of rekey messages whose element is not on the
+/// known hash chain. Such a message may be genuine if the member has missed more messages than the
+/// chain permits, or a change of chains. The interval keeps an attacker from making the member
+/// check one signature after the other.
 pub const OFF_CHAIN_INTERVAL: Duration = Duration::from_secs(10);
 
-/// What a message means to the member.
+/// The result of a rekey message for a member.
 #[derive(Debug)]
 pub enum Outcome {
-    /// The message is genuine, and the member in a new epoch.
+    /// The message is genuine, and the member has moved to a new epoch.
     Moved(NewEpoch),
-    /// The member is there already, or the message is for another group of the same alias. Nothing
-    /// was checked and nothing changed.
+    /// The message's epoch is not later than the member's. The state is unchanged. The signature
+    /// was not checked, so the message may also be for another group with the same alias.
     Duplicate,
-    /// A part of a message that is for other leaves. Nothing was checked; the member waits for its
-    /// own.
+    /// The message is for a range of other leaves. The signature was not checked, and the member
+    /// waits for the message with its own leaf.
     OtherLeaves,
-    /// The message is genuine, and the member has missed at least one before it: it should send this
-    /// request to the controller, once, after a random delay, since others may have missed it too.
+    /// The message shows that the member has missed at least one rekey: this message, or an earlier
+    /// one of the same or a later epoch, was genuine. The member should send this request to the
+    /// controller once, after a random delay, because other members may have missed the same
+    /// message.
     Pull(PullRequest),
 }
 
-/// An epoch that the member has the key of.
+/// An epoch that a member has moved to.
 #[derive(Debug)]
 pub struct NewEpoch {
-    /// Its number.
+    /// The number of the epoch.
     pub epoch: u64,
-    /// Its root key.
+    /// The root key of the epoch.
     pub key: EpochKey,
-    /// When to switch to it.
+    /// When to send in the epoch, and how long to receive in the previous one.
     pub timing: Timing,
-    /// Who is certain to have been a member in the epoch before, at the same leaf.
+    /// The leaves whose owners are certainly the same as in the previous epoch.
     pub kept: Kept,
 }
 
-/// Why a message was of no use. The member's state is what it was.
+/// Why a rekey message or a grant was refused. The member's keys are unchanged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Refusal {
-    /// It does not parse.
+    /// The message is malformed.
     Malformed(DecodeError),
-    /// It is for another group.
+    /// The message or grant is for another group.
     OtherGroup,
-    /// Its element is not on the hash chain: junk, dropped before its signature was looked at.
+    /// The message's element is not on the hash chain, so it was dropped without a check of its
+    /// signature.
     OffChain,
-    /// The controller did not sign it.
+    /// The message is not signed by the controller.
     BadSignature,
-    /// Its element is on the hash chain, but many others of which this was true had wrong signatures:
-    /// there is no time for this one. A pull may help.
+    /// The message's element is on the hash chain, but too many such messages had wrong signatures,
+    /// so this one was not checked. A pull may help.
     Unchecked,
-    /// It is genuine and tells this member nothing: the member is no longer one.
+    /// The message is genuine and has no keys for this member, which is no longer a member of the
+    /// group.
     Excluded,
-    /// It is genuine and does not open: this member's keys are not those that the controller
-    /// believes it has. A pull may help.
+    /// The message is genuine but its keys cannot be unwrapped: this member's keys differ from
+    /// those that the controller has on record. A pull may help.
     OutOfStep,
-    /// A grant for an epoch that the member has left behind.
+    /// The grant is for an earlier epoch than the member's.
     Stale,
 }
 
@@ -89,9 +94,9 @@ impl fmt::Display for Refusal {
 
 impl core::error::Error for Refusal {}
 
-/// The keys of one member.
+/// The path of keys of one member.
 ///
-/// For a tree of `depth` levels that is `depth + 1` keys of 16 bytes: 18 at 100 000 members.
+/// In a tree of `depth` levels these are `depth + 1` keys of 16 bytes: 18 keys for 100 000 members.
 #[derive(Debug)]
 pub struct KeyPath {
     group: GroupId,
@@ -99,18 +104,18 @@ pub struct KeyPath {
     leaf: Leaf,
     epoch: u64,
     anchor: Element,
-    /// From the leaf's up to the root's.
+    /// The keys from the leaf's up to the root's.
     keys: Vec<NodeKey>,
-    /// From when on a signature off the hash chain may be checked.
+    /// When the signature of a message that is not on the hash chain may be checked next.
     off_chain_at: Instant,
-    /// How many signatures on the hash chain may be checked.
+    /// The budget of signature checks for messages that are on the hash chain.
     checks: Checks,
-    /// The latest epoch that is known to have begun.
+    /// The latest epoch for which a genuine message was received.
     begun: u64,
 }
 
 impl KeyPath {
-    /// A member that has just joined, with what its controller gave it point to point.
+    /// The state of a new member, from the grant that its controller sent point to point.
     pub fn join(controller: ControllerKey, grant: Grant) -> (Self, NewEpoch) {
         let new = entered(&grant.group, grant.epoch, grant.timing, grant.keys(), Kept::default());
         let Grant { group, epoch, leaf, anchor, .. } = grant;
@@ -131,17 +136,17 @@ impl KeyPath {
         )
     }
 
-    /// What the controller's signatures are checked with.
+    /// The public key that verifies the controller's signatures.
     pub const fn controller(&self) -> &ControllerKey {
         &self.controller
     }
 
-    /// The group.
+    /// The group's identifier.
     pub const fn group(&self) -> &GroupId {
         &self.group
     }
 
-    /// The epoch that the member has the keys of.
+    /// The epoch whose keys the member has.
     pub const fn epoch(&self) -> u64 {
         self.epoch
     }
@@ -151,7 +156,7 @@ impl KeyPath {
         self.leaf
     }
 
-    /// How many leaves the tree has.
+    /// The number of leaves of the tree.
     pub fn leaves(&self) -> u32 {
         1 << (self.keys.len() - 1)
     }
@@ -166,21 +171,21 @@ impl KeyPath {
         entered_key(&self.group, self.epoch, &self.keys)
     }
 
-    /// What the member's state is, for storage: [`Self::join`] takes it back.
+    /// The member's state for storage. [`Self::join`] restores it.
     pub fn to_grant(&self, timing: Timing) -> Grant {
         let Self { group, leaf, epoch, anchor, ref keys, .. } = *self;
         Grant::new(group, epoch, timing, leaf, anchor, keys.clone()).expect("as it was granted")
     }
 
-    /// The request for what came after the member's epoch.
+    /// The request for the keys of a later epoch than the member's.
     pub const fn pull_request(&self) -> PullRequest {
         PullRequest { group: self.group, epoch: self.epoch }
     }
 
-    /// Takes the answer to a pull. `None` if the member is there already.
+    /// Takes the answer to a pull. `None` if the member already has the keys of that epoch.
     ///
     /// # Errors
-    /// It is of another group, or of an earlier epoch.
+    /// The grant is for another group, or for an earlier epoch.
     pub fn grant(&mut self, grant: Grant) -> Result<Option<NewEpoch>, Refusal> {
         if grant.group != self.group {
             return Err(Refusal::OtherGroup);
@@ -210,11 +215,12 @@ impl KeyPath {
         let Some(ahead @ 1..) = message.epoch.checked_sub(self.epoch) else {
             return Ok(Outcome::Duplicate);
         };
-        // Whether that is genuine does not matter. One signature an epoch is enough.
+        // Messages for other leaves are not verified: one signature check in each epoch is enough.
         if ahead == 1 && (self.leaf < message.range[0] || message.range[1] < self.leaf) {
             return Ok(Outcome::OtherLeaves);
         }
-        // Nor does it here: that the member is behind was proven by a message of this epoch or a later one.
+        // No check is needed here either: an earlier genuine message of this epoch or a later one
+        // has already proven that the member is behind.
         if ahead > 1 && message.epoch <= self.begun {
             return Ok(Outcome::Pull(self.pull_request()));
         }
@@ -243,27 +249,32 @@ impl KeyPath {
         Ok(Outcome::Moved(entered(&self.group, self.epoch, message.timing, &self.keys, kept)))
     }
 
-    /// The path as it is after the message: what is below the lowest node with a new key stays.
+    /// Computes the path of keys after the message. Keys below the lowest node with a new key are
+    /// unchanged.
     fn open(&self, message: &RekeyMessage<'_>) -> Result<Vec<NodeKey>, Refusal> {
-        // Described nodes are an upper part of the tree: on the path, one a level from the root.
+        // The described nodes form a connected part of the tree that includes the root. On the
+        // member's path there is therefore one for each level, from the root down to some level.
         let on_path =
             |described: &Described| self.leaf.ancestor(described.node.level()) == described.node;
         let mut described: Vec<_> = message.shape.nodes().filter(on_path).collect();
         described.reverse();
         let depth = usize::from(message.depth);
         let from = depth + 1 - described.len();
-        // A tree that shrank, or one that grew without telling all that lies between.
+        // The message's tree is smaller than the member's, or larger without new keys for all
+        // levels in between.
         if depth + 1 < self.keys.len() || self.keys.len() < from {
             return Err(Refusal::OutOfStep);
         }
-        // Room for all of them at once: a vector that grows would leave copies behind.
+        // The full capacity is allocated at once, because a vector that grows would leave unerased
+        // copies of keys in memory.
         let mut path = Vec::with_capacity(depth + 1);
         path.extend_from_slice(&self.keys[..from]);
         for described in described {
             let level = described.node.level();
             let wrapped = described.wrap_for(self.leaf).ok_or(Refusal::Excluded)?;
             let wrapped = message.wraps.get(wrapped).ok_or(Refusal::OutOfStep)?;
-            // Under its own old key, or under the one below, which is the path's last: new or not.
+            // The key is wrapped under the node's own old key, or under the key one level below,
+            // which is the last one in `path`.
             let (source, key) = if described.is_own() {
                 (described.node, self.keys.get(usize::from(level)))
             } else {
@@ -315,7 +326,7 @@ mod tests {
         path.keys().iter().map(|key| *key.as_bytes()).collect()
     }
 
-    /// Any shape that can be read.
+    /// Writes a random valid shape.
     fn describe(level: u8, rng: &mut Random, nibbles: &mut Nibbles) {
         let children = if rng.below(3) == 0 {
             let code = |rng: &mut Random| [Child::Nothing, Child::Own][rng.below(2) as usize];
@@ -342,7 +353,7 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(400))]
 
-        /// What a controller that has gone mad signs, with wraps that open.
+        /// A faulty controller may sign any valid shape, with wraps that can be opened.
         #[test]
         fn whatever_is_signed_moves_a_member_whole_or_not_at_all(
             (had, says) in (1..5_u8, 1..7_u8),
@@ -390,7 +401,7 @@ mod tests {
                     prop_assert_eq!(bytes(&path), before);
                     prop_assert_eq!(path.epoch(), 1);
                 }
-                // A tree so small that the member is not in it.
+                // The message's tree is so small that the member's leaf is not in it.
                 Ok(Outcome::OtherLeaves) => prop_assert!(leaf >> says != 0),
                 other => prop_assert!(false, "{:?}", other),
             }

@@ -4,21 +4,22 @@
 //! version (1) = 1
 //! kind (1) = 1
 //! alias (1)             the group's
-//! flags (1)             1: first and last are there; 2: next anchor is there; no other
-//! epoch (8)             the new one: its forerunner is one less
+//! flags (1)             1: first and last are present; 2: next anchor is present; others: 0
+//! epoch (8)             the new epoch: the previous one is one less
 //! element (16)          of the hash chain
 //! activation (2)        tenths of a second until senders use the new epoch
-//! retention (1)         seconds for which the old one is received after that, at most 60
+//! retention (1)         seconds for which the old epoch is received after that, at most 60
 //! depth (1)             levels of the tree above its leaves, 1 to 24
-//! [ first (3) last (3)  the leaves that this message is for; without them: all ]
-//! [ next anchor (16)    of the chain that follows ]
-//! shape                 which keys are told, and under which others: see `shape`
-//! wraps (24 each)       as many as the shape says
+//! [ first (3) last (3)  the leaves that this message is for; if absent: all ]
+//! [ next anchor (16)    of the next hash chain ]
+//! shape                 which nodes have new keys, and under which keys: see `shape`
+//! wraps (24 each)       the wrapped keys, as many as the shape implies
 //! signature (64)        Ed25519 over "lightseal group rekey" ‖ 0 ‖ group (16) ‖ all of the above
 //! ```
 //!
-//! A change that does not fit into one message of the size asked for is told in several of the same
-//! epoch and element. Each is whole for the leaves in its range: a member needs that one alone.
+//! If a change does not fit into one message of the requested size, it is split into several
+//! messages with the same epoch and element. Each message is complete for the leaves in its range:
+//! a member needs only the message for its own leaf.
 
 use alloc::vec::Vec;
 use core::fmt;
@@ -34,17 +35,18 @@ use super::wrap::WRAPPED;
 use super::{MAX_DEPTH, MAX_MESSAGE_BYTES, VERSION};
 use crate::GroupId;
 
-/// The kind of a rekey message, its second byte.
+/// The second byte of a rekey message, its kind.
 const REKEY: u8 = 1;
-/// The bits of its flags.
+/// The bits of the flags.
 const HAS_RANGE: u8 = 1;
 const HAS_NEXT_ANCHOR: u8 = 2;
-/// What is there whatever the shape: up to `depth`, and the signature.
+/// The length in bytes of the parts that are always present: the fields up to `depth`, and the
+/// signature.
 const FIXED: usize = 32 + SIGNATURE;
 const SIGNATURE: usize = 64;
 const DOMAIN: &[u8] = b"lightseal group rekey\0";
 
-/// The longest time for which an old epoch is received after a new one's activation.
+/// The maximum time for which an old epoch is received after the activation of the new one.
 pub const MAX_RETENTION: Duration = Duration::from_secs(60);
 
 /// When senders switch to a new epoch, and how long the old one is received after that.
@@ -55,20 +57,20 @@ pub struct Timing {
 }
 
 impl Timing {
-    /// Rounds up: the activation to tenths of a second, the retention to seconds. `None` above
-    /// 6553.5 s of activation or [`MAX_RETENTION`].
+    /// A timing, with the activation rounded up to tenths of a second and the retention to seconds.
+    /// `None` if the activation is above 6553.5 s or the retention above [`MAX_RETENTION`].
     pub fn new(activation: Duration, retention: Duration) -> Option<Self> {
         let tenths = u16::try_from(activation.as_millis().div_ceil(100)).ok()?;
         let seconds = u8::try_from(retention.as_millis().div_ceil(1000)).ok()?;
         (u64::from(seconds) <= MAX_RETENTION.as_secs()).then_some(Self { tenths, seconds })
     }
 
-    /// From the message's arrival to the first record that is sent in the new epoch.
+    /// The time from the arrival of the rekey message until members send in the new epoch.
     pub fn activation(&self) -> Duration {
         Duration::from_millis(100 * u64::from(self.tenths))
     }
 
-    /// From the activation to the end of the old epoch.
+    /// The time from the activation of the new epoch to the end of the old epoch.
     pub fn retention(&self) -> Duration {
         Duration::from_secs(self.seconds.into())
     }
@@ -87,12 +89,12 @@ impl Timing {
     }
 }
 
-/// What the controller signs with. Zeroized when dropped.
+/// The controller's Ed25519 private key, zeroized when dropped.
 #[derive(Clone)]
 pub struct ControllerSecret(pub(super) SigningKey);
 
 impl ControllerSecret {
-    /// The key of this seed, which must be 32 secret bytes of full entropy.
+    /// A key from its seed, which must be 32 secret bytes with full entropy.
     pub fn from_seed(seed: &[u8; 32]) -> Self {
         Self(SigningKey::from_bytes(seed))
     }
@@ -102,7 +104,7 @@ impl ControllerSecret {
         self.0.as_bytes()
     }
 
-    /// What its signatures are checked with.
+    /// The public key that verifies its signatures.
     pub fn public(&self) -> ControllerKey {
         ControllerKey(self.0.verifying_key())
     }
@@ -114,7 +116,7 @@ impl fmt::Debug for ControllerSecret {
     }
 }
 
-/// What a controller's signatures are checked with.
+/// A controller's Ed25519 public key.
 #[derive(Clone, PartialEq, Eq)]
 pub struct ControllerKey(pub(super) VerifyingKey);
 
@@ -125,7 +127,8 @@ impl fmt::Debug for ControllerKey {
 }
 
 impl ControllerKey {
-    /// From 32 bytes; `None` if they are no point of the curve, or one of small order.
+    /// A public key from its 32 bytes; `None` if they are not a point of the curve, or a point of
+    /// small order.
     pub fn from_bytes(bytes: &[u8; 32]) -> Option<Self> {
         VerifyingKey::from_bytes(bytes).ok().filter(|key| !key.is_weak()).map(Self)
     }
@@ -136,7 +139,7 @@ impl ControllerKey {
     }
 }
 
-/// The signature is not the controller's over this message and this group.
+/// The signature is not a valid signature of the controller over this message for this group.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BadSignature;
 
@@ -144,7 +147,7 @@ fn signed(group: &GroupId, message: &[u8]) -> Vec<u8> {
     [DOMAIN, &group.0, message].concat()
 }
 
-/// What a message is made of, before it is signed.
+/// The fields of a message before it is signed.
 #[derive(Debug)]
 pub(super) struct Draft<'a> {
     pub(super) group: &'a GroupId,
@@ -159,14 +162,14 @@ pub(super) struct Draft<'a> {
 }
 
 impl Draft<'_> {
-    /// The length of a message with so many bytes of shape and so many wraps.
+    /// The length in bytes of a message with `shape` bytes of shape and `wraps` wrapped keys.
     pub(super) const fn length(ranged: bool, anchored: bool, shape: usize, wraps: usize) -> usize {
         let range = if ranged { 6 } else { 0 };
         let anchor = if anchored { 16 } else { 0 };
         FIXED + range + anchor + shape + WRAPPED * wraps
     }
 
-    /// Writes and signs it.
+    /// Encodes and signs the message.
     pub(super) fn sign(&self, secret: &ControllerSecret) -> Vec<u8> {
         let (ranged, anchored) = (self.range.is_some(), self.next_anchor.is_some());
         let mut message =
@@ -193,12 +196,12 @@ impl Draft<'_> {
     }
 }
 
-/// A message that parses. Whatever it says may be anybody's.
+/// A well-formed message whose signature was not checked. Anybody may have written it.
 #[derive(Clone, Debug)]
 pub struct Unverified<'a> {
     /// The alias of the group that it is for.
     pub alias: u8,
-    /// The epoch that it leads to.
+    /// The new epoch.
     pub epoch: u64,
     /// Its element of the hash chain.
     pub element: Element,
@@ -213,8 +216,8 @@ impl<'a> Unverified<'a> {
     /// Parses a message, which must fill `bytes`.
     ///
     /// # Errors
-    /// It is no rekey message, of another version, longer than [`MAX_MESSAGE_BYTES`], cut, or
-    /// followed by something.
+    /// The bytes are not a rekey message, or one of another version, longer than
+    /// [`MAX_MESSAGE_BYTES`], truncated, or followed by other bytes.
     pub fn decode(bytes: &'a [u8]) -> Result<Self, DecodeError> {
         if bytes.len() > MAX_MESSAGE_BYTES {
             return Err(DecodeError::Invalid("length of a rekey message"));
@@ -248,7 +251,7 @@ impl<'a> Unverified<'a> {
         }
         let next_anchor = if flags & HAS_NEXT_ANCHOR != 0 { Some(reader.array()?) } else { None };
         let shape = Shape::read(reader, depth)?;
-        // Not above MAX_MESSAGE_BYTES × 2 × 2 wraps of 24 bytes: no overflow.
+        // There are at most MAX_MESSAGE_BYTES × 2 × 2 wraps of 24 bytes, so this cannot overflow.
         let (wraps, _) = reader.take(WRAPPED * shape.wraps())?.as_chunks();
         let signed = &bytes[..bytes.len() - reader.rest().len()];
         let message =
@@ -267,7 +270,7 @@ impl<'a> Unverified<'a> {
     /// Checks the signature.
     ///
     /// # Errors
-    /// It is not `controller`'s, or for another group.
+    /// The signature is not by `controller`, or is for another group.
     pub fn verify(
         self,
         group: &GroupId,
@@ -280,26 +283,26 @@ impl<'a> Unverified<'a> {
     }
 }
 
-/// A message that the controller has signed.
+/// A message whose signature by the controller was verified.
 #[derive(Clone, Debug)]
 pub struct RekeyMessage<'a> {
-    /// The epoch that it leads to.
+    /// The new epoch.
     pub epoch: u64,
-    /// When.
+    /// When members switch to the new epoch.
     pub timing: Timing,
     /// Levels of the tree above its leaves.
     pub depth: u8,
     /// The first and the last leaf that it is for.
     pub range: [Leaf; 2],
-    /// The anchor of the chain that the next message's element belongs to, if it is a new one.
+    /// The anchor of the next hash chain, if the next message's element belongs to a new chain.
     pub next_anchor: Option<Element>,
-    /// Which keys it tells.
+    /// The nodes that have new keys.
     pub shape: Shape<'a>,
-    /// These keys, each under another, in the shape's order.
+    /// The new keys, each wrapped under another key, in the order of the shape.
     pub wraps: &'a [[u8; WRAPPED]],
 }
 
-/// Reads the version and the kind that every message begins with.
+/// Reads the version and the kind at the start of every message.
 pub(super) fn read_kind(reader: &mut Reader<'_>, kind: u8) -> Result<(), DecodeError> {
     if reader.u8()? != VERSION {
         return Err(DecodeError::Invalid("version"));
@@ -310,7 +313,7 @@ pub(super) fn read_kind(reader: &mut Reader<'_>, kind: u8) -> Result<(), DecodeE
     Ok(())
 }
 
-/// Reads the levels of a tree above its leaves.
+/// Reads the number of levels of a tree above its leaves.
 pub(super) fn read_depth(reader: &mut Reader<'_>) -> Result<u8, DecodeError> {
     let depth = reader.u8()?;
     if (1..=MAX_DEPTH).contains(&depth) {

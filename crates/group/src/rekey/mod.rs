@@ -1,25 +1,27 @@
-//! New group keys for all members but the evicted: a binary logical key hierarchy.
+//! Rekeying by a binary logical key hierarchy: new group keys for all members except the evicted
+//! ones.
 //!
-//! The group controller keeps a binary tree of keys; a member is one of its leaves and knows the
-//! keys on its path to the root (Wong, Gouda and Lam, *Secure Group Communications Using Key
-//! Graphs*, 2000, which Axiom points to in section 7.6). A *rekey* draws fresh keys for every
-//! node on every changed path, and one signed message tells each of them to whoever may know it.
-//! The key of an epoch comes from the root's.
+//! The group controller keeps a binary tree of keys. Each member has one leaf, and knows the keys
+//! on the path from its leaf to the root (Wong, Gouda and Lam, *Secure Group Communications Using
+//! Key Graphs*, 2000, which Axiom refers to in section 7.6). A *rekey* draws a fresh key for every
+//! node on every changed path. One signed message carries these keys, each encrypted for the
+//! members that may know it. The key of an epoch is derived from the root's key.
 //!
 //! - [`server`]: the controller's side, which changes the membership and writes rekey messages;
-//!   [`tree`]: its keys;
-//! - [`member`]: a member's side; [`schedule`]: which epoch it sends with, which it receives;
-//! - [`message`]: a rekey message on the wire, its signature; [`shape`]: which key it tells whom;
-//! - [`kept`]: whose leaf is whose after it; [`ending`]: an epoch's end at once;
-//!   [`listing`]: the list of active senders;
-//! - [`pull`]: the request of a member that missed one, and the answer;
-//! - [`wrap`]: a key under another one; [`chain`]: the cheap filter before signatures;
-//! - [`node`]: places in the tree, and what is kept there.
+//!   [`tree`]: its key tree;
+//! - [`member`]: a member's side; [`schedule`]: the epochs in which a member sends and receives;
+//! - [`message`]: the format and signature of rekey messages; [`shape`]: which nodes have new keys,
+//!   and under which keys these are wrapped;
+//! - [`kept`]: the leaves whose owners certainly did not change in a rekey; [`ending`]: the signed
+//!   end of an epoch; [`listing`]: the signed list of active senders;
+//! - [`pull`]: the request of a member that missed a rekey, and the answer;
+//! - [`wrap`]: key wrapping; [`chain`]: a cheap filter in front of signature checks;
+//! - [`node`]: nodes of the tree and their keys.
 //!
-//! What this protects: who leaves can follow no later epoch, who joins no earlier one. A renewal
-//! without a change of members draws a new root alone, under the old root: it ends the use of a
-//! key, and shuts out nobody who had it. `docs/spec/group.md`, section 4, defines all of it on
-//! the wire.
+//! Security properties: a former member cannot read later epochs, and a new member cannot read
+//! earlier ones. A renewal without a change of members draws only a new root key and wraps it under
+//! the old root key. This limits how long one key is used, but does not exclude anybody that had
+//! the old key. `docs/spec/group.md`, section 4, specifies the wire format.
 
 pub mod chain;
 pub mod checks;
@@ -49,9 +51,11 @@ pub use schedule::EpochSchedule;
 pub use server::{Change, ChangeError, KeyServer, Rekeying};
 pub use tree::KeyTree;
 
-/// The version that every message of this module begins with.
+/// The version number at the start of every message of this module.
 pub const VERSION: u8 = 1;
-/// Levels above the leaves at most, so that a leaf's number takes three bytes, as a ListenerID.
+/// The maximum number of levels above the leaves. A leaf's number then fits into three bytes, as a
+/// ListenerID.
 pub const MAX_DEPTH: u8 = 24;
-/// The longest rekey message: what one record can hold (RFC 8446, section 5.1).
+/// The maximum length of a rekey message in bytes: the most that one record can hold (RFC 8446,
+/// section 5.1).
 pub const MAX_MESSAGE_BYTES: usize = 1 << 14;

@@ -1,50 +1,52 @@
-//! Places in the tree, and the keys kept there.
+//! Nodes and leaves of the key tree, and their keys.
 
 use core::fmt;
 use zeroize::{Zeroize, ZeroizeOnDrop};
 
 use super::MAX_DEPTH;
 
-/// Length of a key in bytes.
+/// The length of a key in bytes.
 pub const KEY: usize = 16;
 
-/// A member's place: leaves are numbered from 0.
+/// A member's leaf in the key tree. Leaves are numbered from 0, from the left.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Leaf(u32);
 
 impl Leaf {
-    /// How many there can be.
+    /// The maximum number of leaves, 2^24.
     pub const LIMIT: u32 = 1 << MAX_DEPTH;
 
-    /// A leaf; `None` from [`Self::LIMIT`] on.
+    /// A leaf; `None` if `number` is [`Self::LIMIT`] or more.
     pub const fn new(number: u32) -> Option<Self> {
         if number < Self::LIMIT { Some(Self(number)) } else { None }
     }
 
-    /// The number.
+    /// The number of the leaf.
     pub const fn get(self) -> u32 {
         self.0
     }
 
-    /// The node of this leaf.
+    /// The leaf as a node of level 0.
     pub const fn node(self) -> Node {
         Node { level: 0, index: self.0 }
     }
 
-    /// The node `level` levels above this leaf.
+    /// The ancestor of this leaf that is `level` levels above it.
     pub const fn ancestor(self, level: u8) -> Node {
         Node { level, index: self.0 >> level }
     }
 
-    /// Whether this leaf hangs on the right of its ancestor at `level`, which is not 0.
+    /// Whether this leaf is below the right child of its ancestor at `level`, which must not be 0.
     pub const fn is_right_of(self, level: u8) -> bool {
         self.0 >> (level - 1) & 1 == 1
     }
 }
 
-/// A place in the tree: `level` levels above the leaves, the `index`th from the left.
+/// A node of the key tree: the node `index` from the left (from 0), `level` levels above the
+/// leaves.
 ///
-/// Counted from the leaves, a node keeps its name when the tree grows at the top.
+/// Levels are counted from the leaves, so a node keeps its level and index when the tree grows at
+/// the top.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Node {
     level: u8,
@@ -52,7 +54,7 @@ pub struct Node {
 }
 
 impl Node {
-    /// A node; `None` if no tree has it.
+    /// A node; `None` if it lies outside of a tree of [`MAX_DEPTH`] levels.
     pub const fn new(level: u8, index: u32) -> Option<Self> {
         if level <= MAX_DEPTH && index < 1 << (MAX_DEPTH - level) {
             Some(Self { level, index })
@@ -66,65 +68,67 @@ impl Node {
         Self { level: depth, index: 0 }
     }
 
-    /// Levels above the leaves.
+    /// The number of levels above the leaves.
     pub const fn level(self) -> u8 {
         self.level
     }
 
-    /// The place in its level, from the left.
+    /// The position in its level, counted from 0 at the left.
     pub const fn index(self) -> u32 {
         self.index
     }
 
-    /// Left and right child of a node that is no leaf.
+    /// The left and the right child of a node that is not a leaf.
     pub(super) const fn children(self) -> [Self; 2] {
         let (level, left) = (self.level - 1, self.index << 1);
         [Self { level, index: left }, Self { level, index: left + 1 }]
     }
 
-    /// The leftmost leaf below.
+    /// The number of the leftmost leaf below this node.
     pub(super) const fn first_leaf(self) -> u32 {
         self.index << self.level
     }
 
-    /// As keys are bound to it: level, then index in three bytes.
+    /// The encoding that enters key derivation: the level, then the index in three bytes.
     pub const fn to_bytes(self) -> [u8; 4] {
         let [_, a, b, c] = self.index.to_be_bytes();
         [self.level, a, b, c]
     }
 }
 
-/// The key of a node.
+/// The key of a node, zeroized when dropped.
 #[derive(Clone, Zeroize, ZeroizeOnDrop)]
 pub struct NodeKey([u8; KEY]);
 
 impl NodeKey {
-    /// From storage, or from a message that told it.
+    /// A key from storage, from a message or from random bytes.
     pub const fn new(key: [u8; KEY]) -> Self {
         Self(key)
     }
 
-    /// The bytes, for storage and for messages to the one member that may know it.
+    /// The secret bytes, for storage and for messages to a member that may know the key.
     pub const fn as_bytes(&self) -> &[u8; KEY] {
         &self.0
     }
 }
 
-/// The root key of an epoch, which the schedules of both profiles start from.
+/// The root key of an epoch, from which both profiles derive their keys. It is zeroized when
+/// dropped.
 ///
-/// It is derived from the key at the root of the tree and is not that key: who finds an epoch's
-/// root key in a member's record layer cannot open the next rekey message with it.
+/// It is derived from the key at the root of the tree, and is not that key itself: an attacker that
+/// extracts an epoch's root key from a member's record layer cannot open the next rekey message
+/// with it.
 #[derive(Clone, Zeroize, ZeroizeOnDrop)]
 pub struct EpochKey(pub(super) [u8; KEY]);
 
 impl EpochKey {
-    /// The bytes.
+    /// The secret bytes.
     pub const fn as_bytes(&self) -> &[u8; KEY] {
         &self.0
     }
 }
 
-/// Hides the content of secrets from `Debug`.
+/// Implements `Debug` without showing the secret content.
 macro_rules! opaque {
     ($($name:ident),*) => {$(
         impl fmt::Debug for $name {

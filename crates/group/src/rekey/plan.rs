@@ -1,8 +1,9 @@
-//! What a change has to tell whom, and its parts that fit into a message each.
+//! The plan of a rekey: the wrapped keys of a change, the members that need each of them, and the
+//! division into parts that fit into one message each.
 //!
-//! The leaves of those who were there before fall into *audiences*: neighbours who need the same
-//! wraps. A part is for some neighbouring audiences, with all that each of them needs up to the
-//! root.
+//! The leaves of the members that stay are divided into *audiences*: neighbouring leaves that need
+//! the same wraps. A part is for one or several neighbouring audiences, and has all wraps that each
+//! of them needs up to the root.
 
 use alloc::vec::Vec;
 use core::ops::Range;
@@ -11,18 +12,18 @@ use super::node::Node;
 use super::shape::{Child, Nibbles};
 use super::wrap::WRAPPED;
 
-/// What lies below one side of a node with a new key.
+/// What is below one child of a node with a new key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Way {
-    /// No member from before.
+    /// No member that stays.
     Nobody,
-    /// A child whose key stays: the audience of this number.
+    /// A child with an unchanged key: the audience with this index.
     Unchanged(usize),
-    /// A child with a new key: the node of this number.
+    /// A child with a new key: the node of the plan with this index.
     Described(usize),
 }
 
-/// A side of a node, and the wrap of the node's new key under the child's.
+/// A child of a node, and the node's new key wrapped under the child's key.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Planned {
     pub(super) way: Way,
@@ -35,23 +36,23 @@ impl Planned {
 
 #[derive(Clone, Debug)]
 struct PlanNode {
-    /// The wrap of its new key under its old one.
+    /// The node's new key wrapped under its own old key, if no member below it has left.
     own: Option<[u8; WRAPPED]>,
     children: [Planned; 2],
-    /// The audiences below.
+    /// The audiences below this node.
     audiences: Range<usize>,
 }
 
-/// Everything that one change has to tell. Only wrapped keys are in it.
+/// All wrapped keys of one change. It contains no keys in clear.
 #[derive(Clone, Debug)]
 pub(super) struct Plan {
     pub(super) depth: u8,
     nodes: Vec<PlanNode>,
-    /// The first leaf of each audience.
+    /// The number of the first leaf of each audience.
     first_leaves: Vec<u32>,
 }
 
-/// The shape and the wraps of a part.
+/// The shape and the wrapped keys of a part.
 #[derive(Debug, Default)]
 pub(super) struct Told {
     pub(super) shape: Nibbles,
@@ -63,38 +64,39 @@ impl Plan {
         Self { depth, nodes: Vec::new(), first_leaves: Vec::new() }
     }
 
-    /// Begins a node; what is added until it is closed is below it.
+    /// Begins a node. Nodes and audiences that are added before [`Self::close`] are below it.
+    /// Returns its index.
     pub(super) fn open(&mut self, own: Option<[u8; WRAPPED]>) -> usize {
         let audiences = self.first_leaves.len()..0;
         self.nodes.push(PlanNode { own, children: [Planned::NOBODY; 2], audiences });
         self.nodes.len() - 1
     }
 
-    /// Adds an audience below the nodes that are open.
+    /// Adds an audience below the nodes that are open. Returns its index.
     pub(super) fn audience(&mut self, child: Node) -> usize {
         self.first_leaves.push(child.first_leaf());
         self.first_leaves.len() - 1
     }
 
-    /// Ends a node.
+    /// Closes a node.
     pub(super) fn close(&mut self, at: usize, children: [Planned; 2]) {
         self.nodes[at].children = children;
         self.nodes[at].audiences.end = self.first_leaves.len();
     }
 
-    /// How many audiences there are.
+    /// The number of audiences.
     pub(super) fn audiences(&self) -> usize {
         self.first_leaves.len()
     }
 
-    /// The first and the last leaf of a part: together the parts cover all leaves.
+    /// The first and the last leaf of a part. Together the parts cover all leaves.
     pub(super) fn leaves(&self, part: &Range<usize>) -> [u32; 2] {
         let first = if part.start == 0 { 0 } else { self.first_leaves[part.start] };
         let last = self.first_leaves.get(part.end).copied().unwrap_or(1 << self.depth) - 1;
         [first, last]
     }
 
-    /// What a part tells.
+    /// The shape and the wrapped keys of a part.
     pub(super) fn tell(&self, part: &Range<usize>) -> Told {
         let mut told = Told::default();
         self.visit(0, part, &mut |children, wraps| {
@@ -104,7 +106,7 @@ impl Plan {
         told
     }
 
-    /// How many nodes a part describes and how many wraps it has.
+    /// The number of nodes that a part describes, and its number of wraps.
     fn size(&self, part: &Range<usize>) -> (usize, usize) {
         let mut size = (0, 0);
         self.visit(0, part, &mut |_, wraps| {
@@ -146,8 +148,8 @@ impl Plan {
         }
     }
 
-    /// Cuts the plan into parts, of which each is as long as `fits` lets it, given the number of
-    /// bytes of the shape and that of wraps. `None` if not even one audience fits.
+    /// Divides the plan into parts, each as large as `fits` permits. `fits` takes the length of the
+    /// shape in bytes and the number of wraps. `None` if one audience alone does not fit.
     pub(super) fn parts(&self, fits: impl Fn(usize, usize) -> bool) -> Option<Vec<Range<usize>>> {
         let fits = |part: Range<usize>| {
             let (nodes, wraps) = self.size(&part);
@@ -159,7 +161,7 @@ impl Plan {
             if !fits(start..start + 1) {
                 return None;
             }
-            // `good` audiences fit and `bad` do not, or are more than there are.
+            // `good` audiences fit. `bad` audiences do not fit, or are more than remain.
             let (mut good, mut bad) = (1, rest + 1);
             let mut step = 1;
             while good + step < bad {

@@ -1,17 +1,18 @@
-//! A member that missed a rekey asks for its keys; one that joins gets them the same way.
+//! The request of a member that missed a rekey, and the grant of keys in the answer. A new member
+//! gets its keys in the same format.
 //!
-//! Both messages travel point to point, under the member's DTLS association with the controller:
-//! that gives them secrecy and tells each end who the other is. A request is answered with the
-//! keys of the leaf that the controller knows the asking member by, and of no other.
+//! Both messages are sent point to point under the member's DTLS association with the controller,
+//! which encrypts them and authenticates both ends. The controller answers a request only with the
+//! keys of the leaf that belongs to the authenticated member.
 //!
 //! ```text
-//! request: version (1) = 1 ‖ kind (1) = 2 ‖ group (16) ‖ epoch (8): the one that the member is at
+//! request: version (1) = 1 ‖ kind (1) = 2 ‖ group (16) ‖ epoch (8): the member's
 //! answer:  version (1) = 1 ‖ kind (1) = 3 ‖ group (16) ‖ epoch (8): the current one
 //!          ‖ activation (2) ‖ retention (1) ‖ leaf (3) ‖ depth (1) ‖ anchor (16)
 //!          ‖ depth + 1 keys (16 each), the leaf's first, the root's last
 //! ```
 //!
-//! `activation` is what is left of it when the answer is sent.
+//! `activation` is the remaining activation time when the answer is sent.
 
 use alloc::vec::Vec;
 use vocabulary::wire::BufferFull;
@@ -26,17 +27,17 @@ use crate::GroupId;
 
 const PULL: u8 = 2;
 const GRANT: u8 = 3;
-/// An answer without its keys.
+/// The length in bytes of an answer without its keys.
 const GRANT_HEAD: usize = 2 + 16 + 8 + 3 + 3 + 1 + 16;
-/// The longest answer.
+/// The maximum length of an answer in bytes.
 pub const MAX_GRANT_BYTES: usize = GRANT_HEAD + KEY * (MAX_DEPTH as usize + 1);
 
-/// "I am at epoch k": the request for what came after it.
+/// A member's request for the keys of the current epoch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PullRequest {
-    /// The group.
+    /// The group's identifier.
     pub group: GroupId,
-    /// The epoch that the member is at.
+    /// The newest epoch whose keys the member has.
     pub epoch: u64,
 }
 
@@ -55,25 +56,25 @@ impl Encode for PullRequest {
     }
 }
 
-/// All keys of one leaf: what a joiner gets, and a member that missed a message.
+/// All keys of one leaf, for a new member or for a member that missed a rekey message.
 #[derive(Clone, Debug)]
 pub struct Grant {
-    /// The group.
+    /// The group's identifier.
     pub group: GroupId,
     /// The epoch of these keys.
     pub epoch: u64,
-    /// When that epoch is, or was, to be sent in: an activation that has passed is zero.
+    /// When members send in that epoch. If its activation time is over, the activation is zero.
     pub timing: Timing,
     /// The member's leaf.
     pub leaf: Leaf,
-    /// What the next message's element of the hash chain leads to.
+    /// The anchor of the hash chain, against which the next message's element is checked.
     pub anchor: Element,
-    /// The keys from the leaf's up to the root's: 2 to 25 of them.
+    /// The 2 to 25 keys from the leaf's up to the root's.
     keys: Vec<NodeKey>,
 }
 
 impl Grant {
-    /// `None` unless there are 2 to 25 keys and the leaf is in a tree of that depth.
+    /// A grant; `None` unless there are 2 to 25 keys and the leaf lies in a tree of that depth.
     pub fn new(
         group: GroupId,
         epoch: u64,
@@ -96,7 +97,7 @@ impl Grant {
         self.keys
     }
 
-    /// As it is sent, under DTLS.
+    /// The encoded grant, to be sent under DTLS.
     pub fn to_bytes(&self) -> Zeroizing<Vec<u8>> {
         let mut bytes = Zeroizing::new(alloc::vec![0; GRANT_HEAD + KEY * self.keys.len()]);
         let mut w = Writer::new(&mut bytes);
@@ -113,7 +114,8 @@ impl Decode<'_> for Grant {
         let leaf = Leaf::new(reader.u24()?).ok_or(DecodeError::Invalid("leaf"))?;
         let depth = read_depth(reader)?;
         let anchor = reader.array()?;
-        // The whole of them at once: a vector that grows would leave copies behind.
+        // All keys are read at once, because a vector that grows would leave unerased copies of
+        // keys in memory.
         let (keys, _) = reader.take(KEY * (usize::from(depth) + 1))?.as_chunks::<KEY>();
         let keys = keys.iter().map(|key| NodeKey::new(*key)).collect();
         Self::new(group, epoch, timing, leaf, anchor, keys).ok_or(DecodeError::Invalid("leaf"))

@@ -1,32 +1,33 @@
-//! Where a group goes on whose controller was restored from a backup.
+//! The epoch in which a group continues after its controller was restored from a backup.
 //!
-//! A backup holds the keys of its epoch, and knows neither the epochs after it nor whether it was
-//! restored before. Two restorations of one backup that went on in the same epoch would derive the
-//! same epoch key, and would seal different records with it from the same number on. So each
-//! restoration goes on in an epoch of its own: it follows from the time, and from randomness in case
-//! the clock was set back.
+//! A backup holds the keys of its epoch, but shows neither the epochs after it nor whether it was
+//! restored before. If two restorations of one backup continued in the same epoch, they would
+//! derive the same epoch key and seal different records under it with the same numbers. Therefore
+//! each restoration continues in an epoch of its own, which is computed from the time and, in case
+//! the clock was set back, from random bits.
 
 use core::time::Duration;
 use vocabulary::Random;
 
-/// Epochs for each second of the clock.
+/// The number of epochs for each second of the clock.
 const EPOCHS_A_SECOND: u64 = 1 << 20;
-/// A restored group goes on so many epochs behind the stored one, at least: more than it can have had
-/// since the backup.
+/// The minimum distance in epochs between the stored epoch and the epoch in which a restored group
+/// continues. It is more than the group can have used since the backup.
 const LEAST: u64 = 1 << 20;
-/// Records of `axiom-1.2` carry 16 bits of an epoch. By these 16 bits the restored group is a little
-/// later than the backup, so its members see that they have missed something.
+/// Records of `axiom-1.2` carry the low 16 bits of an epoch. In these bits the restored epoch is
+/// `SEEN_LATER` above the stored one, so members see that they have missed a rekey.
 const SEEN_BITS: u32 = 16;
 const SEEN_LATER: u64 = 1 << 10;
-/// Places at which restorations at one time may go on. Those within a quarter of an hour may therefore
-/// come in any order.
+/// The number of random offsets, each 2^16 epochs apart, for restorations at the same time.
+/// Restorations within a quarter of an hour may therefore be in any order.
 const PLACES: u64 = 1 << 14;
 
-/// The epoch in which a restored controller holds the keys that a backup holds of the epoch `stored`.
-/// No record is to be read there: its first rekey comes before anything else.
+/// The epoch that a restored controller assigns to the keys that the backup holds for the epoch
+/// `stored`. No record may be sealed or opened in this epoch: the controller must make a rekey
+/// first.
 ///
-/// By a clock that is right, a restoration goes on in later epochs than one that was more than a quarter
-/// of an hour before it. `unix_time` is the time since 1970.
+/// With a correct clock, a restoration continues in later epochs than one that was made more than a
+/// quarter of an hour before it. `unix_time` is the time since 1970.
 pub fn epoch_after_restoration(stored: u64, unix_time: Duration, rng: &mut Random) -> u64 {
     let seen = stored & ((1 << SEEN_BITS) - 1);
     let by_clock = unix_time.as_secs().saturating_mul(EPOCHS_A_SECOND) | seen;

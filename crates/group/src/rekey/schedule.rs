@@ -1,7 +1,7 @@
-//! Which epoch a member sends with, and which ones it receives.
+//! The epoch in which a member sends, and the epochs in which it receives.
 //!
 //! ```text
-//!             message       activation             end of the old one
+//!             message       activation           end of old epoch
 //! sends:    ─── old ───────────┤─── new ───────────────────────
 //! receives: ─── old ──┼────────── old and new ───────┼── new ──
 //! ```
@@ -12,45 +12,46 @@ use vocabulary::Instant;
 
 use super::message::Timing;
 
-/// Epochs that are held at once, at most. One more drops the oldest.
+/// The maximum number of epochs that a member holds at once. A further epoch drops the oldest.
 pub const MOST_EPOCHS: usize = 4;
 
 #[derive(Debug)]
 struct Entry<T> {
     epoch: u64,
-    /// From here on it is sent with.
+    /// When the member begins to send in this epoch.
     active: Instant,
-    /// For how long the epoch before it is received from then on.
+    /// For how long after `active` the previous epoch is received.
     retention: Duration,
     value: T,
 }
 
-/// The epochs of a member, each with what the member keeps of it: its keys and windows.
+/// The epochs of a member, each with a value that holds the member's keys and windows for it.
 ///
-/// What an epoch is held with is dropped with it, so keys that are zeroized when dropped are
-/// gone when the epoch is.
+/// The value is dropped when its epoch ends, so keys that are zeroized when dropped are erased
+/// then.
 #[derive(Debug)]
 pub struct EpochSchedule<T> {
-    /// Ascending by epoch; never empty.
+    /// In ascending order of epochs; never empty.
     entries: Vec<Entry<T>>,
 }
 
 impl<T> EpochSchedule<T> {
-    /// A member's first epoch, which it may send with from now on: it has no older one.
+    /// A schedule with a member's first epoch, in which it may send at once, because it has no
+    /// older one.
     pub fn new(epoch: u64, value: T) -> Self {
         let first = Entry { epoch, active: Instant::ZERO, retention: Duration::ZERO, value };
         Self { entries: alloc::vec![first] }
     }
 
-    /// Takes a new epoch, told by a message that came at `now`. False if it is not above all that
-    /// are held: then nothing changes.
+    /// Adds a new epoch, whose rekey message arrived at `now`. Returns false, and changes nothing,
+    /// if the epoch is not later than all held ones.
     pub fn install(&mut self, now: Instant, epoch: u64, timing: Timing, value: T) -> bool {
         self.expire(now);
         if self.entries.last().is_some_and(|last| epoch <= last.epoch) {
             return false;
         }
         let (active, retention) = (now + timing.activation(), timing.retention());
-        // One that would come into use later than its successor never does.
+        // An earlier epoch becomes active no later than its successor.
         for entry in &mut self.entries {
             entry.active = entry.active.min(active);
         }
@@ -62,60 +63,61 @@ impl<T> EpochSchedule<T> {
         true
     }
 
-    /// Where in the list the epoch is that is sent with.
+    /// The index of the epoch in which the member sends.
     fn current(&self, now: Instant) -> usize {
         self.entries.iter().rposition(|entry| entry.active <= now).unwrap_or(0)
     }
 
-    /// The epoch to send with: the newest that is active.
+    /// The epoch in which to send: the newest active one.
     pub fn sending(&mut self, now: Instant) -> (u64, &mut T) {
         let current = self.current(now);
         let entry = &mut self.entries[current];
         (entry.epoch, &mut entry.value)
     }
 
-    /// The same to look at.
+    /// The epoch in which to send, by shared reference.
     pub fn sending_ref(&self, now: Instant) -> (u64, &T) {
         let entry = &self.entries[self.current(now)];
         (entry.epoch, &entry.value)
     }
 
-    /// An epoch to receive with; `None` once it is over, or before it is known.
+    /// The value of an epoch in which the member receives; `None` if the epoch is over or not known
+    /// yet.
     pub fn receiving(&mut self, now: Instant, epoch: u64) -> Option<&mut T> {
         self.expire(now);
         self.entries.iter_mut().find(|entry| entry.epoch == epoch).map(|entry| &mut entry.value)
     }
 
-    /// The epochs that are held, the oldest first.
+    /// The held epochs with their values, the oldest first.
     pub fn epochs(&self) -> impl Iterator<Item = (u64, &T)> {
         self.entries.iter().map(|entry| (entry.epoch, &entry.value))
     }
 
-    /// What is kept of each epoch, the oldest first.
+    /// The values of the held epochs, the oldest first.
     pub fn values_mut(&mut self) -> impl Iterator<Item = &mut T> {
         self.entries.iter_mut().map(|entry| &mut entry.value)
     }
 
-    /// Has the newest epoch sent with from now on, whatever was said when it was told.
+    /// Makes the newest epoch active now, whatever activation time its rekey message stated.
     pub fn activate(&mut self, now: Instant) {
         for entry in &mut self.entries {
             entry.active = entry.active.min(now);
         }
     }
 
-    /// The newest epoch, whether active or not.
+    /// The newest held epoch, whether active or not.
     pub fn newest(&self) -> u64 {
         self.entries.last().expect("never empty").epoch
     }
 
-    /// Drops the epochs that are over.
+    /// Drops the epochs whose retention is over.
     pub fn expire(&mut self, now: Instant) {
         let over = |pair: &[Entry<T>]| pair[1].active + pair[1].retention <= now;
         let gone = self.entries.windows(2).rposition(over).map_or(0, |last| last + 1);
         self.entries.drain(..gone);
     }
 
-    /// When [`sending`](Self::sending) or what is held changes next.
+    /// When the result of [`sending`](Self::sending) or the set of held epochs changes next.
     pub fn deadline(&self, now: Instant) -> Option<Instant> {
         let changes = |entry: &Entry<T>| [entry.active, entry.active + entry.retention];
         let times = self.entries.iter().skip(1).flat_map(changes);
@@ -149,7 +151,8 @@ mod tests {
         let just_before = Instant::from_micros(at(105).as_micros() - 1);
         assert_eq!(schedule.deadline(at(100)), Some(at(105)));
         assert_eq!(schedule.sending(just_before), (1, &mut 10));
-        // Others' messages may have come earlier, and they may send already.
+        // Other members may have received the rekey message earlier, and may already send in the
+        // new epoch.
         assert_eq!(schedule.receiving(just_before, 2), Some(&mut 20));
         assert_eq!(schedule.sending(at(105)), (2, &mut 20));
         assert_eq!(schedule.receiving(at(105), 1), Some(&mut 10));
@@ -205,7 +208,7 @@ mod tests {
         assert_eq!(held(&schedule), [1000]);
     }
 
-    /// An epoch as its message said.
+    /// An epoch with the timing that its message stated.
     #[derive(Clone, Copy, Debug)]
     struct Told {
         came: Instant,
@@ -213,8 +216,9 @@ mod tests {
         retention: u64,
     }
 
-    /// The epoch to send with and those to receive, of all that were ever told: each comes into
-    /// use when it or one after it does, and is over once that is long enough ago.
+    /// A simple model: the index of the sending epoch and the indices of the receiving epochs, from
+    /// all installed epochs. An epoch becomes active at its own activation time or that of a later
+    /// epoch, whichever is earlier. It ends when the retention of a later active epoch is over.
     fn model(told: &[Told], now: Instant) -> (usize, Vec<usize>) {
         let active = |at: usize| {
             let own = |told: &Told| told.came + Duration::from_secs(told.activation);

@@ -1,5 +1,5 @@
-//! The controller's side: who is a member, and the messages that tell of it (the key server of
-//! RFC 4046's GCKS).
+//! The controller's side of rekeying: it changes the membership and writes the rekey messages (the
+//! key server of RFC 4046's GCKS).
 
 use alloc::vec::Vec;
 use core::fmt;
@@ -14,75 +14,78 @@ use super::tree::KeyTree;
 use super::wrap::{epoch_key, wrap};
 use crate::GroupId;
 
-/// A batch of changes, which one rekey makes.
+/// A batch of membership changes, which are made in one rekey.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Change<'a> {
     /// The members that leave or are evicted.
     pub leave: &'a [Leaf],
-    /// How many join.
+    /// The number of new members.
     pub join: u32,
-    /// How many of the joiners, the first ones, get a leaf that nobody leaves in this change.
+    /// The number of new members, counted from the first, that must not get a leaf that becomes
+    /// free in this change.
     pub apart: u32,
-    /// The members that stay where they are and get new keys point to point, a
-    /// [`KeyServer::grant`]: nobody who has the keys of such a leaf can follow.
+    /// The members that keep their leaves and get new keys point to point, by a
+    /// [`KeyServer::grant`]. Anybody who has the old keys of such a leaf cannot follow the rekey.
     pub renew: &'a [Leaf],
-    /// Renews every node's key, told under the keys below it, down to the leaves': about two wraps
-    /// a member. Without it a change of nobody renews the root's key alone, told under the old one:
-    /// one wrap, which helps against no one who had the old one.
+    /// Renews the key of every node and wraps it under the keys of its children: about two wraps
+    /// for each member. Without this, an empty change renews only the root key and wraps it under
+    /// the old root key: one wrap, which does not exclude anybody that had the old key.
     pub refresh: bool,
 }
 
-/// Why a change was not made.
+/// Why a change was refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ChangeError {
-    /// One that is to leave is no member.
+    /// A leaf that is to leave or to be renewed does not belong to a member.
     NoMember,
-    /// One is to leave or to be renewed twice.
+    /// A leaf occurs twice among those to leave or to be renewed.
     Twice,
-    /// There are more members than leaves there can be.
+    /// The group would have more members than [`Leaf::LIMIT`].
     Full,
-    /// Messages may not be as short as asked for, or longer than [`MAX_MESSAGE_BYTES`].
+    /// The requested maximum size of messages is below [`KeyServer::least_bytes`] or above
+    /// [`MAX_MESSAGE_BYTES`].
     MessageSize,
-    /// The last epoch there can be.
+    /// The group is in the last possible epoch, 2^64 - 1.
     Exhausted,
 }
 
 impl fmt::Display for ChangeError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Self::NoMember => "a leaf that is no member's was to leave",
-            Self::Twice => "a member was to leave or to be renewed twice",
-            Self::Full => "the group would have more members than it can",
-            Self::MessageSize => "rekey messages cannot be of the size asked for",
-            Self::Exhausted => "the group has had its last epoch",
+            Self::NoMember => "a leaf to leave or to be renewed does not belong to a member",
+            Self::Twice => "a member is to leave or to be renewed twice",
+            Self::Full => "the group would have more members than possible",
+            Self::MessageSize => "rekey messages cannot have the requested size",
+            Self::Exhausted => "the group has used its last epoch",
         })
     }
 }
 
 impl core::error::Error for ChangeError {}
 
-/// What a change came to.
+/// The result of a rekey.
 #[derive(Debug)]
 pub struct Rekeying {
     /// The new epoch.
     pub epoch: u64,
-    /// Its root key; `None` if nobody is left.
+    /// The root key of the new epoch; `None` if no member is left.
     pub key: Option<EpochKey>,
-    /// The messages for those who were members before and are: one, or as many as it takes. They
-    /// are retransmitted as they are. None if there is nobody to be told.
+    /// The messages for the members that stay: usually one, more if the size limit requires it.
+    /// They are retransmitted unchanged. There are none if no member stays.
     pub messages: Vec<Vec<u8>>,
-    /// The joiners' leaves, in the order in which they are to be given out: each gets its
-    /// [`KeyServer::grant`] point to point.
+    /// The leaves of the new members, in the order in which they are to be assigned. Each new
+    /// member gets its [`KeyServer::grant`] point to point.
     pub joined: Vec<Leaf>,
-    /// The nodes that are to be stored anew: with [`KeyTree::key`], or as gone where it is `None`.
+    /// The nodes whose stored keys must be updated to [`KeyTree::key`], or deleted where that is
+    /// `None`.
     pub nodes: Vec<Node>,
 }
 
-/// The controller of one group.
+/// The key server of one group.
 ///
-/// A change is made in memory first. What came of it must be on disk before a message is sent or
-/// a joiner answered: the nodes, the tree's depth, the epoch and the chain. If storing fails, the
-/// state is to be read from the disk again.
+/// A change is made in memory first. Its result (the nodes, the tree's depth, the epoch and the
+/// chain) must be on disk before a message is sent or a new member is answered. If storing fails,
+/// the state must be read from the disk again.
 #[derive(Clone, Debug)]
 pub struct KeyServer {
     group: GroupId,
@@ -93,12 +96,12 @@ pub struct KeyServer {
 }
 
 impl KeyServer {
-    /// A group without members, at epoch 0.
+    /// A key server for a new group without members, at epoch 0.
     pub fn new(group: GroupId, secret: ControllerSecret, rng: &mut Random) -> Self {
         Self { group, secret, epoch: 0, chain: Chain::new(rng), tree: KeyTree::new() }
     }
 
-    /// From storage.
+    /// A key server from storage.
     pub const fn restore(
         group: GroupId,
         secret: ControllerSecret,
@@ -109,7 +112,7 @@ impl KeyServer {
         Self { group, secret, epoch, chain, tree }
     }
 
-    /// The group.
+    /// The group's identifier.
     pub const fn group(&self) -> &GroupId {
         &self.group
     }
@@ -119,12 +122,12 @@ impl KeyServer {
         self.epoch
     }
 
-    /// What members check signatures with.
+    /// The public key with which members verify the controller's signatures.
     pub fn controller(&self) -> ControllerKey {
         self.secret.public()
     }
 
-    /// What messages are signed with, for storage.
+    /// The private key that signs messages, for storage.
     pub const fn secret(&self) -> &ControllerSecret {
         &self.secret
     }
@@ -134,28 +137,29 @@ impl KeyServer {
         &self.chain
     }
 
-    /// The keys.
+    /// The key tree.
     pub const fn tree(&self) -> &KeyTree {
         &self.tree
     }
 
-    /// The root key of the current epoch; `None` while there is no member.
+    /// The root key of the current epoch; `None` while there are no members.
     pub fn epoch_key(&self) -> Option<EpochKey> {
         let root = self.tree.key(Node::root(self.tree.depth()))?;
         Some(epoch_key(&self.group, self.epoch, &root))
     }
 
-    /// What the member at `leaf` is to know, `timing` being what is left of the epoch's activation;
-    /// `None` if that is nobody. Only for the member itself, over its own association.
+    /// The keys for the member at `leaf`, to be sent to that member only, under its own DTLS
+    /// association. `timing` has the remaining activation time of the epoch. `None` if `leaf` does
+    /// not belong to a member.
     pub fn grant(&self, leaf: Leaf, timing: Timing) -> Option<Grant> {
         let (keys, anchor) = (self.tree.path_for(leaf)?, self.chain.anchor(&self.group));
         Grant::new(self.group, self.epoch, timing, leaf, anchor, keys)
     }
 
-    /// Makes a change, with messages of at most `max_bytes` each.
+    /// Makes a change, and writes messages of at most `max_bytes` bytes each.
     ///
     /// # Errors
-    /// See [`ChangeError`]; then nothing has changed.
+    /// See [`ChangeError`]. The state is unchanged then.
     pub fn rekey(
         &mut self,
         change: &Change<'_>,
@@ -164,7 +168,8 @@ impl KeyServer {
         rng: &mut Random,
     ) -> Result<Rekeying, ChangeError> {
         let epoch = self.epoch.checked_add(1).ok_or(ChangeError::Exhausted)?;
-        // What one audience needs in the deepest tree that this change can lead to.
+        // A message must have room for the wraps of one audience in the deepest tree that this
+        // change can lead to.
         let members = self.tree.members().saturating_add(change.join).min(Leaf::LIMIT);
         let depth = self.tree.depth().max(members.next_power_of_two().ilog2() as u8);
         if max_bytes > MAX_MESSAGE_BYTES || max_bytes < Self::least_bytes(depth) {
@@ -208,7 +213,7 @@ impl KeyServer {
         Ok(Rekeying { epoch, key, messages, joined: changed.joined, nodes: changed.nodes })
     }
 
-    /// The least `max_bytes` in a tree of `depth` levels: one wrap a level.
+    /// The minimum `max_bytes` in a tree of `depth` levels, with one wrap for each level.
     pub fn least_bytes(depth: u8) -> usize {
         let depth = usize::from(depth);
         Draft::length(true, true, depth.div_ceil(2), depth)

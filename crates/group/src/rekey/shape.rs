@@ -1,20 +1,23 @@
-//! Which nodes have new keys and under which key each of them is told, in four bits a node.
+//! The shape of a rekey message: which nodes have new keys, and under which key each new key is
+//! wrapped, in four bits for each node.
 //!
-//! A message describes its nodes in preorder, from the root, left before right. Each takes a
-//! nibble, high one of a byte first: two bits for its left child, two for its right one.
+//! A message describes its nodes in preorder, from the root, left before right. Each node takes one
+//! nibble, the high nibble of a byte first: two bits for its left child and two bits for its right
+//! child.
 //!
 //! ```text
-//! 0  nothing is told by way of this child
-//! 1  the new key under the child's key, which stays
-//! 2  the new key under the child's new key; the child is described in its turn
-//! 3  the child is described in its turn; the new key is not told by its way
+//! 0  no wrap under this child's key, and no description of the child
+//! 1  the node's new key is wrapped under the child's key, which is unchanged
+//! 2  the node's new key is wrapped under the child's new key; the child is described later
+//! 3  no wrap under this child's key; the child is described later
 //! ```
 //!
-//! Where neither child has 1 or 2, no member has left below, and the new key is told under the
-//! node's own old key. 3 stands only there. So the wraps have one order, and no node is named: for
-//! each described node, in their order, that under its own old key or those under its children's.
-//! A leaf's key never changes: nodes of level 1 have no child with 2 or 3. An odd number of
-//! nibbles is followed by a zero nibble.
+//! If neither child has 1 or 2, no member below the node has left, and the new key is wrapped under
+//! the node's own old key. Only such a node may have a child with 3. The order of the wraps
+//! therefore follows from the shape, and wraps need not name their nodes: for each described node,
+//! in order, there is either one wrap under its own old key, or the wraps under its children's
+//! keys. In a rekey message the key of a leaf never changes, so nodes of level 1 have no child with
+//! 2 or 3. An odd number of nibbles is followed by a zero nibble.
 
 use alloc::vec::Vec;
 use vocabulary::{DecodeError, Reader};
@@ -22,16 +25,17 @@ use vocabulary::{DecodeError, Reader};
 use super::MAX_DEPTH;
 use super::node::{Leaf, Node};
 
-/// What is told by way of a child.
+/// The use of a child's key in the description of a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Child {
-    /// Nothing.
+    /// No wrap under the child's key, and no description of the child.
     Nothing = 0,
-    /// The node's new key under the child's key, which stays.
+    /// The node's new key is wrapped under the child's key, which is unchanged.
     Unchanged = 1,
-    /// The node's new key under the child's new key.
+    /// The node's new key is wrapped under the child's new key. The child is described later.
     Changed = 2,
-    /// The child has a new key itself; the node's is under its own old one.
+    /// The child has a new key and is described later. The node's new key is wrapped under the
+    /// node's own old key.
     Own = 3,
 }
 
@@ -59,26 +63,26 @@ impl Child {
 pub struct Described {
     /// The node.
     pub node: Node,
-    /// What is told by way of its left and its right child.
+    /// The use of its left and its right child's key.
     pub children: [Child; 2],
-    /// The place of its first wrap among all wraps of the message.
+    /// The index of its first wrap among all wraps of the message.
     pub first_wrap: usize,
 }
 
 impl Described {
-    /// Whether the new key is under the node's own old key.
+    /// Whether the new key is wrapped under the node's own old key.
     pub fn is_own(&self) -> bool {
         !self.children.into_iter().any(Child::is_wrap)
     }
 
-    /// How many wraps tell its new key.
+    /// The number of wraps of its new key.
     pub fn wraps(&self) -> usize {
         let children = self.children.into_iter().filter(|child| child.is_wrap()).count();
         if children == 0 { 1 } else { children }
     }
 
-    /// Where each of its wraps is, and the node whose key it is under: the node itself for its
-    /// old key.
+    /// The index of each of its wraps, and the node whose key it is wrapped under: the node itself
+    /// means its old key.
     pub fn sources(&self) -> impl Iterator<Item = (usize, Node)> {
         let own = self.is_own().then_some((self.first_wrap, self.node));
         let children = self.children.into_iter().zip(self.node.children());
@@ -86,7 +90,8 @@ impl Described {
         own.into_iter().chain(wraps.map(|(at, (_, node))| (self.first_wrap + at, node)))
     }
 
-    /// Where the wrap for `leaf` is, which is below this node; `None` if there is none.
+    /// The index of the wrap for `leaf`, which must be below this node; `None` if there is no wrap
+    /// for it.
     pub fn wrap_for(&self, leaf: Leaf) -> Option<usize> {
         if self.is_own() {
             return Some(self.first_wrap);
@@ -97,7 +102,7 @@ impl Described {
     }
 }
 
-/// The nodes of a message.
+/// The nodes that a message describes.
 #[derive(Clone, Copy, Debug)]
 pub struct Shape<'a> {
     bytes: &'a [u8],
@@ -109,7 +114,7 @@ impl<'a> Shape<'a> {
     /// Reads the shape of a message for a tree of `depth` levels, 1 to [`MAX_DEPTH`].
     ///
     /// # Errors
-    /// The bytes end early, or say what no message can.
+    /// The bytes are truncated or not a valid shape.
     pub fn read(reader: &mut Reader<'a>, depth: u8) -> Result<Self, DecodeError> {
         let mut walk = Walk::new(reader.rest(), depth);
         while walk.step()?.is_some() {}
@@ -121,24 +126,25 @@ impl<'a> Shape<'a> {
         Ok(Self { bytes, depth, wraps })
     }
 
-    /// How many wraps follow.
+    /// The number of wraps that follow the shape.
     pub const fn wraps(&self) -> usize {
         self.wraps
     }
 
-    /// The nodes in their order.
+    /// The described nodes in order.
     pub fn nodes(&self) -> impl Iterator<Item = Described> + use<'a> {
         let mut walk = Walk::new(self.bytes, self.depth);
         core::iter::from_fn(move || walk.step().ok().flatten())
     }
 }
 
-/// Goes through nibbles in preorder.
+/// Reads nibbles in preorder.
 struct Walk<'a> {
     bytes: &'a [u8],
     nibble: usize,
     wraps: usize,
-    /// Nodes to be described, the next one last: at most one a level, and one.
+    /// A stack of nodes that are still to be described, the next one at the end. There is at most
+    /// one for each level, plus one.
     ahead: [Node; MAX_DEPTH as usize + 1],
     count: usize,
 }
@@ -160,7 +166,9 @@ impl<'a> Walk<'a> {
             return Err(DecodeError::Invalid("shape: a leaf's key does not change"));
         }
         if !described.is_own() && children.contains(&Child::Own) {
-            return Err(DecodeError::Invalid("shape: a key under its own old one and others"));
+            return Err(DecodeError::Invalid(
+                "shape: a key is wrapped under its own old key and under others",
+            ));
         }
         self.count = count;
         for (child, below) in children.into_iter().zip(node.children()).rev() {
@@ -175,7 +183,7 @@ impl<'a> Walk<'a> {
     }
 }
 
-/// Collects nibbles.
+/// Writes nibbles.
 #[derive(Debug, Default)]
 pub(super) struct Nibbles {
     bytes: Vec<u8>,
@@ -209,7 +217,8 @@ mod tests {
 
     #[test]
     fn a_leave_is_a_path() {
-        // Leaf 5 of 8: its sibling, then on each level the changed and the other child.
+        // Leaf 5 of 8 leaves. On each level above, the new key is wrapped under the changed child's
+        // key and the other child's key, and on the lowest level under its sibling's key.
         let (nodes, wraps, rest) = read(&[0b0110_1001, 0b0100_0000, 99], 3).unwrap();
         assert_eq!((nodes.len(), wraps, rest), (3, 5, 1));
         let found: Vec<_> =
@@ -257,7 +266,7 @@ mod tests {
             let count = (1 << depth) - 1;
             assert_eq!((nodes.len(), wraps, rest), (count, 2 * count, 0));
         }
-        // As deep as can be, along one side and then the other.
+        // The maximum depth, along the left side and then along the right side.
         for side in [[Child::Changed, Child::Unchanged], [Child::Unchanged, Child::Changed]] {
             let mut nibbles = Nibbles::default();
             (1..MAX_DEPTH).for_each(|_| nibbles.push(side));
@@ -265,7 +274,7 @@ mod tests {
             let (nodes, wraps, _) = read(&nibbles.into_bytes(), MAX_DEPTH).unwrap();
             assert_eq!((nodes.len(), wraps), (24, 47));
         }
-        // Zeros: one node, under its own key.
+        // Zeros describe one node, whose key is wrapped under its own old key.
         assert_eq!(read(&[0; 100], MAX_DEPTH).unwrap().1, 1);
     }
 

@@ -1,4 +1,4 @@
-//! The controller's keys: one a node, in a flat heap.
+//! The controller's key tree: one key for each node, in a flat heap.
 
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
@@ -12,41 +12,43 @@ use super::plan::{Plan, Planned, Way};
 use super::server::{Change, ChangeError};
 use super::wrap::WRAPPED;
 
-/// The tree of keys. It starts with two leaves and doubles when it is full; a leaf that was left
-/// is given to the next joiner, the leftmost first.
+/// The key tree. It starts with two leaves and doubles when it is full. A new member gets the
+/// leftmost free leaf.
 ///
-/// At 100 000 members: 2^18 nodes of 20 bytes, 5 MiB.
+/// For 100 000 members it has 2^18 nodes of 20 bytes, which is 5 MiB.
 #[derive(Clone)]
 pub struct KeyTree {
     depth: u8,
-    /// The root at 1, the children of the node at `i` at `2·i` and `2·i + 1`; 0 is unused.
+    /// The root is at index 1, the children of the node at `i` are at `2·i` and `2·i + 1`; index 0
+    /// is unused.
     keys: Zeroizing<Vec<[u8; KEY]>>,
-    /// How many members are below each node; where there are none the key means nothing.
+    /// The number of members below each node. If it is 0, the node has no valid key.
     members: Vec<u32>,
 }
 
-/// What a batch of changes does to a node.
+/// The effect of a batch of changes on a node.
 #[derive(Clone, Copy, Debug, Default)]
 struct Mark {
-    /// Its key must not be told under its old one: a member below has left, or it is new itself.
+    /// Whether the new key must not be wrapped under the old one, because a member below has left
+    /// or the node is new.
     fresh: bool,
-    /// How many members below have joined in this batch, or are told their keys point to point.
+    /// The number of members below that joined in this batch or get their keys point to point.
     joined: u32,
 }
 
-/// What a change came to.
+/// The result of a change.
 #[derive(Debug)]
 pub(super) struct Changed {
-    /// Who has to be told what; `None` if no member is left from before.
+    /// The wrapped keys for the members that stay; `None` if no member stays.
     pub(super) plan: Option<Plan>,
-    /// The leaves of the joiners.
+    /// The leaves of the new members.
     pub(super) joined: Vec<Leaf>,
-    /// Every node whose key is another one now, or none any more.
+    /// Every node whose key was changed or removed.
     pub(super) nodes: Vec<Node>,
 }
 
 impl KeyTree {
-    /// A tree without members.
+    /// A tree with two leaves and no members.
     pub fn new() -> Self {
         Self::with_depth(1)
     }
@@ -60,8 +62,9 @@ impl KeyTree {
         }
     }
 
-    /// From storage: what [`depth`](Self::depth) and [`nodes`](Self::nodes) gave. `None` if that
-    /// was never a tree: a node lies outside, or a member's path lacks a key.
+    /// A tree from storage, with its stored [`depth`](Self::depth) and [`nodes`](Self::nodes).
+    /// `None` if the nodes are not a valid tree: a node lies outside or occurs twice, a key on a
+    /// member's path is missing, or a node without a member below it has a key.
     pub fn restore(depth: u8, nodes: impl IntoIterator<Item = (Node, NodeKey)>) -> Option<Self> {
         if !(1..=MAX_DEPTH).contains(&depth) {
             return None;
@@ -85,22 +88,22 @@ impl KeyTree {
         tree.members.iter().zip(&known).all(whole).then_some(tree)
     }
 
-    /// Levels above the leaves.
+    /// The number of levels above the leaves.
     pub const fn depth(&self) -> u8 {
         self.depth
     }
 
-    /// How many members there are.
+    /// The number of members.
     pub fn members(&self) -> u32 {
         self.members[1]
     }
 
-    /// Whether a leaf is a member's.
+    /// Whether a leaf belongs to a member.
     pub fn is_member(&self, leaf: Leaf) -> bool {
         leaf.get() >> self.depth == 0 && self.below(leaf.node()) == 1
     }
 
-    /// Every node that has a key, with it.
+    /// All nodes that have a key, with their keys.
     pub fn nodes(&self) -> impl Iterator<Item = (Node, NodeKey)> {
         let level = |level: u8| {
             let nodes = 0..1_u32 << (self.depth - level);
@@ -117,12 +120,13 @@ impl KeyTree {
         Some(NodeKey::new(self.keys[slot]))
     }
 
-    /// The keys that a member is to know, from its leaf's up to the root's.
+    /// The keys on the path from the leaf to the root; `None` if the leaf does not belong to a
+    /// member.
     pub fn path_for(&self, leaf: Leaf) -> Option<Vec<NodeKey>> {
         (0..=self.depth).map(|level| self.key(leaf.ancestor(level))).collect()
     }
 
-    /// Where a node of this tree is kept.
+    /// The index of a node in the heap.
     const fn slot(&self, node: Node) -> usize {
         (1 << (self.depth - node.level())) + node.index() as usize
     }
@@ -142,7 +146,7 @@ impl KeyTree {
         }
     }
 
-    /// The leftmost leaf that is nobody's. There is one.
+    /// The leftmost free leaf. The caller makes sure that there is one.
     fn free_leaf(&self) -> Leaf {
         let mut node = Node::root(self.depth);
         while node.level() > 0 {
@@ -152,11 +156,12 @@ impl KeyTree {
         Leaf::new(node.index()).expect("a tree has no more leaves than there can be")
     }
 
-    /// One more level at the top: the root becomes the left child of a new one.
+    /// Adds a level at the top: the root becomes the left child of a new root.
     fn grow(&mut self) {
         let mut grown = Self::with_depth(self.depth + 1);
         for level in 0..=self.depth {
-            // A level is as wide in the heap as its first node's place says.
+            // The index of a level's first node in the heap equals the number of nodes in that
+            // level.
             let (from, to) = (1 << (self.depth - level), 2 << (self.depth - level));
             grown.keys[to..to + from].copy_from_slice(&self.keys[from..2 * from]);
             grown.members[to..to + from].copy_from_slice(&self.members[from..2 * from]);
@@ -165,7 +170,7 @@ impl KeyTree {
         *self = grown;
     }
 
-    /// Gives free leaves to joiners.
+    /// Assigns free leaves to new members.
     fn give_leaves(
         &mut self,
         joiners: u32,
@@ -182,11 +187,11 @@ impl KeyTree {
         }
     }
 
-    /// Changes the membership and draws all keys that this calls for. `wrap` wraps the last of its
-    /// arguments under the key of a node.
+    /// Changes the membership and draws all new keys that are necessary. `wrap` wraps its last
+    /// argument under the key of a node.
     ///
     /// # Errors
-    /// As [`super::KeyServer::rekey`] says; then nothing has changed.
+    /// As for [`super::KeyServer::rekey`]. The tree is unchanged then.
     pub(super) fn change(
         &mut self,
         change: &Change<'_>,
@@ -259,12 +264,13 @@ impl KeyTree {
         Ok(Changed { plan, joined, nodes: marks.into_keys().collect() })
     }
 
-    /// How many members below a node were there before.
+    /// The number of members below a node that stay and do not get their keys point to point.
     fn stayed(&self, marks: &BTreeMap<Node, Mark>, node: Node) -> u32 {
         self.below(node) - marks.get(&node).map_or(0, |mark| mark.joined)
     }
 
-    /// Adds a node with a new key and a member from before, and all such below it.
+    /// Adds a node with a new key to the plan, and all nodes with new keys below it, if members
+    /// that stay are below them. Returns the index of the node.
     fn plan(
         &self,
         node: Node,

@@ -1,4 +1,4 @@
-//! A key under another one, and what else comes of a node's key.
+//! Key wrapping, and the derivation of keys from a node's key.
 //!
 //! ```text
 //! secret    = HKDF-Extract(salt = "lightseal lkh" ‖ group, node key)
@@ -7,9 +7,9 @@
 //! epoch key = HKDF-Expand-Label(secret of the root, "ls lkh root", epoch (8), 16)
 //! ```
 //!
-//! Expand-Label is that of [`dtls::crypto::TrafficSecret`], prefix `dtls13`, which starts from 32
-//! bytes: hence Extract first. The node in the label is the one whose key wraps. Each key wraps
-//! at most one other key in an epoch.
+//! Expand-Label is the one of [`dtls::crypto::TrafficSecret`], with the prefix `dtls13`. It needs a
+//! secret of 32 bytes, therefore Extract comes first. The node in the label is the node whose key
+//! wraps. Each key wraps at most one other key in an epoch.
 
 use aes::Aes128;
 use aes::cipher::KeyInit;
@@ -20,12 +20,12 @@ use zeroize::Zeroizing;
 use super::node::{EpochKey, KEY, Node, NodeKey};
 use crate::GroupId;
 
-/// Length of a wrapped key in bytes.
+/// The length of a wrapped key in bytes.
 pub const WRAPPED: usize = KEY + 8;
 
 const SALT: &[u8] = b"lightseal lkh";
 
-/// A wrapped key did not open: it was altered, or the key is another one.
+/// A wrapped key could not be unwrapped: it was altered, or the wrapping key is wrong.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct WrongKey;
 
@@ -45,7 +45,7 @@ fn cipher(group: &GroupId, epoch: u64, node: Node, key: &NodeKey) -> AesKw<Aes12
     AesKw::new(&(*kek).into())
 }
 
-/// Wraps `new` for the rekey to `epoch`, under `key` of `node`.
+/// Wraps `new` under `key`, the key of `node`, for the rekey to `epoch`.
 pub fn wrap(
     group: &GroupId,
     epoch: u64,
@@ -60,7 +60,7 @@ pub fn wrap(
     out
 }
 
-/// Undoes [`wrap`].
+/// Unwraps a key that was wrapped by [`wrap`].
 ///
 /// # Errors
 /// The integrity check failed.
@@ -76,7 +76,7 @@ pub fn unwrap(
     Ok(NodeKey::new(*out))
 }
 
-/// The root key of `epoch`, from the key at the root of the tree.
+/// Derives the root key of `epoch` from the key at the root of the tree.
 pub fn epoch_key(group: &GroupId, epoch: u64, root: &NodeKey) -> EpochKey {
     let mut key = EpochKey([0; KEY]);
     secret(group, root).expand("ls lkh root", &epoch.to_be_bytes(), &mut key.0);
@@ -108,7 +108,7 @@ mod tests {
         }
     }
 
-    /// RFC 3394, section 4.1: the wrapping itself.
+    /// RFC 3394, section 4.1: a test vector for AES key wrap.
     #[test]
     fn vector_of_rfc_3394() {
         let kek: [u8; 16] = core::array::from_fn(|i| i as u8);

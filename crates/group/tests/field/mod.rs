@@ -1,5 +1,5 @@
-//! A group on a field: a controller's key server, its members, and what passes between them. No
-//! clock but the test's.
+//! A simulated group: a controller's key server, its members, and the datagrams between them. The
+//! clock is the test's.
 
 #![allow(dead_code, reason = "each test uses a part")]
 
@@ -20,7 +20,7 @@ use vocabulary::{Decode, Instant, Random};
 
 pub(crate) const GROUP: GroupId = GroupId(*b"lights of room 1");
 
-/// A ledger that outlives its member.
+/// A ledger in memory, which survives the restart of its member.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Disk(pub(crate) Arc<Mutex<Written>>);
 
@@ -31,7 +31,7 @@ pub(crate) struct Written {
 }
 
 impl Disk {
-    /// What is written at this moment, on a disk of its own.
+    /// A copy of the current entries on a separate disk.
     pub(crate) fn copy(&self) -> Self {
         let below = self.0.lock().unwrap().below.clone();
         Self(Arc::new(Mutex::new(Written { below, fails: false })))
@@ -58,7 +58,7 @@ impl Ledger for Disk {
             return Err(LedgerFailed);
         }
         written.below.insert((*group, epoch), below);
-        // As one that is kept small.
+        // Keeps as few entries as a ledger may.
         while written.below.len() > 1 + KEPT {
             written.below.pop_first();
         }
@@ -84,7 +84,7 @@ pub(crate) fn policy(profile: Profile) -> Policy {
     }
 }
 
-/// What a member got.
+/// A payload that was delivered to a member's application.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Got {
     Request(SenderId, Vec<u8>),
@@ -100,9 +100,9 @@ pub(crate) struct Device {
     pub(crate) disk: Disk,
     pub(crate) identity: Identity,
     pub(crate) got: Vec<Got>,
-    /// Events that nobody has looked at yet.
+    /// Events that the test has not taken yet.
     pub(crate) told: Vec<Event>,
-    /// Pages that it asked for.
+    /// The pages that it looked up.
     pub(crate) lookups: Vec<Lookup>,
 }
 
@@ -123,7 +123,7 @@ impl Device {
         Ok(buf[..len].to_vec())
     }
 
-    /// A request to one listener: where it goes, and what it is.
+    /// Seals a direct request to one listener. Returns its destination and its datagram.
     pub(crate) fn ask_one(
         &mut self,
         now: Instant,
@@ -156,7 +156,7 @@ impl Device {
         self.told.drain(..).filter(|event| matches!(event, Event::Pull(_))).count() > 0
     }
 
-    /// Lookups are kept apart.
+    /// Lookups are stored separately.
     pub(crate) fn take_events(&mut self) {
         while let Some(event) = self.member.next_event() {
             match event {
@@ -175,21 +175,22 @@ fn own(delivery: Delivery<'_>) -> Got {
     }
 }
 
-/// The controller: its key server, and a member's worth of sealing.
+/// A group with its controller (a key server, and a member that seals its records) and its devices.
 pub(crate) struct Field {
     pub(crate) policy: Policy,
     pub(crate) now: Instant,
     pub(crate) keys: KeyServer,
     pub(crate) rng: Random,
     pub(crate) devices: Vec<Device>,
-    /// Seals what the controller says; it has a leaf of its own.
+    /// Seals the controller's records. Unlike a real controller, it has a leaf of its own.
     voice: Option<Device>,
     next_port: u16,
-    /// What the controller has announced, each with the epoch that it was sealed in.
+    /// The controller's announcements, each with the epoch in which it was sealed.
     pub(crate) announced: Vec<(u64, Vec<u8>)>,
 }
 
-/// Epochs begin a second after their message, and the old one is heard ten seconds longer.
+/// Epochs become active one second after their message, and the old epoch is received for another
+/// ten seconds.
 pub(crate) fn timing() -> Timing {
     Timing::new(Duration::from_secs(1), Duration::from_secs(10)).unwrap()
 }
@@ -263,7 +264,7 @@ impl Field {
         }
     }
 
-    /// One that joins: the others first hear of a new epoch.
+    /// Adds a member. The other members receive the rekey message first.
     pub(crate) fn join(&mut self, roles: Roles) -> Device {
         self.join_heard_by(roles, |_| true)
     }
@@ -286,7 +287,7 @@ impl Field {
         self.devices.len() - 1
     }
 
-    /// Changes the membership; `hears` says whether the device at an index gets the message.
+    /// Changes the membership. `hears` tells whether the device at an index receives the message.
     pub(crate) fn change(
         &mut self,
         leave: &[Leaf],
@@ -320,7 +321,7 @@ impl Field {
         buf[..len].to_vec()
     }
 
-    /// A record of the controller.
+    /// Seals a record of the controller.
     pub(crate) fn say(&mut self, kind: dtls::codepoints::ContentType, content: &[u8]) -> Vec<u8> {
         let voice = self.voice.as_mut().expect("there is a controller before there are members");
         let mut buf = [0; 4000];
@@ -328,7 +329,7 @@ impl Field {
         buf[..len].to_vec()
     }
 
-    /// One leaves; it hears the message too. What is left of it.
+    /// Evicts a member, which also receives the message, and returns its device.
     pub(crate) fn evict(&mut self, index: usize) -> Device {
         self.evict_heard_by(index, |_| true)
     }
@@ -345,7 +346,7 @@ impl Field {
         self.devices.iter_mut().for_each(|device| device.member.set_senders(senders.clone()));
     }
 
-    /// Something to stand where a device's member was, with a ledger of its own.
+    /// A replacement for a device's member, with a ledger of its own.
     pub(crate) fn stand_in(&mut self, index: usize) -> Member {
         let device = &self.devices[index];
         let grant = device.member.keys().to_grant(timing());
@@ -353,13 +354,13 @@ impl Field {
         self.device(roles, grant, Disk::default(), address, identity, None).member
     }
 
-    /// A device that crashed comes back with what was on its disk and its keys.
+    /// Restarts a device after a crash, with its disk and its current keys.
     pub(crate) fn restart(&mut self, index: usize) {
         let grant = self.devices[index].member.keys().to_grant(timing());
         self.restart_with(index, grant);
     }
 
-    /// The same with keys that may be older ones.
+    /// Restarts a device after a crash, with keys that may be outdated.
     pub(crate) fn restart_with(&mut self, index: usize, grant: Grant) {
         let old = self.devices.remove(index);
         let (disk, identity) = (old.disk.clone(), old.identity);
@@ -367,30 +368,31 @@ impl Field {
         self.devices.insert(index, Device { got: old.got, ..device });
     }
 
-    /// A device is shut down in good order and goes on with what it leaves behind, or with
-    /// something else; what it left.
+    /// Shuts a device down cleanly and resumes it from its suspended state, or from `instead`.
+    /// Returns its suspended state.
     pub(crate) fn nap(&mut self, index: usize, instead: Option<&[u8]>) -> Option<Vec<u8>> {
         let Device { member, roles, address, disk, identity, got, .. } = self.devices.remove(index);
         let grant = member.keys().to_grant(timing());
         let left = member.suspend().map(|left| left.to_bytes());
         let taken = instead.or(left.as_deref());
-        let taken = taken.map(|left| Suspended::decode(left).expect("as it was left"));
+        let taken = taken.map(|left| Suspended::decode(left).expect("a valid suspended state"));
         let device = self.device(roles, grant, disk, address, identity, taken.as_ref());
         self.devices.insert(index, Device { got, ..device });
         left
     }
 
-    /// The same where what it leaves behind is as an earlier version would have written it.
+    /// Shuts a device down cleanly and resumes it from its suspended state, converted by `before`
+    /// to the format of an earlier version.
     pub(crate) fn nap_as(&mut self, index: usize, before: impl FnOnce(&[u8]) -> Vec<u8>) {
         let Device { member, roles, address, disk, identity, got, .. } = self.devices.remove(index);
         let grant = member.keys().to_grant(timing());
-        let left = before(&member.suspend().expect("there is something left").to_bytes());
-        let taken = Suspended::decode(&left).expect("as an earlier version left it");
+        let left = before(&member.suspend().expect("a suspended state").to_bytes());
+        let taken = Suspended::decode(&left).expect("a valid state of the earlier version");
         let device = self.device(roles, grant, disk, address, identity, Some(&taken));
         self.devices.insert(index, Device { got, ..device });
     }
 
-    /// Gives a device what it missed.
+    /// Gives a device the current keys.
     pub(crate) fn grant(&mut self, index: usize) {
         let grant = self.keys.grant(self.devices[index].leaf, timing()).unwrap();
         self.devices[index].member.grant(self.now, grant).unwrap();
@@ -403,7 +405,8 @@ impl Field {
         }
     }
 
-    /// Carries what members send by themselves, until nothing comes of it any more; what it was.
+    /// Delivers the datagrams that members send on their own until there are none left, and returns
+    /// them.
     pub(crate) fn carry(&mut self) -> Vec<Transmit> {
         let mut carried = Vec::new();
         let mut carried_before = usize::MAX;
@@ -427,7 +430,7 @@ impl Field {
         carried
     }
 
-    /// A page as the controller would tell it.
+    /// The page that the controller would answer with.
     pub(crate) fn page(&self, lookup: Lookup) -> Page {
         let mut members: Vec<_> = self
             .devices
@@ -462,7 +465,7 @@ impl Field {
         }
     }
 
-    /// Time goes on until nobody has a lookup left.
+    /// Advances the time until no device has an unanswered lookup.
     pub(crate) fn acquaint(&mut self) {
         for _ in 0..60 {
             self.now += Duration::from_millis(100);
@@ -473,7 +476,7 @@ impl Field {
         }
     }
 
-    /// A request of one device reaches all others; what it was.
+    /// Delivers a request of one device to all others, and returns its datagram.
     pub(crate) fn ask(&mut self, index: usize, content: &[u8]) -> Vec<u8> {
         let datagram = self.devices[index].ask(self.now, content).unwrap();
         let from = self.devices[index].address;
@@ -481,7 +484,8 @@ impl Field {
         datagram
     }
 
-    /// A request of one device to another's listener reaches all that hear where it goes; what it was.
+    /// Delivers a direct request of one device to another one, and returns its datagram. It reaches
+    /// all devices that receive at its destination address.
     pub(crate) fn ask_one(&mut self, index: usize, to: usize, content: &[u8]) -> Vec<u8> {
         let listener = self.devices[to].member.listener();
         let (to, datagram) = self.devices[index].ask_one(self.now, listener, content).unwrap();
@@ -489,7 +493,7 @@ impl Field {
         datagram
     }
 
-    /// A datagram of a device reaches all that hear at an address.
+    /// Delivers a device's datagram to all devices that receive at the address `to`.
     pub(crate) fn deliver(&mut self, index: usize, to: SocketAddr, datagram: &[u8]) {
         let from = self.devices[index].address;
         for device in &mut self.devices {
@@ -501,7 +505,7 @@ impl Field {
         }
     }
 
-    /// A response of one device reaches the one that asked.
+    /// Delivers a response of one device to the requesting device, and returns its datagram.
     pub(crate) fn answer(&mut self, index: usize, to: usize, content: &[u8]) -> Vec<u8> {
         let sender = self.devices[to].roles.sender.unwrap();
         let datagram = self.devices[index].answer(self.now, sender, content).unwrap();

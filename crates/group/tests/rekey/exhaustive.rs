@@ -1,4 +1,4 @@
-//! Small trees: every set of members, every batch.
+//! Exhaustive tests of small trees: every set of members and every batch of changes.
 
 use crate::world::World;
 use group::rekey::{Change, Leaf};
@@ -23,7 +23,7 @@ fn every_batch(capacity: u32, joins: &[u32], refreshes: &[bool], leave_at_most: 
                         refresh: *refresh,
                         ..Change::default()
                     });
-                    // What follows in the tree that this has led to.
+                    // Further changes to the resulting tree.
                     world.rekey(&Change { join: 1, ..Change::default() });
                     world.audit();
                 }

@@ -1,6 +1,7 @@
-//! Long lives of groups, with loss, restarts and messages in parts.
+//! Long random histories of groups, with loss, restarts and messages in parts.
 //!
-//! `REKEY_HISTORIES=10000 REKEY_SEED=1 cargo test -p dtls-group --test rekey random` runs more.
+//! `REKEY_HISTORIES=10000 REKEY_SEED=1 cargo test -p dtls-group --test rekey random` runs more
+//! histories.
 
 use crate::world::World;
 use group::rekey::{Change, KeyServer, Leaf};
@@ -38,10 +39,10 @@ fn history(seed: u64) {
         join = join.min(most.saturating_sub(members));
         let (loss, refresh) = (world.rng.below(3), world.rng.below(8) == 0);
         let change = Change { leave: &leave, join: join as u32, refresh, ..Change::default() };
-        // None, a tenth or a half of the members hear nothing of it.
+        // None, a tenth or half of the members do not receive the messages.
         let lost = [0, 10, 50][loss as usize];
         let messages = world.rekey_with(&change, &mut |rng| rng.below(100) >= lost);
-        // What was sent before, once more.
+        // The same messages are repeated.
         let epoch = world.server.epoch();
         for person in world.present.values_mut().filter(|person| person.path.epoch() == epoch) {
             for message in &messages {
@@ -69,7 +70,7 @@ fn a_member_that_slept_through_chains_pulls() {
     world.rekey(&Change { join: 3, ..Change::default() });
     for _ in 0..600 {
         let mut first = true;
-        // The first member hears nothing.
+        // The first member receives none of the messages.
         world.rekey_with(&Change::default(), &mut |_| !core::mem::replace(&mut first, false));
     }
     let sleeper = world.present.values().next().unwrap();

@@ -1,4 +1,4 @@
-//! Bytes from anybody.
+//! Malformed and forged messages.
 
 use crate::world::{GROUP, timing};
 use group::GroupId;
@@ -22,7 +22,7 @@ struct Pair {
     member: KeyPath,
 }
 
-/// A group of `members`, of which the one at leaf 1 is looked at.
+/// A group of `members`, and the state of the member at leaf 1.
 fn pair(members: u32) -> Pair {
     let mut rng = Random::insecure(9);
     let mut server = KeyServer::new(GROUP, ControllerSecret::from_seed(&rng.array()), &mut rng);
@@ -63,9 +63,9 @@ fn every_cut_and_every_flipped_bit_is_refused_and_changes_nothing() {
     for bit in 0..8 * message.len() {
         let mut bad = message.clone();
         bad[bit / 8] ^= 0x80 >> (bit % 8);
-        // One after the other, so that each signature is checked.
+        // The messages are spaced in time, so that the signature of each is checked.
         let outcome = pair.member.handle(NOW + INTERVAL * bit as u32, &bad);
-        // Nothing was to be done for an epoch that is not above the member's.
+        // A message for an epoch that is not later than the member's is ignored.
         let old = matches!(outcome, Ok(Outcome::Duplicate))
             && Unverified::decode(&bad).unwrap().epoch <= 1;
         assert!(outcome.is_err() || old, "bit {bit}: {outcome:?}");
@@ -91,7 +91,7 @@ fn every_flipped_bit_of_a_part_is_refused_or_passed_over() {
         let outcome = pair.member.handle(NOW + INTERVAL * bit as u32, &bad);
         let passed = match &outcome {
             Ok(Outcome::Duplicate) => Unverified::decode(&bad).unwrap().epoch <= 1,
-            // Its range begins or ends elsewhere.
+            // The flipped bit is in the range of leaves.
             Ok(Outcome::OtherLeaves) => (32..38).contains(&(bit / 8)),
             other => other.is_err(),
         };
@@ -163,7 +163,8 @@ fn junk_is_dropped_before_its_signature_and_a_sleeper_is_not_flooded() {
         junk
     };
     assert!(matches!(pair.member.handle(NOW, &junk(2)), Err(Refusal::OffChain)));
-    // Later epochs may be genuine in spite of that: one signature now and then.
+    // Messages of later epochs may be genuine although they are off the chain: one signature is
+    // checked in each interval.
     assert!(matches!(pair.member.handle(NOW, &junk(3)), Err(Refusal::BadSignature)));
     let soon = Instant::from_micros(OFF_CHAIN_INTERVAL.as_micros() as u64 - 1);
     assert!(matches!(pair.member.handle(soon, &junk(3)), Err(Refusal::OffChain)));
@@ -172,7 +173,7 @@ fn junk_is_dropped_before_its_signature_and_a_sleeper_is_not_flooded() {
     assert!(matches!(pair.member.handle(later, &genuine), Ok(Outcome::Moved(_))));
 }
 
-/// A message that says what the header and the shape say, without a signature.
+/// A message with this depth and shape and this number of wraps, with an invalid signature.
 fn forged(depth: u8, shape: &[u8], wraps: usize) -> Vec<u8> {
     let mut message = vec![1, 1, GROUP.alias(), 0];
     message.extend(2_u64.to_be_bytes());
@@ -193,7 +194,7 @@ fn counts_are_those_of_the_bytes_that_are_there() {
         (0, &[0b0101_0000], 2),
         (25, &[0b0101_0000], 2),
         (255, &[0b0101_0000], 2),
-        // A tree of 2^24 leaves, all described, in a message of a few bytes.
+        // A message of a few bytes that claims to describe a whole tree of 2^24 leaves.
         (24, &[0xaa; 100], 0),
     ] {
         assert!(
@@ -201,7 +202,7 @@ fn counts_are_those_of_the_bytes_that_are_there() {
             "{depth} {shape:?} {wraps}"
         );
     }
-    // As many nodes as a message of the greatest length can describe, then one byte more.
+    // As many nodes as a message of the maximum length can describe, then one byte more.
     let all = forged(24, &vec![0xff; MAX_MESSAGE_BYTES - 96], 0);
     assert_eq!(all.len(), MAX_MESSAGE_BYTES);
     assert!(Unverified::decode(&all).is_err());
@@ -248,7 +249,8 @@ fn what_is_no_tree_is_not_restored() {
     let tree = server.tree();
     let nodes: Vec<(Node, NodeKey)> = tree.nodes().collect();
     assert!(KeyTree::restore(tree.depth(), nodes.clone()).is_some());
-    // Without a leaf that has a sibling it is another tree; without any other node it is none.
+    // Without a leaf that has a sibling, the rest is another valid tree. Without any other node, it
+    // is not a valid tree.
     for (gone, (node, _)) in nodes.iter().enumerate() {
         let mut others = nodes.clone();
         others.remove(gone);

@@ -1,5 +1,5 @@
-//! Rekeying: a controller and its members, against a slow model and against those who must not
-//! follow.
+//! Tests of rekeying: a controller and its members are compared with a slow model, and former
+//! members must not be able to follow.
 
 mod exhaustive;
 mod histories;

@@ -1,4 +1,4 @@
-//! What a rekey costs on the wire.
+//! The size of rekey messages.
 
 use crate::world::{GROUP, timing};
 use group::rekey::message::Unverified;
@@ -7,7 +7,7 @@ use group::rekey::{
 };
 use vocabulary::{Instant, Random};
 
-/// What a record adds with an 8-byte tag, in `axiom-1.2` and in `compact`.
+/// The overhead of a record with an 8-byte tag in bytes, in `axiom-1.2` and in `compact`.
 const OVERHEADS: [usize; 2] = [29, 14];
 
 fn server(members: u32, rng: &mut Random) -> KeyServer {
@@ -23,13 +23,14 @@ fn member(server: &KeyServer, leaf: u32) -> KeyPath {
     KeyPath::join(server.controller(), grant).0
 }
 
-/// Wraps of a message.
+/// The number of wraps in a message.
 fn wraps(server: &KeyServer, message: &[u8]) -> usize {
     let message = Unverified::decode(message).unwrap();
     message.verify(&GROUP, &server.controller()).unwrap().wraps.len()
 }
 
-/// The dearest leave of any of `leaves`: its wraps, and the longest datagram of each profile.
+/// The most expensive leave among `leaves`: its number of wraps, and the longest datagram in each
+/// profile.
 fn dearest_leave(members: u32, leaves: impl Iterator<Item = u32>) -> (usize, [usize; 2]) {
     let mut rng = Random::insecure(members.into());
     let mut server = server(members, &mut rng);
@@ -43,7 +44,7 @@ fn dearest_leave(members: u32, leaves: impl Iterator<Item = u32>) -> (usize, [us
         for (most, overhead) in dearest.1.iter_mut().zip(OVERHEADS) {
             *most = (*most).max(message.len() + overhead);
         }
-        // In again, at the same leaf.
+        // A new member gets the same leaf.
         let back =
             server.rekey(&Change { join: 1, ..Change::default() }, timing(), 1_200, &mut rng);
         assert_eq!(back.unwrap().joined, leave);
@@ -53,7 +54,7 @@ fn dearest_leave(members: u32, leaves: impl Iterator<Item = u32>) -> (usize, [us
 
 #[test]
 fn a_leave_of_a_hundred_is_one_short_datagram() {
-    // Often enough for messages that carry the anchor of the next chain.
+    // The number of rekeys is large enough that some messages carry the anchor of the next chain.
     let (wraps, datagrams) = dearest_leave(100, (0..100).chain(0..100));
     println!("n = 100: {wraps} wraps, {datagrams:?} bytes");
     assert_eq!(wraps, 13);
@@ -77,10 +78,12 @@ fn a_join_and_a_renewal_are_told_under_old_keys() {
         let [message] = &rekeying.messages[..] else { panic!("one message") };
         wraps(&server, message)
     };
-    // Leaf 99: the three nodes with 98, 96 and 97, and the four above.
+    // The new member gets leaf 99. Below each of the seven nodes above it there is a member that
+    // stays, so there are seven wraps.
     assert_eq!(change(Change { join: 1, ..Change::default() }), 7);
     assert_eq!(change(Change::default()), 1);
-    // Every node with members but the root has a key that its parent's is told under.
+    // Under the key of every node with members, except the root, the new key of its parent is
+    // wrapped.
     let nodes = 100 + 50 + 25 + 13 + 7 + 4 + 2;
     assert_eq!(change(Change { refresh: true, ..Change::default() }), nodes);
 }

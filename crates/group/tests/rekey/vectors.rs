@@ -1,5 +1,5 @@
-//! The vectors of `docs/spec/group.md`, made by a second implementation
-//! (`docs/spec/vectors/group_rekey.py`).
+//! Compares rekeying with the vectors of `docs/spec/group.md`, which a second implementation has
+//! made (`docs/spec/vectors/group_rekey.py`).
 
 use group::GroupId;
 use group::rekey::wrap::{epoch_key, unwrap, wrap};

@@ -1,4 +1,4 @@
-//! A controller, its members and all who ever were members, with every key they ever held.
+//! A controller with its current and former members, and every key that each of them has ever had.
 
 use group::GroupId;
 use group::rekey::message::Unverified;
@@ -18,14 +18,14 @@ pub(crate) fn timing() -> Timing {
     Timing::new(Duration::from_millis(2_500), Duration::from_secs(60)).unwrap()
 }
 
-/// Somebody who is or was a member.
+/// A current or former member.
 pub(crate) struct Person {
     pub(crate) path: KeyPath,
-    /// Every key it was ever given or has opened: it forgets nothing.
+    /// Every key that it was ever given or has unwrapped. None is deleted.
     pub(crate) memory: BTreeSet<Key>,
-    /// The first epoch that it may know.
+    /// The first epoch whose key it may know.
     pub(crate) joined: u64,
-    /// The last epoch that it may know.
+    /// The last epoch whose key it may know; `None` while it is a member.
     pub(crate) left: Option<u64>,
 }
 
@@ -35,7 +35,7 @@ impl Person {
     }
 }
 
-/// A wrap as everybody sees it.
+/// A wrapped key, as an eavesdropper sees it.
 #[derive(Clone)]
 pub(crate) struct Seen {
     pub(crate) epoch: u64,
@@ -48,19 +48,19 @@ pub(crate) struct World {
     pub(crate) server: KeyServer,
     pub(crate) rng: Random,
     pub(crate) now: Instant,
-    /// In the order of their leaves.
+    /// The current members by leaf.
     pub(crate) present: BTreeMap<Leaf, Person>,
     pub(crate) gone: Vec<Person>,
     pub(crate) seen: Vec<Seen>,
-    /// The key at the root and the root key, by epoch.
+    /// The key at the root of the tree and the epoch's root key, by epoch.
     pub(crate) roots: BTreeMap<u64, [Key; 2]>,
-    /// The longest message.
+    /// The maximum length of messages in bytes.
     pub(crate) max_bytes: usize,
-    /// Leaves that exist in the obvious model.
+    /// The number of leaves in the model.
     capacity: u32,
 }
 
-/// How a member gets what it is sent.
+/// Decides whether a member receives the messages of a change.
 pub(crate) type Delivery<'a> = &'a mut dyn FnMut(&mut Random) -> bool;
 
 impl World {
@@ -81,7 +81,8 @@ impl World {
         }
     }
 
-    /// A group with a full tree of `capacity` leaves, of whom all but those of `set` have left.
+    /// A group with a full tree of `capacity` leaves, from which all members except those in the
+    /// bit set `set` have left.
     pub(crate) fn with_members(capacity: u32, set: u32, max_bytes: usize) -> Self {
         let mut world = Self::new(u64::from(set) << 8 | u64::from(capacity), max_bytes);
         let all = (0..capacity).filter_map(Leaf::new);
@@ -101,13 +102,13 @@ impl World {
         world
     }
 
-    /// A change whose messages reach everybody.
+    /// Makes a change whose messages reach all members.
     pub(crate) fn rekey(&mut self, change: &Change<'_>) -> Vec<Vec<u8>> {
         self.rekey_with(change, &mut |_| true)
     }
 
-    /// A change whose messages reach those whom `delivered` says, each of them twice and in any
-    /// order. The others miss the epoch.
+    /// Makes a change whose messages reach the members that `delivered` selects, each message twice
+    /// and in any order. The other members miss the epoch.
     pub(crate) fn rekey_with(
         &mut self,
         change: &Change<'_>,
@@ -141,7 +142,7 @@ impl World {
         rekeying.messages
     }
 
-    /// One who has left is told by exactly one message, and learns nothing.
+    /// A member that has left is excluded by exactly one message, and learns no key from any.
     fn excluded(&mut self, person: &mut Person, epoch: u64, messages: &[Vec<u8>]) {
         let current = person.path.epoch() + 1 == epoch;
         let before: Vec<Key> = person.path.keys().iter().map(|key| *key.as_bytes()).collect();
@@ -163,7 +164,7 @@ impl World {
             if !delivered(&mut self.rng) {
                 continue;
             }
-            // Each message twice, from any place in their order on.
+            // Each message is delivered twice, in a rotated order.
             let start = self.rng.below(messages.len() as u64) as usize;
             let order = (0..2 * messages.len()).map(|i| &messages[(start + i) % messages.len()]);
             let current = person.path.epoch() + 1 == epoch;
@@ -197,7 +198,7 @@ impl World {
         }
     }
 
-    /// Everybody who is behind asks the controller.
+    /// All members that are behind ask the controller for their keys.
     pub(crate) fn catch_up(&mut self) {
         for person in self.present.values_mut() {
             pull(&self.server, person, &self.roots);
@@ -214,7 +215,7 @@ impl World {
         person
     }
 
-    /// The controller stops and starts again from what it has stored.
+    /// Restarts the controller from its stored state.
     pub(crate) fn restart(&mut self) {
         let (server, tree) = (&self.server, self.server.tree());
         let secret = self.secret();
@@ -227,7 +228,8 @@ impl World {
         self.server.secret().clone()
     }
 
-    /// Notes all wraps, which must be those of the model; parts repeat some.
+    /// Collects all wraps, which must be those of the model. Messages in parts may repeat some
+    /// wraps.
     fn see(&mut self, messages: &[Vec<u8>], expected: &BTreeSet<(Node, Node)>) {
         let controller = self.server.controller();
         let mut told = BTreeMap::new();
@@ -258,7 +260,8 @@ impl World {
         }));
     }
 
-    /// What a change has to tell, by the definition: sets of leaves, every node looked at.
+    /// The wraps that a change needs, computed from the definition with sets of leaves for every
+    /// node.
     fn model(&mut self, change: &Change<'_>) -> BTreeSet<(Node, Node)> {
         let before: BTreeSet<u32> = self.present.keys().map(|leaf| leaf.get()).collect();
         let leave: BTreeSet<u32> = change.leave.iter().map(|leaf| leaf.get()).collect();
@@ -304,7 +307,8 @@ impl World {
         told
     }
 
-    /// Nobody, with all keys ever held, gets at an epoch that it was no member in.
+    /// Checks that no member, with all keys that it ever had, can derive the key of an epoch in
+    /// which it was not a member.
     pub(crate) fn audit(&self) {
         for person in self.gone.iter().chain(self.present.values()) {
             let last = person.left.unwrap_or(u64::MAX);
@@ -319,8 +323,8 @@ impl World {
         }
     }
 
-    /// Opens all that `known` opens, in any order and any number of steps, whatever node a key is
-    /// said to be of.
+    /// Unwraps everything that can be unwrapped with the keys in `known`, in any order and any
+    /// number of steps, and with every key tried at every node.
     pub(crate) fn closure(&self, known: &mut BTreeSet<Key>) -> Vec<(u64, Node)> {
         let mut opened = Vec::new();
         let mut untried: Vec<Key> = known.iter().copied().collect();

@@ -1,5 +1,5 @@
-//! A controller and its members: what they say to each other, and a store that fails. No clock but the
-//! test's.
+//! A simulated controller with its members: their requests and answers, and a store that can fail.
+//! The clock is the test's.
 
 #![allow(dead_code, reason = "each test uses a part")]
 
@@ -28,7 +28,7 @@ pub(crate) const SEED: [u8; 32] = [3; 32];
 pub(crate) const BOTH: WantedRoles = WantedRoles { sender: true, listener: true };
 pub(crate) const LISTENER: WantedRoles = WantedRoles { sender: false, listener: true };
 
-/// What a store holds.
+/// The content of a controller's store.
 #[derive(Clone, Default)]
 pub(crate) struct Shelf(pub(crate) Arc<Mutex<Stored>>);
 
@@ -76,14 +76,14 @@ pub(crate) struct Site {
     pub(crate) controller: Controller,
     pub(crate) devices: BTreeMap<String, Device>,
     pub(crate) answers: BTreeMap<String, Vec<Answer>>,
-    /// One announcement in so many is lost, of each member.
+    /// Each member loses one announcement in this many; 0: none.
     pub(crate) loss: u64,
     pub(crate) numbers: u32,
-    /// What the controller says of copies.
+    /// The copies of devices that the controller has reported.
     pub(crate) clones: Vec<(String, Reason)>,
-    /// Requests to the controller that are under way: when they arrive.
+    /// Requests to the controller that are under way, with their time of arrival.
     pub(crate) asking: Vec<(Instant, String, PullRequest)>,
-    /// What was multicast, and when.
+    /// The announcements, with the time at which each was sent.
     pub(crate) aired: Vec<(Instant, Vec<u8>)>,
 }
 
@@ -142,11 +142,11 @@ impl Site {
         Controller::new(group, settings(), provider, store, ledger, now, rng.fork()).unwrap()
     }
 
-    /// The controller crashes and comes back with what it stored.
+    /// Restarts the controller from its store after a crash.
     pub(crate) fn restart(&mut self) {
         let stored = self.shelf.0.lock().unwrap();
         let secret = ControllerSecret::from_seed(&SEED);
-        let (seed, left) = stored.chain.expect("it stored something");
+        let (seed, left) = stored.chain.expect("the controller has stored its state");
         let chain = Chain::restore(seed, left).unwrap();
         let nodes = stored.nodes.iter().map(|(node, key)| (*node, key.clone()));
         let tree = KeyTree::restore(stored.depth, nodes).unwrap();
@@ -163,7 +163,8 @@ impl Site {
         self.say_as(start, device, may, said);
     }
 
-    /// The same in a run that may not be the one that the controller knows.
+    /// Sends a request with the start `start`, which may differ from the one that the controller
+    /// knows.
     pub(crate) fn say_as(&mut self, start: Start, device: &str, may: WantedRoles, said: Request) {
         self.numbers += 1;
         let mut buf = [0; 700];
@@ -178,7 +179,7 @@ impl Site {
         self.settle();
     }
 
-    /// Carries what the controller wants carried.
+    /// Delivers the controller's outputs.
     pub(crate) fn settle(&mut self) {
         while let Some(output) = self.controller.poll() {
             match output {
@@ -226,7 +227,7 @@ impl Site {
         self.say(device, BOTH, join);
     }
 
-    /// What an admitted device is.
+    /// Creates the device of a new member.
     pub(crate) fn admit(&mut self, name: &str, admitted: Admitted, ip: IpAddr) {
         let Admitted { policy, roles, controller, senders, grant, .. } = admitted;
         let (keys, _) = KeyPath::join(controller, grant);
@@ -243,7 +244,7 @@ impl Site {
     pub(crate) fn join(&mut self, device: &str, roles: WantedRoles) {
         let ip = ip(device);
         self.ask_to_join(device, 1, roles, ip);
-        // Joins that follow each other wait for each other's epoch.
+        // Rekeys have a minimum interval, so a join may have to wait for the previous one's.
         for _ in 0..60 {
             self.wait(200);
             if self.answers.get(device).is_some_and(|answers| !answers.is_empty()) {
@@ -258,7 +259,7 @@ impl Site {
         }
     }
 
-    /// A request of one device, and who gets it.
+    /// Delivers a request of one device and returns the number of devices that received it.
     pub(crate) fn request(&mut self, from: &str) -> usize {
         let mut buf = [0; 200];
         let sender = self.devices.get_mut(from).unwrap();
@@ -277,8 +278,8 @@ impl Site {
         heard
     }
 
-    /// Members that missed a rekey ask for it. Where announcements are lost, so are requests and
-    /// answers: then a member asks again after 1 s, 2 s, 4 s, and then every 8 s.
+    /// Carries the requests of members that missed a rekey. If announcements are lost, requests and
+    /// answers are lost as well: a member then asks again after 1 s, 2 s, 4 s, and then every 8 s.
     pub(crate) fn pull(&mut self) {
         let names: Vec<String> = self.devices.keys().cloned().collect();
         for name in names {
@@ -300,19 +301,19 @@ impl Site {
             self.say(&name, BOTH, Request::Pull(pull));
             if let Some(Answer::Granted(grant)) = self.last(&name) {
                 let device = self.devices.get_mut(&name).unwrap();
-                // One that is older than what it has is of no use.
+                // A grant for an earlier epoch than the member's is refused.
                 let _ = device.member.grant(self.now, grant);
             }
         }
     }
 }
 
-/// A number that is set from outside.
+/// A number from an environment variable.
 pub(crate) fn setting(name: &str, default: u64) -> u64 {
     std::env::var(name).ok().and_then(|text| text.parse().ok()).unwrap_or(default)
 }
 
-/// Writes what was measured to where `LIGHTSEAL_REPORT` says.
+/// Prints a result, and writes it to the file that `LIGHTSEAL_REPORT` names.
 pub(crate) fn report(json: &str) {
     println!("{json}");
     if let Ok(path) = std::env::var("LIGHTSEAL_REPORT") {
