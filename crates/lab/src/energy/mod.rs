@@ -1,8 +1,8 @@
-//! What nodes spend.
+//! The time and the energy that nodes spend.
 //!
-//! - [`Meter`]: how long radios and processors did what;
-//! - [`Device`]: currents and clocks, from files;
-//! - [`Cpu`]: how long a device computes.
+//! - [`Meter`]: how long radios and processors were in use, and for what;
+//! - [`Device`]: currents and clock rates, read from files;
+//! - [`Cpu`]: how long a device takes to compute.
 //!
 //! # A new device
 //!
