@@ -6,8 +6,8 @@
 //!
 //! # A new device
 //!
-//! One file under `devices/` and one line in [`DEVICES`]; scenarios may also name a file of their
-//! own.
+//! Add a file under `devices/` and a line to [`DEVICES`]. Scenarios may also name a device file of
+//! their own.
 
 mod cpu;
 mod device;

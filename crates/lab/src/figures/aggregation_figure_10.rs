@@ -1,4 +1,4 @@
-//! Figure 10 of the paper on MAC aggregation: parameters that follow a moving sender.
+//! Figure 10 of the paper on MAC aggregation: a moving sender whose parameters adapt.
 
 use super::aggregation::{PAPER, columns, linear, percent};
 use crate::Error;
@@ -39,7 +39,8 @@ pub(super) const R2D2: Figure = Figure {
 /// The paper's goodput over the whole course, in percent.
 const PAPER_GOODPUT: [f64; 3] = [57.0, 74.4, 73.9];
 
-/// Rows of a curve: one every two seconds.
+/// Messages from one row of a curve to the next; ten messages a second make it one row every two
+/// seconds.
 const STEP: usize = 20;
 
 fn make(options: &Options, which: usize) -> Result<Output, Error> {
@@ -68,11 +69,11 @@ fn make(options: &Options, which: usize) -> Result<Output, Error> {
         ]);
     }
     let columns = columns(&[
-        ("curve", "goodput: verified payload over bytes sent"),
+        ("curve", "goodput: verified payload divided by bytes sent"),
         ("scheme", "how records are tagged; then the value is the share of packets lost"),
         ("minutes", "when the last of the 200 packets was sent"),
         ("percent", "goodput or loss over 200 packets"),
-        ("paper_accounting_percent", "the same with 5 bytes beside payload and tags"),
+        ("paper_accounting_percent", "the percentage with 5 bytes beside payload and tags"),
     ]);
     let [ours, theirs] = Accounting::ALL.map(|accounting| drive.log.goodput(accounting));
     let gain = ours / plain.log.goodput(Accounting::Ours);

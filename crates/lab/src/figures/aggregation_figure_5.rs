@@ -46,11 +46,14 @@ fn make(options: &Options) -> Result<Output, Error> {
         }
     }
     let columns = columns(&[
-        ("model", "the channel, where the loss rate is the model's"),
-        ("measured", "the channel, where packets were sent"),
-        ("packet_bytes", "DTLS packet, by the paper's accounting; the mean where they differ"),
-        ("loss_percent", "packets lost, of all"),
-        ("paper_percent", "what the paper measured"),
+        ("model", "the channel, if the loss rate is computed from the model"),
+        ("measured", "the channel, if the loss rate was measured"),
+        (
+            "packet_bytes",
+            "mean length of a DTLS packet by the paper's accounting",
+        ),
+        ("loss_percent", "share of packets lost"),
+        ("paper_percent", "the loss rate that the paper measured"),
     ]);
     let plot = Plot {
         subtitle: format!("{} packets a dot", options.messages / 5),

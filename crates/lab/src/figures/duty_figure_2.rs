@@ -43,7 +43,7 @@ fn network(nodes: u16, check_interval_ms: f64) -> Network {
     Network::line(nodes, Layer::XMac(xmac::Settings::contiki(check_interval_ms)))
 }
 
-/// Both profiles, by loss and check interval.
+/// Points of both profiles over one hop, by delivery ratio and check interval.
 fn single_hop(paper: fn(&str, f64, f64) -> Option<f64>) -> Vec<Point> {
     let mut points = Vec::new();
     for (profile, delivery) in [
@@ -65,7 +65,7 @@ fn single_hop(paper: fn(&str, f64, f64) -> Option<f64>) -> Vec<Point> {
     points
 }
 
-const X: (&str, &str) = ("check_interval_ms", "from one listening to the next");
+const X: (&str, &str) = ("check_interval_ms", "time from one channel check to the next");
 
 fn by_interval() -> Axis {
     let label = "check interval, in ms";
@@ -73,7 +73,7 @@ fn by_interval() -> Axis {
 }
 
 fn duration(options: &Options) -> Result<Output, Error> {
-    // What Contiki's own X-MAC took in a few runs.
+    // Durations with Contiki's own X-MAC in a few runs.
     let cooja = |profile: &str, delivery: f64, interval: f64| {
         let known = [(62.5, 0.742), (125.0, 1.353), (250.0, 4.16), (500.0, 5.98)];
         let found = known.into_iter().find(|(at, _)| *at == interval).map(|(_, seconds)| seconds);
@@ -94,7 +94,7 @@ fn energy(options: &Options) -> Result<Output, Error> {
     let paper = |profile: &str, delivery: f64, interval: f64| {
         (profile == "tinydtls" && delivery == 1.0 && interval == 500.0).then_some(29.05)
     };
-    let about = "the paper's energy in mJ";
+    let about = "energy in mJ that the paper reports";
     let table = table(&single_hop(paper), X, about, options.runs, options.seed)?;
     let look = Look {
         by: ", by frames that arrive",
@@ -120,8 +120,8 @@ fn hops(options: &Options) -> Result<Output, Error> {
             paper: None,
         }));
     }
-    let x = ("hops", "from client to server");
-    let table = table(&points, x, "no value is in the text", options.runs, options.seed)?;
+    let x = ("hops", "number of hops from client to server");
+    let table = table(&points, x, "the paper's text gives no value", options.runs, options.seed)?;
     let look = Look {
         by: ", by check interval",
         emphasis: None,

@@ -41,15 +41,15 @@ pub(super) const ENERGY: Figure = Figure {
 
 const ORDERS: [u32; 6] = [3, 4, 5, 6, 7, 8];
 
-/// ns-3.37 (`interop/ns3/beacon.cc`), ten frames, direct, in s, by superframe order 1 and 2 and by
-/// [`ORDERS`].
+/// Durations in s of ten frames with direct transmission in ns-3.37 (`interop/ns3/beacon.cc`), for
+/// superframe orders 1 and 2 and for each of [`ORDERS`].
 const NS3: [[f64; 6]; 2] =
     [[0.225, 0.439, 0.864, 1.725, 3.428, 6.893], [0.099, 0.166, 0.294, 0.546, 1.057, 2.075]];
 
-const X: (&str, &str) = ("beacon_interval_ms", "from beacon to beacon");
+const X: (&str, &str) = ("beacon_interval_ms", "time from beacon to beacon");
 
 fn network(nodes: u16, settings: &Settings) -> Network {
-    let device = Device::by_name("greennet").expect("it is among the devices");
+    let device = Device::by_name("greennet").expect("greennet is one of the known devices");
     Network { device, ..Network::line(nodes, Layer::Beacon(settings.clone())) }
 }
 
@@ -66,7 +66,8 @@ fn axes() -> Axis {
     Axis { column: X.0, label, scale: Scale::Linear, from: 0.0, to: 4000.0 }
 }
 
-/// Single-hop points: by access period with a raised timer, and otherwise at the shortest.
+/// Points over one hop for each variant: series, superframe order, downlink, and whether the timer
+/// is raised.
 fn single_hop(variants: &[(&str, u32, Downlink, bool)]) -> Vec<Point> {
     let mut points = Vec::new();
     for (name, superframe_order, downlink, raised) in variants {
@@ -111,7 +112,7 @@ fn energy(options: &Options) -> Result<Output, Error> {
         ("CAP 30.7 ms", 1, Downlink::Direct, true),
         ("CAP 30.7 ms, indirect", 1, Downlink::Indirect, true),
     ]);
-    let table = table(&points, X, "no value is in the text", options.runs, options.seed)?;
+    let table = table(&points, X, "the paper's text gives no value", options.runs, options.seed)?;
     let look =
         Look { by: "", emphasis: None, x: axes(), y: ("energy_mj", "energy of the client, in mJ") };
     Ok(curves(table, look, options))
@@ -132,8 +133,8 @@ fn hops(options: &Options) -> Result<Output, Error> {
             paper: None,
         }));
     }
-    let x = ("hops", "from client to server");
-    let table = table(&points, x, "no value is in the text", options.runs, options.seed)?;
+    let x = ("hops", "number of hops from client to server");
+    let table = table(&points, x, "the paper's text gives no value", options.runs, options.seed)?;
     let look = Look {
         by: ", by beacon interval",
         emphasis: None,

@@ -1,4 +1,4 @@
-//! What each way to an association costs over each link layer.
+//! The cost of each kind of handshake over each link layer.
 
 use super::aggregation::columns;
 use super::duty::{COLUMNS, PAPER, Point, cells};
@@ -23,8 +23,8 @@ pub(super) const FIGURE: Figure = Figure {
     make,
 };
 
-/// Bytes of a handshake as others count them (draft-ietf-iotops-security-protocol-comparison), not
-/// simulated.
+/// Bytes of a handshake as others count them (draft-ietf-iotops-security-protocol-comparison). They
+/// are not simulated here.
 const LITERATURE: [(&str, u64); 5] = [
     ("DTLS 1.3 with PSK", 331),
     ("TLS 1.3 with PSK", 280),
@@ -79,10 +79,10 @@ fn make(options: &Options) -> Result<Output, Error> {
         rows.push(row);
     }
     let mut named = vec![
-        ("profile", "the way to an association"),
+        ("profile", "the kind of handshake"),
         ("origin", "simulated here, or taken from the literature"),
         ("link", "the link layer and its settings"),
-        ("delivery_percent", "frames that arrive; acknowledgements alike"),
+        ("delivery_percent", "share of frames, and of acknowledgements, that arrive"),
     ];
     named.extend(COLUMNS);
     Ok(Output { table: Table { columns: columns(&named), rows }, plot: None })

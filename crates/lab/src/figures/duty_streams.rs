@@ -72,13 +72,13 @@ fn make(options: &Options) -> Result<Output, Error> {
     });
     let named = [
         ("link", "the link layer and its settings"),
-        ("hops", "from sender to receiver"),
-        ("delivery_percent", "frames that arrive on each hop; acknowledgements alike"),
+        ("hops", "number of hops from sender to receiver"),
+        ("delivery_percent", "share of frames, and of acknowledgements, that arrive on each hop"),
         ("scheme", "how records are tagged"),
-        ("goodput_percent", "payload verified over DTLS bytes sent, both ways"),
-        ("verified_percent", "messages verified, of all"),
-        ("median_delay_s", "from sending a message until it is verified"),
-        ("p95_delay_s", "what 95 % of those stay below"),
+        ("goodput_percent", "verified payload divided by the DTLS bytes that both ends sent"),
+        ("verified_percent", "share of messages that are verified"),
+        ("median_delay_s", "median time from sending a message until it is verified"),
+        ("p95_delay_s", "95th percentile of that time"),
         ("energy_mj", "the sender's energy for a message, its listening included"),
     ];
     let rows = rows.into_iter().collect::<Result<_, Error>>()?;

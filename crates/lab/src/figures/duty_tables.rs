@@ -1,4 +1,5 @@
-//! Tables I and II of the paper on duty-cycled networks, and the settings it matches: TSCH.
+//! Tables I and II of the paper on duty-cycled networks, both on TSCH, and the TSCH schedules and
+//! beacon settings that the paper finds alike.
 
 use super::aggregation::columns;
 use super::duty::{COLUMNS, PAPER, Point, RAISED, cells};
@@ -36,7 +37,8 @@ pub(super) const MATCHES: Figure = Figure {
     make: matches,
 };
 
-/// Real tinydtls over Contiki-NG's TSCH in Cooja, L = 101, by cells, in s.
+/// Durations in s of real tinydtls over Contiki-NG's TSCH in Cooja with L = 101, for each number of
+/// cells.
 const COOJA: [f64; 3] = [7.03, 3.51, 2.36];
 
 fn point(nodes: u16, layer: Layer) -> Point {
@@ -74,7 +76,7 @@ fn single_hop(options: &Options) -> Result<Output, Error> {
     }
     let mut named = vec![
         ("slotframe", "L, timeslots of 10 ms"),
-        ("cells", "C, each way"),
+        ("cells", "C, cells in each direction"),
         ("equation_s", "ten frames by equation (1)"),
         ("paper_s", "the paper's value"),
         ("law_s", "7 L / C timeslots"),
@@ -134,11 +136,11 @@ fn matches(options: &Options) -> Result<Output, Error> {
         ("cells", "C of a slotframe of 101 timeslots"),
         ("equation_s", "the paper's estimate for TSCH"),
         ("tsch_s", "simulated over TSCH"),
-        ("tsch_error_s", "half the width of its interval of 95 %"),
-        ("beacon_interval_ms", "the beacon interval that the paper finds alike"),
+        ("tsch_error_s", "half the width of its 95 % confidence interval"),
+        ("beacon_interval_ms", "the beacon interval with about the same duration in the paper"),
         ("access_period_ms", "its contention access period"),
         ("beacon_s", "simulated in beacon-enabled mode"),
-        ("beacon_error_s", "half the width of its interval of 95 %"),
+        ("beacon_error_s", "half the width of its 95 % confidence interval"),
     ];
     Ok(Output { table: Table { columns: columns(&named), rows }, plot: None })
 }

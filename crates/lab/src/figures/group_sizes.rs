@@ -1,4 +1,4 @@
-//! Bytes of groups: what a record adds, and what a rekey after an eviction takes.
+//! Sizes in groups: how many bytes a record adds, and how many a rekey takes after an eviction.
 
 use super::aggregation::columns;
 use crate::Error;
@@ -34,10 +34,10 @@ pub(super) const REKEY: Figure = Figure {
 
 const GROUP: GroupId = GroupId(*b"figures of sizes");
 const SENDER: SenderId = SenderId(1);
-/// As long as a command to a light.
+/// A payload of the length of a command to a light.
 const PAYLOAD: &[u8] = b"dim to 40 %";
 
-/// The controller's records in both profiles, with 8-byte tags.
+/// Seals the controller's records in both profiles, with 8-byte tags.
 struct Wrapping {
     axiom: axiom::Sealer,
     compact: RecordKeys,
@@ -73,7 +73,7 @@ impl Wrapping {
         })
     }
 
-    /// Bytes of a rekey message's record.
+    /// Lengths of a rekey message's record in `axiom-1.2` and `compact`, in bytes.
     fn lengths(&self, message: &[u8]) -> Result<[usize; 2], Error> {
         let mut buf = vec![0; message.len() + 100];
         let too_long = |_| Error::Stream("a rekey message is too long for a record");
@@ -84,7 +84,7 @@ impl Wrapping {
     }
 }
 
-/// Request and response of `axiom-1.2`.
+/// Bytes that a request and a response have in `axiom-1.2`.
 fn axiom_lengths(id: CipherSuiteId) -> Option<[usize; 2]> {
     let keys = axiom_keys(id)?;
     let mut buf = [0; 200];
@@ -97,7 +97,7 @@ fn axiom_lengths(id: CipherSuiteId) -> Option<[usize; 2]> {
     Some([request, response])
 }
 
-/// The same of `compact`, signed or not.
+/// Bytes that a request and a response have in `compact`, signed or not.
 fn compact_lengths(id: CipherSuiteId, signed: bool) -> Option<[usize; 2]> {
     let suite = compact::Suite::find(&rustcrypto::PROVIDER, id)?;
     let listener = ListenerId::new(300)?;
@@ -141,10 +141,10 @@ fn overhead(_: &Options) -> Result<Output, Error> {
     ]);
     let named = [
         ("protocol", "whose records"),
-        ("protection", "how they are protected"),
-        ("request_bytes", "what a request has beside its payload"),
-        ("response_bytes", "what a response has beside its payload"),
-        ("source", "measured on records of the engine, or where it is published"),
+        ("protection", "cipher suite, and whether records are signed"),
+        ("request_bytes", "bytes of a request beside its payload"),
+        ("response_bytes", "bytes of a response beside its payload"),
+        ("source", "measured on records of the engine, or the publication"),
     ];
     let rows = rows.into_iter().map(|(protocol, protection, request, response, source)| {
         vec![
@@ -158,7 +158,7 @@ fn overhead(_: &Options) -> Result<Output, Error> {
     Ok(Output { table: Table { columns: columns(&named), rows: rows.collect() }, plot: None })
 }
 
-/// Leaves that are tried in a group.
+/// The largest number of members whose eviction is tried in a group.
 const MOST_LEAVES: u32 = 200;
 
 fn rekey(options: &Options) -> Result<Output, Error> {
@@ -198,11 +198,11 @@ fn rekey(options: &Options) -> Result<Output, Error> {
         ]);
     }
     let named = [
-        ("members", "of the group, one of whom is evicted"),
-        ("levels", "of the tree of keys"),
-        ("leaves", "that were tried"),
-        ("axiom_bytes", "the dearest datagram in profile axiom-1.2, AES-128-CCM_8"),
-        ("compact_bytes", "the dearest datagram in profile compact, AES-128-CCM_8"),
+        ("members", "members of the group, one of whom is evicted"),
+        ("levels", "levels of the key tree"),
+        ("leaves", "leaves whose eviction was tried"),
+        ("axiom_bytes", "the longest datagram in profile axiom-1.2, AES-128-CCM_8"),
+        ("compact_bytes", "the longest datagram in profile compact, AES-128-CCM_8"),
     ];
     Ok(Output { table: Table { columns: columns(&named), rows }, plot: None })
 }

@@ -1,4 +1,5 @@
-//! Figures 10 to 12 and Tables I and II of the paper on secure groups: a first transaction.
+//! Figures 10 to 12 and Tables I and II of the paper on secure groups: the first transaction of a
+//! group.
 
 use super::aggregation::{columns, linear};
 use crate::Error;
@@ -56,10 +57,11 @@ pub(super) const DETAIL: Figure = Figure {
     make: detail,
 };
 
-/// As many as the paper has.
+/// The number of runs in the paper.
 const RUNS: u32 = 20;
 
-/// Table I: three handshakes and the messages, in s. Of the two without security the text has one.
+/// The paper's Table I: durations of three handshakes and of the messages, in s. For one of the two
+/// configurations without security, the text has a value.
 const PAPER_TIMES: [(&str, [Option<f64>; 4]); 4] = [
     ("CoAP Uni", [None, None, None, Some(0.064)]),
     ("DTLS Uni-Uni", [Some(0.552), Some(0.264), Some(0.280), Some(0.080)]),
@@ -67,8 +69,8 @@ const PAPER_TIMES: [(&str, [Option<f64>; 4]); 4] = [
     ("DTLS Mul-Mul", [None, None, None, Some(0.224)]),
 ];
 
-/// Table II, in mJ: of the sender and of a listener CPU, sending and receiving, for keys and for
-/// messages.
+/// The paper's Table II, in mJ, for the sender and for a listener: CPU, sending and receiving for
+/// key material, then CPU, sending and receiving for messages.
 #[expect(clippy::approx_constant, reason = "3.14 mJ is what the paper measured")]
 const PAPER_ENERGIES: [(&str, [[f64; 6]; 2]); 5] = [
     ("CoAP Uni", [[0.0, 0.0, 0.0, 0.65, 0.67, 0.40], [0.0, 0.0, 0.0, 0.10, 0.15, 0.19]]),
@@ -78,7 +80,7 @@ const PAPER_ENERGIES: [(&str, [[f64; 6]; 2]); 5] = [
     ("DTLS Mul-Mul", [[0.12, 0.0, 0.0, 0.54, 0.20, 0.56], [0.04, 0.0, 0.0, 0.14, 0.22, 0.16]]),
 ];
 
-/// What Axiom is compared with, and itself.
+/// The configuration of Axiom, which all others are compared with.
 const AXIOM_ITSELF: &str = "DTLS Mul-Mul";
 
 type Surveyed = Vec<(&'static Configuration, Summary)>;
@@ -99,8 +101,8 @@ fn paper_energies(name: &str, node: usize) -> Option<[f64; 6]> {
     PAPER_ENERGIES.iter().find(|(known, _)| *known == name).map(|(_, both)| both[node])
 }
 
-/// A value of each configuration, as measured here and as in the paper, and how many times Axiom's
-/// each is.
+/// The value of one configuration, measured here or in the paper, and its ratio to the value of
+/// Axiom.
 struct Compared {
     configuration: &'static Configuration,
     by: &'static str,
@@ -158,14 +160,17 @@ fn duration(options: &Options) -> Result<Output, Error> {
     });
     let columns = columns(&[
         ("by", "who measured it"),
-        ("configuration", "what reaches the listeners how; the last three are ours"),
+        (
+            "configuration",
+            "how messages are sent and secured; the last three are ours",
+        ),
         ("duration_s", "mean from the first datagram until the last response is processed"),
-        ("deviation_s", "standard deviation of single runs"),
-        ("times_axiom", "times as long as DTLS Mul-Mul"),
-        ("handshake_datagrams", "datagrams of all handshakes, all nodes"),
-        ("handshake_bytes", "their bytes of UDP payload"),
-        ("message_datagrams", "datagrams of request and responses, all nodes"),
-        ("message_bytes", "their bytes of UDP payload"),
+        ("deviation_s", "standard deviation over the runs"),
+        ("times_axiom", "ratio of the duration to that of DTLS Mul-Mul"),
+        ("handshake_datagrams", "datagrams of all handshakes that all nodes sent"),
+        ("handshake_bytes", "bytes of UDP payload in the handshakes' datagrams"),
+        ("message_datagrams", "datagrams of requests and responses that all nodes sent"),
+        ("message_bytes", "bytes of UDP payload in the messages' datagrams"),
     ]);
     let table = Table { columns, rows: rows.collect() };
     Ok(bars(table, options, ("duration_s", "deviation_s", "duration, in s"), 1.4))
@@ -191,7 +196,7 @@ fn bars(
     Output { table, plot: Some(plot) }
 }
 
-/// Whose spending.
+/// Selects the node whose spending is shown.
 type Of = fn(&Outcome) -> Spending;
 
 fn energies(options: &Options, of: Of, node: usize) -> Result<Output, Error> {
@@ -211,14 +216,14 @@ fn energies(options: &Options, of: Of, node: usize) -> Result<Output, Error> {
     });
     let columns = columns(&[
         ("by", "who measured it"),
-        ("configuration", "what reaches the listeners how; the last three are ours"),
-        ("energy_mj", "mean energy of processor, sending and receiving"),
-        ("deviation_mj", "standard deviation of single runs"),
-        ("times_axiom", "times as much as DTLS Mul-Mul"),
         (
-            "idle_mj",
-            "what a radio that is always on spends listening to nobody besides, in the first run",
+            "configuration",
+            "how messages are sent and secured; the last three are ours",
         ),
+        ("energy_mj", "mean energy of processor, sending and receiving"),
+        ("deviation_mj", "standard deviation over the runs"),
+        ("times_axiom", "ratio of the energy to that of DTLS Mul-Mul"),
+        ("idle_mj", "what an always-on radio spends on idle listening besides, in the first run"),
     ]);
     let table = Table { columns, rows: rows.collect() };
     let to = if node == 0 { 12.0 } else { 4.0 };
@@ -242,7 +247,10 @@ fn times(options: &Options) -> Result<Output, Error> {
         rows.push(row);
     }
     let columns = columns(&[
-        ("configuration", "what reaches the listeners how; the last three are ours"),
+        (
+            "configuration",
+            "how messages are sent and secured; the last three are ours",
+        ),
         ("handshake_1_s", "mean of the first handshake"),
         ("deviation_1_s", "its standard deviation"),
         ("paper_1_s", "the paper's"),
@@ -286,7 +294,10 @@ fn detail(options: &Options) -> Result<Output, Error> {
     }
     let columns = columns(&[
         ("node", "the sender, or the mean of the listeners"),
-        ("configuration", "what reaches the listeners how; the last three are ours"),
+        (
+            "configuration",
+            "how messages are sent and secured; the last three are ours",
+        ),
         ("by", "who measured it"),
         ("keys_cpu_mj", "processor, key material operations"),
         ("keys_send_mj", "sending, key material operations"),

@@ -1,4 +1,4 @@
-//! Table 1 of the LightMAC paper: how small blocks are.
+//! Table 1 of the LightMAC paper: how small the blocks of lightweight ciphers are.
 
 use super::LIGHTMAC_PAPER;
 use crate::ciphers::CIPHERS;
@@ -20,7 +20,7 @@ fn make(_: &Options) -> Result<Output, crate::Error> {
         Column { name: "key_bits", about: "bits of a key" },
         Column {
             name: "taken_as",
-            about: "the name by which lightseal mac takes it; empty if it does not",
+            about: "the cipher's name in lightseal mac; empty if it is not supported there",
         },
         Column { name: "source", about: "where the cipher is published" },
     ];

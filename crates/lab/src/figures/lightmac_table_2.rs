@@ -1,4 +1,4 @@
-//! Table 2 of the LightMAC paper: the bounds, by powers of the message length.
+//! Table 2 of the LightMAC paper: the bounds, sorted by powers of the message length.
 
 use super::LIGHTMAC_PAPER;
 use crate::figure::{Column, Figure, Options, Output, Source, Table};
@@ -16,13 +16,13 @@ pub(super) const FIGURE: Figure = Figure {
 
 fn make(_: &Options) -> Result<Output, crate::Error> {
     let columns = vec![
-        Column { name: "mode", about: "short name of the bound" },
+        Column { name: "mode", about: "short name of the mode and its bound" },
         Column { name: "title", about: "the mode's name" },
         Column { name: "keys", about: "independent keys" },
         Column { name: "power_of_l", about: "power of the message length in this term" },
-        Column { name: "coefficient", about: "number before this term" },
+        Column { name: "coefficient", about: "coefficient of this term" },
         Column { name: "power_of_q", about: "power of the number of messages in this term" },
-        Column { name: "power_of_2_n", about: "power of 2^n below the line of this term" },
+        Column { name: "power_of_2_n", about: "power of 2^n in the denominator of this term" },
         Column { name: "term", about: "this term as it is written" },
         Column { name: "bound", about: "the whole bound as it is written" },
         Column { name: "certainty", about: "how sure the coefficients are" },
