@@ -48,10 +48,7 @@ fn make(options: &Options) -> Result<Output, Error> {
     let columns = columns(&[
         ("model", "the channel, if the loss rate is computed from the model"),
         ("measured", "the channel, if the loss rate was measured"),
-        (
-            "packet_bytes",
-            "mean length of a DTLS packet by the paper's accounting",
-        ),
+        ("packet_bytes", "mean length of a DTLS packet by the paper's accounting"),
         ("loss_percent", "share of packets lost"),
         ("paper_percent", "the loss rate that the paper measured"),
     ]);

@@ -72,8 +72,7 @@ pub(super) fn table(
     runs: u32,
     seed: u64,
 ) -> Result<Table, Error> {
-    let mut columns =
-        vec![("series", "kind of handshake, and settings of its link layer"), x];
+    let mut columns = vec![("series", "kind of handshake, and settings of its link layer"), x];
     columns.extend(COLUMNS);
     columns.push(("paper", paper));
     let mut rows = Vec::with_capacity(points.len());

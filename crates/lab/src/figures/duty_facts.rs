@@ -56,12 +56,7 @@ fn make(options: &Options) -> Result<Output, Error> {
         ("the overhead's share of a frame", "%", None, share(new)),
         ("a handshake over X-MAC, CI 500 ms", "mJ", Some(29.05), spent),
         ("that energy's share of a battery of 201.6 J", "%", Some(0.0144), of_battery(spent)),
-        (
-            "the paper's own energy, share of that battery",
-            "%",
-            Some(0.0144),
-            of_battery(29.05),
-        ),
+        ("the paper's own energy, share of that battery", "%", Some(0.0144), of_battery(29.05)),
         (
             "a handshake over TSCH, L = 101, C = 1, in Table I",
             "s",
@@ -80,12 +75,7 @@ fn make(options: &Options) -> Result<Output, Error> {
             None,
             one_shared("tinydtls", None)?,
         ),
-        (
-            "one shared cell, tinydtls, raised timer",
-            "s",
-            None,
-            one_shared("tinydtls", raised)?,
-        ),
+        ("one shared cell, tinydtls, raised timer", "s", None, one_shared("tinydtls", raised)?),
         ("one shared cell, our DTLS 1.2", "s", None, one_shared("1.2", None)?),
         (
             "one shared cell, our DTLS 1.3 without cookie",

@@ -160,10 +160,7 @@ fn duration(options: &Options) -> Result<Output, Error> {
     });
     let columns = columns(&[
         ("by", "who measured it"),
-        (
-            "configuration",
-            "how messages are sent and secured; the last three are ours",
-        ),
+        ("configuration", "how messages are sent and secured; the last three are ours"),
         ("duration_s", "mean from the first datagram until the last response is processed"),
         ("deviation_s", "standard deviation over the runs"),
         ("times_axiom", "ratio of the duration to that of DTLS Mul-Mul"),
@@ -216,10 +213,7 @@ fn energies(options: &Options, of: Of, node: usize) -> Result<Output, Error> {
     });
     let columns = columns(&[
         ("by", "who measured it"),
-        (
-            "configuration",
-            "how messages are sent and secured; the last three are ours",
-        ),
+        ("configuration", "how messages are sent and secured; the last three are ours"),
         ("energy_mj", "mean energy of processor, sending and receiving"),
         ("deviation_mj", "standard deviation over the runs"),
         ("times_axiom", "ratio of the energy to that of DTLS Mul-Mul"),
@@ -247,10 +241,7 @@ fn times(options: &Options) -> Result<Output, Error> {
         rows.push(row);
     }
     let columns = columns(&[
-        (
-            "configuration",
-            "how messages are sent and secured; the last three are ours",
-        ),
+        ("configuration", "how messages are sent and secured; the last three are ours"),
         ("handshake_1_s", "mean of the first handshake"),
         ("deviation_1_s", "its standard deviation"),
         ("paper_1_s", "the paper's"),
@@ -294,10 +285,7 @@ fn detail(options: &Options) -> Result<Output, Error> {
     }
     let columns = columns(&[
         ("node", "the sender, or the mean of the listeners"),
-        (
-            "configuration",
-            "how messages are sent and secured; the last three are ours",
-        ),
+        ("configuration", "how messages are sent and secured; the last three are ours"),
         ("by", "who measured it"),
         ("keys_cpu_mj", "processor, key material operations"),
         ("keys_send_mj", "sending, key material operations"),

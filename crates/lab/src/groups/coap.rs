@@ -11,7 +11,8 @@ const FIRST: u8 = 0x54;
 const POST: u8 = 0x02;
 /// The response code 2.04 (Changed).
 const CHANGED: u8 = 0x44;
-/// The option number of Uri-Path, 11. The second Uri-Path has a delta of 0.
+/// The option number of Uri-Path. It is the option delta of the first segment; the second segment
+/// has a delta of 0.
 const URI_PATH: u8 = 11;
 /// The option Content-Format (12) with an empty value, which stands for text.
 const TEXT: u8 = 0xc0;
