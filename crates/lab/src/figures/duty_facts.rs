@@ -40,7 +40,7 @@ fn make(options: &Options) -> Result<Output, Error> {
     let share = |bytes: f64| 100.0 * bytes / FRAME_BYTES as f64;
     let layer = Layer::XMac(xmac::Settings::contiki(500.0));
     let spent = survey(options, layer, "tinydtls", None)?.millijoules.mean;
-    let greennet = Device::by_name("greennet").expect("greennet is one of the known devices");
+    let greennet = Device::by_name("greennet").expect("a known device");
     let battery = greennet.battery_joules.unwrap_or(f64::NAN);
     let of_battery = |millijoules: f64| 100.0 * millijoules / 1e3 / battery;
     let shared = tsch::Settings { shared: true, ..tsch::Settings::dedicated(101, 1) };

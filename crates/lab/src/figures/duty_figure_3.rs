@@ -49,7 +49,7 @@ const NS3: [[f64; 6]; 2] =
 const X: (&str, &str) = ("beacon_interval_ms", "time from beacon to beacon");
 
 fn network(nodes: u16, settings: &Settings) -> Network {
-    let device = Device::by_name("greennet").expect("greennet is one of the known devices");
+    let device = Device::by_name("greennet").expect("a known device");
     Network { device, ..Network::line(nodes, Layer::Beacon(settings.clone())) }
 }
 

@@ -24,7 +24,8 @@ pub enum Security {
     Plain,
     /// Unicast associations with each listener, after a handshake of the named profile.
     Sessions(&'static str),
-    /// The group's keys for the request, an association for each response (Keoh and others,
+    /// The group's keys for the request, and an association with each listener for its response,
+    /// after a handshake of the named profile (Keoh and others,
     /// draft-keoh-dice-multicast-security-08).
     GroupAndSessions(&'static str),
     /// The group's keys for requests and responses, without a handshake (Axiom).

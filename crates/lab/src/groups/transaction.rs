@@ -148,8 +148,7 @@ impl Transaction {
     /// The paper's setting: three listeners that wait for up to 0.25 s, and CC2538 nodes under
     /// Contiki.
     pub fn paper(configuration: &'static Configuration, seed: u64) -> Self {
-        let device =
-            Device::by_name("cc2538-contiki").expect("cc2538-contiki is one of the known devices");
+        let device = Device::by_name("cc2538-contiki").expect("a known device");
         let leisure = Duration::from_millis(250);
         Self { configuration, listeners: 3, leisure, device, seed }
     }

@@ -42,10 +42,11 @@ pub struct Course<'a> {
     pub pairs: Vec<[NodeId; 2]>,
     /// The window of random times in which clients begin.
     pub window: Duration,
-    /// The first retransmission timeout; `None` for 2 s with tinydtls's timers, and with ours for
-    /// one that suits the link: the longest that flights of two frames take there and back, twice
-    /// where radios repeat what was lost. Between neighbours whose radios do not, ours send
-    /// datagrams of a frame each, and wait as long as their hello and the first of its answer take.
+    /// The first retransmission timeout. `None` stands for 2 s with tinydtls's timers, and for a
+    /// timeout that suits the link with our own: the longest time that flights of two frames take
+    /// in both directions, and twice that where radios repeat lost frames. Between neighbours whose
+    /// radios do not repeat frames, our ends send datagrams of one frame each, and wait as long as
+    /// their hello and the first message of the answer take.
     pub timeout: Option<Duration>,
     /// Seed of all randomness.
     pub seed: u64,

@@ -307,6 +307,5 @@ fn defaults() -> Result<Settings, Error> {
 }
 
 fn psk() -> Psk {
-    Psk::external(b"Client_identity", b"secretPSKsecretP")
-        .expect("the identity and the key have valid lengths")
+    Psk::external(b"Client_identity", b"secretPSKsecretP").expect("valid lengths")
 }

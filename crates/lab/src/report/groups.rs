@@ -1,4 +1,4 @@
-//! Figures 7 to 9 of the paper on secure groups, from what was measured on a host.
+//! Figures 7 to 9 of the paper on secure groups, from measurements on a host.
 
 use super::papers::AXIOM;
 use super::stored::StoredTable;
@@ -45,17 +45,17 @@ pub(super) const BY_SIZE: StoredTable = StoredTable {
 
 const AXIOM_ITSELF: &str = "DTLS Mul-Mul";
 const BESIDE: &str = "DTLS Mul-Uni";
-/// In the paper's scenario.
+/// The number of listeners in the paper's setting.
 const LISTENERS: u64 = 3;
 
-/// More of the paper's ROM under Axiom than in Mul-Uni.
+/// By how much the paper's ROM under Axiom exceeds that in Mul-Uni, in 1000 B.
 const CODE: [(&str, f64); 2] = [("sender", 0.796), ("listener", 1.372)];
 
 const NODES: [(&str, &str, f64); 2] =
     [("sender", "sender_bytes", -2.33), ("listener", "listener_bytes", -3.06)];
 
 const CONFIGURATION: Column =
-    Column { name: "configuration", about: "what reaches the listeners how; the last are ours" };
+    Column { name: "configuration", about: "how messages are sent and secured; the last are ours" };
 
 fn rows(result: &Value) -> Option<&Vec<Value>> {
     result.get("rows")?.as_array()
@@ -67,9 +67,9 @@ fn rom(result: &Value) -> Option<Output> {
         columns: vec![
             Column { name: "node", about: "whose program" },
             CONFIGURATION,
-            Column { name: "bytes", about: "of code and constants" },
-            Column { name: "beyond_mul_uni_kb", about: "more than in DTLS Mul-Uni, in 1000 B" },
-            Column { name: "paper_kb", about: "the same in the paper" },
+            Column { name: "bytes", about: "bytes of code and constants" },
+            Column { name: "beyond_mul_uni_kb", about: "excess over DTLS Mul-Uni, in 1000 B" },
+            Column { name: "paper_kb", about: "that excess in the paper" },
         ],
         rows: Vec::new(),
     };
@@ -100,8 +100,8 @@ fn ram(result: &Value) -> Option<Output> {
             Column { name: "node", about: "whose memory" },
             CONFIGURATION,
             Column { name: "bytes", about: "of heap" },
-            Column { name: "beyond_mul_uni_kb", about: "more than in DTLS Mul-Uni, in 1000 B" },
-            Column { name: "paper_kb", about: "the same in the paper" },
+            Column { name: "beyond_mul_uni_kb", about: "excess over DTLS Mul-Uni, in 1000 B" },
+            Column { name: "paper_kb", about: "that excess in the paper" },
         ],
         rows: Vec::new(),
     };
@@ -125,9 +125,9 @@ fn by_size(result: &Value) -> Option<Output> {
     let mut table = Table {
         columns: vec![
             CONFIGURATION,
-            Column { name: "listeners", about: "of the sender" },
-            Column { name: "bytes", about: "of heap at the sender" },
-            Column { name: "paper_kb", about: "of the paper's whole image, in KB" },
+            Column { name: "listeners", about: "number of the sender's listeners" },
+            Column { name: "bytes", about: "bytes of heap at the sender" },
+            Column { name: "paper_kb", about: "size of the paper's whole image, in KB" },
         ],
         rows: Vec::new(),
     };

@@ -1,4 +1,4 @@
-//! Tables 3 and 4 of the LightMAC paper, from what `lightseal mac bench --json` printed.
+//! Tables 3 and 4 of the LightMAC paper, from the output of `lightseal mac bench --json`.
 
 use super::papers::LIGHTMAC;
 use super::stored::StoredTable;
@@ -31,7 +31,7 @@ pub(super) const MACS: StoredTable = StoredTable {
     read: macs,
 };
 
-/// The paper's lengths, in bytes, and their columns.
+/// The paper's message lengths in bytes, with the names and descriptions of their columns.
 const LENGTHS: [(u64, &str, &str); 7] = [
     (128, "128_B", "cycles a byte, messages of 128 bytes"),
     (256, "256_B", "cycles a byte, messages of 256 bytes"),
@@ -58,7 +58,7 @@ fn ciphers(result: &Value) -> Option<Output> {
     let mut table = Table {
         columns: vec![
             Column { name: "cipher", about: "cipher and key bits" },
-            Column { name: "kernel", about: "with which instructions" },
+            Column { name: "kernel", about: "the instructions that the kernel uses" },
             Column { name: "alone", about: "cycles a byte, one block after another" },
             Column { name: "batch", about: "cycles a byte, many blocks at a time" },
         ],
@@ -79,13 +79,13 @@ fn ciphers(result: &Value) -> Option<Output> {
 fn macs(result: &Value) -> Option<Output> {
     let mut columns = vec![
         Column { name: "cipher", about: "cipher and key bits" },
-        Column { name: "kernel", about: "with which instructions" },
+        Column { name: "kernel", about: "the instructions that the kernel uses" },
         Column { name: "mac", about: "the mode" },
         Column { name: "counter_bits", about: "LightMAC's s" },
     ];
     columns.extend(LENGTHS.map(|(_, name, about)| Column { name, about }));
-    columns.push(Column { name: "over_lightmac", about: "time over LightMAC's, 8 KiB" });
-    columns.push(Column { name: "paper_over_lightmac", about: "the same in the paper's text" });
+    columns.push(Column { name: "over_lightmac", about: "ratio of the time to LightMAC's, 8 KiB" });
+    columns.push(Column { name: "paper_over_lightmac", about: "that ratio in the paper's text" });
     let mut table = Table { columns, rows: Vec::new() };
     const RIVALS: [&str; 3] = ["lightmac", "emac", "pmac-parity"];
     let measured = rows(result)?.iter().filter(|row| row["form"] == "back-to-back");
@@ -112,7 +112,7 @@ fn macs(result: &Value) -> Option<Output> {
     Some(Output { table, plot: None })
 }
 
-/// The row that begins so, a new one if there is none.
+/// The row that begins with these cells. A new one is added if there is none.
 fn line<'a>(table: &'a mut Table, key: &[Cell]) -> &'a mut Vec<Cell> {
     let found = table.rows.iter().position(|row| row.starts_with(key));
     let place = found.unwrap_or_else(|| {

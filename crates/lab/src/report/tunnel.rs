@@ -1,4 +1,5 @@
-//! Table 2 and Figure 5 of the paper on MACsec tunnels, from what `cargo xtask bench-gateway` measured.
+//! Table 2 and Figure 5 of the paper on MACsec tunnels, from the measurements of `cargo xtask
+//! bench-gateway`.
 
 use super::papers::TUNNEL;
 use super::stored::StoredTable;
@@ -42,7 +43,7 @@ pub(super) const THROUGHPUT: StoredTable = StoredTable {
     read: throughput,
 };
 
-/// What a row is called for readers, by its name in the results.
+/// The titles of rows, by their names in the results.
 const TITLES: [(&str, &str); 15] = [
     ("cable", "a cable"),
     ("bridge", "bridge"),
@@ -81,9 +82,9 @@ fn table_2(result: &Value) -> Option<Output> {
         columns: vec![
             SCENARIO,
             Column { name: "rtt_us", about: "median round trip" },
-            Column { name: "rtt_p95_us", about: "95 of 100 round trips took at most this" },
+            Column { name: "rtt_p95_us", about: "95th percentile of the round trips" },
             Column { name: "rtt_mean_us", about: "mean round trip" },
-            Column { name: "rtt_mdev_us", about: "their mean deviation" },
+            Column { name: "rtt_mdev_us", about: "mean deviation of the round trips" },
             Column { name: "paper_rtt_ms", about: "the paper's mean round trip" },
             Column { name: "paper_rtt_mdev_ms", about: "its mean deviation" },
             Column { name: "tcp_mbit_s", about: "TCP's payload, median over the turns" },
@@ -121,9 +122,9 @@ fn round_trips(result: &Value) -> Option<Output> {
             SCENARIO,
             Column { name: "frame_bytes", about: "the frame, without its check sequence" },
             Column { name: "rtt_us", about: "median round trip" },
-            Column { name: "rtt_p95_us", about: "95 of 100 round trips took at most this" },
+            Column { name: "rtt_p95_us", about: "95th percentile of the round trips" },
             Column { name: "rtt_mean_us", about: "mean round trip" },
-            Column { name: "rtt_mdev_us", about: "their mean deviation" },
+            Column { name: "rtt_mdev_us", about: "mean deviation of the round trips" },
             Column { name: "count", about: "round trips" },
             Column { name: "lost", about: "frames that did not come back" },
         ],
@@ -159,7 +160,7 @@ fn throughput(result: &Value) -> Option<Output> {
     let mut table = Table {
         columns: vec![
             SCENARIO,
-            Column { name: "measure", about: "TCP, or frames that were made beforehand" },
+            Column { name: "measure", about: "TCP, or frames that were prepared beforehand" },
             Column { name: "throughput_mbit_s", about: "median over the turns" },
             Column { name: "spread_mbit_s", about: "half the distance of the quartiles" },
         ],
@@ -198,7 +199,7 @@ const fn axis(column: &'static str, label: &'static str, to: f64) -> Axis {
     Axis { column, label, scale: Scale::Linear, from: 0.0, to }
 }
 
-/// Somewhat above the highest value of a column.
+/// A value somewhat above the highest value of a column.
 fn above(table: &Table, column: &str) -> f64 {
     let place = table.column(column);
     let values = table.rows.iter().filter_map(|row| row.get(place?)?.as_f64());

@@ -1,6 +1,6 @@
-//! Names of columns as a reader says them: words, with the unit in brackets.
+//! Names of columns for readers: words, with the unit in brackets.
 
-/// How names of columns end, and the unit that is meant. Longer endings come first.
+/// The endings of column names, and the units they stand for. Longer endings come first.
 const UNITS: [(&str, &str); 17] = [
     ("_microjoules_per_byte", "µJ a byte"),
     ("_mbit_s", "Mbit/s"),
@@ -21,7 +21,7 @@ const UNITS: [(&str, &str); 17] = [
     ("_x", "times"),
 ];
 
-/// Words that are written otherwise in names.
+/// Abbreviations in column names, and how they are written out.
 const WORDS: [(&str, &str); 11] = [
     ("p95", "95 % are below,"),
     ("cpu", "CPU"),
@@ -36,7 +36,7 @@ const WORDS: [(&str, &str); 11] = [
     ("mul_uni", "Mul-Uni"),
 ];
 
-/// A column's name for the head of a table: `energy_error_mj` is "energy error (mJ)".
+/// The heading of a column, by its name: `energy_error_mj` is "energy error (mJ)".
 pub(super) fn words(name: &str) -> String {
     let unit = UNITS.iter().find_map(|(ending, unit)| {
         let rest = name.strip_suffix(ending).filter(|rest| !rest.is_empty())?;

@@ -25,7 +25,7 @@ fn scenario(text: &str) -> Scenario {
     grid(text).and_then(|grid| grid.scenario(0)).expect("a good scenario")
 }
 
-/// The line and the rest of what is said of a bad scenario.
+/// The line and the description of the mistake in a bad scenario.
 fn mistake(text: &str) -> String {
     grid(text).expect_err("a bad scenario").to_string()
 }
@@ -113,7 +113,7 @@ fn mistakes_in_tables_of_a_kind_are_pointed_at_too() {
     assert_eq!(with("[channel]\nacknowledgements = true"), "a.toml:14: channel.model: is missing");
     assert_eq!(
         with("[device]\nname = 'wismote'\nfile = 'x'"),
-        "a.toml:16: device.file: must not be there with a name"
+        "a.toml:16: device.file: must not be set with a name"
     );
 }
 
@@ -199,7 +199,7 @@ fn rows_have_a_cell_for_each_column() {
     rows.rows = runs.iter().flat_map(of).collect();
     assert_eq!(rows.rows.len(), 4);
     assert!(rows.rows.iter().all(|row| row.len() == rows.columns.len()));
-    // Ten datagrams, and one more for each that was sent again.
+    // A handshake has ten datagrams, and one more for each retransmission.
     assert!(rows.rows.iter().all(|row| row[6] == Cell::Integer(10) && row[8] == Cell::Integer(0)));
     let mut summary = Rows::new([], SUMMARY_COLUMNS);
     summary.add_summary(&[], &summary_of(&scenario, &runs));
@@ -237,17 +237,17 @@ fn frames_on_the_air_are_lines_of_json() {
 #[test]
 fn the_schema_in_the_documentation_is_current() {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/scenario.schema.json");
-    let kept = std::fs::read_to_string(path).expect("it is there");
+    let kept = std::fs::read_to_string(path).expect("the schema file can be read");
     assert!(kept == schema(), "lightseal lab run --schema > docs/scenario.schema.json");
 }
 
-/// Every field that a scenario uses is one of the schema.
+/// Every field in the example scenarios is in the schema.
 #[test]
 fn the_schema_knows_what_examples_say() {
     let schema: serde_json::Value = serde_json::from_str(&schema()).unwrap();
     let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("scenarios");
     let mut count = 0;
-    for entry in std::fs::read_dir(directory).expect("it is there") {
+    for entry in std::fs::read_dir(directory).expect("the directory of examples can be read") {
         let path = entry.expect("readable").path();
         let text = read(&path).expect("readable");
         let instead = Instead { runs: Some(2), seed: None };
@@ -264,7 +264,7 @@ fn the_schema_knows_what_examples_say() {
     assert!(count >= 6);
 }
 
-/// As much of JSON Schema as [`schema`] uses.
+/// Checks a value against a schema, for the part of JSON Schema that [`schema`] uses.
 fn conforms(
     root: &serde_json::Value,
     schema: &serde_json::Value,
@@ -283,7 +283,7 @@ fn faults(
 ) -> Option<String> {
     if let Some(name) = schema["$ref"].as_str() {
         let place = name.strip_prefix('#').expect("a place in the schema");
-        return faults(root, root.pointer(place).expect("it is there"), value, at);
+        return faults(root, root.pointer(place).expect("the referenced schema exists"), value, at);
     }
     if schema.get("const").is_some_and(|only| only != value) {
         return Some(format!("{at}: not {}", schema["const"]));
@@ -316,7 +316,7 @@ fn faults(
     let mut named = schema["properties"].as_object().cloned().unwrap_or_default();
     if let Some(branches) = branches {
         let fit = branches.iter().find(|branch| {
-            // Fields of the table itself are not the branch's affair.
+            // The fields of the table itself are checked elsewhere.
             let mut rest = value.clone();
             if let Some(object) = rest.as_object_mut() {
                 object.retain(|name, _| !named.contains_key(name));
@@ -340,7 +340,7 @@ fn faults(
                     return Some(fault);
                 }
             }
-            // A sweep names what it likes.
+            // A sweep may name any field.
             None if schema["additionalProperties"].is_object() => {}
             None => return Some(format!("{at}: not in the schema")),
         }
