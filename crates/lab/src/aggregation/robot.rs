@@ -55,7 +55,7 @@ pub enum Hall {
 }
 
 impl Hall {
-    /// Both halls.
+    /// The two halls.
     pub const ALL: [Self; 2] = [Self::Usual, Self::Harsh];
 
     /// The name in tables.

@@ -19,7 +19,7 @@ pub enum Radio {
 }
 
 impl Radio {
-    /// Both channels.
+    /// The two channels.
     pub const ALL: [Self; 2] = [Self::Good, Self::Bad];
 
     /// The name in tables.

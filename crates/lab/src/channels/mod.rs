@@ -36,7 +36,7 @@ pub enum Model {
         #[serde(default = "one")]
         depth: f64,
     },
-    /// Bytes are corrupted independently of each other, so long frames are lost more often.
+    /// Bytes are corrupted independently of each other, and long frames are lost more often.
     BitErrors {
         /// The share of frames lost whatever their length, from 0 to 1.
         #[serde(default)]

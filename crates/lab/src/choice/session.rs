@@ -26,7 +26,7 @@ pub enum Rule {
 }
 
 impl Rule {
-    /// Both rules.
+    /// The two rules, in the order of results.
     pub const ALL: [Self; 2] = [Self::LossRate, Self::Hindsight];
 
     /// The name in tables.

@@ -97,7 +97,7 @@ const fn without_cookie(name: &'static str, about: &'static str, with: Profile) 
     Profile { name, about, cookie: false, ..with }
 }
 
-/// All profiles.
+/// The profiles that are known by name.
 pub const PROFILES: &[Profile] = &[
     TINYDTLS,
     without_cookie("tinydtls-no-cookie", "tinydtls without cookie", TINYDTLS),
