@@ -380,9 +380,7 @@ impl Shape {
 impl Made {
     fn device(&self, directory: &Path) -> Result<Result<Device, Wrong>, Mistake> {
         let name = match (&self.name, &self.file) {
-            (Some(_), Some(_)) => {
-                return Ok(wrong("device.file", "must not be set with a name"));
-            }
+            (Some(_), Some(_)) => return Ok(wrong("device.file", "must not be set with a name")),
             (None, Some(file)) => return device_file(&directory.join(file)).map(Ok),
             (name, None) => name.as_deref().unwrap_or("wismote"),
         };
