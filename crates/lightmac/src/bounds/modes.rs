@@ -332,8 +332,8 @@ impl Mode {
         })
     }
 
-    /// The terms of the bound. Those of LightMAC are without the small terms that depend on n,
-    /// which [`Parameters::prf`] includes.
+    /// The terms of the bound. For LightMAC, the small terms that depend on n are left out;
+    /// [`Parameters::prf`] includes them.
     pub const fn terms(&self) -> &'static [Term] {
         match self.formula {
             Formula::Sum(terms) | Formula::Reduced { terms, .. } => terms,
