@@ -9,7 +9,7 @@ use crate::stream::{Accounting, Stream};
 use core::time::Duration;
 use dtls::Scheme;
 
-/// What an application sends, and what it asks for.
+/// The messages that an application sends, and its limits on delay and loss.
 #[derive(Clone, Copy, Debug)]
 pub struct Workload {
     /// Payload of each message, in bytes.
@@ -28,12 +28,12 @@ pub struct Workload {
     pub seed: u64,
 }
 
-/// A scheme and what is to be expected of it.
+/// A scheme, its simulated results, and whether they meet the workload's limits.
 #[derive(Clone, Debug)]
 pub struct Advice {
     /// How records are tagged.
     pub scheme: Scheme,
-    /// What became of the messages.
+    /// Means over the simulated messages.
     pub summary: Summary,
     /// Whether the 95th percentile of delays is longer than the workload allows.
     pub too_slow: bool,

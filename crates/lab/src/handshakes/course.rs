@@ -25,7 +25,6 @@ const FLIGHT_FRAMES: u32 = 2;
 
 /// How often our own timers allow each frame to be sent where radios repeat lost frames. A timer is
 /// the last resort there.
-/// resort.
 const REPETITIONS: u32 = 2;
 
 /// The shortest first timeout of our own timers.

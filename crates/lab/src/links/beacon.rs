@@ -1,5 +1,6 @@
 //! Beacon-enabled IEEE 802.15.4 (IEEE 802.15.4-2006, section 7.5): slotted CSMA-CA in the
 //! contention access periods of a cluster tree.
+//!
 //! Every node with children is the head of a cluster, and its children are the members. In each
 //! beacon interval, every cluster has a superframe of its own, one after the other in the order of
 //! the heads. Radios are off at all other times. All radios of a cluster hear each other, and no

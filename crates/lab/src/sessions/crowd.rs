@@ -95,7 +95,6 @@ impl Crowd {
     /// # Errors
     ///
     /// Fails when an engine does not behave as it must over an ideal link.
-    /// The engines must do what they are meant to over an ideal link.
     pub fn run(&self) -> Result<Measured, Error> {
         let batches = (self.attempts / BATCH_ATTEMPTS).clamp(BATCHES.0, BATCHES.1);
         // The simulated time is fixed in advance. A fixed number of attempts would favour times

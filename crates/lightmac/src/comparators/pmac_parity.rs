@@ -5,7 +5,6 @@
 //! two blocks, all independent of each other. Its exact masks and its rule for an odd number of
 //! blocks were not available to us, so those are our own, and its tags are not those of PMAC with
 //! Parity. The amount of computation is the same.
-//! here is a tag of PMAC with Parity. The work is the same.
 
 use crate::kernel::{Half, Native, native};
 use crate::pipeline::xor;
