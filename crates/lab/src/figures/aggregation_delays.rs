@@ -12,8 +12,8 @@ pub(super) const FIGURE: Figure = Figure {
     name: "aggregation-delays",
     title: "Delays in three scenarios",
     source: Source { paper: PAPER, item: "section IV-C3" },
-    about: "How long messages wait until they are verified, at one and at ten a second, in virtual \
-            time over a link that takes none.",
+    about: "How long messages wait until they are verified, with one and with ten messages a \
+            second, in virtual time over a link without delay.",
     make,
 };
 

@@ -8,9 +8,10 @@ use crate::figure::{Cell, Figure, Marks, Options, Output, Plot, Source, Table};
 use crate::stream::Accounting;
 use dtls::AdaptRule;
 
-const ABOUT: &str = "Goodput and loss over the last 200 packets of a sender that moves away twice, 30 bytes \
-                     ten times a second. All drives lose the same packets. Drawn over our bytes; \
-                     the paper's accounting is in the data.";
+const ABOUT: &str = "Goodput and loss over the last 200 packets of a sender that moves away twice \
+                     and sends 30 bytes ten times a second. All drives lose the same packets. The \
+                     plot shows goodput by the bytes that are really sent; the paper's accounting \
+                     is in the data.";
 
 pub(super) const OFF: Figure = Figure {
     name: "aggregation-figure-10a",
@@ -79,8 +80,8 @@ fn make(options: &Options, which: usize) -> Result<Output, Error> {
     let gain = ours / plain.log.goodput(Accounting::Ours);
     let plot = Plot {
         subtitle: format!(
-            "goodput {:.1} % in all, {gain:.3} times that of plain tags; by the paper's accounting \
-             {:.1} %, there {:.1} %; dots: loss",
+            "goodput {:.1} % in total, {gain:.3} times that of plain tags; by the paper's \
+             accounting {:.1} %, in the paper {:.1} %; dots: loss",
             100.0 * ours,
             100.0 * theirs,
             PAPER_GOODPUT[which]

@@ -10,8 +10,9 @@ pub(super) const FIGURE: Figure = Figure {
     name: "aggregation-figure-11",
     title: "How long a moving sender's messages wait",
     source: Source { paper: PAPER, item: "Figure 11" },
-    about: "Messages that are verified, by the time since they were sent, of the drives of Figure 10. \
-            The paper's R2D2 mostly takes 2.6 s, the 26 follow-ups of R2D2(8, 50).",
+    about: "The share of messages that are verified, by the time since they were sent, in the \
+            drives of Figure 10. Most messages of the paper's R2D2 take 2.6 s, which is the time \
+            of the 26 follow-ups of R2D2(8, 50).",
     make,
 };
 

@@ -9,9 +9,10 @@ use crate::choice::report::Fit;
 use crate::figure::{Cell, Figure, Marks, Options, Output, Plot, Source, Table};
 use ::aggregation::choice::{Family, MEMBERS};
 
-const ABOUT: &str = "The member of the family with the most goodput on each of many Gilbert-Elliott \
-                     channels (dots), and the boundaries a e^(b/x) + c between members that are \
-                     fitted to them. The paper gives neither its constants nor its channels.";
+const ABOUT: &str = "The member of the family with the most goodput on each of many \
+                     Gilbert-Elliott channels (dots), and the boundaries a e^(b/x) + c between \
+                     members that are fitted to them. The paper gives neither its constants nor \
+                     its channels.";
 
 pub(super) const AGG: Figure = Figure {
     name: "aggregation-figure-4a",

@@ -10,9 +10,9 @@ pub(super) const FIGURE: Figure = Figure {
     name: "aggregation-figure-5",
     title: "Long packets are lost more often",
     source: Source { paper: PAPER, item: "Figure 5" },
-    about: "Packets lost on the good and on the bad channel: the model (curves), whose ends are the \
-            paper's measurements, and what the engine's packets of each scheme and payload met \
-            with (dots).",
+    about: "The share of packets lost on the good and on the bad channel: by the model (curves), \
+            whose end points are the paper's measurements, and as measured with the engine's \
+            packets for each scheme and payload (dots).",
     make,
 };
 

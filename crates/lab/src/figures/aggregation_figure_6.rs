@@ -7,9 +7,10 @@ use crate::aggregation::title;
 use crate::figure::{Cell, Figure, Marks, Options, Output, Plot, Source, Table};
 use crate::stream::Accounting;
 
-const ABOUT: &str = "Verified payload over bytes sent: the engine itself over a channel on which longer \
-                     packets are lost more often. Both accountings are in the data, ours is drawn. \
-                     Plain tags, one a record, are what the paper calls Trad.";
+const ABOUT: &str = "Verified payload divided by bytes sent, with the engine itself over a channel \
+                     on which longer packets are lost more often. The data has both accountings, \
+                     the plot shows ours. Plain tags, one for each record, are what the paper \
+                     calls Trad.";
 
 pub(super) const GOOD: Figure = Figure {
     name: "aggregation-figure-6a",
@@ -82,8 +83,8 @@ fn make(options: &Options, radio: Radio) -> Result<Output, Error> {
     let [short, long] = radio.measured();
     let plot = Plot {
         subtitle: format!(
-            "{:.2} % of packets of 4 bytes and {:.2} % of 108 bytes are lost; {messages} messages a \
-             point",
+            "{:.2} % of packets of 4 bytes and {:.2} % of 108 bytes are lost; {messages} messages \
+             for each point",
             100.0 * short,
             100.0 * long
         ),

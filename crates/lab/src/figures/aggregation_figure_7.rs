@@ -7,10 +7,11 @@ use crate::aggregation::title;
 use crate::figure::{Cell, Figure, Marks, Options, Output, Plot, Source, Table};
 use crate::stream::Accounting;
 
-const ABOUT: &str = "Energy of transmission for each byte of verified payload, from the paper's cost of a \
-                     packet by its length. The paper's own unit is unclear, so savings are what \
-                     compares; those of payloads that plain tags leave no room for are over the \
-                     longest they do. Both accountings are in the data, ours is drawn.";
+const ABOUT: &str = "Energy of transmission for each byte of verified payload, computed from the \
+                     paper's cost of a packet by its length. The paper's own unit is unclear, so \
+                     only savings can be compared. Plain tags leave no room for the longest \
+                     payloads; savings with those are relative to the longest payload that plain \
+                     tags allow. The data has both accountings, the plot shows ours.";
 
 pub(super) const GOOD: Figure = Figure {
     name: "aggregation-figure-7a",

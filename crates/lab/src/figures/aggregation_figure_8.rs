@@ -11,9 +11,9 @@ pub(super) const FIGURE: Figure = Figure {
     name: "aggregation-figure-8",
     title: "Goodput in three scenarios",
     source: Source { paper: PAPER, item: "Figure 8" },
-    about: "Verified payload over bytes sent, over sockets through the impairment relay, which loses \
-            the same share of every scheme's packets; the paper's shares differ from scheme to \
-            scheme. Both accountings are in the data, ours is drawn.",
+    about: "Verified payload divided by bytes sent, over sockets and an impairment relay that \
+            loses the same share of every scheme's packets. In the paper the share of lost packets \
+            differs from scheme to scheme. The data has both accountings, the plot shows ours.",
     make,
 };
 

@@ -13,10 +13,10 @@ pub(super) const FIGURE: Figure = Figure {
     name: "duty-engset",
     title: "How often a server with three session slots is full",
     source: Source { paper: PAPER, item: "section IV" },
-    about: "The share of time in which all three slots are taken (time congestion), and of clients \
-            that are refused (call congestion), by the Engset formula and counted with clients and a \
-            server that are the engine itself. The paper's 17 % for 5 clients at 0.5 are time \
-            congestion; of those clients 10 % are refused.",
+    about: "The share of time in which all three slots are taken (time congestion), and the share \
+            of attempts that are refused (call congestion), by the Engset formula and as measured \
+            with clients and a server that are the engine itself. The paper's 17 % for 5 clients \
+            at a load of 0.5 are time congestion; 10 % of the attempts are refused.",
     make,
 };
 

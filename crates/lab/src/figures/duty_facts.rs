@@ -14,8 +14,9 @@ pub(super) const FIGURE: Figure = Figure {
     name: "duty-facts",
     title: "Figures in the text, and ours beside them",
     source: Source { paper: PAPER, item: "figures in the text" },
-    about: "What a record adds, what a handshake takes from a small battery, the two values the paper \
-            gives for the same TSCH schedule, and what a fixed timer does where frames only wait.",
+    about: "The bytes that a record adds, the share of a small battery that a handshake uses, the \
+            two values that the paper gives for one TSCH schedule, and the effect of a fixed \
+            retransmission timer where frames are delayed and not lost.",
     make,
 };
 

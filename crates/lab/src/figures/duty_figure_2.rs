@@ -10,10 +10,12 @@ pub(super) const DURATION: Figure = Figure {
     name: "duty-figure-2a",
     title: "Handshakes over X-MAC take longer the rarer nodes listen, and the more frames are lost",
     source: Source { paper: PAPER, item: "Figure 2 (a)" },
-    about: "One hop. tinydtls with cookie as the paper has it, and our DTLS 1.3 without cookie \
-            (1.3-no-cookie), on X-MAC as in Contiki. Frames are not acknowledged, so a lost one waits for a timer. The \
-            paper: 1 to 50 s, linear where nothing is lost, roughly three times as long at 90 %. Where \
-            the last flight is lost tinydtls never ends: see the success rates.",
+    about: "Handshakes over one hop: tinydtls with cookie as in the paper, and our DTLS 1.3 \
+            without cookie (1.3-no-cookie), on X-MAC as in Contiki. Frames are not acknowledged, \
+            so a lost frame waits for a timer. The paper reports 1 to 50 s, linear in the check \
+            interval without loss, and about three times as long when 90 % of the frames arrive. \
+            If the last flight is lost, tinydtls never completes its handshake: see the success \
+            rates.",
     make: duration,
 };
 
@@ -21,9 +23,10 @@ pub(super) const HOPS: Figure = Figure {
     name: "duty-figure-2b",
     title: "Each hop over X-MAC adds its own share",
     source: Source { paper: PAPER, item: "Figure 2 (b)" },
-    about: "tinydtls with cookie along a line of 2 to 5 nodes, no loss. Two nodes that do not hear \
-            each other may still disturb each other, as in the paper; where the timer of 2 s fires \
-            before an answer can be there, that grows into a jam, and a raised one avoids it.",
+    about: "tinydtls with cookie along a line of 2 to 5 nodes, without loss. Two nodes that do not \
+            hear each other may still interfere, as in the paper. If the timer of 2 s expires \
+            before an answer can arrive, retransmissions cause congestion, which a raised timer \
+            avoids.",
     make: hops,
 };
 
@@ -31,9 +34,10 @@ pub(super) const ENERGY: Figure = Figure {
     name: "duty-figure-2c",
     title: "Energy of a handshake over X-MAC",
     source: Source { paper: PAPER, item: "Figure 2 (c)" },
-    about: "Of the client, a WiSMote, one hop; with phase lock, the radio on between strobes and the \
-            processor waiting actively, as in Contiki. The paper: 10 to 200 mJ, 29.05 mJ at 500 ms \
-            where nothing is lost, twice as much at 90 %.",
+    about: "The energy of the client, a WiSMote, over one hop, with phase lock, the radio on \
+            between strobes and the processor waiting actively, as in Contiki. The paper reports \
+            10 to 200 mJ: 29.05 mJ at 500 ms without loss, and twice as much when 90 % of the \
+            frames arrive.",
     make: energy,
 };
 

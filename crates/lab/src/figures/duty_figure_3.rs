@@ -12,10 +12,12 @@ pub(super) const DURATION: Figure = Figure {
     name: "duty-figure-3a",
     title: "In beacon-enabled mode a handshake waits for beacons",
     source: Source { paper: PAPER, item: "Figure 3 (a)" },
-    about: "tinydtls with cookie, one hop, no loss, by beacon interval and contention access period. \
-            With its timer of 2 s what waits for a beacon is sent again; raised, it is not. Indirect: \
-            the client asks for one frame a beacon. The paper measured slower hardware: up to 35 s at \
-            4 s. Beside direct frames: what ns-3.37 gives for ten such frames and beacons.",
+    about: "tinydtls with cookie over one hop without loss, by beacon interval and contention \
+            access period. With its timer of 2 s, frames that wait for a beacon are sent again; \
+            with a raised timer they are not. Indirect: the client requests one frame after each \
+            beacon. The paper measured slower hardware: up to 35 s at a beacon interval of 4 s. \
+            For direct frames, the data has the durations that ns-3.37 gives for ten such frames \
+            and beacons.",
     make: duration,
 };
 
@@ -23,9 +25,10 @@ pub(super) const HOPS: Figure = Figure {
     name: "duty-figure-3b",
     title: "Along a cluster tree each hop waits for its own beacon",
     source: Source { paper: PAPER, item: "Figure 3 (b)" },
-    about: "tinydtls with cookie along a line of 2 to 5 nodes, no loss, CAP 30.7 ms. The paper: 1.88 \
-            to 16.6 s, and beyond 250 ms only with a raised timer; on ours 2 s are too short from \
-            983 ms and three hops on, where what is sent again holds up what it waits for.",
+    about: "tinydtls with cookie along a line of 2 to 5 nodes, without loss, CAP 30.7 ms. The \
+            paper reports 1.88 to 16.6 s, and beyond 250 ms only with a raised timer. Here a timer \
+            of 2 s is too short from 983 ms and three hops on: retransmitted frames delay the \
+            frames that they repeat.",
     make: hops,
 };
 
@@ -33,9 +36,9 @@ pub(super) const ENERGY: Figure = Figure {
     name: "duty-figure-3c",
     title: "Energy of a handshake in beacon-enabled mode",
     source: Source { paper: PAPER, item: "Figure 3 (c)" },
-    about: "Of the client, a GreenNet, one hop, no loss, raised timer. The paper: it grows only \
-            slightly with the beacon interval. The radio's currents are not published; see the \
-            device file.",
+    about: "The energy of the client, a GreenNet, over one hop without loss, with a raised timer. \
+            In the paper it increases only slightly with the beacon interval. The radio's currents \
+            are not published; see the device file.",
     make: energy,
 };
 

@@ -17,9 +17,9 @@ pub(super) const FIGURE: Figure = Figure {
     name: "duty-streams",
     title: "Shared tags over duty-cycled radios, one hop and three",
     source: Source { paper: PAPER, item: "beyond the paper" },
-    about: "10-byte messages every 5 s over an association that is there already. Where radios repeat \
-            what is lost, nearly every set of records is whole and long sets pay; over X-MAC a lost \
-            frame costs its set.",
+    about: "10-byte messages every 5 s over an association that has already been established. \
+            Where radios repeat lost frames, nearly every set of records is complete, and long \
+            sets save the most. Over X-MAC a lost frame costs its whole set.",
     make,
 };
 

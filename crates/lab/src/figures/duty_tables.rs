@@ -13,10 +13,10 @@ pub(super) const SINGLE_HOP: Figure = Figure {
     name: "duty-table-1",
     title: "A handshake over TSCH, one hop",
     source: Source { paper: PAPER, item: "Table I" },
-    about: "Ten frames by the paper's equation (1); the law of three round trips and four frames that \
-            queue, 7 L / C timeslots; tinydtls simulated, with its timer raised; and real tinydtls \
-            over Contiki-NG in Cooja. Frames of a flight wait for a cell each and answers for the \
-            opposite cell, which the equation leaves out.",
+    about: "Ten frames by the paper's equation (1); the law for three round trips and four frames \
+            that queue, 7 L / C timeslots; tinydtls simulated, with its timer raised; and real \
+            tinydtls over Contiki-NG in Cooja. Each frame of a flight waits for a cell, and \
+            answers wait for a cell in the opposite direction, which the equation leaves out.",
     make: single_hop,
 };
 
@@ -24,8 +24,8 @@ pub(super) const MULTI_HOP: Figure = Figure {
     name: "duty-table-2",
     title: "A handshake over TSCH, two to four hops",
     source: Source { paper: PAPER, item: "Table II" },
-    about: "Ten frames by the paper's equation (2), and tinydtls simulated along a line with its timer \
-            raised, one cell each way of each link at random offsets.",
+    about: "Ten frames by the paper's equation (2), and tinydtls simulated along a line with its \
+            timer raised, with one cell in each direction of each link at random offsets.",
     make: multi_hop,
 };
 
@@ -33,7 +33,7 @@ pub(super) const MATCHES: Figure = Figure {
     name: "duty-matches",
     title: "TSCH schedules and beacon settings that the paper finds alike",
     source: Source { paper: PAPER, item: "section III-C" },
-    about: "tinydtls with its timer raised, simulated over either.",
+    about: "tinydtls with its timer raised, simulated over both link layers.",
     make: matches,
 };
 

@@ -11,10 +11,11 @@ pub(super) const FIGURE: Figure = Figure {
     name: "group-eviction",
     title: "All but one move to new keys, though datagrams are lost",
     source: Source { paper: AXIOM, item: "Section 7.6" },
-    about: "A controller evicts one member while each receiver loses a fifth of what is sent to it. It \
-            announces the change four times within a second; who misses them all hears that others are \
-            in a new epoch, and asks the controller. Both engines in virtual time, 20 ms under way, \
-            a request of the group each second.",
+    about: "A controller evicts one member while each receiver loses a fifth of the datagrams sent \
+            to it. The controller announces the change four times within a second. A member that \
+            misses all announcements learns from other members' requests that there is a new \
+            epoch, and asks the controller. Both run as engines in virtual time, with a delay of \
+            20 ms and a request to the group each second.",
     make,
 };
 

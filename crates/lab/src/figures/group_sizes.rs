@@ -17,8 +17,8 @@ pub(super) const OVERHEAD: Figure = Figure {
     name: "group-overhead",
     title: "What a group's record adds to its payload",
     source: Source { paper: AXIOM, item: "Section 6.4" },
-    about: "Records of the engine, sealed and counted, in both profiles; beside them what others \
-            add, from their publications.",
+    about: "Bytes that sealed records of the engine add in both profiles, and bytes that other \
+            protocols add, from their publications.",
     make: overhead,
 };
 
@@ -26,9 +26,10 @@ pub(super) const REKEY: Figure = Figure {
     name: "group-rekey",
     title: "The record that tells all members but one a new key",
     source: Source { paper: AXIOM, item: "Section 7.6" },
-    about: "One member is evicted: the controller's signed message, as a record in the epoch before, \
-            in bytes of UDP payload. The dearest of the leaves that were tried, each at the end of a \
-            hash chain, when the message is 16 bytes longer.",
+    about: "One member is evicted: the controller's signed message as a record in the epoch \
+            before, in bytes of UDP payload. The value is the largest among the members whose \
+            eviction was tried, each at the end of a hash chain, where the message is 16 bytes \
+            longer.",
     make: rekey,
 };
 

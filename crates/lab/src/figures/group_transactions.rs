@@ -12,12 +12,13 @@ pub(super) const DURATION: Figure = Figure {
     name: "group-figure-10",
     title: "How long a first group transaction takes",
     source: Source { paper: AXIOM, item: "Figure 10" },
-    about: "One request to three listeners and their responses, with the handshakes that come before; \
-            always-on 802.15.4, CC2538 that compute as slowly as the paper's, responses after up to \
-            0.25 s where the request was multicast. The paper (section 8.2.2): Axiom 5 times faster \
-            than Uni-Uni and 6 times than Mul-Uni. Ours is not: the paper's handshakes take 0.27 s and \
-            more, of which by its Table II radio and processor work for 53 ms; here nothing else \
-            takes time. The paper's bars are the sums of its Table I.",
+    about: "One request to three listeners and their responses, with the handshakes before them, \
+            over always-on 802.15.4. The CC2538 nodes compute as slowly as the paper's, and \
+            listeners respond to a multicast request after up to 0.25 s. In the paper (section \
+            8.2.2) Axiom is 5 times faster than Uni-Uni and 6 times faster than Mul-Uni. This is \
+            not so here: the paper's handshakes take 0.27 s and more, but by its Table II radio \
+            and processor are active for only 53 ms of that, and nothing else takes time here. The \
+            paper's bars are the sums of its Table I.",
     make: duration,
 };
 
@@ -25,8 +26,9 @@ pub(super) const TIMES: Figure = Figure {
     name: "group-table-1",
     title: "Handshakes and messages of a first group transaction",
     source: Source { paper: AXIOM, item: "Table I" },
-    about: "Seconds with their standard deviations. Why the paper's first handshake takes twice as \
-            long is that its sender initializes its state, which here takes no time.",
+    about: "Durations in seconds with their standard deviations. The paper's first handshake takes \
+            twice as long as the others because its sender initializes its state, which takes no \
+            time here.",
     make: times,
 };
 
@@ -34,9 +36,10 @@ pub(super) const SENDER: Figure = Figure {
     name: "group-figure-11",
     title: "What the sender spends on a first group transaction",
     source: Source { paper: AXIOM, item: "Figure 11" },
-    about: "As the paper counts: processor, sending, and receiving what is for the node. The paper \
-            (section 8.2.3): 7 times less energy under Axiom than in Uni-Uni and Mul-Uni. A radio that \
-            is always on besides listens to nobody, which is beside it and which the paper leaves out.",
+    about: "Energy as the paper counts it: of the processor, of sending, and of receiving frames \
+            for the node. In the paper (section 8.2.3), Axiom uses 7 times less energy than \
+            Uni-Uni and Mul-Uni. The data also has the energy of idle listening of an always-on \
+            radio, which the paper leaves out.",
     make: |options| energies(options, |outcome| outcome.sender, 0),
 };
 
@@ -44,8 +47,8 @@ pub(super) const LISTENER: Figure = Figure {
     name: "group-figure-12",
     title: "What a listener spends on a first group transaction",
     source: Source { paper: AXIOM, item: "Figure 12" },
-    about: "As Figure 11. The paper (section 8.2.3): 6 times less energy under Axiom than in Uni-Uni \
-            and Mul-Uni.",
+    about: "Energy as in Figure 11. In the paper (section 8.2.3), Axiom uses 6 times less energy \
+            than Uni-Uni and Mul-Uni.",
     make: |options| energies(options, |outcome| outcome.listener, 1),
 };
 

@@ -9,10 +9,11 @@ pub(super) const FIGURE: Figure = Figure {
     name: "lightmac-figure-1",
     title: "How long messages may be, by how many one key tags",
     source: Source { paper: LIGHTMAC_PAPER, item: "Figure 1" },
-    about: "The longest messages of which one set of keys may tag so many for an attack to succeed \
-            with at most 2^-20, with 32-bit blocks: a point's coordinates multiplied are the blocks \
-            a key processes. Each mode by its own proof; the paper's text at hand has only the \
-            caption of its Table 2, so how sure each bound is stands in the data.",
+    about: "The longest messages for a number of messages under one set of keys, so that an attack \
+            succeeds with a probability of at most 2^-20, with 32-bit blocks. The product of a \
+            point's coordinates is the number of blocks that a key processes. Each mode is drawn \
+            by its own proof. Our copy of the paper has only the caption of its Table 2, so the \
+            data tells how certain each bound is.",
     make,
 };
 

@@ -8,8 +8,8 @@ pub(super) const FIGURE: Figure = Figure {
     name: "lightmac-table-1",
     title: "Block and key sizes of lightweight block ciphers",
     source: Source { paper: LIGHTMAC_PAPER, item: "Table 1" },
-    about: "A sample like the paper's, whose rows are not in the text at hand: each cipher's block \
-            and key sizes from its own publication, and by what name this tool takes it.",
+    about: "A selection like the paper's, whose rows are missing in our copy: each cipher's block \
+            and key sizes from its own publication, and its name in this tool.",
     make,
 };
 

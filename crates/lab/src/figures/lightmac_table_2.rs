@@ -8,9 +8,9 @@ pub(super) const FIGURE: Figure = Figure {
     name: "lightmac-table-2",
     title: "Coefficients of the powers of the message length in bounds of MAC modes",
     source: Source { paper: LIGHTMAC_PAPER, item: "Table 2" },
-    about: "A row for each term of each mode's bound, for q messages of l blocks of n bits. The \
-            paper's text at hand has only the table's caption; each bound is from the paper that \
-            proves it, and how sure its coefficients are stands beside it.",
+    about: "A row for each term of each mode's bound, for q messages of l blocks of n bits. Our \
+            copy of the paper has only the table's caption. Each bound is taken from the paper \
+            that proves it, with a column that tells how certain its coefficients are.",
     make,
 };
 

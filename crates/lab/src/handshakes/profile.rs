@@ -113,7 +113,7 @@ pub const PROFILES: &[Profile] = &[
     without_cookie("1.3-dhe-no-cookie", "1.3-dhe without cookie", DHE_13),
     Profile {
         name: "cid",
-        about: "no handshake: a DTLS 1.3 client with a new address goes on by connection ID, and \
+        about: "no handshake: a DTLS 1.3 client with a new address continues by connection ID, and \
                 its address is checked (RFC 9853); data that is lost stays lost",
         start: Start::Moved,
         ..OURS_13

@@ -13,10 +13,11 @@ pub(super) const ROM: StoredTable = StoredTable {
     name: "group-figure-7",
     title: "Code of a sender and of a listener",
     source: Source { paper: AXIOM, item: "Figure 7" },
-    about: "Code and constants of a program that has one role, on a host: with the standard library and \
-            every cipher suite, so the differences count. The paper (section 8.2.1): under Axiom 0.796 \
-            KB more at the sender and 1.372 KB more at a listener than in Mul-Uni; its images have DTLS \
-            in all three, ours have no handshake in Mul-Mul. Images of firmware come later.",
+    about: "Code and constants of a program that has one role, on a host. It includes the standard \
+            library and every cipher suite, so only the differences are meaningful. In the paper \
+            (section 8.2.1), Axiom takes 0.796 KB more at the sender and 1.372 KB more at a \
+            listener than Mul-Uni. The paper's images include DTLS in all three configurations, \
+            ours have no handshake in Mul-Mul. Images of firmware are not measured yet.",
     set: FOOTPRINT,
     read: rom,
 };
@@ -25,10 +26,11 @@ pub(super) const RAM: StoredTable = StoredTable {
     name: "group-figure-8",
     title: "Memory of a sender with three listeners, and of a listener",
     source: Source { paper: AXIOM, item: "Figure 8" },
-    about: "Heap that a node holds after a first transaction, on a host with words of 64 bits: engines, \
-            their configuration and all state, without stacks and without an operating system. The \
-            paper (section 8.2.1) measured whole images: under Axiom 2.33 KB less at the sender and \
-            3.06 KB less at a listener than in Mul-Uni. Images of firmware come later.",
+    about: "Heap that a node holds after a first transaction, on a host with 64-bit words: \
+            engines, their configuration and all state, without stacks and without an operating \
+            system. The paper (section 8.2.1) measured whole images, in which Axiom takes 2.33 KB \
+            less at the sender and 3.06 KB less at a listener than Mul-Uni. Images of firmware are \
+            not measured yet.",
     set: MEMORY,
     read: ram,
 };
@@ -37,8 +39,8 @@ pub(super) const BY_SIZE: StoredTable = StoredTable {
     name: "group-figure-9",
     title: "Memory of a sender, by the number of its listeners",
     source: Source { paper: AXIOM, item: "Figure 9" },
-    about: "As Figure 8. The paper's images (section 8.2.1) fill 32 KB at 12 listeners in Uni-Uni and \
-            31.992 KB at 40 under Axiom.",
+    about: "Heap as in Figure 8. The paper's images (section 8.2.1) fill 32 KB with 12 listeners \
+            in Uni-Uni, and 31.992 KB with 40 listeners under Axiom.",
     set: MEMORY,
     read: by_size,
 };

@@ -164,13 +164,13 @@ pub(super) fn render(report: &Report<'_>) -> Result<String, Error> {
          <a class=\"skip\" href=\"#papers\">Skip the contents</a>\n\
          <header>\n<h1>The figures of five papers, made again</h1>\n\
          <p>Of the {items} figures, tables and results of the papers {here} are on this page, {missing} \
-         are missing{not_asked}. What else there is stands behind \
-         each paper's.</p>\n\
-         <p>Made on <time>{date}</time> at {commit}, with {runs} simulated handshakes a point, {messages} \
-         messages a cell, {resolution} points for each doubling of a computed curve, seed {seed}. The same \
-         options give the same figures, but for those that say they are measured. Numbers here have five \
-         digits; <code>lightseal lab figure</code> writes all of them. In tables, what is from a paper \
-         has a coloured ground.</p>\n</header>\n"
+         are missing{not_asked}. Further figures follow those \
+         of each paper.</p>\n\
+         <p>Made on <time>{date}</time> at {commit}, with {runs} simulated handshakes for each point, {messages} \
+         messages for each cell, {resolution} points for each doubling of a computed curve, seed {seed}. The same \
+         options give the same figures, except those marked as measured. Numbers here have five \
+         digits; <code>lightseal lab figure</code> writes all digits. In tables, the values of a paper \
+         have a coloured background.</p>\n</header>\n"
     );
     page += &contents(report);
     page += "<main id=\"papers\">\n";

@@ -12,8 +12,8 @@ pub(super) const CIPHERS: StoredTable = StoredTable {
     title: "Ciphers by themselves, in cycles a byte",
     source: Source { paper: LIGHTMAC, item: "Table 3" },
     about: "Each cipher on each kernel of the machine, one block after another and many at a time: \
-            medians of core cycles a byte. The paper's own numbers, from a Core i7-6700 with AVX2 and \
-            AES-NI, are not in the text at hand.",
+            medians of core cycles for each byte. The paper's own values, from a Core i7-6700 with \
+            AVX2 and AES-NI, are missing in our copy.",
     set: SET,
     read: ciphers,
 };
@@ -22,11 +22,11 @@ pub(super) const MACS: StoredTable = StoredTable {
     name: "lightmac-table-4",
     title: "LightMAC and its rivals, in cycles a byte",
     source: Source { paper: LIGHTMAC, item: "Table 4" },
-    about: "Messages of the paper's lengths, back to back: medians of core cycles a byte, and each \
-            rival's time over that of LightMAC with a counter of a third of a block at 8 KiB. The \
-            paper's numbers are not in the text at hand, only that its LightMAC at rate 2/3 was about \
-            50 % faster than PMAC with Parity over PRESENT and 20 % over AES. What differs here is \
-            docs/lightmac.md's subject.",
+    about: "Messages of the paper's lengths, one directly after another: medians of core cycles \
+            for each byte, and the ratio of each other MAC's time to that of LightMAC with a \
+            counter of a third of a block at 8 KiB. The paper's values are missing in our copy, \
+            except that its LightMAC at rate 2/3 was about 50 % faster than PMAC with Parity over \
+            PRESENT and 20 % over AES. docs/lightmac.md explains what differs here.",
     set: SET,
     read: macs,
 };

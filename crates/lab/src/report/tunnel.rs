@@ -12,11 +12,11 @@ pub(super) const TUNNELS: StoredTable = StoredTable {
     name: "gateway-table-2",
     title: "Round-trip time and throughput of what joins two LANs",
     source: Source { paper: TUNNEL, item: "Table 2" },
-    about: "MACsec between two hosts over what joins their LANs, all of it on one machine in turns: \
-            round trips of small frames, and TCP. The paper's scenarios stand beside the rows that are \
-            like them; its hardware was another, so the order of the rows counts, and how far they \
-            are apart. A row without TCP carried too few frames: the paper's identifiers without a \
-            protection against loss.",
+    about: "MACsec between two hosts over different connections of their LANs, all on one machine \
+            in turns: round trips of small frames, and TCP. The paper's values stand in the rows \
+            of similar scenarios. Its hardware was different, so only the order of the rows and \
+            their ratios can be compared. A row without TCP carried too few frames: the paper's \
+            identifiers without a protection against loss.",
     set: SET,
     read: table_2,
 };
@@ -25,9 +25,9 @@ pub(super) const ROUND_TRIPS: StoredTable = StoredTable {
     name: "gateway-figure-5a",
     title: "Round trips through a tunnel by frame size",
     source: Source { paper: TUNNEL, item: "Figure 5 (a)" },
-    about: "Median of round trips of single MACsec frames between two hosts. The underlay is as narrow as \
-            the LANs, 1500 bytes: where a frame and what is added to it are longer, two packets are on \
-            the way.",
+    about: "Median round trip of single MACsec frames between two hosts. The MTU of the underlay \
+            is 1500 bytes, as that of the LANs: if a frame with its overhead is longer, it is \
+            carried in two packets.",
     set: SET,
     read: round_trips,
 };
@@ -36,9 +36,9 @@ pub(super) const THROUGHPUT: StoredTable = StoredTable {
     name: "gateway-figure-5b",
     title: "What passes through a tunnel",
     source: Source { paper: TUNNEL, item: "Figure 5 (b)" },
-    about: "TCP's payload between MACsec endpoints, and MACsec frames of 1400 bytes made beforehand: the \
-            median over the turns, and half the distance of the quartiles. Nothing is split: the \
-            underlay is wide enough.",
+    about: "TCP's payload between MACsec endpoints, and MACsec frames of 1400 bytes that were \
+            prepared beforehand: the median over the turns, and half the distance of the \
+            quartiles. No frame is split, because the MTU of the underlay is large enough.",
     set: SET,
     read: throughput,
 };
