@@ -53,7 +53,7 @@ fn make(options: &Options) -> Result<Output, Error> {
         ("paper_percent", "the loss rate that the paper measured"),
     ]);
     let plot = Plot {
-        subtitle: format!("{} packets a dot", options.messages / 5),
+        subtitle: format!("{} packets per dot", options.messages / 5),
         marks: Marks::CurvesAndDots("measured"),
         series: "model",
         emphasis: None,

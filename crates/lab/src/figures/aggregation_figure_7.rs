@@ -75,7 +75,9 @@ fn make(options: &Options, radio: Radio) -> Result<Output, Error> {
         ("paper_saving_percent", "the saving that the paper reports"),
     ]);
     let plot = Plot {
-        subtitle: format!("0.6 µJ a packet of 4 bytes, 2.6 of 110; {messages} messages a point"),
+        subtitle: format!(
+            "0.6 µJ per packet of 4 bytes, 2.6 of 110; {messages} messages per point"
+        ),
         marks: Marks::Curves,
         series: "curve",
         emphasis: Some("plain tags"),

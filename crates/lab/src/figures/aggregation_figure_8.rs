@@ -70,7 +70,7 @@ fn make(options: &Options) -> Result<Output, Error> {
         ("paper_gain_percent", "the paper's best gain, in the row of our best scheme"),
     ]);
     let plot = Plot {
-        subtitle: format!("{} messages a bar, intervals of 95 %", options.messages),
+        subtitle: format!("{} messages per bar, 95 % confidence intervals", options.messages),
         marks: Marks::Bars("goodput_error_percent"),
         series: "bar",
         emphasis: None,

@@ -54,7 +54,7 @@ fn make(options: &Options) -> Result<Output, Error> {
         ("paper_percent", "the share that the paper reports"),
     ]);
     let plot = Plot {
-        subtitle: format!("{} messages a curve", options.messages / 5),
+        subtitle: format!("{} messages per curve", options.messages / 5),
         marks: Marks::Curves,
         series: "curve",
         emphasis: None,

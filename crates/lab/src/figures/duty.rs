@@ -97,7 +97,7 @@ pub(super) struct Look {
 /// A table of surveys and its plot.
 pub(super) fn curves(table: Table, look: Look, options: &Options) -> Output {
     let plot = Plot {
-        subtitle: format!("{} handshakes a point{}", options.runs, look.by),
+        subtitle: format!("{} handshakes per point{}", options.runs, look.by),
         marks: Marks::Curves,
         series: "series",
         emphasis: look.emphasis,

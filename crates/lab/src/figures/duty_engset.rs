@@ -123,7 +123,7 @@ fn make(options: &Options) -> Result<Output, Error> {
         ("paper_percent", "the congestion that the paper reports"),
     ]);
     let plot = Plot {
-        subtitle: format!("R = {SLOTS} slots, N clients, {attempts} attempts a dot"),
+        subtitle: format!("R = {SLOTS} slots, N clients, {attempts} attempts per dot"),
         marks: Marks::CurvesAndDots("dots"),
         series: "curve",
         emphasis: None,

@@ -12,7 +12,7 @@ use core::time::Duration;
 
 pub(super) const FIGURE: Figure = Figure {
     name: "duty-facts",
-    title: "Figures in the text, and ours beside them",
+    title: "Values in the paper's text, and ours",
     source: Source { paper: PAPER, item: "figures in the text" },
     about: "The bytes that a record adds, the share of a small battery that a handshake uses, the \
             two values that the paper gives for one TSCH schedule, and the effect of a fixed \

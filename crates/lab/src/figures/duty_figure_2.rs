@@ -8,7 +8,7 @@ use crate::network::Network;
 
 pub(super) const DURATION: Figure = Figure {
     name: "duty-figure-2a",
-    title: "Handshakes over X-MAC take longer the rarer nodes listen, and the more frames are lost",
+    title: "Handshakes over X-MAC take longer if nodes listen less often, or more frames are lost",
     source: Source { paper: PAPER, item: "Figure 2 (a)" },
     about: "Handshakes over one hop: tinydtls with cookie as in the paper, and our DTLS 1.3 \
             without cookie (1.3-no-cookie), on X-MAC as in Contiki. Frames are not acknowledged, \

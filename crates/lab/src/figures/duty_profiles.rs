@@ -10,7 +10,7 @@ use crate::network::Network;
 
 pub(super) const FIGURE: Figure = Figure {
     name: "duty-profiles",
-    title: "What each kind of handshake costs over each link layer",
+    title: "The cost of each kind of handshake over each link layer",
     source: Source { paper: PAPER, item: "beyond the paper" },
     about: "Real handshakes of the engine over one hop, with every frame arriving and with 90 % of \
             them. A profile's name tells its version and kind. 1.2 and 1.3 are DTLS 1.2 and 1.3 \

@@ -9,7 +9,7 @@ use group::policy::Profile;
 
 pub(super) const FIGURE: Figure = Figure {
     name: "group-eviction",
-    title: "All but one move to new keys, though datagrams are lost",
+    title: "All members but one move to new keys, although datagrams are lost",
     source: Source { paper: AXIOM, item: "Section 7.6" },
     about: "A controller evicts one member while each receiver loses a fifth of the datagrams sent \
             to it. The controller announces the change four times within a second. A member that \

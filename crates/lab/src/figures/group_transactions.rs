@@ -184,7 +184,7 @@ fn bars(
 ) -> Output {
     let plot = Plot {
         subtitle: format!(
-            "{} runs a bar, with standard deviations; beside them the paper's",
+            "{} runs per bar, with standard deviations; beside them the paper's values",
             options.runs.min(RUNS)
         ),
         marks: Marks::Bars(error),

@@ -7,7 +7,7 @@ use lightmac::bounds::{Certainty, MODES, Mode, Parameters, power_of_two};
 
 pub(super) const FIGURE: Figure = Figure {
     name: "lightmac-figure-1",
-    title: "How long messages may be, by how many one key tags",
+    title: "Longest messages, by the number of messages under one key",
     source: Source { paper: LIGHTMAC_PAPER, item: "Figure 1" },
     about: "The longest messages for a number of messages under one set of keys, so that an attack \
             succeeds with a probability of at most 2^-20, with 32-bit blocks. The product of a \

@@ -9,10 +9,10 @@ const SET: &str = "lightmac-speed";
 
 pub(super) const CIPHERS: StoredTable = StoredTable {
     name: "lightmac-table-3",
-    title: "Ciphers by themselves, in cycles a byte",
+    title: "Ciphers alone, in cycles per byte",
     source: Source { paper: LIGHTMAC, item: "Table 3" },
     about: "Each cipher on each kernel of the machine, one block after another and many at a time: \
-            medians of core cycles for each byte. The paper's own values, from a Core i7-6700 with \
+            medians of core cycles per byte. The paper's own values, from a Core i7-6700 with \
             AVX2 and AES-NI, are missing in our copy.",
     set: SET,
     read: ciphers,
@@ -20,7 +20,7 @@ pub(super) const CIPHERS: StoredTable = StoredTable {
 
 pub(super) const MACS: StoredTable = StoredTable {
     name: "lightmac-table-4",
-    title: "LightMAC and its rivals, in cycles a byte",
+    title: "LightMAC and the MACs it is compared with, in cycles per byte",
     source: Source { paper: LIGHTMAC, item: "Table 4" },
     about: "Messages of the paper's lengths, one directly after another: medians of core cycles \
             for each byte, and the ratio of each other MAC's time to that of LightMAC with a \
@@ -33,13 +33,13 @@ pub(super) const MACS: StoredTable = StoredTable {
 
 /// The paper's message lengths in bytes, with the names and descriptions of their columns.
 const LENGTHS: [(u64, &str, &str); 7] = [
-    (128, "128_B", "cycles a byte, messages of 128 bytes"),
-    (256, "256_B", "cycles a byte, messages of 256 bytes"),
-    (512, "512_B", "cycles a byte, messages of 512 bytes"),
-    (1024, "1_KiB", "cycles a byte, messages of 1024 bytes"),
-    (2048, "2_KiB", "cycles a byte, messages of 2048 bytes"),
-    (4096, "4_KiB", "cycles a byte, messages of 4096 bytes"),
-    (8192, "8_KiB", "cycles a byte, messages of 8192 bytes"),
+    (128, "128_B", "cycles per byte, messages of 128 bytes"),
+    (256, "256_B", "cycles per byte, messages of 256 bytes"),
+    (512, "512_B", "cycles per byte, messages of 512 bytes"),
+    (1024, "1_KiB", "cycles per byte, messages of 1024 bytes"),
+    (2048, "2_KiB", "cycles per byte, messages of 2048 bytes"),
+    (4096, "4_KiB", "cycles per byte, messages of 4096 bytes"),
+    (8192, "8_KiB", "cycles per byte, messages of 8192 bytes"),
 ];
 
 fn rows(result: &Value) -> Option<&Vec<Value>> {
@@ -59,8 +59,8 @@ fn ciphers(result: &Value) -> Option<Output> {
         columns: vec![
             Column { name: "cipher", about: "cipher and key bits" },
             Column { name: "kernel", about: "the instructions that the kernel uses" },
-            Column { name: "alone", about: "cycles a byte, one block after another" },
-            Column { name: "batch", about: "cycles a byte, many blocks at a time" },
+            Column { name: "alone", about: "cycles per byte, one block after another" },
+            Column { name: "batch", about: "cycles per byte, many blocks at a time" },
         ],
         rows: Vec::new(),
     };

@@ -10,7 +10,7 @@ const SET: &str = "gateway";
 
 pub(super) const TUNNELS: StoredTable = StoredTable {
     name: "gateway-table-2",
-    title: "Round-trip time and throughput of what joins two LANs",
+    title: "Round-trip time and throughput of connections between two LANs",
     source: Source { paper: TUNNEL, item: "Table 2" },
     about: "MACsec between two hosts over different connections of their LANs, all on one machine \
             in turns: round trips of small frames, and TCP. The paper's values stand in the rows \
@@ -62,7 +62,7 @@ const TITLES: [(&str, &str); 15] = [
     ("sealed-compressed-packet", "sealed and compressed, AF_PACKET"),
 ];
 
-const SCENARIO: Column = Column { name: "scenario", about: "what carries the frames" };
+const SCENARIO: Column = Column { name: "scenario", about: "the tunnel that carries the frames" };
 
 fn rows(result: &Value) -> Option<&Vec<Value>> {
     result.get("rows")?.as_array()
@@ -146,7 +146,7 @@ fn round_trips(result: &Value) -> Option<Output> {
         }
     }
     let plot = Plot {
-        subtitle: "by what carries the frames; 1500 bytes between the gateways".into(),
+        subtitle: "by the tunnel that carries the frames; 1500 bytes between the gateways".into(),
         marks: Marks::Curves,
         series: "scenario",
         emphasis: None,
@@ -185,7 +185,7 @@ fn throughput(result: &Value) -> Option<Output> {
         }
     }
     let plot = Plot {
-        subtitle: "by what carries the frames; 1700 bytes between the gateways".into(),
+        subtitle: "by the tunnel that carries the frames; 1700 bytes between the gateways".into(),
         marks: Marks::Bars("spread_mbit_s"),
         series: "measure",
         emphasis: None,

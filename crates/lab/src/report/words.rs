@@ -2,7 +2,7 @@
 
 /// The endings of column names, and the units they stand for. Longer endings come first.
 const UNITS: [(&str, &str); 17] = [
-    ("_microjoules_per_byte", "µJ a byte"),
+    ("_microjoules_per_byte", "µJ per byte"),
     ("_mbit_s", "Mbit/s"),
     ("_seconds", "s"),
     ("_percent", "%"),
@@ -23,7 +23,7 @@ const UNITS: [(&str, &str); 17] = [
 
 /// Abbreviations in column names, and how they are written out.
 const WORDS: [(&str, &str); 11] = [
-    ("p95", "95 % are below,"),
+    ("p95", "95th percentile,"),
     ("cpu", "CPU"),
     ("mac", "MAC"),
     ("tsch", "TSCH"),
@@ -64,8 +64,8 @@ mod tests {
         for (name, expected) in [
             ("duration_error_s", "duration error (s)"),
             ("energy_error_mj", "energy error (mJ)"),
-            ("p95_s", "95 % are below (s)"),
-            ("p95_delay_s", "95 % are below, delay (s)"),
+            ("p95_s", "95th percentile (s)"),
+            ("p95_delay_s", "95th percentile, delay (s)"),
             ("success_percent", "success (%)"),
             ("percent", "percent"),
             ("bytes", "bytes"),
