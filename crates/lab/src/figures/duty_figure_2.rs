@@ -86,7 +86,7 @@ fn duration(options: &Options) -> Result<Output, Error> {
     let about = "duration in s in a few runs of Contiki's CX-MAC in Cooja";
     let table = table(&single_hop(cooja), X, about, options.runs, options.seed)?;
     let look = Look {
-        by: ", by frames that arrive",
+        by: ", by delivery ratio",
         emphasis: Some("tinydtls, 100 %"),
         x: by_interval(),
         y: ("duration_s", "duration, in s"),
@@ -101,7 +101,7 @@ fn energy(options: &Options) -> Result<Output, Error> {
     let about = "energy in mJ that the paper reports";
     let table = table(&single_hop(paper), X, about, options.runs, options.seed)?;
     let look = Look {
-        by: ", by frames that arrive",
+        by: ", by delivery ratio",
         emphasis: Some("tinydtls, 100 %"),
         x: by_interval(),
         y: ("energy_mj", "energy of the client, in mJ"),
