@@ -84,7 +84,7 @@ fn make(options: &Options, radio: Radio) -> Result<Output, Error> {
     let plot = Plot {
         subtitle: format!(
             "{:.2} % of packets of 4 bytes and {:.2} % of 108 bytes are lost; {messages} messages \
-             for each point",
+             per point",
             100.0 * short,
             100.0 * long
         ),
