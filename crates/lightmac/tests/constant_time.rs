@@ -253,7 +253,8 @@ mod caught {
 
     /// The leak of an operation on 16 secret bytes.
     fn leak<R>(operation: impl Fn(&mut Vec<u8>) -> R) -> What {
-        let leak = compare(&secrets(16), <[u8]>::to_vec, operation).expect_err("it leaks");
+        let leak =
+            compare(&secrets(16), <[u8]>::to_vec, operation).expect_err("the operation leaks");
         println!("{leak}");
         leak.what
     }

@@ -68,7 +68,7 @@ impl Guarded {
 impl Drop for Guarded {
     fn drop(&mut self) {
         // SAFETY: this memory was mapped by `new`, and nothing borrows it any more.
-        unsafe { munmap(self.start, self.bytes + 2 * PAGE) }.expect("it was mapped");
+        unsafe { munmap(self.start, self.bytes + 2 * PAGE) }.expect("the memory was mapped");
     }
 }
 

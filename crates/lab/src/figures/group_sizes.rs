@@ -165,21 +165,22 @@ const MOST_LEAVES: u32 = 200;
 fn rekey(options: &Options) -> Result<Output, Error> {
     let wrapping = Wrapping::new()?;
     let timing = Timing::new(Duration::from_secs(2), Duration::from_secs(10));
-    let timing = timing.ok_or(Error::Stream("no such timing"))?;
+    let timing = timing.ok_or(Error::Stream("the timing of the rekey is invalid"))?;
     let mut rng = Random::insecure(options.seed);
     let mut rows = Vec::new();
     for members in [10, 100, 1000, 10_000, 100_000] {
         let secret = ControllerSecret::from_seed(&rng.array());
         let mut server = KeyServer::new(GROUP, secret.clone(), &mut rng);
         let join = Change { join: members, ..Change::default() };
-        let refused = |_| Error::Stream("the key server refuses a change");
+        let refused = |_| Error::Stream("the key server refused a change");
         server.rekey(&join, timing, 1200, &mut rng).map_err(refused)?;
         let mut most = [0; 2];
         let tried = members.min(MOST_LEAVES);
         for at in 0..tried {
             let leaf = group::rekey::Leaf::new(at * (members / tried));
-            let leave = [leaf.ok_or(Error::Stream("no such leaf"))?];
-            let chain = Chain::restore(rng.array(), 1).ok_or(Error::Stream("no such chain"))?;
+            let leave = [leaf.ok_or(Error::Stream("the number of a leaf is invalid"))?];
+            let chain =
+                Chain::restore(rng.array(), 1).ok_or(Error::Stream("the hash chain is invalid"))?;
             let tree = server.tree().clone();
             let mut server = KeyServer::restore(GROUP, secret.clone(), 1, chain, tree);
             let change = Change { leave: &leave, ..Change::default() };

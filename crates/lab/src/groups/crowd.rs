@@ -78,7 +78,7 @@ impl Crowd {
         heap: impl Fn() -> usize,
         clock: impl Fn() -> Duration,
     ) -> Result<Taken, Error> {
-        let silent = Error::Stream("a member seals nothing");
+        let silent = Error::Stream("a member seals no record");
         let Self { sender, listeners, random } = self;
         let now = Instant::ZERO;
         let token = random.array();
@@ -99,7 +99,7 @@ impl Crowd {
                     answer = coap::response(content, index as u16);
                 }
             });
-            let answer = answer.ok_or(Error::Stream("a listener takes no request"))?;
+            let answer = answer.ok_or(Error::Stream("a listener opens no request"))?;
             let Ok((_, len)) = listener.respond(when, SENDER, &answer, &mut buf) else {
                 return Err(silent);
             };

@@ -391,7 +391,7 @@ impl Site {
     }
 }
 
-const REFUSED: Error = Error::Stream("the group engine refuses a member");
+const REFUSED: Error = Error::Stream("the group engine refused a member");
 
 #[cfg(test)]
 mod tests {

@@ -64,7 +64,7 @@ pub fn members(
     roles: &[(Roles, IpAddr)],
     rng: &mut Random,
 ) -> Result<Vec<Member>, Error> {
-    let refused = Error::Stream("the group engine refuses a member");
+    let refused = Error::Stream("the group engine refused a member");
     let secret = ControllerSecret::from_seed(&rng.array());
     let mut server = KeyServer::new(GROUP, secret, rng);
     let timing = Timing::new(Duration::from_secs(2), Duration::from_secs(10));

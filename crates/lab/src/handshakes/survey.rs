@@ -159,11 +159,11 @@ mod tests {
         let survey = Survey::new(network.with_delivery(0.9), profile, 12, 5);
         let outcomes = || {
             let mut all = Vec::new();
-            survey.each(|outcome| all.push(*outcome)).expect("it runs");
+            survey.each(|outcome| all.push(*outcome)).expect("the simulation runs");
             all
         };
         assert_eq!(outcomes(), outcomes());
-        let summary = survey.summarize().expect("it runs");
+        let summary = survey.summarize().expect("the simulation runs");
         assert_eq!((summary.runs, summary.ended), (12, 12));
         assert!(summary.median <= summary.p95 && summary.seconds.half_width > 0.0);
     }

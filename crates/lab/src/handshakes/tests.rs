@@ -12,7 +12,7 @@ fn profile(name: &str) -> &'static Profile {
 }
 
 fn single(network: &Network, name: &str, seed: u64) -> Outcome {
-    let outcomes = Course::single(network, profile(name), seed).run().expect("it runs");
+    let outcomes = Course::single(network, profile(name), seed).run().expect("the simulation runs");
     outcomes[0]
 }
 
@@ -152,10 +152,10 @@ fn many_handshakes_share_the_air() {
     let pairs: Vec<_> = (0..64).step_by(2).map(|id| [NodeId(id + 1), NodeId(id)]).collect();
     let window = Duration::from_secs(20);
     let course = Course { pairs, window, ..Course::single(&network, profile("1.3"), 5) };
-    let outcomes = course.run().expect("it runs");
+    let outcomes = course.run().expect("the simulation runs");
     assert_eq!(outcomes.len(), 32);
     assert!(outcomes.iter().all(|outcome| outcome.duration.is_some()));
-    assert_eq!(course.run().expect("it runs"), outcomes);
+    assert_eq!(course.run().expect("the simulation runs"), outcomes);
 }
 
 #[test]
@@ -188,8 +188,9 @@ fn a_recording_holds_every_frame_and_all_keys() {
     let keys = Arc::new(Keys::default());
     let network = tsch(2, 1);
     let course = Course::single(&network, profile("1.2"), 1);
-    let (outcomes, recording) = course.record(Arc::<Keys>::clone(&keys)).expect("it runs");
-    assert_eq!(outcomes, course.run().expect("it runs"));
+    let (outcomes, recording) =
+        course.record(Arc::<Keys>::clone(&keys)).expect("the simulation runs");
+    assert_eq!(outcomes, course.run().expect("the simulation runs"));
     assert!(!keys.0.lock().expect("no thread has failed").is_empty());
     let mut reassembly = Reassembly::default();
     let mut bytes = 0;

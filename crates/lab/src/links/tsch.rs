@@ -351,7 +351,7 @@ mod tests {
             listens: vec![0; 12],
         };
         let mut random = Random::insecure(5);
-        tsch.dedicate(&topology, settings.cells, &mut random).expect("they fit");
+        tsch.dedicate(&topology, settings.cells, &mut random).expect("the cells fit");
         for id in topology.nodes() {
             let mine = tsch.index.iter().filter(|((from, to), _)| *from == id || *to == id);
             let mut slots: Vec<u64> =

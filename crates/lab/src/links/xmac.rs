@@ -486,9 +486,10 @@ mod tests {
                 channel: crate::channels::Model::BitErrors { floor: 0.0, byte_errors: delivery },
                 ..Network::line(2, Layer::XMac(Settings::contiki(500.0)))
             };
-            let profile = Profile::by_name("tinydtls").expect("it is known");
+            let profile = Profile::by_name("tinydtls").expect("a known profile");
             let of = |seed| {
-                let outcomes = Course::single(&network, profile, seed).run().expect("it runs");
+                let outcomes =
+                    Course::single(&network, profile, seed).run().expect("the simulation runs");
                 let outcome = outcomes[0];
                 outcome.duration.map(|_| outcome.spent.of(Use::Listen) as f64 / 1e6)
             };

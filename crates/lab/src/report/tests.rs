@@ -117,7 +117,7 @@ fn items_stand_in_the_order_of_their_papers() {
 #[test]
 fn the_same_report_is_the_same_page() {
     let page = || report(FAST.map(made).into()).render().unwrap();
-    assert!(page() == page(), "two pages differ");
+    assert!(page() == page(), "the pages of two runs differ");
     assert!(page().contains("commit &lt;abc&gt; &amp; &quot;more&quot;"));
 }
 

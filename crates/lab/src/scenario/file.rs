@@ -368,7 +368,7 @@ impl Shape {
                     }
                 }
                 if !(2..=MOST_NODES).contains(&(width * height)) {
-                    let reason = format!("times the height {}, which it is not", reason());
+                    let reason = format!("multiplied by the height {}", reason());
                     return wrong("network.width", reason);
                 }
                 Ok(Topology::grid(width as u16, height as u16))

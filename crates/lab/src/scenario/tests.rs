@@ -43,12 +43,12 @@ fn what_is_left_out_has_its_default() {
 #[test]
 fn runs_are_the_same_on_any_threads_and_each_can_be_had_alone() {
     let scenario = scenario(&format!("{LINE}\n[channel]\nmodel = 'bernoulli'\ndelivery = 0.8"));
-    let on = |threads| scenario.run(NonZeroUsize::new(threads)).expect("it runs");
+    let on = |threads| scenario.run(NonZeroUsize::new(threads)).expect("the simulation runs");
     let runs = on(1);
     assert_eq!(runs, on(2));
     assert_ne!(runs[0].outcomes, runs[1].outcomes);
     let alone = Scenario { runs: 1, seed: runs[2].seed, ..scenario };
-    assert_eq!(alone.run(None).expect("it runs"), runs[2..3]);
+    assert_eq!(alone.run(None).expect("the simulation runs"), runs[2..3]);
 }
 
 #[test]
@@ -193,7 +193,7 @@ fn summary_of(scenario: &Scenario, runs: &[Run]) -> Summary {
 #[test]
 fn rows_have_a_cell_for_each_column() {
     let scenario = scenario(&LINE.replace("\"1.3\"", "'tinydtls'"));
-    let runs = scenario.run(None).expect("it runs");
+    let runs = scenario.run(None).expect("the simulation runs");
     let mut rows = Rows::new(["point"], HANDSHAKE_COLUMNS);
     let of = |run| handshake_rows(&[Cell::Integer(0)], &scenario, run);
     rows.rows = runs.iter().flat_map(of).collect();
@@ -212,7 +212,7 @@ fn rows_have_a_cell_for_each_column() {
 #[test]
 fn a_handshake_that_fails_has_a_row_without_a_duration() {
     let scenario = scenario(&format!("{LINE}\n[channel]\nmodel = 'bernoulli'\ndelivery = 0"));
-    let runs = scenario.run(None).expect("it runs");
+    let runs = scenario.run(None).expect("the simulation runs");
     let row = handshake_rows(&[], &scenario, &runs[0]).next().expect("one handshake");
     assert_eq!((&row[3], &row[4]), (&Cell::Integer(0), &Cell::Missing));
     assert!(matches!(row[7], Cell::Integer(again) if again > 0));
@@ -224,7 +224,7 @@ fn a_handshake_that_fails_has_a_row_without_a_duration() {
 #[test]
 fn frames_on_the_air_are_lines_of_json() {
     let scenario = scenario(LINE);
-    let recording = scenario.capture().expect("it runs");
+    let recording = scenario.capture().expect("the simulation runs");
     let lines: Vec<serde_json::Value> = recording
         .frames
         .iter()
@@ -252,7 +252,7 @@ fn the_schema_knows_what_examples_say() {
         let text = read(&path).expect("readable");
         let instead = Instead { runs: Some(2), seed: None };
         let grid = Grid::parse(&path, &text, instead).unwrap_or_else(|mistake| panic!("{mistake}"));
-        let runs = grid.scenario(0).expect("checked").run(None).expect("it runs");
+        let runs = grid.scenario(0).expect("checked").run(None).expect("the simulation runs");
         assert!(
             runs.iter().flat_map(|run| &run.outcomes).any(|outcome| outcome.duration.is_some())
         );

@@ -305,7 +305,7 @@ mod tests {
     #[test]
     fn without_loss_every_message_comes_later_by_its_hops() {
         let mean = |nodes| {
-            let course = run(&stream("off"), &tsch(nodes)).expect("it runs");
+            let course = run(&stream("off"), &tsch(nodes)).expect("the simulation runs");
             let delays: Vec<f64> = course
                 .log
                 .messages
@@ -323,7 +323,7 @@ mod tests {
     fn shared_tags_save_bytes_over_radios_too() {
         let network = tsch(3);
         let [off, agg] =
-            ["off", "agg:8"].map(|name| run(&stream(name), &network).expect("it runs"));
+            ["off", "agg:8"].map(|name| run(&stream(name), &network).expect("the simulation runs"));
         assert_eq!((off.log.taken(), agg.log.taken()), (1.0, 1.0));
         assert!(agg.log.goodput(Accounting::Ours) > 1.5 * off.log.goodput(Accounting::Ours));
     }
@@ -334,7 +334,7 @@ mod tests {
         let network = Network::line(2, layer).with_delivery(0.95);
         let network = Network { channel: Model::Bernoulli { delivery: 0.95 }, ..network };
         let [off, agg] =
-            ["off", "agg:8"].map(|name| run(&stream(name), &network).expect("it runs"));
+            ["off", "agg:8"].map(|name| run(&stream(name), &network).expect("the simulation runs"));
         assert!((0.88..0.99).contains(&off.log.taken()), "{}", off.log.taken());
         assert!(agg.log.taken() < off.log.taken());
     }

@@ -325,7 +325,7 @@ mod tests {
     fn a_figure_is_the_same_every_time() {
         let figure = figures::by_name("lightmac-figure-1").unwrap();
         let make = || render(figure, &(figure.make)(&Options::default()).unwrap()).unwrap();
-        assert!(make() == make(), "two runs differ");
+        assert!(make() == make(), "the pictures of two runs differ");
         let twice = r##"id="kuva-clip-7" url(#kuva-clip-7) id="kuva-clip-12""##;
         assert_eq!(renumbered(twice), r##"id="clip-0" url(#clip-0) id="clip-1""##);
     }

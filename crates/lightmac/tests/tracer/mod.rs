@@ -82,7 +82,10 @@ pub(crate) fn compare<T, R>(
     operation: impl Fn(&mut T) -> R,
 ) -> Result<Alike, Leak> {
     assert!(secrets.len() > 1, "nothing to compare with");
-    assert!(secrets.windows(2).all(|pair| pair[0].len() == pair[1].len()), "one shape");
+    assert!(
+        secrets.windows(2).all(|pair| pair[0].len() == pair[1].len()),
+        "secrets of equal length"
+    );
     let mut secret = secrets[0].clone();
     let mut forked = Vec::with_capacity(secrets.len());
     // Nothing is allocated between the forks, so the processes differ in the secret alone.
@@ -159,7 +162,7 @@ struct Child {
 impl Child {
     fn new(forked: &Forked) -> Self {
         let pid = forked.0;
-        match waitpid(pid, None).expect("our child") {
+        match waitpid(pid, None).expect("a child process can be awaited") {
             WaitStatus::Stopped(_, Signal::SIGSTOP) => {}
             WaitStatus::Signaled(_, REFUSED, _) => panic!(
                 "constant time cannot be checked: this system lets no process be traced \
@@ -171,20 +174,20 @@ impl Child {
         Self {
             pid,
             memory: memory.expect("a traced process can be read"),
-            registers: ptrace::getregs(pid).expect("it is stopped"),
+            registers: ptrace::getregs(pid).expect("the process is stopped"),
         }
     }
 
     fn resume(&self) {
-        ptrace::step(self.pid, None).expect("it is stopped");
+        ptrace::step(self.pid, None).expect("the process is stopped");
     }
 
     fn wait(&mut self) {
-        match waitpid(self.pid, None).expect("our child") {
+        match waitpid(self.pid, None).expect("a child process can be awaited") {
             WaitStatus::Stopped(_, Signal::SIGTRAP) => {}
             other => panic!("the traced operation ended early: {other:?}"),
         }
-        self.registers = ptrace::getregs(self.pid).expect("it is stopped");
+        self.registers = ptrace::getregs(self.pid).expect("the process is stopped");
     }
 
     /// Runs to the instruction at address `place`, which the process must reach.
@@ -193,12 +196,12 @@ impl Child {
         let held = "code can be read and written";
         self.memory.read_exact_at(&mut code, place).expect(held);
         self.memory.write_all_at(&[BREAKPOINT], place).expect(held);
-        ptrace::cont(self.pid, None).expect("it is stopped");
+        ptrace::cont(self.pid, None).expect("the process is stopped");
         self.wait();
         assert_eq!(self.registers.rip, place + 1, "stopped by the breakpoint");
         self.memory.write_all_at(&code, place).expect(held);
         self.registers.rip = place;
-        ptrace::setregs(self.pid, self.registers).expect("it is stopped");
+        ptrace::setregs(self.pid, self.registers).expect("the process is stopped");
     }
 }
 
