@@ -118,8 +118,8 @@ pub trait Setting {
     /// Fails when a value is out of range, or the topology does not suit the link layer.
     fn build(&self, topology: &Topology, random: &mut Random) -> Result<Box<dyn LinkLayer>, Fault>;
 
-    /// The period of the schedule in microseconds. The time of a start matters only modulo this
-    /// period.
+    /// The range of starting times that makes a difference, in microseconds: the period of the
+    /// schedule, or the longest first backoff if there is no schedule.
     fn period_micros(&self) -> u64;
 
     /// The longest time that one frame in each direction takes over this many hops, without loss
