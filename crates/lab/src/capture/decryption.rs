@@ -98,8 +98,8 @@ impl<R: Read> Decryption<R> {
         Self { reader, datagrams, observer, port, waiting, waiting_bytes: 0, ended, failed, tally }
     }
 
-    /// Restricts the reading to datagrams from or to this UDP port. Those that look like DTLS are then
-    /// taken for DTLS without further checks.
+    /// Restricts the reading to datagrams from or to this UDP port. A datagram on the port that looks
+    /// like DTLS is taken for DTLS without further checks.
     ///
     /// Without a port, an encrypted record of DTLS 1.3 is recognised by its association only. If
     /// the capture lacks the beginning of an association, its records count as other datagrams.
