@@ -1,5 +1,6 @@
-//! What groups take of a machine, as JSON: `groups crowd` says what a sender holds of a listener
-//! and how long it works for it, `groups memory` what nodes hold in each configuration.
+//! Measures the cost of groups on a machine, and prints it as JSON. `groups crowd` measures how
+//! much memory a sender needs for each listener and how long it computes for it. `groups memory`
+//! measures how much memory nodes need in each configuration.
 use group::policy::Profile;
 use lab::groups::crowd::{Crowd, Taken};
 use lab::groups::{CONFIGURATIONS, Transaction};
@@ -19,12 +20,13 @@ fn heap() -> usize {
 }
 
 const SIZES: [usize; 2] = [1000, 10_000];
-/// Of each size, one after the other in turn.
+/// Number of runs of each size. The sizes take turns.
 const RUNS: u64 = 7;
-/// Listeners in the paper's Figure 9, and between them.
+/// Numbers of listeners: those in the paper's Figure 9, and some between them.
 const GROUPS: [u16; 8] = [1, 2, 3, 6, 12, 20, 30, 40];
 
-/// How long the processor has worked for this thread: the machine may be busy with others.
+/// How long the processor has computed for this thread, because the machine may be busy with other
+/// work.
 fn clock() -> Duration {
     let time = clock_gettime(ClockId::ThreadCPUTime);
     Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
@@ -68,7 +70,7 @@ fn memory() -> Result<Value, lab::Error> {
     let mut rows = Vec::new();
     for configuration in &CONFIGURATIONS {
         for listeners in GROUPS {
-            // What is made once and kept is not a node's.
+            // The first run allocates what is made once and kept. Only the second is measured.
             let held = || Transaction::paper(configuration, 1).among(listeners).footprint(heap);
             held()?;
             let held = held()?;

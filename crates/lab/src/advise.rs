@@ -1,4 +1,5 @@
-//! Which aggregation scheme suits a network and a workload: each is tried, with the engine itself.
+//! Advice on which aggregation scheme suits a network and a workload: every candidate is simulated
+//! with the engine itself.
 
 use crate::Error;
 use crate::network::Network;
@@ -8,51 +9,56 @@ use crate::stream::{Accounting, Stream};
 use core::time::Duration;
 use dtls::Scheme;
 
-/// What an application sends, and what it asks for.
+/// The messages that an application sends, and its limits on delay and loss.
 #[derive(Clone, Copy, Debug)]
 pub struct Workload {
     /// Payload of each message, in bytes.
     pub payload_bytes: usize,
-    /// From one message to the next.
+    /// Interval from one message to the next.
     pub interval: Duration,
-    /// How long 95 % of messages may take until they are verified.
+    /// The longest delay from sending to verification that 95 % of messages must keep to; `None`
+    /// sets no limit.
     pub most_delay: Option<Duration>,
-    /// How many of all messages must be verified, of those that are with plain tags.
+    /// The smallest acceptable ratio of the messages verified under a scheme to those verified with
+    /// plain tags, from 0 to 1.
     pub least_taken: f64,
-    /// Messages to try each scheme with.
+    /// Number of messages to simulate each scheme with.
     pub messages: usize,
-    /// Of all randomness.
+    /// Seed of all randomness.
     pub seed: u64,
 }
 
-/// A scheme and what is to be expected of it.
+/// A scheme, its simulated results, and whether they meet the workload's limits.
 #[derive(Clone, Debug)]
 pub struct Advice {
     /// How records are tagged.
     pub scheme: Scheme,
-    /// What became of the messages.
+    /// Means over the simulated messages.
     pub summary: Summary,
-    /// Messages take longer than the workload allows.
+    /// Whether the 95th percentile of delays is longer than the workload allows.
     pub too_slow: bool,
-    /// Fewer messages are verified than the workload asks for.
+    /// Whether fewer messages are verified than the workload asks for.
     pub too_few: bool,
 }
 
 impl Advice {
-    /// Whether the scheme does what the workload asks for.
+    /// Whether the scheme meets both limits of the workload.
     pub const fn suits(&self) -> bool {
         !self.too_slow && !self.too_few
     }
 }
 
-/// What is tried: plain tags first.
+/// The schemes that are tried, in the notation of `aggregation::Scheme`. Plain tags must be the
+/// first.
 pub const CANDIDATES: [&str; 9] =
     ["off", "agg:2", "agg:4", "agg:8", "agg:16", "r2d2:50", "r2d2:100", "r2d2:150", "r2d2:200"];
 
-/// Tries every candidate; those that suit first, and of these that of the best goodput.
+/// Simulates every candidate. The schemes that meet the workload's limits come first, and among
+/// those the ones with the best goodput.
 ///
 /// # Errors
-/// Those of [`run`].
+///
+/// The errors of [`run`].
 pub fn advise(network: &Network, workload: &Workload) -> Result<Vec<Advice>, Error> {
     let tried = parallel(CANDIDATES.len(), |index| {
         let scheme = CANDIDATES[index].parse().map_err(|_| Error::Stream("no such scheme"))?;
@@ -70,7 +76,7 @@ pub fn advise(network: &Network, workload: &Workload) -> Result<Vec<Advice>, Err
     let mut advice: Vec<Advice> = tried
         .into_iter()
         .map(|(scheme, summary)| {
-            // Where no message arrived there is no delay.
+            // Where no message arrived, no delay is known.
             let too_slow = summary.p95_delay_s.is_nan() || summary.p95_delay_s > most;
             let too_few = summary.taken < workload.least_taken * plain;
             Advice { scheme, summary, too_slow, too_few }
@@ -98,9 +104,9 @@ mod tests {
             messages: 600,
             seed: 1,
         };
-        let advice = advise(&network, &workload).expect("it can be tried");
+        let advice = advise(&network, &workload).expect("every candidate can be simulated");
         assert_eq!(advice.len(), CANDIDATES.len());
-        advice.into_iter().next().expect("there are candidates")
+        advice.into_iter().next().expect("the list of candidates is not empty")
     }
 
     #[test]

@@ -1,24 +1,24 @@
-//! Lightweight block ciphers and their sizes: a sample, as the LightMAC paper's Table 1.
+//! Lightweight block ciphers and their sizes: a selection, as in the LightMAC paper's Table 1.
 
 /// A block cipher and the sizes it is defined for.
 #[derive(Clone, Copy, Debug)]
 pub struct Cipher {
-    /// The name people use.
+    /// The common name.
     pub name: &'static str,
-    /// Authors, title, venue.
+    /// Authors, title and venue of the publication.
     pub source: &'static str,
-    /// Its sizes, largest block first.
+    /// The sizes it is defined for, largest block first.
     pub sizes: &'static [Size],
 }
 
-/// One pair of sizes.
+/// A pair of block and key sizes.
 #[derive(Clone, Copy, Debug)]
 pub struct Size {
-    /// Bits of a block.
+    /// Bits in a block.
     pub block_bits: u32,
-    /// Bits of a key.
+    /// Bits in a key.
     pub key_bits: u32,
-    /// What `lightseal mac` calls it, if it takes it.
+    /// The cipher's name in `lightseal mac`; `None` if it is not supported there.
     pub taken_as: Option<&'static str>,
 }
 
@@ -30,7 +30,7 @@ const fn taken(block_bits: u32, key_bits: u32, name: &'static str) -> Size {
     Size { block_bits, key_bits, taken_as: Some(name) }
 }
 
-/// The sizes of SIMON and SPECK, which are the same.
+/// The sizes of SIMON and SPECK, which both ciphers share.
 const SIMON_AND_SPECK: &[Size] = &[
     size(128, 128),
     size(128, 192),
@@ -48,7 +48,7 @@ const SIMON_AND_SPECK_SOURCE: &str = "Beaulieu, Shors, Smith, Treatman-Clark, We
 
 const KATAN_AND_KTANTAN_SOURCE: &str = "De Cannière, Dunkelman, Knežević: KATAN and KTANTAN: A Family of Small and Efficient Hardware-Oriented Block Ciphers, CHES 2009";
 
-/// By largest block, then by year.
+/// All ciphers, sorted by largest block, then by year.
 pub const CIPHERS: &[Cipher] = &[
     Cipher {
         name: "AES",

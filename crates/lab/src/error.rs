@@ -3,28 +3,29 @@
 use std::fmt;
 use std::path::PathBuf;
 
-/// Why a figure could not be made or written, in one line.
+/// The reason why a figure could not be made or written, as one line.
 #[derive(Debug)]
 pub enum Error {
     /// A file or directory could not be written.
     Io {
-        /// Which.
+        /// The path of the file or directory.
         path: PathBuf,
-        /// Why.
+        /// The error of the operating system.
         error: std::io::Error,
     },
     /// Data could not be put into a format.
     Format {
-        /// Which format.
+        /// The name of the format.
         format: &'static str,
-        /// Why.
+        /// The reason why the data does not fit it.
         reason: String,
     },
-    /// The engine refuses its configuration.
+    /// The engine refused its configuration.
     Engine(dtls::error::ConfigError),
-    /// A network that cannot be.
+    /// The description of a network is invalid.
     Fault(crate::links::Fault),
-    /// A simulated association did not live as long as it was meant to.
+    /// A simulated association ended early, or an engine did something that the simulation does not
+    /// expect.
     Stream(&'static str),
 }
 

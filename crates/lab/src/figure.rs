@@ -1,104 +1,104 @@
-//! What a figure is, and what making one gives: a table, and how to plot it.
+//! Figures, and the result of making one: a table, and how to plot it.
 
 use crate::Error;
 use serde::Serialize;
 
-/// A figure or table of a paper, and how to make it again.
+/// A figure or table of a paper, and the function that reproduces it.
 #[derive(Clone, Copy, Debug)]
 pub struct Figure {
-    /// Unique, for the command line and for file names.
+    /// The name on the command line and in file names; unique among all figures.
     pub name: &'static str,
-    /// Its title.
+    /// The title above the plot or table.
     pub title: &'static str,
-    /// Where it comes from.
+    /// The item of the paper that it reproduces.
     pub source: Source,
-    /// What it shows and how it is made, in a few sentences.
+    /// What the figure shows and how it is made, in a few sentences.
     pub about: &'static str,
-    /// Makes it.
+    /// Makes the figure.
     pub make: fn(&Options) -> Result<Output, Error>,
 }
 
-/// The paper's own figure.
+/// The figure or table of a paper.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub struct Source {
-    /// Authors, title, venue.
+    /// Authors, title and venue of the paper.
     pub paper: &'static str,
-    /// As the paper counts: `Figure 1`.
+    /// The number in the paper, such as `Figure 1`.
     pub item: &'static str,
 }
 
-/// What whoever asks for figures may choose.
+/// The choices of the person who asks for figures.
 #[derive(Clone, Copy, Debug)]
 pub struct Options {
-    /// Points of a computed curve for each doubling on its horizontal axis.
+    /// Number of points on a computed curve for each doubling along its horizontal axis.
     pub resolution: u32,
-    /// Messages sent for each cell of a measured table; a fifth of them where there are
-    /// hundreds of cells.
+    /// Number of messages sent for each cell of a measured table. Tables with hundreds of cells
+    /// send a fifth of them.
     pub messages: usize,
-    /// Simulated handshakes for each point.
+    /// Number of simulated handshakes for each point.
     pub runs: u32,
-    /// Of all randomness in what is simulated.
+    /// Seed of all randomness in simulations.
     pub seed: u64,
 }
 
 impl Default for Options {
-    /// Smooth to the eye at the size the plots have, and measured closely enough to tell schemes
-    /// apart.
+    /// Curves look smooth at the size of the plots, and measurements are precise enough to tell the
+    /// schemes apart.
     fn default() -> Self {
         Self { resolution: 8, messages: 100_000, runs: 1000, seed: 1 }
     }
 }
 
-/// A made figure.
+/// The result of making a figure.
 #[derive(Clone, Debug, Serialize)]
 pub struct Output {
-    /// The data, one observation a row.
+    /// The data, one observation in each row.
     pub table: Table,
-    /// How to draw it; a paper's table has no plot.
+    /// How to draw the data; `None` for a paper's table.
     pub plot: Option<Plot>,
 }
 
 /// Rows of named columns.
 #[derive(Clone, Debug, Serialize)]
 pub struct Table {
-    /// What stands in each column.
+    /// The columns, in the order of the cells.
     pub columns: Vec<Column>,
-    /// As many cells a row as there are columns.
+    /// The rows. Each has one cell for every column.
     pub rows: Vec<Vec<Cell>>,
 }
 
-/// What a column holds.
+/// The name and description of a column.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub struct Column {
-    /// Unique in its table; ends in the unit where there is one.
+    /// The name, unique in its table. It ends in the unit if there is one.
     pub name: &'static str,
-    /// What it is, and its unit.
+    /// What the values mean, and their unit.
     pub about: &'static str,
 }
 
-/// One value.
+/// One value of a table.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(untagged)]
 pub enum Cell {
-    /// A name.
+    /// A name or another text.
     Text(String),
-    /// A whole number.
+    /// A non-negative integer.
     Integer(u64),
     /// A measured or computed number.
     Number(f64),
-    /// Nothing.
+    /// No value.
     Missing,
 }
 
 /// How a table is drawn.
 #[derive(Clone, Debug, Serialize)]
 pub struct Plot {
-    /// A line below the title.
+    /// The line below the title.
     pub subtitle: String,
-    /// What is drawn.
+    /// The kind of marks to draw.
     pub marks: Marks,
-    /// The column whose values name the curves, or the bars of each group; rows without one are
-    /// not drawn so.
+    /// The column whose values name the curves, or the bars of each group. Rows without a value in
+    /// it are not drawn as curves or bars.
     pub series: &'static str,
     /// The series to draw in front of the others.
     pub emphasis: Option<&'static str>,
@@ -108,16 +108,16 @@ pub struct Plot {
     pub y: Axis,
 }
 
-/// What is drawn.
+/// The kinds of marks in a plot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Marks {
     /// A curve for each series.
     Curves,
-    /// A curve for each series, and a group of dots for each value of this column.
+    /// A curve for each series, and a group of dots for each value of the named column.
     CurvesAndDots(&'static str),
-    /// For each value on the horizontal axis a group of bars, one for each series, with an error
-    /// to either side from this column.
+    /// A group of bars for each value on the horizontal axis, with one bar for each series. The
+    /// named column has the error to either side.
     Bars(&'static str),
 }
 
@@ -126,35 +126,35 @@ pub enum Marks {
 pub struct Axis {
     /// The column with the values.
     pub column: &'static str,
-    /// What it shows, with the unit.
+    /// The label of the axis, with the unit.
     pub label: &'static str,
-    /// How values are laid out.
+    /// The scale of the axis.
     pub scale: Scale,
-    /// Where the axis starts.
+    /// The value where the axis starts.
     pub from: f64,
-    /// Where it ends.
+    /// The value where the axis ends.
     pub to: f64,
 }
 
-/// How values are laid out along an axis.
+/// How values are placed along an axis.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Scale {
-    /// Evenly.
+    /// In proportion to the value.
     Linear,
-    /// By powers of two.
+    /// In proportion to the binary logarithm of the value.
     Log2,
 }
 
 impl Table {
-    /// The position of the column of this name.
+    /// The index of the column with this name.
     pub fn column(&self, name: &str) -> Option<usize> {
         self.columns.iter().position(|column| column.name == name)
     }
 }
 
 impl Cell {
-    /// As a number, if it is one.
+    /// The value as a number, if it is one.
     pub fn as_f64(&self) -> Option<f64> {
         match self {
             Self::Integer(value) => Some(*value as f64),

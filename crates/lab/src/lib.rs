@@ -1,25 +1,25 @@
-//! The laboratory: every figure of the papers this project is built from, made
-//! again by one call each, with its data.
+//! The laboratory: it reproduces every figure of the papers that this project is built from, each
+//! by one call and with its data.
 //!
-//! - [`figure`]: what a figure is, and what making one gives;
-//! - [`figures`]: the registry, one file a figure;
+//! - [`figure`]: what a figure is, and the result of making one;
+//! - [`figures`]: the registry of figures;
 //! - [`ciphers`]: lightweight block ciphers and their sizes;
-//! - [`stream`]: the engine itself over lossy links, simulated and real;
-//! - [`world`]: nodes with radios in virtual time, any engine in them;
-//! - [`links`], [`channels`], [`lowpan`], [`energy`], [`network`]: what lies between them and what it
-//!   costs;
-//! - [`handshakes`]: handshakes of the engine over all that;
-//! - [`groups`]: multicast groups of the engine, and what they are measured against;
-//! - [`scenario`]: such handshakes as files describe them;
+//! - [`stream`]: a stream of messages of the engine over lossy links, simulated and real;
+//! - [`world`]: nodes with radios in virtual time, which run any engine;
+//! - [`links`], [`channels`], [`lowpan`], [`energy`], [`network`]: link layers, lossy channels,
+//!   packet formats, energy, and the description of a network;
+//! - [`handshakes`]: handshakes of the engine over such networks;
+//! - [`groups`]: multicast groups of the engine, and what they are compared with;
+//! - [`scenario`]: handshakes as scenario files describe them;
 //! - [`choice`]: which aggregation scheme suits which channel;
 //! - [`sessions`]: servers with few session slots, and many clients;
-//! - [`report`]: all of it on one page;
+//! - [`report`]: all figures on one page;
 //! - [`mod@write`]: CSV, JSON and SVG files.
 //!
 //! # A new figure
 //!
-//! One file under `figures/` with a `pub(super) const` [`Figure`], and one line in
-//! [`figures::FIGURES`]. Nothing else knows figures by name.
+//! Add a file under `figures/` with a `pub(super) const` [`Figure`], and a line to
+//! [`figures::FIGURES`]. No other place lists figures by name.
 //!
 //! # Example
 //!

@@ -1,4 +1,4 @@
-//! A network as its planner sees it: where nodes are, how they speak, and what they are made of.
+//! The description of a network: its topology, its link layer and its devices.
 
 use crate::Error;
 use crate::channels::{Channels, Model, Rule};
@@ -8,30 +8,30 @@ use crate::world::{Node, Topology, World};
 use core::time::Duration;
 use vocabulary::Random;
 
-/// Everything about a world but its nodes' programs.
+/// Everything about a simulated world except the programs of its nodes.
 #[derive(Clone, Debug)]
 pub struct Network {
-    /// Who hears whom.
+    /// Which nodes hear each other, and how packets are routed.
     pub topology: Topology,
-    /// How frames get from radio to radio.
+    /// The link layer and its settings.
     pub layer: Layer,
-    /// Which frames arrive.
+    /// The channel of all links that `rules` does not name.
     pub channel: Model,
-    /// Links with another channel.
+    /// The links whose channel differs.
     pub rules: Vec<Rule>,
-    /// Whether channels strike acknowledgements too.
+    /// Whether acknowledgements can be lost as well.
     pub lost_acknowledgements: bool,
-    /// What nodes are made of.
+    /// The device that all nodes are.
     pub device: Device,
-    /// Whether processors take their time.
+    /// Whether computation takes time.
     pub computes: bool,
-    /// How long after a datagram a node sends what it says to it, beside what it computes.
+    /// The delay from a datagram's arrival to the node's answer, in addition to its computation.
     pub answer_after: Duration,
 }
 
 impl Network {
-    /// A line without loss, of devices as the paper used on preamble sampling, which compute at
-    /// once.
+    /// A line of nodes without loss. The devices are those of the paper's experiments on preamble
+    /// sampling, and their computation takes no time.
     pub fn line(nodes: u16, layer: Layer) -> Self {
         Self {
             topology: Topology::line(nodes),
@@ -39,23 +39,24 @@ impl Network {
             channel: Model::PERFECT,
             rules: Vec::new(),
             lost_acknowledgements: true,
-            device: Device::by_name("wismote").expect("it is among the devices"),
+            device: Device::by_name("wismote").expect("a known device"),
             computes: false,
             answer_after: Duration::ZERO,
         }
     }
 
-    /// The same with another packet delivery ratio.
+    /// The network with another packet delivery ratio.
     #[must_use]
     pub fn with_delivery(mut self, delivery: f64) -> Self {
         self.channel = Model::Bernoulli { delivery };
         self
     }
 
-    /// A world without nodes.
+    /// A world of this network without nodes.
     ///
     /// # Errors
-    /// When the link layer does not suit the topology.
+    ///
+    /// Fails when the link layer does not suit the topology.
     pub fn world<N: Node>(&self, mut random: Random) -> Result<World<N>, Error> {
         let link = self.layer.setting().build(&self.topology, &mut random.fork());
         let link = link.map_err(Error::Fault)?;

@@ -1,20 +1,20 @@
-//! Work on all processors.
+//! Parallel work on all processors.
 
 use std::collections::BTreeMap;
 use std::num::NonZeroUsize;
 use std::ops::Range;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
-/// Results that may wait for an earlier one, for each thread. One slow run then seldom stops the
-/// other threads, and memory does not depend on the number of runs.
+/// How many results for each thread may wait for an earlier one. With this many, one slow run
+/// seldom stalls the other threads, and memory does not depend on the number of runs.
 const AHEAD: usize = 16;
 
-/// Calls `make` with 0 to `count` − 1 on all processors; the results in this order.
+/// Calls `make` with 0 to `count` − 1 on all processors. Returns the results in this order.
 pub(crate) fn parallel<T: Send>(count: usize, make: impl Fn(usize) -> T + Sync) -> Vec<T> {
     parallel_on(None, count, make)
 }
 
-/// The same on so many threads; `None` for all processors.
+/// Calls `make` as [`parallel`] does, on this many threads; `None` stands for all processors.
 pub(crate) fn parallel_on<T: Send>(
     threads: Option<NonZeroUsize>,
     count: usize,
@@ -30,12 +30,13 @@ pub(crate) fn parallel_on<T: Send>(
     }
 }
 
-/// Calls `make` with every number of `range` on so many threads, `None` for all processors, and
-/// gives each result to `take`, on the caller's thread and in the order of the numbers. Few
-/// results are kept at a time, whatever the length of the range.
+/// Calls `make` with every number of `range` on this many threads, where `None` stands for all
+/// processors. Gives each result to `take`, on the caller's thread and in the order of the numbers.
+/// Only a few results are kept at a time, whatever the length of the range.
 ///
 /// # Errors
-/// The first error of `make`, by the order of the numbers, or of `take`; work ends with it.
+///
+/// The first error of `make` by the order of the numbers, or of `take`. The work ends with it.
 pub(crate) fn in_order<T: Send, E: Send>(
     threads: Option<NonZeroUsize>,
     range: Range<usize>,
@@ -47,11 +48,11 @@ pub(crate) fn in_order<T: Send, E: Send>(
     let line = Line::new(range.clone(), AHEAD * threads);
     std::thread::scope(|scope| {
         let workers: Vec<_> = (0..threads).map(|_| scope.spawn(|| line.work(&make))).collect();
-        // Whatever ends this ends the threads.
+        // The threads end when this function returns, for whatever reason.
         let closing = Closing(&line);
         let taken = range.into_iter().try_for_each(|_| match line.next() {
             Some(made) => made.and_then(&mut take),
-            // A thread has panicked, which joining it tells.
+            // A thread has panicked. Joining it passes the panic on.
             None => Ok(()),
         });
         drop(closing);
@@ -64,14 +65,14 @@ pub(crate) fn in_order<T: Send, E: Send>(
     })
 }
 
-/// Numbers to work on, and results that wait for their turn.
+/// The numbers to work on, and the results that wait for their turn.
 struct Line<R> {
     state: Mutex<State<R>>,
-    /// A result has come, or none will.
+    /// Notified when a result was made, or no further result will be.
     made: Condvar,
-    /// A result has been taken, or none will be.
+    /// Notified when a result was taken, or no further result will be.
     taken: Condvar,
-    /// Numbers that may be worked on beyond the one whose result is taken next.
+    /// How many numbers may be worked on beyond the one whose result is taken next.
     ahead: usize,
 }
 
@@ -98,11 +99,11 @@ impl<R> Line<R> {
     }
 
     fn state(&self) -> MutexGuard<'_, State<R>> {
-        // Nothing panics while it is held.
+        // No code panics while it holds the lock.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Works until there are no numbers left.
+    /// Works until no numbers are left.
     fn work(&self, make: &impl Fn(usize) -> R) {
         let closing = Closing(self);
         loop {
@@ -123,11 +124,11 @@ impl<R> Line<R> {
             self.state().ready.insert(index, made);
             self.made.notify_one();
         }
-        // Only a panic closes the line.
+        // The work is closed only if this thread panics.
         std::mem::forget(closing);
     }
 
-    /// The result whose turn it is; none if it will never come.
+    /// The result whose turn it is; `None` if it will never be made.
     fn next(&self) -> Option<R> {
         let mut state = self.state();
         loop {
@@ -145,7 +146,7 @@ impl<R> Line<R> {
     }
 }
 
-/// Ends all work when it goes.
+/// Ends all work when it is dropped.
 struct Closing<'l, R>(&'l Line<R>);
 
 impl<R> Drop for Closing<'_, R> {

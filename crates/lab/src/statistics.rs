@@ -1,26 +1,26 @@
-//! Means of many runs, and how far they can be trusted.
+//! Means of many runs, and their confidence intervals.
 
 use std::collections::BTreeMap;
 
-/// A mean and how far the truth may be from it, with 95 % confidence.
+/// A mean with its 95 % confidence interval.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Interval {
     /// The mean.
     pub mean: f64,
-    /// Half the interval's width.
+    /// Half the width of the interval.
     pub half_width: f64,
 }
 
 impl Interval {
-    /// Of values that do not depend on each other and are many: the normal quantile is used.
+    /// The interval of many independent values. It uses the quantile of the normal distribution.
     pub fn of(values: &[f64]) -> Self {
         let count = values.len().max(1) as f64;
         let mean = values.iter().sum::<f64>() / count;
         Self { mean, half_width: 1.96 * deviation(values) / count.sqrt() }
     }
 
-    /// By how much `self` exceeds `base`, as a share of it, where the two do not depend on each
-    /// other (the error of a quotient to first order).
+    /// By how much `self` exceeds `base`, as a share of `base`. The two must be independent. The
+    /// error of the quotient is computed to first order.
     #[must_use]
     pub fn gain_over(self, base: Self) -> Self {
         let ratio = self.mean / base.mean;
@@ -29,7 +29,7 @@ impl Interval {
     }
 }
 
-/// The standard deviation of values of which the mean is not known beforehand.
+/// The standard deviation of a sample whose mean is estimated from the same values.
 pub fn deviation(values: &[f64]) -> f64 {
     let count = values.len().max(1) as f64;
     let mean = values.iter().sum::<f64>() / count;
@@ -37,7 +37,7 @@ pub fn deviation(values: &[f64]) -> f64 {
     (squares / (count - 1.0).max(1.0)).sqrt()
 }
 
-/// The value below which the share `q` of them lies, of at least one.
+/// The value below which the share `q` of the values lies. There must be at least one value.
 pub fn quantile(values: &[f64], q: f64) -> f64 {
     let mut sorted = values.to_vec();
     sorted.sort_unstable_by(f64::total_cmp);
@@ -45,36 +45,36 @@ pub fn quantile(values: &[f64], q: f64) -> f64 {
     sorted.get(place.saturating_sub(1)).copied().unwrap_or(f64::NAN)
 }
 
-/// Values of one quantity, none of them negative, in memory that does not grow beyond some MiB
-/// whatever their number.
+/// Non-negative values of one quantity, in memory that does not exceed a few MiB whatever their
+/// number.
 ///
-/// Up to [`Sample::EXACT`] values are kept, and every statistic is exact. Beyond, means are still
-/// sums of all values in their order; the deviation is a running one (Welford), which differs in
-/// its last digits; and a quantile is the middle of a narrow class of values, at most
-/// [`Sample::QUANTILE_ERROR`] of itself away from the exact one.
+/// Up to [`Sample::EXACT`] values are kept, and every statistic is exact. With more values, means
+/// are still sums of all values in their order. The deviation is computed incrementally (Welford)
+/// and differs in its last digits. A quantile is the middle of a narrow class of values; its
+/// relative error is at most [`Sample::QUANTILE_ERROR`].
 #[derive(Clone, Debug, Default)]
 pub struct Sample {
     count: usize,
     sum: f64,
     kept: Vec<f64>,
-    /// How many values fall into each class, once there are too many to keep them all.
+    /// The number of values in each class, once there are too many values to keep.
     classes: Option<Classes>,
 }
 
-/// How values are spread: a running deviation and a histogram.
+/// The spread of values: an incremental deviation and a histogram.
 #[derive(Clone, Debug, Default)]
 struct Classes {
     count: f64,
     mean: f64,
     squares: f64,
-    /// Values by sign, exponent and the first [`CLASS_BITS`] bits of their fraction.
+    /// The number of values for each sign, exponent and first [`CLASS_BITS`] bits of the fraction.
     sizes: BTreeMap<u64, u64>,
 }
 
-/// Bits of a value's fraction that name its class.
+/// Number of bits of a value's fraction that determine its class.
 const CLASS_BITS: u32 = 10;
 
-/// Bits of a value that its class leaves out.
+/// Number of low bits of a value that its class ignores.
 const CLASS_SHIFT: u32 = f64::MANTISSA_DIGITS - 1 - CLASS_BITS;
 
 impl Classes {
@@ -88,10 +88,10 @@ impl Classes {
 }
 
 impl Sample {
-    /// Values that are kept: 1 MiB of them.
+    /// The largest number of values that are all kept: 1 MiB of them.
     pub const EXACT: usize = 1 << 17;
 
-    /// Half a class, as a share of the value.
+    /// The largest relative error of a quantile: half the width of a class.
     pub const QUANTILE_ERROR: f64 = 1.0 / (1 << (CLASS_BITS + 1)) as f64;
 
     /// Adds a value.
@@ -110,12 +110,12 @@ impl Sample {
         self.classes = Some(classes);
     }
 
-    /// How many values there are.
+    /// Number of values added so far.
     pub const fn count(&self) -> usize {
         self.count
     }
 
-    /// Their mean, and how far the truth may be from it.
+    /// The mean of the values with its confidence interval.
     pub fn interval(&self) -> Interval {
         let Some(classes) = &self.classes else { return Interval::of(&self.kept) };
         let count = self.count as f64;
@@ -123,7 +123,7 @@ impl Sample {
         Interval { mean: self.sum / count, half_width: 1.96 * deviation / count.sqrt() }
     }
 
-    /// The value below which the share `q` of them lies, of at least one.
+    /// The value below which the share `q` of the values lies. There must be at least one value.
     pub fn quantile(&self, q: f64) -> f64 {
         let Some(classes) = &self.classes else { return quantile(&self.kept, q) };
         let place = ((q * self.count as f64).ceil() as u64).max(1);
@@ -164,7 +164,8 @@ mod tests {
         assert!(quantile(&[], 0.5).is_nan());
     }
 
-    /// Values as durations are: a bulk and a long tail.
+    /// Values that are distributed like durations: most are close together, and some form a long
+    /// tail.
     fn values(count: usize) -> impl Iterator<Item = f64> {
         (0..count).map(|i| 0.9 + (i * 7919 % 1000) as f64 / 1e4 + 40.0 / (1 + i * 31 % 997) as f64)
     }
@@ -186,7 +187,7 @@ mod tests {
         let mut sample = Sample::default();
         values(count).for_each(|value| sample.add(value));
         assert!(sample.kept.is_empty() && sample.kept.capacity() == 0);
-        let classes = sample.classes.as_ref().expect("it is large");
+        let classes = sample.classes.as_ref().expect("the sample has more values than are kept");
         assert!(classes.sizes.len() < 8000, "{}", classes.sizes.len());
         let all: Vec<f64> = values(count).collect();
         let (found, exact) = (sample.interval(), Interval::of(&all));

@@ -1,11 +1,12 @@
-//! Settings on one line: a name, and values behind it.
+//! Settings on one line: a name followed by fields and their values.
 
 use serde::de::DeserializeOwned;
 
-/// Reads `name,field=value,..` as the variant of this name.
+/// Parses `name,field=value,..` as the variant with this name.
 ///
 /// # Errors
-/// What is wrong, in one line.
+///
+/// A description of the error in one line.
 pub(crate) fn parse<T: DeserializeOwned>(text: &str) -> Result<T, String> {
     let mut parts = text.split(',');
     let mut table = toml::Table::new();
@@ -18,7 +19,7 @@ pub(crate) fn parse<T: DeserializeOwned>(text: &str) -> Result<T, String> {
     variant.try_into().map_err(|error: toml::de::Error| error.message().replace('\n', " "))
 }
 
-/// A number or a truth value; anything else is text.
+/// A number or a boolean if the text is one, and otherwise the text.
 fn value_of(text: &str) -> toml::Value {
     if let Ok(number) = text.parse::<i64>() {
         return number.into();

@@ -1,4 +1,4 @@
-//! What real engines put on the air, as files, and read again from those.
+//! Traffic of real engines on the air, written to files and read again.
 
 use dtls::codepoints::ContentType;
 use dtls::crypto::{CipherSuiteId, rustcrypto};
@@ -46,7 +46,7 @@ fn decrypt(file: &[u8], keys: &str) -> Result<(Vec<Entry>, Tally), Error> {
     Ok((entries, decryption.tally()))
 }
 
-/// Application data of the client.
+/// The application data that the client sent.
 fn sent(entries: &[Entry]) -> Vec<Vec<u8>> {
     let records = entries.iter().flat_map(|entry| &entry.records);
     let data = records.filter(|record| {
@@ -80,13 +80,13 @@ fn whoever_has_the_keys_reads_all_of_a_capture() {
         assert!(has("client_hello") && has("finished") && has("close_notify"), "{words:?}");
         assert!(entries.windows(2).all(|pair| pair[0].datagram.at <= pair[1].datagram.at));
 
-        // The same without keys, and with those of another association.
+        // Decrypts the file without keys, and with the keys of another association.
         let (entries, blind) = decrypt(&file, "").unwrap();
         assert_eq!((blind.of(Proof::Verified), blind.protected()), (0, tally.protected()));
         assert_eq!(sent(&entries).concat(), b"");
         assert!(blind.of(Proof::Locked) == blind.protected());
 
-        // In clear the application's datagrams are those that were sent.
+        // The stripped capture holds the datagrams that the application sent, in the clear.
         let (entries, _) = decrypt(&file, &keys).unwrap();
         let mut stripped = Stripped::new(Vec::new()).unwrap();
         entries.iter().for_each(|entry| stripped.write(entry).unwrap());
@@ -101,7 +101,7 @@ fn whoever_has_the_keys_reads_all_of_a_capture() {
     }
 }
 
-/// Lines of nodes on every link layer, with loss.
+/// Lossy networks of nodes in a row, on every link layer.
 fn networks() -> Vec<Network> {
     let beacon = beacon::Settings::direct(3, 1);
     let lines = [
@@ -112,7 +112,7 @@ fn networks() -> Vec<Network> {
     lines.into_iter().map(|line| line.with_delivery(0.85)).collect()
 }
 
-/// Every profile but `cid`, whose handshake was before the capture began.
+/// Every profile but `cid`, whose handshake took place before the capture began.
 #[test]
 fn handshakes_over_lossy_hops_are_read_from_the_air() {
     let (mut repeated, mut again) = (0, 0);

@@ -1,21 +1,21 @@
-//! The dissectors of tools/wireshark in tshark: every form of record, and noise.
+//! The dissectors of tools/wireshark in tshark, with every form of record and with noise.
 
 use lab::capture::samples::{self, Sample, tshark};
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Where the plugins are.
+/// The directory of the plugins.
 fn plugins() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tools/wireshark")
 }
 
 fn folder(name: &str) -> PathBuf {
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
-    fs::create_dir_all(&folder).expect("a place for files");
+    fs::create_dir_all(&folder).expect("the directory can be made");
     folder
 }
 
-/// Whether there is a tshark; without it the test is skipped.
+/// Whether tshark is installed. Without it the test is skipped.
 fn is_here() -> bool {
     let version = tshark::version();
     if let Err(error) = &version {
@@ -57,7 +57,8 @@ fn no_bytes_make_a_dissector_fail() {
     }
 }
 
-/// A wrong preference, a wrong byte and a broken plugin are found: the tests above can fail.
+/// A wrong preference, a wrong byte and a broken plugin are detected, so the tests above are able
+/// to fail.
 #[test]
 fn what_is_wrong_is_found() {
     if !is_here() {
@@ -71,7 +72,7 @@ fn what_is_wrong_is_found() {
     assert_eq!(found.wrong, found.records, "tags of another length");
 
     let mut other = sample.clone();
-    // A SenderID, beside which the nonce is another one too.
+    // Another SenderID, which also changes the nonce.
     other.datagrams[0].payload[5] ^= 1;
     let found = tshark::dissect(&other, &folder, &plugins()).expect("tshark");
     assert_eq!(found.wrong, 1, "{found:?}");
@@ -81,7 +82,7 @@ fn what_is_wrong_is_found() {
     let text = fs::read_to_string(plugins().join(&plugin)).expect("a plugin");
     let broken = text.replace("local function body(", "local function body_of(");
     assert_ne!(text, broken);
-    fs::write(folder.join(&plugin), broken).expect("a place for files");
+    fs::write(folder.join(&plugin), broken).expect("the plugin can be written");
     let found = tshark::dissect(&sample, &folder, &folder).expect("tshark");
     assert!(found.lua_errors > 0, "{found:?}");
 }

@@ -1,8 +1,8 @@
 //! AES-128 and AES-256 (FIPS 197), encryption only, with kernels for LightMAC.
 //!
-//! Any RustCrypto AES works with [`LightMac`](crate::LightMac) and gives the same tags; these
-//! types are the fast ones. Without a kernel for the processor they are the crate `aes`,
-//! which computes in constant time everywhere and has its own instructions for aarch64.
+//! Any RustCrypto implementation of AES works with [`LightMac`](crate::LightMac) and gives the same
+//! tags; these types are faster. If there is no kernel for the processor, they use the crate `aes`,
+//! which computes in constant time everywhere and uses aarch64's own instructions.
 
 use crate::kernel::Native;
 #[cfg(target_arch = "x86_64")]
@@ -12,30 +12,31 @@ use cipher::{BlockCipherEncClosure, BlockCipherEncrypt, BlockSizeUser, Key, KeyI
 use core::{fmt, str};
 use zeroize::ZeroizeOnDrop;
 
-/// How AES is computed. All give the same bytes, in constant time.
+/// An implementation of AES. All give the same result, in constant time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Kernel {
-    /// The crate `aes`, with whatever it has for the processor, block by block.
+    /// The crate `aes`, with the instructions that it uses on this processor, one block at a time.
     Portable,
-    /// AES-NI with SSE4.1: a block a register.
+    /// AES-NI with SSE4.1: one block in each register.
     AesNi,
-    /// VAES with AVX2: two blocks a register.
+    /// VAES with AVX2: two blocks in each register.
     Vaes256,
-    /// VAES with AVX-512 F, BW, VL and VBMI: four blocks a register.
+    /// VAES with AVX-512 F, BW, VL and VBMI: four blocks in each register.
     Vaes512,
 }
 
 impl Kernel {
-    /// Every kernel, slowest first.
+    /// All kernels, slowest first.
     pub const ALL: [Self; 4] = [Self::Portable, Self::AesNi, Self::Vaes256, Self::Vaes512];
 
-    /// The kernels that this processor has instructions for, slowest first.
+    /// The kernels whose instructions this processor has, slowest first.
     pub fn available() -> impl DoubleEndedIterator<Item = Self> {
         Self::ALL.into_iter().filter(|kernel| kernel.is_available())
     }
 
-    /// The kernel that new keys get: the fastest that this processor has instructions for, or the
-    /// portable one where the crate `aes` is told to do without (`--cfg aes_backend="soft"`).
+    /// The kernel that new keys use: the fastest whose instructions this processor has. If the
+    /// crate `aes` is configured to use no such instructions (`--cfg aes_backend="soft"`), it is
+    /// the portable one.
     pub fn best() -> Self {
         if cfg!(aes_backend = "soft") {
             return Self::Portable;
@@ -58,7 +59,7 @@ impl Kernel {
         }
     }
 
-    /// The kernel's name, as [`FromStr`](str::FromStr) takes it.
+    /// The kernel's name, which [`FromStr`](str::FromStr) parses.
     pub fn name(self) -> &'static str {
         match self {
             Self::Portable => "portable",
@@ -83,7 +84,7 @@ impl str::FromStr for Kernel {
     }
 }
 
-/// No kernel has this name.
+/// The error of a name that no kernel has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct UnknownKernel;
 
@@ -95,7 +96,8 @@ impl fmt::Display for UnknownKernel {
 
 impl core::error::Error for UnknownKernel {}
 
-/// A key as its kernel wants it: `P` is the portable cipher, `R` the number of round keys.
+/// A key in the form that its kernel needs. `P` is the portable cipher, `R` the number of round
+/// keys.
 #[derive(Clone)]
 enum Expanded<P, const R: usize> {
     Portable(P),
@@ -116,8 +118,8 @@ macro_rules! aes {
         pub struct $name(Expanded<$portable, $round_keys>);
 
         impl $name {
-            /// The cipher under `key` by a kernel of the caller's choice; `None` when the
-            /// processor has not its instructions.
+            /// The cipher under `key`, computed by this kernel; `None` if the processor lacks the
+            /// kernel's instructions.
             pub fn with_kernel(key: &Key<Self>, kernel: Kernel) -> Option<Self> {
                 Some(Self(match kernel {
                     Kernel::Portable => Expanded::Portable(<$portable>::new(key)),
@@ -132,7 +134,7 @@ macro_rules! aes {
                 }))
             }
 
-            /// The kernel that the cipher runs on.
+            /// The kernel that computes the cipher.
             pub fn kernel(&self) -> Kernel {
                 match self.0 {
                     Expanded::Portable(_) => Kernel::Portable,
@@ -186,7 +188,7 @@ macro_rules! aes {
             }
         }
 
-        // The portable cipher and the kernels' keys erase themselves.
+        // The portable cipher and the keys of kernels are erased when they are dropped.
         impl ZeroizeOnDrop for $name {}
 
         impl fmt::Debug for $name {
@@ -206,7 +208,7 @@ aes!(Aes256, aes::Aes256Enc, U32, "256", 15);
 mod tests {
     use super::*;
 
-    /// FIPS 197, appendices A and C: one block under each key length.
+    /// FIPS 197, appendices A and C: one block for each key length.
     #[test]
     fn the_standards_examples() {
         let key: [u8; 32] = core::array::from_fn(|i| i as u8);

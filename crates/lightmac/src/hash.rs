@@ -1,4 +1,4 @@
-//! The inner sum of LightMAC: everything but the last cipher call.
+//! The inner sum of LightMAC: everything except the last cipher call.
 
 use crate::kernel::{Native, Shares, native};
 use crate::limits::{MessageTooLong, ParameterError, check_counter, max_message_bits};
@@ -8,20 +8,21 @@ use cipher::array::{Array, ArraySize};
 use cipher::{Block, BlockCipherEncrypt, Key, KeyInit};
 use core::fmt;
 
-/// Blocks in flight within one message: fills AES-NI and NEON pipelines.
+/// Blocks in flight within one message, which fill the pipelines of AES-NI and NEON.
 pub(crate) const LANES: usize = 8;
-/// Blocks in flight within a batch or a long message: one full call of the widest AES
-/// backend (VAES-512).
+/// Blocks in flight within a batch or a long message: one full call of the widest AES backend
+/// (VAES-512).
 const WIDE_LANES: usize = 64;
-/// Parts of a message up to this length are put together before they are hashed.
+/// The longest message in bytes whose parts are copied together before they are hashed.
 const GATHERED_BYTES: usize = 128;
-/// Up to this length a message needs no queue: measured with AES-NI and VAES-512.
+/// The longest message in bytes that is hashed without a queue, as measured with AES-NI and
+/// VAES-512.
 const SINGLE_BYTES: u128 = 2048;
 
-/// Computes V, the n-bit state that the last cipher call turns into a tag.
+/// Computes V, the state of n bits from which the last cipher call makes a tag.
 ///
-/// V is secret: who knows the states of messages can forge. It is kept only where
-/// several tags are made of one message, or where tags are made later.
+/// V is secret: with the states of messages, tags can be forged. A caller needs V only if it makes
+/// several tags of one message, or makes tags later.
 #[derive(Clone)]
 pub struct Hasher<C: BlockCipherEncrypt> {
     cipher: C,
@@ -29,20 +30,22 @@ pub struct Hasher<C: BlockCipherEncrypt> {
 }
 
 impl<C: BlockCipherEncrypt + KeyInit> Hasher<C> {
-    /// A hasher under K1 with a counter of s = `counter_bits` bits.
+    /// A hasher with the key K1 and a counter of s = `counter_bits` bits.
     ///
     /// # Errors
-    /// When the cipher's block is not 4 to 16 bytes or s not 1 to n/2.
+    ///
+    /// Fails if the cipher's block has not 4 to 16 bytes, or s is not 1 to n/2.
     pub fn new(k1: &Key<C>, counter_bits: u32) -> Result<Self, ParameterError> {
         Self::from_cipher(C::new(k1), counter_bits)
     }
 }
 
 impl<C: BlockCipherEncrypt> Hasher<C> {
-    /// As [`new`](Self::new), with a cipher that has its key already.
+    /// A hasher from a cipher that has been set up with K1.
     ///
     /// # Errors
-    /// As [`new`](Self::new).
+    ///
+    /// The errors of [`new`](Self::new).
     pub fn from_cipher(cipher: C, counter_bits: u32) -> Result<Self, ParameterError> {
         check_counter(C::block_size(), counter_bits)?;
         Ok(Self { cipher, counter_bits })
@@ -53,7 +56,7 @@ impl<C: BlockCipherEncrypt> Hasher<C> {
         self.counter_bits
     }
 
-    /// The longest message in bits, 2^s·(n − s).
+    /// The length of the longest message in bits, 2^s·(n − s).
     pub fn max_message_bits(&self) -> u128 {
         max_message_bits(C::block_size(), self.counter_bits)
     }
@@ -76,15 +79,17 @@ impl<C: BlockCipherEncrypt + 'static> Hasher<C> {
     /// V of the message that is the concatenation of `parts`.
     ///
     /// # Errors
-    /// When the message is longer than [`max_message_bits`](Self::max_message_bits).
+    ///
+    /// Fails if the message is longer than [`max_message_bits`](Self::max_message_bits).
     pub fn hash_parts(&self, parts: &[&[u8]]) -> Result<Block<C>, MessageTooLong> {
         let mut state = Block::<C>::default();
         self.add_parts(parts, &mut state)?;
         Ok(state)
     }
 
-    /// Puts V of a message into `state`, zero before, where a result in registers would be copied in
-    /// pieces: a cipher that loads the block whole would have to wait for them.
+    /// Writes V of a message to `state`, which must be zero before. A result returned by value
+    /// would be copied in pieces, and a cipher that loads the whole block would have to wait for
+    /// all of them.
     #[inline]
     pub(crate) fn add_parts(
         &self,
@@ -97,7 +102,7 @@ impl<C: BlockCipherEncrypt + 'static> Hasher<C> {
             add_by_kernel(native, counter_bytes, parts, bytes, state);
             return Ok(());
         }
-        // A call of the cipher has its fixed price, and so has a wide pipeline.
+        // A call of the cipher has a fixed cost, and so has a wide pipeline.
         let sum = if bytes <= SINGLE_BYTES
             && let Some(sum) = single::sum(&self.cipher, self.counter_bits, parts)
         {
@@ -123,22 +128,24 @@ impl<C: BlockCipherEncrypt + 'static> Hasher<C> {
         state
     }
 
-    /// V of each of `messages`, into `states` of the same length.
+    /// Writes V of each of `messages` to `states`, which must have the same length.
     ///
-    /// Blocks of all messages share the cipher's pipeline, so many short messages
-    /// cost little more than one long one.
+    /// Blocks of all messages share the cipher's pipeline, and a batch of short messages takes
+    /// little more time than one long message of their total length.
     ///
     /// # Errors
-    /// When one message is too long; no state is meaningful then.
+    ///
+    /// Fails if a message is too long. The states are then meaningless.
     ///
     /// # Panics
-    /// When the slices' lengths differ: caller misuse.
+    ///
+    /// Panics if the slices' lengths differ, which is a misuse by the caller.
     pub fn hash_many(
         &self,
         messages: &[&[u8]],
         states: &mut [Block<C>],
     ) -> Result<(), MessageTooLong> {
-        assert_eq!(messages.len(), states.len(), "one state a message");
+        assert_eq!(messages.len(), states.len(), "one state for each message");
         for message in messages {
             self.check_length(message.len() as u128)?;
         }
@@ -148,7 +155,7 @@ impl<C: BlockCipherEncrypt + 'static> Hasher<C> {
             return Ok(());
         }
         let mut pipeline = Pipeline::<C::BlockSize, WIDE_LANES>::new(self.counter_bits);
-        // Owners are 32-bit: a longer batch is cut, which changes no result.
+        // Owners have 32 bits. A longer batch is divided, which changes no result.
         for (messages, states) in
             messages.chunks(u32::MAX as usize).zip(states.chunks_mut(u32::MAX as usize))
         {
@@ -163,7 +170,8 @@ impl<C: BlockCipherEncrypt + 'static> Hasher<C> {
         Ok(())
     }
 
-    /// The cipher's kernel and the counter's bytes, where there are both.
+    /// The cipher's kernel and the counter's length in bytes, if the cipher has a kernel and the
+    /// counter has whole bytes.
     pub(crate) fn native(&self) -> Option<(&dyn Native, usize)> {
         let whole = self.counter_bits.is_multiple_of(8);
         native(&self.cipher)
@@ -172,7 +180,7 @@ impl<C: BlockCipherEncrypt + 'static> Hasher<C> {
     }
 }
 
-/// [`Hasher::add_parts`] of a message of `bytes` in all.
+/// Does the work of [`Hasher::add_parts`] by a kernel. The message has `bytes` bytes in total.
 #[inline]
 fn add_by_kernel<N: ArraySize>(
     native: &dyn Native,
@@ -200,7 +208,7 @@ fn add_by_kernel<N: ArraySize>(
     }
 }
 
-/// Blocks as their bytes.
+/// The bytes of blocks.
 fn flat<C: BlockCipherEncrypt>(blocks: &mut [Block<C>]) -> &mut [u8] {
     Array::slice_as_flattened_mut(blocks)
 }

@@ -1,19 +1,20 @@
-//! LightMAC, a message authentication code whose security does not decay with
-//! message length (Luykx, Preneel, Tischhauser, Yasuda, FSE 2016), over any
-//! RustCrypto block cipher of 4 to 16 bytes a block; with AES and PRESENT made for it.
+//! LightMAC, a message authentication code whose security does not decrease with the length of
+//! messages (Luykx, Preneel, Tischhauser, Yasuda, FSE 2016). It works with any RustCrypto block
+//! cipher whose blocks have 4 to 16 bytes. AES and PRESENT are included in implementations made for
+//! it.
 //!
-//! - [`mac`]: [`LightMac`], one-shot and in batches; [`LongLightMac`], several
-//!   output blocks from one pass over the message;
-//! - [`stream`]: a message in pieces; [`LightMacStream`], behind RustCrypto's `Mac` traits;
+//! - [`mac`]: [`LightMac`], for whole messages and batches; [`LongLightMac`], several output blocks
+//!   from one pass over the message;
+//! - [`stream`]: messages in pieces; [`LightMacStream`] implements RustCrypto's `Mac` traits;
 //! - [`hash`]: [`Hasher`], the inner sum alone;
-//! - [`limits`]: what a counter length allows, and the errors;
-//! - [`bounds`]: what is proved of LightMAC and of the modes it is compared with;
-//! - [`comparators`]: EMAC and PMAC/P, what the paper measures LightMAC against;
-//! - [`aes`]: [`Aes128`] and [`Aes256`]; [`present`]: [`Present80`] and [`Present128`]; in
-//!   constant time, on the fastest kernel that the processor has.
+//! - [`limits`]: the longest message for a counter length, and the errors;
+//! - [`bounds`]: proven security bounds of LightMAC and of the modes it is compared with;
+//! - [`comparators`]: EMAC and PMAC/P, which the paper compares LightMAC with;
+//! - [`aes`]: [`Aes128`] and [`Aes256`]; [`present`]: [`Present80`] and [`Present128`]. Both are
+//!   computed in constant time, on the fastest kernel for the processor.
 //!
-//! No heap and no std; unsafe code in the kernels alone. It is a MAC, not a cipher mode:
-//! nothing is encrypted here.
+//! The crate needs neither heap nor std, and has unsafe code only in the kernels. It provides a MAC
+//! and no encryption mode: nothing is encrypted here.
 //!
 //! # Algorithm
 //!
@@ -28,17 +29,17 @@
 //! tag ← the leading t bits of E_K2(V)
 //! ```
 //!
-//! The paper takes the tag's *least significant* bits; its authors' code takes the
-//! leading bytes, and its published vectors are made so; we follow. Beware of a Go
-//! version for AES from the same authors that pads differently: with it
-//! tag(M) = tag(M ‖ 0x80), a forgery.
+//! The paper takes the *least significant* bits of the last block as the tag. The authors' code and
+//! their published vectors take the leading bytes instead, and so does this crate. The same
+//! authors' Go version for AES pads differently: with it tag(M) = tag(M ‖ 0x80), which is a
+//! forgery.
 //!
 //! # Limits
 //!
-//! The counter runs from 1 to 2^s, the last one encoded as 0. So 2^s full blocks,
-//! 2^s·(n − s) bits, pass, and one bit more is refused. The theorems below count
-//! 2^s − 1 cipher calls a message under K1; a message of the full length makes one
-//! more, which changes nothing but that count.
+//! The counter runs from 1 to 2^s, and its last value is encoded as 0. The longest message
+//! therefore has 2^s full blocks, 2^s·(n − s) bits, and a longer one is refused. The theorems below
+//! count 2^s − 1 cipher calls under K1 for a message. A message of the full length makes one more,
+//! which changes only that count.
 //!
 //! # Security
 //!
@@ -55,17 +56,17 @@
 //!                                              ε' = 2/(2^(n/2) − 1) + 1/(2^(n/2) − 1)²
 //! ```
 //!
-//! with two independent keys. A 64-bit cipher reaches q²/2^64 soon: with PRESENT
-//! and a margin of 2^-20, after 2^22 messages.
-//! Because it is a pseudorandom function, tags of *distinct* messages may be
-//! aggregated by XOR.
+//! K1 and K2 must be independent. With a 64-bit cipher the term q²/2^64 soon becomes large: with
+//! PRESENT and a margin of 2^-20, after 2^22 messages. Because LightMAC is a pseudorandom function,
+//! tags of *distinct* messages may be aggregated by XOR.
 //!
 //! # Vectors
 //!
-//! `vectors/lightmac_aes.json` and `vectors/lightmac_speck.json` of this crate's source, in
-//! the shape of Project Wycheproof's files: AES-128, -192 and -256, and Speck32/64 for a
-//! block of 32 bits; tags that are right, and tags that must be refused, each with the
-//! reason. `vectors/lightmac.py`, which shares nothing with this crate, makes them.
+//! The source of this crate has test vectors in `vectors/lightmac_aes.json` and
+//! `vectors/lightmac_speck.json`, in the format of Project Wycheproof. They are for AES-128, -192
+//! and -256, and for Speck32/64 with its block of 32 bits. They include invalid tags, each with the
+//! reason why it must be refused. They are made by `vectors/lightmac.py`, which shares no code with
+//! this crate.
 //!
 //! # Example
 //!

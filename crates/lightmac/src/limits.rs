@@ -1,25 +1,25 @@
-//! What a block size and a counter length allow.
+//! The limits that follow from a block length and a counter length.
 
 use core::fmt;
 
-/// Cipher blocks of 4 to 16 bytes (32 to 128 bits) are supported.
+/// The block lengths of supported ciphers, in bytes (32 to 128 bits).
 pub(crate) const BLOCK_BYTES: core::ops::RangeInclusive<usize> = 4..=16;
 
-/// The longest message in bits, 2^s·(n − s), for a block of `block_bytes` bytes
-/// and a counter of `counter_bits` bits.
+/// The length of the longest message in bits, 2^s·(n − s), for a block of `block_bytes` bytes and a
+/// counter of `counter_bits` bits.
 ///
-/// A `u128` holds it for every permitted pair (at most 2^70).
+/// It fits a `u128` for every permitted pair, because it is at most 2^70.
 pub const fn max_message_bits(block_bytes: usize, counter_bits: u32) -> u128 {
     (1u128 << counter_bits) * (block_bytes as u128 * 8 - counter_bits as u128)
 }
 
-/// The longest message in whole bytes, or `u64::MAX` where that is less.
+/// The length of the longest message in whole bytes. It saturates at `u64::MAX`.
 pub const fn max_message_bytes(block_bytes: usize, counter_bits: u32) -> u64 {
     let bytes = max_message_bits(block_bytes, counter_bits) / 8;
     if bytes > u64::MAX as u128 { u64::MAX } else { bytes as u64 }
 }
 
-/// Checks block size and counter length: 4 to 16 bytes, 1 ≤ s ≤ n/2.
+/// Checks block length and counter length: 4 to 16 bytes, and 1 ≤ s ≤ n/2.
 pub(crate) const fn check_counter(
     block_bytes: usize,
     counter_bits: u32,
@@ -33,14 +33,14 @@ pub(crate) const fn check_counter(
     }
 }
 
-/// Parameters that LightMAC does not define: caller misuse.
+/// The error of parameters for which LightMAC is not defined, which is a misuse by the caller.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ParameterError {
-    /// The cipher's block is not 4 to 16 bytes.
+    /// The cipher's block does not have 4 to 16 bytes.
     BlockSize,
-    /// The counter length s is not 1 to n/2 bits.
+    /// The counter length s is not from 1 to n/2 bits.
     CounterBits,
-    /// The tag length t is not 1 to n bits.
+    /// The tag length t is not from 1 to n bits.
     TagBits,
 }
 
@@ -56,10 +56,10 @@ impl fmt::Display for ParameterError {
 
 impl core::error::Error for ParameterError {}
 
-/// A message has more than 2^s·(n − s) bits: its counter would repeat.
+/// The error of a message with more than 2^s·(n − s) bits, for which the counter would repeat.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MessageTooLong {
-    /// The longest message in bits that the parameters allow.
+    /// The length of the longest message that the parameters allow, in bits.
     pub max_bits: u128,
 }
 
@@ -77,7 +77,7 @@ mod tests {
 
     #[test]
     fn the_papers_example() {
-        // n = 32, s = 16: up to 2^15 blocks of 32 bits a message (section 1.1).
+        // n = 32, s = 16: a message may have up to 2^15 blocks of 32 bits (section 1.1).
         assert_eq!(max_message_bits(4, 16), 32 << 15);
         assert_eq!(max_message_bytes(16, 8), 3840);
         assert_eq!(max_message_bytes(16, 64), u64::MAX);

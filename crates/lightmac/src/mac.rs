@@ -1,4 +1,4 @@
-//! LightMAC in one call, in batches, and with a long output.
+//! LightMAC of whole messages, in batches, and with a long output.
 
 use crate::hash::Hasher;
 use crate::limits::{MessageTooLong, ParameterError};
@@ -7,9 +7,9 @@ use core::fmt;
 use subtle::ConstantTimeEq;
 use zeroize::Zeroize;
 
-/// LightMAC under two independent keys K1 and K2.
+/// LightMAC with two independent keys K1 and K2.
 ///
-/// Keys that are equal or related void the theorems.
+/// The theorems do not hold for keys that are equal or related.
 #[derive(Clone)]
 pub struct LightMac<C: BlockCipherEncrypt> {
     hasher: Hasher<C>,
@@ -18,10 +18,12 @@ pub struct LightMac<C: BlockCipherEncrypt> {
 }
 
 impl<C: BlockCipherEncrypt + KeyInit + 'static> LightMac<C> {
-    /// A MAC with a counter of s = `counter_bits` and tags of t = `tag_bits` bits.
+    /// A MAC with a counter of s = `counter_bits` bits and tags of t = `tag_bits` bits.
     ///
     /// # Errors
-    /// When the cipher's block is not 4 to 16 bytes, s not 1 to n/2 or t not 1 to n.
+    ///
+    /// Fails if the cipher's block does not have 4 to 16 bytes, s is not from 1 to n/2, or t is not
+    /// from 1 to n.
     pub fn new(
         k1: &Key<C>,
         k2: &Key<C>,
@@ -33,10 +35,11 @@ impl<C: BlockCipherEncrypt + KeyInit + 'static> LightMac<C> {
 }
 
 impl<C: BlockCipherEncrypt + 'static> LightMac<C> {
-    /// A MAC from a hasher under K1 and a cipher under K2.
+    /// A MAC from a hasher with K1 and a cipher with K2.
     ///
     /// # Errors
-    /// When t is not 1 to n.
+    ///
+    /// Fails if t is not from 1 to n.
     pub fn from_parts(hasher: Hasher<C>, last: C, tag_bits: u32) -> Result<Self, ParameterError> {
         if tag_bits == 0 || tag_bits as usize > C::block_size() * 8 {
             return Err(ParameterError::TagBits);
@@ -44,7 +47,7 @@ impl<C: BlockCipherEncrypt + 'static> LightMac<C> {
         Ok(Self { hasher, last, tag_bits })
     }
 
-    /// The inner sum, for callers that keep V.
+    /// The hasher, for callers that need V.
     pub fn hasher(&self) -> &Hasher<C> {
         &self.hasher
     }
@@ -57,7 +60,8 @@ impl<C: BlockCipherEncrypt + 'static> LightMac<C> {
     /// The tag of the concatenation of `parts`.
     ///
     /// # Errors
-    /// When the message is too long for the counter.
+    ///
+    /// Fails if the message is too long for the counter.
     pub fn tag(&self, parts: &[&[u8]]) -> Result<Tag, MessageTooLong> {
         let mut block = Block::<C>::default();
         self.hasher.add_parts(parts, &mut block)?;
@@ -72,11 +76,12 @@ impl<C: BlockCipherEncrypt + 'static> LightMac<C> {
         Tag::leading(&block, self.tag_bits)
     }
 
-    /// The whole last blocks E_K2(V) of `messages`, into `blocks` of the same
-    /// length; a tag is the leading t bits of one ([`Tag::leading`]).
+    /// Writes the whole last blocks E_K2(V) of `messages` to `blocks`, which must have the same
+    /// length. A tag is the leading t bits of a block ([`Tag::leading`]).
     ///
     /// # Errors
-    /// When the lengths differ or a message is too long; no block is meaningful then.
+    ///
+    /// Fails if the lengths differ or a message is too long. The blocks are then meaningless.
     pub fn tag_many(&self, messages: &[&[u8]], blocks: &mut [Block<C>]) -> Result<(), BatchError> {
         if messages.len() != blocks.len() {
             return Err(BatchError::LengthsDiffer);
@@ -86,10 +91,12 @@ impl<C: BlockCipherEncrypt + 'static> LightMac<C> {
         Ok(())
     }
 
-    /// Compares `tag`, ⌈t/8⌉ bytes with zeros behind the t-th bit, in constant time.
+    /// Compares the message's tag with `tag` in constant time. `tag` has ⌈t/8⌉ bytes, with zeros
+    /// behind the t-th bit.
     ///
     /// # Errors
-    /// When the tag is not the message's, or the message too long to have one.
+    ///
+    /// Fails if the tag is not the message's, or if the message is too long to have a tag.
     pub fn verify(&self, parts: &[&[u8]], tag: &[u8]) -> Result<(), VerifyError> {
         let expected = self.tag(parts).map_err(|_| VerifyError)?;
         if expected.as_bytes().ct_eq(tag).into() { Ok(()) } else { Err(VerifyError) }
@@ -105,12 +112,12 @@ impl<C: BlockCipherEncrypt> fmt::Debug for LightMac<C> {
     }
 }
 
-/// LightMAC with `R` output blocks: block i is E_{K2,i}(V), each under a key of its own.
+/// LightMAC with `R` output blocks. Block i is E_{K2,i}(V), with a key of its own.
 ///
-/// V is computed once. As a pseudorandom function with an output of R·n bits, over
-/// q messages, Theorem 1's first term becomes (1 + ε)·((R + 1)/2)·q²/2^n: one
-/// collision of states (q²/2^(n+1)) and one switch from permutation to function
-/// for each of the R keys.
+/// V is computed once. As a pseudorandom function with an output of R·n bits, for q messages, the
+/// first term of Theorem 1 becomes (1 + ε)·((R + 1)/2)·q²/2^n. It consists of one collision of
+/// states (q²/2^(n+1)), and of the exchange of a permutation for a random function for each of the
+/// R keys.
 #[derive(Clone)]
 pub struct LongLightMac<C: BlockCipherEncrypt, const R: usize> {
     hasher: Hasher<C>,
@@ -118,12 +125,12 @@ pub struct LongLightMac<C: BlockCipherEncrypt, const R: usize> {
 }
 
 impl<C: BlockCipherEncrypt, const R: usize> LongLightMac<C, R> {
-    /// A MAC from a hasher under K1 and ciphers under K2,0 … K2,R−1, all independent.
+    /// A MAC from a hasher with K1 and ciphers with K2,0 … K2,R−1, which must all be independent.
     pub fn new(hasher: Hasher<C>, last: [C; R]) -> Self {
         Self { hasher, last }
     }
 
-    /// The inner sum: computes V.
+    /// The hasher, which computes V.
     pub fn hasher(&self) -> &Hasher<C> {
         &self.hasher
     }
@@ -145,18 +152,18 @@ impl<C: BlockCipherEncrypt, const R: usize> fmt::Debug for LongLightMac<C, R> {
     }
 }
 
-/// A tag of 1 to 128 bits. Compared in constant time.
+/// A tag of 1 to 128 bits. It is compared in constant time.
 #[derive(Clone, Copy)]
 pub struct Tag {
-    /// The tag, left-aligned; zeros behind its last bit.
+    /// The tag's bits from the first byte on, with zeros behind the last bit.
     bytes: [u8; 16],
     bits: u8,
 }
 
 impl Tag {
-    /// The leading `bits` of `block`, or all of it when it is shorter.
+    /// The leading `bits` bits of `block`, or the whole block if it is shorter.
     ///
-    /// `block` holds at most 16 bytes; what is beyond is ignored.
+    /// Bytes of `block` beyond the 16th are ignored.
     pub fn leading(block: &[u8], bits: u32) -> Self {
         let mut bytes = [0; 16];
         let whole = block.len().min(16);
@@ -166,7 +173,7 @@ impl Tag {
         Self { bytes: (u128::from_be_bytes(bytes) & mask).to_be_bytes(), bits: bits as u8 }
     }
 
-    /// The tag's ⌈t/8⌉ bytes; bits of the last byte behind the t-th are zero.
+    /// The tag's ⌈t/8⌉ bytes. The bits behind the t-th are zero.
     pub fn as_bytes(&self) -> &[u8] {
         &self.bytes[..usize::from(self.bits).div_ceil(8)]
     }
@@ -191,14 +198,14 @@ impl Zeroize for Tag {
     }
 }
 
-/// A tag that was expected and must stay unknown prints no content.
+/// Does not print the tag, because the expected tag of a forged message must stay secret.
 impl fmt::Debug for Tag {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Tag").field("bits", &self.bits).finish_non_exhaustive()
     }
 }
 
-/// The tag does not belong to the message.
+/// The error of a tag that does not belong to the message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct VerifyError;
 
@@ -210,19 +217,19 @@ impl fmt::Display for VerifyError {
 
 impl core::error::Error for VerifyError {}
 
-/// Why a batch was refused.
+/// The reason why a batch was refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BatchError {
-    /// Not as many output blocks as messages: caller misuse.
+    /// The number of output blocks differs from that of messages, which is a misuse by the caller.
     LengthsDiffer,
-    /// One message is too long for the counter.
+    /// A message is too long for the counter.
     TooLong(MessageTooLong),
 }
 
 impl fmt::Display for BatchError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::LengthsDiffer => f.write_str("a batch needs one output block a message"),
+            Self::LengthsDiffer => f.write_str("a batch needs one output block for each message"),
             Self::TooLong(error) => error.fmt(f),
         }
     }

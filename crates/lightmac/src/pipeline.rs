@@ -1,4 +1,4 @@
-//! Cuts messages into counter blocks and keeps several of them in flight.
+//! Divides messages into counter blocks and keeps several of them in flight.
 
 use cipher::array::{Array, ArraySize};
 use cipher::{BlockCipherEncrypt, BlockSizeUser};
@@ -6,25 +6,25 @@ use zeroize::Zeroize;
 
 /// Up to `LANES` counter blocks that wait for one parallel cipher call.
 ///
-/// Blocks of several messages may wait together; each remembers its owner, the
-/// index of the state that its encryption is added to. The lane under
-/// construction holds the counter and the message bits so far, zeros behind.
+/// Blocks of several messages may wait together. Each block has an owner: the index of the state
+/// that its encryption is added to. The lane under construction holds the counter and the message
+/// bytes so far, followed by zeros.
 #[derive(Clone)]
 pub(crate) struct Pipeline<N: ArraySize, const LANES: usize> {
     lanes: [Array<u8, N>; LANES],
     owners: [u32; LANES],
-    /// Complete lanes; `lanes[queued]` is under construction. Below `LANES`.
+    /// Number of complete lanes, below `LANES`. `lanes[queued]` is under construction.
     queued: usize,
-    /// Bits in the lane under construction, counter included: s to n − 1.
+    /// Number of bits in the lane under construction, counter included: s to n − 1.
     filled: u32,
-    /// Counter of the lane under construction, 1 for a message's first block.
+    /// The counter of the lane under construction. A message's first block has the counter 1.
     counter: u64,
     counter_bits: u32,
     owner: u32,
 }
 
 impl<N: ArraySize, const LANES: usize> Pipeline<N, LANES> {
-    /// Ready for a first message, owned by state 0.
+    /// A pipeline before the first message, whose owner is state 0.
     pub(crate) fn new(counter_bits: u32) -> Self {
         let mut pipeline = Self {
             lanes: [const { None::<Array<u8, N>> }; LANES].map(Option::unwrap_or_default),
@@ -39,7 +39,7 @@ impl<N: ArraySize, const LANES: usize> Pipeline<N, LANES> {
         pipeline
     }
 
-    /// Begins the message whose blocks go to `states[owner]`.
+    /// Begins a message whose blocks are added to `states[owner]`.
     pub(crate) fn start(&mut self, owner: u32) {
         self.owner = owner;
         self.counter = 0;
@@ -51,16 +51,16 @@ impl<N: ArraySize, const LANES: usize> Pipeline<N, LANES> {
         self.begin_lane();
     }
 
-    /// Writes the counter into the lane under construction, zeros behind.
+    /// Writes the counter, followed by zeros, to the lane under construction.
     fn begin_lane(&mut self) {
         self.filled = self.counter_bits;
-        // Left-aligned in 128 bits; the bits above s, set only for the last
-        // counter 2^s, fall off.
+        // The counter is left-aligned in 128 bits. Bits above s are set only in the last counter
+        // 2^s, and the shift removes them.
         let lead = (u128::from(self.counter) << (128 - self.counter_bits)).to_be_bytes();
         self.lanes[self.queued].copy_from_slice(&lead[..N::USIZE]);
     }
 
-    /// Adds whole bytes to the message. The caller has checked its length.
+    /// Adds whole bytes to the message. The caller has checked the message's length.
     pub(crate) fn absorb<C>(&mut self, cipher: &C, states: &mut [Array<u8, N>], mut data: &[u8])
     where
         C: BlockCipherEncrypt + BlockSizeUser<BlockSize = N>,
@@ -85,8 +85,8 @@ impl<N: ArraySize, const LANES: usize> Pipeline<N, LANES> {
         }
     }
 
-    /// Adds whole blocks' shares from the front of `data`, met at a block's start, while it
-    /// holds N bytes or more; returns what is left.
+    /// Adds the shares of whole blocks from the front of `data`, as long as it has N bytes or more.
+    /// The lane must be at the start of a block. Returns the rest of `data`.
     fn absorb_blocks<'a, C>(
         &mut self,
         cipher: &C,
@@ -98,7 +98,7 @@ impl<N: ArraySize, const LANES: usize> Pipeline<N, LANES> {
     {
         let step = N::USIZE - self.counter_bits as usize / 8;
         while data.len() >= N::USIZE {
-            // A load of fixed length and a shift are cheaper than a copy of variable length.
+            // A load of fixed length and a shift take less time than a copy of variable length.
             let mut wide = [0; 16];
             wide[..N::USIZE].copy_from_slice(&data[..N::USIZE]);
             let lead = u128::from(self.counter) << (128 - self.counter_bits);
@@ -116,7 +116,7 @@ impl<N: ArraySize, const LANES: usize> Pipeline<N, LANES> {
         data
     }
 
-    /// Adds the leading `count` bits of `bits`, at most 8.
+    /// Adds the leading `count` bits of `bits`, at most 8, to the message.
     pub(crate) fn absorb_bits<C>(
         &mut self,
         cipher: &C,
@@ -152,8 +152,8 @@ impl<N: ArraySize, const LANES: usize> Pipeline<N, LANES> {
         }
     }
 
-    /// Adds the message's remainder, padded with 10*, to its state.
-    /// [`start`](Self::start) or [`flush`](Self::flush) must follow.
+    /// Adds the message's remainder, padded with 10*, to its state. [`start`](Self::start) or
+    /// [`flush`](Self::flush) must be called next.
     pub(crate) fn finish(&mut self, states: &mut [Array<u8, N>]) {
         let mut wide = [0; 16];
         wide[..N::USIZE].copy_from_slice(&self.lanes[self.queued]);
@@ -162,14 +162,14 @@ impl<N: ArraySize, const LANES: usize> Pipeline<N, LANES> {
         xor(&mut states[self.owner as usize], &padded.to_be_bytes()[..N::USIZE]);
     }
 
-    /// Encrypts every complete lane and adds it to its owner's state.
+    /// Encrypts every complete lane and adds it to the state of its owner.
     pub(crate) fn flush<C>(&mut self, cipher: &C, states: &mut [Array<u8, N>])
     where
         C: BlockCipherEncrypt + BlockSizeUser<BlockSize = N>,
     {
         cipher.encrypt_blocks(&mut self.lanes[..self.queued]);
         let mut lanes = &self.lanes[..self.queued];
-        // Sums are made outside the states, so that they need not pass through memory.
+        // The sums are computed outside of the states, so that they need not pass through memory.
         for run in self.owners[..self.queued].chunk_by(|a, b| a == b) {
             let (mine, others) = lanes.split_at(run.len());
             let mut sum = Array::<u8, N>::default();
@@ -191,7 +191,7 @@ impl<N: ArraySize, const LANES: usize> Zeroize for Pipeline<N, LANES> {
     }
 }
 
-/// `state ^= block`, both of the cipher's block size.
+/// Computes `state ^= block`. Both have the cipher's block length.
 pub(crate) fn xor(state: &mut [u8], block: &[u8]) {
     for (s, b) in state.iter_mut().zip(block) {
         *s ^= b;

@@ -1,9 +1,9 @@
-//! PRESENT, a 64-bit block cipher with keys of 80 or 128 bits (Bogdanov et al.,
-//! CHES 2007; ISO/IEC 29192-2), encryption only, as the MAC needs it.
+//! PRESENT, a 64-bit block cipher with keys of 80 or 128 bits (Bogdanov et al., CHES 2007; ISO/IEC
+//! 29192-2). Only encryption is implemented, because a MAC does not decrypt.
 //!
-//! Constant time on every [`Kernel`]: the S-box is a Boolean circuit or a shuffle within a
-//! register, the permutation shuffles and masked swaps, so no table in memory is looked up
-//! at a secret place.
+//! Every [`Kernel`] computes in constant time. The S-box is a Boolean circuit or a shuffle within a
+//! register, and the permutation consists of shuffles and masked swaps, so no table in memory is
+//! read at a secret index.
 
 use crate::kernel::Native;
 #[cfg(target_arch = "x86_64")]
@@ -17,7 +17,7 @@ use zeroize::{Zeroize, ZeroizeOnDrop};
 /// The lowest bit of every nibble.
 const NIBBLES: u64 = 0x1111_1111_1111_1111;
 
-/// The S-box C56B90AD3EF84712 on all 16 nibbles at once, from its algebraic normal form.
+/// Applies the S-box C56B90AD3EF84712 to all 16 nibbles at once, by its algebraic normal form.
 fn substitute(x: u64) -> u64 {
     let (a, b, c, d) = (x & NIBBLES, x >> 1 & NIBBLES, x >> 2 & NIBBLES, x >> 3 & NIBBLES);
     let (bc, abc, abd, acd) = (b & c, a & b & c, a & b & d, a & c & d);
@@ -29,8 +29,8 @@ fn substitute(x: u64) -> u64 {
     y0 | y1 << 1 | y2 << 2 | y3 << 3
 }
 
-/// The key schedule on a register of `bits` bits, of whose leading nibbles
-/// `nibbles` pass the S-box and into which the round counter enters at `place`.
+/// The key schedule on a register of `bits` bits. The S-box is applied to the `nibbles` leading
+/// nibbles, and the round counter is added at bit `place`.
 fn expand(mut register: u128, bits: u32, nibbles: u32, place: u32) -> [u64; ROUND_KEYS] {
     let whole = u128::MAX >> (128 - bits);
     let mut keys = [0; ROUND_KEYS];
@@ -46,27 +46,27 @@ fn expand(mut register: u128, bits: u32, nibbles: u32, place: u32) -> [u64; ROUN
     keys
 }
 
-/// How PRESENT is computed. All give the same bytes, in constant time.
+/// An implementation of PRESENT. All give the same result, in constant time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Kernel {
     /// Circuits on words of 64 bits.
     Portable,
-    /// AVX2: circuits on registers of 256 bits.
+    /// Circuits on registers of 256 bits, with AVX2.
     Avx2,
-    /// AVX-512 F, BW, VL and VBMI with GFNI: planes of 32 blocks.
+    /// Bit planes of 32 blocks, with AVX-512 F, BW, VL and VBMI and with GFNI.
     Avx512,
 }
 
 impl Kernel {
-    /// Every kernel, slowest first.
+    /// All kernels, slowest first.
     pub const ALL: [Self; 3] = [Self::Portable, Self::Avx2, Self::Avx512];
 
-    /// The kernels that this processor has instructions for, slowest first.
+    /// The kernels whose instructions this processor has, slowest first.
     pub fn available() -> impl DoubleEndedIterator<Item = Self> {
         Self::ALL.into_iter().filter(|kernel| kernel.is_available())
     }
 
-    /// The kernel that new keys get: the fastest that this processor has instructions for.
+    /// The kernel that new keys use: the fastest whose instructions this processor has.
     pub fn best() -> Self {
         Self::available().next_back().unwrap_or(Self::Portable)
     }
@@ -84,7 +84,7 @@ impl Kernel {
         }
     }
 
-    /// The kernel's name, as [`FromStr`](str::FromStr) takes it.
+    /// The kernel's name, which [`FromStr`](str::FromStr) parses.
     pub fn name(self) -> &'static str {
         match self {
             Self::Portable => "portable",
@@ -108,7 +108,7 @@ impl str::FromStr for Kernel {
     }
 }
 
-/// No kernel has this name.
+/// The error of a name that no kernel has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct UnknownKernel;
 
@@ -120,8 +120,8 @@ impl fmt::Display for UnknownKernel {
 
 impl core::error::Error for UnknownKernel {}
 
-/// A key as its kernel wants it.
-// The large variant is the usual one, and there is no heap to put it on.
+/// A key in the form that its kernel needs.
+// The large variant is the usual one, and there is no heap to allocate it on.
 #[allow(clippy::large_enum_variant)]
 #[derive(Clone)]
 enum Expanded {
@@ -141,8 +141,8 @@ macro_rules! present {
         pub struct $name(Expanded);
 
         impl $name {
-            /// The cipher under `key` by a kernel of the caller's choice; `None` when the
-            /// processor has not its instructions.
+            /// The cipher under `key`, computed by this kernel; `None` if the processor lacks the
+            /// kernel's instructions.
             pub fn with_kernel(key: &Key<Self>, kernel: Kernel) -> Option<Self> {
                 let mut register = key.iter().fold(0, |r: u128, &b| r << 8 | u128::from(b));
                 let mut keys = expand(register, $bits, $nibbles, $place);
@@ -160,7 +160,7 @@ macro_rules! present {
                 expanded.map(Self)
             }
 
-            /// The kernel that the cipher runs on.
+            /// The kernel that computes the cipher.
             pub fn kernel(&self) -> Kernel {
                 match self.0 {
                     Expanded::Portable(_) => Kernel::Portable,
@@ -208,7 +208,7 @@ macro_rules! present {
             }
         }
 
-        // The kernels' keys erase themselves.
+        // The keys of kernels are erased when they are dropped.
         impl ZeroizeOnDrop for $name {}
 
         impl fmt::Debug for $name {

@@ -1,9 +1,8 @@
-//! V of one message in one visit to the cipher, for 128-bit ciphers with a
-//! 16-bit counter: what record protection uses.
+//! V of one message in a single call of the cipher's backend, for 128-bit ciphers with a 16-bit
+//! counter, as record protection uses them.
 //!
-//! Message bytes go to the cipher in registers, without a queue. Blocks are
-//! independent, so a processor that reorders overlaps them by itself; bitsliced
-//! ciphers get their batches.
+//! Message bytes are given to the cipher in registers, without a queue. Blocks are independent, so
+//! an out-of-order processor overlaps them by itself. Bitsliced ciphers get whole batches.
 
 use cipher::array::ArraySize;
 use cipher::typenum::Unsigned;
@@ -13,15 +12,15 @@ use cipher::{
 };
 use core::marker::PhantomData;
 
-/// Counter length in bits.
+/// Length of the counter, in bits.
 const COUNTER_BITS: u32 = 16;
-/// Message bytes a block.
+/// Number of message bytes in a block.
 const RATE: usize = 14;
-/// Backends with batches up to this size compute a batch at the price of a block.
+/// The largest batch size of a backend for which a whole batch takes as long as a single block.
 const SMALL_BATCH: usize = 8;
 
-/// V of the concatenation of `parts`, whose length the caller has checked; `None`
-/// for other block or counter lengths.
+/// V of the concatenation of `parts`. The caller has checked the message's length. `None` if the
+/// block has not 128 bits or the counter not 16.
 #[inline]
 pub(crate) fn sum<C: BlockCipherEncrypt>(
     cipher: &C,
@@ -52,7 +51,7 @@ impl<N: ArraySize> BlockCipherEncClosure for Sum<'_, N> {
     #[inline(always)]
     fn call<B: BlockCipherEncBackend<BlockSize = N>>(self, backend: &B) {
         let mut blocks = Blocks::new(backend);
-        // Message bytes that fill no block yet, zeros behind them.
+        // The message bytes that do not yet fill a block, followed by zeros.
         let (mut held, mut filled) = (0, 0);
         for part in self.parts {
             let mut data = *part;
@@ -66,7 +65,8 @@ impl<N: ArraySize> BlockCipherEncClosure for Sum<'_, N> {
                 blocks.add(held);
                 data = &data[now..];
             }
-            // A block's share is loaded with what follows it, which the counter's place pushes out.
+            // A share is loaded together with the two bytes behind it, which are shifted out when
+            // the counter is inserted.
             while let Some(chunk) = data.first_chunk() {
                 blocks.add(u128::from_le_bytes(*chunk));
                 data = &data[RATE..];
@@ -82,8 +82,8 @@ impl<N: ArraySize> BlockCipherEncClosure for Sum<'_, N> {
     }
 }
 
-/// The first 16 bytes of `data`, zeros behind its end. Short data is loaded as two
-/// overlapping words, which is cheaper than a copy of variable length.
+/// The first 16 bytes of `data`, with zeros behind its end. Short data is loaded as two overlapping
+/// words, which takes less time than a copy of variable length.
 #[inline(always)]
 fn leading(data: &[u8]) -> u128 {
     if let Some(chunk) = data.first_chunk() {
@@ -101,8 +101,8 @@ fn leading(data: &[u8]) -> u128 {
     data.iter().rev().fold(0, |low, byte| low << 8 | u128::from(*byte))
 }
 
-/// Encrypts blocks as they come and adds them up. Blocks are little-endian
-/// numbers here: their first byte is the lowest.
+/// Encrypts blocks as they come and sums them up. A block is a little-endian number here, so its
+/// first byte is the lowest.
 struct Blocks<'a, B: BlockCipherEncBackend> {
     backend: &'a B,
     counter: u16,
@@ -112,7 +112,7 @@ struct Blocks<'a, B: BlockCipherEncBackend> {
 }
 
 impl<'a, B: BlockCipherEncBackend> Blocks<'a, B> {
-    /// Whether blocks wait for a batch.
+    /// Whether blocks are collected in batches.
     const BATCHED: bool = B::ParBlocksSize::USIZE > 1 && B::ParBlocksSize::USIZE <= SMALL_BATCH;
 
     #[inline(always)]
@@ -120,7 +120,7 @@ impl<'a, B: BlockCipherEncBackend> Blocks<'a, B> {
         Self { backend, counter: 0, sum: 0, waiting: ParBlocks::<B>::default(), count: 0 }
     }
 
-    /// Adds the block of the next counter and the low [`RATE`] bytes of `share`.
+    /// Adds the encrypted block of the next counter and of the low [`RATE`] bytes of `share`.
     #[inline(always)]
     fn add(&mut self, share: u128) {
         // The last counter, 2^16, is encoded as 0.

@@ -1,5 +1,5 @@
-//! LightMAC over a message that comes in pieces: [`Stream`], and [`LightMacStream`]
-//! behind RustCrypto's streaming traits.
+//! LightMAC of a message that comes in pieces: [`Stream`], and [`LightMacStream`] for RustCrypto's
+//! streaming traits.
 
 use crate::hash::{Hasher, LANES};
 use crate::kernel::Shares;
@@ -13,10 +13,10 @@ use digest::array::ArraySize;
 use digest::{FixedOutput, FixedOutputReset, MacMarker, Output, OutputSizeUser, Reset, Update};
 use zeroize::{Zeroize, ZeroizeOnDrop};
 
-/// A layer of its kind is only made for such a cipher.
+/// Why a kernel may be expected: [`Layer::Kernel`] is made only for ciphers that have one.
 const KERNEL: &str = "the cipher has a kernel";
 
-/// One message on its way to its tag, with parameters known at run time.
+/// The computation of one message's tag, with parameters that are known at run time.
 ///
 /// ```
 /// use lightmac::{Hasher, LightMac, Present128, Stream, Tag};
@@ -37,20 +37,20 @@ pub struct Stream<C: BlockCipherEncrypt> {
     last: C,
     layer: Layer<C::BlockSize>,
     state: [Block<C>; 1],
-    /// Bits taken so far, a multiple of 8.
+    /// Number of message bits so far, a multiple of 8.
     bits: u128,
 }
 
-/// Lays counter blocks out.
+/// The part of the stream that makes counter blocks.
 #[derive(Clone)]
 enum Layer<N: ArraySize> {
-    /// The cipher's kernel does.
+    /// The cipher's kernel makes them.
     Kernel(Shares<N>),
     Pipeline(Pipeline<N, LANES>),
 }
 
 impl<C: BlockCipherEncrypt + 'static> Stream<C> {
-    /// An empty message, from a hasher under K1 and a cipher under K2.
+    /// An empty message, with a hasher with K1 and a cipher with K2.
     pub fn new(hasher: Hasher<C>, last: C) -> Self {
         let layer = Self::layer(&hasher);
         Self { hasher, last, layer, state: [Block::<C>::default()], bits: 0 }
@@ -59,8 +59,9 @@ impl<C: BlockCipherEncrypt + 'static> Stream<C> {
     /// Adds `data` to the message.
     ///
     /// # Errors
-    /// When the message would be longer than 2^s·(n − s) bits; nothing of `data` is
-    /// taken then, and the stream stays usable.
+    ///
+    /// Fails if the message would become longer than 2^s·(n − s) bits. Nothing of `data` is added
+    /// then, and the stream remains usable.
     pub fn update(&mut self, data: &[u8]) -> Result<(), MessageTooLong> {
         let bits = self.bits + data.len() as u128 * 8;
         self.hasher.check_bits(bits)?;
@@ -77,31 +78,32 @@ impl<C: BlockCipherEncrypt + 'static> Stream<C> {
         Ok(())
     }
 
-    /// E_K2(V) of the message; a tag is its leading t bits
+    /// The block E_K2(V) of the message. A tag is its leading t bits
     /// ([`Tag::leading`](crate::Tag::leading)).
     pub fn finalize(mut self) -> Block<C> {
         self.take_tag(0, 0)
     }
 
-    /// As [`finalize`](Self::finalize), after the leading `count` bits of `last`, 0 to 7,
-    /// as the message's end: messages are bit strings.
+    /// The block E_K2(V) of the message after the leading `count` bits of `last`, 0 to 7, have been
+    /// added as its end. Messages are bit strings.
     ///
     /// # Errors
-    /// When the message would be longer than 2^s·(n − s) bits.
+    ///
+    /// Fails if the message would become longer than 2^s·(n − s) bits.
     pub fn finalize_bits(mut self, last: u8, count: u32) -> Result<Block<C>, MessageTooLong> {
         let count = count.min(7);
         self.hasher.check_bits(self.bits + u128::from(count))?;
         Ok(self.take_tag(last, count))
     }
 
-    /// Forgets what was taken: an empty message.
+    /// Makes the message empty again.
     pub fn reset(&mut self) {
         self.layer = Self::layer(&self.hasher);
         self.state = [Block::<C>::default()];
         self.bits = 0;
     }
 
-    /// At a message's begin.
+    /// The layer at the beginning of a message.
     fn layer(hasher: &Hasher<C>) -> Layer<C::BlockSize> {
         match hasher.native() {
             Some((_, counter_bytes)) => Layer::Kernel(Shares::new(counter_bytes)),
@@ -109,7 +111,8 @@ impl<C: BlockCipherEncrypt + 'static> Stream<C> {
         }
     }
 
-    /// The tag after `count` bits of `last`, at most 7.
+    /// The last block after `count` bits of `last`, at most 7, have been added. The message is
+    /// empty again afterwards.
     fn take_tag(&mut self, last: u8, count: u32) -> Block<C> {
         match &mut self.layer {
             Layer::Kernel(shares) => shares.finish(&mut self.state[0], last, count),
@@ -144,9 +147,8 @@ impl<C: BlockCipherEncrypt + ZeroizeOnDrop> ZeroizeOnDrop for Stream<C> {}
 
 /// LightMAC as a [`digest::Mac`], with a counter of `S` bits and tags of a whole block.
 ///
-/// The key is K1 ‖ K2. Shorter tags: [`digest::Mac::verify_truncated_left`], or the
-/// leading bytes of the output. A counter length the cipher does not allow fails to
-/// compile.
+/// The key is K1 ‖ K2. For shorter tags, use [`digest::Mac::verify_truncated_left`] or the leading
+/// bytes of the output. A counter length that the cipher does not allow fails to compile.
 ///
 /// ```
 /// use digest::{KeyInit, Mac};
@@ -168,7 +170,7 @@ impl<C: BlockCipherEncrypt + 'static, const S: u32> LightMacStream<C, S> {
         "LightMAC: S must be 1 to half the cipher's block bits, blocks 4 to 16 bytes"
     );
 
-    /// A MAC from ciphers under K1 and K2.
+    /// A MAC from ciphers that have been set up with K1 and K2.
     pub fn from_ciphers(first: C, last: C) -> Self {
         const { Self::VALID };
         Self(Stream::new(Hasher::from_cipher(first, S).expect("checked at compile time"), last))
@@ -177,17 +179,19 @@ impl<C: BlockCipherEncrypt + 'static, const S: u32> LightMacStream<C, S> {
     /// Adds `data` to the message.
     ///
     /// # Errors
-    /// When the message would be longer than 2^S·(n − S) bits; nothing of `data` is
-    /// taken then, and the MAC stays usable.
+    ///
+    /// Fails if the message would become longer than 2^S·(n − S) bits. Nothing of `data` is added
+    /// then, and the MAC remains usable.
     pub fn try_update(&mut self, data: &[u8]) -> Result<(), MessageTooLong> {
         self.0.update(data)
     }
 
-    /// Adds the leading `count` bits of `last`, 0 to 7, as the message's end and
-    /// returns the tag: messages are bit strings.
+    /// Adds the leading `count` bits of `last`, 0 to 7, as the end of the message and returns the
+    /// tag. Messages are bit strings.
     ///
     /// # Errors
-    /// When the message would be longer than 2^S·(n − S) bits.
+    ///
+    /// Fails if the message would become longer than 2^S·(n − S) bits.
     pub fn try_finalize_bits(self, last: u8, count: u32) -> Result<Block<C>, MessageTooLong> {
         self.0.finalize_bits(last, count)
     }
@@ -195,9 +199,10 @@ impl<C: BlockCipherEncrypt + 'static, const S: u32> LightMacStream<C, S> {
 
 impl<C: BlockCipherEncrypt + 'static, const S: u32> Update for LightMacStream<C, S> {
     /// # Panics
-    /// When the message becomes longer than 2^S·(n − S) bits: this trait has no
-    /// error, and a wrong tag would be worse. Use
-    /// [`try_update`](LightMacStream::try_update) where the length is not known.
+    ///
+    /// Panics if the message becomes longer than 2^S·(n − S) bits. This trait has no error, and a
+    /// wrong tag would be worse. Use [`try_update`](LightMacStream::try_update) if the length is
+    /// not known.
     fn update(&mut self, data: &[u8]) {
         if let Err(error) = self.try_update(data) {
             panic!("{error}");

@@ -1,4 +1,4 @@
-//! Every AES kernel against the crate `aes`, block by block.
+//! Every AES kernel compared with the crate `aes`, block by block.
 
 use aes::{Aes128Enc, Aes256Enc};
 use cipher::{Block, BlockCipherEncrypt, KeyInit};
@@ -8,14 +8,14 @@ use proptest::prelude::*;
 
 type State = Block<Aes128>;
 
-/// Longest message tried, in bytes.
+/// Length of the longest message tried, in bytes.
 const MOST: usize = 4096;
 
 fn bytes(count: usize) -> Vec<u8> {
     (0..count as u32).map(|i| (i.wrapping_mul(0x9e37_79b9) >> 24) as u8).collect()
 }
 
-/// V of every prefix of `message`, for a counter of `s` bits, from single cipher calls:
+/// V of every prefix of `message` with a counter of `s` bits, from single cipher calls: the sum of
 /// the whole blocks so far and the padded rest.
 fn prefixes(
     cipher: &impl BlockCipherEncrypt<BlockSize = cipher::consts::U16>,
@@ -47,7 +47,7 @@ fn longest(s: u32) -> usize {
     usize::try_from(max_message_bytes(16, s)).unwrap_or(MOST).min(MOST)
 }
 
-/// Each kernel's cipher, under a fixed key.
+/// Each kernel's cipher with a fixed key.
 fn ciphers() -> impl Iterator<Item = Aes128> {
     let kernels = Kernel::available();
     kernels.map(|kernel| Aes128::with_kernel(&[0x4b; 16].into(), kernel).expect("available"))
@@ -94,7 +94,8 @@ fn every_counter_length() {
 
 #[test]
 fn the_last_counter_is_zero() {
-    // Two bytes of counter: 2^16 blocks of 14 bytes, more than a batch of registers.
+    // With a counter of two bytes: 2^16 blocks of 14 bytes, which is more than a batch of
+    // registers.
     let message = bytes(14 << 16);
     let reference = Aes128Enc::new(&[0x4b; 16].into());
     let mut expected = 0x80 << 120;
@@ -131,7 +132,7 @@ fn blocks_in_bulk() {
 }
 
 proptest! {
-    /// However a message is cut, and whatever keys: one tag.
+    /// However a message is divided, and whatever the keys are, the tag is the same.
     #[test]
     fn parts_streams_and_batches(
         keys in prop::array::uniform2(prop::array::uniform32(any::<u8>())),

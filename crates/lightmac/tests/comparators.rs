@@ -1,4 +1,4 @@
-//! The rivals against models that follow their definitions one block at a time.
+//! The MACs for comparison against models that follow their definitions one block at a time.
 
 use aes::Aes128;
 use cipher::{Block, BlockCipherEncrypt, KeyInit};
@@ -21,7 +21,7 @@ fn encrypt<C: BlockCipherEncrypt>(cipher: &C, input: u128) -> u128 {
     number(&block)
 }
 
-/// M ‖ 10* in blocks, always at least one.
+/// The blocks of M ‖ 10*, at least one.
 fn padded<C: BlockCipherEncrypt>(message: &[u8]) -> Vec<u128> {
     let n = C::block_size();
     let mut bytes = [message, &[0x80]].concat();
@@ -33,7 +33,7 @@ fn emac<C: BlockCipherEncrypt>(k1: &C, k2: &C, message: &[u8]) -> u128 {
     encrypt(k2, padded::<C>(message).into_iter().fold(0, |chain, block| encrypt(k1, chain ^ block)))
 }
 
-/// The product of two elements of the n-bit field, by long multiplication.
+/// The product of two elements of the field of 2^n elements, by long multiplication.
 fn times(n: u32, mut a: u128, mut b: u128) -> u128 {
     let (mask, polynomial) = if n == 128 { (u128::MAX, 0x87) } else { ((1 << n) - 1, 0x1b) };
     let mut product = 0;
@@ -84,7 +84,7 @@ fn bytes(length: usize) -> Vec<u8> {
     (0..length).map(|i| (i % 251) as u8).collect()
 }
 
-/// A pair is 16 or 32 bytes, a group of pairs 1 or 2 KiB.
+/// A pair has 16 or 32 bytes, a group of pairs 1 or 2 KiB.
 #[test]
 fn every_short_length_and_the_ends_of_groups() {
     for length in (0..100).chain(990..1060).chain(2010..2100).chain([4096, 4097, 6144, 20_000]) {
@@ -109,14 +109,15 @@ fn every_kernel() {
 
 #[test]
 fn doubling_in_the_model_is_the_fields() {
-    // x^127 · x and x^63 · x are the polynomials' tails; an inverse pair multiplies to 1.
+    // x^127 · x and x^63 · x are the lower terms of the polynomials. The product of an element and
+    // its inverse is 1.
     assert_eq!(times(128, 1 << 127, 2), 0x87);
     assert_eq!(times(64, 1 << 63, 2), 0x1b);
     assert_eq!(times(64, 0x8000_0000_0000_000d, 2), 1);
 }
 
-/// Over AES: an implementation in Python made them (`vectors/comparators.py`).
-/// Over PRESENT: by this crate.
+/// The vectors over AES were made by an implementation in Python (`vectors/comparators.py`), and
+/// those over PRESENT by this crate.
 #[test]
 fn vectors() {
     fn both<C: BlockCipherEncrypt + KeyInit + 'static>(length: usize) -> [String; 2] {

@@ -1,8 +1,8 @@
-//! No secret, neither keys nor messages nor tags, reaches a branch or an address.
+//! No secret, be it a key, a message or a tag, determines a branch or an address.
 //!
-//! Linux on x86-64 only: the tracer decodes this processor's instructions and steps
-//! through them with this system's ptrace. Each test prints how much it compared
-//! (`cargo test -p lightmac --test constant_time -- --nocapture`).
+//! The tests need Linux on x86-64, because the tracer decodes this processor's instructions and
+//! steps through them with Linux's ptrace. Each test prints how much it compared (`cargo test -p
+//! lightmac --test constant_time -- --nocapture`).
 #![cfg(all(target_os = "linux", target_arch = "x86_64"))]
 
 mod tracer;
@@ -15,11 +15,11 @@ use lightmac::{
 use std::hint::black_box;
 use tracer::{What, compare};
 
-/// Byte strings with little in common: shortcuts for zeros are found as well.
+/// Byte strings with little in common, so that shortcuts for zeros are detected as well.
 fn secrets(length: usize) -> [Vec<u8>; 2] {
     let mut state = 1u64;
     let mut next = || {
-        // Knuth's MMIX generator.
+        // Knuth's generator for MMIX.
         state =
             state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         (state >> 56) as u8
@@ -27,7 +27,8 @@ fn secrets(length: usize) -> [Vec<u8>; 2] {
     [vec![0; length], (0..length).map(|_| next()).collect()]
 }
 
-/// Demands that `operation`, on what `prepare` makes of each secret, does the same.
+/// Asserts that `operation` executes the same instructions with the same addresses, whichever
+/// secret `prepare` got.
 fn alike<T, R>(
     name: &str,
     secrets: &[Vec<u8>],
@@ -43,7 +44,7 @@ fn alike<T, R>(
     }
 }
 
-/// A cipher as a test names and makes it.
+/// A cipher for the tests: its name, its key length and how to make it.
 struct Maker<F> {
     name: String,
     key_bytes: usize,
@@ -51,7 +52,7 @@ struct Maker<F> {
 }
 
 impl<C: BlockCipherEncrypt + 'static, F: Fn(&[u8]) -> C> Maker<F> {
-    /// The secret that K1 ‖ K2 and `bytes` more are.
+    /// Two secrets, each with K1, K2 and `bytes` more bytes.
     fn secrets(&self, bytes: usize) -> [Vec<u8>; 2] {
         secrets(2 * self.key_bytes + bytes)
     }
@@ -99,7 +100,7 @@ impl<C: BlockCipherEncrypt + 'static, F: Fn(&[u8]) -> C> Maker<F> {
         alike(&name, &all, prepare, |(mac, messages, blocks)| mac.tag_many(messages, blocks));
     }
 
-    /// Where a tag is wrong, and whether it is, changes nothing but the answer.
+    /// Which byte of a tag is wrong, and whether one is, changes only the result.
     fn verify(&self) {
         const BYTES: usize = 17;
         let prepare = |secret: &[u8]| {
@@ -141,14 +142,14 @@ impl<C: BlockCipherEncrypt + 'static, F: Fn(&[u8]) -> C> Maker<F> {
         alike(&name, &self.secrets(bytes), prepare, run);
     }
 
-    /// What the key's length may change.
+    /// The operations that may depend on the key's length.
     fn keyed(&self) {
         self.key_schedule();
         self.tag(16, 13);
         self.verify();
     }
 
-    /// Every operation, on short messages.
+    /// All operations, on short messages.
     fn all(&self) {
         self.keyed();
         for bytes in [0, 29] {
@@ -161,7 +162,7 @@ impl<C: BlockCipherEncrypt + 'static, F: Fn(&[u8]) -> C> Maker<F> {
     }
 }
 
-/// Our own cipher on one of its kernels.
+/// Makes one of our own ciphers on one of its kernels.
 macro_rules! maker {
     ($cipher:ident, $kernel:expr) => {{
         let kernel = $kernel;
@@ -170,7 +171,7 @@ macro_rules! maker {
             key_bytes: <$cipher>::key_size(),
             new: move |key: &[u8]| {
                 let key = key.try_into().expect("the cipher's key size");
-                <$cipher>::with_kernel(key, kernel).expect("it is available")
+                <$cipher>::with_kernel(key, kernel).expect("the kernel is available")
             },
         }
     }};
@@ -186,8 +187,8 @@ fn aes_on_every_kernel() {
         }
         small.tag_many(16, &[16; 9]);
         small.stream(24, 60);
-        // Long messages enter other loops. Without instructions for AES they take tens of
-        // thousands of steps, through the loops of the batch above.
+        // Long messages use other loops. Without instructions for AES they take tens of thousands
+        // of steps, through loops that the batch above has covered.
         if kernel != lightmac::aes::Kernel::Portable {
             for (counter_bits, bytes) in [(16, 255), (16, 2100), (8, 1000), (40, 300)] {
                 small.tag(counter_bits, bytes);
@@ -209,7 +210,7 @@ fn present_on_every_kernel() {
     }
 }
 
-/// Any other cipher has no kernel.
+/// A cipher of another crate, which has no kernel here.
 #[test]
 fn aes_of_another_crate() {
     let new = |key: &[u8]| aes::Aes128::new_from_slice(key).expect("16 bytes");
@@ -217,7 +218,7 @@ fn aes_of_another_crate() {
     maker.all();
 }
 
-/// Behind RustCrypto's traits, which check a truncated tag as well.
+/// LightMAC through RustCrypto's traits, which also verify truncated tags.
 #[test]
 fn mac_traits() {
     type Light = LightMacStream<Aes128, 16>;
@@ -246,13 +247,14 @@ fn tag_equality() {
     alike("Tag::leading", &cases, <[u8]>::to_vec, |block| Tag::leading(&block[..16], 77));
 }
 
-/// What must not be, is caught.
+/// The tracer detects operations that are not constant time.
 mod caught {
     use super::*;
 
     /// The leak of an operation on 16 secret bytes.
     fn leak<R>(operation: impl Fn(&mut Vec<u8>) -> R) -> What {
-        let leak = compare(&secrets(16), <[u8]>::to_vec, operation).expect_err("it leaks");
+        let leak =
+            compare(&secrets(16), <[u8]>::to_vec, operation).expect_err("the operation leaks");
         println!("{leak}");
         leak.what
     }
@@ -298,7 +300,8 @@ mod caught {
 
     #[test]
     fn a_division_of_a_secret() {
-        // 32 bits: for 64 the compiler asks first whether fewer would do, a branch.
+        // 32 bits: a division of 64 bits would contain a branch, because the compiler first asks
+        // whether fewer bits would do.
         let by = black_box(7u32);
         assert_eq!(leak(|key| u32::from(key[0]) / black_box(by)), What::Division);
     }

@@ -1,5 +1,5 @@
-//! No kernel touches a byte outside what it is given: messages, states and blocks stand at
-//! the edges of memory whose neighbouring pages nobody may touch.
+//! No kernel accesses a byte outside of its arguments: messages, states and blocks lie at the edges
+//! of memory whose neighbouring pages are inaccessible.
 #![cfg(all(target_os = "linux", target_arch = "x86_64"))]
 
 use cipher::{Block, BlockCipherEncrypt, Key, KeyInit};
@@ -10,22 +10,22 @@ use std::ffi::c_void;
 use std::num::NonZeroUsize;
 use std::ptr::NonNull;
 
-/// Bytes of a page, on this processor always.
+/// Length of a page in bytes, which is always the same on this processor.
 const PAGE: usize = 4096;
 
-/// Some pages between two that nobody may touch.
+/// Some accessible pages between two inaccessible ones.
 struct Guarded {
     start: NonNull<c_void>,
     bytes: usize,
 }
 
 impl Guarded {
-    /// Room for `least` bytes or more, of no particular content.
+    /// Room for at least `least` bytes, with unspecified content.
     fn new(least: usize) -> Self {
         let bytes = least.next_multiple_of(PAGE);
         let all = NonZeroUsize::new(bytes + 2 * PAGE).unwrap();
-        // SAFETY: new memory, wherever there is room, is nobody else's; then the pages between
-        // its first and its last become usable.
+        // SAFETY: this is new memory at an address chosen by the kernel, so nothing else uses it.
+        // The pages between the first and the last then become accessible.
         let start = unsafe {
             let start =
                 mmap_anonymous(None, all, ProtFlags::PROT_NONE, MapFlags::MAP_PRIVATE).unwrap();
@@ -41,18 +41,20 @@ impl Guarded {
     }
 
     fn all(&self) -> &[u8] {
-        // SAFETY: so many bytes are mapped behind the first page, for as long as `self` is.
+        // SAFETY: this number of bytes is mapped behind the first page, for as long as `self`
+        // lives.
         unsafe { std::slice::from_raw_parts(self.start.byte_add(PAGE).as_ptr().cast(), self.bytes) }
     }
 
     fn all_mut(&mut self) -> &mut [u8] {
-        // SAFETY: as above, and borrowed as a whole.
+        // SAFETY: this number of bytes is mapped behind the first page, and `self` is borrowed
+        // mutably.
         unsafe {
             std::slice::from_raw_parts_mut(self.start.byte_add(PAGE).as_ptr().cast(), self.bytes)
         }
     }
 
-    /// `count` bytes right behind the first page, and right before the last.
+    /// `count` bytes right after the first page, and `count` bytes right before the last.
     fn edges(&self, count: usize) -> [&[u8]; 2] {
         [&self.all()[..count], &self.all()[self.bytes - count..]]
     }
@@ -65,12 +67,12 @@ impl Guarded {
 
 impl Drop for Guarded {
     fn drop(&mut self) {
-        // SAFETY: what was mapped, and nothing borrows it any more.
-        unsafe { munmap(self.start, self.bytes + 2 * PAGE) }.expect("it was mapped");
+        // SAFETY: this memory was mapped by `new`, and nothing borrows it any more.
+        unsafe { munmap(self.start, self.bytes + 2 * PAGE) }.expect("the memory was mapped");
     }
 }
 
-/// A cipher with kernels of which the first is the one to compare with.
+/// A cipher with several kernels. The first is the one that the others are compared with.
 trait Kernels: BlockCipherEncrypt + KeyInit + Clone + 'static {
     fn by_kernel(key: u8) -> Vec<(&'static str, Self)>;
 }
@@ -92,12 +94,12 @@ macro_rules! kernels {
 
 kernels!(Aes128 of aes, Aes256 of aes, Present80 of present, Present128 of present);
 
-/// Blocks within bytes.
+/// The bytes as blocks.
 fn blocks<C: BlockCipherEncrypt>(bytes: &mut [u8]) -> &mut [Block<C>] {
     Block::<C>::slice_as_chunks_mut(bytes).0
 }
 
-/// Lengths up to where every kernel has all its registers in flight, and past it.
+/// Lengths up to more than the one at which every kernel has all its registers in flight.
 fn lengths(counter_bits: u32, block: usize) -> impl Iterator<Item = usize> + Clone {
     let most = lightmac::max_message_bytes(block, counter_bits);
     let most = usize::try_from(most).unwrap_or(usize::MAX);
@@ -141,7 +143,7 @@ fn light_mac<C: Kernels>(counters: impl Iterator<Item = u32>) {
 }
 
 fn rivals<C: Kernels>() {
-    // PMAC/P takes 64 pairs at a time.
+    // PMAC/P processes 64 pairs at a time.
     let group = 2 * 64 * C::block_size();
     let memory = Guarded::new(group + 64);
     let lengths = (0..=700).chain(group - 8..group + 40);
@@ -183,7 +185,7 @@ fn bulk<C: Kernels>() {
                 let output = blocks::<C>(to.edge_mut(count * size, at_end));
                 cipher.encrypt_blocks_b2b(input, output).unwrap();
                 assert!(*output == *blocks::<C>(&mut expected), "{kernel}, {count} blocks");
-                // At the same address as well as at another.
+                // The output is written to the address of the input, after another address above.
                 cipher.encrypt_blocks(input);
                 assert!(*input == *output, "{kernel}, {count} blocks in place");
                 from.edge_mut(count * size, at_end).copy_from_slice(&original);

@@ -1,4 +1,4 @@
-//! Every path against a slow model that works on bit strings, as the paper writes it.
+//! Every interface compared with a slow model that works on bit strings, as the paper describes it.
 
 mod reference;
 
@@ -18,7 +18,8 @@ use lightmac::{
 use proptest::prelude::*;
 use reference::{bits_of, bytes_of, model};
 
-/// No cipher: a fixed stir of any block size, to reach sizes no crate offers.
+/// A stand-in for ciphers: a fixed function of any block length, to test lengths that no crate
+/// offers.
 #[derive(Clone)]
 struct Stir<N>(u8, PhantomData<N>);
 
@@ -50,7 +51,8 @@ impl<N: ArraySize> BlockCipherEncrypt for Stir<N> {
     }
 }
 
-/// One message, in parts, in a batch, agrees with the model for every counter length.
+/// Asserts that a message, as a whole, in parts and in a batch, agrees with the model for every
+/// counter length.
 fn agrees<C: BlockCipherEncrypt + Clone + 'static>(cipher: &C, seed: u8) {
     let n = C::block_size() * 8;
     for s in 1..=n / 2 {
@@ -106,7 +108,7 @@ fn every_tag_length() {
 
 #[test]
 fn the_longest_message_passes_and_one_bit_more_is_refused() {
-    // PRESENT, s = 8: 256 blocks of 7 bytes.
+    // PRESENT with s = 8 allows 256 blocks of 7 bytes.
     let message = [0x5a; 1793];
     let (k1, k2) = ([1; 16].into(), [2; 16].into());
     let mac = LightMac::<Present128>::new(&k1, &k2, 8, 64).unwrap();
@@ -132,7 +134,7 @@ fn the_longest_message_passes_and_one_bit_more_is_refused() {
     assert_eq!(stream.try_update(&[0]), Err(refusal));
     assert_eq!(stream.clone().try_finalize_bits(0, 1), Err(refusal));
     assert_eq!(stream.clone().try_finalize_bits(0xff, 0).unwrap().as_slice(), tag.as_bytes());
-    // The refused byte left no trace.
+    // The refused byte has not changed the state.
     assert_eq!(stream.finalize().into_bytes().as_slice(), tag.as_bytes());
 }
 
@@ -179,7 +181,8 @@ fn secrets_do_not_print() {
 }
 
 proptest! {
-    /// Any cut of a message into updates, any last bits, one answer: the model's.
+    /// However a message is divided into updates, and whatever its last bits are, the result is the
+    /// model's.
     #[test]
     fn streams_agree_with_the_model(
         message in prop::collection::vec(any::<u8>(), 0..600),

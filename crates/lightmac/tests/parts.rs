@@ -1,4 +1,4 @@
-//! A message in parts, as records come, against the same message in a batch.
+//! A message in parts, as records come, compared with the same message in a batch.
 
 use aes::Aes128Enc;
 use cipher::consts::{U1, U2, U8, U9, U16};
@@ -10,7 +10,7 @@ use core::marker::PhantomData;
 use lightmac::Hasher;
 use proptest::prelude::*;
 
-/// AES in batches of `P` blocks, as a bitsliced backend would have it.
+/// AES in batches of `P` blocks, as a bitsliced backend would process them.
 struct Batched<P>(Aes128Enc, PhantomData<P>);
 
 impl<P> BlockSizeUser for Batched<P> {
@@ -69,7 +69,7 @@ fn every_cut_of_every_short_message() {
     }
 }
 
-/// Around the length from which messages are queued.
+/// Lengths around the one from which messages are queued.
 #[test]
 fn messages_around_the_queue() {
     let message: Vec<u8> = (0..2200).map(|i| (i % 251) as u8).collect();

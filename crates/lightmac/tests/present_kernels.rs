@@ -1,4 +1,4 @@
-//! Every PRESENT kernel against single blocks of the portable one.
+//! Every PRESENT kernel compared with single blocks of the portable one.
 
 use cipher::{Block, BlockCipherEncrypt, KeyInit};
 use lightmac::present::{Kernel, UnknownKernel};
@@ -7,7 +7,7 @@ use proptest::prelude::*;
 
 type State = Block<Present128>;
 
-/// Longest message tried, in bytes.
+/// Length of the longest message tried, in bytes.
 const MOST: usize = 4096;
 
 fn bytes(count: usize) -> Vec<u8> {
@@ -24,7 +24,7 @@ fn encrypt(cipher: &Present128, block: u64) -> u64 {
     u64::from_be_bytes(block.0)
 }
 
-/// V of every prefix of `message`, for a counter of `s` bits, from single cipher calls:
+/// V of every prefix of `message` with a counter of `s` bits, from single cipher calls: the sum of
 /// the whole blocks so far and the padded rest.
 fn prefixes(cipher: &Present128, s: u32, message: &[u8]) -> Vec<u64> {
     let share = 64 - s as usize;
@@ -49,7 +49,7 @@ fn longest(s: u32) -> usize {
     usize::try_from(max_message_bytes(8, s)).unwrap_or(MOST).min(MOST)
 }
 
-/// Each kernel's cipher, under a fixed key.
+/// Each kernel's cipher with a fixed key.
 fn ciphers() -> impl Iterator<Item = Present128> {
     let kernels = Kernel::available();
     kernels.map(|kernel| Present128::with_kernel(&[0x4b; 16].into(), kernel).expect("available"))
@@ -92,13 +92,13 @@ fn every_counter_length() {
     for s in (1..=32).filter(|s| s % 8 != 0) {
         agree(s, &bytes(longest(s).min(1024)), s % 5 == 0);
     }
-    // One that ends within a byte, at full length.
+    // A counter that ends within a byte, with a message of full length.
     agree(13, &bytes(longest(13)), false);
 }
 
 #[test]
 fn the_last_counter_is_zero() {
-    // Two bytes of counter: 2^16 blocks of 6 bytes.
+    // With a counter of two bytes: 2^16 blocks of 6 bytes.
     let message = bytes(6 << 16);
     let reference = portable([0x4b; 16]);
     let mut expected = 0x80 << 56;
@@ -138,7 +138,7 @@ fn blocks_in_bulk() {
     }
 }
 
-/// Bogdanov et al., CHES 2007, appendix A.
+/// The vectors of Bogdanov et al., CHES 2007, appendix A.
 #[test]
 fn published_vectors() {
     let vectors = [
@@ -170,7 +170,7 @@ fn kernels_are_known_by_name() {
 }
 
 proptest! {
-    /// However a message is cut, and whatever keys: one tag.
+    /// However a message is divided, and whatever the keys are, the tag is the same.
     #[test]
     fn parts_streams_and_batches(
         keys in prop::array::uniform2(prop::array::uniform16(any::<u8>())),

@@ -1,6 +1,6 @@
-//! LightMAC over a cipher of 32 bits, the shortest block it allows: the paper's example
-//! of a MAC that gains most (section 1.1, s = 16), with every counter length, up to the
-//! longest message of each and one bit beyond.
+//! LightMAC with a 32-bit cipher, the shortest block that it allows, with every counter length. The
+//! paper's example of a large improvement has this block length (section 1.1, s = 16). Messages
+//! have up to the longest permitted length, and one bit more.
 
 mod reference;
 
@@ -9,7 +9,8 @@ use lightmac::{Hasher, LightMac, MessageTooLong, Stream, max_message_bits};
 use reference::speck::Speck32;
 use reference::{bits_of, tag};
 
-/// Every shorter message is tried; from longer ones, those around the limit.
+/// All messages up to this number of bits are tried. Among longer ones, only those around the limit
+/// are.
 const ALL_BITS: usize = 500;
 
 fn keys() -> [Speck32; 2] {
@@ -27,7 +28,7 @@ fn message(bytes: usize) -> Vec<u8> {
     (0..bytes).map(|i| (i as u32).wrapping_mul(2_654_435_761).to_be_bytes()[0]).collect()
 }
 
-/// The tag of the first `bits` bits of `bytes`, taken in pieces.
+/// The tag of the first `bits` bits of `bytes`, which are added in pieces.
 fn streamed(counter_bits: u32, bytes: &[u8], bits: usize) -> Result<Vec<u8>, MessageTooLong> {
     let [k1, k2] = keys();
     let mut stream = Stream::new(Hasher::from_cipher(k1, counter_bits).expect("1 to 16"), k2);

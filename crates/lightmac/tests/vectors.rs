@@ -1,4 +1,4 @@
-//! Published and self-made vectors, with their sources.
+//! Published vectors and our own, with their sources.
 
 mod reference;
 
@@ -46,7 +46,7 @@ fn light_present(k1: &str, k2: &str, counter_bits: u32) -> LightMac<Present128> 
     LightMac::new(&key(k1), &key(k2), counter_bits, 64).expect("valid parameters")
 }
 
-/// LightMAC's authors, PRESENT-128 with s = 8 and t = 64.
+/// The vectors of LightMAC's authors for PRESENT-128 with s = 8 and t = 64.
 #[test]
 fn authors_vectors_with_a_short_counter() {
     let (k1, k2) = ("00112233445566778899aabbccddeeff", "833d3433009f389f2398e64f417acf39");
@@ -68,7 +68,8 @@ fn authors_vectors_with_a_short_counter() {
     }
 }
 
-/// LightMAC's authors, PRESENT-128 with s = 32 and t = 64, lengths 257·i.
+/// The vectors of LightMAC's authors for PRESENT-128 with s = 32 and t = 64, for messages of 257·i
+/// bytes.
 #[test]
 fn authors_vectors_with_a_long_counter() {
     let mac =
@@ -96,7 +97,8 @@ fn authors_vectors_with_a_long_counter() {
     }
 }
 
-/// Checks every way to a tag against the cases of `group`, with ciphers that `new` makes.
+/// Checks every interface that makes tags against the cases of `group`, with ciphers that `new`
+/// makes.
 fn check<C: BlockCipherEncrypt + Clone + 'static>(
     group: &serde_json::Value,
     new: impl Fn(&[u8]) -> C,
@@ -145,7 +147,7 @@ fn check_file(text: &str, check: impl Fn(&serde_json::Value)) {
     assert!(counted > 0);
 }
 
-/// Written by `../vectors/lightmac.py`, an independent implementation.
+/// The vectors of `../vectors/lightmac.py`, an independent implementation.
 #[test]
 fn a_second_implementation_agrees_over_aes() {
     check_file(include_str!("../vectors/lightmac_aes.json"), |group| {
@@ -156,7 +158,7 @@ fn a_second_implementation_agrees_over_aes() {
             other => panic!("key size {other:?}"),
         }
         for kernel in Kernel::available() {
-            let there = "it is available";
+            let there = "the kernel is available";
             match group["keySize"].as_u64() {
                 Some(256) => check(group, |key| {
                     let key = key.try_into().expect("16 bytes");
@@ -172,7 +174,7 @@ fn a_second_implementation_agrees_over_aes() {
     });
 }
 
-/// As above: every counter length of a cipher with 32 bits.
+/// Vectors of the same implementation for every counter length of a 32-bit cipher.
 #[test]
 fn a_second_implementation_agrees_over_speck() {
     check_file(include_str!("../vectors/lightmac_speck.json"), |group| {
@@ -180,9 +182,9 @@ fn a_second_implementation_agrees_over_speck() {
     });
 }
 
-/// The MAC of one record of AES-128-CTR + LightMAC: secret 00..1f, context 01 10 00,
-/// number 5, header 2305, type 23, payload "0123456789". K1 and K2 are what
-/// `vectors/lightmac.py` derives from the secret.
+/// The MAC of one record of AES-128-CTR + LightMAC with the secret 00..1f, the context 01 10 00,
+/// number 5, header 2305, type 23 and payload "0123456789". `vectors/lightmac.py` derives K1 and K2
+/// from the secret.
 #[test]
 fn the_record_construction() {
     let message = hex("000000000005022305ac58e56910f2bbf2df7cd9");

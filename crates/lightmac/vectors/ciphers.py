@@ -1,5 +1,5 @@
-"""Block ciphers from their publications, written to be read and not to be fast or
-safe: AES (FIPS 197) and Speck32/64 (Beaulieu et al., "The Simon and Speck Families of
+"""Block ciphers from their publications, written to be readable and neither fast nor
+constant in time: AES (FIPS 197) and Speck32/64 (Beaulieu et al., "The Simon and Speck Families of
 Lightweight Block Ciphers", 2013). Each takes and returns bytes."""
 
 from functools import cache
@@ -80,8 +80,8 @@ def speck_round(x, y, key):
 
 
 def speck(key, block):
-    """Words are big-endian and stand as the paper prints them: the key is l2 l1 l0 k0,
-    the block x y."""
+    """Speck32/64. Words are big-endian and in the order in which the paper prints them: the key
+    is l2 l1 l0 k0, and the block is x y."""
     *l, k = (int.from_bytes(key[i : i + 2], "big") for i in range(0, 8, 2))
     x, y = int.from_bytes(block[:2], "big"), int.from_bytes(block[2:], "big")
     for i in range(22):

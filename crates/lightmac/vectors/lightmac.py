@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""LightMAC vectors from an implementation of its own: bit strings as in the paper's
-Algorithm 1, nothing shared with the Rust crate.
+"""Makes LightMAC vectors. The implementation works on bit strings as the paper's Algorithm 1
+does, and shares no code with the Rust crate.
 
     python3 lightmac.py           writes lightmac_aes.json and lightmac_speck.json beside it
     python3 lightmac.py record    prints the vector of Lightseal's record construction
@@ -32,7 +32,7 @@ FLAGS = {
 
 
 def last_block(cipher, k1, k2, message, s, n):
-    """E_K2(V) as bits."""
+    """The last block E_K2(V) as a string of bits."""
     bits = "".join(f"{b:08b}" for b in message)
     v, i = 0, 1
     while len(bits) >= n - s:
@@ -44,7 +44,7 @@ def last_block(cipher, k1, k2, message, s, n):
 
 
 def packed(bits):
-    """Bits as bytes; a last partial byte is filled with zeros."""
+    """A string of bits as bytes. A last partial byte is filled with zeros."""
     return bytes(int(bits[i : i + 8].ljust(8, "0"), 2) for i in range(0, len(bits), 8))
 
 
@@ -75,7 +75,7 @@ def flipped(data, bit):
 
 
 def edges(s, n, counts):
-    """Message lengths around the ends of that many blocks."""
+    """Message lengths in bytes around the ends of these numbers of blocks."""
     ends = [count * (n - s) // 8 for count in counts]
     return sorted({end + off for end in ends for off in (-1, 0, 1) if end + off >= 0})
 
@@ -95,7 +95,7 @@ def group(cipher, n, key_bytes, s, t, lengths):
         if too_long or lightmac(cipher, *halves(key), message, s, t, n) != tag:
             add(flag, comment, key, message, tag, False)
         else:
-            # Short tags are right by chance now and then.
+            # A short tag may be right by chance.
             assert t <= 16, comment
 
     most = limit_bytes(s, n)
@@ -109,7 +109,8 @@ def group(cipher, n, key_bytes, s, t, lengths):
             continue
         flag = "Limit" if length == most else "Normal"
         add(flag, f"length {length}", key, message, tag, True)
-    # What is wrong is made of a message of two blocks and a bit more, or what fits.
+    # Invalid cases are made from a message of a little more than two blocks, or of as much as
+    # the counter allows.
     length = min(2 * (n - s) // 8 + 2, most - 1)
     label = f"lightmac {n} {key_bytes} {s} {t} wrong"
     key, message = pattern(label + " key", 2 * key_bytes), pattern(label + " msg", length)
@@ -121,7 +122,7 @@ def group(cipher, n, key_bytes, s, t, lengths):
     for bit in (0, 8 * length - 1):
         refuse("ModifiedMessage", f"bit {bit} flipped", key, flipped(message, bit), tag)
     refuse("PaddingForgery", "80 appended", key, message + b"\x80", tag)
-    # With it the last block is full where n - s is a multiple of 8.
+    # With the byte 80, the last block is full if n - s is a multiple of 8.
     start = message[: (n - s) // 8 - 1]
     its_tag = lightmac(cipher, *halves(key), start, s, t, n)
     refuse("PaddingForgery", "80 appended, a whole block", key, start + b"\x80", its_tag)
@@ -147,7 +148,7 @@ def aes_groups():
     for key_bytes in (16, 32, 24):
         for s in (1, 7, 8, 16, 40, 64) if key_bytes != 24 else (24,):
             most = limit_bytes(s, n)
-            # Around one, two and eight blocks; then what fills queues of 64.
+            # Lengths around one, two and eight blocks, and around 66, which fill queues of 64.
             counts = [0, 1, 2, 8] + ([66] if s == 16 else [])
             lengths = [length for length in edges(s, n, counts) if length < most]
             if most < 4000:
@@ -193,7 +194,7 @@ HEADER = [
 
 
 def write(name, contents):
-    """One test a line."""
+    """JSON with one test on each line."""
     text = json.dumps(contents | {"testGroups": None}, indent=1)
     groups = []
     for g in contents["testGroups"]:
@@ -213,7 +214,7 @@ def vectors():
 
 
 def expand_label(secret, label, context, length):
-    """HKDF-Expand-Label of RFC 8446, 7.1, with RFC 9147's prefix (5.9); SHA-256."""
+    """HKDF-Expand-Label (RFC 8446, section 7.1) with SHA-256 and the prefix of RFC 9147, section 5.9."""
     label = b"dtls13" + label
     info = length.to_bytes(2, "big") + bytes([len(label)]) + label + bytes([len(context)]) + context
     out, block, i = b"", b"", 1
@@ -224,7 +225,7 @@ def expand_label(secret, label, context, length):
 
 
 def record():
-    """One record of AES-128-CTR + LightMAC. Every key takes the aggregation context."""
+    """Prints one record of AES-128-CTR + LightMAC. All keys use the aggregation context."""
     secret, ctx = bytes(range(32)), bytes.fromhex("011000")
     number, header, plain = 5, bytes.fromhex("2305"), b"\x17" + b"0123456789"
     key, iv = expand_label(secret, b"key", ctx, 16), expand_label(secret, b"iv", ctx, 12)

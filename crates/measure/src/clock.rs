@@ -1,19 +1,19 @@
-//! The processor's time, and its core's clock.
+//! The processor time of a thread, and a contender that measures the clock rate of its core.
 
 use crate::race::Contender;
 use std::hint::black_box;
 use std::time::Duration;
 
-/// What this thread had of the processor since some origin, so that other programs'
-/// turns do not count.
+/// How long this thread has run on a processor since some origin. The time of other programs does
+/// not count.
 #[cfg(unix)]
 pub fn processor_time() -> Duration {
     use rustix::time::{ClockId, clock_gettime};
     let time = clock_gettime(ClockId::ThreadCPUTime);
-    Duration::try_from(time).expect("it counts up from zero")
+    Duration::try_from(time).expect("the processor time is not negative")
 }
 
-/// The time since the first call, where a thread's own is not to be had.
+/// The time since the first call, for systems that do not tell a thread's processor time.
 #[cfg(not(unix))]
 pub fn processor_time() -> Duration {
     use std::sync::OnceLock;
@@ -22,28 +22,28 @@ pub fn processor_time() -> Duration {
     ORIGIN.get_or_init(Instant::now).elapsed()
 }
 
-/// Takes [`CYCLES`](Self::CYCLES) cycles of the core's clock a run: a chain of additions
-/// and exclusive ors, each waiting for the one before it, one cycle each on every
-/// processor of interest. In a race it tells what the others take in core cycles, at
-/// whatever rate the clock runs just then.
+/// Takes [`CYCLES`](Self::CYCLES) cycles of the core's clock for each run. It is a chain of
+/// additions and exclusive ors, each of which waits for the one before it and takes one cycle on
+/// every processor of interest. In a race it tells how many core cycles the other contenders take,
+/// whatever the clock rate is at the time.
 #[derive(Clone, Copy, Debug)]
 pub struct CoreClock {
     state: u64,
     operands: (u64, u64),
 }
 
-/// Pairs of operations a round of the loop, whose own work goes on beside them.
+/// Pairs of operations in a round of the loop. The loop's own instructions run in parallel to them.
 const UNROLLED: u32 = 16;
-/// Rounds a run.
+/// Number of rounds in a run.
 const ROUNDS: u32 = 64;
 
 impl CoreClock {
-    /// Core cycles a run.
+    /// Number of core cycles in a run.
     pub const CYCLES: f64 = (2 * UNROLLED * ROUNDS) as f64;
 
-    /// Ready to run.
+    /// A clock that is ready to run.
     pub fn new() -> Self {
-        // Unknown to the compiler, which could otherwise join operations.
+        // The operands are unknown to the compiler, which could otherwise combine operations.
         Self { state: 1, operands: black_box((0x9e37_79b9_7f4a_7c15, 0x2545_f491_4f6c_dd1d)) }
     }
 }

@@ -1,12 +1,12 @@
-//! Implementations timed in turns, so that what disturbs one disturbs all.
+//! Times implementations in turns, so that a disturbance affects all of them.
 //!
-//! - [`mod@race`]: contenders, each run for a short turn after the other;
-//! - [`spread`]: the middle of many measurements;
-//! - [`clock`]: the processor's time, and a contender that takes a known number of
-//!   core cycles.
+//! - [`mod@race`]: contenders that each run for a short turn, one after the other;
+//! - [`spread`]: median and quartiles of many measurements;
+//! - [`clock`]: a thread's processor time, and a contender that takes a known number of core
+//!   cycles.
 //!
-//! A figure is a median over the turns, a ratio the median of the ratios within each
-//! turn: whatever slows the machine for longer than a turn cancels out.
+//! A time is the median over the turns, and a ratio is the median of the ratios within each turn.
+//! Whatever slows the machine for longer than a turn therefore cancels out.
 //!
 //! ```
 //! use measure::{CoreClock, race};

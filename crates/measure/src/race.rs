@@ -1,15 +1,16 @@
-//! Contenders in turns.
+//! Races: contenders that run in turns.
 
 use crate::clock::processor_time;
 use crate::spread::Spread;
 use std::time::Duration;
 
-/// Something to be repeated, set up anew or not, by one implementation.
+/// An implementation of some operation, which is run repeatedly.
 pub trait Contender {
-    /// Does it once.
+    /// Runs the operation once.
     fn run(&mut self);
 
-    /// Does it so many times, in one call: a virtual one costs as much as a short message.
+    /// Runs the operation `count` times in one call, because a virtual call takes as long as a
+    /// short message.
     fn repeat(&mut self, count: u64) {
         for _ in 0..count {
             self.run();
@@ -23,50 +24,54 @@ impl<F: FnMut()> Contender for F {
     }
 }
 
-/// Turns that are not counted, while caches and clock rates settle.
+/// Number of turns that are not counted, while caches and clock rates settle.
 const WARM_UP: usize = 5;
 
-/// What a race found: the time of one repetition, of each contender in each turn.
+/// The result of a race: the time of one run for each contender and turn.
 #[derive(Clone, Debug)]
 pub struct Outcome {
-    /// In nanoseconds: `times[contender][turn]`.
+    /// Times in nanoseconds: `times[contender][turn]`.
     times: Vec<Vec<f64>>,
 }
 
 impl Outcome {
-    /// Turns counted.
+    /// Number of turns that were counted.
     pub fn turns(&self) -> usize {
         self.times.first().map_or(0, Vec::len)
     }
 
-    /// One contender's time for a repetition, in nanoseconds.
+    /// The time of one run of a contender, in nanoseconds.
     ///
     /// # Panics
-    /// When there is no such contender.
+    ///
+    /// Panics if there is no such contender.
     pub fn ns(&self, contender: usize) -> Spread {
         Spread::of(self.times[contender].clone())
     }
 
-    /// One contender's time over another's, turn by turn.
+    /// The ratio of one contender's time to that of another, turn by turn.
     ///
     /// # Panics
-    /// When there is no such contender.
+    ///
+    /// Panics if there is no such contender.
     pub fn ratio(&self, of: usize, over: usize) -> Spread {
         let turns = self.times[of].iter().zip(&self.times[over]);
         Spread::of(turns.map(|(of, over)| of / over).collect())
     }
 }
 
-/// Runs each of `contenders` for about `turn`, `turns` times over. A turn is long beside
-/// what reading the clock costs, a microsecond, and short beside what else a machine does.
+/// Runs each of `contenders` for about the duration `turn`, in `turns` turns. A turn should be long
+/// in comparison with reading the clock, which takes a microsecond, and short in comparison with
+/// other activities of the machine.
 ///
 /// # Panics
-/// Without a turn.
+///
+/// Panics if `turns` is 0.
 pub fn race(contenders: &mut [&mut dyn Contender], turns: usize, turn: Duration) -> Outcome {
     race_by(&processor_time, contenders, turns, turn)
 }
 
-/// The time since some origin.
+/// Returns the time since some origin.
 type Clock<'a> = &'a dyn Fn() -> Duration;
 
 fn race_by(
@@ -75,13 +80,13 @@ fn race_by(
     turns: usize,
     turn: Duration,
 ) -> Outcome {
-    assert!(turns > 0, "a race has a turn");
+    assert!(turns > 0, "a race needs at least one turn");
     let counts: Vec<_> =
         contenders.iter_mut().map(|contender| repetitions(clock, &mut **contender, turn)).collect();
     let mut times = vec![Vec::with_capacity(turns); contenders.len()];
     for number in 0..turns + WARM_UP {
         for place in 0..contenders.len() {
-            // Who comes first may find warmer or colder caches: in turn, too.
+            // The first contender of a turn may find warmer or colder caches, so the order rotates.
             let who = (place + number) % contenders.len();
             let time = time(clock, &mut *contenders[who], counts[who]);
             if number >= WARM_UP {
@@ -92,14 +97,14 @@ fn race_by(
     Outcome { times }
 }
 
-/// Nanoseconds for one of `count` repetitions.
+/// The time of one of `count` runs, in nanoseconds.
 fn time(clock: Clock<'_>, contender: &mut dyn Contender, count: u64) -> f64 {
     let started = clock();
     contender.repeat(count);
     (clock() - started).as_nanos() as f64 / count as f64
 }
 
-/// How many repetitions fill a turn.
+/// The number of runs that fill a turn.
 fn repetitions(clock: Clock<'_>, contender: &mut dyn Contender, turn: Duration) -> u64 {
     let turn = turn.as_nanos() as f64;
     let mut count = 1;
@@ -121,7 +126,7 @@ mod tests {
     fn ratios_are_taken_within_a_turn() {
         let now = Cell::new(Duration::ZERO);
         let slowed = Cell::new(1);
-        // Each turn is slower than the one before; the ratio stays.
+        // Each turn is slower than the one before, but the ratio remains the same.
         let mut first = || now.set(now.get() + slowed.get() * Duration::from_micros(2));
         let mut second = || {
             now.set(now.get() + slowed.get() * Duration::from_micros(5));

@@ -1,29 +1,30 @@
-//! The middle of many measurements.
+//! Median and quartiles of measurements.
 
 /// The median and the quartiles.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Spread {
-    /// A quarter of them is below.
+    /// The lower quartile: a quarter of the measurements is below.
     pub low: f64,
     /// The median.
     pub median: f64,
-    /// A quarter of them is above.
+    /// The upper quartile: a quarter of the measurements is above.
     pub high: f64,
 }
 
 impl Spread {
-    /// Of some measurements.
+    /// The median and the quartiles of some measurements.
     ///
     /// # Panics
-    /// Without a measurement.
+    ///
+    /// Panics if there is no measurement.
     pub fn of(mut values: Vec<f64>) -> Self {
         values.sort_by(f64::total_cmp);
         let at = |quarter: usize| values[(values.len() - 1) * quarter / 4];
         Self { low: at(1), median: at(2), high: at(3) }
     }
 
-    /// The same measurements in another unit, of which one of this makes `factor`,
-    /// above 0.
+    /// The measurements in another unit. One unit of `self` is `factor` of the new unit, which must
+    /// be above 0.
     #[must_use]
     pub fn scaled(self, factor: f64) -> Self {
         let Self { low, median, high } = self;

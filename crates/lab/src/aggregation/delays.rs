@@ -1,4 +1,4 @@
-//! How soon messages reach a level of security.
+//! How soon messages reach a level of security, measured in bits of verified tags.
 
 use crate::Error;
 use crate::parallel::parallel;
@@ -7,28 +7,30 @@ use crate::stream::{Accounting, Log, Stream, run};
 use ::aggregation::Scheme;
 use dtls::Delivery;
 
-/// Levels of security that are looked at, in bits.
+/// The levels of security that are compared, in bits.
 pub const LEVELS: [u8; 5] = [1, 32, 64, 96, 128];
 
 /// The four schemes of the paper's Fig. 9.
 pub const SCHEMES: [&str; 4] = ["agg:8", "agg:16", "r2d2:100", "r2d2:50"];
 
-/// One scheme and one level.
+/// The delays under one scheme at one level.
 #[derive(Clone, Debug)]
 pub struct Delays {
     /// How records are tagged.
     pub scheme: Scheme,
-    /// At which level messages are taken.
+    /// The level at which messages are delivered, in bits.
     pub bits: u8,
-    /// When each was.
+    /// When each message was sent and delivered.
     pub log: Log,
 }
 
-/// Every scheme of [`SCHEMES`] and level of [`LEVELS`]: payloads of 30 bytes, of which 0.30 % are
-/// lost, the same ones each time. The engine delivers from the level on.
+/// Runs every scheme of [`SCHEMES`] at every level of [`LEVELS`]. Payloads have 30 bytes, and the
+/// same 0.30 % of packets is lost each time. The engine delivers a message once its security
+/// reaches the level.
 ///
 /// # Errors
-/// When an association ends early.
+///
+/// Fails when an association ends early.
 pub fn delays(messages: usize, seed: u64) -> Result<Vec<Delays>, Error> {
     let cells: Vec<(Scheme, u8)> = SCHEMES
         .into_iter()

@@ -1,7 +1,7 @@
-//! What packets cost a radio.
+//! The energy that packets cost a radio.
 
-/// Energy to transmit a packet of so many bytes, in µJ: linear from 0.6 at 4 bytes to 2.6 at 110, as
-/// Wagner et al. measured on a RE-Mote (section IV-B2).
+/// Energy to transmit a packet of this many bytes, in µJ. It is linear from 0.6 µJ at 4 bytes to
+/// 2.6 µJ at 110, as Wagner et al. measured on a RE-Mote (section IV-B2).
 pub fn packet_microjoules(bytes: f64) -> f64 {
     const SHORT: (f64, f64) = (4.0, 0.6);
     const LONG: (f64, f64) = (110.0, 2.6);

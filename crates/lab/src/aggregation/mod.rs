@@ -1,10 +1,10 @@
-//! The evaluation of MAC aggregation, of the engine itself.
+//! The evaluation of MAC aggregation by Wagner et al., repeated with our engine.
 //!
 //! - [`sweep`]: every payload length over a good and a bad radio channel;
 //! - [`statics`]: three scenarios at a fixed loss rate, over sockets;
 //! - [`delays`]: how soon messages reach a level of security;
-//! - [`robot`]: a sender that moves, and parameters that follow;
-//! - [`energy`]: what packets cost a radio.
+//! - [`robot`]: a sender that moves, whose tag parameters adapt to the loss rate;
+//! - [`energy`]: the energy that packets cost a radio.
 
 pub mod delays;
 pub mod energy;
@@ -22,7 +22,8 @@ pub fn schemes() -> [Scheme; 9] {
     [plain, a2, a4, a8, a16, r50, r100, r150, r200]
 }
 
-/// As the paper writes it, but for one tag a record, which it calls Trad.
+/// A scheme's name as the paper writes it. One tag for each record, which the paper calls Trad, has
+/// a name of our own.
 pub fn title(scheme: Scheme) -> String {
     match scheme {
         Scheme::Plain => "plain tags".into(),

@@ -1,4 +1,5 @@
-//! A sender that moves, and parameters that follow (Wagner et al., section IV-D).
+//! A sender that moves, and whose tag parameters adapt to the loss rate (Wagner et al., section
+//! IV-D).
 
 use crate::Error;
 use crate::parallel::parallel;
@@ -8,29 +9,30 @@ use core::time::Duration;
 use dtls::{Adapt, AdaptRule, Family};
 use vocabulary::Random;
 
-/// Messages a second.
+/// Messages sent in a second.
 pub const PER_SECOND: u32 = 10;
 
-/// Payload of each message.
+/// Payload of each message, in bytes.
 pub const PAYLOAD_BYTES: usize = 30;
 
-/// Messages of the running averages, as in the paper.
+/// Number of messages in a running average, as in the paper.
 pub const WINDOW: usize = 200;
 
-/// The whole course, in minutes: out for 15, back in 1, a pause of 5, and out again.
+/// Duration of the whole course in minutes: away from the receiver for 15, back in 1, a pause of 5,
+/// and away again for 15.
 pub const MINUTES: f64 = OUT + BACK + PAUSE + OUT;
 const OUT: f64 = 15.0;
 const BACK: f64 = 1.0;
 const PAUSE: f64 = 5.0;
 
-/// The nearest and the farthest place, in metres from the receiver.
+/// The nearest and the farthest distance of the robot from the receiver, in metres.
 const NEAR: f64 = 1.9;
 const FAR: f64 = 13.2;
 
-/// Packets lost in a row on average: 802.11 networks interfere.
+/// Mean number of packets lost in a row. It is above 1 because other 802.11 networks interfere.
 const BURST: f64 = 1.3;
 
-/// How far the robot is so many minutes after it left, in metres.
+/// The robot's distance from the receiver, in metres, this many minutes after its start.
 pub fn distance(minutes: f64) -> f64 {
     let leg = minutes % (OUT + BACK + PAUSE);
     let way = if leg < OUT { leg / OUT } else { (1.0 - (leg - OUT) / BACK).max(0.0) };
@@ -39,23 +41,24 @@ pub fn distance(minutes: f64) -> f64 {
     (NEAR + way * (FAR - NEAR) + swing).clamp(NEAR, FAR)
 }
 
-/// What lies on the robot's way.
+/// What obstructs the radio along the robot's course, and therefore how often packets are lost.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Hall {
-    /// What the paper says of its drives with parameters that follow: hardly any loss up to
-    /// 7 minutes away, up to 2 % in running averages beyond (R2D2 stays close to 80 % there), over
-    /// 8 % for a short while at 10 minutes, where R2D2 gives way to plain tags.
+    /// Loss that fits what the paper reports of its drives with adaptive parameters: hardly any up
+    /// to 7 minutes away, up to 2 % in running averages farther away (R2D2 stays close to 80 %
+    /// goodput there), and over 8 % for a short time at 10 minutes, where R2D2 changes to plain
+    /// tags.
     Usual,
-    /// Loss as often as the goodput of its drive with plain tags, 57.0 %, asks for: 3 % of all
-    /// packets. It cannot have been so in the others.
+    /// Loss that explains the goodput of the paper's drive with plain tags, 57.0 %: 3 % of all
+    /// packets. The paper's other drives cannot have had so high a loss rate.
     Harsh,
 }
 
 impl Hall {
-    /// Both.
+    /// The two halls.
     pub const ALL: [Self; 2] = [Self::Usual, Self::Harsh];
 
-    /// For tables.
+    /// The name in tables.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Usual => "usual",
@@ -63,8 +66,8 @@ impl Hall {
         }
     }
 
-    /// The share of packets lost at a distance in metres: some everywhere, more where the signal
-    /// fades, most where something stands in the way.
+    /// The share of packets lost at a distance in metres, from 0 to 1: a constant share everywhere,
+    /// more where the signal fades with distance, and most where an obstacle stands in the way.
     pub fn loss_rate(self, metres: f64) -> f64 {
         let (fading, middle, shadow, width) = match self {
             Self::Usual => (0.012, 8.6, 0.12, 0.15),
@@ -75,7 +78,7 @@ impl Hall {
     }
 }
 
-/// The robot's channel: whatever is sent with a message is lost with it.
+/// The robot's channel. All datagrams that are sent with a message are lost together with it.
 #[derive(Debug)]
 pub struct Course {
     hall: Hall,
@@ -84,7 +87,7 @@ pub struct Course {
 }
 
 impl Course {
-    /// Of this seed.
+    /// The course through a hall, with losses drawn from this seed.
     pub fn new(hall: Hall, seed: u64) -> Self {
         let mut random = Random::insecure(seed);
         let mut bad = false;
@@ -98,19 +101,20 @@ impl Course {
         Self { hall, lost: lost.collect(), back: random.fork() }
     }
 
-    /// Messages sent on the way.
+    /// Number of messages sent on the course.
     pub const fn messages() -> usize {
         (MINUTES * 60.0) as usize * PER_SECOND as usize
     }
 
-    /// The share of packets lost among the [`WINDOW`] that end with each.
+    /// The share of packets lost in the [`WINDOW`] messages that end with each message, from the
+    /// first complete window on.
     pub fn running_loss(&self) -> Vec<f64> {
         let windows = self.lost.windows(WINDOW);
         windows.map(|w| w.iter().filter(|lost| **lost).count() as f64 / WINDOW as f64).collect()
     }
 }
 
-/// When a message is sent, in minutes.
+/// When the message of this index is sent, in minutes after the start.
 pub fn minutes(index: usize) -> f64 {
     index as f64 / f64::from(60 * PER_SECOND)
 }
@@ -125,25 +129,26 @@ impl Loss for Course {
     }
 }
 
-/// A drive with plain tags, or with parameters that follow.
+/// A drive with plain tags, or with parameters that adapt.
 #[derive(Clone, Debug)]
 pub struct Drive {
-    /// Whose parameters follow; plain tags throughout if `None`.
+    /// The family of schemes whose parameters adapt; `None` for plain tags throughout.
     pub family: Option<Family>,
-    /// What became of each message.
+    /// What happened to each message.
     pub log: Log,
 }
 
 impl Drive {
-    /// Plain tags, Agg and R2D2 on the same course.
+    /// Drives the same course with plain tags, with Agg and with R2D2.
     ///
     /// # Errors
-    /// When an association ends early.
+    ///
+    /// Fails when an association ends early.
     pub fn all(hall: Hall, rule: AdaptRule, seed: u64) -> Result<[Self; 3], Error> {
         let families = [None, Some(Family::Agg), Some(Family::R2d2)];
         let drives = parallel(families.len(), |i| Self::new(hall, families[i], rule, seed));
         let drives: Result<Vec<_>, _> = drives.into_iter().collect();
-        drives?.try_into().map_err(|_| Error::Stream("a drive is missing"))
+        drives?.try_into().map_err(|_| Error::Stream("the result of a drive is missing"))
     }
 
     fn new(hall: Hall, family: Option<Family>, rule: AdaptRule, seed: u64) -> Result<Self, Error> {
@@ -158,7 +163,7 @@ impl Drive {
         Ok(Self { family, log: run(&stream, &mut air)? })
     }
 
-    /// Delays until messages were verified, in seconds, ascending.
+    /// The delays until messages were verified, in seconds, ascending.
     pub fn delays(&self) -> Vec<f64> {
         let taken = self.log.messages.iter().filter_map(|message| message.taken);
         let mut delays: Vec<f64> = taken.map(|delay| delay.time.as_secs_f64()).collect();
@@ -166,18 +171,19 @@ impl Drive {
         delays
     }
 
-    /// `off`, `agg` or `r2d2`.
+    /// The name in tables: `off`, `agg` or `r2d2`.
     pub fn name(&self) -> &'static str {
         self.family.map_or("off", Family::name)
     }
 
-    /// Goodput over the [`WINDOW`] messages that end with each.
+    /// Goodput over the [`WINDOW`] messages that end with each message, from the first complete
+    /// window on.
     pub fn running_goodput(&self, accounting: Accounting) -> Vec<f64> {
         let windows = self.log.messages.windows(WINDOW);
         windows.map(|window| goodput(window, PAYLOAD_BYTES, accounting)).collect()
     }
 
-    /// Of each running average, how many times that of `plain` it is.
+    /// The ratio of this drive's goodput to that of `plain`, for each running average.
     pub fn running_gain(&self, plain: &Self, accounting: Accounting) -> Vec<f64> {
         let ours = self.running_goodput(accounting);
         let plain = plain.running_goodput(accounting);

@@ -13,24 +13,25 @@ use net::impairment::Probability;
 /// One scenario.
 #[derive(Clone, Copy, Debug)]
 pub struct Scenario {
-    /// Payload of each message.
+    /// Payload of each message, in bytes.
     pub payload_bytes: usize,
-    /// Messages a second.
+    /// Messages sent in a second.
     pub per_second: u32,
-    /// Packets lost, in 1/10 000 of all: the median of what the paper measured (its Table II).
+    /// Packets lost, in 1/10 000 of all packets: the median of the paper's measurements (its Table
+    /// II).
     pub loss: u32,
-    /// The paper's best gain over plain tags.
+    /// The paper's best goodput gain over plain tags, as a share.
     pub paper_gain: f64,
 }
 
-/// The paper's Table II.
+/// The scenarios of the paper's Table II.
 pub const SCENARIOS: [Scenario; 3] = [
     Scenario { payload_bytes: 10, per_second: 1, loss: 25, paper_gain: 0.906 },
     Scenario { payload_bytes: 30, per_second: 10, loss: 30, paper_gain: 0.365 },
     Scenario { payload_bytes: 70, per_second: 1, loss: 45, paper_gain: 0.166 },
 ];
 
-/// Messages that are sent over sockets before arrivals are awaited.
+/// Number of messages that are sent over sockets before their arrivals are awaited.
 const BATCH: usize = 32;
 
 /// One scheme in one scenario.
@@ -38,30 +39,31 @@ const BATCH: usize = 32;
 pub struct Cell {
     /// How records are tagged.
     pub scheme: Scheme,
-    /// Packets lost, of all.
+    /// The share of packets lost, from 0 to 1.
     pub loss: f64,
-    /// What became of each message.
+    /// What happened to each message.
     pub log: Log,
 }
 
 impl Cell {
-    /// Goodput beyond that of `plain`, as a share of it.
+    /// By how much the goodput exceeds that of `plain`, as a share of the latter.
     pub fn gain_over(&self, plain: &Self, accounting: Accounting) -> Interval {
         self.log.goodput_interval(accounting).gain_over(plain.log.goodput_interval(accounting))
     }
 }
 
 impl Scenario {
-    /// What is sent under a scheme.
+    /// The stream of messages to send under a scheme.
     fn stream(&self, scheme: Scheme, messages: usize, seed: u64) -> Stream {
         let interval = Duration::from_secs(1) / self.per_second;
         Stream { interval, seed, ..Stream::new(scheme, self.payload_bytes, messages) }
     }
 
-    /// One scheme in virtual time, over a link without delay.
+    /// Runs one scheme in virtual time, over a link without delay.
     ///
     /// # Errors
-    /// When an association ends early.
+    ///
+    /// Fails when an association ends early.
     pub fn in_virtual_time(
         &self,
         scheme: Scheme,
@@ -72,11 +74,12 @@ impl Scenario {
         run(&self.stream(scheme, messages, seed), &mut Air::new(loss, Accounting::Ours))
     }
 
-    /// All schemes over sockets through the impairment relay, so many messages each, as
-    /// [`schemes`].
+    /// Runs all schemes over sockets through the impairment relay, with this many messages each.
+    /// The results are in the order of [`schemes`].
     ///
     /// # Errors
-    /// Those of sockets, and when an association ends early.
+    ///
+    /// Fails when a socket does, and when an association ends early.
     pub fn run(&self, messages: usize, seed: u64) -> Result<Vec<Cell>, Error> {
         let cell = |(index, scheme): (usize, Scheme)| {
             let stream = Stream { batch: BATCH, ..self.stream(scheme, messages, seed) };

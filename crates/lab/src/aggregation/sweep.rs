@@ -9,20 +9,20 @@ use crate::stream::loss::{Air, BitErrors};
 use crate::stream::{Accounting, Stream, run};
 use ::aggregation::Scheme;
 
-/// What is swept over.
+/// The two radio channels of the sweep.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Radio {
-    /// 0.65 % of packets of 4 bytes are lost, 3.81 % of those of 108.
+    /// 0.65 % of packets of 4 bytes are lost, and 3.81 % of packets of 108 bytes.
     Good,
-    /// 4.35 and 13.52 %.
+    /// 4.35 % of packets of 4 bytes are lost, and 13.52 % of packets of 108 bytes.
     Bad,
 }
 
 impl Radio {
-    /// Both.
+    /// The two channels.
     pub const ALL: [Self; 2] = [Self::Good, Self::Bad];
 
-    /// For tables.
+    /// The name in tables.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Good => "good",
@@ -30,13 +30,14 @@ impl Radio {
         }
     }
 
-    /// Loss by packet length, between the ends that Wagner et al. measured (section IV-B).
+    /// Loss by packet length, interpolated between the lengths that Wagner et al. measured (section
+    /// IV-B).
     pub fn loss(self, seed: u64) -> BitErrors {
         let [short, long] = self.measured();
         BitErrors::between((4.0, short), (108.0, long), seed)
     }
 
-    /// Their loss rates of packets of 4 and of 108 bytes.
+    /// The loss rates that Wagner et al. measured for packets of 4 and of 108 bytes.
     pub const fn measured(self) -> [f64; 2] {
         match self {
             Self::Good => [0.0065, 0.0381],
@@ -45,11 +46,12 @@ impl Radio {
     }
 }
 
-/// The longest DTLS packet an 802.15.4 frame of the paper's stack takes: 91 bytes of payload with
-/// 5 bytes and a full tag.
+/// The longest DTLS packet that fits an IEEE 802.15.4 frame of the paper's stack, in bytes: 91
+/// bytes of payload, 5 bytes of header and a full tag of 16 bytes.
 pub const PACKET_BYTES: usize = 112;
 
-/// Payload lengths: every one while they are short, and those the paper speaks of.
+/// Payload lengths in bytes: a fine grid while payloads are short, and all lengths that the paper
+/// names.
 pub const PAYLOADS: [usize; 31] = [
     1, 2, 3, 4, 6, 8, 10, 12, 14, 16, 18, 20, 21, 25, 30, 35, 40, 45, 50, 55, 60, 65, 70, 75, 80,
     85, 91, 95, 100, 102, 104,
@@ -60,19 +62,19 @@ pub const PAYLOADS: [usize; 31] = [
 pub struct Point {
     /// How records are tagged.
     pub scheme: Scheme,
-    /// Payload of each message.
+    /// Payload of each message, in bytes.
     pub payload_bytes: usize,
-    /// Bytes of a packet on average.
+    /// Mean length of a packet, in bytes.
     pub packet_bytes: f64,
-    /// Packets lost, of all.
+    /// The share of packets lost, from 0 to 1.
     pub loss: f64,
-    /// Verified payload over bytes sent.
+    /// Bytes of verified payload divided by bytes sent.
     pub goodput: Interval,
-    /// µJ for each byte of verified payload.
+    /// Energy for each byte of verified payload, in µJ.
     pub energy: f64,
 }
 
-/// The longest payload whose packets fit.
+/// The longest payload in bytes whose packets fit [`PACKET_BYTES`].
 pub fn longest_payload(scheme: Scheme, accounting: Accounting) -> usize {
     let tag = match scheme {
         Scheme::Plain => ::aggregation::scheme::TAG_BYTES,
@@ -81,11 +83,12 @@ pub fn longest_payload(scheme: Scheme, accounting: Accounting) -> usize {
     PACKET_BYTES - usize::from(accounting.overhead_bytes()) - tag
 }
 
-/// All schemes with payloads of all lengths that fit, so many messages each; by payload length and
-/// within that as [`schemes`].
+/// Runs all schemes with payloads of every length that fits, with this many messages each. Points
+/// are sorted by payload length, and for each length in the order of [`schemes`].
 ///
 /// # Errors
-/// When an association ends early.
+///
+/// Fails when an association ends early.
 pub fn sweep(
     radio: Radio,
     accounting: Accounting,
@@ -108,7 +111,7 @@ pub fn sweep(
         let bytes = log.messages.iter().map(|m| f64::from(m.bytes[accounting as usize]));
         let packets: u32 = log.messages.iter().map(|message| message.datagrams).sum();
         let packet_bytes = bytes.sum::<f64>() / f64::from(packets.max(1));
-        // Linear in length: the mean packet costs the mean.
+        // Energy is linear in the length, so the mean energy is that of the mean length.
         let energy = packet_microjoules(packet_bytes) * f64::from(packets);
         let verified = log.taken() * (messages * payload_bytes) as f64;
         Ok(Point {
@@ -123,7 +126,7 @@ pub fn sweep(
     points.into_iter().collect()
 }
 
-/// The point of plain tags with the same payload.
+/// The point of plain tags with payloads of this length.
 pub fn plain(points: &[Point], payload_bytes: usize) -> Option<&Point> {
     points.iter().find(|p| p.scheme == Scheme::Plain && p.payload_bytes == payload_bytes)
 }

@@ -8,20 +8,21 @@ use crate::world::Frame;
 use std::io::{self, Write};
 use std::sync::Arc;
 
-/// What was on the air, and its secrets.
+/// The frames that were on the air, and the secrets of their associations.
 #[derive(Debug)]
 pub struct Captured {
-    /// Frames with checksums, in the order of time.
+    /// Frames with their checksums, in the order of time.
     pub frames: Vec<Frame>,
-    /// What all ends logged.
+    /// The secrets that all ends logged.
     pub keys: Arc<KeyLog>,
 }
 
 impl Captured {
-    /// Runs handshakes and keeps what was on the air.
+    /// Runs handshakes and keeps the frames that were on the air.
     ///
     /// # Errors
-    /// As [`Course::record`].
+    ///
+    /// The errors of [`Course::record`].
     pub fn of(course: &Course<'_>) -> Result<(Vec<Outcome>, Self), Error> {
         let keys = Arc::new(KeyLog::default());
         let (outcomes, Recording { frames }) = course.record(keys.clone())?;
@@ -31,7 +32,8 @@ impl Captured {
     /// Writes the frames as a capture file.
     ///
     /// # Errors
-    /// When it cannot be written.
+    ///
+    /// Fails when the file cannot be written.
     pub fn write<W: Write>(&self, out: W) -> io::Result<W> {
         let mut writer = Writer::new(out, LinkType::Ieee802154)?;
         for Frame { at, bytes } in &self.frames {

@@ -13,25 +13,25 @@ use vocabulary::{Engine, Instant, Output, Random};
 
 const CLIENT: NodeId = NodeId(0);
 const SERVER: NodeId = NodeId(1);
-/// Between one frame and the next.
+/// Time from one frame to the next.
 const FRAME: Duration = Duration::from_millis(5);
-/// Between one message and the next.
+/// Time from one message to the next.
 const PAUSE: Duration = Duration::from_millis(100);
-/// An association that is not through by then never is.
+/// How long an event is waited for. An association that is not established by then never will be.
 const PATIENCE: Duration = Duration::from_secs(300);
 
-/// Two ends and what they say.
+/// The configurations of two ends, and the messages that they exchange.
 #[derive(Debug)]
 pub struct Conversation {
     /// The client.
     pub client: ClientConfig,
     /// The server.
     pub server: ServerConfig,
-    /// Messages of the client, each of which the server sends back.
+    /// Messages of the client. The server sends each one back.
     pub messages: Vec<Vec<u8>>,
-    /// After so many messages the client changes its keys.
+    /// The number of messages after which the client updates its keys; `None` for no update.
     pub new_keys_after: Option<usize>,
-    /// Of all randomness.
+    /// Seed of all randomness.
     pub seed: u64,
 }
 
@@ -39,7 +39,7 @@ fn address(node: NodeId) -> SocketAddr {
     (Ipv6Addr::new(0xfe80, 0, 0, 0, 0, 0xff, 0xfe00, node.0), PORT).into()
 }
 
-/// Both engines and the link.
+/// Both engines and the link between them, while the conversation runs.
 struct Run {
     now: Instant,
     client: Connection,
@@ -47,7 +47,7 @@ struct Run {
     peer: Option<Handle>,
     connected: bool,
     to_echo: VecDeque<Vec<u8>>,
-    /// For whom, and what.
+    /// Frames under way: the receiver and the frame.
     link: VecDeque<(NodeId, Vec<u8>)>,
     numbers: [Sequence; 2],
     reassembly: [Reassembly; 2],
@@ -56,10 +56,11 @@ struct Run {
 }
 
 impl Conversation {
-    /// Has it.
+    /// Runs the association from its handshake to its end.
     ///
     /// # Errors
-    /// When an engine refuses its configuration, or the association does not come about.
+    ///
+    /// Fails when an engine refuses its configuration, or the association is not established.
     pub fn run(mut self) -> Result<Captured, Error> {
         let keys = Arc::new(KeyLog::default());
         self.client.settings.key_log = Some(keys.clone());
@@ -89,7 +90,7 @@ impl Conversation {
             run.client.send(run.now, message).map_err(|_| STUCK)?;
             run.until(run.now + PAUSE, |_| false)?;
         }
-        // What shared tags hold back comes when their time is up.
+        // Messages that wait for a shared tag are delivered when the deadline of their run passes.
         run.until(run.now + PATIENCE, |run| run.echoed == self.messages.len())?;
         run.client.close(run.now);
         run.until(run.now + PAUSE, |_| false)?;
@@ -97,10 +98,11 @@ impl Conversation {
     }
 }
 
-const STUCK: Error = Error::Stream("an association that was to be captured did not come about");
+const STUCK: Error = Error::Stream("the association to capture was not established");
 
 impl Run {
-    /// Lets time pass until it is over or `done`; an error if that was waited for in vain.
+    /// Lets time pass until `end`, or until `done` holds. Fails if `done` still does not hold after
+    /// [`PATIENCE`].
     fn until(&mut self, end: Instant, done: impl Fn(&Self) -> bool) -> Result<(), Error> {
         let waits = end - self.now >= PATIENCE;
         loop {
@@ -142,7 +144,7 @@ impl Run {
         self.link.extend(frames(&packet, from, to, numbers).into_iter().map(|frame| (to, frame)));
     }
 
-    /// Takes what both engines have to say; when the earlier one wants to be woken.
+    /// Takes the output of both engines. Returns the earlier of their wake-up times.
     fn drain(&mut self) -> Option<Instant> {
         let mut buf = [0; 2048];
         let mut wake: Option<Instant> = None;
@@ -181,7 +183,7 @@ impl Run {
                 Output::Idle => {}
             }
             let (Some(peer), Some(data)) = (self.peer, self.to_echo.pop_front()) else { break };
-            // It may be closed by now.
+            // The association may already be closed.
             let _ = self.server.send(peer, self.now, &data);
         }
         wake

@@ -7,46 +7,48 @@ use core::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::collections::BTreeMap;
 use vocabulary::{DecodeError, Instant, Reader};
 
-/// 6LoWPAN packets in the making at a time, in all of the air.
+/// The largest number of 6LoWPAN packets, of all nodes together, that are reassembled at a time.
 const PACKETS: usize = 256;
 
 /// A UDP datagram that was captured.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Datagram {
-    /// When its last frame was.
+    /// When the datagram's last frame was captured.
     pub at: Instant,
-    /// Who sent it. Nodes of a world have link-local addresses here, whatever their frames carry.
+    /// The sender's address. Nodes of a simulated world have link-local addresses here, whatever
+    /// their frames carry.
     pub from: SocketAddr,
-    /// For whom it is.
+    /// The receiver's address.
     pub to: SocketAddr,
-    /// UDP payload.
+    /// The UDP payload.
     pub payload: Vec<u8>,
 }
 
-/// Finds the datagrams in frames: through Ethernet with VLANs, Linux's cooked headers, IPv4 and IPv6
-/// without fragments, and 6LoWPAN as [`lowpan`](crate::lowpan) writes it, with them.
+/// Finds the UDP datagrams in captured frames. It reads Ethernet with VLAN tags, Linux's cooked
+/// headers, IPv4 and IPv6 without fragments, and 6LoWPAN with fragments as
+/// [`lowpan`](crate::lowpan) writes it.
 #[derive(Debug)]
 pub struct Datagrams {
     link: LinkType,
     reassembly: Reassembly,
-    /// The last frame of each node.
+    /// The last frame of each node, to recognise repetitions.
     last: BTreeMap<NodeId, Vec<u8>>,
     repeated: u64,
 }
 
 impl Datagrams {
-    /// For frames of `link`.
+    /// Reads frames of link type `link`.
     pub fn new(link: LinkType) -> Self {
         let reassembly = Reassembly::with_room(PACKETS);
         Self { link, reassembly, last: BTreeMap::new(), repeated: 0 }
     }
 
-    /// Frames of IEEE 802.15.4 that repeat the one before.
+    /// Number of IEEE 802.15.4 frames that repeated their sender's previous frame.
     pub const fn repeated(&self) -> u64 {
         self.repeated
     }
 
-    /// Takes a frame; the datagram that it completes.
+    /// Takes a frame. Returns the datagram that it completes, if it does.
     pub fn take(&mut self, at: Instant, frame: &[u8]) -> Option<Datagram> {
         match self.link {
             LinkType::Ieee802154 => return self.radio(at, frame.to_vec()),
@@ -64,7 +66,7 @@ impl Datagrams {
 
     fn radio(&mut self, at: Instant, frame: Vec<u8>) -> Option<Datagram> {
         let sender = sender(&frame)?;
-        // Sent again because its acknowledgement did not come, or to wake its receiver.
+        // The frame was sent again because its acknowledgement was lost, or to wake its receiver.
         if self.last.get(&sender) == Some(&frame) {
             self.repeated += 1;
             return None;
@@ -88,7 +90,7 @@ type Parts<'a> = Option<(SocketAddr, SocketAddr, &'a [u8])>;
 
 const ETHERTYPE_IPV4: u16 = 0x0800;
 const ETHERTYPE_IPV6: u16 = 0x86dd;
-/// IEEE 802.1Q and 802.1ad.
+/// The EtherTypes of IEEE 802.1Q and 802.1ad.
 const VLANS: [u16; 2] = [0x8100, 0x88a8];
 const UDP: u8 = 17;
 
@@ -128,7 +130,7 @@ fn unwrap<'a>(link: LinkType, r: &mut Reader<'a>) -> Result<Parts<'a>, DecodeErr
     }
 }
 
-/// RFC 791, section 3.1.
+/// The header of RFC 791, section 3.1.
 fn ipv4<'a>(r: &mut Reader<'a>) -> Result<Parts<'a>, DecodeError> {
     let first = r.u8()?;
     r.u8()?;
@@ -142,14 +144,14 @@ fn ipv4<'a>(r: &mut Reader<'a>) -> Result<Parts<'a>, DecodeError> {
     let header = usize::from(first & 0x0f) * 4;
     r.take(header.checked_sub(20).ok_or(DecodeError::Invalid("IPv4 header"))?)?;
     let body = r.take(length.checked_sub(header).ok_or(DecodeError::Invalid("IPv4 length"))?)?;
-    // More fragments, or one with an offset.
+    // A fragment: more fragments follow, or its offset is not zero.
     if first >> 4 != 4 || fragment & 0x3fff != 0 || protocol != UDP {
         return Ok(None);
     }
     udp(Ipv4Addr::from(from).into(), Ipv4Addr::from(to).into(), body)
 }
 
-/// RFC 8200, sections 3 and 4.
+/// The headers of RFC 8200, sections 3 and 4.
 fn ipv6<'a>(r: &mut Reader<'a>) -> Result<Parts<'a>, DecodeError> {
     const HOP_BY_HOP: u8 = 0;
     const ROUTING: u8 = 43;
@@ -172,7 +174,7 @@ fn ipv6<'a>(r: &mut Reader<'a>) -> Result<Parts<'a>, DecodeError> {
             FRAGMENT => {
                 let next = body.u8()?;
                 body.u8()?;
-                // An atomic one is whole (RFC 6946).
+                // An atomic fragment is a whole packet (RFC 6946).
                 if body.u16()? & !6 != 0 {
                     return Ok(None);
                 }
@@ -187,7 +189,7 @@ fn ipv6<'a>(r: &mut Reader<'a>) -> Result<Parts<'a>, DecodeError> {
     }
 }
 
-/// RFC 768.
+/// The header of RFC 768.
 fn udp(from: IpAddr, to: IpAddr, body: &[u8]) -> Result<Parts<'_>, DecodeError> {
     let mut r = Reader::new(body);
     let (source, destination) = (r.u16()?, r.u16()?);
@@ -197,8 +199,8 @@ fn udp(from: IpAddr, to: IpAddr, body: &[u8]) -> Result<Parts<'_>, DecodeError> 
     Ok(Some(((from, source).into(), (to, destination).into(), payload)))
 }
 
-/// An IPv6 packet with a UDP datagram, for a capture of [`LinkType::Ip`]; an IPv4 address stands in
-/// its mapped form. `None` if it is too long for one.
+/// An IPv6 packet with a UDP datagram, for a capture of [`LinkType::Ip`]. IPv4 addresses are
+/// written in their IPv6-mapped form. `None` if the payload is too long for a packet.
 pub(super) fn ipv6_packet(from: SocketAddr, to: SocketAddr, payload: &[u8]) -> Option<Vec<u8>> {
     let [source, destination] = [from, to].map(|address| match address.ip() {
         IpAddr::V4(ip) => ip.to_ipv6_mapped().octets(),

@@ -10,10 +10,10 @@ use dtls::record::{Header12, UnifiedHeader};
 use std::collections::VecDeque;
 use std::io::{self, Read, Write};
 
-/// Datagrams that may wait until shared tags tell of their records. Beyond that the oldest is told
-/// of with what is known.
+/// The largest number of datagrams that may wait until shared tags decide on their records. Beyond
+/// it, the oldest datagram is returned with what is known by then.
 const MOST_WAITING: usize = 16_384;
-/// And so many bytes of them.
+/// The largest number of bytes of all datagrams that wait.
 const MOST_WAITING_BYTES: usize = 32 << 20;
 
 /// A datagram and its records.
@@ -21,25 +21,25 @@ const MOST_WAITING_BYTES: usize = 32 << 20;
 pub struct Entry {
     /// The datagram.
     pub datagram: Datagram,
-    /// Its records.
+    /// The DTLS records in the datagram.
     pub records: Vec<Record>,
 }
 
-/// How many of what there was.
+/// Counts of what a capture contained.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Tally {
-    /// Datagrams with DTLS.
+    /// Datagrams with DTLS records.
     pub datagrams: u64,
-    /// UDP datagrams that look like something else.
+    /// UDP datagrams that do not look like DTLS.
     pub other_datagrams: u64,
-    /// Records.
+    /// DTLS records.
     pub records: u64,
-    /// Records by [`Proof`], in the order of [`Tally::PROOFS`].
+    /// DTLS records by [`Proof`], in the order of [`Tally::PROOFS`].
     pub proofs: [u64; Self::PROOFS.len()],
 }
 
 impl Tally {
-    /// What records are counted by.
+    /// The proofs by which records are counted.
     pub const PROOFS: [Proof; 7] = [
         Proof::Clear,
         Proof::Verified,
@@ -60,35 +60,36 @@ impl Tally {
         }
     }
 
-    /// Records of one proof.
+    /// Number of records with this proof.
     pub fn of(&self, proof: Proof) -> u64 {
         let named = Self::PROOFS.iter().position(|named| *named == proof);
         named.map_or(0, |at| self.proofs[at])
     }
 
-    /// Records under keys.
+    /// Number of records that were protected by keys.
     pub fn protected(&self) -> u64 {
         Self::PROOFS.iter().filter(|proof| proof.is_protected()).map(|proof| self.of(*proof)).sum()
     }
 }
 
-/// Reads a capture and decrypts what there are secrets for, a datagram at a time, in bounded memory.
+/// Reads a capture and decrypts the records whose secrets are known, one datagram at a time, in
+/// bounded memory.
 pub struct Decryption<R> {
     reader: Reader<R>,
     datagrams: Datagrams,
     observer: Observer,
-    /// Only datagrams from or to this UDP port.
+    /// If set, only datagrams from or to this UDP port are read.
     port: Option<u16>,
     waiting: VecDeque<Entry>,
     waiting_bytes: usize,
     ended: bool,
-    /// What ended it, if it was not the file's end.
+    /// The error that ended the capture; `None` at a regular end of the file.
     failed: Option<pcap::Error>,
     tally: Tally,
 }
 
 impl<R: Read> Decryption<R> {
-    /// Begins with a capture.
+    /// Reads a capture with these secrets.
     pub fn new(reader: Reader<R>, secrets: Secrets) -> Self {
         let datagrams = Datagrams::new(reader.link());
         let observer = Observer::new(&rustcrypto::PROVIDER, secrets);
@@ -97,27 +98,31 @@ impl<R: Read> Decryption<R> {
         Self { reader, datagrams, observer, port, waiting, waiting_bytes: 0, ended, failed, tally }
     }
 
-    /// Passes over what is not from or to this UDP port, and takes for DTLS what is.
+    /// Restricts the reading to datagrams from or to this UDP port. A datagram on the port that looks
+    /// like DTLS is taken for DTLS without further checks.
     ///
-    /// Without one, encrypted records of 1.3 are known by their association: where a capture lacks its
-    /// beginning they count as something else.
+    /// Without a port, an encrypted record of DTLS 1.3 is recognised by its association only. If
+    /// the capture lacks the beginning of an association, its records count as other datagrams.
     #[must_use]
     pub fn of_port(mut self, port: Option<u16>) -> Self {
         self.port = port;
         self
     }
 
-    /// For ends that hide the numbers of aggregated records in this way.
+    /// Sets how the ends mask the record numbers of aggregated records.
     #[must_use]
     pub fn with_masks(mut self, masks: NumberMasks) -> Self {
         self.observer = self.observer.with_masks(masks);
         self
     }
 
-    /// The next datagram with DTLS, once all is known of its records; `None` at the end.
+    /// Returns the next datagram with DTLS, once the fate of all its records is known; `None` at
+    /// the end of the capture.
     ///
     /// # Errors
-    /// When the capture cannot be read on. What came before is told of first.
+    ///
+    /// Fails when the rest of the capture cannot be read. The datagrams before the error are
+    /// returned first.
     pub fn next_entry(&mut self) -> Result<Option<Entry>, pcap::Error> {
         loop {
             let settled = |entry: &Entry| entry.records.iter().all(|r| r.proof != Proof::Pending);
@@ -155,7 +160,7 @@ impl<R: Read> Decryption<R> {
         let Datagram { from, to, payload, .. } = &datagram;
         let wanted = match self.port {
             Some(port) => [from, to].iter().any(|end| end.port() == port),
-            // An encrypted record of 1.3 begins with nothing that other protocols do not.
+            // The first byte of an encrypted record of DTLS 1.3 is common in other protocols too.
             None => !is_unified(payload) || self.observer.knows(*from, *to, payload),
         };
         if !wanted || !looks_like_dtls(payload) {
@@ -167,7 +172,7 @@ impl<R: Read> Decryption<R> {
         self.waiting.push_back(Entry { datagram, records });
     }
 
-    /// Notes what became of a record that waited.
+    /// Notes the proof of a record whose datagram waits.
     fn note(&mut self, Verdict { serial, proof }: Verdict) {
         let first = |entry: &Entry| entry.records.first().map(|record| record.serial);
         let behind = self.waiting.partition_point(|entry| first(entry) <= Some(serial));
@@ -178,46 +183,49 @@ impl<R: Read> Decryption<R> {
         }
     }
 
-    /// How many of what there was so far.
+    /// The counts of all datagrams returned so far.
     pub const fn tally(&self) -> Tally {
         self.tally
     }
 
-    /// Frames so far, and how many of them repeated the one before at the link layer.
+    /// Number of frames read so far, and how many of them repeated their sender's previous frame at
+    /// the link layer.
     pub const fn frames(&self) -> (u64, u64) {
         (self.reader.frames(), self.datagrams.repeated())
     }
 }
 
-/// Whether a datagram begins like one of DTLS.
+/// Whether a datagram begins with what may be a DTLS record.
 fn looks_like_dtls(payload: &[u8]) -> bool {
     let known = ContentType::CHANGE_CIPHER_SPEC.0..=ContentType::RETURN_ROUTABILITY_CHECK.0;
     let in_clear = payload.first().is_some_and(|first| known.contains(first));
     is_unified(payload) || in_clear && Header12::read(payload, 0).is_ok()
 }
 
-/// Whether it begins with an encrypted record of 1.3.
+/// Whether a datagram begins with the unified header of an encrypted record of DTLS 1.3.
 fn is_unified(payload: &[u8]) -> bool {
     payload.first().is_some_and(|first| UnifiedHeader::begins_with(*first))
 }
 
-/// Writes application data that was decrypted as UDP datagrams in clear, as if there had been no DTLS.
+/// Writes decrypted application data as UDP datagrams in the clear, as if there had been no DTLS.
 #[derive(Debug)]
 pub struct Stripped<W>(pcap::Writer<W>);
 
 impl<W: Write> Stripped<W> {
-    /// Begins a file.
+    /// Begins a capture file.
     ///
     /// # Errors
-    /// When it cannot be written.
+    ///
+    /// Fails when the file cannot be written.
     pub fn new(out: W) -> io::Result<Self> {
         Ok(Self(pcap::Writer::new(out, LinkType::Ip)?))
     }
 
-    /// Writes what a datagram had of it, but for what is forged and what came before.
+    /// Writes the application data of a datagram, except forged and replayed records.
     ///
     /// # Errors
-    /// When it cannot be written.
+    ///
+    /// Fails when the file cannot be written.
     pub fn write(&mut self, entry: &Entry) -> io::Result<()> {
         let Datagram { at, from, to, .. } = &entry.datagram;
         let data = entry.records.iter().filter(|record| {
@@ -233,10 +241,11 @@ impl<W: Write> Stripped<W> {
         Ok(())
     }
 
-    /// What was written to, flushed.
+    /// Flushes the output and returns it.
     ///
     /// # Errors
-    /// When that fails.
+    ///
+    /// Fails when flushing does.
     pub fn finish(self) -> io::Result<W> {
         self.0.finish()
     }

@@ -1,4 +1,4 @@
-//! Contents of records, in words.
+//! Descriptions of records in words.
 
 use dtls::codepoints::{AlertDescription, ContentType, HandshakeType};
 use dtls::messages::{EpochEnd, Fragment, ServerHello, ack};
@@ -6,7 +6,7 @@ use dtls::passive::{Proof, Record};
 use std::fmt::Write as _;
 use vocabulary::{Decode, Reader};
 
-/// How well a record is proved, in a word.
+/// How well a record is authenticated, in a word.
 pub const fn proof(proof: Proof) -> &'static str {
     match proof {
         Proof::Clear => "clear",
@@ -19,12 +19,12 @@ pub const fn proof(proof: Proof) -> &'static str {
     }
 }
 
-/// A content type's name, in small letters.
+/// The name of a content type in lower case.
 pub fn kind(kind: ContentType) -> String {
     kind.name().map_or_else(|| format!("content_type_{}", kind.0), str::to_lowercase)
 }
 
-/// A handshake message's name in RFC 8446 and RFC 5246.
+/// The name of a handshake message in RFC 8446 and RFC 5246.
 fn handshake(kind: HandshakeType) -> String {
     match kind.0 {
         11 => "certificate".into(),
@@ -34,8 +34,8 @@ fn handshake(kind: HandshakeType) -> String {
     }
 }
 
-/// What a record says: names of handshake messages, an alert's description, acknowledged
-/// records; application data as text if it is printable, else in hex.
+/// The content of a record: names of handshake messages, an alert's description, the numbers of
+/// acknowledged records. Application data is shown as text if it is printable, otherwise in hex.
 pub fn content(record: &Record) -> String {
     let Record { kind: Some(kind), content, .. } = record else { return String::new() };
     let words = match *kind {
@@ -51,7 +51,7 @@ pub fn content(record: &Record) -> String {
     words.unwrap_or_else(|| data(content))
 }
 
-/// The messages in a handshake record, and which part of each, if not all.
+/// The messages in a handshake record. Fragments are shown with the range of bytes that they carry.
 fn messages(content: &[u8]) -> Option<String> {
     let mut r = Reader::new(content);
     let mut words = String::new();

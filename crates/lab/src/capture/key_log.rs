@@ -7,10 +7,11 @@ use std::path::Path;
 use std::sync::{Mutex, PoisonError};
 use zeroize::Zeroizing;
 
-/// Collects secrets of any number of engines, in one order whatever the order they came in: by
-/// client random, then label. What both ends log stands once.
+/// Collects the secrets of any number of engines. The lines are sorted by client random, then by
+/// label, so that their order does not depend on the order in which they came. A secret that both
+/// ends log is kept once.
 ///
-/// Whoever reads them reads everything. They are zeroized when dropped.
+/// The secrets decrypt all traffic of their associations. They are zeroized when dropped.
 #[derive(Default)]
 pub struct KeyLog(Mutex<BTreeMap<String, Zeroizing<String>>>);
 
@@ -18,7 +19,8 @@ impl KeyLog {
     /// Writes all lines (SSLKEYLOGFILE, RFC 9850).
     ///
     /// # Errors
-    /// When they cannot be written.
+    ///
+    /// Fails when they cannot be written.
     pub fn write(&self, mut out: impl Write) -> io::Result<()> {
         for line in self.lines().values() {
             out.write_all(line.as_bytes())?;
@@ -29,7 +31,8 @@ impl KeyLog {
     /// Writes all lines into a file that only its owner may read.
     ///
     /// # Errors
-    /// When it cannot be written.
+    ///
+    /// Fails when the file cannot be written.
     pub fn save(&self, path: &Path) -> io::Result<()> {
         let mut options = OpenOptions::new();
         options.write(true).create(true).truncate(true);
@@ -38,7 +41,7 @@ impl KeyLog {
         self.write(options.open(path)?)
     }
 
-    /// All lines.
+    /// All lines of the key log as one text.
     pub fn text(&self) -> Zeroizing<String> {
         let lines = self.lines();
         let len = lines.values().map(|line| line.len()).sum();

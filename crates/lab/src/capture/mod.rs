@@ -1,13 +1,16 @@
-//! What was on the air, in files that other tools open, and what it says to whoever has the keys.
+//! Captures of the traffic on the air in files that other tools open, and their decryption with
+//! logged keys.
 //!
 //! - [`pcap`]: capture files, written and read;
 //! - [`Captured`]: frames and the secrets of their associations, such as of a
 //!   [`Course`](crate::handshakes::Course);
-//! - [`KeyLog`]: the secrets of a run, as other tools read them (SSLKEYLOGFILE);
+//! - [`KeyLog`]: the secrets of a run, in the format that other tools read (SSLKEYLOGFILE);
 //! - [`Datagrams`]: UDP datagrams from captured frames;
-//! - [`Decryption`]: the DTLS in a capture, record by record; [`Stripped`]: its application data without it;
-//! - [`describe`]: contents of records, in words;
-//! - [`samples`]: captures of every form of our records, and what a dissector should find in them;
+//! - [`Decryption`]: the DTLS in a capture, record by record; [`Stripped`]: its application data
+//!   without DTLS;
+//! - [`describe`]: descriptions of records in words;
+//! - [`samples`]: captures of every form of our records, and the fields that a dissector should
+//!   find in them;
 //! - [`Conversation`]: an association to capture, for tests of other tools.
 
 mod captured;

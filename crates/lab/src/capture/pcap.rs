@@ -1,12 +1,12 @@
-//! Capture files in the classic pcap format, of microseconds or nanoseconds.
+//! Capture files in the classic pcap format, with timestamps in microseconds or nanoseconds.
 //!
 //! ```text
 //! file  | magic (32) | version (16, 16) | 0 (64) | longest (32) | link type (32) | frames
 //! frame | seconds (32) | micro- or nanoseconds (32) | bytes here (32) | bytes on the link (32) | bytes
 //! ```
 //!
-//! The magic number tells the order of bytes and the unit (draft-ietf-opsawg-pcap). Link types are
-//! those of www.tcpdump.org/linktypes.html.
+//! The magic number tells the byte order and the unit of timestamps (draft-ietf-opsawg-pcap). Link
+//! types are those of www.tcpdump.org/linktypes.html.
 
 use core::fmt;
 use std::io::{self, Read, Write};
@@ -14,25 +14,26 @@ use vocabulary::Instant;
 
 const MAGIC_MICROS: u32 = 0xa1b2_c3d4;
 const MAGIC_NANOS: u32 = 0xa1b2_3c4d;
-/// What the successor of this format begins with, in either order.
+/// The first word of a pcapng file, the successor of this format; it is the same in either byte
+/// order.
 const MAGIC_PCAPNG: u32 = 0x0a0d_0d0a;
 const VERSION: [u16; 2] = [2, 4];
-/// The longest frame, in bytes: that of libpcap.
+/// The largest length of a frame in bytes, which is libpcap's.
 const LONGEST: u32 = 262_144;
-/// Bits above are about checksums at the ends of frames.
+/// The bits that hold the link type. The bits above describe checksums at the ends of frames.
 const LINK_TYPE: u32 = 0x03ff_ffff;
 const FILE_HEADER: usize = 24;
 const FRAME_HEADER: usize = 16;
 const MICROS: u64 = 1_000_000;
 
-/// What frames are of.
+/// The link layer of a capture's frames.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LinkType {
     /// LINKTYPE_ETHERNET.
     Ethernet,
-    /// LINKTYPE_RAW: IPv4 or IPv6, as the first half byte says.
+    /// LINKTYPE_RAW: IPv4 or IPv6, told apart by the first half byte.
     Ip,
-    /// LINKTYPE_LINUX_SLL: Linux's device `any`.
+    /// LINKTYPE_LINUX_SLL, from Linux's device `any`.
     Cooked,
     /// LINKTYPE_IEEE802154_WITHFCS.
     Ieee802154,
@@ -58,7 +59,7 @@ impl LinkType {
         Self::Cooked2,
     ];
 
-    /// Its number in the registry.
+    /// The link type's number in the registry.
     pub const fn number(self) -> u32 {
         match self {
             Self::Ethernet => 1,
@@ -77,17 +78,18 @@ impl LinkType {
     }
 }
 
-/// Writes a capture file: little endian, microseconds.
+/// Writes a capture file in little endian, with timestamps in microseconds.
 #[derive(Debug)]
 pub struct Writer<W> {
     out: W,
 }
 
 impl<W: Write> Writer<W> {
-    /// Begins a file of frames of `link`.
+    /// Begins a file of frames of link type `link`.
     ///
     /// # Errors
-    /// When it cannot be written.
+    ///
+    /// Fails when the file cannot be written.
     pub fn new(mut out: W, link: LinkType) -> io::Result<Self> {
         let mut header = Vec::with_capacity(FILE_HEADER);
         header.extend(MAGIC_MICROS.to_le_bytes());
@@ -102,23 +104,26 @@ impl<W: Write> Writer<W> {
     /// Writes a frame.
     ///
     /// # Errors
-    /// When it cannot be written: it is longer than 262 144 bytes, or in more than 136 years.
+    ///
+    /// Fails when the file cannot be written, when the frame is longer than 262 144 bytes, or when
+    /// `at` is more than 136 years after the beginning.
     pub fn write(&mut self, at: Instant, frame: &[u8]) -> io::Result<()> {
         let too_long = |what| io::Error::new(io::ErrorKind::InvalidInput, what);
         let seconds = u32::try_from(at.as_micros() / MICROS);
-        let seconds = seconds.map_err(|_| too_long("a time beyond what pcap can say"))?;
+        let seconds = seconds.map_err(|_| too_long("a time that a pcap timestamp cannot hold"))?;
         let len = u32::try_from(frame.len()).ok().filter(|len| *len <= LONGEST);
-        let len = len.ok_or_else(|| too_long("a frame longer than pcap takes"))?;
+        let len = len.ok_or_else(|| too_long("a frame longer than pcap allows"))?;
         let micros = (at.as_micros() % MICROS) as u32;
         let header = [seconds, micros, len, len].map(u32::to_le_bytes);
         self.out.write_all(header.as_flattened())?;
         self.out.write_all(frame)
     }
 
-    /// What was written to, flushed.
+    /// Flushes the output and returns it.
     ///
     /// # Errors
-    /// When that fails.
+    ///
+    /// Fails when flushing does.
     pub fn finish(mut self) -> io::Result<W> {
         self.out.flush()?;
         Ok(self.out)
@@ -128,17 +133,17 @@ impl<W: Write> Writer<W> {
 /// Why a capture cannot be read.
 #[derive(Debug)]
 pub enum Error {
-    /// It cannot be read at all.
+    /// Reading the file failed.
     Io(io::Error),
-    /// It does not begin like one.
+    /// The file does not begin with a pcap header.
     NotPcap,
-    /// It is in the successor's format.
+    /// The file is in pcapng, the successor of this format.
     Pcapng,
-    /// Its frames are of an unknown kind.
+    /// The frames have a link type that is not supported.
     LinkType(u32),
     /// The file ends within this frame, counted from 1 on.
     Truncated(u64),
-    /// This frame is longer than any.
+    /// The frame of this number is longer than the limit.
     TooLong(u64),
 }
 
@@ -162,19 +167,19 @@ impl std::error::Error for Error {}
 /// A frame of a capture.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Frame<'a> {
-    /// When it was captured: in a world's time, or since 1970.
+    /// When the frame was captured: in the simulated world's time, or since 1970.
     pub at: Instant,
-    /// The part that was captured.
+    /// The part of the frame that was captured.
     pub bytes: &'a [u8],
 }
 
-/// Reads a capture file, a frame at a time.
+/// Reads a capture file, one frame at a time.
 #[derive(Debug)]
 pub struct Reader<R> {
     input: R,
     link: LinkType,
     big_endian: bool,
-    /// Parts of a second in a microsecond.
+    /// Units of a fractional timestamp in a microsecond: 1 or 1000.
     parts_per_micro: u32,
     frames: u64,
     frame: Vec<u8>,
@@ -184,7 +189,8 @@ impl<R: Read> Reader<R> {
     /// Reads the file's header.
     ///
     /// # Errors
-    /// When it is not that of a capture that this reads.
+    ///
+    /// Fails when the header is not that of a supported capture file.
     pub fn new(mut input: R) -> Result<Self, Error> {
         let mut header = [0; FILE_HEADER];
         let len = fill(&mut input, &mut header).map_err(Error::Io)?;
@@ -208,20 +214,22 @@ impl<R: Read> Reader<R> {
         Ok(Self { input, link, big_endian, parts_per_micro, frames: 0, frame: Vec::new() })
     }
 
-    /// What frames are of.
+    /// The link layer of the frames.
     pub const fn link(&self) -> LinkType {
         self.link
     }
 
-    /// Frames read so far.
+    /// Number of frames read so far.
     pub const fn frames(&self) -> u64 {
         self.frames
     }
 
-    /// The next frame; `None` at the end.
+    /// Returns the next frame; `None` at the end.
     ///
     /// # Errors
-    /// When the file cannot be read, or is damaged here: what follows cannot be found.
+    ///
+    /// Fails when the file cannot be read, or is damaged here. Frames behind a damaged one cannot
+    /// be found.
     pub fn next_frame(&mut self) -> Result<Option<Frame<'_>>, Error> {
         let mut header = [0; FRAME_HEADER];
         match fill(&mut self.input, &mut header).map_err(Error::Io)? {
@@ -249,7 +257,7 @@ fn number(bytes: &[u8], at: usize, big_endian: bool) -> u32 {
     if big_endian { u32::from_be_bytes(bytes) } else { u32::from_le_bytes(bytes) }
 }
 
-/// Reads as much of `buf` as there is.
+/// Fills `buf` as far as the input goes, and returns the number of bytes.
 fn fill(input: &mut impl Read, buf: &mut [u8]) -> io::Result<usize> {
     let mut len = 0;
     while len < buf.len() {
@@ -296,7 +304,8 @@ mod tests {
         }
     }
 
-    /// The layout by hand: big endian, nanoseconds, Ethernet with a checksum's length on top.
+    /// A file written by hand: big endian, nanoseconds, and Ethernet with the length of a checksum
+    /// in the upper bits of the link type.
     #[test]
     fn other_orders_and_units_are_read() {
         let mut file = vec![0xa1, 0xb2, 0x3c, 0x4d, 0, 2, 0, 4];

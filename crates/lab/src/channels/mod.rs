@@ -1,12 +1,12 @@
-//! Channels: which frames arrive whole.
+//! Channels, which decide which frames arrive intact.
 //!
-//! - [`Model`]: what a channel does, as scenario files say it;
-//! - [`Channels`]: the channels of all links of a world, and whether they strike acknowledgements
-//!   too.
+//! - [`Model`]: how a channel loses frames, as scenario files write it;
+//! - [`Channels`]: the channels of all links of a world, and whether acknowledgements can be lost
+//!   as well.
 //!
 //! # A new channel
 //!
-//! A variant of [`Model`] and what it does in [`Model::arrives`].
+//! Add a variant to [`Model`] and its behaviour to [`Model::arrives`].
 
 use crate::tagged;
 use crate::world::NodeId;
@@ -15,35 +15,37 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use vocabulary::Random;
 
-/// What a channel does to frames; scenario files say it in one table, with its name as `model`.
+/// How a channel loses frames. Scenario files write it as one table, with the model's name as
+/// `model`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 #[schemars(tag = "model")]
 pub enum Model {
     /// Frames are lost independently of each other.
     Bernoulli {
-        /// Frames that arrive, of all: the packet delivery ratio.
+        /// The packet delivery ratio: the share of frames that arrive, from 0 to 1.
         delivery: f64,
     },
     /// Two states: in the good one every frame arrives, in the bad one some are lost.
     GilbertElliott {
-        /// Frames lost, of all, in the long run.
+        /// The share of frames lost in the long run, from 0 to 1.
         loss: f64,
-        /// Frames that the bad state lasts, on average; at least 1.
+        /// The mean duration of the bad state, in frames; at least 1.
         burst: f64,
-        /// Frames lost in the bad state, of all there; more than `loss`.
+        /// The share of frames lost in the bad state; more than `loss`, and at most 1.
         #[serde(default = "one")]
         depth: f64,
     },
-    /// Independent errors of bytes: long frames are lost more often.
+    /// Bytes are corrupted independently of each other, and long frames are lost more often.
     BitErrors {
-        /// Frames lost whatever their length, of all.
+        /// The share of frames lost whatever their length, from 0 to 1.
         #[serde(default)]
         floor: f64,
-        /// Bytes that arrive wrong, of all.
+        /// The share of bytes that arrive corrupted, from 0 to 1.
         byte_errors: f64,
     },
-    /// What a real link did, frame after frame, again and again from a random place.
+    /// A recorded trace of a real link, frame after frame, repeated endlessly from a random
+    /// position.
     Trace {
         /// `1` for each frame that arrived and `0` for each that was lost; white space is ignored.
         frames: String,
@@ -54,7 +56,7 @@ const fn one() -> f64 {
     1.0
 }
 
-/// What a channel remembers from frame to frame.
+/// The state that a channel keeps from one frame to the next.
 #[derive(Clone, Copy, Debug, Default)]
 enum State {
     #[default]
@@ -65,13 +67,14 @@ enum State {
 }
 
 impl Model {
-    /// Every frame arrives.
+    /// A channel on which every frame arrives.
     pub const PERFECT: Self = Self::Bernoulli { delivery: 1.0 };
 
-    /// Reads a channel as `bernoulli,delivery=0.9`.
+    /// Parses a channel such as `bernoulli,delivery=0.9`.
     ///
     /// # Errors
-    /// What is wrong, in one line.
+    ///
+    /// A description of the error in one line.
     pub fn parse(text: &str) -> Result<Self, String> {
         let model: Self = tagged::parse(text)?;
         match model.fault() {
@@ -80,7 +83,7 @@ impl Model {
         }
     }
 
-    /// Why it cannot be, if it cannot: the field and what is wrong with it.
+    /// Why the channel's parameters are invalid, if they are: the field and what is wrong with it.
     pub fn fault(&self) -> Option<(&'static str, &'static str)> {
         let share = |value: f64| (0.0..=1.0).contains(&value);
         match self {
@@ -106,13 +109,13 @@ impl Model {
                 Some(("frames", "must have a 0 or a 1"))
             }
             Self::Trace { frames } if frames.bytes().any(|byte| !is_traced(byte)) => {
-                Some(("frames", "must be of 0 and 1 and white space"))
+                Some(("frames", "must consist of 0, 1 and white space"))
             }
             _ => None,
         }
     }
 
-    /// The same, ready for use: a trace without white space.
+    /// A copy of the model ready for use: a trace without white space.
     fn prepared(&self) -> Self {
         match self {
             Self::Trace { frames } => {
@@ -122,12 +125,12 @@ impl Model {
         }
     }
 
-    /// Whether a frame of so many bytes arrives.
+    /// Whether a frame of this many bytes arrives.
     fn arrives(&self, state: &mut State, random: &mut Random, bytes: usize) -> bool {
         match self {
             Self::Bernoulli { delivery } => happens(random, *delivery),
             Self::GilbertElliott { loss, burst, depth } => {
-                // In the long run a share of loss / depth is spent in the bad state.
+                // In the long run the channel spends a share of loss / depth in the bad state.
                 let bad = loss / depth;
                 let is_bad = match state {
                     State::Bad => !happens(random, 1.0 / burst),
@@ -160,29 +163,29 @@ fn trace(frames: &str) -> impl Iterator<Item = u8> {
     frames.bytes().filter(|byte| matches!(byte, b'0' | b'1'))
 }
 
-/// A number from 0 to 1.
+/// A random number from 0 to 1.
 fn unit(random: &mut Random) -> f64 {
     random.below(1 << 53) as f64 / (1u64 << 53) as f64
 }
 
-/// Whether something of this probability does.
+/// Whether an event of this probability happens.
 fn happens(random: &mut Random, probability: f64) -> bool {
     probability >= 1.0 || unit(random) < probability
 }
 
-/// A link whose channel is another than the others'.
+/// A link whose channel differs from that of the other links.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub struct Rule {
-    /// Who sends.
+    /// The node that sends.
     pub from: u16,
-    /// Who hears it.
+    /// The node that receives.
     pub to: u16,
-    /// What arrives.
+    /// The channel from the sender to the receiver.
     pub channel: Model,
 }
 
-/// The channels of all links, each with a state of its own.
+/// The channels of all links. Each link has a state of its own.
 #[derive(Clone, Debug)]
 pub struct Channels {
     model: Model,
@@ -192,8 +195,9 @@ pub struct Channels {
 }
 
 impl Channels {
-    /// All links have the channel of `model`, but for those of `rules`. Acknowledgements share the
-    /// fate of frames of their length if `acknowledgements` says so; otherwise they all arrive.
+    /// Gives all links the channel of `model`, except those that `rules` names. If
+    /// `acknowledgements` is set, acknowledgements are lost as frames of their length are;
+    /// otherwise they all arrive.
     pub fn new(model: &Model, rules: &[Rule], acknowledgements: bool) -> Self {
         let rules = rules
             .iter()
@@ -202,12 +206,12 @@ impl Channels {
         Self { model: model.prepared(), rules, acknowledgements, states: BTreeMap::new() }
     }
 
-    /// Everything arrives.
+    /// Channels on which everything arrives.
     pub fn perfect() -> Self {
         Self::new(&Model::PERFECT, &[], true)
     }
 
-    /// Whether a frame of so many bytes arrives.
+    /// Whether a frame of this many bytes arrives.
     pub fn frame(&mut self, random: &mut Random, from: NodeId, to: NodeId, bytes: usize) -> bool {
         let model = self.rules.get(&(from, to)).unwrap_or(&self.model);
         match model {
@@ -218,7 +222,7 @@ impl Channels {
         }
     }
 
-    /// Whether an acknowledgement of so many bytes arrives.
+    /// Whether an acknowledgement of this many bytes arrives.
     pub fn acknowledgement(
         &mut self,
         random: &mut Random,
@@ -236,7 +240,7 @@ mod tests {
 
     const FRAMES: usize = 40_000;
 
-    /// The share that arrives, and the mean length of runs of losses.
+    /// The share of frames that arrive, and the mean length of runs of losses.
     fn measure(model: Model, bytes: usize) -> (f64, f64) {
         assert_eq!(model.fault(), None);
         let mut channels = Channels::new(&model, &[], false);

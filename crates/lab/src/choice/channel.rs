@@ -1,43 +1,47 @@
-//! Gilbert-Elliott channels, a seed each.
+//! Gilbert-Elliott channels that are drawn from a seed.
 
 use std::ops::RangeInclusive;
 use vocabulary::Random;
 
-/// A channel of two states. In the good one every packet comes, in the bad one some are lost.
+/// A channel with two states. In the good state every packet arrives, in the bad state some are
+/// lost.
 #[derive(Clone, Copy, Debug)]
 pub struct Channel {
-    /// Packets lost, of all, in the long run.
+    /// The share of packets lost in the long run, from 0 to 1.
     pub loss: f64,
-    /// Packets that the bad state lasts, on average.
+    /// The mean duration of the bad state, in packets.
     pub burst: f64,
-    /// Packets lost in the bad state, of all there.
+    /// The share of packets lost in the bad state, from 0 to 1.
     pub depth: f64,
 }
 
-/// A family of channels to draw from.
+/// A family of channels: the ranges that their parameters are drawn from.
 #[derive(Clone, Debug)]
 pub struct Kind {
-    /// For tables.
+    /// The name in tables.
     pub name: &'static str,
     /// Loss rates, drawn log-uniformly.
     pub loss: RangeInclusive<f64>,
-    /// Mean bursts, drawn uniformly.
+    /// Mean lengths of bursts in packets, drawn uniformly.
     pub burst: RangeInclusive<f64>,
-    /// Loss in the bad state, drawn uniformly.
+    /// The share of packets lost in the bad state, drawn uniformly.
     pub depth: RangeInclusive<f64>,
-    /// Packets after which the channel gives way to another; `None` if it never does.
+    /// The number of packets after which another channel is drawn, itself drawn uniformly; `None`
+    /// keeps the first channel.
     pub moves: Option<RangeInclusive<f64>>,
 }
 
-/// What constants are fitted to: loss of 0.1 to 20 %, mean bursts of 1 to 1.6.
+/// The channels that the shipped constants are fitted to: loss rates of 0.1 to 20 %, mean bursts of
+/// 1 to 1.6 packets.
 pub const ORDINARY: Kind =
     Kind { name: "ordinary", loss: 0.001..=0.2, burst: 1.0..=1.6, depth: 1.0..=1.0, moves: None };
 
-/// Long bursts, in which not every packet need be lost: for stress alone.
+/// Channels with long bursts, in which not every packet need be lost. They are for stress tests
+/// only.
 pub const BURSTY: Kind =
     Kind { name: "bursty", loss: 0.001..=0.2, burst: 2.0..=12.0, depth: 0.5..=1.0, moves: None };
 
-/// Ordinary channels one after the other, as for a receiver that moves.
+/// Ordinary channels one after the other, as a moving receiver sees them.
 pub const MOVING: Kind = Kind {
     name: "moving",
     loss: 0.001..=0.2,
@@ -55,7 +59,8 @@ impl Kind {
         Channel { loss, burst, depth: uniform(random, &self.depth) }
     }
 
-    /// Which of so many packets come, of a channel drawn first.
+    /// Draws a channel, and again one whenever the family changes it, and tells for `count` packets
+    /// which of them arrive.
     pub fn packets(&self, random: &mut Random, count: usize) -> Vec<bool> {
         let mut came = Vec::with_capacity(count);
         while came.len() < count {
@@ -69,7 +74,7 @@ impl Kind {
 }
 
 impl Channel {
-    /// Adds `count` packets to `came`.
+    /// Appends the fate of `count` packets to `came`: `true` for a packet that arrives.
     pub fn run(&self, random: &mut Random, count: usize, came: &mut Vec<bool>) {
         let share_bad = (self.loss / self.depth).min(0.9);
         let leave = 1.0 / self.burst;
@@ -83,13 +88,13 @@ impl Channel {
     }
 }
 
-/// A number within the range.
+/// A random number within the range.
 pub fn uniform(random: &mut Random, range: &RangeInclusive<f64>) -> f64 {
     let unit = random.below(1 << 53) as f64 / (1u64 << 53) as f64;
     range.start() + unit * (range.end() - range.start())
 }
 
-/// A probability in 1/2^32.
+/// A probability in units of 1/2^32.
 fn threshold(probability: f64) -> u64 {
     (probability * (1u64 << 32) as f64).round() as u64
 }

@@ -1,4 +1,5 @@
-//! From samples to boundaries: nearest neighbours fill the plane, least squares draw the lines.
+//! From samples to boundaries. Nearest neighbours label every point of the plane, then least
+//! squares fit the boundary curves.
 
 use super::Plan;
 use super::survey::Sample;
@@ -6,43 +7,43 @@ use crate::parallel::parallel;
 use ::aggregation::choice::boundary::Boundary;
 use ::aggregation::choice::{Family, MEMBERS};
 
-/// Neighbours that decide a point.
+/// Number of nearest neighbours that decide on a point of the plane.
 const NEIGHBOURS: usize = 25;
-/// Loss rates of a column.
+/// Number of loss rates that are examined for each payload length.
 const ROWS: usize = 160;
-/// Loss rates from end to end of the plane, over payload lengths from end to end: distances are
-/// taken over the logarithm of the one and over the other.
+/// How long the axis of loss rates is in relation to the axis of payload lengths when distances are
+/// computed. The axis of loss rates is logarithmic.
 const ASPECT: f64 = 2.0;
 
-/// A boundary and how well it fits.
+/// A boundary between two members, and how well the curve fits.
 #[derive(Clone, Debug)]
 pub struct Fitted {
-    /// Boundary points: payload length in bytes, loss rate.
+    /// The points of the boundary: payload length in bytes, loss rate.
     pub points: Vec<(f64, f64)>,
-    /// The curve through them.
+    /// The curve fitted to the points.
     pub curve: Curve,
-    /// Root of the mean square of what is left, as a loss rate.
+    /// The root mean square of the residuals, as a loss rate.
     pub residual: f64,
 }
 
-/// y = a·e^(b/x) + c.
+/// The curve y = a·e^(b/x) + c, with the payload length x in bytes and the loss rate y.
 #[derive(Clone, Copy, Debug)]
 pub struct Curve {
-    /// A loss rate.
+    /// A loss rate: the coefficient a.
     pub a: f64,
-    /// Bytes.
+    /// A payload length in bytes: the coefficient b.
     pub b: f64,
-    /// A loss rate.
+    /// A loss rate: the coefficient c.
     pub c: f64,
 }
 
 impl Curve {
-    /// y.
+    /// The loss rate y at this payload length.
     pub fn at(&self, payload_bytes: f64) -> f64 {
         self.a * (self.b / payload_bytes).exp() + self.c
     }
 
-    /// As an engine has it.
+    /// The curve in the fixed-point numbers that the engine uses.
     pub fn in_integers(&self) -> Boundary {
         let parts = |value: f64, bits: i32| (value * 2f64.powi(bits)).round() as i64;
         Boundary { a: parts(self.a, 32), b: parts(self.b, 16), c: parts(self.c, 32) }
@@ -65,8 +66,8 @@ pub fn fit(plan: &Plan, samples: &[Sample], family: Family) -> [Fitted; MEMBERS 
     })
 }
 
-/// Where ranks above `boundary` begin, with the fewest out of place. `None` at either end: the
-/// boundary lies outside.
+/// The index where ranks above `boundary` begin, chosen so that the fewest ranks are on the wrong
+/// side. `None` if this is at either end, because the boundary then lies outside of the plane.
 fn split(ranks: &[usize], boundary: usize) -> Option<usize> {
     let mut out = ranks.iter().filter(|rank| **rank <= boundary).count();
     let (mut best, mut least) = (0, out);
@@ -83,7 +84,7 @@ fn split(ranks: &[usize], boundary: usize) -> Option<usize> {
     (best > 0 && best < ranks.len()).then_some(best)
 }
 
-/// Labelled samples over payload length and the logarithm of the loss rate.
+/// Samples labelled with their best member, over payload length and the logarithm of the loss rate.
 struct Plane {
     low: f64,
     high: f64,
@@ -111,12 +112,12 @@ impl Plane {
         (payload_bytes / self.width, ASPECT * (log_loss - self.low) / (self.high - self.low))
     }
 
-    /// The loss rate where a row begins.
+    /// The loss rate at which a row begins.
     fn row(&self, row: usize) -> f64 {
         (self.low + (self.high - self.low) * row as f64 / ROWS as f64).exp()
     }
 
-    /// For each row the rank that most of the nearest neighbours have.
+    /// For each row, the rank that most of its nearest neighbours have.
     fn column(&self, payload_bytes: u16) -> Vec<usize> {
         let rank = |row: usize| {
             let log_loss = self.low + (self.high - self.low) * (row as f64 + 0.5) / ROWS as f64;
@@ -140,8 +141,8 @@ impl Plane {
     }
 }
 
-/// The curve with the least sum of squares, and its root mean square. For each b the rest is
-/// linear; b is found by search.
+/// The curve with the smallest sum of squares, and the root mean square of its residuals. For a
+/// given b the problem is linear; b itself is found by search.
 fn least_squares(points: &[(f64, f64)]) -> (Curve, f64) {
     let left = |b: f64| {
         let curve = linear(points, b);
@@ -162,15 +163,16 @@ fn least_squares(points: &[(f64, f64)]) -> (Curve, f64) {
     (curve, (squares / points.len().max(1) as f64).sqrt())
 }
 
-/// Bytes. With more, e^(b/x) is steeper than any boundary.
+/// The largest b that is tried, in bytes. With a larger one, e^(b/x) is steeper than any boundary.
 const LARGEST_B: f64 = 200.0;
 
-/// Loss rates span orders of magnitude: what counts is by how much of itself a point is missed.
+/// The weight of a point. Loss rates span orders of magnitude, so residuals are taken relative to
+/// the loss rate.
 fn weight(y: f64) -> f64 {
     y.powi(-2)
 }
 
-/// a and c for a given b.
+/// The best a and c for a given b.
 fn linear(points: &[(f64, f64)], b: f64) -> Curve {
     let (mut n, mut e, mut ee, mut y_, mut ey) = (0.0, 0.0, 0.0, 0.0, 0.0);
     for (x, y) in points {

@@ -1,11 +1,11 @@
-//! Which scheme suits which channel: the constants of
-//! [`aggregation::choice`], and how good its rules are.
+//! Which scheme suits which channel: how the constants of [`aggregation::choice`] are fitted, and
+//! how well its rules work.
 //!
 //! - [`channel`]: seeded Gilbert-Elliott channels;
-//! - [`survey`]: the best member of each family on each;
+//! - [`survey`]: the best member of each family on each channel;
 //! - [`fit`]: boundaries between members;
-//! - [`report`]: all of it, and its files;
-//! - [`session`]: rules at work, against the best member in hindsight.
+//! - [`report`]: a whole fit, and the files it writes;
+//! - [`session`]: the rules at work, compared with the best fixed member in hindsight.
 
 pub mod channel;
 pub mod fit;
@@ -16,23 +16,23 @@ pub mod survey;
 use crate::stream::Accounting;
 use std::ops::RangeInclusive;
 
-/// What to simulate.
+/// The parameters of a simulation.
 #[derive(Clone, Debug)]
 pub struct Plan {
-    /// All randomness.
+    /// Seed of all randomness.
     pub seed: u64,
-    /// How many channels.
+    /// Number of channels.
     pub channels: usize,
-    /// Packets on each.
+    /// Number of packets on each channel.
     pub packets: usize,
-    /// Payload lengths, drawn uniformly.
+    /// Payload lengths in bytes, drawn uniformly.
     pub payload_bytes: RangeInclusive<u16>,
-    /// What a record costs besides payload and tags.
+    /// How the bytes of a record besides payload and tags are counted.
     pub accounting: Accounting,
 }
 
 impl Default for Plan {
-    /// What the shipped constants are fitted with.
+    /// The parameters that the shipped constants are fitted with.
     fn default() -> Self {
         Self {
             seed: 5,

@@ -1,4 +1,4 @@
-//! A whole fit, and its files.
+//! A whole fit, and the files that it writes.
 
 use super::Plan;
 use super::channel::{BURSTY, ORDINARY};
@@ -10,31 +10,31 @@ use ::aggregation::choice::boundary::{Boundary, shipped};
 use ::aggregation::choice::{Family, MEMBERS};
 use std::path::{Path, PathBuf};
 
-/// A fit, and what it was made from.
+/// A fit, and the samples it was made from.
 #[derive(Clone, Debug)]
 pub struct Fit {
-    /// How it was made.
+    /// The parameters of the simulation.
     pub plan: Plan,
-    /// What it was made from.
+    /// The samples that the boundaries are fitted to.
     pub samples: Vec<Sample>,
-    /// By [`Family::ALL`], between each member and the next.
+    /// The boundaries of each family in [`Family::ALL`], between each member and the next.
     pub boundaries: [[Fitted; MEMBERS - 1]; 2],
-    /// How well the boundaries choose, by [`Family::ALL`]: on the channels they are fitted to,
-    /// and on bursty ones, a tenth as many.
+    /// How well the boundaries of each family in [`Family::ALL`] choose: first on the channels that
+    /// they are fitted to, then on bursty channels, a tenth as many.
     pub merits: [[Merit; 2]; 2],
 }
 
-/// How well boundaries choose where the loss rate is known.
+/// How well boundaries choose a member when the loss rate is known.
 #[derive(Clone, Copy, Debug)]
 pub struct Merit {
-    /// Channels on which they choose the best member, of all.
+    /// The share of channels on which the boundaries choose the best member, from 0 to 1.
     pub right: f64,
-    /// Goodput of the chosen member over that of the best one, on average.
+    /// The mean ratio of the chosen member's goodput to that of the best member.
     pub goodput: f64,
 }
 
 impl Fit {
-    /// Simulates and fits.
+    /// Simulates the channels of the plan and fits the boundaries.
     pub fn new(plan: Plan) -> Self {
         let samples = survey(&plan, &ORDINARY);
         let stress = survey(&Plan { channels: plan.channels / 10, ..plan.clone() }, &BURSTY);
@@ -46,8 +46,8 @@ impl Fit {
         Self { plan, samples, boundaries, merits }
     }
 
-    /// By how much the constants that ship differ from these, at most over all payload lengths of
-    /// the plan, as a loss rate in 1/65536. What is rounding differs by 1.
+    /// The largest difference between the boundaries that ship and these, over all payload lengths
+    /// of the plan, as a loss rate in 1/65536. Rounding alone can cause a difference of 1.
     pub fn difference(&self) -> u32 {
         let pairs = Family::ALL
             .into_iter()
@@ -66,7 +66,7 @@ impl Fit {
     ///
     /// # Errors
     ///
-    /// If a file cannot be written.
+    /// Fails if a file cannot be written.
     pub fn write(&self, directory: &Path) -> Result<Vec<PathBuf>, Error> {
         let failed = |path: &Path, error| Error::Io { path: path.into(), error };
         std::fs::create_dir_all(directory).map_err(|error| failed(directory, error))?;
@@ -84,10 +84,10 @@ impl Fit {
 
     fn sample_table(&self) -> Table {
         const COLUMNS: [(&str, &str); 6] = [
-            ("channel", "with the seed, the whole channel"),
+            ("channel", "number of the channel: with the seed it determines the channel"),
             ("payload_bytes", "payload of each record"),
-            ("loss", "packets lost, of all"),
-            ("burst_packets", "packets lost in a row, on average"),
+            ("loss", "share of packets lost"),
+            ("burst_packets", "mean number of packets lost in a row"),
             ("best_agg", "the member of Agg with the most goodput"),
             ("best_r2d2", "the member of R2D2 with the most goodput"),
         ];
@@ -102,7 +102,7 @@ impl Fit {
             ("goodput_r2d2_150", Family::R2d2, 2),
             ("goodput_r2d2_200", Family::R2d2, 3),
         ];
-        let goodputs = GOODPUTS.map(|(name, ..)| (name, "verified payload over bytes sent"));
+        let goodputs = GOODPUTS.map(|(name, ..)| (name, "verified payload divided by bytes sent"));
         let columns = COLUMNS.into_iter().chain(goodputs);
         let row = |sample: &Sample| {
             let best = Family::ALL.map(|family| family.members()[sample.best(family)].to_string());
@@ -133,7 +133,7 @@ impl Fit {
                 "loss_nearest",
                 "loss rate between them, by nearest neighbours; empty if not in range",
             ),
-            ("loss_fitted", "the same, by the fitted curve"),
+            ("loss_fitted", "loss rate between them, by the fitted curve"),
         ];
         let mut rows = Vec::new();
         for family in Family::ALL {

@@ -1,4 +1,4 @@
-//! Rules at work on a channel, against the best member in hindsight.
+//! The rules at work on a channel, compared with the best fixed member in hindsight.
 
 use super::Plan;
 use super::channel::{Kind, uniform};
@@ -9,27 +9,27 @@ use ::aggregation::choice::{Family, Hindsight, LossRate, MEMBERS, Seen};
 use ::aggregation::{Overprovision, Scheme};
 use vocabulary::Random;
 
-/// Bytes that a change costs in the direction it is for: a record with the acknowledgement, a
-/// full tag and the closing tag.
+/// Bytes that a change of parameters costs in the direction it applies to: a record with the
+/// acknowledgement, a full tag and the closing tag.
 const CHANGE_BYTES: f64 = 64.0;
 
-/// Records between a rule's word and the peer's first record by it.
+/// Number of records from a rule's decision to the peer's first record that follows it.
 const CHANGE_TAKES: usize = 2;
 
-/// Rules that are compared.
+/// The rules that are compared.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Rule {
-    /// [`LossRate`], the paper's.
+    /// [`LossRate`], the rule of the paper.
     LossRate,
-    /// [`Hindsight`], ours.
+    /// [`Hindsight`], our own rule.
     Hindsight,
 }
 
 impl Rule {
-    /// Both.
+    /// The two rules, in the order of results.
     pub const ALL: [Self; 2] = [Self::LossRate, Self::Hindsight];
 
-    /// For tables.
+    /// The name in tables.
     pub const fn name(self) -> &'static str {
         match self {
             Self::LossRate => "loss-rate",
@@ -38,36 +38,36 @@ impl Rule {
     }
 }
 
-/// A session under a rule.
+/// The result of a session under a rule.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Ran {
-    /// Verified payload over bytes sent.
+    /// Bytes of verified payload divided by bytes sent.
     pub goodput: f64,
-    /// Changes of parameters.
+    /// Number of changes of parameters.
     pub changes: u32,
 }
 
-/// One channel: the best fixed member and each rule.
+/// The results on one channel: those of every fixed member and of every rule.
 #[derive(Clone, Copy, Debug)]
 pub struct Session {
-    /// Payload of each record.
+    /// Payload of each record, in bytes.
     pub payload_bytes: u16,
-    /// Packets that were lost, of all.
+    /// The share of packets lost, from 0 to 1.
     pub loss: f64,
-    /// Goodput of each member kept throughout.
+    /// Goodput of each member if it is kept throughout.
     pub fixed: [f64; MEMBERS],
-    /// By [`Rule::ALL`].
+    /// The results of each rule in [`Rule::ALL`].
     pub ruled: [Ran; Rule::ALL.len()],
 }
 
 impl Session {
-    /// Goodput of the member that was best, in hindsight.
+    /// Goodput of the member that proved best.
     pub fn best(&self) -> f64 {
         self.fixed.into_iter().fold(0.0, f64::max)
     }
 }
 
-/// The rules on every channel of the plan. Sessions begin with plain tags.
+/// Runs the rules on every channel of the plan. Sessions begin with plain tags.
 pub fn sessions(plan: &Plan, kind: &Kind, family: Family) -> Vec<Session> {
     parallel(plan.channels, |channel| {
         let mut random = Random::insecure(plan.seed ^ (channel as u64 + 1) << 32);
@@ -86,7 +86,7 @@ pub fn sessions(plan: &Plan, kind: &Kind, family: Family) -> Vec<Session> {
     })
 }
 
-/// One channel, one payload length.
+/// One channel with one payload length.
 struct Trial<'a> {
     plan: &'a Plan,
     family: Family,
@@ -144,7 +144,7 @@ impl Trial<'_> {
         Ran { goodput, changes }
     }
 
-    /// How many records of an epoch are verified, a closing tag at its end included.
+    /// Number of records of an epoch that are verified, with a closing tag at its end.
     fn epoch(&self, records: std::ops::Range<usize>, member: usize) -> usize {
         let came = &self.came[records];
         let open = match self.family.members()[member] {
@@ -164,7 +164,7 @@ impl Trial<'_> {
     }
 }
 
-/// Records that are open at any time if none is lost.
+/// Number of records that await verification at any time if none is lost.
 const fn delay(o: Overprovision) -> usize {
     match o.percent() {
         50 => 26,

@@ -10,27 +10,28 @@ use vocabulary::Random;
 /// One channel with one payload length.
 #[derive(Clone, Copy, Debug)]
 pub struct Sample {
-    /// Its number: with the seed, all of it.
+    /// The channel's number. Together with the seed it determines the channel.
     pub channel: usize,
-    /// Payload of each record.
+    /// Payload of each record, in bytes.
     pub payload_bytes: u16,
-    /// Packets that were lost, of all.
+    /// The share of packets lost, from 0 to 1.
     pub loss: f64,
-    /// Packets lost in a row, on average.
+    /// The mean number of packets lost in a row.
     pub burst: f64,
-    /// Verified payload over bytes sent, by family and member.
+    /// Bytes of verified payload divided by bytes sent, by family and member.
     pub goodput: [[f64; MEMBERS]; 2],
 }
 
 impl Sample {
-    /// The place of the family's best member, the one that shares less if two are equal.
+    /// The index of the family's best member. If two are equal, it is the one whose tags cover
+    /// fewer records.
     pub fn best(&self, family: Family) -> usize {
         let goodput = &self.goodput[family as usize];
         (0..MEMBERS).max_by(|a, b| goodput[*a].total_cmp(&goodput[*b])).unwrap_or(0)
     }
 }
 
-/// Every channel of the plan.
+/// Samples every channel of the plan.
 pub fn survey(plan: &Plan, kind: &Kind) -> Vec<Sample> {
     parallel(plan.channels, |channel| sample(plan, kind, channel))
 }
@@ -64,13 +65,13 @@ fn uniform_payload(random: &mut Random, plan: &Plan) -> u16 {
     (uniform(random, &range) as u16).min(*plan.payload_bytes.end())
 }
 
-/// Bytes of a record on average.
+/// The mean length of a record, in bytes.
 pub fn record_bytes(plan: &Plan, family: Family, member: usize, payload_bytes: u16) -> f64 {
     let tag = f64::from(tag_sixteenths(family.members()[member])) / 16.0;
     f64::from(payload_bytes) + f64::from(plan.accounting.overhead_bytes()) + tag
 }
 
-/// How many of an epoch's records each member verifies.
+/// The number of an epoch's records that each member verifies.
 pub fn verified(family: Family, came: &[bool]) -> [usize; MEMBERS] {
     let mut replay = Replay::new(family);
     let mut count = [0; MEMBERS];

@@ -1,8 +1,8 @@
-//! How long a device computes.
+//! How long a device takes to compute.
 
 use serde::{Deserialize, Serialize};
 
-/// What a program computed.
+/// The amount of computation that a program did.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Work {
     /// Datagrams that went through the network stack.
@@ -24,24 +24,24 @@ impl core::ops::AddAssign for Work {
     }
 }
 
-/// A processor: cycles an operation over the clock.
+/// A processor: the cycles of each operation, and the clock rate.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Cpu {
-    /// The clock.
+    /// The clock rate, in MHz.
     pub megahertz: f64,
-    /// Cycles of the network stack for a datagram, either way.
+    /// Cycles that the network stack takes for a datagram, sent or received.
     pub datagram_cycles: f64,
-    /// Cycles of a block of a cipher.
+    /// Cycles for one block of a block cipher.
     pub cipher_block_cycles: f64,
-    /// Cycles of a block of a hash function.
+    /// Cycles for one block of a hash function.
     pub hash_block_cycles: f64,
-    /// Cycles of a multiplication on an elliptic curve.
+    /// Cycles for one multiplication on an elliptic curve.
     pub exchange_cycles: f64,
 }
 
 impl Cpu {
-    /// How long the work takes, in microseconds.
+    /// How long the computation takes, in microseconds.
     pub fn micros(&self, work: Work) -> u64 {
         let cycles = f64::from(work.datagrams) * self.datagram_cycles
             + f64::from(work.cipher_blocks) * self.cipher_block_cycles

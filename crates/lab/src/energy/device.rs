@@ -1,45 +1,45 @@
-//! Currents and clocks of devices.
+//! Currents and clock rates of devices.
 
 use super::{Cpu, Slot, Spent, Use};
 use serde::{Deserialize, Serialize};
 
-/// What a device draws, and how fast it computes.
+/// How much current a device draws, and how fast it computes.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Device {
-    /// What it is.
+    /// What the device is.
     pub about: String,
-    /// Where the figures come from.
+    /// The publications that the figures come from.
     pub sources: Vec<String>,
-    /// The supply.
+    /// The supply voltage, in V.
     pub volts: f64,
-    /// What its battery holds.
+    /// The energy that its battery holds, in J.
     pub battery_joules: Option<f64>,
-    /// Currents.
+    /// The currents it draws.
     pub milliamperes: Currents,
-    /// Its processor.
+    /// The speed of its processor.
     pub cpu: Cpu,
-    /// Charges by timeslot, which then count instead of the radio's currents in TSCH.
+    /// Charges by kind of timeslot. In TSCH they are used instead of the radio's currents.
     pub slot_microcoulombs: Option<SlotCharges>,
 }
 
-/// Currents, in mA.
+/// The currents that a device draws, in mA.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Currents {
-    /// While the radio sends.
+    /// Current while the radio sends.
     pub send: f64,
-    /// While it listens or receives.
+    /// Current while the radio listens or receives.
     pub listen: f64,
-    /// While the processor works.
+    /// Current while the processor computes.
     pub compute: f64,
 }
 
-/// Charges of a timeslot, in µC.
+/// The charges of timeslots of TSCH, in µC.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct SlotCharges {
-    /// Nobody spoke.
+    /// The node listened and nobody sent.
     pub idle_listen: f64,
     /// A frame was sent and acknowledged.
     pub send_acknowledged: f64,
@@ -47,11 +47,11 @@ pub struct SlotCharges {
     pub send_unacknowledged: f64,
     /// A frame was received and acknowledged.
     pub receive_acknowledge: f64,
-    /// A frame was received, or noise.
+    /// A frame, or noise, was received and not acknowledged.
     pub receive_only: f64,
 }
 
-/// Devices known by name.
+/// The devices known by name, with the contents of their files.
 pub const DEVICES: &[(&str, &str)] = &[
     ("wismote", include_str!("../../devices/wismote.toml")),
     ("greennet", include_str!("../../devices/greennet.toml")),
@@ -64,18 +64,19 @@ impl Device {
     /// Reads a device file.
     ///
     /// # Errors
-    /// What is wrong with it, and on which line.
+    ///
+    /// Says what is wrong with the file, and on which line.
     pub fn parse(text: &str) -> Result<Self, toml::de::Error> {
         toml::from_str(text)
     }
 
-    /// The known device of this name.
+    /// The known device with this name.
     pub fn by_name(name: &str) -> Option<Self> {
         let (_, text) = DEVICES.iter().find(|(known, _)| *known == name)?;
         Self::parse(text).ok()
     }
 
-    /// The first of its figures that cannot be, if there is one.
+    /// The first of the figures that is invalid, if there is one.
     pub(crate) fn fault(&self) -> Option<&'static str> {
         let Currents { send, listen, compute } = self.milliamperes;
         let Cpu { megahertz, datagram_cycles, cipher_block_cycles, .. } = self.cpu;
@@ -102,16 +103,16 @@ impl Device {
             ("slot_microcoulombs.receive_only", charges[4]),
         ];
         let wrong = figures.into_iter().find(|(_, figure)| !(0.0..=1e9).contains(figure));
-        // Slower clocks than this make computing take days.
+        // With a slower clock than this, a computation would take days.
         let stopped = !(1e-3..=1e9).contains(&megahertz);
         wrong.map(|(field, _)| field).or(stopped.then_some("cpu.megahertz"))
     }
 
-    /// Energy of what was spent, in mJ.
+    /// The energy of what was spent, in mJ.
     pub fn millijoules(&self, spent: &Spent) -> f64 {
         let Currents { send, listen, compute } = self.milliamperes;
         let by_slot = self.slot_microcoulombs.as_ref().filter(|_| spent.slots != [0; 5]);
-        // In nC: microseconds by mA.
+        // In nC: the product of microseconds and mA.
         let radio = match by_slot {
             Some(charges) => 1e3 * charges.sum(&spent.slots),
             None => spent.of(Use::Send) as f64 * send + spent.of(Use::Listen) as f64 * listen,

@@ -1,4 +1,4 @@
-//! How long radios and processors did what.
+//! How long radios and processors were in use, and for what.
 
 use crate::world::NodeId;
 
@@ -9,14 +9,14 @@ pub enum Use {
     Send,
     /// The radio listens or receives.
     Listen,
-    /// The processor works.
+    /// The processor computes.
     Compute,
 }
 
 /// What a timeslot of TSCH was used for, for devices whose charges are known by slot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Slot {
-    /// Nobody spoke.
+    /// The node listened and nobody sent.
     IdleListen,
     /// A frame was sent and acknowledged.
     SendAcknowledged,
@@ -24,29 +24,29 @@ pub enum Slot {
     SendUnacknowledged,
     /// A frame was received and acknowledged.
     ReceiveAcknowledge,
-    /// A frame was received, or noise.
+    /// A frame, or noise, was received and not acknowledged.
     ReceiveOnly,
 }
 
-/// What one node spent.
+/// The time and the timeslots that one node spent.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Spent {
-    /// Microseconds by [`Use`].
+    /// Microseconds, by [`Use`].
     pub micros: [u64; 3],
-    /// Timeslots by [`Slot`].
+    /// Number of timeslots, by [`Slot`].
     pub slots: [u64; 5],
-    /// Microseconds of listening in which a frame for the node came, where a link layer counts
-    /// them.
+    /// Microseconds of listening during which a frame for this node was received, if the link layer
+    /// counts them.
     pub received_micros: u64,
 }
 
 impl Spent {
-    /// Microseconds of a use.
+    /// Microseconds that were spent on this use.
     pub const fn of(&self, what: Use) -> u64 {
         self.micros[what as usize]
     }
 
-    /// What was spent since `earlier`.
+    /// The difference to an `earlier` account.
     #[must_use]
     pub fn since(&self, earlier: &Self) -> Self {
         let mut since = *self;
@@ -62,7 +62,7 @@ impl Spent {
 pub struct Meter(Vec<Spent>);
 
 impl Meter {
-    /// Empty accounts of so many nodes.
+    /// Empty accounts for this many nodes.
     pub fn new(nodes: usize) -> Self {
         Self(vec![Spent::default(); nodes])
     }
@@ -72,7 +72,7 @@ impl Meter {
         self.0[usize::from(node.0)].micros[what as usize] += micros;
     }
 
-    /// Adds to the time in which frames for a node came.
+    /// Adds to the time in which frames for the node were received.
     pub fn received(&mut self, node: NodeId, micros: u64) {
         self.0[usize::from(node.0)].received_micros += micros;
     }

@@ -1,13 +1,13 @@
-//! What nodes spend.
+//! The time and the energy that nodes spend.
 //!
-//! - [`Meter`]: how long radios and processors did what;
-//! - [`Device`]: currents and clocks, from files;
-//! - [`Cpu`]: how long a device computes.
+//! - [`Meter`]: how long radios and processors were in use, and for what;
+//! - [`Device`]: currents and clock rates, read from files;
+//! - [`Cpu`]: how long a device takes to compute.
 //!
 //! # A new device
 //!
-//! One file under `devices/` and one line in [`DEVICES`]; scenarios may also name a file of their
-//! own.
+//! Add a file under `devices/` and a line to [`DEVICES`]. Scenarios may also name a device file of
+//! their own.
 
 mod cpu;
 mod device;

@@ -1,9 +1,9 @@
-//! What the figures of the paper on MAC aggregation have in common.
+//! What the figures of the paper on MAC aggregation share.
 
 use crate::figure::{Axis, Cell, Column, Scale};
 use ::aggregation::Scheme;
 
-/// For its figures' sources.
+/// The paper, for the sources of its figures.
 pub(super) const PAPER: &str =
     "Wagner, Heye, Bauer, Wehrle, Serror: MAC Aggregation over Lossy Channels in DTLS 1.3";
 
@@ -11,12 +11,12 @@ pub(super) fn columns(named: &[(&'static str, &'static str)]) -> Vec<Column> {
     named.iter().map(|&(name, about)| Column { name, about }).collect()
 }
 
-/// In percent.
+/// A share from 0 to 1 in percent.
 pub(super) fn percent(share: f64) -> Cell {
     Cell::Number(100.0 * share)
 }
 
-/// `agg:8` and the like.
+/// A scheme's name in our notation, such as `agg:8`.
 pub(super) fn name(scheme: Scheme) -> Cell {
     Cell::Text(scheme.to_string())
 }

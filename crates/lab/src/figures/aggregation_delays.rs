@@ -1,5 +1,5 @@
-//! Delays of the static scenarios in seconds, which the paper on MAC aggregation speaks of in
-//! section IV-C3.
+//! Delays in the static scenarios in seconds, which section IV-C3 of the paper on MAC aggregation
+//! discusses.
 
 use super::aggregation::{PAPER, columns, name, percent, whole};
 use crate::Error;
@@ -12,8 +12,8 @@ pub(super) const FIGURE: Figure = Figure {
     name: "aggregation-delays",
     title: "Delays in three scenarios",
     source: Source { paper: PAPER, item: "section IV-C3" },
-    about: "How long messages wait until they are verified, at one and at ten a second, in virtual \
-            time over a link that takes none.",
+    about: "How long messages wait until they are verified, with one and with ten messages a \
+            second, in virtual time over a link without delay.",
     make,
 };
 
@@ -43,13 +43,13 @@ fn make(options: &Options) -> Result<Output, Error> {
         ])
     });
     let columns = columns(&[
-        ("payload_bytes", "payload of each message"),
+        ("payload_bytes", "payload of each message, in bytes"),
         ("frequency_hertz", "messages a second"),
         ("scheme", "how records are tagged"),
-        ("verified_percent", "messages that are verified, of all"),
-        ("median_seconds", "from sending to verification, of those"),
-        ("p95_seconds", "95 % of them wait no longer"),
-        ("longest_seconds", "none waits longer"),
+        ("verified_percent", "share of messages that are verified"),
+        ("median_seconds", "median delay from sending to verification"),
+        ("p95_seconds", "95th percentile of the delay"),
+        ("longest_seconds", "longest delay"),
     ]);
     let rows = rows.into_iter().collect::<Result<_, Error>>()?;
     Ok(Output { table: Table { columns, rows }, plot: None })

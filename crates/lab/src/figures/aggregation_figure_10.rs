@@ -1,4 +1,4 @@
-//! Figure 10 of the paper on MAC aggregation: parameters that follow a moving sender.
+//! Figure 10 of the paper on MAC aggregation: a moving sender whose parameters adapt.
 
 use super::aggregation::{PAPER, columns, linear, percent};
 use crate::Error;
@@ -8,9 +8,10 @@ use crate::figure::{Cell, Figure, Marks, Options, Output, Plot, Source, Table};
 use crate::stream::Accounting;
 use dtls::AdaptRule;
 
-const ABOUT: &str = "Goodput and loss over the last 200 packets of a sender that moves away twice, 30 bytes \
-                     ten times a second. All drives lose the same packets. Drawn over our bytes; \
-                     the paper's accounting is in the data.";
+const ABOUT: &str = "Goodput and loss over the last 200 packets of a sender that moves away twice \
+                     and sends 30 bytes ten times a second. All drives lose the same packets. The \
+                     plot shows goodput by the bytes that are really sent; the paper's accounting \
+                     is in the data.";
 
 pub(super) const OFF: Figure = Figure {
     name: "aggregation-figure-10a",
@@ -39,7 +40,8 @@ pub(super) const R2D2: Figure = Figure {
 /// The paper's goodput over the whole course, in percent.
 const PAPER_GOODPUT: [f64; 3] = [57.0, 74.4, 73.9];
 
-/// Rows of a curve: one every two seconds.
+/// Messages from one row of a curve to the next; ten messages a second make it one row every two
+/// seconds.
 const STEP: usize = 20;
 
 fn make(options: &Options, which: usize) -> Result<Output, Error> {
@@ -68,18 +70,18 @@ fn make(options: &Options, which: usize) -> Result<Output, Error> {
         ]);
     }
     let columns = columns(&[
-        ("curve", "goodput: verified payload over bytes sent"),
+        ("curve", "goodput: verified payload divided by bytes sent"),
         ("scheme", "how records are tagged; then the value is the share of packets lost"),
         ("minutes", "when the last of the 200 packets was sent"),
         ("percent", "goodput or loss over 200 packets"),
-        ("paper_accounting_percent", "the same with 5 bytes beside payload and tags"),
+        ("paper_accounting_percent", "the percentage with 5 bytes beside payload and tags"),
     ]);
     let [ours, theirs] = Accounting::ALL.map(|accounting| drive.log.goodput(accounting));
     let gain = ours / plain.log.goodput(Accounting::Ours);
     let plot = Plot {
         subtitle: format!(
-            "goodput {:.1} % in all, {gain:.3} times that of plain tags; by the paper's accounting \
-             {:.1} %, there {:.1} %; dots: loss",
+            "goodput {:.1} % in total, {gain:.3} times that of plain tags; by the paper's \
+             accounting {:.1} %, in the paper {:.1} %; dots: loss",
             100.0 * ours,
             100.0 * theirs,
             PAPER_GOODPUT[which]

@@ -10,12 +10,13 @@ pub(super) const FIGURE: Figure = Figure {
     name: "aggregation-figure-11",
     title: "How long a moving sender's messages wait",
     source: Source { paper: PAPER, item: "Figure 11" },
-    about: "Messages that are verified, by the time since they were sent, of the drives of Figure 10. \
-            The paper's R2D2 mostly takes 2.6 s, the 26 follow-ups of R2D2(8, 50).",
+    about: "The share of messages that are verified, by the time since they were sent, in the \
+            drives of Figure 10. Most messages of the paper's R2D2 take 2.6 s, which is the time \
+            of the 26 follow-ups of R2D2(8, 50).",
     make,
 };
 
-/// Seconds on the axis, and from one row to the next.
+/// The largest delay on the axis, and the step from one row to the next, in seconds.
 const MOST: f64 = 5.0;
 const STEP: f64 = 0.1;
 
@@ -26,7 +27,8 @@ fn make(options: &Options) -> Result<Output, Error> {
         let delays = drive.delays();
         for step in 0..=(MOST / STEP) as u32 {
             let seconds = f64::from(step) * STEP;
-            // Half a step: times are whole tenths, sums of tenths are not.
+            // Delays are whole tenths of a second, but sums of the step are not exact. Half a step
+            // is a safe margin.
             let within = delays.partition_point(|delay| *delay < seconds + STEP / 2.0);
             let paper = (drive.name() == "r2d2" && step == 26).then_some(2.6);
             rows.push(vec![
@@ -40,17 +42,17 @@ fn make(options: &Options) -> Result<Output, Error> {
         medians.push(format!("{} {median:.1} s", drive.name()));
     }
     let columns = columns(&[
-        ("family", "off: plain tags; agg, r2d2: parameters that follow"),
-        ("seconds", "since a message was sent"),
-        ("messages_percent", "messages verified by then, of those that ever are"),
-        ("paper_mostly_seconds", "what most of them take in the paper"),
+        ("family", "off: plain tags; agg, r2d2: adaptive parameters"),
+        ("seconds", "time since a message was sent"),
+        ("messages_percent", "share of the verified messages that are verified by then"),
+        ("paper_mostly_seconds", "the delay of most messages in the paper"),
     ]);
     let plot = Plot {
         subtitle: format!("medians: {}", medians.join(", ")),
         marks: Marks::Curves,
         series: "family",
         emphasis: None,
-        x: linear("seconds", "seconds since it was sent", MOST),
+        x: linear("seconds", "seconds since the message was sent", MOST),
         y: linear("messages_percent", "messages verified, in %", 100.0),
     };
     Ok(Output { table: Table { columns, rows }, plot: Some(plot) })

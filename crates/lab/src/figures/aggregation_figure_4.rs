@@ -9,9 +9,10 @@ use crate::choice::report::Fit;
 use crate::figure::{Cell, Figure, Marks, Options, Output, Plot, Source, Table};
 use ::aggregation::choice::{Family, MEMBERS};
 
-const ABOUT: &str = "The member of the family with the most goodput on each of many Gilbert-Elliott \
-                     channels (dots), and the boundaries a e^(b/x) + c between members that are \
-                     fitted to them. The paper gives neither its constants nor its channels.";
+const ABOUT: &str = "The member of the family with the most goodput on each of many \
+                     Gilbert-Elliott channels (dots), and the boundaries a e^(b/x) + c between \
+                     members that are fitted to them. The paper gives neither its constants nor \
+                     its channels.";
 
 pub(super) const AGG: Figure = Figure {
     name: "aggregation-figure-4a",
@@ -29,12 +30,13 @@ pub(super) const R2D2: Figure = Figure {
     make: |options| make(options, Family::R2d2),
 };
 
-/// Dots drawn: more hide each other.
+/// The largest number of dots drawn. More would hide each other.
 const MOST_DOTS: usize = 3000;
 
 fn make(options: &Options, family: Family) -> Result<Output, Error> {
     let usual = Plan::default();
-    // As many channels as the shipped constants are fitted to, unless fewer messages are wanted.
+    // The number of channels that the shipped constants are fitted to, unless fewer messages are
+    // wanted.
     let channels = (options.messages / 10).clamp(200, usual.channels);
     let fit = Fit::new(Plan { channels, ..usual });
     let members = family.members();
@@ -66,11 +68,11 @@ fn make(options: &Options, family: Family) -> Result<Output, Error> {
     }
     debug_assert_eq!(fit.boundaries[family as usize].len(), MEMBERS - 1);
     let columns = columns(&[
-        ("boundary", "the curve it is drawn in: a fitted boundary between two members"),
-        ("best", "the dots it is drawn among: the member with the most goodput"),
-        ("what", "either of these, drawn or not"),
-        ("payload_bytes", "payload of each record"),
-        ("loss_percent", "packets lost, of all"),
+        ("boundary", "for a point of a curve: the two members that the fitted boundary separates"),
+        ("best", "for a dot: the member with the most goodput"),
+        ("what", "the boundary or the best member, whether the row is drawn or not"),
+        ("payload_bytes", "payload of each record, in bytes"),
+        ("loss_percent", "share of packets lost"),
     ]);
     let plot = Plot {
         subtitle: format!("{channels} Gilbert-Elliott channels, seed {}", fit.plan.seed),

@@ -10,9 +10,9 @@ pub(super) const FIGURE: Figure = Figure {
     name: "aggregation-figure-5",
     title: "Long packets are lost more often",
     source: Source { paper: PAPER, item: "Figure 5" },
-    about: "Packets lost on the good and on the bad channel: the model (curves), whose ends are the \
-            paper's measurements, and what the engine's packets of each scheme and payload met \
-            with (dots).",
+    about: "The share of packets lost on the good and on the bad channel: by the model (curves), \
+            whose end points are the paper's measurements, and as measured with the engine's \
+            packets for each scheme and payload (dots).",
     make,
 };
 
@@ -46,14 +46,14 @@ fn make(options: &Options) -> Result<Output, Error> {
         }
     }
     let columns = columns(&[
-        ("model", "the channel, where the loss rate is the model's"),
-        ("measured", "the channel, where packets were sent"),
-        ("packet_bytes", "DTLS packet, by the paper's accounting; the mean where they differ"),
-        ("loss_percent", "packets lost, of all"),
-        ("paper_percent", "what the paper measured"),
+        ("model", "the channel, if the loss rate is computed from the model"),
+        ("measured", "the channel, if the loss rate was measured"),
+        ("packet_bytes", "mean length of a DTLS packet by the paper's accounting"),
+        ("loss_percent", "share of packets lost"),
+        ("paper_percent", "the loss rate that the paper measured"),
     ]);
     let plot = Plot {
-        subtitle: format!("{} packets a dot", options.messages / 5),
+        subtitle: format!("{} packets per dot", options.messages / 5),
         marks: Marks::CurvesAndDots("measured"),
         series: "model",
         emphasis: None,

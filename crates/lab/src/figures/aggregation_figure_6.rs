@@ -7,9 +7,10 @@ use crate::aggregation::title;
 use crate::figure::{Cell, Figure, Marks, Options, Output, Plot, Source, Table};
 use crate::stream::Accounting;
 
-const ABOUT: &str = "Verified payload over bytes sent: the engine itself over a channel on which longer \
-                     packets are lost more often. Both accountings are in the data, ours is drawn. \
-                     Plain tags, one a record, are what the paper calls Trad.";
+const ABOUT: &str = "Verified payload divided by bytes sent, with the engine itself over a channel \
+                     on which longer packets are lost more often. The data has both accountings, \
+                     the plot shows ours. Plain tags, one for each record, are what the paper \
+                     calls Trad.";
 
 pub(super) const GOOD: Figure = Figure {
     name: "aggregation-figure-6a",
@@ -27,7 +28,8 @@ pub(super) const BAD: Figure = Figure {
     make: |options| make(options, Radio::Bad),
 };
 
-/// The paper's gains in percent, by payload length; of the best scheme where none is named.
+/// The paper's gains in percent, by payload length. A gain without a scheme's name is that of the
+/// best scheme.
 fn paper_gain(radio: Radio, payload_bytes: usize) -> Option<(Option<&'static str>, f64)> {
     match (radio, payload_bytes) {
         (Radio::Good, 30) => Some((None, 32.0)),
@@ -66,23 +68,23 @@ fn make(options: &Options, radio: Radio) -> Result<Output, Error> {
         }
     }
     let columns = columns(&[
-        ("curve", "the curve it is drawn in"),
+        ("curve", "the curve that the row belongs to"),
         ("accounting", "ours: bytes really sent; paper: 5 bytes beside payload and tags"),
         ("scheme", "how records are tagged"),
-        ("payload_bytes", "payload of each message"),
-        ("packet_bytes", "bytes of a packet on average"),
-        ("loss_percent", "packets lost, of all"),
-        ("goodput_percent", "verified payload over bytes sent"),
-        ("goodput_error_percent", "half its interval of 95 %"),
-        ("gain_percent", "goodput beyond that of plain tags"),
-        ("gain_error_percent", "half its interval of 95 %"),
-        ("paper_gain_percent", "what the paper reports"),
+        ("payload_bytes", "payload of each message, in bytes"),
+        ("packet_bytes", "mean length of a packet, in bytes"),
+        ("loss_percent", "share of packets lost"),
+        ("goodput_percent", "verified payload divided by bytes sent"),
+        ("goodput_error_percent", "half the width of its 95 % confidence interval"),
+        ("gain_percent", "by how much the goodput exceeds that of plain tags"),
+        ("gain_error_percent", "half the width of its 95 % confidence interval"),
+        ("paper_gain_percent", "the gain that the paper reports"),
     ]);
     let [short, long] = radio.measured();
     let plot = Plot {
         subtitle: format!(
-            "{:.2} % of packets of 4 bytes and {:.2} % of 108 bytes are lost; {messages} messages a \
-             point",
+            "{:.2} % of packets of 4 bytes and {:.2} % of 108 bytes are lost; {messages} messages \
+             per point",
             100.0 * short,
             100.0 * long
         ),

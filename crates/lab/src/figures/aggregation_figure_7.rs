@@ -7,10 +7,11 @@ use crate::aggregation::title;
 use crate::figure::{Cell, Figure, Marks, Options, Output, Plot, Source, Table};
 use crate::stream::Accounting;
 
-const ABOUT: &str = "Energy of transmission for each byte of verified payload, from the paper's cost of a \
-                     packet by its length. The paper's own unit is unclear, so savings are what \
-                     compares; those of payloads that plain tags leave no room for are over the \
-                     longest they do. Both accountings are in the data, ours is drawn.";
+const ABOUT: &str = "Energy of transmission for each byte of verified payload, computed from the \
+                     paper's cost of a packet by its length. The paper's own unit is unclear, so \
+                     only savings can be compared. Plain tags leave no room for the longest \
+                     payloads; savings with those are relative to the longest payload that plain \
+                     tags allow. The data has both accountings, the plot shows ours.";
 
 pub(super) const GOOD: Figure = Figure {
     name: "aggregation-figure-7a",
@@ -28,7 +29,7 @@ pub(super) const BAD: Figure = Figure {
     make: |options| make(options, Radio::Bad),
 };
 
-/// The paper's savings in percent.
+/// The paper's energy savings in percent.
 fn paper_saving(radio: Radio, scheme: &str, payload_bytes: usize) -> Option<f64> {
     match (radio, scheme, payload_bytes) {
         (Radio::Good, "r2d2:50", 10) => Some(27.1),
@@ -63,18 +64,20 @@ fn make(options: &Options, radio: Radio) -> Result<Output, Error> {
         }
     }
     let columns = columns(&[
-        ("curve", "the curve it is drawn in"),
+        ("curve", "the curve that the row belongs to"),
         ("accounting", "ours: bytes really sent; paper: 5 bytes beside payload and tags"),
         ("scheme", "how records are tagged"),
-        ("payload_bytes", "payload of each message"),
-        ("packet_bytes", "bytes of a packet on average"),
-        ("loss_percent", "packets lost, of all"),
+        ("payload_bytes", "payload of each message, in bytes"),
+        ("packet_bytes", "mean length of a packet, in bytes"),
+        ("loss_percent", "share of packets lost"),
         ("energy_microjoules_per_byte", "energy for each byte of verified payload"),
-        ("saving_percent", "less energy than with plain tags"),
-        ("paper_saving_percent", "what the paper reports"),
+        ("saving_percent", "energy saved in comparison with plain tags"),
+        ("paper_saving_percent", "the saving that the paper reports"),
     ]);
     let plot = Plot {
-        subtitle: format!("0.6 µJ a packet of 4 bytes, 2.6 of 110; {messages} messages a point"),
+        subtitle: format!(
+            "0.6 µJ per packet of 4 bytes, 2.6 of 110; {messages} messages per point"
+        ),
         marks: Marks::Curves,
         series: "curve",
         emphasis: Some("plain tags"),

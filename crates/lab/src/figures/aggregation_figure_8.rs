@@ -11,13 +11,13 @@ pub(super) const FIGURE: Figure = Figure {
     name: "aggregation-figure-8",
     title: "Goodput in three scenarios",
     source: Source { paper: PAPER, item: "Figure 8" },
-    about: "Verified payload over bytes sent, over sockets through the impairment relay, which loses \
-            the same share of every scheme's packets; the paper's shares differ from scheme to \
-            scheme. Both accountings are in the data, ours is drawn.",
+    about: "Verified payload divided by bytes sent, over sockets and an impairment relay that \
+            loses the same share of every scheme's packets. In the paper the share of lost packets \
+            differs from scheme to scheme. The data has both accountings, the plot shows ours.",
     make,
 };
 
-/// The paper's goodputs in percent, where its text has them.
+/// The paper's goodputs in percent, as far as its text gives them.
 fn paper_goodput(scheme: &str, payload_bytes: usize) -> Option<f64> {
     match (scheme, payload_bytes) {
         ("off", 10) => Some(32.17),
@@ -56,21 +56,21 @@ fn make(options: &Options) -> Result<Output, Error> {
         }
     }
     let columns = columns(&[
-        ("bar", "the bar it is drawn as"),
-        ("scenario", "payload and messages a second"),
+        ("bar", "the bar that the row is drawn as"),
+        ("scenario", "payload length and messages a second"),
         ("accounting", "ours: bytes really sent; paper: 5 bytes beside payload and tags"),
         ("scheme", "how records are tagged"),
-        ("payload_bytes", "payload of each message"),
-        ("loss_percent", "packets lost, of all"),
-        ("goodput_percent", "verified payload over bytes sent"),
-        ("goodput_error_percent", "half its interval of 95 %"),
-        ("gain_percent", "goodput beyond that of plain tags"),
-        ("gain_error_percent", "half its interval of 95 %"),
-        ("paper_goodput_percent", "what the paper reports"),
-        ("paper_gain_percent", "the paper's best gain, beside ours"),
+        ("payload_bytes", "payload of each message, in bytes"),
+        ("loss_percent", "share of packets lost"),
+        ("goodput_percent", "verified payload divided by bytes sent"),
+        ("goodput_error_percent", "half the width of its 95 % confidence interval"),
+        ("gain_percent", "by how much the goodput exceeds that of plain tags"),
+        ("gain_error_percent", "half the width of its 95 % confidence interval"),
+        ("paper_goodput_percent", "the goodput that the paper reports"),
+        ("paper_gain_percent", "the paper's best gain, in the row of our best scheme"),
     ]);
     let plot = Plot {
-        subtitle: format!("{} messages a bar, intervals of 95 %", options.messages),
+        subtitle: format!("{} messages per bar, 95 % confidence intervals", options.messages),
         marks: Marks::Bars("goodput_error_percent"),
         series: "bar",
         emphasis: None,

@@ -10,15 +10,16 @@ pub(super) const FIGURE: Figure = Figure {
     name: "aggregation-figure-9",
     title: "How soon messages are secure",
     source: Source { paper: PAPER, item: "Figure 9" },
-    about: "Messages that have reached a level of security, by how many others were sent after them: \
-            30 bytes, 0.30 % of packets lost. Under Agg a message has all of it or nothing.",
+    about: "The share of messages that have reached a level of security, by the number of messages \
+            sent after them, with payloads of 30 bytes and 0.30 % of packets lost. Under Agg, a \
+            message has either its whole security or none.",
     make,
 };
 
-/// Follow-ups on the axis.
+/// The largest number of follow-up messages on the axis.
 const MOST: u32 = 40;
 
-/// What the paper's text says of it, in percent.
+/// The shares of messages that the paper's text reports, in percent.
 fn paper(scheme: &str, bits: u8, follow_ups: u32) -> Option<f64> {
     (scheme == "agg:8" && bits == 128 && follow_ups == 5).then_some(73.9)
 }
@@ -45,15 +46,15 @@ fn make(options: &Options) -> Result<Output, Error> {
         }
     }
     let columns = columns(&[
-        ("curve", "the curve it is drawn in"),
+        ("curve", "the curve that the row belongs to"),
         ("scheme", "how records are tagged"),
         ("level_bits", "the level of security"),
-        ("follow_ups", "messages sent after"),
-        ("messages_percent", "messages that have reached the level by then, of all"),
-        ("paper_percent", "what the paper reports"),
+        ("follow_ups", "number of messages sent after a message"),
+        ("messages_percent", "share of messages that have reached the level by then"),
+        ("paper_percent", "the share that the paper reports"),
     ]);
     let plot = Plot {
-        subtitle: format!("{} messages a curve", options.messages / 5),
+        subtitle: format!("{} messages per curve", options.messages / 5),
         marks: Marks::Curves,
         series: "curve",
         emphasis: None,

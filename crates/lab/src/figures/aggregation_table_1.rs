@@ -10,7 +10,7 @@ pub(super) const FIGURE: Figure = Figure {
     name: "aggregation-table-1",
     title: "Aggregation schemes",
     source: Source { paper: PAPER, item: "Table I" },
-    about: "Identifiers and parameters of the schemes as the engine sends them, and what they cost.",
+    about: "Identifiers and parameters of the schemes as the engine sends them, and tag bytes.",
     make,
 };
 
@@ -37,14 +37,14 @@ fn make(_: &Options) -> Result<Output, Error> {
         ]
     });
     let columns = columns(&[
-        ("identifier", "first byte in the extension"),
+        ("identifier", "first byte of the scheme in the extension"),
         ("scheme", "as the paper writes it"),
         ("dependency_sets", "which messages share a tag"),
-        ("aggregation_function", "how tags are joined"),
+        ("aggregation_function", "how tags are combined"),
         ("n", "first parameter; 0 if there is none"),
         ("o", "second parameter; 0 if there is none"),
-        ("tag_bytes_mean", "bytes of tags a record carries on average"),
-        ("tag_bytes_most", "bytes of tags a record carries at most"),
+        ("tag_bytes_mean", "mean number of tag bytes in a record"),
+        ("tag_bytes_most", "largest number of tag bytes in a record"),
     ]);
     Ok(Output { table: Table { columns, rows: rows.to_vec() }, plot: None })
 }

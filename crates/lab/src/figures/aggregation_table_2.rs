@@ -9,7 +9,7 @@ pub(super) const FIGURE: Figure = Figure {
     name: "aggregation-table-2",
     title: "The static scenarios",
     source: Source { paper: PAPER, item: "Table II" },
-    about: "What Figure 8 sends, and the median loss over its nine schemes as measured there again.",
+    about: "The messages sent in Figure 8, and the median loss measured again over its nine schemes.",
     make,
 };
 
@@ -27,10 +27,10 @@ fn make(options: &Options) -> Result<Output, Error> {
         ]);
     }
     let columns = columns(&[
-        ("payload_bytes", "payload of each message"),
+        ("payload_bytes", "payload of each message, in bytes"),
         ("frequency_hertz", "messages a second"),
-        ("median_loss_percent", "packets lost, the median of the schemes"),
-        ("paper_loss_percent", "the same in the paper"),
+        ("median_loss_percent", "share of packets lost, the median of the schemes"),
+        ("paper_loss_percent", "the median that the paper measured"),
     ]);
     Ok(Output { table: Table { columns, rows }, plot: None })
 }

@@ -1,4 +1,4 @@
-//! What the figures of the paper on duty-cycled networks have in common.
+//! What the figures of the paper on duty-cycled networks share.
 
 use super::aggregation::percent;
 use crate::Error;
@@ -7,14 +7,15 @@ use crate::handshakes::{Profile, Summary, Survey};
 use crate::network::Network;
 use core::time::Duration;
 
-/// For its figures' sources.
+/// The paper, for the sources of its figures.
 pub(super) const PAPER: &str =
     "Vucinic et al., DTLS Performance in Duty-Cycled Networks, 2015 (PIMRC)";
 
-/// A timer that never fires within a handshake: tinydtls with its timeout raised.
+/// A retransmission timeout that never expires within a handshake: that of tinydtls raised to 15
+/// minutes.
 pub(super) const RAISED: Duration = Duration::from_secs(900);
 
-/// Handshakes to survey, under a name.
+/// Handshakes to simulate for one point of a curve.
 pub(super) struct Point {
     pub(super) series: String,
     pub(super) x: f64,
@@ -32,20 +33,20 @@ impl Point {
     }
 }
 
-/// The columns of [`cells`], behind that of the horizontal axis.
+/// The columns that [`cells`] fills, which stand after the series and the horizontal axis.
 pub(super) const COLUMNS: [(&str, &str); 9] = [
     ("duration_s", "mean from the first datagram until both ends may send data"),
-    ("duration_error_s", "half the width of its interval of 95 %"),
+    ("duration_error_s", "half the width of its 95 % confidence interval"),
     ("median_s", "median duration"),
-    ("p95_s", "what 95 % of durations stay below"),
-    ("energy_mj", "mean energy of the client until then"),
-    ("energy_error_mj", "half the width of its interval of 95 %"),
-    ("success_percent", "handshakes that came to an end; the others count in no mean"),
-    ("datagrams", "mean number, of both ends"),
-    ("bytes", "mean DTLS bytes, of both ends"),
+    ("p95_s", "95th percentile of the durations"),
+    ("energy_mj", "mean energy that the client spends until then"),
+    ("energy_error_mj", "half the width of its 95 % confidence interval"),
+    ("success_percent", "share of handshakes that were completed; the means are over these"),
+    ("datagrams", "mean number of datagrams that both ends sent"),
+    ("bytes", "mean number of DTLS bytes that both ends sent"),
 ];
 
-/// What a survey found, by [`COLUMNS`].
+/// The results of a survey, in the order of [`COLUMNS`].
 pub(super) fn cells(summary: &Summary) -> [Cell; 9] {
     let measured = |value: f64| {
         if value.is_nan() || summary.ended == 0 { Cell::Missing } else { Cell::Number(value) }
@@ -63,7 +64,7 @@ pub(super) fn cells(summary: &Summary) -> [Cell; 9] {
     ]
 }
 
-/// One row a point: series, x, [`COLUMNS`], and the paper's value.
+/// A table with a row for each point: the series, x, [`COLUMNS`], and the paper's value.
 pub(super) fn table(
     points: &[Point],
     x: (&'static str, &'static str),
@@ -71,7 +72,7 @@ pub(super) fn table(
     runs: u32,
     seed: u64,
 ) -> Result<Table, Error> {
-    let mut columns = vec![("series", "what shakes hands, and over what"), x];
+    let mut columns = vec![("series", "kind of handshake, and settings of its link layer"), x];
     columns.extend(COLUMNS);
     columns.push(("paper", paper));
     let mut rows = Vec::with_capacity(points.len());
@@ -85,7 +86,7 @@ pub(super) fn table(
     Ok(Table { columns: super::aggregation::columns(&columns), rows })
 }
 
-/// How a table is drawn: a curve for each series.
+/// How a table is plotted, with a curve for each series.
 pub(super) struct Look {
     pub(super) by: &'static str,
     pub(super) emphasis: Option<&'static str>,
@@ -96,7 +97,7 @@ pub(super) struct Look {
 /// A table of surveys and its plot.
 pub(super) fn curves(table: Table, look: Look, options: &Options) -> Output {
     let plot = Plot {
-        subtitle: format!("{} handshakes a point{}", options.runs, look.by),
+        subtitle: format!("{} handshakes per point{}", options.runs, look.by),
         marks: Marks::Curves,
         series: "series",
         emphasis: look.emphasis,
@@ -106,11 +107,11 @@ pub(super) fn curves(table: Table, look: Look, options: &Options) -> Output {
     Output { table, plot: Some(plot) }
 }
 
-/// One to four hops.
+/// A horizontal axis from one to four hops.
 pub(super) const BY_HOPS: Axis =
     Axis { column: "hops", label: "hops", scale: Scale::Linear, from: 0.0, to: 4.0 };
 
-/// An axis from 0 to a round number above all values of a column.
+/// An axis from 0 to a round number above all values of the column.
 fn axis(table: &Table, column: &'static str, label: &'static str) -> Axis {
     let place = table.column(column);
     let values = table.rows.iter().filter_map(|row| row.get(place?)?.as_f64());

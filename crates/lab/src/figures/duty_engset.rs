@@ -1,5 +1,5 @@
-//! The Engset curves that section IV of the paper on duty-cycled networks speaks of, and what is
-//! counted at a real server.
+//! The Engset curves that section IV of the paper on duty-cycled networks describes, and congestion
+//! measured at a real server.
 
 use super::aggregation::{columns, linear, percent, whole};
 use super::duty::PAPER;
@@ -13,29 +13,29 @@ pub(super) const FIGURE: Figure = Figure {
     name: "duty-engset",
     title: "How often a server with three session slots is full",
     source: Source { paper: PAPER, item: "section IV" },
-    about: "The share of time in which all three slots are taken (time congestion), and of clients \
-            that are refused (call congestion), by the Engset formula and counted with clients and a \
-            server that are the engine itself. The paper's 17 % for 5 clients at 0.5 are time \
-            congestion; of those clients 10 % are refused.",
+    about: "The share of time in which all three slots are taken (time congestion), and the share \
+            of attempts that are refused (call congestion), by the Engset formula and as measured \
+            with clients and a server that are the engine itself. The paper's 17 % for 5 clients \
+            at a load of 0.5 are time congestion; 10 % of the attempts are refused.",
     make,
 };
 
-/// R: what a WiSMote has room for.
+/// R, the number of sessions that a WiSMote has memory for.
 const SLOTS: NonZeroUsize = NonZeroUsize::new(3).unwrap();
-/// N.
+/// N, the number of clients of each curve.
 const CLIENTS: [NonZeroUsize; 3] =
     [NonZeroUsize::new(5).unwrap(), NonZeroUsize::new(10).unwrap(), NonZeroUsize::new(20).unwrap()];
-/// Up to which load, per idle client.
+/// The largest load of an idle client on the axis, in erlangs.
 const MOST_LOAD: f64 = 2.0;
-/// Where it is counted.
+/// The loads at which congestion is measured.
 const COUNTED: [f64; 5] = [0.1, 0.25, 0.5, 1.0, 2.0];
 
-/// The paper's own, in percent: time congestion.
+/// The time congestion that the paper reports, in percent.
 fn paper(clients: NonZeroUsize, load: f64) -> Option<f64> {
     (clients.get() == 5 && load == 0.5).then_some(17.0)
 }
 
-/// A row: what is not there is not drawn.
+/// A row of the table. A missing value is not drawn.
 struct Row {
     clients: NonZeroUsize,
     load: f64,
@@ -67,7 +67,7 @@ impl Row {
     }
 }
 
-/// Time congestion and call congestion.
+/// The rows of time congestion and of call congestion at one load.
 fn both(clients: NonZeroUsize, load: f64, measured: Option<&Measured>) -> [Row; 2] {
     let formula = Engset { slots: SLOTS.get() as u64, clients: clients.get() as u64, load };
     let with = |interval: fn(&Measured) -> Interval| {
@@ -96,12 +96,12 @@ fn make(options: &Options) -> Result<Output, Error> {
     let steps = 8 * options.resolution.max(1);
     for clients in CLIENTS {
         for step in 0..=steps {
-            // Closer where the curves bend most.
+            // Points are closer together at low loads, where the curves bend most.
             let load = MOST_LOAD * (f64::from(step) / f64::from(steps)).powi(2);
             rows.extend(both(clients, load, None).map(Row::cells));
         }
     }
-    // A dot is closer than its own size after a fifth as well.
+    // A fifth of the messages is enough for an error smaller than a dot.
     let attempts = options.messages / 5;
     for clients in CLIENTS {
         for load in COUNTED {
@@ -110,20 +110,20 @@ fn make(options: &Options) -> Result<Output, Error> {
         }
     }
     let columns = columns(&[
-        ("curve", "the curve it is drawn in"),
-        ("dots", "the dots it is drawn among"),
-        ("congestion", "of all time, or of all attempts"),
+        ("curve", "the curve that the row belongs to"),
+        ("dots", "the group of dots that the row belongs to"),
+        ("congestion", "share of time with a full server, or share of refused attempts"),
         ("slots", "R: session slots of the server"),
         ("clients", "N: clients"),
-        ("load_erlangs", "ρ: mean duration of a session over that of a client's idle time"),
-        ("congestion_percent", "by formula on a curve, counted among the dots"),
-        ("error_percent", "half of the counted value's interval of 95 %"),
+        ("load_erlangs", "ρ: mean duration of a session divided by that of a client's idle time"),
+        ("congestion_percent", "from the formula for a curve, measured for a dot"),
+        ("error_percent", "half the width of the measured value's 95 % confidence interval"),
         ("formula_percent", "by formula"),
         ("attempts", "attempts counted"),
-        ("paper_percent", "what the paper reports"),
+        ("paper_percent", "the congestion that the paper reports"),
     ]);
     let plot = Plot {
-        subtitle: format!("R = {SLOTS} slots, N clients, {attempts} attempts a dot"),
+        subtitle: format!("R = {SLOTS} slots, N clients, {attempts} attempts per dot"),
         marks: Marks::CurvesAndDots("dots"),
         series: "curve",
         emphasis: None,

@@ -1,4 +1,4 @@
-//! Single figures that the paper on duty-cycled networks gives in its text.
+//! Single values that the paper on duty-cycled networks gives in its text.
 
 use super::aggregation::columns;
 use super::duty::{PAPER, Point};
@@ -12,10 +12,11 @@ use core::time::Duration;
 
 pub(super) const FIGURE: Figure = Figure {
     name: "duty-facts",
-    title: "Figures in the text, and ours beside them",
+    title: "Values in the paper's text, and ours",
     source: Source { paper: PAPER, item: "figures in the text" },
-    about: "What a record adds, what a handshake takes from a small battery, the two values the paper \
-            gives for the same TSCH schedule, and what a fixed timer does where frames only wait.",
+    about: "The bytes that a record adds, the share of a small battery that a handshake uses, the \
+            two values that the paper gives for one TSCH schedule, and the effect of a fixed \
+            retransmission timer where frames are delayed and not lost.",
     make,
 };
 
@@ -40,7 +41,7 @@ fn make(options: &Options) -> Result<Output, Error> {
     let share = |bytes: f64| 100.0 * bytes / FRAME_BYTES as f64;
     let layer = Layer::XMac(xmac::Settings::contiki(500.0));
     let spent = survey(options, layer, "tinydtls", None)?.millijoules.mean;
-    let greennet = Device::by_name("greennet").expect("it is among the devices");
+    let greennet = Device::by_name("greennet").expect("a known device");
     let battery = greennet.battery_joules.unwrap_or(f64::NAN);
     let of_battery = |millijoules: f64| 100.0 * millijoules / 1e3 / battery;
     let shared = tsch::Settings { shared: true, ..tsch::Settings::dedicated(101, 1) };
@@ -51,12 +52,12 @@ fn make(options: &Options) -> Result<Output, Error> {
     let raised = Some(super::duty::RAISED);
     let rows: Vec<(&str, &str, Option<f64>, f64)> = vec![
         ("overhead of a record, DTLS 1.2 with CCM_8", "B", Some(29.0), old),
-        ("of a frame", "%", Some(22.8), share(old)),
+        ("the overhead's share of a frame", "%", Some(22.8), share(old)),
         ("overhead of a record, DTLS 1.3 with CCM", "B", None, new),
-        ("of a frame", "%", None, share(new)),
+        ("the overhead's share of a frame", "%", None, share(new)),
         ("a handshake over X-MAC, CI 500 ms", "mJ", Some(29.05), spent),
-        ("of a battery of 201.6 J", "%", Some(0.0144), of_battery(spent)),
-        ("the paper's own energy, of that battery", "%", Some(0.0144), of_battery(29.05)),
+        ("that energy's share of a battery of 201.6 J", "%", Some(0.0144), of_battery(spent)),
+        ("the paper's own energy, share of that battery", "%", Some(0.0144), of_battery(29.05)),
         (
             "a handshake over TSCH, L = 101, C = 1, in Table I",
             "s",
@@ -64,7 +65,7 @@ fn make(options: &Options) -> Result<Output, Error> {
             expected::tsch_seconds(101, 1, 1, 1.0),
         ),
         (
-            "the same in the paper's conclusion",
+            "that handshake in the paper's conclusion",
             "s",
             Some(5.5),
             expected::tsch_seconds(101, 1, 1, 1.0),
@@ -75,13 +76,18 @@ fn make(options: &Options) -> Result<Output, Error> {
             None,
             one_shared("tinydtls", None)?,
         ),
-        ("the same with a raised timer", "s", None, one_shared("tinydtls", raised)?),
-        ("the same, our DTLS 1.2", "s", None, one_shared("1.2", None)?),
-        ("the same, our DTLS 1.3 without cookie", "s", None, one_shared("1.3-no-cookie", None)?),
+        ("one shared cell, tinydtls, raised timer", "s", None, one_shared("tinydtls", raised)?),
+        ("one shared cell, our DTLS 1.2", "s", None, one_shared("1.2", None)?),
+        (
+            "one shared cell, our DTLS 1.3 without cookie",
+            "s",
+            None,
+            one_shared("1.3-no-cookie", None)?,
+        ),
     ];
     let named = [
-        ("what", "what is meant"),
-        ("unit", "of both values"),
+        ("what", "the quantity"),
+        ("unit", "unit of both values"),
         ("paper", "the paper's"),
         ("ours", "ours"),
     ];

@@ -8,12 +8,14 @@ use crate::network::Network;
 
 pub(super) const DURATION: Figure = Figure {
     name: "duty-figure-2a",
-    title: "Handshakes over X-MAC take longer the rarer nodes listen, and the more frames are lost",
+    title: "Handshakes over X-MAC take longer if nodes listen less often, or more frames are lost",
     source: Source { paper: PAPER, item: "Figure 2 (a)" },
-    about: "One hop. tinydtls with cookie as the paper has it, and our DTLS 1.3 without cookie \
-            (1.3-no-cookie), on X-MAC as in Contiki. Frames are not acknowledged, so a lost one waits for a timer. The \
-            paper: 1 to 50 s, linear where nothing is lost, roughly three times as long at 90 %. Where \
-            the last flight is lost tinydtls never ends: see the success rates.",
+    about: "Handshakes over one hop: tinydtls with cookie as in the paper, and our DTLS 1.3 \
+            without cookie (1.3-no-cookie), on X-MAC as in Contiki. Frames are not acknowledged, \
+            so a lost frame waits for a timer. The paper reports 1 to 50 s, linear in the check \
+            interval without loss, and about three times as long when 90 % of the frames arrive. \
+            If the last flight is lost, tinydtls never completes its handshake: see the success \
+            rates.",
     make: duration,
 };
 
@@ -21,9 +23,10 @@ pub(super) const HOPS: Figure = Figure {
     name: "duty-figure-2b",
     title: "Each hop over X-MAC adds its own share",
     source: Source { paper: PAPER, item: "Figure 2 (b)" },
-    about: "tinydtls with cookie along a line of 2 to 5 nodes, no loss. Two nodes that do not hear \
-            each other may still disturb each other, as in the paper; where the timer of 2 s fires \
-            before an answer can be there, that grows into a jam, and a raised one avoids it.",
+    about: "tinydtls with cookie along a line of 2 to 5 nodes, without loss. Two nodes that do not \
+            hear each other may still interfere, as in the paper. If the timer of 2 s expires \
+            before an answer can arrive, retransmissions cause congestion, which a raised timer \
+            avoids.",
     make: hops,
 };
 
@@ -31,9 +34,10 @@ pub(super) const ENERGY: Figure = Figure {
     name: "duty-figure-2c",
     title: "Energy of a handshake over X-MAC",
     source: Source { paper: PAPER, item: "Figure 2 (c)" },
-    about: "Of the client, a WiSMote, one hop; with phase lock, the radio on between strobes and the \
-            processor waiting actively, as in Contiki. The paper: 10 to 200 mJ, 29.05 mJ at 500 ms \
-            where nothing is lost, twice as much at 90 %.",
+    about: "The energy of the client, a WiSMote, over one hop, with phase lock, the radio on \
+            between strobes and the processor waiting actively, as in Contiki. The paper reports \
+            10 to 200 mJ: 29.05 mJ at 500 ms without loss, and twice as much when 90 % of the \
+            frames arrive.",
     make: energy,
 };
 
@@ -43,7 +47,7 @@ fn network(nodes: u16, check_interval_ms: f64) -> Network {
     Network::line(nodes, Layer::XMac(xmac::Settings::contiki(check_interval_ms)))
 }
 
-/// Both profiles, by loss and check interval.
+/// Points of both profiles over one hop, by delivery ratio and check interval.
 fn single_hop(paper: fn(&str, f64, f64) -> Option<f64>) -> Vec<Point> {
     let mut points = Vec::new();
     for (profile, delivery) in [
@@ -65,7 +69,7 @@ fn single_hop(paper: fn(&str, f64, f64) -> Option<f64>) -> Vec<Point> {
     points
 }
 
-const X: (&str, &str) = ("check_interval_ms", "from one listening to the next");
+const X: (&str, &str) = ("check_interval_ms", "time from one channel check to the next");
 
 fn by_interval() -> Axis {
     let label = "check interval, in ms";
@@ -73,7 +77,7 @@ fn by_interval() -> Axis {
 }
 
 fn duration(options: &Options) -> Result<Output, Error> {
-    // What Contiki's own X-MAC took in a few runs.
+    // Durations with Contiki's own X-MAC in a few runs.
     let cooja = |profile: &str, delivery: f64, interval: f64| {
         let known = [(62.5, 0.742), (125.0, 1.353), (250.0, 4.16), (500.0, 5.98)];
         let found = known.into_iter().find(|(at, _)| *at == interval).map(|(_, seconds)| seconds);
@@ -82,7 +86,7 @@ fn duration(options: &Options) -> Result<Output, Error> {
     let about = "duration in s in a few runs of Contiki's CX-MAC in Cooja";
     let table = table(&single_hop(cooja), X, about, options.runs, options.seed)?;
     let look = Look {
-        by: ", by frames that arrive",
+        by: ", by delivery ratio",
         emphasis: Some("tinydtls, 100 %"),
         x: by_interval(),
         y: ("duration_s", "duration, in s"),
@@ -94,10 +98,10 @@ fn energy(options: &Options) -> Result<Output, Error> {
     let paper = |profile: &str, delivery: f64, interval: f64| {
         (profile == "tinydtls" && delivery == 1.0 && interval == 500.0).then_some(29.05)
     };
-    let about = "the paper's energy in mJ";
+    let about = "energy in mJ that the paper reports";
     let table = table(&single_hop(paper), X, about, options.runs, options.seed)?;
     let look = Look {
-        by: ", by frames that arrive",
+        by: ", by delivery ratio",
         emphasis: Some("tinydtls, 100 %"),
         x: by_interval(),
         y: ("energy_mj", "energy of the client, in mJ"),
@@ -120,8 +124,8 @@ fn hops(options: &Options) -> Result<Output, Error> {
             paper: None,
         }));
     }
-    let x = ("hops", "from client to server");
-    let table = table(&points, x, "no value is in the text", options.runs, options.seed)?;
+    let x = ("hops", "number of hops from client to server");
+    let table = table(&points, x, "the paper's text gives no value", options.runs, options.seed)?;
     let look = Look {
         by: ", by check interval",
         emphasis: None,

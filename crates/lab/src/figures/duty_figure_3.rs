@@ -12,10 +12,12 @@ pub(super) const DURATION: Figure = Figure {
     name: "duty-figure-3a",
     title: "In beacon-enabled mode a handshake waits for beacons",
     source: Source { paper: PAPER, item: "Figure 3 (a)" },
-    about: "tinydtls with cookie, one hop, no loss, by beacon interval and contention access period. \
-            With its timer of 2 s what waits for a beacon is sent again; raised, it is not. Indirect: \
-            the client asks for one frame a beacon. The paper measured slower hardware: up to 35 s at \
-            4 s. Beside direct frames: what ns-3.37 gives for ten such frames and beacons.",
+    about: "tinydtls with cookie over one hop without loss, by beacon interval and contention \
+            access period. With its timer of 2 s, frames that wait for a beacon are sent again; \
+            with a raised timer they are not. Indirect: the client requests one frame after each \
+            beacon. The paper measured slower hardware: up to 35 s at a beacon interval of 4 s. \
+            For direct frames, the data has the durations that ns-3.37 gives for ten such frames \
+            and beacons.",
     make: duration,
 };
 
@@ -23,9 +25,10 @@ pub(super) const HOPS: Figure = Figure {
     name: "duty-figure-3b",
     title: "Along a cluster tree each hop waits for its own beacon",
     source: Source { paper: PAPER, item: "Figure 3 (b)" },
-    about: "tinydtls with cookie along a line of 2 to 5 nodes, no loss, CAP 30.7 ms. The paper: 1.88 \
-            to 16.6 s, and beyond 250 ms only with a raised timer; on ours 2 s are too short from \
-            983 ms and three hops on, where what is sent again holds up what it waits for.",
+    about: "tinydtls with cookie along a line of 2 to 5 nodes, without loss, CAP 30.7 ms. The \
+            paper reports 1.88 to 16.6 s, and beyond 250 ms only with a raised timer. Here a timer \
+            of 2 s is too short from 983 ms and three hops on: retransmitted frames delay the \
+            frames that they repeat.",
     make: hops,
 };
 
@@ -33,23 +36,23 @@ pub(super) const ENERGY: Figure = Figure {
     name: "duty-figure-3c",
     title: "Energy of a handshake in beacon-enabled mode",
     source: Source { paper: PAPER, item: "Figure 3 (c)" },
-    about: "Of the client, a GreenNet, one hop, no loss, raised timer. The paper: it grows only \
-            slightly with the beacon interval. The radio's currents are not published; see the \
-            device file.",
+    about: "The energy of the client, a GreenNet, over one hop without loss, with a raised timer. \
+            In the paper it increases only slightly with the beacon interval. The radio's currents \
+            are not published; see the device file.",
     make: energy,
 };
 
 const ORDERS: [u32; 6] = [3, 4, 5, 6, 7, 8];
 
-/// ns-3.37 (`interop/ns3/beacon.cc`), ten frames, direct, in s, by superframe order 1 and 2 and by
-/// [`ORDERS`].
+/// Durations in s of ten frames with direct transmission in ns-3.37 (`interop/ns3/beacon.cc`), for
+/// superframe orders 1 and 2 and for each of [`ORDERS`].
 const NS3: [[f64; 6]; 2] =
     [[0.225, 0.439, 0.864, 1.725, 3.428, 6.893], [0.099, 0.166, 0.294, 0.546, 1.057, 2.075]];
 
-const X: (&str, &str) = ("beacon_interval_ms", "from beacon to beacon");
+const X: (&str, &str) = ("beacon_interval_ms", "time from beacon to beacon");
 
 fn network(nodes: u16, settings: &Settings) -> Network {
-    let device = Device::by_name("greennet").expect("it is among the devices");
+    let device = Device::by_name("greennet").expect("a known device");
     Network { device, ..Network::line(nodes, Layer::Beacon(settings.clone())) }
 }
 
@@ -66,7 +69,8 @@ fn axes() -> Axis {
     Axis { column: X.0, label, scale: Scale::Linear, from: 0.0, to: 4000.0 }
 }
 
-/// Single-hop points: by access period with a raised timer, and otherwise at the shortest.
+/// Points over one hop for each variant: series, superframe order, downlink, and whether the timer
+/// is raised.
 fn single_hop(variants: &[(&str, u32, Downlink, bool)]) -> Vec<Point> {
     let mut points = Vec::new();
     for (name, superframe_order, downlink, raised) in variants {
@@ -111,7 +115,7 @@ fn energy(options: &Options) -> Result<Output, Error> {
         ("CAP 30.7 ms", 1, Downlink::Direct, true),
         ("CAP 30.7 ms, indirect", 1, Downlink::Indirect, true),
     ]);
-    let table = table(&points, X, "no value is in the text", options.runs, options.seed)?;
+    let table = table(&points, X, "the paper's text gives no value", options.runs, options.seed)?;
     let look =
         Look { by: "", emphasis: None, x: axes(), y: ("energy_mj", "energy of the client, in mJ") };
     Ok(curves(table, look, options))
@@ -132,8 +136,8 @@ fn hops(options: &Options) -> Result<Output, Error> {
             paper: None,
         }));
     }
-    let x = ("hops", "from client to server");
-    let table = table(&points, x, "no value is in the text", options.runs, options.seed)?;
+    let x = ("hops", "number of hops from client to server");
+    let table = table(&points, x, "the paper's text gives no value", options.runs, options.seed)?;
     let look = Look {
         by: ", by beacon interval",
         emphasis: None,

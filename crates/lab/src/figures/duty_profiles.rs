@@ -1,4 +1,4 @@
-//! What each way to an association costs over each link layer.
+//! The cost of each kind of handshake over each link layer.
 
 use super::aggregation::columns;
 use super::duty::{COLUMNS, PAPER, Point, cells};
@@ -10,21 +10,21 @@ use crate::network::Network;
 
 pub(super) const FIGURE: Figure = Figure {
     name: "duty-profiles",
-    title: "What each kind of handshake costs over each link layer",
+    title: "The cost of each kind of handshake over each link layer",
     source: Source { paper: PAPER, item: "beyond the paper" },
     about: "Real handshakes of the engine over one hop, with every frame arriving and with 90 % of \
-            them. A profile's name says version and manner: 1.2 and 1.3 are DTLS 1.2 and 1.3 with a \
-            pre-shared key; half-rtt lets the server send data behind its own Finished, half a round \
-            trip before the client's comes; no-cookie leaves out the round trip in which the server \
-            has the client prove its address; resumed begins from a ticket, dhe adds X25519, and cid \
-            goes on with an older association by its connection ID. tinydtls's timer starts at 2 s; ours at the longest that flights of two frames take \
-            there and back. Below: sizes of other protocols as their authors give them, which are \
-            not simulated.",
+            them. A profile's name tells its version and kind. 1.2 and 1.3 are DTLS 1.2 and 1.3 \
+            with a pre-shared key. With half-rtt, the server may send data after its own Finished, \
+            half a round trip before the client's arrives. no-cookie omits the round trip in which \
+            the client proves its address. resumed begins with a ticket, dhe adds X25519, and cid \
+            continues an earlier association by its connection ID. tinydtls's timer starts at 2 s, \
+            ours at the longest round trip of flights of two frames. The last rows are sizes of \
+            other protocols as their authors give them; they are not simulated.",
     make,
 };
 
-/// Bytes of a handshake as others count them (draft-ietf-iotops-security-protocol-comparison), not
-/// simulated.
+/// Bytes of a handshake as others count them (draft-ietf-iotops-security-protocol-comparison). They
+/// are not simulated here.
 const LITERATURE: [(&str, u64); 5] = [
     ("DTLS 1.3 with PSK", 331),
     ("TLS 1.3 with PSK", 280),
@@ -79,10 +79,10 @@ fn make(options: &Options) -> Result<Output, Error> {
         rows.push(row);
     }
     let mut named = vec![
-        ("profile", "the way to an association"),
+        ("profile", "the kind of handshake"),
         ("origin", "simulated here, or taken from the literature"),
         ("link", "the link layer and its settings"),
-        ("delivery_percent", "frames that arrive; acknowledgements alike"),
+        ("delivery_percent", "share of frames, and of acknowledgements, that arrive"),
     ];
     named.extend(COLUMNS);
     Ok(Output { table: Table { columns: columns(&named), rows }, plot: None })

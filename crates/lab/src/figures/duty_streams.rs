@@ -17,9 +17,9 @@ pub(super) const FIGURE: Figure = Figure {
     name: "duty-streams",
     title: "Shared tags over duty-cycled radios, one hop and three",
     source: Source { paper: PAPER, item: "beyond the paper" },
-    about: "10-byte messages every 5 s over an association that is there already. Where radios repeat \
-            what is lost, nearly every set of records is whole and long sets pay; over X-MAC a lost \
-            frame costs its set.",
+    about: "10-byte messages every 5 s over an association that has already been established. \
+            Where radios repeat lost frames, nearly every set of records is complete, and long \
+            sets save the most. Over X-MAC a lost frame costs its whole set.",
     make,
 };
 
@@ -72,13 +72,13 @@ fn make(options: &Options) -> Result<Output, Error> {
     });
     let named = [
         ("link", "the link layer and its settings"),
-        ("hops", "from sender to receiver"),
-        ("delivery_percent", "frames that arrive on each hop; acknowledgements alike"),
+        ("hops", "number of hops from sender to receiver"),
+        ("delivery_percent", "share of frames, and of acknowledgements, that arrive on each hop"),
         ("scheme", "how records are tagged"),
-        ("goodput_percent", "payload verified over DTLS bytes sent, both ways"),
-        ("verified_percent", "messages verified, of all"),
-        ("median_delay_s", "from sending a message until it is verified"),
-        ("p95_delay_s", "what 95 % of those stay below"),
+        ("goodput_percent", "verified payload divided by the DTLS bytes that both ends sent"),
+        ("verified_percent", "share of messages that are verified"),
+        ("median_delay_s", "median time from sending a message until it is verified"),
+        ("p95_delay_s", "95th percentile of that time"),
         ("energy_mj", "the sender's energy for a message, its listening included"),
     ];
     let rows = rows.into_iter().collect::<Result<_, Error>>()?;

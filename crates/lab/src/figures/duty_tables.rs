@@ -1,4 +1,5 @@
-//! Tables I and II of the paper on duty-cycled networks, and the settings it matches: TSCH.
+//! Tables I and II of the paper on duty-cycled networks, both on TSCH, and the TSCH schedules and
+//! beacon settings that the paper finds alike.
 
 use super::aggregation::columns;
 use super::duty::{COLUMNS, PAPER, Point, RAISED, cells};
@@ -12,10 +13,10 @@ pub(super) const SINGLE_HOP: Figure = Figure {
     name: "duty-table-1",
     title: "A handshake over TSCH, one hop",
     source: Source { paper: PAPER, item: "Table I" },
-    about: "Ten frames by the paper's equation (1); the law of three round trips and four frames that \
-            queue, 7 L / C timeslots; tinydtls simulated, with its timer raised; and real tinydtls \
-            over Contiki-NG in Cooja. Frames of a flight wait for a cell each and answers for the \
-            opposite cell, which the equation leaves out.",
+    about: "Ten frames by the paper's equation (1); the law for three round trips and four frames \
+            that queue, 7 L / C timeslots; tinydtls simulated, with its timer raised; and real \
+            tinydtls over Contiki-NG in Cooja. Each frame of a flight waits for a cell, and \
+            answers wait for a cell in the opposite direction, which the equation leaves out.",
     make: single_hop,
 };
 
@@ -23,8 +24,8 @@ pub(super) const MULTI_HOP: Figure = Figure {
     name: "duty-table-2",
     title: "A handshake over TSCH, two to four hops",
     source: Source { paper: PAPER, item: "Table II" },
-    about: "Ten frames by the paper's equation (2), and tinydtls simulated along a line with its timer \
-            raised, one cell each way of each link at random offsets.",
+    about: "Ten frames by the paper's equation (2), and tinydtls simulated along a line with its \
+            timer raised, with one cell in each direction of each link at random offsets.",
     make: multi_hop,
 };
 
@@ -32,11 +33,12 @@ pub(super) const MATCHES: Figure = Figure {
     name: "duty-matches",
     title: "TSCH schedules and beacon settings that the paper finds alike",
     source: Source { paper: PAPER, item: "section III-C" },
-    about: "tinydtls with its timer raised, simulated over either.",
+    about: "tinydtls with its timer raised, simulated over both link layers.",
     make: matches,
 };
 
-/// Real tinydtls over Contiki-NG's TSCH in Cooja, L = 101, by cells, in s.
+/// Durations in s of real tinydtls over Contiki-NG's TSCH in Cooja with L = 101, for each number of
+/// cells.
 const COOJA: [f64; 3] = [7.03, 3.51, 2.36];
 
 fn point(nodes: u16, layer: Layer) -> Point {
@@ -74,7 +76,7 @@ fn single_hop(options: &Options) -> Result<Output, Error> {
     }
     let mut named = vec![
         ("slotframe", "L, timeslots of 10 ms"),
-        ("cells", "C, each way"),
+        ("cells", "C, cells in each direction"),
         ("equation_s", "ten frames by equation (1)"),
         ("paper_s", "the paper's value"),
         ("law_s", "7 L / C timeslots"),
@@ -134,11 +136,11 @@ fn matches(options: &Options) -> Result<Output, Error> {
         ("cells", "C of a slotframe of 101 timeslots"),
         ("equation_s", "the paper's estimate for TSCH"),
         ("tsch_s", "simulated over TSCH"),
-        ("tsch_error_s", "half the width of its interval of 95 %"),
-        ("beacon_interval_ms", "the beacon interval that the paper finds alike"),
+        ("tsch_error_s", "half the width of its 95 % confidence interval"),
+        ("beacon_interval_ms", "the beacon interval with about the same duration in the paper"),
         ("access_period_ms", "its contention access period"),
         ("beacon_s", "simulated in beacon-enabled mode"),
-        ("beacon_error_s", "half the width of its interval of 95 %"),
+        ("beacon_error_s", "half the width of its 95 % confidence interval"),
     ];
     Ok(Output { table: Table { columns: columns(&named), rows }, plot: None })
 }

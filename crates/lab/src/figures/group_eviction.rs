@@ -1,4 +1,4 @@
-//! How long it takes until all members but one have new keys.
+//! How long it takes until all members but an evicted one have new keys.
 
 use super::aggregation::{columns, whole};
 use crate::Error;
@@ -9,16 +9,17 @@ use group::policy::Profile;
 
 pub(super) const FIGURE: Figure = Figure {
     name: "group-eviction",
-    title: "All but one move to new keys, though datagrams are lost",
+    title: "All members but one move to new keys, although datagrams are lost",
     source: Source { paper: AXIOM, item: "Section 7.6" },
-    about: "A controller evicts one member while each receiver loses a fifth of what is sent to it. It \
-            announces the change four times within a second; who misses them all hears that others are \
-            in a new epoch, and asks the controller. Both engines in virtual time, 20 ms under way, \
-            a request of the group each second.",
+    about: "A controller evicts one member while each receiver loses a fifth of the datagrams sent \
+            to it. The controller announces the change four times within a second. A member that \
+            misses all announcements learns from other members' requests that there is a new \
+            epoch, and asks the controller. Both run as engines in virtual time, with a delay of \
+            20 ms and a request to the group each second.",
     make,
 };
 
-/// Of all datagrams, at each receiver.
+/// The share of all datagrams that each receiver loses.
 const LOSS: f64 = 0.2;
 
 const MEMBERS: [usize; 4] = [10, 100, 1000, 10_000];
@@ -42,14 +43,14 @@ fn make(options: &Options) -> Result<Output, Error> {
         }
     }
     let columns = columns(&[
-        ("profile", "which records the group speaks"),
-        ("members", "before one is evicted"),
-        ("out_of_step", "members that never had the new keys, of those that stay"),
-        ("duration_s", "until the last of them had"),
+        ("profile", "profile of the group's records"),
+        ("members", "members before one is evicted"),
+        ("out_of_step", "remaining members that never received the new keys"),
+        ("duration_s", "time until the last remaining member had the new keys"),
         ("announcements", "datagrams of the announcement, repetitions included"),
-        ("announcement_bytes", "bytes of each, in profile's record"),
-        ("by_announcement", "members that it was enough for"),
-        ("pulls", "times that members asked the controller, repetitions included"),
+        ("announcement_bytes", "bytes of each, in a record of the profile"),
+        ("by_announcement", "members that received the new keys by the announcement alone"),
+        ("pulls", "requests of members to the controller, repetitions included"),
         ("opened_by_evicted", "requests in the new epoch that the evicted member opened"),
     ]);
     let rows: Vec<Vec<Cell>> = rows;

@@ -1,4 +1,4 @@
-//! Bytes of groups: what a record adds, and what a rekey after an eviction takes.
+//! Sizes in groups: how many bytes a record adds, and how many a rekey takes after an eviction.
 
 use super::aggregation::columns;
 use crate::Error;
@@ -17,8 +17,8 @@ pub(super) const OVERHEAD: Figure = Figure {
     name: "group-overhead",
     title: "What a group's record adds to its payload",
     source: Source { paper: AXIOM, item: "Section 6.4" },
-    about: "Records of the engine, sealed and counted, in both profiles; beside them what others \
-            add, from their publications.",
+    about: "Bytes that sealed records of the engine add in both profiles, and bytes that other \
+            protocols add, from their publications.",
     make: overhead,
 };
 
@@ -26,18 +26,19 @@ pub(super) const REKEY: Figure = Figure {
     name: "group-rekey",
     title: "The record that tells all members but one a new key",
     source: Source { paper: AXIOM, item: "Section 7.6" },
-    about: "One member is evicted: the controller's signed message, as a record in the epoch before, \
-            in bytes of UDP payload. The dearest of the leaves that were tried, each at the end of a \
-            hash chain, when the message is 16 bytes longer.",
+    about: "One member is evicted: the controller's signed message as a record in the epoch \
+            before, in bytes of UDP payload. The value is the largest among the members whose \
+            eviction was tried, each at the end of a hash chain, where the message is 16 bytes \
+            longer.",
     make: rekey,
 };
 
 const GROUP: GroupId = GroupId(*b"figures of sizes");
 const SENDER: SenderId = SenderId(1);
-/// As long as a command to a light.
+/// A payload of the length of a command to a light.
 const PAYLOAD: &[u8] = b"dim to 40 %";
 
-/// The controller's records in both profiles, with 8-byte tags.
+/// Seals the controller's records in both profiles, with 8-byte tags.
 struct Wrapping {
     axiom: axiom::Sealer,
     compact: RecordKeys,
@@ -73,7 +74,7 @@ impl Wrapping {
         })
     }
 
-    /// Bytes of a rekey message's record.
+    /// Lengths of a rekey message's record in `axiom-1.2` and `compact`, in bytes.
     fn lengths(&self, message: &[u8]) -> Result<[usize; 2], Error> {
         let mut buf = vec![0; message.len() + 100];
         let too_long = |_| Error::Stream("a rekey message is too long for a record");
@@ -84,7 +85,7 @@ impl Wrapping {
     }
 }
 
-/// Request and response of `axiom-1.2`.
+/// Bytes that a request and a response have in `axiom-1.2`.
 fn axiom_lengths(id: CipherSuiteId) -> Option<[usize; 2]> {
     let keys = axiom_keys(id)?;
     let mut buf = [0; 200];
@@ -97,7 +98,7 @@ fn axiom_lengths(id: CipherSuiteId) -> Option<[usize; 2]> {
     Some([request, response])
 }
 
-/// The same of `compact`, signed or not.
+/// Bytes that a request and a response have in `compact`, signed or not.
 fn compact_lengths(id: CipherSuiteId, signed: bool) -> Option<[usize; 2]> {
     let suite = compact::Suite::find(&rustcrypto::PROVIDER, id)?;
     let listener = ListenerId::new(300)?;
@@ -141,10 +142,10 @@ fn overhead(_: &Options) -> Result<Output, Error> {
     ]);
     let named = [
         ("protocol", "whose records"),
-        ("protection", "how they are protected"),
-        ("request_bytes", "what a request has beside its payload"),
-        ("response_bytes", "what a response has beside its payload"),
-        ("source", "measured on records of the engine, or where it is published"),
+        ("protection", "cipher suite, and whether records are signed"),
+        ("request_bytes", "bytes of a request beside its payload"),
+        ("response_bytes", "bytes of a response beside its payload"),
+        ("source", "measured on records of the engine, or the publication"),
     ];
     let rows = rows.into_iter().map(|(protocol, protection, request, response, source)| {
         vec![
@@ -158,27 +159,28 @@ fn overhead(_: &Options) -> Result<Output, Error> {
     Ok(Output { table: Table { columns: columns(&named), rows: rows.collect() }, plot: None })
 }
 
-/// Leaves that are tried in a group.
+/// The largest number of members whose eviction is tried in a group.
 const MOST_LEAVES: u32 = 200;
 
 fn rekey(options: &Options) -> Result<Output, Error> {
     let wrapping = Wrapping::new()?;
     let timing = Timing::new(Duration::from_secs(2), Duration::from_secs(10));
-    let timing = timing.ok_or(Error::Stream("no such timing"))?;
+    let timing = timing.ok_or(Error::Stream("the timing of the rekey is invalid"))?;
     let mut rng = Random::insecure(options.seed);
     let mut rows = Vec::new();
     for members in [10, 100, 1000, 10_000, 100_000] {
         let secret = ControllerSecret::from_seed(&rng.array());
         let mut server = KeyServer::new(GROUP, secret.clone(), &mut rng);
         let join = Change { join: members, ..Change::default() };
-        let refused = |_| Error::Stream("the key server refuses a change");
+        let refused = |_| Error::Stream("the key server refused a change");
         server.rekey(&join, timing, 1200, &mut rng).map_err(refused)?;
         let mut most = [0; 2];
         let tried = members.min(MOST_LEAVES);
         for at in 0..tried {
             let leaf = group::rekey::Leaf::new(at * (members / tried));
-            let leave = [leaf.ok_or(Error::Stream("no such leaf"))?];
-            let chain = Chain::restore(rng.array(), 1).ok_or(Error::Stream("no such chain"))?;
+            let leave = [leaf.ok_or(Error::Stream("the number of a leaf is invalid"))?];
+            let chain =
+                Chain::restore(rng.array(), 1).ok_or(Error::Stream("the hash chain is invalid"))?;
             let tree = server.tree().clone();
             let mut server = KeyServer::restore(GROUP, secret.clone(), 1, chain, tree);
             let change = Change { leave: &leave, ..Change::default() };
@@ -198,11 +200,11 @@ fn rekey(options: &Options) -> Result<Output, Error> {
         ]);
     }
     let named = [
-        ("members", "of the group, one of whom is evicted"),
-        ("levels", "of the tree of keys"),
-        ("leaves", "that were tried"),
-        ("axiom_bytes", "the dearest datagram in profile axiom-1.2, AES-128-CCM_8"),
-        ("compact_bytes", "the dearest datagram in profile compact, AES-128-CCM_8"),
+        ("members", "members of the group, one of whom is evicted"),
+        ("levels", "levels of the key tree"),
+        ("leaves", "leaves whose eviction was tried"),
+        ("axiom_bytes", "the longest datagram in profile axiom-1.2, AES-128-CCM_8"),
+        ("compact_bytes", "the longest datagram in profile compact, AES-128-CCM_8"),
     ];
     Ok(Output { table: Table { columns: columns(&named), rows }, plot: None })
 }

@@ -1,4 +1,5 @@
-//! Figures 10 to 12 and Tables I and II of the paper on secure groups: a first transaction.
+//! Figures 10 to 12 and Tables I and II of the paper on secure groups: the first transaction of a
+//! group.
 
 use super::aggregation::{columns, linear};
 use crate::Error;
@@ -11,12 +12,13 @@ pub(super) const DURATION: Figure = Figure {
     name: "group-figure-10",
     title: "How long a first group transaction takes",
     source: Source { paper: AXIOM, item: "Figure 10" },
-    about: "One request to three listeners and their responses, with the handshakes that come before; \
-            always-on 802.15.4, CC2538 that compute as slowly as the paper's, responses after up to \
-            0.25 s where the request was multicast. The paper (section 8.2.2): Axiom 5 times faster \
-            than Uni-Uni and 6 times than Mul-Uni. Ours is not: the paper's handshakes take 0.27 s and \
-            more, of which by its Table II radio and processor work for 53 ms; here nothing else \
-            takes time. The paper's bars are the sums of its Table I.",
+    about: "One request to three listeners and their responses, with the handshakes before them, \
+            over always-on 802.15.4. The CC2538 nodes compute as slowly as the paper's, and \
+            listeners respond to a multicast request after up to 0.25 s. In the paper (section \
+            8.2.2) Axiom is 5 times faster than Uni-Uni and 6 times faster than Mul-Uni. This is \
+            not so here: the paper's handshakes take 0.27 s and more, but by its Table II radio \
+            and processor are active for only 53 ms of that, and nothing else takes time here. The \
+            paper's bars are the sums of its Table I.",
     make: duration,
 };
 
@@ -24,8 +26,9 @@ pub(super) const TIMES: Figure = Figure {
     name: "group-table-1",
     title: "Handshakes and messages of a first group transaction",
     source: Source { paper: AXIOM, item: "Table I" },
-    about: "Seconds with their standard deviations. Why the paper's first handshake takes twice as \
-            long is that its sender initializes its state, which here takes no time.",
+    about: "Durations in seconds with their standard deviations. The paper's first handshake takes \
+            twice as long as the others because its sender initializes its state, which takes no \
+            time here.",
     make: times,
 };
 
@@ -33,9 +36,10 @@ pub(super) const SENDER: Figure = Figure {
     name: "group-figure-11",
     title: "What the sender spends on a first group transaction",
     source: Source { paper: AXIOM, item: "Figure 11" },
-    about: "As the paper counts: processor, sending, and receiving what is for the node. The paper \
-            (section 8.2.3): 7 times less energy under Axiom than in Uni-Uni and Mul-Uni. A radio that \
-            is always on besides listens to nobody, which is beside it and which the paper leaves out.",
+    about: "Energy as the paper counts it: of the processor, of sending, and of receiving frames \
+            for the node. In the paper (section 8.2.3), Axiom uses 7 times less energy than \
+            Uni-Uni and Mul-Uni. The data also has the energy of idle listening of an always-on \
+            radio, which the paper leaves out.",
     make: |options| energies(options, |outcome| outcome.sender, 0),
 };
 
@@ -43,8 +47,8 @@ pub(super) const LISTENER: Figure = Figure {
     name: "group-figure-12",
     title: "What a listener spends on a first group transaction",
     source: Source { paper: AXIOM, item: "Figure 12" },
-    about: "As Figure 11. The paper (section 8.2.3): 6 times less energy under Axiom than in Uni-Uni \
-            and Mul-Uni.",
+    about: "Energy as in Figure 11. In the paper (section 8.2.3), Axiom uses 6 times less energy \
+            than Uni-Uni and Mul-Uni.",
     make: |options| energies(options, |outcome| outcome.listener, 1),
 };
 
@@ -56,10 +60,11 @@ pub(super) const DETAIL: Figure = Figure {
     make: detail,
 };
 
-/// As many as the paper has.
+/// The number of runs in the paper.
 const RUNS: u32 = 20;
 
-/// Table I: three handshakes and the messages, in s. Of the two without security the text has one.
+/// The paper's Table I: durations of three handshakes and of the messages, in s. For one of the two
+/// configurations without security, the text has a value.
 const PAPER_TIMES: [(&str, [Option<f64>; 4]); 4] = [
     ("CoAP Uni", [None, None, None, Some(0.064)]),
     ("DTLS Uni-Uni", [Some(0.552), Some(0.264), Some(0.280), Some(0.080)]),
@@ -67,8 +72,8 @@ const PAPER_TIMES: [(&str, [Option<f64>; 4]); 4] = [
     ("DTLS Mul-Mul", [None, None, None, Some(0.224)]),
 ];
 
-/// Table II, in mJ: of the sender and of a listener CPU, sending and receiving, for keys and for
-/// messages.
+/// The paper's Table II, in mJ, for the sender and for a listener: CPU, sending and receiving for
+/// key material, then CPU, sending and receiving for messages.
 #[expect(clippy::approx_constant, reason = "3.14 mJ is what the paper measured")]
 const PAPER_ENERGIES: [(&str, [[f64; 6]; 2]); 5] = [
     ("CoAP Uni", [[0.0, 0.0, 0.0, 0.65, 0.67, 0.40], [0.0, 0.0, 0.0, 0.10, 0.15, 0.19]]),
@@ -78,7 +83,7 @@ const PAPER_ENERGIES: [(&str, [[f64; 6]; 2]); 5] = [
     ("DTLS Mul-Mul", [[0.12, 0.0, 0.0, 0.54, 0.20, 0.56], [0.04, 0.0, 0.0, 0.14, 0.22, 0.16]]),
 ];
 
-/// What Axiom is compared with, and itself.
+/// The configuration of Axiom, which all others are compared with.
 const AXIOM_ITSELF: &str = "DTLS Mul-Mul";
 
 type Surveyed = Vec<(&'static Configuration, Summary)>;
@@ -99,8 +104,8 @@ fn paper_energies(name: &str, node: usize) -> Option<[f64; 6]> {
     PAPER_ENERGIES.iter().find(|(known, _)| *known == name).map(|(_, both)| both[node])
 }
 
-/// A value of each configuration, as measured here and as in the paper, and how many times Axiom's
-/// each is.
+/// The value of one configuration, measured here or in the paper, and its ratio to the value of
+/// Axiom.
 struct Compared {
     configuration: &'static Configuration,
     by: &'static str,
@@ -158,14 +163,14 @@ fn duration(options: &Options) -> Result<Output, Error> {
     });
     let columns = columns(&[
         ("by", "who measured it"),
-        ("configuration", "what reaches the listeners how; the last three are ours"),
+        ("configuration", "how messages are sent and secured; the last three are ours"),
         ("duration_s", "mean from the first datagram until the last response is processed"),
-        ("deviation_s", "standard deviation of single runs"),
-        ("times_axiom", "times as long as DTLS Mul-Mul"),
-        ("handshake_datagrams", "datagrams of all handshakes, all nodes"),
-        ("handshake_bytes", "their bytes of UDP payload"),
-        ("message_datagrams", "datagrams of request and responses, all nodes"),
-        ("message_bytes", "their bytes of UDP payload"),
+        ("deviation_s", "standard deviation over the runs"),
+        ("times_axiom", "ratio of the duration to that of DTLS Mul-Mul"),
+        ("handshake_datagrams", "datagrams of all handshakes that all nodes sent"),
+        ("handshake_bytes", "bytes of UDP payload in the handshakes' datagrams"),
+        ("message_datagrams", "datagrams of requests and responses that all nodes sent"),
+        ("message_bytes", "bytes of UDP payload in the messages' datagrams"),
     ]);
     let table = Table { columns, rows: rows.collect() };
     Ok(bars(table, options, ("duration_s", "deviation_s", "duration, in s"), 1.4))
@@ -179,7 +184,7 @@ fn bars(
 ) -> Output {
     let plot = Plot {
         subtitle: format!(
-            "{} runs a bar, with standard deviations; beside them the paper's",
+            "{} runs per bar, with standard deviations; beside them the paper's values",
             options.runs.min(RUNS)
         ),
         marks: Marks::Bars(error),
@@ -191,7 +196,7 @@ fn bars(
     Output { table, plot: Some(plot) }
 }
 
-/// Whose spending.
+/// Selects the node whose spending is shown.
 type Of = fn(&Outcome) -> Spending;
 
 fn energies(options: &Options, of: Of, node: usize) -> Result<Output, Error> {
@@ -211,14 +216,11 @@ fn energies(options: &Options, of: Of, node: usize) -> Result<Output, Error> {
     });
     let columns = columns(&[
         ("by", "who measured it"),
-        ("configuration", "what reaches the listeners how; the last three are ours"),
+        ("configuration", "how messages are sent and secured; the last three are ours"),
         ("energy_mj", "mean energy of processor, sending and receiving"),
-        ("deviation_mj", "standard deviation of single runs"),
-        ("times_axiom", "times as much as DTLS Mul-Mul"),
-        (
-            "idle_mj",
-            "what a radio that is always on spends listening to nobody besides, in the first run",
-        ),
+        ("deviation_mj", "standard deviation over the runs"),
+        ("times_axiom", "ratio of the energy to that of DTLS Mul-Mul"),
+        ("idle_mj", "what an always-on radio spends on idle listening besides, in the first run"),
     ]);
     let table = Table { columns, rows: rows.collect() };
     let to = if node == 0 { 12.0 } else { 4.0 };
@@ -242,7 +244,7 @@ fn times(options: &Options) -> Result<Output, Error> {
         rows.push(row);
     }
     let columns = columns(&[
-        ("configuration", "what reaches the listeners how; the last three are ours"),
+        ("configuration", "how messages are sent and secured; the last three are ours"),
         ("handshake_1_s", "mean of the first handshake"),
         ("deviation_1_s", "its standard deviation"),
         ("paper_1_s", "the paper's"),
@@ -286,7 +288,7 @@ fn detail(options: &Options) -> Result<Output, Error> {
     }
     let columns = columns(&[
         ("node", "the sender, or the mean of the listeners"),
-        ("configuration", "what reaches the listeners how; the last three are ours"),
+        ("configuration", "how messages are sent and secured; the last three are ours"),
         ("by", "who measured it"),
         ("keys_cpu_mj", "processor, key material operations"),
         ("keys_send_mj", "sending, key material operations"),

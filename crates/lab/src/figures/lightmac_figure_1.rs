@@ -1,4 +1,4 @@
-//! Figure 1 of the LightMAC paper: how much one key may process.
+//! Figure 1 of the LightMAC paper: how much data one key may process.
 
 use super::LIGHTMAC_PAPER;
 use crate::Error;
@@ -7,28 +7,30 @@ use lightmac::bounds::{Certainty, MODES, Mode, Parameters, power_of_two};
 
 pub(super) const FIGURE: Figure = Figure {
     name: "lightmac-figure-1",
-    title: "How long messages may be, by how many one key tags",
+    title: "Longest messages, by the number of messages under one key",
     source: Source { paper: LIGHTMAC_PAPER, item: "Figure 1" },
-    about: "The longest messages of which one set of keys may tag so many for an attack to succeed \
-            with at most 2^-20, with 32-bit blocks: a point's coordinates multiplied are the blocks \
-            a key processes. Each mode by its own proof; the paper's text at hand has only the \
-            caption of its Table 2, so how sure each bound is stands in the data.",
+    about: "The longest messages for a number of messages under one set of keys, so that an attack \
+            succeeds with a probability of at most 2^-20, with 32-bit blocks. The product of a \
+            point's coordinates is the number of blocks that a key processes. Each mode is drawn \
+            by its own proof. Our copy of the paper has only the caption of its Table 2, so the \
+            data tells how certain each bound is.",
     make,
 };
 
-/// The paper's: blocks of 32 bits and a counter of half a block (section 1.1).
+/// The block length of the paper's example, in bits. Its counter takes half a block (section 1.1).
 const BLOCK_BITS: u32 = 32;
 const COUNTER_BITS: u32 = 16;
-/// The paper's threshold is 2^-20.
+/// The largest probability of an attack's success that the paper accepts: 2^-20.
 const PROBABILITY: f64 = power_of_two(-20);
-/// Bounds that are another's improvement or forerunner: in the data, not drawn.
+/// Bounds that improve or precede another bound of the same mode. They are in the data, but not
+/// drawn.
 const NOT_DRAWN: [&str; 2] = ["emac-short", "pmac-2007"];
 
 fn make(options: &Options) -> Result<Output, Error> {
     let parameters = Parameters::new(BLOCK_BITS, COUNTER_BITS, BLOCK_BITS)
         .expect("LightMAC is defined for the paper's own example");
     let columns = vec![
-        Column { name: "mode", about: "short name of the bound" },
+        Column { name: "mode", about: "short name of the mode and its bound" },
         Column {
             name: "curve",
             about: "the curve it is drawn as, with all modes of the same bound; empty if not drawn",
@@ -37,8 +39,8 @@ fn make(options: &Options) -> Result<Output, Error> {
         Column { name: "certainty", about: "how sure the bound's coefficients are" },
         Column { name: "messages", about: "messages tagged under one set of keys" },
         Column { name: "longest_message_blocks", about: "longest message, in 32-bit blocks" },
-        Column { name: "data_bytes", about: "bytes in so many of the longest messages" },
-        Column { name: "data_bytes_per_key", about: "the same divided by the number of keys" },
+        Column { name: "data_bytes", about: "bytes of data if all messages have that length" },
+        Column { name: "data_bytes_per_key", about: "those bytes divided by the number of keys" },
     ];
     let mut rows = Vec::new();
     for mode in MODES {
@@ -86,12 +88,12 @@ fn make(options: &Options) -> Result<Output, Error> {
     Ok(Output { table: Table { columns, rows }, plot: Some(plot) })
 }
 
-/// Whether the curve of the mode's bound is drawn from this mode's rows.
+/// Whether the curve of the mode's bound is drawn from the rows of this mode.
 fn drawn(mode: &Mode) -> bool {
     !NOT_DRAWN.contains(&mode.name) && same_bound(mode).next().is_some_and(|first| first == mode)
 }
 
-/// The modes of one bound, which have one curve.
+/// All modes with the same bound. They share a curve.
 fn same_bound(mode: &Mode) -> impl Iterator<Item = &'static Mode> {
     MODES
         .iter()
@@ -103,8 +105,8 @@ fn curve(mode: &Mode) -> String {
     format!("{} {}", titles.join(", "), mode.certainty.mark()).trim_end().into()
 }
 
-/// Messages and longest message along a curve, both as real numbers, down to messages
-/// of one block.
+/// Numbers of messages and lengths of the longest message along a curve, as real numbers. The curve
+/// ends where messages have one block.
 fn points(mode: &Mode, parameters: Parameters, resolution: u32) -> Vec<(f64, f64)> {
     let fits = |messages: f64, blocks: f64| {
         mode.advantage(parameters, messages, blocks).is_ok_and(|advantage| advantage <= PROBABILITY)
@@ -116,7 +118,7 @@ fn points(mode: &Mode, parameters: Parameters, resolution: u32) -> Vec<(f64, f64
     };
     let steps = f64::from(resolution.max(1));
     let grid = (0..).map(|i| (f64::from(i) / steps).exp2()).take_while(|messages| *messages < most);
-    // Some curves turn sharply at their end.
+    // Some curves bend sharply at their end, so points are closer there.
     let end = (5..20).map(|i| most * (1.0 - power_of_two(-i))).chain([most]);
     let mut messages: Vec<f64> = grid.chain(end.filter(|messages| *messages >= 1.0)).collect();
     messages.sort_by(f64::total_cmp);
@@ -124,14 +126,15 @@ fn points(mode: &Mode, parameters: Parameters, resolution: u32) -> Vec<(f64, f64
         .into_iter()
         .filter_map(|messages| longest(messages).map(|blocks| (messages, blocks)))
         .collect();
-    // A curve that ends at longer messages falls straight down.
+    // A curve that ends where messages are longer than one block drops vertically.
     if points.last().is_some_and(|(_, blocks)| *blocks > 1.0) {
         points.push((most, 1.0));
     }
     points
 }
 
-/// The greatest real number from 1 to `limit` that fits, where all below it do.
+/// The greatest real number from 1 to `limit` for which `fits` holds. It must hold for all smaller
+/// numbers from 1 on.
 fn last(limit: f64, fits: impl Fn(f64) -> bool) -> Option<f64> {
     if !fits(1.0) {
         return None;
@@ -140,7 +143,7 @@ fn last(limit: f64, fits: impl Fn(f64) -> bool) -> Option<f64> {
         return Some(limit);
     }
     let (mut fitting, mut beyond) = (1.0, limit);
-    // Each step halves the interval's logarithm: enough for any two f64 to meet.
+    // Each step halves the interval on a logarithmic scale, and 64 steps narrow it to adjacent f64.
     for _ in 0..64 {
         let middle = f64::sqrt(fitting * beyond);
         if fits(middle) {
@@ -190,8 +193,8 @@ mod tests {
         }
     }
 
-    /// Section 1.1: the figure shows LightMAC to start with a factor of 2^4 over many of
-    /// the modes, which grows to roughly 2^10 with the number of queries.
+    /// Section 1.1: the figure shows that LightMAC begins with an advantage of a factor of 2^4 over
+    /// many modes, which grows to roughly 2^10 with the number of queries.
     #[test]
     fn the_papers_own_reading_of_the_figure_holds() {
         let parameters = Parameters::new(BLOCK_BITS, COUNTER_BITS, BLOCK_BITS).unwrap();

@@ -1,4 +1,4 @@
-//! Table 1 of the LightMAC paper: how small blocks are.
+//! Table 1 of the LightMAC paper: how small the blocks of lightweight ciphers are.
 
 use super::LIGHTMAC_PAPER;
 use crate::ciphers::CIPHERS;
@@ -8,8 +8,8 @@ pub(super) const FIGURE: Figure = Figure {
     name: "lightmac-table-1",
     title: "Block and key sizes of lightweight block ciphers",
     source: Source { paper: LIGHTMAC_PAPER, item: "Table 1" },
-    about: "A sample like the paper's, whose rows are not in the text at hand: each cipher's block \
-            and key sizes from its own publication, and by what name this tool takes it.",
+    about: "A selection like the paper's, whose rows are missing in our copy: each cipher's block \
+            and key sizes from its own publication, and its name in this tool.",
     make,
 };
 
@@ -20,7 +20,7 @@ fn make(_: &Options) -> Result<Output, crate::Error> {
         Column { name: "key_bits", about: "bits of a key" },
         Column {
             name: "taken_as",
-            about: "the name by which lightseal mac takes it; empty if it does not",
+            about: "the cipher's name in lightseal mac; empty if it is not supported there",
         },
         Column { name: "source", about: "where the cipher is published" },
     ];

@@ -1,4 +1,4 @@
-//! The registry, one file a figure.
+//! The registry of figures. Each figure has a file of its own.
 
 mod aggregation;
 mod aggregation_delays;
@@ -29,7 +29,7 @@ mod lightmac_table_2;
 
 use crate::Figure;
 
-/// Every figure, paper by paper.
+/// All figures, sorted by paper.
 pub const FIGURES: &[Figure] = &[
     lightmac_figure_1::FIGURE,
     lightmac_table_1::FIGURE,
@@ -73,11 +73,11 @@ pub const FIGURES: &[Figure] = &[
     duty_facts::FIGURE,
 ];
 
-/// The LightMAC paper, for its figures' sources.
+/// The LightMAC paper, for the sources of its figures.
 const LIGHTMAC_PAPER: &str =
     "Luykx, Preneel, Tischhauser, Yasuda: A MAC Mode for Lightweight Block Ciphers, FSE 2016";
 
-/// The figure of this name.
+/// The figure with this name.
 pub fn by_name(name: &str) -> Option<&'static Figure> {
     FIGURES.iter().find(|figure| figure.name == name)
 }
@@ -100,7 +100,7 @@ mod tests {
         assert!(by_name("all").is_none());
     }
 
-    /// Enough for every row.
+    /// The fewest messages and runs that fill every row.
     fn few() -> Options {
         Options { messages: 600, runs: 4, ..Options::default() }
     }

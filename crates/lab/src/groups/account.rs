@@ -1,17 +1,18 @@
-//! What a node sends and computes.
+//! Accounts of what a node sends and computes.
 
 use crate::energy::Work;
 use crate::handshakes::{Sent, Tally};
 use crate::world::{NodeId, Wish};
 
-/// Blocks of SHA-256 for an individual key of `axiom-1.2`: two HMACs, of 31 and of 63 bytes.
+/// Blocks of SHA-256 to derive an individual key of `axiom-1.2`: two HMACs over 31 and 63 bytes.
 pub(super) const INDIVIDUAL_KEY: u32 = 9;
-/// Blocks for the keys of one writer in `compact`: a secret, from it a key, an IV and a number key.
+/// Blocks of SHA-256 to derive the keys of one writer in `compact`: a secret, and from it a key, an
+/// IV and a record number key.
 pub(super) const WRITER_KEYS: u32 = 16;
 
 const CIPHER_BLOCK: usize = 16;
 
-/// What a node does: it shakes hands, and then it asks or answers.
+/// The phases of a node's activity: handshakes first, then requests and responses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Phase {
     Handshakes,
@@ -23,15 +24,15 @@ pub(super) enum Phase {
 pub(super) struct Account {
     tally: Tally,
     work: Work,
-    /// Work that made keys without a handshake.
+    /// Computation that derived keys without a handshake.
     pub(super) keys: Work,
-    /// The last work that there was.
+    /// The last computation of the node.
     pub(super) last: Work,
     sent: [Sent; 2],
 }
 
 impl Account {
-    /// A datagram passed that is protected, or not.
+    /// Accounts for a datagram that the node processes, protected or not.
     pub(super) fn datagram(
         &mut self,
         phase: Phase,
@@ -44,12 +45,13 @@ impl Account {
         }
         self.work.datagrams += 1;
         if is_protected {
-            // CCM encrypts and authenticates each block, and its number and tag besides.
+            // CCM runs the cipher twice on each block, to encrypt and to authenticate it, and once
+            // each for the first block and for the tag.
             self.work.cipher_blocks += 2 * datagram.len().div_ceil(CIPHER_BLOCK) as u32 + 2;
         }
     }
 
-    /// The same of one that is sent.
+    /// Accounts for a datagram that the node sends.
     pub(super) fn send(
         &mut self,
         phase: Phase,
@@ -64,19 +66,19 @@ impl Account {
         Wish::Send { to, len: datagram.len() }
     }
 
-    /// Keys were derived with so many blocks of a hash function.
+    /// Accounts for a key derivation that took this many blocks of a hash function.
     pub(super) fn derive(&mut self, hash_blocks: u32) {
         let work = Work { hash_blocks, ..Work::default() };
         self.work += work;
         self.keys += work;
     }
 
-    /// What was sent in a phase.
+    /// The datagrams and bytes sent in a phase.
     pub(super) const fn sent(&self, phase: Phase) -> Sent {
         self.sent[phase as usize]
     }
 
-    /// What was computed since this was asked last.
+    /// Takes the computation since this function was called last.
     pub(super) fn take(&mut self) -> Work {
         let mut work = core::mem::take(&mut self.work);
         work += self.tally.take();

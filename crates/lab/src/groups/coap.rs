@@ -1,28 +1,29 @@
-//! The messages of a group: CoAP (RFC 7252), as much of it as these are.
+//! The messages of a group: the part of CoAP (RFC 7252) that they need.
 //!
-//! They are as long as what the paper on Axiom sends seems to be: by the energies in its Table II a
+//! Their lengths are close to those of the paper on Axiom. By the energies in its Table II, a
 //! request has 21 to 25 bytes and a response 27 to 28.
 
-/// Bytes of a token.
+/// Length of a token, in bytes.
 const TOKEN_BYTES: usize = 4;
 
-/// Version 1, non-confirmable, with a token of [`TOKEN_BYTES`].
+/// The first byte of a message: version 1, non-confirmable, with a token of [`TOKEN_BYTES`].
 const FIRST: u8 = 0x54;
 const POST: u8 = 0x02;
-/// 2.04 Changed.
+/// The response code 2.04 (Changed).
 const CHANGED: u8 = 0x44;
-/// Option Uri-Path (11), which the next one is as well.
+/// The option number of Uri-Path. It is the option delta of the first segment; the second segment
+/// has a delta of 0.
 const URI_PATH: u8 = 11;
-/// Option Content-Format (12), empty: text.
+/// The option Content-Format (12) with an empty value, which stands for text.
 const TEXT: u8 = 0xc0;
 const PAYLOAD_MARKER: u8 = 0xff;
 
 const PATH: [&str; 2] = ["actuators", "leds"];
 
-/// As long in all listeners.
+/// The payload of responses. It has the same length in all listeners.
 const STATE: &[u8] = b"light on, at 40 %";
 
-/// What binds responses to their request.
+/// The token, by which responses are matched to their request.
 pub type Token = [u8; TOKEN_BYTES];
 
 fn message(code: u8, id: u16, token: Token) -> Vec<u8> {
@@ -32,7 +33,7 @@ fn message(code: u8, id: u16, token: Token) -> Vec<u8> {
     message
 }
 
-/// `POST /actuators/leds`, 23 bytes.
+/// The request `POST /actuators/leds`, in 23 bytes.
 pub fn request(id: u16, token: Token) -> Vec<u8> {
     let mut request = message(POST, id, token);
     let mut option = URI_PATH;
@@ -44,7 +45,7 @@ pub fn request(id: u16, token: Token) -> Vec<u8> {
     request
 }
 
-/// The answer to a request, 27 bytes; none to what is no request.
+/// The response to a request, in 27 bytes; `None` if the message is not a request.
 pub fn response(request: &[u8], id: u16) -> Option<Vec<u8>> {
     let token = token_of(request, POST)?;
     let mut response = message(CHANGED, id, token);
@@ -53,7 +54,7 @@ pub fn response(request: &[u8], id: u16) -> Option<Vec<u8>> {
     Some(response)
 }
 
-/// The token of a response.
+/// The token of a response; `None` if the message is not a response.
 pub fn token_of_response(response: &[u8]) -> Option<Token> {
     token_of(response, CHANGED)
 }

@@ -1,36 +1,38 @@
-//! How a request reaches all listeners, and what secures it and its responses.
+//! How a request reaches all listeners, and how it and its responses are secured.
 
 use crate::handshakes::Profile;
 use group::policy::Profile as Records;
 
-/// A way to ask all listeners of a group.
+/// A way to send a request to all listeners of a group and to collect their responses.
 #[derive(Clone, Copy, Debug)]
 pub struct Configuration {
-    /// The paper's name, and what is ours in it.
+    /// The paper's name, or a name of ours in the same style.
     pub name: &'static str,
-    /// Whether it is one of the paper's five, or ours.
+    /// Whether it is one of the paper's five configurations.
     pub is_paper: bool,
-    /// Whether one request goes to all at once, and who answers waits for a random time.
+    /// Whether one multicast request goes to all listeners, which then wait for a random time
+    /// before they respond. Otherwise each listener gets a unicast request.
     pub multicast: bool,
-    /// What is secured how.
+    /// How requests and responses are secured.
     pub security: Security,
 }
 
 /// What secures a request and its responses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Security {
-    /// Nothing.
+    /// Requests and responses are not secured.
     Plain,
-    /// An association with each listener, after a handshake of this profile.
+    /// Unicast associations with each listener, after a handshake of the named profile.
     Sessions(&'static str),
-    /// The group's keys for the request, an association for each response (Keoh and others,
+    /// The group's keys for the request, and an association with each listener for its response,
+    /// after a handshake of the named profile (Keoh and others,
     /// draft-keoh-dice-multicast-security-08).
     GroupAndSessions(&'static str),
-    /// The group's keys for all, without a handshake (Axiom).
+    /// The group's keys for requests and responses, without a handshake (Axiom).
     Group(Records),
 }
 
-/// The handshake of the paper: what tinydtls sends.
+/// The profile of the paper's handshake, which sends what tinydtls sends.
 const THEIRS: &str = "tinydtls";
 const OURS: &str = "1.3-no-cookie";
 
@@ -38,7 +40,7 @@ const fn paper(name: &'static str, multicast: bool, security: Security) -> Confi
     Configuration { name, is_paper: true, multicast, security }
 }
 
-/// The paper's five, as it orders them, and then ours.
+/// The paper's five configurations in its order, then ours.
 pub const CONFIGURATIONS: [Configuration; 8] = [
     paper("CoAP Uni", false, Security::Plain),
     paper("CoAP Mul", true, Security::Plain),
@@ -55,12 +57,12 @@ const fn ours(name: &'static str, multicast: bool, security: Security) -> Config
 }
 
 impl Configuration {
-    /// The one of this name.
+    /// The configuration with this name.
     pub fn by_name(name: &str) -> Option<&'static Self> {
         CONFIGURATIONS.iter().find(|configuration| configuration.name == name)
     }
 
-    /// The handshakes that it begins with.
+    /// The profile of the handshakes that it begins with; `None` if there are none.
     pub(super) fn handshakes(&self) -> Option<&'static Profile> {
         match self.security {
             Security::Sessions(name) | Security::GroupAndSessions(name) => Profile::by_name(name),
@@ -68,7 +70,7 @@ impl Configuration {
         }
     }
 
-    /// The records of the group.
+    /// The format of the group's records; `None` if it has none.
     pub(super) const fn records(&self) -> Option<Records> {
         match self.security {
             Security::GroupAndSessions(_) => Some(Records::Axiom12),

@@ -1,4 +1,4 @@
-//! A sender with many listeners: what it remembers of them, and how long it works.
+//! A sender with many listeners: how much it remembers of them, and how long it computes.
 
 use super::coap;
 use super::members::members;
@@ -10,35 +10,35 @@ use group::policy::Profile;
 use group::{Member, SenderId};
 use vocabulary::{Instant, Random};
 
-/// Responses come within so long for each listener.
+/// The window of random times in which responses come, in microseconds for each listener.
 const LEISURE_MICROS: u64 = 25_000;
 
 const PORT: u16 = 5684;
 const SENDER: SenderId = SenderId(0);
 
-/// A sender and its listeners, who have not heard of each other yet.
+/// A sender and its listeners before their first exchange.
 pub struct Crowd {
     sender: Member,
     listeners: Vec<Member>,
     random: Random,
 }
 
-/// What one request and all responses to it took.
+/// What one request and all its responses took.
 #[derive(Clone, Copy, Debug)]
 pub struct Taken {
-    /// Responses that were delivered.
+    /// Number of responses that were delivered.
     pub responses: usize,
-    /// By how much the sender's heap grew.
+    /// By how many bytes the sender's heap grew.
     pub heap_bytes: usize,
-    /// How long the sender worked.
+    /// How long the sender computed.
     pub sender: Duration,
-    /// How long all listeners worked.
+    /// How long all listeners computed in total.
     pub listeners: Duration,
-    /// When the last response came, in virtual time.
+    /// When the last response arrived, in virtual time.
     pub end: Instant,
 }
 
-/// The address of the node of this number, 0 being the sender.
+/// The address of a node. Node 0 is the sender.
 fn address(node: usize) -> IpAddr {
     let (high, low) = ((node >> 16) as u16, node as u16);
     Ipv6Addr::new(0xfd00, 0, 0, 0, 0, 0, high, low).into()
@@ -49,10 +49,11 @@ fn at(node: usize) -> SocketAddr {
 }
 
 impl Crowd {
-    /// A group that has just begun.
+    /// A group in its first epoch.
     ///
     /// # Errors
-    /// When the engine refuses a member.
+    ///
+    /// Fails when the engine refuses a member.
     pub fn new(profile: Profile, listeners: usize, seed: u64) -> Result<Self, Error> {
         let mut random = Random::insecure(seed);
         let roles: Vec<_> = (0..=listeners)
@@ -66,17 +67,18 @@ impl Crowd {
         Ok(Self { sender, listeners, random })
     }
 
-    /// One request, which all listeners answer at random times. `heap` says how many bytes are
-    /// allocated, `clock` how long the processor has worked.
+    /// Sends one request, which all listeners answer at random times. `heap` returns the number of
+    /// allocated bytes, `clock` how long the processor has computed.
     ///
     /// # Errors
-    /// When somebody seals nothing.
+    ///
+    /// Fails when a member seals no record or a listener opens no request.
     pub fn transact(
         &mut self,
         heap: impl Fn() -> usize,
         clock: impl Fn() -> Duration,
     ) -> Result<Taken, Error> {
-        let silent = Error::Stream("a member seals nothing");
+        let silent = Error::Stream("a member seals no record");
         let Self { sender, listeners, random } = self;
         let now = Instant::ZERO;
         let token = random.array();
@@ -97,7 +99,7 @@ impl Crowd {
                     answer = coap::response(content, index as u16);
                 }
             });
-            let answer = answer.ok_or(Error::Stream("a listener takes no request"))?;
+            let answer = answer.ok_or(Error::Stream("a listener opens no request"))?;
             let Ok((_, len)) = listener.respond(when, SENDER, &answer, &mut buf) else {
                 return Err(silent);
             };

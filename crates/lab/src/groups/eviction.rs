@@ -1,4 +1,4 @@
-//! One member is put out, and all others move to new keys though datagrams are lost.
+//! The eviction of one member. All others move to new keys, although datagrams are lost.
 
 use super::coap;
 use super::members::{Memory, policy};
@@ -15,58 +15,60 @@ use group::{Identity, Member, Start};
 use std::collections::{BTreeMap, VecDeque};
 use vocabulary::{Decode, Encode, Instant, Random, Writer};
 
-/// Virtual time goes on in steps of this.
+/// The step in which virtual time advances.
 const STEP: Duration = Duration::from_millis(10);
-/// A datagram is under way for so long.
+/// How long a datagram travels.
 const DELAY: Duration = Duration::from_millis(20);
-/// Two members send requests in turn, so often; others learn from them that they missed a rekey.
+/// The interval of requests, which two members send in turn. Other members learn from them that
+/// they missed a rekey.
 const REQUEST_INTERVAL: Duration = Duration::from_secs(1);
-/// A member that gets no answer of its controller asks again after this.
+/// How long a member waits for its controller's answer before it asks again.
 const ASK_AGAIN: Duration = Duration::from_secs(1);
-/// After this nothing more is to be expected.
+/// How long the remaining members have to move to the new keys.
 const PATIENCE: Duration = Duration::from_secs(120);
-/// Joins are over, and their epoch is in use.
+/// How long all members join before the eviction. Their epoch is in use by then.
 const SETTLED: Duration = Duration::from_secs(30);
 
-/// One alone would not learn from anybody that it missed a rekey.
+/// The number of members that send requests. A single sender would learn from nobody that it missed
+/// a rekey.
 const SENDERS: usize = 2;
 
 const PORT: u16 = 5684;
 const REQUEST_BYTES: usize = 700;
 
-/// An eviction, and how.
+/// The parameters of an eviction.
 #[derive(Clone, Copy, Debug)]
 pub struct Eviction {
-    /// Which records the group speaks.
+    /// The profile of the group's records.
     pub profile: Profile,
-    /// Members before it.
+    /// Number of members before the eviction.
     pub members: usize,
-    /// The share of datagrams that each receiver loses.
+    /// The share of datagrams that each receiver loses, from 0 to 1.
     pub loss: f64,
-    /// Of all randomness.
+    /// Seed of all randomness.
     pub seed: u64,
 }
 
-/// What became of an eviction.
+/// The result of an eviction.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Settled {
-    /// Members that never came into step, of those that stay.
+    /// Remaining members that never moved to the new keys.
     pub out_of_step: usize,
-    /// How long it took until the last of them was, in virtual time.
+    /// Virtual time from the eviction until the last remaining member had the new keys.
     pub duration: Duration,
-    /// Members that were in step after the announcement and its repetitions.
+    /// Remaining members that received the new keys by the announcement or its repetitions.
     pub by_announcement: usize,
-    /// Times that members that stay asked the controller, repetitions included.
+    /// Number of times that remaining members asked the controller, repetitions included.
     pub pulls: usize,
-    /// Datagrams of announcements.
+    /// Number of datagrams of announcements.
     pub announcements: usize,
-    /// Bytes of the longest.
+    /// Length of the longest of these datagrams, in bytes.
     pub announcement_bytes: usize,
     /// Requests in the new epoch that the evicted member opened.
     pub opened_by_evicted: usize,
 }
 
-/// What is stored is read by nobody here.
+/// A store that keeps nothing, because nothing is restored here.
 struct Nowhere;
 
 impl Store for Nowhere {
@@ -75,7 +77,7 @@ impl Store for Nowhere {
     }
 }
 
-/// A member on its device.
+/// A member and the state of its device.
 struct Device {
     member: Member,
     start: Start,
@@ -84,7 +86,7 @@ struct Device {
     in_step: bool,
 }
 
-/// What is under way.
+/// A datagram on its way.
 enum Datagram {
     Question {
         from: usize,
@@ -94,7 +96,8 @@ enum Datagram {
         to: usize,
         answer: Vec<u8>,
     },
-    /// `is_new`: in the epoch that is to be kept from who was evicted.
+    /// A record of the group. `is_new`: it is in the new epoch, which the evicted member must not
+    /// open.
     Multicast {
         from: SocketAddr,
         bytes: Vec<u8>,
@@ -114,7 +117,7 @@ struct Site {
     evicted: Option<usize>,
 }
 
-/// Shares of loss are counted in these.
+/// The unit of loss probabilities: this many stand for 1.
 const WHOLE: u64 = 1_000_000;
 
 fn name(index: usize) -> String {
@@ -135,15 +138,16 @@ fn roles(index: usize) -> WantedRoles {
 fn written(asked: &Asked) -> Vec<u8> {
     let mut buf = vec![0; REQUEST_BYTES];
     let mut w = Writer::new(&mut buf);
-    asked.write(&mut w).expect("the longest request fits");
+    asked.write(&mut w).expect("the buffer holds the longest request");
     w.finish().to_vec()
 }
 
 impl Eviction {
-    /// Lets all join, puts the last of them out, and waits until the others are in step.
+    /// Lets all members join, evicts the last one, and waits until the others have the new keys.
     ///
     /// # Errors
-    /// When the engine refuses a member.
+    ///
+    /// Fails when the engine refuses a member.
     pub fn run(&self) -> Result<Settled, Error> {
         let mut site = Site::new(self)?;
         site.admit(self)?;
@@ -155,12 +159,12 @@ impl Eviction {
         site.settled = Settled { out_of_step: self.members - 1, ..NOTHING };
         site.devices.iter_mut().for_each(|device| device.in_step = false);
         if site.controller.evict(site.now, &name(last)) != Ok(true) {
-            return Err(Error::Stream("nobody is evicted"));
+            return Err(Error::Stream("the controller evicted no member"));
         }
         site.carry();
         site.wait(PATIENCE, |site| site.settled.out_of_step == 0);
         site.settled.duration = site.now - evicted_at;
-        // What the evicted one hears now is not for it.
+        // Lets the evicted member receive requests of the new epoch, which it must not open.
         site.wait(3 * REQUEST_INTERVAL, |_| false);
         let duration = site.settled.duration;
         Ok(Settled { duration, ..site.settled })
@@ -183,7 +187,7 @@ impl Site {
         let policy = policy(eviction.profile);
         let secret = ControllerSecret::from_seed(&random.array());
         let keys = KeyServer::new(policy.group, secret, &mut random);
-        let name = GroupName::new("lights").ok_or(Error::Stream("no such name"))?;
+        let name = GroupName::new("lights").ok_or(Error::Stream("the group's name is invalid"))?;
         let group = Group { name, policy, keys, roster: Roster::default() };
         let controller = Controller::new(
             group,
@@ -208,7 +212,7 @@ impl Site {
         })
     }
 
-    /// All join in one rekey.
+    /// Lets all members join in one rekey.
     fn admit(&mut self, eviction: &Eviction) -> Result<(), Error> {
         let mut identities: Vec<_> =
             (0..eviction.members).map(|_| Identity::generate(&mut self.random)).collect();
@@ -244,10 +248,10 @@ impl Site {
             self.devices.push(Device { member, start, asking: None, in_step: true });
         }
         let all = self.devices.len() == eviction.members;
-        all.then_some(()).ok_or(Error::Stream("not all were admitted"))
+        all.then_some(()).ok_or(Error::Stream("the controller did not admit all members"))
     }
 
-    /// Lets time go on for so long at most.
+    /// Lets virtual time pass until `done` holds, or for `at_most`.
     fn wait(&mut self, at_most: Duration, done: impl Fn(&Self) -> bool) {
         let end = self.now + at_most;
         while self.now < end && !done(self) {
@@ -270,7 +274,7 @@ impl Site {
         }
     }
 
-    /// What the controller says gets under way.
+    /// Sends what the controller has to send.
     fn carry(&mut self) {
         while let Some(output) = self.controller.poll() {
             let datagram = match output {
@@ -314,7 +318,8 @@ impl Site {
                 }
                 device.asking = None;
                 if let Answer::Granted(grant) = said {
-                    // One that is older than what it has is of no use, and nothing to be said of.
+                    // The grant may be older than the member's keys. It is then of no use and is
+                    // refused.
                     let _ = device.member.grant(self.now, grant);
                     self.step(to, false);
                 }
@@ -337,7 +342,7 @@ impl Site {
         }
     }
 
-    /// Notes that a member is in step, if it now is.
+    /// Notes that a member has the controller's current epoch, if it now has.
     fn step(&mut self, index: usize, by_announcement: bool) {
         let device = &mut self.devices[index];
         let is_there = device.member.keys().epoch() == self.controller.epoch();
@@ -348,7 +353,7 @@ impl Site {
         }
     }
 
-    /// What a member wants by itself.
+    /// Handles a member's timers and its questions to the controller.
     fn look_after(&mut self, index: usize) {
         let device = &mut self.devices[index];
         if device.member.wake_at(self.now) <= self.now {
@@ -371,7 +376,7 @@ impl Site {
         }
     }
 
-    /// A sender asks all others something.
+    /// Lets the sender whose turn it is send a request to all members.
     fn request(&mut self) {
         let request = coap::request(1, self.random.array());
         let turn = self.now.as_micros() / vocabulary::time::micros(REQUEST_INTERVAL);
@@ -386,7 +391,7 @@ impl Site {
     }
 }
 
-const REFUSED: Error = Error::Stream("the group engine refuses a member");
+const REFUSED: Error = Error::Stream("the group engine refused a member");
 
 #[cfg(test)]
 mod tests {
@@ -403,7 +408,7 @@ mod tests {
         assert!(settled.duration <= DELAY + STEP, "{settled:?}");
     }
 
-    /// So much is lost that many have to ask.
+    /// The loss is so high that many members have to ask the controller.
     #[test]
     fn who_missed_all_repetitions_asks() {
         for profile in Profile::ALL {

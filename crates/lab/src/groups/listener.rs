@@ -1,4 +1,4 @@
-//! A node that answers.
+//! A node that responds to requests.
 
 use super::account::{Account, INDIVIDUAL_KEY, Phase, WRITER_KEYS};
 use super::coap;
@@ -12,12 +12,12 @@ use group::{Member, SenderId};
 use std::collections::VecDeque;
 use vocabulary::{Engine, Instant, Output, Random};
 
-/// A program that answers what it is asked.
+/// A program that responds to requests.
 pub(super) struct Listener {
     endpoint: Option<Box<Endpoint>>,
     session: Option<Handle>,
     member: Option<Box<Member>>,
-    /// The longest wait before a multicast request is answered.
+    /// The longest random wait before a response to a multicast request.
     leisure: Duration,
     random: Random,
     pending: Option<Pending>,
@@ -27,12 +27,12 @@ pub(super) struct Listener {
     pub(super) account: Account,
 }
 
-/// A request that is to be answered.
+/// A request that waits for its response.
 struct Pending {
     at: Instant,
     request: Vec<u8>,
     from: NodeId,
-    /// The sender, if the group's keys secured the request.
+    /// The request's sender, if the request was secured by the group's keys.
     sender: Option<SenderId>,
 }
 
@@ -57,7 +57,7 @@ impl Listener {
         }
     }
 
-    /// What it sends now belongs to this.
+    /// The phase that the node's next datagrams belong to.
     fn phase(&self) -> Phase {
         let shakes_hands = self.endpoint.is_some() && !self.was_asked;
         if shakes_hands { Phase::Handshakes } else { Phase::Messages }
@@ -88,7 +88,7 @@ impl Listener {
         });
         if let Some((sender, content)) = request {
             if member.policy().profile == Profile::Compact && !self.has_keys {
-                // The sender's, which all listeners share.
+                // The keys of the sender, which are the same for all listeners.
                 self.account.derive(WRITER_KEYS);
             }
             self.schedule(now, at, from, Some(sender), &content);
@@ -131,7 +131,8 @@ impl Listener {
                 }
                 self.outbox.push_back((from, buf[..len].to_vec()));
             }
-            // What is not taken is not answered, which is seen.
+            // A failure to send is not handled here. The sender misses the response and the
+            // transaction fails.
             (None | Some(Err(SendError::Session(_))), Some(endpoint), Some(session)) => {
                 let _ = endpoint.send(session, now, &response);
             }

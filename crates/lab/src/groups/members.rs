@@ -1,4 +1,4 @@
-//! Members of a group that has just begun, as their controller admits them.
+//! Members of a group in its first epoch, as their controller admits them.
 
 use crate::Error;
 use core::net::IpAddr;
@@ -14,7 +14,7 @@ use vocabulary::{Instant, Random};
 
 const GROUP: GroupId = GroupId(*b"lights of a room");
 
-/// A ledger for nodes that never restart.
+/// A ledger in memory, for nodes that never restart.
 #[derive(Debug, Default)]
 pub(super) struct Memory(BTreeMap<u64, u64>);
 
@@ -36,7 +36,7 @@ impl Ledger for Memory {
     }
 }
 
-/// A group that speaks `profile` with 8-byte tags.
+/// The policy of a group that uses `profile` with 8-byte tags.
 pub(super) fn policy(profile: Profile) -> Policy {
     Policy {
         group: GROUP,
@@ -54,20 +54,21 @@ pub(super) fn policy(profile: Profile) -> Policy {
     }
 }
 
-/// Members of a group with these roles and addresses, in its first epoch.
+/// Members with these roles and addresses, in the group's first epoch.
 ///
 /// # Errors
-/// When the engine refuses what it is given.
+///
+/// Fails when the engine refuses a member.
 pub fn members(
     profile: Profile,
     roles: &[(Roles, IpAddr)],
     rng: &mut Random,
 ) -> Result<Vec<Member>, Error> {
-    let refused = Error::Stream("the group engine refuses a member");
+    let refused = Error::Stream("the group engine refused a member");
     let secret = ControllerSecret::from_seed(&rng.array());
     let mut server = KeyServer::new(GROUP, secret, rng);
     let timing = Timing::new(Duration::from_secs(2), Duration::from_secs(10));
-    let timing = timing.ok_or(Error::Stream("no such timing"))?;
+    let timing = timing.ok_or(Error::Stream("the timing of the rekey is invalid"))?;
     let change = Change { join: roles.len() as u32, ..Change::default() };
     let Ok(rekeying) = server.rekey(&change, timing, 1200, rng) else { return Err(refused) };
     let senders: std::collections::BTreeSet<_> =

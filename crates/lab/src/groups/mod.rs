@@ -1,11 +1,11 @@
-//! Multicast groups of the engine, with what else could secure them beside.
+//! Multicast groups of the engine, and the other ways to secure a group's messages for comparison.
 //!
-//! - [`Configuration`]: one of the paper's five, or of ours;
+//! - [`Configuration`]: one of the paper's five, or one of ours;
 //! - [`Transaction`]: one request and the responses of all listeners, over radios;
-//! - [`Survey`]: many of them, and what they took on average;
+//! - [`Survey`]: many transactions, and what they took on average;
 //! - [`crowd`]: a sender with many listeners;
-//! - [`eviction`]: all but one move to new keys, though datagrams are lost;
-//! - [`coap`]: the messages.
+//! - [`eviction`]: all members but one move to new keys, although datagrams are lost;
+//! - [`coap`]: the messages that are sent.
 
 mod account;
 pub mod coap;

@@ -1,4 +1,4 @@
-//! The node that asks.
+//! The node that sends requests.
 
 use super::account::{Account, INDIVIDUAL_KEY, Phase, WRITER_KEYS};
 use super::coap::{self, Token};
@@ -12,24 +12,25 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use vocabulary::{Engine, Instant, Output, Random};
 
-/// A program that asks all listeners, after handshakes with each of them or without.
+/// A program that sends a request to all listeners, after a handshake with each of them or without
+/// any.
 pub(super) struct Sender {
     listeners: Vec<NodeId>,
     multicast: bool,
-    /// With what handshakes begin, where there are any.
+    /// The configuration of handshakes; `None` if there are none.
     client: Option<Arc<ClientConfig>>,
     sessions: Vec<Connection>,
     member: Option<Box<Member>>,
     random: Random,
     token: Token,
-    /// Something is to be begun.
+    /// Whether the next handshake or request is to be begun.
     is_due: bool,
-    /// When handshakes began and ended.
+    /// When each handshake began and, if it is complete, when it ended.
     pub(super) handshakes: Vec<(Instant, Option<Instant>)>,
-    /// When the first message was begun.
+    /// When the first request was begun.
     pub(super) began: Option<Instant>,
     asked: usize,
-    /// Who has answered, when.
+    /// The listeners that have responded, and when.
     pub(super) answered: BTreeMap<NodeId, Instant>,
     outbox: VecDeque<(NodeId, Vec<u8>)>,
     pub(super) account: Account,
@@ -61,19 +62,19 @@ impl Sender {
         }
     }
 
-    /// Whether all handshakes are over and nothing was asked yet.
+    /// Whether all handshakes are complete and no request has been sent yet.
     pub(super) fn is_ready(&self) -> bool {
         let is_over = self.handshakes.iter().all(|(_, ended)| ended.is_some());
         let all = self.client.is_none() || self.handshakes.len() == self.listeners.len();
         is_over && all && self.began.is_none()
     }
 
-    /// Whether all have answered.
+    /// Whether all listeners have responded.
     pub(super) fn is_done(&self) -> bool {
         self.answered.len() == self.listeners.len()
     }
 
-    /// Gives back what it holds for its account alone.
+    /// Frees the memory that serves only to measure the transaction.
     pub(super) fn tidy(&mut self) {
         (self.handshakes, self.answered) = (Vec::new(), BTreeMap::new());
         self.outbox = VecDeque::new();
@@ -89,7 +90,7 @@ impl Sender {
         self.account.datagram(self.phase(), from, datagram, is_protected);
         let there = address(from);
         let mut response = None;
-        // What listeners send before they have a session is its handshake.
+        // A datagram from a listener without a session belongs to the handshake.
         let mut is_of_session = self.client.is_some();
         if let Some(member) = self.member.as_mut().filter(|_| !is_of_session) {
             let delivered = |delivery: Delivery<'_>| {
@@ -114,7 +115,8 @@ impl Sender {
         }
     }
 
-    /// Blocks of a hash function for the keys of a listener that is heard for the first time.
+    /// Number of blocks of a hash function to derive the keys of a listener from which the first
+    /// response comes.
     fn derived(&self) -> u32 {
         match self.member.as_ref().map(|member| member.policy().profile) {
             Some(Profile::Axiom12) => INDIVIDUAL_KEY,
@@ -142,7 +144,7 @@ impl Sender {
             && let Some(listener) = self.listeners.get(self.sessions.len())
         {
             let client = Connection::client(config, address(*listener), now, self.random.fork());
-            // Without it the transaction never ends, which is said then.
+            // Without a client the transaction never ends, and its end reports that.
             if let Ok(client) = client {
                 self.sessions.push(client);
                 self.handshakes.push((now, None));
@@ -153,7 +155,7 @@ impl Sender {
         self.ask(now);
     }
 
-    /// Asks all, or the next one.
+    /// Sends the request to all listeners, or to the next one.
     fn ask(&mut self, now: Instant) {
         let request = coap::request(self.asked as u16, self.token);
         let listener = self.listeners.get(self.asked).copied();
@@ -161,7 +163,7 @@ impl Sender {
         if !self.multicast {
             let session = self.sessions.get_mut(self.asked - 1);
             match (session, listener) {
-                // What is not taken is not answered either.
+                // A request that cannot be sent is not answered either, and the transaction fails.
                 (Some(session), _) => drop(session.send(now, &request)),
                 (None, Some(listener)) => self.outbox.push_back((listener, request)),
                 (None, None) => {}

@@ -1,4 +1,4 @@
-//! Many transactions of one kind, each in a world of its own.
+//! Many transactions of one kind, each in a simulated world of its own.
 
 use super::configuration::Configuration;
 use super::transaction::{Outcome, Transaction};
@@ -6,38 +6,39 @@ use crate::Error;
 use crate::parallel::parallel;
 use crate::statistics::deviation;
 
-/// First transactions as in the paper.
+/// First transactions in the paper's setting.
 #[derive(Clone, Copy, Debug)]
 pub struct Survey {
-    /// Of which configuration.
+    /// The configuration of the group.
     pub configuration: &'static Configuration,
-    /// How many.
+    /// Number of transactions.
     pub runs: u32,
-    /// The seeds of all worlds follow from it.
+    /// The seed from which the seeds of all worlds are derived.
     pub seed: u64,
 }
 
-/// A mean and a standard deviation.
+/// A mean and a standard deviation over many runs.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Measure {
     /// The mean.
     pub mean: f64,
-    /// The standard deviation of single runs.
+    /// The standard deviation over the runs.
     pub deviation: f64,
 }
 
-/// What transactions of one kind took.
+/// The results of transactions of one kind.
 #[derive(Clone, Debug)]
 pub struct Summary {
-    /// All of them.
+    /// The result of each transaction.
     pub outcomes: Vec<Outcome>,
 }
 
 impl Survey {
-    /// Runs all of them.
+    /// Runs all transactions.
     ///
     /// # Errors
-    /// Those of [`Transaction::run`].
+    ///
+    /// The errors of [`Transaction::run`].
     pub fn run(&self) -> Result<Summary, Error> {
         let outcomes = parallel(self.runs as usize, |index| {
             let seed = self.seed.wrapping_mul(0x9e37_79b9_7f4a_7c15).wrapping_add(index as u64);
@@ -48,7 +49,7 @@ impl Survey {
 }
 
 impl Summary {
-    /// Of one value of each.
+    /// The mean and deviation of a value that `value` takes from each outcome.
     pub fn of(&self, value: impl Fn(&Outcome) -> f64) -> Measure {
         let values: Vec<f64> = self.outcomes.iter().map(value).collect();
         let mean = values.iter().sum::<f64>() / values.len().max(1) as f64;

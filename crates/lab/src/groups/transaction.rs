@@ -1,4 +1,4 @@
-//! One request to all listeners and all of their responses, in one world.
+//! One request to all listeners and all of their responses, in one simulated world.
 
 use super::account::Phase;
 use super::configuration::Configuration;
@@ -16,82 +16,85 @@ use group::SenderId;
 use group::member::Roles;
 use vocabulary::{Instant, Random};
 
-/// Radios without duty cycles repeat what is not acknowledged, by default so often.
+/// How often radios repeat a frame that is not acknowledged: the default of radios without duty
+/// cycles.
 const RETRIES: u32 = 3;
-/// Nothing happens before.
+/// When the sender begins.
 const START: Instant = Instant::from_micros(1_000_000);
-/// No transaction takes so long.
+/// How long a transaction may take. All are shorter.
 const PATIENCE: Duration = Duration::from_secs(600);
-/// What is under way when the last response has come is over by then.
+/// How long the world goes on after the last response, so that datagrams under way arrive.
 const TAIL: Duration = Duration::from_millis(100);
-/// Longer than any handshake here: radios repeat what is lost.
+/// The first retransmission timeout. It is longer than any handshake here, because radios repeat
+/// what is lost.
 const TIMEOUT: Duration = Duration::from_secs(2);
 
-/// A first transaction of a group, and how.
+/// A first transaction of a group, and its setting.
 #[derive(Clone, Debug)]
 pub struct Transaction {
-    /// What reaches the listeners how.
+    /// How requests and responses are sent and secured.
     pub configuration: &'static Configuration,
-    /// How many there are.
+    /// Number of listeners.
     pub listeners: u16,
-    /// Who answers a multicast request waits for at most so long.
+    /// The longest time that a listener waits before it responds to a multicast request.
     pub leisure: Duration,
-    /// What nodes are made of.
+    /// The device that all nodes are.
     pub device: Device,
-    /// Of all randomness.
+    /// Seed of all randomness.
     pub seed: u64,
 }
 
-/// What a transaction took.
+/// The result of a transaction.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Outcome {
-    /// Each handshake, in order.
+    /// The duration of each handshake, in order.
     pub handshakes: Vec<Duration>,
-    /// The messages, from the first request to the last response.
+    /// The duration of the messages, from the first request to the last response.
     pub messages: Duration,
-    /// All of it.
+    /// The duration of handshakes and messages together.
     pub duration: Duration,
-    /// What all nodes sent in handshakes.
+    /// The datagrams that all nodes sent in handshakes.
     pub sent_in_handshakes: Sent,
-    /// What all nodes sent in messages.
+    /// The datagrams that all nodes sent as requests and responses.
     pub sent_in_messages: Sent,
-    /// Of the sender.
+    /// The energy that the sender spent.
     pub sender: Spending,
-    /// Of the listeners, on average.
+    /// The mean energy that a listener spent.
     pub listener: Spending,
 }
 
-/// What a node spent, in mJ.
+/// The energy that a node spent, in mJ.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Spending {
-    /// On handshakes, or on deriving keys.
+    /// Energy for handshakes, or for deriving keys.
     pub keys: Parts,
-    /// On messages.
+    /// Energy for requests and responses.
     pub messages: Parts,
-    /// The radio listened though nobody spoke to the node; the paper leaves it out.
+    /// Energy of idle listening, during which no frame for the node was on the air. The paper
+    /// leaves it out.
     pub idle: f64,
 }
 
-/// Where energy went, in mJ.
+/// Energy by component, in mJ.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Parts {
-    /// The processor.
+    /// Energy of the processor.
     pub cpu: f64,
-    /// The radio, sending.
+    /// Energy of the radio while it sends.
     pub send: f64,
-    /// The radio, receiving what was for the node.
+    /// Energy of the radio while it receives frames for the node.
     pub receive: f64,
 }
 
 impl Parts {
-    /// All of it.
+    /// The energy of all components.
     pub fn sum(&self) -> f64 {
         self.cpu + self.send + self.receive
     }
 }
 
 impl Spending {
-    /// All of it as the paper counts.
+    /// The node's total energy as the paper counts it, without idle listening.
     pub fn sum(&self) -> f64 {
         self.keys.sum() + self.messages.sum()
     }
@@ -142,26 +145,29 @@ impl Node for Program {
 const ROOT: NodeId = NodeId(0);
 
 impl Transaction {
-    /// The paper's: three listeners that wait for up to 0.25 s, CC2538 under Contiki.
+    /// The paper's setting: three listeners that wait for up to 0.25 s, and CC2538 nodes under
+    /// Contiki.
     pub fn paper(configuration: &'static Configuration, seed: u64) -> Self {
-        let device = Device::by_name("cc2538-contiki").expect("it is among the devices");
+        let device = Device::by_name("cc2538-contiki").expect("a known device");
         let leisure = Duration::from_millis(250);
         Self { configuration, listeners: 3, leisure, device, seed }
     }
 
-    /// Runs it.
+    /// Runs the transaction.
     ///
     /// # Errors
-    /// When the engines refuse their configuration, or somebody does not answer.
+    ///
+    /// Fails when the engines refuse their configuration, or a listener does not respond.
     pub fn run(&self) -> Result<Outcome, Error> {
         self.play().map(|(outcome, _)| outcome)
     }
 
-    /// Runs it; how many bytes of heap each node then holds, the sender first. `heap` says how many
-    /// are allocated.
+    /// Runs the transaction. Returns how many bytes of heap each node holds afterwards, the sender
+    /// first. `heap` returns the number of allocated bytes.
     ///
     /// # Errors
-    /// As [`Self::run`].
+    ///
+    /// The errors of [`Self::run`].
     pub fn footprint(&self, heap: impl Fn() -> usize) -> Result<Vec<usize>, Error> {
         let (_, world) = self.play()?;
         let held = |mut node: Program| {
@@ -191,7 +197,7 @@ impl Transaction {
             ids.iter().map(|id| world.spent(*id, START)).collect()
         };
         let end = START + PATIENCE;
-        let silent = Error::Stream("a transaction does not come to an end");
+        let silent = Error::Stream("a transaction was not completed");
         let mut before = vec![Spent::default(); ids.len()];
         if self.configuration.handshakes().is_some() {
             let is_ready = |world: &World<Program>, id| {
@@ -239,7 +245,7 @@ impl Transaction {
         Ok((outcome, world))
     }
 
-    /// With so many listeners, and time for as many responses.
+    /// Sets the number of listeners, and extends the time for responses in proportion.
     #[must_use]
     pub fn among(mut self, listeners: u16) -> Self {
         self.leisure = self.leisure * listeners.max(3).into() / 3;
@@ -255,7 +261,7 @@ impl Transaction {
         duration: Duration,
     ) -> Spending {
         let currents = self.device.milliamperes;
-        // Microseconds by mA and V are nJ.
+        // The product of microseconds, mA and V is in nJ.
         let energy = |micros: u64, current: f64| micros as f64 * current * self.device.volts / 1e6;
         let parts = |spent: &Spent| Parts {
             cpu: energy(spent.of(Use::Compute), currents.compute),

@@ -1,4 +1,4 @@
-//! Handshakes in one world.
+//! Handshakes in one simulated world.
 
 use super::end::{End, Sent};
 use super::profile::{Making, Profile};
@@ -14,84 +14,88 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use vocabulary::{Instant, Random};
 
-/// After this a handshake has failed.
+/// How long after the last start a handshake may take. One that takes longer has failed.
 const PATIENCE: Duration = Duration::from_secs(600);
 
-/// A recording goes on for so long after the last handshake.
+/// How long a recording goes on after the last handshake.
 const TAIL: Duration = Duration::from_secs(10);
 
-/// Frames of a flight, each way, that our own timers allow for.
+/// Number of frames in a flight of either direction that our own timers allow for.
 const FLIGHT_FRAMES: u32 = 2;
 
-/// How often each of them may be sent where radios repeat what was lost: there a timer is the last
-/// resort.
+/// How often our own timers allow each frame to be sent where radios repeat lost frames. A timer is
+/// the last resort there.
 const REPETITIONS: u32 = 2;
 
-/// Our own timers start at this at least.
+/// The shortest first timeout of our own timers.
 const LEAST_TIMEOUT: Duration = Duration::from_millis(400);
 
-/// Handshakes in one world, and how.
+/// Handshakes in one simulated world, and their setting.
 #[derive(Clone)]
 pub struct Course<'a> {
-    /// Where.
+    /// The network in which they take place.
     pub network: &'a Network,
-    /// Which.
+    /// The kind of handshake.
     pub profile: &'static Profile,
-    /// Who asks whom.
+    /// The client and the server of each handshake.
     pub pairs: Vec<[NodeId; 2]>,
-    /// Clients begin at random times within so long.
+    /// The window of random times in which clients begin.
     pub window: Duration,
-    /// The first retransmission timeout; `None` for 2 s with tinydtls's timers, and with ours for
-    /// one that suits the link: the longest that flights of two frames take there and back, twice
-    /// where radios repeat what was lost. Between neighbours whose radios do not, ours send
-    /// datagrams of a frame each, and wait as long as their hello and the first of its answer take.
+    /// The first retransmission timeout. `None` stands for 2 s with tinydtls's timers, and for a
+    /// timeout that suits the link with our own: the longest time that flights of two frames take
+    /// in both directions, and twice that where radios repeat lost frames. Between neighbours whose
+    /// radios do not repeat frames, our ends send datagrams of one frame each, and wait as long as
+    /// their hello and the first message of the answer take.
     pub timeout: Option<Duration>,
-    /// Of all randomness.
+    /// Seed of all randomness.
     pub seed: u64,
 }
 
-/// What a handshake cost.
+/// The result and the cost of a handshake.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Outcome {
-    /// Who asked whom.
+    /// The client and the server.
     pub pair: [NodeId; 2],
-    /// From the client's first datagram until both ends may send data; `None` if that never came.
+    /// Time from the client's first datagram until both ends may send data; `None` if the handshake
+    /// was not completed.
     pub duration: Option<Duration>,
-    /// What the client sent until then.
+    /// The datagrams that the client sent until then.
     pub client: Sent,
-    /// What the server sent until then.
+    /// The datagrams that the server sent until then.
     pub server: Sent,
-    /// What the client spent until then.
+    /// The time and the timeslots that the client spent until then.
     pub spent: Spent,
 }
 
-/// What was on the air of a course, for captures.
+/// The frames on the air during a course, for captures.
 #[derive(Clone, Debug, Default)]
 pub struct Recording {
-    /// Every frame, in the order of their times.
+    /// Every frame, in the order of time.
     pub frames: Vec<Frame>,
 }
 
 impl<'a> Course<'a> {
-    /// One handshake from the last node of `network` to its root, begun at a random time.
+    /// One handshake from the last node of `network` to its root, which begins at a random time.
     pub fn single(network: &'a Network, profile: &'static Profile, seed: u64) -> Self {
         let last = NodeId(network.topology.len() as u16 - 1);
         let window = Duration::from_micros(network.layer.setting().period_micros());
         Self { network, profile, pairs: vec![[last, NodeId(0)]], window, timeout: None, seed }
     }
 
-    /// Runs it.
+    /// Runs the handshakes.
     ///
     /// # Errors
-    /// When the engine refuses its configuration, or the link layer the topology.
+    ///
+    /// Fails when the engine refuses its configuration, or the link layer the topology.
     pub fn run(&self) -> Result<Vec<Outcome>, Error> {
         self.play(None, None).map(|(outcomes, _)| outcomes)
     }
 
-    /// Runs it and keeps every frame; secrets go to `keys`.
+    /// Runs the handshakes and keeps every frame. The secrets of all ends go to `keys`.
     ///
     /// # Errors
-    /// As [`Self::run`].
+    ///
+    /// The errors of [`Self::run`].
     pub fn record(&self, keys: Arc<dyn KeyLog>) -> Result<(Vec<Outcome>, Recording), Error> {
         self.play(Some(keys), Some(Recording::default()))
             .map(|(outcomes, recording)| (outcomes, recording.unwrap_or_default()))
@@ -127,7 +131,7 @@ impl<'a> Course<'a> {
             left == 0
         });
         let recording = recording.map(|_| {
-            // What was sent last is still on its way.
+            // The last datagrams are still under way.
             world.run(world.now() + TAIL, |_, _| false);
             Recording { frames: world.captured() }
         });
@@ -137,7 +141,8 @@ impl<'a> Course<'a> {
         Ok((outcomes.flatten().collect(), recording))
     }
 
-    /// How things stand with a handshake; `None` if it is not complete and is meant to be.
+    /// The outcome of a handshake so far. `None` if `complete` asks for a complete handshake and
+    /// this one is not.
     fn outcome(
         &self,
         world: &World<End>,
@@ -158,7 +163,7 @@ impl<'a> Course<'a> {
         })
     }
 
-    /// Adds all nodes; when each client begins.
+    /// Adds all nodes to the world. Returns when each client begins.
     fn populate(
         &self,
         world: &mut World<End>,
@@ -170,8 +175,9 @@ impl<'a> Course<'a> {
         let hops = hops.unwrap_or(1);
         let setting = self.network.layer.setting();
         let round_trip = Duration::from_micros(setting.round_trip_micros(hops));
-        // Where a frame that is lost stays lost, each is better a datagram of its own: the others
-        // count. Datagrams that are relayed would be shorter than the least that may be set.
+        // Where radios do not repeat a lost frame, every frame is better a datagram of its own,
+        // because the other frames then still count. Relayed datagrams would have to be shorter
+        // than the smallest datagram size that may be set.
         let alone = !setting.repeats_lost() && hops == 1;
         let allowed = match (alone, setting.repeats_lost()) {
             (true, _) => self.profile.question_frames() * round_trip / 2,
@@ -206,7 +212,7 @@ impl<'a> Course<'a> {
         for id in topology.nodes() {
             let (start, end) = match (clients.remove(&id), servers.remove(&id)) {
                 (Some((start, engine)), _) => (start, End::client(self.profile, &making, engine)),
-                // A server waits for datagrams from the beginning.
+                // A server receives datagrams from the beginning.
                 (None, Some(engine)) => (Instant::ZERO, End::server(self.profile, &making, engine)),
                 (None, None) => (Instant::ZERO, End::relay()),
             };

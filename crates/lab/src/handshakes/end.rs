@@ -1,4 +1,4 @@
-//! A client, a server, or a node that only relays.
+//! The nodes of handshakes: a client, a server, or a node that only relays.
 
 use super::profile::{Making, Profile, Start};
 use super::tinydtls::Retransmission;
@@ -12,46 +12,46 @@ use dtls::{Connection, Endpoint, EndpointEvent, Event, Handle};
 use std::collections::BTreeMap;
 use vocabulary::{Engine, Instant, Output};
 
-/// A node of handshakes: a client, a server, or one that only relays.
+/// A node of a world with handshakes: a client, a server, or a node that only relays.
 pub struct End(Role);
 
 enum Role {
-    /// Asks.
+    /// Begins handshakes.
     Client(Box<Party<Connection>>),
-    /// Answers.
+    /// Answers handshakes.
     Server(Box<Party<Endpoint>>),
-    /// Takes no part.
+    /// Takes no part in handshakes.
     Relay,
 }
 
-/// An engine and what it did.
+/// An engine, and the record of what it did.
 struct Party<E> {
     engine: E,
     start: Start,
     exchanges: u32,
-    /// Where tinydtls's timers decide.
+    /// The timers of tinydtls, if they replace the engine's.
     retransmission: Option<Retransmission>,
-    /// To whom this end may send data, since when.
+    /// The peers to which this end may send data, and since when.
     connected: BTreeMap<NodeId, Instant>,
     sent: BTreeMap<NodeId, Sent>,
     tally: Tally,
 }
 
-/// What a node sent.
+/// The datagrams that a node sent.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Sent {
-    /// Datagrams.
+    /// Number of datagrams.
     pub datagrams: u32,
-    /// Their bytes.
+    /// Number of bytes in these datagrams.
     pub bytes: u32,
-    /// How often something was sent again: a datagram by tinydtls's timers, a flight by the engine.
+    /// Number of retransmissions: of datagrams by tinydtls's timers, or of flights by the engine.
     pub again: u32,
 }
 
-/// Answers to the first data of a client that moved.
+/// The first data of a client that moved to another address, and the server's answer to it.
 const ANSWER: &[u8] = &[1];
 
-/// A node's address as engines see it.
+/// A node's address, as engines see it.
 pub(crate) const fn address(node: NodeId) -> SocketAddr {
     let ip = Ipv6Addr::new(0xfe80, 0, 0, 0, 0, 0xff, 0xfe00, node.0);
     SocketAddr::V6(SocketAddrV6::new(ip, PORT, 0, 0))
@@ -64,23 +64,23 @@ pub(crate) fn node(address: SocketAddr) -> Option<NodeId> {
     }
 }
 
-/// What to do about an engine's event.
+/// What an engine's event means for the handshake.
 enum Told {
     Nothing,
-    /// A datagram of so many bytes is to be sent.
+    /// A datagram of this many bytes is to be sent.
     Said(NodeId, usize),
     Connected(NodeId),
-    /// Data came from a peer whose old association goes on; the server's answer is still to be
-    /// sent.
+    /// Data came from another address of the peer on its existing association. The server still has
+    /// to send its answer.
     Moved(NodeId, Handle),
 }
 
-/// An engine whose events a party understands.
+/// An engine whose events [`Party`] interprets.
 trait Speaks: Engine {
     fn told(event: &Self::Event<'_>, start: Start, server: NodeId) -> Told;
     fn answer(&mut self, now: Instant, handle: Handle) -> Result<(), Error>;
 
-    /// Flights that it sent again to a peer.
+    /// Number of flights that the engine sent again to a peer.
     fn repeated(&self, peer: NodeId) -> u64;
 }
 
@@ -115,7 +115,7 @@ impl Speaks for Endpoint {
     }
 
     fn answer(&mut self, now: Instant, handle: Handle) -> Result<(), Error> {
-        self.send(handle, now, ANSWER).map_err(|_| Error::Stream("an association has ended"))
+        self.send(handle, now, ANSWER).map_err(|_| Error::Stream("an association ended early"))
     }
 
     fn repeated(&self, peer: NodeId) -> u64 {
@@ -137,7 +137,7 @@ impl End {
         Self(Role::Relay)
     }
 
-    /// Since when it may send data to `peer`.
+    /// Since when this end may send data to `peer`.
     pub fn connected_at(&self, peer: NodeId) -> Option<Instant> {
         match &self.0 {
             Role::Client(party) => party.connected.get(&peer).copied(),
@@ -146,7 +146,7 @@ impl End {
         }
     }
 
-    /// What it sent to `peer`.
+    /// The datagrams that this end sent to `peer`.
     pub fn sent(&self, peer: NodeId) -> Sent {
         match &self.0 {
             Role::Client(party) => party.sent(peer),
@@ -169,7 +169,7 @@ impl Node for End {
         match &mut self.0 {
             Role::Client(party) => {
                 if party.start == Start::Moved && party.sent.is_empty() {
-                    // What it has to say is its first sign of life from its new address.
+                    // The client's data is the first sign of life from its new address.
                     let _ = party.engine.send(now, ANSWER);
                 }
                 party.wake(now);
@@ -226,7 +226,7 @@ impl<E: Speaks> Party<E> {
 
     fn wake(&mut self, now: Instant) {
         match &mut self.retransmission {
-            // The engine's own timers never fire.
+            // The engine's own timers never expire.
             Some(retransmission) => retransmission.wake(now),
             None => self.engine.handle_timeout(now),
         }
@@ -279,7 +279,8 @@ impl<E: Speaks> Party<E> {
                 retransmission.end(peer);
             }
             if let Some(handle) = handle {
-                // If it has ended, the client waits in vain, which counts as failed.
+                // If the association has ended, the client gets no answer, and its handshake counts
+                // as failed.
                 let _ = self.engine.answer(now, handle);
             }
         }

@@ -1,25 +1,26 @@
-//! What the paper on duty-cycled networks expects of handshakes, by formula.
+//! The durations that the paper on duty-cycled networks expects of handshakes, by formula.
 
 use crate::links::tsch::SLOT_MICROS;
 
-/// Frames of a handshake, as the paper counts.
+/// Number of frames in a handshake, as the paper counts them.
 pub const FRAMES: u32 = 10;
 
-/// Slotframes with one cell each way: one a round trip of three, and one for each of four frames
-/// that queue behind others of their flight.
+/// Number of slotframes that a handshake takes with one cell in each direction: one for each of
+/// three round trips, and one for each of four frames that queue behind others of their flight.
 const SLOTFRAMES: f64 = 7.0;
 
 const SLOT_SECONDS: f64 = SLOT_MICROS as f64 / 1e6;
 
-/// Seconds of a handshake over TSCH by equations (1) and (2): `slotframe` timeslots of which
-/// `cells` lead each way, `hops` alike with this packet delivery ratio.
+/// Duration of a handshake over TSCH in seconds, by the paper's equations (1) and (2). A slotframe
+/// has `slotframe` timeslots, of which `cells` are cells in each direction. There are `hops` equal
+/// hops with this packet delivery ratio.
 pub fn tsch_seconds(slotframe: u64, cells: u64, hops: u16, delivery: f64) -> f64 {
     let slots = (1.0 + slotframe as f64 / (cells as f64 + 1.0)) / delivery;
     f64::from(FRAMES) * f64::from(hops) * slots * SLOT_SECONDS
 }
 
-/// Seconds of a handshake over TSCH when flights queue and answers wait for the opposite cell,
-/// without loss.
+/// Duration of a handshake over TSCH in seconds without loss, when the frames of a flight queue and
+/// answers wait for a cell in the opposite direction.
 pub fn queued_tsch_seconds(slotframe: u64, cells: u64) -> f64 {
     SLOTFRAMES * slotframe as f64 / cells as f64 * SLOT_SECONDS
 }
@@ -28,7 +29,7 @@ pub fn queued_tsch_seconds(slotframe: u64, cells: u64) -> f64 {
 mod tests {
     use super::*;
 
-    /// Tables I and II.
+    /// The paper's Tables I and II.
     #[test]
     fn the_papers_tables_follow_from_its_equations() {
         let near =

@@ -1,13 +1,13 @@
-//! Handshakes of the engine between nodes of a world.
+//! Handshakes of the engine between nodes of a simulated world.
 //!
-//! - [`Profile`]: which handshake, and who decides what is sent again;
+//! - [`Profile`]: the kind of handshake, and whose timers retransmit;
 //! - [`End`]: a client or a server as a [`Node`](crate::world::Node);
 //! - [`Course`]: handshakes in one world, and what each of them cost;
-//! - [`Survey`]: many of one kind, and what they cost on average.
+//! - [`Survey`]: many handshakes of one kind, and what they cost on average.
 //!
 //! # A new profile
 //!
-//! One entry in [`PROFILES`].
+//! Add an entry to [`PROFILES`].
 
 mod course;
 mod end;

@@ -1,4 +1,4 @@
-//! Which handshake, and who decides what is sent again.
+//! The kinds of handshakes, and whose timers retransmit.
 
 use super::end::address;
 use crate::Error;
@@ -14,38 +14,39 @@ use dtls::{
 use std::sync::{Arc, OnceLock};
 use vocabulary::{Engine, Instant, Output, Random};
 
-/// A way to come to an association.
+/// A kind of handshake.
 #[derive(Debug)]
 pub struct Profile {
-    /// For scenario files and tables.
+    /// The name in scenario files and tables.
     pub name: &'static str,
-    /// What it is.
+    /// A description in a few words.
     pub about: &'static str,
-    /// Whose timers decide: those of tinydtls instead of the engine's.
+    /// Whether tinydtls's timers retransmit instead of the engine's.
     pub tinydtls: bool,
     pub(super) start: Start,
     version: ProtocolVersion,
     mode: PskKeyExchangeMode,
     pub(super) cookie: bool,
-    /// Whether the server may send data before it has the client's Finished.
+    /// Whether the server may send data before it has received the client's Finished.
     half_rtt: bool,
     packing: Packing,
 }
 
-/// From what an association is made.
+/// The state that the handshake of a client begins with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Start {
-    /// From a key that both have.
+    /// Both ends have a pre-shared key.
     Fresh,
-    /// From an older one, by ticket.
+    /// The client has a ticket of an earlier association.
     Resumed,
-    /// It goes on: its client has another address, and says so by connection ID.
+    /// An association exists and goes on. The client has a new address, and its connection ID tells
+    /// the server so.
     Moved,
 }
 
 const OURS_12: Profile = Profile {
     name: "1.2",
-    about: "DTLS 1.2, PSK with CCM_8 and cookie, flights in as few datagrams as can be",
+    about: "DTLS 1.2, PSK with CCM_8 and cookie, flights in as few datagrams as possible",
     tinydtls: false,
     start: Start::Fresh,
     version: ProtocolVersion::Dtls12,
@@ -57,21 +58,21 @@ const OURS_12: Profile = Profile {
 
 const RESUMED_12: Profile = Profile {
     name: "1.2-resumed",
-    about: "DTLS 1.2 resumed by ticket, with cookie",
+    about: "DTLS 1.2 resumed with a ticket, with cookie",
     start: Start::Resumed,
     ..OURS_12
 };
 
 const OURS_13: Profile = Profile {
     name: "1.3",
-    about: "DTLS 1.3, PSK alone with CCM and cookie",
+    about: "DTLS 1.3, PSK without key exchange, CCM and cookie",
     version: ProtocolVersion::Dtls13,
     ..OURS_12
 };
 
 const HALF_RTT_13: Profile = Profile {
     name: "1.3-half-rtt",
-    about: "1.3 whose server may send data right behind its Finished, before the client's comes",
+    about: "1.3 whose server may send data after its own Finished, before the client's arrives",
     half_rtt: true,
     ..OURS_13
 };
@@ -85,18 +86,18 @@ const DHE_13: Profile = Profile {
 
 const TINYDTLS: Profile = Profile {
     name: "tinydtls",
-    about: "DTLS 1.2, PSK with CCM_8 and cookie, a record a datagram, tinydtls's timers",
+    about: "DTLS 1.2, PSK with CCM_8 and cookie, one record in each datagram, tinydtls's timers",
     tinydtls: true,
     packing: Packing::RecordPerDatagram,
     ..OURS_12
 };
 
-/// The same without cookie.
+/// The profile `with`, but without cookie.
 const fn without_cookie(name: &'static str, about: &'static str, with: Profile) -> Profile {
     Profile { name, about, cookie: false, ..with }
 }
 
-/// All of them.
+/// The profiles that are known by name.
 pub const PROFILES: &[Profile] = &[
     TINYDTLS,
     without_cookie("tinydtls-no-cookie", "tinydtls without cookie", TINYDTLS),
@@ -112,38 +113,40 @@ pub const PROFILES: &[Profile] = &[
     without_cookie("1.3-dhe-no-cookie", "1.3-dhe without cookie", DHE_13),
     Profile {
         name: "cid",
-        about: "no handshake: a DTLS 1.3 client with a new address goes on by connection ID, and \
+        about: "no handshake: a DTLS 1.3 client with a new address continues by connection ID, and \
                 its address is checked (RFC 9853); data that is lost stays lost",
         start: Start::Moved,
         ..OURS_13
     },
 ];
 
-/// Time for a handshake, far beyond what any takes.
+/// The deadline of a handshake. It is far longer than any handshake takes.
 const DEADLINE: Duration = Duration::from_secs(3600);
 
-/// Bytes of connection IDs, where there are any.
+/// Length of connection IDs, in profiles that use them, in bytes.
 const ID_BYTES: u8 = 4;
 
-/// What all ends of a course are made with.
+/// Settings of all ends of a course.
 pub(crate) struct Making {
     /// The first retransmission timeout of our own profiles.
     pub(crate) timeout: Duration,
-    /// The longest datagram of our own profiles, if frames demand it.
+    /// The longest datagram of our own profiles in bytes, if every frame is to be a datagram of its
+    /// own.
     pub(crate) datagram_bytes: Option<usize>,
     pub(crate) key_log: Option<Arc<dyn KeyLog>>,
 }
 
 impl Profile {
-    /// The profile of this name.
+    /// The profile with this name.
     pub fn by_name(name: &str) -> Option<&'static Self> {
         PROFILES.iter().find(|profile| profile.name == name)
     }
 
-    /// What a record of an association adds to a payload of 16 bytes.
+    /// How many bytes a record of an association adds to a payload of 16 bytes.
     ///
     /// # Errors
-    /// When the engine refuses the profile.
+    ///
+    /// Fails when the engine refuses the profile.
     pub fn overhead_bytes(&self) -> Result<usize, Error> {
         const PAYLOAD: [u8; 16] = [0; 16];
         let making = Making { timeout: DEADLINE, datagram_bytes: None, key_log: None };
@@ -158,7 +161,7 @@ impl Profile {
         Ok(len - PAYLOAD.len())
     }
 
-    /// Multiplications on a curve at each end.
+    /// Number of multiplications on an elliptic curve at each end.
     pub(super) fn exchanges(&self) -> u32 {
         match self.mode {
             PskKeyExchangeMode::PSK_DHE_KE if self.version == ProtocolVersion::Dtls13 => 2,
@@ -166,8 +169,8 @@ impl Profile {
         }
     }
 
-    /// Frames of its longest hello and of the first message that answers it, where datagrams are
-    /// as long as a frame holds.
+    /// Number of frames of the client's longest hello and of the first message that answers it, if
+    /// no datagram is longer than a frame's payload.
     pub(super) fn question_frames(&self) -> u32 {
         let hello = match (self.version, self.cookie, self.exchanges() > 0) {
             (ProtocolVersion::Dtls12, ..) | (_, false, false) => 2,
@@ -192,13 +195,14 @@ impl Profile {
         settings.resumption = self.start == Start::Resumed;
         settings.session_tickets = settings.resumption;
         settings.connection_id = (self.start == Start::Moved).then_some(ID_BYTES);
-        // With IDs, of any length, the least that may be set is longer than that.
+        // With connection IDs of any length, the smallest datagram size that may be set is larger
+        // than a frame.
         let own = !self.tinydtls && settings.connection_id.is_none();
         if let Some(bytes) = making.datagram_bytes.filter(|_| own) {
             settings.datagram_bytes = bytes;
         }
         if self.tinydtls {
-            // It decides itself what is sent again.
+            // The timers of tinydtls retransmit, so the engine's own must never expire.
             settings.require_extended_master_secret = false;
             settings.initial_timeout = DEADLINE;
         }
@@ -213,12 +217,13 @@ impl Profile {
         Endpoint::server(Arc::new(config), random).map_err(Error::Engine)
     }
 
-    /// What its clients are made with.
+    /// The configuration of this profile's clients.
     pub(crate) fn client_config(&self, making: &Making) -> Result<ClientConfig, Error> {
         Ok(ClientConfig::with(psk(), self.settings(making)?))
     }
 
-    /// A client that begins at `start`; what must come before is between it and `server` already.
+    /// A client that begins at `start`. If the profile resumes or continues an association, that
+    /// association with `server` is made first.
     pub(super) fn client(
         &self,
         making: &Making,
@@ -232,7 +237,7 @@ impl Profile {
             let config = Arc::new(config.clone());
             Connection::client(config, address(server), at, random).map_err(Error::Engine)
         };
-        // Another port of the same node.
+        // The earlier association used another port of the same node.
         let mut before = address(me);
         before.set_port(before.port() + 1);
         match self.start {
@@ -254,7 +259,8 @@ impl Profile {
     }
 }
 
-/// Lets two ends exchange datagrams, at time zero and without loss, until neither has any.
+/// Exchanges datagrams between two ends, at time zero and without loss, until neither has any to
+/// send.
 fn meet(
     client: &mut Connection,
     me: SocketAddr,
@@ -279,7 +285,7 @@ fn meet(
     }
 }
 
-/// The next datagram of an engine, past its events.
+/// The next datagram of an engine. Events before it are discarded.
 fn next<E: Engine>(engine: &mut E, buf: &mut [u8]) -> Option<Vec<u8>> {
     loop {
         match engine.poll_output(buf) {
@@ -290,7 +296,7 @@ fn next<E: Engine>(engine: &mut E, buf: &mut [u8]) -> Option<Vec<u8>> {
     }
 }
 
-/// The engine's defaults. Making them tests the provider, which once is enough.
+/// The engine's default settings. Making them tests the provider, which needs to be done only once.
 fn defaults() -> Result<Settings, Error> {
     static DEFAULTS: OnceLock<Settings> = OnceLock::new();
     if let Some(defaults) = DEFAULTS.get() {
@@ -301,5 +307,5 @@ fn defaults() -> Result<Settings, Error> {
 }
 
 fn psk() -> Psk {
-    Psk::external(b"Client_identity", b"secretPSKsecretP").expect("of legal lengths")
+    Psk::external(b"Client_identity", b"secretPSKsecretP").expect("valid lengths")
 }

@@ -1,4 +1,4 @@
-//! Many handshakes of one kind, each in a world of its own.
+//! Many handshakes of one kind, each in a simulated world of its own.
 
 use super::{Course, Outcome, Profile};
 use crate::Error;
@@ -11,57 +11,59 @@ use core::time::Duration;
 /// Handshakes from the last node of a network to its root.
 #[derive(Clone, Debug)]
 pub struct Survey {
-    /// Where.
+    /// The network in which they take place.
     pub network: Network,
-    /// Which.
+    /// The kind of handshake.
     pub profile: &'static Profile,
-    /// As in [`Course`].
+    /// The first retransmission timeout, as in [`Course`].
     pub timeout: Option<Duration>,
-    /// How many.
+    /// Number of handshakes.
     pub runs: u32,
-    /// The seeds of all worlds follow from it.
+    /// The seed from which the seeds of all worlds are derived.
     pub seed: u64,
 }
 
-/// What handshakes of one kind cost. Of time and energy, those that failed have none.
+/// The cost of handshakes of one kind. Means of time and energy are over the completed handshakes
+/// only.
 #[derive(Clone, Debug)]
 pub struct Summary {
-    /// How many there were.
+    /// Number of handshakes.
     pub runs: usize,
-    /// How many came to an end.
+    /// Number of completed handshakes.
     pub ended: usize,
     /// Seconds from the client's first datagram until both ends may send data.
     pub seconds: Interval,
-    /// The median of those.
+    /// The median of these durations, in seconds.
     pub median: f64,
-    /// What 95 % of them stay below.
+    /// The 95th percentile of these durations, in seconds.
     pub p95: f64,
-    /// What the client spent, in mJ.
+    /// The energy that the client spent, in mJ.
     pub millijoules: Interval,
-    /// Datagrams of both ends, on average.
+    /// The mean number of datagrams that both ends sent.
     pub datagrams: f64,
-    /// Their bytes, on average.
+    /// The mean number of bytes in these datagrams.
     pub bytes: f64,
 }
 
 impl Survey {
-    /// Over `network`, with the timers that the profile has.
+    /// Handshakes over `network` with the profile's default timers.
     pub const fn new(network: Network, profile: &'static Profile, runs: u32, seed: u64) -> Self {
         Self { network, profile, timeout: None, runs, seed }
     }
 
-    /// What they cost, reckoned on all processors. Memory does not grow with the number of runs
-    /// beyond what a [`Sample`] takes.
+    /// Runs the handshakes on all processors and summarises their cost. Memory grows only by the
+    /// size of a [`Sample`] with each run.
     ///
     /// # Errors
-    /// Those of [`Course::run`].
+    ///
+    /// The errors of [`Course::run`].
     pub fn summarize(&self) -> Result<Summary, Error> {
         let mut totals = Totals::default();
         self.each(|outcome| totals.add(&Cost::of(outcome, &self.network.device)))?;
         Ok(totals.summary())
     }
 
-    /// Gives every handshake to `take`, in the order of their seeds.
+    /// Runs every handshake and gives its outcome to `take`, in the order of the seeds.
     fn each(&self, mut take: impl FnMut(&Outcome)) -> Result<(), Error> {
         let make = |index| {
             let seed = self.seed.wrapping_mul(0x9e37_79b9_7f4a_7c15).wrapping_add(index as u64);
@@ -75,21 +77,21 @@ impl Survey {
     }
 }
 
-/// What a handshake cost, as summaries count it.
+/// The cost of one handshake, as summaries count it.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Cost {
-    /// As in [`Outcome`].
+    /// The handshake's duration, as in [`Outcome`].
     pub duration: Option<Duration>,
-    /// What the client spent, in mJ.
+    /// The energy that the client spent, in mJ.
     pub millijoules: f64,
-    /// Datagrams of both ends.
+    /// Number of datagrams that both ends sent.
     pub datagrams: u32,
-    /// Their bytes.
+    /// Number of bytes in these datagrams.
     pub bytes: u32,
 }
 
 impl Cost {
-    /// The cost of a handshake whose client is such a device.
+    /// The cost of a handshake whose client is the given device.
     pub fn of(outcome: &Outcome, device: &Device) -> Self {
         Self {
             duration: outcome.duration,
@@ -100,7 +102,7 @@ impl Cost {
     }
 }
 
-/// What a summary is reckoned from, one handshake after another.
+/// The sums and samples from which a summary is computed, one handshake after another.
 #[derive(Clone, Debug, Default)]
 pub struct Totals {
     handshakes: usize,
@@ -122,7 +124,7 @@ impl Totals {
         }
     }
 
-    /// What all of them come to.
+    /// The summary of all handshakes added so far.
     pub fn summary(&self) -> Summary {
         let mean = |sum: u64| sum as f64 / self.handshakes.max(1) as f64;
         Summary {
@@ -139,7 +141,7 @@ impl Totals {
 }
 
 impl Summary {
-    /// The share that came to an end.
+    /// The share of handshakes that were completed, from 0 to 1.
     pub fn success(&self) -> f64 {
         self.ended as f64 / self.runs.max(1) as f64
     }
@@ -153,15 +155,15 @@ mod tests {
     #[test]
     fn a_survey_is_the_same_each_time() {
         let network = Network::line(2, Layer::Tsch(tsch::Settings::dedicated(101, 1)));
-        let profile = Profile::by_name("1.3").expect("it is known");
+        let profile = Profile::by_name("1.3").expect("1.3 is one of the profiles");
         let survey = Survey::new(network.with_delivery(0.9), profile, 12, 5);
         let outcomes = || {
             let mut all = Vec::new();
-            survey.each(|outcome| all.push(*outcome)).expect("it runs");
+            survey.each(|outcome| all.push(*outcome)).expect("the simulation runs");
             all
         };
         assert_eq!(outcomes(), outcomes());
-        let summary = survey.summarize().expect("it runs");
+        let summary = survey.summarize().expect("the simulation runs");
         assert_eq!((summary.runs, summary.ended), (12, 12));
         assert!(summary.median <= summary.p95 && summary.seconds.half_width > 0.0);
     }

@@ -8,15 +8,16 @@ use std::sync::{Arc, Mutex};
 use vocabulary::Instant;
 
 fn profile(name: &str) -> &'static Profile {
-    Profile::by_name(name).expect("it is known")
+    Profile::by_name(name).expect("the name is that of a profile")
 }
 
 fn single(network: &Network, name: &str, seed: u64) -> Outcome {
-    let outcomes = Course::single(network, profile(name), seed).run().expect("it runs");
+    let outcomes = Course::single(network, profile(name), seed).run().expect("the simulation runs");
     outcomes[0]
 }
 
-/// Seconds on average, of those that came to an end, and how many did.
+/// The mean duration of the completed handshakes in seconds, and the number of completed
+/// handshakes.
 fn mean(network: &Network, name: &str, runs: u64) -> (f64, usize) {
     let durations = (0..runs).filter_map(|seed| single(network, name, seed).duration);
     let durations: Vec<f64> = durations.map(|duration| duration.as_secs_f64()).collect();
@@ -55,7 +56,7 @@ fn full_frames_take_fewer_cells() {
     assert!(ours < 0.6 * mean(&network, "tinydtls-no-cookie", 30).0);
 }
 
-/// The client's Finished takes a frame, for which it waits as long as for any.
+/// The client's Finished takes a frame, which waits for a cell as any frame does.
 #[test]
 fn data_of_the_server_does_not_wait_for_the_client_s_finished() {
     let network = tsch(2, 1);
@@ -68,13 +69,13 @@ fn data_of_the_server_does_not_wait_for_the_client_s_finished() {
         for (with, without) in with.iter().zip(&without) {
             let saved = without.duration.expect("ends") - with.duration.expect("ends");
             assert!(saved > Duration::from_millis(300), "{saved:?}");
-            // What is left is the client's Finished and its acknowledgement.
+            // The difference is the client's Finished and its acknowledgement.
             assert_eq!(with.server.datagrams + 1, without.server.datagrams);
         }
     }
 }
 
-/// The paper has 29.05 mJ at 500 ms.
+/// The paper reports 29.05 mJ at a check interval of 500 ms.
 #[test]
 fn over_x_mac_a_handshake_takes_seven_check_intervals() {
     let network = xmac(2, 500.0);
@@ -83,8 +84,8 @@ fn over_x_mac_a_handshake_takes_seven_check_intervals() {
     near((0..60).map(energy).sum::<f64>() / 60.0, 29.05, 0.1);
 }
 
-/// ns-3 takes 0.225 and 0.099 s for such frames, and 0.317 and 0.164 s where each flight waits 5 ms
-/// for its answer (`interop/ns3/beacon.cc`).
+/// ns-3 takes 0.225 and 0.099 s for ten such frames, and 0.317 and 0.164 s if each flight waits 5
+/// ms before it is answered (`interop/ns3/beacon.cc`).
 #[test]
 fn in_beacon_enabled_mode_a_handshake_takes_as_long_as_in_ns_3() {
     for (superframe_order, wait, ns3) in
@@ -151,10 +152,10 @@ fn many_handshakes_share_the_air() {
     let pairs: Vec<_> = (0..64).step_by(2).map(|id| [NodeId(id + 1), NodeId(id)]).collect();
     let window = Duration::from_secs(20);
     let course = Course { pairs, window, ..Course::single(&network, profile("1.3"), 5) };
-    let outcomes = course.run().expect("it runs");
+    let outcomes = course.run().expect("the simulation runs");
     assert_eq!(outcomes.len(), 32);
     assert!(outcomes.iter().all(|outcome| outcome.duration.is_some()));
-    assert_eq!(course.run().expect("it runs"), outcomes);
+    assert_eq!(course.run().expect("the simulation runs"), outcomes);
 }
 
 #[test]
@@ -187,8 +188,9 @@ fn a_recording_holds_every_frame_and_all_keys() {
     let keys = Arc::new(Keys::default());
     let network = tsch(2, 1);
     let course = Course::single(&network, profile("1.2"), 1);
-    let (outcomes, recording) = course.record(Arc::<Keys>::clone(&keys)).expect("it runs");
-    assert_eq!(outcomes, course.run().expect("it runs"));
+    let (outcomes, recording) =
+        course.record(Arc::<Keys>::clone(&keys)).expect("the simulation runs");
+    assert_eq!(outcomes, course.run().expect("the simulation runs"));
     assert!(!keys.0.lock().expect("no thread has failed").is_empty());
     let mut reassembly = Reassembly::default();
     let mut bytes = 0;

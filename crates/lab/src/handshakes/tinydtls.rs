@@ -1,18 +1,20 @@
-//! What tinydtls does differently: a timer for each record, whatever else is under way; what comes
-//! twice is never answered; what comes too early is kept if it is in clear, and dropped otherwise.
+//! The behaviour of tinydtls that differs from the engine's: every record has a retransmission
+//! timer of its own, whatever else is under way. A repeated record is never answered. A record that
+//! arrives too early is kept if it is in the clear, and dropped otherwise.
 
 use crate::world::NodeId;
 use core::time::Duration;
 use std::collections::{BTreeMap, VecDeque};
 use vocabulary::Instant;
 
-/// The first timeout as it ships; each one after it is twice as long.
+/// The default of tinydtls's first timeout. Each further timeout is twice as long.
 pub(super) const TIMEOUT: Duration = Duration::from_secs(2);
 
-/// How often a record is sent again at most.
+/// How often a record is retransmitted at most.
 const TRIES: u32 = 7;
 
-/// Content types and handshake types (RFC 6347), and where they stand in a datagram of one record.
+/// Content types and handshake types (RFC 6347), and the offsets of their fields in a datagram of
+/// one record.
 const CHANGE_CIPHER_SPEC: u8 = 20;
 const CLIENT_HELLO: u8 = 1;
 const HELLO_VERIFY_REQUEST: u8 = 3;
@@ -22,7 +24,7 @@ const EPOCH_AT: usize = 3;
 const TYPE_AT: usize = 13;
 const SEQUENCE_AT: usize = 17;
 
-/// Records that wait for an answer, or for another try, and what each peer has sent.
+/// The records that wait for an answer or for their retransmission, and what each peer has sent.
 #[derive(Debug)]
 pub(super) struct Retransmission {
     timeout: Duration,
@@ -35,12 +37,13 @@ pub(super) struct Retransmission {
 struct Peer {
     waiting: Vec<Record>,
     heard: Vec<Vec<u8>>,
-    /// Number of the next message in clear, and the last message of them that came in order.
+    /// The number of the next handshake message in the clear, and the type of the last one that
+    /// came in order.
     next: u16,
     last: u8,
-    /// Messages that came too early, with their types.
+    /// Messages that came too early, by number, with their types.
     early: BTreeMap<u16, u8>,
-    /// ChangeCipherSpec came when it could.
+    /// A ChangeCipherSpec came at a time when it was allowed.
     changed: bool,
     ended: bool,
 }
@@ -52,14 +55,14 @@ struct Record {
     at: Instant,
 }
 
-/// What tinydtls makes of a datagram.
+/// What tinydtls does with a datagram.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Verdict {
-    /// It is what comes next.
+    /// The datagram carries the next message.
     Expected,
-    /// It is kept until what comes before it has come.
+    /// The datagram is kept until the messages before it have come.
     Early,
-    /// It is dropped.
+    /// The datagram is dropped.
     Refused,
 }
 
@@ -70,7 +73,7 @@ fn is_first_hello(datagram: &[u8]) -> bool {
 
 impl Peer {
     fn judge(&mut self, datagram: &[u8], has_cookies: bool) -> Verdict {
-        // Of a first ClientHello nothing is remembered but its cookie.
+        // The server keeps no state about a first ClientHello: it can answer the same one again.
         if has_cookies && self.next <= 1 && is_first_hello(datagram) {
             return self.judge_new(datagram);
         }
@@ -117,12 +120,12 @@ impl Peer {
 }
 
 impl Retransmission {
-    /// Records are first sent again after `timeout`.
+    /// Retransmission with a first timeout of `timeout`.
     pub(super) fn new(timeout: Duration, has_cookies: bool) -> Self {
         Self { timeout, has_cookies, peers: BTreeMap::new(), due: VecDeque::new() }
     }
 
-    /// A record was sent.
+    /// Notes that a record was sent, and starts its timer.
     pub(super) fn sent(&mut self, now: Instant, to: NodeId, datagram: &[u8]) {
         let at = now + self.timeout;
         let peer = self.peers.entry(to).or_default();
@@ -131,8 +134,8 @@ impl Retransmission {
         }
     }
 
-    /// Takes what a peer sent, or says that tinydtls drops it. If it is what comes next, nothing
-    /// need be sent again.
+    /// Takes a datagram from a peer. Returns `false` if tinydtls drops it. If it carries the next
+    /// message, nothing need be retransmitted to that peer any more.
     pub(super) fn heard(&mut self, from: NodeId, datagram: &[u8]) -> bool {
         let verdict = self.peers.entry(from).or_default().judge(datagram, self.has_cookies);
         if verdict == Verdict::Expected {
@@ -146,13 +149,13 @@ impl Retransmission {
         self.due.retain(|(to, _)| *to != whom);
     }
 
-    /// The handshake with a peer is complete.
+    /// Notes that the handshake with a peer is complete.
     pub(super) fn end(&mut self, with: NodeId) {
         self.forget(with);
         self.peers.entry(with).or_default().ended = true;
     }
 
-    /// Lets timers fire.
+    /// Handles the timers that have expired.
     pub(super) fn wake(&mut self, now: Instant) {
         for (to, peer) in &mut self.peers {
             for record in peer.waiting.iter_mut().filter(|record| record.at <= now) {
@@ -164,12 +167,12 @@ impl Retransmission {
         }
     }
 
-    /// The next record to send again.
+    /// The next record to retransmit.
     pub(super) fn next(&mut self) -> Option<(NodeId, Vec<u8>)> {
         self.due.pop_front()
     }
 
-    /// When the next timer fires.
+    /// When the next timer expires.
     pub(super) fn wake_at(&self) -> Option<Instant> {
         self.peers.values().flat_map(|peer| &peer.waiting).map(|record| record.at).min()
     }
@@ -210,7 +213,7 @@ mod tests {
     fn what_comes_next_clears_and_what_is_old_is_not_answered() {
         let mut retransmission = Retransmission::new(TIMEOUT, true);
         retransmission.sent(at(0), PEER, &[22; 50]);
-        // ServerHelloDone before ServerHello.
+        // ServerHelloDone arrives before ServerHello.
         assert!(retransmission.heard(PEER, &message(14, 1)));
         assert!(retransmission.wake_at().is_some());
         assert!(retransmission.heard(PEER, &message(2, 0)));

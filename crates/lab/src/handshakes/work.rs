@@ -1,34 +1,35 @@
-//! What a handshake lets processors compute, reckoned from its records.
+//! The computation that a handshake requires, derived from its records.
 
 use crate::energy::Work;
 use crate::world::NodeId;
 use std::collections::BTreeSet;
 
-/// Blocks of SHA-256 for the keys of DTLS 1.2: 12 HMACs (master secret, key block, two verify_data)
-/// of four or five blocks.
+/// Blocks of SHA-256 to derive the keys of DTLS 1.2: 12 HMACs (master secret, key block, two
+/// verify_data) of four or five blocks each.
 const KEYS_12: u32 = 54;
 
-/// Blocks for those of DTLS 1.3: about 30 HMACs (binder, secrets of two epochs, keys, IVs and
-/// number keys of four directions, two Finished).
+/// Blocks of SHA-256 to derive the keys of DTLS 1.3: about 30 HMACs (binder, secrets of two epochs,
+/// keys, IVs and record number keys of four directions, two Finished).
 const KEYS_13: u32 = 130;
 
-/// Bytes of a block of a cipher, and of a hash function.
+/// Length of a block of the cipher and of the hash function, in bytes.
 const CIPHER_BLOCK: usize = 16;
 const HASH_BLOCK: usize = 64;
 
-/// Bytes of a record's header in DTLS 1.2 (RFC 6347, section 4.1).
+/// Length of a record's header in DTLS 1.2 (RFC 6347, section 4.1), in bytes.
 const HEADER_12: usize = 13;
 
-/// What has been computed and not been asked for yet.
+/// Computation since [`Tally::take`] was called last.
 #[derive(Debug, Default)]
 pub(crate) struct Tally {
     work: Work,
-    /// With whom there are keys.
+    /// The peers with which there are keys.
     keyed: BTreeSet<NodeId>,
 }
 
 impl Tally {
-    /// A datagram was sent or received; with keys come so many multiplications on a curve.
+    /// Accounts for a datagram that was sent or received. The first protected record of a peer also
+    /// costs the key derivation and this many multiplications on a curve.
     pub(crate) fn datagram(&mut self, peer: NodeId, mut datagram: &[u8], exchanges: u32) {
         self.work.datagrams += 1;
         while let Some(first) = datagram.first() {
@@ -41,7 +42,8 @@ impl Tally {
             if !is_protected {
                 continue;
             }
-            // CCM encrypts and authenticates each block, and its number and tag besides.
+            // CCM runs the cipher twice on each block, to encrypt and to authenticate it, and once
+            // each for the first block and for the tag.
             self.work.cipher_blocks += 2 * record.len().div_ceil(CIPHER_BLOCK) as u32 + 2;
             if self.keyed.insert(peer) {
                 self.work.hash_blocks += if is_13 { KEYS_13 } else { KEYS_12 };
@@ -50,13 +52,13 @@ impl Tally {
         }
     }
 
-    /// What was computed since this was asked last.
+    /// Takes the computation since this function was called last.
     pub(crate) fn take(&mut self) -> Work {
         core::mem::take(&mut self.work)
     }
 }
 
-/// Bytes of the first record of DTLS 1.2, its header included.
+/// Length of the first record of DTLS 1.2 in a datagram, header included.
 fn len_12(datagram: &[u8]) -> usize {
     let len = datagram
         .get(11..HEADER_12)

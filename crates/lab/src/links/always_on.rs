@@ -1,5 +1,5 @@
 //! Radios that are always on: unslotted CSMA-CA (IEEE 802.15.4-2006, section 7.5.1.4), with or
-//! without acknowledgements. Frames for all neighbours are never acknowledged (section 7.5.6.4).
+//! without acknowledgements. Broadcast frames are never acknowledged (section 7.5.6.4).
 
 use super::{
     ACK_BYTES, FRAME_BYTES, Fault, Idle, LinkLayer, Setting, TURNAROUND_MICROS, Timer,
@@ -15,24 +15,24 @@ use vocabulary::Random;
 /// A backoff period (aUnitBackoffPeriod), in microseconds.
 const UNIT_MICROS: u64 = 320;
 
-/// macMinBE, macMaxBE and macMaxCSMABackoffs by default.
+/// The defaults of macMinBE, macMaxBE and macMaxCSMABackoffs.
 const LEAST_EXPONENT: u32 = 3;
 const MOST_EXPONENT: u32 = 5;
 const MOST_BACKOFFS: u32 = 4;
 
-/// The longer of the spaces between frames (macLIFSPeriod).
+/// The long interframe space (macLIFSPeriod), in microseconds.
 const SPACE_MICROS: u64 = 640;
 
-/// From the end of a frame to that of its acknowledgement.
+/// Time from the end of a frame to the end of its acknowledgement, in microseconds.
 const ANSWER_MICROS: u64 = TURNAROUND_MICROS + airtime_micros(ACK_BYTES);
 
-/// How frames are sent.
+/// The settings of radios that are always on.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(inline)]
 pub struct Settings {
-    /// How often a frame that was not acknowledged is sent again (macMaxFrameRetries); `None`:
-    /// frames are not acknowledged.
+    /// How often a frame that was not acknowledged is sent again (macMaxFrameRetries). Without this
+    /// setting, frames are not acknowledged.
     pub retries: Option<u32>,
 }
 
@@ -67,7 +67,7 @@ impl Setting for Settings {
     }
 }
 
-/// All radios.
+/// The radios of all nodes.
 #[derive(Debug)]
 struct AlwaysOn {
     settings: Settings,
@@ -79,16 +79,16 @@ struct Radio {
     frames: VecDeque<(NodeId, Vec<u8>)>,
     backoffs: u32,
     tries: u32,
-    /// A timer is set.
+    /// A timer is set for this radio.
     active: bool,
-    /// The receiver has the first frame.
+    /// The receiver has received the first frame of the queue.
     received: bool,
-    /// Since when it sends, and until when.
+    /// When the current transmission began, and when it ends, in microseconds.
     began: u64,
     until: u64,
 }
 
-/// Timers: a clear channel assessment, and the end of a frame and of its acknowledgement.
+/// The timers: a clear channel assessment, the end of a frame, and the end of its acknowledgement.
 const ASSESS: u16 = 0;
 const END: u16 = 1;
 
@@ -113,7 +113,7 @@ impl AlwaysOn {
         air.wake_at(from + units * UNIT_MICROS, ASSESS, id.0.into());
     }
 
-    /// Whether `id` hears anybody but `except` between two times.
+    /// Whether `id` hears any node but `except` between two times.
     fn is_busy(&self, air: &Air<'_>, id: NodeId, except: NodeId, from: u64, to: u64) -> bool {
         air.topology.hears(id).iter().filter(|other| **other != except).any(|other| {
             let Radio { began, until, .. } = self.radios[usize::from(other.0)];
@@ -175,7 +175,7 @@ impl AlwaysOn {
         self.begin(air, id, now);
     }
 
-    /// Every neighbour hears the same frame, and each over a channel of its own.
+    /// Every neighbour receives the same frame, over a channel of its own.
     fn end_broadcast(&mut self, air: &mut Air<'_>, id: NodeId, frame: &[u8]) {
         let now = air.now.as_micros();
         let Radio { began, until, .. } = self.radios[usize::from(id.0)];
@@ -189,7 +189,7 @@ impl AlwaysOn {
         self.next(air, id, now + SPACE_MICROS);
     }
 
-    /// Whether a node neither sends nor hears another one while `sender` does.
+    /// Whether a node neither sends nor hears another node while `sender` sends.
     fn is_clear(&self, air: &Air<'_>, id: NodeId, sender: NodeId) -> bool {
         let Radio { began, until, .. } = self.radios[usize::from(sender.0)];
         let there = &self.radios[usize::from(id.0)];
@@ -236,7 +236,7 @@ mod tests {
     use crate::world::{Node, Wish, World};
     use vocabulary::Instant;
 
-    /// Says something to everybody once, if it is to, and counts what it hears.
+    /// A node that broadcasts once, if it is to, and counts the frames that it hears.
     #[derive(Default)]
     struct Speaker {
         says: usize,
@@ -245,7 +245,7 @@ mod tests {
 
     impl Node for Speaker {
         fn receive(&mut self, _: Instant, _: NodeId, _: &mut [u8]) {
-            panic!("nobody speaks to one node alone");
+            panic!("a unicast datagram, but all nodes broadcast");
         }
 
         fn receive_multicast(&mut self, now: Instant, from: NodeId, datagram: &mut [u8]) {

@@ -1,9 +1,10 @@
 //! Beacon-enabled IEEE 802.15.4 (IEEE 802.15.4-2006, section 7.5): slotted CSMA-CA in the
 //! contention access periods of a cluster tree.
 //!
-//! Every node with children is the head of a cluster, whose members they are. Each cluster has a
-//! superframe of its own in each beacon interval, one after the other in the order of their heads.
-//! Radios are off otherwise. All radios of a cluster hear each other, and no other cluster.
+//! Every node with children is the head of a cluster, and its children are the members. In each
+//! beacon interval, every cluster has a superframe of its own, one after the other in the order of
+//! the heads. Radios are off at all other times. All radios of a cluster hear each other, and no
+//! radio of another cluster.
 
 use super::{ACK_BYTES, Fault, Idle, LinkLayer, Setting, TURNAROUND_MICROS, Timer, airtime_micros};
 use crate::energy::Use;
@@ -16,49 +17,50 @@ use vocabulary::Random;
 /// The shortest superframe (aBaseSuperframeDuration), in microseconds.
 const BASE_MICROS: u64 = 15_360;
 
-/// The largest order with which there are beacons.
+/// The largest beacon order at which beacons are sent.
 const MOST_ORDER: u32 = 14;
 
 /// A backoff period (aUnitBackoffPeriod), in microseconds.
 const UNIT_MICROS: u64 = 320;
 
-/// macMinBE, macMaxBE, macMaxCSMABackoffs and macMaxFrameRetries by default.
+/// The defaults of macMinBE, macMaxBE, macMaxCSMABackoffs and macMaxFrameRetries.
 const LEAST_EXPONENT: u32 = 3;
 const MOST_EXPONENT: u32 = 5;
 const MOST_BACKOFFS: u32 = 4;
 const RETRIES: u32 = 3;
 
-/// The longer of the spaces between frames (macLIFSPeriod).
+/// The long interframe space (macLIFSPeriod), in microseconds.
 const SPACE_MICROS: u64 = 640;
 
-/// The shorter of the spaces between frames (macSIFSPeriod), and up to which length a frame is
-/// followed by it (aMaxSIFSFrameSize).
+/// The short interframe space (macSIFSPeriod) in microseconds, and the longest frame in bytes that
+/// is followed by it (aMaxSIFSFrameSize).
 const SHORT_SPACE_MICROS: u64 = 192;
 const MOST_BYTES_BEFORE_SHORT_SPACE: usize = 18;
 
-/// How long an acknowledgement is awaited (macAckWaitDuration).
+/// How long an acknowledgement is awaited (macAckWaitDuration), in microseconds.
 const ACK_WAIT_MICROS: u64 = 864;
 
-/// A clear channel assessment.
+/// Duration of a clear channel assessment, in microseconds.
 const ASSESSMENT_MICROS: u64 = 128;
 
-/// Bytes of a beacon with a 64-bit address, of an address pending in it, and of a data request.
+/// Lengths in bytes of a beacon with a 64-bit address, of an address that is pending in it, and of
+/// a data request.
 const BEACON_BYTES: usize = 19;
 const PENDING_BYTES: usize = 8;
 const REQUEST_BYTES: usize = 22;
 
-/// How frames go down from a head to its members.
+/// How a head sends frames to its members.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Downlink {
-    /// As up: members listen throughout the access period.
+    /// Heads send frames as members do. Members listen throughout the access period.
     #[default]
     Direct,
-    /// One frame a beacon for each member, which asks for it.
+    /// A beacon announces one frame for each member, which then requests it.
     Indirect,
 }
 
-/// Superframes.
+/// The settings of beacon-enabled mode.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(inline)]
@@ -67,10 +69,10 @@ pub struct Settings {
     pub beacon_order: u32,
     /// The contention access period, beacon included, is 15.36 ms · 2^`superframe_order`.
     pub superframe_order: u32,
-    /// How frames go down.
+    /// How a head sends frames to its members.
     #[serde(default)]
     pub downlink: Downlink,
-    /// Whether beacons have a 16-bit address, as those of ns-3 have.
+    /// Whether beacons carry a 16-bit address, as those of ns-3 do.
     #[serde(default)]
     pub short_beacons: bool,
 }
@@ -80,13 +82,13 @@ const fn least(a: u32, b: u32) -> u32 {
 }
 
 impl Settings {
-    /// Direct frames in both directions, with beacons of 64-bit addresses.
+    /// Direct transmission in both directions, and beacons with 64-bit addresses.
     pub const fn direct(beacon_order: u32, superframe_order: u32) -> Self {
         let downlink = Downlink::Direct;
         Self { beacon_order, superframe_order, downlink, short_beacons: false }
     }
 
-    /// Bytes of a beacon. One that tells of an indirect frame names the receiver.
+    /// Length of a beacon in bytes. A beacon that announces an indirect frame names its receiver.
     const fn beacon_bytes(&self) -> usize {
         let pending = match self.downlink {
             Downlink::Direct => 0,
@@ -153,7 +155,8 @@ impl Setting for Settings {
     }
 
     fn round_trip_micros(&self, hops: u16) -> u64 {
-        // A message is a frame in an access period each way, and one that begins late waits.
+        // A message takes a beacon interval in each direction, and one more access period if it
+        // begins late.
         2 * u64::from(hops) * (self.interval_micros() + self.access_micros())
     }
 
@@ -162,47 +165,47 @@ impl Setting for Settings {
     }
 }
 
-/// A tree of clusters.
+/// A cluster tree.
 #[derive(Debug)]
 struct Beacon {
     settings: Settings,
     clusters: Vec<Cluster>,
     ways: Vec<Sending>,
     index: BTreeMap<(NodeId, NodeId), usize>,
-    /// Until when a node's radio is busy with its last acknowledgement.
+    /// Until when a node's radio is busy with its last acknowledgement, in microseconds.
     acknowledging: BTreeMap<NodeId, u64>,
 }
 
-/// The air of a cluster.
+/// The shared channel of a cluster.
 #[derive(Debug, Default)]
 struct Cluster {
-    /// Since when and until when it is taken, and whether twice.
+    /// From when until when the channel is occupied, in microseconds, and whether frames collided.
     began: u64,
     until: u64,
     collided: bool,
 }
 
-/// Frames of who contends for the air.
+/// The queue of a node that contends for the channel.
 #[derive(Debug)]
 struct Sending {
     cluster: usize,
     from: NodeId,
-    /// Whether the receiver must ask for each.
+    /// Whether the receiver must request each frame.
     indirect: bool,
     frames: VecDeque<(NodeId, Vec<u8>)>,
     backoffs: u32,
     exponent: u32,
     retries: u32,
-    /// A timer is set for it.
+    /// A timer is set for this queue.
     active: bool,
-    /// The receiver has the first frame.
+    /// The receiver has received the first frame of the queue.
     received: bool,
-    /// The receiver acknowledges the first frame.
+    /// The receiver acknowledges the first frame of the queue.
     acknowledged: bool,
 }
 
-/// Timers: the first clear channel assessment, the second, sending, the end of the frame, of its
-/// acknowledgement, and of the space behind that.
+/// The timers: the first and the second clear channel assessment, the start of the frame, and the
+/// ends of the frame, of its acknowledgement, and of the interframe space.
 const ASSESS: u16 = 0;
 const ASSESS_AGAIN: u16 = 1;
 const SEND: u16 = 2;
@@ -210,12 +213,12 @@ const SENT: u16 = 3;
 const END: u16 = 4;
 const SPACED: u16 = 5;
 
-/// From the end of a frame to the end of its acknowledgement.
+/// Time from the end of a frame to the end of its acknowledgement, in microseconds.
 const ANSWER_MICROS: u64 = TURNAROUND_MICROS + airtime_micros(ACK_BYTES);
 
-/// Time on the air of a frame and its acknowledgement. The standard lets an acknowledgement begin
-/// one turnaround after the frame, or on the next boundary of backoff periods (section 7.5.6.4.2);
-/// radios that acknowledge by themselves, and ns-3, do the former.
+/// Time on the air of a frame and its acknowledgement, in microseconds. The standard lets an
+/// acknowledgement begin one turnaround after the frame, or on the next boundary of backoff periods
+/// (section 7.5.6.4.2). ns-3 and radios that acknowledge in hardware do the former.
 const fn acknowledged_micros(bytes: usize) -> u64 {
     airtime_micros(bytes) + ANSWER_MICROS
 }
@@ -237,7 +240,8 @@ impl Beacon {
         self.ways.len() - 1
     }
 
-    /// When the cluster's access period of that interval begins, behind its beacon, and ends.
+    /// When the cluster's access period in this beacon interval begins, which is after its beacon,
+    /// and when it ends.
     fn period(&self, cluster: usize, interval: u64) -> (u64, u64) {
         let access = self.settings.access_micros();
         let start = interval * self.settings.interval_micros() + cluster as u64 * access;
@@ -248,13 +252,14 @@ impl Beacon {
         (start + beacon * UNIT_MICROS, start + access)
     }
 
-    /// The interval that a time lies in, as the cluster sees it.
+    /// The number of the beacon interval that a time lies in, for the cluster.
     fn interval(&self, cluster: usize, at: u64) -> u64 {
         let offset = cluster as u64 * self.settings.access_micros();
         at.saturating_sub(offset) / self.settings.interval_micros()
     }
 
-    /// The boundary of backoff periods that is `units` of access periods behind `at`.
+    /// The boundary of backoff periods that is `units` backoff periods after `at`. Only backoff
+    /// periods within access periods count.
     fn boundary(&self, cluster: usize, at: u64, mut units: u64) -> u64 {
         let mut interval = self.interval(cluster, at);
         let mut at = at;
@@ -271,7 +276,7 @@ impl Beacon {
         }
     }
 
-    /// Backs off for a random while.
+    /// Draws a random backoff and sets the timer of the first assessment.
     fn back_off(&mut self, air: &mut Air<'_>, way: usize, from: u64) {
         let Sending { cluster, exponent, .. } = self.ways[way];
         let units = air.random.below(1 << exponent);
@@ -284,7 +289,7 @@ impl Beacon {
         air.wake_at(at, kind, way as u32);
     }
 
-    /// Starts on the first frame, if there is one.
+    /// Begins to send the first frame of the queue, if there is one.
     fn begin(&mut self, air: &mut Air<'_>, way: usize) {
         let now = air.now.as_micros();
         let sending = &mut self.ways[way];
@@ -294,7 +299,7 @@ impl Beacon {
         (sending.backoffs, sending.exponent) = (0, LEAST_EXPONENT);
         let (cluster, indirect, node) = (sending.cluster, sending.indirect, sending.from);
         let from = match indirect {
-            // Told by the next beacon, and asked for behind it.
+            // The next beacon announces the frame, and the receiver requests it after the beacon.
             true => self.period(cluster, self.interval(cluster, now) + 1).0,
             false => self.acknowledging.get(&node).map_or(now, |until| now.max(*until)),
         };
@@ -321,7 +326,7 @@ impl Beacon {
         let request = if indirect { acknowledged_micros(REQUEST_BYTES) } else { 0 };
         let transaction = airtime_micros(bytes) + ACK_WAIT_MICROS + SPACE_MICROS;
         if !again && now + 2 * UNIT_MICROS + request + transaction > end {
-            // It does not fit any more: another backoff in the next access period.
+            // The rest of the access period is too short. Back off again in the next one.
             let next = self.period(cluster, interval + 1).0;
             return self.back_off(air, way, next);
         }
@@ -349,7 +354,7 @@ impl Beacon {
         self.set(air, way, SENT, until - ANSWER_MICROS);
     }
 
-    /// The frame has been sent: the receiver has it, or not, and begins to acknowledge it.
+    /// The frame has been sent. If it reached the receiver, the acknowledgement begins.
     fn sent(&mut self, air: &mut Air<'_>, way: usize) {
         let now = air.now.as_micros();
         let Sending { cluster, from, indirect, .. } = self.ways[way];
@@ -383,7 +388,7 @@ impl Beacon {
         self.begin(air, way);
     }
 
-    /// Turns to the next frame.
+    /// Removes the first frame from the queue and turns to the next.
     fn next(&mut self, air: &mut Air<'_>, way: usize) {
         let sending = &mut self.ways[way];
         sending.frames.pop_front();

@@ -1,7 +1,7 @@
-//! Link layers: how frames get from radio to radio.
+//! Link layers, which carry frames from radio to radio.
 //!
-//! - [`LinkLayer`]: what each of them is, one file each;
-//! - [`Layer`]: their settings, as scenario files say them;
+//! - [`LinkLayer`]: the interface of link layers, each of which has a file;
+//! - [`Layer`]: the settings of a link layer, as scenario files write them;
 //! - [`always_on`]: plain CSMA-CA;
 //! - [`beacon`]: beacon-enabled mode;
 //! - [`tsch`]: time slotted channel hopping;
@@ -9,9 +9,9 @@
 //!
 //! # A new link layer
 //!
-//! One file here with settings and a type that implements [`LinkLayer`], and a variant of [`Layer`].
-//! It gets frames, sets timers, and says which frames arrive when; a
-//! [`World`](crate::world::World) does the rest.
+//! Add a file here with the layer's settings and a type that implements [`LinkLayer`], and a
+//! variant to [`Layer`]. A link layer receives frames to send, sets timers, and decides which
+//! frames arrive and when. A [`World`](crate::world::World) does the rest.
 
 pub mod always_on;
 pub mod beacon;
@@ -24,72 +24,74 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use vocabulary::{Instant, Random};
 
-/// Bytes of the PHY header before a frame (IEEE 802.15.4, O-QPSK at 2450 MHz): preamble,
-/// delimiter, length.
+/// Length of the PHY header before a frame (IEEE 802.15.4, O-QPSK at 2450 MHz), in bytes: preamble,
+/// delimiter and length.
 pub const PHY_BYTES: u64 = 6;
 
-/// Microseconds a byte takes at 250 kbit/s.
+/// Duration of a byte at 250 kbit/s, in microseconds.
 pub const BYTE_MICROS: u64 = 32;
 
 /// The longest frame, in bytes, checksum included.
 pub const FRAME_BYTES: usize = 127;
 
-/// An acknowledgement, in bytes.
+/// Length of an acknowledgement, in bytes.
 pub const ACK_BYTES: usize = 5;
 
-/// Microseconds a radio takes between receiving and sending: 12 symbols (aTurnaroundTime).
+/// Time that a radio takes to change between receiving and sending, in microseconds: 12 symbols
+/// (aTurnaroundTime).
 pub const TURNAROUND_MICROS: u64 = 192;
 
-/// Microseconds a frame of so many bytes is on the air.
+/// How long a frame of this many bytes is on the air, in microseconds.
 pub const fn airtime_micros(bytes: usize) -> u64 {
     (PHY_BYTES + bytes as u64) * BYTE_MICROS
 }
 
-/// A medium access protocol and all radios that speak it.
+/// A medium access protocol, and the radios of all nodes that run it.
 pub trait LinkLayer {
     /// Queues a frame (an IEEE 802.15.4 frame with its checksum) for a neighbour, or for all of
     /// them where the layer [broadcasts](Setting::broadcasts).
     fn send(&mut self, air: &mut Air<'_>, from: NodeId, to: NodeId, frame: Vec<u8>);
 
-    /// A timer that it set has come.
+    /// Handles a timer that this layer set and that has expired.
     fn handle(&mut self, air: &mut Air<'_>, timer: Timer);
 
-    /// What a node spends within so many microseconds though nobody speaks to it.
+    /// What a node spends on idle listening within this many microseconds.
     fn idle(&self, topology: &Topology, node: NodeId, micros: u64) -> Idle;
 }
 
-/// What a node spends though nobody speaks to it.
+/// What a node spends on idle listening, while no frame is sent to it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Idle {
     /// Microseconds of listening.
     pub listen_micros: u64,
-    /// Timeslots listened in, where those are what counts.
+    /// Number of timeslots in which the node listened, for layers that account by timeslot.
     pub slots: u64,
 }
 
-/// Something a link layer waits for; what the numbers mean is its own affair.
+/// A timer of a link layer, which alone gives meaning to `kind` and `whose`.
 #[derive(Clone, Copy, Debug)]
 pub struct Timer {
-    /// When.
+    /// When the timer expires.
     pub at: Instant,
-    /// What.
+    /// What the timer is for.
     pub kind: u16,
-    /// Of whom.
+    /// The node or queue that the timer is for.
     pub whose: u32,
 }
 
-/// A frame that reached a radio whole.
+/// A frame that reached a radio intact.
 #[derive(Clone, Debug)]
 pub struct Arrival {
-    /// When its last byte did.
+    /// When the last byte arrived.
     pub at: Instant,
-    /// Whose.
+    /// The node that received the frame.
     pub to: NodeId,
-    /// With its checksum.
+    /// The frame with its checksum.
     pub frame: Vec<u8>,
 }
 
-/// A link layer and its settings, which scenario files say in one table, with its name as `layer`.
+/// A link layer and its settings. Scenario files write them as one table, with the layer's name as
+/// `layer`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 #[schemars(tag = "layer")]
@@ -106,57 +108,60 @@ pub enum Layer {
 
 /// Settings of a link layer.
 pub trait Setting {
-    /// For tables.
+    /// The name in tables.
     fn name(&self) -> &'static str;
 
-    /// Its radios, for the nodes of `topology`.
+    /// Makes the link layer with a radio for each node of `topology`.
     ///
     /// # Errors
-    /// Values out of range, or a topology that they do not suit.
+    ///
+    /// Fails when a value is out of range, or the topology does not suit the link layer.
     fn build(&self, topology: &Topology, random: &mut Random) -> Result<Box<dyn LinkLayer>, Fault>;
 
-    /// The time after which what happens depends on the start no more, in microseconds.
+    /// The range of starting times that makes a difference, in microseconds: the period of the
+    /// schedule, or the longest first backoff if there is no schedule.
     fn period_micros(&self) -> u64;
 
-    /// The longest that one frame each way takes without loss and without others in the way, over
-    /// so many hops, in microseconds.
+    /// The longest time that one frame in each direction takes over this many hops, without loss
+    /// and without other traffic, in microseconds.
     fn round_trip_micros(&self, hops: u16) -> u64;
 
-    /// Whether frames that are lost are sent again by radios themselves.
+    /// Whether the radios themselves send lost frames again.
     fn repeats_lost(&self) -> bool;
 
-    /// Whether a frame can be for all neighbours.
+    /// Whether a frame can be broadcast to all neighbours.
     fn broadcasts(&self) -> bool {
         false
     }
 }
 
-/// What is wrong with a setting: the field and why.
+/// An invalid setting: the field and the reason.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Fault {
-    /// As in a scenario file.
+    /// The field's name in a scenario file.
     pub field: &'static str,
-    /// What it must be.
+    /// What the field's value must be.
     pub reason: String,
 }
 
 impl Fault {
-    /// Of a field.
+    /// An invalid setting in a field, and the reason.
     pub fn new(field: &'static str, reason: impl Into<String>) -> Self {
         Self { field, reason: reason.into() }
     }
 }
 
 impl Layer {
-    /// Reads a layer and its settings as `x-mac,check_interval_ms=125`.
+    /// Parses a layer and its settings such as `x-mac,check_interval_ms=125`.
     ///
     /// # Errors
-    /// What is wrong, in one line.
+    ///
+    /// A description of the error in one line.
     pub fn parse(text: &str) -> Result<Self, String> {
         tagged::parse(text)
     }
 
-    /// The settings, whatever layer they are of.
+    /// The settings of whichever layer this is.
     pub fn setting(&self) -> &dyn Setting {
         match self {
             Self::AlwaysOn(settings) => settings,

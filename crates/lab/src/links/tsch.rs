@@ -1,9 +1,9 @@
 //! Time slotted channel hopping (IEEE 802.15.4-2015, section 6.2.6, and its default template of a
 //! timeslot).
 //!
-//! Cells are dedicated to one direction of one link, or shared by all nodes. Dedicated cells do
-//! not disturb each other: those of links that share a node lie in different timeslots, others on
-//! different channels.
+//! A cell is dedicated to one direction of one link, or shared by all nodes. Dedicated cells do not
+//! interfere with each other: the cells of links that share a node lie in different timeslots, and
+//! other cells may share a timeslot on different channels.
 
 use super::{ACK_BYTES, FRAME_BYTES, Fault, Idle, LinkLayer, Setting, Timer, airtime_micros};
 use crate::energy::{Slot, Use};
@@ -13,35 +13,37 @@ use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, VecDeque};
 use vocabulary::Random;
 
-/// A timeslot, in microseconds.
+/// Duration of a timeslot, in microseconds.
 pub const SLOT_MICROS: u64 = 10_000;
 
-/// From the start of a timeslot to that of the frame (macTsTxOffset).
+/// Time from the start of a timeslot to the start of the frame (macTsTxOffset), in microseconds.
 const TX_OFFSET_MICROS: u64 = 2_120;
 
-/// How long a receiver waits for a frame (macTsRxWait); half of it before a punctual one.
+/// How long a receiver waits for a frame (macTsRxWait), in microseconds. A punctual frame arrives
+/// after half of it.
 const RX_WAIT_MICROS: u64 = 2_200;
 
-/// From the end of a frame to its acknowledgement (macTsTxAckDelay).
+/// Time from the end of a frame to the start of its acknowledgement (macTsTxAckDelay), in
+/// microseconds.
 const ACK_DELAY_MICROS: u64 = 1_000;
 
-/// How long a sender listens for one (macTsAckWait).
+/// How long a sender listens for an acknowledgement (macTsAckWait), in microseconds.
 const ACK_WAIT_MICROS: u64 = 400;
 
-/// Exponents of the backoff in shared cells (macMinBe, macMaxBe for TSCH).
+/// The exponents of the backoff in shared cells (macMinBe and macMaxBe for TSCH).
 const LEAST_EXPONENT: u32 = 1;
 const MOST_EXPONENT: u32 = 7;
 
-/// A schedule.
+/// The settings of a schedule.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(inline)]
 pub struct Settings {
-    /// Timeslots of 10 ms in a slotframe.
+    /// Number of timeslots in a slotframe. A timeslot takes 10 ms.
     pub slotframe: u64,
-    /// Cells of a slotframe: each way of each link, or shared by all nodes.
+    /// Number of cells in a slotframe: for each direction of each link, or shared by all nodes.
     pub cells: u64,
-    /// Whether all nodes share them.
+    /// Whether the cells are shared by all nodes.
     #[serde(default)]
     pub shared: bool,
     /// How often a frame that was not acknowledged is sent again (macMaxFrameRetries).
@@ -54,7 +56,7 @@ const fn retries() -> u32 {
 }
 
 impl Settings {
-    /// So many dedicated cells each way.
+    /// A schedule with this many dedicated cells in each direction of each link.
     pub const fn dedicated(slotframe: u64, cells: u64) -> Self {
         Self { slotframe, cells, shared: false, retries: retries() }
     }
@@ -103,39 +105,41 @@ impl Setting for Settings {
     }
 }
 
-/// A schedule and its radios.
+/// A schedule, and the queues of all radios.
 #[derive(Debug)]
 struct Tsch {
     length: u64,
     retries: u32,
     shared: bool,
     ways: Vec<Sending>,
-    /// Which of them a node uses towards another; towards any, where cells are shared.
+    /// The queue that a node uses for frames to another one. Where cells are shared, each node has
+    /// a single queue.
     index: BTreeMap<(NodeId, NodeId), usize>,
-    /// Of timeslots of shared cells to come: who will send.
+    /// The queues that will send in each of the next shared cells, by the number of the timeslot.
     contenders: BTreeMap<u64, Vec<usize>>,
-    /// In how many cells of a slotframe each node listens.
+    /// Number of cells in a slotframe in which each node listens.
     listens: Vec<u64>,
 }
 
-/// Frames that wait for their cell.
+/// A queue of frames that wait for their cells.
 #[derive(Debug)]
 struct Sending {
     from: NodeId,
-    /// In which timeslots of the slotframe, ascending.
+    /// The timeslots of the queue's cells in the slotframe, ascending.
     slots: Vec<u64>,
     frames: VecDeque<(NodeId, Vec<u8>)>,
     tries: u32,
     exponent: u32,
-    /// The receiver has the first frame: only its acknowledgement was lost.
+    /// The receiver has received the first frame, but its acknowledgement was lost.
     received: bool,
 }
 
-/// Timers: a dedicated cell, and a shared one.
+/// The timers: a dedicated cell, and a shared cell.
 const OWN: u16 = 0;
 const SHARED: u16 = 1;
 
-/// So many timeslots, evenly spaced from `offset` half spaces on.
+/// The timeslots of `count` evenly spaced cells. The first lies `halves` half spaces and `shift`
+/// timeslots after the start.
 fn spaced(length: u64, count: u64, halves: u64, shift: u64) -> Vec<u64> {
     let slot = |k| ((2 * k + halves) * length / (2 * count) + shift) % length;
     let mut slots: Vec<u64> = (0..count).map(slot).collect();
@@ -151,7 +155,7 @@ impl Tsch {
         self.ways.len() - 1
     }
 
-    /// Cells for everyone.
+    /// Gives all nodes the same evenly spaced cells.
     fn share(&mut self, topology: &Topology, cells: u64) {
         for id in topology.nodes() {
             self.add(id, spaced(self.length, cells, 0, 0));
@@ -159,8 +163,8 @@ impl Tsch {
         self.listens.fill(cells);
     }
 
-    /// Evenly spaced cells up and, midway between them, down each link of the tree, of which no two
-    /// at one node share a timeslot.
+    /// Gives each link of the tree evenly spaced cells upwards and, midway between them, downwards.
+    /// No two cells at a node share a timeslot.
     fn dedicate(
         &mut self,
         topology: &Topology,
@@ -193,7 +197,7 @@ impl Tsch {
         Ok(())
     }
 
-    /// Which frames' turn comes when, after `slots` of its cells have passed unused.
+    /// Waits for the next cell of the queue `way`, after `skipped` of its cells.
     fn wait(&mut self, air: &mut Air<'_>, way: usize, skipped: u64) {
         let slot = air.now.as_micros() / SLOT_MICROS + 1;
         let slots = &self.ways[way].slots;
@@ -211,7 +215,7 @@ impl Tsch {
         }
     }
 
-    /// What a sender and its receiver spend.
+    /// Accounts for what a sender and its receiver spend in a cell.
     fn spend(air: &mut Air<'_>, from: NodeId, to: NodeId, bytes: usize, fate: Fate) {
         let (frame, ack) = (airtime_micros(bytes), airtime_micros(ACK_BYTES));
         let sender = match fate {
@@ -222,7 +226,7 @@ impl Tsch {
         air.energy.spend(from, Use::Send, frame);
         air.energy.spend(from, Use::Listen, ACK_WAIT_MICROS.max(ack));
         if fate == Fate::Lost {
-            // The receiver hears nothing, as in any cell that is not used, or noise.
+            // The receiver listens in vain, as it does in every unused cell, or it receives noise.
             return;
         }
         air.energy.slot(to, Slot::ReceiveAcknowledge);
@@ -230,7 +234,8 @@ impl Tsch {
         air.energy.spend(to, Use::Send, ack);
     }
 
-    /// Sends the first frame of `way`; `is_clear` says whether nobody disturbs it.
+    /// Sends the first frame of the queue `way`. `is_clear` tells whether no other node sends in
+    /// this cell.
     fn transmit(&mut self, air: &mut Air<'_>, way: usize, is_clear: bool) {
         let sending = &mut self.ways[way];
         let from = sending.from;
@@ -346,7 +351,7 @@ mod tests {
             listens: vec![0; 12],
         };
         let mut random = Random::insecure(5);
-        tsch.dedicate(&topology, settings.cells, &mut random).expect("they fit");
+        tsch.dedicate(&topology, settings.cells, &mut random).expect("the cells fit");
         for id in topology.nodes() {
             let mine = tsch.index.iter().filter(|((from, to), _)| *from == id || *to == id);
             let mut slots: Vec<u64> =

@@ -1,13 +1,13 @@
-//! X-MAC as in Contiki (Buettner et al., SenSys 2006; Contiki's cxmac): every node listens a little
-//! once a check interval, and who has a frame repeats a short strobe until its receiver
-//! acknowledges one.
+//! X-MAC as in Contiki (Buettner et al., SenSys 2006; Contiki's cxmac). Every node listens briefly
+//! once in each check interval. A node that has a frame to send repeats a short strobe until the
+//! receiver acknowledges one, and then sends the frame.
 //!
-//! Data frames are not acknowledged: one that is lost stays lost. A receiver that has heard a strobe
-//! keeps its radio on until the frame comes or its next listening period ends, so a lost frame costs
-//! it about a check interval of listening. Strobes come 5.5 ms apart, so one falls into a listening
-//! period: where that is lost, the frame waits for the next period. A missing acknowledgement of all
-//! strobes leads to another try after a random while. Radios are half duplex: a node that strobes
-//! hears nothing. Strobes are not captured.
+//! Data frames are not acknowledged, so a lost data frame stays lost. A receiver that has heard a
+//! strobe keeps its radio on until the frame arrives or its next listening period ends. A lost
+//! frame therefore costs it about a check interval of listening. Strobes come 5.5 ms apart, so only
+//! one falls into a listening period; if that one is lost, the sender has to wait for the next
+//! period. If no strobe is acknowledged, the sender tries again after a random delay. Radios are
+//! half duplex: a node that strobes hears nothing. Strobes do not appear in captures.
 
 use super::{Fault, Idle, LinkLayer, Setting, TURNAROUND_MICROS, Timer, airtime_micros};
 use crate::energy::Use;
@@ -17,16 +17,17 @@ use serde::{Deserialize, Serialize};
 use std::collections::VecDeque;
 use vocabulary::Random;
 
-/// For how long a node listens each check interval, in microseconds.
+/// How long a node listens in each check interval, in microseconds.
 const ON_MICROS: u64 = 6_250;
 
-/// How long before its receiver listens a sender begins that knows when that is.
+/// How long before its receiver's listening period a sender begins if it knows the receiver's
+/// phase, in microseconds.
 const GUARD_MICROS: u64 = 2 * ON_MICROS;
 
-/// Bytes of a strobe: a MAC header with 64-bit addresses, a type, and the checksum.
+/// Length of a strobe in bytes: a MAC header with 64-bit addresses, a type, and the checksum.
 const STROBE_BYTES: usize = 24;
 
-/// Bytes of its acknowledgement: the same.
+/// Length of a strobe's acknowledgement in bytes, which has the same parts.
 const ANSWER_BYTES: usize = STROBE_BYTES;
 
 /// How often a frame is tried.
@@ -35,26 +36,27 @@ const TRIES: u32 = 8;
 const STROBE_MICROS: u64 = airtime_micros(STROBE_BYTES);
 const ANSWER_MICROS: u64 = TURNAROUND_MICROS + airtime_micros(ANSWER_BYTES) + TURNAROUND_MICROS;
 
-/// From the begin of one strobe to that of the next, and from the decision to strobe to the first
-/// strobe: Contiki's `DEFAULT_STROBE_WAIT_TIME`, seven eighths of a listening period. The sender
-/// listens in between.
+/// Time from the beginning of one strobe to that of the next, and from the decision to strobe to
+/// the first strobe, in microseconds. It is Contiki's `DEFAULT_STROBE_WAIT_TIME`, seven eighths of
+/// a listening period. The sender listens in between.
 const PERIOD_MICROS: u64 = ON_MICROS * 7 / 8;
 
-/// How nodes go about it. Contiki as it ships has all three switches on.
+/// The settings of X-MAC. Contiki's default has all three switches on.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(inline)]
 pub struct Settings {
-    /// From one listening to the next.
+    /// Time from one listening period to the next.
     pub check_interval_ms: f64,
-    /// Whether senders know when their neighbours listen, and begin shortly before.
+    /// Whether senders know when their neighbours listen, and begin shortly before that.
     #[serde(default = "yes")]
     pub phase_lock: bool,
-    /// Whether a sender's radio stays on between strobes, or only while an acknowledgement may
-    /// come.
+    /// Whether a sender's radio stays on between strobes, or is on only while an acknowledgement
+    /// may arrive.
     #[serde(default = "yes")]
     pub on_between_strobes: bool,
-    /// Whether a sender's processor waits actively, from taking a frame up until it is sent.
+    /// Whether a sender's processor waits actively from the time it takes up a frame until the
+    /// frame is sent.
     #[serde(default = "yes")]
     pub busy_wait: bool,
 }
@@ -64,7 +66,7 @@ const fn yes() -> bool {
 }
 
 impl Settings {
-    /// As in Contiki, with this check interval.
+    /// Contiki's default settings with this check interval.
     pub const fn contiki(check_interval_ms: f64) -> Self {
         Self { check_interval_ms, phase_lock: true, on_between_strobes: true, busy_wait: true }
     }
@@ -112,7 +114,7 @@ impl Setting for Settings {
     }
 }
 
-/// All radios.
+/// The radios of all nodes.
 #[derive(Debug)]
 struct XMac {
     settings: Settings,
@@ -122,41 +124,42 @@ struct XMac {
 
 #[derive(Debug)]
 struct Radio {
-    /// When it listens first.
+    /// When the node listens for the first time, in microseconds.
     phase: u64,
     queue: VecDeque<(NodeId, Vec<u8>)>,
     tries: u32,
     state: State,
-    /// Since when its processor waits for the first frame to be sent.
+    /// Since when the processor waits for the first frame of the queue to be sent, in microseconds.
     busy_since: u64,
-    /// Until when it has a frame under way, sending or receiving.
+    /// Until when a frame is being sent or received, in microseconds.
     taken_until: u64,
-    /// Its radio is on for a frame whose strobe it has heard.
+    /// Set while the radio is on for a frame whose strobe it has heard.
     awake: Option<Awake>,
 }
 
-/// Why a radio is on between its listening periods.
+/// The time for which a radio is on between its listening periods.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Awake {
-    /// From when on that is not on its account yet.
+    /// From when on this time has not been accounted for, in microseconds.
     since: u64,
-    /// The end of the listening period after the strobe: Contiki waits no longer.
+    /// The end of the next listening period after the strobe, in microseconds. Contiki does not
+    /// wait longer.
     until: u64,
 }
 
-/// What a radio does besides listening once an interval.
+/// What a radio does besides listening once in each check interval.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
     Off,
-    /// It will try to send.
+    /// The radio has a frame and will try to send it.
     Waiting,
-    /// It has repeated strobes since then.
+    /// The radio has repeated strobes since this time, in microseconds.
     Strobing(u64),
-    /// Its receiver listens for the frame.
+    /// The receiver listens, and the radio sends the frame.
     Sending,
 }
 
-/// Timers.
+/// The timers.
 const START: u16 = 0;
 const STROBE: u16 = 1;
 const SENT: u16 = 2;
@@ -168,7 +171,7 @@ impl XMac {
         &mut self.radios[usize::from(id.0)]
     }
 
-    /// Whether a neighbour of `id` other than `except` is on the air.
+    /// Whether a neighbour of `id` other than `except` is sending.
     fn is_disturbed(&self, topology: &Topology, id: NodeId, except: NodeId, now: u64) -> bool {
         topology.hears(id).iter().filter(|other| **other != except).any(|other| {
             match self.radios[usize::from(other.0)].state {
@@ -179,15 +182,17 @@ impl XMac {
         })
     }
 
-    /// The first time at or after `at` that it begins to listen, unless it is taken then.
+    /// The first time at or after `at` when the node begins to listen and is not sending or
+    /// receiving a frame.
     fn listens_at(&self, id: NodeId, at: u64) -> u64 {
         let Radio { phase, taken_until, .. } = self.radios[usize::from(id.0)];
         let at = at.max(taken_until);
         phase + at.saturating_sub(phase).div_ceil(self.interval) * self.interval
     }
 
-    /// When the first strobe at or after `from` is over that the receiver can hear whole while it
-    /// listens, of those repeated since `since`; some time after the last of them if there is none.
+    /// When the first strobe at or after `from` ends that the receiver can hear completely while it
+    /// listens. The strobes are those repeated since `since`. If there is no such strobe, the time
+    /// is after the last strobe.
     fn heard_at(&self, to: NodeId, since: u64, from: u64) -> u64 {
         let strobe_at = |earliest: u64| {
             since + (earliest - since).div_ceil(PERIOD_MICROS).max(1) * PERIOD_MICROS
@@ -196,7 +201,7 @@ impl XMac {
         if self.radios[usize::from(to.0)].awake.is_some_and(|awake| next <= awake.until) {
             return next;
         }
-        // The last time it began to listen by then.
+        // The last time by then when the receiver began to listen.
         let mut wake = self.listens_at(to, (from + 1).saturating_sub(self.interval));
         let last = since + self.most_micros();
         loop {
@@ -208,7 +213,7 @@ impl XMac {
         }
     }
 
-    /// A node has heard a strobe: it keeps its radio on.
+    /// Keeps the radio of a node on that has heard a strobe.
     fn stay_awake(&mut self, air: &mut Air<'_>, id: NodeId) {
         let now = air.now.as_micros();
         let interval = self.interval;
@@ -219,8 +224,9 @@ impl XMac {
         air.wake_at(next, LAPSE, id.0.into());
     }
 
-    /// Puts listening until `until` on the account of a node that is awake for a frame, but for the
-    /// listening period after it, which every node's account has anyway.
+    /// Accounts for the listening until `until` of a node that is awake for a frame. The listening
+    /// period after it is not included, because every node's account has its regular listening
+    /// periods anyway.
     fn settle(&mut self, air: &mut Air<'_>, id: NodeId, until: u64) {
         if let Some(awake) = &mut self.radio(id).awake {
             let until = until.min(awake.until - ON_MICROS);
@@ -229,7 +235,7 @@ impl XMac {
         }
     }
 
-    /// The next listening period begins.
+    /// Handles the beginning of the next listening period.
     fn lapse(&mut self, air: &mut Air<'_>, id: NodeId) {
         let now = air.now.as_micros();
         if self.radio(id).awake.is_some_and(|awake| awake.until == now + ON_MICROS) {
@@ -237,12 +243,12 @@ impl XMac {
         }
     }
 
-    /// Strobes end after this long without an acknowledgement.
+    /// How long strobes are repeated without an acknowledgement, in microseconds.
     const fn most_micros(&self) -> u64 {
         self.interval + 3 * ON_MICROS
     }
 
-    /// Takes up the first frame, if there is one.
+    /// Takes up the first frame of the queue, if there is one.
     fn begin(&mut self, air: &mut Air<'_>, id: NodeId) {
         let now = air.now.as_micros();
         let radio = self.radio(id);
@@ -253,12 +259,14 @@ impl XMac {
         self.plan(air, id, now);
     }
 
-    /// Sets out to strobe at `at` or, knowing when the receiver listens, shortly before that.
+    /// Plans to strobe at `at` or, if the receiver's listening periods are known, shortly before
+    /// the next of them.
     fn plan(&mut self, air: &mut Air<'_>, id: NodeId, at: u64) {
         let radio = self.radio(id);
         let Some((to, _)) = radio.queue.front() else { return };
         let to = *to;
-        // Two who do not hear each other and have tried at once would meet again.
+        // Two senders that do not hear each other and collided would collide again if both used the
+        // receiver's phase on later tries as well.
         let is_first = radio.tries == 0;
         let at = match self.settings.phase_lock && is_first {
             true => at.max(self.listens_at(to, at).saturating_sub(GUARD_MICROS)),
@@ -268,7 +276,7 @@ impl XMac {
         air.wake_at(at, START, id.0.into());
     }
 
-    /// Tries again after a random while.
+    /// Plans another try after a random delay.
     fn plan_later(&mut self, air: &mut Air<'_>, id: NodeId) {
         let wait = 1 + air.random.below(self.interval);
         let at = air.now.as_micros().max(self.radio(id).taken_until) + wait;
@@ -285,19 +293,19 @@ impl XMac {
             return self.plan_later(air, id);
         }
         radio.state = State::Strobing(now);
-        // It waits for others no longer.
+        // A node that strobes no longer waits for other nodes' frames.
         self.settle(air, id, now);
         self.radio(id).awake = None;
         let at = self.heard_at(to, now, now);
         self.await_strobe(air, id, now, at);
     }
 
-    /// Waits until a strobe may be heard, or until it is given up.
+    /// Waits until a strobe may have been heard, or until the sender gives up.
     fn await_strobe(&self, air: &mut Air<'_>, id: NodeId, since: u64, at: u64) {
         air.wake_at(at.min(since + self.most_micros()), STROBE, id.0.into());
     }
 
-    /// A strobe ends that the receiver may have heard, or the last one does.
+    /// Handles the end of a strobe that the receiver may have heard, or of the last strobe.
     fn strobe(&mut self, air: &mut Air<'_>, id: NodeId) {
         let now = air.now.as_micros();
         let most = self.most_micros();
@@ -336,7 +344,7 @@ impl XMac {
         self.begin(air, id);
     }
 
-    /// Sends the frame to a receiver that listens for it.
+    /// Sends the frame to a receiver that has acknowledged a strobe.
     fn data(&mut self, air: &mut Air<'_>, id: NodeId, to: NodeId, from: u64) {
         let radio = self.radio(id);
         let Some((_, frame)) = radio.queue.front() else { return };
@@ -347,7 +355,7 @@ impl XMac {
         air.energy.spend(id, Use::Send, airtime);
         air.energy.spend(id, Use::Listen, ANSWER_MICROS);
         air.energy.spend(to, Use::Listen, airtime + 2 * TURNAROUND_MICROS);
-        // What it listened for before this strobe; the rest stands above.
+        // Accounts for the listening before this strobe. The rest has been accounted for above.
         let strobed = from - ANSWER_MICROS;
         self.settle(air, to, strobed);
         if let Some(awake) = &mut self.radio(to).awake {
@@ -357,14 +365,14 @@ impl XMac {
         air.wake_at(end, FREE, to.0.into());
     }
 
-    /// The frame has been sent.
+    /// Handles the end of the frame.
     fn sent(&mut self, air: &mut Air<'_>, id: NodeId) {
         let now = air.now.as_micros();
         let Some((to, frame)) = self.radio(id).queue.pop_front() else { return };
         self.wait_no_more(air, id);
         let start = now - airtime_micros(frame.len());
         let comes = air.frame(start, id, to, &frame);
-        // Who could not hear this sender may have begun to strobe meanwhile.
+        // A node that does not hear this sender may have begun to strobe meanwhile.
         if comes && !self.is_disturbed(air.topology, to, id, now) {
             self.radio(to).awake = None;
             air.arrive(now, to, frame);
@@ -373,7 +381,7 @@ impl XMac {
         self.begin(air, id);
     }
 
-    /// Counts the processor's waiting.
+    /// Accounts for the processor's active waiting.
     fn wait_no_more(&mut self, air: &mut Air<'_>, id: NodeId) {
         if self.settings.busy_wait {
             let waited = air.now.as_micros() - self.radio(id).busy_since;
@@ -381,7 +389,7 @@ impl XMac {
         }
     }
 
-    /// Counts strobes, and the listening between them.
+    /// Accounts for strobes, and for the listening between them.
     fn spend(&self, air: &mut Air<'_>, id: NodeId, since: u64, until: u64) {
         let strobes = (until - since) / PERIOD_MICROS;
         let sending = strobes * STROBE_MICROS;
@@ -440,7 +448,7 @@ mod tests {
     #[test]
     fn one_strobe_falls_into_a_listening_period_and_the_next_into_the_next() {
         let xmac = radios(125_000);
-        // Shortly before the second period, as with phase lock.
+        // The sender begins shortly before the second listening period, as with phase lock.
         let since = 125_000 - GUARD_MICROS;
         let first = xmac.heard_at(NodeId(1), since, since);
         assert_eq!(first, since + 3 * PERIOD_MICROS + STROBE_MICROS);
@@ -458,7 +466,8 @@ mod tests {
         assert_eq!(xmac.heard_at(NodeId(1), since, first), first + PERIOD_MICROS);
     }
 
-    /// Strobes in step with the listening periods that fall between them never arrive.
+    /// Strobes with the same period as the listening periods between which they fall are never
+    /// heard, and the sender has to give up.
     #[test]
     fn strobes_that_are_never_heard_end() {
         let xmac = radios(23 * PERIOD_MICROS);
@@ -467,18 +476,20 @@ mod tests {
         assert!(at > since, "{at}");
     }
 
-    /// What a client listens where frames to it are lost: without loss 0.17 s at 500 ms.
+    /// How long a client listens in addition if frames to it are lost. Without loss it listens for
+    /// 0.17 s at a check interval of 500 ms.
     #[test]
     fn a_lost_frame_costs_its_receiver_an_interval_of_listening() {
         let listening = |delivery| {
             let network = Network {
-                // Strobes and their acknowledgements are short.
+                // Strobes and their acknowledgements are short, so they are seldom lost.
                 channel: crate::channels::Model::BitErrors { floor: 0.0, byte_errors: delivery },
                 ..Network::line(2, Layer::XMac(Settings::contiki(500.0)))
             };
-            let profile = Profile::by_name("tinydtls").expect("it is known");
+            let profile = Profile::by_name("tinydtls").expect("a known profile");
             let of = |seed| {
-                let outcomes = Course::single(&network, profile, seed).run().expect("it runs");
+                let outcomes =
+                    Course::single(&network, profile, seed).run().expect("the simulation runs");
                 let outcome = outcomes[0];
                 outcome.duration.map(|_| outcome.spent.of(Use::Listen) as f64 / 1e6)
             };

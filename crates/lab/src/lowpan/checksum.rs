@@ -1,9 +1,10 @@
 //! Checksums of frames and datagrams.
 
-/// Bytes of a frame's checksum.
+/// Length of a frame's checksum, in bytes.
 pub(super) const FCS_BYTES: usize = 2;
 
-/// IEEE 802.15.4's frame check sequence: x^16 + x^12 + x^5 + 1, least bit first, from 0.
+/// The frame check sequence of IEEE 802.15.4: polynomial x^16 + x^12 + x^5 + 1, least significant
+/// bit first, initial value 0.
 fn fcs(bytes: &[u8]) -> u16 {
     bytes.iter().fold(0, |crc, byte| {
         (0..8)
@@ -11,13 +12,13 @@ fn fcs(bytes: &[u8]) -> u16 {
     })
 }
 
-/// Adds a frame's checksum.
+/// Appends the checksum to a frame.
 pub(crate) fn append_fcs(frame: &mut Vec<u8>) {
     let crc = fcs(frame);
     frame.extend_from_slice(&crc.to_le_bytes());
 }
 
-/// A frame without its checksum, if that is right.
+/// Removes the checksum from a frame; `None` if it is wrong.
 pub(super) fn check_fcs(frame: &[u8]) -> Option<&[u8]> {
     let (body, sum) = frame.split_last_chunk::<FCS_BYTES>()?;
     (fcs(body).to_le_bytes() == *sum).then_some(body)
@@ -33,7 +34,7 @@ pub(crate) fn udp(from: [u8; 16], to: [u8; 16], ports: [u16; 2], payload: &[u8])
             .map(|pair| u32::from(pair[0]) << 8 | u32::from(*pair.get(1).unwrap_or(&0)))
             .sum::<u32>()
     };
-    // The length stands in the pseudo-header and in the header.
+    // The length is summed twice, because both the pseudo-header and the UDP header have it.
     let sum = words(&from) + words(&to) + 2 * length + UDP;
     let sum = sum + u32::from(ports[0]) + u32::from(ports[1]) + words(payload);
     let folded = (sum & 0xffff) + (sum >> 16);
@@ -47,8 +48,8 @@ pub(crate) fn udp(from: [u8; 16], to: [u8; 16], ports: [u16; 2], payload: &[u8])
 mod tests {
     use super::*;
 
-    /// The standard's example (IEEE 802.15.4-2006, section 7.2.1.9), its bits in the order they are
-    /// sent.
+    /// The example of IEEE 802.15.4-2006, section 7.2.1.9, with the bits in the order in which they
+    /// are sent.
     #[test]
     fn the_standards_example() {
         let bytes = |bits: &str| -> Vec<u8> {

@@ -1,4 +1,4 @@
-//! Packets longer than a frame (RFC 4944, section 5.3).
+//! Fragments of packets that are longer than a frame (RFC 4944, section 5.3).
 
 use super::Packet;
 use super::checksum::check_fcs;
@@ -8,9 +8,9 @@ use core::time::Duration;
 use std::collections::VecDeque;
 use vocabulary::{Instant, Reader};
 
-/// Bytes of the IPv6 and UDP headers before compression: offsets count them.
+/// Length of the uncompressed IPv6 and UDP headers in bytes, which fragment offsets include.
 const HEADERS: usize = 48;
-/// Offsets are in units of so many bytes.
+/// The unit of fragment offsets, in bytes.
 const UNIT: usize = 8;
 
 const FIRST: u8 = 0b1100_0000;
@@ -19,13 +19,13 @@ const KIND: u8 = 0b1111_1000;
 const FIRST_BYTES: usize = 4;
 const LATER_BYTES: usize = 5;
 
-/// Incomplete packets are given up after this (RFC 4944: at most 60 s).
+/// How long an incomplete packet is kept (RFC 4944: at most 60 s).
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Packets in the making a node has room for.
+/// Number of packets that a node can reassemble at a time.
 const MOST: usize = 4;
 
-/// The fragments of a payload behind compressed headers, each at most `room` bytes.
+/// Cuts a payload with its compressed headers into fragments of at most `room` bytes each.
 pub(super) fn cut(headers: &[u8], payload: &[u8], room: usize, tag: u16) -> Vec<Vec<u8>> {
     let size = (HEADERS + payload.len()) as u16;
     let start = |kind: u8| {
@@ -53,7 +53,7 @@ pub(super) fn cut(headers: &[u8], payload: &[u8], room: usize, tag: u16) -> Vec<
     fragments
 }
 
-/// What a node makes packets of.
+/// Reassembles packets from the frames that a node receives.
 #[derive(Debug)]
 pub struct Reassembly {
     making: VecDeque<Making>,
@@ -66,7 +66,7 @@ impl Default for Reassembly {
     }
 }
 
-/// A packet in the making.
+/// A packet whose fragments have not all arrived.
 #[derive(Debug)]
 struct Making {
     from: NodeId,
@@ -74,17 +74,17 @@ struct Making {
     begun: Instant,
     headers: Option<Headers>,
     payload: Vec<u8>,
-    /// By unit.
+    /// For each unit of [`UNIT`] bytes, whether it is still missing.
     missing: Vec<bool>,
 }
 
 impl Reassembly {
-    /// With room for so many packets in the making, at least one.
+    /// Reassembles at most this many packets at a time, and at least one.
     pub fn with_room(packets: usize) -> Self {
         Self { making: VecDeque::new(), most: packets.max(1) }
     }
 
-    /// Takes a frame; the packet that it completes.
+    /// Takes a frame. Returns the packet that it completes, if it does.
     pub fn take(&mut self, now: Instant, frame: &[u8]) -> Option<Packet> {
         let (here, next, body) = read_mac(check_fcs(frame)?)?;
         let mut r = Reader::new(body);

@@ -1,50 +1,56 @@
-//! MAC, IPv6 and UDP headers of a datagram.
+//! The MAC, IPv6 and UDP headers of a datagram.
 
 use super::{PORT, Packet, checksum};
 use crate::world::NodeId;
 use vocabulary::{DecodeError, Reader};
 
-/// Bytes of the MAC header: frame control, sequence number, PAN, two 64-bit addresses.
+/// Length of the MAC header in bytes: frame control, sequence number, PAN identifier, two 64-bit
+/// addresses.
 pub(super) const MAC_BYTES: usize = 21;
 
-/// Data, acknowledgement requested, one PAN, 64-bit addresses, version of 2006.
+/// Frame control of a data frame with acknowledgement request, PAN identifier compression, 64-bit
+/// addresses, and the frame version of 2006.
 const FRAME_CONTROL: u16 = 0xdc61;
-/// The same without acknowledgement and for a 16-bit address, which is all ones.
+/// Frame control of a broadcast: no acknowledgement request, and a 16-bit destination address,
+/// which is all ones.
 const BROADCAST_CONTROL: u16 = 0xd841;
 const BROADCAST: [u8; 2] = [0xff; 2];
 
 const PAN: u16 = 0xabcd;
 
-/// IPHC: traffic class elided, next header compressed.
+/// The first byte of IPHC: traffic class elided, next header compressed.
 const IPHC: u8 = 0b0111_1100;
-/// Hop limits: inline, and 64.
+/// The encodings of a hop limit: inline, and 64.
 const HOPS_INLINE: u8 = 0;
 const HOPS_64: u8 = 2;
-/// Both addresses are link-local and follow from those of the frame.
+/// The second byte of IPHC between neighbours: both addresses are link-local and derived from those
+/// of the frame.
 const NEIGHBOURS: u8 = 0b0011_0011;
-/// Both share a prefix with context 0 and carry their interface identifiers.
+/// The second byte of IPHC for relayed packets: both addresses have the prefix of context 0, and
+/// their interface identifiers are inline.
 const RELAYED: u8 = 0b0101_0101;
 
-/// The source follows from the frame; the destination is ff02::, and a byte that follows.
+/// The second byte of IPHC for multicast: the source is derived from the frame, the destination is
+/// ff02:: with an inline last byte.
 const GROUP: u8 = 0b0011_1011;
-/// All CoAP nodes on the link (RFC 7252, section 12.8).
+/// The last byte of the address of all CoAP nodes on the link (RFC 7252, section 12.8).
 const ALL_COAP_NODES: u8 = 0xfd;
-/// UDP with checksum and both ports.
+/// The UDP header compression with an inline checksum and both ports inline.
 const UDP: u8 = 0b1111_0000;
 
-/// A node's 64-bit address, its universal/local bit as in an interface identifier.
+/// A node's 64-bit address, with the universal/local bit as in an interface identifier.
 fn identifier(node: NodeId) -> [u8; 8] {
     let [high, low] = node.0.to_be_bytes();
     [0, 0, 0, 0xff, 0xfe, 0, high, low]
 }
 
-/// The node with this interface identifier.
+/// The node with this interface identifier; `None` if no node has it.
 fn node(identifier: [u8; 8]) -> Option<NodeId> {
     let id = NodeId(u16::from_be_bytes([identifier[6], identifier[7]]));
     (self::identifier(id) == identifier).then_some(id)
 }
 
-/// The universal/local bit, which interface identifiers invert (RFC 4291, appendix A).
+/// The universal/local bit, which is inverted in interface identifiers (RFC 4291, appendix A).
 const LOCAL: u8 = 2;
 
 fn address_on_air(node: NodeId) -> [u8; 8] {
@@ -74,7 +80,7 @@ pub(super) fn mac_header(here: NodeId, next: NodeId, sequence: u8) -> Vec<u8> {
     header
 }
 
-/// Who sent a frame to whom, and what is behind the MAC header.
+/// The sender and the receiver of a frame, and the bytes behind its MAC header.
 pub(super) fn read_mac(body: &[u8]) -> Option<(NodeId, NodeId, &[u8])> {
     let (header, rest) = body.split_first_chunk::<5>()?;
     let (control, pan) = (&header[..2], &header[3..]);
@@ -100,10 +106,10 @@ fn ipv6(prefix: [u8; 8], node: NodeId) -> [u8; 16] {
 }
 
 const LINK_LOCAL: [u8; 8] = [0xfe, 0x80, 0, 0, 0, 0, 0, 0];
-/// For documentation (RFC 3849).
+/// The prefix of relayed packets, which is for documentation (RFC 3849).
 const SITE: [u8; 8] = [0x20, 0x01, 0x0d, 0xb8, 0, 0, 0, 0];
 
-/// ff02::fd.
+/// The address ff02::fd of all CoAP nodes.
 fn all_coap_nodes() -> [u8; 16] {
     let mut address = [0; 16];
     [address[0], address[1], address[15]] = [0xff, 2, ALL_COAP_NODES];
@@ -119,7 +125,7 @@ fn udp_checksum(packet: &Packet, neighbours: bool) -> u16 {
     checksum::udp(from, to, [PORT, PORT], &packet.payload)
 }
 
-/// A packet's compressed IPv6 and UDP headers for the hop from `here` to `next`.
+/// The compressed IPv6 and UDP headers of a packet for the hop from `here` to `next`.
 pub(super) fn compress(packet: &Packet, here: NodeId, next: NodeId) -> Vec<u8> {
     let neighbours = packet.from == here && packet.to == next;
     let mut headers = Vec::new();
@@ -139,7 +145,7 @@ pub(super) fn compress(packet: &Packet, here: NodeId, next: NodeId) -> Vec<u8> {
     headers
 }
 
-/// Headers that were read.
+/// The fields of headers that were read.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Headers {
     from: NodeId,
@@ -150,7 +156,7 @@ pub(super) struct Headers {
 }
 
 impl Headers {
-    /// Reads what [`compress`] wrote; the rest of `r` is payload.
+    /// Reads the headers that [`compress`] wrote. The rest of `r` is payload.
     pub(super) fn read(
         r: &mut Reader<'_>,
         here: NodeId,
@@ -182,7 +188,7 @@ impl Headers {
         Ok(Self { from, to, hops, neighbours: !relayed, checksum: r.u16()? })
     }
 
-    /// The packet with this payload, if its checksum is right.
+    /// The packet with this payload; `None` if its checksum is wrong.
     pub(super) fn packet(&self, payload: Vec<u8>) -> Option<Packet> {
         let packet = Packet { from: self.from, to: self.to, hops: self.hops, payload };
         (udp_checksum(&packet, self.neighbours) == self.checksum).then_some(packet)

@@ -1,13 +1,14 @@
-//! 6LoWPAN: UDP datagrams in IEEE 802.15.4 frames, real to the last byte, checksums included.
+//! 6LoWPAN: UDP datagrams in IEEE 802.15.4 frames, with every byte as on a real network, checksums
+//! included.
 //!
-//! - [`Packet`]: a datagram on its way;
-//! - [`frames`]: its frames for one hop (RFC 6282, RFC 4944);
-//! - [`Reassembly`]: packets from frames.
+//! - [`Packet`]: a UDP datagram between two nodes;
+//! - [`frames`]: the frames of a packet for one hop (RFC 6282, RFC 4944);
+//! - [`Reassembly`]: packets from received frames.
 //!
-//! Between neighbours a datagram costs 32 bytes beside its payload: 21 of the MAC header with
-//! 64-bit addresses, 2 of IPHC, 7 of the compressed UDP header and 2 of the frame's checksum. For
-//! all neighbours at once it costs 27. Where it is relayed, both interface identifiers, which link
-//! addresses no longer tell, and the hop limit cost 17 more.
+//! Between neighbours, a datagram costs 32 bytes beside its payload: 21 of the MAC header with
+//! 64-bit addresses, 2 of IPHC, 7 of the compressed UDP header and 2 of the frame's checksum. A
+//! broadcast costs 27. A relayed datagram costs 17 more for the hop limit and for both interface
+//! identifiers, which then cannot be derived from link addresses.
 
 mod checksum;
 mod fragments;
@@ -20,49 +21,49 @@ use crate::links::FRAME_BYTES;
 use crate::world::NodeId;
 use header::{MAC_BYTES, compress, mac_header};
 
-/// The UDP port of CoAP over DTLS, at both ends.
+/// The UDP port of CoAP over DTLS, which both ends use.
 pub const PORT: u16 = 5684;
 
-/// Bytes of a datagram between neighbours that one frame holds.
+/// Length of the longest datagram between neighbours that fits a frame, in bytes.
 pub const FRAME_PAYLOAD: usize = FRAME_BYTES - 32;
 
-/// Hops a packet may take.
+/// The initial hop limit of a packet.
 const HOPS: u8 = 64;
 
-/// A UDP datagram on its way.
+/// A UDP datagram between two nodes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Packet {
-    /// Who sent it.
+    /// The node that sent it.
     pub from: NodeId,
-    /// For whom it is.
+    /// The node that it is for.
     pub to: NodeId,
-    /// Hops it may still take.
+    /// The hop limit: how many hops it may still take.
     pub hops: u8,
-    /// UDP payload.
+    /// The UDP payload.
     pub payload: Vec<u8>,
 }
 
 impl Packet {
-    /// A new packet.
+    /// A new packet with the initial hop limit.
     pub fn new(from: NodeId, to: NodeId, payload: &[u8]) -> Self {
         Self { from, to, hops: HOPS, payload: payload.to_vec() }
     }
 }
 
-/// What a node numbers its frames and its fragmented packets by.
+/// The counters by which a node numbers its frames and its fragmented packets.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Sequence {
     frame: u8,
     tag: u16,
 }
 
-/// Who sends a frame to whom, if it says so: acknowledgements do not.
+/// The sender and the receiver of a frame. Acknowledgements do not tell them, and give `None`.
 pub fn ends(frame: &[u8]) -> Option<[NodeId; 2]> {
     let (from, to, _) = header::read_mac(checksum::check_fcs(frame)?)?;
     Some([from, to])
 }
 
-/// A packet's frames for the hop from `here` to `next`.
+/// The frames of a packet for the hop from `here` to `next`.
 pub fn frames(packet: &Packet, here: NodeId, next: NodeId, numbers: &mut Sequence) -> Vec<Vec<u8>> {
     let headers = compress(packet, here, next);
     let room = FRAME_BYTES - MAC_BYTES - checksum::FCS_BYTES;
@@ -93,7 +94,7 @@ pub fn acknowledgement(frame: &[u8]) -> Vec<u8> {
     answer
 }
 
-/// Which node sent a frame; `None` for frames without addresses of ours.
+/// The node that sent a frame; `None` for frames without addresses of our nodes.
 pub fn sender(frame: &[u8]) -> Option<NodeId> {
     header::read_mac(frame).map(|(here, ..)| here)
 }

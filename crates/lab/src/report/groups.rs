@@ -1,4 +1,4 @@
-//! Figures 7 to 9 of the paper on secure groups, from what was measured on a host.
+//! Figures 7 to 9 of the paper on secure groups, from measurements on a host.
 
 use super::papers::AXIOM;
 use super::stored::StoredTable;
@@ -13,10 +13,11 @@ pub(super) const ROM: StoredTable = StoredTable {
     name: "group-figure-7",
     title: "Code of a sender and of a listener",
     source: Source { paper: AXIOM, item: "Figure 7" },
-    about: "Code and constants of a program that has one role, on a host: with the standard library and \
-            every cipher suite, so the differences count. The paper (section 8.2.1): under Axiom 0.796 \
-            KB more at the sender and 1.372 KB more at a listener than in Mul-Uni; its images have DTLS \
-            in all three, ours have no handshake in Mul-Mul. Images of firmware come later.",
+    about: "Code and constants of a program that has one role, on a host. It includes the standard \
+            library and every cipher suite, so only the differences are meaningful. In the paper \
+            (section 8.2.1), Axiom takes 0.796 KB more at the sender and 1.372 KB more at a \
+            listener than Mul-Uni. The paper's images include DTLS in all three configurations, \
+            ours have no handshake in Mul-Mul. Images of firmware are not measured yet.",
     set: FOOTPRINT,
     read: rom,
 };
@@ -25,10 +26,11 @@ pub(super) const RAM: StoredTable = StoredTable {
     name: "group-figure-8",
     title: "Memory of a sender with three listeners, and of a listener",
     source: Source { paper: AXIOM, item: "Figure 8" },
-    about: "Heap that a node holds after a first transaction, on a host with words of 64 bits: engines, \
-            their configuration and all state, without stacks and without an operating system. The \
-            paper (section 8.2.1) measured whole images: under Axiom 2.33 KB less at the sender and \
-            3.06 KB less at a listener than in Mul-Uni. Images of firmware come later.",
+    about: "Heap that a node holds after a first transaction, on a host with 64-bit words: \
+            engines, their configuration and all state, without stacks and without an operating \
+            system. The paper (section 8.2.1) measured whole images, in which Axiom takes 2.33 KB \
+            less at the sender and 3.06 KB less at a listener than Mul-Uni. Images of firmware are \
+            not measured yet.",
     set: MEMORY,
     read: ram,
 };
@@ -37,25 +39,25 @@ pub(super) const BY_SIZE: StoredTable = StoredTable {
     name: "group-figure-9",
     title: "Memory of a sender, by the number of its listeners",
     source: Source { paper: AXIOM, item: "Figure 9" },
-    about: "As Figure 8. The paper's images (section 8.2.1) fill 32 KB at 12 listeners in Uni-Uni and \
-            31.992 KB at 40 under Axiom.",
+    about: "Heap as in Figure 8. The paper's images (section 8.2.1) fill 32 KB with 12 listeners \
+            in Uni-Uni, and 31.992 KB with 40 listeners under Axiom.",
     set: MEMORY,
     read: by_size,
 };
 
 const AXIOM_ITSELF: &str = "DTLS Mul-Mul";
 const BESIDE: &str = "DTLS Mul-Uni";
-/// In the paper's scenario.
+/// The number of listeners in the paper's setting.
 const LISTENERS: u64 = 3;
 
-/// More of the paper's ROM under Axiom than in Mul-Uni.
+/// By how much the paper's ROM under Axiom exceeds that in Mul-Uni, in 1000 B.
 const CODE: [(&str, f64); 2] = [("sender", 0.796), ("listener", 1.372)];
 
 const NODES: [(&str, &str, f64); 2] =
     [("sender", "sender_bytes", -2.33), ("listener", "listener_bytes", -3.06)];
 
 const CONFIGURATION: Column =
-    Column { name: "configuration", about: "what reaches the listeners how; the last are ours" };
+    Column { name: "configuration", about: "how messages are sent and secured; the last are ours" };
 
 fn rows(result: &Value) -> Option<&Vec<Value>> {
     result.get("rows")?.as_array()
@@ -67,9 +69,9 @@ fn rom(result: &Value) -> Option<Output> {
         columns: vec![
             Column { name: "node", about: "whose program" },
             CONFIGURATION,
-            Column { name: "bytes", about: "of code and constants" },
-            Column { name: "beyond_mul_uni_kb", about: "more than in DTLS Mul-Uni, in 1000 B" },
-            Column { name: "paper_kb", about: "the same in the paper" },
+            Column { name: "bytes", about: "bytes of code and constants" },
+            Column { name: "beyond_mul_uni_kb", about: "excess over DTLS Mul-Uni, in 1000 B" },
+            Column { name: "paper_kb", about: "that excess in the paper" },
         ],
         rows: Vec::new(),
     };
@@ -100,8 +102,8 @@ fn ram(result: &Value) -> Option<Output> {
             Column { name: "node", about: "whose memory" },
             CONFIGURATION,
             Column { name: "bytes", about: "of heap" },
-            Column { name: "beyond_mul_uni_kb", about: "more than in DTLS Mul-Uni, in 1000 B" },
-            Column { name: "paper_kb", about: "the same in the paper" },
+            Column { name: "beyond_mul_uni_kb", about: "excess over DTLS Mul-Uni, in 1000 B" },
+            Column { name: "paper_kb", about: "that excess in the paper" },
         ],
         rows: Vec::new(),
     };
@@ -125,9 +127,9 @@ fn by_size(result: &Value) -> Option<Output> {
     let mut table = Table {
         columns: vec![
             CONFIGURATION,
-            Column { name: "listeners", about: "of the sender" },
-            Column { name: "bytes", about: "of heap at the sender" },
-            Column { name: "paper_kb", about: "of the paper's whole image, in KB" },
+            Column { name: "listeners", about: "number of the sender's listeners" },
+            Column { name: "bytes", about: "bytes of heap at the sender" },
+            Column { name: "paper_kb", about: "size of the paper's whole image, in KB" },
         ],
         rows: Vec::new(),
     };

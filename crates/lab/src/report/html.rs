@@ -1,9 +1,9 @@
-//! HTML that is well-formed XML: every element is closed, all text escaped.
+//! HTML that is also well-formed XML: every element is closed, and all text is escaped.
 
 use super::words::words;
 use crate::figure::{Cell, Table};
 
-/// Text as it may stand in an element or in a quoted attribute.
+/// Escapes text for an element or a quoted attribute.
 pub fn escape(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for c in text.chars() {
@@ -12,7 +12,7 @@ pub fn escape(text: &str) -> String {
             '<' => out += "&lt;",
             '>' => out += "&gt;",
             '"' => out += "&quot;",
-            // XML has no way to write it.
+            // XML has no escape for this character.
             c if c.is_control() && c != '\n' => out.push('\u{fffd}'),
             c => out.push(c),
         }
@@ -20,7 +20,7 @@ pub fn escape(text: &str) -> String {
     out
 }
 
-/// A number with five significant digits, which is more than any of them is worth.
+/// A number with five significant digits. No value is known more precisely.
 pub fn number(value: f64) -> String {
     if value == 0.0 || !value.is_finite() {
         return value.to_string();
@@ -34,7 +34,7 @@ pub fn number(value: f64) -> String {
     if text.contains('.') { text.trim_end_matches('0').trim_end_matches('.').into() } else { text }
 }
 
-/// The rows of a table that are wanted; a column in `theirs` is the paper's.
+/// A table with the given rows. Columns in `theirs` are marked as the paper's values.
 pub fn table(
     table: &Table,
     caption: &str,
@@ -42,7 +42,7 @@ pub fn table(
     wanted: impl Fn(&[Cell]) -> bool,
 ) -> String {
     let caption = escape(caption);
-    // What scrolls must be within reach of a keyboard.
+    // A scrollable element must be reachable by keyboard.
     let mut out = format!(
         "<div class=\"wide\" role=\"region\" tabindex=\"0\" aria-label=\"{caption}\"><table>\n\
          <caption>{caption}</caption>\n<thead><tr>"
@@ -69,7 +69,7 @@ pub fn table(
     out + "</tbody></table></div>\n"
 }
 
-/// What each column of a table is.
+/// The descriptions of a table's columns.
 pub fn columns(table: &Table) -> String {
     let mut out = String::from("<dl class=\"columns\">\n");
     for column in &table.columns {
@@ -79,7 +79,8 @@ pub fn columns(table: &Table) -> String {
     out + "</dl>\n"
 }
 
-/// A picture to stand in a page with others: it scales, has a name, and its identifiers are its own.
+/// Makes an SVG picture part of a page with others: it scales, has a label, and its identifiers are
+/// made unique by `name`.
 pub fn picture(svg: &str, name: &str, label: &str) -> String {
     let size = |attribute: &str| {
         let rest = svg.split_once(&format!(" {attribute}=\""))?.1;

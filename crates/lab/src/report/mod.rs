@@ -1,12 +1,12 @@
 //! Every figure and table of the papers on one page.
 //!
-//! - [`papers`]: what each paper has, in its order;
-//! - [`stored`]: measurements of machines, read from dated files;
+//! - [`papers`]: the figures, tables and results of each paper, in its order;
+//! - [`stored`]: measurements on real machines, read from dated files;
 //! - [`mod@page`]: the page;
-//! - [`html`]: text for it, escaped.
+//! - [`html`]: text and tables for the page, escaped.
 //!
-//! Figures are found by their [`Source`](crate::figure::Source), so one that joins the registry stands
-//! in its place, and what no figure has as its source is missing.
+//! Figures are found by their [`Source`](crate::figure::Source), so a figure that joins the
+//! registry appears in its place. An item that is the source of no figure is shown as missing.
 
 mod groups;
 pub mod html;
@@ -19,36 +19,36 @@ mod words;
 
 use crate::{Error, Figure, Options, Output};
 
-/// A figure of the registry, made.
+/// A figure of the registry together with its data.
 #[derive(Clone, Debug)]
 pub struct Made {
-    /// Which.
+    /// The figure.
     pub figure: &'static Figure,
-    /// What making it gave.
+    /// The result of making it.
     pub output: Output,
 }
 
-/// What the page is made of.
+/// The contents of the page.
 #[derive(Clone, Debug)]
 pub struct Report<'a> {
-    /// When, in UTC.
+    /// The date and time of the report, in UTC.
     pub date: &'a str,
-    /// Of which commit.
+    /// The commit of the program.
     pub commit: &'a str,
-    /// What the figures were made with.
+    /// The options that the figures were made with.
     pub options: Options,
-    /// The figures, in the registry's order; those that are not here were not asked for.
+    /// The figures that were made, in the registry's order. The others were not asked for.
     pub made: Vec<Made>,
-    /// Measurements of machines.
+    /// The stored measurements.
     pub stored: Vec<stored::Set>,
 }
 
 impl Report<'_> {
-    /// As one page without scripts, in HTML that is well-formed XML as well.
+    /// Renders the report as one page without scripts, in HTML that is also well-formed XML.
     ///
     /// # Errors
     ///
-    /// If a figure cannot be drawn, or a stored measurement lacks what it should have.
+    /// Fails if a figure cannot be drawn, or if a stored measurement lacks a value.
     pub fn render(&self) -> Result<String, Error> {
         page::render(self)
     }

@@ -1,4 +1,4 @@
-//! The page: contents, then paper by paper what is made, stored or missing.
+//! The page: a table of contents, then for each paper what is made, stored or missing.
 
 use super::html::{columns, escape, picture, table};
 use super::papers::{Item, PAPERS, Paper};
@@ -11,31 +11,33 @@ use crate::write::svg;
 
 const STYLE: &str = include_str!("style.css");
 
-/// What stands in one place of the page.
+/// One entry of the page.
 enum Entry<'a> {
-    /// A figure of the registry.
+    /// A figure of the registry that was made.
     Made(&'a Made),
     /// A figure of the registry that was not asked for.
     LeftOut(&'static Figure),
-    /// A table of stored measurements, and which of those of several processors.
+    /// A table of stored measurements, its set, and the set's position among those of several
+    /// processors.
     Stored(&'static StoredTable, &'a Set, usize),
-    /// Nothing makes it yet.
+    /// An item that no figure or measurement shows yet.
     Missing(&'static Item),
 }
 
-/// How many items there are, and how many of them are on the page.
+/// Counts of the papers' items and of those on the page.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Count {
-    /// Figures, tables and results of the papers.
+    /// Number of figures, tables and results in the papers.
     pub items: usize,
-    /// Those that are made or stored.
+    /// Number of items that are made or stored.
     pub here: usize,
-    /// Those that a figure could make and that were not asked for.
+    /// Number of items that a figure could make but that were not asked for.
     pub left_out: usize,
 }
 
 impl Report<'_> {
-    /// What this paper's section holds, in its order: the paper's items, then what else there is.
+    /// The entries of a paper's section: first the paper's items in their order, then further
+    /// figures.
     fn entries<'a>(&'a self, paper: &Paper) -> Vec<Entry<'a>> {
         let mut entries = Vec::new();
         for item in paper.items {
@@ -51,7 +53,7 @@ impl Report<'_> {
         entries
     }
 
-    /// What there is of an item.
+    /// The entries that show an item.
     fn of_item<'a>(&'a self, paper: &Paper, item: &Item) -> Vec<Entry<'a>> {
         let of_it = |source| paper.has(source) && item.covers(source.item);
         let made = FIGURES.iter().filter(|figure| of_it(&figure.source));
@@ -68,7 +70,7 @@ impl Report<'_> {
         made.map_or(Entry::LeftOut(figure), Entry::Made)
     }
 
-    /// How much of the papers is on the page.
+    /// Counts how many of the papers' items are on the page.
     pub fn count(&self) -> Count {
         let mut count = Count::default();
         for (paper, item) in PAPERS.iter().flat_map(|p| p.items.iter().map(move |item| (p, item))) {
@@ -83,7 +85,7 @@ impl Report<'_> {
 }
 
 impl Entry<'_> {
-    /// As the paper counts.
+    /// The number of the item in its paper.
     fn item(&self) -> &'static str {
         match self {
             Self::Made(Made { figure, .. }) | Self::LeftOut(figure) => figure.source.item,
@@ -108,7 +110,7 @@ impl Entry<'_> {
         format!("{}: {}", escape(&capitalised(self.item())), escape(&self.title()))
     }
 
-    /// For links.
+    /// The identifier for links.
     fn id(&self, paper: &Paper) -> String {
         match self {
             Self::Made(Made { figure, .. }) | Self::LeftOut(figure) => figure.name.into(),
@@ -126,7 +128,7 @@ impl Entry<'_> {
         }
     }
 
-    /// Said in the contents of what is not there.
+    /// A note in the table of contents about an entry that is not on the page.
     fn note(&self) -> &'static str {
         match self {
             Self::Made(_) | Self::Stored(..) => "",
@@ -162,13 +164,13 @@ pub(super) fn render(report: &Report<'_>) -> Result<String, Error> {
          <a class=\"skip\" href=\"#papers\">Skip the contents</a>\n\
          <header>\n<h1>The figures of five papers, made again</h1>\n\
          <p>Of the {items} figures, tables and results of the papers {here} are on this page, {missing} \
-         are missing{not_asked}. What else there is stands behind \
-         each paper's.</p>\n\
-         <p>Made on <time>{date}</time> at {commit}, with {runs} simulated handshakes a point, {messages} \
-         messages a cell, {resolution} points for each doubling of a computed curve, seed {seed}. The same \
-         options give the same figures, but for those that say they are measured. Numbers here have five \
-         digits; <code>lightseal lab figure</code> writes all of them. In tables, what is from a paper \
-         has a coloured ground.</p>\n</header>\n"
+         are missing{not_asked}. Further figures follow those \
+         of each paper.</p>\n\
+         <p>Made on <time>{date}</time> at {commit}, with {runs} simulated handshakes for each point, {messages} \
+         messages for each cell, {resolution} points for each doubling of a computed curve, seed {seed}. The same \
+         options give the same figures, except those marked as measured. Numbers here have five \
+         digits; <code>lightseal lab figure</code> writes all digits. In tables, the values of a paper \
+         have a coloured background.</p>\n</header>\n"
     );
     page += &contents(report);
     page += "<main id=\"papers\">\n";
@@ -221,7 +223,7 @@ fn section(report: &Report<'_>, paper: &Paper, entry: &Entry<'_>) -> Result<Stri
     ))
 }
 
-/// Plot, what there is of the paper's values, the data, and how it was made.
+/// The plot, the values that the paper states, the data, and how the figure was made.
 fn figure(report: &Report<'_>, made: &Made) -> Result<String, Error> {
     let Made { figure, output } = made;
     let data = &output.table;
@@ -242,7 +244,7 @@ fn figure(report: &Report<'_>, made: &Made) -> Result<String, Error> {
         out += &columns(data);
     } else {
         everything(&mut out);
-        out += "<details><summary>What the columns are</summary>\n";
+        out += "<details><summary>Meaning of the columns</summary>\n";
         out += &columns(data);
     }
     out += "</details>\n";
@@ -260,7 +262,7 @@ fn figure(report: &Report<'_>, made: &Made) -> Result<String, Error> {
 fn stored_table(stored: &StoredTable, set: &Set, id: &str) -> Result<String, Error> {
     let failed = || Error::Format {
         format: "stored results",
-        reason: format!("{} has not what {} needs", set.name, stored.name),
+        reason: format!("{} lacks what {} needs", set.name, stored.name),
     };
     let output = (stored.read)(&set.result).filter(|output| !output.table.rows.is_empty());
     let output = output.ok_or_else(failed)?;
@@ -273,7 +275,7 @@ fn stored_table(stored: &StoredTable, set: &Set, id: &str) -> Result<String, Err
             out += &format!("<figure>{}</figure>\n", picture(&svg, id, stored.title));
             out += &format!("<details><summary>Data, {} rows</summary>\n{rows}", data.rows.len());
         }
-        None => out += &format!("{rows}<details><summary>What the columns are</summary>\n"),
+        None => out += &format!("{rows}<details><summary>Meaning of the columns</summary>\n"),
     }
     out += &columns(data);
     let stored::Machine { processor, processors, kernel } = &set.machine;
@@ -289,7 +291,8 @@ fn stored_table(stored: &StoredTable, set: &Set, id: &str) -> Result<String, Err
     Ok(out)
 }
 
-/// The columns with the paper's values. A column by the paper's accounting has our own.
+/// The indices of the columns with the paper's values. Columns by the paper's accounting hold our
+/// own values.
 fn theirs(table: &Table) -> Vec<usize> {
     let columns = table.columns.iter().enumerate();
     let theirs = columns.filter(|(_, column)| {

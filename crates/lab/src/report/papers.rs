@@ -1,47 +1,49 @@
-//! What the five papers have, in their order: the page's plan.
+//! The figures, tables and results of the five papers in their order, which is the plan of the
+//! page.
 //!
-//! A figure whose source is here stands in its place. Names of papers are those in figures' sources;
-//! an item covers its parts, so `Figure 4` is also the place of a figure from `Figure 4a`.
+//! A figure whose source is an item here is shown at the item's place. The titles of papers are
+//! those in figures' sources. An item covers its parts, so `Figure 4` is also the place of a figure
+//! from `Figure 4a`.
 
 use crate::figure::Source;
 
-/// A paper with what it shows.
+/// A paper and its items.
 #[derive(Clone, Copy, Debug)]
 pub struct Paper {
-    /// Unique, for links.
+    /// A short name for links, unique among the papers.
     pub name: &'static str,
-    /// Authors, title, venue, as in [`Source::paper`].
+    /// Authors, title and venue, as in [`Source::paper`].
     pub title: &'static str,
-    /// In a few words, for the table of contents.
+    /// The subject in a few words, for the table of contents.
     pub short: &'static str,
-    /// Its figures and tables with results.
+    /// The paper's figures, tables and results.
     pub items: &'static [Item],
 }
 
 /// A figure, a table or a result in the text of a paper.
 #[derive(Clone, Copy, Debug)]
 pub struct Item {
-    /// As the paper counts, and as in [`Source::item`].
+    /// The number in the paper, as in [`Source::item`].
     pub name: &'static str,
-    /// What it shows, in our words.
+    /// What the item shows, in our words.
     pub shows: &'static str,
-    /// What makes it if no figure of the registry does.
+    /// What would make the item if no figure of the registry does.
     pub by: &'static str,
 }
 
-/// Luykx and others.
+/// The LightMAC paper.
 pub const LIGHTMAC: &str =
     "Luykx, Preneel, Tischhauser, Yasuda: A MAC Mode for Lightweight Block Ciphers, FSE 2016";
-/// Wagner and others.
+/// The paper on MAC aggregation.
 pub const AGGREGATION: &str =
     "Wagner, Heye, Bauer, Wehrle, Serror: MAC Aggregation over Lossy Channels in DTLS 1.3";
-/// Tiloca and others.
+/// The paper on secure groups.
 pub const AXIOM: &str =
     "Tiloca, Nikitin, Raza: Axiom: DTLS-Based Secure IoT Group Communication, ACM TECS";
-/// Lackorzynski and others.
+/// The paper on MACsec tunnels.
 pub const TUNNEL: &str = "Lackorzynski et al.: Secure and Efficient Tunneling of MACsec for Modern \
                           Industrial Use Cases, arXiv 2205.12748";
-/// Vucinic and others.
+/// The paper on duty-cycled networks.
 pub const DUTY_CYCLED: &str =
     "Vucinic et al., DTLS Performance in Duty-Cycled Networks, 2015 (PIMRC)";
 
@@ -55,7 +57,7 @@ const fn item(name: &'static str, shows: &'static str, by: &'static str) -> Item
     Item { name, shows, by }
 }
 
-/// All five.
+/// All five papers.
 pub const PAPERS: [Paper; 5] = [
     Paper {
         name: "lightmac",
@@ -114,7 +116,7 @@ pub const PAPERS: [Paper; 5] = [
         short: "MACsec tunnel",
         items: &[
             item("Table 2", "round-trip time and throughput of four tunnels", GATEWAY),
-            item("Figure 5", "the same on further hardware", GATEWAY),
+            item("Figure 5", "round-trip time and throughput on further hardware", GATEWAY),
         ],
     },
     Paper {
@@ -150,7 +152,7 @@ impl Paper {
         self.title == source.paper
     }
 
-    /// The item that a source is, or is a part of; none if it is something else in this paper.
+    /// The item that a source is, or is a part of; `None` if it is something else in this paper.
     pub fn item(&self, source: &Source) -> Option<&'static Item> {
         self.items.iter().find(|item| item.covers(source.item))
     }

@@ -1,7 +1,9 @@
-//! Measurements of machines, which no run of the lab can repeat elsewhere: read from dated files.
+//! Measurements on real machines, which the lab cannot repeat elsewhere. They are read from dated
+//! files.
 //!
-//! A file is JSON: `name` says what was measured, `date`, `commit`, `command` and `machine` when, on what
-//! and how; `result` is what the command printed. `cargo xtask measure` writes them.
+//! A file is JSON: `name` says what was measured, and `date`, `commit`, `command` and `machine` say
+//! when, with which program and where. `result` is what the command printed. `cargo xtask measure`
+//! writes these files.
 
 use crate::Error;
 use crate::figure::{Output, Source};
@@ -12,63 +14,63 @@ use std::fs::File;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
-/// A file of `results/`, its name and its text.
+/// The name and the text of a file in `results/`.
 macro_rules! included {
     ($name:literal) => {
         ($name, include_str!(concat!("../../../../results/", $name, ".json")))
     };
 }
 
-/// A file larger than this is none of ours.
+/// The largest file that is read, in bytes.
 const MAX_BYTES: u64 = 16 << 20;
 
 /// One stored set of measurements.
 #[derive(Clone, Debug, Deserialize)]
 pub struct Set {
-    /// What was measured.
+    /// The name of the measurement.
     pub name: String,
-    /// When, as `2026-11-22`.
+    /// The date of the measurement, such as `2026-11-22`.
     pub date: String,
-    /// Of which commit.
+    /// The commit that was measured.
     pub commit: String,
-    /// How it is measured again.
+    /// The command that repeats the measurement.
     pub command: String,
-    /// On what.
+    /// The machine on which it was measured.
     pub machine: Machine,
-    /// What the command printed.
+    /// The output of the command.
     pub result: Value,
 }
 
-/// Where a set was measured.
+/// The machine on which a set was measured.
 #[derive(Clone, Debug, Deserialize)]
 pub struct Machine {
-    /// The processor's model.
+    /// The model of the processor.
     pub processor: String,
-    /// How many of its threads are here.
+    /// The number of hardware threads available.
     pub processors: u64,
-    /// The operating system's kernel.
+    /// The version of the operating system's kernel.
     pub kernel: String,
 }
 
-/// A paper's table that stored measurements fill.
+/// A table of a paper that is filled from stored measurements.
 #[derive(Clone, Copy, Debug)]
 pub struct StoredTable {
-    /// Unique, figures included.
+    /// The name, unique among stored tables and figures.
     pub name: &'static str,
-    /// Its title.
+    /// The title above the table.
     pub title: &'static str,
-    /// Where it comes from.
+    /// The item of the paper that it reproduces.
     pub source: Source,
-    /// What it shows and how it is measured, in a few sentences.
+    /// What the table shows and how it is measured, in a few sentences.
     pub about: &'static str,
-    /// The set's name.
+    /// The name of the set that it reads.
     pub set: &'static str,
-    /// Reads it from the set's result, with its plot if it has one; none if that is not what it
-    /// should be.
+    /// Reads the table and its plot, if it has one, from the set's result. `None` if the result
+    /// lacks a value or has one of a wrong type.
     pub read: fn(&Value) -> Option<Output>,
 }
 
-/// Every one.
+/// All tables of stored measurements.
 pub const TABLES: &[StoredTable] = &[
     super::tables::CIPHERS,
     super::tables::MACS,
@@ -80,7 +82,8 @@ pub const TABLES: &[StoredTable] = &[
     super::tunnel::THROUGHPUT,
 ];
 
-/// The repository's stored measurements, which are a part of the program: names and texts.
+/// The names and texts of the repository's stored measurements, which are compiled into the
+/// program.
 const INCLUDED: [(&str, &str); 4] = [
     included!("gateway-amd-epyc-2026-11-22"),
     included!("group-footprint-intel-xeon-processor-2026-11-22"),
@@ -88,11 +91,11 @@ const INCLUDED: [(&str, &str); 4] = [
     included!("lightmac-speed-intel-xeon-processor-2026-11-22"),
 ];
 
-/// The sets that are a part of the program, sorted by name.
+/// The sets that are compiled into the program, sorted by name.
 ///
 /// # Errors
 ///
-/// None that the tests let pass.
+/// None in practice: a test reads all of them.
 pub fn included() -> Result<Vec<Set>, Error> {
     let read = |(name, text): (&str, &str)| {
         let failed =
@@ -102,11 +105,11 @@ pub fn included() -> Result<Vec<Set>, Error> {
     INCLUDED.into_iter().map(read).collect()
 }
 
-/// Reads every `.json` of a directory, sorted by name.
+/// Reads every `.json` file of a directory, sorted by name.
 ///
 /// # Errors
 ///
-/// If one cannot be read, or is no stored set.
+/// Fails if a file cannot be read, or is not a stored set.
 pub fn read(directory: &Path) -> Result<Vec<Set>, Error> {
     let failed = |error| Error::Io { path: directory.into(), error };
     let mut paths: Vec<PathBuf> = Vec::new();
@@ -128,7 +131,7 @@ fn read_one(path: &Path) -> Result<Set, Error> {
     serde_json::from_str(&text).map_err(|error| failed(error.into()))
 }
 
-/// The newest set of this name on each processor, by processor.
+/// The newest set of this name for each processor, sorted by processor.
 pub fn newest_each<'a>(sets: &'a [Set], name: &str) -> Vec<&'a Set> {
     let mut newest: BTreeMap<&str, &Set> = BTreeMap::new();
     for set in sets.iter().filter(|set| set.name == name) {
@@ -144,7 +147,7 @@ pub fn newest_each<'a>(sets: &'a [Set], name: &str) -> Vec<&'a Set> {
 mod tests {
     use super::*;
 
-    /// The measurements of this repository.
+    /// The stored measurements of this repository.
     fn ours() -> Vec<Set> {
         read(&Path::new(env!("CARGO_MANIFEST_DIR")).join("../../results")).unwrap()
     }
@@ -161,7 +164,7 @@ mod tests {
         }
     }
 
-    /// A result that is stored travels in the program from the next build on.
+    /// Every stored result is compiled into the program from the next build on.
     #[test]
     fn all_that_is_stored_is_included() {
         let text = |sets: Vec<Set>| format!("{sets:?}");

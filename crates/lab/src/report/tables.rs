@@ -1,4 +1,4 @@
-//! Tables 3 and 4 of the LightMAC paper, from what `lightseal mac bench --json` printed.
+//! Tables 3 and 4 of the LightMAC paper, from the output of `lightseal mac bench --json`.
 
 use super::papers::LIGHTMAC;
 use super::stored::StoredTable;
@@ -9,37 +9,37 @@ const SET: &str = "lightmac-speed";
 
 pub(super) const CIPHERS: StoredTable = StoredTable {
     name: "lightmac-table-3",
-    title: "Ciphers by themselves, in cycles a byte",
+    title: "Ciphers alone, in cycles per byte",
     source: Source { paper: LIGHTMAC, item: "Table 3" },
     about: "Each cipher on each kernel of the machine, one block after another and many at a time: \
-            medians of core cycles a byte. The paper's own numbers, from a Core i7-6700 with AVX2 and \
-            AES-NI, are not in the text at hand.",
+            medians of core cycles per byte. The paper's own values, from a Core i7-6700 with \
+            AVX2 and AES-NI, are missing in our copy.",
     set: SET,
     read: ciphers,
 };
 
 pub(super) const MACS: StoredTable = StoredTable {
     name: "lightmac-table-4",
-    title: "LightMAC and its rivals, in cycles a byte",
+    title: "LightMAC and the MACs it is compared with, in cycles per byte",
     source: Source { paper: LIGHTMAC, item: "Table 4" },
-    about: "Messages of the paper's lengths, back to back: medians of core cycles a byte, and each \
-            rival's time over that of LightMAC with a counter of a third of a block at 8 KiB. The \
-            paper's numbers are not in the text at hand, only that its LightMAC at rate 2/3 was about \
-            50 % faster than PMAC with Parity over PRESENT and 20 % over AES. What differs here is \
-            docs/lightmac.md's subject.",
+    about: "Messages of the paper's lengths, one directly after another: medians of core cycles \
+            for each byte, and the ratio of each other MAC's time to that of LightMAC with a \
+            counter of a third of a block at 8 KiB. The paper's values are missing in our copy, \
+            except that its LightMAC at rate 2/3 was about 50 % faster than PMAC with Parity over \
+            PRESENT and 20 % over AES. docs/lightmac.md explains what differs here.",
     set: SET,
     read: macs,
 };
 
-/// The paper's lengths, in bytes, and their columns.
+/// The paper's message lengths in bytes, with the names and descriptions of their columns.
 const LENGTHS: [(u64, &str, &str); 7] = [
-    (128, "128_B", "cycles a byte, messages of 128 bytes"),
-    (256, "256_B", "cycles a byte, messages of 256 bytes"),
-    (512, "512_B", "cycles a byte, messages of 512 bytes"),
-    (1024, "1_KiB", "cycles a byte, messages of 1024 bytes"),
-    (2048, "2_KiB", "cycles a byte, messages of 2048 bytes"),
-    (4096, "4_KiB", "cycles a byte, messages of 4096 bytes"),
-    (8192, "8_KiB", "cycles a byte, messages of 8192 bytes"),
+    (128, "128_B", "cycles per byte, messages of 128 bytes"),
+    (256, "256_B", "cycles per byte, messages of 256 bytes"),
+    (512, "512_B", "cycles per byte, messages of 512 bytes"),
+    (1024, "1_KiB", "cycles per byte, messages of 1024 bytes"),
+    (2048, "2_KiB", "cycles per byte, messages of 2048 bytes"),
+    (4096, "4_KiB", "cycles per byte, messages of 4096 bytes"),
+    (8192, "8_KiB", "cycles per byte, messages of 8192 bytes"),
 ];
 
 fn rows(result: &Value) -> Option<&Vec<Value>> {
@@ -58,9 +58,9 @@ fn ciphers(result: &Value) -> Option<Output> {
     let mut table = Table {
         columns: vec![
             Column { name: "cipher", about: "cipher and key bits" },
-            Column { name: "kernel", about: "with which instructions" },
-            Column { name: "alone", about: "cycles a byte, one block after another" },
-            Column { name: "batch", about: "cycles a byte, many blocks at a time" },
+            Column { name: "kernel", about: "the instructions that the kernel uses" },
+            Column { name: "alone", about: "cycles per byte, one block after another" },
+            Column { name: "batch", about: "cycles per byte, many blocks at a time" },
         ],
         rows: Vec::new(),
     };
@@ -79,13 +79,13 @@ fn ciphers(result: &Value) -> Option<Output> {
 fn macs(result: &Value) -> Option<Output> {
     let mut columns = vec![
         Column { name: "cipher", about: "cipher and key bits" },
-        Column { name: "kernel", about: "with which instructions" },
+        Column { name: "kernel", about: "the instructions that the kernel uses" },
         Column { name: "mac", about: "the mode" },
         Column { name: "counter_bits", about: "LightMAC's s" },
     ];
     columns.extend(LENGTHS.map(|(_, name, about)| Column { name, about }));
-    columns.push(Column { name: "over_lightmac", about: "time over LightMAC's, 8 KiB" });
-    columns.push(Column { name: "paper_over_lightmac", about: "the same in the paper's text" });
+    columns.push(Column { name: "over_lightmac", about: "ratio of the time to LightMAC's, 8 KiB" });
+    columns.push(Column { name: "paper_over_lightmac", about: "that ratio in the paper's text" });
     let mut table = Table { columns, rows: Vec::new() };
     const RIVALS: [&str; 3] = ["lightmac", "emac", "pmac-parity"];
     let measured = rows(result)?.iter().filter(|row| row["form"] == "back-to-back");
@@ -112,7 +112,7 @@ fn macs(result: &Value) -> Option<Output> {
     Some(Output { table, plot: None })
 }
 
-/// The row that begins so, a new one if there is none.
+/// The row that begins with these cells. A new one is added if there is none.
 fn line<'a>(table: &'a mut Table, key: &[Cell]) -> &'a mut Vec<Cell> {
     let found = table.rows.iter().position(|row| row.starts_with(key));
     let place = found.unwrap_or_else(|| {

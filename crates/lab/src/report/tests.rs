@@ -7,7 +7,7 @@ use crate::figures::{FIGURES, by_name};
 use std::collections::BTreeSet;
 use std::path::Path;
 
-/// Figures that take no time, among them one with a plot.
+/// Figures that take little time to make, among them one with a plot.
 const FAST: [&str; 3] = ["lightmac-figure-1", "lightmac-table-1", "aggregation-table-1"];
 
 fn made(name: &str) -> Made {
@@ -24,7 +24,7 @@ fn report(made: Vec<Made>) -> Report<'static> {
     Report { date, commit, options: Options::default(), made, stored: results() }
 }
 
-/// A page that is checked by another's parser: tags are balanced, nothing is unescaped.
+/// A page that another project's parser has checked: its tags are balanced and all text is escaped.
 struct Page {
     ids: BTreeSet<String>,
     links: BTreeSet<String>,
@@ -47,7 +47,7 @@ fn parsed(html: &str) -> Page {
             match attribute.name() {
                 "id" => assert!(page.ids.insert(value.into()), "{value} twice"),
                 "href" => drop(page.links.insert(value.into())),
-                // What a browser would fetch, or run.
+                // An attribute that makes a browser fetch or run something.
                 "src" | "srcset" | "style" => panic!("{} in <{name}>", attribute.name()),
                 event => assert!(!event.starts_with("on"), "{event}"),
             }
@@ -94,9 +94,9 @@ fn every_figure_is_on_the_page_and_every_item_that_has_none_is_missing() {
         }
     }
     let Count { items: counted, here, left_out } = report.count();
-    // Figure 5 of the tunnel has two parts.
+    // Figure 5 of the paper on tunnels is shown by two stored tables.
     assert_eq!((counted, here), (items, FAST.len() + stored::TABLES.len() - 1));
-    // Each item has a figure that makes it, or measurements that are stored.
+    // Each item has a figure that makes it, or stored measurements.
     assert_eq!(here + left_out, items);
 }
 
@@ -106,7 +106,7 @@ fn items_stand_in_the_order_of_their_papers() {
     let mut from = html.find("<main").unwrap();
     for paper in PAPERS {
         for item in paper.items {
-            // A title begins behind the item, or behind its part.
+            // The title comes after the number of the item or of its part.
             let name = item.name.replacen("section", "Section", 1);
             let heading = html[from..].find(&format!(">{name}"));
             from += heading.unwrap_or_else(|| panic!("{}, {}", paper.name, item.name));
@@ -117,7 +117,7 @@ fn items_stand_in_the_order_of_their_papers() {
 #[test]
 fn the_same_report_is_the_same_page() {
     let page = || report(FAST.map(made).into()).render().unwrap();
-    assert!(page() == page(), "two pages differ");
+    assert!(page() == page(), "the pages of two runs differ");
     assert!(page().contains("commit &lt;abc&gt; &amp; &quot;more&quot;"));
 }
 

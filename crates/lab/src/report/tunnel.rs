@@ -1,4 +1,5 @@
-//! Table 2 and Figure 5 of the paper on MACsec tunnels, from what `cargo xtask bench-gateway` measured.
+//! Table 2 and Figure 5 of the paper on MACsec tunnels, from the measurements of `cargo xtask
+//! bench-gateway`.
 
 use super::papers::TUNNEL;
 use super::stored::StoredTable;
@@ -9,13 +10,13 @@ const SET: &str = "gateway";
 
 pub(super) const TUNNELS: StoredTable = StoredTable {
     name: "gateway-table-2",
-    title: "Round-trip time and throughput of what joins two LANs",
+    title: "Round-trip time and throughput of connections between two LANs",
     source: Source { paper: TUNNEL, item: "Table 2" },
-    about: "MACsec between two hosts over what joins their LANs, all of it on one machine in turns: \
-            round trips of small frames, and TCP. The paper's scenarios stand beside the rows that are \
-            like them; its hardware was another, so the order of the rows counts, and how far they \
-            are apart. A row without TCP carried too few frames: the paper's identifiers without a \
-            protection against loss.",
+    about: "MACsec between two hosts over different connections of their LANs, all on one machine \
+            in turns: round trips of small frames, and TCP. The paper's values stand in the rows \
+            of similar scenarios. Its hardware was different, so only the order of the rows and \
+            their ratios can be compared. A row without TCP carried too few frames: the paper's \
+            identifiers without a protection against loss.",
     set: SET,
     read: table_2,
 };
@@ -24,9 +25,9 @@ pub(super) const ROUND_TRIPS: StoredTable = StoredTable {
     name: "gateway-figure-5a",
     title: "Round trips through a tunnel by frame size",
     source: Source { paper: TUNNEL, item: "Figure 5 (a)" },
-    about: "Median of round trips of single MACsec frames between two hosts. The underlay is as narrow as \
-            the LANs, 1500 bytes: where a frame and what is added to it are longer, two packets are on \
-            the way.",
+    about: "Median round trip of single MACsec frames between two hosts. The MTU of the underlay \
+            is 1500 bytes, as that of the LANs: if a frame with its overhead is longer, it is \
+            carried in two packets.",
     set: SET,
     read: round_trips,
 };
@@ -35,14 +36,14 @@ pub(super) const THROUGHPUT: StoredTable = StoredTable {
     name: "gateway-figure-5b",
     title: "What passes through a tunnel",
     source: Source { paper: TUNNEL, item: "Figure 5 (b)" },
-    about: "TCP's payload between MACsec endpoints, and MACsec frames of 1400 bytes made beforehand: the \
-            median over the turns, and half the distance of the quartiles. Nothing is split: the \
-            underlay is wide enough.",
+    about: "TCP's payload between MACsec endpoints, and MACsec frames of 1400 bytes that were \
+            prepared beforehand: the median over the turns, and half the distance of the \
+            quartiles. No frame is split, because the MTU of the underlay is large enough.",
     set: SET,
     read: throughput,
 };
 
-/// What a row is called for readers, by its name in the results.
+/// The titles of rows, by their names in the results.
 const TITLES: [(&str, &str); 15] = [
     ("cable", "a cable"),
     ("bridge", "bridge"),
@@ -61,7 +62,7 @@ const TITLES: [(&str, &str); 15] = [
     ("sealed-compressed-packet", "sealed and compressed, AF_PACKET"),
 ];
 
-const SCENARIO: Column = Column { name: "scenario", about: "what carries the frames" };
+const SCENARIO: Column = Column { name: "scenario", about: "the tunnel that carries the frames" };
 
 fn rows(result: &Value) -> Option<&Vec<Value>> {
     result.get("rows")?.as_array()
@@ -81,9 +82,9 @@ fn table_2(result: &Value) -> Option<Output> {
         columns: vec![
             SCENARIO,
             Column { name: "rtt_us", about: "median round trip" },
-            Column { name: "rtt_p95_us", about: "95 of 100 round trips took at most this" },
+            Column { name: "rtt_p95_us", about: "95th percentile of the round trips" },
             Column { name: "rtt_mean_us", about: "mean round trip" },
-            Column { name: "rtt_mdev_us", about: "their mean deviation" },
+            Column { name: "rtt_mdev_us", about: "mean deviation of the round trips" },
             Column { name: "paper_rtt_ms", about: "the paper's mean round trip" },
             Column { name: "paper_rtt_mdev_ms", about: "its mean deviation" },
             Column { name: "tcp_mbit_s", about: "TCP's payload, median over the turns" },
@@ -121,9 +122,9 @@ fn round_trips(result: &Value) -> Option<Output> {
             SCENARIO,
             Column { name: "frame_bytes", about: "the frame, without its check sequence" },
             Column { name: "rtt_us", about: "median round trip" },
-            Column { name: "rtt_p95_us", about: "95 of 100 round trips took at most this" },
+            Column { name: "rtt_p95_us", about: "95th percentile of the round trips" },
             Column { name: "rtt_mean_us", about: "mean round trip" },
-            Column { name: "rtt_mdev_us", about: "their mean deviation" },
+            Column { name: "rtt_mdev_us", about: "mean deviation of the round trips" },
             Column { name: "count", about: "round trips" },
             Column { name: "lost", about: "frames that did not come back" },
         ],
@@ -145,7 +146,7 @@ fn round_trips(result: &Value) -> Option<Output> {
         }
     }
     let plot = Plot {
-        subtitle: "by what carries the frames; 1500 bytes between the gateways".into(),
+        subtitle: "by the tunnel that carries the frames; 1500 bytes between the gateways".into(),
         marks: Marks::Curves,
         series: "scenario",
         emphasis: None,
@@ -159,7 +160,7 @@ fn throughput(result: &Value) -> Option<Output> {
     let mut table = Table {
         columns: vec![
             SCENARIO,
-            Column { name: "measure", about: "TCP, or frames that were made beforehand" },
+            Column { name: "measure", about: "TCP, or frames that were prepared beforehand" },
             Column { name: "throughput_mbit_s", about: "median over the turns" },
             Column { name: "spread_mbit_s", about: "half the distance of the quartiles" },
         ],
@@ -184,7 +185,7 @@ fn throughput(result: &Value) -> Option<Output> {
         }
     }
     let plot = Plot {
-        subtitle: "by what carries the frames; 1700 bytes between the gateways".into(),
+        subtitle: "by the tunnel that carries the frames; 1700 bytes between the gateways".into(),
         marks: Marks::Bars("spread_mbit_s"),
         series: "measure",
         emphasis: None,
@@ -198,7 +199,7 @@ const fn axis(column: &'static str, label: &'static str, to: f64) -> Axis {
     Axis { column, label, scale: Scale::Linear, from: 0.0, to }
 }
 
-/// Somewhat above the highest value of a column.
+/// A value somewhat above the highest value of a column.
 fn above(table: &Table, column: &str) -> f64 {
     let place = table.column(column);
     let values = table.rows.iter().filter_map(|row| row.get(place?)?.as_f64());

@@ -1,8 +1,8 @@
-//! Names of columns as a reader says them: words, with the unit in brackets.
+//! Names of columns for readers: words, with the unit in brackets.
 
-/// How names of columns end, and the unit that is meant. Longer endings come first.
+/// The endings of column names, and the units they stand for. Longer endings come first.
 const UNITS: [(&str, &str); 17] = [
-    ("_microjoules_per_byte", "µJ a byte"),
+    ("_microjoules_per_byte", "µJ per byte"),
     ("_mbit_s", "Mbit/s"),
     ("_seconds", "s"),
     ("_percent", "%"),
@@ -21,9 +21,9 @@ const UNITS: [(&str, &str); 17] = [
     ("_x", "times"),
 ];
 
-/// Words that are written otherwise in names.
+/// Abbreviations in column names, and how they are written out.
 const WORDS: [(&str, &str); 11] = [
-    ("p95", "95 % are below,"),
+    ("p95", "95th percentile,"),
     ("cpu", "CPU"),
     ("mac", "MAC"),
     ("tsch", "TSCH"),
@@ -36,7 +36,7 @@ const WORDS: [(&str, &str); 11] = [
     ("mul_uni", "Mul-Uni"),
 ];
 
-/// A column's name for the head of a table: `energy_error_mj` is "energy error (mJ)".
+/// The heading of a column, by its name: `energy_error_mj` is "energy error (mJ)".
 pub(super) fn words(name: &str) -> String {
     let unit = UNITS.iter().find_map(|(ending, unit)| {
         let rest = name.strip_suffix(ending).filter(|rest| !rest.is_empty())?;
@@ -64,8 +64,8 @@ mod tests {
         for (name, expected) in [
             ("duration_error_s", "duration error (s)"),
             ("energy_error_mj", "energy error (mJ)"),
-            ("p95_s", "95 % are below (s)"),
-            ("p95_delay_s", "95 % are below, delay (s)"),
+            ("p95_s", "95th percentile (s)"),
+            ("p95_delay_s", "95th percentile, delay (s)"),
             ("success_percent", "success (%)"),
             ("percent", "percent"),
             ("bytes", "bytes"),

@@ -1,4 +1,5 @@
-//! TOML with the place of everything in it, so that whatever is found wrong later can be pointed at.
+//! TOML with the position of every key and value, so that a mistake found later can be shown with
+//! its line.
 
 use core::fmt;
 use core::ops::Range;
@@ -7,16 +8,16 @@ use std::path::Path;
 use toml::Spanned;
 use toml::de::{DeArray, DeString, DeTable, DeValue};
 
-/// What is wrong with a file: where, and what it must be.
+/// A mistake in a file: where it is, and what is wrong.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Mistake {
-    /// The file.
+    /// The name of the file.
     pub file: String,
     /// The line, counted from 1; 0 for the file as a whole.
     pub line: usize,
-    /// The field, with the tables it is in; empty if it is not about one.
+    /// The dotted path of the field; empty if the mistake is not about a field.
     pub field: String,
-    /// What is wrong with it, and what it must be.
+    /// What is wrong with the field, or what its value must be.
     pub reason: String,
 }
 
@@ -35,10 +36,10 @@ impl fmt::Display for Mistake {
 
 impl std::error::Error for Mistake {}
 
-/// The longest file read, in bytes; traces are long.
+/// The longest file that is read, in bytes. Traces are long.
 const LONGEST: u64 = 16 << 20;
 
-/// A file's text and its values.
+/// The text and the values of a file.
 #[derive(Clone, Debug)]
 pub(super) struct Document<'t> {
     name: String,
@@ -48,10 +49,11 @@ pub(super) struct Document<'t> {
 
 pub(super) type Value<'t> = Spanned<DeValue<'t>>;
 
-/// Reads a scenario's file, or one that it names, of bounded length.
+/// Reads a scenario file, or a file that it names. The length is limited.
 ///
 /// # Errors
-/// When it cannot be read.
+///
+/// Fails when the file cannot be read or is too long.
 pub fn read(path: &Path) -> Result<String, Mistake> {
     let failed = |reason: String| Mistake {
         file: path.display().to_string(),
@@ -67,7 +69,7 @@ pub fn read(path: &Path) -> Result<String, Mistake> {
 }
 
 impl<'t> Document<'t> {
-    /// Reads TOML; `name` is the file's for mistakes.
+    /// Parses TOML. `name` is the file's name in mistakes.
     pub(super) fn parse(name: &str, text: &'t str) -> Result<Self, Mistake> {
         let mut document = Self { name: name.into(), text, root: DeTable::new() };
         match DeTable::parse(text) {
@@ -79,7 +81,7 @@ impl<'t> Document<'t> {
         }
     }
 
-    /// A mistake at a place of the text.
+    /// A mistake at a position of the text.
     pub(super) fn mistake(
         &self,
         at: usize,
@@ -91,13 +93,13 @@ impl<'t> Document<'t> {
         Mistake { file: self.name.clone(), line, field: field.into(), reason: reason.into() }
     }
 
-    /// `root`, as the type that it must be.
+    /// Converts `root` to the type that it must have.
     pub(super) fn read<T: DeserializeOwned>(&self, root: DeTable<'t>) -> Result<T, Mistake> {
         let root = Spanned::new(0..0, root);
         T::deserialize(toml::Deserializer::from(root)).map_err(|error| self.refused(&error))
     }
 
-    /// What the reader of TOML says, with the field it is about.
+    /// An error of the TOML parser as a mistake, with the field that it is about.
     fn refused(&self, error: &toml::de::Error) -> Mistake {
         let at = error.span().map_or(0, |span| span.start);
         let span = error.span().filter(|span| !span.is_empty());
@@ -115,14 +117,16 @@ impl<'t> Document<'t> {
         self.mistake(at, path.join("."), worded(&reason))
     }
 
-    /// The field of which a place of the text is: that with the shortest text around it.
+    /// The path of the field at a position of the text. If several fields contain the position, it
+    /// is the one with the shortest text.
     fn path_at(&self, at: usize) -> Vec<String> {
         let mut best = (usize::MAX, Vec::new());
         search(&self.root, at, &mut Vec::new(), &mut best);
         best.1
     }
 
-    /// The value at a dotted path of `root`, or else what is nearest above it.
+    /// The position of the value at a dotted path of `root`. If there is no such value, it is the
+    /// position of the nearest table above it.
     pub(super) fn place(root: &DeTable<'_>, path: &str) -> usize {
         let mut at = 0;
         let mut table = Some(root);
@@ -142,7 +146,7 @@ impl<'t> Document<'t> {
     }
 }
 
-/// What the reader of TOML says, in the words of those who write it.
+/// An error of the TOML parser in the words of people who write TOML.
 fn worded(reason: &str) -> String {
     let unknown = reason.strip_prefix("unexpected keys in table: ");
     if let Some((names, known)) = unknown.and_then(|text| text.split_once(", available keys: ")) {
@@ -159,7 +163,7 @@ fn worded(reason: &str) -> String {
         ("expected u64", whole),
     ];
     types.iter().fold(reason.to_owned(), |reason, (from, to)| match reason.find(from) {
-        // Not within what the file says.
+        // The words are part of a value that the file contains, and not the parser's own.
         Some(at) if from.starts_with("invalid") && at > 0 => reason,
         Some(at) if from.starts_with("expected") && at + from.len() < reason.len() => reason,
         Some(_) => reason.replacen(from, to, 1),
@@ -185,7 +189,7 @@ fn inside(value: &Value<'_>, at: usize, path: &mut Vec<String>, best: &mut (usiz
         DeValue::Table(table) => search(table, at, path, best),
         DeValue::Array(array) => {
             for item in array.iter() {
-                // What is in a list has no name of its own.
+                // The items of a list have no name of their own.
                 if item.span().contains(&at) && item.span().len() < best.0 {
                     *best = (item.span().len(), path.clone());
                 }
@@ -196,7 +200,7 @@ fn inside(value: &Value<'_>, at: usize, path: &mut Vec<String>, best: &mut (usiz
     }
 }
 
-/// A key as if it stood at the place of `like`.
+/// A key that is treated as if it stood at the position of `like`.
 pub(super) fn key(name: &str, like: Range<usize>) -> Spanned<DeString<'static>> {
     Spanned::new(like, DeString::from(name.to_owned()))
 }

@@ -1,4 +1,4 @@
-//! What stands in a scenario file.
+//! The contents of a scenario file.
 
 use super::document::{Document, Value, key};
 use super::{Mistake, Scenario};
@@ -17,10 +17,10 @@ use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 use vocabulary::Random;
 
-/// Nodes of a network.
+/// The largest number of nodes in a network.
 const MOST_NODES: u32 = 10_000;
 
-/// Runs of a scenario, and handshakes in all of them.
+/// The largest number of runs of a scenario, and of handshakes in all runs together.
 const MOST_RUNS: u32 = 1_000_000;
 const MOST_HANDSHAKES: u64 = 4_000_000;
 
@@ -29,40 +29,40 @@ const MOST_HANDSHAKES: u64 = 4_000_000;
 #[serde(deny_unknown_fields)]
 #[schemars(title = "Scenario")]
 pub(super) struct File {
-    /// What it shows.
+    /// What the scenario shows.
     #[serde(default)]
     about: String,
-    /// The seed of the first run; each other has the next one.
+    /// The seed of the first run. Each further run has the next seed.
     #[serde(default = "one")]
     pub(super) seed: u64,
-    /// How often everything happens, each time in a world of its own.
+    /// Number of runs. Each run simulates a world of its own.
     #[serde(default = "thousand")]
     #[schemars(range(min = 1, max = 1_000_000))]
     pub(super) runs: u32,
-    /// Who hears whom.
+    /// Which nodes hear each other.
     network: Shape,
-    /// How frames get from radio to radio.
+    /// The link layer and its settings.
     link: Layer,
-    /// Which frames arrive; all of them if it is left out.
+    /// Which frames arrive. Without this table, all frames arrive.
     #[serde(default)]
     channel: Channel,
-    /// Links with another channel.
+    /// The links whose channel differs from that of the others.
     #[serde(default)]
     rule: Vec<Rule>,
-    /// What nodes are made of.
+    /// The device that all nodes are.
     #[serde(default)]
     device: Made,
-    /// Which handshakes.
+    /// Which handshakes take place.
     handshake: Handshake,
-    /// Fields by their dotted paths, and the values that each takes in turn, in all combinations;
-    /// the field named last changes fastest.
-    // It is taken out before the rest is read.
+    /// The dotted paths of fields, and the values that each field takes in turn, in all
+    /// combinations. The field named last changes fastest.
+    // The sweep is removed from the document before the rest is read.
     #[serde(default, rename = "sweep")]
     #[schemars(with = "BTreeMap<String, Swept>")]
     _sweep: Option<serde::de::IgnoredAny>,
 }
 
-/// Values that a field takes in turn, or a table of such fields.
+/// The values that a field takes in turn, or a table of such fields.
 #[derive(JsonSchema)]
 #[serde(untagged)]
 #[expect(dead_code, reason = "only its schema is used")]
@@ -79,35 +79,35 @@ const fn thousand() -> u32 {
     1000
 }
 
-/// Who hears whom; node 0 is the root.
+/// Which nodes hear each other. Node 0 is the root.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 #[schemars(tag = "topology")]
 enum Shape {
-    /// Nodes in a row, each hearing the two beside it.
+    /// Nodes in a row. Each hears the two nodes beside it.
     Line {
-        /// How many, the root included.
+        /// Number of nodes, the root included.
         #[schemars(range(min = 2, max = 10_000))]
         nodes: u32,
     },
     /// A root and nodes around it, all of which hear each other.
     Star {
-        /// How many, the root included.
+        /// Number of nodes, the root included.
         #[schemars(range(min = 2, max = 10_000))]
         nodes: u32,
     },
-    /// Nodes on a grid, each hearing those beside, above and below it; the root is in a corner.
+    /// Nodes on a grid. Each hears the nodes beside, above and below it. The root is in a corner.
     Grid {
-        /// Columns.
+        /// Number of columns.
         #[schemars(range(min = 1, max = 10_000))]
         width: u32,
-        /// Rows.
+        /// Number of rows.
         #[schemars(range(min = 1, max = 10_000))]
         height: u32,
     },
 }
 
-/// What channels do, and to what.
+/// The model of channels, and whether it applies to acknowledgements.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Channel {
@@ -116,12 +116,12 @@ struct Channel {
     model: Model,
 }
 
-/// What channels do to frames, and whether to acknowledgements.
-// The table as it is written: a model and a field more.
+/// The model of channels, and whether it applies to acknowledgements.
+// The table as it is written in a file: the model's fields and one more.
 #[derive(JsonSchema)]
 #[expect(dead_code, reason = "only its schema is used")]
 struct WrittenChannel {
-    /// Whether acknowledgements are lost too; otherwise they all arrive.
+    /// Whether acknowledgements can be lost as well. Otherwise they all arrive.
     #[schemars(default = "yes")]
     acknowledgements: bool,
     #[schemars(flatten)]
@@ -135,7 +135,7 @@ impl JsonSchema for Channel {
 
     fn json_schema(generator: &mut schemars::SchemaGenerator) -> schemars::Schema {
         let mut schema = WrittenChannel::json_schema(generator);
-        // Fields of models count as known here.
+        // The fields of models count as known for this keyword.
         schema.insert("unevaluatedProperties".into(), false.into());
         schema
     }
@@ -151,50 +151,51 @@ impl Default for Channel {
     }
 }
 
-/// What nodes are made of: a device known by name, or one of a file.
+/// The device that all nodes are: a device known by name, or one from a file.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct Made {
-    /// A device that is known; wismote if neither is given.
+    /// The name of a known device. Without a name or a file, it is wismote.
     #[schemars(extend("enum" = names(DEVICES.iter().map(|(name, _)| *name))))]
     name: Option<String>,
-    /// A file of currents and clocks, from the scenario's directory on.
+    /// The path of a file with currents and clock rates, relative to the scenario's directory.
     file: Option<PathBuf>,
-    /// Whether processors take their time.
+    /// Whether computation takes time.
     #[serde(default)]
     computes: bool,
 }
 
-/// Which handshakes.
+/// Which handshakes take place.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct Handshake {
-    /// Which kind.
+    /// The kind of handshake.
     #[schemars(extend("enum" = names(PROFILES.iter().map(|profile| profile.name))))]
     profile: String,
-    /// The first retransmission timeout; if it is left out, 2000 with tinydtls's timers, and with
-    /// the engine's one that suits the link.
+    /// The first retransmission timeout. Without this field, it is 2000 with tinydtls's timers, and
+    /// one that suits the link with the engine's timers.
     #[schemars(range(min = 1, max = 600_000))]
     timeout_ms: Option<f64>,
-    /// Who asks whom.
+    /// Which nodes are client and server.
     #[serde(default)]
     pairs: Pairs,
-    /// Clients begin at random times within so long; if it is left out, within one period of the
-    /// link layer.
+    /// The window of random times in which clients begin. Without this field, it is one period of
+    /// the link layer.
     #[schemars(range(min = 0, max = 86_400))]
     window_s: Option<f64>,
 }
 
-/// Who asks whom.
+/// Which nodes are client and server.
 #[derive(Clone, Copy, Debug, Default, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 enum Pairs {
-    /// The last node the root.
+    /// The last node is the client, the root is the server.
     #[default]
     Ends,
-    /// Every node an odd number of hops from the root its neighbour on the way there.
+    /// Every node at an odd number of hops from the root is a client of its neighbour on the way to
+    /// the root.
     Neighbours,
-    /// Every node the root.
+    /// Every node is a client of the root.
     AllToRoot,
 }
 
@@ -202,14 +203,14 @@ fn names(names: impl Iterator<Item = &'static str>) -> Vec<&'static str> {
     names.collect()
 }
 
-/// What is wrong with a value: the dotted path of its field, and what it must be.
+/// A mistake in a value: the dotted path of its field, and what is wrong with it.
 pub(super) type Wrong = (String, String);
 
 fn wrong<T>(field: impl Into<String>, reason: impl Into<String>) -> Result<T, Wrong> {
     Err((field.into(), reason.into()))
 }
 
-/// Puts tables whose kind is named by a field into the shape that enums are read from.
+/// Changes tables whose variant is named by a field into the shape that serde reads enums from.
 pub(super) fn shape(document: &Document<'_>, root: &mut DeTable<'_>) -> Result<(), Mistake> {
     for (field, tag) in [("network", "topology"), ("link", "layer")] {
         if let Some(value) = root.get_mut(field) {
@@ -268,7 +269,7 @@ fn tagged(
 }
 
 impl File {
-    /// Checks all values and what follows from them.
+    /// Checks all values, and the conditions between them.
     pub(super) fn scenario(self, directory: &Path) -> Result<Result<Scenario, Wrong>, Mistake> {
         let device = match self.device.device(directory)? {
             Ok(device) => device,
@@ -367,7 +368,7 @@ impl Shape {
                     }
                 }
                 if !(2..=MOST_NODES).contains(&(width * height)) {
-                    let reason = format!("times the height {}, which it is not", reason());
+                    let reason = format!("multiplied by the height {}", reason());
                     return wrong("network.width", reason);
                 }
                 Ok(Topology::grid(width as u16, height as u16))
@@ -379,7 +380,7 @@ impl Shape {
 impl Made {
     fn device(&self, directory: &Path) -> Result<Result<Device, Wrong>, Mistake> {
         let name = match (&self.name, &self.file) {
-            (Some(_), Some(_)) => return Ok(wrong("device.file", "must not be there with a name")),
+            (Some(_), Some(_)) => return Ok(wrong("device.file", "must not be set with a name")),
             (None, Some(file)) => return device_file(&directory.join(file)).map(Ok),
             (name, None) => name.as_deref().unwrap_or("wismote"),
         };
@@ -389,7 +390,7 @@ impl Made {
     }
 }
 
-/// Reads a device of a file, whose figures must be of this world.
+/// Reads a device from a file, and checks its figures.
 fn device_file(path: &Path) -> Result<Device, Mistake> {
     let text = super::document::read(path)?;
     let document = Document::parse(&path.display().to_string(), &text)?;
@@ -411,7 +412,8 @@ impl Pairs {
             Self::Ends => vec![[NodeId(topology.len() as u16 - 1), root]],
             Self::AllToRoot => others.map(|id| [id, root]).collect(),
             Self::Neighbours => {
-                // Hops from the root, each from those of a node nearer to it.
+                // Whether each node is an odd number of hops from the root. It is derived from its
+                // parent's.
                 let mut odd = vec![false; topology.len()];
                 let mut stack = vec![root];
                 while let Some(id) = stack.pop() {

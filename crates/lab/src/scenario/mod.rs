@@ -1,15 +1,15 @@
 //! Scenario files: handshakes over duty-cycled radios, described in TOML.
 //!
-//! - [`Grid`]: a file, which is one scenario or, with a sweep, one for each point of a grid;
-//! - [`Scenario`]: a network, who asks whom in it and how, and how often;
-//! - [`Rows`]: what came of it, for tables;
-//! - [`Mistake`]: what is wrong with a file, with its line and its field;
+//! - [`Grid`]: a file with one scenario or, if it has a sweep, with one for each point of a grid;
+//! - [`Scenario`]: a network, the handshakes in it, and the number of runs;
+//! - [`Rows`]: the results as rows of tables;
+//! - [`Mistake`]: a mistake in a file, with its line and its field;
 //! - [`schema`]: the JSON Schema of such files.
 //!
 //! # A new field
 //!
-//! One in `file.rs`, or in the settings of a link layer or a channel, with its doc comment for the
-//! schema.
+//! Add a field in `file.rs`, or in the settings of a link layer or a channel, with a doc comment,
+//! which becomes its description in the schema.
 
 mod document;
 mod file;
@@ -32,44 +32,45 @@ use core::ops::Range;
 use core::time::Duration;
 use std::num::NonZeroUsize;
 
-/// Handshakes in a network, again and again.
+/// Handshakes in a network, repeated in many runs.
 #[derive(Clone, Debug)]
 pub struct Scenario {
-    /// What it shows, in its author's words.
+    /// What the scenario shows, in its author's words.
     pub about: String,
-    /// Where.
+    /// The network in which the handshakes take place.
     pub network: Network,
-    /// Which.
+    /// The kind of handshake.
     pub profile: &'static Profile,
-    /// Who asks whom.
+    /// The client and the server of each handshake.
     pub pairs: Vec<[NodeId; 2]>,
-    /// Clients begin at random times within so long.
+    /// The window of random times in which clients begin.
     pub window: Duration,
-    /// As in [`Course`].
+    /// The first retransmission timeout, as in [`Course`].
     pub timeout: Option<Duration>,
-    /// How often, each time in a world of its own.
+    /// Number of runs. Each run simulates a world of its own.
     pub runs: u32,
-    /// Of the first run; each other has the next one.
+    /// The seed of the first run. Each further run has the next seed.
     pub seed: u64,
 }
 
-/// What came of one run.
+/// The result of one run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Run {
-    /// Of all its randomness.
+    /// The seed of all randomness of the run.
     pub seed: u64,
-    /// One for each pair.
+    /// The result of each handshake, in the order of the pairs.
     pub outcomes: Vec<Outcome>,
 }
 
 impl Scenario {
-    /// Runs it on so many threads, `None` for all processors, and gives each run to `take`, in the
-    /// order of their seeds. What comes of it does not depend on the threads, and few runs are
-    /// kept at a time.
+    /// Runs the scenario on this many threads, where `None` stands for all processors. Gives each
+    /// run to `take`, in the order of the seeds. The results do not depend on the number of
+    /// threads, and only a few runs are kept at a time.
     ///
     /// # Errors
-    /// When the engine refuses its configuration, or the link layer the topology; and those of
-    /// `take`.
+    ///
+    /// Fails when the engine refuses its configuration, or the link layer the topology, and when
+    /// `take` fails.
     pub fn each<E: From<Error> + Send>(
         &self,
         threads: Option<NonZeroUsize>,
@@ -78,10 +79,11 @@ impl Scenario {
         self.each_of(0..self.runs, threads, take)
     }
 
-    /// Runs some of its runs alone, counted from 0.
+    /// Runs only the runs of these numbers, counted from 0.
     ///
     /// # Errors
-    /// As [`Self::each`].
+    ///
+    /// The errors of [`Self::each`].
     pub fn each_of<E: From<Error> + Send>(
         &self,
         runs: Range<u32>,
@@ -95,10 +97,11 @@ impl Scenario {
         in_order(threads, runs.start as usize..runs.end as usize, make, take)
     }
 
-    /// All its runs at once, where they are few.
+    /// Runs the scenario and returns all runs, for scenarios with few of them.
     ///
     /// # Errors
-    /// As [`Self::each`].
+    ///
+    /// The errors of [`Self::each`].
     pub fn run(&self, threads: Option<NonZeroUsize>) -> Result<Vec<Run>, Error> {
         let mut runs = Vec::with_capacity(self.runs as usize);
         self.each(threads, |run| {
@@ -108,10 +111,11 @@ impl Scenario {
         Ok(runs)
     }
 
-    /// Every frame of its first run, and its secrets.
+    /// Captures every frame of the first run, and its secrets.
     ///
     /// # Errors
-    /// As [`Self::run`].
+    ///
+    /// The errors of [`Self::run`].
     pub fn capture(&self) -> Result<Captured, Error> {
         Captured::of(&self.course(0)).map(|(_, captured)| captured)
     }

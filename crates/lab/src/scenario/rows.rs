@@ -1,4 +1,4 @@
-//! What came of scenarios, as rows of tables.
+//! The results of scenarios as rows of tables.
 
 use super::{Run, Scenario};
 use crate::Error;
@@ -10,59 +10,60 @@ use crate::statistics::Interval;
 use crate::world::Frame;
 use std::fmt::Write as _;
 
-/// A column's name, and what stands in it.
+/// The name of a column, and its description.
 type Column = (&'static str, &'static str);
 
-/// Of a row for each handshake.
+/// The columns of a row for each handshake.
 pub const HANDSHAKE_COLUMNS: &[Column] = &[
     ("seed", "the run's"),
-    ("client", "node that asked"),
-    ("server", "node that answered"),
-    ("success", "1 if both ends came to be allowed to send data, else 0"),
-    ("duration_s", "from the client's first datagram until then"),
-    ("datagrams", "sent by both ends"),
-    ("bytes", "of those datagrams"),
+    ("client", "node that is the client"),
+    ("server", "node that is the server"),
+    ("success", "1 if the handshake was completed, so that both ends may send data, else 0"),
+    ("duration_s", "time from the client's first datagram until then"),
+    ("datagrams", "number of datagrams that both ends sent"),
+    ("bytes", "number of bytes in those datagrams"),
     ("retransmissions", "datagrams sent again by tinydtls's timers, or flights by the engine"),
-    ("energy_mj", "what the client spent, whether it succeeded or not"),
+    ("energy_mj", "energy that the client spent, whether it succeeded or not"),
     ("sending_ms", "time that the client's radio sent"),
     ("listening_ms", "time that the client's radio listened or received"),
     ("computing_ms", "time that the client's processor worked"),
 ];
 
-/// Of a summary.
+/// The columns of a summary.
 pub const SUMMARY_COLUMNS: &[Column] = &[
-    ("handshakes", "how many there were"),
-    ("success_share", "how many of them succeeded; only these have times and energies"),
+    ("handshakes", "number of handshakes"),
+    ("success_share", "share of handshakes that succeeded; only these count in times and energies"),
     ("duration_s", "mean"),
-    ("duration_error_s", "half the width of its interval of 95 %"),
-    ("duration_median_s", "half of them took at most this"),
-    ("duration_p95_s", "95 % of them took at most this"),
-    ("energy_mj", "what clients spent, mean"),
-    ("energy_error_mj", "half the width of its interval of 95 %"),
-    ("datagrams", "sent by both ends, mean over all handshakes"),
-    ("bytes", "of those datagrams, mean over all handshakes"),
+    ("duration_error_s", "half the width of its 95 % confidence interval"),
+    ("duration_median_s", "median of the durations"),
+    ("duration_p95_s", "95th percentile of the durations"),
+    ("energy_mj", "mean energy that clients spent"),
+    ("energy_error_mj", "half the width of its 95 % confidence interval"),
+    ("datagrams", "datagrams that both ends sent, mean over all handshakes"),
+    ("bytes", "bytes in those datagrams, mean over all handshakes"),
 ];
 
-/// The figures of what a handshake cost, from which another machine makes a summary with others.
+/// The columns of a handshake's cost, from which another machine can compute a summary together
+/// with other results.
 pub const COST_COLUMNS: &[Column] = &[
     ("seed", "the run's"),
-    ("duration_us", "from the client's first datagram until both ends may send data"),
-    ("energy_mj", "what the client spent"),
-    ("datagrams", "sent by both ends"),
-    ("bytes", "of those datagrams"),
+    ("duration_us", "time from the client's first datagram until both ends may send data"),
+    ("energy_mj", "energy that the client spent"),
+    ("datagrams", "number of datagrams that both ends sent"),
+    ("bytes", "number of bytes in those datagrams"),
 ];
 
 /// Rows of cells under named columns.
 #[derive(Clone, Debug)]
 pub struct Rows {
-    /// Names, unique and with units.
+    /// The names of the columns, unique and with units.
     pub columns: Vec<String>,
-    /// As many cells each.
+    /// The rows. Each has one cell for every column.
     pub rows: Vec<Vec<Cell>>,
 }
 
 impl Rows {
-    /// None yet, under `before` and `columns`.
+    /// A table without rows whose columns are `before` and `columns`.
     pub fn new<'a>(before: impl IntoIterator<Item = &'a str>, columns: &[Column]) -> Self {
         let own = columns.iter().map(|(name, _)| *name);
         Self {
@@ -71,10 +72,10 @@ impl Rows {
         }
     }
 
-    /// Adds what all runs come to in a row, with `before` in front.
+    /// Adds the summary of all runs as a row, with `before` in front.
     pub fn add_summary(&mut self, before: &[Cell], summary: &Summary) {
         let any = |value: f64| (summary.ended > 0).then_some(value).into();
-        // One value says nothing about how far others are from it.
+        // A single value tells nothing about the spread.
         let error = |interval: Interval| (summary.ended > 1).then_some(interval.half_width).into();
         let mut row = before.to_vec();
         row.extend([
@@ -95,7 +96,8 @@ impl Rows {
     /// The names of all columns as a line of CSV.
     ///
     /// # Errors
-    /// As [`Self::csv_line`].
+    ///
+    /// The errors of [`Self::csv_line`].
     pub fn csv_header(&self) -> Result<String, Error> {
         line(&self.columns)
     }
@@ -103,7 +105,8 @@ impl Rows {
     /// A row as a line of CSV (RFC 4180 with a bare line feed).
     ///
     /// # Errors
-    /// None that cells can cause.
+    ///
+    /// No cell causes an error.
     pub fn csv_line(row: &[Cell]) -> Result<String, Error> {
         let text = |cell: &Cell| match cell {
             Cell::Text(text) => text.clone(),
@@ -117,7 +120,8 @@ impl Rows {
     /// A row as a JSON object in one line.
     ///
     /// # Errors
-    /// None that cells can cause.
+    ///
+    /// No cell causes an error.
     pub fn json_line(&self, row: &[Cell]) -> Result<String, Error> {
         let failed =
             |error: serde_json::Error| Error::Format { format: "JSON", reason: error.to_string() };
@@ -132,19 +136,21 @@ impl Rows {
         Ok(text)
     }
 
-    /// Everything as CSV.
+    /// All rows as CSV, with a header.
     ///
     /// # Errors
-    /// As [`Self::csv_line`].
+    ///
+    /// The errors of [`Self::csv_line`].
     pub fn csv(&self) -> Result<String, Error> {
         let rows = self.rows.iter().map(|row| Self::csv_line(row));
         std::iter::once(self.csv_header()).chain(rows).collect()
     }
 
-    /// All rows as a JSON array, an object in a line each.
+    /// All rows as a JSON array, with one object in each line.
     ///
     /// # Errors
-    /// As [`Self::json_line`].
+    ///
+    /// The errors of [`Self::json_line`].
     pub fn json(&self) -> Result<String, Error> {
         let lines: Result<Vec<String>, Error> =
             self.rows.iter().map(|row| Ok(self.json_line(row)?.trim_end().to_owned())).collect();
@@ -152,7 +158,7 @@ impl Rows {
     }
 }
 
-/// A row for each handshake of a run by [`HANDSHAKE_COLUMNS`], each with `before` in front.
+/// A row for each handshake of a run, with the columns [`HANDSHAKE_COLUMNS`] and `before` in front.
 pub fn handshake_rows(
     before: &[Cell],
     scenario: &Scenario,
@@ -166,7 +172,7 @@ pub fn handshake_rows(
     })
 }
 
-/// A row of what a handshake cost by [`COST_COLUMNS`], with `before` in front.
+/// A row of a handshake's cost, with the columns [`COST_COLUMNS`] and `before` in front.
 pub fn cost_row(before: &[Cell], seed: u64, cost: &Cost) -> Vec<Cell> {
     let mut row = before.to_vec();
     let duration = cost.duration.map(|duration| Cell::Integer(duration.as_micros() as u64));
@@ -207,8 +213,8 @@ fn handshake(scenario: &Scenario, outcome: &Outcome) -> [Cell; 11] {
     ]
 }
 
-/// A frame on the air as a line of JSON: its time, who sent it to whom, and its bytes in
-/// hexadecimal, checksum included. An acknowledgement names nobody.
+/// A frame on the air as a line of JSON: its time, its sender and receiver, and its bytes in
+/// hexadecimal, checksum included. An acknowledgement has no sender and receiver.
 pub fn frame_line(frame: &Frame) -> String {
     let bytes = frame.bytes.iter().fold(String::new(), |mut text, byte| {
         let _ = write!(text, "{byte:02x}");

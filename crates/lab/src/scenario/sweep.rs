@@ -8,15 +8,15 @@ use std::path::{Path, PathBuf};
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
-/// Points of a grid.
+/// The largest number of points in a grid.
 const MOST_POINTS: usize = 100_000;
 
-/// What is said on the command line instead of in the file.
+/// Values given on the command line, which replace those in the file.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Instead {
-    /// Of the first run.
+    /// The seed of the first run.
     pub seed: Option<u64>,
-    /// How often everything happens.
+    /// Number of runs.
     pub runs: Option<u32>,
 }
 
@@ -26,13 +26,13 @@ pub struct Grid<'t> {
     document: Document<'t>,
     directory: PathBuf,
     instead: Instead,
-    /// Without the sweep.
+    /// The file's table without the sweep.
     root: DeTable<'t>,
     axes: Vec<Axis<'t>>,
     points: usize,
 }
 
-/// A field that takes values in turn.
+/// A field that takes several values in turn.
 #[derive(Clone, Debug)]
 struct Axis<'t> {
     path: String,
@@ -41,10 +41,12 @@ struct Axis<'t> {
 }
 
 impl<'t> Grid<'t> {
-    /// Understands the text of the file at `path`; files that it names are beside it.
+    /// Parses the text of the file at `path`. Paths of other files in it are relative to its
+    /// directory.
     ///
     /// # Errors
-    /// What is wrong with it, at any of its points.
+    ///
+    /// A mistake at any of the grid's points.
     pub fn parse(path: &Path, text: &'t str, instead: Instead) -> Result<Self, Mistake> {
         let document = Document::parse(&path.display().to_string(), text)?;
         let mut root = document.root.clone();
@@ -77,33 +79,33 @@ impl<'t> Grid<'t> {
         Ok(grid)
     }
 
-    /// The file's text.
+    /// The text of the file.
     pub fn text(&self) -> &str {
         self.document.text
     }
 
-    /// A mistake about its sweep, if it has one.
+    /// A mistake about the sweep; `None` if the file has no sweep.
     pub fn sweep(&self, reason: &str) -> Option<Mistake> {
         let axis = self.axes.first()?;
         Some(self.document.mistake(axis.key.start, format!("sweep.{}", axis.path), reason))
     }
 
-    /// How many points there are; 1 without a sweep.
+    /// Number of points in the grid; 1 without a sweep.
     pub const fn points(&self) -> usize {
         self.points
     }
 
-    /// The fields that change, by their dotted paths.
+    /// The dotted paths of the fields that change.
     pub fn fields(&self) -> impl Iterator<Item = &str> {
         self.axes.iter().map(|axis| axis.path.as_str())
     }
 
-    /// Their values at a point.
+    /// The values of these fields at a point.
     pub fn values(&self, point: usize) -> Vec<Cell> {
         self.chosen(point).map(|(_, value)| cell(value)).collect()
     }
 
-    /// Each axis with its value at a point; the last changes fastest.
+    /// Each axis with its value at a point. The last axis changes fastest.
     fn chosen(&self, point: usize) -> impl Iterator<Item = (&Axis<'t>, &Value<'t>)> {
         let mut period = self.points;
         self.axes.iter().map(move |axis| {
@@ -115,7 +117,8 @@ impl<'t> Grid<'t> {
     /// The scenario at a point.
     ///
     /// # Errors
-    /// What is wrong with it.
+    ///
+    /// A mistake in the scenario.
     pub fn scenario(&self, point: usize) -> Result<Scenario, Mistake> {
         let mut root = self.root.clone();
         for (axis, value) in self.chosen(point) {
@@ -133,7 +136,7 @@ impl<'t> Grid<'t> {
         })
     }
 
-    /// Gives a field another value.
+    /// Sets a field to another value.
     fn replace(
         &self,
         root: &mut DeTable<'t>,
@@ -174,7 +177,8 @@ fn is_index(part: &str) -> bool {
     part.bytes().all(|byte| byte.is_ascii_digit())
 }
 
-/// Finds lists, whose dotted paths may be written as keys, as tables or both.
+/// Finds the lists of values in a sweep. Their dotted paths may be written as keys, as tables, or
+/// as both.
 fn find<'t>(
     document: &Document<'t>,
     path: String,
@@ -203,7 +207,7 @@ fn find<'t>(
     Ok(())
 }
 
-/// A value for a table, in one line.
+/// The value as a cell of a table, on one line.
 fn cell(value: &Value<'_>) -> Cell {
     match value.get_ref() {
         DeValue::String(text) => Cell::Text(text.split_whitespace().collect::<Vec<_>>().join(" ")),

@@ -25,7 +25,7 @@ fn scenario(text: &str) -> Scenario {
     grid(text).and_then(|grid| grid.scenario(0)).expect("a good scenario")
 }
 
-/// The line and the rest of what is said of a bad scenario.
+/// The line and the description of the mistake in a bad scenario.
 fn mistake(text: &str) -> String {
     grid(text).expect_err("a bad scenario").to_string()
 }
@@ -43,12 +43,12 @@ fn what_is_left_out_has_its_default() {
 #[test]
 fn runs_are_the_same_on_any_threads_and_each_can_be_had_alone() {
     let scenario = scenario(&format!("{LINE}\n[channel]\nmodel = 'bernoulli'\ndelivery = 0.8"));
-    let on = |threads| scenario.run(NonZeroUsize::new(threads)).expect("it runs");
+    let on = |threads| scenario.run(NonZeroUsize::new(threads)).expect("the simulation runs");
     let runs = on(1);
     assert_eq!(runs, on(2));
     assert_ne!(runs[0].outcomes, runs[1].outcomes);
     let alone = Scenario { runs: 1, seed: runs[2].seed, ..scenario };
-    assert_eq!(alone.run(None).expect("it runs"), runs[2..3]);
+    assert_eq!(alone.run(None).expect("the simulation runs"), runs[2..3]);
 }
 
 #[test]
@@ -113,7 +113,7 @@ fn mistakes_in_tables_of_a_kind_are_pointed_at_too() {
     assert_eq!(with("[channel]\nacknowledgements = true"), "a.toml:14: channel.model: is missing");
     assert_eq!(
         with("[device]\nname = 'wismote'\nfile = 'x'"),
-        "a.toml:16: device.file: must not be there with a name"
+        "a.toml:16: device.file: must not be set with a name"
     );
 }
 
@@ -193,13 +193,13 @@ fn summary_of(scenario: &Scenario, runs: &[Run]) -> Summary {
 #[test]
 fn rows_have_a_cell_for_each_column() {
     let scenario = scenario(&LINE.replace("\"1.3\"", "'tinydtls'"));
-    let runs = scenario.run(None).expect("it runs");
+    let runs = scenario.run(None).expect("the simulation runs");
     let mut rows = Rows::new(["point"], HANDSHAKE_COLUMNS);
     let of = |run| handshake_rows(&[Cell::Integer(0)], &scenario, run);
     rows.rows = runs.iter().flat_map(of).collect();
     assert_eq!(rows.rows.len(), 4);
     assert!(rows.rows.iter().all(|row| row.len() == rows.columns.len()));
-    // Ten datagrams, and one more for each that was sent again.
+    // A handshake has ten datagrams, and one more for each retransmission.
     assert!(rows.rows.iter().all(|row| row[6] == Cell::Integer(10) && row[8] == Cell::Integer(0)));
     let mut summary = Rows::new([], SUMMARY_COLUMNS);
     summary.add_summary(&[], &summary_of(&scenario, &runs));
@@ -212,7 +212,7 @@ fn rows_have_a_cell_for_each_column() {
 #[test]
 fn a_handshake_that_fails_has_a_row_without_a_duration() {
     let scenario = scenario(&format!("{LINE}\n[channel]\nmodel = 'bernoulli'\ndelivery = 0"));
-    let runs = scenario.run(None).expect("it runs");
+    let runs = scenario.run(None).expect("the simulation runs");
     let row = handshake_rows(&[], &scenario, &runs[0]).next().expect("one handshake");
     assert_eq!((&row[3], &row[4]), (&Cell::Integer(0), &Cell::Missing));
     assert!(matches!(row[7], Cell::Integer(again) if again > 0));
@@ -224,7 +224,7 @@ fn a_handshake_that_fails_has_a_row_without_a_duration() {
 #[test]
 fn frames_on_the_air_are_lines_of_json() {
     let scenario = scenario(LINE);
-    let recording = scenario.capture().expect("it runs");
+    let recording = scenario.capture().expect("the simulation runs");
     let lines: Vec<serde_json::Value> = recording
         .frames
         .iter()
@@ -237,22 +237,22 @@ fn frames_on_the_air_are_lines_of_json() {
 #[test]
 fn the_schema_in_the_documentation_is_current() {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/scenario.schema.json");
-    let kept = std::fs::read_to_string(path).expect("it is there");
+    let kept = std::fs::read_to_string(path).expect("the schema file can be read");
     assert!(kept == schema(), "lightseal lab run --schema > docs/scenario.schema.json");
 }
 
-/// Every field that a scenario uses is one of the schema.
+/// Every field in the example scenarios is in the schema.
 #[test]
 fn the_schema_knows_what_examples_say() {
     let schema: serde_json::Value = serde_json::from_str(&schema()).unwrap();
     let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("scenarios");
     let mut count = 0;
-    for entry in std::fs::read_dir(directory).expect("it is there") {
+    for entry in std::fs::read_dir(directory).expect("the directory of examples can be read") {
         let path = entry.expect("readable").path();
         let text = read(&path).expect("readable");
         let instead = Instead { runs: Some(2), seed: None };
         let grid = Grid::parse(&path, &text, instead).unwrap_or_else(|mistake| panic!("{mistake}"));
-        let runs = grid.scenario(0).expect("checked").run(None).expect("it runs");
+        let runs = grid.scenario(0).expect("checked").run(None).expect("the simulation runs");
         assert!(
             runs.iter().flat_map(|run| &run.outcomes).any(|outcome| outcome.duration.is_some())
         );
@@ -264,7 +264,7 @@ fn the_schema_knows_what_examples_say() {
     assert!(count >= 6);
 }
 
-/// As much of JSON Schema as [`schema`] uses.
+/// Checks a value against a schema, for the part of JSON Schema that [`schema`] uses.
 fn conforms(
     root: &serde_json::Value,
     schema: &serde_json::Value,
@@ -283,7 +283,7 @@ fn faults(
 ) -> Option<String> {
     if let Some(name) = schema["$ref"].as_str() {
         let place = name.strip_prefix('#').expect("a place in the schema");
-        return faults(root, root.pointer(place).expect("it is there"), value, at);
+        return faults(root, root.pointer(place).expect("the referenced schema exists"), value, at);
     }
     if schema.get("const").is_some_and(|only| only != value) {
         return Some(format!("{at}: not {}", schema["const"]));
@@ -316,7 +316,7 @@ fn faults(
     let mut named = schema["properties"].as_object().cloned().unwrap_or_default();
     if let Some(branches) = branches {
         let fit = branches.iter().find(|branch| {
-            // Fields of the table itself are not the branch's affair.
+            // The fields of the table itself are checked elsewhere.
             let mut rest = value.clone();
             if let Some(object) = rest.as_object_mut() {
                 object.retain(|name, _| !named.contains_key(name));
@@ -340,7 +340,7 @@ fn faults(
                     return Some(fault);
                 }
             }
-            // A sweep names what it likes.
+            // A sweep may name any field.
             None if schema["additionalProperties"].is_object() => {}
             None => return Some(format!("{at}: not in the schema")),
         }

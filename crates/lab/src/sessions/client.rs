@@ -1,34 +1,36 @@
-//! A client that comes, stays for a while, and goes.
+//! A client that begins a session, stays for some time, and leaves.
 
 use core::net::SocketAddr;
 use core::time::Duration;
 use dtls::Connection;
 use vocabulary::{Instant, Random};
 
-/// What a client is about to do.
+/// The phase that a client is in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Phase {
-    /// To come.
+    /// The client has no session and waits for its next attempt.
     Idle,
-    /// To get in, or not.
+    /// The client's handshake is under way. The server may refuse it.
     Coming,
-    /// To go.
+    /// The client has a session and will leave.
     Inside,
 }
 
-/// One of many.
+/// One of many clients.
 #[derive(Debug)]
 pub(super) struct Client {
     pub(super) phase: Phase,
-    /// While it is not idle; apart, for there may be many idle ones.
+    /// The connection, unless the client is idle. It is boxed because there may be many idle
+    /// clients.
     pub(super) connection: Option<Box<Connection>>,
-    /// When it acts next of its own accord; what was planned for another time was given up.
+    /// When the client acts next of its own accord. An entry of the agenda for another time is
+    /// obsolete.
     pub(super) planned: Option<Instant>,
-    /// When its engine wants to be woken.
+    /// When the client's engine wants to be woken.
     pub(super) wake: Option<Instant>,
-    /// When it goes.
+    /// When the client leaves.
     pub(super) leaves: Instant,
-    /// Whether it waits in line to be polled.
+    /// Whether the client is in the queue of clients to be polled.
     pub(super) queued: bool,
 }
 
@@ -45,21 +47,21 @@ impl Client {
     }
 }
 
-/// An exponential time with this mean, to the microsecond.
+/// A random time with an exponential distribution of this mean, rounded down to microseconds.
 pub(super) fn exponential(random: &mut Random, mean: Duration) -> Duration {
-    // 53 random bits, never 0, whose logarithm is none.
+    // 53 random bits, plus one because 0 has no logarithm.
     let uniform = (random.below(1 << 53) + 1) as f64 / (1u64 << 53) as f64;
     Duration::from_micros((-uniform.ln() * mean.as_micros() as f64) as u64)
 }
 
-/// The address of the client of this number.
+/// The address of the client with this number.
 pub(super) fn address(number: usize) -> SocketAddr {
     let number = number as u32;
     let [high, low] = [(number >> 16) as u16, number as u16];
     SocketAddr::from(([0x2001, 0xdb8, 0, 0, 0, 1, high, low], 40_000))
 }
 
-/// The number of the client of this address.
+/// The number of the client with this address.
 pub(super) fn number(address: SocketAddr) -> Option<usize> {
     match address {
         SocketAddr::V6(v6) => {

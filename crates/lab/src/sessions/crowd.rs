@@ -1,4 +1,4 @@
-//! Clients counted at a server without room for all.
+//! Congestion measured with many clients at a server that has too few session slots.
 
 use super::Engset;
 use super::world::{Tally, World};
@@ -9,40 +9,44 @@ use core::num::NonZeroUsize;
 use core::time::Duration;
 use dtls::WhenFull;
 
-/// Clients that come and go at a server with few session slots, over a link that neither loses
-/// nor delays: each client and the server is the engine itself.
+/// Clients that come and go at a server with few session slots, over a link without loss or delay.
+/// Each client, and the server, is the engine itself.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Crowd {
-    /// Session slots of the server.
+    /// Number of session slots of the server.
     pub slots: NonZeroUsize,
-    /// How many clients there are, at most 2^32.
+    /// Number of clients, at most 2^32.
     pub clients: NonZeroUsize,
-    /// ρ: the mean duration of a session over that of a client's idle time; more than 0.
+    /// ρ: the mean duration of a session divided by that of a client's idle time; more than 0.
     pub load: f64,
-    /// What becomes of a client when all slots are taken.
+    /// What the server does with a client when all slots are taken.
     pub when_full: WhenFull,
-    /// The mean of the time that a client stays, if it may; exponential, as is the idle time.
+    /// The mean duration of a session that is not evicted. Durations and idle times are
+    /// exponentially distributed.
     pub session: Duration,
-    /// The mean time between messages of a client inside, exponential too; none sends none.
+    /// The mean time between messages of a client in a session, exponentially distributed as well.
+    /// With `None` the client sends no messages.
     pub talk: Option<Duration>,
-    /// Attempts to count, more or less: time goes by in which so many are to be expected.
+    /// The expected number of attempts. The simulated time is chosen so that about this many
+    /// happen.
     pub attempts: usize,
-    /// Of all randomness.
+    /// Seed of all randomness.
     pub seed: u64,
 }
 
-/// What was counted, with intervals of 95 %.
+/// The results of the simulation, with 95 % confidence intervals.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Measured {
-    /// Attempts of clients to get in.
+    /// Number of attempts of clients to begin a session.
     pub attempts: u64,
-    /// Those that were refused.
+    /// Number of attempts that were refused.
     pub refused: u64,
-    /// Sessions that were evicted.
+    /// Number of sessions that were evicted.
     pub evicted: u64,
     /// The share of time in which all slots were taken.
     pub time_congestion: Interval,
-    /// The share of attempts that found all slots taken: that were refused or evicted another.
+    /// The share of attempts that found all slots taken, and therefore were refused or evicted
+    /// another session.
     pub call_congestion: Interval,
     /// The share of attempts that were refused.
     pub refused_share: Interval,
@@ -50,13 +54,13 @@ pub struct Measured {
     pub cut_short: Interval,
 }
 
-/// The least and the most batches.
+/// The smallest and the largest number of batches.
 const BATCHES: (usize, usize) = (10, 50);
-/// Attempts that a batch should have.
+/// Number of attempts that a batch should have.
 const BATCH_ATTEMPTS: usize = 100;
 
 impl Crowd {
-    /// A crowd of silent clients who stay for an hour on average.
+    /// Clients that send no messages, with sessions of an hour on average.
     pub const fn new(slots: NonZeroUsize, clients: NonZeroUsize, load: f64) -> Self {
         Self {
             slots,
@@ -70,12 +74,13 @@ impl Crowd {
         }
     }
 
-    /// The mean time of a client between two attempts that are refused.
+    /// The mean time between the end of a session, or a refused attempt, and the client's next
+    /// attempt.
     pub(super) fn idle(&self) -> Duration {
         self.session.div_f64(self.load)
     }
 
-    /// What the formula says of it.
+    /// The Engset model of the same setting.
     pub fn formula(&self) -> Engset {
         Engset {
             slots: self.slots.get() as u64,
@@ -84,14 +89,16 @@ impl Crowd {
         }
     }
 
-    /// Lets them come and go, in batches on all processors; the same for the same seed on any
-    /// number of them.
+    /// Lets the clients come and go, in batches on all processors. The result depends on the seed,
+    /// and not on the number of processors.
     ///
     /// # Errors
-    /// The engines must do what they are meant to over an ideal link.
+    ///
+    /// Fails when an engine does not behave as it must over an ideal link.
     pub fn run(&self) -> Result<Measured, Error> {
         let batches = (self.attempts / BATCH_ATTEMPTS).clamp(BATCHES.0, BATCHES.1);
-        // Counting to a number of attempts instead would favour times in which many come.
+        // The simulated time is fixed in advance. A fixed number of attempts would favour times
+        // with many attempts.
         let idle_clients = self.clients.get() as f64 - self.formula().mean_taken();
         let between = self.idle().div_f64(idle_clients);
         let time = between.mul_f64(self.attempts as f64 / batches as f64);
@@ -102,7 +109,7 @@ impl Crowd {
 }
 
 impl Measured {
-    /// All batches together, and how they scatter.
+    /// The totals of all batches, with intervals from the spread between batches.
     fn of(batches: &[Tally]) -> Self {
         let sum = |of: fn(&Tally) -> u64| batches.iter().map(of).sum::<u64>();
         let share = |part: fn(&Tally) -> u64, whole: fn(&Tally) -> u64| {
@@ -124,8 +131,9 @@ impl Measured {
     }
 }
 
-/// How much wider an interval is because its width was measured too: Student's 97.5 % quantile over
-/// the normal one, by the first terms of its expansion (Abramowitz and Stegun, 26.7.5).
+/// By which factor an interval is wider because its width is estimated from few batches: the ratio
+/// of Student's 97.5 % quantile to the normal one, by the first terms of its expansion (Abramowitz
+/// and Stegun, 26.7.5).
 fn few(batches: usize) -> f64 {
     let freedom = batches as f64 - 1.0;
     1.0 + 1.2102 / freedom + 1.4403 / (freedom * freedom)
@@ -140,7 +148,8 @@ mod tests {
         Crowd { attempts: 6000, ..Crowd::new(count(slots), count(clients), load) }
     }
 
-    /// Three intervals of 95 %: by chance alone it is further off once in a million times.
+    /// Whether a value is within three half widths of a 95 % interval, beyond which it lies by
+    /// chance once in a million times.
     fn near(measured: Interval, formula: f64) -> bool {
         (measured.mean - formula).abs() < 3.0 * measured.half_width
     }
@@ -159,8 +168,8 @@ mod tests {
         }
     }
 
-    /// Sessions have no memory: one for another makes no difference to how many there are, and as
-    /// many are evicted as would be refused.
+    /// Session durations have no memory: replacing one session by another changes nothing about how
+    /// many sessions there are, and as many are evicted as would be refused.
     #[test]
     fn evictions_are_as_many_as_refusals() {
         let formula = crowd(3, 5, 0.5).formula();
@@ -175,7 +184,8 @@ mod tests {
         }
     }
 
-    /// Between the two: of sessions that are busy none is evicted, of silent ones some are.
+    /// Between refusing and evicting all: busy sessions are never evicted, and some silent ones
+    /// are.
     #[test]
     fn idle_sessions_are_evicted_and_busy_ones_are_not() {
         let crowd = crowd(3, 5, 0.5);
@@ -202,7 +212,7 @@ mod tests {
         assert_ne!(crowd.run().unwrap(), Crowd { seed: 2, ..crowd }.run().unwrap());
     }
 
-    /// Tables of Student's distribution: 2.262 for 9 degrees of freedom, 2.010 for 49.
+    /// Tabulated quantiles of Student's distribution: 2.262 for 9 degrees of freedom, 2.010 for 49.
     #[test]
     fn few_batches_know_less() {
         assert!((1.96 * few(10) - 2.262).abs() < 0.01);

@@ -1,27 +1,27 @@
-//! The loss formula of Engset: so many sources, so many places, no queue.
+//! The Engset loss formula for a finite number of sources and of servers, without a queue.
 
-/// Clients that come and go at a server whose session slots are few: M/M/R/R/N in Kendall's
-/// notation. A client that is refused is idle again, as if it had not come.
+/// Clients that come and go at a server with few session slots: M/M/R/R/N in Kendall's notation. A
+/// client that is refused becomes idle again, as if it had made no attempt.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Engset {
-    /// R: session slots of the server.
+    /// R: the number of session slots of the server.
     pub slots: u64,
-    /// N: clients.
+    /// N: the number of clients.
     pub clients: u64,
-    /// ρ = λ/μ: the mean duration of a session over that of a client's idle time.
+    /// ρ = λ/μ: the mean duration of a session divided by that of a client's idle time.
     pub load: f64,
 }
 
 impl Engset {
-    /// The share of time in which all slots are taken, 0 to 1: the paper's `P_B`.
+    /// The share of time in which all slots are taken, from 0 to 1. It is the paper's `P_B`.
     ///
-    /// It is w(R) / (w(0) + … + w(R)) with w(i) = C(N, i) ρ^i.
+    /// It equals w(R) / (w(0) + … + w(R)) with w(i) = C(N, i) ρ^i.
     pub fn time_congestion(&self) -> f64 {
         blocking(self.slots, self.clients, self.load)
     }
 
-    /// The share of attempts that find all slots taken, 0 to 1: the time congestion of the
-    /// other N − 1 clients.
+    /// The share of attempts that find all slots taken, from 0 to 1. It is the time congestion with
+    /// the other N − 1 clients.
     pub fn call_congestion(&self) -> f64 {
         match self.clients.checked_sub(1) {
             Some(others) => blocking(self.slots, others, self.load),
@@ -34,11 +34,11 @@ impl Engset {
         self.distribution().iter().map(|(taken, chance)| *taken as f64 * chance).sum()
     }
 
-    /// The chance that i slots are taken, for every i for which it can be told from 0.
+    /// The probability that i slots are taken, for every i for which it is distinguishable from 0.
     pub(super) fn distribution(&self) -> Vec<(u64, f64)> {
         let Self { slots, clients, load } = *self;
         let most = slots.min(clients);
-        // The likeliest number, from which chances fall to both sides.
+        // The most probable number. Probabilities decrease on both sides of it.
         let middle = ((clients as f64 + 1.0) * load / (1.0 + load)).floor().min(most as f64) as u64;
         let up = |taken: u64| (clients - taken) as f64 * load / (taken as f64 + 1.0);
         let told = |(_, weight): &(u64, f64)| *weight > f64::EPSILON * f64::EPSILON;
@@ -61,9 +61,9 @@ impl Engset {
     }
 }
 
-/// By recursion over the slots, on the reciprocal: 1/B(i) = 1 + i / ((N − i + 1) ρ) / B(i − 1).
-/// All terms are positive, so that each step adds a rounding error or two and no more. Where the
-/// reciprocal overflows, the congestion is below 10^-308.
+/// The time congestion, by recursion over the slots on the reciprocal: 1/B(i) = 1 + i / ((N − i +
+/// 1) ρ) / B(i − 1). All terms are positive, so each step adds only one or two rounding errors.
+/// Where the reciprocal overflows, the congestion is below 10^-308.
 fn blocking(slots: u64, clients: u64, load: f64) -> f64 {
     if slots > clients {
         return 0.0;
@@ -83,17 +83,18 @@ mod tests {
         Engset { slots, clients, load }
     }
 
-    /// The paper's example, section IV.
+    /// The example in section IV of the paper.
     #[test]
     fn the_papers_example_is_time_congestion() {
         let example = engset(3, 5, 0.5);
-        // 1.25 / 7.25, and 0.5 / 5 of four clients.
+        // 1.25 / 7.25 for time congestion, and 0.5 / 5 of the four other clients for call
+        // congestion.
         assert!((example.time_congestion() - 5.0 / 29.0).abs() < 1e-15);
         assert!((example.call_congestion() - 0.1).abs() < 1e-15);
         assert_eq!((100.0 * example.time_congestion()).round(), 17.0);
     }
 
-    /// The sums themselves, in whole numbers, for ρ = p/q.
+    /// The sums of the formula, exactly in integers, for ρ = p/q.
     fn exact(slots: u64, clients: u64, p: u128, q: u128) -> f64 {
         let mut binomial = 1u128;
         let (mut sum, mut last) = (0, 0);
@@ -121,8 +122,8 @@ mod tests {
         }
     }
 
-    /// Another way to write it: 1/B is the sum of the products of R/((N − R + 1) ρ),
-    /// (R − 1)/((N − R + 2) ρ), and so on.
+    /// The formula as a series: 1/B is the sum of the products of R/((N − R + 1) ρ), (R − 1)/((N −
+    /// R + 2) ρ), and so on.
     fn series(slots: u64, clients: u64, load: f64) -> f64 {
         let (mut term, mut sum) = (1.0, 1.0);
         for i in 0..slots {
@@ -141,13 +142,14 @@ mod tests {
             assert!((time - sum).abs() <= 1e-9 * sum, "ρ = {load}: {time} and {sum}");
             assert!((0.0..1.0).contains(&time));
         }
-        // So overloaded that each slot is taken again at once: 1 − R / (Nρ) or so.
+        // The load is so high that each slot is taken again at once: B is about 1 − R / (Nρ).
         let crowded = engset(100_000, 1_000_000, 1.0).time_congestion();
         assert!((crowded - (1.0 - 1.0 / 9.0)).abs() < 1e-4, "{crowded}");
         assert_eq!(engset(100_000, 1_000_000, 1e-9).time_congestion(), 0.0, "below any f64");
     }
 
-    /// Infinitely many sources of no load each: Erlang's B formula, B(3, 2.5) = 0.2822.
+    /// With infinitely many sources whose load tends to 0, the formula becomes Erlang's B formula:
+    /// B(3, 2.5) = 0.2822.
     #[test]
     fn many_sources_of_little_load_are_erlangs() {
         let engset = engset(3, 1_000_000, 2.5e-6);
@@ -157,7 +159,7 @@ mod tests {
 
     #[test]
     fn the_ends_of_the_scale() {
-        // Nobody ever waits where each client has a slot, and yet all may be taken.
+        // Where each client has a slot, no attempt is refused, and yet all slots may be taken.
         let all = engset(5, 5, 0.5);
         assert_eq!(all.call_congestion(), 0.0);
         assert!((all.time_congestion() - (1.0f64 / 3.0).powi(5)).abs() < 1e-16);
@@ -171,8 +173,8 @@ mod tests {
         assert!(engset(3, 5, 1e300).time_congestion() > 0.999);
     }
 
-    /// The last chance is the time congestion, and as many come as go: λ (N − i), less those that are
-    /// refused, and μ i.
+    /// The last probability is the time congestion. In equilibrium as many sessions begin as end: λ
+    /// (N − i) without the refused ones equals μ i.
     #[test]
     fn the_distribution_agrees_with_the_formula() {
         for formula in [

@@ -1,12 +1,13 @@
-//! A server that has room for few sessions, and the clients it has no room for: section IV of
-//! the paper on duty-cycled networks.
+//! A server with few session slots and more clients than slots: section IV of the paper on
+//! duty-cycled networks.
 //!
-//! - [`Engset`]: how often that happens, by formula;
-//! - [`Crowd`]: the same counted: real clients at a real server, in virtual time.
+//! - [`Engset`]: how often all slots are taken, by formula;
+//! - [`Crowd`]: how often all slots are taken with the engine as clients and server, in virtual
+//!   time.
 //!
 //! The paper's 17 % (3 slots, 5 clients, ρ = 0.5) are *time congestion*, the share of time in which
-//! every slot is taken. A client that comes finds them taken less often (*call congestion*, 10 %):
-//! while they are, fewer clients are left to come.
+//! every slot is taken. The share of attempts that find every slot taken is smaller (*call
+//! congestion*, 10 %), because fewer clients are idle during that time.
 
 mod client;
 mod crowd;

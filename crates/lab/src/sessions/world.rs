@@ -16,25 +16,26 @@ use std::collections::{BinaryHeap, VecDeque};
 use std::sync::Arc;
 use vocabulary::{Engine, Instant, Output, Random};
 
-/// What was counted in one batch.
+/// The counts of one batch.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Tally {
     pub(super) attempts: u64,
     pub(super) refused: u64,
-    /// Sessions that began, and those that were evicted.
+    /// Number of sessions that ended, and of those among them that were evicted.
     pub(super) sessions: u64,
     pub(super) evicted: u64,
-    /// How long it was counted, and how much of that all slots were taken.
+    /// The time that was simulated, and the part of it in which all slots were taken, in
+    /// microseconds.
     pub(super) micros: u64,
     pub(super) full_micros: u64,
 }
 
-/// What happens at a time.
+/// What is due at a time of the agenda.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Due {
     /// A client acts of its own accord.
     Act,
-    /// A client's engine is woken.
+    /// A client's engine wants to be woken.
     Wake,
 }
 
@@ -48,16 +49,17 @@ pub(super) struct World {
     server_wake: Option<Instant>,
     clients: Vec<Client>,
     agenda: BinaryHeap<Reverse<(Instant, usize, Due)>>,
-    /// Clients that may have something to say.
+    /// Clients whose engine may have output.
     ready: VecDeque<usize>,
     tally: Tally,
     buf: Vec<u8>,
 }
 
-/// Before it, sessions of every age are to have come about: those with which a batch begins have
-/// none. Their number is right from the start.
+/// How many mean session durations pass before a batch begins, so that sessions of every age exist.
+/// All initial sessions are new; only their number is right from the start.
 const AGES: u32 = 5;
-/// On an ideal link a refused client need not wait long before it asks again.
+/// The first retransmission timeout. On an ideal link a refused client need not wait long before it
+/// asks again.
 const FIRST_TIMEOUT: Duration = Duration::from_millis(50);
 const START: Instant = Instant::from_micros(1_000_000);
 
@@ -65,7 +67,7 @@ fn server_address() -> SocketAddr {
     SocketAddr::from(([0x2001, 0xdb8, 0, 0, 0, 0, 0, 1], 5684))
 }
 
-/// The smallest handshake there is: DTLS 1.3 with a PSK alone.
+/// Configures the shortest handshake: DTLS 1.3 with a PSK alone.
 fn configure(settings: &mut Settings) {
     settings.versions = vec![ProtocolVersion::Dtls13];
     settings.suites = vec![CipherSuiteId::AES_128_GCM_SHA256];
@@ -80,12 +82,12 @@ impl World {
             place.copy_from_slice(&word.to_le_bytes());
         }
         let mut random = Random::from_seed(seed);
-        let psk = Psk::external(b"lab", &[0x1a; 32]).expect("of legal lengths");
+        let psk = Psk::external(b"lab", &[0x1a; 32]).expect("valid lengths");
         let mut client = ClientConfig::new(psk.clone()).map_err(Error::Engine)?;
         let mut server = ServerConfig::new(Arc::new(psk)).map_err(Error::Engine)?;
         configure(&mut client.settings);
         configure(&mut server.settings);
-        // A round trip more would change nothing here.
+        // Another round trip for a cookie would change nothing here.
         server.cookies = CookiePolicy::WhenRetrying;
         server.slots = SessionSlots::at_most(crowd.slots, crowd.when_full);
         let server = Endpoint::server(Arc::new(server), random.fork()).map_err(Error::Engine)?;
@@ -105,7 +107,7 @@ impl World {
         })
     }
 
-    /// Counts for so long.
+    /// Simulates the crowd for this time, and counts.
     pub(super) fn run(mut self, time: Duration) -> Result<Tally, Error> {
         let inside = self.draw_inside();
         for client in 0..self.clients.len() {
@@ -124,7 +126,8 @@ impl World {
         Ok(self.tally)
     }
 
-    /// How many clients are inside at any time: so many may be to begin with.
+    /// A random number of clients inside, drawn from the equilibrium distribution. This many have a
+    /// session at the start.
     fn draw_inside(&mut self) -> usize {
         let mut rest = self.random.below(1 << 53) as f64 / (1u64 << 53) as f64;
         for (taken, chance) in self.crowd.formula().distribution() {
@@ -183,13 +186,13 @@ impl World {
                     }
                     (Phase::Inside, Some(connection)) => {
                         let sent = connection.send(at, b"!");
-                        sent.map_err(|_| Error::Stream("a session ended unheard"))?;
+                        sent.map_err(|_| Error::Stream("a session ended without an event"))?;
                         self.plan_inside(number);
                     }
                     _ => {}
                 }
             }
-            // Given up since.
+            // The entry is obsolete.
             Due::Wake | Due::Act => return Ok(()),
         }
         self.queue(number);
@@ -206,7 +209,7 @@ impl World {
         self.plan(number, at);
     }
 
-    /// The next message, or to go.
+    /// Plans the client's next message, or its leaving.
     fn plan_inside(&mut self, number: usize) {
         let mut at = self.clients[number].leaves;
         if let Some(talk) = self.crowd.talk {
@@ -231,7 +234,7 @@ impl World {
         }
     }
 
-    /// Delivers, until nobody has anything left to say.
+    /// Delivers datagrams until no engine has any output.
     fn settle(&mut self) -> Result<(), Error> {
         self.poll_server()?;
         while let Some(number) = self.ready.pop_front() {
@@ -276,7 +279,7 @@ impl World {
         }
     }
 
-    /// A client is idle again.
+    /// Handles the end of a client's attempt or session. The client is idle again.
     fn closed(&mut self, number: usize, reason: CloseReason) -> Result<(), Error> {
         const REFUSED: CloseReason = CloseReason::PeerAlert(AlertDescription::INTERNAL_ERROR);
         let client = &mut self.clients[number];
@@ -285,7 +288,7 @@ impl World {
                 self.tally.attempts += 1;
                 self.tally.refused += 1;
             }
-            // Its handshake was complete, but then there was nobody to evict any more.
+            // The client's handshake was complete, but the server no longer had a session to evict.
             (_, REFUSED) => self.tally.refused += 1,
             (Phase::Inside, CloseReason::Peer) => {
                 self.tally.evicted += 1;
@@ -306,7 +309,7 @@ impl World {
                 Output::Datagram { to, payload } => {
                     let len = payload.len();
                     let number = number(to).filter(|number| *number < self.clients.len());
-                    let number = number.ok_or(Error::Stream("a datagram to nobody"))?;
+                    let number = number.ok_or(Error::Stream("a datagram to an unknown address"))?;
                     if let Some(connection) = &mut self.clients[number].connection {
                         let datagram = &mut self.buf[..len];
                         connection.handle_datagram(self.now, server_address(), datagram);

@@ -1,4 +1,4 @@
-//! Two ends of an association.
+//! The two ends of an association.
 
 use super::{Link, Stream, Way};
 use crate::Error;
@@ -13,17 +13,17 @@ use dtls::{
 use std::sync::Arc;
 use vocabulary::{Engine, Instant, Output, Random};
 
-/// What an end did.
+/// Something that an end did.
 pub(super) enum Told<'a> {
-    /// Sent a datagram.
+    /// An end sent a datagram.
     Sent(Way, &'a [u8]),
-    /// Gave the application a payload, verified or not.
+    /// The receiver's application got a payload, verified or not.
     Taken(&'a [u8]),
-    /// The sender's records are tagged in another way.
+    /// The tags of the sender's records changed to another scheme.
     Changed(Scheme),
 }
 
-/// The client sends, the server receives.
+/// A client that sends messages and a server that receives them.
 pub(super) struct Ends {
     sender: Connection,
     receiver: Endpoint,
@@ -34,7 +34,8 @@ pub(super) struct Ends {
     buf: Vec<u8>,
 }
 
-/// Longer than any experiment: open sets are closed by the next record, never by silence.
+/// A duration longer than any experiment. Incomplete sets of records are completed by further
+/// records, and never by a timeout.
 const NEVER: Duration = Duration::from_secs(100 * 86_400);
 
 pub(super) fn address(way: Way) -> SocketAddr {
@@ -45,9 +46,9 @@ pub(super) fn address(way: Way) -> SocketAddr {
 }
 
 impl Ends {
-    /// Connects over the link, on which nothing is lost yet.
+    /// Connects the ends over the link, before it loses anything.
     pub(super) fn connect(stream: &Stream, link: &mut dyn Link) -> Result<Self, Error> {
-        let psk = Psk::external(b"lab", &[0x1a; 32]).expect("of legal lengths");
+        let psk = Psk::external(b"lab", &[0x1a; 32]).expect("valid lengths");
         let mut client = ClientConfig::new(psk.clone()).map_err(Error::Engine)?;
         let mut server = ServerConfig::new(Arc::new(psk)).map_err(Error::Engine)?;
         configure(&mut client.settings, stream);
@@ -67,23 +68,24 @@ impl Ends {
         Ok(ends)
     }
 
-    /// The engines, and the time.
+    /// The two engines, and the current time.
     pub(super) fn into_parts(self) -> (Connection, Endpoint, Instant) {
         (self.sender, self.receiver, self.now)
     }
 
-    /// How the sender's records are tagged.
+    /// The scheme of the sender's records.
     pub(super) fn scheme(&self) -> Scheme {
         self.sender.negotiated().map_or(Scheme::Plain, |negotiated| negotiated.send)
     }
 
-    /// Queues a payload.
+    /// Gives a payload to the sender.
     pub(super) fn send(&mut self, payload: &[u8]) -> Result<(), Error> {
         let sent = self.sender.send(self.now, payload);
-        sent.map_err(|_| Error::Stream("the association ended"))
+        sent.map_err(|_| Error::Stream("the association ended early"))
     }
 
-    /// Lets timers fire that are due by `until` after the first message.
+    /// Lets virtual time pass until `until` after the first message, and handles the timers that
+    /// expire.
     pub(super) fn pass_time(
         &mut self,
         link: &mut dyn Link,
@@ -91,7 +93,8 @@ impl Ends {
         mut tell: impl FnMut(Told<'_>, Duration),
     ) -> Result<(), Error> {
         let until = self.start + until;
-        // Engines say when they want to be woken; a message a time slot asks rarely.
+        // Asking the engines for their wake-up times is enough, because events between two messages
+        // are rare.
         while let Some(wake) = self.settle(link, true, &mut tell)?.filter(|wake| *wake <= until) {
             self.now = self.now.max(wake);
             self.sender.handle_timeout(self.now);
@@ -101,8 +104,8 @@ impl Ends {
         Ok(())
     }
 
-    /// Lets both say what they have to say, and hear it if `receive`; when either wants to be
-    /// woken.
+    /// Carries datagrams until no end has output. The ends receive datagrams only if `receive` is
+    /// set. Returns the earlier of their wake-up times.
     pub(super) fn settle(
         &mut self,
         link: &mut dyn Link,
@@ -145,7 +148,7 @@ impl Ends {
             if !receive {
                 return Ok(None);
             }
-            // One at a time: payloads are taken as they come, so that no buffer fills.
+            // One datagram at a time: its payloads are taken at once, so that no buffer fills up.
             let Some((way, len)) = link.receive(&mut self.buf)? else {
                 return Ok(there.into_iter().chain(back).min());
             };
@@ -157,7 +160,7 @@ impl Ends {
         }
     }
 
-    /// Ends the association: what is still open gets its closing tag.
+    /// Ends the association. Records whose tags are not complete get a closing tag.
     pub(super) fn close(
         &mut self,
         link: &mut dyn Link,

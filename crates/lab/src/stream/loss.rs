@@ -6,9 +6,10 @@ use core::time::Duration;
 use std::collections::VecDeque;
 use vocabulary::Random;
 
-/// Which datagrams are lost.
+/// A rule that decides which datagrams are lost.
 pub trait Loss {
-    /// Whether this one is: sent so long after the first message, so many bytes long.
+    /// Whether a datagram of this many bytes is lost, which is sent at time `at` after the first
+    /// message.
     fn strikes(&mut self, at: Duration, way: Way, bytes: usize) -> bool;
 }
 
@@ -20,14 +21,15 @@ pub struct Air<L> {
     begun: bool,
     under_way: VecDeque<(Way, Vec<u8>)>,
     spare: Vec<Vec<u8>>,
-    /// Datagrams carried or lost since the handshake, from the sender of messages.
+    /// Number of the sender's datagrams since the handshake, lost ones included.
     pub offered: u64,
-    /// Those of them that were lost.
+    /// Number of these datagrams that were lost.
     pub lost: u64,
 }
 
 impl<L: Loss> Air<L> {
-    /// A link on which `loss` strikes datagrams, whose lengths are those of `accounting`.
+    /// A link on which `loss` decides which datagrams are lost. Their lengths are counted by
+    /// `accounting`.
     pub const fn new(loss: L, accounting: Accounting) -> Self {
         Self {
             loss,
@@ -71,12 +73,12 @@ impl<L: Loss> Link for Air<L> {
     }
 }
 
-/// A number from 0 to 1.
+/// A random number from 0 to 1.
 pub(crate) fn unit(random: &mut Random) -> f64 {
     random.below(1 << 53) as f64 / (1u64 << 53) as f64
 }
 
-/// Independent loss.
+/// Datagrams are lost independently of each other and of their length.
 #[derive(Debug)]
 pub struct Bernoulli {
     rate: f64,
@@ -84,7 +86,7 @@ pub struct Bernoulli {
 }
 
 impl Bernoulli {
-    /// Of this rate, from 0 to 1.
+    /// Loss at this rate, from 0 to 1.
     pub fn new(rate: f64, seed: u64) -> Self {
         Self { rate, random: Random::insecure(seed) }
     }
@@ -96,8 +98,8 @@ impl Loss for Bernoulli {
     }
 }
 
-/// Independent loss that grows with a packet's length, as uncorrectable bit errors make it: a packet
-/// of x bytes arrives with probability e^-(fixed + x · per_byte).
+/// Independent loss that increases with a packet's length, as uncorrectable bit errors cause it: a
+/// packet of x bytes arrives with probability e^-(fixed + x · per_byte).
 #[derive(Debug)]
 pub struct BitErrors {
     fixed: f64,
@@ -106,14 +108,15 @@ pub struct BitErrors {
 }
 
 impl BitErrors {
-    /// With loss rates of `shortest` and `longest` at these lengths in bytes.
+    /// Loss with these rates at two lengths. `shortest` and `longest` are a length in bytes and a
+    /// loss rate.
     pub fn between(shortest: (f64, f64), longest: (f64, f64), seed: u64) -> Self {
         let [short, long] = [shortest.1, longest.1].map(|rate| -(1.0 - rate).ln());
         let per_byte = (long - short) / (longest.0 - shortest.0);
         Self { fixed: short - shortest.0 * per_byte, per_byte, random: Random::insecure(seed) }
     }
 
-    /// The loss rate of packets of so many bytes.
+    /// The loss rate of packets of this many bytes.
     pub fn rate(&self, bytes: f64) -> f64 {
         1.0 - (-(self.fixed + self.per_byte * bytes)).exp()
     }

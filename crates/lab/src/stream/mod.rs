@@ -1,10 +1,10 @@
 //! One sender, one receiver and a lossy link between them: the engine itself in virtual time.
 //!
-//! - [`Stream`]: what is sent, and how its records are tagged;
-//! - [`run`]: sends it over a [`Link`] and logs what became of each message;
+//! - [`Stream`]: the messages to send, and how their records are tagged;
+//! - [`run`]: sends them over a [`Link`] and logs what happened to each message;
 //! - [`loss`]: channels in virtual time;
-//! - [`radio`]: link layers in virtual time, over several hops too;
-//! - [`sockets`]: real sockets, with the impairment relay between them.
+//! - [`radio`]: link layers in virtual time, over one or several hops;
+//! - [`sockets`]: real sockets, with an impairment relay between them.
 
 mod ends;
 pub mod loss;
@@ -22,43 +22,46 @@ use ends::{Ends, Told};
 pub enum Way {
     /// From the sender of messages to their receiver.
     There,
-    /// Back.
+    /// From the receiver of messages to their sender.
     Back,
 }
 
-/// What lies between two ends.
+/// A path between two ends.
 pub trait Link {
-    /// Takes a datagram, sent so long after the first message. What is lost is not carried.
+    /// Sends a datagram at time `at` after the first message. The link may lose it.
     ///
     /// # Errors
-    /// Those of sockets.
+    ///
+    /// Fails when a socket does.
     fn send(&mut self, at: Duration, way: Way, datagram: &[u8]) -> Result<(), Error>;
 
-    /// The next datagram that has arrived, its bytes first in `buf`. `None` once nothing is under
-    /// way any more.
+    /// Receives the next datagram that has arrived. Its bytes are the first ones of `buf`. `None`
+    /// if no datagram is under way any more.
     ///
     /// # Errors
-    /// Those of sockets.
+    ///
+    /// Fails when a socket does.
     fn receive(&mut self, buf: &mut [u8]) -> Result<Option<(Way, usize)>, Error>;
 
-    /// The handshake is complete: datagrams may be lost from here on.
+    /// Begins to lose datagrams. It is called when the handshake is complete.
     fn begin(&mut self);
 }
 
-/// What a byte count holds besides payload and tags.
+/// How the bytes of a record besides payload and tags are counted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Accounting {
-    /// What is really sent: with one-byte record numbers a header of 2 bytes and the content type.
+    /// The bytes that are really sent. With one-byte record numbers they are a header of 2 bytes
+    /// and the content type.
     Ours,
-    /// 5 bytes a record, as Wagner et al. count.
+    /// 5 bytes for each record, as Wagner et al. count.
     Paper,
 }
 
 impl Accounting {
-    /// Both.
+    /// The two accountings, in the order of [`Message::bytes`].
     pub const ALL: [Self; 2] = [Self::Ours, Self::Paper];
 
-    /// For tables.
+    /// The name in tables.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Ours => "ours",
@@ -66,7 +69,7 @@ impl Accounting {
         }
     }
 
-    /// Bytes of a record besides payload and tags, where its number has one byte.
+    /// Bytes of a record besides payload and tags, if its record number has one byte.
     pub const fn overhead_bytes(self) -> u16 {
         match self {
             Self::Ours => 3,
@@ -74,12 +77,12 @@ impl Accounting {
         }
     }
 
-    /// What a datagram with one record counts as, in bytes.
+    /// The counted length of a datagram with one record, in bytes.
     pub fn bytes(self, datagram: &[u8]) -> usize {
         match self {
             Self::Ours => datagram.len(),
             Self::Paper => {
-                // RFC 9147, figure 3: S and L.
+                // The flags S and L of RFC 9147, figure 3.
                 let flags = datagram.first().copied().unwrap_or(0);
                 let header = 2 + usize::from(flags >> 3 & 1) + 2 * usize::from(flags >> 2 & 1);
                 let overhead = usize::from(self.overhead_bytes());
@@ -89,29 +92,30 @@ impl Accounting {
     }
 }
 
-/// What is sent, and how its records are tagged.
+/// The messages to send, and how their records are tagged.
 #[derive(Clone, Debug)]
 pub struct Stream {
-    /// How records are tagged, from the first to the last; nothing where `adapt` says more.
+    /// The scheme of all records. If `adapt` is set, the scheme follows it instead.
     pub scheme: Scheme,
-    /// How the receiver chooses schemes itself, if it does.
+    /// How the receiver chooses schemes itself; `None` for a fixed scheme.
     pub adapt: Option<Adapt>,
     /// Payload of each message, in bytes; at least 1.
     pub payload_bytes: usize,
-    /// How many messages.
+    /// Number of messages.
     pub messages: usize,
-    /// From one message to the next.
+    /// Time from one message to the next.
     pub interval: Duration,
-    /// When data is taken.
+    /// When the receiver delivers data to its application.
     pub delivery: Delivery,
-    /// Messages that are sent before arrivals are looked at: 1 wherever delays matter.
+    /// Number of messages that are sent before the receiver handles arrivals. It must be 1 if
+    /// delays matter.
     pub batch: usize,
-    /// Of all randomness of the ends.
+    /// Seed of all randomness of the ends.
     pub seed: u64,
 }
 
 impl Stream {
-    /// Ten messages a second, delivered once they are verified.
+    /// Ten messages a second, which are delivered once they are verified.
     pub const fn new(scheme: Scheme, payload_bytes: usize, messages: usize) -> Self {
         Self {
             scheme,
@@ -126,57 +130,60 @@ impl Stream {
     }
 }
 
-/// What became of a message.
+/// What happened to a message.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Message {
-    /// Bytes that were sent, both ways, from it to the next; by [`Accounting::ALL`].
+    /// Bytes that both ends sent from this message until the next, by [`Accounting::ALL`].
     pub bytes: [u32; 2],
-    /// Datagrams of those from the sender.
+    /// Number of datagrams that the sender sent in this time.
     pub datagrams: u32,
-    /// When it was given to the application, provisionally or not, if it was.
+    /// The delay until the message was given to the application, provisionally or verified; `None`
+    /// if it never was.
     pub taken: Option<Delay>,
 }
 
-/// How long a message waited.
+/// The delay from sending a message until its delivery.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Delay {
-    /// Messages that were sent after it.
+    /// Number of messages that were sent after it and before its delivery.
     pub follow_ups: u32,
-    /// Since it was sent.
+    /// The time since it was sent.
     pub time: Duration,
 }
 
-/// What became of a stream.
+/// What happened to the messages of a stream.
 #[derive(Clone, Debug)]
 pub struct Log {
     /// Payload of each message, in bytes.
     pub payload_bytes: usize,
-    /// Every message, in order.
+    /// The messages, in the order in which they were sent.
     pub messages: Vec<Message>,
-    /// How records were tagged, from which message on.
+    /// The schemes of records, each with the message from which on it was used.
     pub schemes: Vec<(usize, Scheme)>,
 }
 
 impl Log {
-    /// Payload bytes taken over all bytes sent.
+    /// Bytes of delivered payload divided by all bytes sent.
     pub fn goodput(&self, accounting: Accounting) -> f64 {
         goodput(&self.messages, self.payload_bytes, accounting)
     }
 
-    /// The share of messages taken.
+    /// The share of messages that were delivered.
     pub fn taken(&self) -> f64 {
         let taken = self.messages.iter().filter(|message| message.taken.is_some()).count();
         taken as f64 / self.messages.len().max(1) as f64
     }
 
-    /// The share of messages taken before so many others had followed.
+    /// The share of messages that were delivered when at most this many others had been sent after
+    /// them.
     pub fn taken_within(&self, follow_ups: u32) -> f64 {
         let within =
             |message: &&Message| message.taken.is_some_and(|delay| delay.follow_ups <= follow_ups);
         self.messages.iter().filter(within).count() as f64 / self.messages.len().max(1) as f64
     }
 
-    /// Goodput with its interval of 95 %, from means of a hundred stretches of messages.
+    /// Goodput with its 95 % confidence interval, from the means of a hundred sections of the
+    /// stream.
     pub fn goodput_interval(&self, accounting: Accounting) -> Interval {
         let stretches = self.messages.chunks(self.messages.len().div_ceil(100).max(1));
         let means = stretches.map(|some| goodput(some, self.payload_bytes, accounting));
@@ -184,7 +191,7 @@ impl Log {
     }
 }
 
-/// Payload bytes taken over all bytes sent, of some messages.
+/// Bytes of delivered payload divided by all bytes sent, for some messages.
 pub fn goodput(messages: &[Message], payload_bytes: usize, accounting: Accounting) -> f64 {
     let taken = messages.iter().filter(|message| message.taken.is_some()).count();
     let bytes = messages.iter().map(|message| u64::from(message.bytes[accounting as usize]));
@@ -195,7 +202,8 @@ pub fn goodput(messages: &[Message], payload_bytes: usize, accounting: Accountin
 /// Sends the stream over `link`.
 ///
 /// # Errors
-/// Those of the link, and when the ends do not agree on a connection over it.
+///
+/// The errors of the link. Also fails when the ends do not establish an association over it.
 pub fn run(stream: &Stream, link: &mut dyn Link) -> Result<Log, Error> {
     let mut ends = Ends::connect(stream, link)?;
     let mut log = Log {
@@ -239,7 +247,7 @@ fn note(log: &mut Log, stream: &Stream, told: Told<'_>, now: Duration) {
     }
 }
 
-/// The low bytes of the message's place, as far as they fit, and filling.
+/// Fills a payload. Its first bytes are the low bytes of the message's index, as many as fit.
 fn fill(payload: &mut [u8], index: usize) {
     let place = (index as u32).to_le_bytes();
     for (i, byte) in payload.iter_mut().enumerate() {
@@ -247,7 +255,8 @@ fn fill(payload: &mut [u8], index: usize) {
     }
 }
 
-/// The place of the message with this payload, the last one that fits.
+/// The index of the message with this payload: the largest one that matches and is not above
+/// `newest`.
 fn index_of(payload: &[u8], newest: usize) -> Option<usize> {
     let bytes = payload.len().min(4);
     let mut low = [0; 4];
@@ -277,10 +286,10 @@ mod tests {
         let near = |goodput: f64, exact: f64| {
             assert!((goodput / exact - 1.0).abs() < 0.01, "{goodput} and {exact}");
         };
-        // Every 32nd record says two bytes of its number; an alert ends the stream.
+        // Every 32nd record has a two-byte record number, and an alert ends the stream.
         near(off.goodput(Accounting::Ours), 10.0 / 29.0);
         near(off.goodput(Accounting::Paper), 10.0 / 31.0);
-        // Loss reports come back, and before the first one all numbers have two bytes.
+        // Loss reports are sent back, and before the first one all record numbers have two bytes.
         let long = Stream { messages: 6400, ..stream("agg:16") };
         let agg = over(&long, Bernoulli::new(0.0, 1));
         near(agg.goodput(Accounting::Ours), 10.0 / 14.0);
@@ -317,7 +326,7 @@ mod tests {
         let early = Stream { delivery: Delivery::Progressive(32), ..stream("r2d2:50") };
         let early = over(&early, Bernoulli::new(0.0, 1));
         assert!(early.taken_within(5) > 0.9 && verified.taken_within(20) < 0.1);
-        // How many records it takes depends on the rulers, which the keys choose.
+        // How many records it takes depends on the rulers, which are derived from the keys.
         assert!(verified.taken_within(30) > 0.9);
     }
 }

@@ -1,4 +1,4 @@
-//! The same stream over radios: a node that sends, one that receives, and relays between them.
+//! A stream over radios: a node that sends, a node that receives, and relays between them.
 
 use super::ends::{Ends, address};
 use super::loss::{Air, Bernoulli};
@@ -13,32 +13,33 @@ use core::time::Duration;
 use dtls::{Connection, Endpoint, Event, Scheme};
 use vocabulary::{Engine, Instant, Output, Random};
 
-/// What became of a stream, and what its sender spent.
+/// The result of a stream, and what its sender spent.
 #[derive(Clone, Debug)]
 pub struct Course {
-    /// Every message.
+    /// What happened to each message.
     pub log: Log,
-    /// What the sender spent from the first message to the last.
+    /// The time and the timeslots that the sender spent from the first message to the last.
     pub spent: Spent,
 }
 
-/// What is to be expected of a stream.
+/// Means of a stream's results.
 #[derive(Clone, Copy, Debug)]
 pub struct Summary {
-    /// Payload bytes taken over DTLS bytes sent, both ways.
+    /// Bytes of delivered payload divided by the DTLS bytes that both ends sent.
     pub goodput: f64,
-    /// Messages taken, of all.
+    /// The share of messages that were delivered.
     pub taken: f64,
-    /// From sending a message until it is taken, in s: the median.
+    /// The median time from sending a message until its delivery, in s.
     pub median_delay_s: f64,
-    /// What 95 % of those stay below.
+    /// The 95th percentile of that time, in s.
     pub p95_delay_s: f64,
-    /// What the sender spends on a message, listening for others included, in mJ.
+    /// The mean energy that the sender spends on a message, listening included, in mJ.
     pub millijoules: f64,
 }
 
 impl Course {
-    /// What became of it, by an accounting of bytes, for a sender that is such a device.
+    /// Summarises the results, with bytes counted by `accounting` and a sender that is the given
+    /// device.
     pub fn summarize(&self, device: &Device, accounting: Accounting) -> Summary {
         let delays = self.log.messages.iter().filter_map(|message| message.taken);
         let delays: Vec<f64> = delays.map(|delay| delay.time.as_secs_f64()).collect();
@@ -52,14 +53,15 @@ impl Course {
     }
 }
 
-/// After the last message what is under way has this long.
+/// How long the world goes on after the last message, so that messages under way can arrive.
 const TAIL: Duration = Duration::from_secs(600);
 
-/// Sends the stream from the last node of `network` to its root, over an association that is there
-/// already.
+/// Sends the stream from the last node of `network` to its root, over an association that has
+/// already been established.
 ///
 /// # Errors
-/// When the network cannot be, or the engines refuse their configuration.
+///
+/// Fails when the network is invalid, or the engines refuse their configuration.
 pub fn run(stream: &Stream, network: &Network) -> Result<Course, Error> {
     let mut ideal = Air::new(Bernoulli::new(0.0, 1), Accounting::Ours);
     let ends = Ends::connect(stream, &mut ideal)?;
@@ -95,7 +97,7 @@ pub fn run(stream: &Stream, network: &Network) -> Result<Course, Error> {
     Ok(Course { log: Log { payload_bytes: stream.payload_bytes, messages, schemes }, spent })
 }
 
-/// When messages are sent.
+/// The times at which messages are sent.
 #[derive(Clone, Copy, Debug)]
 struct Pace {
     start: Instant,
@@ -108,7 +110,7 @@ impl Pace {
         self.start + self.interval * u32::try_from(index).unwrap_or(u32::MAX)
     }
 
-    /// The last message sent by then.
+    /// The index of the last message sent by this time.
     fn newest(&self, now: Instant) -> usize {
         let interval = vocabulary::time::micros(self.interval).max(1);
         let passed = vocabulary::time::micros(now.saturating_since(self.start)) / interval;
@@ -173,7 +175,7 @@ impl Source {
         if self.next <= self.pace.messages && self.pace.sent_at(self.next) <= now {
             if self.next < self.pace.messages {
                 fill(&mut self.payload, self.next);
-                // What is not taken was not sent, and counts as lost.
+                // A message that the engine refuses is not sent, and counts as lost.
                 let _ = self.engine.send(now, &self.payload);
             } else {
                 self.engine.close(now);
@@ -303,7 +305,7 @@ mod tests {
     #[test]
     fn without_loss_every_message_comes_later_by_its_hops() {
         let mean = |nodes| {
-            let course = run(&stream("off"), &tsch(nodes)).expect("it runs");
+            let course = run(&stream("off"), &tsch(nodes)).expect("the simulation runs");
             let delays: Vec<f64> = course
                 .log
                 .messages
@@ -321,7 +323,7 @@ mod tests {
     fn shared_tags_save_bytes_over_radios_too() {
         let network = tsch(3);
         let [off, agg] =
-            ["off", "agg:8"].map(|name| run(&stream(name), &network).expect("it runs"));
+            ["off", "agg:8"].map(|name| run(&stream(name), &network).expect("the simulation runs"));
         assert_eq!((off.log.taken(), agg.log.taken()), (1.0, 1.0));
         assert!(agg.log.goodput(Accounting::Ours) > 1.5 * off.log.goodput(Accounting::Ours));
     }
@@ -332,7 +334,7 @@ mod tests {
         let network = Network::line(2, layer).with_delivery(0.95);
         let network = Network { channel: Model::Bernoulli { delivery: 0.95 }, ..network };
         let [off, agg] =
-            ["off", "agg:8"].map(|name| run(&stream(name), &network).expect("it runs"));
+            ["off", "agg:8"].map(|name| run(&stream(name), &network).expect("the simulation runs"));
         assert!((0.88..0.99).contains(&off.log.taken()), "{}", off.log.taken());
         assert!(agg.log.taken() < off.log.taken());
     }

@@ -1,4 +1,4 @@
-//! Real sockets on the loopback interface, with the impairment relay between them.
+//! Real sockets on the loopback interface, with an impairment relay between them.
 
 use super::{Link, Way};
 use crate::Error;
@@ -13,33 +13,35 @@ use std::thread::JoinHandle;
 use tokio::sync::oneshot;
 use vocabulary::Instant;
 
-/// After this long without an arrival, what was let through is lost.
+/// How long a datagram that the relay let through may take to arrive. After that the kernel has
+/// dropped it.
 const PATIENCE: Duration = Duration::from_secs(2);
 
-/// Two sockets and a relay, which runs until this is dropped.
+/// Two sockets and a relay between them, which runs until this is dropped.
 #[derive(Debug)]
 pub struct Sockets {
     sender: UdpSocket,
     receiver: UdpSocket,
-    /// Where the receiver sees the sender.
+    /// The sender's address as the receiver sees it.
     seen: Option<SocketAddr>,
     relay: Arc<Relay>,
     clock: Clock,
     impairments: Impairments,
-    /// Datagrams sent and received each way.
+    /// Number of datagrams sent and received in each direction.
     sent: [u64; 2],
     received: [u64; 2],
-    /// What the relay had let through when loss began.
+    /// Number of the sender's datagrams that had reached the relay when loss began.
     before: u64,
     end: Option<oneshot::Sender<()>>,
     thread: Option<JoinHandle<io::Result<()>>>,
 }
 
 impl Sockets {
-    /// A path on which so many datagrams of each direction are lost, of all.
+    /// A path on which datagrams of both directions are lost with this probability.
     ///
     /// # Errors
-    /// Those of sockets and threads.
+    ///
+    /// Fails when a socket or a thread cannot be made.
     pub fn new(loss: Probability, seed: u64) -> Result<Self, Error> {
         Self::open(loss, seed).map_err(|error| Error::Io { path: "sockets".into(), error })
     }
@@ -82,13 +84,14 @@ impl Sockets {
         })
     }
 
-    /// Of the sender's datagrams since the handshake, those that the relay lost, and all.
+    /// The number of the sender's datagrams since the handshake that the relay lost, and the number
+    /// of all of them.
     pub fn lost(&self) -> (u64, u64) {
         let up = self.relay.counters().up;
         (up.lost, up.offered.saturating_sub(self.before))
     }
 
-    /// Whether all that was sent was lost or has been received.
+    /// Whether every datagram that was sent has been lost by the relay or received.
     fn is_settled(&self, counters: &RelayCounters) -> bool {
         [counters.up, counters.down].iter().enumerate().all(|(way, counted)| {
             counted.offered == self.sent[way] && counted.delivered == self.received[way]
@@ -158,7 +161,7 @@ impl Link for Sockets {
 
 impl Drop for Sockets {
     fn drop(&mut self) {
-        // Fails when the relay has ended by itself.
+        // Sending fails if the relay has already ended by itself.
         let _ = self.end.take().map(|end| end.send(()));
         if let Some(thread) = self.thread.take() {
             let _ = thread.join();
@@ -178,7 +181,7 @@ mod tests {
         let log = run(&stream, &mut link).unwrap();
         let (lost, offered) = link.lost();
         let taken = log.messages.iter().filter(|message| message.taken.is_some()).count() as u64;
-        // The alert at the end may be among the lost.
+        // The alert at the end may be among the lost datagrams.
         assert!((3000..=3002).contains(&offered), "{offered}");
         assert!(lost > 90 && (3000 - lost..=3001 - lost).contains(&taken), "{lost} {taken}");
     }

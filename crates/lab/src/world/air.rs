@@ -1,4 +1,4 @@
-//! What a link layer may do at one time.
+//! The operations of a link layer at one point in time.
 
 use super::capture::Frames;
 use super::queue::Queue;
@@ -10,13 +10,13 @@ use vocabulary::{Instant, Random};
 
 /// A link layer's view of the world.
 pub struct Air<'a> {
-    /// The time.
+    /// The current time.
     pub now: Instant,
-    /// Its randomness.
+    /// The source of randomness for link layers.
     pub random: &'a mut Random,
-    /// What it costs.
+    /// The accounts of what nodes spend.
     pub energy: &'a mut Meter,
-    /// Who hears whom.
+    /// Which nodes hear each other.
     pub topology: &'a Topology,
     pub(super) channels: &'a mut Channels,
     pub(super) capture: Option<&'a mut Frames>,
@@ -24,33 +24,33 @@ pub struct Air<'a> {
 }
 
 impl Air<'_> {
-    /// Sets a timer.
+    /// Sets a timer for microsecond `at`.
     pub fn wake_at(&mut self, at: u64, kind: u16, whose: u32) {
         let at = Instant::from_micros(at);
         self.queue.add(at, Event::Link(Timer { at, kind, whose }));
     }
 
-    /// Puts a frame on the air from microsecond `at` on; whether it comes through to `to`.
+    /// Sends a frame at microsecond `at`. Returns whether it reaches `to` intact.
     pub fn frame(&mut self, at: u64, from: NodeId, to: NodeId, frame: &[u8]) -> bool {
         self.sent(at, frame);
         self.channels.frame(self.random, from, to, frame.len())
     }
 
-    /// Puts a frame on the air from microsecond `at` on; to whom it comes through is asked by
-    /// [`Self::signal`].
+    /// Sends a frame at microsecond `at`. [`Self::signal`] then tells for each receiver whether it
+    /// arrives.
     pub fn sent(&mut self, at: u64, frame: &[u8]) {
         if let Some(capture) = &mut self.capture {
             capture.add(at + airtime_micros(0), frame);
         }
     }
 
-    /// Whether a frame comes through to `to` that was captured already, or is not to be, such as
-    /// a strobe.
+    /// Whether a frame reaches `to` intact. The frame has been captured already, or is not to be,
+    /// such as a strobe.
     pub fn signal(&mut self, from: NodeId, to: NodeId, bytes: usize) -> bool {
         self.channels.frame(self.random, from, to, bytes)
     }
 
-    /// Acknowledges `frame` from microsecond `at` on; whether that comes through.
+    /// Acknowledges `frame` at microsecond `at`. Returns whether the acknowledgement arrives.
     pub fn acknowledge(&mut self, at: u64, from: NodeId, to: NodeId, frame: &[u8]) -> bool {
         if let Some(capture) = &mut self.capture {
             capture.add(at + airtime_micros(0), &crate::lowpan::acknowledgement(frame));
@@ -58,12 +58,12 @@ impl Air<'_> {
         self.channels.acknowledgement(self.random, from, to, ACK_BYTES)
     }
 
-    /// The same for an acknowledgement that is not captured.
+    /// Whether an acknowledgement arrives that is not captured.
     pub fn answer(&mut self, from: NodeId, to: NodeId, bytes: usize) -> bool {
         self.channels.acknowledgement(self.random, from, to, bytes)
     }
 
-    /// Gives a frame to a node's stack.
+    /// Gives a frame to a node's network stack.
     pub fn arrive(&mut self, at: u64, to: NodeId, frame: Vec<u8>) {
         let at = Instant::from_micros(at);
         self.queue.add(at, Event::Arrival(Arrival { at, to, frame }));

@@ -1,17 +1,17 @@
-//! Frames that were on the air.
+//! The frames that were on the air.
 
 use vocabulary::Instant;
 
-/// A frame, with its checksum.
+/// A frame on the air, with its checksum.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Frame {
-    /// When its first byte behind the PHY header was sent.
+    /// When the first byte after the PHY header was sent.
     pub at: Instant,
-    /// From the MAC header to the checksum.
+    /// The bytes from the MAC header to the checksum.
     pub bytes: Vec<u8>,
 }
 
-/// Frames in the order they were sent in.
+/// Frames in the order in which they were sent.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Frames(Vec<Frame>);
 
@@ -20,7 +20,7 @@ impl Frames {
         self.0.push(Frame { at: Instant::from_micros(at), bytes: bytes.to_vec() });
     }
 
-    /// Them, ordered by time.
+    /// Takes the frames, sorted by time.
     pub(super) fn take(mut self) -> Vec<Frame> {
         self.0.sort_by_key(|frame| frame.at);
         self.0

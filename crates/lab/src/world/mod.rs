@@ -1,13 +1,13 @@
-//! A world of nodes with radios in virtual time: one seed, one course of events.
+//! A simulated world of nodes with radios in virtual time. The same seed always gives the same
+//! course of events.
 //!
-//! - [`Node`]: a program on a device; any engine can be one;
-//! - [`Topology`]: who hears whom, and which way packets go;
-//! - [`World`]: nodes, 6LoWPAN between them, a link layer and its channels, and the queue of what
-//!   happens;
-//! - [`Air`]: what a [link layer](crate::links::LinkLayer) may do.
+//! - [`Node`]: a program on a device, which may run any engine;
+//! - [`Topology`]: which nodes hear each other, and how packets are routed;
+//! - [`World`]: nodes, 6LoWPAN between them, a link layer and its channels, and the event queue;
+//! - [`Air`]: the operations of a [link layer](crate::links::LinkLayer).
 //!
-//! Time is integer microseconds. Nothing depends on addresses in memory, on threads or on the
-//! machine's clock.
+//! Time is in integer microseconds. The course of events does not depend on memory addresses,
+//! threads or the machine's clock.
 
 mod air;
 mod capture;
@@ -27,74 +27,75 @@ use core::time::Duration;
 use queue::Queue;
 use vocabulary::{Instant, Random};
 
-/// A node's place in its world, and what its addresses are made from.
+/// The number of a node in its world, from which its addresses are derived.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct NodeId(pub u16);
 
 impl NodeId {
-    /// Every node that hears the sender: the broadcast address.
+    /// The broadcast address: every node that hears the sender.
     pub const EVERYBODY: Self = Self(u16::MAX);
 }
 
 /// A program on a device.
 pub trait Node {
-    /// A datagram came from another node.
+    /// Handles a datagram from another node.
     fn receive(&mut self, now: Instant, from: NodeId, datagram: &mut [u8]);
 
-    /// A datagram came that was for all neighbours of the node that sent it.
+    /// Handles a datagram that its sender broadcast to all neighbours.
     fn receive_multicast(&mut self, _now: Instant, _from: NodeId, _datagram: &mut [u8]) {}
 
-    /// The time it wanted to be woken at has come.
+    /// Handles the wake-up time that the program asked for.
     fn wake(&mut self, now: Instant);
 
-    /// What it wants next; asked until it waits or is idle.
+    /// Returns what the program wants next. It is called until the program wants to wait or is
+    /// idle.
     fn poll(&mut self, now: Instant, buf: &mut [u8]) -> Wish;
 
-    /// What it has computed since it was last asked, for the processor's account.
+    /// Returns the computation since this function was called last, for the processor's account.
     fn work(&mut self) -> Work {
         Work::default()
     }
 }
 
-/// What a node wants.
+/// What a program wants to do next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Wish {
-    /// To send so many bytes of the buffer.
+    /// Send the first `len` bytes of the buffer.
     Send {
-        /// To whom; to all neighbours with [`NodeId::EVERYBODY`], over link layers that
+        /// The receiver. [`NodeId::EVERYBODY`] sends to all neighbours, over link layers that
         /// [broadcast](crate::links::Setting::broadcasts).
         to: NodeId,
-        /// How many.
+        /// Number of bytes to send.
         len: usize,
     },
-    /// To be woken then, unless a datagram comes before.
+    /// Wait until this time, or until a datagram arrives.
     WakeAt(Instant),
-    /// Nothing until a datagram comes.
+    /// Wait until a datagram arrives.
     Idle,
 }
 
-/// What happens.
+/// The kinds of events.
 #[derive(Debug)]
 enum Event {
     Wake(NodeId),
     Link(Timer),
     Arrival(Arrival),
-    /// A processor has made a packet.
+    /// A processor has finished a packet, which is now sent.
     Made(NodeId, Packet),
 }
 
-/// A node and what its stack remembers.
+/// A node with the state of its network stack.
 struct Slot<N> {
     node: N,
-    /// When it is woken; other wake-ups of it in the queue are void.
+    /// When the program is woken. Other wake-up events of the node in the queue are void.
     wake_at: Option<Instant>,
-    /// Until when its processor works.
+    /// Until when the processor is busy.
     busy_until: Instant,
     reassembly: Reassembly,
     sequence: Sequence,
 }
 
-/// Nodes and the air between them.
+/// The nodes of a world, and the air between them.
 pub struct World<N> {
     now: Instant,
     nodes: Vec<Slot<N>>,
@@ -111,8 +112,8 @@ pub struct World<N> {
 }
 
 impl<N: Node> World<N> {
-    /// A world at time zero. All nodes of `topology` must be [added](Self::add) before anything
-    /// happens; all randomness of links and channels is from `random`.
+    /// A world at time zero. All nodes of `topology` must be [added](Self::add) before the first
+    /// event. All randomness of links and channels comes from `random`.
     pub fn new(
         topology: Topology,
         link: Box<dyn LinkLayer>,
@@ -136,28 +137,28 @@ impl<N: Node> World<N> {
         }
     }
 
-    /// Lets processors take their time.
+    /// Lets computation take time, as long as on this processor.
     pub const fn compute(&mut self, cpu: Cpu) {
         self.cpu = Some(cpu);
     }
 
-    /// Has every node wait this long after a datagram before it sends what it says to it. A node
-    /// that waits takes other datagrams meanwhile.
+    /// Lets every node wait this long after a datagram before it sends its answer. A waiting node
+    /// receives other datagrams meanwhile.
     pub fn answer_after(&mut self, wait: Duration) {
         self.answer_after_micros = vocabulary::time::micros(wait);
     }
 
-    /// Keeps every frame that is sent from now on.
+    /// Captures every frame that is sent from now on.
     pub fn capture(&mut self) {
         self.capture.get_or_insert_default();
     }
 
-    /// The frames kept, ordered by time.
+    /// The captured frames, sorted by time.
     pub fn captured(&mut self) -> Vec<Frame> {
         self.capture.take().map(Frames::take).unwrap_or_default()
     }
 
-    /// Adds the next node, which is first woken at `start`.
+    /// Adds the next node, whose program is first woken at `start`.
     pub fn add(&mut self, start: Instant, node: N) -> NodeId {
         let id = NodeId(self.nodes.len() as u16);
         self.nodes.push(Slot {
@@ -171,30 +172,30 @@ impl<N: Node> World<N> {
         id
     }
 
-    /// The time.
+    /// The current time.
     pub const fn now(&self) -> Instant {
         self.now
     }
 
-    /// A node.
+    /// The program of a node.
     pub fn node(&self, id: NodeId) -> &N {
         &self.slot(id).node
     }
 
-    /// The nodes, in the order in which they were added.
+    /// The programs of all nodes, in the order in which they were added.
     pub fn into_nodes(self) -> impl Iterator<Item = N> {
         self.nodes.into_iter().map(|slot| slot.node)
     }
 
-    /// Lets something be done with a node from outside, such as to have it send, and then what it
-    /// wants.
+    /// Calls `act` with a node's program, for example to let it send, and then does what the
+    /// program wants.
     pub fn with_node<T>(&mut self, id: NodeId, act: impl FnOnce(&mut N) -> T) -> T {
         let done = act(&mut self.slot_mut(id).node);
         self.serve(id, 0);
         done
     }
 
-    /// What a node spent until now; listening though nobody speaks to it is counted from `since` on.
+    /// What a node has spent until now. Idle listening is counted from `since` on.
     pub fn spent(&self, id: NodeId, since: Instant) -> Spent {
         let mut spent = *self.energy.of(id);
         let elapsed = vocabulary::time::micros(self.now.saturating_since(since));
@@ -205,13 +206,13 @@ impl<N: Node> World<N> {
         spent
     }
 
-    /// What happens next is at this time; `None` when nothing ever will.
+    /// The time of the next event; `None` if there is none.
     pub fn next_at(&self) -> Option<Instant> {
         self.queue.next_at()
     }
 
-    /// Lets the next thing happen, and says which node's program ran, if one did; `None` when
-    /// nothing ever will.
+    /// Handles the next event. Returns the node whose program ran, if one did, or `None` if there
+    /// is no event.
     pub fn step(&mut self) -> Option<Option<NodeId>> {
         let (at, event) = self.queue.next()?;
         self.now = at;
@@ -245,8 +246,8 @@ impl<N: Node> World<N> {
         }
     }
 
-    /// Lets everything happen until `done` says so of a node whose program ran, or until `until`.
-    /// Returns whether it was done.
+    /// Handles events until `done` holds for a node whose program ran, or until `until`. Returns
+    /// whether `done` held.
     pub fn run(&mut self, until: Instant, mut done: impl FnMut(&Self, NodeId) -> bool) -> bool {
         while self.next_at().is_some_and(|next| next <= until) {
             if let Some(Some(id)) = self.step()
@@ -279,7 +280,8 @@ impl<N: Node> World<N> {
         (&mut *self.link, air)
     }
 
-    /// How long a node's processor takes, which is put on its account.
+    /// How long a node's processor takes for some computation. The time is added to the node's
+    /// account.
     fn compute_micros(&mut self, id: NodeId, work: Work) -> u64 {
         let Some(cpu) = &self.cpu else { return 0 };
         let micros = cpu.micros(work);
@@ -287,7 +289,7 @@ impl<N: Node> World<N> {
         micros
     }
 
-    /// A frame reached a radio.
+    /// Handles a frame that reached a radio.
     fn arrive(&mut self, arrival: Arrival) -> Option<NodeId> {
         let id = arrival.to;
         let now = self.now;
@@ -315,7 +317,7 @@ impl<N: Node> World<N> {
         None
     }
 
-    /// Sends a packet once the processor has made it.
+    /// Sends a packet once the processor has finished it.
     fn hand_over(&mut self, id: NodeId, packet: Packet, micros: u64) {
         if micros == 0 {
             return self.forward(id, &packet);
@@ -324,7 +326,7 @@ impl<N: Node> World<N> {
         self.queue.add(Instant::from_micros(at), Event::Made(id, packet));
     }
 
-    /// Hands the link layer a packet's frames for the next hop.
+    /// Gives the link layer the frames of a packet for the next hop.
     fn forward(&mut self, id: NodeId, packet: &Packet) {
         let next = match packet.to {
             NodeId::EVERYBODY => NodeId::EVERYBODY,
@@ -337,7 +339,8 @@ impl<N: Node> World<N> {
         }
     }
 
-    /// Does what a node wants. Packets are sent `wait_micros` later than the processor has made them.
+    /// Does what a node's program wants. Packets are sent `wait_micros` after the processor has
+    /// finished them.
     fn serve(&mut self, id: NodeId, wait_micros: u64) {
         let mut micros = 0;
         loop {

@@ -1,10 +1,10 @@
-//! What happens when.
+//! The event queue.
 
 use std::cmp::Ordering;
 use std::collections::BinaryHeap;
 use vocabulary::Instant;
 
-/// Events in the order of their times; those of one time in the order they were added.
+/// Events sorted by time. Events of the same time keep the order in which they were added.
 #[derive(Debug)]
 pub(super) struct Queue<T> {
     heap: BinaryHeap<Entry<T>>,
@@ -34,7 +34,7 @@ impl<T> PartialOrd for Entry<T> {
 
 impl<T> Ord for Entry<T> {
     fn cmp(&self, other: &Self) -> Ordering {
-        // The heap gives its greatest first.
+        // The order is reversed, because the heap returns its greatest element first.
         (other.at, other.order).cmp(&(self.at, self.order))
     }
 }
@@ -52,12 +52,12 @@ impl<T> Queue<T> {
         self.added += 1;
     }
 
-    /// When the next event is.
+    /// The time of the next event.
     pub(super) fn next_at(&self) -> Option<Instant> {
         self.heap.peek().map(|entry| entry.at)
     }
 
-    /// Takes the next event.
+    /// Takes the next event and its time.
     pub(super) fn next(&mut self) -> Option<(Instant, T)> {
         self.heap.pop().map(|entry| (entry.at, entry.event))
     }

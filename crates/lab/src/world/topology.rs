@@ -1,33 +1,34 @@
-//! Who hears whom, and which way packets go.
+//! Which nodes hear each other, and how packets are routed.
 
 use super::NodeId;
 
-/// A tree of nodes that route towards its root, node 0, and who hears whom.
+/// A tree of nodes that route towards its root, node 0, and the nodes that each node hears.
 #[derive(Clone, Debug)]
 pub struct Topology {
     parents: Vec<NodeId>,
-    /// Ascending by the numbers of `span`.
+    /// The children of each node, ascending by `spans`.
     children: Vec<Vec<NodeId>>,
-    /// The first and the last number of a subtree, counted depth first.
+    /// The first and the last number in the subtree of each node, when nodes are numbered depth
+    /// first.
     spans: Vec<(u32, u32)>,
     hears: Vec<Vec<NodeId>>,
 }
 
 impl Topology {
-    /// So many nodes in a row, each hearing the two beside it; at least one.
+    /// Nodes in a row, at least one. Each hears the two nodes beside it.
     pub fn line(nodes: u16) -> Self {
         Self::grid(nodes, 1)
     }
 
-    /// A root and `leaves` around it, all of which hear each other.
+    /// A root and `leaves` nodes around it, all of which hear each other.
     pub fn star(leaves: u16) -> Self {
         let all = || (0..=leaves).map(NodeId);
         let others = |id| all().filter(|other| *other != id).collect();
         Self::new(vec![NodeId(0); usize::from(leaves) + 1], all().map(others).collect())
     }
 
-    /// Nodes on a grid, each hearing those beside, above and below it; the root is in a corner, and
-    /// rows are routed along before columns.
+    /// Nodes on a grid. Each hears the nodes beside, above and below it. The root is in a corner.
+    /// Packets for the root go along the row first, then along the column.
     pub fn grid(width: u16, height: u16) -> Self {
         let (width, height) = (width.max(1), height.max(1));
         let nodes = || (0..width * height).map(move |id| (id % width, id / width));
@@ -46,7 +47,8 @@ impl Topology {
         Self::new(nodes().map(parent).collect(), nodes().map(beside).collect())
     }
 
-    /// `parents` leads from every node to node 0.
+    /// Makes a topology from the parent of each node, which lead to node 0, and from the nodes that
+    /// each node hears.
     fn new(parents: Vec<NodeId>, hears: Vec<Vec<NodeId>>) -> Self {
         let mut children = vec![Vec::new(); parents.len()];
         for (id, parent) in (0..).map(NodeId).zip(&parents).skip(1) {
@@ -54,7 +56,7 @@ impl Topology {
         }
         let mut spans = vec![(0, 0); parents.len()];
         let mut count = 0;
-        // Each node twice: on the way down and on the way up.
+        // Each node is visited twice: on the way down and on the way up.
         let mut stack = vec![(NodeId(0), false)];
         while let Some((id, down)) = stack.pop() {
             let at = usize::from(id.0);
@@ -70,32 +72,32 @@ impl Topology {
         Self { parents, children, spans, hears }
     }
 
-    /// How many nodes there are.
+    /// Number of nodes.
     pub fn len(&self) -> usize {
         self.parents.len()
     }
 
-    /// Never.
+    /// Always `false`, because a topology has at least one node.
     pub fn is_empty(&self) -> bool {
         self.parents.is_empty()
     }
 
-    /// All nodes.
+    /// All nodes, in the order of their numbers.
     pub fn nodes(&self) -> impl Iterator<Item = NodeId> + use<> {
         (0..self.parents.len()).map(|id| NodeId(id as u16))
     }
 
-    /// Where packets for the root go; `None` at the root.
+    /// The next hop of packets for the root; `None` at the root.
     pub fn parent(&self, id: NodeId) -> Option<NodeId> {
         (id.0 > 0).then(|| self.parents[usize::from(id.0)])
     }
 
-    /// Who routes through a node.
+    /// The nodes whose packets for the root go through this node next.
     pub fn children(&self, id: NodeId) -> &[NodeId] {
         &self.children[usize::from(id.0)]
     }
 
-    /// Whose frames a node can hear.
+    /// The nodes whose frames this node can hear.
     pub fn hears(&self, id: NodeId) -> &[NodeId] {
         &self.hears[usize::from(id.0)]
     }
@@ -118,7 +120,7 @@ impl Topology {
         children[after - 1]
     }
 
-    /// Hops from one node to another.
+    /// Number of hops from one node to another.
     pub fn hops(&self, from: NodeId, to: NodeId) -> u16 {
         let mut at = from;
         let mut hops = 0;

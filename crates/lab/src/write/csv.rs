@@ -3,11 +3,11 @@
 use crate::Error;
 use crate::figure::{Cell, Table};
 
-/// The table as CSV (RFC 4180 with bare line feeds).
+/// Writes a table as CSV (RFC 4180 with bare line feeds).
 ///
 /// # Errors
 ///
-/// None that a whole table can cause.
+/// No table with as many cells in each row as columns causes an error.
 pub fn render(table: &Table) -> Result<String, Error> {
     let failed = |reason: String| Error::Format { format: "CSV", reason };
     let mut writer = csv::Writer::from_writer(Vec::new());

@@ -1,14 +1,14 @@
-//! JSON: where the figure comes from, what its columns are, and a row an object.
+//! JSON with the source of the figure, the descriptions of its columns, and an object for each row.
 
 use crate::figure::{Figure, Output};
 use crate::{Error, figure::Table};
 use serde_json::{Map, Value, json};
 
-/// A made figure as JSON.
+/// Writes a figure as JSON.
 ///
 /// # Errors
 ///
-/// If a number is not finite.
+/// Fails if a number is not finite.
 pub fn render(figure: &Figure, output: &Output) -> Result<String, Error> {
     let failed =
         |error: serde_json::Error| Error::Format { format: "JSON", reason: error.to_string() };

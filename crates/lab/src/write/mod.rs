@@ -1,4 +1,4 @@
-//! Figures as files.
+//! Figures written as files.
 
 pub mod csv;
 pub mod json;
@@ -7,22 +7,22 @@ pub mod svg;
 use crate::{Error, Figure, Output};
 use std::path::{Path, PathBuf};
 
-/// What a figure can be written as.
+/// A file format of figures.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Format {
-    /// The data, for anything that reads tables.
+    /// The data, for any program that reads tables.
     Csv,
-    /// The data with what each column is and where the figure comes from.
+    /// The data with descriptions of its columns and the source of the figure.
     Json,
     /// The plot.
     Svg,
 }
 
 impl Format {
-    /// Every format.
+    /// The formats in which a figure is written.
     pub const ALL: [Self; 3] = [Self::Csv, Self::Json, Self::Svg];
 
-    /// The ending of its files' names.
+    /// The extension of file names.
     pub const fn ending(self) -> &'static str {
         match self {
             Self::Csv => "csv",
@@ -32,14 +32,14 @@ impl Format {
     }
 }
 
-/// Writes a made figure into a directory, which comes into being if need be, as
-/// NAME.ENDING, each once. A figure without a plot makes no SVG.
+/// Writes a figure into a directory as NAME.EXTENSION, once in each format. The directory is
+/// created if it does not exist. A figure without a plot has no SVG.
 ///
-/// Returns the files written.
+/// Returns the paths of the files.
 ///
 /// # Errors
 ///
-/// If a file cannot be written.
+/// Fails if a file cannot be written.
 pub fn write(
     figure: &Figure,
     output: &Output,

@@ -1,4 +1,4 @@
-//! Scalable vector graphics, for papers and browsers: text stays text.
+//! Scalable vector graphics for papers and browsers. Text in them remains text.
 
 use crate::Error;
 use crate::figure::{Axis, Cell, Figure, Marks, Output, Plot, Scale, Table};
@@ -9,12 +9,12 @@ use kuva::prelude::{
 };
 use std::sync::Arc;
 
-/// Okabe and Ito's colours for every kind of colour vision, without black (kept for
-/// emphasis) and the yellow that is too light for lines.
+/// The colours of Okabe and Ito, which are distinct for every kind of colour vision. Black is left
+/// out because it marks emphasis, and yellow because it is too light for lines.
 const COLOURS: [&str; 6] = ["#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00"];
-/// So that curves are told apart without colour too: the dashes of a curve, and of its short
-/// sample in the legend. Their number shares no factor with that of the colours, so that
-/// pairs repeat late.
+/// Dashes, by which curves differ without colour as well: those of a curve, and those of its short
+/// sample in the legend. Their number shares no factor with the number of colours, so pairs repeat
+/// late.
 const DASHES: [(Option<&str>, &str); 5] = [
     (None, "16 2"),
     (Some("5 2.5"), "5 2.5 5 2.5"),
@@ -22,30 +22,31 @@ const DASHES: [(Option<&str>, &str); 5] = [
     (Some("7 2 1.5 2"), "7 2 1.5 2 3 2"),
     (Some("11 2.5"), "10 2.5 3.5 2"),
 ];
-/// Of bars, which have no dashes: grey for the first, then two rows of one hue each.
+/// The fill colours of bars, which have no dashes: grey for the first series, then two rows with
+/// one hue each.
 const SHADES: [&str; 9] = [
     "#777777", "#9ecae1", "#6baed6", "#3182bd", "#08519c", "#fdd0a2", "#fdae6b", "#e6550d",
     "#a63603",
 ];
-/// Light enough to stay behind the curves.
+/// A grey light enough to stay in the background of the curves.
 const GRID: &str = "#e4e4e4";
-/// What browsers and drawing programs have; the first is what widths are reckoned with.
+/// Fonts that browsers and drawing programs have. Widths are computed with the first one.
 const FONTS: &str = "DejaVu Sans, Verdana, Helvetica, Arial, sans-serif";
 
-/// A made figure as SVG.
+/// Draws a figure as SVG.
 ///
 /// # Errors
 ///
-/// If it has no plot, or the plot names a column that the table has not.
+/// Fails if the figure has no plot, or if the plot names a column that the table does not have.
 pub fn render(figure: &Figure, output: &Output) -> Result<String, Error> {
     drawn(figure.title, output)
 }
 
-/// What is drawn under a title, as SVG.
+/// Draws the output under a title as SVG.
 ///
 /// # Errors
 ///
-/// As [`render`].
+/// The errors of [`render`].
 pub fn drawn(title: &str, output: &Output) -> Result<String, Error> {
     let failed = |reason: &str| Error::Format { format: "SVG", reason: reason.into() };
     let plot = output.plot.as_ref().ok_or_else(|| failed("this figure has no plot"))?;
@@ -70,7 +71,7 @@ pub fn drawn(title: &str, output: &Output) -> Result<String, Error> {
     Ok(renumbered(&kuva::render_to_svg(drawing.drawn, layout)))
 }
 
-/// What is drawn, and what names it.
+/// The marks of a plot, and the legend that names them.
 struct Drawing {
     drawn: Vec<Drawn>,
     legend: Vec<LegendEntry>,
@@ -85,7 +86,7 @@ fn drawing(table: &Table, plot: &Plot) -> Option<Drawing> {
     let mut drawn: Vec<Drawn> = Vec::new();
     let mut legend = legend(plot, &curves);
     if let Marks::CurvesAndDots(column) = plot.marks {
-        // Behind the curves.
+        // The dots come first, so that they lie behind the curves.
         let mut dots = self::curves(table, plot, column)?;
         dots.sort_by_cached_key(|dots| natural(&dots.name));
         for (dots, colour) in dots.into_iter().zip(COLOURS) {
@@ -103,7 +104,7 @@ fn drawing(table: &Table, plot: &Plot) -> Option<Drawing> {
     Some(Drawing { drawn, legend })
 }
 
-/// A name whose numbers are compared as such: `Agg(4)` before `Agg(16)`.
+/// A name as a key for sorting in which numbers are compared by value: `Agg(4)` before `Agg(16)`.
 fn natural(name: &str) -> Vec<(String, u64)> {
     let mut parts = vec![(String::new(), 0_u64)];
     let mut was_digit = false;
@@ -122,9 +123,10 @@ fn natural(name: &str) -> Vec<(String, u64)> {
     parts
 }
 
-/// Keeps the names of groups of bars apart: in two rows, or aslant where those are too long too.
+/// Keeps the names of groups of bars apart: in two rows, or slanted if two rows are too narrow as
+/// well.
 fn apart(layout: Layout, table: &Table, plot: &Plot) -> Layout {
-    /// What a letter takes of the width, and what the groups have of it.
+    /// The width of a letter, and the width of all groups together.
     const LETTER: usize = 7;
     const WIDTH: usize = 700;
     let mut names: Vec<&str> = Vec::new();
@@ -137,13 +139,13 @@ fn apart(layout: Layout, table: &Table, plot: &Plot) -> Layout {
     }
     let longest = names.iter().map(|name| name.chars().count()).max().unwrap_or(0);
     match longest * names.len() * LETTER {
-        // Each name has the width of two groups.
+        // In two rows, each name has the width of two groups.
         needed if needed <= 2 * WIDTH => layout.with_x_label_overlap(AxisLabelOverlap::Stagger),
         _ => layout.with_x_tick_rotate(-35.0),
     }
 }
 
-/// Groups in the order of the table, the series' bars in each.
+/// Draws groups of bars in the order of the table, with a bar of each series in each group.
 fn bars(table: &Table, plot: &Plot, error: &str) -> Option<Drawing> {
     let [series, x, y] = [plot.series, plot.x.column, plot.y.column].map(|c| table.column(c));
     let (series, x, y, error) = (series?, x?, y?, table.column(error)?);
@@ -179,8 +181,8 @@ fn bars(table: &Table, plot: &Plot, error: &str) -> Option<Drawing> {
     Some(Drawing { drawn: vec![bars.with_error(errors).into()], legend: legend.collect() })
 }
 
-/// The picture with the identifiers of its clipping paths counted from 0: kuva counts
-/// through a whole process, and a figure must not depend on those made before it.
+/// Renumbers the identifiers of clipping paths from 0. kuva counts through the whole process, and a
+/// figure must not depend on the figures made before it.
 fn renumbered(svg: &str) -> String {
     const PREFIX: &str = "kuva-clip-";
     let mut parts = svg.split(PREFIX);
@@ -198,7 +200,7 @@ fn renumbered(svg: &str) -> String {
     out
 }
 
-/// A name and its points, in the order of the table.
+/// A curve: its name, and its points in the order of the table.
 struct Curve {
     name: String,
     points: Vec<(f64, f64)>,
@@ -232,7 +234,7 @@ fn line(plot: &Plot, curve: &Curve, index: usize) -> Drawn {
     }
 }
 
-/// The emphasised curve first, although it is drawn last, in front of all.
+/// The legend. The emphasised curve comes first, although it is drawn last, in front of all others.
 fn legend(plot: &Plot, curves: &[Curve]) -> Vec<LegendEntry> {
     let mut curves: Vec<_> = curves.iter().enumerate().collect();
     curves.sort_by_key(|(_, curve)| plot.emphasis != Some(curve.name.as_str()));
@@ -248,7 +250,7 @@ fn legend(plot: &Plot, curves: &[Curve]) -> Vec<LegendEntry> {
     curves.into_iter().map(entry).collect()
 }
 
-/// How a curve looks.
+/// The colour, the dashes and the width of a curve.
 struct Look {
     colour: &'static str,
     dashes: Option<&'static str>,
@@ -263,7 +265,7 @@ fn look(plot: &Plot, curve: &Curve, index: usize) -> Look {
     Look { colour, dashes, sample, width: if emphasised { 3.5 } else { 2.0 } }
 }
 
-/// Where a value stands on its axis, before scaling to the page.
+/// The position of a value on its axis, before it is scaled to the page.
 fn place(axis: &Axis, value: f64) -> f64 {
     match axis.scale {
         Scale::Linear => value,
@@ -293,7 +295,7 @@ fn powers_of_two() -> TickFormat {
     TickFormat::Custom(Arc::new(|exponent| format!("2{}", raised(exponent.round() as i64))))
 }
 
-/// An integer as a superscript.
+/// An integer in superscript.
 fn raised(number: i64) -> String {
     const DIGITS: [char; 10] = ['⁰', '¹', '²', '³', '⁴', '⁵', '⁶', '⁷', '⁸', '⁹'];
     let digit = |c: char| c.to_digit(10).map_or('⁻', |digit| DIGITS[digit as usize]);
@@ -323,7 +325,7 @@ mod tests {
     fn a_figure_is_the_same_every_time() {
         let figure = figures::by_name("lightmac-figure-1").unwrap();
         let make = || render(figure, &(figure.make)(&Options::default()).unwrap()).unwrap();
-        assert!(make() == make(), "two runs differ");
+        assert!(make() == make(), "the pictures of two runs differ");
         let twice = r##"id="kuva-clip-7" url(#kuva-clip-7) id="kuva-clip-12""##;
         assert_eq!(renumbered(twice), r##"id="clip-0" url(#clip-0) id="clip-1""##);
     }

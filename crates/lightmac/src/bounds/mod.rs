@@ -1,23 +1,22 @@
-//! What the proofs promise: how likely an attack succeeds after q messages of
-//! l blocks under one key, for LightMAC and for the modes it is compared with
-//! (Table 2 of the paper), and from that how much one key may process.
+//! Proven bounds: with which probability an attack succeeds after q messages of l blocks under one
+//! key, for LightMAC and for the modes it is compared with (Table 2 of the paper). From a bound
+//! follows how much data one key may process.
 //!
-//! - [`Parameters`]: LightMAC's own theorems, for block, counter and tag lengths;
-//! - [`MODES`]: every mode with its bound, where it is proved, and how sure its
-//!   coefficients are; [`TYPICAL`]: the paper's rule of thumb for most of them.
+//! - [`Parameters`]: LightMAC's own theorems, by the lengths of block, counter and tag;
+//! - [`MODES`]: every mode with its bound, the proof's source, and how certain its coefficients
+//!   are; [`TYPICAL`]: the paper's rule of thumb for most of them.
 //!
-//! A bound is the statistical part alone: the mode over a random permutation.
-//! To it comes the cipher's own advantage, which no formula gives; for LightMAC,
-//! [`Parameters::cipher_queries`] says how often it is asked.
+//! A bound is only the statistical part of an attack's advantage: that of the mode over a random
+//! permutation. The advantage against the cipher itself has to be added, for which there is no
+//! formula. For LightMAC, [`Parameters::cipher_queries`] gives the number of queries to the cipher.
 //!
 //! # Arithmetic
 //!
-//! Advantages are `f64`. They span 2^-380 to 1, which integers of a fixed size do
-//! not hold; every 2^-n is exact, and the few products and sums after it are off by
-//! less than 2^-46 of their value. The largest number of messages comes from a
-//! search over integers, so it is exact wherever two neighbouring numbers differ by
-//! more than that, below 2^45 messages. There is no logarithm and no power function,
-//! so nothing beyond `core` is needed.
+//! Advantages are `f64`. They range from 2^-380 to 1, which integers of a fixed size cannot
+//! represent. Every 2^-n is exact, and the few products and sums after it have a relative error
+//! below 2^-46. The largest number of messages is found by a search over integers, so it is exact
+//! wherever the bounds of two consecutive numbers differ by more than this error, which is below
+//! 2^45 messages. There is no logarithm and no power function, so nothing beyond `core` is needed.
 //!
 //! # Example
 //!
@@ -38,23 +37,23 @@ mod theorems;
 pub use modes::{Certainty, Formula, MODES, Mode, TYPICAL, Term, Unproved};
 pub use theorems::{CipherQueries, Parameters};
 
-/// 2^`exponent`, exactly, for -1022 to 1023; infinite above, zero below.
+/// 2^`exponent`. It is exact from -1022 to 1023, infinite above and zero below.
 pub const fn power_of_two(exponent: i32) -> f64 {
     match exponent {
         ..=-1023 => 0.0,
         1024.. => f64::INFINITY,
-        // The exponent field of a number whose fraction is 1.0.
+        // The exponent field of the number 1.0 times 2^`exponent`.
         _ => f64::from_bits(((exponent + 1023) as u64) << 52),
     }
 }
 
-/// `base` multiplied by itself: `powi` needs `std`.
+/// `base` to the power of `exponent`. `powi` would need `std`.
 fn power(base: f64, exponent: u32) -> f64 {
     (0..exponent).fold(1.0, |product, _| product * base)
 }
 
-/// The largest number from 1 to `limit` that fits, or 0 if not even 1 does, where
-/// all numbers below one that fits do so too.
+/// The largest number from 1 to `limit` that fits, or 0 if not even 1 does. If a number fits, all
+/// smaller ones must fit as well.
 fn largest(limit: u128, fits: impl Fn(u128) -> bool) -> u128 {
     let (mut fitting, mut beyond) = (0, limit);
     if limit == 0 || fits(limit) {

@@ -3,83 +3,83 @@
 use super::{Parameters, largest, power, power_of_two};
 use core::fmt;
 
-/// A mode of operation that makes a MAC of a block cipher, and what is proved of it.
+/// A mode of operation that makes a MAC from a block cipher, and its proven bound.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Mode {
     /// A short name for scripts.
     pub name: &'static str,
-    /// The name people use.
+    /// The common name.
     pub title: &'static str,
-    /// How many independent keys it takes.
+    /// Number of independent keys.
     pub keys: u32,
-    /// Its bound.
+    /// The bound on an attack's advantage.
     pub formula: Formula,
-    /// How sure the coefficients are.
+    /// How certain the coefficients are.
     pub certainty: Certainty,
-    /// Author, title, venue, and the theorem where it is known.
+    /// Author, title and venue, and the theorem if it is known.
     pub source: &'static str,
-    /// What else one should know; may be empty.
+    /// Conditions and later results; may be empty.
     pub remark: &'static str,
     range: Range,
 }
 
-/// A bound on the advantage over a random function, of q messages of at most l blocks.
+/// A bound on the advantage over a random function, for q messages of at most l blocks.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Formula {
-    /// A sum of terms.
+    /// The sum of the terms.
     Sum(&'static [Term]),
-    /// A sum of terms, with 2^n − k·l in place of 2^n.
+    /// The sum of the terms, with 2^n − k·l in place of 2^n.
     Reduced {
-        /// The terms.
+        /// The terms of the sum.
         terms: &'static [Term],
-        /// k.
+        /// The factor k.
         lengths: f64,
     },
-    /// Theorem 1 of the LightMAC paper, which depends on n in a way of its own.
+    /// Theorem 1 of the LightMAC paper, whose small terms depend on n alone.
     LightMac,
 }
 
 /// One term, `coefficient`·q^`messages`·l^`length` / 2^(`blocks`·n).
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Term {
-    /// The factor in front.
+    /// The coefficient of the term.
     pub coefficient: f64,
     /// The power of q.
     pub messages: u32,
     /// The power of l.
     pub length: u32,
-    /// The power of 2^n below the line.
+    /// The power of 2^n in the denominator.
     pub blocks: u32,
 }
 
-/// How sure the coefficients of a bound are.
+/// How certain the coefficients of a bound are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Certainty {
-    /// All as the source states them.
+    /// All coefficients are as the source states them.
     Stated,
-    /// They follow from what the source proves, in a step that the remark names.
+    /// The coefficients follow from the source's proof in one step, which the remark names.
     Derived,
-    /// The source's leading term with its coefficient; smaller terms are left out.
+    /// The source's leading term with its coefficient. Smaller terms are left out.
     LeadingTerm,
-    /// The source is known to us by its order alone: every coefficient is taken as 1.
+    /// Only the order of the source's bound is known to us. Every coefficient is taken as 1.
     OrderOnly,
-    /// From memory of the source, not checked against its text.
+    /// The coefficients are from memory and have not been checked against the source.
     Unchecked,
 }
 
-/// Messages or lengths for which a bound is not proved.
+/// The condition that messages violate, so that a bound is not proved for them.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Unproved {
-    /// Messages may have at most so many blocks.
+    /// Messages are longer than the bound allows.
     TooLong {
-        /// The most blocks.
+        /// The largest number of blocks in a message.
         blocks: u128,
     },
-    /// There must be at least the square of a message's blocks.
+    /// There are fewer messages than the square of the number of blocks in one.
     TooFewMessages,
 }
 
-/// Where a bound holds.
+/// The messages for which a bound holds.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Range {
     Everywhere,
@@ -90,16 +90,16 @@ enum Range {
     },
     /// l ≤ 2^(n/8) and q ≥ l².
     ShortAndMany,
-    /// What the counter allows.
+    /// The messages that the counter allows.
     Counter,
 }
 
-/// `coefficient`·q^`messages`·l^`length` / 2^(`blocks`·n).
+/// The term `coefficient`·q^`messages`·l^`length` / 2^(`blocks`·n).
 const fn term(coefficient: f64, messages: u32, length: u32, blocks: u32) -> Term {
     Term { coefficient, messages, length, blocks }
 }
 
-/// The paper's equation (1), q²·l/2^n: roughly what most of the modes promise.
+/// The paper's equation (1), q²·l/2^n, which is approximately the bound of most modes.
 pub const TYPICAL: Mode = Mode {
     name: "typical",
     title: "many modes, roughly",
@@ -111,11 +111,10 @@ pub const TYPICAL: Mode = Mode {
     range: Range::Everywhere,
 };
 
-/// The bound of XCBC and TMAC, which have one proof.
+/// The bound of XCBC and TMAC, which share a proof.
 const THREE_KEY_CBC: Formula = Formula::Sum(&[term(1.0, 2, 1, 1), term(1.0, 2, 4, 2)]);
 
-/// The modes of Table 2, and the two improved bounds of section 1.2, each with its
-/// own source.
+/// The modes of Table 2, and the two improved bounds of section 1.2, each with its source.
 pub const MODES: &[Mode] = &[
     Mode {
         name: "cbc-mac",
@@ -270,19 +269,19 @@ pub const MODES: &[Mode] = &[
 ];
 
 impl Mode {
-    /// The mode of a short name.
+    /// The mode with this short name.
     pub fn by_name(name: &str) -> Option<&'static Self> {
         MODES.iter().find(|mode| mode.name == name)
     }
 
-    /// The bound on the advantage of `messages` messages of at most `blocks` blocks of n
-    /// bits. Above 1 it says nothing.
+    /// The bound on the advantage with `messages` messages of at most `blocks` blocks of n bits. A
+    /// value above 1 has no meaning.
     ///
-    /// Both may be fractions, for smooth curves.
+    /// Both numbers may be fractions, for smooth curves.
     ///
     /// # Errors
     ///
-    /// If it is not proved for so many or so long messages.
+    /// Fails if the bound is not proved for this number or this length of messages.
     pub fn advantage(
         &self,
         parameters: Parameters,
@@ -296,12 +295,12 @@ impl Mode {
         Ok(self.evaluate(parameters, messages, blocks))
     }
 
-    /// The most messages of `blocks` blocks that one key may tag for attacks to succeed
-    /// with at most this probability; 0 if not even one.
+    /// The largest number of messages of `blocks` blocks that one key may tag so that an attack
+    /// succeeds with at most this probability; 0 if not even one is allowed.
     ///
     /// # Errors
     ///
-    /// If the bound is not proved for such messages.
+    /// Fails if the bound is not proved for such messages.
     pub fn most_messages(
         &self,
         parameters: Parameters,
@@ -318,8 +317,9 @@ impl Mode {
         Ok(most)
     }
 
-    /// The longest messages, in blocks of n bits, of which one key may tag so many for
-    /// attacks to succeed with at most this probability; 0 if not even of one block.
+    /// The largest length in blocks of n bits such that one key may tag `messages` messages and an
+    /// attack succeeds with at most this probability; 0 if not even messages of one block are
+    /// allowed.
     pub fn longest_message(
         &self,
         parameters: Parameters,
@@ -332,8 +332,8 @@ impl Mode {
         })
     }
 
-    /// The terms of the bound; of LightMAC's, without the small ones that depend on n
-    /// ([`Parameters::prf`] has them).
+    /// The terms of the bound. For LightMAC, the small terms that depend on n are left out;
+    /// [`Parameters::prf`] includes them.
     pub const fn terms(&self) -> &'static [Term] {
         match self.formula {
             Formula::Sum(terms) | Formula::Reduced { terms, .. } => terms,
@@ -341,7 +341,7 @@ impl Mode {
         }
     }
 
-    /// The longest message in blocks for which there is a bound.
+    /// The largest number of blocks in a message for which the bound is proved.
     pub fn longest_proved(&self, parameters: Parameters) -> u128 {
         let n = parameters.block_bits();
         match self.range {
@@ -379,7 +379,7 @@ impl Mode {
 }
 
 impl Certainty {
-    /// One line for people.
+    /// An explanation in one line.
     pub const fn explanation(self) -> &'static str {
         match self {
             Self::Stated => "all coefficients as the source states them",
@@ -390,7 +390,7 @@ impl Certainty {
         }
     }
 
-    /// A few words for a legend.
+    /// An explanation in a few words, for a legend.
     pub const fn in_brief(self) -> &'static str {
         match self {
             Self::Stated => "as stated",
@@ -401,7 +401,7 @@ impl Certainty {
         }
     }
 
-    /// What to put behind a mode's name: nothing if all is as stated.
+    /// The mark behind a mode's name; empty if all coefficients are as stated.
     pub const fn mark(self) -> &'static str {
         match self {
             Self::Stated => "",
@@ -414,7 +414,7 @@ impl Certainty {
 }
 
 impl fmt::Display for Formula {
-    /// As `12·l·q²/2ⁿ + 64·l⁴·q²/2²ⁿ`.
+    /// Writes a bound such as `12·l·q²/2ⁿ + 64·l⁴·q²/2²ⁿ`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (terms, lengths) = match *self {
             Self::LightMac => return f.write_str("(1 + ε)·q²/2ⁿ"),
@@ -437,14 +437,14 @@ impl fmt::Display for Formula {
 }
 
 impl fmt::Display for Term {
-    /// As `64·l⁴·q²/2²ⁿ`.
+    /// Writes a term such as `64·l⁴·q²/2²ⁿ`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.write(f, 0.0)
     }
 }
 
 impl Term {
-    /// With 2^n − `lengths`·l below the line.
+    /// Writes the term with 2^n − `lengths`·l in the denominator.
     fn write(&self, f: &mut fmt::Formatter<'_>, lengths: f64) -> fmt::Result {
         if self.coefficient != 1.0 {
             write!(f, "{}·", self.coefficient)?;
@@ -461,7 +461,7 @@ impl Term {
     }
 }
 
-/// A power as it is written: nothing for 1.
+/// An exponent in superscript; nothing for 1.
 struct Raised(u32);
 
 impl fmt::Display for Raised {
@@ -498,7 +498,7 @@ mod tests {
     }
 
     fn mode(name: &str) -> &'static Mode {
-        Mode::by_name(name).expect("a mode of the table")
+        Mode::by_name(name).expect("the name is that of a mode")
     }
 
     #[test]
@@ -535,7 +535,7 @@ mod tests {
         assert_eq!(short.advantage(papers(), 1000.0, 17.0), too_long);
         assert_eq!(short.most_messages(papers(), MILLIONTH, 2), Ok(15));
         assert_eq!(short.most_messages(papers(), MILLIONTH, 5), Err(Unproved::TooFewMessages));
-        // 2^(2·40/5) and 2^(2·32/5).
+        // The limits are 2^(2·40/5) and 2^(2·32/5).
         let sum = mode("sum-of-cbcs");
         let forty = Parameters::new(40, 20, 40).expect("permitted");
         assert_eq!(sum.longest_proved(forty), 1 << 16);
@@ -581,7 +581,8 @@ mod tests {
             if let Ok(advantage) = mode.advantage(parameters, q, l) {
                 prop_assert!(advantage > 0.0);
                 if let Ok(more) = mode.advantage(parameters, q * 2.0, l) {
-                    // A denominator may vanish: then nothing is proved for one message either.
+                    // The denominator may become zero. Then the bound of a single message is
+                    // infinite as well.
                     prop_assert!(advantage < more || advantage.is_infinite());
                 }
                 if let Ok(longer) = mode.advantage(parameters, q, l * 2.0) {

@@ -3,7 +3,7 @@
 use super::{largest, power_of_two};
 use crate::limits::{ParameterError, check_counter, max_message_bits};
 
-/// Block, counter and tag lengths of a LightMAC, in bits.
+/// The lengths of block, counter and tag of a LightMAC, in bits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Parameters {
     block_bits: u32,
@@ -11,27 +11,27 @@ pub struct Parameters {
     tag_bits: u32,
 }
 
-/// How often an attack on LightMAC asks the cipher under each key: the arguments
-/// of the terms PRP(·) that the theorems add to the statistical part.
+/// The number of queries to the cipher under each key during an attack on LightMAC. These are the
+/// arguments of the terms PRP(·) that the theorems add to the statistical part.
 ///
-/// Saturates at `u128::MAX`.
+/// Each number saturates at `u128::MAX`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CipherQueries {
-    /// Under K1 for tagging, q·(2^s − 1).
+    /// Queries under K1 for tagging, q·(2^s − 1).
     pub hash: u128,
-    /// Under K2 for tagging, q.
+    /// Queries under K2 for tagging, q.
     pub finalisation: u128,
-    /// For verification, v·2^s.
+    /// Queries for verification, v·2^s.
     pub verification: u128,
 }
 
 impl Parameters {
-    /// Checks and keeps the three lengths: a block of 32 to 128 bits in whole bytes,
-    /// a counter of 1 to half a block, a tag of 1 to a block.
+    /// Checks the three lengths: a block of 32 to 128 bits in whole bytes, a counter of 1 bit to
+    /// half a block, a tag of 1 bit to a block.
     ///
     /// # Errors
     ///
-    /// If LightMAC is not defined for them.
+    /// Fails if LightMAC is not defined for these lengths.
     pub const fn new(
         block_bits: u32,
         counter_bits: u32,
@@ -49,33 +49,33 @@ impl Parameters {
         Ok(Self { block_bits, counter_bits, tag_bits })
     }
 
-    /// n, the cipher's block.
+    /// n, the length of the cipher's block in bits.
     pub const fn block_bits(self) -> u32 {
         self.block_bits
     }
 
-    /// s, the counter.
+    /// s, the length of the counter in bits.
     pub const fn counter_bits(self) -> u32 {
         self.counter_bits
     }
 
-    /// t, the tag.
+    /// t, the length of the tag in bits.
     pub const fn tag_bits(self) -> u32 {
         self.tag_bits
     }
 
-    /// The longest message in bits, 2^s·(n − s).
+    /// The length of the longest message in bits, 2^s·(n − s).
     pub const fn longest_message_bits(self) -> u128 {
         max_message_bits(self.block_bits as usize / 8, self.counter_bits)
     }
 
-    /// The longest message in whole blocks of n bits.
+    /// The length of the longest message in whole blocks of n bits.
     pub const fn longest_message_blocks(self) -> u128 {
         self.longest_message_bits() / self.block_bits as u128
     }
 
-    /// Theorem 1: as a pseudorandom function, against `messages` messages of any
-    /// permitted length:
+    /// Theorem 1: the bound as a pseudorandom function, for `messages` messages of any permitted
+    /// length:
     ///
     /// ```text
     /// (1 + 1/(2^(n/2) − 1) + 1/(2·(2^(n/2) − 1)²)) · q²/2^n
@@ -85,8 +85,8 @@ impl Parameters {
         (1.0 + 1.0 / root + 0.5 / (root * root)) * self.birthday(messages)
     }
 
-    /// Theorem 2: as a MAC, against `messages` tagged messages and `verifications`
-    /// attempts to have a forgery accepted:
+    /// Theorem 2: the bound as a MAC, for `messages` tagged messages and `verifications` attempts
+    /// to have a forgery accepted:
     ///
     /// ```text
     /// (1 + 2/(2^(n/2) − 1) + 1/(2^(n/2) − 1)²) · (q²/2^n + v/2^t)
@@ -97,62 +97,60 @@ impl Parameters {
         (1.0 + 2.0 / root + 1.0 / (root * root)) * (self.birthday(messages) + guessed)
     }
 
-    /// With `outputs` tags of a block each from one pass over a message
-    /// ([`LongLightMac`](crate::LongLightMac)), as a pseudorandom function against
-    /// `messages` messages:
+    /// The bound with `outputs` tags of a block each from one pass over a message
+    /// ([`LongLightMac`](crate::LongLightMac)), as a pseudorandom function for `messages` messages:
     ///
     /// ```text
     /// (1 + ε)·(r + 1)/2 · q²/2^n     with Theorem 1's ε
     /// ```
     ///
-    /// The theorem's proof spends half of q²/2^n on collisions of the inner sum, which
-    /// all outputs share, and half on taking one permutation for a random function,
+    /// In the theorem's proof, half of q²/2^n is the probability of collisions of the inner sum,
+    /// which all outputs share. The other half is for taking one permutation for a random function,
     /// which now happens r times. With one output it is Theorem 1.
     pub fn long_output(self, messages: f64, outputs: u32) -> f64 {
         self.prf(messages) * (f64::from(outputs) + 1.0) / 2.0
     }
 
-    /// Proposition 1: two distinct messages of so many blocks of n − s bits, rounded
-    /// up, have the same inner sum with at most this probability,
-    /// 1/(2^n − l₁ − l₂ + 1).
+    /// Proposition 1: a bound on the probability that two distinct messages have the same inner
+    /// sum, 1/(2^n − l₁ − l₂ + 1). The lengths l₁ and l₂ are in blocks of n − s bits, rounded up.
     pub fn collision(self, first_blocks: f64, second_blocks: f64) -> f64 {
         1.0 / (self.blocks() - first_blocks - second_blocks + 1.0)
     }
 
-    /// q²/2^n, the theorems without their small terms.
+    /// q²/2^n: the theorems without their small terms.
     pub fn birthday(self, messages: f64) -> f64 {
         messages * messages / self.blocks()
     }
 
-    /// Against how many messages [`Self::prf`] keeps to `probability`.
+    /// The largest number of messages for which [`Self::prf`] is at most `probability`.
     pub fn most_messages(self, probability: f64) -> u128 {
         largest(self.distinct(), |q| self.prf(q as f64) <= probability)
     }
 
-    /// Against how many messages [`Self::birthday`] keeps to `probability`: the
-    /// paper's rounded figure.
+    /// The largest number of messages for which [`Self::birthday`] is at most `probability`, which
+    /// is the paper's rounded figure.
     pub fn most_messages_roughly(self, probability: f64) -> u128 {
         largest(self.distinct(), |q| self.birthday(q as f64) <= probability)
     }
 
-    /// Against how many messages [`Self::mac`] keeps to `probability`, with so many
-    /// attempts to forge; 0 if those alone are too many.
+    /// The largest number of messages for which [`Self::mac`] is at most `probability`, with this
+    /// many attempts to forge; 0 if the attempts alone exceed it.
     pub fn most_messages_as_mac(self, probability: f64, verifications: f64) -> u128 {
         largest(self.distinct(), |q| self.mac(q as f64, verifications) <= probability)
     }
 
-    /// Against how many messages [`Self::long_output`] keeps to `probability`.
+    /// The largest number of messages for which [`Self::long_output`] is at most `probability`.
     pub fn most_messages_of_long_output(self, probability: f64, outputs: u32) -> u128 {
         largest(self.distinct(), |q| self.long_output(q as f64, outputs) <= probability)
     }
 
-    /// Bits in `messages` messages of the greatest length, or `u128::MAX` where that
-    /// is less.
+    /// The number of bits in `messages` messages of the greatest length. It saturates at
+    /// `u128::MAX`.
     pub fn data_bits(self, messages: u128) -> u128 {
         messages.saturating_mul(self.longest_message_bits())
     }
 
-    /// How often the cipher is asked under each key.
+    /// The number of queries to the cipher under each key.
     pub fn cipher_queries(self, messages: u128, verifications: u128) -> CipherQueries {
         let counters = 1 << self.counter_bits;
         CipherQueries {
@@ -162,17 +160,17 @@ impl Parameters {
         }
     }
 
-    /// 2^n.
+    /// 2^n, the number of different blocks.
     pub(super) fn blocks(self) -> f64 {
         power_of_two(self.block_bits as i32)
     }
 
-    /// A number of messages at which every bound is vacuous: 2^n.
+    /// 2^n, a number of messages for which every bound is at least 1 and therefore vacuous.
     pub(super) fn distinct(self) -> u128 {
         1u128.checked_shl(self.block_bits).unwrap_or(u128::MAX)
     }
 
-    /// 2^(n/2) − 1. Blocks are whole bytes, so n/2 is whole.
+    /// 2^(n/2) − 1. n/2 is an integer because blocks are whole bytes.
     fn root(self) -> f64 {
         power_of_two(self.block_bits as i32 / 2) - 1.0
     }
@@ -207,7 +205,7 @@ mod tests {
         let paper = papers();
         let probability = power_of_two(-20);
         assert_eq!(paper.most_messages_as_mac(probability, 0.0), 63);
-        // 2^12 attempts at a 32-bit tag use up the whole margin.
+        // The 2^12 attempts at a 32-bit tag alone exceed the probability.
         assert_eq!(paper.most_messages_as_mac(probability, 4096.0), 0);
         assert_eq!(paper.most_messages_as_mac(probability, 4095.0), 0);
         assert!(paper.most_messages_as_mac(probability, 2048.0) < 63);
@@ -221,7 +219,8 @@ mod tests {
         let q = power_of_two(40);
         assert_eq!(parameters.long_output(q, 1), parameters.prf(q));
         assert_eq!(parameters.long_output(q, 3), 2.0 * parameters.prf(q));
-        // Twice the advantage for a message: half the messages for a margin of q².
+        // Seven outputs have four times the advantage, so they allow as many messages as one output
+        // does with a quarter of the probability.
         let most = |outputs| parameters.most_messages_of_long_output(power_of_two(-21), outputs);
         assert_eq!(most(1), parameters.most_messages(power_of_two(-21)));
         assert_eq!(most(7), parameters.most_messages(power_of_two(-23)));
@@ -233,7 +232,7 @@ mod tests {
         let longest = power_of_two(16);
         assert_eq!(paper.collision(longest, longest), 1.0 / (power_of_two(32) - 131_071.0));
         assert!(paper.collision(1.0, 1.0) < paper.collision(2.0, 1.0));
-        // Theorem 1 covers them: equation (12) is at most equation (13).
+        // Theorem 1 covers the small terms: equation (12) is at most equation (13).
         for (n, s) in [(32, 16), (32, 1), (64, 32), (96, 48), (128, 64)] {
             let parameters = Parameters::new(n, s, n).expect("permitted");
             let longest = power_of_two(s as i32);
@@ -289,7 +288,7 @@ mod tests {
         fn the_most_messages_fit_and_one_more_does_not(parameters in any(), bits in 1i32..40) {
             let probability = power_of_two(-bits);
             let most = parameters.most_messages(probability);
-            // Above this, neighbours are too close for an f64 to tell.
+            // Above this number, the bounds of consecutive numbers are too close for an f64.
             if most < 1 << 45 {
                 prop_assert!(most == 0 || parameters.prf(most as f64) <= probability);
                 prop_assert!(parameters.prf((most + 1) as f64) > probability);

@@ -10,7 +10,7 @@ use cipher::{
 };
 use core::fmt;
 
-/// EMAC under two independent keys, with tags of a whole block.
+/// EMAC with two independent keys and tags of a whole block.
 ///
 /// ```text
 /// C ← 0ⁿ
@@ -18,7 +18,7 @@ use core::fmt;
 /// tag ← E_K2(C)
 /// ```
 ///
-/// The padding is always there, as in LightMAC: a message of whole blocks gets one more.
+/// The message is always padded, as in LightMAC: a message of whole blocks gets one more block.
 ///
 /// ```
 /// use lightmac::Present80;
@@ -34,14 +34,14 @@ pub struct Emac<C> {
 }
 
 impl<C: BlockCipherEncrypt + KeyInit + 'static> Emac<C> {
-    /// A MAC under K1 and K2.
+    /// A MAC with the keys K1 and K2.
     pub fn new(k1: &Key<C>, k2: &Key<C>) -> Self {
         Self::from_ciphers(C::new(k1), C::new(k2))
     }
 }
 
 impl<C: BlockCipherEncrypt + 'static> Emac<C> {
-    /// As [`new`](Self::new), with ciphers that have their keys already.
+    /// A MAC from ciphers that have been set up with K1 and K2.
     pub fn from_ciphers(first: C, last: C) -> Self {
         Self { first, last }
     }
@@ -68,7 +68,7 @@ impl<C> fmt::Debug for Emac<C> {
     }
 }
 
-/// The whole chain in one visit to the cipher.
+/// The whole chain as one closure over the cipher's backend.
 struct Chain<'a, N: ArraySize> {
     message: &'a [u8],
     state: &'a mut cipher::Array<u8, N>,

@@ -1,10 +1,10 @@
-//! PMAC/P-style hashing, after Yasuda's "PMAC with Parity: Minimizing the Query-Length
-//! Influence" (CT-RSA 2012).
+//! Hashing in the style of PMAC with Parity, after Yasuda's "PMAC with Parity: Minimizing the
+//! Query-Length Influence" (CT-RSA 2012).
 //!
-//! What the authors of LightMAC say of PMAC with Parity is kept: four keys, three cipher
-//! calls for two blocks, all of them independent of each other. Its exact masks and its
-//! rule for an odd number of blocks were not at hand, so those are ours, and no tag made
-//! here is a tag of PMAC with Parity. The work is the same.
+//! It has the properties that the authors of LightMAC name: four keys, and three cipher calls for
+//! two blocks, all independent of each other. Its exact masks and its rule for an odd number of
+//! blocks were not available to us, so those are our own, and its tags are not those of PMAC with
+//! Parity. The amount of computation is the same.
 
 use crate::kernel::{Half, Native, native};
 use crate::pipeline::xor;
@@ -14,19 +14,19 @@ use cipher::{Block, BlockCipherEncrypt, Key, KeyInit};
 use core::fmt;
 use zeroize::Zeroize;
 
-/// Pairs of blocks in flight: fills the widest kernels.
+/// Number of pairs of blocks in flight, which fills the widest kernels.
 const WIDTH: usize = 64;
-/// Pairs in flight within a short message.
+/// Number of pairs in flight within a short message.
 const SHORT: usize = 8;
-/// Bytes of the largest block.
+/// Length of the largest block, in bytes.
 const MAX_BLOCK: usize = 16;
-/// The logarithm of the width.
+/// The binary logarithm of [`WIDTH`].
 const WIDTH_BITS: usize = WIDTH.trailing_zeros() as usize;
-/// Multiples of the mask's unit that are kept: enough for 2^63 pairs.
+/// Number of stored multiples of the mask's unit: enough for 2^63 pairs.
 const DOUBLINGS: usize = 64;
 
-/// A MAC in the manner of PMAC with Parity, over a cipher of 64 or 128 bits, with tags of
-/// a whole block.
+/// A MAC in the style of PMAC with Parity, over a cipher with blocks of 64 or 128 bits, with tags
+/// of a whole block.
 ///
 /// With n-bit blocks M\[1\], M\[2\] … and the n-bit field's element x, written 2:
 ///
@@ -52,8 +52,8 @@ pub struct PmacParity<C: BlockCipherEncrypt> {
 }
 
 impl<C: BlockCipherEncrypt + KeyInit + 'static> PmacParity<C> {
-    /// A MAC under K1 … K4, all independent. A cipher with other blocks than 64 or 128
-    /// bits fails to compile.
+    /// A MAC with the keys K1 … K4, which must be independent. A cipher whose block has neither 64
+    /// nor 128 bits fails to compile.
     pub fn new(keys: [&Key<C>; 4]) -> Self {
         let [first, second, parity, last] = keys.map(C::new);
         Self::from_ciphers([first, second, parity], last)
@@ -61,7 +61,7 @@ impl<C: BlockCipherEncrypt + KeyInit + 'static> PmacParity<C> {
 }
 
 impl<C: BlockCipherEncrypt + 'static> PmacParity<C> {
-    /// As [`new`](Self::new), with ciphers that have their keys already.
+    /// A MAC from ciphers that have been set up with K1 to K3 and with K4.
     pub fn from_ciphers(ciphers: [C; 3], last: C) -> Self {
         let masks = Masks::new(&ciphers[0]);
         Self { ciphers, last, masks }
@@ -74,7 +74,7 @@ impl<C: BlockCipherEncrypt + 'static> PmacParity<C> {
         {
             return tag;
         }
-        // Room for few pairs is cleared sooner.
+        // A smaller buffer takes less time to clear.
         if message.len() < 2 * SHORT * C::BlockSize::USIZE {
             self.tag_staged::<SHORT>(message)
         } else {
@@ -82,8 +82,8 @@ impl<C: BlockCipherEncrypt + 'static> PmacParity<C> {
         }
     }
 
-    /// The tag, by each kernel in its turn over the pairs: its round keys stay in registers.
-    /// `None` when there is none for this.
+    /// The tag, computed by each cipher's kernel in turn over all pairs, so that round keys stay in
+    /// registers. `None` if a kernel does not support this.
     fn tag_by_kernels(&self, kernels: [&dyn Native; 3], message: &[u8]) -> Option<Block<C>> {
         let (blocks, rest) = Block::<C>::slice_as_chunks(message);
         let (pairs, single) = blocks.split_at(blocks.len() / 2 * 2);
@@ -112,7 +112,7 @@ impl<C: BlockCipherEncrypt + 'static> PmacParity<C> {
         Some(sum)
     }
 
-    /// The tag, with `L` pairs at a time: all of them, or [`WIDTH`].
+    /// The tag, computed with `L` pairs at a time: all pairs of a short message, or [`WIDTH`].
     #[inline(always)]
     fn tag_staged<const L: usize>(&self, message: &[u8]) -> Block<C> {
         let (blocks, rest) = Block::<C>::slice_as_chunks(message);
@@ -137,7 +137,7 @@ impl<C: BlockCipherEncrypt + 'static> PmacParity<C> {
         let group = groups.remainder();
         let count = group.len();
         self.stage(group, &base, firsts, seconds, parities);
-        // A whole block without a partner goes with the first ones.
+        // A block without a partner is encrypted like the first block of a pair.
         for (lane, block) in firsts[count..].iter_mut().zip(single) {
             *lane = add(block, &add(&base, &self.masks.within[count]));
         }
@@ -177,7 +177,7 @@ impl<C: BlockCipherEncrypt + 'static> PmacParity<C> {
     }
 }
 
-/// The sum of two blocks, in words: of fixed size, so that they stay in registers.
+/// The sum of two blocks, computed in words of fixed size so that they stay in registers.
 #[inline(always)]
 fn add<N: ArraySize>(a: &Array<u8, N>, b: &Array<u8, N>) -> Array<u8, N> {
     let mut sum = Array::<u8, N>::default();
@@ -199,15 +199,15 @@ impl<C: BlockCipherEncrypt> fmt::Debug for PmacParity<C> {
     }
 }
 
-/// Δ_i of pair i = g·WIDTH + j is a base of the group g with `within[j]` added: a Gray
-/// code's high part and low part.
+/// The masks. Pair i = g·[`WIDTH`] + j has the mask Δ_i, which is the base of group g plus
+/// `within[j]`: the high and the low part of a Gray code.
 #[derive(Clone)]
 struct Masks<C: BlockCipherEncrypt> {
     /// L, the base of the first group.
     first: Block<C>,
-    /// γ_j·2L.
+    /// γ_j·2L for each pair of a group.
     within: [Block<C>; WIDTH],
-    /// 2^j·2L.
+    /// 2^j·2L for each bit of a Gray code.
     doublings: [Block<C>; DOUBLINGS],
 }
 
@@ -230,7 +230,7 @@ impl<C: BlockCipherEncrypt> Masks<C> {
         doubled.as_mut_slice().zeroize();
         let mut within = [(); WIDTH].map(|()| Block::<C>::default());
         for j in 1..WIDTH {
-            // From one Gray code to the next, a single bit changes.
+            // A single bit changes from one Gray code to the next.
             let (before, at) = within.split_at_mut(j);
             at[0].clone_from(&before[j - 1]);
             xor(&mut at[0], &doublings[j.trailing_zeros() as usize]);
@@ -238,9 +238,9 @@ impl<C: BlockCipherEncrypt> Masks<C> {
         Self { first, within, doublings }
     }
 
-    /// From the base of group `number` − 1 to that of `number`, at least 1. With
-    /// k = ntz(number), the Gray codes of their first pairs differ in the bits
-    /// WIDTH_BITS + k and WIDTH_BITS − 1.
+    /// Changes the base of group `number` − 1 to that of group `number`, which is at least 1. With
+    /// k = ntz(number), the number of trailing zeros, the Gray codes of the groups' first pairs
+    /// differ in the bits WIDTH_BITS + k and WIDTH_BITS − 1.
     fn advance(&self, base: &mut Block<C>, number: usize) {
         xor(base, &self.doublings[WIDTH_BITS + number.trailing_zeros() as usize]);
         xor(base, &self.doublings[WIDTH_BITS - 1]);
@@ -255,7 +255,7 @@ impl<C: BlockCipherEncrypt> Drop for Masks<C> {
     }
 }
 
-/// Times x in the field of 2^64 (x^64 + x^4 + x^3 + x + 1) or 2^128 elements
+/// Multiplies a block by x in the field of 2^64 (x^64 + x^4 + x^3 + x + 1) or of 2^128 elements
 /// (x^128 + x^7 + x^2 + x + 1), in constant time.
 fn double<C: BlockCipherEncrypt>(block: &Block<C>) -> Block<C> {
     let (bits, polynomial) = if block.len() == 8 { (64, 0x1b) } else { (128, 0x87) };

@@ -1,11 +1,11 @@
-//! What this crate's own ciphers do faster than block by block.
+//! The parts of LightMAC that this crate's own ciphers compute faster than block by block.
 //!
-//! A kernel takes message bytes into registers, puts the counters beside them there
-//! and keeps only the sum: no block of input or output passes through memory. Which
-//! one a cipher uses is chosen when its key is set up, by what the processor has.
+//! A kernel loads message bytes into registers, adds the counters there and keeps only the sum, so
+//! that no block of input or output passes through memory. When a cipher's key is set up, the
+//! kernel is chosen by the instructions of the processor.
 //!
-//! All `unsafe` code of this crate is in the modules below this one. Counters of
-//! whole bytes have kernels; others are laid out by [`crate::pipeline`].
+//! All `unsafe` code of this crate is in the modules below this one. Kernels support counters of
+//! whole bytes only; [`crate::pipeline`] handles other counters.
 
 use crate::aes::{Aes128, Aes256};
 use crate::pipeline::xor;
@@ -19,26 +19,26 @@ use zeroize::Zeroize;
 pub(crate) mod aes;
 pub(crate) mod present;
 
-/// A cipher that makes LightMAC's inner sums itself. Blocks and states have the
-/// cipher's size, and s is `8 · counter_bytes`, at most half of it; callers have
-/// checked the message's length.
+/// A cipher that computes LightMAC's inner sums itself. Blocks and states have the cipher's block
+/// length. The counter has `8 · counter_bytes` bits, at most half a block. Callers have checked the
+/// message's length.
 pub(crate) trait Native {
-    /// Puts V of `message` into `state`, which is zero before.
+    /// Writes V of `message` to `state`, which is zero before.
     fn hash(&self, counter_bytes: usize, message: &[u8], state: &mut [u8]) {
         self.hash_many(counter_bytes, &[message], state);
     }
 
-    /// Puts V of each of `messages` into its state, a block of `states`, which is zero before.
+    /// Writes V of each of `messages` to its block of `states`, which is zero before.
     fn hash_many(&self, counter_bytes: usize, messages: &[&[u8]], states: &mut [u8]);
 
-    /// Adds the encryptions of `shares`, whole blocks' message bytes without their
-    /// counters, to `state`; the first one's counter is `counter`.
+    /// Encrypts the blocks of `shares` and adds them to `state`. Shares are the message bytes of
+    /// whole blocks, without counters. The first block's counter is `counter`.
     fn add(&self, counter_bytes: usize, counter: u64, shares: &[u8], state: &mut [u8]);
 
-    /// Adds the encryptions of one block a pair, with its mask, to `state`: for PMAC/P.
+    /// Encrypts one block of each pair, with its mask, and adds it to `state`, for PMAC/P.
     ///
-    /// The mask of pair i is `base` and block i of `masks`, which has as many as there are
-    /// whole pairs of blocks in `pairs`, at least. `false` without a kernel for this.
+    /// The mask of pair i is the sum of `base` and block i of `masks`, which has at least as many
+    /// blocks as `pairs` has whole pairs. Returns `false` if the cipher has no kernel for this.
     fn add_halves(
         &self,
         half: Half,
@@ -51,25 +51,25 @@ pub(crate) trait Native {
         false
     }
 
-    /// Chains whole blocks into `state`, state ← E(state ⊕ block): for EMAC. `false` without
-    /// a kernel for this.
+    /// Chains whole blocks into `state`, state ← E(state ⊕ block), for EMAC. Returns `false` if the
+    /// cipher has no kernel for this.
     fn chain(&self, blocks: &[u8], state: &mut [u8]) -> bool {
         let _ = (blocks, state);
         false
     }
 }
 
-/// Which block of a pair is encrypted.
+/// The block of a pair that is encrypted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Half {
     First,
     Second,
-    /// The sum of both.
+    /// The sum of both blocks.
     Sum,
 }
 
-/// The kernel of `cipher`, where it has one. Decided when the code is compiled, but
-/// for the kernel that a cipher of this crate chose for itself.
+/// The kernel of `cipher`, if it has one. This is decided at compile time, except for the kernel
+/// that a cipher of this crate has chosen for itself.
 pub(crate) fn native<C: 'static>(cipher: &C) -> Option<&dyn Native> {
     let cipher: &dyn Any = cipher;
     if let Some(cipher) = cipher.downcast_ref::<Aes128>() {
@@ -85,11 +85,11 @@ pub(crate) fn native<C: 'static>(cipher: &C) -> Option<&dyn Native> {
     }
 }
 
-/// A message that comes in pieces, on its way to a kernel: whole shares go on at once,
-/// what fills none waits.
+/// The shares of a message that comes in pieces. Whole shares are given to a kernel at once, and
+/// the bytes after them are held.
 #[derive(Clone)]
 pub(crate) struct Shares<N: ArraySize> {
-    /// Message bytes that fill no block yet, `filled` of them.
+    /// The `filled` bytes of the message that do not yet make a whole share.
     held: Array<u8, N>,
     filled: usize,
     counter: u64,
@@ -97,12 +97,12 @@ pub(crate) struct Shares<N: ArraySize> {
 }
 
 impl<N: ArraySize> Shares<N> {
-    /// At a message's begin.
+    /// The beginning of a message.
     pub(crate) fn new(counter_bytes: usize) -> Self {
         Self { held: Array::default(), filled: 0, counter: 1, counter_bytes }
     }
 
-    /// Adds `data` to the message, whose length the caller has checked.
+    /// Adds `data` to the message. The caller has checked the message's length.
     pub(crate) fn absorb(&mut self, native: &dyn Native, state: &mut [u8], mut data: &[u8]) {
         let share = N::USIZE - self.counter_bytes;
         if self.filled > 0 {
@@ -148,8 +148,8 @@ mod tests {
     use cipher::{Block, BlockCipherEncrypt, KeyInit};
     use core::array;
 
-    /// The last blocks of the longest message, whose counters end with 2^s, encoded as 0:
-    /// messages of that length are out of reach.
+    /// Tests the last blocks of the longest message, up to the counter 2^s, which is encoded as 0.
+    /// Messages of that length are too long to test as a whole.
     fn the_last_blocks<C: BlockCipherEncrypt + 'static>(reference: &C, cipher: &C, name: &str) {
         let Some(native) = native(cipher) else { return };
         let bytes: [u8; 4096] = array::from_fn(|i| ((i * 151) >> 3) as u8);

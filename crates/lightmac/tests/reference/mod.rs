@@ -1,6 +1,6 @@
-//! What the crate is compared with: slow, obvious, and sharing nothing with it.
+//! Reference implementations that are slow and obvious, and that share no code with the crate.
 
-// Each test program uses a part of it.
+// Each test program uses a part of this module.
 #![allow(dead_code)]
 
 pub(crate) mod speck;
@@ -37,7 +37,7 @@ pub(crate) fn model<C: BlockCipherEncrypt>(cipher: &C, s: usize, message: &[bool
     v
 }
 
-/// As [`model`], with the last cipher call.
+/// The block E_K2(V), with V from [`model`].
 pub(crate) fn tag<C: BlockCipherEncrypt>(k1: &C, k2: &C, s: usize, message: &[bool]) -> Block<C> {
     let mut block = Block::<C>::try_from(model(k1, s, message).as_slice()).expect("n bits");
     k2.encrypt_block(&mut block);

@@ -1,5 +1,5 @@
-//! Speck32/64 (Beaulieu et al., "The Simon and Speck Families of Lightweight Block
-//! Ciphers", 2013), a cipher with blocks as short as LightMAC allows.
+//! Speck32/64 (Beaulieu et al., "The Simon and Speck Families of Lightweight Block Ciphers", 2013),
+//! a cipher with the shortest block that LightMAC allows.
 
 use cipher::consts::{U1, U4, U8};
 use cipher::{
@@ -9,8 +9,8 @@ use cipher::{
 
 const ROUNDS: usize = 22;
 
-/// Words are big-endian and stand as the paper prints them: the key is l2 l1 l0 k0,
-/// the block x y.
+/// Words are big-endian and in the order in which the paper prints them: the key is l2 l1 l0 k0,
+/// and the block is x y.
 #[derive(Clone)]
 pub(crate) struct Speck32([u16; ROUNDS]);
 
@@ -59,7 +59,7 @@ impl BlockCipherEncrypt for Speck32 {
     }
 }
 
-/// Appendix C of the paper.
+/// The vector in appendix C of the paper.
 #[test]
 fn speck_encrypts_as_published() {
     let key = [0x19, 0x18, 0x11, 0x10, 0x09, 0x08, 0x01, 0x00];

@@ -1,4 +1,4 @@
-//! What an instruction is about to use.
+//! The addresses and operands that an instruction is about to use.
 
 use iced_x86::{
     Decoder, DecoderOptions, FastFormatter, Instruction, InstructionInfoFactory, Mnemonic, OpKind,
@@ -9,24 +9,24 @@ use std::fmt;
 use std::fs::{self, File};
 use std::os::unix::fs::FileExt;
 
-/// The longest instruction.
+/// Length of the longest instruction, in bytes.
 const LONGEST: usize = 15;
 
-/// An instruction of the program.
+/// An instruction at its address in the program.
 pub(super) struct Place {
     instruction: Instruction,
-    /// Its memory operands, those that it does not name (stack, strings) included.
+    /// The memory operands, including implicit ones (stack, strings).
     pub(super) memory: Vec<UsedMemory>,
-    /// Whether its time depends on its operands.
+    /// Whether it is a division, whose duration depends on the operands.
     pub(super) divides: bool,
-    /// Whether it uses as many addresses as a vector has lanes.
+    /// Whether it is a gather or scatter, which uses an address for each lane of a vector.
     pub(super) gathers: bool,
-    /// Whether it copies or fills, as often as RCX says.
+    /// Whether it copies or fills memory, as often as RCX says.
     pub(super) repeats: bool,
 }
 
 impl Place {
-    /// The instruction at `address` of the process with `memory`.
+    /// Decodes the instruction at `address` of the process with `memory`.
     pub(super) fn read(address: u64, memory: &File) -> Self {
         let mut code = [0; LONGEST];
         let length = memory.read_at(&mut code, address).expect("code can be read");
@@ -38,13 +38,13 @@ impl Place {
         assert!(!instruction.is_invalid(), "unknown instruction {code:02x?}");
         let mnemonic = instruction.mnemonic();
         let mut memory = Vec::new();
-        // These two have operands that look like memory and use none.
+        // These two have operands that look like memory but do not access it.
         if !matches!(mnemonic, Mnemonic::Lea | Mnemonic::Nop) {
             memory
                 .extend_from_slice(InstructionInfoFactory::new().info(&instruction).used_memory());
         }
         let divides = matches!(mnemonic, Mnemonic::Div | Mnemonic::Idiv);
-        // Those that compare strings end early and are stepped through.
+        // Instructions that compare strings may end early, so they are stepped through.
         let repeats = instruction.has_rep_prefix()
             && matches!(
                 mnemonic,
@@ -53,12 +53,13 @@ impl Place {
         Self { instruction, memory, divides, gathers: instruction.is_vsib(), repeats }
     }
 
-    /// The address of the instruction behind it.
+    /// The address of the next instruction.
     pub(super) fn next(&self) -> u64 {
         self.instruction.next_ip()
     }
 
-    /// The addresses it is about to use; `None` for one that cannot be told.
+    /// The addresses that the instruction is about to use; `None` for an address that cannot be
+    /// computed.
     pub(super) fn addresses<'a>(
         &'a self,
         registers: &'a user_regs_struct,
@@ -66,7 +67,7 @@ impl Place {
         self.memory.iter().map(|used| used.virtual_address(0, |name, _, _| value(registers, name)))
     }
 
-    /// What a division is about to divide, and by what.
+    /// The dividend and the divisor of a division.
     pub(super) fn operands(&self, registers: &user_regs_struct, memory: &File) -> [u64; 3] {
         let divisor = match self.instruction.op0_kind() {
             OpKind::Register => value(registers, self.instruction.op0_register()),
@@ -80,7 +81,7 @@ impl Place {
     }
 }
 
-/// The whole register of which `name` is a part.
+/// The value of the whole register that `name` is a part of.
 fn value(registers: &user_regs_struct, name: Register) -> Option<u64> {
     Some(match name.full_register() {
         Register::RAX => registers.rax,
@@ -108,7 +109,8 @@ fn value(registers: &user_regs_struct, name: Register) -> Option<u64> {
 }
 
 impl fmt::Display for Place {
-    /// The instruction, and its place for `addr2line --exe`, this test program being forked.
+    /// Writes the instruction and its offset for `addr2line --exe`. The traced processes are forks
+    /// of this test program.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut text = String::new();
         FastFormatter::new().format(&self.instruction, &mut text);
@@ -116,7 +118,7 @@ impl fmt::Display for Place {
     }
 }
 
-/// Where the test program lies in memory.
+/// The address at which the test program is loaded.
 fn program_start() -> u64 {
     let program = std::env::current_exe().expect("the test program has a name");
     let maps = fs::read_to_string("/proc/self/maps").expect("Linux");

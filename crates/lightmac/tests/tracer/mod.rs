@@ -1,10 +1,10 @@
-//! Runs an operation under several secrets, instruction by instruction, and compares.
+//! Runs an operation with several secrets, instruction by instruction, and compares the runs.
 //!
-//! Processes forked from the same state, so with the same addresses, run in step.
-//! Before each instruction they must stand at the same place and be about to use the
-//! same memory addresses; operands of divisions, whose time depends on them, must be
-//! equal too. This is what "constant time" can mean without a clock: no secret reaches
-//! a branch, an address or a division. Unlike timing, it gives the same answer each run.
+//! Processes that are forked from the same state, and therefore have the same addresses, run in
+//! step. Before each instruction they must be at the same address and about to use the same memory
+//! addresses. The operands of divisions must also be equal, because a division's duration depends
+//! on them. This is what "constant time" can mean without a clock: no secret determines a branch,
+//! an address or a division. Unlike a timing measurement, it gives the same result in each run.
 
 mod instruction;
 
@@ -21,43 +21,43 @@ use std::hint::black_box;
 use std::os::unix::fs::FileExt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-/// An operation that has not ended by then never will.
+/// The largest number of instructions of an operation. One that takes more is taken not to end.
 const MOST_INSTRUCTIONS: u64 = 5_000_000;
-/// `int3`.
+/// The opcode of `int3`.
 const BREAKPOINT: u8 = 0xcc;
-/// Ends a process that may not be traced.
+/// The signal by which a process ends itself if it may not be traced.
 const REFUSED: Signal = Signal::SIGUSR1;
 
-/// What was compared and found equal.
+/// Counts of what was compared and found equal.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Alike {
-    /// Instructions that each process executed.
+    /// Number of instructions that each process executed.
     pub(crate) instructions: u64,
-    /// Memory addresses that each of them used.
+    /// Number of memory addresses that each process used.
     pub(crate) addresses: u64,
 }
 
-/// The first instruction that gives a secret away.
+/// The first instruction that reveals a secret.
 #[derive(Debug)]
 pub(crate) struct Leak {
-    /// Instructions executed before.
+    /// Number of instructions executed before it.
     pub(crate) after: u64,
-    /// What differs.
+    /// The kind of difference between the processes.
     pub(crate) what: What,
-    /// The instruction before which it differs.
+    /// The instruction at which the processes differ.
     pub(crate) at: String,
 }
 
-/// How an instruction gives a secret away.
+/// How an instruction reveals a secret.
 #[derive(Debug, PartialEq)]
 pub(crate) enum What {
-    /// The processes stand at different instructions: a branch on a secret.
+    /// The processes are at different instructions, because of a branch on a secret.
     Path,
-    /// They use different memory addresses: an index made of a secret.
+    /// The processes use different memory addresses, because of an index derived from a secret.
     Address,
-    /// They divide different numbers.
+    /// The processes divide different numbers.
     Division,
-    /// A gather or scatter, whose addresses are not compared here.
+    /// A gather or scatter is used, whose addresses are not compared.
     Gather,
 }
 
@@ -67,23 +67,28 @@ impl fmt::Display for Leak {
     }
 }
 
-/// Runs `operation` on what `prepare` makes of each of `secrets`, and compares.
+/// Runs `operation` on the value that `prepare` makes from each of `secrets`, and compares the
+/// runs.
 ///
-/// `prepare` is not watched. Both run in forked processes and must need no lock that
-/// another thread may hold.
+/// `prepare` is not traced. Both run in forked processes and must not take a lock that another
+/// thread may hold.
 ///
 /// # Panics
-/// When this machine does not let a process be traced, or the operation panics.
+///
+/// Panics if this machine does not allow a process to be traced, or if the operation panics.
 pub(crate) fn compare<T, R>(
     secrets: &[Vec<u8>],
     prepare: impl Fn(&[u8]) -> T,
     operation: impl Fn(&mut T) -> R,
 ) -> Result<Alike, Leak> {
     assert!(secrets.len() > 1, "nothing to compare with");
-    assert!(secrets.windows(2).all(|pair| pair[0].len() == pair[1].len()), "one shape");
+    assert!(
+        secrets.windows(2).all(|pair| pair[0].len() == pair[1].len()),
+        "secrets of equal length"
+    );
     let mut secret = secrets[0].clone();
     let mut forked = Vec::with_capacity(secrets.len());
-    // Nothing between the forks allocates: what they see differs in the secret alone.
+    // Nothing is allocated between the forks, so the processes differ in the secret alone.
     for each in secrets {
         secret.copy_from_slice(each);
         forked.push(Forked::new(&secret, &prepare, &operation));
@@ -91,19 +96,20 @@ pub(crate) fn compare<T, R>(
     Comparison::new(forked.iter().map(Child::new).collect()).run()
 }
 
-/// The watched part begins where this is entered, and
+/// The traced part begins when this function is entered.
 #[inline(never)]
 fn begin() {
     black_box("begin");
 }
 
-/// ends where this is. Not one function, nor two alike, which a compiler could merge.
+/// The traced part ends when this function is entered. Its body differs from that of [`begin`], so
+/// that a compiler cannot merge the two.
 #[inline(never)]
 fn end() {
     black_box("the end");
 }
 
-/// What a forked process does; it is killed when it enters [`end`].
+/// Runs in a forked process. The process is killed when it enters [`end`].
 fn perform<T, R>(secret: &[u8], prepare: impl Fn(&[u8]) -> T, operation: impl Fn(&mut T) -> R) {
     let mut prepared = prepare(black_box(secret));
     if ptrace::traceme().is_err() {
@@ -116,7 +122,7 @@ fn perform<T, R>(secret: &[u8], prepare: impl Fn(&[u8]) -> T, operation: impl Fn
     end();
 }
 
-/// A process of ours, which does not outlive this.
+/// A forked process, which is killed when this value is dropped.
 struct Forked(Pid);
 
 impl Forked {
@@ -125,12 +131,12 @@ impl Forked {
         prepare: impl Fn(&[u8]) -> T,
         operation: impl Fn(&mut T) -> R,
     ) -> Self {
-        // SAFETY: the child takes no lock that another thread of this process may
-        // hold: allocation, the one that libc has, is made usable after a fork by libc.
+        // SAFETY: the child takes no lock that another thread of this process may hold. libc makes
+        // its own lock for allocation usable after a fork.
         match unsafe { fork() }.expect("a process can be forked") {
             ForkResult::Parent { child } => Self(child),
             ForkResult::Child => {
-                // Never back into the test harness, of which this is a copy.
+                // The child must never return to the test harness, of which it is a copy.
                 let _ = catch_unwind(AssertUnwindSafe(|| perform(secret, prepare, operation)));
                 std::process::abort();
             }
@@ -140,13 +146,13 @@ impl Forked {
 
 impl Drop for Forked {
     fn drop(&mut self) {
-        // It may be gone already.
+        // The process may have ended already.
         let _ = kill(self.0, Signal::SIGKILL);
         let _ = waitpid(self.0, None);
     }
 }
 
-/// A traced process, stopped whenever we look at it.
+/// A traced process, which is stopped whenever this program inspects it.
 struct Child {
     pid: Pid,
     memory: File,
@@ -156,7 +162,7 @@ struct Child {
 impl Child {
     fn new(forked: &Forked) -> Self {
         let pid = forked.0;
-        match waitpid(pid, None).expect("our child") {
+        match waitpid(pid, None).expect("a child process can be awaited") {
             WaitStatus::Stopped(_, Signal::SIGSTOP) => {}
             WaitStatus::Signaled(_, REFUSED, _) => panic!(
                 "constant time cannot be checked: this system lets no process be traced \
@@ -168,34 +174,34 @@ impl Child {
         Self {
             pid,
             memory: memory.expect("a traced process can be read"),
-            registers: ptrace::getregs(pid).expect("it is stopped"),
+            registers: ptrace::getregs(pid).expect("the process is stopped"),
         }
     }
 
     fn resume(&self) {
-        ptrace::step(self.pid, None).expect("it is stopped");
+        ptrace::step(self.pid, None).expect("the process is stopped");
     }
 
     fn wait(&mut self) {
-        match waitpid(self.pid, None).expect("our child") {
+        match waitpid(self.pid, None).expect("a child process can be awaited") {
             WaitStatus::Stopped(_, Signal::SIGTRAP) => {}
             other => panic!("the traced operation ended early: {other:?}"),
         }
-        self.registers = ptrace::getregs(self.pid).expect("it is stopped");
+        self.registers = ptrace::getregs(self.pid).expect("the process is stopped");
     }
 
-    /// Runs to the instruction at `place`, which it must reach.
+    /// Runs to the instruction at address `place`, which the process must reach.
     fn run_to(&mut self, place: u64) {
         let mut code = [0];
         let held = "code can be read and written";
         self.memory.read_exact_at(&mut code, place).expect(held);
         self.memory.write_all_at(&[BREAKPOINT], place).expect(held);
-        ptrace::cont(self.pid, None).expect("it is stopped");
+        ptrace::cont(self.pid, None).expect("the process is stopped");
         self.wait();
         assert_eq!(self.registers.rip, place + 1, "stopped by the breakpoint");
         self.memory.write_all_at(&code, place).expect(held);
         self.registers.rip = place;
-        ptrace::setregs(self.pid, self.registers).expect("it is stopped");
+        ptrace::setregs(self.pid, self.registers).expect("the process is stopped");
     }
 }
 
@@ -217,7 +223,7 @@ impl Comparison {
         }
         while self.children[0].registers.rip != last {
             match self.look()? {
-                // A step would be one byte of a copy.
+                // A single step would copy only one element.
                 Some(next) => self.children.iter_mut().for_each(|child| child.run_to(next)),
                 None => self.step(),
             }
@@ -231,8 +237,8 @@ impl Comparison {
         self.children.iter_mut().for_each(Child::wait);
     }
 
-    /// Compares the processes before their next instruction; where it is one that
-    /// repeats itself, returns the place of the one after it.
+    /// Compares the processes before their next instruction. If it is a repeated one, returns the
+    /// address of the instruction after it.
     fn look(&mut self) -> Result<Option<u64>, Leak> {
         let Some((model, others)) = self.children.split_first() else { return Ok(None) };
         let at = model.registers.rip;
@@ -250,7 +256,7 @@ impl Comparison {
             if !used.all(|(ours, theirs)| same(ours, theirs)) {
                 return Err(leak(What::Address));
             }
-            // How often it repeats itself decides which addresses follow.
+            // The number of repetitions determines which addresses follow.
             if place.repeats && model.registers.rcx != other.registers.rcx {
                 return Err(leak(What::Address));
             }

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Vectors of the rivals over AES-128, from an implementation of its own on top of
-lightmac_aes.py: EMAC, and PMAC/P with the masks of src/comparators/pmac_parity.rs.
+"""Makes vectors of the MACs for comparison over AES-128: EMAC, and PMAC/P with the masks of
+src/comparators/pmac_parity.rs. The implementation shares no code with the Rust crate.
 
     python3 comparators.py          prints length, EMAC, PMAC/P
 """

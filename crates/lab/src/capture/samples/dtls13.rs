@@ -1,4 +1,4 @@
-//! Associations of DTLS 1.3 whose records share tags, from the engine.
+//! Sample associations of DTLS 1.3 whose records share tags, made with the engine.
 
 use super::{PORT, Sample, Sampled, Shown};
 use crate::Error;
@@ -14,7 +14,7 @@ use dtls::{
 };
 use std::sync::Arc;
 
-/// Of a record's own tag.
+/// Bytes of a record's own tag.
 const OWN_TAG: usize = 16;
 const HEADER: usize = 13;
 
@@ -36,7 +36,7 @@ pub(super) fn aggregated() -> Result<Vec<Sample>, Error> {
 fn sample(scheme: &str, id_bytes: Option<u8>) -> Result<Sample, Error> {
     let parsed: Scheme = scheme.parse().map_err(|_| Error::Stream("an unknown scheme"))?;
     let psk = Psk::external(b"Client_identity", b"secretPSKsecretP");
-    let psk = psk.map_err(|_| Error::Stream("a PSK of a length that cannot be"))?;
+    let psk = psk.map_err(|_| Error::Stream("a PSK of an invalid length"))?;
     let mut settings = Settings::new(&rustcrypto::PROVIDER)
         .map_err(|_| Error::Stream("a provider that fails its tests"))?;
     settings.versions = vec![ProtocolVersion::Dtls13];
@@ -53,16 +53,20 @@ fn sample(scheme: &str, id_bytes: Option<u8>) -> Result<Sample, Error> {
     let conversation = Conversation { client, server, messages, new_keys_after: Some(10), seed: 1 };
     let captured = conversation.run()?;
 
-    let file =
-        captured.write(Vec::new()).map_err(|_| Error::Stream("a capture that is too long"))?;
-    let reader = Reader::new(&file[..]).map_err(|_| Error::Stream("a capture that is none"))?;
+    let file = captured
+        .write(Vec::new())
+        .map_err(|_| Error::Stream("a capture that cannot be written"))?;
+    let reader =
+        Reader::new(&file[..]).map_err(|_| Error::Stream("a capture that cannot be read"))?;
     let keys = captured.keys.text();
-    let secrets = Secrets::read(&keys).map_err(|_| Error::Stream("a key log that is none"))?;
+    let secrets =
+        Secrets::read(&keys).map_err(|_| Error::Stream("a key log that cannot be read"))?;
     let mut decryption = Decryption::new(reader, secrets);
     let mut datagrams = Vec::new();
     let broken = |_| Error::Stream("a capture that ends early");
     while let Some(entry) = decryption.next_entry().map_err(broken)? {
-        // Of the client another port than of the server tells the direction.
+        // The dissector tells the direction by the ports, so the client needs a port other than the
+        // server's.
         let is_client = |record: &Record| record.sender == Sender::Client;
         let to_server = entry.records.first().is_some_and(is_client);
         let [client, server] = ["[fd00::1]:40000".to_owned(), format!("[fd00::2]:{PORT}")]
@@ -92,7 +96,8 @@ fn sample(scheme: &str, id_bytes: Option<u8>) -> Result<Sample, Error> {
     })
 }
 
-/// What the record shows, from what it was decrypted to and how long it is.
+/// The fields that a dissector should show for a record, derived from its decrypted content and its
+/// length.
 fn shown(name: &str, scheme: Scheme, id: Option<u8>, record: &Record, bytes: &[u8]) -> Shown {
     let mut shown = Shown::default();
     let Record { epoch, number, kind, content, proof, .. } = record;
@@ -107,7 +112,7 @@ fn shown(name: &str, scheme: Scheme, id: Option<u8>, record: &Record, bytes: &[u
         shown.put_bytes("lsdtls.fragment", content);
         return shown;
     }
-    // Plain tags in the handshake.
+    // Records of the handshake have plain tags.
     let (name, scheme) = if *epoch < 3 { ("off", Scheme::Plain) } else { (name, scheme) };
     let has_own_tag = scheme == Scheme::Plain || kind != ContentType::APPLICATION_DATA;
     let own_tag = if has_own_tag { OWN_TAG } else { 0 };

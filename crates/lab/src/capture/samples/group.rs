@@ -1,4 +1,4 @@
-//! Records of groups in both profiles, from the engine.
+//! Sample records of groups in both profiles, made with the engine.
 
 use super::{PORT, Sample, Sampled, Shown};
 use crate::Error;
@@ -25,7 +25,7 @@ fn address(text: &str) -> SocketAddr {
     SocketAddr::new(text.parse().expect("an address"), PORT)
 }
 
-/// To all, and to the sender alone.
+/// The addresses of a multicast datagram to the group, and of a unicast datagram to the sender.
 fn ways() -> [(SocketAddr, SocketAddr); 2] {
     let [sender, listener] = [address("fd00::1"), address("fd00::7")];
     [(sender, address("ff15::abcd")), (listener, sender)]
@@ -39,12 +39,12 @@ fn too_long<E>(_: E) -> Error {
     Error::Stream("a record that does not fit its buffer")
 }
 
-/// A rekey of a group of eight: its sixth leaves.
+/// The rekey message of a group of eight members when its sixth member leaves.
 fn rekey() -> Result<Vec<u8>, Error> {
     let mut rng = Random::insecure(7);
     let mut server = KeyServer::new(GROUP, ControllerSecret::from_seed(&[3; 32]), &mut rng);
     let timing = Timing::new(Duration::from_secs(2), Duration::from_secs(10));
-    let timing = timing.ok_or(Error::Stream("a timing that cannot be said"))?;
+    let timing = timing.ok_or(Error::Stream("a timing that cannot be encoded"))?;
     let leave: Vec<Leaf> = Leaf::new(5).into_iter().collect();
     let changes =
         [Change { join: 8, ..Change::default() }, Change { leave: &leave, ..Change::default() }];
@@ -57,7 +57,8 @@ fn rekey() -> Result<Vec<u8>, Error> {
     Ok(message)
 }
 
-/// What stands in a rekey message: [`rekey`]'s, which docs/spec/group.md, section 4.4, has as its example.
+/// The fields of a rekey message. The message is that of [`rekey`], which docs/spec/group.md,
+/// section 4.4, has as its example.
 fn shown_rekey(shown: &mut Shown, message: &[u8]) {
     let mut put = |name: &str, value: &str| shown.put(format!("lsrekey.{name}"), value);
     put("version", "1");
@@ -80,7 +81,7 @@ fn shown_rekey(shown: &mut Shown, message: &[u8]) {
     shown.put_bytes("lsrekey.signature", signature);
 }
 
-/// What is sealed in `axiom-1.2`.
+/// The content that is sealed in a record of `axiom-1.2`.
 struct Content<'a> {
     kind: ContentType,
     epoch: u16,
@@ -145,7 +146,8 @@ fn axiom_of(id: CipherSuiteId) -> Result<Sample, Error> {
     };
     let keys = parameters.group_keys();
     let message = rekey()?;
-    // As a controller ends an epoch: with its signature (docs/spec/group.md, section 4.7).
+    // The message by which a controller ends an epoch, with its signature (docs/spec/group.md,
+    // section 4.7).
     let end = ControllerSecret::from_seed(&[3; 32]).end_of_epoch(&GROUP, 1);
     let listener = "fd00::7".parse().expect("an address");
     let individual = keys.individual(listener, SENDER);
@@ -222,7 +224,7 @@ fn shown_compact(keys: &RecordKeys, tag: usize, out: &Outgoing<'_>, record: &[u8
             put("flags.long_number", "1".into());
             put("flags.length", u8::from(has_length).to_string());
             put("epoch_bits", low.to_string());
-            // Masked: only its place is known.
+            // The number is masked: only its position is known.
             let behind = if has_length { 2 } else { 0 };
             let masked = &head[head.len() - behind - 2..head.len() - behind];
             put("number_encrypted", format!("0x{:02x}{:02x}", masked[0], masked[1]));
@@ -301,7 +303,7 @@ fn compact_of(id: CipherSuiteId) -> Result<Sample, Error> {
     let boot = |number, bytes| Outgoing { form: Form::Boot(BOOT), ..data(number, bytes) };
     let followed = |number, bytes| Outgoing { form: Form::Followed, ..data(number, bytes) };
     let [to_all, to_one] = ways();
-    // What the sender says to one listener alone.
+    // The sender's messages to one listener alone travel in this direction.
     let back = (to_one.1, to_one.0);
     let all = [
         (to_all, &requests, vec![data(0, b"on")]),

@@ -1,6 +1,8 @@
-//! Captures of records in every form, and what stands in each of them: for dissectors and their tests.
+//! Sample captures of records in every form, with the fields that each should show, for dissectors
+//! and their tests.
 //!
-//! What a record is expected to show comes from what it was sealed from, not from reading it.
+//! The expected fields come from the input that a record was sealed from, and not from parsing the
+//! record.
 
 mod dtls13;
 mod group;
@@ -14,38 +16,38 @@ use std::fmt::Write as _;
 use std::io;
 use vocabulary::Instant;
 
-/// Of groups and of servers in samples.
+/// The UDP port of groups and of servers in samples.
 pub const PORT: u16 = 5684;
-/// Between one datagram and the next, in microseconds.
+/// Time from one datagram to the next, in microseconds.
 const PAUSE: u64 = 10_000;
 
-/// A capture of records that one set of preferences tells everything of.
+/// A capture of records that can all be dissected with one set of Wireshark preferences.
 #[derive(Clone, Debug)]
 pub struct Sample {
-    /// For its file.
+    /// The name of the capture file, without extension.
     pub name: String,
-    /// Which dissector of tools/wireshark it is for, without `.lua`.
+    /// The dissector in tools/wireshark that the sample is for, without `.lua`.
     pub dissector: &'static str,
-    /// Preferences of Wireshark, such as `lsgroup.ports:5684`.
+    /// Wireshark preferences, such as `lsgroup.ports:5684`.
     pub preferences: Vec<String>,
-    /// What was sent.
+    /// The datagrams in the capture.
     pub datagrams: Vec<Sampled>,
 }
 
 /// A datagram of a sample.
 #[derive(Clone, Debug)]
 pub struct Sampled {
-    /// Who sent it.
+    /// The sender's address.
     pub from: SocketAddr,
-    /// For whom it is.
+    /// The receiver's address.
     pub to: SocketAddr,
-    /// UDP payload.
+    /// The UDP payload.
     pub payload: Vec<u8>,
-    /// What is in each of its records.
+    /// The expected fields of each record in the datagram.
     pub records: Vec<Shown>,
 }
 
-/// What a record shows: names of fields and their values as Wireshark writes them.
+/// The fields that a record should show: their names, and their values as Wireshark writes them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Shown(pub Vec<(String, String)>);
 
@@ -61,7 +63,7 @@ impl Shown {
     }
 }
 
-/// Bytes in hex with colons between, as Wireshark shows them.
+/// Bytes in hex with colons between them, as Wireshark shows them.
 fn colons(bytes: &[u8]) -> String {
     let mut text = String::with_capacity(3 * bytes.len());
     for byte in bytes {
@@ -71,10 +73,12 @@ fn colons(bytes: &[u8]) -> String {
     text
 }
 
-/// All samples: each profile of groups under each of its suites, and DTLS 1.3 under each kind of scheme.
+/// All samples: each profile of groups under each of its suites, and DTLS 1.3 under each kind of
+/// scheme.
 ///
 /// # Errors
-/// When an engine refuses its own suites or schemes.
+///
+/// Fails when an engine refuses its own suites or schemes.
 pub fn all() -> Result<Vec<Sample>, Error> {
     let mut samples = group::axiom()?;
     samples.extend(group::compact()?);
@@ -83,10 +87,11 @@ pub fn all() -> Result<Vec<Sample>, Error> {
 }
 
 impl Sample {
-    /// Writes its datagrams as a capture of IPv6 packets.
+    /// Writes the datagrams as a capture of IPv6 packets.
     ///
     /// # Errors
-    /// When it cannot be written.
+    ///
+    /// Fails when the capture cannot be written.
     pub fn write<W: io::Write>(&self, out: W) -> io::Result<W> {
         let mut writer = Writer::new(out, LinkType::Ip)?;
         for (at, datagram) in self.datagrams.iter().enumerate() {
@@ -116,8 +121,8 @@ mod tests {
                 .map(|name| value(name).map_or("", |field| &field.1));
             forms.insert(form);
         }
-        // Two of axiom-1.2, of compact two with a number in part, four kinds in full and one to one
-        // listener; and DTLS.
+        // The forms are two of axiom-1.2, seven of compact (two with a number in part, four with a
+        // number in full, one to a single listener), and DTLS.
         assert_eq!(forms.len(), 2 + 2 + 4 + 1 + 1, "{forms:?}");
     }
 

@@ -1,4 +1,4 @@
-//! Samples in Wireshark's tshark, with the dissectors of tools/wireshark.
+//! Dissection of the samples by Wireshark's tshark, with the dissectors of tools/wireshark.
 
 use super::{Sample, Sampled, Shown};
 use std::fs::File;
@@ -10,36 +10,37 @@ use vocabulary::Random;
 /// What tshark found in a sample.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Found {
-    /// Records that were expected.
+    /// Number of records that were expected.
     pub expected: usize,
-    /// Records that were found.
+    /// Number of records that tshark found.
     pub records: usize,
-    /// Of those that were expected or found: how many do not show what they should. The first of
-    /// them in words.
+    /// Number of records, expected or found, that do not show the expected fields.
     pub wrong: usize,
-    /// What is wrong with the first ones.
+    /// Descriptions of the first such records.
     pub failures: Vec<String>,
-    /// Errors of a dissector itself.
+    /// Number of errors raised by the dissector's Lua script itself.
     pub lua_errors: usize,
 }
 
-/// What tshark says that it is.
+/// The version that tshark reports.
 ///
 /// # Errors
-/// When it is not there.
+///
+/// Fails when tshark is not installed.
 pub fn version() -> io::Result<String> {
     let output = Command::new("tshark").arg("--version").stdin(Stdio::null()).output()?;
     let text = String::from_utf8_lossy(&output.stdout);
-    // "TShark (Wireshark) 4.0.17 (Git ...)."
+    // The first line of the output is like "TShark (Wireshark) 4.0.17 (Git ...)."
     let version = text.split_ascii_whitespace().nth(2).unwrap_or_default();
     Ok(version.to_owned())
 }
 
-/// Writes the sample into `folder`, has tshark dissect it with the sample's plugin from `plugins`, and
-/// compares each record with what it should show.
+/// Writes the sample into `folder`, has tshark dissect it with the sample's plugin from `plugins`,
+/// and compares the fields of each record with the expected ones.
 ///
 /// # Errors
-/// When a file cannot be written, or tshark is not there or fails.
+///
+/// Fails when a file cannot be written, or when tshark is not installed or fails.
 pub fn dissect(sample: &Sample, folder: &Path, plugins: &Path) -> io::Result<Found> {
     let capture = folder.join(format!("{}.pcap", sample.name));
     sample.write(BufWriter::new(File::create(&capture)?))?;
@@ -48,7 +49,7 @@ pub fn dissect(sample: &Sample, folder: &Path, plugins: &Path) -> io::Result<Fou
         return Err(io::Error::new(io::ErrorKind::NotFound, plugin.display().to_string()));
     }
     let mut command = Command::new("tshark");
-    // Nobody's own preferences.
+    // The preferences of the user who runs this must not take effect.
     command.env("WIRESHARK_CONFIG_DIR", folder.join("no-such-folder"));
     command.arg("-X").arg(format!("lua_script:{}", plugin.display()));
     for preference in &sample.preferences {
@@ -63,19 +64,19 @@ pub fn dissect(sample: &Sample, folder: &Path, plugins: &Path) -> io::Result<Fou
     }
     let text = String::from_utf8_lossy(&output.stdout);
     let mut found = compare(&sample.datagrams, &packets(&text));
-    // The script itself may fail as well.
+    // The script may also fail as it is loaded.
     found.lua_errors = [&text, &said].map(|text| text.matches("Lua Error").count()).iter().sum();
     found.lua_errors += said.lines().filter(|line| line.starts_with("tshark: Lua")).count();
     Ok(found)
 }
 
-/// The value of an attribute in a line of PDML, which has one element a line.
+/// The value of an attribute in a line of PDML, which has one element on each line.
 fn attribute<'a>(line: &'a str, name: &str) -> Option<&'a str> {
     let begin = line.find(&format!(" {name}=\""))? + name.len() + 3;
     line[begin..].split('"').next()
 }
 
-/// Our fields in each record of each packet of a PDML file.
+/// The fields of our protocols in each record of each packet of a PDML file.
 fn packets(pdml: &str) -> Vec<Vec<Shown>> {
     let mut packets: Vec<Vec<Shown>> = Vec::new();
     for line in pdml.lines().map(str::trim_start) {
@@ -84,7 +85,7 @@ fn packets(pdml: &str) -> Vec<Vec<Shown>> {
         }
         let Some(records) = packets.last_mut() else { continue };
         let name = attribute(line, "name").unwrap_or_default();
-        // Rekey messages stand in a record, never by themselves.
+        // Rekey messages are carried in a group record and never stand alone.
         if line.starts_with("<proto ") && matches!(name, "lsgroup" | "lsdtls") {
             records.push(Shown::default());
         }
@@ -105,7 +106,7 @@ fn sorted(shown: &Shown) -> Vec<(String, String)> {
     fields
 }
 
-/// How many failures are told in words.
+/// The largest number of failures that are described.
 const MOST_FAILURES: usize = 5;
 
 fn compare(datagrams: &[Sampled], packets: &[Vec<Shown>]) -> Found {
@@ -137,8 +138,8 @@ fn compare(datagrams: &[Sampled], packets: &[Vec<Shown>]) -> Found {
     found
 }
 
-/// Datagrams of the samples of a dissector, altered, cut, joined and made up, under the preferences of
-/// one of these samples. Of its records nothing is expected.
+/// Datagrams of one dissector's samples that were altered, cut, joined or made up, under the
+/// preferences of the sample `of`. No fields are expected of their records.
 pub fn noise(samples: &[Sample], of: &Sample, seed: u64, count: usize) -> Sample {
     let mut rng = Random::insecure(seed);
     let genuine: Vec<&Sampled> = samples

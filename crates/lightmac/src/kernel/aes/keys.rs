@@ -1,10 +1,10 @@
-//! The key schedule (FIPS 197, section 5.2), by the instruction made for it.
+//! The key schedule (FIPS 197, section 5.2), computed with AES-NI.
 
 use super::BLOCK;
 use core::arch::x86_64::*;
 use zeroize::ZeroizeOnDrop;
 
-/// The `R` round keys of AES-128 (11) or AES-256 (15), erased on drop.
+/// The `R` round keys of AES-128 (11) or AES-256 (15), which are erased on drop.
 #[derive(Clone, ZeroizeOnDrop)]
 #[repr(align(64))]
 pub(crate) struct RoundKeys<const R: usize>([[u8; BLOCK]; R]);
@@ -17,8 +17,8 @@ pub(super) fn detected() -> bool {
 }
 
 impl<const R: usize> RoundKeys<R> {
-    /// The expansion of `key`; `None` without AES-NI, or when the key has not the length
-    /// that `R` round keys are made of.
+    /// Expands `key`. `None` without AES-NI, or if the key's length does not belong to `R` round
+    /// keys.
     pub(super) fn expand(key: &[u8]) -> Option<Self> {
         let words = key.len() / 4;
         if !detected() || !matches!((words, R), (4, 11) | (8, 15)) || !key.len().is_multiple_of(4) {
@@ -50,12 +50,12 @@ impl<const R: usize> RoundKeys<R> {
     }
 }
 
-/// Word `i` of the expanded key so far.
+/// Word `i` of the expanded key, which must already have been computed.
 fn word(all: &[u8], i: usize) -> [u8; 4] {
     [all[4 * i], all[4 * i + 1], all[4 * i + 2], all[4 * i + 3]]
 }
 
-/// The S-box on each byte of a word.
+/// Applies the S-box to each byte of a word.
 #[target_feature(enable = "aes")]
 fn substitute(word: u32) -> u32 {
     let word = _mm_set1_epi32(word as i32);

@@ -1,8 +1,8 @@
-//! AES on x86-64: one algorithm, for registers of one, two and four blocks.
+//! AES on x86-64: one algorithm for registers of one, two and four blocks.
 //!
-//! Each kernel's file has what depends on the register; [`kernel!`] makes the rest of it.
-//! Several registers are in flight, since a round takes as long as three to eight
-//! rounds of other blocks take to start.
+//! The file of each kernel has the parts that depend on the register; [`kernel!`] makes the rest.
+//! Several registers are in flight at a time, because a round has a latency in which rounds of
+//! three to eight other registers can be started.
 
 mod keys;
 mod ni;
@@ -14,12 +14,12 @@ pub(crate) use ni::AesNi;
 pub(crate) use vaes256::Vaes256;
 pub(crate) use vaes512::Vaes512;
 
-/// Bytes of a block.
+/// Length of a block, in bytes.
 const BLOCK: usize = 16;
-/// Registers in flight.
+/// Number of registers in flight.
 const WIDTH: usize = 8;
 
-/// [`Half`](crate::kernel::Half), where it must be constant.
+/// The value of [`Half`](crate::kernel::Half) as a constant.
 const FIRST: usize = 0;
 const SECOND: usize = 1;
 const SUM: usize = 2;
@@ -28,7 +28,7 @@ const SUM: usize = 2;
 #[inline(always)]
 fn number(bytes: &[u8]) -> u128 {
     let bits = 8 * bytes.len() as u32;
-    // Two overlapping words are cheaper than a copy of variable length.
+    // Two overlapping words take less time than a copy of variable length.
     if let (Some(low), Some(high)) = (bytes.first_chunk(), bytes.last_chunk()) {
         let (low, high) = (u64::from_le_bytes(*low), u64::from_le_bytes(*high));
         u128::from(low) | u128::from(high) << (bits - 64)
@@ -40,20 +40,20 @@ fn number(bytes: &[u8]) -> u128 {
     }
 }
 
-/// What is left of a message, at most 15 bytes, and the bit that pads it.
+/// The remainder of a message, at most 15 bytes, with the padding bit.
 #[inline(always)]
 fn padded(rest: &[u8]) -> u128 {
     number(rest) | 0x80 << (8 * rest.len())
 }
 
-/// Byte shuffles, by counter length in bytes: where the bytes of a counter, a little-endian
-/// number, stand in the front of a block, big-endian. The rest becomes zero.
+/// Byte shuffles that move a counter, a little-endian number, to the front of a block in big
+/// endian. They are indexed by the counter's length in bytes. All other bytes become zero.
 const COUNTER_PLACES: [[u8; BLOCK]; 9] = places(true);
-/// As [`COUNTER_PLACES`], where the bytes of a share stand behind the counter.
+/// Byte shuffles as [`COUNTER_PLACES`] that move the bytes of a share behind the counter.
 const SHARE_PLACES: [[u8; BLOCK]; 9] = places(false);
 
 const fn places(of_counter: bool) -> [[u8; BLOCK]; 9] {
-    // An index with its highest bit set makes a zero.
+    // An index whose highest bit is set makes a zero byte.
     let mut all = [[0x80; BLOCK]; 9];
     let mut counter_bytes = 0;
     while counter_bytes < all.len() {
@@ -71,24 +71,25 @@ const fn places(of_counter: bool) -> [[u8; BLOCK]; 9] {
     all
 }
 
-/// A kernel: the type that holds its keys, and the algorithm on its registers.
+/// Makes a kernel: the type that holds its keys, and the algorithm on its registers.
 ///
-/// The file that calls it has the register type `Register` with `BLOCKS` in each, a
-/// `Layout`, `detected()` and the functions that [`ni`] explains.
+/// The file that calls it defines the register type `Register`, which holds `BLOCKS` blocks, a
+/// `Layout`, `detected()` and the functions that [`ni`] documents.
 macro_rules! kernel {
     ($(#[$about:meta])* $name:ident, $features:literal) => {
         $(#[$about])*
-        /// It exists only where the processor has its instructions.
+        /// A value exists only if the processor has the kernel's instructions.
         #[derive(Clone)]
         pub(crate) struct $name<const R: usize>(RoundKeys<R>);
 
         impl<const R: usize> $name<R> {
-            /// Whether the processor has the instructions.
+            /// Whether the processor has the kernel's instructions.
             pub(crate) fn is_available() -> bool {
                 detected()
             }
 
-            /// With the expansion of `key`; `None` without the instructions.
+            /// The kernel with the expansion of `key`; `None` if the processor lacks its
+            /// instructions.
             pub(crate) fn new(key: &[u8]) -> Option<Self> {
                 if detected() { RoundKeys::expand(key).map(Self) } else { None }
             }
@@ -165,8 +166,8 @@ macro_rules! kernel {
             }
         }
 
-        /// Adds to each of `states` the encrypted blocks of a message's whole shares, whose
-        /// counters begin at `first`, and its remainder, padded, if messages end here.
+        /// For each message, adds the encrypted blocks of its whole shares to its state. Counters
+        /// begin at `first`. If `ends` is set, adds the padded remainder as well.
         #[target_feature(enable = $features)]
         fn sum<const R: usize>(
             keys: &RoundKeys<R>,
@@ -184,13 +185,13 @@ macro_rules! kernel {
                 let mut at = 0;
                 let mut counters = counters(first);
                 let mut total = zero();
-                // Registers in flight, as long as they can be read without care for the end.
-                // (A closure would hand the keys over in memory.)
+                // Takes registers as long as whole registers can be read without crossing the end.
+                // It is a macro because a closure would pass the keys in memory.
                 macro_rules! take {
                     ($width:expr) => {{
                         let mut blocks = [zero(); $width];
                         for register in &mut blocks {
-                            // SAFETY: `fits` says that the bytes are there.
+                            // SAFETY: `fits` has checked that these bytes are in the message.
                             let shares = unsafe { load_shares(message, at, share) };
                             *register = self::blocks(&layout, counters, shares, keys[0]);
                             counters = advance(counters);
@@ -237,7 +238,7 @@ macro_rules! kernel {
             }
         }
 
-        /// [`Native::chain`].
+        /// Implements [`Native::chain`].
         #[target_feature(enable = $features)]
         fn chain<const R: usize>(keys: &RoundKeys<R>, blocks: &[u8], state: &mut [u8]) {
             let mut round_keys = [_mm_setzero_si128(); R];
@@ -246,7 +247,8 @@ macro_rules! kernel {
             }
             let mut chained = load_one(state);
             for block in blocks.chunks_exact(BLOCK) {
-                // Off the chain: the first key is added to the message.
+                // The first key is added to the message block, so that this addition is not part of
+                // the chain's latency.
                 chained = _mm_xor_si128(chained, _mm_xor_si128(load_one(block), round_keys[0]));
                 for key in &round_keys[1..R - 1] {
                     chained = _mm_aesenc_si128(chained, *key);
@@ -256,7 +258,7 @@ macro_rules! kernel {
             store_one(chained, state);
         }
 
-        /// [`Native::add_halves`].
+        /// Implements [`Native::add_halves`].
         #[target_feature(enable = $features)]
         fn sum_halves<const R: usize, const HALF: usize>(
             keys: &RoundKeys<R>,
@@ -274,7 +276,7 @@ macro_rules! kernel {
                 ($width:expr) => {{
                     let mut blocks = [zero(); $width];
                     for register in &mut blocks {
-                        // SAFETY: as many pairs and masks are left.
+                        // SAFETY: this many pairs and masks are left.
                         let (block, mask) = unsafe {
                             let pairs = pairs.as_ptr().add(2 * BLOCK * done);
                             (load_halves::<HALF>(pairs), load(masks.as_ptr().add(BLOCK * done)))
@@ -311,7 +313,7 @@ macro_rules! kernel {
             store_one(_mm_xor_si128(fold(total), load_one(state)), state);
         }
 
-        /// Round keys as the registers want them.
+        /// The round keys in registers.
         #[target_feature(enable = $features)]
         #[inline]
         fn each<const R: usize>(keys: &RoundKeys<R>) -> [Register; R] {
@@ -322,7 +324,7 @@ macro_rules! kernel {
             all
         }
 
-        /// All rounds of blocks to which the first round key has been added.
+        /// Computes all rounds of blocks to which the first round key has already been added.
         #[target_feature(enable = $features)]
         #[inline]
         fn encrypt_registers<const R: usize, const W: usize>(
@@ -339,13 +341,14 @@ macro_rules! kernel {
             }
         }
 
-        /// One block alone: no register but the shortest is filled.
+        /// Encrypts one block in a 128-bit register.
         ///
         /// # Safety
+        ///
         /// `from` is readable and `to` writable for a block.
         #[target_feature(enable = $features)]
         unsafe fn encrypt_one<const R: usize>(keys: &RoundKeys<R>, from: *const u8, to: *mut u8) {
-            // SAFETY: the caller's promise.
+            // SAFETY: the caller guarantees that this memory may be accessed.
             let mut block = unsafe { _mm_loadu_si128(from.cast()) };
             let mut keys = keys.iter();
             let mut next = || load_one(keys.next().expect("R round keys"));
@@ -354,15 +357,16 @@ macro_rules! kernel {
                 block = _mm_aesenc_si128(block, next());
             }
             block = _mm_aesenclast_si128(block, next());
-            // SAFETY: the caller's promise.
+            // SAFETY: the caller guarantees that this memory may be accessed.
             unsafe { _mm_storeu_si128(to.cast(), block) }
         }
 
-        /// `count` blocks.
+        /// Encrypts `count` blocks.
         ///
         /// # Safety
-        /// `from` is readable and `to` writable for `count` blocks; they are the same or
-        /// do not overlap.
+        ///
+        /// `from` is readable and `to` writable for `count` blocks. They are equal or do not
+        /// overlap.
         #[target_feature(enable = $features)]
         unsafe fn encrypt<const R: usize>(
             keys: &RoundKeys<R>,
@@ -377,13 +381,13 @@ macro_rules! kernel {
                     let mut blocks = [zero(); $width];
                     for (i, register) in blocks.iter_mut().enumerate() {
                         let at = (done + i * BLOCKS) * BLOCK;
-                        // SAFETY: as many blocks are left.
+                        // SAFETY: at least this many blocks are left.
                         *register = xor(unsafe { load(from.add(at)) }, keys[0]);
                     }
                     encrypt_registers(&keys, &mut blocks);
                     for (i, register) in blocks.into_iter().enumerate() {
                         let at = (done + i * BLOCKS) * BLOCK;
-                        // SAFETY: as many blocks are left.
+                        // SAFETY: at least this many blocks are left.
                         unsafe { store(register, to.add(at)) }
                     }
                     done += $width * BLOCKS;
@@ -405,12 +409,13 @@ macro_rules! kernel {
                 let mut rest = [[0; BLOCK]; BLOCKS];
                 let bytes = (count - done) * BLOCK;
                 let rest = rest.as_flattened_mut();
-                // SAFETY: fewer blocks than a register holds are left, and `rest` holds that.
+                // SAFETY: less than a register of blocks is left, and `rest` has the length of a
+                // register.
                 unsafe { from.add(done * BLOCK).copy_to_nonoverlapping(rest.as_mut_ptr(), bytes) };
-                // SAFETY: `rest` is a register long.
+                // SAFETY: `rest` has the length of a register.
                 let mut blocks = [xor(unsafe { load(rest.as_ptr()) }, keys[0])];
                 encrypt_registers(&keys, &mut blocks);
-                // SAFETY: as above.
+                // SAFETY: `rest` has the length of a register, and less than that is left at `to`.
                 unsafe {
                     store(blocks[0], rest.as_mut_ptr());
                     to.add(done * BLOCK).copy_from_nonoverlapping(rest.as_ptr(), bytes);

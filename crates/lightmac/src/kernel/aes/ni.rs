@@ -1,4 +1,4 @@
-//! AES-NI: a block a register.
+//! AES-NI: one block in each register.
 
 use super::{
     BLOCK, COUNTER_PLACES, FIRST, RoundKeys, SECOND, SHARE_PLACES, SUM, WIDTH, kernel, number,
@@ -11,12 +11,12 @@ use cipher::typenum::Unsigned;
 use cipher::{Block, BlockCipherEncBackend, BlockSizeUser, ParBlocks, ParBlocksSizeUser};
 use core::arch::x86_64::*;
 
-/// Blocks in one call for a batch.
+/// Number of blocks in one call for a batch.
 type Batch = U8;
 type Register = __m128i;
-/// Blocks a register.
+/// Number of blocks in a register.
 const BLOCKS: usize = 1;
-/// Counters whose length is read behind a register's shares.
+/// Loading a register's shares reads this many times the counter's length beyond them.
 const SPARE: usize = 1;
 
 kernel! {
@@ -29,16 +29,16 @@ pub(super) fn detected() -> bool {
     super::keys::detected()
 }
 
-/// Where counters and shares go within a block, for a counter length.
+/// The positions of counters and shares within a block, for one counter length.
 #[derive(Clone, Copy)]
 struct Layout {
-    /// Shuffles a counter to its place.
+    /// Shuffles a counter to its position.
     counter: __m128i,
-    /// Shuffles a share to its place.
+    /// Shuffles a share to its position.
     share: __m128i,
 }
 
-/// The layout for counters of `counter_bytes`, 1 to 8.
+/// The layout for counters of `counter_bytes` bytes, 1 to 8.
 #[target_feature(enable = "aes,sse4.1")]
 #[inline]
 fn layout(counter_bytes: usize) -> Layout {
@@ -48,7 +48,7 @@ fn layout(counter_bytes: usize) -> Layout {
     }
 }
 
-/// `first`, `first + 1`, … as numbers, one a block.
+/// The numbers `first`, `first + 1`, …, one for each block of a register.
 #[target_feature(enable = "aes,sse4.1")]
 #[inline]
 fn counters(first: u64) -> Register {
@@ -62,25 +62,26 @@ fn advance(counters: Register) -> Register {
     _mm_add_epi64(counters, _mm_cvtsi64_si128(1))
 }
 
-/// The shares from `at` on, in front of their blocks' places.
+/// Loads the shares of a register from `at` on. The first bytes of each block hold its share.
 ///
 /// # Safety
-/// `message` has [`BLOCKS`] shares there and [`SPARE`] times a counter's bytes behind.
+///
+/// At `at`, `message` has [`BLOCKS`] shares followed by [`SPARE`] times the counter's length.
 #[target_feature(enable = "aes,sse4.1")]
 #[inline]
 unsafe fn load_shares(message: &[u8], at: usize, _share: usize) -> Register {
-    // SAFETY: a share and a counter's bytes are a block.
+    // SAFETY: the lengths of a share and of a counter add up to a block.
     unsafe { load(message.as_ptr().add(at)) }
 }
 
-/// The first `count` shares of `rest`, 1 to [`BLOCKS`], with anything behind.
+/// The first `count` shares of `rest`, 1 to [`BLOCKS`]. The other blocks have arbitrary content.
 #[target_feature(enable = "aes,sse4.1")]
 #[inline]
 fn last_shares(rest: &[u8], share: usize, _count: usize) -> Register {
     last_share(rest, share)
 }
 
-/// The first share of `rest`, where a block's length may not be left.
+/// The first share of `rest`, of which less than a block may be left.
 #[target_feature(enable = "sse4.1")]
 #[inline]
 pub(super) fn last_share(rest: &[u8], share: usize) -> __m128i {
@@ -94,7 +95,7 @@ pub(super) fn word(number: u128) -> __m128i {
     _mm_set_epi64x((number >> 64) as i64, number as i64)
 }
 
-/// The blocks of `counters` and `shares`, added to `key`.
+/// The blocks made of `counters` and `shares`, added to `key`.
 #[target_feature(enable = "aes,sse4.1")]
 #[inline]
 fn blocks(layout: &Layout, counters: Register, shares: Register, key: Register) -> Register {
@@ -102,7 +103,7 @@ fn blocks(layout: &Layout, counters: Register, shares: Register, key: Register) 
     xor(xor(shares, _mm_shuffle_epi8(counters, layout.counter)), key)
 }
 
-/// What is left of a message, padded.
+/// The padded remainder of a message.
 #[target_feature(enable = "aes,sse4.1")]
 #[inline]
 fn remainder(rest: &[u8]) -> __m128i {
@@ -115,7 +116,7 @@ fn zero() -> Register {
     _mm_setzero_si128()
 }
 
-/// `block` in every place of a register.
+/// A register with `block` in every position.
 #[target_feature(enable = "aes,sse4.1")]
 #[inline]
 fn splat(block: __m128i) -> Register {
@@ -147,7 +148,7 @@ fn fold(blocks: Register) -> __m128i {
     blocks
 }
 
-/// The first `count` blocks, 1 to [`BLOCKS`], zeros behind.
+/// Keeps the first `count` blocks, 1 to [`BLOCKS`], and makes the others zero.
 #[target_feature(enable = "aes,sse4.1")]
 #[inline]
 fn keep(blocks: Register, _count: usize) -> Register {
@@ -159,7 +160,7 @@ fn keep(blocks: Register, _count: usize) -> Register {
 #[target_feature(enable = "aes,sse4.1")]
 #[inline]
 unsafe fn load(from: *const u8) -> Register {
-    // SAFETY: the caller's promise.
+    // SAFETY: the caller guarantees that this memory may be accessed.
     unsafe { _mm_loadu_si128(from.cast()) }
 }
 
@@ -168,18 +169,19 @@ unsafe fn load(from: *const u8) -> Register {
 #[target_feature(enable = "aes,sse4.1")]
 #[inline]
 unsafe fn store(blocks: Register, to: *mut u8) {
-    // SAFETY: the caller's promise.
+    // SAFETY: the caller guarantees that this memory may be accessed.
     unsafe { _mm_storeu_si128(to.cast(), blocks) }
 }
 
-/// One block of each of [`BLOCKS`] pairs, or their sum.
+/// Loads the selected block of each of [`BLOCKS`] pairs, or the pairs' sums.
 ///
 /// # Safety
-/// `from` is readable for as many pairs.
+///
+/// `from` is readable for [`BLOCKS`] pairs.
 #[target_feature(enable = "aes,sse4.1")]
 #[inline]
 unsafe fn load_halves<const HALF: usize>(from: *const u8) -> Register {
-    // SAFETY: the caller's promise.
+    // SAFETY: the caller guarantees that this memory may be accessed.
     let [first, second] = unsafe { [load(from), load(from.add(BLOCK))] };
     match HALF {
         FIRST => first,

@@ -1,4 +1,4 @@
-//! VAES on 256-bit registers: two blocks each. Needs no AVX-512.
+//! VAES on 256-bit registers of two blocks each. It does not need AVX-512.
 
 use super::ni::{last_share, word};
 use super::{
@@ -11,36 +11,37 @@ use cipher::typenum::Unsigned;
 use cipher::{Block, BlockCipherEncBackend, BlockSizeUser, ParBlocks, ParBlocksSizeUser};
 use core::arch::x86_64::*;
 
-/// Blocks in one call for a batch.
+/// Number of blocks in one call for a batch.
 type Batch = U16;
 type Register = __m256i;
-/// Blocks a register.
+/// Number of blocks in a register.
 const BLOCKS: usize = 2;
-/// Counters whose length is read behind a register's shares.
+/// Loading a register's shares reads this many times the counter's length beyond them.
 const SPARE: usize = 1;
 
 cpufeatures::new!(avx2, "aes", "avx2");
 
 kernel! {
-    /// AES with `R` round keys by VAES, two blocks a register.
+    /// AES with `R` round keys by VAES, two blocks in each register.
     Vaes256, "aes,avx2,vaes"
 }
 
 /// Whether the processor has the instructions.
 pub(super) fn detected() -> bool {
-    // SAFETY: every processor of 64 bits has the instruction. Newer compilers know it.
+    // SAFETY: every 64-bit processor has the instruction. Newer compilers know this.
     #[allow(unused_unsafe)]
     let leaf = || unsafe { __cpuid_count(7, 0) };
-    // The crate `cpufeatures` asks for AVX-512's state too, which 256 bits do not need.
+    // The crate `cpufeatures` also requires the operating system to save AVX-512's registers, which
+    // are not used here.
     avx2::get() && leaf().ecx & 1 << 9 != 0
 }
 
-/// Where counters and shares go within a block, for a counter length.
+/// The positions of counters and shares within a block, for one counter length.
 #[derive(Clone, Copy)]
 struct Layout {
-    /// Shuffles counters to their place.
+    /// Shuffles counters to their positions.
     counter: Register,
-    /// Shuffles shares to their place.
+    /// Shuffles shares to their positions.
     share: Register,
 }
 
@@ -66,11 +67,12 @@ fn advance(counters: Register) -> Register {
 }
 
 /// # Safety
-/// `message` has [`BLOCKS`] shares at `at` and [`SPARE`] times a counter's bytes behind.
+///
+/// At `at`, `message` has [`BLOCKS`] shares followed by [`SPARE`] times the counter's length.
 #[target_feature(enable = "aes,avx2,vaes")]
 #[inline]
 unsafe fn load_shares(message: &[u8], at: usize, share: usize) -> Register {
-    // SAFETY: a share and a counter's bytes are a block, and so are a share and the next.
+    // SAFETY: the lengths of a share and of a counter add up to a block, for both shares.
     unsafe {
         let from = message.as_ptr().add(at);
         _mm256_loadu2_m128i(from.add(share).cast(), from.cast())
@@ -145,7 +147,7 @@ fn keep(blocks: Register, count: usize) -> Register {
 #[target_feature(enable = "aes,avx2,vaes")]
 #[inline]
 unsafe fn load(from: *const u8) -> Register {
-    // SAFETY: the caller's promise.
+    // SAFETY: the caller guarantees that this memory may be accessed.
     unsafe { _mm256_loadu_si256(from.cast()) }
 }
 
@@ -154,7 +156,7 @@ unsafe fn load(from: *const u8) -> Register {
 #[target_feature(enable = "aes,avx2,vaes")]
 #[inline]
 unsafe fn store(blocks: Register, to: *mut u8) {
-    // SAFETY: the caller's promise.
+    // SAFETY: the caller guarantees that this memory may be accessed.
     unsafe { _mm256_storeu_si256(to.cast(), blocks) }
 }
 
@@ -163,7 +165,7 @@ unsafe fn store(blocks: Register, to: *mut u8) {
 #[target_feature(enable = "aes,avx2,vaes")]
 #[inline]
 unsafe fn load_halves<const HALF: usize>(from: *const u8) -> Register {
-    // SAFETY: the caller's promise.
+    // SAFETY: the caller guarantees that this memory may be accessed.
     let [low, high] = unsafe { [load(from), load(from.add(2 * BLOCK))] };
     let first = _mm256_permute2x128_si256::<0x20>(low, high);
     let second = _mm256_permute2x128_si256::<0x31>(low, high);

@@ -1,4 +1,4 @@
-//! VAES on 512-bit registers: four blocks each.
+//! VAES on 512-bit registers of four blocks each.
 
 use super::{BLOCK, COUNTER_PLACES, FIRST, RoundKeys, SECOND, SUM, WIDTH, kernel};
 use crate::kernel::{Half, Native};
@@ -8,12 +8,12 @@ use cipher::typenum::Unsigned;
 use cipher::{Block, BlockCipherEncBackend, BlockSizeUser, ParBlocks, ParBlocksSizeUser};
 use core::arch::x86_64::*;
 
-/// Blocks in one call for a batch.
+/// Number of blocks in one call for a batch.
 type Batch = U64;
 type Register = __m512i;
-/// Blocks a register.
+/// Number of blocks in a register.
 const BLOCKS: usize = 4;
-/// Counters whose length is read behind a register's shares.
+/// Loading a register's shares reads this many times the counter's length beyond them.
 const SPARE: usize = 4;
 
 cpufeatures::new!(
@@ -29,7 +29,7 @@ cpufeatures::new!(
 );
 
 kernel! {
-    /// AES with `R` round keys by VAES, four blocks a register.
+    /// AES with `R` round keys by VAES, four blocks in each register.
     Vaes512, "aes,vaes,avx512f,avx512bw,avx512vl,avx512vbmi,bmi2"
 }
 
@@ -38,19 +38,20 @@ pub(super) fn detected() -> bool {
     avx512::get()
 }
 
-/// Where counters and shares go within a register, for a counter length.
+/// The positions of counters and shares within a register, for one counter length.
 #[derive(Clone, Copy)]
 struct Layout {
-    /// Shuffles counters to their place.
+    /// Shuffles counters to their positions.
     counter: Register,
-    /// From the bytes of four shares to their places.
+    /// Shuffles the bytes of four consecutive shares to their positions.
     share: Register,
-    /// The places.
+    /// Selects the bytes of shares within a register.
     places: __mmask64,
 }
 
-/// Where the bytes of four shares go: byte `j` of block `i` is byte `i·(16 − c) + j − c` of the
-/// message, for counters of c bytes. What stands under the counters is not used.
+/// The positions that the bytes of four shares move to: byte `j` of block `i` is byte `i·(16 − c) +
+/// j − c` of the message, for counters of c bytes. The entries at the positions of counters are not
+/// used.
 const SHARE_PLACES: [[u8; 64]; 9] = {
     let mut all = [[0; 64]; 9];
     let mut counter_bytes = 0;
@@ -94,11 +95,12 @@ fn advance(counters: Register) -> Register {
 }
 
 /// # Safety
-/// `message` has [`BLOCKS`] shares at `at` and [`SPARE`] times a counter's bytes behind.
+///
+/// At `at`, `message` has [`BLOCKS`] shares followed by [`SPARE`] times the counter's length.
 #[target_feature(enable = "aes,vaes,avx512f,avx512bw,avx512vl,avx512vbmi,bmi2")]
 #[inline]
 unsafe fn load_shares(message: &[u8], at: usize, _share: usize) -> Register {
-    // SAFETY: four shares and four counters' bytes are four blocks.
+    // SAFETY: the lengths of four shares and of four counters add up to four blocks.
     unsafe { load(message.as_ptr().add(at)) }
 }
 
@@ -106,7 +108,7 @@ unsafe fn load_shares(message: &[u8], at: usize, _share: usize) -> Register {
 #[inline]
 fn last_shares(rest: &[u8], _share: usize, _count: usize) -> Register {
     let mask = _bzhi_u64(u64::MAX, rest.len().min(64) as u32);
-    // SAFETY: only bytes of `rest` are read: a masked load does not touch others.
+    // SAFETY: a masked load reads only the selected bytes, which are in `rest`.
     unsafe { _mm512_maskz_loadu_epi8(mask, rest.as_ptr().cast()) }
 }
 
@@ -115,7 +117,7 @@ fn last_shares(rest: &[u8], _share: usize, _count: usize) -> Register {
 fn blocks(layout: &Layout, counters: Register, shares: Register, key: Register) -> Register {
     let shares = _mm512_maskz_permutexvar_epi8(layout.places, layout.share, shares);
     let counters = _mm512_shuffle_epi8(counters, layout.counter);
-    // The sum of three.
+    // The sum of all three registers.
     _mm512_ternarylogic_epi64::<0x96>(shares, counters, key)
 }
 
@@ -123,7 +125,8 @@ fn blocks(layout: &Layout, counters: Register, shares: Register, key: Register) 
 #[inline]
 fn remainder(rest: &[u8]) -> __m128i {
     let end = 1u32 << rest.len();
-    // SAFETY: only bytes of `rest`, at most 15, are read: a masked load does not touch others.
+    // SAFETY: a masked load reads only the selected bytes, which are the at most 15 bytes of
+    // `rest`.
     let bytes = unsafe { _mm_maskz_loadu_epi8((end - 1) as __mmask16, rest.as_ptr().cast()) };
     _mm_mask_blend_epi8(end as __mmask16, bytes, _mm_set1_epi8(-128))
 }
@@ -177,7 +180,7 @@ fn keep(blocks: Register, count: usize) -> Register {
 #[target_feature(enable = "aes,vaes,avx512f,avx512bw,avx512vl,avx512vbmi,bmi2")]
 #[inline]
 unsafe fn load(from: *const u8) -> Register {
-    // SAFETY: the caller's promise.
+    // SAFETY: the caller guarantees that this memory may be accessed.
     unsafe { _mm512_loadu_si512(from.cast()) }
 }
 
@@ -186,7 +189,7 @@ unsafe fn load(from: *const u8) -> Register {
 #[target_feature(enable = "aes,vaes,avx512f,avx512bw,avx512vl,avx512vbmi,bmi2")]
 #[inline]
 unsafe fn store(blocks: Register, to: *mut u8) {
-    // SAFETY: the caller's promise.
+    // SAFETY: the caller guarantees that this memory may be accessed.
     unsafe { _mm512_storeu_si512(to.cast(), blocks) }
 }
 
@@ -195,7 +198,7 @@ unsafe fn store(blocks: Register, to: *mut u8) {
 #[target_feature(enable = "aes,vaes,avx512f,avx512bw,avx512vl,avx512vbmi,bmi2")]
 #[inline]
 unsafe fn load_halves<const HALF: usize>(from: *const u8) -> Register {
-    // SAFETY: the caller's promise.
+    // SAFETY: the caller guarantees that this memory may be accessed.
     let [low, high] = unsafe { [load(from), load(from.add(4 * BLOCK))] };
     let first = _mm512_shuffle_i64x2::<0b10_00_10_00>(low, high);
     let second = _mm512_shuffle_i64x2::<0b11_01_11_01>(low, high);

@@ -1,4 +1,4 @@
-//! PRESENT, bitsliced: every word or register holds one bit of many blocks.
+//! PRESENT in bitsliced form: every word or register holds one bit of many blocks.
 
 #[cfg(target_arch = "x86_64")]
 #[allow(unsafe_code)]
@@ -20,12 +20,12 @@ use cipher::consts::{U8, U256};
 use cipher::inout::{InOut, InOutBuf};
 use cipher::{Block, BlockCipherEncBackend, BlockSizeUser, ParBlocks, ParBlocksSizeUser};
 
-/// Bytes of a block.
+/// Length of a block, in bytes.
 const BLOCK: usize = 8;
-/// A key for each of 31 rounds, and one for the output.
+/// Number of round keys: one for each of 31 rounds, and one for the output.
 pub(crate) const ROUND_KEYS: usize = 32;
 
-/// Keys of a kernel that takes blocks as numbers.
+/// The keys of a kernel that encrypts blocks as numbers.
 pub(crate) trait Backend {
     fn encrypt(&self, blocks: &mut [u64]);
     fn hash(&self, counter_bytes: usize, message: &[u8], state: &mut [u8]);
@@ -33,7 +33,7 @@ pub(crate) trait Backend {
     fn add(&self, counter_bytes: usize, counter: u64, shares: &[u8], state: &mut [u8]);
 }
 
-/// A kernel that takes blocks as numbers.
+/// A kernel that encrypts blocks as numbers.
 #[derive(Clone)]
 pub(crate) struct Sliced<K>(K);
 
@@ -81,7 +81,7 @@ impl<K: Backend> BlockCipherEncBackend for Sliced<K> {
 
     #[inline]
     fn encrypt_tail_blocks(&self, mut blocks: InOutBuf<'_, '_, Block<Self>>) {
-        // A few blocks are not worth a large buffer.
+        // A large buffer costs too much time for a few blocks.
         if blocks.len() <= 16 {
             encrypt_buffered::<K, 16>(&self.0, &mut blocks);
         } else {
@@ -106,7 +106,7 @@ fn encrypt_buffered<K: Backend, const N: usize>(
     }
 }
 
-/// The message bytes left over, at most 7, zeros behind, with the bit that pads them: as a
+/// The remainder of a message, at most 7 bytes, with the padding bit and zeros behind it, as a
 /// little-endian number.
 #[inline(always)]
 fn padded(rest: &[u8]) -> u64 {

@@ -1,16 +1,16 @@
-//! PRESENT on words of 64 bits: no unsafe code, any processor.
+//! PRESENT on words of 64 bits, without unsafe code, for any processor.
 
 use super::sliced::{self, Machine, Words};
 use super::{Backend, ROUND_KEYS, Sliced};
 use zeroize::ZeroizeOnDrop;
 
-/// Lanes for many blocks: enough for vectors of 128 bits.
+/// Number of lanes when there are many blocks, which fills vectors of 128 bits.
 const LANES: usize = 2;
 
-/// Round keys, erased on drop.
+/// Round keys, which are erased on drop.
 #[derive(Clone, ZeroizeOnDrop)]
 pub(crate) struct Keys {
-    /// As the key schedule makes them.
+    /// The round keys as the key schedule computes them.
     whole: [u64; ROUND_KEYS],
     few: [u64; ROUND_KEYS],
 }

@@ -1,22 +1,23 @@
 //! PRESENT on words that hold one bit of many blocks, for words of any width.
 //!
-//! Many blocks: 64 words, one for each bit of a block, so that a permutation layer is a
-//! change of names. Few blocks: four words, one for each bit of a nibble, in which 16 bits
-//! hold a block's nibbles; the permutation then exchanges the word's index with half of the
-//! index within, in turn the lower and the upper half, as `avx512/planes.rs` explains.
+//! With many blocks there are 64 words, one for each bit of a block, so that the permutation layer
+//! only renames words. With few blocks there are four words, one for each bit of a nibble, in which
+//! 16 bits hold the nibbles of a block. The permutation layer then exchanges the word's index with
+//! half of the index within the word, with the lower and the upper half in turn. `avx512/planes.rs`
+//! explains the indices.
 
 use super::{BLOCK, ROUND_KEYS, add_to, padded};
 use core::array;
 
 const ROUNDS: usize = ROUND_KEYS - 1;
-/// Bits of a block, and blocks in a lane.
+/// Number of bits in a block, and of blocks in a lane.
 const BITS: usize = 64;
 
-/// Lanes of 64 bits.
+/// A word that consists of lanes of 64 bits.
 pub(super) trait Word: Copy {
     const LANES: usize;
     fn splat(lane: u64) -> Self;
-    /// From the first `LANES` of `lanes`.
+    /// Loads the first `LANES` elements of `lanes`.
     fn load(lanes: &[u64]) -> Self;
     fn store(self, lanes: &mut [u64]);
     fn and(self, other: Self) -> Self;
@@ -26,21 +27,21 @@ pub(super) trait Word: Copy {
     fn down<const BITS: i32>(self) -> Self;
 }
 
-/// A processor's words and, for them, the round keys.
+/// The words of a processor, and the round keys for them.
 pub(super) trait Machine {
     type Many: Word;
-    /// Blocks in one call of [`encrypt_few`](Self::encrypt_few).
+    /// Number of blocks in one call of [`encrypt_few`](Self::encrypt_few).
     const FEW: usize;
-    /// More blocks than that are many.
+    /// The largest number of blocks that are encrypted as few blocks.
     const MOST_FEW: usize;
-    /// Bit `bit` of round key `round`, in every bit.
+    /// Bit `bit` of round key `round`, repeated in all bits.
     fn bit(&self, round: usize, bit: usize) -> Self::Many;
-    /// Encrypts [`FEW`](Self::FEW) blocks as numbers.
+    /// Encrypts [`FEW`](Self::FEW) blocks, each a number.
     fn encrypt_few(&self, blocks: &mut [u64]);
 }
 
-/// Round keys for few blocks: from the second on, each as it is added behind an S-box layer,
-/// before the permutation.
+/// The round keys for few blocks. From the second on, each is added after an S-box layer and before
+/// the permutation, so it is permuted backwards.
 pub(super) fn few_keys(round_keys: &[u64; ROUND_KEYS]) -> [u64; ROUND_KEYS] {
     array::from_fn(|round| match round {
         0 => permute(Words([round_keys[0]])).0[0],
@@ -49,7 +50,7 @@ pub(super) fn few_keys(round_keys: &[u64; ROUND_KEYS]) -> [u64; ROUND_KEYS] {
     })
 }
 
-/// The S-box C56B90AD3EF84712 as a circuit: Courtois, Hulme, Mourouzis, "Solving Circuit
+/// The S-box C56B90AD3EF84712 as a circuit, from Courtois, Hulme, Mourouzis, "Solving Circuit
 /// Optimisation Problems in Cryptography and Cryptanalysis", 2011.
 #[inline(always)]
 pub(super) fn substitute<W: Word>([x0, x1, x2, x3]: [W; 4]) -> [W; 4] {
@@ -81,7 +82,7 @@ fn swap<W: Word, const BITS: i32>(word: W, mask: u64) -> W {
     word.xor(t).xor(t.up::<BITS>())
 }
 
-/// The permutation layer within lanes: bit i goes to 16·i mod 63.
+/// The permutation layer within lanes: bit i moves to 16·i mod 63.
 #[inline(always)]
 fn permute<W: Word>(word: W) -> W {
     let word = swap::<W, 3>(word, 0x0a0a_0a0a_0a0a_0a0a);
@@ -90,7 +91,7 @@ fn permute<W: Word>(word: W) -> W {
     swap::<W, 24>(word, 0x0000_0000_ff00_ff00)
 }
 
-/// What undoes [`permute`].
+/// The inverse of [`permute`].
 #[inline(always)]
 fn permute_back<W: Word>(word: W) -> W {
     let word = swap::<W, 24>(word, 0x0000_0000_ff00_ff00);
@@ -99,14 +100,14 @@ fn permute_back<W: Word>(word: W) -> W {
     swap::<W, 3>(word, 0x0a0a_0a0a_0a0a_0a0a)
 }
 
-/// Exchanges the halves of the index within each 16 bits.
+/// Exchanges the two halves of the index within each 16 bits.
 #[inline(always)]
 fn swap_halves<W: Word>(word: W) -> W {
     swap::<W, 6>(swap::<W, 3>(word, 0x0a0a_0a0a_0a0a_0a0a), 0x00cc_00cc_00cc_00cc)
 }
 
-/// Exchanges the word's index with the bits of the index within whose values are `ONE` and
-/// `TWO`, which `masks` have at zero.
+/// Exchanges the word's index with two bits of the index within the word, whose values are `ONE`
+/// and `TWO`. `masks` select the positions where these bits are zero.
 #[inline(always)]
 fn exchange_index<W: Word, const ONE: i32, const TWO: i32>(
     [a, b, c, d]: [W; 4],
@@ -130,7 +131,7 @@ fn add_key<W: Word>(key: u64, [a, b, c, d]: [W; 4]) -> [W; 4] {
     [a.xor(plane(0)), b.xor(plane(1)), c.xor(plane(2)), d.xor(plane(3))]
 }
 
-/// Encrypts four words of four blocks a lane, with what [`few_keys`] makes.
+/// Encrypts four words with four blocks in each lane, with the keys of [`few_keys`].
 #[inline(always)]
 pub(super) fn encrypt_few<W: Word>(keys: &[u64; ROUND_KEYS], [a, b, c, d]: [W; 4]) -> [W; 4] {
     const LOWER: [u64; 2] = [0x5555_5555_5555_5555, 0x3333_3333_3333_3333];
@@ -152,7 +153,7 @@ pub(super) fn encrypt_few<W: Word>(keys: &[u64; ROUND_KEYS], [a, b, c, d]: [W; 4
     [permute_back(a), permute_back(b), permute_back(c), permute_back(d)]
 }
 
-/// One round from `from` to `to`.
+/// Computes one round from `from` to `to`.
 #[inline(always)]
 fn round<M: Machine>(machine: &M, round: usize, from: &[M::Many; BITS], to: &mut [M::Many; BITS]) {
     for nibble in 0..BITS / 4 {
@@ -170,7 +171,7 @@ fn round<M: Machine>(machine: &M, round: usize, from: &[M::Many; BITS], to: &mut
     }
 }
 
-/// Encrypts 64 blocks a lane, of which word i has bit i.
+/// Encrypts 64 blocks in each lane. Word i has bit i of every block.
 #[inline(always)]
 fn encrypt_many<M: Machine>(machine: &M, bits: &mut [M::Many; BITS]) {
     let mut other = [M::Many::splat(0); BITS];
@@ -186,14 +187,15 @@ fn encrypt_many<M: Machine>(machine: &M, bits: &mut [M::Many; BITS]) {
     }
 }
 
-/// Between bit i of each of 64 blocks in a lane and word i of the lane: its own inverse.
+/// Transposes each lane: bit i of each of its 64 blocks becomes word i of the lane. It is its own
+/// inverse.
 #[inline(always)]
 fn transpose<W: Word>(words: &mut [W; BITS]) {
     #[inline(always)]
     fn stage<W: Word, const DISTANCE: i32>(words: &mut [W; BITS], mask: u64) {
         let distance = DISTANCE as usize;
         for i in 0..BITS / 2 {
-            // The i-th index without the bit for the distance.
+            // The i-th index in which the bit for the distance is zero.
             let at = i & (distance - 1) | (i & !(distance - 1)) << 1;
             let [low, high] = exchange::<W, DISTANCE>([words[at], words[at | distance]], mask);
             (words[at], words[at | distance]) = (low, high);
@@ -207,12 +209,12 @@ fn transpose<W: Word>(words: &mut [W; BITS]) {
     stage::<W, 1>(words, 0x5555_5555_5555_5555);
 }
 
-/// The most blocks that a call for few takes.
+/// The largest number of blocks in a call for few blocks.
 const MOST_AT_ONCE: usize = 16;
-/// The most blocks that a call for many takes.
+/// The largest number of blocks in a call for many blocks.
 const MOST: usize = 256;
 
-/// Block `i` is lane `i` mod `LANES` of word `i` / `LANES`.
+/// Loads blocks into words: block `i` is lane `i` mod `LANES` of word `i` / `LANES`.
 #[inline(always)]
 fn gather<W: Word>(blocks: &[u64]) -> [W; BITS] {
     let mut words = [W::splat(0); BITS];
@@ -222,7 +224,7 @@ fn gather<W: Word>(blocks: &[u64]) -> [W; BITS] {
     words
 }
 
-/// Encrypts blocks as numbers.
+/// Encrypts blocks, each a number.
 #[inline(always)]
 pub(super) fn encrypt<M: Machine>(machine: &M, mut blocks: &mut [u64]) {
     let many = BITS * M::Many::LANES;
@@ -252,7 +254,7 @@ pub(super) fn encrypt<M: Machine>(machine: &M, mut blocks: &mut [u64]) {
     }
 }
 
-/// Counter blocks of a message's whole shares.
+/// The blocks of a message's whole shares, with their counters.
 struct Blocks<'a> {
     shares: &'a [u8],
     share: usize,
@@ -265,13 +267,13 @@ impl Blocks<'_> {
         self.shares.len() / self.share
     }
 
-    /// As many blocks as `into` has room for; returns how many that were.
+    /// Fills `into` with the next blocks, as many as are left or fit. Returns their number.
     #[inline(always)]
     fn fill(&mut self, into: &mut [u64]) -> usize {
         let count = self.left().min(into.len());
         let bits = 8 * self.share as u32;
         for block in &mut into[..count] {
-            // A share is loaded with what follows it, where there is enough.
+            // A share is loaded together with the bytes behind it, if there are enough.
             let share = match self.shares.first_chunk() {
                 Some(bytes) => u64::from_be_bytes(*bytes) >> (64 - bits),
                 None => {
@@ -381,7 +383,7 @@ pub(super) fn hash_many<M: Machine>(
     flush(machine, &mut waiting[..count], &owners, states);
 }
 
-/// Adds each encrypted block to its owner's state.
+/// Adds each encrypted block to the state of its owner.
 #[inline(always)]
 fn flush<M: Machine>(machine: &M, blocks: &mut [u64], owners: &[usize], states: &mut [u8]) {
     encrypt(machine, blocks);
@@ -390,7 +392,7 @@ fn flush<M: Machine>(machine: &M, blocks: &mut [u64], owners: &[usize], states: 
     }
 }
 
-/// Lanes that the compiler may put into vectors.
+/// Lanes that the compiler may put into vector registers.
 #[derive(Clone, Copy)]
 pub(super) struct Words<const L: usize>(pub(super) [u64; L]);
 
@@ -404,7 +406,7 @@ impl<const L: usize> Word for Words<L> {
 
     #[inline(always)]
     fn load(lanes: &[u64]) -> Self {
-        Self(*lanes.first_chunk().expect("as many lanes"))
+        Self(*lanes.first_chunk().expect("the slice has a word's lanes"))
     }
 
     #[inline(always)]

@@ -1,4 +1,4 @@
-//! AVX2: words of 256 bits.
+//! PRESENT with AVX2, on words of 256 bits.
 
 mod planes;
 
@@ -9,24 +9,25 @@ use zeroize::ZeroizeOnDrop;
 
 cpufeatures::new!(avx2, "avx2", "popcnt");
 
-/// Round keys for 256-bit words, erased on drop. They exist only where the processor has AVX2.
+/// Round keys for 256-bit words, which are erased on drop. A value exists only if the processor has
+/// AVX2.
 #[derive(Clone, ZeroizeOnDrop)]
 pub(crate) struct Keys {
-    /// Each bit of each round key, in 32 bits.
+    /// Each bit of each round key, repeated in 32 bits.
     bits: [[u32; 64]; ROUND_KEYS],
     planes: planes::Keys,
 }
 
-/// PRESENT by AVX2.
+/// PRESENT computed with AVX2.
 pub(crate) type Avx2 = Sliced<Keys>;
 
 impl Avx2 {
-    /// Whether the processor has the instructions.
+    /// Whether the processor has AVX2.
     pub(crate) fn is_available() -> bool {
         avx2::get()
     }
 
-    /// With `round_keys`; `None` without the instructions.
+    /// The kernel with `round_keys`; `None` if the processor lacks AVX2.
     pub(crate) fn new(round_keys: &[u64; ROUND_KEYS]) -> Option<Self> {
         if !avx2::get() {
             return None;
@@ -42,7 +43,8 @@ impl Avx2 {
     }
 }
 
-/// Made and used only where the processor has AVX2, behind [`Keys`].
+/// A word that is made and used only through [`Keys`], and therefore only if the processor has
+/// AVX2.
 #[derive(Clone, Copy)]
 pub(super) struct Word256(__m256i);
 
@@ -113,7 +115,7 @@ impl Machine for Keys {
 
     #[inline(always)]
     fn encrypt_few(&self, blocks: &mut [u64]) {
-        let blocks = blocks.try_into().expect("as many blocks as a set has");
+        let blocks = blocks.try_into().expect("the slice has the blocks of a set");
         // SAFETY: `self` exists, so the processor has AVX2.
         unsafe { planes::encrypt(&self.planes, blocks) }
     }

@@ -1,4 +1,4 @@
-//! Sixteen blocks in four registers of 256 bits: `avx512/planes.rs` explains the layout.
+//! Sixteen blocks in four registers of 256 bits, in the layout that `avx512/planes.rs` explains.
 
 use crate::kernel::present::ROUND_KEYS;
 use crate::kernel::present::sliced::{Word, substitute};
@@ -7,12 +7,12 @@ use zeroize::ZeroizeOnDrop;
 
 use super::Word256;
 
-/// Blocks in a set.
+/// Number of blocks in a set.
 pub(super) const BLOCKS: usize = 16;
 
-/// Round keys as planes, erased on drop: the first, and the others as they are added behind
-/// an S-box layer, before the permutation. `planes[i]` has byte k of double word m in byte
-/// 4m + k.
+/// Round keys as bit planes, which are erased on drop. The first key is added as it is. The others
+/// are added after an S-box layer and before the permutation, so they are permuted backwards.
+/// `planes[i]` has byte k of double word m at position 4m + k.
 #[derive(Clone, ZeroizeOnDrop)]
 #[repr(C, align(16))]
 pub(super) struct Keys([[[u8; 16]; 4]; ROUND_KEYS]);
@@ -24,8 +24,7 @@ impl Keys {
             for (i, plane) in planes.iter_mut().enumerate() {
                 for (at, byte) in plane.iter_mut().enumerate() {
                     let (m, k) = (at / 4, at % 4);
-                    // Bit i of nibble 4k + m is, before the permutation that makes it so,
-                    // bit 16i + 4k + m.
+                    // The permutation moves bit 16i + 4k + m to bit i of nibble 4k + m.
                     let bit = if round == 0 { 16 * k + 4 * m + i } else { 16 * i + 4 * k + m };
                     *byte = ((key >> bit & 1) as u8).wrapping_neg();
                 }
@@ -39,7 +38,7 @@ impl Keys {
     fn add(&self, round: usize, set: Set) -> Set {
         let plane = |i: usize| {
             let plane: &[u8; 16] = &self.0[round][i];
-            // SAFETY: the array is as long as the register, and aligned.
+            // SAFETY: the array has the length of the register, and its alignment.
             _mm256_broadcastsi128_si256(unsafe { _mm_load_si128(plane.as_ptr().cast()) })
         };
         [
@@ -53,7 +52,8 @@ impl Keys {
 
 type Set = [__m256i; 4];
 
-/// The register's index becomes the byte's, that the double word's and that the register's.
+/// Rotates three indices: the register's index becomes the byte's, the byte's that of the double
+/// word, and the double word's that of the register.
 #[target_feature(enable = "avx2")]
 #[inline]
 fn interleave([a, b, c, d]: Set) -> Set {
@@ -67,7 +67,7 @@ fn interleave([a, b, c, d]: Set) -> Set {
     ]
 }
 
-/// Exchanges the register's index with the double word's.
+/// Exchanges the index of the register with that of the double word.
 #[target_feature(enable = "avx2")]
 #[inline]
 fn exchange([a, b, c, d]: Set) -> Set {
@@ -81,7 +81,7 @@ fn exchange([a, b, c, d]: Set) -> Set {
     ]
 }
 
-/// Transposes the bit matrices that the quadwords are.
+/// Transposes each quadword as a bit matrix of eight rows.
 #[target_feature(enable = "avx2")]
 #[inline]
 fn transpose(rows: __m256i) -> __m256i {
@@ -98,12 +98,12 @@ fn transpose(rows: __m256i) -> __m256i {
     swap::<28>(rows, 0x0000_0000_f0f0_f0f0)
 }
 
-/// Bytes of blocks, a block a quadword, so that double word 4k + … has each block's byte k:
-/// quadwords and double words exchange places with bytes.
+/// Brings the bytes with the same index in different blocks together. Before, each quadword is a
+/// block; afterwards, each double word has the same byte of several blocks.
 #[target_feature(enable = "avx2")]
 #[inline]
 fn bytes_together(blocks: Set) -> Set {
-    // Bytes of a lane's eight blocks, by three interleavings of halves.
+    // Three interleavings of halves bring the bytes of a lane's eight blocks together.
     let [a, b, c, d] = blocks;
     let (a, b) = (_mm256_unpacklo_epi8(a, b), _mm256_unpackhi_epi8(a, b));
     let (c, d) = (_mm256_unpacklo_epi8(c, d), _mm256_unpackhi_epi8(c, d));
@@ -114,24 +114,27 @@ fn bytes_together(blocks: Set) -> Set {
     [a, b, c, d]
 }
 
-/// Encrypts sixteen blocks as numbers.
+/// Encrypts sixteen blocks, each a number.
 #[target_feature(enable = "avx2")]
 #[inline]
 pub(super) fn encrypt(keys: &Keys, blocks: &mut [u64; BLOCKS]) {
     let load = |at: usize| Word256::load(&blocks[at..]).0;
-    // Lanes of eight blocks.
+    // Each lane holds eight blocks.
     let set = [load(0), load(4), load(8), load(12)];
-    // Register k, quadword ⌊m/2⌋, a block a byte; then byte 4·(m mod 2) + i, a block a bit.
+    // The indices are: register k, quadword ⌊m/2⌋, one block in each byte. After the transposition
+    // they are: byte 4·(m mod 2) + i, one block in each bit.
     let [a, b, c, d] = bytes_together(set);
     let set = [transpose(a), transpose(b), transpose(c), transpose(d)];
-    // Byte k, double word i, register m; then register i, double word m.
+    // The indices are: byte k, double word i, register m. After the exchange they are: register i,
+    // double word m.
     let mut set = keys.add(0, exchange(interleave(set)));
     for round in 1..ROUND_KEYS {
         let [a, b, c, d] = set;
         let [a, b, c, d] = substitute([Word256(a), Word256(b), Word256(c), Word256(d)]);
         set = interleave(keys.add(round, [a.0, b.0, c.0, d.0]));
     }
-    // The ways in, backwards: interleaving thrice changes nothing.
+    // The steps from the beginning in reverse. Three interleavings are the identity, so two are the
+    // inverse of one.
     let [a, b, c, d] = interleave(interleave(exchange(set)));
     let set = [transpose(a), transpose(b), transpose(c), transpose(d)];
     let set = blocks_together(set);
@@ -140,7 +143,7 @@ pub(super) fn encrypt(keys: &Keys, blocks: &mut [u64; BLOCKS]) {
     }
 }
 
-/// What undoes [`bytes_together`].
+/// The inverse of [`bytes_together`].
 #[target_feature(enable = "avx2")]
 #[inline]
 fn blocks_together([a, b, c, d]: Set) -> Set {
@@ -150,7 +153,7 @@ fn blocks_together([a, b, c, d]: Set) -> Set {
     let (c, d) = (_mm256_unpacklo_epi8(c, d), _mm256_unpackhi_epi8(c, d));
     let (a, c) = (_mm256_unpacklo_epi8(a, c), _mm256_unpackhi_epi8(a, c));
     let (b, d) = (_mm256_unpacklo_epi8(b, d), _mm256_unpackhi_epi8(b, d));
-    // From byte index (k₀, ⌊m/2⌋, k₁) to (k₁, k₀, ⌊m/2⌋).
+    // Moves bytes from the index (k₀, ⌊m/2⌋, k₁) to (k₁, k₀, ⌊m/2⌋).
     let places =
         _mm256_broadcastsi128_si256(_mm_set_epi64x(0x0f0d_0b09_0e0c_0a08, 0x0705_0301_0604_0200));
     [

@@ -1,4 +1,4 @@
-//! AVX-512 with GFNI: 32 blocks in four registers, up to 128 in flight.
+//! PRESENT with AVX-512 and GFNI: 32 blocks in four registers, and up to 128 blocks in flight.
 
 mod nibbles;
 mod planes;
@@ -12,24 +12,25 @@ use cipher::{Block, BlockCipherEncBackend, BlockSizeUser, ParBlocks, ParBlocksSi
 use core::arch::x86_64::*;
 use planes::{Register, Set, Wide};
 
-/// Blocks in one call for a batch.
+/// Number of blocks in one call for a batch.
 type Batch = U128;
-/// Blocks whose bits share a byte.
+/// Number of blocks whose bits share a byte.
 const GROUP: usize = 8;
-/// Groups in a set of planes.
+/// Number of groups in a set of bit planes.
 const GROUPS: usize = 4;
-/// Sets in flight.
+/// Number of sets in flight.
 const SETS: usize = 4;
-/// Up to so many groups, fewer sets are faster than wide ones.
+/// The largest number of groups for which separate sets are faster than four sets in the wide
+/// layout.
 const MOST_NARROW: usize = 3 * GROUPS;
 
 cpufeatures::new!(avx512, "avx2", "avx512f", "avx512bw", "avx512vl", "avx512vbmi", "gfni");
 
-/// PRESENT by AVX-512 and GFNI. It exists only where the processor has them.
+/// PRESENT by AVX-512 and GFNI. A value exists only if the processor has both.
 #[derive(Clone)]
 pub(crate) struct Avx512(Keys);
 
-/// Round keys for each way to lay blocks out.
+/// Round keys for each layout of blocks.
 #[derive(Clone)]
 struct Keys {
     planes: planes::Keys,
@@ -42,7 +43,7 @@ impl Avx512 {
         avx512::get()
     }
 
-    /// With `round_keys`; `None` without the instructions.
+    /// The kernel with `round_keys`; `None` if the processor lacks the instructions.
     pub(crate) fn new(round_keys: &[u64; ROUND_KEYS]) -> Option<Self> {
         // SAFETY: the processor has the instructions.
         avx512::get().then(|| unsafe {
@@ -133,7 +134,7 @@ fn add(keys: &Keys, counter_bytes: usize, first: u64, shares: &[u8], state: &mut
     add_to(state, sum);
 }
 
-/// The sum of the blocks of `groups`, of which fewer than `least` are left.
+/// The sum of the blocks of `groups`, until fewer than `least` groups are left.
 #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vbmi,gfni")]
 #[inline]
 fn sum_wide(keys: &Keys, layout: &Layout, groups: &mut Groups<'_>, least: usize) -> u64 {
@@ -143,7 +144,7 @@ fn sum_wide(keys: &Keys, layout: &Layout, groups: &mut Groups<'_>, least: usize)
     let mut total = [[_mm512_setzero_si512(); 4]; 4];
     while groups.left() >= least as u64 {
         if let Some((from, counter)) = groups.next_whole() {
-            // SAFETY: the groups are whole.
+            // SAFETY: `next_whole` has checked that all blocks of the groups are in the message.
             let sets = unsafe { load_whole(layout, from, counter) };
             planes::add_four(
                 &mut total,
@@ -199,7 +200,7 @@ fn hash_many(keys: &Keys, counter_bytes: usize, messages: &[&[u8]], states: &mut
     flush(keys, &layout, &waiting, &owners[..count], states);
 }
 
-/// Adds each group's sum to its owner's state.
+/// Adds each group's sum to the state of its owner.
 #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vbmi,gfni")]
 fn flush(
     keys: &Keys,
@@ -237,16 +238,16 @@ fn narrow_sums<const N: usize>(sets: [Set; N], sums: &mut [u64; GROUPS * SETS]) 
     }
 }
 
-/// Where counters and shares go within a group, for a counter length.
+/// The positions of counters and shares within a group, for one counter length.
 struct Layout {
     share: usize,
-    /// From eight shares and, in the last eight bytes, a counter, little-endian.
+    /// Shuffles eight shares and, in the last eight bytes, a little-endian counter.
     places: Register,
-    /// What each block adds to the counter.
+    /// The number that each block adds to the group's counter.
     counters: Register,
 }
 
-/// For counters of c bytes: quadword q, byte r is byte 7 − q of block 7 − r.
+/// The shuffles for counters of c bytes: quadword q, byte r is byte 7 − q of block 7 − r.
 const PLACES: [[u8; 64]; 5] = {
     let mut all = [[0; 64]; 5];
     let mut counter_bytes = 0;
@@ -284,7 +285,7 @@ impl Layout {
 }
 
 impl Layout {
-    /// Eight blocks of shares and the counter behind them, for [`planes::split`].
+    /// The blocks of eight shares and the counter behind them, in the layout for [`planes::split`].
     #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vbmi,gfni")]
     #[inline]
     fn place(&self, bytes: Register) -> Register {
@@ -293,16 +294,18 @@ impl Layout {
     }
 }
 
-/// Eight blocks, of which some are wanted, that have counters from a multiple of eight.
+/// Eight blocks with consecutive counters from a multiple of eight on. Some of them may not be part
+/// of the sum.
 #[derive(Clone, Copy)]
 struct Group {
-    /// Where the first block's share is, or would be.
+    /// The address of the first block's share. It lies before the message if the first block is not
+    /// part of the sum.
     from: *const u8,
-    /// The bytes behind it that are of the message.
+    /// Selects the bytes behind that address that are part of the message.
     bytes: u64,
-    /// The wanted blocks.
+    /// Selects the blocks that are part of the sum.
     blocks: u8,
-    /// The first block's counter.
+    /// The counter of the first block.
     counter: u64,
 }
 
@@ -313,7 +316,8 @@ impl Group {
     #[inline]
     fn load(&self, layout: &Layout) -> Register {
         let counter = _mm512_set1_epi64(self.counter as i64);
-        // SAFETY: `bytes` selects bytes of the message, and a masked load touches no others.
+        // SAFETY: a masked load reads only the bytes that `bytes` selects, which are in the
+        // message.
         layout.place(unsafe { _mm512_mask_loadu_epi8(counter, self.bytes, self.from.cast()) })
     }
 }
@@ -322,10 +326,10 @@ impl Group {
 struct Groups<'a> {
     shares: &'a [u8],
     share: usize,
-    /// Counters of the first and behind the last block.
+    /// The counter of the first block, and one more than that of the last block.
     first: u64,
     end: u64,
-    /// Counter of the next group's first block.
+    /// The counter of the next group's first block.
     next: u64,
 }
 
@@ -333,7 +337,7 @@ impl<'a> Groups<'a> {
     #[inline]
     fn new(shares: &'a [u8], layout: &Layout, first: u64) -> Self {
         let end = first + (shares.len() / layout.share) as u64;
-        // Without a share there is no group, though the first counter be within one.
+        // Without a share there is no group, even if the first counter lies within one.
         let next = if end == first { end } else { first & !(GROUP as u64 - 1) };
         Self { shares, share: layout.share, first, end, next }
     }
@@ -343,8 +347,8 @@ impl<'a> Groups<'a> {
         (self.end - self.next.min(self.end)).div_ceil(GROUP as u64)
     }
 
-    /// Where the next groups' shares begin and their first counter, if all blocks of as many
-    /// groups as are in flight are there.
+    /// The address of the next shares and their first counter, if all blocks of the groups in
+    /// flight are in the message.
     #[inline]
     fn next_whole(&mut self) -> Option<(*const u8, u64)> {
         const BLOCKS: u64 = (GROUPS * SETS * GROUP) as u64;
@@ -357,7 +361,7 @@ impl<'a> Groups<'a> {
         Some((self.shares[at..].as_ptr(), counter))
     }
 
-    /// As many groups as `into` has room for; returns how many that were.
+    /// Fills `into` with the next groups, as many as are left or fit. Returns their number.
     #[inline]
     fn fill(&mut self, into: &mut [Group]) -> usize {
         let count = self.left().min(into.len() as u64) as usize;
@@ -378,7 +382,7 @@ impl<'a> Groups<'a> {
     }
 }
 
-/// The planes of encrypted groups, zeros for blocks that are not wanted.
+/// Encrypts groups. In the bit planes, the bits of blocks that are not part of the sum are zero.
 #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vbmi,gfni")]
 #[inline]
 fn encrypt_groups<const N: usize>(
@@ -399,10 +403,11 @@ fn encrypt_groups<const N: usize>(
     sets
 }
 
-/// The planes of groups that are whole.
+/// The bit planes of whole groups.
 ///
 /// # Safety
-/// As many shares as are in flight are readable at `from`.
+///
+/// The shares of all groups in flight are readable at `from`.
 #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vbmi,gfni")]
 #[inline]
 unsafe fn load_whole(layout: &Layout, from: *const u8, counter: u64) -> [Set; SETS] {
@@ -423,14 +428,14 @@ unsafe fn load_whole(layout: &Layout, from: *const u8, counter: u64) -> [Set; SE
     sets
 }
 
-/// The planes of encrypted groups, of all their blocks.
+/// Encrypts groups, with the bit planes of all their blocks.
 #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vbmi,gfni")]
 #[inline]
 fn encrypt_four(keys: &Keys, layout: &Layout, groups: &[Group; GROUPS * SETS]) -> Wide {
     planes::encrypt_four(&keys.planes, &load(layout, groups))
 }
 
-/// The blocks in wide planes that are wanted.
+/// Selects the blocks in wide planes that are part of the sum.
 #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vbmi,gfni")]
 #[inline]
 fn wanted(groups: &[Group; GROUPS * SETS]) -> Register {
@@ -462,17 +467,17 @@ fn encrypt_sets<const N: usize>(keys: &Keys, sets: &mut [Set; N]) {
     }
 }
 
-/// `count` blocks.
+/// Encrypts `count` blocks.
 ///
 /// # Safety
-/// `from` is readable and `to` writable for `count` blocks; they are the same or do not
-/// overlap.
+///
+/// `from` is readable and `to` writable for `count` blocks. They are equal or do not overlap.
 #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vbmi,gfni")]
 unsafe fn encrypt(keys: &Keys, from: *const u8, to: *mut u8, count: usize) {
     let mut at = 0;
     while at < count {
         let left = count - at;
-        // SAFETY: `left` blocks of the caller's are there.
+        // SAFETY: `left` blocks are left at both addresses.
         unsafe {
             let (from, to) = (from.add(at * BLOCK), to.add(at * BLOCK));
             match left.div_ceil(GROUPS * GROUP) {
@@ -488,14 +493,15 @@ unsafe fn encrypt(keys: &Keys, from: *const u8, to: *mut u8, count: usize) {
     }
 }
 
-/// The first `count` blocks, or as many as `N` sets hold.
+/// Encrypts the first `count` blocks, or as many as `N` sets hold.
 ///
 /// # Safety
-/// As [`encrypt`].
+///
+/// As for [`encrypt`].
 #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vbmi,gfni")]
 #[inline]
 unsafe fn encrypt_some<const N: usize>(keys: &Keys, from: *const u8, to: *mut u8, count: usize) {
-    // Blocks of a group that are there.
+    // Selects the blocks of a group that are among the `count` blocks.
     let wanted = |set: usize, group: usize| {
         let before = (set * GROUPS + group) * GROUP;
         (0xff_u16 >> (GROUP - count.saturating_sub(before).min(GROUP))) as u8
@@ -505,7 +511,7 @@ unsafe fn encrypt_some<const N: usize>(keys: &Keys, from: *const u8, to: *mut u8
     for (i, set) in sets.iter_mut().enumerate() {
         let mut groups = *set;
         for (j, group) in groups.iter_mut().enumerate() {
-            // SAFETY: a masked load touches only the blocks that are there.
+            // SAFETY: a masked load reads only the selected blocks.
             *group = planes::bytes(unsafe {
                 _mm512_maskz_loadu_epi64(wanted(i, j), from.wrapping_add(place(i, j)).cast())
             });
@@ -515,7 +521,7 @@ unsafe fn encrypt_some<const N: usize>(keys: &Keys, from: *const u8, to: *mut u8
     encrypt_sets(keys, &mut sets);
     for (i, set) in sets.into_iter().enumerate() {
         for (j, group) in planes::join(set).into_iter().enumerate() {
-            // SAFETY: a masked store touches only the blocks that are there.
+            // SAFETY: a masked store writes only the selected blocks.
             unsafe {
                 _mm512_mask_storeu_epi64(to.wrapping_add(place(i, j)).cast(), wanted(i, j), group);
             }
@@ -523,15 +529,16 @@ unsafe fn encrypt_some<const N: usize>(keys: &Keys, from: *const u8, to: *mut u8
     }
 }
 
-/// The first `count` blocks, at most `2 · N` of eight.
+/// Encrypts the first `count` blocks, at most `2 · N`, which is at most eight.
 ///
 /// # Safety
-/// As [`encrypt`].
+///
+/// As for [`encrypt`].
 #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vbmi,gfni")]
 #[inline]
 unsafe fn encrypt_few<const N: usize>(keys: &Keys, from: *const u8, to: *mut u8, count: usize) {
     let wanted = (0xff_u16 >> (GROUP - count.min(GROUP))) as u8;
-    // SAFETY: a masked load touches only the blocks that are there.
+    // SAFETY: a masked load reads only the selected blocks.
     let blocks = unsafe { _mm512_maskz_loadu_epi64(wanted, from.cast()) };
     let mut pairs = [blocks; N];
     for (i, pair) in pairs.iter_mut().enumerate() {
@@ -540,14 +547,14 @@ unsafe fn encrypt_few<const N: usize>(keys: &Keys, from: *const u8, to: *mut u8,
     let mut to = to;
     let mut wanted = wanted;
     for pair in nibbles::encrypt(&keys.nibbles, pairs) {
-        // SAFETY: a masked store touches only the blocks that are there.
+        // SAFETY: a masked store writes only the selected blocks.
         unsafe { _mm_mask_storeu_epi64(to.cast(), wanted & 3, nibbles::join(pair)) };
         to = to.wrapping_add(2 * BLOCK);
         wanted >>= 2;
     }
 }
 
-/// The sum of the wanted blocks of `N` / 4 groups.
+/// The sum over the selected blocks of `N` / 4 groups.
 #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vbmi,gfni")]
 #[inline]
 fn sum_few<const N: usize>(keys: &Keys, layout: &Layout, groups: &[Group]) -> u64 {

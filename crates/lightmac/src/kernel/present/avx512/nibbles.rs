@@ -1,17 +1,17 @@
-//! PRESENT on nibbles, two blocks a register, for so few blocks that bit planes would be
-//! empty: four instructions a round, whose latency is what counts.
+//! PRESENT on nibbles, two blocks in each register, for batches so small that bit planes would be
+//! mostly empty. A round takes four instructions, and their latency determines the speed.
 //!
-//! Nibble 4k + m of a block is byte 7 − m of its quadword k; the other bytes have their
-//! highest bit set, so that the S-box, a byte shuffle, makes zeros of them. A quadword's
-//! transposition as a bit matrix then has in byte i bit i of each of its nibbles: nibble
-//! 4i + k of what the permutation layer makes, which one more shuffle moves to its place.
+//! Nibble 4k + m of a block is byte 7 − m of its quadword k. The other bytes have their highest bit
+//! set, so that the S-box, which is a byte shuffle, makes them zero. The transposition of a
+//! quadword as a bit matrix then has in byte i the bits i of its nibbles. This is nibble 4i + k of
+//! the permutation layer's result, which one more shuffle moves to its position.
 
 use super::planes::{Register, constant, transposed};
 use crate::kernel::present::ROUND_KEYS;
 use core::arch::x86_64::*;
 use zeroize::ZeroizeOnDrop;
 
-/// Round keys in nibbles, erased on drop.
+/// Round keys as nibbles, which are erased on drop.
 #[derive(Clone, ZeroizeOnDrop)]
 #[repr(C, align(32))]
 pub(super) struct Keys([[u8; 32]; ROUND_KEYS]);
@@ -23,7 +23,7 @@ impl Keys {
         for (nibbles, key) in keys.0.iter_mut().zip(round_keys) {
             let key = _mm512_castsi512_si256(spread(_mm512_set1_epi64(key.swap_bytes() as i64)));
             let empty = _mm256_set1_epi64x(0x8080_8080);
-            // SAFETY: the array is as long as the register.
+            // SAFETY: the array has the length of the register.
             unsafe {
                 _mm256_storeu_si256(nibbles.as_mut_ptr().cast(), _mm256_or_si256(key, empty));
             }
@@ -35,12 +35,12 @@ impl Keys {
     #[inline]
     fn get(&self, round: usize) -> Register {
         let key: &[u8; 32] = &self.0[round];
-        // SAFETY: the array is as long as the register, and aligned.
+        // SAFETY: the array has the length of the register, and its alignment.
         _mm512_broadcast_i64x4(unsafe { _mm256_load_si256(key.as_ptr().cast()) })
     }
 }
 
-/// Where the bits of the nibbles are in the bytes of a block.
+/// The positions of the nibbles' bits within the bytes of a block.
 const SPREAD: [u8; 64] = {
     let mut places = [0; 64];
     let mut at = 0;
@@ -54,7 +54,7 @@ const SPREAD: [u8; 64] = {
     places
 };
 
-/// A block's nibbles, from a register that has it in four quadwords.
+/// The nibbles of a block, from a register that has the block in each of four quadwords.
 #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vbmi,gfni")]
 #[inline]
 fn spread(block: Register) -> Register {
@@ -62,7 +62,8 @@ fn spread(block: Register) -> Register {
     _mm512_and_si512(nibbles, _mm512_set1_epi64(0x0f0f_0f0f << 32))
 }
 
-/// From byte i of quadword k to byte 7 − k of quadword i; zeros, from bytes 4 to 7, elsewhere.
+/// Moves byte i of quadword k to byte 7 − k of quadword i. The other bytes become zero, by
+/// selecting from bytes 4 to 7.
 const PERMUTATION: [u8; 64] = {
     let mut places = [7; 64];
     let mut at = 0;
@@ -75,7 +76,7 @@ const PERMUTATION: [u8; 64] = {
     places
 };
 
-/// Encrypts eight blocks, of which the first `2 · N` matter, into registers of two.
+/// Encrypts the first `2 · N` of eight blocks. Each of the resulting registers has two blocks.
 #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vbmi,gfni")]
 #[inline]
 pub(super) fn encrypt<const N: usize>(keys: &Keys, blocks: [Register; N]) -> [Register; N] {
@@ -94,7 +95,7 @@ pub(super) fn encrypt<const N: usize>(keys: &Keys, blocks: [Register; N]) -> [Re
     nibbles
 }
 
-/// Two of eight blocks, each in four quadwords, for [`encrypt`].
+/// Two of eight blocks, each repeated in four quadwords, as input of [`encrypt`].
 #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vbmi,gfni")]
 #[inline]
 pub(super) fn pair(blocks: Register, pair: usize) -> Register {
@@ -103,7 +104,8 @@ pub(super) fn pair(blocks: Register, pair: usize) -> Register {
     _mm512_permutexvar_epi64(_mm512_add_epi64(places, first), blocks)
 }
 
-/// Where the lower nibble of each byte of two blocks is; the upper one is a byte before.
+/// The positions of the lower nibble of each byte of two blocks. The upper nibble is one byte
+/// before.
 const JOIN: [u8; 64] = {
     let mut places = [0; 64];
     let mut at = 0;
@@ -115,14 +117,14 @@ const JOIN: [u8; 64] = {
     places
 };
 
-/// The two blocks of which a register has the nibbles.
+/// The two blocks whose nibbles are in a register.
 #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vbmi,gfni")]
 #[inline]
 pub(super) fn join(nibbles: Register) -> __m128i {
     let places = constant(&JOIN);
     let low = _mm512_permutexvar_epi8(places, nibbles);
     let high = _mm512_permutexvar_epi8(_mm512_sub_epi8(places, _mm512_set1_epi8(1)), nibbles);
-    // Bits that are not the nibbles' are the whitening key's.
+    // The bits outside of the nibbles come from the whitening key and are removed.
     let (low, high) = (_mm512_castsi512_si128(low), _mm512_castsi512_si128(high));
     _mm_or_si128(low, _mm_slli_epi16::<4>(high))
 }

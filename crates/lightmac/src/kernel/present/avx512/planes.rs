@@ -1,12 +1,12 @@
-//! PRESENT's rounds on bit planes in 512-bit registers, and the ways in and out of them.
+//! PRESENT's rounds on bit planes in 512-bit registers, and the conversions from and to blocks.
 //!
-//! Bit b of a block has three indices of two bits each, b = 16k + 4m + i: bit i of nibble
-//! 4k + m. The permutation layer sends it to bit m of nibble 4i + k: it is a rotation of
-//! the three indices. In a [`Set`] of 32 blocks i chooses the register, so that the S-box
-//! is a circuit on four registers; m chooses the double word within a lane, k the byte
-//! within the double word, and lane and bit the block. Then the layer is what interleaving
-//! the registers' bytes does: the register's index becomes the byte's, the byte's that of
-//! the double word, and that the register's.
+//! Bit b of a block has three indices of two bits each, b = 16k + 4m + i: it is bit i of nibble 4k
+//! + m. The permutation layer moves it to bit m of nibble 4i + k, so it is a rotation of the three
+//! indices. In a [`Set`] of 32 blocks, i is the index of the register, so that the S-box is a
+//! circuit on four registers. m is the index of the double word within a lane, k that of the byte
+//! within the double word, and lane and bit determine the block. The permutation layer is then an
+//! interleaving of the registers' bytes: the register's index becomes the byte's, the byte's that
+//! of the double word, and the double word's that of the register.
 
 use crate::kernel::present::ROUND_KEYS;
 use core::arch::asm;
@@ -14,24 +14,24 @@ use core::arch::x86_64::*;
 use zeroize::{Zeroize, ZeroizeOnDrop};
 
 pub(super) type Register = __m512i;
-/// The bit planes of 32 blocks: four groups of eight, one in each byte of a double word.
+/// The bit planes of 32 blocks: four groups of eight blocks, one group in each lane.
 pub(super) type Set = [Register; 4];
 
-/// Round keys as planes, erased on drop: the first, and the others as they are added behind
-/// an S-box layer, before the permutation.
+/// Round keys as bit planes, which are erased on drop. The first key is added as it is. The others
+/// are added after an S-box layer and before the permutation, so they are permuted backwards.
 #[derive(Clone, ZeroizeOnDrop)]
 pub(super) struct Keys {
     narrow: [NarrowKey; ROUND_KEYS],
     wide: [WideKey; ROUND_KEYS],
 }
 
-/// For [`encrypt`]: `planes[i]` has byte k of double word m in byte 4m + k.
+/// A key for [`encrypt`]: `planes[i]` has byte k of double word m at position 4m + k.
 #[derive(Clone, Zeroize)]
 #[repr(C, align(64))]
 struct NarrowKey([[u8; 16]; 4]);
 
-/// For [`encrypt_four`]: `planes[i]` has double word k of register m in number 4m + k, in odd
-/// rounds double word m of register k in number 4k + m.
+/// A key for [`encrypt_four`]: `planes[i]` has double word k of register m at position 4m + k; in
+/// odd rounds, double word m of register k at position 4k + m.
 #[derive(Clone, Zeroize)]
 #[repr(C, align(64))]
 struct WideKey([[[u32; 4]; 4]; 4]);
@@ -42,7 +42,7 @@ impl NarrowKey {
     fn get(&self) -> Set {
         let plane = |i: usize| {
             let plane: &[u8; 16] = &self.0[i];
-            // SAFETY: the array is as long as the register, and aligned.
+            // SAFETY: the array has the length of the register, and its alignment.
             _mm512_broadcast_i32x4(unsafe { _mm_load_si128(plane.as_ptr().cast()) })
         };
         [plane(0), plane(1), plane(2), plane(3)]
@@ -50,13 +50,13 @@ impl NarrowKey {
 }
 
 impl WideKey {
-    /// The planes of register `other`.
+    /// The planes of the key for register `other`.
     #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vbmi,gfni")]
     #[inline]
     fn get(&self, other: usize) -> Set {
         let plane = |i: usize| {
             let plane: &[u32; 4] = &self.0[i][other];
-            // SAFETY: the array is as long as the register, and aligned.
+            // SAFETY: the array has the length of the register, and its alignment.
             _mm512_broadcast_i32x4(unsafe { _mm_load_si128(plane.as_ptr().cast()) })
         };
         [plane(0), plane(1), plane(2), plane(3)]
@@ -72,16 +72,15 @@ impl Keys {
         };
         for (round, key) in round_keys.iter().enumerate() {
             for i in 0..4 {
-                // Bit i of nibble 4k + m is, before the permutation that makes it so,
-                // bit 16i + 4k + m.
+                // The permutation moves bit 16i + 4k + m to bit i of nibble 4k + m.
                 let plane =
                     if round == 0 { nibbles_bit(*key, i) } else { (key >> (16 * i)) as u16 };
                 let by_m = halves_exchanged(plane);
-                // The first key's state is the first round's, the second's too.
+                // The first key and the second are added to states of the same layout.
                 let odd = round > 0 && round % 2 == 0;
                 let narrow = _mm_maskz_set1_epi8(by_m, -1);
                 let wide = _mm512_maskz_set1_epi32(if odd { plane } else { by_m }, -1);
-                // SAFETY: the arrays are as long as the registers.
+                // SAFETY: the arrays have the length of the registers.
                 unsafe {
                     _mm_storeu_si128(keys.narrow[round].0[i].as_mut_ptr().cast(), narrow);
                     _mm512_storeu_si512(keys.wide[round].0[i].as_mut_ptr().cast(), wide);
@@ -97,7 +96,7 @@ fn nibbles_bit(key: u64, i: usize) -> u16 {
     (0..16).fold(0, |plane, j| plane | ((key >> (4 * j + i) & 1) as u16) << j)
 }
 
-/// From bit 4k + m to bit 4m + k.
+/// Moves bit 4k + m to bit 4m + k.
 fn halves_exchanged(plane: u16) -> u16 {
     let t = (plane >> 3 ^ plane) & 0x0a0a;
     let plane = plane ^ t ^ t << 3;
@@ -105,11 +104,12 @@ fn halves_exchanged(plane: u16) -> u16 {
     plane ^ t ^ t << 6
 }
 
-/// The S-box C56B90AD3EF84712 on four planes, and the next round key.
+/// The S-box C56B90AD3EF84712 on four planes, with the addition of the next round key.
 ///
-/// A search over all circuits of three-input lookups that share what they compute finds none
-/// of six and some of seven. With the key's addition, which a lookup of two inputs takes in for
-/// nothing, the fewest found were ten, here with eight lookups of which two take it in.
+/// The circuit was found by a search over all circuits of lookups with three inputs that share
+/// intermediate results: there are none of six lookups, and some of seven. A lookup with two inputs
+/// can include the addition of the key at no cost. With the addition of the key, the search found
+/// no fewer than ten instructions; this circuit has eight lookups, two of which include it.
 #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vbmi,gfni")]
 #[inline]
 fn substitute([a, b, c, d]: Set, key: Set) -> Set {
@@ -127,8 +127,9 @@ fn substitute([a, b, c, d]: Set, key: Set) -> Set {
     ]
 }
 
-/// `$shuffle` of the second and third register, into the places of the first that `$mask`
-/// selects. From intrinsics the compiler makes two instructions of it.
+/// Applies `$shuffle` to the second and the third register, and writes the result to the positions
+/// of the first register that `$mask` selects. The compiler would make two instructions of the
+/// intrinsics.
 macro_rules! masked {
     ($shuffle:literal, $order:literal, $into:expr, $mask:expr, $low:expr, $high:expr) => {{
         let mut into = $into;
@@ -149,8 +150,8 @@ macro_rules! masked {
     }};
 }
 
-/// Exchanges the register's index with the place within a lane: six shuffles, since a mask
-/// lets one combine three registers.
+/// Exchanges the index of the register with that of the double word within a lane. It takes six
+/// shuffles, because a mask lets a shuffle combine three registers.
 #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vbmi,gfni")]
 #[inline]
 fn exchange_places([a, b, c, d]: Set) -> Set {
@@ -166,7 +167,7 @@ fn exchange_places([a, b, c, d]: Set) -> Set {
     ]
 }
 
-/// Exchanges the register's index with the lane.
+/// Exchanges the index of the register with that of the lane.
 #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vbmi,gfni")]
 #[inline]
 fn exchange_lanes([a, b, c, d]: Set) -> Set {
@@ -191,7 +192,7 @@ fn add([a, b, c, d]: Set, key: Set) -> Set {
     ]
 }
 
-/// All rounds of `N` sets.
+/// Computes all rounds of `N` sets.
 #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vbmi,gfni")]
 #[inline]
 pub(super) fn encrypt<const N: usize>(keys: &Keys, sets: &mut [Set; N]) {
@@ -213,18 +214,18 @@ macro_rules! four {
     }};
 }
 
-/// Four sets with one more index in the register's: `planes[k][i]`, m in the double word, the
-/// set in the byte.
+/// The bit planes of four sets, with one more index as the register's: the register is
+/// `planes[k][i]`, m is the index of the double word, and the byte is the set.
 pub(super) type Wide = [Set; 4];
 
-/// All rounds of four sets.
+/// Computes all rounds of four sets.
 ///
-/// Sixteen registers have room for one more index, k or m in turn, so that every second
-/// permutation is a change of names alone.
+/// Sixteen registers have room for one more index, which is k and m in turn. Every second
+/// permutation then only renames registers.
 #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vbmi,gfni")]
 #[inline]
 pub(super) fn encrypt_four(keys: &Keys, sets: &[Set; 4]) -> Wide {
-    // planes[m][i], double word k.
+    // The register is planes[m][i], and k is the index of the double word.
     let mut planes = turned(four!(interleave, turned(*sets)));
     let (first, later) = keys.wide.split_first().expect("32 keys");
     for (i, set) in planes.iter_mut().enumerate() {
@@ -232,7 +233,7 @@ pub(super) fn encrypt_four(keys: &Keys, sets: &[Set; 4]) -> Wide {
     }
     let (pairs, last) = later.as_chunks();
     for [even, odd] in pairs {
-        // planes[k][i], double word m: nothing moves.
+        // The register is planes[k][i], and m is the index of the double word. No data moves.
         planes = turned(substitute_four(planes, even));
         planes = four!(exchange_places, substitute_four(planes, odd));
     }
@@ -246,17 +247,18 @@ pub(super) fn narrow(planes: Wide) -> [Set; 4] {
     turned(four!(exchange_places, planes))
 }
 
-/// The sum of the blocks of each group: that of lane g of set s is number 4g + s.
+/// The sum of the blocks of each group. The sum of lane g of set s is element 4g + s.
 #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vbmi,gfni")]
 #[inline]
 pub(super) fn sums_four(planes: Wide) -> [u64; 16] {
-    // Double word m, byte = set; then registers m, double word = set, byte k.
+    // The indices are: double word m, byte set. After the interleaving they are: register m, double
+    // word set, byte k.
     let [a, b, c, d] = interleave(four!(nibbles, planes));
     let even = _mm512_or_si512(a, _mm512_slli_epi16::<4>(b));
     let odd = _mm512_or_si512(c, _mm512_slli_epi16::<4>(d));
     let (low, high) = (_mm512_unpacklo_epi8(even, odd), _mm512_unpackhi_epi8(even, odd));
     let mut halves = [[0u64; 8]; 2];
-    // SAFETY: the arrays are as long as the registers.
+    // SAFETY: the arrays have the length of the registers.
     unsafe {
         _mm512_storeu_si512(halves[0].as_mut_ptr().cast(), low);
         _mm512_storeu_si512(halves[1].as_mut_ptr().cast(), high);
@@ -264,7 +266,7 @@ pub(super) fn sums_four(planes: Wide) -> [u64; 16] {
     core::array::from_fn(|at| halves[at % 4 / 2][at / 4 * 2 + at % 2].swap_bytes())
 }
 
-/// Adds the planes under `wanted` to `total`.
+/// Adds the bits of the planes that `wanted` selects to `total`.
 #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vbmi,gfni")]
 #[inline]
 pub(super) fn add_four(total: &mut Wide, planes: Wide, wanted: Register) {
@@ -286,7 +288,7 @@ fn substitute_four([a, b, c, d]: [Set; 4], key: &WideKey) -> [Set; 4] {
     ]
 }
 
-/// Exchanges the outer with the inner index: names only.
+/// Exchanges the outer with the inner index, which only renames registers.
 #[inline]
 fn turned([a, b, c, d]: [Set; 4]) -> [Set; 4] {
     [
@@ -297,7 +299,7 @@ fn turned([a, b, c, d]: [Set; 4]) -> [Set; 4] {
     ]
 }
 
-/// From quadword q = 2k + ⌊m/2⌋, byte 4·(m mod 2) + i to lane i, double word m, byte k.
+/// Moves quadword q = 2k + ⌊m/2⌋, byte 4·(m mod 2) + i to lane i, double word m, byte k.
 const TO_PLANES: [u8; 64] = {
     let mut places = [0; 64];
     let mut at = 0;
@@ -309,7 +311,7 @@ const TO_PLANES: [u8; 64] = {
     places
 };
 
-/// Where block bytes are for [`split`]: quadword q, byte r is byte 7 − q of block 7 − r.
+/// The positions of block bytes for [`split`]: quadword q, byte r is byte 7 − q of block 7 − r.
 const TO_BYTES: [u8; 64] = {
     let mut places = [0; 64];
     let mut at = 0;
@@ -320,8 +322,8 @@ const TO_BYTES: [u8; 64] = {
     places
 };
 
-/// From lane i, double word m, byte k to quadword q = 2k + ⌊m/2⌋, where byte 7 − t is bit
-/// t = 4·(m mod 2) + i of each block's byte 7 − q.
+/// Moves lane i, double word m, byte k to quadword q = 2k + ⌊m/2⌋, where byte 7 − t is bit t = 4·(m
+/// mod 2) + i of each block's byte 7 − q.
 const FROM_PLANES: [u8; 64] = {
     let mut places = [0; 64];
     let mut at = 0;
@@ -334,7 +336,7 @@ const FROM_PLANES: [u8; 64] = {
     places
 };
 
-/// From quadword q, byte r is byte 7 − q of block r, to blocks.
+/// Moves bytes to blocks; before, quadword q, byte r is byte 7 − q of block r.
 const FROM_BYTES: [u8; 64] = {
     let mut places = [0; 64];
     let mut at = 0;
@@ -348,26 +350,27 @@ const FROM_BYTES: [u8; 64] = {
 #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vbmi,gfni")]
 #[inline]
 pub(super) fn constant(bytes: &[u8; 64]) -> Register {
-    // SAFETY: the array is as long as the register.
+    // SAFETY: the array has the length of the register.
     unsafe { _mm512_loadu_si512(bytes.as_ptr().cast()) }
 }
 
-/// Transposes the bit matrices that the quadwords are; rows come in reverse order.
+/// Transposes each quadword as a bit matrix. The rows of the result are in reverse order.
 #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vbmi,gfni")]
 #[inline]
 fn transpose(rows: Register) -> Register {
     transposed(rows, 0x8040_2010_0804_0201)
 }
 
-/// The products of the bit matrices that the quadwords are with the bytes of `vectors`:
-/// columns, for unit vectors. Rows come in reverse order.
+/// The product of each quadword as a bit matrix with the bytes of `vectors`. With unit vectors,
+/// these are the matrix's columns. The rows of the result are in reverse order.
 #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vbmi,gfni")]
 #[inline]
 pub(super) fn transposed(rows: Register, vectors: u64) -> Register {
     _mm512_gf2p8affine_epi64_epi8::<0>(_mm512_set1_epi64(vectors as i64), rows)
 }
 
-/// The register's index becomes the byte's, that the double word's and that the register's.
+/// Rotates three indices: the register's index becomes the byte's, the byte's that of the double
+/// word, and the double word's that of the register.
 #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vbmi,gfni")]
 #[inline]
 fn interleave([a, b, c, d]: Set) -> Set {
@@ -381,7 +384,7 @@ fn interleave([a, b, c, d]: Set) -> Set {
     ]
 }
 
-/// Four groups of eight blocks, each laid out as by [`TO_BYTES`], to planes.
+/// Converts four groups of eight blocks, each in the layout of [`TO_BYTES`], to bit planes.
 #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vbmi,gfni")]
 #[inline]
 pub(super) fn split(groups: Set) -> Set {
@@ -389,14 +392,14 @@ pub(super) fn split(groups: Set) -> Set {
     exchange_lanes(groups.map(|group| _mm512_permutexvar_epi8(places, transpose(group))))
 }
 
-/// Eight blocks to their place for [`split`].
+/// Moves eight blocks to the layout for [`split`].
 #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vbmi,gfni")]
 #[inline]
 pub(super) fn bytes(blocks: Register) -> Register {
     _mm512_permutexvar_epi8(constant(&TO_BYTES), blocks)
 }
 
-/// Planes to four groups of eight blocks.
+/// Converts bit planes to four groups of eight blocks.
 #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vbmi,gfni")]
 #[inline]
 pub(super) fn join(set: Set) -> Set {
@@ -407,7 +410,7 @@ pub(super) fn join(set: Set) -> Set {
     })
 }
 
-/// The parity of each byte of four planes, as bits of a nibble.
+/// The parity of each byte of four planes, as the bits of a nibble.
 #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vbmi,gfni")]
 #[inline]
 fn nibbles(set: Set) -> Register {
@@ -420,7 +423,7 @@ fn nibbles(set: Set) -> Register {
     _mm512_xor_si512(_mm512_ternarylogic_epi32::<0x96>(a, b, c), d)
 }
 
-/// The sum of the blocks of each group, four blocks.
+/// The sum of the blocks of each of four groups.
 #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vbmi,gfni")]
 #[inline]
 pub(super) fn sums(set: Set) -> [u64; 4] {
@@ -429,12 +432,12 @@ pub(super) fn sums(set: Set) -> [u64; 4] {
     let bytes = _mm512_maddubs_epi16(nibbles, _mm512_set1_epi16(0x1001));
     let bytes = _mm512_packus_epi16(bytes, bytes);
     let mut sums = [0; 8];
-    // SAFETY: the array is as long as the register.
+    // SAFETY: the array has the length of the register.
     unsafe { _mm512_storeu_si512(sums.as_mut_ptr().cast(), bytes) };
     [sums[0], sums[2], sums[4], sums[6]]
 }
 
-/// From byte k of double word m to byte 14 − 4k − 2·⌊m/2⌋ + m mod 2 of each lane.
+/// Moves byte k of double word m to byte 14 − 4k − 2·⌊m/2⌋ + m mod 2 of each lane.
 const FROM_NIBBLES: [u8; 64] = {
     let mut places = [0; 64];
     let mut at = 0;
@@ -447,7 +450,7 @@ const FROM_NIBBLES: [u8; 64] = {
     places
 };
 
-/// Each number in all double words of a lane.
+/// Each number repeated in all double words of a lane.
 #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vbmi,gfni")]
 #[inline]
 pub(super) fn lanes([a, b, c, d]: [u32; 4]) -> Register {
