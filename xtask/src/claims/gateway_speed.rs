@@ -167,8 +167,8 @@ mod tests {
     #[test]
     fn a_row_that_failed_has_no_figure() {
         let mut result = result();
-        result["rows"][0]["failures"] = json!(["iperf3 told no rate"]);
+        result["rows"][0]["failures"] = json!(["iperf3 reported no rate"]);
         let error = read(&result, "sealed", BORINGTUN, &SITTING).unwrap_err();
-        assert!(matches!(error, Unmeasured::Broken(reason) if reason.contains("told no rate")));
+        assert!(matches!(error, Unmeasured::Broken(reason) if reason.contains("reported no rate")));
     }
 }

@@ -341,13 +341,13 @@ mod tests {
             "     Running tests/real_macsec.rs (target/debug/deps/real_macsec-0123456789abcdef)\n\
              test bridge/static-128 ... ok (4 frames; 2 s)\n\
              test bridge/mka ... FAILED\n\
-             iperf3 told no rate\n\
+             iperf3 reported no rate\n\
              test bridge/vlan ... ok (1 s)\n\
              test result: FAILED. 2 passed; 1 failed; 0 ignored\n\
              error: test failed, to rerun pass `-p interop-gateway --test real_macsec`\n",
         );
         let [failed] = &report.failed[..] else { panic!("{:#?}", report.failed) };
-        assert_eq!((&*failed.test, &*failed.reason), ("bridge/mka", "iperf3 told no rate"));
+        assert_eq!((&*failed.test, &*failed.reason), ("bridge/mka", "iperf3 reported no rate"));
         assert_eq!(failed.program, "-p interop-gateway --test real_macsec");
         assert_eq!(report.passed, 2);
     }
