@@ -225,7 +225,7 @@ impl Guest {
     /// # Errors
     /// The command `ip` fails; the text has the last line of its output.
     pub fn join_by_bridge(&self) -> Result<(), Failure> {
-        // Bit 3 is the address 01-80-C2-00-00-03 of MKA. Of the 16 reserved addresses only three
+        // Bit 3 is the address 01-80-C2-00-00-03 of MKA. Only three of the 16 reserved addresses
         // cannot be forwarded (IEEE 802.1Q, 8.6.3).
         self.room.ip("link add lan type bridge mcast_snooping 0 group_fwd_mask 8")?;
         for end in self.ends() {
