@@ -1,19 +1,19 @@
-//! OpenSSL against OpenSSL: DTLS 1.2 with `TLS_PSK_WITH_AES_128_CCM_8` over memory BIOs,
-//! from each of which one end reads what the other wrote.
+//! OpenSSL against OpenSSL: DTLS 1.2 with `TLS_PSK_WITH_AES_128_CCM_8` over two memory BIOs. Each
+//! end reads from the BIO that the other one writes to.
 
 use crate::race::Contender;
 use openssl_sys as ffi;
 use std::ffi::{CStr, c_char, c_int, c_long, c_uchar, c_uint};
 use std::ptr::NonNull;
 
-/// The one identity and key here: OpenSSL's callbacks take no context.
+/// The identity and the key are constants, because OpenSSL's callbacks take no context.
 const IDENTITY: &CStr = c"sensor-7";
 const KEY: [u8; 32] = [0x5a; 32];
-/// The largest datagram, as of the other contenders.
+/// The largest datagram in bytes, the same as for the other contenders.
 const DATAGRAM_BYTES: c_long = 1400;
 
 unsafe extern "C" {
-    /// Not in the bindings.
+    /// A function that the bindings lack.
     fn BIO_up_ref(bio: *mut ffi::BIO) -> c_int;
 }
 
@@ -27,7 +27,7 @@ impl End {
         unsafe {
             let context = ffi::SSL_CTX_new(ffi::DTLS_method());
             assert!(!context.is_null(), "OpenSSL makes a context");
-            // Its own tag is shorter than OpenSSL takes without a word.
+            // The suite's short tag is below OpenSSL's default security level.
             let list = c"PSK-AES128-CCM8:@SECLEVEL=0";
             assert_eq!(ffi::SSL_CTX_set_cipher_list(context, list.as_ptr()), 1);
             if is_client {
@@ -35,7 +35,7 @@ impl End {
             } else {
                 ffi::SSL_CTX_set_psk_server_callback(context, Some(server_key));
             }
-            // There is no socket that could be asked for its largest datagram.
+            // There is no socket that could be asked for its MTU.
             ffi::SSL_CTX_set_options(context, ffi::SSL_OP_NO_QUERY_MTU);
             let ssl = ffi::SSL_new(context);
             ffi::SSL_CTX_free(context);
@@ -72,7 +72,7 @@ impl Records {
     /// Records of `bytes` of payload.
     ///
     /// # Panics
-    /// When the handshake fails.
+    /// The handshake fails.
     pub fn new(bytes: usize) -> Self {
         // SAFETY: the BIOs are made here and given up once both ends have their own
         // references; the ends live.
@@ -87,7 +87,7 @@ impl Records {
                 let server_done = ffi::SSL_accept(server.0.as_ptr()) == 1;
                 client_done && server_done
             });
-            assert!(connected, "no end after 20 rounds");
+            assert!(connected, "the handshake is not complete after 20 rounds");
             Self { client, server, payload: vec![0x42; bytes], out: vec![0; bytes + 1] }
         }
     }
@@ -108,7 +108,7 @@ impl Contender for Records {
     }
 }
 
-/// A client asks for its identity and key: the key's length.
+/// The callback by which a client asks for its identity and key. Returns the key's length.
 extern "C" fn client_key(
     _ssl: *mut ffi::SSL,
     _hint: *const c_char,
@@ -129,7 +129,7 @@ extern "C" fn client_key(
     KEY.len() as c_uint
 }
 
-/// A server asks for the key of the one client's identity: its length.
+/// The callback by which a server asks for the key of the client's identity. Returns its length.
 extern "C" fn server_key(
     _ssl: *mut ffi::SSL,
     _identity: *const c_char,

@@ -1,12 +1,12 @@
 //! DTLS 1.3 and 1.2 with an external pre-shared key by wolfSSL, over byte queues.
 //!
-//! A [`Context`] holds what many connections share, a [`Peer`] is one end of
-//! one connection. Neither opens a socket or sleeps: datagrams go in by
-//! [`Peer::deliver`], come out by [`Peer::poll_transmit`], and lost ones are sent
-//! again when the caller says [`Peer::handle_timeout`].
+//! A [`Context`] holds the settings that many connections share, a [`Peer`] is one end of one
+//! connection. Neither opens a socket or sleeps: datagrams go in by [`Peer::deliver`] and come out
+//! by [`Peer::poll_transmit`], and lost ones are retransmitted when the caller calls
+//! [`Peer::handle_timeout`].
 //!
-//! wolfSSL takes at most 128 bytes of identity, without a zero byte, and 64
-//! bytes of key.
+//! wolfSSL accepts an identity of at most 128 bytes without a zero byte, and a key of at most 64
+//! bytes.
 
 use std::collections::VecDeque;
 use std::ffi::{CStr, CString, c_char, c_int, c_long, c_uint, c_void};
@@ -17,17 +17,17 @@ use std::sync::Once;
 use std::time::Duration;
 use wolfssl_sys as sys;
 
-/// Which end of a connection.
+/// The role of an end of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Role {
-    /// Speaks first.
+    /// The client, which sends the first message.
     Client,
-    /// Answers.
+    /// The server.
     Server,
 }
 
 impl Role {
-    /// Both of them.
+    /// The two roles.
     pub const BOTH: [Self; 2] = [Self::Client, Self::Server];
 }
 
@@ -44,7 +44,7 @@ pub enum Suite {
     Aes128Ccm8,
     /// TLS_SHA256_SHA256, which does not encrypt.
     Sha256,
-    /// TLS_PSK_WITH_AES_128_GCM_SHA256, of DTLS 1.2 as those below.
+    /// TLS_PSK_WITH_AES_128_GCM_SHA256, of DTLS 1.2 like the suites below.
     PskAes128Gcm,
     /// TLS_PSK_WITH_CHACHA20_POLY1305_SHA256.
     PskChacha20Poly1305,
@@ -57,11 +57,11 @@ pub enum Suite {
 }
 
 impl Suite {
-    /// Those of DTLS 1.3.
+    /// The suites of DTLS 1.3.
     pub const ALL: [Self; 5] =
         [Self::Aes128Gcm, Self::Chacha20Poly1305, Self::Aes128Ccm, Self::Aes128Ccm8, Self::Sha256];
 
-    /// The code point of RFC 8446 B.4, RFC 9150, or of DTLS 1.2.
+    /// The code point (RFC 8446 B.4, RFC 9150, or a registration of DTLS 1.2).
     pub const fn code(self) -> u16 {
         match self {
             Self::Aes128Gcm => 0x1301,
@@ -77,12 +77,12 @@ impl Suite {
         }
     }
 
-    /// Whether DTLS 1.3 is spoken with it, else 1.2.
+    /// Whether the suite is one of DTLS 1.3; otherwise it is one of DTLS 1.2.
     pub const fn is_of_13(self) -> bool {
         self.code() >> 8 == 0x13 || matches!(self, Self::Sha256)
     }
 
-    /// What wolfSSL calls it.
+    /// wolfSSL's name of the suite.
     const fn name(self) -> &'static CStr {
         match self {
             Self::Aes128Gcm => c"TLS13-AES128-GCM-SHA256",
@@ -109,7 +109,7 @@ pub enum Mode {
 }
 
 impl Mode {
-    /// All of them.
+    /// Every mode.
     pub const ALL: [Self; 3] =
         [Self::Psk, Self::PskWith(Group::X25519), Self::PskWith(Group::P256)];
 }
@@ -123,15 +123,15 @@ pub enum Group {
     P256,
 }
 
-/// What the connections of one context share.
+/// The settings that the connections of one context share.
 #[derive(Clone)]
 pub struct Settings {
     /// The only suite offered or accepted.
     pub suite: Suite,
-    /// The only way to use the key in 1.3; in 1.2 the suite says it.
+    /// The only use of the key in DTLS 1.3; in DTLS 1.2 the suite determines it.
     pub mode: Mode,
-    /// Whether a server of 1.3 proves the client's address by a cookie first; one of
-    /// 1.2 always does.
+    /// Whether a DTLS 1.3 server verifies the client's address by a cookie first. A DTLS 1.2 server
+    /// always does.
     pub cookie: bool,
     /// The identity of the external key, at most 128 bytes, none of them zero.
     pub identity: Vec<u8>,
@@ -139,12 +139,12 @@ pub struct Settings {
     pub key: Vec<u8>,
 }
 
-/// What wolfSSL answered to a call that it did not carry out.
+/// The error of a wolfSSL call that failed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Error {
-    /// wolfSSL's own number.
+    /// wolfSSL's error number.
     pub code: i32,
-    /// wolfSSL's own words.
+    /// wolfSSL's text for the error.
     pub text: String,
 }
 
@@ -166,7 +166,7 @@ pub struct Context {
     cid: Option<usize>,
 }
 
-/// What the key callbacks hand out.
+/// The secrets that the key callbacks return.
 struct Secrets {
     identity: CString,
     key: Vec<u8>,
@@ -182,11 +182,11 @@ impl Context {
         Self::with_cid(role, settings, None)
     }
 
-    /// The same with connection IDs: of how many bytes those are that this end receives
-    /// with; with none, it sends with the other's.
+    /// A context for one role with connection IDs. `cid` is the length in bytes of those that this
+    /// end receives with; with 0 it only sends with the other end's.
     ///
     /// # Panics
-    /// As [`Context::new`].
+    /// As for [`Context::new`].
     pub fn with_cid(role: Role, settings: &Settings, cid: Option<usize>) -> Rc<Self> {
         static INIT: Once = Once::new();
         INIT.call_once(|| {
@@ -240,7 +240,7 @@ impl Context {
             sys::wolfSSL_CTX_SetIOSend(context, Some(transmit));
         }
         if !self.secrets.suite.is_of_13() {
-            // Nothing is resumed here, so that nothing need be remembered.
+            // Nothing is resumed here, so no session need be cached.
             let off = c_long::from(sys::WOLFSSL_SESS_CACHE_OFF);
             // SAFETY: `context` lives.
             let answer = unsafe { sys::wolfSSL_CTX_set_session_cache_mode(context, off) };
@@ -292,12 +292,12 @@ impl Context {
             );
             sys::wolfSSL_dtls_set_using_nonblock(ssl, 1);
             if !self.secrets.suite.is_of_13() {
-                // What follows is of 1.3 alone.
+                // The calls below are for DTLS 1.3 alone.
             } else if self.role == Role::Server && !self.cookie {
                 succeed("wolfSSL_disable_hrr_cookie", sys::wolfSSL_disable_hrr_cookie(ssl));
             }
             if self.role == Role::Client && self.mode == Mode::Psk {
-                // Else it makes a Diffie-Hellman key that nobody uses.
+                // Without this call it makes a Diffie-Hellman key that is not used.
                 succeed("wolfSSL_NoKeyShares", sys::wolfSSL_NoKeyShares(ssl));
             }
         }
@@ -322,7 +322,7 @@ impl Drop for Context {
     }
 }
 
-/// Datagrams on their way, with the buffers of those that arrived kept for the next.
+/// Datagrams that are under way. Buffers of those that arrived are kept for later ones.
 #[derive(Default)]
 struct Queues {
     inbound: VecDeque<Vec<u8>>,
@@ -347,10 +347,10 @@ pub struct Peer {
 }
 
 impl Peer {
-    /// Goes on with the handshake as far as it gets: whether it is complete.
+    /// Continues the handshake as far as possible. Returns whether it is complete.
     ///
     /// # Errors
-    /// When the handshake failed for good.
+    /// The handshake has failed for good.
     pub fn handshake(&mut self) -> Result<bool, Error> {
         // SAFETY: `ssl` lives.
         let answer = unsafe {
@@ -365,7 +365,7 @@ impl Peer {
     /// Seals `payload` into one record and queues its datagram.
     ///
     /// # Errors
-    /// When the connection is closed or the payload too long for a datagram.
+    /// The connection is closed, or the payload is too long for a datagram.
     pub fn send(&mut self, payload: &[u8]) -> Result<(), Error> {
         let length = c_int::try_from(payload.len()).expect("a datagram's payload");
         // SAFETY: `ssl` lives, and `payload` is read during the call.
@@ -374,10 +374,10 @@ impl Peer {
         self.progress(answer).map(|_| ())
     }
 
-    /// The payload of the next record that arrived, copied into `out`: its length.
+    /// Copies the payload of the next record that arrived into `out`. Returns its length.
     ///
     /// # Errors
-    /// When the connection is closed, also by the other end.
+    /// The connection was closed by either end.
     pub fn recv(&mut self, out: &mut [u8]) -> Result<Option<usize>, Error> {
         let length = c_int::try_from(out.len()).expect("a datagram's payload");
         // SAFETY: `ssl` lives, and at most `length` bytes of `out` are written.
@@ -392,32 +392,33 @@ impl Peer {
         unsafe { sys::wolfSSL_shutdown(self.ssl.as_ptr()) };
     }
 
-    /// Hands in a datagram that arrived; [`Peer::handshake`] or [`Peer::recv`] looks at it.
+    /// Queues a datagram that arrived; [`Peer::handshake`] or [`Peer::recv`] processes it.
     pub fn deliver(&mut self, datagram: &[u8]) {
         let queues = self.queues();
         let buffer = queues.buffer(datagram);
         queues.inbound.push_back(buffer);
     }
 
-    /// Moves every datagram that wants to leave to `other`, in order: how many.
+    /// Moves every outgoing datagram to `other`, in order. Returns their number.
     pub fn carry_to(&mut self, other: &mut Self) -> usize {
         let (queues, theirs) = (self.queues(), other.queues());
         let count = queues.outbound.len();
         theirs.inbound.extend(queues.outbound.drain(..));
-        // Its spare buffers come from here, so that neither runs out of them.
+        // The spare buffers of the other end came from here, so they return, and neither end runs
+        // out of them.
         queues.spare.append(&mut theirs.spare);
         count
     }
 
-    /// The lengths of the datagrams that want to leave.
+    /// The lengths of the outgoing datagrams in bytes.
     pub fn output_lengths(&mut self) -> impl Iterator<Item = usize> {
         self.queues().outbound.iter().map(Vec::len)
     }
 
-    /// Copies the next datagram that wants to leave into `out`: its length.
+    /// Copies the next outgoing datagram into `out`. Returns its length.
     ///
     /// # Panics
-    /// When `out` is shorter than a datagram.
+    /// `out` is shorter than the datagram.
     pub fn poll_transmit(&mut self, out: &mut [u8]) -> Option<usize> {
         let queues = self.queues();
         let datagram = queues.outbound.pop_front()?;
@@ -432,32 +433,32 @@ impl Peer {
         self.context.cid.is_some_and(|bytes| bytes > 0)
     }
 
-    /// Whether a datagram wants to leave.
+    /// Whether there is an outgoing datagram.
     pub fn has_output(&mut self) -> bool {
         !self.queues().outbound.is_empty()
     }
 
-    /// Replaces the keys of what this end sends.
+    /// Replaces the keys with which this end sends.
     ///
     /// # Errors
-    /// Before the handshake's end.
+    /// The handshake is not complete.
     pub fn update_keys(&mut self) -> Result<(), Error> {
         // SAFETY: `ssl` lives.
         let answer = unsafe { sys::wolfSSL_update_keys(self.ssl.as_ptr()) };
         self.progress(answer).map(|_| ())
     }
 
-    /// How long to wait for an answer before [`Peer::handle_timeout`]: whole seconds.
+    /// How long to wait for an answer before [`Peer::handle_timeout`], in whole seconds.
     pub fn timeout(&self) -> Duration {
         // SAFETY: `ssl` lives.
         let seconds = unsafe { sys::wolfSSL_dtls_get_current_timeout(self.ssl.as_ptr()) };
         Duration::from_secs(u64::try_from(seconds).unwrap_or(0))
     }
 
-    /// Sends what was not answered once more.
+    /// Retransmits the flight that was not answered.
     ///
     /// # Errors
-    /// When wolfSSL gives up.
+    /// wolfSSL gives up.
     pub fn handle_timeout(&mut self) -> Result<(), Error> {
         // SAFETY: `ssl` lives. The answer is 0 when the flight left.
         match unsafe { sys::wolfSSL_dtls_got_timeout(self.ssl.as_ptr()) } {
@@ -471,7 +472,7 @@ impl Peer {
         unsafe { self.queues.as_mut() }
     }
 
-    /// Sorts an answer: a count, nothing for now, or the end.
+    /// Interprets an answer: a count, nothing for now, or an error that ends the connection.
     fn progress(&self, answer: c_int) -> Result<Option<usize>, Error> {
         if let Ok(count @ 1..) = usize::try_from(answer) {
             return Ok(Some(count));
@@ -516,13 +517,13 @@ fn succeed(call: &str, answer: c_int) {
     assert_eq!(answer, sys::WOLFSSL_SUCCESS as c_int, "{call}");
 }
 
-// What .cargo/config.toml has compiled in; the crate's bindings do not know of it.
+// Functions that .cargo/config.toml has compiled in. The crate's bindings lack them.
 unsafe extern "C" {
     fn wolfSSL_dtls_cid_use(ssl: *mut sys::WOLFSSL) -> c_int;
     fn wolfSSL_dtls_cid_set(ssl: *mut sys::WOLFSSL, cid: *mut u8, size: c_uint) -> c_int;
 }
 
-/// wolfSSL wants a datagram.
+/// The callback by which wolfSSL asks for a datagram.
 unsafe extern "C" fn receive(
     _ssl: *mut sys::WOLFSSL,
     out: *mut c_char,
@@ -541,7 +542,7 @@ unsafe extern "C" fn receive(
     c_int::try_from(length).expect("no longer than `capacity`")
 }
 
-/// wolfSSL has a datagram.
+/// The callback by which wolfSSL sends a datagram.
 unsafe extern "C" fn transmit(
     _ssl: *mut sys::WOLFSSL,
     datagram: *mut c_char,
@@ -559,8 +560,9 @@ unsafe extern "C" fn transmit(
     length
 }
 
-/// A server of 1.2 asks for a cookie: its length. wolfSSL would take the socket's peer
-/// for it, and there is no socket; the same one for everybody does for a test.
+/// The callback by which a DTLS 1.2 server asks for a cookie. Returns its length. By default
+/// wolfSSL derives it from the socket's peer address, but there is no socket; a test can do with
+/// one cookie for every client.
 unsafe extern "C" fn cookie(
     _ssl: *mut sys::WOLFSSL,
     out: *mut u8,
@@ -572,7 +574,7 @@ unsafe extern "C" fn cookie(
     capacity
 }
 
-/// As [`client_key`], in 1.2.
+/// [`client_key`] for DTLS 1.2.
 unsafe extern "C" fn client_key_12(
     ssl: *mut sys::WOLFSSL,
     hint: *const c_char,
@@ -586,7 +588,7 @@ unsafe extern "C" fn client_key_12(
     unsafe { client_key(ssl, hint, identity, identity_capacity, key, key_capacity, &mut suite) }
 }
 
-/// As [`server_key`], in 1.2.
+/// [`server_key`] for DTLS 1.2.
 unsafe extern "C" fn server_key_12(
     ssl: *mut sys::WOLFSSL,
     identity: *const c_char,
@@ -598,7 +600,7 @@ unsafe extern "C" fn server_key_12(
     unsafe { server_key(ssl, identity, key, key_capacity, &mut suite) }
 }
 
-/// A client asks for its identity and key: the key's length.
+/// The callback by which a client asks for its identity and key. Returns the key's length.
 unsafe extern "C" fn client_key(
     ssl: *mut sys::WOLFSSL,
     _hint: *const c_char,
@@ -619,7 +621,8 @@ unsafe extern "C" fn client_key(
     secrets.hand_out(key, key_capacity, suite)
 }
 
-/// A server asks for the key of a client's identity: the key's length, 0 if unknown.
+/// The callback by which a server asks for the key of a client's identity. Returns the key's
+/// length, 0 if the identity is unknown.
 unsafe extern "C" fn server_key(
     ssl: *mut sys::WOLFSSL,
     identity: *const c_char,

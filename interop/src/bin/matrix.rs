@@ -1,4 +1,4 @@
-//! The interop matrix: every peer with Lightseal, and the peers with each other.
+//! The interop matrix: every peer with Lightseal, and the other peers among each other.
 
 use clap::Parser;
 use interop::peers::matrix::{self, OURSELVES, Outcome, Result};
@@ -7,13 +7,13 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 use std::time::Instant;
 
-/// Lets peers meet in every cell, and prints what became of it.
+/// Connects peers in every cell of the matrix, and prints the outcomes.
 #[derive(Parser)]
 struct Arguments {
     /// Only meetings with this peer.
     #[arg(long, value_name = "NAME")]
     peer: Option<String>,
-    /// Only meetings whose line contains this.
+    /// Only meetings whose line contains this text.
     #[arg(long, value_name = "TEXT")]
     only: Option<String>,
     /// Print the results as JSON.
@@ -22,7 +22,7 @@ struct Arguments {
     /// Write the tables to this file, with date and commit.
     #[arg(long, value_name = "FILE")]
     write: Option<PathBuf>,
-    /// Print every datagram of meetings that failed.
+    /// Print every datagram of failed meetings.
     #[arg(long)]
     trace: bool,
 }
@@ -92,7 +92,7 @@ fn run(arguments: &Arguments) -> std::result::Result<bool, String> {
     Ok(failed == 0)
 }
 
-/// The whole page.
+/// The page with all results.
 fn page(peers: &[Box<dyn Peer>], results: &[Result<'_>], seconds: u64) -> String {
     let [met, failed, impossible] = matrix::count(results);
     let mut text = format!(
@@ -127,7 +127,7 @@ fn page(peers: &[Box<dyn Peer>], results: &[Result<'_>], seconds: u64) -> String
     text
 }
 
-/// What a program prints, or a question mark.
+/// The trimmed output of a program, or a question mark if there is none.
 fn words(program: &str, arguments: &[&str]) -> String {
     let output = Command::new(program).args(arguments).output();
     let text = output.map(|output| String::from_utf8_lossy(&output.stdout).trim().to_owned());

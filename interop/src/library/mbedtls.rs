@@ -1,4 +1,4 @@
-//! Mbed TLS.
+//! Mbed TLS as a peer.
 
 use super::{End, Settings};
 use crate::driven::Event;
@@ -11,24 +11,24 @@ use std::ptr;
 use std::time::Duration;
 use vocabulary::{Engine, Instant, Output};
 
-/// Whether it has the suite. Its ECDHE_PSK suites are those with CBC and ChaCha20.
+/// Whether Mbed TLS has the suite. Its ECDHE_PSK suites have only CBC and ChaCha20.
 pub const fn has(suite: Suite) -> bool {
     matches!(suite, Suite::PskCcm8 | Suite::PskCcm | Suite::PskGcm | Suite::PskChacha)
 }
 
-/// Its version.
+/// The version of Mbed TLS.
 pub fn version() -> String {
     String::from_utf8_lossy(sys::MBEDTLS_VERSION_STRING).trim_end_matches('\0').to_owned()
 }
 
 /// One end of one connection.
 pub struct Mbed {
-    /// Boxed, as Mbed TLS keeps pointers from each to others.
+    /// The parts are boxed, because Mbed TLS keeps pointers between them.
     parts: Box<Parts>,
     to: Option<SocketAddr>,
     events: VecDeque<Event>,
     state: State,
-    /// Whether the other end is known by a connection ID, wherever it is.
+    /// Whether the other end may change its address, because it is known by a connection ID.
     follows: bool,
 }
 
@@ -40,12 +40,12 @@ struct Parts {
     line: Line,
 }
 
-/// What the callbacks work with.
+/// The data that the callbacks work with.
 struct Line {
     inbound: VecDeque<Vec<u8>>,
     outbound: VecDeque<Vec<u8>>,
     now: Instant,
-    /// When to look at the flight, and when to send it again.
+    /// The intermediate and the final deadline of the retransmission timer.
     timer: Option<(Instant, Instant)>,
 }
 
@@ -56,10 +56,10 @@ enum State {
     Closed,
 }
 
-/// One end by Mbed TLS.
+/// One end of a connection by Mbed TLS.
 ///
 /// # Errors
-/// What does not fit the settings.
+/// The settings that do not fit.
 pub fn end(role: Role, settings: &Settings, address: SocketAddr) -> Result<Mbed, String> {
     if !has(settings.suite) {
         return Err("not a suite of this peer".into());
@@ -159,7 +159,7 @@ fn succeed(call: &str, answer: c_int) -> Result<(), String> {
 }
 
 impl Mbed {
-    /// Lets Mbed TLS look at what arrived and at its timer.
+    /// Lets Mbed TLS process the datagrams that arrived and its timer.
     fn go_on(&mut self) {
         while self.state == State::Handshake {
             // SAFETY: the connection lives.
@@ -170,7 +170,7 @@ impl Mbed {
                     self.events.push_back(Event::Connected);
                 }
                 sys::MBEDTLS_ERR_SSL_HELLO_VERIFY_REQUIRED => {
-                    // The cookie is on its way; the next ClientHello starts afresh.
+                    // The HelloVerifyRequest is queued; the next ClientHello starts again.
                     // SAFETY: the connection lives.
                     unsafe { sys::mbedtls_ssl_session_reset(&mut self.parts.ssl) };
                     self.name_client();
@@ -196,7 +196,7 @@ impl Mbed {
         }
     }
 
-    /// A server's cookie is for this address.
+    /// Tells a server the client's address, which goes into the cookie.
     fn name_client(&mut self) {
         let Some(client) = self.to else { return };
         let name = client.to_string();
@@ -254,7 +254,7 @@ impl Engine for Mbed {
             self.parts.line.now = now;
             self.parts.line.inbound.push_back(datagram.to_vec());
             self.go_on();
-            // What was authentic came from where the other end is now.
+            // An authentic record shows where the other end is now.
             if self.events.len() > before {
                 self.to = Some(from);
             }
@@ -285,7 +285,7 @@ impl Engine for Mbed {
     }
 }
 
-/// Mbed TLS has a datagram.
+/// The callback by which Mbed TLS sends a datagram.
 unsafe extern "C" fn transmit(line: *mut c_void, datagram: *const c_uchar, length: usize) -> c_int {
     // SAFETY: set in `set_up` to the line of a connection that lives and whose method
     // called; the datagram is `length` bytes long.
@@ -295,7 +295,7 @@ unsafe extern "C" fn transmit(line: *mut c_void, datagram: *const c_uchar, lengt
     c_int::try_from(length).expect("a datagram's length")
 }
 
-/// Mbed TLS wants a datagram.
+/// The callback by which Mbed TLS asks for a datagram.
 unsafe extern "C" fn receive(line: *mut c_void, out: *mut c_uchar, capacity: usize) -> c_int {
     // SAFETY: as in `transmit`.
     let line = unsafe { &mut *line.cast::<Line>() };
@@ -308,7 +308,7 @@ unsafe extern "C" fn receive(line: *mut c_void, out: *mut c_uchar, capacity: usi
     c_int::try_from(length).expect("a datagram's length")
 }
 
-/// Mbed TLS sets its timer, or stops it by a zero.
+/// The callback by which Mbed TLS sets its timer; a zero stops it.
 unsafe extern "C" fn set_timer(line: *mut c_void, look_ms: u32, again_ms: u32) {
     // SAFETY: as in `transmit`.
     let line = unsafe { &mut *line.cast::<Line>() };
@@ -316,7 +316,8 @@ unsafe extern "C" fn set_timer(line: *mut c_void, look_ms: u32, again_ms: u32) {
     line.timer = (again_ms > 0).then(|| (after(look_ms), after(again_ms)));
 }
 
-/// Mbed TLS asks how far its timer is: stopped, running, past the first or the second.
+/// The callback by which Mbed TLS asks for its timer's state: stopped (-1), running (0), past the
+/// intermediate deadline (1), or past the final one (2).
 unsafe extern "C" fn get_timer(line: *mut c_void) -> c_int {
     // SAFETY: as in `transmit`.
     let line = unsafe { &mut *line.cast::<Line>() };
@@ -328,14 +329,15 @@ unsafe extern "C" fn get_timer(line: *mut c_void) -> c_int {
     }
 }
 
-/// Mbed TLS wants random bytes.
+/// The callback by which Mbed TLS asks for random bytes.
 unsafe extern "C" fn random(_: *mut c_void, out: *mut c_uchar, length: usize) -> c_int {
     // SAFETY: `out` has room for `length` bytes.
     let out = unsafe { std::slice::from_raw_parts_mut(out, length) };
     if aws_lc_rs::rand::fill(out).is_ok() { 0 } else { -1 }
 }
 
-/// The same for its other half; this build has no source of its own.
+/// The function by which the PSA half of Mbed TLS asks for random bytes. This build has no entropy
+/// source of its own.
 ///
 /// # Safety
 /// `out` has room for `capacity` bytes, and `length` is a place for a number.

@@ -1,4 +1,4 @@
-//! tinydtls.
+//! tinydtls as a peer.
 
 use super::{End, Settings};
 use crate::driven::Event;
@@ -13,12 +13,12 @@ use std::time::Duration;
 use tinydtls_sys as sys;
 use vocabulary::{Engine, Instant, Output};
 
-/// How often it looks whether something has to be sent again: it reads a clock of its own.
+/// How often tinydtls checks whether it must retransmit. It reads a clock of its own.
 const LOOK: Duration = Duration::from_millis(50);
-/// What the event handler is told at the handshake's end.
+/// The event code that tinydtls reports when the handshake is complete.
 const EVENT_CONNECTED: c_ushort = 0x01de;
 
-/// Its version.
+/// The version of tinydtls.
 pub fn version() -> String {
     String::from_utf8_lossy(sys::PACKAGE_VERSION).trim_end_matches('\0').to_owned()
 }
@@ -26,7 +26,7 @@ pub fn version() -> String {
 /// One end of one connection.
 pub struct Tiny {
     context: NonNull<sys::dtls_context_t>,
-    /// What the callbacks work with; freed with the context.
+    /// The data that the callbacks work with. It is freed after the context.
     line: NonNull<Line>,
     session: Box<sys::session_t>,
     role: Role,
@@ -41,7 +41,7 @@ struct Line {
     key: Vec<u8>,
 }
 
-/// The same for every connection, and never changed.
+/// The table of callbacks, which all connections share and which never changes.
 static HANDLER: Handler = Handler(sys::dtls_handler_t {
     write: Some(transmit),
     read: Some(receive),
@@ -68,10 +68,10 @@ struct Handler(sys::dtls_handler_t);
 // SAFETY: function pointers that nobody writes.
 unsafe impl Sync for Handler {}
 
-/// One end by tinydtls.
+/// One end of a connection by tinydtls.
 ///
 /// # Errors
-/// When it cannot connect.
+/// tinydtls cannot connect.
 pub fn end(role: Role, settings: &Settings, address: SocketAddr) -> Result<Tiny, String> {
     static INIT: Once = Once::new();
     // SAFETY: no arguments; called once, before anything else of tinydtls.
@@ -99,13 +99,14 @@ pub fn end(role: Role, settings: &Settings, address: SocketAddr) -> Result<Tiny,
     Ok(end)
 }
 
-/// The name of the other end for tinydtls. It never sends by it, so that any will do.
+/// The session, by which tinydtls names the other end. It is never used to send, so any name will
+/// do.
 fn session() -> Box<sys::session_t> {
     // SAFETY: numbers and addresses, for which zeros are right.
     let mut session: Box<sys::session_t> = Box::new(unsafe { std::mem::zeroed() });
     // SAFETY: the session is there to be written.
     unsafe { sys::dtls_session_init(&mut *session) };
-    // AF_INET, the other end's address without which two would not be the same.
+    // tinydtls compares sessions by their address: AF_INET and a port.
     // SAFETY: a union of socket addresses, of which this is one.
     unsafe {
         let address = session.addr.sin.as_mut();
@@ -168,7 +169,7 @@ impl Engine for Tiny {
             )
         };
         self.wake = Some(now + LOOK);
-        // It also answers so to noise, after which a server goes on.
+        // tinydtls returns an error for junk as well, after which a server continues.
         if answer < 0 && self.role == Role::Client {
             eprintln!("dtls_handle_message: {answer}");
         }
@@ -199,7 +200,7 @@ impl Engine for Tiny {
     }
 }
 
-/// The line of the connection whose method called tinydtls.
+/// The data of the connection whose method called tinydtls.
 ///
 /// # Safety
 /// `context` is one that [`end`] made, and lives.
@@ -208,7 +209,7 @@ unsafe fn line<'a>(context: *mut sys::dtls_context_t) -> &'a mut Line {
     unsafe { &mut *(*context).app.cast::<Line>() }
 }
 
-/// tinydtls has a datagram.
+/// The callback by which tinydtls sends a datagram.
 unsafe extern "C" fn transmit(
     context: *mut sys::dtls_context_t,
     _session: *mut sys::session_t,
@@ -221,7 +222,7 @@ unsafe extern "C" fn transmit(
     c_int::try_from(length).expect("a datagram's length")
 }
 
-/// tinydtls has a payload.
+/// The callback by which tinydtls delivers a payload.
 unsafe extern "C" fn receive(
     context: *mut sys::dtls_context_t,
     _session: *mut sys::session_t,
@@ -234,7 +235,7 @@ unsafe extern "C" fn receive(
     0
 }
 
-/// tinydtls tells what happened: an alert, or with level 0 something of its own.
+/// The callback by which tinydtls reports an event: an alert, or with level 0 an event of its own.
 unsafe extern "C" fn event(
     context: *mut sys::dtls_context_t,
     _session: *mut sys::session_t,
@@ -252,8 +253,8 @@ unsafe extern "C" fn event(
     0
 }
 
-/// tinydtls asks for the hint, the identity or the key: its length, or an alert as a
-/// negative number.
+/// The callback by which tinydtls asks for the hint, the identity or the key. Returns its length,
+/// or an alert as a negative number.
 unsafe extern "C" fn psk(
     context: *mut sys::dtls_context_t,
     _session: *const sys::session_t,
