@@ -40,7 +40,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
         matrix(&options).status().map_err(|error| Failure::NotPossibleHere(error.to_string()))?;
     match status.code() {
         Some(0) => Ok(()),
-        Some(1) => Err(Failure::Failed("not every meeting went well".into())),
+        Some(1) => Err(Failure::Failed("a meeting failed".into())),
         _ => Err(Failure::NotPossibleHere(format!("the matrix ended with {status}"))),
     }
 }

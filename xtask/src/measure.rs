@@ -70,7 +70,7 @@ fn footprints() -> Result<Value, Failure> {
         let program = target_dir().join("release/examples/footprint");
         let said = said("size", &[&program.to_string_lossy()])?;
         let sizes = berkeley(&said)
-            .ok_or_else(|| Failure::Failed(format!("size says something else: {said}")))?;
+            .ok_or_else(|| Failure::Failed(format!("size printed something unexpected: {said}")))?;
         rows.push(json!({
             "configuration": configuration,
             "node": node,

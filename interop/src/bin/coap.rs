@@ -61,7 +61,7 @@ fn main() {
         println!("{line}");
     } else {
         println!(
-            "{rounds} rounds, {} wrong, {} tried again; {} CoAP messages, {} sent again; \
+            "{rounds} rounds, {} wrong, {} tried again; {} CoAP messages, {} retransmitted; \
              {lost} datagrams lost",
             outcome.wrong, outcome.tried_again, outcome.messages, outcome.retransmissions
         );

@@ -83,7 +83,7 @@ fn run(arguments: &Arguments) -> std::result::Result<bool, String> {
                 println!("{}", matrix::line(result));
             }
         }
-        println!("{met} ok, {failed} failed, {impossible} cannot be, in {seconds} s");
+        println!("{met} ok, {failed} failed, {impossible} not possible, in {seconds} s");
     }
     if let Some(file) = &arguments.write {
         std::fs::write(file, page(&peers, &results, seconds))
@@ -98,21 +98,21 @@ fn page(peers: &[Box<dyn Peer>], results: &[Result<'_>], seconds: u64) -> String
     let mut text = format!(
         "# DTLS with others\n\n\
          Lightseal and other people's DTLS, in both roles, over UDP sockets of the loopback\n\
-         interface. In a cell that says ok the handshake was completed, a payload arrived at\n\
+         interface. In a cell with ok the handshake was completed, a payload arrived at\n\
          the server and another came back, both unaltered, and the datagrams on the way\n\
-         showed the suite, the version and the connection IDs (CID) asked for. With loss, an\n\
-         eighth of the datagrams is lost, a tenth comes twice and a tenth late, each way.\n\
-         Rebinding is what a NAT does: the client gets another port in the middle, and then\n\
-         another payload arrives each way.\n\
-         A dash is a meeting that cannot be, with its reason.\n\n\
+         showed the suite, the version and the connection IDs (CID) that were asked for. With\n\
+         loss, in each direction an eighth of the datagrams is lost, a tenth is duplicated and\n\
+         a tenth is delayed. With rebinding, the client gets another port in the middle, as\n\
+         from a NAT, and then another payload arrives in each direction.\n\
+         A dash is a meeting that is not possible, with its reason.\n\n\
          Written by `cargo xtask interop --write`, {} at commit {}: {met} ok, {failed} failed,\n\
-         {impossible} cannot be, in {seconds} s.\n",
+         {impossible} not possible, in {seconds} s.\n",
         words("date", &["-u", "+%Y-%m-%d"]),
         words("git", &["rev-parse", "--short", "HEAD"]),
     );
     text.push_str(&matrix::page(peers, results));
     text.push_str(
-        "\n## Among themselves\n\nThat these tests judge rightly before they judge us.\n\n",
+        "\n## Among themselves\n\nMeetings of other implementations show that these tests judge correctly.\n\n",
     );
     for result in results {
         let [client, server] =

@@ -229,8 +229,8 @@ pub fn page(peers: &[Box<dyn Peer>], results: &[Result<'_>]) -> String {
         let _ = writeln!(text, "\n## {}\n\n{}\n", peer.name(), peer.version());
         if peer.reads_first_message_only() {
             text.push_str(
-                "It takes a record with several messages of a handshake for an error, so that\n\
-                 Lightseal puts one in each (`Packing::RecordPerMessage`).\n\n",
+                "It rejects a record with several handshake messages, so Lightseal puts one message\n\
+                in each record (`Packing::RecordPerMessage`).\n\n",
             );
         }
         for version in [Version::Dtls12, Version::Dtls13] {

@@ -88,7 +88,7 @@ const DANGEROUS: &str = "dangerous-gcm-aggregation";
 /// hold more records or evaluate more sets than the bounds allow.
 fn injection() -> Result<Measured, Unmeasured> {
     let result = run_json("fuzz", "campaign", &["injection"])?;
-    let mut detail = String::from("goodput without and with junk, and what it takes\n");
+    let mut detail = String::from("goodput without junk, with junk, and the loss in percent\n");
     for cell in rows(&result, "cells") {
         let count = |name| number(cell, &format!("/{name}"));
         detail += &format!(

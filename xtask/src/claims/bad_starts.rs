@@ -129,7 +129,7 @@ fn program() -> Result<PathBuf, Unmeasured> {
     text.lines()
         .filter_map(|line| serde_json::from_str::<Value>(line).ok())
         .find_map(|message| message["executable"].as_str().map(PathBuf::from))
-        .ok_or_else(|| Unmeasured::Broken("cargo does not say what it built".into()))
+        .ok_or_else(|| Unmeasured::Broken("cargo does not name the program that it built".into()))
 }
 
 /// Starts a server proxy and returns the address that it listens on.

@@ -28,7 +28,7 @@ fn coap(loss_percent: &str, pointer: &str) -> Result<Measured, Unmeasured> {
     let result = run_peer("coap", &[&size[..], &how].concat())?;
     let figure = number(&result, pointer)?;
     let detail = format!(
-        "{} rounds, {} wrong, {} tried again; {} CoAP messages, {} sent again; {} datagrams lost",
+        "{} rounds, {} wrong, {} tried again; {} CoAP messages, {} retransmitted; {} datagrams lost",
         number(&result, "/rounds")?,
         number(&result, "/wrong")?,
         number(&result, "/tried_again")?,

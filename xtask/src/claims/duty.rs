@@ -256,7 +256,7 @@ pub(super) fn handshake(link: &str, profiles: &str, more: &[&str]) -> Result<Val
 fn line(link: &str, profile: &str, found: &Value) -> Result<String, Unmeasured> {
     let of = |what: &str| number(found, &format!("/{profile}/{what}"));
     Ok(format!(
-        "{link}: {profile} {:.3} ± {:.3} s, {:.2} ± {:.2} mJ, {:.1} % came to an end\n",
+        "{link}: {profile} {:.3} ± {:.3} s, {:.2} ± {:.2} mJ, {:.1} % completed\n",
         of("duration_s")?,
         of("duration_error_s")?,
         of("energy_mj")?,

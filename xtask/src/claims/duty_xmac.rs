@@ -155,7 +155,7 @@ fn measure() -> Result<Measured, Unmeasured> {
             figure = figure.max(off.abs());
             detail += &format!(
                 "{link}, {:.0} %: {seconds:.3} ± {error:.3} s, {hand:.3} s by hand, {off:+.1} %; {:.1} % \
-                 came to an end, {:.1} % by hand\n",
+                 completed, {:.1} % by hand\n",
                 100.0 * delivery,
                 of("success_percent")?,
                 100.0 * delivery.powi(2),

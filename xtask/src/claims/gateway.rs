@@ -166,7 +166,7 @@ fn observer(scheme: &str) -> Result<(Value, String), Unmeasured> {
     let count = |name| number(row, &format!("/{name}"));
     let detail = format!(
         "{} datagrams of {} flows: {} addresses, {} SCIs or their ports, {} PNs or their halves, {} places that \
-         tell the AN, 0x88E5 {} times beyond chance; {} bytes that are constant in a flow\n\
+        reveal the AN, 0x88E5 {} times beyond chance; {} bytes that are constant in a flow\n\
          the best of {} fields gives {:.4} of {:.2} bits about the flow beyond chance, \
          and {:.4} about flows drawn at random",
         count("packets")?,

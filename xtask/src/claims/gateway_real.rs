@@ -89,7 +89,7 @@ fn beside_lightseal(name: &str, arguments: &[&str]) -> Result<Value, Unmeasured>
     let done = command.arg("--json").stderr(std::process::Stdio::inherit()).output();
     let done = done.map_err(|error| Unmeasured::Broken(error.to_string()))?;
     if done.status.code() == Some(2) {
-        return Err(Unmeasured::NotHere(format!("{name} says above what is missing")));
+        return Err(Unmeasured::NotHere(format!("{name} has printed above what is missing")));
     }
     serde_json::from_slice(&done.stdout)
         .map_err(|error| Unmeasured::Broken(format!("{name} printed no JSON: {error}")))

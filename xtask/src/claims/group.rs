@@ -154,7 +154,7 @@ fn beside_openmls() -> Result<Measured, Unmeasured> {
     let ours = rekey(100.0)?;
     let detail = format!(
         "OpenMLS, {}, any of 100 members evicted by the founder: {least} to {most} B in a group that was just \
-         made, {} to {} B once every member has committed\nours: {} B for the dearest leaf, signed, with its \
+         made, {} to {} B once every member has committed\nours: {} B for the costliest leaf, signed, with its \
          record: {:.2} of the latter's longest\n{}",
         theirs["suite"].as_str().unwrap_or("?"),
         bytes("/warm_bytes/0")?,
@@ -198,7 +198,7 @@ fn histories() -> Result<Measured, Unmeasured> {
     let count = |name| number(&result, &format!("/{name}"));
     let mut detail = format!(
         "{} histories of seven kinds of groups: {} epochs, {} records sealed, {} delivered, {} restarts, \
-         {} shutdowns, {} members gone\n",
+         {} shutdowns, {} members removed\n",
         count("histories")?,
         count("epochs")?,
         count("sealed")?,
@@ -222,7 +222,7 @@ fn noise() -> Result<Measured, Unmeasured> {
     let count = |name| number(&result, &format!("/{name}"));
     let mut detail = format!(
         "{} datagrams, {} to members' own addresses, {} to controllers, {} shorter than a tag: {} panics, \
-         {} deliveries, {} changed something; {} groups deaf afterwards\n",
+         {} deliveries, {} changes of state; {} groups that no longer receive\n",
         count("datagrams")?,
         count("unicast")?,
         count("to_controller")?,

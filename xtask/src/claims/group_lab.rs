@@ -213,7 +213,7 @@ fn step() -> Result<Measured, Unmeasured> {
         lost += of("out_of_step")?;
     }
     if detail.is_empty() {
-        return Err(Unmeasured::Broken("nobody was evicted".into()));
+        return Err(Unmeasured::Broken("no member was evicted".into()));
     }
     Ok(Measured { figure: lost, detail })
 }

@@ -141,7 +141,7 @@ fn replayed_hellos() -> Result<Measured, Unmeasured> {
     let result = strangers()?;
     let count = |name| number(&result, &format!("/{name}"));
     let detail = format!(
-        "{} associations in both versions, with and without connection IDs; {} hellos played again; at \
+        "{} associations in both versions, with and without connection IDs; {} hellos replayed; at \
          most {} associations and handshakes at an address",
         count("associations")?,
         count("played")?,

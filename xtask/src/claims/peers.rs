@@ -174,9 +174,10 @@ fn matrix() -> Result<Measured, Unmeasured> {
         ["met", "failed", "impossible"].map(|kind| number(&results, &format!("/{kind}")));
     let (met, failed, impossible) = (met?, failed?, impossible?);
     if met < 1.0 {
-        return Err(Unmeasured::Broken("nobody was met".into()));
+        return Err(Unmeasured::Broken("no meeting was held".into()));
     }
-    let detail = format!("{met} meetings went well, {failed} failed, {impossible} cannot be");
+    let detail =
+        format!("{met} meetings succeeded, {failed} failed, {impossible} are not possible");
     Ok(Measured { figure: failed, detail })
 }
 

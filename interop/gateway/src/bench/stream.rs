@@ -133,7 +133,7 @@ pub fn cost(
     })??;
     let came = counted()?.since(before).received;
     if came == 0 {
-        return Err(Failure::Broken("nothing arrives".into()));
+        return Err(Failure::Broken("no frame arrives".into()));
     }
     let each = |amount: f64| amount / came as f64;
     Ok(Cost {

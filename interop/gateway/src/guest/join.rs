@@ -86,14 +86,14 @@ impl Join for Bridge {
 
 impl Joined for Bridge {
     fn restart(&mut self, _: End) -> Result<(), Failure> {
-        Err(Failure::Broken("a bridge is not started".into()))
+        Err(Failure::Broken("a bridge has no program that could be restarted".into()))
     }
 
     fn disturbed(
         &mut self,
         _: &mut dyn FnMut() -> Result<(), Failure>,
     ) -> Result<Weather, Failure> {
-        Err(Failure::Broken("a bridge loses nothing".into()))
+        Err(Failure::Broken("a bridge cannot be made to lose packets".into()))
     }
 }
 

@@ -67,11 +67,12 @@ pub fn page(kernel: &str, when: &str, series: &[Series]) -> String {
     let failed: usize = series.iter().map(Series::failed).sum();
     let held: usize = series.iter().map(|series| series.verdicts.len()).sum();
     let mut page = format!(
-        "# Real MACsec ends\n\n\
-         Debian's kernel and `wpa_supplicant` in an emulated machine, each end in a namespace of its\n\
-         own behind a TAP device. What joins the TAP devices stands over each table. A trial fails if\n\
-         an end refuses one frame (InPktsNotValid, InPktsLate and their like), whatever else it shows.\n\
-         Rates are those of an emulated processor and say only that TCP gets through.\n\n\
+        "# Real MACsec endpoints\n\n\
+        Debian's kernel and `wpa_supplicant` in an emulated machine, each endpoint in a namespace of\n\
+        its own behind a TAP device. The heading of each table says what joins the TAP devices. A\n\
+        trial fails if an endpoint refuses one frame (InPktsNotValid, InPktsLate and similar\n\
+        counters), whatever else happens. Rates are those of an emulated processor and only show\n\
+        that TCP works.\n\n\
          Written by `cargo xtask interop-macsec --write docs/macsec-interop.md`, {when}, {kernel}: {} ok, {failed} failed.\n",
         held - failed
     );

@@ -343,7 +343,10 @@ fn broadcast(guest: &mut Guest) -> Result<String, Failure> {
     for (end, (after, before)) in guest.ends().zip(after.into_iter().zip(before)).skip(1) {
         let came = after - before;
         if came != u64::from(COUNT) {
-            return Err(Failure::Broken(format!("{COUNT} came {came} times to {}", end.name())));
+            return Err(Failure::Broken(format!(
+                "{COUNT} broadcasts arrived {came} times at {}",
+                end.name()
+            )));
         }
     }
     if !pings.all() {
@@ -376,7 +379,7 @@ fn rekey(guest: &mut Guest) -> Result<String, Failure> {
     for time in 1..=TIMES {
         let number = guest.rekey(&macsec)?;
         if number != time % 4 {
-            return Err(Failure::Broken(format!("association {number} came after {}", time - 1)));
+            return Err(Failure::Broken(format!("association {number} followed {}", time - 1)));
         }
         guest.must("sleep 0.5")?;
     }
@@ -436,7 +439,7 @@ fn disturbed(guest: &mut Guest, joined: &mut dyn Joined) -> Result<String, Failu
         Ok(())
     })?;
     let Some((pings, rate)) = seen else {
-        return Err(Failure::Broken("nothing was tried".into()));
+        return Err(Failure::Broken("no trial was made".into()));
     };
     // A ping and its answer are two packets, and one that waits for others may be too late.
     let least = pings.sent - pings.sent / 4;

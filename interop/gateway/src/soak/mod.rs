@@ -130,7 +130,7 @@ impl fmt::Display for Report {
         for (reason, count) in &self.drops {
             writeln!(f, "  {reason}: {count}")?;
         }
-        writeln!(f, "{} seen at another site besides", self.elsewhere)?;
+        writeln!(f, "{} copies arrived at another site in addition", self.elsewhere)?;
         let Self { twice, altered, unaccounted, .. } = self;
         writeln!(f, "{twice} delivered twice, {altered} altered, {unaccounted} not accounted for")?;
         self.why.iter().try_for_each(|why| writeln!(f, "  {why}"))
