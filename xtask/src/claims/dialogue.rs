@@ -67,7 +67,7 @@ pub(super) const CLAIMS: &[Claim] = &[
     Claim {
         name: "dialogue-virtual",
         about: "Time of exchanges with shared tags over that with plain tags, on a path of 20 ms \
-            in virtual time: the slowest of five schemes and auto. Bar: our own",
+            in virtual time: the slowest of five schemes and auto. Bar: our own target",
         bar: Bar::AtMost(1.05),
         seconds: 10,
         measure: || pace("/dialogue"),
@@ -75,7 +75,7 @@ pub(super) const CLAIMS: &[Claim] = &[
     Claim {
         name: "stream-goodput-fast",
         about: "Goodput of 1000 messages a second at default settings, over that of sets that \
-            always wait to be full: the worst of five schemes. Bar: our own",
+            always wait to be full: the worst of five schemes. Bar: our own target",
         bar: Bar::AtLeast(0.98),
         seconds: 10,
         measure: || pace("/fast_stream"),
@@ -83,7 +83,7 @@ pub(super) const CLAIMS: &[Claim] = &[
     Claim {
         name: "stream-goodput-slow",
         about: "Goodput of one message a second with --max-wait 20s, over that of sets that \
-            always wait to be full: the worse of agg:8 and agg:16. Bar: our own",
+            always wait to be full: the worse of agg:8 and agg:16. Bar: our own target",
         bar: Bar::AtLeast(0.98),
         seconds: 10,
         measure: || pace("/slow_stream"),
@@ -91,7 +91,8 @@ pub(super) const CLAIMS: &[Claim] = &[
     Claim {
         name: "proxy-loop-flows",
         about: "Number of flows that one datagram opens where two proxies are configured to \
-            forward to each other; the proxies must also give one warning. Bar: our own",
+            forward to each other; the proxies must also give one warning. Bar: our own \
+            target",
         bar: Bar::AtMost(16.0),
         seconds: 10,
         measure: looped,

@@ -58,7 +58,7 @@ pub(super) const CLAIMS: &[Claim] = &[Claim {
     name: "duty-xmac-loss",
     about: "Largest deviation, in %, of tinydtls's simulated handshake time over lossy X-MAC \
         from a model reckoned by hand: delivery ratios 95, 90 and 80 %, check intervals 125 \
-        and 500 ms. Bar: what the model leaves out",
+        and 500 ms. Bar: an estimate of what the model leaves out",
     // What the model leaves out: answers that are late by two intervals and make timers fire for
     // nothing, frames on the air (10 ms), and nodes that strobe while they should listen. At 80 % the
     // spread of 40 000 handshakes is another 1.3 %.

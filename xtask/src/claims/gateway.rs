@@ -17,8 +17,8 @@ pub(super) const CLAIMS: &[Claim] = &[
     Claim {
         name: "gateway-sorting-plain",
         about: "Information, in bits, that the best field of a datagram gives about its flow \
-            under the scheme plain, where sorting should succeed. Bar: our own; one flow of \
-            ten is 3.32 bits",
+            under the scheme plain, where sorting should succeed. Bar: our own target; \
+            telling ten flows apart takes 3.32 bits",
         bar: Bar::AtLeast(3.0),
         seconds: 5,
         measure: || sorted("plain"),
@@ -28,8 +28,8 @@ pub(super) const CLAIMS: &[Claim] = &[
     lost("gateway-loss-identifier", || loss("identifier")),
     Claim {
         name: "gateway-stall-identifier-paper",
-        about: "Number of the next 10 000 frames that never arrive after 64 frames were lost in \
-            a row, under the identifiers of the tunnel paper: shows their fault. Bar: all of \
+        about: "How many of the next 10 000 frames never arrive after 64 frames were lost in a \
+            row, under the tunnel paper's identifiers, which shows their fault. Bar: all of \
             them",
         bar: Bar::AtLeast(10_000.0),
         seconds: 8,
@@ -37,7 +37,7 @@ pub(super) const CLAIMS: &[Claim] = &[
     },
     Claim {
         name: "gateway-forgeries-sealed",
-        about: "Number of 1 000 000 forged, replayed, cut or header-swapped datagrams that reach \
+        about: "How many of 1 000 000 forged, replayed, cut or header-swapped datagrams reach \
             the LAN or make a genuine one be dropped, under the scheme sealed; the detail \
             has the other schemes. Bar: there may be none",
         bar: Bar::AtMost(0.0),
@@ -46,7 +46,7 @@ pub(super) const CLAIMS: &[Claim] = &[
     },
     Claim {
         name: "gateway-forgeries-compressed",
-        about: "Number of 1 000 000 forged, replayed, cut or header-swapped datagrams that reach \
+        about: "How many of 1 000 000 forged, replayed, cut or header-swapped datagrams reach \
             the LAN or make a genuine one be dropped, under the scheme compressed (short \
             headers). Bar: there may be none",
         bar: Bar::AtMost(0.0),
@@ -55,7 +55,7 @@ pub(super) const CLAIMS: &[Claim] = &[
     },
     Claim {
         name: "gateway-forgeries-identifier",
-        about: "Number of 1 000 000 forged, replayed, cut or header-swapped datagrams that reach \
+        about: "How many of 1 000 000 forged, replayed, cut or header-swapped datagrams reach \
             the LAN under the scheme identifier; forgeries that overtake their original do \
             not count. Bar: there may be none",
         bar: Bar::AtMost(0.0),
@@ -65,7 +65,7 @@ pub(super) const CLAIMS: &[Claim] = &[
     Claim {
         name: "gateway-flood-memory",
         about: "Heap, in MiB, that 1 000 000 frames from invented sources add to two gateways: \
-            the worst scheme. Bar: our own",
+            the worst scheme. Bar: our own target",
         bar: Bar::AtMost(56.0),
         seconds: 20,
         measure: || flood_memory(&[]),
@@ -73,7 +73,8 @@ pub(super) const CLAIMS: &[Claim] = &[
     Claim {
         name: "gateway-flood-memory-sealed",
         about: "Heap, in MiB, that 1 000 000 frames from invented sources add to two gateways \
-            under the scheme sealed, whose only table is that of stations. Bar: our own",
+            under the scheme sealed, whose only table is that of stations. Bar: our own \
+            target",
         bar: Bar::AtMost(1.0),
         seconds: 10,
         measure: || flood_memory(&["--scheme", "sealed"]),
@@ -89,8 +90,8 @@ pub(super) const CLAIMS: &[Claim] = &[
     Claim {
         name: "gateway-narrowing",
         about: "Longest time, in seconds, until frames of 1300 B pass again after the path \
-            narrows from 1500 to 1300 B: the worst scheme. Bar: three probes a second apart, \
-            found within two seconds, and a tenth to look at the clock",
+            narrows from 1500 to 1300 B: the worst scheme. Bar: the timers of path probes, 2 \
+            s to the next probe, three unanswered probes a second apart, and 0.1 s",
         // Probes of a path in use are two seconds apart; three probes a second apart go unanswered;
         // and the clock is looked at every tenth of a second.
         bar: Bar::AtMost(5.1),
@@ -100,8 +101,8 @@ pub(super) const CLAIMS: &[Claim] = &[
     Claim {
         name: "gateway-spoofed-station",
         about: "Number of frames lost, in a one-way flow of 25 frames a second, after one frame \
-            is sent under the listener's address: the worst scheme. Bar: a round trip of 40 \
-            ms and up to 40 ms until the listener's next frame",
+            is sent under the listener's address: the worst scheme. Bar: the frames of one \
+            round trip of 40 ms and of up to 40 ms until the listener's next frame",
         // At 25 frames a second: those sent in a round trip of 40 ms and in up to 40 ms until the
         // listener's next frame.
         bar: Bar::AtMost(3.0),
@@ -124,8 +125,8 @@ const fn hidden(name: &'static str, measure: Measure) -> Claim {
 
 const fn sorting(name: &'static str, measure: Measure) -> Claim {
     let about = "Information, in bits, that the best field of a datagram gives about its flow \
-        beyond chance, under the scheme that ends the claim's name. Bar: our own; one \
-        flow of ten is 3.32 bits";
+        beyond chance, under the scheme that ends the claim's name. Bar: our own target; \
+        telling ten flows apart takes 3.32 bits";
     Claim { name, about, bar: Bar::AtMost(0.06), seconds: 5, measure }
 }
 
@@ -139,7 +140,7 @@ const fn lost(name: &'static str, measure: Measure) -> Claim {
 const fn bytes(name: &'static str, bar: f64, measure: Measure) -> Claim {
     let about = "Bytes added to a frame beside those of VXLAN over IPv4, for a known flow with \
         SCI and without VLAN tags, under the scheme that ends the claim's name. Bar: our \
-        own";
+        own target";
     Claim { name, about, bar: Bar::AtMost(bar), seconds: 2, measure }
 }
 

@@ -8,15 +8,15 @@ pub(super) const CLAIMS: &[Claim] = &[
     Claim {
         name: "handshakes-lossy",
         about: "Share, in %, of 10 000 handshakes that complete within 60 s at 20 % loss, 5 % \
-            duplication and reordering. Bar: our own",
+            duplication and reordering. Bar: our own target",
         bar: Bar::AtLeast(99.9),
         seconds: 30,
         measure: || lossy(&[]),
     },
     Claim {
         name: "lossy-12",
-        about: "Number of 10 000 DTLS 1.2 handshakes that hang, or connect at one end alone, at \
-            20 % loss, 5 % duplication and reordering. Bar: there may be none",
+        about: "How many of 10 000 DTLS 1.2 handshakes hang, or connect at one end alone, at 20 \
+            % loss, 5 % duplication and reordering. Bar: there may be none",
         bar: Bar::AtMost(0.0),
         seconds: 30,
         measure: lossy_12,
@@ -32,7 +32,7 @@ pub(super) const CLAIMS: &[Claim] = &[
     Claim {
         name: "burst-answers",
         about: "Largest number of additional datagrams caused by 20 copies of one handshake \
-            datagram. Bar: our own",
+            datagram. Bar: our own target",
         bar: Bar::AtMost(1.0),
         seconds: 5,
         measure: || Ok(drops()?.1),
@@ -63,16 +63,16 @@ pub(super) const CLAIMS: &[Claim] = &[
     },
     Claim {
         name: "attack-replayed-hello",
-        about: "Number of 200 live associations that end when a recorded or held-back \
-            ClientHello of their client is replayed. Bar: there may be none",
+        about: "How many of 200 live associations end when a recorded or held-back ClientHello \
+            of their client is replayed. Bar: there may be none",
         bar: Bar::AtMost(0.0),
         seconds: 10,
         measure: replayed_hellos,
     },
     Claim {
         name: "attack-forged-ack",
-        about: "Number of 200 handshakes with a lost datagram that forged ACKs in clear stop. \
-            Bar: there may be none",
+        about: "How many of 200 handshakes with a lost datagram are stopped by forged ACKs in \
+            clear. Bar: there may be none",
         bar: Bar::AtMost(0.0),
         seconds: 10,
         measure: forged_acks,
@@ -80,7 +80,8 @@ pub(super) const CLAIMS: &[Claim] = &[
     Claim {
         name: "attack-amplification",
         about: "Bytes that one ClientHello without a cookie makes the server send, over its own \
-            bytes: the worst kind of hello. Bar: the three of RFC 9147, section 5.1",
+            bytes: the worst kind of hello. Bar: the factor of three allowed by RFC 9147, \
+            section 5.1",
         bar: Bar::AtMost(3.0),
         seconds: 10,
         measure: amplification,

@@ -8,7 +8,7 @@ pub(super) const CLAIMS: &[Claim] = &[
     Claim {
         name: "ecb-aes-bulk",
         about: "Core cycles a byte of AES-128 in bulk over 10/64, which is ten rounds of 64 B at \
-            one round a cycle. Bar: our own",
+            one round a cycle. Bar: our own target",
         bar: Bar::AtMost(1.05),
         seconds: 5,
         measure: || {
@@ -20,7 +20,7 @@ pub(super) const CLAIMS: &[Claim] = &[
         name: "lightmac-aes-8k",
         about: "Throughput of LightMAC over its limit, the cipher's bulk throughput times (n - \
             s)/n with block size n and counter size s in bits: AES-128, 8 KiB, s = 40. Bar: \
-            our own",
+            our own target",
         bar: Bar::AtLeast(0.85),
         seconds: 5,
         measure: || {
@@ -32,7 +32,7 @@ pub(super) const CLAIMS: &[Claim] = &[
         name: "lightmac-aes-2k",
         about: "Throughput of LightMAC over its limit, the cipher's bulk throughput times (n - \
             s)/n with block size n and counter size s in bits: AES-128, 2 KiB, s = 8. Bar: \
-            our own",
+            our own target",
         bar: Bar::AtLeast(0.75),
         seconds: 5,
         measure: || {
@@ -43,7 +43,7 @@ pub(super) const CLAIMS: &[Claim] = &[
     Claim {
         name: "lightmac-1k-cmac-rustcrypto",
         about: "Time of RustCrypto's CMAC over LightMAC's: AES-128, messages of 1 KiB back to \
-            back, s = 8. Bar: our own",
+            back, s = 8. Bar: our own target",
         bar: Bar::AtLeast(8.0),
         seconds: 10,
         measure: || back_to_back(&["cmac_rustcrypto", "cmac_rustcrypto_own_aes"]),
@@ -51,7 +51,7 @@ pub(super) const CLAIMS: &[Claim] = &[
     Claim {
         name: "lightmac-1k-cmac-openssl",
         about: "Time of OpenSSL's CMAC over LightMAC's: AES-128, messages of 1 KiB back to back, \
-            s = 8. Bar: our own",
+            s = 8. Bar: our own target",
         bar: Bar::AtLeast(8.0),
         seconds: 10,
         measure: || back_to_back(&["cmac_openssl"]),
@@ -67,7 +67,7 @@ pub(super) const CLAIMS: &[Claim] = &[
     Claim {
         name: "lightmac-batch-64",
         about: "Core cycles of LightMAC for each 64 B message of a batch, AES-128, s = 8. Bar: \
-            our own",
+            our own target",
         bar: Bar::AtMost(45.0),
         seconds: 10,
         measure: batch,
@@ -75,7 +75,7 @@ pub(super) const CLAIMS: &[Claim] = &[
     Claim {
         name: "lightmac-alone-14",
         about: "Time of LightMAC over that of the fastest CMAC for a single message of up to 14 \
-            B, AES-128, s = 8: the worst length. Bar: our own",
+            B, AES-128, s = 8: the worst length. Bar: our own target",
         bar: Bar::AtMost(1.1),
         seconds: 10,
         measure: || alone(0..=14),
@@ -83,7 +83,7 @@ pub(super) const CLAIMS: &[Claim] = &[
     Claim {
         name: "lightmac-alone-16",
         about: "Time of LightMAC over that of the fastest CMAC for a single message of 16 B, \
-            AES-128, s = 8. Bar: our own",
+            AES-128, s = 8. Bar: our own target",
         bar: Bar::AtMost(2.1),
         seconds: 10,
         measure: || alone(16..=16),
@@ -101,7 +101,8 @@ pub(super) const CLAIMS: &[Claim] = &[
     // SAC 2013).
     Claim {
         name: "ecb-present-bulk",
-        about: "Core cycles a byte of PRESENT-80 in bulk, with AVX-512 and GFNI. Bar: our own",
+        about: "Core cycles a byte of PRESENT-80 in bulk, with AVX-512 and GFNI. Bar: our own \
+            target",
         bar: Bar::AtMost(2.5),
         seconds: 5,
         measure: || {
@@ -124,7 +125,7 @@ pub(super) const CLAIMS: &[Claim] = &[
         name: "lightmac-present-8k",
         about: "Throughput of LightMAC over its limit, the cipher's bulk throughput times (n - \
             s)/n with block size n and counter size s in bits: PRESENT-80, 8 KiB, s = 24. \
-            Bar: our own",
+            Bar: our own target",
         bar: Bar::AtLeast(0.9),
         seconds: 5,
         measure: || {
@@ -136,7 +137,7 @@ pub(super) const CLAIMS: &[Claim] = &[
         name: "lightmac-present-batch",
         about: "Throughput of LightMAC over its limit, the cipher's bulk throughput times (n - \
             s)/n with block size n and counter size s in bits: PRESENT-80, batches of \
-            messages of 1 KiB to 8 KiB, s = 24. Bar: our own",
+            messages of 1 KiB to 8 KiB, s = 24. Bar: our own target",
         bar: Bar::AtLeast(0.9),
         seconds: 10,
         measure: || {
@@ -168,7 +169,7 @@ pub(super) const CLAIMS: &[Claim] = &[
     Claim {
         name: "lightmac-emac-aes",
         about: "Time of EMAC over LightMAC's at rate 2/3: AES-128, s = 40, 1 KiB to 8 KiB, the \
-            worst length. Bar: our own",
+            worst length. Bar: our own target",
         bar: Bar::AtLeast(3.0),
         seconds: 15,
         measure: || over_lightmac(AES, "aes-128", "emac"),
@@ -176,7 +177,7 @@ pub(super) const CLAIMS: &[Claim] = &[
     Claim {
         name: "lightmac-emac-present",
         about: "Time of EMAC over LightMAC's at rate 2/3: PRESENT-80, s = 24, 1 KiB to 8 KiB, \
-            the worst length. Bar: our own",
+            the worst length. Bar: our own target",
         bar: Bar::AtLeast(3.0),
         seconds: 15,
         measure: || over_lightmac(PRESENT, "present-80", "emac"),

@@ -6,7 +6,8 @@ use crate::claims::{number, run_json};
 pub(super) const CLAIMS: &[Claim] = &[Claim {
     name: "mask-repetition",
     about: "Number of 1-byte messages under Agg(16) after which an observer has seen two records \
-        with one record number mask with probability 1/2. Bar: the 274 of Wagner et al.",
+        with one record number mask with probability 1/2. Bar: the 274 reported by Wagner et \
+        al.",
     bar: Bar::AtLeast(274.0),
     seconds: 20,
     measure,

@@ -10,7 +10,7 @@ pub(super) const CLAIMS: &[Claim] = &[
         name: "reconnect-after-kill",
         about: "Longest time, in seconds, from kill -9 of the server proxy to the next answer, \
             of seven kills; the application sends twice a second and the server is away for \
-            1 to 4 s. Bar: our own",
+            1 to 4 s. Bar: our own target",
         bar: Bar::AtMost(5.0),
         seconds: 90,
         measure: after_kill,
