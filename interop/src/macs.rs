@@ -62,10 +62,10 @@ impl OpenSslCmac {
     /// # Panics
     /// OpenSSL is out of memory.
     pub fn new(key: &[u8; 16]) -> Self {
-        // SAFETY: no argument is asked for.
+        // SAFETY: the function has no arguments.
         let context = unsafe { ffi::CMAC_CTX_new() };
         let this = Self(NonNull::new(context).expect("memory"));
-        // SAFETY: the context is live, the key as long as is said, and no engine is given.
+        // SAFETY: the context is valid, the key has the given length, and there is no engine.
         let done = unsafe {
             ffi::CMAC_Init(
                 this.0.as_ptr(),
@@ -84,8 +84,8 @@ impl Tagger for OpenSslCmac {
     fn tag(&mut self, message: &[u8]) -> Tag {
         let (mut tag, mut length) = ([0; 16], 16);
         let context = self.0.as_ptr();
-        // SAFETY: the context is live and has a key, which no key and no cipher keep; the
-        // message is readable, and the tag writable for a block.
+        // SAFETY: the context is valid and has a key. Null for the key and the cipher keeps both.
+        // The message is readable, and the tag is writable for a block.
         let done = unsafe {
             ffi::CMAC_Init(context, null(), 0, null(), null_mut()) == 1
                 && ffi::CMAC_Update(context, message.as_ptr().cast(), message.len()) == 1
@@ -98,7 +98,7 @@ impl Tagger for OpenSslCmac {
 
 impl Drop for OpenSslCmac {
     fn drop(&mut self) {
-        // SAFETY: it is live, and used no more.
+        // SAFETY: the context is valid and not used any more.
         unsafe { ffi::CMAC_CTX_free(self.0.as_ptr()) }
     }
 }

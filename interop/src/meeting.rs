@@ -81,7 +81,7 @@ impl Meeting {
     /// Calls `call` with our end.
     ///
     /// # Panics
-    /// Never: ours is where it was put.
+    /// Never: `new` has put our end at this node.
     pub fn ours<R>(&mut self, call: impl FnOnce(&mut Ours, Instant) -> R) -> R {
         self.network.call(self.ours, |end, now| call(end.left().expect("ours"), now))
     }
@@ -89,7 +89,7 @@ impl Meeting {
     /// Calls `call` with the other end.
     ///
     /// # Panics
-    /// Never: theirs is where it was put.
+    /// Never: `new` has put the other end at this node.
     pub fn theirs<R>(&mut self, call: impl FnOnce(&mut Driven) -> R) -> R {
         self.network.call(self.theirs, |end, _| call(end.right().expect("theirs")))
     }

@@ -22,8 +22,8 @@ struct End(NonNull<ffi::SSL>);
 impl End {
     /// An end that reads from `input` and writes to `output`.
     fn new(is_client: bool, input: *mut ffi::BIO, output: *mut ffi::BIO) -> Self {
-        // SAFETY: every pointer is made here or lives in the caller; the connection holds
-        // its context, and takes one reference to each BIO, which are made for it here.
+        // SAFETY: every pointer is made here or is valid in the caller. The connection holds its
+        // context and takes over one reference to each BIO, which is made for it here.
         unsafe {
             let context = ffi::SSL_CTX_new(ffi::DTLS_method());
             assert!(!context.is_null(), "OpenSSL makes a context");
@@ -55,7 +55,7 @@ impl End {
 
 impl Drop for End {
     fn drop(&mut self) {
-        // SAFETY: it lives until here.
+        // SAFETY: the connection is valid until this call.
         unsafe { ffi::SSL_free(self.0.as_ptr()) };
     }
 }
@@ -74,8 +74,8 @@ impl Records {
     /// # Panics
     /// The handshake fails.
     pub fn new(bytes: usize) -> Self {
-        // SAFETY: the BIOs are made here and given up once both ends have their own
-        // references; the ends live.
+        // SAFETY: the BIOs are made here and released once both ends have their own references;
+        // both ends are valid.
         unsafe {
             let bios = [(); 2].map(|()| ffi::BIO_new(ffi::BIO_s_mem()));
             assert!(bios.iter().all(|bio| !bio.is_null()), "OpenSSL makes BIOs");
@@ -96,8 +96,8 @@ impl Records {
 impl Contender for Records {
     fn run(&mut self) {
         let length = c_int::try_from(self.payload.len()).expect("a datagram's payload");
-        // SAFETY: both ends live, `payload` is read and at most `length + 1` bytes of
-        // `out`, which has as many, are written.
+        // SAFETY: both ends are valid, `payload` is only read, and at most `length + 1` bytes are
+        // written to `out`, which is its length.
         unsafe {
             let sent = ffi::SSL_write(self.client.0.as_ptr(), self.payload.as_ptr().cast(), length);
             assert_eq!(sent, length);
@@ -121,7 +121,7 @@ extern "C" fn client_key(
     if bytes.len() > identity_capacity as usize || KEY.len() > key_capacity as usize {
         return 0;
     }
-    // SAFETY: OpenSSL has room for as many bytes as it says.
+    // SAFETY: each buffer of OpenSSL has room for its stated capacity.
     unsafe {
         identity.copy_from_nonoverlapping(bytes.as_ptr().cast(), bytes.len());
         key.copy_from_nonoverlapping(KEY.as_ptr(), KEY.len());
@@ -139,7 +139,7 @@ extern "C" fn server_key(
     if KEY.len() > key_capacity as usize {
         return 0;
     }
-    // SAFETY: OpenSSL has room for as many bytes as it says.
+    // SAFETY: each buffer of OpenSSL has room for its stated capacity.
     unsafe { key.copy_from_nonoverlapping(KEY.as_ptr(), KEY.len()) };
     KEY.len() as c_uint
 }
@@ -147,8 +147,8 @@ extern "C" fn server_key(
 /// OpenSSL's version.
 ///
 /// # Panics
-/// Never: OpenSSL speaks ASCII.
+/// Never: OpenSSL's version is ASCII.
 pub fn version() -> &'static str {
-    // SAFETY: 0 asks for the version, a C string that lives for ever.
+    // SAFETY: 0 asks for the version, which is a static C string.
     unsafe { CStr::from_ptr(ffi::OpenSSL_version(0)) }.to_str().expect("ASCII")
 }

@@ -190,12 +190,13 @@ impl Context {
     pub fn with_cid(role: Role, settings: &Settings, cid: Option<usize>) -> Rc<Self> {
         static INIT: Once = Once::new();
         INIT.call_once(|| {
-            // SAFETY: no arguments; called once, before anything else of wolfSSL.
+            // SAFETY: the function has no arguments and is called once, before all others of
+            // wolfSSL.
             succeed("wolfSSL_Init", unsafe { sys::wolfSSL_Init() });
         });
         assert!(settings.identity.len() <= 128 && settings.key.len() <= 64, "wolfSSL's limits");
         let identity = CString::new(settings.identity.clone()).expect("no zero in an identity");
-        // SAFETY: the methods take no arguments; the context takes the method over.
+        // SAFETY: the methods have no arguments; the context takes ownership of the method.
         let context = unsafe {
             sys::wolfSSL_CTX_new(match (role, settings.suite.is_of_13()) {
                 (Role::Client, true) => sys::wolfDTLSv1_3_client_method(),
@@ -214,8 +215,8 @@ impl Context {
 
     fn configure(&self) {
         let context = self.context.as_ptr();
-        // SAFETY: `context` lives; the name is a C string that is copied; the
-        // callbacks have the signatures that the bindings ask for.
+        // SAFETY: `context` is valid; the name is a C string that is copied; the callbacks have the
+        // signatures that the bindings require.
         unsafe {
             succeed(
                 "wolfSSL_CTX_set_cipher_list",
@@ -242,14 +243,14 @@ impl Context {
         if !self.secrets.suite.is_of_13() {
             // Nothing is resumed here, so no session need be cached.
             let off = c_long::from(sys::WOLFSSL_SESS_CACHE_OFF);
-            // SAFETY: `context` lives.
+            // SAFETY: `context` is valid.
             let answer = unsafe { sys::wolfSSL_CTX_set_session_cache_mode(context, off) };
             assert_eq!(answer, c_long::from(sys::WOLFSSL_SUCCESS));
             return;
         }
         match self.mode {
             Mode::Psk => {
-                // SAFETY: `context` lives. The answer is 0 on success here.
+                // SAFETY: `context` is valid. The answer is 0 on success here.
                 assert_eq!(unsafe { sys::wolfSSL_CTX_no_dhe_psk(context) }, 0);
             }
             Mode::PskWith(group) => {
@@ -257,7 +258,7 @@ impl Context {
                     Group::X25519 => sys::WOLFSSL_ECC_X25519 as c_int,
                     Group::P256 => sys::WOLFSSL_ECC_SECP256R1 as c_int,
                 }];
-                // SAFETY: `context` lives, and the array of one is read during the call.
+                // SAFETY: `context` is valid, and the array of one is read during the call.
                 unsafe {
                     assert_eq!(sys::wolfSSL_CTX_only_dhe_psk(context), 0);
                     succeed(
@@ -274,14 +275,14 @@ impl Context {
     /// # Panics
     /// If wolfSSL is out of memory.
     pub fn peer(self: &Rc<Self>) -> Peer {
-        // SAFETY: the context lives, and longer than the connection: the peer holds it.
+        // SAFETY: the context is valid and outlives the connection, because the peer holds it.
         let ssl = unsafe { sys::wolfSSL_new(self.context.as_ptr()) };
         let ssl = NonNull::new(ssl).expect("wolfSSL makes a connection");
         let queues = NonNull::from(Box::leak(Box::<Queues>::default()));
         let secrets = (&raw const self.secrets).cast_mut().cast::<c_void>();
-        // SAFETY: `ssl` lives. `queues` is freed after `ssl`, and only the callbacks
-        // and methods that hold the peer exclusively look at it. The key callbacks
-        // only read the secrets, which live in the context.
+        // SAFETY: `ssl` is valid. `queues` is freed after `ssl`, and only the callbacks and the
+        // methods that borrow the peer exclusively use it. The key callbacks only read the secrets,
+        // which belong to the context.
         unsafe {
             let ssl = ssl.as_ptr();
             sys::wolfSSL_SetIOReadCtx(ssl, queues.as_ptr().cast());
@@ -303,7 +304,7 @@ impl Context {
         }
         if let Some(bytes) = self.cid {
             let mut cid = vec![0xc1; bytes];
-            // SAFETY: `ssl` lives, and the ID is copied during the call.
+            // SAFETY: `ssl` is valid, and the ID is copied during the call.
             unsafe {
                 let ssl = ssl.as_ptr();
                 succeed("wolfSSL_dtls_cid_use", wolfSSL_dtls_cid_use(ssl));
@@ -317,7 +318,7 @@ impl Context {
 
 impl Drop for Context {
     fn drop(&mut self) {
-        // SAFETY: every peer held the context, so no connection is left.
+        // SAFETY: every peer holds the context, so no connection exists any more.
         unsafe { sys::wolfSSL_CTX_free(self.context.as_ptr()) };
     }
 }
@@ -352,7 +353,7 @@ impl Peer {
     /// # Errors
     /// The handshake has failed for good.
     pub fn handshake(&mut self) -> Result<bool, Error> {
-        // SAFETY: `ssl` lives.
+        // SAFETY: `ssl` is valid.
         let answer = unsafe {
             match self.context.role {
                 Role::Client => sys::wolfSSL_connect(self.ssl.as_ptr()),
@@ -368,7 +369,7 @@ impl Peer {
     /// The connection is closed, or the payload is too long for a datagram.
     pub fn send(&mut self, payload: &[u8]) -> Result<(), Error> {
         let length = c_int::try_from(payload.len()).expect("a datagram's payload");
-        // SAFETY: `ssl` lives, and `payload` is read during the call.
+        // SAFETY: `ssl` is valid, and `payload` is read during the call.
         let answer =
             unsafe { sys::wolfSSL_write(self.ssl.as_ptr(), payload.as_ptr().cast(), length) };
         self.progress(answer).map(|_| ())
@@ -380,7 +381,7 @@ impl Peer {
     /// The connection was closed by either end.
     pub fn recv(&mut self, out: &mut [u8]) -> Result<Option<usize>, Error> {
         let length = c_int::try_from(out.len()).expect("a datagram's payload");
-        // SAFETY: `ssl` lives, and at most `length` bytes of `out` are written.
+        // SAFETY: `ssl` is valid, and at most `length` bytes of `out` are written.
         let answer =
             unsafe { sys::wolfSSL_read(self.ssl.as_ptr(), out.as_mut_ptr().cast(), length) };
         self.progress(answer)
@@ -388,7 +389,7 @@ impl Peer {
 
     /// Sends a close_notify.
     pub fn close(&mut self) {
-        // SAFETY: `ssl` lives. Whether the other end has closed as well is not asked.
+        // SAFETY: `ssl` is valid. The result, whether the other end has closed as well, is ignored.
         unsafe { sys::wolfSSL_shutdown(self.ssl.as_ptr()) };
     }
 
@@ -443,14 +444,14 @@ impl Peer {
     /// # Errors
     /// The handshake is not complete.
     pub fn update_keys(&mut self) -> Result<(), Error> {
-        // SAFETY: `ssl` lives.
+        // SAFETY: `ssl` is valid.
         let answer = unsafe { sys::wolfSSL_update_keys(self.ssl.as_ptr()) };
         self.progress(answer).map(|_| ())
     }
 
     /// How long to wait for an answer before [`Peer::handle_timeout`], in whole seconds.
     pub fn timeout(&self) -> Duration {
-        // SAFETY: `ssl` lives.
+        // SAFETY: `ssl` is valid.
         let seconds = unsafe { sys::wolfSSL_dtls_get_current_timeout(self.ssl.as_ptr()) };
         Duration::from_secs(u64::try_from(seconds).unwrap_or(0))
     }
@@ -460,7 +461,7 @@ impl Peer {
     /// # Errors
     /// wolfSSL gives up.
     pub fn handle_timeout(&mut self) -> Result<(), Error> {
-        // SAFETY: `ssl` lives. The answer is 0 when the flight left.
+        // SAFETY: `ssl` is valid. The answer is 0 when the flight was sent.
         match unsafe { sys::wolfSSL_dtls_got_timeout(self.ssl.as_ptr()) } {
             0 | 1 => Ok(()),
             answer => self.progress(answer).map(|_| ()),
@@ -468,7 +469,8 @@ impl Peer {
     }
 
     fn queues(&mut self) -> &mut Queues {
-        // SAFETY: freed only in `drop`; no callback runs while `self` is borrowed here.
+        // SAFETY: the queues are freed only in `drop`; no callback runs while `self` is borrowed
+        // here.
         unsafe { self.queues.as_mut() }
     }
 
@@ -477,7 +479,7 @@ impl Peer {
         if let Ok(count @ 1..) = usize::try_from(answer) {
             return Ok(Some(count));
         }
-        // SAFETY: `ssl` lives, and `answer` is its last.
+        // SAFETY: `ssl` is valid, and `answer` is the result of its last call.
         let code = unsafe { sys::wolfSSL_get_error(self.ssl.as_ptr(), answer) };
         if code == sys::WOLFSSL_ERROR_WANT_READ as c_int {
             return Ok(None);
@@ -488,8 +490,8 @@ impl Peer {
 
 impl Drop for Peer {
     fn drop(&mut self) {
-        // SAFETY: `ssl` is freed first, so that no callback meets freed queues;
-        // the queues came from a box.
+        // SAFETY: `ssl` is freed first, so that no callback uses freed queues; the queues came from
+        // a box.
         unsafe {
             sys::wolfSSL_free(self.ssl.as_ptr());
             drop(Box::from_raw(self.queues.as_ptr()));
@@ -504,7 +506,7 @@ pub fn version() -> &'static str {
 
 fn error(code: c_int) -> Error {
     let mut text = [0; 80];
-    // SAFETY: wolfSSL writes at most 80 bytes here, the last of them zero.
+    // SAFETY: wolfSSL writes at most 80 bytes here and ends them with a zero.
     let text = unsafe {
         sys::wolfSSL_ERR_error_string_n(code as _, text.as_mut_ptr(), text.len() as _);
         CStr::from_ptr(text.as_ptr())
@@ -530,13 +532,14 @@ unsafe extern "C" fn receive(
     capacity: c_int,
     queues: *mut c_void,
 ) -> c_int {
-    // SAFETY: the queues of the peer whose method called wolfSSL; nobody else looks now.
+    // SAFETY: these are the queues of the peer whose method called wolfSSL; nothing else uses them
+    // now.
     let queues = unsafe { &mut *queues.cast::<Queues>() };
     let Some(datagram) = queues.inbound.pop_front() else {
         return sys::IOerrors_WOLFSSL_CBIO_ERR_WANT_READ;
     };
     let length = datagram.len().min(usize::try_from(capacity).unwrap_or(0));
-    // SAFETY: `out` has room for `capacity` bytes and is not ours.
+    // SAFETY: `out` has room for `capacity` bytes and does not overlap with our datagram.
     unsafe { out.copy_from_nonoverlapping(datagram.as_ptr().cast(), length) };
     queues.spare.push(datagram);
     c_int::try_from(length).expect("no longer than `capacity`")
@@ -549,8 +552,8 @@ unsafe extern "C" fn transmit(
     length: c_int,
     queues: *mut c_void,
 ) -> c_int {
-    // SAFETY: the queues of the peer whose method called wolfSSL, nobody else looks
-    // now; the datagram is `length` bytes long.
+    // SAFETY: these are the queues of the peer whose method called wolfSSL, and nothing else uses
+    // them now; the datagram has `length` bytes.
     let (queues, datagram) = unsafe {
         let bytes = usize::try_from(length).unwrap_or(0);
         (&mut *queues.cast::<Queues>(), std::slice::from_raw_parts(datagram.cast::<u8>(), bytes))
@@ -584,7 +587,7 @@ unsafe extern "C" fn client_key_12(
     key_capacity: c_uint,
 ) -> c_uint {
     let mut suite = std::ptr::null();
-    // SAFETY: what was promised to us, and a place for a pointer.
+    // SAFETY: wolfSSL passes valid arguments, and `suite` is a writable pointer.
     unsafe { client_key(ssl, hint, identity, identity_capacity, key, key_capacity, &mut suite) }
 }
 
@@ -596,7 +599,7 @@ unsafe extern "C" fn server_key_12(
     key_capacity: c_uint,
 ) -> c_uint {
     let mut suite = std::ptr::null();
-    // SAFETY: what was promised to us, and a place for a pointer.
+    // SAFETY: wolfSSL passes valid arguments, and `suite` is a writable pointer.
     unsafe { server_key(ssl, identity, key, key_capacity, &mut suite) }
 }
 
@@ -610,7 +613,7 @@ unsafe extern "C" fn client_key(
     key_capacity: c_uint,
     suite: *mut *const c_char,
 ) -> c_uint {
-    // SAFETY: set in `Context::peer` to the secrets of a context that lives.
+    // SAFETY: `Context::peer` has set it to the secrets of a valid context.
     let secrets = unsafe { &*sys::wolfSSL_get_psk_callback_ctx(ssl).cast::<Secrets>() };
     let bytes = secrets.identity.as_bytes_with_nul();
     if bytes.len() > identity_capacity as usize {
@@ -630,8 +633,8 @@ unsafe extern "C" fn server_key(
     key_capacity: c_uint,
     suite: *mut *const c_char,
 ) -> c_uint {
-    // SAFETY: set in `Context::peer` to the secrets of a context that lives; the
-    // identity is a C string.
+    // SAFETY: `Context::peer` has set it to the secrets of a valid context; the identity is a C
+    // string.
     let (secrets, identity) = unsafe {
         (&*sys::wolfSSL_get_psk_callback_ctx(ssl).cast::<Secrets>(), CStr::from_ptr(identity))
     };
@@ -646,8 +649,8 @@ impl Secrets {
         if self.key.len() > capacity as usize {
             return 0;
         }
-        // SAFETY: called from the key callbacks only: `key` has room for `capacity`
-        // bytes, `suite` is a place for a pointer, and the name lives for ever.
+        // SAFETY: only the key callbacks call this: `key` has room for `capacity` bytes, `suite` is
+        // a writable pointer, and the name is static.
         unsafe {
             key.copy_from_nonoverlapping(self.key.as_ptr(), self.key.len());
             *suite = self.suite.name().as_ptr();

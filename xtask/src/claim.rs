@@ -1,4 +1,4 @@
-//! `cargo xtask claim`: a published figure is one that this command measures.
+//! `cargo xtask claim`: measures the figures that we publish, and compares them with their bars.
 
 use crate::claims;
 use crate::measure::processor;
@@ -50,7 +50,7 @@ pub(crate) enum Unmeasured {
 
 #[derive(Args)]
 pub(crate) struct Arguments {
-    /// The claims to measure; none lists them
+    /// The claims to measure; without any, all claims are listed
     #[arg(value_parser = clap::builder::PossibleValuesParser::new(claims::all().map(|claim| claim.name)))]
     names: Vec<String>,
     /// Measure every claim
@@ -122,7 +122,7 @@ impl Verdict {
     }
 }
 
-/// 1 if any claim falls short, else 2 if any could not be measured, else 0.
+/// The exit code: 1 if any claim falls short, else 2 if any could not be measured, else 0.
 fn exit_code(verdicts: impl Iterator<Item = Verdict>) -> u8 {
     verdicts.fold(0, |code, verdict| match (code, verdict) {
         (_, Verdict::FallsShort) | (1, _) => 1,
@@ -181,7 +181,7 @@ fn show(figure: f64) -> String {
     decimals.trim_end_matches('0').trim_end_matches('.').to_owned()
 }
 
-/// As [`show`], but never rounded onto the bar: 0.99996 is not shown as 1.
+/// A figure as by [`show`], but never rounded onto the bar: 0.99996 is not shown as 1.
 fn show_beside(figure: f64, bar: Bar) -> String {
     let (Bar::AtLeast(limit) | Bar::AtMost(limit) | Bar::Exactly(limit)) = bar;
     let short = show(figure);

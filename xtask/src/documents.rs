@@ -1,4 +1,4 @@
-//! `cargo xtask documents`: the command blocks of README and docs, run as they are written.
+//! `cargo xtask documents`: runs the command blocks of README and docs as they are written.
 
 use crate::Failure;
 use crate::process::{cargo, run as run_command, target_dir, workspace};

@@ -16,7 +16,7 @@ pub(crate) struct MacsecArguments {
     /// Number of endpoints, 2 to 4
     #[arg(long, value_name = "COUNT")]
     ends: Option<String>,
-    /// Only trials whose name contains this
+    /// Only trials whose name contains this text
     #[arg(long, value_name = "TEXT")]
     only: Option<String>,
     /// Print the results as JSON

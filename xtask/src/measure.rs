@@ -5,7 +5,7 @@ use crate::process::{capture, cargo, command, run as run_command, target_dir, wo
 use serde_json::{Value, json};
 use std::fs;
 
-/// A set of measurements that is stored.
+/// A set of measurements whose results are stored.
 struct Set {
     name: &'static str,
     about: &'static str,

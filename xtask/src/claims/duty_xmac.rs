@@ -59,9 +59,9 @@ pub(super) const CLAIMS: &[Claim] = &[Claim {
     about: "Largest deviation, in %, of tinydtls's simulated handshake time over lossy X-MAC \
         from a model reckoned by hand: delivery ratios 95, 90 and 80 %, check intervals 125 \
         and 500 ms. Bar: an estimate of what the model leaves out",
-    // What the model leaves out: answers that are late by two intervals and make timers fire for
-    // nothing, frames on the air (10 ms), and nodes that strobe while they should listen. At 80 % the
-    // spread of 40 000 handshakes is another 1.3 %.
+    // The model leaves out answers that are late by two intervals and make timers fire needlessly,
+    // the duration of frames on the air (10 ms), and nodes that strobe while they should listen. At
+    // 80 % the statistical error of 40 000 handshakes is another 1.3 %.
     bar: Bar::AtMost(5.0),
     seconds: 60,
     measure,
@@ -211,7 +211,7 @@ mod tests {
             }
         }
         let direct = ends[1] * TIMEOUT;
-        // The model has later rounds as well, at 6 s and more.
+        // The model also has later rounds, which end after 6 s and more.
         let rest = 1.0 - ends[0] - ends[1];
         let model = three_in_order(p);
         assert!(model > direct + rest * 6.0 && model < direct + rest * 9.0, "{model} {direct}");

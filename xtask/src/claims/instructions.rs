@@ -71,7 +71,7 @@ enum Aes {
     Portable,
 }
 
-/// Payload of a record.
+/// Bytes of payload in a record.
 const PAYLOAD_BYTES: &str = "30";
 /// Numbers of records of the two runs. Both runs set up keys, so that this part cancels out.
 const FEW: u64 = 2_000;
@@ -87,7 +87,7 @@ fn over_plain(scheme: &str, aes: Aes) -> Result<Measured, Unmeasured> {
     Ok(Measured { figure: shared / plain, detail })
 }
 
-/// Instructions of one record.
+/// Instructions that it takes to seal, open and take one record.
 fn a_record(scheme: &str, aes: Aes) -> Result<f64, Unmeasured> {
     let (few, many) = (count(scheme, FEW, aes)?, count(scheme, MANY, aes)?);
     if many <= few {

@@ -116,7 +116,7 @@ fn run_peer(program: &str, arguments: &[&str]) -> Result<Value, Unmeasured> {
     run_json("interop", program, arguments)
 }
 
-/// The number at `pointer` (RFC 6901) of what a program printed.
+/// The number at `pointer` (RFC 6901) in the JSON that a program printed.
 fn number(value: &Value, pointer: &str) -> Result<f64, Unmeasured> {
     value
         .pointer(pointer)

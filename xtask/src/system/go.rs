@@ -70,7 +70,7 @@ fn version(go: &str) -> Option<(u32, u32)> {
     parse(&capture(ask).ok()?)
 }
 
-/// `go1.26.8` is (1, 26).
+/// Parses `go1.26.8` as (1, 26).
 fn parse(said: &str) -> Option<(u32, u32)> {
     let mut numbers = said.trim().strip_prefix("go")?.split(|c: char| !c.is_ascii_digit());
     Some((numbers.next()?.parse().ok()?, numbers.next()?.parse().ok()?))

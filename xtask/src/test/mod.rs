@@ -130,7 +130,7 @@ struct Run<'a> {
     log: File,
     /// The file to which tests write that they are skipped.
     skipped_path: PathBuf,
-    /// Packages of the workspace that cannot be built here, and why.
+    /// Packages of the workspace that cannot be built on this machine, and why.
     excluded: Vec<(&'static str, String)>,
     installed: Vec<String>,
     report: Report,

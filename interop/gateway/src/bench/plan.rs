@@ -1,4 +1,4 @@
-//! What is measured, and in which order.
+//! The plan of a benchmark: what is measured, and in which order.
 
 use super::results::{Measure, Results, RowResult};
 use super::{echo, stream, tcp};
@@ -9,10 +9,10 @@ use crate::site::Mtu;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-/// Frames a second of a paced stream: fewer than any row carries.
+/// Frames a second of a paced stream, a rate that every row carries.
 const PACED: u32 = 15_000;
 
-/// In one turn no row's round trips of one size take longer, however slow it is.
+/// How long the round trips of one frame size may take in one turn of a row, however slow it is.
 const LONGEST_PINGS: Duration = Duration::from_secs(4);
 
 /// What is measured, how often and for how long.

@@ -14,7 +14,7 @@ pub enum Suite {
     Aes128,
     /// GCM-AES-256.
     Aes256,
-    /// GCM-AES-XPN-128: packet numbers of 64 bits, of which 32 travel.
+    /// GCM-AES-XPN-128: packet numbers of 64 bits, of which the lower 32 are sent.
     Xpn128,
     /// GCM-AES-XPN-256.
     Xpn256,

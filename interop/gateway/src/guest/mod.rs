@@ -84,7 +84,7 @@ impl End {
     }
 }
 
-/// How a guest is made.
+/// The settings of a guest.
 #[derive(Clone, Debug)]
 pub struct Settings {
     /// Number of endpoints, 2 to 4.
