@@ -1,6 +1,6 @@
-//! Our own MACsec endpoints over our own gateways, with TCP and with pings of every length: the
-//! set-up for machines without MACsec in their kernel. If there are no namespaces, the test is
-//! skipped and prints why.
+//! Our own MACsec endpoints over our own gateways, with TCP, whose large segments the endpoint
+//! splits, and with pings of every length: the set-up for machines without MACsec in their kernel.
+//! If there are no namespaces, the test is skipped and prints why.
 
 use interop_gateway::bench::tcp;
 use interop_gateway::ends;
