@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""How long CoAP exchanges take through two proxies, with tags shared and not, turn by turn.
+"""Measures CoAP exchanges through two proxies, with plain and with shared tags in turns.
 
-libcoap's server is the service. The clients are libcoap's (a process, and so a flow, an exchange) or
-aiocoap's (one flow for all). Prints JSON: mean milliseconds under each scheme, and the worst of
-them over what is allowed: 1.05 times the mean without sharing, or 0.3 ms more.
+The service is libcoap's server. The clients are libcoap's (a process, and so a flow, per exchange)
+or aiocoap's (one flow for all). Prints JSON: mean milliseconds under each scheme, and the slower of the
+two sharing ones over the time allowed: 1.05 times the mean with plain tags, or 0.3 ms more.
 """
 
 import argparse
@@ -18,7 +18,7 @@ import time
 
 SCHEMES = ["off", "agg:8", "auto"]
 KEY = "sensor:000102030405060708090a0b0c0d0e0f\n"
-BLOCKS = bytes(range(256)) * 20  # of the large resource: five blocks of 1024 bytes
+BLOCKS = bytes(range(256)) * 20  # The large resource: five blocks of 1024 bytes.
 
 
 def free_port():
@@ -66,7 +66,7 @@ class Stack:
 
 
 class Libcoap:
-    """A process an exchange."""
+    """Starts a client process for each exchange."""
 
     def __init__(self, folder):
         self.small = os.path.join(folder, "small")
@@ -86,7 +86,7 @@ class Libcoap:
 
 
 class Aiocoap:
-    """One client for all exchanges."""
+    """Uses one client for all exchanges."""
 
     def __init__(self, _):
         import aiocoap
@@ -112,7 +112,7 @@ class Aiocoap:
 async def measure(stack, client, method, exchanges):
     took = {scheme: [] for scheme in SCHEMES}
     for number in range(exchanges):
-        # Nobody is always the first.
+        # The order of the schemes rotates, so that none always goes first.
         for scheme in SCHEMES[number % 3:] + SCHEMES[:number % 3]:
             start = time.perf_counter()
             await client.exchange(stack.ports[scheme], method)
@@ -134,7 +134,7 @@ def main():
         try:
             client = {"libcoap": Libcoap, "aiocoap": Aiocoap}[arguments.client](folder)
         except ImportError:
-            sys.exit("aiocoap is not there: pip install aiocoap")
+            sys.exit("aiocoap is not installed: pip install aiocoap")
         stack = Stack(program, folder)
         try:
             result = asyncio.run(measure(stack, client, arguments.method, arguments.exchanges))

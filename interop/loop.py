@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Two proxies on one host that make a loop, and one datagram. Prints JSON: flows and warnings."""
+"""Sends one datagram to two proxies that form a loop. Prints JSON: numbers of flows and warnings."""
 
 import json
 import os

@@ -1,6 +1,9 @@
 #!/usr/bin/env python3
-"""An application that sends twice a second through two proxies while the server proxy is killed with SIGKILL and another
-one takes its place after 1, 2 and 4 s. Prints JSON: the seconds from each kill to the next answer, and the bytes of probes."""
+"""Kills the server proxy with SIGKILL while an application sends through two proxies twice a second.
+
+A new server proxy takes its place after 1, 2 and 4 s. Prints JSON: the seconds from each kill to the
+next answer, and the bytes of probes.
+"""
 
 import json
 import os

@@ -8,7 +8,7 @@
 //   for so in 1 2; do for wait in 0 5; do for bo in 3 4 5 6 7 8; do
 //       ./beacon --BO=$bo --SO=$so --wait=$wait; done; done; done
 //
-// ns-3 is used as a peer to compare with; nothing of it is part of Lightseal.
+// ns-3 is only compared with; Lightseal contains nothing of it.
 
 #include <cmath>
 #include <iostream>
@@ -28,7 +28,8 @@ namespace {
 constexpr int kDevice = 0;
 constexpr int kCoordinator = 1;
 
-// 9 bytes of compressed IPv6 and UDP, and what 64-bit addresses are longer than ns-3's 16-bit ones.
+// 9 bytes of compressed IPv6 and UDP headers, and 12 bytes by which 64-bit MAC addresses are longer
+// than ns-3's 16-bit ones.
 constexpr int kHeaders = 9 + 12;
 
 struct Message {

@@ -1,4 +1,4 @@
-//! Captures of the lab, opened by Wireshark's `tshark`.
+//! The lab's captures, as Wireshark's `tshark` reads them.
 
 use dtls::codepoints::{ContentType, PskKeyExchangeMode};
 use dtls::crypto::{CipherSuiteId, rustcrypto};
@@ -20,35 +20,35 @@ use std::sync::Arc;
 /// An association that is captured.
 #[derive(Clone, Copy, Debug)]
 pub struct Case {
-    /// For files and tables.
+    /// The name in files and tables.
     pub name: &'static str,
-    /// Its version.
+    /// The protocol version.
     pub version: ProtocolVersion,
-    /// Its suite.
+    /// The cipher suite.
     pub suite: CipherSuiteId,
-    /// Bytes of connection IDs, if it has any.
+    /// Bytes of its connection IDs; `None` without the extension.
     pub id_bytes: Option<u8>,
-    /// Whose tags are shared, if any are.
+    /// The scheme by which tags are shared; `None` for plain tags.
     pub scheme: Option<&'static str>,
-    /// Whether tshark 4.0.17 decrypts it: of 1.2 neither suites with ECDHE_PSK nor with
-    /// ChaCha20-Poly1305, of 1.3 nothing, whose records it does not know.
+    /// Whether tshark 4.0.17 decrypts it. It cannot decrypt DTLS 1.2 with ECDHE_PSK or with
+    /// ChaCha20-Poly1305, and does not know the records of DTLS 1.3.
     pub readable: bool,
-    /// Handshakes over a real link layer, and not a conversation over an ideal one.
+    /// A handshake over a real link layer; `None` for a conversation over an ideal one.
     pub air: Option<Air>,
 }
 
-/// A handshake of the lab.
+/// The link layer and the profile of a simulated handshake.
 #[derive(Clone, Copy, Debug)]
 pub struct Air {
-    /// Which.
+    /// The lab's name of the handshake profile.
     pub profile: &'static str,
-    /// Nodes in the line between both ends, they included.
+    /// Number of nodes in the line, both ends included.
     pub nodes: u16,
     /// The link layer.
     pub layer: fn() -> Layer,
 }
 
-/// Of frames and acknowledgements.
+/// The probability that a frame or an acknowledgement is delivered.
 const DELIVERY: f64 = 0.85;
 
 fn xmac() -> Layer {
@@ -82,7 +82,7 @@ const CCM_13: Case = Case {
     ..CCM_8_12
 };
 
-/// All of them.
+/// Every case.
 pub const CASES: &[Case] = &[
     CCM_8_12,
     Case { name: "12-ccm8-id", id_bytes: Some(3), ..CCM_8_12 },
@@ -133,50 +133,50 @@ pub const CASES: &[Case] = &[
     },
 ];
 
-/// A capture file and its key log.
+/// The files of a captured association.
 #[derive(Clone, Debug)]
 pub struct Files {
-    /// The capture.
+    /// The capture file.
     pub capture: PathBuf,
-    /// The secrets.
+    /// The key log with the association's secrets.
     pub keys: PathBuf,
 }
 
-/// What we read in a capture ourselves.
+/// The contents of a capture, as our own tools read them.
 #[derive(Clone, Debug)]
 pub struct Ours {
-    /// How many of what.
+    /// Counts of datagrams and records.
     pub tally: Tally,
-    /// Frames that repeat the one before, which tshark shows again.
+    /// Number of frames that repeat the previous one. tshark counts them again.
     pub repeated: u64,
-    /// Application data that was decrypted, and how often.
+    /// Decrypted application data, in hex, and the number of times that it occurs.
     payloads: BTreeMap<String, usize>,
 }
 
-/// What tshark made of a capture.
+/// The contents of a capture, as tshark reads them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Theirs {
-    /// Frames.
+    /// Number of frames.
     pub frames: usize,
-    /// Of those: malformed, or not what is in ours.
+    /// Frames that tshark calls malformed, or that have another link layer than ours.
     pub malformed: usize,
-    /// Of those: with a wrong checksum of the frame or of UDP.
+    /// Frames with a wrong frame check sequence or UDP checksum.
     pub bad_checksums: usize,
-    /// Datagrams with UDP.
+    /// Frames with a UDP datagram.
     pub udp: usize,
-    /// Datagrams with DTLS.
+    /// Frames with a DTLS datagram.
     pub dtls: usize,
-    /// Records of 1.2 under keys.
+    /// Protected records of DTLS 1.2.
     pub protected: usize,
-    /// Of those: with the content that we sent.
+    /// Protected records whose decrypted content is the one that we sent.
     pub decrypted: usize,
 }
 
 impl Case {
-    /// Captures it.
+    /// Runs the association and captures it.
     ///
     /// # Panics
-    /// When our own engines do not come together.
+    /// Our own engines do not connect.
     pub fn captured(&self) -> Captured {
         if let Some(air) = &self.air {
             let network = Network::line(air.nodes, (air.layer)()).with_delivery(DELIVERY);
@@ -202,10 +202,10 @@ impl Case {
         conversation.run().expect("both ends are ours")
     }
 
-    /// Captures it into files.
+    /// Runs the association and writes its capture and its key log into `folder`.
     ///
     /// # Errors
-    /// When they cannot be written.
+    /// A file cannot be written.
     pub fn write(&self, folder: &Path) -> io::Result<Files> {
         std::fs::create_dir_all(folder)?;
         let file = |ending| folder.join(format!("{}.{ending}", self.name));
@@ -217,7 +217,7 @@ impl Case {
     }
 }
 
-/// A message that CoAP dissectors take: not confirmable, POST, a message ID, a payload.
+/// A message that CoAP dissectors accept: non-confirmable POST with a message ID and a payload.
 fn coap(number: u8) -> Vec<u8> {
     let payload = (0..=number).flat_map(|i| [b'a' + i, number, 0x80 | i, b'z', 0, 0xff]);
     [0x50, 0x02, 0x12, number, 0xff].into_iter().chain(payload).collect()
@@ -227,7 +227,7 @@ impl Files {
     /// Reads the capture with our own tools.
     ///
     /// # Panics
-    /// When it is none.
+    /// The file is no capture of ours.
     pub fn ours(&self) -> Ours {
         let keys = std::fs::read_to_string(&self.keys).expect("a key log");
         let file = io::BufReader::new(std::fs::File::open(&self.capture).expect("a capture"));
@@ -248,18 +248,18 @@ impl Files {
         Ours { tally: decryption.tally(), repeated, payloads }
     }
 
-    /// Opens the capture with tshark; without its dissector of DTLS if `up_to_udp`.
+    /// Opens the capture with tshark, whose DTLS dissector is turned off if `up_to_udp`.
     ///
     /// # Errors
-    /// When it is not there, or fails.
+    /// tshark is missing or fails.
     pub fn theirs(&self, ours: &Ours, up_to_udp: bool) -> io::Result<Theirs> {
         let mut command = Command::new("tshark");
-        // Nobody's own preferences.
+        // A folder that does not exist keeps the user's preferences out.
         command.env("WIRESHARK_CONFIG_DIR", std::env::temp_dir().join("no-such-folder"));
         command.arg("-r").arg(&self.capture).args(["-T", "fields", "-E", "separator=;"]);
         command.arg("-o").arg(format!("tls.keylog_file:{}", self.keys.display()));
         command.args(["-o", "udp.check_checksum:TRUE", "-d", "udp.port==5684,dtls"]);
-        // The prefix of relayed packets, which no frame carries.
+        // The prefix of relayed packets, which is not carried in frames.
         command.args(["-o", "6lowpan.context0:2001:db8::/64"]);
         if up_to_udp {
             command.args(["--disable-protocol", "dtls"]);
@@ -292,9 +292,9 @@ const FIELDS: [&str; 7] = [
 ];
 
 impl Theirs {
-    /// Takes a line of [`FIELDS`]; `payloads` are those still expected.
+    /// Counts a line with the fields [`FIELDS`]. `payloads` are those that are still expected.
     fn add(&mut self, line: &str, payloads: &mut BTreeMap<String, usize>) {
-        /// A Finished, which is nowhere in clear.
+        /// The type of a Finished message, which never goes in clear.
         const FINISHED: &str = "20";
         let mut fields = line.split(';');
         let mut field = || fields.next().unwrap_or_default();
@@ -321,14 +321,14 @@ impl Theirs {
     }
 }
 
-/// What tshark says that it is.
+/// The version that tshark reports.
 ///
 /// # Errors
-/// When it is not there.
+/// tshark is missing.
 pub fn tshark_version() -> io::Result<String> {
     let output = Command::new("tshark").arg("--version").stdin(Stdio::null()).output()?;
     let text = String::from_utf8_lossy(&output.stdout);
-    // "TShark (Wireshark) 4.0.17 (Git ...)."
+    // The output begins with "TShark (Wireshark) 4.0.17 (Git ...)."
     let version = text.split_ascii_whitespace().nth(2).unwrap_or_default();
     Ok(version.to_owned())
 }

@@ -1,5 +1,5 @@
-//! An unmodified CoAP client and server (libcoap), and a place between them
-//! that counts what is sent again.
+//! An unmodified CoAP client and server (libcoap), and a forwarder between them that counts
+//! retransmissions.
 
 use crate::process::{Daemon, free_address};
 use std::collections::{BTreeSet, HashMap};
@@ -12,17 +12,17 @@ use std::sync::{Arc, Mutex};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-/// libcoap's server, which keeps what is put into any resource.
+/// libcoap's server, which stores a representation for any resource.
 pub struct Server {
     address: SocketAddr,
     _daemon: Daemon,
 }
 
 impl Server {
-    /// Starts it on a free port of the loopback interface.
+    /// Starts the server on a free port of the loopback interface.
     ///
     /// # Panics
-    /// When it is not installed: Debian's package `libcoap3-bin`.
+    /// The server is not installed: Debian's package `libcoap3-bin`.
     pub fn start() -> Self {
         let address = free_address();
         let mut command = Command::new("coap-server-notls");
@@ -32,29 +32,29 @@ impl Server {
         Self { address, _daemon: daemon }
     }
 
-    /// Where it listens.
+    /// The address that the server listens on.
     pub fn address(&self) -> SocketAddr {
         self.address
     }
 }
 
-/// The longest content that goes in one message. Longer ones would go in blocks
-/// (RFC 7959), of which libcoap 4.3.1 loses some when it has to send one again,
-/// whatever is between its client and its server.
+/// The longest representation in bytes that goes in one message. Longer ones would go in blocks
+/// (RFC 7959). libcoap 4.3.1 loses some blocks when it has to retransmit one, with or without
+/// proxies.
 pub const MAX_CONTENT: usize = 1024;
 
-/// How long a client waits for its answer: three or four transmissions (RFC 7252
-/// section 4.2). Its default is the fifth's end, after a minute and a half.
+/// Seconds that a client waits for its answer, which allows three or four transmissions (RFC 7252
+/// section 4.2). By default it waits until the fifth has failed, a minute and a half.
 const PATIENCE_SECONDS: &str = "20";
 
-/// Puts `content` into `resource` of the server behind `to` and gets it back: what
-/// came, `None` if nothing did. Files are left in `folder`.
+/// Puts `content` into `resource` of the server behind `to` and gets it back. Returns the
+/// representation that came back, or `None`. Files are left in `folder`.
 ///
 /// # Errors
-/// When a file cannot be written or the client not be started.
+/// A file cannot be written, or the client cannot be started.
 ///
 /// # Panics
-/// When `content` is longer than [`MAX_CONTENT`].
+/// `content` is longer than [`MAX_CONTENT`].
 pub fn put_and_get(
     to: SocketAddr,
     resource: &str,
@@ -65,13 +65,13 @@ pub fn put_and_get(
     put_and_get_by("coap-client-notls", &[], &uri, content, folder)
 }
 
-/// The same by another program with more arguments, at any URI.
+/// [`put_and_get`] with another client program, additional arguments, and any URI.
 ///
 /// # Errors
-/// As [`put_and_get`].
+/// As for [`put_and_get`].
 ///
 /// # Panics
-/// As [`put_and_get`].
+/// As for [`put_and_get`].
 pub fn put_and_get_by(
     program: &str,
     arguments: &[&str],
@@ -83,7 +83,7 @@ pub fn put_and_get_by(
     let resource = uri.rsplit('/').next().unwrap_or_default();
     let (there, back) = (folder.join(format!("{resource}.put")), folder.join(resource));
     std::fs::write(&there, content)?;
-    // The client writes no file when it got nothing; an older one must not stand for it.
+    // The client writes no file if it received nothing, so an older file must be removed.
     if back.exists() {
         std::fs::remove_file(&back)?;
     }
@@ -97,8 +97,8 @@ pub fn put_and_get_by(
     Ok(std::fs::read(&back).ok().filter(|content| !content.is_empty()))
 }
 
-/// A forwarder that sees every CoAP message of every client and gives each
-/// client its own upstream port, as a NAT does.
+/// A forwarder that counts the CoAP messages of all clients. It gives each client an upstream port
+/// of its own, as a NAT does.
 pub struct Tap {
     address: SocketAddr,
     counted: Arc<Counted>,
@@ -110,7 +110,7 @@ struct Counted {
     stop: AtomicBool,
     messages: AtomicUsize,
     again: AtomicUsize,
-    /// Client, whether it is the sender, message ID.
+    /// The confirmable messages that have passed: the client, whether it is the sender, message ID.
     seen: Mutex<BTreeSet<(SocketAddr, bool, u16)>>,
 }
 
@@ -125,7 +125,7 @@ impl Counted {
     }
 }
 
-/// The message ID of a confirmable message (RFC 7252 section 3).
+/// The message ID, if the message is confirmable (RFC 7252 section 3).
 ///
 /// ```text
 ///  0 1 2 3 4 5 6 7
@@ -140,14 +140,14 @@ fn confirmable(datagram: &[u8]) -> Option<u16> {
     }
 }
 
-/// How often a forwarding thread looks whether it should end.
+/// How often a forwarding thread checks whether it should end.
 const LOOK_UP: Duration = Duration::from_millis(50);
 
 impl Tap {
-    /// Forwards from a new port to `upstream`.
+    /// Starts forwarding from a new port to `upstream`.
     ///
     /// # Panics
-    /// Without a loopback interface.
+    /// There is no loopback interface.
     pub fn start(upstream: SocketAddr) -> Self {
         let socket = bind();
         let address = socket.local_addr().expect("it is bound");
@@ -159,17 +159,17 @@ impl Tap {
         Self { address, counted, thread: Some(thread) }
     }
 
-    /// Where clients reach it.
+    /// The address for clients.
     pub fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// Messages that passed, both ways.
+    /// Number of messages that passed in both directions.
     pub fn messages(&self) -> usize {
         self.counted.messages.load(Ordering::Relaxed)
     }
 
-    /// Confirmable messages that passed and had passed before.
+    /// Number of confirmable messages that had passed before.
     pub fn retransmissions(&self) -> usize {
         self.counted.again.load(Ordering::Relaxed)
     }
@@ -179,7 +179,7 @@ impl Drop for Tap {
     fn drop(&mut self) {
         self.counted.stop.store(true, Ordering::Relaxed);
         if let Some(thread) = self.thread.take() {
-            // A panic over there has been printed there.
+            // A panic of the thread has printed its message already.
             let _ = thread.join();
         }
     }
@@ -191,7 +191,7 @@ fn bind() -> UdpSocket {
     socket
 }
 
-/// Both ways until told to stop: upstream here, downstream one thread a client.
+/// Forwards until told to stop: requests on this thread, answers on a thread for each client.
 fn forward(socket: &UdpSocket, upstream: SocketAddr, counted: &Arc<Counted>) {
     let mut clients: HashMap<SocketAddr, Arc<UdpSocket>> = HashMap::new();
     let mut buffer = [0; 2048];
@@ -206,7 +206,7 @@ fn forward(socket: &UdpSocket, upstream: SocketAddr, counted: &Arc<Counted>) {
                 scope.spawn(move || answer(socket, client, &inside, &counted));
                 outside
             });
-            // What cannot be sent is lost, as on any network.
+            // A datagram that cannot be sent is lost, as on any network.
             let _ = outside.send_to(&buffer[..length], upstream);
         }
     });

@@ -1,8 +1,8 @@
-//! `coaps://`: libcoap's client and server over their own DTLS, with Lightseal's proxy in
-//! the place of either.
+//! `coaps://`: libcoap's client and server over their own DTLS, with Lightseal's proxy in the place
+//! of either.
 //!
-//! An unmodified client that speaks DTLS meets `lightseal proxy server` in front of a
-//! server without DTLS, and the reverse.
+//! An unmodified client with DTLS connects to `lightseal proxy server` in front of a server without
+//! DTLS, and the other way round.
 
 use crate::coap::put_and_get_by;
 use crate::peers::wire::{self, Tap};
@@ -13,25 +13,25 @@ use std::net::{SocketAddr, UdpSocket};
 use std::path::Path;
 use std::process::Command;
 
-/// The key, which libcoap's programs take as text.
+/// The pre-shared key, which libcoap's programs take as text.
 const KEY: &str = "a key of 16 byte";
 
-/// Whose DTLS.
+/// The implementation of DTLS at one end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Side {
-    /// Ours: a proxy in front of libcoap's programs without DTLS.
+    /// Our DTLS: a proxy in front of libcoap's programs without DTLS.
     Lightseal,
-    /// OpenSSL's, by libcoap.
+    /// OpenSSL's DTLS, used by libcoap.
     OpenSsl,
-    /// GnuTLS's, by libcoap.
+    /// GnuTLS's DTLS, used by libcoap.
     GnuTls,
 }
 
 impl Side {
-    /// All of them.
+    /// Every implementation.
     pub const ALL: [Self; 3] = [Self::Lightseal, Self::OpenSsl, Self::GnuTls];
 
-    /// What libcoap's programs end with.
+    /// The suffix of the names of libcoap's programs.
     const fn build(self) -> &'static str {
         match self {
             Self::Lightseal => "notls",
@@ -51,21 +51,21 @@ impl fmt::Display for Side {
     }
 }
 
-/// Client and server of every meeting, but for our proxy with itself.
+/// The client and the server of every meeting, except our proxy with itself.
 pub fn meetings() -> impl Iterator<Item = (Side, Side)> {
     let all = Side::ALL.into_iter();
     let all = all.flat_map(|client| Side::ALL.into_iter().map(move |server| (client, server)));
     all.filter(|both| *both != (Side::Lightseal, Side::Lightseal))
 }
 
-/// The client puts a content and gets it back: the suite they agreed on, where that can
-/// be seen. Files are left in `folder`.
+/// The client puts a representation and gets it back. Returns the suite that the ends agreed on, if
+/// the datagrams between them were seen. Files are left in `folder`.
 ///
 /// # Errors
-/// What went wrong, with the datagrams between them.
+/// Why the meeting failed, with the datagrams between the ends.
 ///
 /// # Panics
-/// When a program does not start; libcoap's are in Debian's `libcoap3-bin`.
+/// A program does not start; libcoap's programs are in Debian's `libcoap3-bin`.
 pub fn meet(client: Side, server: Side, folder: &Path) -> Result<Option<u16>, String> {
     std::fs::create_dir_all(folder).expect("a place for files");
     let keys = folder.join("keys.psk");
@@ -95,7 +95,7 @@ pub fn meet(client: Side, server: Side, folder: &Path) -> Result<Option<u16>, St
         _daemons = [Some(coap_server(server, plain, dtls)), None];
         dtls
     };
-    // Each of a proxy's flows has a port of its own, which a tap would not keep apart.
+    // Each flow of a proxy has a port of its own, and the tap would merge them.
     let tap = (client != Side::Lightseal).then(|| Tap::start(dtls));
     let (entrance, _daemon) = match &tap {
         Some(tap) => (tap.address(), None),
@@ -119,7 +119,9 @@ pub fn meet(client: Side, server: Side, folder: &Path) -> Result<Option<u16>, St
     let datagrams = datagrams.unwrap_or_default();
     let fail = |reason: &str| Err(format!("{reason}\n{}", wire::told(&datagrams)));
     match (back, wire::shown(&datagrams).agreed) {
-        (Some(back), _) if back != content.as_bytes() => fail("another content came back"),
+        (Some(back), _) if back != content.as_bytes() => {
+            fail("a different representation came back")
+        }
         (Some(_), Some((Version::Dtls12, suite))) => Ok(Some(suite)),
         (Some(_), None) if client == Side::Lightseal => Ok(None),
         (Some(_), agreed) => fail(&format!("they agreed on {agreed:?}")),
@@ -127,7 +129,7 @@ pub fn meet(client: Side, server: Side, folder: &Path) -> Result<Option<u16>, St
     }
 }
 
-/// libcoap's server, once it listens at `ready`.
+/// Starts libcoap's server and waits until it listens at `ready`.
 fn coap_server(side: Side, at: SocketAddr, ready: SocketAddr) -> Daemon {
     let mut command = Command::new(format!("coap-server-{}", side.build()));
     command.args(["-A", "127.0.0.1", "-d", "10", "-p", &at.port().to_string()]);
@@ -139,8 +141,8 @@ fn coap_server(side: Side, at: SocketAddr, ready: SocketAddr) -> Daemon {
     daemon
 }
 
-/// An address that nobody used a moment ago, nor the next one: libcoap's server has
-/// its DTLS there.
+/// An address whose port and the next one were both free a moment ago. libcoap's server uses the
+/// next port for DTLS.
 fn two_addresses() -> SocketAddr {
     loop {
         let address = server_address();

@@ -1,5 +1,5 @@
-//! dimpl against dimpl: DTLS 1.2 with `TLS_PSK_WITH_AES_128_CCM_8`, the one suite with
-//! pre-shared keys that it has, without a network.
+//! dimpl against dimpl, without a network: DTLS 1.2 with `TLS_PSK_WITH_AES_128_CCM_8`, dimpl's only
+//! suite with pre-shared keys.
 
 use crate::race::Contender;
 use dimpl::crypto::{CryptoProvider, Dtls12CipherSuite};
@@ -7,7 +7,7 @@ use dimpl::{Config, Dtls, Output, PskResolver};
 use std::sync::Arc;
 use std::time::Instant;
 
-/// Who computes its cryptography.
+/// The provider of dimpl's cryptography.
 #[derive(Clone, Copy, Debug)]
 pub enum Provider {
     /// aws-lc-rs.
@@ -17,7 +17,7 @@ pub enum Provider {
 }
 
 impl Provider {
-    /// Both of them.
+    /// Every provider.
     pub const ALL: [Self; 2] = [Self::AwsLc, Self::RustCrypto];
 
     fn provider(self) -> CryptoProvider {
@@ -39,14 +39,14 @@ impl PskResolver for Key {
     }
 }
 
-/// Repeats whole handshakes, with cookie.
+/// Repeats whole handshakes with cookie.
 pub struct Handshakes {
     client: Arc<Config>,
     server: Arc<Config>,
-    /// Nothing is lost, so that time need not pass.
+    /// The time, which stands still: nothing is lost, so no timer is needed.
     now: Instant,
     buffer: Vec<u8>,
-    /// A datagram on its way.
+    /// The datagram that is under way.
     network: Vec<u8>,
     lengths: Vec<usize>,
 }
@@ -59,7 +59,7 @@ impl Handshakes {
     pub fn new(provider: Provider, identity: &[u8], key: &[u8]) -> Self {
         let resolver = Arc::new(Key { identity: identity.to_vec(), key: key.to_vec() });
         let builder = || {
-            // Its randomness then costs no system calls, as ours costs none.
+            // With a fixed seed its randomness costs no system calls, as ours costs none.
             Config::builder()
                 .with_crypto_provider(provider.provider())
                 .dtls12_cipher_suites(&[Dtls12CipherSuite::PSK_AES128_CCM_8])
@@ -77,13 +77,14 @@ impl Handshakes {
         }
     }
 
-    /// The lengths of a handshake's datagrams.
+    /// The lengths of a handshake's datagrams in bytes.
     pub fn datagram_lengths(&mut self) -> Vec<usize> {
         self.run();
         self.lengths.clone()
     }
 
-    /// Carries all that `from` has to say to `to`: whether `from` is connected.
+    /// Carries every datagram from `from` to `to`. Returns whether `from` reported that it is
+    /// connected.
     fn carry(&mut self, from: &mut Dtls, to: &mut Dtls) -> bool {
         let mut connected = false;
         loop {
@@ -119,6 +120,6 @@ impl Contender for Handshakes {
                 return;
             }
         }
-        panic!("no end after 20 rounds");
+        panic!("the handshake is not complete after 20 rounds");
     }
 }

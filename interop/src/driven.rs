@@ -1,4 +1,4 @@
-//! wolfSSL behind the engine contract, so that every driver carries it.
+//! wolfSSL behind our engine contract, so that every driver can run it.
 
 use crate::wolfssl::{Context, Error, Peer};
 use std::collections::VecDeque;
@@ -7,10 +7,10 @@ use std::rc::Rc;
 use std::time::Duration;
 use vocabulary::{Engine, Instant, Output};
 
-/// One end of a connection that knows the other's address and its own deadline.
+/// One end of a connection, with the other end's address and its own deadline.
 pub struct Driven {
     peer: Peer,
-    /// A server learns it from the first datagram.
+    /// The other end's address. A server learns it from the first datagram.
     to: Option<SocketAddr>,
     events: VecDeque<Event>,
     wake: Option<Instant>,
@@ -19,22 +19,22 @@ pub struct Driven {
     buffer: Vec<u8>,
 }
 
-/// How far apart two retransmissions must be, in real time: what the crate
-/// `wolfssl-sys` sets as `DTLS13_MIN_RTX_INTERVAL`, and a little more.
+/// The least real time between two retransmissions: `DTLS13_MIN_RTX_INTERVAL` as set by the crate
+/// `wolfssl-sys`, and a little more.
 const SENDS_AGAIN_AFTER: Duration = Duration::from_millis(105);
 
-/// What happened to a connection.
+/// An event of a connection.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Event {
     /// The handshake is complete.
     Connected,
-    /// The payload of one record.
+    /// The payload of a record.
     Data(Vec<u8>),
-    /// The other end has another address.
+    /// The other end has a new address.
     Moved,
-    /// Records of a direction are tagged in another way.
+    /// The aggregation scheme of a direction has changed.
     Retagged,
-    /// The other end closed it, or this one gave it up, and why.
+    /// The other end closed the connection, or this end gave it up: why.
     Closed(String),
 }
 
@@ -46,14 +46,14 @@ enum State {
 }
 
 impl Driven {
-    /// A client of `server`, which speaks as soon as it is polled.
+    /// A client of `server`. It sends its hello when it is first polled.
     pub fn client(context: &Rc<Context>, server: SocketAddr, now: Instant) -> Self {
         let mut client = Self::new(context, Some(server));
         client.go_on(now);
         client
     }
 
-    /// A server of the first client that speaks to it.
+    /// A server for the first client that sends it a datagram.
     pub fn server(context: &Rc<Context>) -> Self {
         Self::new(context, None)
     }
@@ -70,31 +70,31 @@ impl Driven {
         }
     }
 
-    /// Seals `payload`; its datagram leaves at the next poll.
+    /// Seals `payload`. The datagram is sent at the next poll.
     ///
     /// # Errors
-    /// As [`Peer::send`].
+    /// As for [`Peer::send`].
     pub fn send(&mut self, payload: &[u8]) -> Result<(), Error> {
         self.peer.send(payload)
     }
 
-    /// Says goodbye; the datagram leaves at the next poll.
+    /// Closes the connection. The close_notify is sent at the next poll.
     pub fn close(&mut self) {
         self.peer.close();
         self.state = State::Closed;
     }
 
-    /// wolfSSL's own object.
+    /// The underlying wolfSSL object.
     pub fn peer(&mut self) -> &mut Peer {
         &mut self.peer
     }
 
-    /// Whether the handshake is complete and nobody has closed.
+    /// Whether the handshake is complete and neither end has closed.
     pub fn is_connected(&self) -> bool {
         self.state == State::Connected
     }
 
-    /// Lets wolfSSL look at what arrived.
+    /// Lets wolfSSL process the datagrams that arrived.
     fn go_on(&mut self, now: Instant) {
         if self.state == State::Handshake {
             match self.peer.handshake() {
@@ -133,7 +133,7 @@ impl Engine for Driven {
             let before = self.events.len();
             self.peer.deliver(datagram);
             self.go_on(now);
-            // What was authentic came from where the other end is now.
+            // An authentic record shows where the other end is now.
             if self.events.len() > before {
                 self.to = Some(from);
             }
@@ -144,8 +144,8 @@ impl Engine for Driven {
         if self.wake.is_none_or(|wake| now < wake) {
             return;
         }
-        // wolfSSL reads the real clock to send nothing again too soon, whatever the
-        // virtual time: a test that loses datagrams has to wait for it.
+        // wolfSSL uses the real clock so as not to retransmit too soon, whatever the virtual time
+        // is. A test that loses datagrams therefore has to wait in real time.
         let since = self.sent_again.map_or(SENDS_AGAIN_AFTER, |last| last.elapsed());
         std::thread::sleep(SENDS_AGAIN_AFTER.saturating_sub(since));
         self.sent_again = Some(std::time::Instant::now());
@@ -153,7 +153,8 @@ impl Engine for Driven {
             self.end(&error);
         }
         self.go_on(now);
-        // Once connected, a timer that finds nothing to send again has done its work.
+        // When the connection is complete and nothing was retransmitted, the timer is not needed
+        // any more.
         if self.state == State::Connected && !self.peer.has_output() {
             self.wake = None;
         }

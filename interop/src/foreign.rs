@@ -1,7 +1,7 @@
-//! Peers in Go and Java, under `peers/` in this package: built when first needed, from
-//! packages that are fetched then, and kept in the target folder.
+//! Peers in Go and Java, in the folder `peers/` of this package. They are built when first needed,
+//! from packages that are fetched then, and kept in the target folder.
 //!
-//! Both programs take the same arguments and print the same lines, which they explain.
+//! Both programs take the same arguments and print the same lines. Their sources describe them.
 
 use aws_lc_rs::digest::{SHA256, digest};
 use std::fmt::Write as _;
@@ -9,24 +9,24 @@ use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-/// A program in another language.
+/// A peer in another language.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Foreign {
-    /// In Go: <https://github.com/pion/dtls>.
+    /// pion, in Go: <https://github.com/pion/dtls>.
     Pion,
-    /// In Java: <https://eclipse.dev/californium>.
+    /// Scandium, in Java: <https://eclipse.dev/californium>.
     Scandium,
 }
 
-/// What fetches the jars; pinned, so that two machines run the same.
+/// The Maven goal that fetches the jars. Its version is pinned, so that all machines run the same.
 const COPY_JARS: &str = "org.apache.maven.plugins:maven-dependency-plugin:3.6.1:copy-dependencies";
-/// The Go that `go.mod` asks for; older ones do not understand its `go` line.
+/// The oldest Go, (major, minor), that accepts the `go` line of `go.mod`.
 const MIN_GO: (u32, u32) = (1, 24);
-/// The first Java with all that the program uses.
+/// The first Java version with everything that the program uses.
 const MIN_JAVA: u32 = 17;
 
 impl Foreign {
-    /// Both of them.
+    /// Every peer in another language.
     pub const ALL: [Self; 2] = [Self::Pion, Self::Scandium];
 
     /// The implementation's name.
@@ -37,10 +37,10 @@ impl Foreign {
         }
     }
 
-    /// The version that is pinned.
+    /// The pinned version.
     ///
     /// # Panics
-    /// When the package's own files do not name it.
+    /// The package's own files do not name the version.
     pub fn version(self) -> String {
         let (file, before, after) = match self {
             Self::Pion => ("go.mod", "github.com/pion/dtls/v3 v", "\n"),
@@ -52,14 +52,14 @@ impl Foreign {
         pinned.rsplit('>').next().unwrap_or(pinned).trim().to_owned()
     }
 
-    /// Builds the program unless that has been done.
+    /// Builds the program unless it is built already.
     ///
     /// # Errors
-    /// What is missing on this machine, or what went wrong.
+    /// What this machine lacks, or why the build failed.
     pub fn build(self) -> Result<(), String> {
         let folder = self.folder();
         fs::create_dir_all(&folder).map_err(|error| format!("{}: {error}", folder.display()))?;
-        // Several test programs may come here at once: one builds, the others wait for it.
+        // Several test programs may call this at once: one builds, and the others wait for it.
         let lock = File::create(folder.join("lock")).map_err(|error| error.to_string())?;
         lock.lock().map_err(|error| error.to_string())?;
         let made_of = self.made_of()?;
@@ -81,7 +81,8 @@ impl Foreign {
             Self::Pion => Command::new(folder.join("pion")),
             Self::Scandium => {
                 let mut java = Command::new("java");
-                // A small program that runs for seconds: start fast, stay small.
+                // The program is small and runs for seconds, so it should start fast and take
+                // little memory.
                 java.args(["-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Xmx128m"]);
                 java.arg("-Dorg.slf4j.simpleLogger.defaultLogLevel=warn").arg("-cp");
                 java.arg(class_path(&[folder.join("classes"), folder.join("jars").join("*")]));
@@ -99,7 +100,7 @@ impl Foreign {
         Path::new(env!("CARGO_MANIFEST_DIR")).join("peers").join(folder)
     }
 
-    /// Where it is built.
+    /// The folder in which the peer is built.
     fn folder(self) -> PathBuf {
         let target = std::env::var_os("CARGO_TARGET_DIR").map_or_else(
             || Path::new(env!("CARGO_MANIFEST_DIR")).join("..").join("target"),
@@ -109,7 +110,7 @@ impl Foreign {
         target.join("peers").join(name)
     }
 
-    /// The text of all sources.
+    /// The text of all source files, one after the other.
     fn made_of(self) -> Result<String, String> {
         let files: &[&str] = match self {
             Self::Pion => &["go.mod", "go.sum", "main.go"],
@@ -128,7 +129,7 @@ impl Foreign {
         let mut build = Command::new("go");
         build.args(["build", "-trimpath", "-buildvcs=false", "-mod=readonly", "-o"]);
         build.arg(self.folder().join("pion")).arg(".").current_dir(self.sources());
-        // Another toolchain would be fetched, and C compiled, for nothing that is needed.
+        // No other toolchain is fetched and no C is compiled, since neither is needed.
         run(build.env("GOTOOLCHAIN", "local").env("CGO_ENABLED", "0"))
     }
 
@@ -143,7 +144,7 @@ impl Foreign {
         }
         let (jars, classes) = (self.folder().join("jars"), self.folder().join("classes"));
         for folder in [&jars, &classes] {
-            // What an earlier version left must not be found by this one.
+            // Files of an earlier version must not be found by this one.
             let _ = fs::remove_dir_all(folder);
         }
         let mut fetch = Command::new("mvn");
@@ -156,7 +157,7 @@ impl Foreign {
     }
 }
 
-/// Checks that `folder` has the files that `sums` lists, as they were, and no others.
+/// Checks that `folder` has exactly the files that `sums` lists, with these SHA-256 digests.
 fn check(folder: &Path, sums: &str) -> Result<(), String> {
     let mut found = Vec::new();
     for entry in fs::read_dir(folder).map_err(|error| format!("{}: {error}", folder.display()))? {
@@ -186,24 +187,24 @@ fn read(path: &Path) -> Result<String, String> {
     fs::read_to_string(path).map_err(|error| format!("{}: {error}", path.display()))
 }
 
-/// What `command` prints, if it can be run.
+/// The trimmed output of `command`, if it can be run and succeeds.
 fn said(command: &mut Command) -> Option<String> {
     let output = command.stdin(Stdio::null()).output().ok().filter(|out| out.status.success())?;
     Some(String::from_utf8_lossy(&output.stdout).trim().to_owned())
 }
 
-/// `go1.26.8` is (1, 26).
+/// Parses `go1.26.8` as (1, 26).
 fn go_version(said: &str) -> Option<(u32, u32)> {
     let mut numbers = said.strip_prefix("go")?.split(|c: char| !c.is_ascii_digit());
     Some((numbers.next()?.parse().ok()?, numbers.next()?.parse().ok()?))
 }
 
-/// `javac 17.0.15` is 17.
+/// Parses `javac 17.0.15` as 17.
 fn java_version(said: &str) -> Option<u32> {
     said.strip_prefix("javac ")?.split(|c: char| !c.is_ascii_digit()).next()?.parse().ok()
 }
 
-/// Runs `command`; an error has what it printed.
+/// Runs `command`. The error has its output.
 fn run(command: &mut Command) -> Result<(), String> {
     let name = command.get_program().to_string_lossy().into_owned();
     let output =
@@ -237,7 +238,7 @@ mod tests {
         let folder = std::env::temp_dir().join(format!("lightseal-jars-{}", std::process::id()));
         fs::create_dir_all(&folder).expect("a place for files");
         fs::write(folder.join("a.jar"), "abc").expect("there is room");
-        // FIPS 180-4's example.
+        // The digest is the example of FIPS 180-4.
         let sum = "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad  a.jar\n";
         assert_eq!(check(&folder, sum), Ok(()));
         assert!(check(&folder, &sum.replace('b', "c")).is_err());

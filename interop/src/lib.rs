@@ -1,25 +1,24 @@
-//! Lightseal beside other people's implementations.
+//! Lightseal with other implementations of DTLS, and compared with them.
 //!
-//! - [`wolfssl`]: DTLS 1.3 and 1.2 by wolfSSL, in memory, one object an end;
+//! - [`wolfssl`]: DTLS 1.3 and 1.2 by wolfSSL, in memory, one object for each end;
 //! - [`foreign`]: DTLS 1.2 by pion and Scandium, programs in Go and Java;
-//! - [`driven`]: the same behind our engine contract;
+//! - [`driven`]: wolfSSL behind our engine contract;
 //! - [`ours`]: Lightseal with the settings of a wolfSSL peer;
-//! - [`peers`]: programs of others and of ours that meet over sockets, and the
-//!   cells of the matrix;
+//! - [`peers`]: programs of others and of ours that meet over sockets, and the cells of the matrix;
 //! - [`library`]: libraries as such programs;
-//! - [`meeting`]: one of ours and one of theirs in virtual time;
-//! - [`race`]: implementations timed in turns, [`ours_race`], [`pair`] (wolfSSL),
-//!   [`dimpl_race`] and [`openssl_race`] being each against itself;
-//! - [`macs`]: LightMAC and the MACs of others, one message at a time;
-//! - [`process`]: programs that run beside a test;
+//! - [`meeting`]: Lightseal and wolfSSL in virtual time;
+//! - [`race`]: implementations timed in turns; [`ours_race`], [`pair`] (wolfSSL), [`dimpl_race`]
+//!   and [`openssl_race`] each run an implementation against itself;
+//! - [`macs`]: LightMAC and the MACs of other libraries, one message at a time;
+//! - [`process`]: programs that run in the background of a test;
 //! - [`tunnel`]: two of our proxies and a relay, as processes;
-//! - [`coap`]: libcoap's client and server, and a tap that counts;
+//! - [`coap`]: libcoap's client and server, and a forwarder that counts messages;
 //! - [`coaps`]: libcoap over its own DTLS with our proxy in the place of either end;
 //! - [`trial`]: CoAP through such a tunnel;
-//! - [`captures`]: captures of the lab in Wireshark's tshark.
+//! - [`captures`]: the lab's captures in Wireshark's tshark.
 //!
-//! Everything here serves tests and measurements and is never published:
-//! wolfSSL is under the GPL.
+//! This package serves tests and measurements and is never published, because wolfSSL is under the
+//! GPL.
 
 pub mod captures;
 pub mod coap;

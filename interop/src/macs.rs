@@ -1,4 +1,4 @@
-//! LightMAC and the MACs of others over AES-128, keyed once, one message at a time.
+//! LightMAC and other libraries' MACs over AES-128, keyed once, one message at a time.
 
 use aws_lc_rs::aead as aws_lc;
 use digest::{FixedOutputReset, InvalidLength, KeyInit, Mac};
@@ -7,20 +7,19 @@ use openssl_sys as ffi;
 use ring::aead as ring_aead;
 use std::ptr::{NonNull, null, null_mut};
 
-/// A tag of a whole block.
+/// A tag of the length of a block.
 pub type Tag = [u8; 16];
 
-/// Something that makes tags.
+/// A MAC that tags messages.
 pub trait Tagger {
     /// The tag of `message`.
     fn tag(&mut self, message: &[u8]) -> Tag;
 }
 
-/// LightMAC with tags of a whole block.
+/// LightMAC with tags of the length of a block.
 ///
 /// # Panics
-/// When a counter of `counter_bits` bits does not exist, here or when a message is too
-/// long for it.
+/// There is no counter of `counter_bits` bits, or later a message is too long for it.
 pub fn lightmac(counter_bits: u32) -> LightMac<Aes128> {
     let hasher = Hasher::new(&[1; 16].into(), counter_bits).expect("a counter length");
     LightMac::from_parts(hasher, Aes128::new(&[2; 16].into()), 128).expect("a tag length")
@@ -38,10 +37,10 @@ impl Tagger for LightMac<Aes128> {
 pub struct RustCrypto<M>(M);
 
 impl<M: KeyInit> RustCrypto<M> {
-    /// Under a key.
+    /// The MAC under a key.
     ///
     /// # Errors
-    /// When the key has not the cipher's length.
+    /// The key does not have the cipher's length.
     pub fn new(key: &[u8]) -> Result<Self, InvalidLength> {
         <M as KeyInit>::new_from_slice(key).map(Self)
     }
@@ -54,19 +53,19 @@ impl<M: Mac + FixedOutputReset> Tagger for RustCrypto<M> {
     }
 }
 
-/// OpenSSL's CMAC with AES-128, by the interface that does least besides.
+/// OpenSSL's CMAC with AES-128, by the interface with the least overhead.
 pub struct OpenSslCmac(NonNull<ffi::CMAC_CTX>);
 
 impl OpenSslCmac {
-    /// Under a key.
+    /// The MAC under a key.
     ///
     /// # Panics
-    /// When OpenSSL is out of memory.
+    /// OpenSSL is out of memory.
     pub fn new(key: &[u8; 16]) -> Self {
-        // SAFETY: no argument is asked for.
+        // SAFETY: the function has no arguments.
         let context = unsafe { ffi::CMAC_CTX_new() };
         let this = Self(NonNull::new(context).expect("memory"));
-        // SAFETY: the context is live, the key as long as is said, and no engine is given.
+        // SAFETY: the context is valid, the key has the given length, and there is no engine.
         let done = unsafe {
             ffi::CMAC_Init(
                 this.0.as_ptr(),
@@ -85,8 +84,8 @@ impl Tagger for OpenSslCmac {
     fn tag(&mut self, message: &[u8]) -> Tag {
         let (mut tag, mut length) = ([0; 16], 16);
         let context = self.0.as_ptr();
-        // SAFETY: the context is live and has a key, which no key and no cipher keep; the
-        // message is readable, and the tag writable for a block.
+        // SAFETY: the context is valid and has a key. Null for the key and the cipher keeps both.
+        // The message is readable, and the tag is writable for a block.
         let done = unsafe {
             ffi::CMAC_Init(context, null(), 0, null(), null_mut()) == 1
                 && ffi::CMAC_Update(context, message.as_ptr().cast(), message.len()) == 1
@@ -99,7 +98,7 @@ impl Tagger for OpenSslCmac {
 
 impl Drop for OpenSslCmac {
     fn drop(&mut self) {
-        // SAFETY: it is live, and used no more.
+        // SAFETY: the context is valid and not used any more.
         unsafe { ffi::CMAC_CTX_free(self.0.as_ptr()) }
     }
 }
@@ -108,7 +107,7 @@ impl Drop for OpenSslCmac {
 pub struct RingGmac(ring_aead::LessSafeKey);
 
 impl RingGmac {
-    /// Under a key.
+    /// The MAC under a key.
     ///
     /// # Panics
     /// Never: the key has the cipher's length.
@@ -131,7 +130,7 @@ impl Tagger for RingGmac {
 pub struct AwsLcGmac(aws_lc::LessSafeKey);
 
 impl AwsLcGmac {
-    /// Under a key.
+    /// The MAC under a key.
     ///
     /// # Panics
     /// Never: the key has the cipher's length.
@@ -157,7 +156,7 @@ mod tests {
 
     const KEY: [u8; 16] = [0x5a; 16];
 
-    /// They are measured at the same work: one answer, message after message.
+    /// The contenders compute the same function, so that their times can be compared.
     #[test]
     fn the_cmacs_agree_and_so_do_the_gmacs() {
         let mut cmacs: [Box<dyn Tagger>; 3] = [

@@ -1,4 +1,4 @@
-//! One of ours and one of theirs in a network in virtual time.
+//! Lightseal and wolfSSL in a network in virtual time.
 
 use crate::driven::{Driven, Event};
 use crate::ours::{Ours, client_config, server_config};
@@ -26,11 +26,11 @@ pub struct Meeting {
 }
 
 impl Meeting {
-    /// Puts both into a network at time zero. `policy` is our wish alone: wolfSSL
-    /// does not know that tags can be shared.
+    /// Puts both into a network at time zero. `policy` is the wish of our end only: wolfSSL does
+    /// not know shared tags.
     ///
     /// # Panics
-    /// When either refuses the settings.
+    /// Either end refuses the settings.
     pub fn new(settings: &Settings, our_role: Role, policy: &AggregationPolicy, seed: u64) -> Self {
         let mut network = Network::new(seed);
         network.impair_all(&Impairments { delay: Duration::from_millis(20), ..Impairments::NONE });
@@ -53,12 +53,12 @@ impl Meeting {
         Self { network, ours, theirs, seconds: 0, events: [Vec::new(), Vec::new()] }
     }
 
-    /// Makes the line between them another one.
+    /// Changes the impairments of the line between the ends.
     pub fn impair(&mut self, impairments: &Impairments) {
         self.network.impair_all(impairments);
     }
 
-    /// Lets virtual time pass.
+    /// Runs virtual time forward.
     pub fn run_for(&mut self, seconds: u64) {
         self.seconds += seconds;
         let Self { network, ours, events, .. } = self;
@@ -68,34 +68,34 @@ impl Meeting {
         });
     }
 
-    /// What our end said, then what theirs said, since the last data was exchanged.
+    /// The events of our end and of the other end, since data was last exchanged.
     pub fn events(&self) -> &[Vec<Event>; 2] {
         &self.events
     }
 
-    /// Whether both ends say so, once each.
+    /// Whether each end has reported that it is connected, once, and nothing else.
     pub fn connected(&self) -> bool {
         self.events.iter().all(|events| *events == [Event::Connected])
     }
 
-    /// Calls our end.
+    /// Calls `call` with our end.
     ///
     /// # Panics
-    /// Never: ours is where it was put.
+    /// Never: `new` has put our end at this node.
     pub fn ours<R>(&mut self, call: impl FnOnce(&mut Ours, Instant) -> R) -> R {
         self.network.call(self.ours, |end, now| call(end.left().expect("ours"), now))
     }
 
-    /// Calls their end.
+    /// Calls `call` with the other end.
     ///
     /// # Panics
-    /// Never: theirs is where it was put.
+    /// Never: `new` has put the other end at this node.
     pub fn theirs<R>(&mut self, call: impl FnOnce(&mut Driven) -> R) -> R {
         self.network.call(self.theirs, |end, _| call(end.right().expect("theirs")))
     }
 
-    /// Sends payloads of every interesting length both ways: whether each end
-    /// got them all, in order, and nothing else.
+    /// Sends payloads of several lengths in both directions. Returns whether each end received all
+    /// of them, in order, and nothing else.
     pub fn exchange_data(&mut self) -> bool {
         self.events = [Vec::new(), Vec::new()];
         let payloads: Vec<_> = [1, 2, 15, 16, 17, 64, 500, 1100].map(|n| vec![n as u8; n]).into();

@@ -1,19 +1,19 @@
-//! OpenSSL against OpenSSL: DTLS 1.2 with `TLS_PSK_WITH_AES_128_CCM_8` over memory BIOs,
-//! from each of which one end reads what the other wrote.
+//! OpenSSL against OpenSSL: DTLS 1.2 with `TLS_PSK_WITH_AES_128_CCM_8` over two memory BIOs. Each
+//! end reads from the BIO that the other one writes to.
 
 use crate::race::Contender;
 use openssl_sys as ffi;
 use std::ffi::{CStr, c_char, c_int, c_long, c_uchar, c_uint};
 use std::ptr::NonNull;
 
-/// The one identity and key here: OpenSSL's callbacks take no context.
+/// The identity and the key are constants, because OpenSSL's callbacks take no context.
 const IDENTITY: &CStr = c"sensor-7";
 const KEY: [u8; 32] = [0x5a; 32];
-/// The largest datagram, as of the other contenders.
+/// The largest datagram in bytes, the same as for the other contenders.
 const DATAGRAM_BYTES: c_long = 1400;
 
 unsafe extern "C" {
-    /// Not in the bindings.
+    /// A function that the bindings lack.
     fn BIO_up_ref(bio: *mut ffi::BIO) -> c_int;
 }
 
@@ -22,12 +22,12 @@ struct End(NonNull<ffi::SSL>);
 impl End {
     /// An end that reads from `input` and writes to `output`.
     fn new(is_client: bool, input: *mut ffi::BIO, output: *mut ffi::BIO) -> Self {
-        // SAFETY: every pointer is made here or lives in the caller; the connection holds
-        // its context, and takes one reference to each BIO, which are made for it here.
+        // SAFETY: every pointer is made here or is valid in the caller. The connection holds its
+        // context and takes over one reference to each BIO, which is made for it here.
         unsafe {
             let context = ffi::SSL_CTX_new(ffi::DTLS_method());
             assert!(!context.is_null(), "OpenSSL makes a context");
-            // Its own tag is shorter than OpenSSL takes without a word.
+            // The suite's short tag is below OpenSSL's default security level.
             let list = c"PSK-AES128-CCM8:@SECLEVEL=0";
             assert_eq!(ffi::SSL_CTX_set_cipher_list(context, list.as_ptr()), 1);
             if is_client {
@@ -35,7 +35,7 @@ impl End {
             } else {
                 ffi::SSL_CTX_set_psk_server_callback(context, Some(server_key));
             }
-            // There is no socket that could be asked for its largest datagram.
+            // There is no socket that could be asked for its MTU.
             ffi::SSL_CTX_set_options(context, ffi::SSL_OP_NO_QUERY_MTU);
             let ssl = ffi::SSL_new(context);
             ffi::SSL_CTX_free(context);
@@ -55,7 +55,7 @@ impl End {
 
 impl Drop for End {
     fn drop(&mut self) {
-        // SAFETY: it lives until here.
+        // SAFETY: the connection is valid until this call.
         unsafe { ffi::SSL_free(self.0.as_ptr()) };
     }
 }
@@ -72,10 +72,10 @@ impl Records {
     /// Records of `bytes` of payload.
     ///
     /// # Panics
-    /// When the handshake fails.
+    /// The handshake fails.
     pub fn new(bytes: usize) -> Self {
-        // SAFETY: the BIOs are made here and given up once both ends have their own
-        // references; the ends live.
+        // SAFETY: the BIOs are made here and released once both ends have their own references;
+        // both ends are valid.
         unsafe {
             let bios = [(); 2].map(|()| ffi::BIO_new(ffi::BIO_s_mem()));
             assert!(bios.iter().all(|bio| !bio.is_null()), "OpenSSL makes BIOs");
@@ -87,7 +87,7 @@ impl Records {
                 let server_done = ffi::SSL_accept(server.0.as_ptr()) == 1;
                 client_done && server_done
             });
-            assert!(connected, "no end after 20 rounds");
+            assert!(connected, "the handshake is not complete after 20 rounds");
             Self { client, server, payload: vec![0x42; bytes], out: vec![0; bytes + 1] }
         }
     }
@@ -96,8 +96,8 @@ impl Records {
 impl Contender for Records {
     fn run(&mut self) {
         let length = c_int::try_from(self.payload.len()).expect("a datagram's payload");
-        // SAFETY: both ends live, `payload` is read and at most `length + 1` bytes of
-        // `out`, which has as many, are written.
+        // SAFETY: both ends are valid, `payload` is only read, and at most `length + 1` bytes are
+        // written to `out`, which is its length.
         unsafe {
             let sent = ffi::SSL_write(self.client.0.as_ptr(), self.payload.as_ptr().cast(), length);
             assert_eq!(sent, length);
@@ -108,7 +108,7 @@ impl Contender for Records {
     }
 }
 
-/// A client asks for its identity and key: the key's length.
+/// The callback by which a client asks for its identity and key. Returns the key's length.
 extern "C" fn client_key(
     _ssl: *mut ffi::SSL,
     _hint: *const c_char,
@@ -121,7 +121,7 @@ extern "C" fn client_key(
     if bytes.len() > identity_capacity as usize || KEY.len() > key_capacity as usize {
         return 0;
     }
-    // SAFETY: OpenSSL has room for as many bytes as it says.
+    // SAFETY: each buffer of OpenSSL has room for its stated capacity.
     unsafe {
         identity.copy_from_nonoverlapping(bytes.as_ptr().cast(), bytes.len());
         key.copy_from_nonoverlapping(KEY.as_ptr(), KEY.len());
@@ -129,7 +129,7 @@ extern "C" fn client_key(
     KEY.len() as c_uint
 }
 
-/// A server asks for the key of the one client's identity: its length.
+/// The callback by which a server asks for the key of the client's identity. Returns its length.
 extern "C" fn server_key(
     _ssl: *mut ffi::SSL,
     _identity: *const c_char,
@@ -139,7 +139,7 @@ extern "C" fn server_key(
     if KEY.len() > key_capacity as usize {
         return 0;
     }
-    // SAFETY: OpenSSL has room for as many bytes as it says.
+    // SAFETY: each buffer of OpenSSL has room for its stated capacity.
     unsafe { key.copy_from_nonoverlapping(KEY.as_ptr(), KEY.len()) };
     KEY.len() as c_uint
 }
@@ -147,8 +147,8 @@ extern "C" fn server_key(
 /// OpenSSL's version.
 ///
 /// # Panics
-/// Never: OpenSSL speaks ASCII.
+/// Never: OpenSSL's version is ASCII.
 pub fn version() -> &'static str {
-    // SAFETY: 0 asks for the version, a C string that lives for ever.
+    // SAFETY: 0 asks for the version, which is a static C string.
     unsafe { CStr::from_ptr(ffi::OpenSSL_version(0)) }.to_str().expect("ASCII")
 }

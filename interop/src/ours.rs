@@ -12,18 +12,18 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use vocabulary::{Engine, Instant, Output, Random};
 
-/// A client's configuration that `settings` fit.
+/// A client's configuration for `settings`.
 ///
 /// # Panics
-/// When the provider does not work or lacks the suite.
+/// The provider does not work or lacks the suite.
 pub fn client_config(settings: &wolfssl::Settings, provider: &'static Provider) -> ClientConfig {
     ClientConfig::with(psk(settings), common(settings, provider))
 }
 
-/// A server's configuration that `settings` fit.
+/// A server's configuration for `settings`.
 ///
 /// # Panics
-/// When the provider does not work or lacks the suite.
+/// The provider does not work or lacks the suite.
 pub fn server_config(settings: &wolfssl::Settings, provider: &'static Provider) -> ServerConfig {
     ServerConfig {
         cookies: if settings.cookie { CookiePolicy::Always } else { CookiePolicy::WhenRetrying },
@@ -38,7 +38,7 @@ fn psk(settings: &wolfssl::Settings) -> Psk {
 fn common(settings: &wolfssl::Settings, provider: &'static Provider) -> Settings {
     let mut common = Settings::new(provider).expect("the provider works");
     common.suites = vec![CipherSuiteId(settings.suite.code())];
-    // As its peers here: each handshake is a full one.
+    // Every handshake is a full one, as for the other peers here.
     common.resumption = false;
     match settings.mode {
         Mode::Psk => common.psk_modes = vec![PskKeyExchangeMode::PSK_KE],
@@ -54,12 +54,12 @@ fn common(settings: &wolfssl::Settings, provider: &'static Provider) -> Settings
     common
 }
 
-/// One end by Lightseal, a server's with room for one client, so that tests
-/// can treat both roles alike.
+/// One end by Lightseal. A server has room for one client only, so that tests can treat both roles
+/// alike.
 pub enum Ours {
     /// A client.
     Client(Box<Connection>),
-    /// A server, and the association it has.
+    /// A server, and the handle of its association.
     Server(Box<Endpoint>, Option<Handle>),
 }
 
@@ -67,7 +67,7 @@ impl Ours {
     /// A client of `server`.
     ///
     /// # Panics
-    /// When the configuration is wrong.
+    /// The configuration is wrong.
     pub fn client(config: ClientConfig, server: SocketAddr, now: Instant, seed: u64) -> Self {
         let client = Connection::client(Arc::new(config), server, now, Random::insecure(seed));
         Self::Client(Box::new(client.expect("checked")))
@@ -76,7 +76,7 @@ impl Ours {
     /// A server.
     ///
     /// # Panics
-    /// When the configuration is wrong.
+    /// The configuration is wrong.
     pub fn server(config: ServerConfig, seed: u64) -> Self {
         let server = Endpoint::server(Arc::new(config), Random::insecure(seed));
         Self::Server(Box::new(server.expect("checked")), None)
@@ -90,7 +90,7 @@ impl Ours {
         }
     }
 
-    /// What was agreed on, once the handshake is complete.
+    /// The negotiated parameters, once the handshake is complete.
     pub fn negotiated(&self) -> Option<&Negotiated> {
         self.connection()?.negotiated()
     }
@@ -98,7 +98,7 @@ impl Ours {
     /// Queues a payload.
     ///
     /// # Errors
-    /// As [`Connection::send`]; `Closed` from a server that nobody is connected to.
+    /// As for [`Connection::send`]; `Closed` if a server has no client.
     pub fn send(&mut self, now: Instant, payload: &[u8]) -> Result<(), SendError> {
         match self {
             Self::Client(client) => client.send(now, payload),

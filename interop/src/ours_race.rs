@@ -1,5 +1,5 @@
-//! Lightseal against Lightseal, as [`crate::pair`] is wolfSSL against wolfSSL:
-//! with as many copies between the ends, and each end drained as a host does.
+//! Lightseal against Lightseal, as [`crate::pair`] is wolfSSL against wolfSSL: with the same number
+//! of copies between the ends, and with each end drained as a host does.
 
 use crate::ours::{client_config, server_config};
 use crate::race::Contender;
@@ -13,7 +13,7 @@ use vocabulary::{Engine, Instant, Output, Random};
 const CLIENT: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::LOCALHOST), 1);
 const SERVER: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::LOCALHOST), 2);
 
-/// The largest datagram: wolfSSL's default.
+/// The largest datagram in bytes: wolfSSL's default.
 const DATAGRAM_BYTES: usize = 1400;
 
 /// Repeats whole handshakes.
@@ -33,7 +33,7 @@ impl Handshakes {
         Self { client: Arc::new(client), server: Arc::new(server), rng: Random::insecure(1) }
     }
 
-    /// The lengths of a handshake's datagrams.
+    /// The lengths of a handshake's datagrams in bytes.
     pub fn datagram_lengths(&mut self) -> Vec<usize> {
         self.connect().lengths
     }
@@ -54,7 +54,7 @@ impl Handshakes {
                 return ends;
             }
         }
-        panic!("no end after 20 rounds");
+        panic!("the handshake is not complete after 20 rounds");
     }
 }
 
@@ -69,12 +69,12 @@ struct Ends {
     server: Endpoint,
     network: Vec<u8>,
     received: Vec<u8>,
-    /// Of the datagrams so far.
+    /// The lengths of the datagrams so far, in bytes.
     lengths: Vec<usize>,
 }
 
 impl Ends {
-    /// Drains both ends into each other once: whether a datagram was on its way.
+    /// Drains both ends into each other once. Returns whether a datagram was under way.
     fn exchange(&mut self) -> bool {
         let now = Instant::ZERO;
         let mut moved = false;
@@ -124,7 +124,7 @@ impl Records {
     /// Records of `bytes` of payload.
     ///
     /// # Panics
-    /// When the handshake fails.
+    /// The handshake fails.
     pub fn new(settings: &wolfssl::Settings, provider: &'static Provider, bytes: usize) -> Self {
         let ends = Handshakes::new(settings, provider).connect();
         Self { ends, payload: vec![0x42; bytes], sealed: vec![0; 2048] }
@@ -136,7 +136,7 @@ impl Contender for Records {
         let now = Instant::ZERO;
         let Ends { client, server, network, received, .. } = &mut self.ends;
         let length = client.seal_into(now, &self.payload, &mut self.sealed).expect("connected");
-        // Into the network and out of it.
+        // The record is copied into the network and out of it.
         network[..length].copy_from_slice(&self.sealed[..length]);
         received[..length].copy_from_slice(&network[..length]);
         server.handle_datagram(now, CLIENT, &mut received[..length]);

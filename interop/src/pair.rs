@@ -1,10 +1,10 @@
-//! wolfSSL against wolfSSL: what it does at its best, without a network.
+//! wolfSSL against wolfSSL without a network: the best that it can do.
 
 use crate::race::Contender;
 use crate::wolfssl::{Context, Error, Peer, Role, Settings};
 use std::rc::Rc;
 
-/// Two contexts that fit each other.
+/// Two contexts with the same settings.
 pub struct Pair {
     client: Rc<Context>,
     server: Rc<Context>,
@@ -19,15 +19,15 @@ impl Pair {
         }
     }
 
-    /// A client and a server that have not spoken yet.
+    /// A client and a server that have not sent anything yet.
     pub fn peers(&self) -> (Peer, Peer) {
         (self.client.peer(), self.server.peer())
     }
 
-    /// A client and a server at the end of their handshake.
+    /// A client and a server with a complete handshake.
     ///
     /// # Errors
-    /// When the handshake fails.
+    /// The handshake fails.
     pub fn connect(&self) -> Result<(Peer, Peer), Error> {
         let (mut client, mut server) = self.peers();
         shake_hands(&mut client, &mut server)?;
@@ -35,20 +35,20 @@ impl Pair {
     }
 }
 
-/// Runs a handshake to its end; the number of datagrams it took.
+/// Runs a handshake to its end. Returns the number of datagrams.
 ///
 /// # Errors
-/// When either end gives up.
+/// Either end gives up.
 ///
 /// # Panics
-/// When nothing is lost and it still does not end.
+/// The handshake does not end although nothing is lost.
 pub fn shake_hands(client: &mut Peer, server: &mut Peer) -> Result<usize, Error> {
     let mut datagrams = 0;
     shake_hands_watched(client, server, |sender| datagrams += sender.output_lengths().count())?;
     Ok(datagrams)
 }
 
-/// [`shake_hands`] with a look at each end whose datagrams are about to be carried.
+/// [`shake_hands`] that calls `watch` with each end before its datagrams are carried.
 fn shake_hands_watched(
     client: &mut Peer,
     server: &mut Peer,
@@ -65,13 +65,13 @@ fn shake_hands_watched(
             return Ok(());
         }
     }
-    panic!("no end after 20 rounds");
+    panic!("the handshake is not complete after 20 rounds");
 }
 
-/// The lengths of a handshake's datagrams.
+/// The lengths of a handshake's datagrams in bytes.
 ///
 /// # Errors
-/// As [`shake_hands`].
+/// As for [`shake_hands`].
 pub fn datagram_lengths(settings: &Settings) -> Result<Vec<usize>, Error> {
     let (mut client, mut server) = Pair::new(settings).peers();
     let mut lengths = Vec::new();
@@ -102,7 +102,7 @@ impl Records {
     /// Records of `bytes` of payload.
     ///
     /// # Panics
-    /// When the handshake fails.
+    /// The handshake fails.
     pub fn new(settings: &Settings, bytes: usize) -> Self {
         let (client, server) = Pair::new(settings).connect().expect("nothing is lost");
         Self { client, server, payload: vec![0x42; bytes], out: vec![0; bytes + 1] }

@@ -1,4 +1,4 @@
-//! Programs that run beside a test and end with it.
+//! Programs that run in the background of a test and end with it.
 
 use rustix::process::{Pid, Signal, kill_process};
 use std::io;
@@ -9,29 +9,29 @@ use std::sync::atomic::{AtomicU16, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// How long a program may take to start or end; a handshake at a tenth of loss fits.
+/// How long a program may take to start or end. It is enough for a handshake at a tenth of loss.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// A program that is ended when this is dropped.
+/// A program that is killed when this value is dropped.
 pub struct Daemon {
     child: Child,
 }
 
 impl Daemon {
-    /// Starts `command` without input and with its output thrown away.
+    /// Starts `command` without input. Its output is discarded.
     ///
     /// # Errors
-    /// When it cannot be started.
+    /// The program cannot be started.
     pub fn start(command: &mut Command) -> io::Result<Self> {
         let child =
             command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn()?;
         Ok(Self { child })
     }
 
-    /// Waits until something listens on the UDP address `at`.
+    /// Waits until a socket is bound to the UDP address `at`.
     ///
     /// # Panics
-    /// When the program ends first, or does not listen in time.
+    /// The program ends first, or does not listen in time.
     pub fn listens_at(&mut self, at: SocketAddr) {
         let started = Instant::now();
         while !is_bound(at.port()) {
@@ -43,10 +43,10 @@ impl Daemon {
         }
     }
 
-    /// Asks the program to end, and waits until it has.
+    /// Asks the program to end with SIGTERM, and waits for its end.
     ///
     /// # Panics
-    /// When it takes too long or ends with an error.
+    /// The program takes too long or ends with an error.
     pub fn end(mut self) {
         let id = Pid::from_child(&self.child);
         kill_process(id, Signal::TERM).expect("it runs");
@@ -64,19 +64,19 @@ impl Daemon {
 
 impl Drop for Daemon {
     fn drop(&mut self) {
-        // It may have ended by itself, which is all that is wanted.
+        // An error means that it has ended by itself.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
 }
 
-/// An address on the loopback interface that nobody used a moment ago, and that no socket gets
-/// which asks for any port: the program that is told of it may be slow to start.
+/// An address on the loopback interface that was free a moment ago. No socket that asks for any
+/// port gets it, so it stays free even if the program that it is for is slow to start.
 ///
 /// # Panics
-/// If no such port is free.
+/// No such port is free.
 pub fn free_address() -> SocketAddr {
-    /// Below those that systems hand out (RFC 6335, section 6; Linux begins at 32768).
+    /// The first port, below those that systems assign (RFC 6335, section 6; Linux from 32768 on).
     const FIRST: u16 = 16_384;
     const PORTS: u16 = 16_000;
     static NEXT: AtomicU16 = AtomicU16::new(0);
@@ -88,30 +88,30 @@ pub fn free_address() -> SocketAddr {
     tried.find(|address| UdpSocket::bind(address).is_ok()).expect("a port is free")
 }
 
-/// Whether a UDP socket has this port.
+/// Whether a UDP socket is bound to this port.
 ///
-/// To try it by binding it would take it from a program that is about to.
+/// Binding a socket to find out could take the port from a program that is about to bind it.
 pub fn is_bound(port: u16) -> bool {
     let tables = ["/proc/net/udp", "/proc/net/udp6"].map(std::fs::read_to_string);
     if tables.iter().all(Result::is_err) {
-        // Not Linux: there it is all that can be done.
+        // On other systems than Linux, binding a socket is the only way.
         return UdpSocket::bind(SocketAddr::from(([127, 0, 0, 1], port))).is_err();
     }
-    // Each line has a number, then the local address and port in hex.
+    // Each line has a number, then the local address and the port in hex.
     let suffix = format!(":{port:04X}");
     tables.iter().flatten().flat_map(|table| table.lines()).any(|line| {
         line.split_whitespace().nth(1).is_some_and(|address| address.ends_with(&suffix))
     })
 }
 
-/// Names the `lightseal` program to whoever has built it already.
+/// The variable that names a `lightseal` program that is built already.
 pub const PROGRAM: &str = "LIGHTSEAL_PROGRAM";
 
-/// The `lightseal` program: the one that [`PROGRAM`] names, or one built now the way this
-/// program was built.
+/// The path of the `lightseal` program: the one that [`PROGRAM`] names, or one built now with the
+/// profile of this program.
 ///
 /// # Panics
-/// When it does not build.
+/// The program does not build.
 pub fn lightseal() -> PathBuf {
     if let Some(program) = std::env::var_os(PROGRAM) {
         return program.into();

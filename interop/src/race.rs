@@ -1,23 +1,23 @@
-//! Implementations timed in turns, so that what disturbs one disturbs both.
+//! Implementations timed in turns, so that a disturbance affects both.
 
 use measure::Spread;
 use std::time::Duration;
 
 pub use measure::Contender;
 
-/// How long a contender runs before it is the other's turn: some handshakes.
+/// How long a contender runs before it is the other's turn, enough for some handshakes.
 const TURN: Duration = Duration::from_millis(4);
 
-/// What a race found. Times are those of one repetition.
+/// The result of a race. Times are those of one repetition.
 #[derive(Clone, Copy, Debug)]
 pub struct Outcome {
-    /// Turns counted.
+    /// Number of turns that count.
     pub turns: usize,
-    /// Which of the others is meant by theirs: the fastest.
+    /// The index of the fastest contender among the others. It is the one that `theirs_ns` is of.
     pub best: usize,
-    /// Ours, in nanoseconds.
+    /// Our time in nanoseconds.
     pub ours_ns: Spread,
-    /// Theirs, in nanoseconds.
+    /// Their time in nanoseconds.
     pub theirs_ns: Spread,
     /// Their time over ours, turn by turn: above 1 we are faster.
     pub ratio: Spread,
@@ -26,7 +26,7 @@ pub struct Outcome {
 /// Races the first contender, ours, against the fastest of the others for `turns` turns.
 ///
 /// # Panics
-/// Without a turn or another contender.
+/// There is no turn or no other contender.
 pub fn race(contenders: &mut [&mut dyn Contender], turns: usize) -> Outcome {
     let outcome = measure::race(contenders, turns, TURN);
     let median = |contender: &usize| outcome.ns(*contender).median;

@@ -1,4 +1,4 @@
-//! CoAP sessions through a tunnel, and what became of them.
+//! CoAP exchanges through a tunnel, and their outcome.
 
 use crate::coap::{Server, Tap, put_and_get};
 use crate::tunnel::{Report, Tunnel};
@@ -6,44 +6,45 @@ use std::net::SocketAddr;
 use std::path::Path;
 use std::thread;
 
-/// What is tried.
+/// The parameters of a trial.
 #[derive(Clone, Copy, Debug)]
 pub struct Trial<'a> {
-    /// Of the relay, each way.
+    /// The share of datagrams that the relay loses in each direction, in percent.
     pub loss_percent: u8,
-    /// What both proxies aggregate with; `None` leaves each record its own tag.
+    /// The scheme by which both proxies aggregate; `None` for plain tags.
     pub scheme: Option<&'a str>,
-    /// Users at a time, each with a resource of their own.
+    /// Number of concurrent users, each with a resource of its own.
     pub users: usize,
-    /// How often each puts and gets it, each time with new clients and another content.
+    /// Number of rounds of each user. In a round the user puts and gets its resource, with new
+    /// clients and new content.
     pub rounds: usize,
-    /// Bytes of each content, at most [`crate::coap::MAX_CONTENT`].
+    /// Bytes of each representation, at most [`crate::coap::MAX_CONTENT`].
     pub bytes: usize,
-    /// Of the relay's choices.
+    /// The seed of the relay's random choices.
     pub seed: u64,
 }
 
-/// How often a round is tried. At a tenth of loss and with shared tags one in
-/// twenty fails, so that this many in a row do not happen.
+/// The largest number of tries of a round. At a tenth of loss and with shared tags one try in
+/// twenty fails, so that this number of failures in a row does not happen.
 const MAX_TRIES: usize = 6;
 
-/// What became of it.
+/// The outcome of a trial.
 #[derive(Debug)]
 pub struct Outcome {
-    /// Rounds that never got back what they had put.
+    /// Rounds that never got back the content that they had put.
     pub wrong: usize,
-    /// Rounds that were tried again, with new clients, since one had given up.
+    /// Rounds that were repeated with new clients because a client had given up.
     pub tried_again: usize,
-    /// CoAP messages that reached the tunnel or came out of it at the client's end.
+    /// CoAP messages that entered or left the tunnel at the client's end.
     pub messages: usize,
-    /// Confirmable ones among them that had been there before.
+    /// Confirmable messages that had passed before.
     pub retransmissions: usize,
-    /// What the proxies and the relay counted.
+    /// The statistics of the proxies and the relay.
     pub report: Report,
 }
 
 impl Outcome {
-    /// Datagrams that the relay lost, both ways.
+    /// Number of datagrams that the relay lost in both directions.
     pub fn lost(&self) -> u64 {
         let lost = |direction: &str| self.report.relay[direction]["lost"].as_u64().unwrap_or(0);
         lost("up") + lost("down")
@@ -51,10 +52,10 @@ impl Outcome {
 }
 
 impl Trial<'_> {
-    /// Runs all users at once and waits for the last.
+    /// Runs all users at once and waits for the last one.
     ///
     /// # Panics
-    /// When a program does not start; libcoap's are in Debian's `libcoap3-bin`.
+    /// A program does not start; libcoap's programs are in Debian's `libcoap3-bin`.
     pub fn run(&self, folder: &Path) -> Outcome {
         let server = Server::start();
         let tunnel =
@@ -79,13 +80,14 @@ impl Trial<'_> {
         }
     }
 
-    /// Puts and gets until the right content comes back: how many times that took.
+    /// Puts and gets until the right content comes back. Returns the number of tries.
     fn round(&self, at: SocketAddr, user: usize, round: usize, folder: &Path) -> Option<usize> {
         let content = content(user, round, self.bytes);
         let resource = format!("resource-{user}");
         (1..=MAX_TRIES).find(|_| {
             let back = put_and_get(at, &resource, &content, folder).expect("libcoap3-bin");
-            // What is lost is tried again. What comes must have been put, now or before.
+            // A lost exchange is tried again. Content that comes back must have been put in this or
+            // an earlier round.
             if let Some(back) = &back {
                 let put = (0..=round).any(|round| *back == self::content(user, round, self.bytes));
                 assert!(put, "altered content for user {user}, round {round}");
@@ -95,7 +97,7 @@ impl Trial<'_> {
     }
 }
 
-/// Different for every user and round.
+/// The content of a user's resource in a round, different for every user and round.
 fn content(user: usize, round: usize, bytes: usize) -> Vec<u8> {
     let line = |at: usize| format!("user {user}, round {round}, line {at}\n").into_bytes();
     (0..).flat_map(line).take(bytes).collect()

@@ -7,7 +7,7 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// A service's datagrams through DTLS 1.3 over a lossy line.
+/// A tunnel that carries a service's datagrams in DTLS 1.3 over a lossy line.
 pub struct Tunnel {
     entrance: SocketAddr,
     folder: PathBuf,
@@ -16,30 +16,29 @@ pub struct Tunnel {
     server: Daemon,
 }
 
-/// What the three programs counted, in their own words.
+/// The statistics of the three programs, as they write them.
 #[derive(Debug)]
 pub struct Report {
-    /// The proxy in front of the client.
+    /// Statistics of the proxy in front of the client.
     pub client: Value,
-    /// The relay.
+    /// Statistics of the relay.
     pub relay: Value,
-    /// The proxy in front of the service.
+    /// Statistics of the proxy in front of the service.
     pub server: Value,
 }
 
-/// Where the key and the statistics are, in a tunnel's folder.
+/// The names of the files with the key and the statistics in a tunnel's folder.
 const KEYS: &str = "keys.psk";
 const CLIENT: &str = "client.json";
 const RELAY: &str = "relay.json";
 const SERVER: &str = "server.json";
 
 impl Tunnel {
-    /// Starts the three in front of `service` and waits until they listen.
-    /// `scheme` is what both proxies are asked to aggregate with, if anything;
-    /// `folder` is filled with keys and statistics.
+    /// Starts the three programs in front of `service` and waits until they listen. `scheme` is the
+    /// scheme by which both proxies aggregate, if any; keys and statistics are written to `folder`.
     ///
     /// # Panics
-    /// When one of them does not start.
+    /// A program does not start.
     pub fn start(
         service: SocketAddr,
         loss_percent: u8,
@@ -49,7 +48,7 @@ impl Tunnel {
     ) -> Self {
         fs::create_dir_all(folder).expect("a place for statistics");
         for stale in [CLIENT, RELAY, SERVER] {
-            // Usually it is not there.
+            // Usually the file does not exist.
             let _ = fs::remove_file(folder.join(stale));
         }
         let key = "5a".repeat(32);
@@ -77,15 +76,15 @@ impl Tunnel {
         Self { entrance, folder: folder.to_path_buf(), client, relay, server }
     }
 
-    /// Where applications reach the service.
+    /// The address at which applications reach the service.
     pub fn entrance(&self) -> SocketAddr {
         self.entrance
     }
 
-    /// Ends all three and reads what they counted.
+    /// Ends all three programs and reads their statistics.
     ///
     /// # Panics
-    /// When one of them does not end in order, or writes no statistics.
+    /// A program ends with an error, or writes no statistics.
     pub fn end(self) -> Report {
         let read = |daemon: Daemon, file: &str| {
             daemon.end();

@@ -1,12 +1,12 @@
 //! DTLS 1.3 and 1.2 with an external pre-shared key by wolfSSL, over byte queues.
 //!
-//! A [`Context`] holds what many connections share, a [`Peer`] is one end of
-//! one connection. Neither opens a socket or sleeps: datagrams go in by
-//! [`Peer::deliver`], come out by [`Peer::poll_transmit`], and lost ones are sent
-//! again when the caller says [`Peer::handle_timeout`].
+//! A [`Context`] holds the settings that many connections share, a [`Peer`] is one end of one
+//! connection. Neither opens a socket or sleeps: datagrams go in by [`Peer::deliver`] and come out
+//! by [`Peer::poll_transmit`], and lost ones are retransmitted when the caller calls
+//! [`Peer::handle_timeout`].
 //!
-//! wolfSSL takes at most 128 bytes of identity, without a zero byte, and 64
-//! bytes of key.
+//! wolfSSL accepts an identity of at most 128 bytes without a zero byte, and a key of at most 64
+//! bytes.
 
 use std::collections::VecDeque;
 use std::ffi::{CStr, CString, c_char, c_int, c_long, c_uint, c_void};
@@ -17,17 +17,17 @@ use std::sync::Once;
 use std::time::Duration;
 use wolfssl_sys as sys;
 
-/// Which end of a connection.
+/// The role of an end of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Role {
-    /// Speaks first.
+    /// The client, which sends the first message.
     Client,
-    /// Answers.
+    /// The server.
     Server,
 }
 
 impl Role {
-    /// Both of them.
+    /// The two roles.
     pub const BOTH: [Self; 2] = [Self::Client, Self::Server];
 }
 
@@ -44,7 +44,7 @@ pub enum Suite {
     Aes128Ccm8,
     /// TLS_SHA256_SHA256, which does not encrypt.
     Sha256,
-    /// TLS_PSK_WITH_AES_128_GCM_SHA256, of DTLS 1.2 as those below.
+    /// TLS_PSK_WITH_AES_128_GCM_SHA256, of DTLS 1.2 like the suites below.
     PskAes128Gcm,
     /// TLS_PSK_WITH_CHACHA20_POLY1305_SHA256.
     PskChacha20Poly1305,
@@ -57,11 +57,11 @@ pub enum Suite {
 }
 
 impl Suite {
-    /// Those of DTLS 1.3.
+    /// The suites of DTLS 1.3.
     pub const ALL: [Self; 5] =
         [Self::Aes128Gcm, Self::Chacha20Poly1305, Self::Aes128Ccm, Self::Aes128Ccm8, Self::Sha256];
 
-    /// The code point of RFC 8446 B.4, RFC 9150, or of DTLS 1.2.
+    /// The code point (RFC 8446 B.4, RFC 9150, or a registration of DTLS 1.2).
     pub const fn code(self) -> u16 {
         match self {
             Self::Aes128Gcm => 0x1301,
@@ -77,12 +77,12 @@ impl Suite {
         }
     }
 
-    /// Whether DTLS 1.3 is spoken with it, else 1.2.
+    /// Whether the suite is one of DTLS 1.3; otherwise it is one of DTLS 1.2.
     pub const fn is_of_13(self) -> bool {
         self.code() >> 8 == 0x13 || matches!(self, Self::Sha256)
     }
 
-    /// What wolfSSL calls it.
+    /// wolfSSL's name of the suite.
     const fn name(self) -> &'static CStr {
         match self {
             Self::Aes128Gcm => c"TLS13-AES128-GCM-SHA256",
@@ -109,7 +109,7 @@ pub enum Mode {
 }
 
 impl Mode {
-    /// All of them.
+    /// Every mode.
     pub const ALL: [Self; 3] =
         [Self::Psk, Self::PskWith(Group::X25519), Self::PskWith(Group::P256)];
 }
@@ -123,15 +123,15 @@ pub enum Group {
     P256,
 }
 
-/// What the connections of one context share.
+/// The settings that the connections of one context share.
 #[derive(Clone)]
 pub struct Settings {
     /// The only suite offered or accepted.
     pub suite: Suite,
-    /// The only way to use the key in 1.3; in 1.2 the suite says it.
+    /// The only use of the key in DTLS 1.3; in DTLS 1.2 the suite determines it.
     pub mode: Mode,
-    /// Whether a server of 1.3 proves the client's address by a cookie first; one of
-    /// 1.2 always does.
+    /// Whether a DTLS 1.3 server verifies the client's address by a cookie first. A DTLS 1.2 server
+    /// always does.
     pub cookie: bool,
     /// The identity of the external key, at most 128 bytes, none of them zero.
     pub identity: Vec<u8>,
@@ -139,12 +139,12 @@ pub struct Settings {
     pub key: Vec<u8>,
 }
 
-/// What wolfSSL answered to a call that it did not carry out.
+/// The error of a wolfSSL call that failed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Error {
-    /// wolfSSL's own number.
+    /// wolfSSL's error number.
     pub code: i32,
-    /// wolfSSL's own words.
+    /// wolfSSL's text for the error.
     pub text: String,
 }
 
@@ -166,7 +166,7 @@ pub struct Context {
     cid: Option<usize>,
 }
 
-/// What the key callbacks hand out.
+/// The secrets that the key callbacks return.
 struct Secrets {
     identity: CString,
     key: Vec<u8>,
@@ -182,20 +182,21 @@ impl Context {
         Self::with_cid(role, settings, None)
     }
 
-    /// The same with connection IDs: of how many bytes those are that this end receives
-    /// with; with none, it sends with the other's.
+    /// A context for one role with connection IDs. `cid` is the length in bytes of those that this
+    /// end receives with; with 0 it only sends with the other end's.
     ///
     /// # Panics
-    /// As [`Context::new`].
+    /// As for [`Context::new`].
     pub fn with_cid(role: Role, settings: &Settings, cid: Option<usize>) -> Rc<Self> {
         static INIT: Once = Once::new();
         INIT.call_once(|| {
-            // SAFETY: no arguments; called once, before anything else of wolfSSL.
+            // SAFETY: the function has no arguments and is called once, before all others of
+            // wolfSSL.
             succeed("wolfSSL_Init", unsafe { sys::wolfSSL_Init() });
         });
         assert!(settings.identity.len() <= 128 && settings.key.len() <= 64, "wolfSSL's limits");
         let identity = CString::new(settings.identity.clone()).expect("no zero in an identity");
-        // SAFETY: the methods take no arguments; the context takes the method over.
+        // SAFETY: the methods have no arguments; the context takes ownership of the method.
         let context = unsafe {
             sys::wolfSSL_CTX_new(match (role, settings.suite.is_of_13()) {
                 (Role::Client, true) => sys::wolfDTLSv1_3_client_method(),
@@ -214,8 +215,8 @@ impl Context {
 
     fn configure(&self) {
         let context = self.context.as_ptr();
-        // SAFETY: `context` lives; the name is a C string that is copied; the
-        // callbacks have the signatures that the bindings ask for.
+        // SAFETY: `context` is valid; the name is a C string that is copied; the callbacks have the
+        // signatures that the bindings require.
         unsafe {
             succeed(
                 "wolfSSL_CTX_set_cipher_list",
@@ -240,16 +241,16 @@ impl Context {
             sys::wolfSSL_CTX_SetIOSend(context, Some(transmit));
         }
         if !self.secrets.suite.is_of_13() {
-            // Nothing is resumed here, so that nothing need be remembered.
+            // Nothing is resumed here, so no session need be cached.
             let off = c_long::from(sys::WOLFSSL_SESS_CACHE_OFF);
-            // SAFETY: `context` lives.
+            // SAFETY: `context` is valid.
             let answer = unsafe { sys::wolfSSL_CTX_set_session_cache_mode(context, off) };
             assert_eq!(answer, c_long::from(sys::WOLFSSL_SUCCESS));
             return;
         }
         match self.mode {
             Mode::Psk => {
-                // SAFETY: `context` lives. The answer is 0 on success here.
+                // SAFETY: `context` is valid. The answer is 0 on success here.
                 assert_eq!(unsafe { sys::wolfSSL_CTX_no_dhe_psk(context) }, 0);
             }
             Mode::PskWith(group) => {
@@ -257,7 +258,7 @@ impl Context {
                     Group::X25519 => sys::WOLFSSL_ECC_X25519 as c_int,
                     Group::P256 => sys::WOLFSSL_ECC_SECP256R1 as c_int,
                 }];
-                // SAFETY: `context` lives, and the array of one is read during the call.
+                // SAFETY: `context` is valid, and the array of one is read during the call.
                 unsafe {
                     assert_eq!(sys::wolfSSL_CTX_only_dhe_psk(context), 0);
                     succeed(
@@ -274,14 +275,14 @@ impl Context {
     /// # Panics
     /// If wolfSSL is out of memory.
     pub fn peer(self: &Rc<Self>) -> Peer {
-        // SAFETY: the context lives, and longer than the connection: the peer holds it.
+        // SAFETY: the context is valid and outlives the connection, because the peer holds it.
         let ssl = unsafe { sys::wolfSSL_new(self.context.as_ptr()) };
         let ssl = NonNull::new(ssl).expect("wolfSSL makes a connection");
         let queues = NonNull::from(Box::leak(Box::<Queues>::default()));
         let secrets = (&raw const self.secrets).cast_mut().cast::<c_void>();
-        // SAFETY: `ssl` lives. `queues` is freed after `ssl`, and only the callbacks
-        // and methods that hold the peer exclusively look at it. The key callbacks
-        // only read the secrets, which live in the context.
+        // SAFETY: `ssl` is valid. `queues` is freed after `ssl`, and only the callbacks and the
+        // methods that borrow the peer exclusively use it. The key callbacks only read the secrets,
+        // which belong to the context.
         unsafe {
             let ssl = ssl.as_ptr();
             sys::wolfSSL_SetIOReadCtx(ssl, queues.as_ptr().cast());
@@ -292,18 +293,18 @@ impl Context {
             );
             sys::wolfSSL_dtls_set_using_nonblock(ssl, 1);
             if !self.secrets.suite.is_of_13() {
-                // What follows is of 1.3 alone.
+                // The calls below are for DTLS 1.3 alone.
             } else if self.role == Role::Server && !self.cookie {
                 succeed("wolfSSL_disable_hrr_cookie", sys::wolfSSL_disable_hrr_cookie(ssl));
             }
             if self.role == Role::Client && self.mode == Mode::Psk {
-                // Else it makes a Diffie-Hellman key that nobody uses.
+                // Without this call it makes a Diffie-Hellman key that is not used.
                 succeed("wolfSSL_NoKeyShares", sys::wolfSSL_NoKeyShares(ssl));
             }
         }
         if let Some(bytes) = self.cid {
             let mut cid = vec![0xc1; bytes];
-            // SAFETY: `ssl` lives, and the ID is copied during the call.
+            // SAFETY: `ssl` is valid, and the ID is copied during the call.
             unsafe {
                 let ssl = ssl.as_ptr();
                 succeed("wolfSSL_dtls_cid_use", wolfSSL_dtls_cid_use(ssl));
@@ -317,12 +318,12 @@ impl Context {
 
 impl Drop for Context {
     fn drop(&mut self) {
-        // SAFETY: every peer held the context, so no connection is left.
+        // SAFETY: every peer holds the context, so no connection exists any more.
         unsafe { sys::wolfSSL_CTX_free(self.context.as_ptr()) };
     }
 }
 
-/// Datagrams on their way, with the buffers of those that arrived kept for the next.
+/// Datagrams that are under way. Buffers of those that arrived are kept for later ones.
 #[derive(Default)]
 struct Queues {
     inbound: VecDeque<Vec<u8>>,
@@ -347,12 +348,12 @@ pub struct Peer {
 }
 
 impl Peer {
-    /// Goes on with the handshake as far as it gets: whether it is complete.
+    /// Continues the handshake as far as possible. Returns whether it is complete.
     ///
     /// # Errors
-    /// When the handshake failed for good.
+    /// The handshake has failed for good.
     pub fn handshake(&mut self) -> Result<bool, Error> {
-        // SAFETY: `ssl` lives.
+        // SAFETY: `ssl` is valid.
         let answer = unsafe {
             match self.context.role {
                 Role::Client => sys::wolfSSL_connect(self.ssl.as_ptr()),
@@ -365,22 +366,22 @@ impl Peer {
     /// Seals `payload` into one record and queues its datagram.
     ///
     /// # Errors
-    /// When the connection is closed or the payload too long for a datagram.
+    /// The connection is closed, or the payload is too long for a datagram.
     pub fn send(&mut self, payload: &[u8]) -> Result<(), Error> {
         let length = c_int::try_from(payload.len()).expect("a datagram's payload");
-        // SAFETY: `ssl` lives, and `payload` is read during the call.
+        // SAFETY: `ssl` is valid, and `payload` is read during the call.
         let answer =
             unsafe { sys::wolfSSL_write(self.ssl.as_ptr(), payload.as_ptr().cast(), length) };
         self.progress(answer).map(|_| ())
     }
 
-    /// The payload of the next record that arrived, copied into `out`: its length.
+    /// Copies the payload of the next record that arrived into `out`. Returns its length.
     ///
     /// # Errors
-    /// When the connection is closed, also by the other end.
+    /// The connection was closed by either end.
     pub fn recv(&mut self, out: &mut [u8]) -> Result<Option<usize>, Error> {
         let length = c_int::try_from(out.len()).expect("a datagram's payload");
-        // SAFETY: `ssl` lives, and at most `length` bytes of `out` are written.
+        // SAFETY: `ssl` is valid, and at most `length` bytes of `out` are written.
         let answer =
             unsafe { sys::wolfSSL_read(self.ssl.as_ptr(), out.as_mut_ptr().cast(), length) };
         self.progress(answer)
@@ -388,36 +389,37 @@ impl Peer {
 
     /// Sends a close_notify.
     pub fn close(&mut self) {
-        // SAFETY: `ssl` lives. Whether the other end has closed as well is not asked.
+        // SAFETY: `ssl` is valid. The result, whether the other end has closed as well, is ignored.
         unsafe { sys::wolfSSL_shutdown(self.ssl.as_ptr()) };
     }
 
-    /// Hands in a datagram that arrived; [`Peer::handshake`] or [`Peer::recv`] looks at it.
+    /// Queues a datagram that arrived; [`Peer::handshake`] or [`Peer::recv`] processes it.
     pub fn deliver(&mut self, datagram: &[u8]) {
         let queues = self.queues();
         let buffer = queues.buffer(datagram);
         queues.inbound.push_back(buffer);
     }
 
-    /// Moves every datagram that wants to leave to `other`, in order: how many.
+    /// Moves every outgoing datagram to `other`, in order. Returns their number.
     pub fn carry_to(&mut self, other: &mut Self) -> usize {
         let (queues, theirs) = (self.queues(), other.queues());
         let count = queues.outbound.len();
         theirs.inbound.extend(queues.outbound.drain(..));
-        // Its spare buffers come from here, so that neither runs out of them.
+        // The spare buffers of the other end came from here, so they return, and neither end runs
+        // out of them.
         queues.spare.append(&mut theirs.spare);
         count
     }
 
-    /// The lengths of the datagrams that want to leave.
+    /// The lengths of the outgoing datagrams in bytes.
     pub fn output_lengths(&mut self) -> impl Iterator<Item = usize> {
         self.queues().outbound.iter().map(Vec::len)
     }
 
-    /// Copies the next datagram that wants to leave into `out`: its length.
+    /// Copies the next outgoing datagram into `out`. Returns its length.
     ///
     /// # Panics
-    /// When `out` is shorter than a datagram.
+    /// `out` is shorter than the datagram.
     pub fn poll_transmit(&mut self, out: &mut [u8]) -> Option<usize> {
         let queues = self.queues();
         let datagram = queues.outbound.pop_front()?;
@@ -432,34 +434,34 @@ impl Peer {
         self.context.cid.is_some_and(|bytes| bytes > 0)
     }
 
-    /// Whether a datagram wants to leave.
+    /// Whether there is an outgoing datagram.
     pub fn has_output(&mut self) -> bool {
         !self.queues().outbound.is_empty()
     }
 
-    /// Replaces the keys of what this end sends.
+    /// Replaces the keys with which this end sends.
     ///
     /// # Errors
-    /// Before the handshake's end.
+    /// The handshake is not complete.
     pub fn update_keys(&mut self) -> Result<(), Error> {
-        // SAFETY: `ssl` lives.
+        // SAFETY: `ssl` is valid.
         let answer = unsafe { sys::wolfSSL_update_keys(self.ssl.as_ptr()) };
         self.progress(answer).map(|_| ())
     }
 
-    /// How long to wait for an answer before [`Peer::handle_timeout`]: whole seconds.
+    /// How long to wait for an answer before [`Peer::handle_timeout`], in whole seconds.
     pub fn timeout(&self) -> Duration {
-        // SAFETY: `ssl` lives.
+        // SAFETY: `ssl` is valid.
         let seconds = unsafe { sys::wolfSSL_dtls_get_current_timeout(self.ssl.as_ptr()) };
         Duration::from_secs(u64::try_from(seconds).unwrap_or(0))
     }
 
-    /// Sends what was not answered once more.
+    /// Retransmits the flight that was not answered.
     ///
     /// # Errors
-    /// When wolfSSL gives up.
+    /// wolfSSL gives up.
     pub fn handle_timeout(&mut self) -> Result<(), Error> {
-        // SAFETY: `ssl` lives. The answer is 0 when the flight left.
+        // SAFETY: `ssl` is valid. The answer is 0 when the flight was sent.
         match unsafe { sys::wolfSSL_dtls_got_timeout(self.ssl.as_ptr()) } {
             0 | 1 => Ok(()),
             answer => self.progress(answer).map(|_| ()),
@@ -467,16 +469,17 @@ impl Peer {
     }
 
     fn queues(&mut self) -> &mut Queues {
-        // SAFETY: freed only in `drop`; no callback runs while `self` is borrowed here.
+        // SAFETY: the queues are freed only in `drop`; no callback runs while `self` is borrowed
+        // here.
         unsafe { self.queues.as_mut() }
     }
 
-    /// Sorts an answer: a count, nothing for now, or the end.
+    /// Interprets an answer: a count, nothing for now, or an error that ends the connection.
     fn progress(&self, answer: c_int) -> Result<Option<usize>, Error> {
         if let Ok(count @ 1..) = usize::try_from(answer) {
             return Ok(Some(count));
         }
-        // SAFETY: `ssl` lives, and `answer` is its last.
+        // SAFETY: `ssl` is valid, and `answer` is the result of its last call.
         let code = unsafe { sys::wolfSSL_get_error(self.ssl.as_ptr(), answer) };
         if code == sys::WOLFSSL_ERROR_WANT_READ as c_int {
             return Ok(None);
@@ -487,8 +490,8 @@ impl Peer {
 
 impl Drop for Peer {
     fn drop(&mut self) {
-        // SAFETY: `ssl` is freed first, so that no callback meets freed queues;
-        // the queues came from a box.
+        // SAFETY: `ssl` is freed first, so that no callback uses freed queues; the queues came from
+        // a box.
         unsafe {
             sys::wolfSSL_free(self.ssl.as_ptr());
             drop(Box::from_raw(self.queues.as_ptr()));
@@ -503,7 +506,7 @@ pub fn version() -> &'static str {
 
 fn error(code: c_int) -> Error {
     let mut text = [0; 80];
-    // SAFETY: wolfSSL writes at most 80 bytes here, the last of them zero.
+    // SAFETY: wolfSSL writes at most 80 bytes here and ends them with a zero.
     let text = unsafe {
         sys::wolfSSL_ERR_error_string_n(code as _, text.as_mut_ptr(), text.len() as _);
         CStr::from_ptr(text.as_ptr())
@@ -516,40 +519,41 @@ fn succeed(call: &str, answer: c_int) {
     assert_eq!(answer, sys::WOLFSSL_SUCCESS as c_int, "{call}");
 }
 
-// What .cargo/config.toml has compiled in; the crate's bindings do not know of it.
+// Functions that .cargo/config.toml has compiled in. The crate's bindings lack them.
 unsafe extern "C" {
     fn wolfSSL_dtls_cid_use(ssl: *mut sys::WOLFSSL) -> c_int;
     fn wolfSSL_dtls_cid_set(ssl: *mut sys::WOLFSSL, cid: *mut u8, size: c_uint) -> c_int;
 }
 
-/// wolfSSL wants a datagram.
+/// The callback by which wolfSSL asks for a datagram.
 unsafe extern "C" fn receive(
     _ssl: *mut sys::WOLFSSL,
     out: *mut c_char,
     capacity: c_int,
     queues: *mut c_void,
 ) -> c_int {
-    // SAFETY: the queues of the peer whose method called wolfSSL; nobody else looks now.
+    // SAFETY: these are the queues of the peer whose method called wolfSSL; nothing else uses them
+    // now.
     let queues = unsafe { &mut *queues.cast::<Queues>() };
     let Some(datagram) = queues.inbound.pop_front() else {
         return sys::IOerrors_WOLFSSL_CBIO_ERR_WANT_READ;
     };
     let length = datagram.len().min(usize::try_from(capacity).unwrap_or(0));
-    // SAFETY: `out` has room for `capacity` bytes and is not ours.
+    // SAFETY: `out` has room for `capacity` bytes and does not overlap with our datagram.
     unsafe { out.copy_from_nonoverlapping(datagram.as_ptr().cast(), length) };
     queues.spare.push(datagram);
     c_int::try_from(length).expect("no longer than `capacity`")
 }
 
-/// wolfSSL has a datagram.
+/// The callback by which wolfSSL sends a datagram.
 unsafe extern "C" fn transmit(
     _ssl: *mut sys::WOLFSSL,
     datagram: *mut c_char,
     length: c_int,
     queues: *mut c_void,
 ) -> c_int {
-    // SAFETY: the queues of the peer whose method called wolfSSL, nobody else looks
-    // now; the datagram is `length` bytes long.
+    // SAFETY: these are the queues of the peer whose method called wolfSSL, and nothing else uses
+    // them now; the datagram has `length` bytes.
     let (queues, datagram) = unsafe {
         let bytes = usize::try_from(length).unwrap_or(0);
         (&mut *queues.cast::<Queues>(), std::slice::from_raw_parts(datagram.cast::<u8>(), bytes))
@@ -559,8 +563,9 @@ unsafe extern "C" fn transmit(
     length
 }
 
-/// A server of 1.2 asks for a cookie: its length. wolfSSL would take the socket's peer
-/// for it, and there is no socket; the same one for everybody does for a test.
+/// The callback by which a DTLS 1.2 server asks for a cookie. Returns its length. By default
+/// wolfSSL derives it from the socket's peer address, but there is no socket; a test can do with
+/// one cookie for every client.
 unsafe extern "C" fn cookie(
     _ssl: *mut sys::WOLFSSL,
     out: *mut u8,
@@ -572,7 +577,7 @@ unsafe extern "C" fn cookie(
     capacity
 }
 
-/// As [`client_key`], in 1.2.
+/// [`client_key`] for DTLS 1.2.
 unsafe extern "C" fn client_key_12(
     ssl: *mut sys::WOLFSSL,
     hint: *const c_char,
@@ -582,11 +587,11 @@ unsafe extern "C" fn client_key_12(
     key_capacity: c_uint,
 ) -> c_uint {
     let mut suite = std::ptr::null();
-    // SAFETY: what was promised to us, and a place for a pointer.
+    // SAFETY: wolfSSL passes valid arguments, and `suite` is a writable pointer.
     unsafe { client_key(ssl, hint, identity, identity_capacity, key, key_capacity, &mut suite) }
 }
 
-/// As [`server_key`], in 1.2.
+/// [`server_key`] for DTLS 1.2.
 unsafe extern "C" fn server_key_12(
     ssl: *mut sys::WOLFSSL,
     identity: *const c_char,
@@ -594,11 +599,11 @@ unsafe extern "C" fn server_key_12(
     key_capacity: c_uint,
 ) -> c_uint {
     let mut suite = std::ptr::null();
-    // SAFETY: what was promised to us, and a place for a pointer.
+    // SAFETY: wolfSSL passes valid arguments, and `suite` is a writable pointer.
     unsafe { server_key(ssl, identity, key, key_capacity, &mut suite) }
 }
 
-/// A client asks for its identity and key: the key's length.
+/// The callback by which a client asks for its identity and key. Returns the key's length.
 unsafe extern "C" fn client_key(
     ssl: *mut sys::WOLFSSL,
     _hint: *const c_char,
@@ -608,7 +613,7 @@ unsafe extern "C" fn client_key(
     key_capacity: c_uint,
     suite: *mut *const c_char,
 ) -> c_uint {
-    // SAFETY: set in `Context::peer` to the secrets of a context that lives.
+    // SAFETY: `Context::peer` has set it to the secrets of a valid context.
     let secrets = unsafe { &*sys::wolfSSL_get_psk_callback_ctx(ssl).cast::<Secrets>() };
     let bytes = secrets.identity.as_bytes_with_nul();
     if bytes.len() > identity_capacity as usize {
@@ -619,7 +624,8 @@ unsafe extern "C" fn client_key(
     secrets.hand_out(key, key_capacity, suite)
 }
 
-/// A server asks for the key of a client's identity: the key's length, 0 if unknown.
+/// The callback by which a server asks for the key of a client's identity. Returns the key's
+/// length, 0 if the identity is unknown.
 unsafe extern "C" fn server_key(
     ssl: *mut sys::WOLFSSL,
     identity: *const c_char,
@@ -627,8 +633,8 @@ unsafe extern "C" fn server_key(
     key_capacity: c_uint,
     suite: *mut *const c_char,
 ) -> c_uint {
-    // SAFETY: set in `Context::peer` to the secrets of a context that lives; the
-    // identity is a C string.
+    // SAFETY: `Context::peer` has set it to the secrets of a valid context; the identity is a C
+    // string.
     let (secrets, identity) = unsafe {
         (&*sys::wolfSSL_get_psk_callback_ctx(ssl).cast::<Secrets>(), CStr::from_ptr(identity))
     };
@@ -643,8 +649,8 @@ impl Secrets {
         if self.key.len() > capacity as usize {
             return 0;
         }
-        // SAFETY: called from the key callbacks only: `key` has room for `capacity`
-        // bytes, `suite` is a place for a pointer, and the name lives for ever.
+        // SAFETY: only the key callbacks call this: `key` has room for `capacity` bytes, `suite` is
+        // a writable pointer, and the name is static.
         unsafe {
             key.copy_from_nonoverlapping(self.key.as_ptr(), self.key.len());
             *suite = self.suite.name().as_ptr();

@@ -1,10 +1,10 @@
-//! The lab's captures in tshark.
+//! The lab's captures, as tshark reads them.
 
 use dtls::passive::Proof;
 use interop::captures::{CASES, Case};
 use std::path::Path;
 
-/// What is in a capture's file is what other tools find there.
+/// Another tool finds the same contents in a capture file as our own.
 #[test]
 fn tshark_opens_every_capture_and_decrypts_what_its_version_can() {
     if let Err(reason) = skip::program_there("tshark", "tshark") {
@@ -19,10 +19,11 @@ fn tshark_opens_every_capture_and_decrypts_what_its_version_can() {
         assert!(protected >= if case.air.is_some() { 2 } else { 40 }, "{name}");
         assert_eq!(ours.tally.of(Proof::Verified), protected, "{name}");
 
-        // It knows no layout with shared tags: the rest is looked at without it.
+        // tshark does not know the record layouts with shared tags: these captures are read up to
+        // UDP.
         let theirs = files.theirs(&ours, scheme.is_some()).expect("tshark");
         assert_eq!((theirs.malformed, theirs.bad_checksums), (0, 0), "{name}: {theirs:?}");
-        // It shows every copy.
+        // tshark shows repeated frames again.
         let found = |count: usize| {
             let count = count as u64;
             count >= ours.tally.datagrams && count <= ours.tally.datagrams + ours.repeated
@@ -36,7 +37,7 @@ fn tshark_opens_every_capture_and_decrypts_what_its_version_can() {
     }
 }
 
-/// A wrong bit is found there, and without the key log nothing is decrypted: the test above can fail.
+/// tshark finds a flipped bit, and decrypts nothing without the key log: the test above can fail.
 #[test]
 fn tshark_tells_a_damaged_capture_from_a_good_one() {
     if let Err(reason) = skip::program_there("tshark", "tshark") {
@@ -46,7 +47,7 @@ fn tshark_tells_a_damaged_capture_from_a_good_one() {
     let files = CASES[0].write(&folder).expect("a place for files");
     let ours = files.ours();
     let mut bytes = std::fs::read(&files.capture).expect("it was written");
-    // In the first frame, behind the headers of file and frame.
+    // The bit is in the first frame, behind the headers of the file and of the frame.
     bytes[24 + 16 + 60] ^= 1;
     std::fs::write(&files.capture, bytes).expect("it was written");
     std::fs::write(&files.keys, "").expect("it was written");

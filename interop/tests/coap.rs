@@ -5,7 +5,7 @@ use interop::coaps;
 use interop::trial::Trial;
 use std::path::Path;
 
-/// Whether libcoap's programs are here.
+/// Checks that libcoap's programs are installed.
 fn libcoap() -> Result<(), String> {
     let programs = ["coap-server-notls", "coap-client-notls"];
     programs.iter().try_for_each(|program| skip::program_there(program, "libcoap3-bin"))
@@ -15,7 +15,7 @@ fn folder(name: &str) -> std::path::PathBuf {
     Path::new(env!("CARGO_TARGET_TMPDIR")).join(name)
 }
 
-/// That the programs and the counter work, before anything stands between them.
+/// The programs and the counter work when nothing stands between them.
 #[test]
 fn without_proxies_nothing_is_sent_again() {
     if let Err(reason) = libcoap() {
@@ -28,12 +28,12 @@ fn without_proxies_nothing_is_sent_again() {
     let content = b"0123456789abcdef".repeat(64);
     let back = put_and_get(tap.address(), "direct", &content, &folder).expect("libcoap3-bin");
     assert_eq!(back.as_ref(), Some(&content));
-    // Two requests, each with its answer.
+    // There are two requests, each with its answer.
     assert_eq!(tap.messages(), 4);
     assert_eq!(tap.retransmissions(), 0);
 }
 
-/// Three users put and get twice, in this much loss.
+/// Three users put and get twice, at this loss.
 fn rounds(loss_percent: u8, scheme: Option<&str>, name: &str) {
     if let Err(reason) = libcoap() {
         return skip::test(reason);
@@ -42,7 +42,8 @@ fn rounds(loss_percent: u8, scheme: Option<&str>, name: &str) {
     let outcome = trial.run(&folder(name));
     assert_eq!(outcome.wrong, 0, "{outcome:?}");
     assert!(outcome.messages >= 3 * 2 * 4, "{outcome:?}");
-    // A lone message ends its aggregate by a closing tag: were there none, nothing was shared.
+    // A single message ends its aggregate by a closing tag. If there were none, no tags were
+    // shared.
     let closing_tags = outcome.report.client["dtls"]["closing_tags"].as_u64();
     assert_eq!(closing_tags.is_some_and(|tags| tags > 0), scheme.is_some(), "{outcome:?}");
     if loss_percent == 0 {
@@ -72,8 +73,8 @@ fn shared_tags_at_a_tenth_of_loss() {
     rounds(10, Some("agg:8"), "shared-lossy");
 }
 
-/// libcoap with OpenSSL and with GnuTLS as clients of our proxy and as servers behind it,
-/// and with each other.
+/// libcoap with OpenSSL and with GnuTLS as clients of our proxy, as servers behind it, and with
+/// each other.
 #[test]
 fn coaps_with_the_dtls_of_others() {
     if let Err(reason) = libcoap() {

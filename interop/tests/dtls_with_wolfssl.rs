@@ -103,7 +103,7 @@ fn another_key_connects_nobody() {
         meeting.run_for(70);
         let events = meeting.events();
         assert!(!events[0].contains(&Event::Connected), "{events:?}");
-        // Whoever is wolfSSL learns of it, by an alert or from the binder itself.
+        // wolfSSL learns of it in either role, by an alert or from the binder itself.
         assert!(matches!(&events[1][..], [Event::Closed(_)]), "{events:?}");
     }
 }

@@ -1,4 +1,4 @@
-//! What other stacks make of a hint (docs/spec/hints.md): nothing, in the middle of a handshake and later.
+//! OpenSSL ignores hints (docs/spec/hints.md), in the middle of a handshake and later.
 
 use std::io::{BufReader, Read, Write};
 use std::net::UdpSocket;
@@ -11,7 +11,7 @@ const HINT: [u8; 13] = [0xe3, 0xfe, 0xfd, 0xff, 0xff, 0, 0, 0, 0, 0, 0, 0, 0];
 const KEY: &str = "000102030405060708090a0b0c0d0e0f";
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// OpenSSL's program, and what it prints.
+/// OpenSSL's program, and the bytes that it prints.
 struct Program(Child, Receiver<u8>);
 
 impl Program {
@@ -54,7 +54,7 @@ impl Drop for Program {
     }
 }
 
-/// Carries datagrams to `server` and back, each with a hint ahead and one behind.
+/// Carries datagrams to `server` and back, each answer with a hint before and one after it.
 fn hinting_relay(server: u16) -> u16 {
     let near = UdpSocket::bind("127.0.0.1:0").unwrap();
     let far = UdpSocket::bind("127.0.0.1:0").unwrap();
@@ -89,7 +89,7 @@ fn openssl_drops_hints_before_and_after_its_handshake_is_complete() {
     let mut server =
         Program::start(&["s_server", "-nocert", "-accept", &format!("127.0.0.1:{port}")]);
     let between = hinting_relay(port);
-    // A hello that comes before the server listens is sent again.
+    // A ClientHello that is sent before the server listens is retransmitted.
     let mut client = Program::start(&["s_client", "-connect", &format!("127.0.0.1:{between}")]);
     for round in ["one", "two", "three"] {
         client.say(round);

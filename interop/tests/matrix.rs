@@ -1,5 +1,5 @@
-//! One handshake in every cell of the matrix that can be, peer by peer. With loss they
-//! meet in `cargo xtask interop`, which takes longer.
+//! One handshake in every possible cell of the matrix, peer by peer. Meetings with loss take longer
+//! and are made by `cargo xtask interop`.
 
 use interop::foreign::Foreign;
 use interop::peers::matrix::{self, Appointment};
@@ -16,7 +16,7 @@ fn is_lossy(cell: &Cell) -> bool {
     cell.network == Network::Lossy
 }
 
-/// Holds all that can be, at least `least`; every one has to go well.
+/// Runs all possible meetings. There must be at least `least`, and every one must succeed.
 fn hold(meetings: Vec<Appointment<'_>>, least: usize) {
     let meetings: Vec<_> =
         meetings.into_iter().filter(|meeting| meeting.is_possible().is_ok()).collect();
@@ -31,12 +31,12 @@ fn hold(meetings: Vec<Appointment<'_>>, least: usize) {
     assert!(met >= least, "{met} of at least {least}");
 }
 
-/// Whether a peer is on this machine, or can be built: the reason why not.
+/// Checks that a peer is on this machine or can be built. The error is the reason why not.
 fn require(peer: &dyn Peer) -> Result<(), String> {
     peer.require().map_err(|reason| format!("{}: {reason}", peer.name()))
 }
 
-/// Every cell that we and the peer with this name both can.
+/// Every cell that we and the peer with this name can both do.
 fn with(name: &str, least: usize) {
     let peers = peers();
     let peer = peers.iter().find(|peer| peer.name() == name).expect("it is a peer's name");
@@ -65,7 +65,7 @@ fn peers_meet_each_other() {
     hold(meetings, if missing.is_empty() { 3 } else { 0 });
 }
 
-/// The two that have connection IDs, in every suite and way to use them that both know.
+/// The two peers with connection IDs, in every suite and use of them that both have.
 #[test]
 fn pion_and_scandium_meet_in_every_cell() {
     if let Err(reason) = Foreign::ALL.iter().try_for_each(|peer| require(peer)) {
@@ -77,7 +77,7 @@ fn pion_and_scandium_meet_in_every_cell() {
         meetings.push(Appointment { client: pion, server: scandium, cell });
         meetings.push(Appointment { client: scandium, server: pion, cell });
     }
-    // Three suites, four ways to use connection IDs and a rebinding NAT, two roles.
+    // Three suites, four uses of connection IDs and a rebinding NAT, in two roles.
     hold(meetings, 30);
 }
 
@@ -103,7 +103,7 @@ fn tinydtls() {
 
 #[test]
 fn pion() {
-    // Four suites in two roles, four ways to use connection IDs; a NAT for the client.
+    // Four suites in two roles, four uses of connection IDs; a NAT if pion is the client.
     with("pion", 4 * 2 * 4 + 4);
 }
 
@@ -117,7 +117,7 @@ fn wolfssl() {
     with("wolfSSL", 26);
 }
 
-/// Says that it can do everything, and does something else.
+/// A peer that claims to support every cell, and always does another one.
 struct Pretender<'a>(&'a dyn Peer, Cell);
 
 impl Peer for Pretender<'_> {
@@ -159,7 +159,8 @@ fn who_only_pretends_is_found_out() {
         (Cell::plain(Suite::PskCcm), "they agreed on DTLS 1.2 and suite 0x00a8"),
         (Cell::plain(Suite::KeGcm), "they agreed on DTLS 1.2 and suite 0x00a8"),
         (Cell { cid: Cid::ToServer, ..done }, "no record to the server carries a connection ID"),
-        // Without connection IDs nobody knows who comes from another port.
+        // Without connection IDs the server does not recognise a client that comes from another
+        // port.
         (
             Cell { network: Network::Rebinding, ..done },
             "after a change of the client's port: no payload reached the server in time",

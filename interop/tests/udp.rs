@@ -1,4 +1,4 @@
-//! The same over real sockets of the loopback interface.
+//! Lightseal and wolfSSL over real sockets of the loopback interface.
 
 use dtls::crypto::rustcrypto;
 use interop::driven::{Driven, Event};
@@ -11,7 +11,7 @@ use std::thread;
 use std::time::Duration;
 use vocabulary::{Engine, Instant};
 
-/// Echoes what arrives until told to stop, or the other end closes.
+/// Echoes payloads until told to stop, or until the other end closes.
 fn echo<E>(mut driver: Driver<E>, stop: &Receiver<()>, send: impl Fn(&mut E, Instant, &[u8]))
 where
     E: for<'a> Engine<Event<'a> = Event> + 'static,
@@ -30,7 +30,7 @@ where
     }
 }
 
-/// Sends each payload once connected and waits for its echo: those that came back.
+/// Sends each payload once connected and waits for its echo. Returns the echoes.
 fn ask<E>(
     mut driver: Driver<E>,
     payloads: &[Vec<u8>],
@@ -40,7 +40,7 @@ where
     E: for<'a> Engine<Event<'a> = Event> + 'static,
 {
     let mut back = Vec::new();
-    // Far more turns than it takes, so that a failure ends as well.
+    // The number of turns is far more than needed, and bounds a test that fails.
     for _ in 0..200 {
         let mut next = None;
         let turn = driver.turn(Duration::from_millis(50), |_, event| match event {

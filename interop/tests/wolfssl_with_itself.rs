@@ -1,4 +1,4 @@
-//! That the peer works at all: wolfSSL against wolfSSL, before it judges anybody.
+//! wolfSSL against wolfSSL: the peer works before it is used to judge us.
 
 use interop::driven::{Driven, Event};
 use interop::pair::{Pair, shake_hands};

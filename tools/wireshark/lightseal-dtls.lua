@@ -1,7 +1,7 @@
--- Records of DTLS 1.3 that share tags in Wireshark: headers, bodies, and where the tags of a record end
--- its body. Nothing is decrypted.
+-- Shows records of DTLS 1.3 with shared tags in Wireshark: their headers and bodies, and the tags
+-- at the end of a body where they can be told from it. Nothing is decrypted.
 --
--- Nothing is dissected before ports are set, in the preferences or like this:
+-- Nothing is dissected until ports are set, in the preferences or on the command line:
 --   tshark -X lua_script:lightseal-dtls.lua -o lsdtls.ports:5684 -o lsdtls.to_server:agg:8 -r file.pcap
 -- The format is that of docs/spec/mac-aggregation.md; docs/wireshark.md says how to use this.
 
@@ -15,19 +15,19 @@ local CONTENT_TYPES = {
     [20] = "change_cipher_spec", [21] = "alert", [22] = "handshake", [23] = "application_data",
     [25] = "tls12_cid", [26] = "ack", [27] = "return_routability_check",
 }
--- Of an own tag, and of an aggregate under Agg(n).
+-- Length in bytes of a record's own tag, and of an aggregate under Agg(n).
 local FULL_TAG = 16
--- The low bits of the epoch in which handshakes are sealed, with plain tags.
+-- The low bits of the epoch of handshake records, which have plain tags.
 local HANDSHAKE = 2
 
 local dtls = Proto("lsdtls", "DTLS 1.3 with aggregated tags")
 dtls.prefs.ports = Pref.range("Ports", "", "The servers' UDP ports", 65535)
-local ABOUT_SCHEME = "off, agg:N, r2d2:O or sliding:O, with +check where so agreed, as for lightseal proxy --aggregate"
+local ABOUT_SCHEME = "off, agg:N, r2d2:O or sliding:O, with +check if the ends agreed on it, as for lightseal proxy --aggregate"
 dtls.prefs.to_server = Pref.string("Scheme to the server", "off", ABOUT_SCHEME)
 dtls.prefs.to_client = Pref.string("Scheme to the client", "off", ABOUT_SCHEME)
-dtls.prefs.id_to_server = Pref.uint("Connection ID to the server", 0, "Its bytes")
-dtls.prefs.id_to_client = Pref.uint("Connection ID to the client", 0, "Its bytes")
-dtls.prefs.tag = Pref.uint("Plain tags", 16, "Their bytes: 8 with CCM_8")
+dtls.prefs.id_to_server = Pref.uint("Connection ID to the server", 0, "Its length in bytes")
+dtls.prefs.id_to_client = Pref.uint("Connection ID to the client", 0, "Its length in bytes")
+dtls.prefs.tag = Pref.uint("Plain tags", 16, "Their length in bytes: 8 with CCM_8")
 
 local f = {
     type = ProtoField.uint8("lsdtls.type", "Content type", base.DEC, CONTENT_TYPES),
@@ -59,7 +59,7 @@ local e = {
 }
 dtls.experts = e
 
--- Whether a range such as "5684,7000-7010" has the port.
+-- Whether a list of ports and ranges such as "5684,7000-7010" contains the port.
 local function has_port(ports, port)
     for part in string.gmatch(ports, "[^,]+") do
         local low, high = string.match(part, "^%s*(%d+)%s*%-%s*(%d+)%s*$")
@@ -70,8 +70,9 @@ local function has_port(ports, port)
     return false
 end
 
--- What a scheme adds to each record: bytes of aggregate, or that its tags cannot be told apart from
--- what is encrypted, since content types and numbers are encrypted too.
+-- What a scheme adds to each record: either the number of bytes of its aggregate, or the
+-- information that its tags cannot be told from encrypted data, because content types and record
+-- numbers are encrypted.
 local function read_scheme(text)
     if text == "off" then return { plain = true } end
     local name, parameter, option = string.match(text, "^(%l[%w]*):(%d+)(%+?%l*)$")
@@ -93,7 +94,7 @@ local function body(tvb, tree, at, len, epoch_bits, text)
     item:set_generated()
     if scheme.unknown then item:add_proto_expert_info(e.scheme) end
     local tag = scheme.plain and dtls.prefs.tag or scheme.aggregate or 0
-    -- At least a content type.
+    -- A record has at least a content type beside its tag.
     if len < 1 + tag then
         if len > 0 then tree:add(f.sealed, tvb(at, len)) end
         return tree:add_proto_expert_info(e.malformed, "too short for its tag")
@@ -113,7 +114,7 @@ local function body(tvb, tree, at, len, epoch_bits, text)
     end
 end
 
--- Each of these says where the next record begins, or nothing where that cannot be known.
+-- The next two functions return the position of the next record, or nothing if it cannot be known.
 local function unified_record(tvb, tree, at, to_server)
     local left = tvb:len() - at
     local first = tvb(at, 1)
@@ -130,7 +131,7 @@ local function unified_record(tvb, tree, at, to_server)
         id = to_server and dtls.prefs.id_to_server or dtls.prefs.id_to_client
         if id == 0 then
             if left > 1 then tree:add(f.rest, tvb(at + 1)) end
-            return wrong("a connection ID whose length no preference tells")
+            return wrong("a connection ID whose length no preference sets")
         end
     end
     local number = first:bitfield(4, 1) + 1

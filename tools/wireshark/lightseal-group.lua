@@ -1,7 +1,7 @@
--- Secure multicast groups in Wireshark: records of both profiles, rekey messages, and what members and
--- controllers say. Nothing is decrypted.
+-- Shows secure multicast groups in Wireshark: records of both profiles, rekey messages, and the
+-- messages between members and their controller. Nothing is decrypted.
 --
--- Nothing is dissected before ports are set, in the preferences or like this:
+-- Nothing is dissected until ports are set, in the preferences or on the command line:
 --   tshark -X lua_script:lightseal-group.lua -o lsgroup.ports:5684 -r group.pcap
 -- The formats are those of docs/spec/group.md; docs/wireshark.md says how to use this.
 
@@ -20,7 +20,7 @@ local CONTENT_TYPES = {
     [0xe8] = "group_rekey", [0xe9] = "group_sync", [0xea] = "group_challenge",
 }
 
--- Bytes of tag and explicit nonce, by code point.
+-- Lengths in bytes of the tag and of the explicit nonce, by the suite's code point.
 local SUITES = {
     [0xc0a8] = { name = "TLS_PSK_WITH_AES_128_CCM_8", tag = 8, nonce = 8 },
     [0xc0a4] = { name = "TLS_PSK_WITH_AES_128_CCM", tag = 16, nonce = 8 },
@@ -35,12 +35,13 @@ local SUITES = {
     [0x1303] = { name = "TLS_CHACHA20_POLY1305_SHA256", tag = 16 },
 }
 
--- The suite of a preference such as "0xc0a8".
+-- The suite that a preference such as "0xc0a8" names.
 local function suite_of(text)
     return SUITES[tonumber(text) or -1] or UNKNOWN_SUITE
 end
 
--- Has `dissector` follow the ports of a preference, in each of the tables that there are.
+-- Returns a function that makes `dissector` follow the ports of a preference, in those of the
+-- tables that this Wireshark has.
 local function follower(dissector, tables)
     local followed = {}
     return function(ports)
@@ -57,7 +58,7 @@ local function follower(dissector, tables)
     end
 end
 
--- Whether a range such as "5684,7000-7010" has the port.
+-- Whether a list of ports and ranges such as "5684,7000-7010" contains the port.
 local function has_port(ports, port)
     for part in string.gmatch(ports, "[^,]+") do
         local low, high = string.match(part, "^%s*(%d+)%s*%-%s*(%d+)%s*$")
@@ -71,12 +72,12 @@ end
 local function u64(range) return range:uint64():tonumber() end
 
 ---------------------------------------------------------------------------------------------------
--- Rekey messages: docs/spec/group.md, section 4.3.
+-- Rekey messages (docs/spec/group.md, section 4.3).
 
 local rekey = Proto("lsrekey", "Lightseal group rekeying")
 local ABOUT_CHILD = {
     [0] = "-", [1] = "under the child's key", [2] = "under the child's new key",
-    [3] = "described, tells nothing",
+    [3] = "described, without a key by way of this child",
 }
 local rf = {
     version = ProtoField.uint8("lsrekey.version", "Version"),
@@ -109,8 +110,8 @@ local re = {
 }
 rekey.experts = re
 
--- The described nodes of a shape, in preorder: level, index, what of its left and right child; or
--- nothing and what is wrong.
+-- Returns the described nodes of a shape in preorder, each with its level, its index, and the codes
+-- of its left and right child, and the length of the shape. On an error returns nil and the reason.
 local function read_shape(range, depth)
     local nodes, waiting, at = {}, { { depth, 0 } }, 0
     while #waiting > 0 do
@@ -198,7 +199,7 @@ local function rekey_message(tvb, tree)
     tree:add(rf.signature, tvb(last, 64))
 end
 
--- Section 4.6: a pull, and the answer to it.
+-- A pull and its answer, a grant (section 4.6).
 local function pull(tvb, tree)
     if tvb:len() ~= 26 then return tree:add_proto_expert_info(re.malformed, "not a pull") end
     tree:add(rf.version, tvb(0, 1))
@@ -233,8 +234,9 @@ function rekey.dissector(tvb, pinfo, tree)
 end
 
 ---------------------------------------------------------------------------------------------------
--- Members and their controller: section 4.8. They speak under DTLS; Wireshark shows this where it
--- decrypts that, or in what `lightseal lab decrypt --out` writes.
+-- Control messages between members and their controller (section 4.8). They are protected by DTLS.
+-- Wireshark shows them if it decrypts that, or in captures written by `lightseal lab decrypt
+-- --out`.
 
 local control = Proto("lscontrol", "Lightseal group control")
 control.prefs.ports = Pref.range("Ports", "", "The controllers' ports, of UDP in clear or of DTLS", 65535)
@@ -287,7 +289,7 @@ local ce = {
 }
 control.experts = ce
 
--- A reader that adds fields one after the other, and remembers when bytes were missing.
+-- A reader that adds one field after the other, and remembers whether bytes were missing.
 local function reader(tvb, tree, at)
     local r = { tvb = tvb, tree = tree, at = at, ok = true }
     function r.take(len)
@@ -324,7 +326,7 @@ local function add_senders(r)
     r.tree:add(cf.senders, range):append_text(" (" .. table.concat(ids, ", ") .. ")")
 end
 
--- Section 4.9.
+-- The body of a lookup (section 4.9).
 local function add_lookup(r)
     r.add(cf.looked_up, 1)
     r.add(cf.first, 3)
@@ -422,16 +424,16 @@ local follow_control = follower(control, { "udp.port", "dtls.port" })
 function control.prefs_changed() follow_control(control.prefs.ports) end
 
 ---------------------------------------------------------------------------------------------------
--- Records of groups: sections 2.4, 3.3 and 3.5.
+-- Records of groups (sections 2.4, 3.3 and 3.5).
 
 local group = Proto("lsgroup", "Lightseal group record")
 group.prefs.ports = Pref.range("Ports", "", "The groups' UDP ports", 65535)
 group.prefs.addresses = Pref.string("Addresses", "",
-    "The groups' addresses, with commas between; none: any multicast address")
-group.prefs.axiom_suite = Pref.string("Suite of axiom-1.2", "0xc0a8", "Tells how long nonces and tags are")
-group.prefs.compact_suite = Pref.string("Suite of compact", "0xff02", "Tells how long tags are")
+    "The groups' addresses, separated by commas; empty for any multicast address")
+group.prefs.axiom_suite = Pref.string("Suite of axiom-1.2", "0xc0a8", "Determines the lengths of nonces and tags")
+group.prefs.compact_suite = Pref.string("Suite of compact", "0xff02", "Determines the length of tags")
 group.prefs.heuristic = Pref.bool("Find records of axiom-1.2 on other ports", false,
-    "By their header and explicit nonce")
+    "Recognise them by their header and explicit nonce")
 local WRITERS = {
     [0] = "request, under the request secret", [1] = "answer, under the answer secret",
     [2] = "response, under the response secret", [3] = "response, under the secret of its boot",
@@ -478,11 +480,12 @@ local ge = {
 }
 group.experts = ge
 
--- The group's addresses; none: any multicast address.
+-- The group's addresses. If there are none, any multicast address is one.
 local addresses = {}
 local ipv4_destination, ipv6_destination = Field.new("ip.dst"), Field.new("ipv6.dst")
 
--- Whether the packet goes to a multicast address. The text of an address may be a name.
+-- Whether the packet goes to a multicast address. Its raw bytes are read, since the text may be a
+-- name.
 local function is_multicast(pinfo)
     local found = false
     for _, destinations in ipairs({ { ipv4_destination() }, { ipv6_destination() } }) do
@@ -497,7 +500,7 @@ local function is_multicast(pinfo)
     return found
 end
 
--- Where the datagram goes: "group", "unicast", or nothing if it goes to another group.
+-- The kind of destination: "group", "unicast", or nil for another group's address.
 local function destination(pinfo)
     if not is_multicast(pinfo) then return "unicast" end
     for _, address in ipairs(addresses) do
@@ -506,7 +509,8 @@ local function destination(pinfo)
     return #addresses == 0 and "group" or nil
 end
 
--- What is behind the header, as the suite has it; `minimum` is the shortest plaintext.
+-- Dissects the part after the header by the suite. `minimum` is the length of the shortest
+-- plaintext.
 local function body(tvb, tree, at, len, suite, minimum, signed, kind)
     if suite.unknown then tree:add_proto_expert_info(ge.suite) end
     local shortest = suite.tag + minimum + (signed and 64 or 0)
@@ -527,8 +531,8 @@ local function body(tvb, tree, at, len, suite, minimum, signed, kind)
     if suite.tag > 0 then tree:add(gf.tag, tvb(at + inside, suite.tag)) end
 end
 
--- Each of these dissects the record at `at` and says where the next one begins, or nothing where that
--- cannot be known; and a line about it.
+-- The next three functions dissect the record at `at`. They return the position of the next record,
+-- or nil if it cannot be known, and a line that describes the record.
 local function axiom_record(tvb, tree, at, to)
     local left = tvb:len() - at
     tree:add(gf.profile, "axiom-1.2"):set_generated()
@@ -674,7 +678,8 @@ local function dissect_group(tvb, pinfo, tree)
 end
 group.dissector = dissect_group
 
--- Records of axiom-1.2 show themselves by a nonce that repeats their header.
+-- Records of axiom-1.2 can be recognised by their explicit nonce, which repeats a part of the
+-- header.
 local function looks_like_axiom(tvb)
     local nonce = suite_of(group.prefs.axiom_suite).nonce or 0
     return nonce == 8 and tvb:len() >= 21 and tvb(1, 2):uint() == 0xfefd and

@@ -1,4 +1,4 @@
-//! `cargo xtask claim`: a published figure is one that this command measures.
+//! `cargo xtask claim`: measures the figures that we publish, and compares them with their bars.
 
 use crate::claims;
 use crate::measure::processor;
@@ -9,47 +9,48 @@ use std::process::ExitCode;
 
 /// A figure that we publish, and how to measure it.
 pub(crate) struct Claim {
-    /// What `cargo xtask claim` calls it.
+    /// The name by which `cargo xtask claim` measures it.
     pub(crate) name: &'static str,
-    /// What the figure is, with its unit.
+    /// One sentence for a reader who does not know the code: the figure, its unit, and where the
+    /// bar comes from.
     pub(crate) about: &'static str,
-    /// What it is held against.
+    /// The limit that the figure must meet.
     pub(crate) bar: Bar,
-    /// Expected duration in seconds, the build of the programs left out.
+    /// Expected duration of the measurement in seconds, without building the programs.
     pub(crate) seconds: u32,
     /// Runs the measurement.
     pub(crate) measure: fn() -> Result<Measured, Unmeasured>,
 }
 
-/// What a figure is held against.
+/// The limit that a figure must meet.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Bar {
     AtLeast(f64),
     AtMost(f64),
-    /// Figures that are rounded where they are made.
+    /// For figures that the measurement itself rounds.
     Exactly(f64),
 }
 
-/// A figure and what a reader should know beside it.
+/// A figure and the details behind it.
 #[derive(Debug)]
 pub(crate) struct Measured {
     pub(crate) figure: f64,
-    /// Lines printed above the verdict: the parts, the spread, the repetitions.
+    /// Lines printed above the verdict: the figure's parts, its spread, the number of repetitions.
     pub(crate) detail: String,
 }
 
 /// Why there is no figure.
 #[derive(Debug)]
 pub(crate) enum Unmeasured {
-    /// The measurement broke, which counts against the claim.
+    /// The measurement failed, which counts against the claim.
     Broken(String),
-    /// Something that this machine lacks.
+    /// This machine lacks something that the measurement needs: what it is.
     NotHere(String),
 }
 
 #[derive(Args)]
 pub(crate) struct Arguments {
-    /// The claims to measure; none lists them
+    /// The claims to measure; without any, all claims are listed
     #[arg(value_parser = clap::builder::PossibleValuesParser::new(claims::all().map(|claim| claim.name)))]
     names: Vec<String>,
     /// Measure every claim
@@ -58,7 +59,7 @@ pub(crate) struct Arguments {
     /// Measure the claims that take less than a minute
     #[arg(long, conflicts_with = "names")]
     quick: bool,
-    /// Print one JSON object a claim
+    /// Print one JSON object for each claim
     #[arg(long)]
     json: bool,
 }
@@ -121,7 +122,7 @@ impl Verdict {
     }
 }
 
-/// 1 if any claim falls short, else 2 if any could not be measured, else 0.
+/// The exit code: 1 if any claim falls short, else 2 if any could not be measured, else 0.
 fn exit_code(verdicts: impl Iterator<Item = Verdict>) -> u8 {
     verdicts.fold(0, |code, verdict| match (code, verdict) {
         (_, Verdict::FallsShort) | (1, _) => 1,
@@ -156,7 +157,7 @@ fn report(claim: &Claim, outcome: &Result<Measured, Unmeasured>, json: bool) {
         for line in detail.lines() {
             println!("{}: {line}", claim.name);
         }
-        // The same program is faster here and slower there, beside its rivals too.
+        // A program's speed, also relative to its rivals, depends on the processor.
         println!("{}: measured on {}", claim.name, processor());
     }
     println!("{}", last_line(claim, figure, verdict, detail));
@@ -174,13 +175,13 @@ fn last_line(claim: &Claim, figure: Option<f64>, verdict: Verdict, reason: &str)
     }
 }
 
-/// Up to four decimals, no trailing zeros.
+/// A figure with up to four decimals and no trailing zeros.
 fn show(figure: f64) -> String {
     let decimals = format!("{figure:.4}");
     decimals.trim_end_matches('0').trim_end_matches('.').to_owned()
 }
 
-/// As [`show`], but never rounded onto the bar: 0.99996 is not shown as 1.
+/// A figure as by [`show`], but never rounded onto the bar: 0.99996 is not shown as 1.
 fn show_beside(figure: f64, bar: Bar) -> String {
     let (Bar::AtLeast(limit) | Bar::AtMost(limit) | Bar::Exactly(limit)) = bar;
     let short = show(figure);
@@ -188,7 +189,7 @@ fn show_beside(figure: f64, bar: Bar) -> String {
 }
 
 impl Bar {
-    /// Whether `figure` is on the right side; the bar itself is.
+    /// Whether `figure` meets the bar. A figure equal to the bar does.
     fn holds(self, figure: f64) -> bool {
         match self {
             Self::AtLeast(bar) => figure >= bar,

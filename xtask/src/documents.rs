@@ -1,4 +1,4 @@
-//! `cargo xtask documents`: the command blocks of README and docs, run as they are written.
+//! `cargo xtask documents`: runs the command blocks of README and docs as they are written.
 
 use crate::Failure;
 use crate::process::{cargo, run as run_command, target_dir, workspace};
@@ -7,13 +7,13 @@ use std::path::{Path, PathBuf};
 
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
-    /// Only this page, or the block that begins at this line of it and those that it follows
+    /// Run only this page, or only the block that begins at this line and the blocks it depends on
     #[arg(value_name = "FILE[:LINE]")]
     only: Vec<String>,
-    /// Say what would be run, what would not, and why
+    /// List what would be run, what would be left out, and why
     #[arg(long)]
     list: bool,
-    /// Leave out what is marked as slow
+    /// Leave out commands that are marked as slow
     #[arg(long)]
     quick: bool,
     /// Run this program as `lightseal` instead of building it
@@ -34,7 +34,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     }
 }
 
-/// Runs the blocks, and prints what came of each as soon as it is known if `show`.
+/// Runs the blocks. If `show` is set, prints the outcome of each page when it is known.
 pub(crate) fn outcomes(
     program: Option<PathBuf>,
     quick: bool,
@@ -70,7 +70,8 @@ pub(crate) fn outcomes(
     Ok(outcomes)
 }
 
-/// The pages asked for, all if none is, each with the line of the only block wanted.
+/// The pages asked for, or all pages if none is named. The line number, if given, selects one
+/// block.
 fn pages(only: &[String]) -> Result<Vec<(PathBuf, Option<usize>)>, Failure> {
     if only.is_empty() {
         let all = documents::pages(&workspace()).map_err(Failure::Failed)?;
@@ -87,7 +88,7 @@ fn pages(only: &[String]) -> Result<Vec<(PathBuf, Option<usize>)>, Failure> {
     only.iter().map(one).collect()
 }
 
-/// A block's line, and one for each reason with the commands that were left out for it.
+/// A line for the block, and one line for each reason why commands were left out.
 pub(crate) fn shown(outcome: &Outcome) -> String {
     let Outcome { block, ran, left_out, failure } = outcome;
     let commands = if *ran == 1 { "1 command".to_owned() } else { format!("{ran} commands") };
@@ -107,7 +108,7 @@ pub(crate) fn shown(outcome: &Outcome) -> String {
     text
 }
 
-/// Counts of blocks and commands.
+/// The line with the numbers of blocks and commands.
 pub(crate) fn summary(outcomes: &[Outcome]) -> String {
     let failed = outcomes.iter().filter(|outcome| outcome.failure.is_some()).count();
     let ran: usize = outcomes.iter().map(|outcome| outcome.ran).sum();
@@ -122,7 +123,7 @@ pub(crate) fn summary(outcomes: &[Outcome]) -> String {
 mod tests {
     use super::*;
 
-    /// Marks are right on every page, each one has its reason, and no page calls the test command.
+    /// The marks of every page can be parsed, and every command that is left out has a reason.
     #[test]
     fn every_page_can_be_listed() {
         let outcomes = outcomes(None, false, true, &[], false).map_err(|_| "see above").unwrap();

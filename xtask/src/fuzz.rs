@@ -1,5 +1,5 @@
-//! `cargo xtask fuzz`: the fuzz targets without libFuzzer, which needs a
-//! nightly compiler. The short run that is always made is a test of `fuzz`.
+//! `cargo xtask fuzz`: runs the fuzz targets without libFuzzer, which needs a nightly compiler. A
+//! test of the package `fuzz` makes a short run of each target.
 
 use crate::Failure;
 use crate::process::{cargo, run as run_command};
@@ -7,13 +7,13 @@ use clap::Args;
 
 #[derive(Args)]
 pub(crate) struct Arguments {
-    /// For how long each target is fed
+    /// Seconds for which each target is run
     #[arg(long, default_value_t = 10)]
     seconds: u64,
-    /// Everything follows from it but when the time is over
+    /// Seed of all inputs; only the moment at which the time is over does not follow from it
     #[arg(long, default_value_t = 1)]
     seed: u64,
-    /// The targets; none means all of them
+    /// The targets to run [default: all]
     targets: Vec<String>,
 }
 

@@ -1,5 +1,5 @@
-//! `cargo xtask interop-macsec`, real MACsec ends in a guest, and `cargo xtask bench-gateway`, what
-//! joins two LANs measured side by side.
+//! `cargo xtask interop-macsec`, trials with real MACsec endpoints in guests, and `cargo xtask
+//! bench-gateway`, which measures the gateway, VXLAN, WireGuard and a bridge side by side.
 
 use crate::measure::{processor, stored_name};
 use crate::process::{capture, cargo, command, run, target_dir, workspace};
@@ -10,13 +10,13 @@ use std::process::Command;
 
 #[derive(clap::Args)]
 pub(crate) struct MacsecArguments {
-    /// Only ends that are joined so
+    /// Only endpoints that are joined in this way
     #[arg(long, value_name = "NAME")]
     join: Option<String>,
-    /// How many ends, 2 to 4
+    /// Number of endpoints, 2 to 4
     #[arg(long, value_name = "COUNT")]
     ends: Option<String>,
-    /// Only trials whose name contains this
+    /// Only trials whose name contains this text
     #[arg(long, value_name = "TEXT")]
     only: Option<String>,
     /// Print the results as JSON
@@ -45,7 +45,8 @@ pub(crate) fn interop_macsec(arguments: &MacsecArguments) -> Result<(), Failure>
     ran("macsec-ends", &options, "a trial failed")
 }
 
-/// Builds a program of `interop-gateway` and our own beside it, and runs it with its output shown.
+/// Builds a program of `interop-gateway` and `lightseal`, and runs the program with its output
+/// shown.
 fn ran(program: &str, options: &[&str], failed: &str) -> Result<(), Failure> {
     let status = built(program)?
         .args(options)
@@ -58,8 +59,8 @@ fn ran(program: &str, options: &[&str], failed: &str) -> Result<(), Failure> {
     }
 }
 
-/// A program of `interop-gateway`, to be run: it finds `lightseal` in its own folder. Built in one
-/// go, the two share what they are made of.
+/// Builds a program of `interop-gateway` and returns the command that runs it. The program finds
+/// `lightseal` in its own folder. One call of cargo builds both, so that dependencies are shared.
 fn built(program: &str) -> Result<Command, Failure> {
     let packages = ["--package", "interop-gateway", "--package", "lightseal"];
     let programs = ["--bin", program, "--bin", "lightseal"];
@@ -69,40 +70,41 @@ fn built(program: &str) -> Result<Command, Failure> {
     Ok(command(&path.to_string_lossy(), &[]))
 }
 
-/// Date and commit, as a page says them.
+/// Date and commit, as they are written into a page.
 fn now() -> Result<String, Failure> {
     let date = capture(command("date", &["-u", "+%Y-%m-%d"])).map_err(Failure::NotPossibleHere)?;
     Ok(format!("{} at commit {}", date.trim(), crate::measure::commit()?))
 }
 
-/// A user-space WireGuard to measure beside (BSD-3-Clause), pinned.
+/// The pinned version of boringtun, a user-space WireGuard (BSD-3-Clause) to compare with.
 const BORINGTUN: &str = "0.7.1";
 
 #[derive(clap::Args)]
 pub(crate) struct BenchArguments {
-    /// Only these rows
+    /// Measure only these rows
     #[arg(long, value_name = "NAME,...")]
     rows: Option<String>,
-    /// Only these measures: rtt, rate, cost, tcp, sweep
+    /// Take only these measures: rtt, rate, cost, tcp, sweep
     #[arg(long, value_name = "NAME,...")]
     measures: Option<String>,
-    /// Times that every row has its turn
+    /// Number of turns of every row
     #[arg(long, value_name = "COUNT")]
     turns: Option<String>,
-    /// 65 535 pings a row, as the paper has them, or as many as fit into some seconds a turn
+    /// Send 65 535 pings for each row, as the paper does, instead of as many as fit into some
+    /// seconds of a turn
     #[arg(long, conflicts_with = "quick")]
     full: bool,
-    /// One short turn
+    /// Make one short turn
     #[arg(long)]
     quick: bool,
     /// Print the results as JSON
     #[arg(long)]
     json: bool,
-    /// List the rows, and what is missing for them
+    /// List the rows, and what this machine lacks for them
     #[arg(long)]
     list: bool,
-    /// Keep the results, the table and the figures in results/ and docs/gateway-evaluation.md, with
-    /// date, commit and machine
+    /// Store the results, the table and the figures in results/ and docs/gateway-evaluation.md,
+    /// with date, commit and machine
     #[arg(long, conflicts_with_all = ["json", "list"])]
     store: bool,
 }
@@ -127,14 +129,14 @@ pub(crate) fn bench(arguments: &BenchArguments) -> Result<(), Failure> {
     ];
     options.extend(flags.into_iter().filter(|(_, is_set)| *is_set).map(|(option, _)| option));
     if arguments.store {
-        // As it is typed again: without where the tools are.
+        // The command as a person types it does not have the folder of the tools.
         let asked: Vec<&str> = options[2..].to_vec();
         return store(&options, &asked);
     }
     ran("bench-gateway", &options, "a measurement failed")
 }
 
-/// What `bench-gateway` measures with these options, as JSON; nothing is shown meanwhile.
+/// The JSON that `bench-gateway` prints with these options. Its output is not shown.
 pub(crate) fn measured(options: &[&str]) -> Result<Value, Failure> {
     system::require_tunnels().map_err(Failure::NotPossibleHere)?;
     let tools = tools()?;
@@ -145,7 +147,7 @@ pub(crate) fn measured(options: &[&str]) -> Result<Value, Failure> {
         .output()
         .map_err(|error| Failure::NotPossibleHere(error.to_string()))?;
     let said = String::from_utf8_lossy(&output.stderr);
-    let last = || said.lines().last().unwrap_or("it said nothing").to_owned();
+    let last = || said.lines().last().unwrap_or("it printed no error").to_owned();
     match output.status.code() {
         Some(0) => serde_json::from_slice(&output.stdout)
             .map_err(|error| Failure::Failed(format!("no JSON was printed: {error}"))),
@@ -154,7 +156,7 @@ pub(crate) fn measured(options: &[&str]) -> Result<Value, Failure> {
     }
 }
 
-/// The folder with the tools that no package has; they are built there once.
+/// The folder with boringtun, which no system package has. It is built there once.
 fn tools() -> Result<String, Failure> {
     let folder = target_dir().join(format!("boringtun-{BORINGTUN}"));
     if !folder.join("bin/boringtun-cli").is_file() {
@@ -167,11 +169,11 @@ fn tools() -> Result<String, Failure> {
     Ok(folder.display().to_string())
 }
 
-/// The page that explains the evaluation; what is below this line of it is written by [`store`].
+/// The page that explains the evaluation. [`store`] writes everything from the line `MEASURED` on.
 const PAGE: &str = "docs/gateway-evaluation.md";
 const MEASURED: &str = "## Measured";
 
-/// Measures, and keeps what came of it below `results/` and on its page.
+/// Measures, and stores the results below `results/` and in the page.
 fn store(options: &[&str], asked: &[&str]) -> Result<(), Failure> {
     let page_path = workspace().join(PAGE);
     let page = std::fs::read_to_string(&page_path)
@@ -204,7 +206,7 @@ fn store(options: &[&str], asked: &[&str]) -> Result<(), Failure> {
     Ok(())
 }
 
-/// The page's part that says what was measured.
+/// The part of the page with the results.
 fn told(stored: &Value, name: &str, has: impl Fn(&str) -> bool) -> String {
     let (result, machine) = (&stored["result"], &stored["machine"]);
     let versions: Vec<String> = result["versions"]

@@ -1,4 +1,5 @@
-//! `cargo xtask interop`: the matrix of peers, roles, suites and connection IDs.
+//! `cargo xtask interop`: meetings with other implementations of DTLS, for every peer, role, suite
+//! and connection ID length.
 
 use crate::process::{cargo, run as run_command};
 use crate::{Failure, system};
@@ -10,7 +11,7 @@ pub(crate) struct Arguments {
     /// Only meetings with this peer
     #[arg(long, value_name = "NAME")]
     peer: Option<String>,
-    /// Only meetings whose line contains this
+    /// Only meetings whose line contains this text
     #[arg(long, value_name = "TEXT")]
     only: Option<String>,
     /// Print the results as JSON
@@ -19,7 +20,7 @@ pub(crate) struct Arguments {
     /// Write the tables to this file, with date and commit (docs/interop.md)
     #[arg(long, value_name = "FILE")]
     write: Option<String>,
-    /// Print every datagram of meetings that failed
+    /// Print every datagram of failed meetings
     #[arg(long)]
     trace: bool,
 }
@@ -39,12 +40,12 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
         matrix(&options).status().map_err(|error| Failure::NotPossibleHere(error.to_string()))?;
     match status.code() {
         Some(0) => Ok(()),
-        Some(1) => Err(Failure::Failed("not every meeting went well".into())),
+        Some(1) => Err(Failure::Failed("a meeting failed".into())),
         _ => Err(Failure::NotPossibleHere(format!("the matrix ended with {status}"))),
     }
 }
 
-/// The whole matrix, as the JSON of its program.
+/// The JSON that the program `matrix` prints for all meetings.
 pub(crate) fn results() -> Result<Value, Failure> {
     build()?;
     let output = matrix(&["--json"])
@@ -55,10 +56,10 @@ pub(crate) fn results() -> Result<Value, Failure> {
         .map_err(|error| Failure::Failed(format!("the matrix printed no JSON: {error}")))
 }
 
-/// Builds the programs: the matrix starts the others from its own folder.
+/// Builds the programs `matrix` and `peer`. `matrix` starts `peer` from its own folder.
 fn build() -> Result<(), Failure> {
     system::require_packages()?;
-    // Without it the matrix says in each cell what is missing.
+    // Without Java or Go the matrix says in each cell of that peer what is missing.
     if let Err(reason) = system::require_java() {
         eprintln!("Scandium: {reason}");
     }

@@ -1,8 +1,8 @@
-//! What a maintainer runs: `cargo xtask lint`, `test`, `fresh`, `interop`, `interop-macsec`,
+//! The commands of a maintainer: `cargo xtask lint`, `test`, `fresh`, `interop`, `interop-macsec`,
 //! `bench-gateway`, `documents`, `fuzz`, `claim` and `measure`.
 //!
-//! Exit code 0: it holds; 1: it does not; 2: it cannot be found out here, and
-//! the last line says why.
+//! The exit code is 0 if everything that was checked holds, 1 if something does not, and 2 if this
+//! machine cannot check it; then the last line says why.
 #![forbid(unsafe_code)]
 
 mod claim;
@@ -33,32 +33,33 @@ struct Arguments {
 enum Command {
     /// Check format, lints, documentation, layering, licences and file length
     Lint(lint::Arguments),
-    /// Run every test of the workspace, those against other implementations included
+    /// Run every test of the workspace, including those against other implementations
     Test(test::Arguments),
-    /// Run the README's commands on a minimal Debian that has nothing, made for it
+    /// Run the README's commands on a minimal Debian that is made for the run
     Fresh(fresh::Arguments),
-    /// Let Lightseal and other implementations of DTLS meet, each in every suite
+    /// Connect Lightseal with other implementations of DTLS, in every suite
     Interop(interop::Arguments),
-    /// Let real MACsec ends meet: Debian's kernel and wpa_supplicant in an emulated machine
+    /// Join real MACsec endpoints: Debian's kernel and wpa_supplicant in an emulated machine
     InteropMacsec(gateway::MacsecArguments),
-    /// Measure the gateway beside bridge, VXLAN and WireGuard, in one sitting
+    /// Measure the gateway, a bridge, VXLAN and WireGuard in turns
     BenchGateway(gateway::BenchArguments),
     /// Run the command blocks of README and docs as they are written, and list what is left out and why
     Documents(documents::Arguments),
-    /// Feed the fuzz targets for a while
+    /// Run the fuzz targets for some seconds each
     Fuzz(fuzz::Arguments),
     /// Measure a published figure afresh, or list them all
     Claim(claim::Arguments),
-    /// Measure this machine and store the results with date, commit and machine, or list what there is
+    /// Measure on this machine and store the results with date, commit and machine, or list the
+    /// sets
     Measure(measure::Arguments),
 }
 
 /// Why a command did not succeed.
 #[derive(Debug)]
 enum Failure {
-    /// What was checked does not hold: exit code 1.
+    /// What was checked does not hold: exit code 1. The text says why.
     Failed(String),
-    /// This machine cannot tell: exit code 2.
+    /// This machine cannot check it: exit code 2. The text says what it lacks.
     NotPossibleHere(String),
 }
 

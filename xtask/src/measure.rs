@@ -1,26 +1,26 @@
-//! `cargo xtask measure`: measurements of this machine, stored with date, commit and machine.
+//! `cargo xtask measure`: measurements on this machine, stored with date, commit and machine.
 
 use crate::Failure;
 use crate::process::{capture, cargo, command, run as run_command, target_dir, workspace};
 use serde_json::{Value, json};
 use std::fs;
 
-/// A set of measurements that is stored.
+/// A set of measurements whose results are stored.
 struct Set {
     name: &'static str,
     about: &'static str,
     program: Program,
-    /// It prints JSON.
+    /// The program's arguments. With them it prints JSON.
     command: &'static [&'static str],
 }
 
-/// What measures.
+/// The program that measures.
 #[derive(Clone, Copy, PartialEq)]
 enum Program {
     Lightseal,
-    /// The example `groups` of the lab, whose heap is counted.
+    /// The lab's example `groups`, which runs with a counting allocator.
     Groups,
-    /// `size`, of the example `footprint` built for each role.
+    /// The tool `size`, run on the example `footprint` built for each role.
     Footprints,
 }
 
@@ -33,7 +33,7 @@ impl Program {
         }
     }
 
-    /// What it says.
+    /// Runs the program and returns its JSON.
     fn result(self, command: &[&str]) -> Result<Value, Failure> {
         let of: &[&str] = match self {
             Self::Lightseal => &["--package", "lightseal", "--bin", "lightseal"],
@@ -47,7 +47,8 @@ impl Program {
     }
 }
 
-/// What `FOOTPRINT` says, the configuration and the node.
+/// The builds of the example `footprint`: the value of the variable `FOOTPRINT`, the configuration
+/// and the node.
 const FOOTPRINTS: [(&str, &str, &str); 7] = [
     ("a", "CoAP", "either"),
     ("b", "DTLS Uni-Uni", "sender"),
@@ -58,7 +59,7 @@ const FOOTPRINTS: [(&str, &str, &str); 7] = [
     ("g", "DTLS Mul-Mul", "listener"),
 ];
 
-/// Bytes of code and data of a program for each role.
+/// The bytes of code and data of the example `footprint` for each role.
 fn footprints() -> Result<Value, Failure> {
     let mut rows = Vec::new();
     for (choice, configuration, node) in FOOTPRINTS {
@@ -69,7 +70,7 @@ fn footprints() -> Result<Value, Failure> {
         let program = target_dir().join("release/examples/footprint");
         let said = said("size", &[&program.to_string_lossy()])?;
         let sizes = berkeley(&said)
-            .ok_or_else(|| Failure::Failed(format!("size says something else: {said}")))?;
+            .ok_or_else(|| Failure::Failed(format!("size printed something unexpected: {said}")))?;
         rows.push(json!({
             "configuration": configuration,
             "node": node,
@@ -80,7 +81,7 @@ fn footprints() -> Result<Value, Failure> {
     Ok(json!({ "rows": rows }))
 }
 
-/// Text and data in what `size` prints: a head and a line.
+/// The bytes of text and data in the output of `size`, a header line and one line of numbers.
 fn berkeley(said: &str) -> Option<[u64; 2]> {
     let mut fields = said.lines().nth(1)?.split_whitespace();
     Some([fields.next()?.parse().ok()?, fields.next()?.parse().ok()?])
@@ -121,12 +122,12 @@ const LIGHTMAC_SPEED: Set = Set {
 
 const SETS: &[Set] = &[LIGHTMAC_SPEED, GROUP_MEMORY, GROUP_FOOTPRINT];
 
-/// What follows from the cycles a byte, the length and the clock.
+/// Columns that are not stored, since they follow from cycles a byte, message length and clock.
 const DERIVED: [&str; 2] = ["ns", "cycles"];
 
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
-    /// The set to measure; none lists them
+    /// The set to measure; without it, the sets are listed
     #[arg(value_parser = clap::builder::PossibleValuesParser::new(SETS.iter().map(|set| set.name)))]
     name: Option<String>,
 }
@@ -155,14 +156,14 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     Ok(())
 }
 
-/// What the file of a stored result is called: the set, the processor, the date.
+/// The file name of a stored result, without extension: the set, the processor, the date.
 pub(crate) fn stored_name(set: &str, stored: &Value) -> String {
     let processor = stored.pointer("/machine/processor").and_then(Value::as_str);
     let date = stored["date"].as_str().unwrap_or_default();
     format!("{set}-{}-{date}", file_name(processor.unwrap_or_default()))
 }
 
-/// A processor's model as a part of a file's name: without marks of trade and speeds.
+/// A processor's model as part of a file name, without trademark signs and clock rates.
 fn file_name(processor: &str) -> String {
     let plain = processor.to_lowercase().replace("(r)", " ").replace("(tm)", " ");
     let plain = plain.split('@').next().unwrap_or_default();
@@ -170,8 +171,7 @@ fn file_name(processor: &str) -> String {
     words.collect::<Vec<_>>().join("-")
 }
 
-/// A result with what must be known of it: what it is, when it was measured, with which commit and
-/// on what machine.
+/// A result together with its origin: the set, the command, the date, the commit and the machine.
 pub(crate) fn stored(
     name: &str,
     about: &str,
@@ -193,8 +193,8 @@ pub(crate) fn stored(
     }))
 }
 
-/// The commit that was measured, marked where the tree differs from it, but for what measuring
-/// itself writes.
+/// The commit that was measured, with the suffix `-dirty` if the work tree differs from it. Changes
+/// in results/ and docs/, where measurements are written, do not count.
 pub(crate) fn commit() -> Result<String, Failure> {
     let commit = said("git", &["describe", "--always", "--tags"])?;
     let all_but = [":/", ":!/results", ":!/docs"];
@@ -203,13 +203,13 @@ pub(crate) fn commit() -> Result<String, Failure> {
     Ok(if differs { commit + "-dirty" } else { commit })
 }
 
-/// The line that a program prints.
+/// The output of a program, trimmed.
 fn said(program: &str, arguments: &[&str]) -> Result<String, Failure> {
     let text = capture(command(program, arguments)).map_err(Failure::NotPossibleHere)?;
     Ok(text.trim().to_owned())
 }
 
-/// The processor's model, where the kernel tells.
+/// The processor's model, if the kernel knows it.
 pub(crate) fn processor() -> String {
     let known = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
     model(&known).unwrap_or("an unknown processor").to_owned()

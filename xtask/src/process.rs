@@ -1,10 +1,10 @@
-//! Running other programs from the top of the workspace.
+//! Runs other programs in the workspace's top folder.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::OnceLock;
 
-/// The top of the workspace.
+/// The workspace's top folder.
 pub(crate) fn workspace() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR"))
         .parent()
@@ -12,22 +12,22 @@ pub(crate) fn workspace() -> PathBuf {
         .to_path_buf()
 }
 
-/// Where cargo puts what it builds.
+/// Cargo's target folder.
 pub(crate) fn target_dir() -> PathBuf {
     let target = std::env::var_os("CARGO_TARGET_DIR");
     target.map_or_else(|| workspace().join("target"), PathBuf::from)
 }
 
-/// A folder whose programs come before those of the search path.
+/// A folder that comes first in the search path of started programs.
 static PREFERRED: OnceLock<PathBuf> = OnceLock::new();
 
-/// From now on commands find programs in `folder` first.
+/// From now on, started programs search `folder` first.
 pub(crate) fn prefer(folder: PathBuf) {
-    // The first one stays: there is one such folder.
+    // Only one folder is ever preferred, so a second call with the same folder changes nothing.
     let _ = PREFERRED.set(folder);
 }
 
-/// `program arguments...`, to be run at the top of the workspace.
+/// `program arguments...`, to be run in the workspace's top folder.
 pub(crate) fn command(program: &str, arguments: &[&str]) -> Command {
     let mut command = Command::new(program);
     command.args(arguments).current_dir(workspace());
@@ -41,11 +41,11 @@ pub(crate) fn command(program: &str, arguments: &[&str]) -> Command {
     command
 }
 
-/// The cargo that runs us, with `arguments`.
+/// The cargo that started this program, with `arguments`.
 pub(crate) fn cargo(arguments: &[&str]) -> Command {
     let cargo = std::env::var("CARGO").unwrap_or_else(|_| "cargo".into());
     let mut command = command(&cargo, arguments);
-    // Set for us alone; inherited, they would make cargo rebuild what it has.
+    // Cargo set these variables for this program; if inherited, they make cargo rebuild packages.
     for (name, _) in std::env::vars_os() {
         let inherited = name.to_string_lossy();
         if inherited.starts_with("CARGO_PKG_") || inherited.starts_with("CARGO_MANIFEST_") {
@@ -55,14 +55,14 @@ pub(crate) fn cargo(arguments: &[&str]) -> Command {
     command
 }
 
-/// Runs `command` with its output shown; the error says what failed.
+/// Runs `command` with its output shown. The error names the command and its exit status.
 pub(crate) fn run(mut command: impl std::borrow::BorrowMut<Command>) -> Result<(), String> {
     let command = command.borrow_mut();
     let status = command.status().map_err(|error| format!("{}: {error}", shown(command)))?;
     if status.success() { Ok(()) } else { Err(format!("{}: {status}", shown(command))) }
 }
 
-/// Runs `command` and returns what it printed; its standard error is shown.
+/// Runs `command` and returns its standard output; its standard error is shown.
 pub(crate) fn capture(mut command: Command) -> Result<String, String> {
     let output = command
         .stderr(Stdio::inherit())
@@ -74,7 +74,7 @@ pub(crate) fn capture(mut command: Command) -> Result<String, String> {
     String::from_utf8(output.stdout).map_err(|error| format!("{}: {error}", shown(&command)))
 }
 
-/// Whether `command` can be started and succeeds; it shows nothing.
+/// Whether `command` can be started and succeeds. Its output is not shown.
 pub(crate) fn succeeds(mut command: Command) -> bool {
     command
         .stdin(Stdio::null())
@@ -84,7 +84,7 @@ pub(crate) fn succeeds(mut command: Command) -> bool {
         .is_ok_and(|status| status.success())
 }
 
-/// The command line, as a person would type it.
+/// The command line for messages: the program without its folder, and the arguments.
 fn shown(command: &Command) -> String {
     let mut line = Path::new(command.get_program())
         .file_name()

@@ -1,4 +1,4 @@
-//! Programs that run beside us and end with us.
+//! Programs that run in the background and end with us.
 
 use crate::Failure;
 use rustix::process::{Pid, Signal, kill_process};
@@ -8,10 +8,10 @@ use std::process::{Child, Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// How long a program may take to end when it is asked to.
+/// How long a program may take to end after SIGTERM.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// A program that is ended when this is dropped.
+/// A background program that is ended when this value is dropped.
 #[derive(Debug)]
 pub struct Daemon {
     child: Child,
@@ -19,10 +19,10 @@ pub struct Daemon {
 }
 
 impl Daemon {
-    /// Starts `command` without input; what it says goes to the file `log`.
+    /// Starts `command` without input. Its output goes to the file `log`.
     ///
     /// # Errors
-    /// When it cannot be started, or the file not be written.
+    /// The program cannot be started, or the file cannot be written.
     pub fn start(command: &mut Command, log: &Path) -> Result<Self, Failure> {
         let failed = |error| Failure::broken(shown(command), error);
         let said = File::create(log).map_err(|error| Failure::broken(log.display(), error))?;
@@ -32,36 +32,36 @@ impl Daemon {
         Ok(Self { child, log: log.into() })
     }
 
-    /// Its number.
+    /// The process ID.
     pub fn id(&self) -> u32 {
         self.child.id()
     }
 
-    /// What it has said so far.
+    /// The program's output so far.
     pub fn said(&self) -> String {
         fs::read_to_string(&self.log).unwrap_or_default()
     }
 
-    /// That it still runs.
+    /// Checks that the program is still running.
     ///
     /// # Errors
-    /// When it has ended: how, and the last line it said.
+    /// The program has ended; the text has its status and the last line of its output.
     pub fn runs(&mut self) -> Result<(), Failure> {
         match self.child.try_wait() {
             Ok(None) => Ok(()),
             Ok(Some(status)) => {
                 let said = self.said();
-                let last = said.lines().next_back().unwrap_or("it said nothing");
+                let last = said.lines().next_back().unwrap_or("it printed nothing");
                 Err(Failure::Broken(format!("a program ended with {status}: {last}")))
             }
             Err(error) => Err(Failure::broken("a program", error)),
         }
     }
 
-    /// Waits until `holds`, which is tried every few milliseconds.
+    /// Waits until `holds` returns true. It is called every few milliseconds.
     ///
     /// # Errors
-    /// When the program ends first, or it does not hold within `patience`.
+    /// The program ends first, or `holds` is false for longer than `patience`.
     pub fn wait_until(
         &mut self,
         what: &str,
@@ -79,13 +79,13 @@ impl Daemon {
         Ok(())
     }
 
-    /// Kills it, as a crash or a power failure would, and waits until it is gone.
+    /// Kills the program with SIGKILL, as a crash or a power failure would, and waits for its end.
     pub fn kill(mut self) {
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
 
-    /// Asks it to end, and waits until it has. One that does not is killed.
+    /// Asks the program to end with SIGTERM and waits. Kills it if it takes too long.
     pub fn end(mut self) {
         self.ask_to_end();
     }
@@ -94,7 +94,7 @@ impl Daemon {
         if !matches!(self.child.try_wait(), Ok(None)) {
             return;
         }
-        // It may end by itself just now, which is all that is wanted.
+        // An error means that it has just ended by itself.
         let _ = kill_process(Pid::from_child(&self.child), Signal::TERM);
         let started = Instant::now();
         while matches!(self.child.try_wait(), Ok(None)) && started.elapsed() < PATIENCE {
@@ -111,9 +111,9 @@ impl Drop for Daemon {
     }
 }
 
-/// What the threads of a process have had of the processor so far, user and system time, exact to
-/// the nanosecond (the scheduler's own account, not sampled by ticks). Threads that have ended are
-/// missing; a process that has ended has had nothing.
+/// The processor time of a process's threads so far, user and system, exact to the nanosecond (the
+/// scheduler's own account, not sampled by ticks). Threads that have ended are missing; for a
+/// process that has ended the result is zero.
 pub fn processor_time(id: u32) -> Duration {
     let Ok(tasks) = fs::read_dir(format!("/proc/{id}/task")) else { return Duration::ZERO };
     let time = |task: fs::DirEntry| {
@@ -123,7 +123,7 @@ pub fn processor_time(id: u32) -> Duration {
     tasks.flatten().filter_map(time).sum()
 }
 
-/// The numbers of all processes whose name starts with `prefix`.
+/// The process IDs of all processes whose name starts with `prefix`.
 pub fn processes_named(prefix: &str) -> Vec<u32> {
     let Ok(entries) = fs::read_dir("/proc") else { return Vec::new() };
     let numbers = entries.flatten().filter_map(|entry| entry.file_name().to_str()?.parse().ok());
@@ -134,10 +134,11 @@ pub fn processes_named(prefix: &str) -> Vec<u32> {
     numbers.filter(is).collect()
 }
 
-/// Runs `command` to its end; what it printed.
+/// Runs `command` to its end and returns its standard output.
 ///
 /// # Errors
-/// When it cannot be started, or fails: the line, and what it said last.
+/// The command cannot be started, or fails; the text has the command line and the last line of its
+/// standard error.
 pub fn output(command: &mut Command) -> Result<String, Failure> {
     let done = command.stdin(Stdio::null()).output();
     let done = done.map_err(|error| Failure::not_here(shown(command), error))?;
@@ -145,7 +146,7 @@ pub fn output(command: &mut Command) -> Result<String, Failure> {
         return Ok(String::from_utf8_lossy(&done.stdout).into_owned());
     }
     let said = String::from_utf8_lossy(&done.stderr);
-    let last = said.trim().lines().next_back().unwrap_or("it said nothing").to_owned();
+    let last = said.trim().lines().next_back().unwrap_or("it printed nothing").to_owned();
     Err(Failure::Broken(format!("{}: {}: {last}", shown(command), done.status)))
 }
 
@@ -162,15 +163,15 @@ fn shown(command: &Command) -> String {
     words.map(|word| word.to_string_lossy()).collect::<Vec<_>>().join(" ")
 }
 
-/// A directory for logs and configurations, which is gone with this.
+/// A temporary directory for logs and configurations, removed when this value is dropped.
 #[derive(Debug)]
 pub struct Scratch(PathBuf);
 
 impl Scratch {
-    /// A new one, which only its owner can read.
+    /// Makes a new directory that only its owner can read.
     ///
     /// # Errors
-    /// When it cannot be made.
+    /// The directory cannot be made.
     pub fn new(label: &str) -> Result<Self, Failure> {
         use std::os::unix::fs::DirBuilderExt;
         let path = std::env::temp_dir().join(crate::namespace::unique(label));
@@ -179,7 +180,7 @@ impl Scratch {
         Ok(Self(path))
     }
 
-    /// A file in it.
+    /// The path of a file in the directory.
     pub fn file(&self, name: &str) -> PathBuf {
         self.0.join(name)
     }
@@ -187,7 +188,7 @@ impl Scratch {
 
 impl Drop for Scratch {
     fn drop(&mut self) {
-        // What cannot be removed is in a directory for such things.
+        // Files that cannot be removed stay in the system's directory for temporary files.
         let _ = fs::remove_dir_all(&self.0);
     }
 }

@@ -1,5 +1,5 @@
-//! Our own MACsec endpoints at both hosts: the same in every row, so that TCP can be measured where
-//! nothing but MACsec gets through.
+//! Our own MACsec endpoints at both hosts. They are the same in every row, so that TCP can also be
+//! measured over rows that carry nothing but MACsec.
 
 use crate::Failure;
 use crate::daemon::{Daemon, Scratch, output};
@@ -10,34 +10,34 @@ use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
 
-/// The endpoint's interface at either host.
+/// The name of the endpoint's interface at either host.
 const TAP: &str = "macsec0";
-/// How long it may take to be there.
+/// How long the interface may take to appear.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// Keys, the packet numbers they have used, and logs of two endpoints, which go on where they were
-/// when endpoints are started again: a flow's numbers never go back.
+/// The keys, used packet numbers and logs of two endpoints. Endpoints that are started again
+/// continue with the stored numbers, so that a flow's packet numbers never go back.
 #[derive(Debug)]
 pub struct Ends(Scratch);
 
-/// Both endpoints at work, until this is dropped.
+/// Both endpoints, running until this value is dropped.
 #[derive(Debug)]
 pub struct Running {
-    /// Host A's, then host B's.
+    /// The endpoint of host A, then that of host B.
     pub programs: Vec<Daemon>,
 }
 
-/// That `program` is there and knows MACsec.
+/// Checks that `program` exists and has the command `macsec`.
 ///
 /// # Errors
-/// [`Failure::NotHere`] when not.
+/// [`Failure::NotHere`] if not.
 pub fn require(program: &Path) -> Result<(), Failure> {
     output(Command::new(program).args(["macsec", "--help"]))
         .map(drop)
         .map_err(|why| Failure::not_here("no MACsec endpoint", why))
 }
 
-/// An endpoint's address inside of MACsec.
+/// An endpoint's IP address on its MACsec interface.
 pub const fn address(side: Side) -> &'static str {
     match side {
         Side::A => "203.0.113.129",
@@ -45,7 +45,7 @@ pub const fn address(side: Side) -> &'static str {
     }
 }
 
-/// Who an endpoint is; none of the flows made beforehand is called so.
+/// An endpoint's SCI. None of the flows made beforehand uses it.
 const fn sci(side: Side) -> &'static str {
     match side {
         Side::A => "02:4d:53:01:00:0a/1",
@@ -53,7 +53,7 @@ const fn sci(side: Side) -> &'static str {
     }
 }
 
-/// Keys that protect nothing but a measurement.
+/// An endpoint's key. It protects nothing but a measurement.
 const fn key(side: Side) -> &'static str {
     match side {
         Side::A => "a0a1a2a3a4a5a6a7a8a9aaabacadaeaf",
@@ -61,19 +61,19 @@ const fn key(side: Side) -> &'static str {
     }
 }
 
-/// Keys that others can read are refused.
+/// Makes a key file readable by its owner alone, since `lightseal` refuses other key files.
 ///
 /// # Errors
-/// When the mode cannot be set.
+/// The mode cannot be set.
 pub fn owner_alone(keys: &Path) -> std::io::Result<()> {
     fs::set_permissions(keys, std::os::unix::fs::PermissionsExt::from_mode(0o600))
 }
 
 impl Ends {
-    /// Writes the keys.
+    /// Writes the key files.
     ///
     /// # Errors
-    /// When they cannot be written.
+    /// A file cannot be written.
     pub fn new() -> Result<Self, Failure> {
         let scratch = Scratch::new("ends")?;
         for (own, other) in [(Side::A, Side::B), (Side::B, Side::A)] {
@@ -85,11 +85,11 @@ impl Ends {
         Ok(Self(scratch))
     }
 
-    /// Starts an endpoint at each host. Their interfaces have the MTU that they choose: what is
-    /// left of the LAN's under the SecTAG and the ICV.
+    /// Starts an endpoint at each host. Their interfaces have the MTU that they choose themselves:
+    /// the LAN's less the SecTAG and the ICV.
     ///
     /// # Errors
-    /// When one ends, or has no interface in time.
+    /// An endpoint ends, or its interface does not appear in time.
     pub fn start(&self, program: &Path, site: &Site) -> Result<Running, Failure> {
         let mut programs = Vec::new();
         for side in [Side::A, Side::B] {

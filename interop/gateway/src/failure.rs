@@ -1,33 +1,33 @@
-//! Why something here did not go well.
+//! Why an operation failed.
 
 use std::fmt;
 use std::process::ExitCode;
 
-/// Why something here did not go well, in one line.
+/// Why an operation failed, in one line.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Failure {
-    /// This machine lacks something: a program, a right, a kernel's part.
+    /// This machine lacks something: a program, a permission, a feature of the kernel.
     NotHere(String),
-    /// It went wrong.
+    /// The operation was tried and failed.
     Broken(String),
-    /// Somebody asked us to stop.
+    /// A signal asked this process to stop.
     Interrupted,
 }
 
 impl Failure {
-    /// [`Self::Broken`], with what was being done.
+    /// [`Self::Broken`] with the operation that failed.
     pub fn broken(what: impl fmt::Display, why: impl fmt::Display) -> Self {
         Self::Broken(format!("{what}: {why}"))
     }
 
-    /// Says why on the standard error stream; the exit code of a program that ends for it: 1 for what
-    /// went wrong, 2 for what could not be tried.
+    /// Prints the reason to standard error and returns the exit code of a program that ends because
+    /// of it: 1 if something failed, 2 if it could not be tried or was interrupted.
     pub fn exit(&self) -> ExitCode {
         eprintln!("{self}");
         ExitCode::from(if matches!(self, Self::Broken(_)) { 1 } else { 2 })
     }
 
-    /// [`Self::NotHere`], with what was being done.
+    /// [`Self::NotHere`] with the operation that is not possible.
     pub fn not_here(what: impl fmt::Display, why: impl fmt::Display) -> Self {
         Self::NotHere(format!("{what}: {why}"))
     }

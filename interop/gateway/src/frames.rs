@@ -1,38 +1,38 @@
-//! MACsec frames made beforehand, for measurements that need no MACsec ends.
+//! MACsec frames made beforehand, for measurements without MACsec endpoints.
 //!
-//! They look like those of real ends and mean nothing: a payload of zeros where ciphertext would
-//! be. In a flow only the packet number changes from one to the next, as tunnels expect.
+//! They look like real frames, but have zeros in the place of ciphertext. Within a flow only the
+//! packet number changes from frame to frame, as tunnels expect.
 
 /// EtherType of MACsec.
 pub const ETHERTYPE: u16 = 0x88e5;
-/// Addresses, EtherType, SecTAG with SCI, and ICV.
+/// Length of the shortest frame in bytes: addresses, EtherType, SecTAG with SCI, and ICV.
 pub const SHORTEST: usize = 12 + 16 + 16;
-/// Flows in a stream, each with a source and a channel of its own.
+/// Number of flows in a stream, each with a source address and a secure channel of its own.
 pub const FLOWS: usize = 8;
-/// Where the packet number stands.
+/// The position of the packet number in a frame.
 const NUMBER: std::ops::Range<usize> = 16..20;
-/// A payload shorter than this has its length in SL (IEEE 802.1AE-2018, 9.7).
+/// Payloads shorter than this, in bytes, have their length in SL (IEEE 802.1AE-2018, 9.7).
 const SHORT: usize = 48;
-/// TCI with SC, E and C; association 0.
+/// TCI with the bits SC, E and C set; association number 0.
 const TCI: u8 = 0x2c;
 
-/// Which side of a tunnel a frame comes from.
+/// The side of a tunnel that a frame comes from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Side {
-    /// Where streams begin.
+    /// The side that sends streams.
     A,
-    /// Where they end, and echoes come from.
+    /// The side that receives streams and answers echoes.
     B,
 }
 
 impl Side {
-    /// A station's hardware address, by flow.
+    /// The hardware address of the station of this flow.
     const fn address(self, flow: usize) -> [u8; 6] {
         [0x02, 0x4d, 0x53, 0, self as u8, flow as u8]
     }
 }
 
-/// One direction of a flow, between one station of each side.
+/// One direction of a flow between one station on each side.
 #[derive(Clone, Debug)]
 pub struct Flow {
     from: Side,
@@ -41,15 +41,15 @@ pub struct Flow {
 }
 
 impl Flow {
-    /// The flow of this number, 0 to 255, from this side. Its first packet number is 1.
+    /// The flow with this number, 0 to 255, from this side. Its first packet number is 1.
     pub const fn new(from: Side, number: usize) -> Self {
         Self { from, number, packet_number: 0 }
     }
 
-    /// The next frame, `frame_bytes` long without the check sequence, at least [`SHORTEST`].
+    /// Writes the next frame, `frame_bytes` long without the frame check sequence.
     ///
     /// # Panics
-    /// When that is too short.
+    /// If `frame_bytes` is less than [`SHORTEST`].
     pub fn next_into(&mut self, frame: &mut Vec<u8>, frame_bytes: usize) {
         assert!(frame_bytes >= SHORTEST, "{frame_bytes} bytes hold no MACsec frame");
         let (own, other) = match self.from {
@@ -69,13 +69,13 @@ impl Flow {
         frame.resize(frame_bytes, 0);
     }
 
-    /// The number of the newest frame.
+    /// The packet number of the newest frame.
     pub const fn packet_number(&self) -> u32 {
         self.packet_number
     }
 }
 
-/// The packet number of a frame as [`Flow`] makes them; `None` of any other frame.
+/// The packet number of a frame made by a [`Flow`]; `None` for any other frame.
 pub fn packet_number(frame: &[u8]) -> Option<u32> {
     if frame.len() < SHORTEST || frame[12..14] != ETHERTYPE.to_be_bytes() {
         return None;
@@ -83,7 +83,7 @@ pub fn packet_number(frame: &[u8]) -> Option<u32> {
     frame[NUMBER].try_into().ok().map(u32::from_be_bytes)
 }
 
-/// Which flow such a frame is of.
+/// The flow number of such a frame.
 pub fn flow_number(frame: &[u8]) -> Option<usize> {
     frame.get(11).map(|number| usize::from(*number))
 }

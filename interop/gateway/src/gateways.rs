@@ -1,4 +1,4 @@
-//! Our own gateways, as processes: what a comparison's rows and real MACsec ends have in common.
+//! Our own gateways as processes, for the rows of the comparison and for trials with real MACsec.
 
 use crate::Failure;
 use crate::daemon::{Daemon, Scratch, output};
@@ -10,17 +10,17 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
-/// How long gateways may take until all have found each other.
+/// How long gateways may take until all are connected with each other.
 const PATIENCE: Duration = Duration::from_secs(30);
-/// The port of the tunnel and of the management channel.
+/// The UDP port of the tunnel and the TCP port of the management channel.
 pub(crate) const PORT: u16 = 8885;
-/// Where Prometheus would ask a gateway.
+/// The address at which a gateway offers its metrics.
 pub const METRICS: &str = "127.0.0.1:9431";
 
-/// How gateways are set up; the same at all of them.
+/// The configuration that all gateways share.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Setup {
-    /// How frames are sealed.
+    /// The scheme by which frames are sealed.
     pub scheme: &'static str,
     /// Whether packets of known flows have short headers.
     pub compress: bool,
@@ -28,16 +28,16 @@ pub struct Setup {
     pub lan_io: &'static str,
     /// `xdp` or `udp`: how the tunnel's datagrams are read and written.
     pub underlay_io: &'static str,
-    /// The largest IP packet between them, in bytes; they find it themselves where it is `None`.
+    /// The largest IP packet between the gateways, in bytes; `None` lets them find it.
     pub mtu: Option<u32>,
-    /// Seconds between two keys, at least 10; the program's default where it is `None`.
+    /// Seconds between two keys, at least 10; `None` for the program's default.
     pub rekey_seconds: Option<u32>,
-    /// Whether each tells its counters at [`METRICS`] of its namespace.
+    /// Whether each gateway offers its metrics at [`METRICS`] in its namespace.
     pub metrics: bool,
 }
 
 impl Setup {
-    /// Sealed, everything through the kernel's sockets.
+    /// The scheme `sealed`, with all packets through the kernel's sockets.
     pub const SEALED: Self = Self {
         scheme: "sealed",
         compress: false,
@@ -49,46 +49,47 @@ impl Setup {
     };
 }
 
-/// Where one gateway stands.
+/// The place of one gateway in the network.
 #[derive(Clone, Copy, Debug)]
 pub struct Post<'a> {
-    /// Its namespace.
+    /// The gateway's namespace.
     pub place: &'a Namespace,
-    /// The interface of its LAN.
+    /// The interface to the gateway's LAN.
     pub lan: &'a str,
-    /// The interface towards the others.
+    /// The interface to the other gateways.
     pub wan: &'a str,
-    /// Its address there.
+    /// The gateway's IP address on `wan`.
     pub address: &'a str,
 }
 
-/// The `lightseal` program beside the one that runs, or the one that `LIGHTSEAL_PROGRAM` names.
+/// The program `lightseal`: the one that `LIGHTSEAL_PROGRAM` names, or the one in the folder of the
+/// running program.
 pub fn program() -> PathBuf {
     if let Some(program) = std::env::var_os("LIGHTSEAL_PROGRAM") {
         return program.into();
     }
     let own = std::env::current_exe().unwrap_or_default();
-    // A test's program is one folder deeper.
+    // Test programs are in the folder `deps` below it.
     let folder = own.parent().unwrap_or(Path::new("."));
     let folder = if folder.ends_with("deps") { folder.parent().unwrap_or(folder) } else { folder };
     folder.join("lightseal")
 }
 
-/// That `program` is there and knows gateways.
+/// Checks that `program` exists and has the command `gateway`.
 ///
 /// # Errors
-/// [`Failure::NotHere`] when not.
+/// [`Failure::NotHere`] if not.
 pub fn require(program: &Path) -> Result<(), Failure> {
     output(Command::new(program).args(["gateway", "run", "--help"]))
         .map(drop)
         .map_err(|why| Failure::not_here("no gateway", why))
 }
 
-/// Starts a gateway at each post, and waits until each is connected with all others. Keys,
-/// configurations and logs are in `scratch`.
+/// Starts a gateway at each post and waits until every one is connected with all others. Their
+/// keys, configurations and logs are in `scratch`.
 ///
 /// # Errors
-/// When one ends, or they do not find each other within half a minute.
+/// A gateway ends, or they are not all connected within half a minute.
 pub fn start(
     program: &Path,
     setup: &Setup,
@@ -115,10 +116,10 @@ pub fn start(
     Ok(running)
 }
 
-/// Waits until the gateway of this number is connected with so many peers.
+/// Waits until the gateway with this number is connected with `peers` peers.
 ///
 /// # Errors
-/// When it ends, or that takes longer than half a minute.
+/// The gateway ends, or that takes longer than half a minute.
 pub fn await_peers(
     program: &Path,
     daemon: &mut Daemon,
@@ -135,10 +136,10 @@ pub fn await_peers(
     daemon.wait_until("gateways are connected", PATIENCE, connected)
 }
 
-/// Starts the gateway of this number once more, with what [`start`] wrote for it.
+/// Starts the gateway with this number again, with the files that [`start`] wrote for it.
 ///
 /// # Errors
-/// When it cannot be started.
+/// The gateway cannot be started.
 pub fn launch(
     program: &Path,
     post: &Post<'_>,
@@ -150,7 +151,7 @@ pub fn launch(
     Daemon::start(&mut command, &scratch.file(&format!("{}.log", name(number))))
 }
 
-/// What the gateway of this number is called by its peers.
+/// The name of the gateway with this number, by which its peers know it.
 pub fn name(number: usize) -> String {
     format!("gateway-{number}")
 }
@@ -159,7 +160,7 @@ fn key_file(number: usize) -> String {
     format!("{}.key", name(number))
 }
 
-/// The configuration of one of them.
+/// The configuration file of the gateway with this number.
 fn configuration(
     setup: &Setup,
     posts: &[Post<'_>],
@@ -207,7 +208,7 @@ fn configuration(
     text
 }
 
-/// How many peers are up, in what `lightseal gateway status --json` prints.
+/// The number of peers that are up, from the output of `lightseal gateway status --json`.
 fn peers_up(text: &str) -> usize {
     let value: Value = serde_json::from_str(text).unwrap_or_default();
     value["peers"].as_array().into_iter().flatten().filter(|peer| peer["up"] == true).count()

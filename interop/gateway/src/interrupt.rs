@@ -1,4 +1,4 @@
-//! Being asked to stop.
+//! Requests to stop this process.
 
 use crate::Failure;
 use signal_hook::consts::{SIGINT, SIGTERM};
@@ -6,24 +6,26 @@ use signal_hook::flag;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// What a shell says of a program that SIGINT ended.
+/// The exit code that shells report for a program ended by SIGINT.
 const ENDED: i32 = 130;
 
-/// Whether somebody asked this process to stop. Whoever works looks now and then, and returns, so
-/// that what it made is taken down; the second time the process ends at once.
+/// Whether SIGINT or SIGTERM asked this process to stop. Long operations check it from time to time
+/// and return, so that namespaces and programs are removed. A second signal ends the process at
+/// once.
 #[derive(Clone, Debug, Default)]
 pub struct Interrupt(Arc<AtomicBool>);
 
 impl Interrupt {
-    /// Notes SIGINT and SIGTERM from now on.
+    /// Catches SIGINT and SIGTERM from now on.
     ///
     /// # Errors
-    /// When the system does not let us.
+    /// The system does not allow it.
     pub fn watch() -> Result<Self, Failure> {
         let own = Self::default();
         let failed = |error| Failure::not_here("signals", error);
         for signal in [SIGINT, SIGTERM] {
-            // In this order, the first signal only sets the flag.
+            // In this order the first signal only sets the flag, and the second one ends the
+            // process.
             flag::register_conditional_shutdown(signal, ENDED, Arc::clone(&own.0))
                 .map_err(failed)?;
             flag::register(signal, Arc::clone(&own.0)).map_err(failed)?;
@@ -31,10 +33,10 @@ impl Interrupt {
         Ok(own)
     }
 
-    /// That nobody did.
+    /// Succeeds if no signal asked us to stop.
     ///
     /// # Errors
-    /// [`Failure::Interrupted`] when somebody did.
+    /// [`Failure::Interrupted`] if one did.
     pub fn check(&self) -> Result<(), Failure> {
         if self.0.load(Ordering::Relaxed) { Err(Failure::Interrupted) } else { Ok(()) }
     }

@@ -1,20 +1,22 @@
-//! Grounds for the MACsec gateway: real MACsec ends, and other tunnels to be measured beside.
+//! Test grounds for the MACsec gateway: real MACsec endpoints, and other tunnels to compare with.
 //!
-//! - [`namespace`]: network namespaces, and what runs in them;
-//! - [`daemon`]: programs that end with us, and what they take of the processor;
-//! - [`site`]: two LANs of a host and a gateway each, and a network between;
-//! - [`rows`]: what carries frames from one to the other: bridge, VXLAN, WireGuard, ours;
-//! - [`gateways`]: ours, as processes;
+//! - [`namespace`]: network namespaces, and programs in them;
+//! - [`daemon`]: background programs that end with us, and their processor time;
+//! - [`site`]: two LANs with a host and a gateway each, and a network between the gateways;
+//! - [`rows`]: ways to carry frames from one LAN to the other: bridge, VXLAN, WireGuard, our
+//!   gateway;
+//! - [`gateways`]: our gateways as processes;
 //! - [`ends`]: our own MACsec endpoints at the hosts;
 //! - [`frames`]: MACsec frames made beforehand;
 //! - [`mod@bench`]: all rows measured in turns;
-//! - [`soak`]: three gateways under load for long, one of them killed, and every frame accounted for;
-//! - [`standby`]: two machines at one LAN, of which keepalived lets one carry;
+//! - [`soak`]: three gateways under load for minutes, one of them killed, and every frame accounted
+//!   for;
+//! - [`standby`]: two machines at one LAN, of which keepalived lets one carry frames;
 //! - [`guest`]: a small Linux in QEMU with the MACsec and MKA that this machine's kernel lacks;
-//! - [`interrupt`]: being asked to stop.
+//! - [`interrupt`]: requests to stop.
 //!
-//! A package of its own, because `interop` links wolfSSL, OpenSSL and Mbed TLS, of which nothing
-//! here needs any.
+//! This is a package of its own, because the package `interop` links wolfSSL, OpenSSL and Mbed TLS,
+//! which nothing here needs.
 #![forbid(unsafe_code)]
 
 pub mod bench;

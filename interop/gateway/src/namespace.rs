@@ -1,4 +1,4 @@
-//! Network namespaces: made, entered and removed.
+//! Network namespaces: how they are made, entered and removed.
 
 use crate::Failure;
 use crate::daemon::{on_path, output};
@@ -10,31 +10,33 @@ use std::process::Command;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::thread;
 
-/// What all our namespaces and scratch directories are called, before the number of our process.
+/// The prefix of the names of all our namespaces and scratch directories. Our process ID follows
+/// it.
 const PREFIX: &str = "lsgw";
 
-/// A name with our prefix that nothing else of this machine has.
+/// A name with our prefix that is unique on this machine.
 pub fn unique(label: &str) -> String {
     static COUNT: AtomicU32 = AtomicU32::new(0);
     let count = COUNT.fetch_add(1, Ordering::Relaxed);
     format!("{PREFIX}-{}-{count}-{label}", std::process::id())
 }
 
-/// A network namespace, which is gone with this, and with it the interfaces in it.
+/// A network namespace. It is removed with its interfaces when this value is dropped.
 #[derive(Debug)]
 pub struct Namespace {
     name: String,
 }
 
 impl Namespace {
-    /// A new one, its loopback interface up and IPv6 off: nothing speaks in it unasked.
+    /// Makes a namespace with its loopback interface up. IPv6 is off, so that the kernel sends
+    /// nothing by itself.
     ///
     /// # Errors
-    /// [`Failure::NotHere`] where namespaces are forbidden.
+    /// [`Failure::NotHere`] if namespaces are forbidden.
     pub fn new(label: &str) -> Result<Self, Failure> {
         let name = unique(label);
         output(Command::new("ip").args(["netns", "add", &name]))
-            // Without the name, which no other failure has.
+            // The name is unique and would make equal failures look different.
             .map_err(|why| why.to_string().replace(&name, "NAME"))
             .map_err(|why| Failure::not_here("no network namespaces", why))?;
         let own = Self { name };
@@ -46,29 +48,30 @@ impl Namespace {
         Ok(own)
     }
 
-    /// As `ip netns` calls it.
+    /// The namespace's name for `ip netns`.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// The file that stands for it.
+    /// The file that represents the namespace.
     pub fn path(&self) -> PathBuf {
         Path::new("/run/netns").join(&self.name)
     }
 
-    /// `ip` in this namespace, with words that spaces part.
+    /// Runs `ip` in this namespace. `words` are its arguments, separated by spaces.
     ///
     /// # Errors
-    /// What it says.
+    /// `ip` fails; the text has the last line of its output.
     pub fn ip(&self, words: &str) -> Result<String, Failure> {
-        // Not `ip -n`: that mounts /sys anew, which fails where the root folder is no mount point.
+        // `ip -n` would mount /sys again, which fails if the root folder is no mount point.
         self.run("ip", words)
     }
 
-    /// Any other program in this namespace, with words that spaces part, run to its end.
+    /// Runs any other program in this namespace to its end. `words` are its arguments, separated by
+    /// spaces.
     ///
     /// # Errors
-    /// What it says.
+    /// The program is missing or fails; the text has the last line of its output.
     pub fn run(&self, program: &str, words: &str) -> Result<String, Failure> {
         if !on_path(program) {
             return Err(Failure::NotHere(format!("{program} is missing")));
@@ -76,27 +79,28 @@ impl Namespace {
         output(self.command(program).args(words.split_whitespace()))
     }
 
-    /// A program in this namespace, to be started. It stays our child: `nsenter` becomes it.
+    /// A command that starts a program in this namespace. `nsenter` becomes the program, so that it
+    /// is our child process.
     pub fn command(&self, program: impl AsRef<std::ffi::OsStr>) -> Command {
         let mut command = Command::new("nsenter");
         command.arg(format!("--net={}", self.path().display())).arg(program);
         command
     }
 
-    /// Sets a parameter of the kernel's network in this namespace.
+    /// Sets a parameter of the kernel's network stack in this namespace.
     ///
     /// # Errors
-    /// When there is none of this name, or it does not take the value.
+    /// There is no parameter of this name, or it does not accept the value.
     pub fn set(&self, parameter: &str, value: &str) -> Result<(), Failure> {
         let path = Path::new("/proc/sys").join(parameter);
         let written = self.within(|| fs::write(&path, value))?;
         written.map_err(|error| Failure::broken(path.display(), error))
     }
 
-    /// Does something on a thread in this namespace. Sockets that it opens stay there.
+    /// Runs `act` on a thread in this namespace. Sockets that it opens belong to the namespace.
     ///
     /// # Errors
-    /// When the namespace cannot be entered.
+    /// The namespace cannot be entered.
     pub fn within<T: Send>(&self, act: impl FnOnce() -> T + Send) -> Result<T, Failure> {
         let failed = |error| Failure::not_here(&self.name, error);
         let file = File::open(self.path()).map_err(|error| failed(error.to_string()))?;
@@ -111,11 +115,11 @@ impl Namespace {
         }
     }
 
-    /// A pair of virtual cables' ends: `own` here and `theirs` in `other`, both up, with this MTU
-    /// and nothing left to do for a network card that is none.
+    /// Makes a virtual cable (a veth pair): the interface `own` here and `theirs` in `other`, both
+    /// up, with this MTU and without offloads.
     ///
     /// # Errors
-    /// What `ip` or `ethtool` say.
+    /// `ip` or `ethtool` fails.
     pub fn cable(
         &self,
         own: &str,
@@ -134,11 +138,11 @@ impl Namespace {
         Ok(())
     }
 
-    /// Takes everything from an interface that a real card of another machine could not do for it:
-    /// checksums, segments larger than its MTU and their reassembly.
+    /// Turns off everything that a real network card of another machine could not do for an
+    /// interface: checksums, segments larger than its MTU and their reassembly.
     ///
     /// # Errors
-    /// What `ethtool` says.
+    /// `ethtool` fails.
     pub fn without_offloads(&self, interface: &str) -> Result<(), Failure> {
         self.run(
             "ethtool",
@@ -149,15 +153,15 @@ impl Namespace {
         .map(drop)
     }
 
-    /// Kills every program in this namespace, children of others among them.
+    /// Kills every program in this namespace, including those that are not our children.
     pub fn kill_all(&self) {
         kill_all(&self.name);
     }
 
-    /// What an interface has counted.
+    /// The counters of an interface.
     ///
     /// # Errors
-    /// When there is no such interface.
+    /// There is no such interface.
     pub fn traffic(&self, interface: &str) -> Result<Traffic, Failure> {
         let text = self.ip(&format!("-j -s link show {interface}"))?;
         Traffic::read(&text).ok_or_else(|| Failure::broken("ip -s link", text))
@@ -166,27 +170,27 @@ impl Namespace {
 
 impl Drop for Namespace {
     fn drop(&mut self) {
-        // It may be gone already.
+        // It may have been removed already.
         let _ = output(Command::new("ip").args(["netns", "del", &self.name]));
     }
 }
 
-/// What an interface has counted; bytes are those from the destination address to the end of the
+/// The counters of an interface. Bytes count from the destination address to the end of the
 /// payload, without the frame check sequence.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Traffic {
-    /// Frames it received.
+    /// Frames that the interface received.
     pub received: u64,
-    /// Their bytes.
+    /// Bytes of the received frames.
     pub received_bytes: u64,
-    /// Frames it sent.
+    /// Frames that the interface sent.
     pub sent: u64,
-    /// Their bytes.
+    /// Bytes of the sent frames.
     pub sent_bytes: u64,
 }
 
 impl Traffic {
-    /// From `ip -j -s link show`.
+    /// Reads the output of `ip -j -s link show`.
     fn read(text: &str) -> Option<Self> {
         let value: serde_json::Value = serde_json::from_str(text).ok()?;
         let number = |pointer: &str| value.pointer(&format!("/0/stats64/{pointer}"))?.as_u64();
@@ -198,7 +202,7 @@ impl Traffic {
         })
     }
 
-    /// What came since `earlier`.
+    /// The counts since `earlier`.
     #[must_use]
     pub fn since(self, earlier: Self) -> Self {
         Self {
@@ -210,8 +214,8 @@ impl Traffic {
     }
 }
 
-/// Removes what an earlier run left that was killed before it could: namespaces of processes that
-/// are no more, with the programs in them.
+/// Removes namespaces of processes that no longer exist, with the programs in them. An earlier run
+/// that was killed may have left some.
 pub fn sweep() {
     let Ok(entries) = fs::read_dir("/run/netns") else { return };
     for entry in entries.flatten() {
@@ -235,7 +239,7 @@ fn kill_all(name: &str) {
     }
 }
 
-/// Whose namespace of ours it is, by its name.
+/// The ID of the process that made a namespace, if the name is one of ours.
 fn owner(name: &str) -> Option<u32> {
     name.strip_prefix(PREFIX)?.strip_prefix('-')?.split('-').next()?.parse().ok()
 }

@@ -1,4 +1,4 @@
-//! What carries frames from one LAN to the other: the rows of the comparison.
+//! The rows of the comparison: ways to carry frames from one LAN to the other.
 //!
 //! A new row is a [`Row`] and a line in [`all`].
 
@@ -15,65 +15,66 @@ use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
-/// How long a program may take until it is ready.
+/// How long a program may take to become ready.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// VXLAN's port (RFC 7348).
+/// VXLAN's UDP port (RFC 7348).
 const VXLAN_PORT: u16 = 4789;
-/// What WireGuard adds to a packet over IPv4: IP, UDP, its header and tag.
+/// Bytes that WireGuard adds to a packet over IPv4: IP, UDP, its header and tag.
 const WIREGUARD_BYTES: u32 = 60;
 
 /// One way to join two LANs.
 pub trait Row {
-    /// Unique, as a word.
+    /// A unique name of one word.
     fn name(&self) -> &'static str;
 
-    /// As the table says it.
+    /// The title in the table.
     fn title(&self) -> &'static str;
 
-    /// Whether it can run here.
+    /// Checks whether the row can run on this machine.
     ///
     /// # Errors
-    /// What is missing.
+    /// This machine lacks something: what it is.
     fn require(&self) -> Result<(), Failure> {
         Ok(())
     }
 
-    /// Whether frames that are not MACsec's get through, so that there is TCP without MACsec.
+    /// Whether frames other than MACsec's pass, so that TCP without MACsec can be measured.
     fn carries_plain(&self) -> bool {
         true
     }
 
-    /// Lays cables and starts what is between them.
+    /// Lays the cables and starts the programs between them.
     ///
     /// # Errors
-    /// What went wrong.
+    /// The row cannot be built: why.
     fn build(&self, mtu: Mtu) -> Result<Ground, Failure>;
 }
 
-/// A site with everything that carries its frames; all of it ends with this.
+/// A site with everything that carries its frames. Everything ends when this value is dropped.
 #[derive(Debug)]
 pub struct Ground {
-    /// Programs that carry frames. First, so that they end before their namespaces.
+    /// Programs that carry frames. They are the first field, so that they end before their
+    /// namespaces.
     pub programs: Vec<Daemon>,
-    /// The namespaces.
+    /// The namespaces and cables.
     pub site: Site,
-    /// Where the gateways meet, or nothing where there are none.
+    /// Whether there is a network between two gateways.
     pub has_underlay: bool,
-    /// What the hosts' MACsec endpoints start from, once they have been started.
+    /// The state of the hosts' MACsec endpoints, once they have been started.
     pub ends: Option<Ends>,
     scratch: Option<Scratch>,
 }
 
 impl Ground {
-    /// Of a site and the programs in it, with the directory of their configurations and logs.
+    /// The ground of a site and its programs. `scratch` has their configurations and logs.
     pub fn new(site: Site, programs: Vec<Daemon>, scratch: Option<Scratch>) -> Self {
         Self { programs, site, has_underlay: true, ends: None, scratch }
     }
 
-    /// That all programs still run.
+    /// Checks that all programs are still running.
     ///
     /// # Errors
-    /// When one has ended: its last line.
+    /// A program has ended; the text has the last line of its output.
     pub fn runs(&mut self) -> Result<(), Failure> {
         self.programs.iter_mut().try_for_each(Daemon::runs)
     }
@@ -84,8 +85,8 @@ impl Ground {
     }
 }
 
-/// Every row, in the order of the table; `tools` is where programs are that no package has, and
-/// `lightseal` is our own program.
+/// Every row, in the order of the table. `tools` is the folder of programs that no system package
+/// has, and `lightseal` the path of our own program.
 pub fn all(tools: &Path, lightseal: &Path) -> Vec<Box<dyn Row>> {
     let mut rows: Vec<Box<dyn Row>> = vec![
         Box::new(Cable),
@@ -100,17 +101,17 @@ pub fn all(tools: &Path, lightseal: &Path) -> Vec<Box<dyn Row>> {
     rows
 }
 
-/// Our gateways through AF_XDP, both sides.
+/// Our gateways with AF_XDP on both sides.
 const fn xdp(scheme: &'static str, compress: bool) -> Setup {
     Setup { scheme, compress, lan_io: "xdp", underlay_io: "xdp", ..Setup::SEALED }
 }
 
-/// Our gateways through packet sockets and UDP.
+/// Our gateways with packet sockets and UDP sockets.
 const fn sockets(scheme: &'static str, compress: bool) -> Setup {
     Setup { scheme, compress, ..Setup::SEALED }
 }
 
-/// Name, title and setup of our rows.
+/// The name, the title and the setup of each row of ours.
 const OURS: &[(&str, &str, Setup)] = &[
     ("plain", "plain, AF_XDP", xdp("plain", false)),
     ("identifier", "identifier, AF_XDP", xdp("identifier", false)),
@@ -163,7 +164,7 @@ impl Row for Ours {
     }
 }
 
-/// A cable from host to host.
+/// A single cable from host to host.
 struct Cable;
 
 impl Row for Cable {
@@ -182,7 +183,7 @@ impl Row for Cable {
     }
 }
 
-/// The kernel's bridge at both gateways: the network between is a part of the LAN.
+/// The kernel's bridge at both gateways, so that the network between is part of the LAN.
 struct Bridge;
 
 impl Row for Bridge {
@@ -203,7 +204,7 @@ impl Row for Bridge {
     }
 }
 
-/// Joins the LAN and another interface of a gateway.
+/// Bridges the LAN with another interface of a gateway.
 fn bridge(gateway: &Namespace, other: &str) -> Result<(), Failure> {
     gateway.ip("link add joint type bridge mcast_snooping 0 group_fwd_mask 8")?;
     for port in [LAN, other] {
@@ -235,8 +236,8 @@ impl Row for Vxlan {
     }
 }
 
-/// A VXLAN device between two addresses, own and other. It belongs to no other interface, so that
-/// its MTU may be the LAN's: packets that are too long are split by IP.
+/// Makes a VXLAN device between two addresses, own and other. It is not bound to an interface, so
+/// that its MTU may be the LAN's: IP fragments packets that are too long.
 fn vxlan(gateway: &Namespace, [own, other]: [&str; 2], mtu: Mtu) -> Result<(), Failure> {
     gateway.ip(&format!(
         "link add vx type vxlan id 7 local {own} remote {other} dstport {VXLAN_PORT}"
@@ -245,11 +246,11 @@ fn vxlan(gateway: &Namespace, [own, other]: [&str; 2], mtu: Mtu) -> Result<(), F
     bridge(gateway, "vx")
 }
 
-/// Who speaks WireGuard, outside of the kernel.
+/// An implementation of WireGuard in user space.
 enum Wireguard {
-    /// Cloudflare's, in Rust.
+    /// boringtun: Cloudflare's, in Rust.
     Boringtun(PathBuf),
-    /// The inventor's, in Go.
+    /// wireguard-go: the WireGuard project's, in Go.
     Go,
 }
 
@@ -258,7 +259,7 @@ impl Wireguard {
         match self {
             Self::Boringtun(program) => {
                 let mut command = gateway.command(program);
-                // It stays root, which its namespace is reached by.
+                // It must stay root to have access to its namespace.
                 command.args(["--foreground", "--disable-drop-privileges", device]);
                 command
             }
@@ -311,7 +312,7 @@ impl Row for OverWireguard {
             let device = device();
             let log = scratch.file(&format!("{side:?}.log"));
             let mut program = Daemon::start(&mut self.kind.command(gateway, &device), &log)?;
-            // Both are told what to do at a socket that is called after the device.
+            // Both implementations are configured through a socket that is named after the device.
             let socket = Path::new("/var/run/wireguard").join(format!("{device}.sock"));
             program.wait_until("WireGuard's socket", PATIENCE, || socket.exists())?;
             let key = scratch.file(&format!("{side:?}.key"));
@@ -339,24 +340,24 @@ impl Row for OverWireguard {
     }
 }
 
-/// What WireGuard usually leaves free for an underlay of IPv6 (its usual MTU is 1420).
+/// Bytes that WireGuard usually leaves free for an underlay of IPv6 (its usual MTU is 1420).
 const fn padding(mtu: Mtu) -> u32 {
     if mtu.underlay <= 1500 { 20 } else { 40 }
 }
 
-/// A name for a device that no other run uses: the sockets of all of them are in one directory.
+/// A device name that no other run uses, since the sockets of all devices are in one directory.
 fn device() -> String {
     static COUNT: AtomicU32 = AtomicU32::new(0);
     format!("w{}x{}", std::process::id(), COUNT.fetch_add(1, Ordering::Relaxed))
 }
 
-/// What `wg` says, with `input`.
+/// Runs `wg` with `input` on its standard input, and returns its output.
 fn wg(words: &[&str], input: &str) -> Result<String, Failure> {
     let failed = |error: std::io::Error| Failure::not_here("wg", error);
     let mut command = Command::new("wg");
     command.args(words).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
     let mut child = command.spawn().map_err(failed)?;
-    // Its end is what `wg pubkey` waits for.
+    // `wg pubkey` waits for the end of its input.
     let written = child.stdin.take().map(|mut stdin| stdin.write_all(input.as_bytes()));
     let output = child.wait_with_output().map_err(failed)?;
     if !output.status.success() || !matches!(written, Some(Ok(()))) {
@@ -365,7 +366,7 @@ fn wg(words: &[&str], input: &str) -> Result<String, Failure> {
     Ok(String::from_utf8_lossy(&output.stdout).into_owned())
 }
 
-/// The versions of what is measured, for the record.
+/// The versions of the measured programs, for the record.
 pub fn versions(tools: &Path) -> Vec<(&'static str, String)> {
     let boringtun = tools.join("bin/boringtun-cli");
     let said = |command: &mut Command| {
@@ -397,7 +398,7 @@ mod tests {
     fn a_full_frame_fits_under_vxlan_and_wireguard() {
         let mtu = Mtu::ROOMY;
         let inside = mtu.underlay - WIREGUARD_BYTES - padding(mtu);
-        // Ethernet, VXLAN, UDP, IP.
+        // The sum is of the headers of Ethernet, VXLAN, UDP and IP, and of padding.
         assert!(mtu.lan + 14 + 8 + 8 + 20 + 15 < inside);
         assert_eq!(Mtu::TIGHT.underlay - WIREGUARD_BYTES - padding(Mtu::TIGHT), 1420);
     }

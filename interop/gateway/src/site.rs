@@ -1,63 +1,65 @@
-//! Two LANs of one host each, a gateway at the edge of each, and a network between these.
+//! Two LANs with one host each, a gateway at the edge of each LAN, and a network between the
+//! gateways.
 //!
 //! ```text
 //! hostA lan ─── lan gwA wan ─── wan gwB lan ─── lan hostB
 //! ```
 //!
-//! Each of the four is a network namespace, each line a pair of virtual cables' ends without
-//! offloads. What carries frames between the LANs is not a part of this: see [`crate::rows`].
+//! Each of the four is a network namespace; each line is a virtual cable (a veth pair) without
+//! offloads. The programs that carry frames between the LANs are not part of it: see
+//! [`crate::rows`].
 
 use crate::Failure;
 use crate::frames::{FLOWS, Flow, Side};
 use crate::namespace::{Namespace, Traffic};
 use std::fs;
 
-/// The cable's end at every host, and at a gateway towards it.
+/// The name of each host's interface, and of each gateway's interface to its LAN.
 pub const LAN: &str = "lan";
-/// The cable's end at a gateway towards the other.
+/// The name of each gateway's interface to the other gateway.
 pub const WAN: &str = "wan";
 
-/// What cables carry.
+/// The MTUs of the cables.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Mtu {
-    /// On either LAN, in bytes of payload of an Ethernet frame.
+    /// The MTU of both LANs: bytes of payload of an Ethernet frame.
     pub lan: u32,
-    /// Between the gateways.
+    /// The MTU between the gateways.
     pub underlay: u32,
 }
 
 impl Mtu {
-    /// Nothing is ever split: a full frame of the LAN fits under VXLAN (50 bytes) under WireGuard
-    /// (60, and up to 15 of padding), too.
+    /// Nothing is ever fragmented: a full frame of the LAN still fits with VXLAN (50 bytes) in
+    /// WireGuard (60 bytes, and up to 15 of padding).
     pub const ROOMY: Self = Self { lan: 1500, underlay: 1700 };
-    /// As on the Internet: what a tunnel adds to a full frame does not fit.
+    /// As on the Internet: a full frame and what a tunnel adds to it do not fit in one packet.
     pub const TIGHT: Self = Self { lan: 1500, underlay: 1500 };
 }
 
 /// The four namespaces and the flows between the two hosts.
 #[derive(Debug)]
 pub struct Site {
-    /// The host whose streams are measured.
+    /// The host that sends the measured streams.
     pub host_a: Namespace,
-    /// The gateway of its LAN.
+    /// The gateway of host A's LAN.
     pub gateway_a: Namespace,
-    /// The gateway of the other LAN.
+    /// The gateway of host B's LAN.
     pub gateway_b: Namespace,
-    /// The host that answers.
+    /// The host that receives and answers.
     pub host_b: Namespace,
-    /// What its cables carry.
+    /// The MTUs of the cables.
     pub mtu: Mtu,
-    /// Frames from A to B so far; packet numbers go on from one measurement to the next.
+    /// Flows from host A to host B. Their packet numbers continue from one measurement to the next.
     pub there: Vec<Flow>,
-    /// Frames from B to A.
+    /// Flows from host B to host A.
     pub back: Vec<Flow>,
 }
 
 impl Site {
-    /// Lays the cables.
+    /// Makes the namespaces and lays the cables.
     ///
     /// # Errors
-    /// [`Failure::NotHere`] where namespaces are forbidden.
+    /// [`Failure::NotHere`] if namespaces are forbidden.
     pub fn build(mtu: Mtu) -> Result<Self, Failure> {
         let site = Self::bare(mtu)?;
         site.host_a.cable(LAN, &site.gateway_a, LAN, mtu.lan)?;
@@ -71,10 +73,10 @@ impl Site {
         Ok(site)
     }
 
-    /// One cable from host to host and nothing between: what the measurement itself takes.
+    /// A single cable from host to host, to measure the cost of the measurement itself.
     ///
     /// # Errors
-    /// [`Failure::NotHere`] where namespaces are forbidden.
+    /// [`Failure::NotHere`] if namespaces are forbidden.
     pub fn one_cable(mtu: Mtu) -> Result<Self, Failure> {
         let site = Self::bare(mtu)?;
         site.host_a.cable(LAN, &site.host_b, LAN, mtu.lan)?;
@@ -114,7 +116,7 @@ impl Site {
     }
 }
 
-/// A gateway's address in the network between the two.
+/// A gateway's address in the network between the gateways.
 pub const fn underlay_address(side: Side) -> &'static str {
     match side {
         Side::A => "192.0.2.1",
@@ -122,7 +124,7 @@ pub const fn underlay_address(side: Side) -> &'static str {
     }
 }
 
-/// A host's address.
+/// A host's address in its LAN.
 pub const fn lan_address(side: Side) -> &'static str {
     match side {
         Side::A => "198.51.100.1",
@@ -130,13 +132,14 @@ pub const fn lan_address(side: Side) -> &'static str {
     }
 }
 
-/// What an interface has counted, read from a thread that is in its namespace; a file, and no
-/// program that has to be started.
+/// The counters of an interface, for a thread in the interface's namespace. They are read from a
+/// file, which is cheaper than starting `ip`.
 pub fn counted_here(interface: &str) -> Option<Traffic> {
     read_counters(&fs::read_to_string("/proc/thread-self/net/dev").ok()?, interface)
 }
 
-/// From the lines of `/proc/net/dev`: a name, eight numbers of what came and eight of what went.
+/// Reads the line of an interface in `/proc/net/dev`: its name, eight numbers about received frames
+/// and eight about sent ones.
 fn read_counters(text: &str, interface: &str) -> Option<Traffic> {
     let mut lines = text.lines().filter_map(|line| line.trim().split_once(':'));
     let (_, numbers) = lines.find(|(name, _)| *name == interface)?;

@@ -1,5 +1,5 @@
-//! Two machines at one LAN, of which one carries, as the gateway's guide has them: the gateway runs
-//! where keepalived holds the tunnel's address.
+//! Two machines at one LAN, of which one carries frames, set up as in the gateway's guide: the
+//! gateway runs on the machine on which keepalived holds the tunnel's address.
 //!
 //! ```text
 //!               ┌── lan 1st wan ──┐
@@ -22,29 +22,33 @@ use std::sync::atomic::Ordering;
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// Frames a second from either host to the other.
+/// Rate at which each host sends to the other.
 const PACE: Pace = Pace::Frames(200.0);
-/// How long it may take until frames flow, on a machine that does much else.
+/// How long it may take until frames flow, on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(40);
-/// Frames each way that say that they flow again, beyond those that were under way.
+/// Number of frames in each direction after which they count as flowing again. It is larger than
+/// the number of frames under way.
 const ENOUGH: u64 = 20;
-/// The tunnel's address, which moves; and the other gateway's.
+/// The tunnel's address, which moves between the machines, and the other gateway's address.
 const SHARED: &str = "192.0.2.1";
 const OTHER: &str = "192.0.2.2";
 
-/// How long no frames came, after each of the things that went wrong.
+/// How long no frames arrived after each of two failures.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Gaps {
-    /// The active machine's cable towards the tunnel was cut.
+    /// After the active machine's cable to the tunnel was cut.
     pub cut: Duration,
-    /// The machine that was active then was lost: gateway and keepalived killed, both cables cut.
+    /// After the machine that was then active was lost: its gateway and keepalived were killed, and
+    /// both cables cut.
     pub lost: Duration,
 }
 
-/// Builds it all with this `lightseal` program, and takes one active machine away after the other.
+/// Builds the network with this `lightseal` program, and makes one active machine after the other
+/// fail.
 ///
 /// # Errors
-/// [`Failure::NotHere`] without namespaces, keepalived or a gateway; when frames do not flow again.
+/// [`Failure::NotHere`] without namespaces, keepalived or a gateway; [`Failure::Broken`] if frames
+/// do not flow again.
 pub fn run(program: &Path) -> Result<Gaps, Failure> {
     gateways::require(program)?;
     if !on_path("keepalived") {
@@ -74,7 +78,7 @@ pub fn run(program: &Path) -> Result<Gaps, Failure> {
     })
 }
 
-/// The namespaces and what runs in them.
+/// The namespaces and the programs in them.
 struct Ground {
     hosts: [Namespace; 2],
     machines: [Machine; 2],
@@ -92,7 +96,7 @@ struct Machine {
 
 impl Drop for Machine {
     fn drop(&mut self) {
-        // What keepalived started is not our child.
+        // The gateway was started by keepalived and is not our child process.
         self.place.kill_all();
     }
 }
@@ -160,7 +164,7 @@ impl Ground {
     }
 }
 
-/// Which machine has the tunnel's address.
+/// The index of the machine that has the tunnel's address.
 fn active(machines: &[Machine; 2]) -> Result<usize, Failure> {
     let has = |machine: &Machine| -> Result<bool, Failure> {
         let text = machine.place.ip(&format!("-o addr show dev {WAN}"))?;
@@ -169,11 +173,13 @@ fn active(machines: &[Machine; 2]) -> Result<usize, Failure> {
     match [has(&machines[0])?, has(&machines[1])?] {
         [true, false] => Ok(0),
         [false, true] => Ok(1),
-        both => Err(Failure::Broken(format!("who has the tunnel's address: {both:?}"))),
+        both => Err(Failure::Broken(format!(
+            "not exactly one machine has the tunnel's address: {both:?}"
+        ))),
     }
 }
 
-/// Takes the active machine away, in two ways.
+/// Makes the active machine fail, in two ways.
 fn lose(machines: &mut [Machine; 2], shared: &Shared) -> Result<Gaps, Failure> {
     flowing(shared)?;
     let first = active(machines)?;
@@ -183,7 +189,7 @@ fn lose(machines: &mut [Machine; 2], shared: &Shared) -> Result<Gaps, Failure> {
     if second == first {
         return Err(Failure::Broken("the address stayed at a cut cable".into()));
     }
-    // It comes back, and does not take over: nopreempt.
+    // The machine's cable is repaired. The machine must not take over, because of nopreempt.
     machines[first].place.ip(&format!("link set {WAN} up"))?;
     thread::sleep(Duration::from_secs(3));
     flowing(shared)?;
@@ -200,7 +206,7 @@ fn lose(machines: &mut [Machine; 2], shared: &Shared) -> Result<Gaps, Failure> {
     Ok(Gaps { cut, lost })
 }
 
-/// How long it takes until frames arrive both ways.
+/// Waits until frames arrive in both directions, and returns how long that took.
 fn flowing(shared: &Shared) -> Result<Duration, Failure> {
     let started = Instant::now();
     let arrived = || shared.delivered.iter().map(|count| count.load(Ordering::Relaxed));
@@ -208,7 +214,9 @@ fn flowing(shared: &Shared) -> Result<Duration, Failure> {
     while arrived().zip(&before).any(|(now, before)| now < before + ENOUGH) {
         if started.elapsed() > PATIENCE {
             let counts: Vec<_> = arrived().zip(&before).map(|(now, before)| now - before).collect();
-            return Err(Failure::Broken(format!("within {PATIENCE:?} came {counts:?} frames")));
+            return Err(Failure::Broken(format!(
+                "only {counts:?} frames arrived within {PATIENCE:?}"
+            )));
         }
         thread::sleep(Duration::from_millis(10));
     }
@@ -219,7 +227,7 @@ fn write(path: &Path, text: &str) -> Result<(), Failure> {
     fs::write(path, text).map_err(|error| Failure::broken(path.display(), error))
 }
 
-/// A gateway's configuration; `listen` names no address, since it moves.
+/// Writes a gateway's configuration. `listen` names no address, since the address moves.
 fn configure(
     scratch: &Scratch,
     name: &str,
@@ -238,8 +246,8 @@ fn configure(
     write(&scratch.file(&format!("{name}.toml")), &text)
 }
 
-/// What keepalived calls, with a machine's name and its new state, where systemd would start and
-/// stop the unit.
+/// The script that keepalived calls with a machine's name and its new state. It starts and stops
+/// the gateway, as systemd does in the guide.
 fn notify(program: &Path, scratch: &Scratch) -> String {
     let (program, base) = (program.display(), scratch.file("").display().to_string());
     format!(

@@ -6,13 +6,13 @@ use packet_io::af_packet::{PacketPort, Settings};
 use packet_io::{Frame, Interface, LanPort, Pool, PoolSettings, Statistics, Waiter};
 use std::time::Duration;
 
-/// Frames longer than this do not occur.
+/// The longest frame in bytes.
 const FRAME_BYTES: usize = 4096;
-/// As many as a batch that goes and one that comes need.
+/// Number of frames in memory: enough for a batch that is sent and one that is received.
 const FRAMES: usize = 512;
 
-/// A packet socket and memory for its frames. It is opened on a thread in the host's namespace
-/// and stays on that thread.
+/// A packet socket and memory for its frames. It is opened on a thread in the host's namespace and
+/// stays on that thread.
 pub(crate) struct Station {
     port: PacketPort,
     pool: Pool,
@@ -21,13 +21,13 @@ pub(crate) struct Station {
 }
 
 impl Station {
-    /// Opens `interface`, for MACsec frames whoever they are for.
+    /// Opens `interface` for MACsec frames to any destination.
     pub(crate) fn open(interface: &str) -> Result<Self, Failure> {
         let ethertypes = vec![ETHERTYPE];
         Self::open_with(interface, Settings { ethertypes, ..Settings::default() })
     }
 
-    /// Opens `interface`, for all frames, of which `buffer_bytes` may wait.
+    /// Opens `interface` for all frames, of which up to `buffer_bytes` may wait in the kernel.
     pub(crate) fn open_for_all(interface: &str, buffer_bytes: usize) -> Result<Self, Failure> {
         Self::open_with(interface, Settings { buffer_bytes, ..Settings::default() })
     }
@@ -41,8 +41,8 @@ impl Station {
         Ok(Self { port, pool, frames: Vec::new(), waiter: Waiter::new(Duration::ZERO) })
     }
 
-    /// Sends frames as far as the interface takes them, and says how many it took. The rest is
-    /// gone: whoever floods does not wait.
+    /// Sends frames as far as the interface accepts them, and returns how many it accepted. The
+    /// others are dropped, since a flood does not wait.
     pub(crate) fn send<'a>(
         &mut self,
         frames: impl Iterator<Item = &'a [u8]>,
@@ -56,12 +56,12 @@ impl Station {
         sent.map_err(|error| Failure::broken("a host's port", error))
     }
 
-    /// What has happened at the port.
+    /// The statistics of the port.
     pub(crate) fn statistics(&self) -> Statistics {
         self.port.statistics()
     }
 
-    /// Waits for frames, `patience` at most, and shows each of those that came.
+    /// Waits for frames for at most `patience`, and calls `show` with each frame that arrived.
     pub(crate) fn receive(
         &mut self,
         patience: Duration,

@@ -1,6 +1,6 @@
-//! Our own MACsec endpoints over our own gateways, with TCP in large segments and pings of every
-//! length: what people without MACsec in their kernel have. Where there are no namespaces, a line
-//! says why.
+//! Our own MACsec endpoints over our own gateways, with TCP, whose large segments the endpoint
+//! splits, and with pings of every length: the set-up for machines without MACsec in their kernel.
+//! If there are no namespaces, the test is skipped and prints why.
 
 use interop_gateway::bench::tcp;
 use interop_gateway::ends;
@@ -10,7 +10,7 @@ use interop_gateway::site::Mtu;
 use interop_gateway::{Failure, gateways, namespace};
 use std::path::Path;
 
-/// One through AF_XDP, one through packet sockets; one whose frames do not fit one datagram.
+/// Rows with AF_XDP and with packet sockets, and one whose frames do not fit one datagram.
 const ROWS: [(&str, Mtu); 3] =
     [("sealed", Mtu::ROOMY), ("identifier-packet", Mtu::ROOMY), ("sealed-packet", Mtu::TIGHT)];
 
@@ -42,12 +42,12 @@ fn own_ends_talk_over_own_gateways() {
 fn talk(ground: &mut Ground, program: &Path) -> Result<(), Failure> {
     let rate = tcp::protected(ground, program, 1)?;
     assert!(rate > 0.0);
-    // The same keys again: their packet numbers go on.
+    // The endpoints start again with the stored keys, so that packet numbers continue.
     let ends = ground.ends.take().expect("TCP went through them");
     let running = ends.start(program, &ground.site)?;
     for (from, to) in [(Side::A, Side::B), (Side::B, Side::A)] {
         for payload in [0, 1, 16, 17, 18, 47, 48, 500, 1440] {
-            // One of them may be needed to learn who is where.
+            // One of the pings may be needed to learn where the stations are.
             let line = format!("-q -c 4 -i 0.05 -W 5 -s {payload} {}", ends::address(to));
             let said = ground.site.host(from).run("ping", &line)?;
             assert!(said.contains(" 4 received"), "{payload} bytes: {said}");

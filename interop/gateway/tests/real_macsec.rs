@@ -1,5 +1,5 @@
-//! Debian's MACsec and MKA in a guest, its ends joined by a bridge, and by two gateways of ours. Where
-//! there is no guest to be had, a line says why.
+//! Debian's MACsec and MKA in a guest, with endpoints joined by a bridge, and by two of our
+//! gateways. If the guest cannot be made, the test is skipped and prints why.
 
 use interop_gateway::Failure;
 use interop_gateway::gateways::{self, Setup};
@@ -10,8 +10,9 @@ use interop_gateway::namespace;
 use std::path::Path;
 use std::process::ExitCode;
 
-/// Over gateways: one suite is as good as another there, and what a bridge shows of both ends
-/// need not be shown again. `cargo xtask interop-macsec` makes every trial over every scheme.
+/// Trials that are run over gateways. There all suites look alike, and what the bridge shows about
+/// both endpoints need not be repeated. `cargo xtask interop-macsec` runs every trial over every
+/// scheme.
 const OVER_GATEWAYS: [&str; 7] =
     ["static-128", "strict-order", "without-sci", "vlan-outside", "broadcast", "rekey", "mka"];
 
@@ -67,10 +68,10 @@ fn full_name(join: &dyn Join, trial: &Trial) -> String {
     format!("{}/{}", join.name(), trial.name)
 }
 
-/// Makes trials between the ends of a guest; how many failed.
+/// Runs trials between the endpoints of a guest and returns how many failed.
 fn made(join: &dyn Join, trials: &[&'static Trial]) -> Result<usize, Failure> {
     join.require()?;
-    // Where `cargo xtask interop-macsec` keeps it, too.
+    // `cargo xtask interop-macsec` keeps its image in the same folder.
     let cache = Path::new(env!("CARGO_TARGET_TMPDIR")).with_file_name("macsec-guest");
     let mut guest = Guest::boot(&Image::prepare(&cache)?, &Settings::default())?;
     let mut joined = join.join(&guest)?;

@@ -1,5 +1,5 @@
 //! A short soak: twenty-four flows over three gateways, a new key, and one of the gateways killed
-//! and started again. Where there are no namespaces or no gateway, a line says why.
+//! and started again. If there are no namespaces or no gateway, the test is skipped and prints why.
 
 use interop_gateway::Failure;
 use interop_gateway::gateways::{self, Setup};
@@ -7,7 +7,7 @@ use interop_gateway::interrupt::Interrupt;
 use interop_gateway::soak::{self, Plan};
 use std::time::Duration;
 
-/// The seed of a run that failed, to run it again.
+/// The variable that sets the seed, to repeat a run that failed.
 const SEED: &str = "LIGHTSEAL_SOAK_SEED";
 
 #[test]

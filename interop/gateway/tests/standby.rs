@@ -1,5 +1,6 @@
-//! The guide's active and standby gateway: frames flow again when the active machine's cable is
-//! cut, and when the machine is lost. Where something for it is missing, a line says what.
+//! The guide's active and standby gateway: frames flow again after the active machine's cable is
+//! cut, and after the machine is lost. If something is missing for it, the test is skipped and
+//! prints why.
 
 use interop_gateway::{Failure, gateways, standby};
 

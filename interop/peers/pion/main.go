@@ -1,11 +1,11 @@
-// A peer for Lightseal's tests: DTLS 1.2 with a pre-shared key, by pion.
+// A peer for Lightseal's tests: DTLS 1.2 with a pre-shared key, implemented by pion.
 //
 //	serve ADDR    echoes what it receives
 //	connect ADDR  sends each line of its standard input
 //
-// It prints what happens, one line each: "ready PORT", "connected SUITE send N
-// receive N" (lengths of the connection IDs that it sends and receives with, 0 for
-// none), "received TEXT". It ends with its standard input.
+// It prints one line for each event: "ready PORT", "connected SUITE send N receive N" (the lengths
+// of the connection IDs that it sends and receives with, 0 for none), "received TEXT". It ends when
+// its standard input ends.
 package main
 
 import (
@@ -32,12 +32,12 @@ const (
 	datagramBytes    = 65535
 )
 
-// What a client and a server are both told.
+// The settings of a client or a server.
 type settings struct {
 	suite    dtls.CipherSuiteID
 	identity []byte
 	key      []byte
-	// Makes the connection IDs that are received, nil for none at all.
+	// Generates the connection IDs to receive with; nil if the extension is not offered.
 	cid func() []byte
 }
 
@@ -113,7 +113,7 @@ func suiteNamed(name string) (dtls.CipherSuiteID, error) {
 
 func (s *settings) options() []dtls.Option {
 	psk := func(identity []byte) ([]byte, error) {
-		// A client is asked with the server's hint, which says nothing.
+		// For a client, the argument is the server's hint, which is ignored.
 		return s.key, nil
 	}
 	options := []dtls.Option{
@@ -175,7 +175,7 @@ func connect(address *net.UDPAddr, settings *settings) error {
 	for _, option := range settings.options() {
 		options = append(options, option)
 	}
-	// For a client this is the identity.
+	// A client sends this hint as its identity.
 	options = append(options, dtls.WithPSKIdentityHint(settings.identity))
 	connection, err := dtls.DialWithOptions("udp", address, options...)
 	if err != nil {
@@ -208,7 +208,7 @@ func handshake(connection *dtls.Conn) error {
 	if !ok {
 		return errors.New("no state after the handshake")
 	}
-	// Only its serialized form tells the connection IDs.
+	// pion shows the connection IDs only in the serialized state.
 	serialized, err := state.MarshalBinary()
 	if err != nil {
 		return err
@@ -222,7 +222,7 @@ func handshake(connection *dtls.Conn) error {
 	return nil
 }
 
-// Prints what arrives and hands it to answer, until the peer closes.
+// Prints each payload that arrives and calls answer with it, until the peer closes.
 func receive(connection *dtls.Conn, answer func([]byte) error) error {
 	buffer := make([]byte, datagramBytes)
 	for {
@@ -233,7 +233,7 @@ func receive(connection *dtls.Conn, answer func([]byte) error) error {
 		if err != nil {
 			return err
 		}
-		// One line an event, whatever was received.
+		// Each event is one line, even if the payload has line breaks.
 		fmt.Println("received", strings.ToValidUTF8(strings.ReplaceAll(string(buffer[:length]), "\n", " "), "?"))
 		if err := answer(buffer[:length]); err != nil {
 			return err

@@ -24,16 +24,16 @@ import org.eclipse.californium.scandium.dtls.cipher.CipherSuite;
 import org.eclipse.californium.scandium.dtls.pskstore.AdvancedSinglePskStore;
 
 /**
- * A peer for Lightseal's tests: DTLS 1.2 with a pre-shared key, by Eclipse Californium.
+ * A peer for Lightseal's tests: DTLS 1.2 with a pre-shared key, implemented by Eclipse Californium.
  *
  * <pre>
  * serve ADDR    echoes what it receives
  * connect ADDR  sends each line of its standard input
  * </pre>
  *
- * It prints what happens, one line each: "ready PORT", "connected SUITE send N receive N"
- * (lengths of the connection IDs that it sends and receives with, 0 for none),
- * "received TEXT". It ends with its standard input.
+ * It prints one line for each event: "ready PORT", "connected SUITE send N receive N"
+ * (the lengths of the connection IDs that it sends and receives with, 0 for none),
+ * "received TEXT". It ends when its standard input ends.
  */
 final class ScandiumPeer {
     private static final int HANDSHAKE_TIMEOUT_SECONDS = 60;
@@ -82,7 +82,7 @@ final class ScandiumPeer {
         connector.start();
         System.out.println("ready " + connector.getAddress().getPort());
         while (System.in.read() >= 0) {
-            // Only its end says anything.
+            // Only the end of standard input matters.
         }
         connector.destroy();
     }
@@ -94,7 +94,7 @@ final class ScandiumPeer {
         connector.setRawDataReceiver(ScandiumPeer::print);
         connector.start();
         BufferedReader lines = new BufferedReader(new InputStreamReader(System.in, StandardCharsets.UTF_8));
-        // The first of them starts the handshake.
+        // The first payload starts the handshake.
         for (String line = lines.readLine(); line != null; line = lines.readLine()) {
             byte[] payload = line.getBytes(StandardCharsets.UTF_8);
             connector.send(RawData.outbound(payload, new AddressEndpointContext(peer), null, false));
@@ -135,7 +135,7 @@ final class ScandiumPeer {
     }
 
     private static void print(RawData received) {
-        // One line an event, whatever was received.
+        // Each event is one line, even if the payload has line breaks.
         String text = new String(received.getBytes(), StandardCharsets.UTF_8);
         System.out.println("received " + text.replace('\n', ' '));
     }
@@ -144,7 +144,7 @@ final class ScandiumPeer {
         return id == null ? 0 : id.length();
     }
 
-    /** Says how handshakes end. */
+    /** Reports how handshakes end. */
     private final class Listener extends SessionAdapter {
         @Override
         public void contextEstablished(Handshaker handshaker, DTLSContext context) {

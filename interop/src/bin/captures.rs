@@ -1,4 +1,4 @@
-//! Captures of associations, written and opened by tshark.
+//! Writes captures of associations and opens them with tshark.
 
 use clap::Parser;
 use dtls::ProtocolVersion;
@@ -8,13 +8,14 @@ use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-/// Captures associations of both versions over 6LoWPAN, reads them, and lets tshark read them.
+/// Captures associations of both versions over 6LoWPAN, and reads the captures with our own tools
+/// and with tshark.
 #[derive(Parser)]
 struct Arguments {
     /// Keep captures and key logs in this directory.
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
-    /// Only write and read them ourselves.
+    /// Read the captures with our own tools only.
     #[arg(long)]
     without_tshark: bool,
     /// Print the results as JSON.
@@ -28,7 +29,7 @@ fn main() -> ExitCode {
     let folder = arguments.out.as_ref().unwrap_or(&scratch);
     let result = all(folder, arguments.without_tshark);
     if arguments.out.is_none() {
-        // Only files of this run are in it.
+        // The folder is named after this process, so only files of this run are in it.
         let _ = std::fs::remove_dir_all(&scratch);
     }
     match result {

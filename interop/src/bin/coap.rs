@@ -4,26 +4,26 @@ use clap::Parser;
 use interop::trial::Trial;
 use serde_json::json;
 
-/// Puts and gets CoAP resources through two `lightseal proxy` processes and a
-/// `lightseal impair` between them, and counts.
+/// Puts and gets CoAP resources through two `lightseal proxy` processes and a `lightseal impair`
+/// between them, and counts failures and retransmissions.
 #[derive(Parser)]
 struct Arguments {
     /// Percent of datagrams that the relay loses, each way.
     #[arg(long, default_value_t = 0, value_parser = clap::value_parser!(u8).range(0..=90))]
     loss: u8,
-    /// Scheme that both proxies aggregate with, such as agg:8 [default: none].
+    /// The scheme by which both proxies aggregate, such as agg:8 [default: none].
     #[arg(long, value_name = "SCHEME")]
     aggregate: Option<String>,
-    /// Users at a time.
+    /// Number of concurrent users.
     #[arg(long, default_value_t = 6)]
     users: usize,
-    /// How often each puts and gets.
+    /// How many times each user puts and gets a resource.
     #[arg(long, default_value_t = 4)]
     rounds: usize,
-    /// Bytes of each content, at most 1024.
+    /// Bytes of each representation, at most 1024.
     #[arg(long, default_value_t = 1000)]
     bytes: usize,
-    /// Of the relay's choices.
+    /// Seed of the relay's random choices.
     #[arg(long, default_value_t = 1)]
     seed: u64,
     /// Print the results as JSON.
@@ -43,7 +43,7 @@ fn main() {
     };
     let folder = std::env::temp_dir().join(format!("lightseal-coap-{}", std::process::id()));
     let outcome = trial.run(&folder);
-    // Only files of this run are in it; what stays costs a few kilobytes.
+    // The folder is named after this process. If it cannot be removed, a few kilobytes stay.
     let _ = std::fs::remove_dir_all(&folder);
     let (rounds, lost) = (trial.users * trial.rounds, outcome.lost());
     if arguments.json {
@@ -61,7 +61,7 @@ fn main() {
         println!("{line}");
     } else {
         println!(
-            "{rounds} rounds, {} wrong, {} tried again; {} CoAP messages, {} sent again; \
+            "{rounds} rounds, {} wrong, {} tried again; {} CoAP messages, {} retransmitted; \
              {lost} datagrams lost",
             outcome.wrong, outcome.tried_again, outcome.messages, outcome.retransmissions
         );

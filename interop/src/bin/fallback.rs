@@ -1,4 +1,4 @@
-//! That a standard peer gets standard DTLS 1.3 from an end that wants shared tags.
+//! Checks that a standard peer gets standard DTLS 1.3 from an end that prefers shared tags.
 
 use clap::Parser;
 use dtls::{AggregationPolicy, Scheme};
@@ -6,8 +6,8 @@ use interop::meeting::Meeting;
 use interop::wolfssl::{Mode, Role, Settings, Suite, version};
 use serde_json::json;
 
-/// Connects Lightseal, asking for agg:8, with wolfSSL in every role, suite and
-/// mode, with and without cookie, and exchanges data.
+/// Connects Lightseal, asking for agg:8, with wolfSSL in every role, suite and mode, with and
+/// without cookie, and exchanges data.
 #[derive(Parser)]
 struct Arguments {
     /// Print the results as JSON.
@@ -42,7 +42,7 @@ fn main() {
     }
 }
 
-/// Whether the two agree on plain tags and on `settings`' suite, and data passes.
+/// Whether both ends agree on plain tags and on the suite of `settings`, and data passes.
 fn falls_back(settings: &Settings, our_role: Role, policy: &AggregationPolicy) -> bool {
     let mut meeting = Meeting::new(settings, our_role, policy, 1);
     meeting.run_for(10);

@@ -1,4 +1,4 @@
-//! Times LightMAC beside the MACs of others, in turns, in one process.
+//! Times LightMAC and the MACs of other libraries, in turns, in one process.
 
 use clap::Parser;
 use cmac::Cmac;
@@ -9,15 +9,15 @@ use serde_json::{Map, Value, json};
 use std::hint::black_box;
 use std::time::Duration;
 
-/// Times LightMAC over AES-128 beside CMAC and GMAC by others: messages back to back, each
-/// alone, and in a batch. Every figure is the median over turns of half a millisecond,
+/// Times LightMAC over AES-128, and CMAC and GMAC of other libraries: messages back to back, single
+/// messages, and messages in a batch. Every figure is the median over turns of half a millisecond,
 /// each contender in turn; ratios are taken within a turn.
 #[derive(Parser)]
 struct Arguments {
-    /// Turns that count.
+    /// Number of turns that count.
     #[arg(long, default_value_t = 101, value_parser = clap::value_parser!(u32).range(1..=100_000))]
     turns: u32,
-    /// Bits of LightMAC's counter.
+    /// Length of LightMAC's counter in bits.
     #[arg(long, default_value_t = 8, value_parser = clap::value_parser!(u32).range(8..=64))]
     counter_bits: u32,
     /// Print one JSON object.
@@ -25,20 +25,20 @@ struct Arguments {
     json: bool,
 }
 
-/// Lengths of messages that come one after another without a pause.
+/// Lengths in bytes of messages that follow each other without a pause.
 const BACK_TO_BACK: [usize; 2] = [64, 1024];
 
-/// Lengths of messages that each wait for the last one's tag.
+/// Lengths in bytes of messages each of which waits for the tag of the previous one.
 const ALONE: [usize; 8] = [8, 14, 16, 32, 64, 128, 256, 1024];
 
-/// A batch: messages and their length.
+/// The number of messages in a batch, and their length in bytes.
 const BATCH: (usize, usize) = (256, 64);
 
 const TURN: Duration = Duration::from_micros(500);
 
 const KEY: [u8; 16] = [0x5a; 16];
 
-/// Who takes part, ours first.
+/// The names of the contenders, ours first.
 const NAMES: [&str; 6] = [
     "lightmac",
     "cmac_rustcrypto",
@@ -77,7 +77,7 @@ fn main() {
     }
 }
 
-/// One length, all contenders.
+/// The race of all contenders at one message length.
 fn race_of(form: Form, s: u32, bytes: usize, turns: usize) -> Value {
     let message: Vec<u8> = (0..bytes).map(|i| (i % 251) as u8).collect();
     let key = "a key of AES-128";
@@ -117,8 +117,8 @@ fn contender<'a>(
             black_box(tagger.tag(black_box(message)));
         }),
         Form::Alone => {
-            // Where the next message is depends on the last tag, as far as the processor
-            // can see.
+            // The position of the next message depends on the last tag, as far as the processor can
+            // tell, so that messages do not overlap.
             let (mut at, none, bytes) = (0, black_box(0), message.len());
             Box::new(move || {
                 let tag = tagger.tag(&message[at..at + bytes]);
@@ -128,7 +128,7 @@ fn contender<'a>(
     }
 }
 
-/// LightMAC's messages in one call. Times are those of one message.
+/// A batch of messages that LightMAC tags in one call. Times are those of one message.
 fn batch(s: u32, turns: usize) -> Value {
     let (count, bytes) = BATCH;
     let data: Vec<u8> = (0..count * bytes).map(|i| (i % 251) as u8).collect();
@@ -147,7 +147,7 @@ fn batch(s: u32, turns: usize) -> Value {
     value
 }
 
-/// Time and core cycles of one of `count` messages.
+/// Time and core cycles of each of `count` messages.
 fn figures(outcome: &Outcome, of: usize, clock: usize, count: f64) -> Value {
     json!({
         "cycles": in_json(outcome.ratio(of, clock).scaled(CoreClock::CYCLES / count)),

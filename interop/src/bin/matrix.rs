@@ -1,4 +1,4 @@
-//! The interop matrix: every peer with Lightseal, and the peers with each other.
+//! The interop matrix: every peer with Lightseal, and the other peers among each other.
 
 use clap::Parser;
 use interop::peers::matrix::{self, OURSELVES, Outcome, Result};
@@ -7,13 +7,13 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 use std::time::Instant;
 
-/// Lets peers meet in every cell, and prints what became of it.
+/// Connects peers in every cell of the matrix, and prints the outcomes.
 #[derive(Parser)]
 struct Arguments {
     /// Only meetings with this peer.
     #[arg(long, value_name = "NAME")]
     peer: Option<String>,
-    /// Only meetings whose line contains this.
+    /// Only meetings whose line contains this text.
     #[arg(long, value_name = "TEXT")]
     only: Option<String>,
     /// Print the results as JSON.
@@ -22,7 +22,7 @@ struct Arguments {
     /// Write the tables to this file, with date and commit.
     #[arg(long, value_name = "FILE")]
     write: Option<PathBuf>,
-    /// Print every datagram of meetings that failed.
+    /// Print every datagram of failed meetings.
     #[arg(long)]
     trace: bool,
 }
@@ -83,7 +83,7 @@ fn run(arguments: &Arguments) -> std::result::Result<bool, String> {
                 println!("{}", matrix::line(result));
             }
         }
-        println!("{met} ok, {failed} failed, {impossible} cannot be, in {seconds} s");
+        println!("{met} ok, {failed} failed, {impossible} not possible, in {seconds} s");
     }
     if let Some(file) = &arguments.write {
         std::fs::write(file, page(&peers, &results, seconds))
@@ -92,27 +92,27 @@ fn run(arguments: &Arguments) -> std::result::Result<bool, String> {
     Ok(failed == 0)
 }
 
-/// The whole page.
+/// The page with all results.
 fn page(peers: &[Box<dyn Peer>], results: &[Result<'_>], seconds: u64) -> String {
     let [met, failed, impossible] = matrix::count(results);
     let mut text = format!(
         "# DTLS with others\n\n\
          Lightseal and other people's DTLS, in both roles, over UDP sockets of the loopback\n\
-         interface. In a cell that says ok the handshake was completed, a payload arrived at\n\
+         interface. In a cell with ok the handshake was completed, a payload arrived at\n\
          the server and another came back, both unaltered, and the datagrams on the way\n\
-         showed the suite, the version and the connection IDs (CID) asked for. With loss, an\n\
-         eighth of the datagrams is lost, a tenth comes twice and a tenth late, each way.\n\
-         Rebinding is what a NAT does: the client gets another port in the middle, and then\n\
-         another payload arrives each way.\n\
-         A dash is a meeting that cannot be, with its reason.\n\n\
+         showed the suite, the version and the connection IDs (CID) that were asked for. With\n\
+         loss, in each direction an eighth of the datagrams is lost, a tenth is duplicated and\n\
+         a tenth is delayed. With rebinding, the client gets another port in the middle, as\n\
+         from a NAT, and then another payload arrives in each direction.\n\
+         A dash is a meeting that is not possible, with its reason.\n\n\
          Written by `cargo xtask interop --write`, {} at commit {}: {met} ok, {failed} failed,\n\
-         {impossible} cannot be, in {seconds} s.\n",
+         {impossible} not possible, in {seconds} s.\n",
         words("date", &["-u", "+%Y-%m-%d"]),
         words("git", &["rev-parse", "--short", "HEAD"]),
     );
     text.push_str(&matrix::page(peers, results));
     text.push_str(
-        "\n## Among themselves\n\nThat these tests judge rightly before they judge us.\n\n",
+        "\n## Among themselves\n\nMeetings of other implementations show that these tests judge correctly.\n\n",
     );
     for result in results {
         let [client, server] =
@@ -127,7 +127,7 @@ fn page(peers: &[Box<dyn Peer>], results: &[Result<'_>], seconds: u64) -> String
     text
 }
 
-/// What a program prints, or a question mark.
+/// The trimmed output of a program, or a question mark if there is none.
 fn words(program: &str, arguments: &[&str]) -> String {
     let output = Command::new(program).args(arguments).output();
     let text = output.map(|output| String::from_utf8_lossy(&output.stdout).trim().to_owned());

@@ -1,4 +1,4 @@
-//! One end of a connection by a library, as a program: see [`interop::library`].
+//! One end of a connection made by a library, as a program: see [`interop::library`].
 
 use clap::{Parser, ValueEnum};
 use interop::library::{self, Settings};
@@ -6,28 +6,28 @@ use interop::peers::{Role, Suite};
 use std::net::SocketAddr;
 use std::process::ExitCode;
 
-/// Serves or connects by DTLS with one library.
+/// Serves or connects with DTLS by one library.
 #[derive(Parser)]
 struct Arguments {
-    /// Whose DTLS.
+    /// The library.
     library: Library,
-    /// Which end.
+    /// The end: serve or connect.
     end: EndArgument,
-    /// Where to serve, or whom to connect to.
+    /// The address to serve at, or to connect to.
     address: SocketAddr,
-    /// The only suite, as the matrix calls it.
+    /// The only suite, by its name in the matrix.
     #[arg(long)]
     suite: String,
-    /// The key's name.
+    /// The identity of the pre-shared key.
     #[arg(long)]
     identity: String,
-    /// The key.
+    /// The pre-shared key, in hex.
     #[arg(long)]
     key_hex: String,
-    /// Length of the connection ID to receive with, or none not to speak of them.
+    /// Length in bytes of the connection ID to receive with, or none not to offer the extension.
     #[arg(long, default_value = "none")]
     cid: String,
-    /// Put one message of a handshake in a record, where the library can choose.
+    /// Put one handshake message in each record, if the library can choose.
     #[arg(long)]
     single: bool,
 }
@@ -47,7 +47,7 @@ enum EndArgument {
 }
 
 fn main() -> ExitCode {
-    // One line, as for every other end.
+    // Messages of panics are one line, as those of every other peer.
     std::panic::set_hook(Box::new(|panic| eprintln!("{}", panic.to_string().replace('\n', " "))));
     match run(&Arguments::parse()) {
         Ok(()) => ExitCode::SUCCESS,

@@ -1,4 +1,4 @@
-//! Times Lightseal beside others, in turns, in one process, and counts their bytes.
+//! Times Lightseal and other implementations in turns in one process, and counts their bytes.
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use dtls::crypto::{Provider, rustcrypto};
@@ -8,8 +8,8 @@ use interop::{dimpl_race, openssl_race, ours_race, pair};
 use measure::Spread;
 use serde_json::{Value, json};
 
-/// Times Lightseal's DTLS beside wolfSSL's and others'. Each figure is the median over
-/// turns of some milliseconds, first ours, then theirs, and so on.
+/// Times Lightseal's DTLS and that of other implementations. Each figure is the median over turns
+/// of some milliseconds, first ours, then theirs, and so on.
 #[derive(Parser)]
 struct Arguments {
     #[command(subcommand)]
@@ -18,7 +18,7 @@ struct Arguments {
 
 #[derive(Subcommand)]
 enum What {
-    /// A record sealed at one end and opened at the other.
+    /// A record that one end seals and the other opens.
     Records {
         /// Bytes of payload.
         #[arg(long, value_delimiter = ',', default_values_t = [16, 64, 256, 1200],
@@ -27,23 +27,23 @@ enum What {
         #[command(flatten)]
         how: How,
     },
-    /// A handshake, both ends.
+    /// A whole handshake, both ends included.
     Handshakes {
-        /// How the key is used.
+        /// The use of the pre-shared key.
         #[arg(long, value_enum, default_value_t = ModeName::PskKe)]
         mode: ModeName,
-        /// Ask the client for a cookie first; always so in DTLS 1.2.
+        /// Ask the client for a cookie first; DTLS 1.2 always does.
         #[arg(long)]
         cookie: bool,
         #[command(flatten)]
         how: How,
     },
-    /// The datagrams of a handshake with a PSK alone, not timed.
+    /// The datagrams of a handshake with a pre-shared key alone; nothing is timed.
     Wire {
         /// The cipher suite.
         #[arg(long, value_enum, default_value_t = SuiteName::Psk12Aes128Ccm8)]
         suite: SuiteName,
-        /// Ask the client for a cookie first; always so in DTLS 1.2.
+        /// Ask the client for a cookie first; DTLS 1.2 always does.
         #[arg(long)]
         cookie: bool,
     },
@@ -54,16 +54,16 @@ struct How {
     /// The cipher suite.
     #[arg(long, value_enum, default_value_t = SuiteName::Aes128Gcm)]
     suite: SuiteName,
-    /// Who computes our cryptography.
+    /// The provider of our cryptography.
     #[arg(long, value_enum, default_value_t = ProviderName::AwsLc)]
     provider: ProviderName,
-    /// Who is raced.
+    /// The implementation to race with.
     #[arg(long, value_enum, default_value_t = PeerName::Wolfssl)]
     peer: PeerName,
-    /// Turns that count.
+    /// Number of turns that count.
     #[arg(long, default_value_t = 1000, value_parser = clap::value_parser!(u32).range(1..=100_000))]
     turns: u32,
-    /// Print one JSON object a figure.
+    /// Print one JSON object for each figure.
     #[arg(long)]
     json: bool,
 }
@@ -77,7 +77,7 @@ enum SuiteName {
     Aes128Ccm,
     #[value(name = "aes-128-ccm-8")]
     Aes128Ccm8,
-    /// Of DTLS 1.2: TLS_PSK_WITH_AES_128_CCM_8
+    /// DTLS 1.2: TLS_PSK_WITH_AES_128_CCM_8
     #[value(name = "psk-with-aes-128-ccm-8")]
     Psk12Aes128Ccm8,
 }
@@ -97,7 +97,7 @@ impl SuiteName {
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum PeerName {
     Wolfssl,
-    /// Handshakes of DTLS 1.2 only, the faster one of its providers
+    /// Handshakes of DTLS 1.2 only, with the faster one of its providers
     Dimpl,
     /// Records of DTLS 1.2 only
     Openssl,

@@ -1,4 +1,4 @@
-//! Ourselves.
+//! Lightseal as a peer.
 
 use super::{End, Settings};
 use crate::ours::Ours;
@@ -10,10 +10,10 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use vocabulary::{Instant, Random};
 
-/// One end by Lightseal.
+/// One end of a connection by Lightseal.
 ///
 /// # Errors
-/// What does not fit the settings.
+/// The settings that do not fit.
 pub fn end(role: Role, settings: &Settings, address: SocketAddr) -> Result<Ours, String> {
     let text = |error: dtls::ConfigError| error.to_string();
     let psk = Psk::external(&settings.identity, &settings.key).map_err(text)?;
@@ -28,7 +28,7 @@ pub fn end(role: Role, settings: &Settings, address: SocketAddr) -> Result<Ours,
     }
     let cid = settings.cid.map(u8::try_from).transpose();
     common.connection_id = cid.map_err(|_| "too long for a connection ID")?;
-    // None of these peers knows the check of RFC 9853 that would come first.
+    // None of these peers knows the return routability check of RFC 9853.
     common.unchecked_address_change = true;
     if settings.single {
         common.packing = Packing::RecordPerMessage;
@@ -47,7 +47,7 @@ pub fn end(role: Role, settings: &Settings, address: SocketAddr) -> Result<Ours,
     })
 }
 
-/// Another in each process.
+/// A seed that is different in each process.
 fn seed() -> u64 {
     let mut random = Random::insecure(u64::from(std::process::id()));
     let mut bytes = [0; 8];

@@ -1,4 +1,4 @@
-//! Mbed TLS.
+//! Mbed TLS as a peer.
 
 use super::{End, Settings};
 use crate::driven::Event;
@@ -11,24 +11,24 @@ use std::ptr;
 use std::time::Duration;
 use vocabulary::{Engine, Instant, Output};
 
-/// Whether it has the suite. Its ECDHE_PSK suites are those with CBC and ChaCha20.
+/// Whether Mbed TLS has the suite. Its ECDHE_PSK suites have only CBC and ChaCha20.
 pub const fn has(suite: Suite) -> bool {
     matches!(suite, Suite::PskCcm8 | Suite::PskCcm | Suite::PskGcm | Suite::PskChacha)
 }
 
-/// Its version.
+/// The version of Mbed TLS.
 pub fn version() -> String {
     String::from_utf8_lossy(sys::MBEDTLS_VERSION_STRING).trim_end_matches('\0').to_owned()
 }
 
 /// One end of one connection.
 pub struct Mbed {
-    /// Boxed, as Mbed TLS keeps pointers from each to others.
+    /// The parts are boxed, because Mbed TLS keeps pointers between them.
     parts: Box<Parts>,
     to: Option<SocketAddr>,
     events: VecDeque<Event>,
     state: State,
-    /// Whether the other end is known by a connection ID, wherever it is.
+    /// Whether the other end may change its address, because it is known by a connection ID.
     follows: bool,
 }
 
@@ -40,12 +40,12 @@ struct Parts {
     line: Line,
 }
 
-/// What the callbacks work with.
+/// The data that the callbacks work with.
 struct Line {
     inbound: VecDeque<Vec<u8>>,
     outbound: VecDeque<Vec<u8>>,
     now: Instant,
-    /// When to look at the flight, and when to send it again.
+    /// The intermediate and the final deadline of the retransmission timer.
     timer: Option<(Instant, Instant)>,
 }
 
@@ -56,16 +56,16 @@ enum State {
     Closed,
 }
 
-/// One end by Mbed TLS.
+/// One end of a connection by Mbed TLS.
 ///
 /// # Errors
-/// What does not fit the settings.
+/// The settings that do not fit.
 pub fn end(role: Role, settings: &Settings, address: SocketAddr) -> Result<Mbed, String> {
     if !has(settings.suite) {
         return Err("not a suite of this peer".into());
     }
-    // SAFETY: C structures of numbers and pointers, for which zeros are right until the
-    // calls of `set_up` have filled them.
+    // SAFETY: these C structures consist of numbers and pointers. All zeros are a valid value until
+    // `set_up` fills them.
     let mut parts: Box<Parts> = Box::new(unsafe {
         Parts {
             ssl: std::mem::zeroed(),
@@ -98,7 +98,7 @@ fn set_up(parts: &mut Parts, role: Role, settings: &Settings) -> Result<(), Stri
         Role::Server => sys::MBEDTLS_SSL_IS_SERVER,
     };
     let (key, identity) = (&settings.key, &settings.identity);
-    // SAFETY: all structures live in a box as long as the connection does; key and
+    // SAFETY: all structures are in a box that lives as long as the connection; the key and the
     // identity are copied during the call.
     unsafe {
         succeed("psa_crypto_init", sys::psa_crypto_init())?;
@@ -146,7 +146,7 @@ fn set_up(parts: &mut Parts, role: Role, settings: &Settings) -> Result<(), Stri
     if let Some(own) = settings.cid {
         let cid = vec![0xc1; own];
         let enabled = sys::MBEDTLS_SSL_CID_ENABLED as c_int;
-        // SAFETY: the connection lives, and the ID is copied during the call.
+        // SAFETY: the connection is valid, and the ID is copied during the call.
         let answer =
             unsafe { sys::mbedtls_ssl_set_cid(&mut parts.ssl, enabled, cid.as_ptr(), own) };
         succeed("mbedtls_ssl_set_cid", answer)?;
@@ -159,10 +159,10 @@ fn succeed(call: &str, answer: c_int) -> Result<(), String> {
 }
 
 impl Mbed {
-    /// Lets Mbed TLS look at what arrived and at its timer.
+    /// Lets Mbed TLS process the datagrams that arrived and its timer.
     fn go_on(&mut self) {
         while self.state == State::Handshake {
-            // SAFETY: the connection lives.
+            // SAFETY: the connection is valid.
             let answer = unsafe { sys::mbedtls_ssl_handshake(&mut self.parts.ssl) };
             match answer {
                 0 => {
@@ -170,8 +170,8 @@ impl Mbed {
                     self.events.push_back(Event::Connected);
                 }
                 sys::MBEDTLS_ERR_SSL_HELLO_VERIFY_REQUIRED => {
-                    // The cookie is on its way; the next ClientHello starts afresh.
-                    // SAFETY: the connection lives.
+                    // The HelloVerifyRequest is queued; the next ClientHello starts again.
+                    // SAFETY: the connection is valid.
                     unsafe { sys::mbedtls_ssl_session_reset(&mut self.parts.ssl) };
                     self.name_client();
                 }
@@ -181,7 +181,7 @@ impl Mbed {
         }
         let mut buffer = [0; 1 << 14];
         while self.state == State::Connected {
-            // SAFETY: the connection lives, and the buffer is as long as said.
+            // SAFETY: the connection is valid, and the buffer has the given length.
             let answer = unsafe {
                 sys::mbedtls_ssl_read(&mut self.parts.ssl, buffer.as_mut_ptr(), buffer.len())
             };
@@ -196,11 +196,11 @@ impl Mbed {
         }
     }
 
-    /// A server's cookie is for this address.
+    /// Tells a server the client's address, which goes into the cookie.
     fn name_client(&mut self) {
         let Some(client) = self.to else { return };
         let name = client.to_string();
-        // SAFETY: the connection lives, and the name is copied during the call.
+        // SAFETY: the connection is valid, and the name is copied during the call.
         unsafe {
             sys::mbedtls_ssl_set_client_transport_id(
                 &mut self.parts.ssl,
@@ -218,8 +218,8 @@ impl Mbed {
 
 impl Drop for Mbed {
     fn drop(&mut self) {
-        // SAFETY: each was initialised, but for a client's cookies, which are zeros; the
-        // connection goes before what it points to.
+        // SAFETY: each structure was initialised, except a client's cookies, which are zeros; the
+        // connection is freed before the structures that it points to.
         unsafe {
             sys::mbedtls_ssl_free(&mut self.parts.ssl);
             sys::mbedtls_ssl_config_free(&mut self.parts.config);
@@ -231,7 +231,7 @@ impl Drop for Mbed {
 impl End for Mbed {
     fn send(&mut self, now: Instant, payload: &[u8]) -> Result<(), String> {
         self.parts.line.now = now;
-        // SAFETY: the connection lives, and the payload is read during the call.
+        // SAFETY: the connection is valid, and the payload is read during the call.
         let answer =
             unsafe { sys::mbedtls_ssl_write(&mut self.parts.ssl, payload.as_ptr(), payload.len()) };
         if usize::try_from(answer) == Ok(payload.len()) {
@@ -254,7 +254,7 @@ impl Engine for Mbed {
             self.parts.line.now = now;
             self.parts.line.inbound.push_back(datagram.to_vec());
             self.go_on();
-            // What was authentic came from where the other end is now.
+            // An authentic record shows where the other end is now.
             if self.events.len() > before {
                 self.to = Some(from);
             }
@@ -285,40 +285,41 @@ impl Engine for Mbed {
     }
 }
 
-/// Mbed TLS has a datagram.
+/// The callback by which Mbed TLS sends a datagram.
 unsafe extern "C" fn transmit(line: *mut c_void, datagram: *const c_uchar, length: usize) -> c_int {
-    // SAFETY: set in `set_up` to the line of a connection that lives and whose method
-    // called; the datagram is `length` bytes long.
+    // SAFETY: `set_up` has set `line` to that of the valid connection whose method called Mbed TLS;
+    // the datagram has `length` bytes.
     let (line, datagram) =
         unsafe { (&mut *line.cast::<Line>(), std::slice::from_raw_parts(datagram, length)) };
     line.outbound.push_back(datagram.to_vec());
     c_int::try_from(length).expect("a datagram's length")
 }
 
-/// Mbed TLS wants a datagram.
+/// The callback by which Mbed TLS asks for a datagram.
 unsafe extern "C" fn receive(line: *mut c_void, out: *mut c_uchar, capacity: usize) -> c_int {
-    // SAFETY: as in `transmit`.
+    // SAFETY: the argument is valid for the same reason as in `transmit`.
     let line = unsafe { &mut *line.cast::<Line>() };
     let Some(datagram) = line.inbound.pop_front() else {
         return sys::MBEDTLS_ERR_SSL_WANT_READ;
     };
     let length = datagram.len().min(capacity);
-    // SAFETY: `out` has room for `capacity` bytes and is not ours.
+    // SAFETY: `out` has room for `capacity` bytes and does not overlap with our datagram.
     unsafe { out.copy_from_nonoverlapping(datagram.as_ptr(), length) };
     c_int::try_from(length).expect("a datagram's length")
 }
 
-/// Mbed TLS sets its timer, or stops it by a zero.
+/// The callback by which Mbed TLS sets its timer; a zero stops it.
 unsafe extern "C" fn set_timer(line: *mut c_void, look_ms: u32, again_ms: u32) {
-    // SAFETY: as in `transmit`.
+    // SAFETY: the argument is valid for the same reason as in `transmit`.
     let line = unsafe { &mut *line.cast::<Line>() };
     let after = |ms: u32| line.now + Duration::from_millis(u64::from(ms));
     line.timer = (again_ms > 0).then(|| (after(look_ms), after(again_ms)));
 }
 
-/// Mbed TLS asks how far its timer is: stopped, running, past the first or the second.
+/// The callback by which Mbed TLS asks for its timer's state: stopped (-1), running (0), past the
+/// intermediate deadline (1), or past the final one (2).
 unsafe extern "C" fn get_timer(line: *mut c_void) -> c_int {
-    // SAFETY: as in `transmit`.
+    // SAFETY: the argument is valid for the same reason as in `transmit`.
     let line = unsafe { &mut *line.cast::<Line>() };
     match line.timer {
         None => -1,
@@ -328,17 +329,18 @@ unsafe extern "C" fn get_timer(line: *mut c_void) -> c_int {
     }
 }
 
-/// Mbed TLS wants random bytes.
+/// The callback by which Mbed TLS asks for random bytes.
 unsafe extern "C" fn random(_: *mut c_void, out: *mut c_uchar, length: usize) -> c_int {
     // SAFETY: `out` has room for `length` bytes.
     let out = unsafe { std::slice::from_raw_parts_mut(out, length) };
     if aws_lc_rs::rand::fill(out).is_ok() { 0 } else { -1 }
 }
 
-/// The same for its other half; this build has no source of its own.
+/// The function by which the PSA half of Mbed TLS asks for random bytes. This build has no entropy
+/// source of its own.
 ///
 /// # Safety
-/// `out` has room for `capacity` bytes, and `length` is a place for a number.
+/// `out` has room for `capacity` bytes, and `length` points to a writable number.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn mbedtls_psa_external_get_random(
     _context: *mut c_void,
@@ -346,7 +348,7 @@ pub unsafe extern "C" fn mbedtls_psa_external_get_random(
     capacity: usize,
     length: *mut usize,
 ) -> i32 {
-    // SAFETY: what the caller promises.
+    // SAFETY: the caller promises that `out` and `length` are valid.
     unsafe {
         *length = capacity;
         random(ptr::null_mut(), out, capacity)

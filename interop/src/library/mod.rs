@@ -1,10 +1,9 @@
-//! Libraries behind one contract, and the program that makes each of them a peer.
+//! Libraries behind one trait, and the program that makes each of them a peer.
 //!
-//! Its words are those of every peer's program that has none of its own, whatever it
-//! is written in: `serve|connect ADDR --suite NAME --identity ID --key-hex K
-//! --cid BYTES|none`. Each line of its standard input goes to the other end; a server
-//! sends back what it receives. It prints `ready PORT` (a server), `connected`,
-//! `received TEXT`, and ends with its standard input.
+//! The program takes the same arguments as every peer program of this package, in any language:
+//! `serve|connect ADDR --suite NAME --identity ID --key-hex K --cid BYTES|none`. It sends each line
+//! of its standard input to the other end; a server sends back what it receives. It prints `ready
+//! PORT` (a server only), `connected` and `received TEXT`, and ends when its standard input ends.
 
 pub mod lightseal;
 pub mod mbedtls;
@@ -22,19 +21,19 @@ use std::thread;
 use std::time::Duration;
 use vocabulary::{Engine, Instant};
 
-/// What both ends are told.
+/// The settings that both ends are given.
 #[derive(Clone, Debug)]
 pub struct Settings {
     /// The only suite.
     pub suite: Suite,
-    /// The key's name.
+    /// The identity of the pre-shared key.
     pub identity: Vec<u8>,
-    /// The key.
+    /// The pre-shared key.
     pub key: Vec<u8>,
-    /// The length of the connection ID to receive with: `None` not to speak of them,
-    /// `Some(0)` to send with the other's alone.
+    /// The length in bytes of the connection ID to receive with. With `None` the extension is not
+    /// offered; with `Some(0)` this end only sends the other's connection ID.
     pub cid: Option<usize>,
-    /// Whether one message of a handshake goes in a record, where the library can choose.
+    /// Whether each record has only one handshake message, if the library can choose.
     pub single: bool,
 }
 
@@ -43,18 +42,18 @@ pub trait End: for<'a> Engine<Event<'a> = Event> + 'static {
     /// Queues a payload.
     ///
     /// # Errors
-    /// When it cannot be sent.
+    /// The payload cannot be sent.
     fn send(&mut self, now: Instant, payload: &[u8]) -> Result<(), String>;
 }
 
-/// How long a turn waits for a datagram before standard input is looked at.
+/// How long a turn waits for a datagram before standard input is read.
 const TURN: Duration = Duration::from_millis(10);
 
-/// Runs one end until standard input ends or the connection does. `make` is told where
-/// the other end is; a server's, which does not know, gets its own address.
+/// Runs one end until standard input or the connection ends. `make` gets the other end's address;
+/// for a server, which does not know it, its own.
 ///
 /// # Errors
-/// Why the connection ended, or what its socket said.
+/// Why the connection ended, or why its socket failed.
 pub fn run<E: End>(
     role: Role,
     address: SocketAddr,
@@ -114,7 +113,7 @@ pub fn run<E: End>(
 
 fn say(line: &str) {
     let mut stdout = io::stdout().lock();
-    // Nobody may be listening any more; standard input tells.
+    // An error means that nobody listens any more; then standard input ends as well.
     let _ = writeln!(stdout, "{line}").and_then(|()| stdout.flush());
 }
 

@@ -1,4 +1,4 @@
-//! tinydtls.
+//! tinydtls as a peer.
 
 use super::{End, Settings};
 use crate::driven::Event;
@@ -13,12 +13,12 @@ use std::time::Duration;
 use tinydtls_sys as sys;
 use vocabulary::{Engine, Instant, Output};
 
-/// How often it looks whether something has to be sent again: it reads a clock of its own.
+/// How often tinydtls checks whether it must retransmit. It reads a clock of its own.
 const LOOK: Duration = Duration::from_millis(50);
-/// What the event handler is told at the handshake's end.
+/// The event code that tinydtls reports when the handshake is complete.
 const EVENT_CONNECTED: c_ushort = 0x01de;
 
-/// Its version.
+/// The version of tinydtls.
 pub fn version() -> String {
     String::from_utf8_lossy(sys::PACKAGE_VERSION).trim_end_matches('\0').to_owned()
 }
@@ -26,7 +26,7 @@ pub fn version() -> String {
 /// One end of one connection.
 pub struct Tiny {
     context: NonNull<sys::dtls_context_t>,
-    /// What the callbacks work with; freed with the context.
+    /// The data that the callbacks work with. It is freed after the context.
     line: NonNull<Line>,
     session: Box<sys::session_t>,
     role: Role,
@@ -41,12 +41,12 @@ struct Line {
     key: Vec<u8>,
 }
 
-/// The same for every connection, and never changed.
+/// The table of callbacks, which all connections share and which never changes.
 static HANDLER: Handler = Handler(sys::dtls_handler_t {
     write: Some(transmit),
     read: Some(receive),
-    // SAFETY: only the level's type differs: tinydtls also says 0, which is no value of
-    // the enumeration in the bindings.
+    // SAFETY: only the type of the level differs. tinydtls also passes 0, which is no value of the
+    // enumeration in the bindings.
     event: Some(unsafe { transmute::<EventHandler, EnumEventHandler>(event) }),
     get_user_parameters: None,
     get_psk_info: Some(psk),
@@ -65,16 +65,16 @@ type EnumEventHandler = unsafe extern "C" fn(
 
 struct Handler(sys::dtls_handler_t);
 
-// SAFETY: function pointers that nobody writes.
+// SAFETY: the handler consists of function pointers and is never written.
 unsafe impl Sync for Handler {}
 
-/// One end by tinydtls.
+/// One end of a connection by tinydtls.
 ///
 /// # Errors
-/// When it cannot connect.
+/// tinydtls cannot connect.
 pub fn end(role: Role, settings: &Settings, address: SocketAddr) -> Result<Tiny, String> {
     static INIT: Once = Once::new();
-    // SAFETY: no arguments; called once, before anything else of tinydtls.
+    // SAFETY: the function has no arguments and is called once, before all others of tinydtls.
     INIT.call_once(|| unsafe { sys::dtls_init() });
     let line = NonNull::from(Box::leak(Box::new(Line {
         outbound: VecDeque::new(),
@@ -82,16 +82,16 @@ pub fn end(role: Role, settings: &Settings, address: SocketAddr) -> Result<Tiny,
         identity: settings.identity.clone(),
         key: settings.key.clone(),
     })));
-    // SAFETY: the line lives until the context is freed.
+    // SAFETY: the line stays valid until the context is freed.
     let context = NonNull::new(unsafe { sys::dtls_new_context(line.as_ptr().cast()) })
         .ok_or("tinydtls makes no context")?;
-    // SAFETY: the context lives, and the handler is only read, for ever.
+    // SAFETY: the context is valid; the handler is static and only ever read.
     unsafe { (*context.as_ptr()).h = (&raw const HANDLER.0).cast_mut() };
     let mut end = Tiny { context, line, session: session(), role, to: None, wake: None };
     if role == Role::Client {
         end.to = Some(address);
         end.wake = Some(Instant::ZERO + LOOK);
-        // SAFETY: context and session live.
+        // SAFETY: context and session are valid.
         if unsafe { sys::dtls_connect(end.context.as_ptr(), &*end.session) } < 0 {
             return Err("tinydtls does not connect".into());
         }
@@ -99,14 +99,15 @@ pub fn end(role: Role, settings: &Settings, address: SocketAddr) -> Result<Tiny,
     Ok(end)
 }
 
-/// The name of the other end for tinydtls. It never sends by it, so that any will do.
+/// The session, by which tinydtls names the other end. It is never used to send, so any name will
+/// do.
 fn session() -> Box<sys::session_t> {
-    // SAFETY: numbers and addresses, for which zeros are right.
+    // SAFETY: a session consists of numbers and addresses, for which all zeros are a valid value.
     let mut session: Box<sys::session_t> = Box::new(unsafe { std::mem::zeroed() });
-    // SAFETY: the session is there to be written.
+    // SAFETY: the session is writable.
     unsafe { sys::dtls_session_init(&mut *session) };
-    // AF_INET, the other end's address without which two would not be the same.
-    // SAFETY: a union of socket addresses, of which this is one.
+    // tinydtls compares sessions by their address: AF_INET and a port.
+    // SAFETY: the address is a union of socket addresses, one of which is IPv4.
     unsafe {
         let address = session.addr.sin.as_mut();
         address.sin_family = 2;
@@ -118,14 +119,14 @@ fn session() -> Box<sys::session_t> {
 
 impl Tiny {
     fn line(&mut self) -> &mut Line {
-        // SAFETY: freed only in `drop`; no callback runs while `self` is borrowed here.
+        // SAFETY: the line is freed only in `drop`; no callback runs while `self` is borrowed here.
         unsafe { self.line.as_mut() }
     }
 }
 
 impl Drop for Tiny {
     fn drop(&mut self) {
-        // SAFETY: the context goes first, and tells its peers goodbye by a callback; the
+        // SAFETY: the context is freed first, which sends alerts to its peers by a callback; the
         // line came from a box.
         unsafe {
             sys::dtls_free_context(self.context.as_ptr());
@@ -137,7 +138,7 @@ impl Drop for Tiny {
 impl End for Tiny {
     fn send(&mut self, _: Instant, payload: &[u8]) -> Result<(), String> {
         let mut payload = payload.to_vec();
-        // SAFETY: context and session live, the payload is as long as said.
+        // SAFETY: context and session are valid, and the payload has the given length.
         let answer = unsafe {
             sys::dtls_write(
                 self.context.as_ptr(),
@@ -158,7 +159,7 @@ impl Engine for Tiny {
             return;
         }
         let length = c_int::try_from(datagram.len()).expect("a datagram's length");
-        // SAFETY: context and session live, the datagram is as long as said.
+        // SAFETY: context and session are valid, and the datagram has the given length.
         let answer = unsafe {
             sys::dtls_handle_message(
                 self.context.as_ptr(),
@@ -168,7 +169,7 @@ impl Engine for Tiny {
             )
         };
         self.wake = Some(now + LOOK);
-        // It also answers so to noise, after which a server goes on.
+        // tinydtls returns an error for junk as well, after which a server continues.
         if answer < 0 && self.role == Role::Client {
             eprintln!("dtls_handle_message: {answer}");
         }
@@ -177,7 +178,7 @@ impl Engine for Tiny {
     fn handle_timeout(&mut self, now: Instant) {
         if self.wake.is_some_and(|wake| now >= wake) {
             let mut next = 0;
-            // SAFETY: the context lives, and there is a place for a number.
+            // SAFETY: the context is valid, and `next` is a writable number.
             unsafe { sys::dtls_check_retransmit(self.context.as_ptr(), &mut next) };
             self.wake = Some(now + LOOK);
         }
@@ -199,42 +200,42 @@ impl Engine for Tiny {
     }
 }
 
-/// The line of the connection whose method called tinydtls.
+/// The data of the connection whose method called tinydtls.
 ///
 /// # Safety
-/// `context` is one that [`end`] made, and lives.
+/// `context` was made by [`end`] and is still valid.
 unsafe fn line<'a>(context: *mut sys::dtls_context_t) -> &'a mut Line {
-    // SAFETY: set at the context's making, and nobody else looks now.
+    // SAFETY: `app` was set when the context was made, and nothing else uses the line now.
     unsafe { &mut *(*context).app.cast::<Line>() }
 }
 
-/// tinydtls has a datagram.
+/// The callback by which tinydtls sends a datagram.
 unsafe extern "C" fn transmit(
     context: *mut sys::dtls_context_t,
     _session: *mut sys::session_t,
     datagram: *mut u8,
     length: usize,
 ) -> c_int {
-    // SAFETY: called by a context of ours; the datagram is `length` bytes long.
+    // SAFETY: the caller is a context made by `end`; the datagram has `length` bytes.
     let (line, datagram) = unsafe { (line(context), std::slice::from_raw_parts(datagram, length)) };
     line.outbound.push_back(datagram.to_vec());
     c_int::try_from(length).expect("a datagram's length")
 }
 
-/// tinydtls has a payload.
+/// The callback by which tinydtls delivers a payload.
 unsafe extern "C" fn receive(
     context: *mut sys::dtls_context_t,
     _session: *mut sys::session_t,
     payload: *mut u8,
     length: usize,
 ) -> c_int {
-    // SAFETY: as in `transmit`.
+    // SAFETY: the argument is valid for the same reason as in `transmit`.
     let (line, payload) = unsafe { (line(context), std::slice::from_raw_parts(payload, length)) };
     line.events.push_back(Event::Data(payload.to_vec()));
     0
 }
 
-/// tinydtls tells what happened: an alert, or with level 0 something of its own.
+/// The callback by which tinydtls reports an event: an alert, or with level 0 an event of its own.
 unsafe extern "C" fn event(
     context: *mut sys::dtls_context_t,
     _session: *mut sys::session_t,
@@ -242,7 +243,7 @@ unsafe extern "C" fn event(
     code: c_ushort,
 ) -> c_int {
     const FATAL: u32 = 2;
-    // SAFETY: as in `transmit`.
+    // SAFETY: the argument is valid for the same reason as in `transmit`.
     let line = unsafe { line(context) };
     if code == EVENT_CONNECTED {
         line.events.push_back(Event::Connected);
@@ -252,8 +253,8 @@ unsafe extern "C" fn event(
     0
 }
 
-/// tinydtls asks for the hint, the identity or the key: its length, or an alert as a
-/// negative number.
+/// The callback by which tinydtls asks for the hint, the identity or the key. Returns its length,
+/// or an alert as a negative number.
 unsafe extern "C" fn psk(
     context: *mut sys::dtls_context_t,
     _session: *const sys::session_t,
@@ -264,12 +265,13 @@ unsafe extern "C" fn psk(
     capacity: usize,
 ) -> c_int {
     const INTERNAL_ERROR: c_int = -((2 << 8) | 80);
-    // SAFETY: as in `transmit`.
+    // SAFETY: the argument is valid for the same reason as in `transmit`.
     let line = unsafe { line(context) };
     let bytes: &[u8] = match what {
         sys::dtls_credentials_type_t::DTLS_PSK_IDENTITY => &line.identity,
         sys::dtls_credentials_type_t::DTLS_PSK_KEY => {
-            // SAFETY: a server is given the client's identity; a client, nothing it needs.
+            // SAFETY: `description` has this length. It is the client's identity for a server; a
+            // client does not need it.
             let asked = (!description.is_null())
                 .then(|| unsafe { std::slice::from_raw_parts(description, description_length) });
             if asked.is_some_and(|asked| !asked.is_empty() && asked != line.identity) {

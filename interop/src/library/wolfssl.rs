@@ -1,4 +1,4 @@
-//! wolfSSL.
+//! wolfSSL as a peer.
 
 use super::{End, Settings};
 use crate::driven::Driven;
@@ -7,10 +7,10 @@ use crate::wolfssl::{self, Context, Group, Mode};
 use std::net::SocketAddr;
 use vocabulary::Instant;
 
-/// One end by wolfSSL.
+/// One end of a connection by wolfSSL.
 ///
 /// # Errors
-/// What does not fit the settings.
+/// The settings that do not fit.
 pub fn end(role: Role, settings: &Settings, address: SocketAddr) -> Result<Driven, String> {
     let suite = suite(settings.suite).ok_or("not a suite of this peer")?;
     let mode = if settings.suite.is_ephemeral() { Mode::PskWith(Group::X25519) } else { Mode::Psk };
@@ -27,7 +27,7 @@ pub fn end(role: Role, settings: &Settings, address: SocketAddr) -> Result<Drive
     })
 }
 
-/// What it is called there.
+/// wolfSSL's name of a suite; `None` if it does not have the suite.
 pub const fn suite(suite: Suite) -> Option<wolfssl::Suite> {
     match suite {
         Suite::KeCcm8 | Suite::DheKeCcm8 => Some(wolfssl::Suite::Aes128Ccm8),

@@ -1,20 +1,20 @@
-//! What a meeting of two peers is about.
+//! The parameters of a meeting of two peers.
 
 use std::fmt;
 
 /// The identity that every peer is given.
 pub const IDENTITY: &str = "Client_identity";
-/// The key that every peer is given: 16 bytes, which all of them take.
+/// The pre-shared key that every peer is given, in hex: 16 bytes, which all of them accept.
 pub const KEY_HEX: &str = "9f3c6a1e0b7d4258c4e1a2f06b8d3975";
-/// The length of every connection ID that is asked for.
+/// The length in bytes of every connection ID that is asked for.
 pub const CID_BYTES: usize = 6;
 
-/// Which protocol.
+/// The protocol version.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Version {
-    /// RFC 6347.
+    /// DTLS 1.2 (RFC 6347).
     Dtls12,
-    /// RFC 9147.
+    /// DTLS 1.3 (RFC 9147).
     Dtls13,
 }
 
@@ -27,20 +27,21 @@ impl fmt::Display for Version {
     }
 }
 
-/// A cipher suite, with its use of the key in 1.3, where that is no part of the suite.
+/// A cipher suite. In DTLS 1.3 the PSK key exchange mode, which is not part of the suite, is
+/// included.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Suite {
-    /// RFC 6655.
+    /// TLS_PSK_WITH_AES_128_CCM_8 (RFC 6655).
     PskCcm8,
-    /// RFC 6655.
+    /// TLS_PSK_WITH_AES_128_CCM (RFC 6655).
     PskCcm,
-    /// RFC 5487.
+    /// TLS_PSK_WITH_AES_128_GCM_SHA256 (RFC 5487).
     PskGcm,
-    /// RFC 7905.
+    /// TLS_PSK_WITH_CHACHA20_POLY1305_SHA256 (RFC 7905).
     PskChacha,
-    /// RFC 8442.
+    /// TLS_ECDHE_PSK_WITH_AES_128_GCM_SHA256 (RFC 8442).
     EcdhePskGcm,
-    /// RFC 8442.
+    /// TLS_ECDHE_PSK_WITH_AES_128_CCM_8_SHA256 (RFC 8442).
     EcdhePskCcm8,
     /// `psk_ke` with TLS_AES_128_CCM_8_SHA256.
     KeCcm8,
@@ -65,7 +66,7 @@ pub enum Suite {
 }
 
 impl Suite {
-    /// All of them.
+    /// Every suite.
     pub const ALL: [Self; 16] = [
         Self::PskCcm8,
         Self::PskCcm,
@@ -85,7 +86,7 @@ impl Suite {
         Self::DheKeSha256,
     ];
 
-    /// The name at IANA, in 1.3 behind the key exchange mode's.
+    /// The suite's name at IANA. In DTLS 1.3 the name of the key exchange mode precedes it.
     pub const fn name(self) -> &'static str {
         match self {
             Self::PskCcm8 => "TLS_PSK_WITH_AES_128_CCM_8",
@@ -129,7 +130,7 @@ impl Suite {
         }
     }
 
-    /// The protocol that it belongs to.
+    /// The protocol version that it belongs to.
     pub const fn version(self) -> Version {
         match self.code() {
             0x1301..=0x1305 | 0xc0b4 => Version::Dtls13,
@@ -137,7 +138,7 @@ impl Suite {
         }
     }
 
-    /// Whether keys also come from a Diffie-Hellman exchange.
+    /// Whether a Diffie-Hellman exchange contributes to the keys.
     pub const fn is_ephemeral(self) -> bool {
         matches!(
             self,
@@ -152,25 +153,25 @@ impl Suite {
     }
 }
 
-/// Which records carry a connection ID: a peer asks for those it receives.
+/// Which records carry a connection ID. Each peer asks for those that it receives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Cid {
-    /// None: nobody offers the extension.
+    /// No records: neither end offers the extension.
     None,
-    /// Those to the server.
+    /// Records to the server.
     ToServer,
-    /// Those to the client.
+    /// Records to the client.
     ToClient,
-    /// All.
+    /// Records in both directions.
     Both,
 }
 
 impl Cid {
-    /// All of them.
+    /// Every choice.
     pub const ALL: [Self; 4] = [Self::None, Self::ToServer, Self::ToClient, Self::Both];
 
-    /// What `role` asks for: `None` not to speak of connection IDs, `Some(0)` to send
-    /// the other's but receive none.
+    /// The length that `role` asks for in bytes. `None` does not offer the extension; `Some(0)`
+    /// sends with the other end's connection ID but receives without one.
     pub const fn of(self, role: Role) -> Option<usize> {
         match (self, role) {
             (Self::None, _) => None,
@@ -181,7 +182,7 @@ impl Cid {
         }
     }
 
-    /// Whether records towards `role` carry one.
+    /// Whether records to `role` carry a connection ID.
     pub fn reaches(self, role: Role) -> bool {
         self.of(role).is_some_and(|bytes| bytes > 0)
     }
@@ -198,20 +199,20 @@ impl fmt::Display for Cid {
     }
 }
 
-/// Which end of a connection.
+/// The role of an end of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Role {
-    /// Speaks first.
+    /// The client, which sends the first message.
     Client,
-    /// Answers.
+    /// The server.
     Server,
 }
 
 impl Role {
-    /// Both of them.
+    /// The two roles.
     pub const BOTH: [Self; 2] = [Self::Client, Self::Server];
 
-    /// The other end's.
+    /// The role of the other end.
     #[must_use]
     pub const fn other(self) -> Self {
         match self {
@@ -230,19 +231,19 @@ impl fmt::Display for Role {
     }
 }
 
-/// What lies between two peers.
+/// The network between two peers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Network {
-    /// Nothing.
+    /// No impairment.
     Good,
-    /// Loss, duplicates and datagrams out of order.
+    /// Loss, duplicates and reordering.
     Lossy,
-    /// A NAT that gives the client another port once payloads have gone both ways.
+    /// A NAT that gives the client another port after payloads have gone in both directions.
     Rebinding,
 }
 
 impl Network {
-    /// In one word.
+    /// The name in one word.
     pub const fn word(self) -> &'static str {
         match self {
             Self::Good => "good",
@@ -252,22 +253,22 @@ impl Network {
     }
 }
 
-/// What two peers have to agree on, and what lies between them.
+/// The parameters that two peers have to agree on, and the network between them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Cell {
     /// The only suite offered and accepted.
     pub suite: Suite,
-    /// Connection IDs.
+    /// The use of connection IDs.
     pub cid: Cid,
     /// The network.
     pub network: Network,
-    /// Whether we put one message of a handshake in a record, for a peer that reads
-    /// no further: [`Peer::reads_first_message_only`](super::Peer::reads_first_message_only).
+    /// Whether our end puts only one handshake message in each record, for a peer that reads no
+    /// further: [`Peer::reads_first_message_only`](super::Peer::reads_first_message_only).
     pub single: bool,
 }
 
 impl Cell {
-    /// No connection IDs on a good network.
+    /// The suite without connection IDs on a good network.
     pub const fn plain(suite: Suite) -> Self {
         Self { suite, cid: Cid::None, network: Network::Good, single: false }
     }

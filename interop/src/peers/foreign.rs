@@ -1,4 +1,4 @@
-//! Programs in other languages, as [`crate::foreign`] builds them.
+//! Peers in other languages, as [`crate::foreign`] builds them.
 
 use super::{Cell, IDENTITY, KEY_HEX, Peer, Program, Role, Suite, Version};
 use crate::foreign::Foreign;

@@ -1,14 +1,14 @@
-//! GnuTLS's own client, `gnutls-cli`. Its server cannot be told to listen on the
-//! loopback interface alone, so that it is not used.
+//! GnuTLS's own client, `gnutls-cli`. GnuTLS's server cannot listen on the loopback interface
+//! alone, so it is not used.
 
 use super::{Cell, Cid, IDENTITY, KEY_HEX, Peer, Program, Role, Suite, Version, first_line};
 use std::net::SocketAddr;
 use std::process::Command;
 
-/// GnuTLS as it is installed.
+/// The installed GnuTLS.
 pub struct GnuTls;
 
-/// What GnuTLS calls the suite's cipher.
+/// GnuTLS's name of the suite's cipher; `None` if it does not have the suite.
 const fn cipher(suite: Suite) -> Option<&'static str> {
     match suite {
         Suite::PskCcm8 => Some("AES-128-CCM-8"),

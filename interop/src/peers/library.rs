@@ -1,4 +1,4 @@
-//! Libraries, each by this package's program `peer`.
+//! Libraries as peers, each through this package's program `peer`.
 
 use super::{Cell, Cid, IDENTITY, KEY_HEX, Peer, Program, Role, Suite, Version};
 use crate::library::{mbedtls, tinydtls, wolfssl};
@@ -6,10 +6,10 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// Which one.
+/// A library with DTLS.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Library {
-    /// Ourselves.
+    /// Our own.
     Lightseal,
     /// Mbed TLS, as it comes with the crate `mbedtls-rs-sys`.
     MbedTls,
@@ -20,10 +20,10 @@ pub enum Library {
 }
 
 impl Library {
-    /// All of them.
+    /// Every library.
     pub const ALL: [Self; 4] = [Self::Lightseal, Self::MbedTls, Self::TinyDtls, Self::WolfSsl];
 
-    /// What the program calls it.
+    /// The library's name on the command line of `peer`.
     const fn word(self) -> &'static str {
         match self {
             Self::Lightseal => "lightseal",
@@ -34,14 +34,14 @@ impl Library {
     }
 }
 
-/// A library and the program around it.
+/// A library as a peer, with the path of the program `peer`.
 pub struct LibraryPeer {
     library: Library,
     program: PathBuf,
 }
 
 impl LibraryPeer {
-    /// `program` is where cargo has put `peer`.
+    /// The peer of this library. `program` is the path of `peer`.
     pub fn new(library: Library, program: &Path) -> Self {
         Self { library, program: program.to_path_buf() }
     }

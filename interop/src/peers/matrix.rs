@@ -1,4 +1,4 @@
-//! Which meetings there are, and all of them one after the other or a few at once.
+//! The meetings of the matrix, run a few at a time, and the page with their results.
 
 use super::{Cell, Cid, Network, Peer, Role, Suite, Version, meet};
 use serde_json::{Value, json};
@@ -8,31 +8,32 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 use std::time::Duration;
 
-/// The name under which this project is among the peers.
+/// The name of this project among the peers.
 pub const OURSELVES: &str = "Lightseal";
 
-/// Meetings at once: they wait far more than they compute.
+/// Number of concurrent meetings. They wait far more than they compute.
 const AT_ONCE: usize = 4;
 
-/// A meeting to be held.
+/// A meeting that is planned.
 #[derive(Clone, Copy)]
 pub struct Appointment<'a> {
-    /// The one that connects.
+    /// The peer that connects.
     pub client: &'a dyn Peer,
-    /// The one that serves.
+    /// The peer that serves.
     pub server: &'a dyn Peer,
-    /// About what.
+    /// The parameters of the meeting.
     pub cell: Cell,
 }
 
-/// What became of it.
+/// The outcome of a meeting.
 #[derive(Clone, Debug)]
 pub enum Outcome {
-    /// Both payloads arrived, and the datagrams show what was asked for.
+    /// Both payloads arrived, and the datagrams show the parameters that were asked for. The value
+    /// is how long it took.
     Met(Duration),
-    /// One of the two cannot do this: which, and why.
+    /// One of the two peers cannot do this: which one, and why.
     CannotBe(String),
-    /// It went wrong.
+    /// The meeting failed.
     Failed(super::Failure),
 }
 
@@ -40,7 +41,7 @@ pub enum Outcome {
 pub struct Result<'a> {
     /// The meeting.
     pub appointment: Appointment<'a>,
-    /// What became of it.
+    /// The meeting's outcome.
     pub outcome: Outcome,
 }
 
@@ -51,7 +52,7 @@ pub fn cells() -> Vec<Cell> {
     COLUMNS.into_iter().flat_map(all).collect()
 }
 
-/// Every peer with ourselves in both roles, in every cell.
+/// Every peer with us, in both roles and in every cell.
 pub fn with_us(peers: &[Box<dyn Peer>]) -> Vec<Appointment<'_>> {
     let Some(ourselves) = peers.iter().find(|peer| peer.name() == OURSELVES) else {
         return Vec::new();
@@ -67,8 +68,8 @@ pub fn with_us(peers: &[Box<dyn Peer>]) -> Vec<Appointment<'_>> {
     all
 }
 
-/// Peers with each other, each pair that can, in one suite a pair and what of connection
-/// IDs both have: that the frame judges rightly before it judges us.
+/// Other peers with each other, every pair that has a suite in common, in one such suite, with and
+/// without connection IDs. They show that the tests judge correctly before they judge us.
 pub fn among_themselves(peers: &[Box<dyn Peer>]) -> Vec<Appointment<'_>> {
     let others = || peers.iter().map(AsRef::as_ref).filter(|peer| peer.name() != OURSELVES);
     let mut all = Vec::new();
@@ -94,10 +95,10 @@ pub fn among_themselves(peers: &[Box<dyn Peer>]) -> Vec<Appointment<'_>> {
 }
 
 impl Appointment<'_> {
-    /// Whether both can do their part.
+    /// Whether both peers can do their part.
     ///
     /// # Errors
-    /// What one of them cannot.
+    /// The reason why one of them cannot.
     pub fn is_possible(&self) -> std::result::Result<(), String> {
         for (role, peer) in [(Role::Client, self.client), (Role::Server, self.server)] {
             peer.supports(role, &self.cell)?;
@@ -120,7 +121,7 @@ impl Appointment<'_> {
         }
     }
 
-    /// The same in every run, another for every meeting.
+    /// A seed that is the same in every run and different for every meeting.
     fn seed(&self) -> u64 {
         let text = format!("{} {} {}", self.client.name(), self.server.name(), self.cell);
         // FNV-1a.
@@ -130,11 +131,11 @@ impl Appointment<'_> {
     }
 }
 
-/// Holds all meetings, a few at once; `told` hears of each at its end. The results are
+/// Runs all meetings, a few at a time, and calls `told` with each result. The returned results are
 /// in the order of the appointments.
 ///
 /// # Panics
-/// When a meeting does.
+/// A meeting panics.
 pub fn hold<'a>(
     appointments: &[Appointment<'a>],
     told: &(dyn Fn(&Result<'a>) + Sync),
@@ -159,7 +160,7 @@ pub fn hold<'a>(
     results.into_iter().map(|(_, result)| result).collect()
 }
 
-/// How many met, failed, and cannot be.
+/// The numbers of successful, failed and impossible meetings.
 pub fn count(results: &[Result<'_>]) -> [usize; 3] {
     results.iter().fold([0; 3], |mut count, result| {
         count[match result.outcome {
@@ -171,7 +172,7 @@ pub fn count(results: &[Result<'_>]) -> [usize; 3] {
     })
 }
 
-/// One meeting in one line.
+/// The line of one meeting.
 pub fn line(result: &Result<'_>) -> String {
     let Appointment { client, server, cell } = result.appointment;
     let outcome = match &result.outcome {
@@ -182,7 +183,7 @@ pub fn line(result: &Result<'_>) -> String {
     format!("{} to {}, {cell}: {outcome}", client.name(), server.name())
 }
 
-/// All of it for programs.
+/// All results as JSON.
 pub fn json(results: &[Result<'_>]) -> Value {
     let rows: Vec<_> = results
         .iter()
@@ -209,9 +210,9 @@ pub fn json(results: &[Result<'_>]) -> Value {
     json!({ "met": met, "failed": failed, "impossible": impossible, "meetings": rows })
 }
 
-/// All of it as the tables of a page in Markdown: one a peer and version, a row for each
-/// suite and role, a column for each way to use connection IDs. Numbers stand for
-/// reasons, which follow each table.
+/// All results as tables of a page in Markdown: one table for each peer and version, with a row for
+/// each suite and role and a column for each use of connection IDs. Numbers stand for reasons,
+/// which follow each table.
 pub fn page(peers: &[Box<dyn Peer>], results: &[Result<'_>]) -> String {
     let mut text = String::new();
     for peer in peers.iter().filter(|peer| peer.name() != OURSELVES) {
@@ -228,8 +229,8 @@ pub fn page(peers: &[Box<dyn Peer>], results: &[Result<'_>]) -> String {
         let _ = writeln!(text, "\n## {}\n\n{}\n", peer.name(), peer.version());
         if peer.reads_first_message_only() {
             text.push_str(
-                "It takes a record with several messages of a handshake for an error, so that\n\
-                 Lightseal puts one in each (`Packing::RecordPerMessage`).\n\n",
+                "It rejects a record with several handshake messages, so Lightseal puts one message\n\
+                in each record (`Packing::RecordPerMessage`).\n\n",
             );
         }
         for version in [Version::Dtls12, Version::Dtls13] {
@@ -244,7 +245,7 @@ pub fn page(peers: &[Box<dyn Peer>], results: &[Result<'_>]) -> String {
     text
 }
 
-/// How a suite is tried, and what the page calls that.
+/// The uses of connection IDs and networks in which each suite is tried, with the columns' titles.
 const COLUMNS: [(Cid, Network, &str); 7] = [
     (Cid::None, Network::Good, "no CID"),
     (Cid::ToServer, Network::Good, "to server"),
@@ -258,7 +259,7 @@ const COLUMNS: [(Cid, Network, &str); 7] = [
 fn table(text: &mut String, version: Version, peer: &dyn Peer, results: &[&Result<'_>]) {
     let mut reasons: Vec<String> = Vec::new();
     let is_impossible = |result: &&Result<'_>| matches!(result.outcome, Outcome::CannotBe(_));
-    // A version or suite that one of them lacks needs one line, not a table.
+    // A version or a suite that one of them lacks altogether needs one line and no table.
     if let Some(first) = results.first()
         && results.iter().all(is_impossible)
         && let Outcome::CannotBe(reason) = &first.outcome

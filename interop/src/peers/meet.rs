@@ -1,4 +1,4 @@
-//! One peer meets another: a handshake, a payload there, a payload back.
+//! A meeting of two peers: a handshake, a payload to the server, and a payload back.
 
 use super::running::server_address;
 use super::wire::{self, Shown, Tap};
@@ -13,19 +13,20 @@ use std::time::{Duration, Instant};
 use tokio::runtime::Handle;
 use tokio::sync::Notify;
 
-/// How long a meeting may take.
+/// How long the parts of a meeting may take.
 #[derive(Clone, Copy, Debug)]
 pub struct Patience {
     /// Until the server listens.
     pub start: Duration,
-    /// From the client's start to the payload's return.
+    /// From the client's start to the return of the payload.
     pub meeting: Duration,
-    /// From a change of the client's port to another payload's return.
+    /// From a change of the client's port to the return of another payload.
     pub rebound: Duration,
 }
 
 impl Patience {
-    /// What fits `cell`: peers wait a second and double that each time a flight is lost.
+    /// The times for `cell`. Peers retransmit after a second, and double that each time a flight is
+    /// lost.
     pub const fn of(cell: &Cell) -> Self {
         let meeting = if matches!(cell.network, Network::Lossy) { 60 } else { 20 };
         let [start, meeting, rebound] = [10, meeting, 8];
@@ -37,36 +38,36 @@ impl Patience {
     }
 }
 
-/// A payload that was not seen is sent again this often.
+/// The interval after which a payload that has not arrived is sent again.
 const AGAIN: Duration = Duration::from_millis(700);
-/// How often output is looked at.
+/// How often the output of the peers is checked.
 const LOOK: Duration = Duration::from_millis(10);
 
-/// A meeting that went well.
+/// A successful meeting.
 #[derive(Clone, Debug)]
 pub struct Meeting {
-    /// How long it took from the client's start.
+    /// How long the meeting took from the client's start.
     pub took: Duration,
-    /// Datagrams that the client sent or got.
+    /// Number of datagrams that the client sent or received.
     pub datagrams: usize,
 }
 
-/// A meeting that did not.
+/// A failed meeting.
 #[derive(Clone, Debug)]
 pub struct Failure {
-    /// In one line.
+    /// Why it failed, in one line.
     pub reason: String,
-    /// Every datagram at the client's end, and what both programs printed.
+    /// Every datagram at the client's end, and the output of both programs.
     pub trace: String,
 }
 
-/// Lets `client` meet `server`. `seed` chooses the payloads and the line's accidents.
+/// Lets `client` meet `server`. `seed` determines the payloads and the impairments of the line.
 ///
-/// Both payloads must arrive unaltered, and the datagrams must show the cell's version,
-/// suite and connection IDs. On a network that rebinds, another two follow the change.
+/// Both payloads must arrive unaltered, and the datagrams must show the cell's version, suite and
+/// connection IDs. On a network that rebinds, another two payloads follow the change of the port.
 ///
 /// # Errors
-/// When one of these does not hold in time.
+/// One of these conditions does not hold in time.
 pub fn meet(
     client: &dyn Peer,
     server: &dyn Peer,
@@ -116,7 +117,7 @@ pub fn meet(
     }
 }
 
-/// Waits until something is bound to `at`.
+/// Waits until a socket is bound to `at`.
 fn wait_for_server(
     serving: &mut Running,
     at: SocketAddr,
@@ -141,19 +142,20 @@ struct Both {
 }
 
 impl Both {
-    /// A payload each way, sent again until it is there.
+    /// Exchanges a payload in each direction, sent again until it has arrived.
     fn exchange(&mut self, seed: u64, deadline: Instant) -> Result<(), String> {
         let there = payload(seed, Role::Server);
         let back = payload(seed, Role::Client);
         self.carry(Role::Server, &there, deadline)?;
         if self.server.echoes {
-            // The server's output had to show it too: no reflection on the way passes.
+            // The server has printed the payload as well, so a reflection on the way does not pass.
             return self.carry(Role::Client, &there, deadline);
         }
         self.carry(Role::Client, &back, deadline)
     }
 
-    /// Has `payload` sent to `to` until it is there. An echo's cause is sent by the client.
+    /// Sends `payload` to `to` until it has arrived. A payload that the server echoes is sent by
+    /// the client.
     fn carry(&mut self, to: Role, payload: &str, deadline: Instant) -> Result<(), String> {
         let mut next = Instant::now();
         loop {
@@ -181,20 +183,20 @@ impl Both {
     }
 }
 
-/// The last line that a program printed, to go behind how it ended.
+/// The last line of a program's output, to be appended to its exit status.
 fn last_words(end: &Running) -> String {
     let output = end.output();
     let line = output.lines().rev().find(|line| !line.trim().is_empty());
     line.map(|line| format!(": {}", line.trim())).unwrap_or_default()
 }
 
-/// A line of text that no other meeting sends, and no peer takes for a command.
+/// A line of text that no other meeting sends and that no peer takes for a command.
 fn payload(seed: u64, to: Role) -> String {
     let number = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(29);
     format!("{number:016x} to the {to} {}", "0123456789abcdef".repeat(4))
 }
 
-/// Whether the datagrams show what the cell asks for.
+/// Checks that the datagrams show the parameters of the cell.
 fn judge(shown: &Shown, cell: &Cell) -> Result<(), String> {
     let wanted = (cell.suite.version(), cell.suite.code());
     match shown.agreed {
@@ -215,7 +217,7 @@ fn judge(shown: &Shown, cell: &Cell) -> Result<(), String> {
     Ok(())
 }
 
-/// A relay, in a thread of its own.
+/// A relay that runs on a thread of its own.
 struct Line {
     address: SocketAddr,
     relay: Arc<Relay>,
@@ -278,7 +280,7 @@ impl Drop for Line {
     fn drop(&mut self) {
         self.stop.notify_one();
         if let Some(thread) = self.thread.take() {
-            // A panic over there has been printed there.
+            // A panic of the thread has printed its message already.
             let _ = thread.join();
         }
     }

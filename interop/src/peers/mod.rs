@@ -1,10 +1,10 @@
-//! DTLS by others and by us, each behind the same small trait, so that any two can
+//! DTLS by others and by us, each implementation behind the same small trait, so that any two can
 //! meet over real sockets of the loopback interface.
 //!
-//! A peer is a program: its crash or hang ends with its process. What goes into its
-//! standard input goes to the other end, and what came from there it prints. So the
-//! same [`meet()`] judges all of them, and it believes none: the suite, the version and
-//! the connection IDs are read from the datagrams, by [`wire`].
+//! A peer is a program, so that a crash or a hang affects only its process. Lines of its standard
+//! input are sent to the other end, and payloads from there are printed. The same [`meet()`] judges
+//! all peers, and trusts none: it reads the suite, the version and the connection IDs from the
+//! datagrams, by [`wire`].
 
 mod cell;
 mod foreign;
@@ -25,45 +25,45 @@ use std::net::SocketAddr;
 use std::path::Path;
 use std::process::Command;
 
-/// An implementation of DTLS that can be told to meet another.
+/// An implementation of DTLS that can meet another one.
 pub trait Peer: Sync {
-    /// Its name, the same in every run.
+    /// The name, the same in every run.
     fn name(&self) -> &'static str;
 
-    /// Its version, in its own words.
+    /// The version, as the implementation reports it.
     fn version(&self) -> String;
 
-    /// Makes sure that it is there.
+    /// Makes sure that the peer can be run.
     ///
     /// # Errors
     /// What is missing.
     fn require(&self) -> Result<(), String>;
 
-    /// Whether it can do its part of `cell`.
+    /// Checks whether the peer can play its part in `cell`.
     ///
     /// # Errors
-    /// What it cannot, in a few words.
+    /// What it cannot do, in a few words.
     fn supports(&self, role: Role, cell: &Cell) -> Result<(), &'static str>;
 
-    /// Whether it takes a record with several messages of a handshake for an error. RFC
-    /// 6347, section 4.2.3, allows them.
+    /// Whether the peer rejects a record with several handshake messages, which RFC 6347, section
+    /// 4.2.3, allows.
     fn reads_first_message_only(&self) -> bool {
         false
     }
 
-    /// The program that serves clients at `at`.
+    /// The program that serves clients at the address `at`.
     fn serve(&self, at: SocketAddr, cell: &Cell) -> Program;
 
-    /// The program that connects to `to`.
+    /// The program that connects to the address `to`.
     fn connect(&self, to: SocketAddr, cell: &Cell) -> Program;
 }
 
-/// How to run one end. It ends when its standard input does, or when it is killed.
+/// How to run one end. The program ends when its standard input does, or when it is killed.
 pub struct Program {
     /// The command line.
     pub command: Command,
-    /// Whether a server sends back by itself what it receives. One that does not sends
-    /// what it is given, as a client does.
+    /// Whether a server sends back by itself what it receives. Another server sends the lines of
+    /// its standard input, as a client does.
     pub echoes: bool,
 }
 
@@ -88,5 +88,5 @@ fn first_line(program: &str, arguments: &[&str]) -> Result<String, String> {
         .map_err(|error| format!("{program} cannot be run: {error}"))?;
     let text = String::from_utf8_lossy(&output.stdout);
     let line = text.lines().next().map(str::trim).filter(|line| !line.is_empty());
-    line.map(str::to_owned).ok_or_else(|| format!("{program} says nothing of itself"))
+    line.map(str::to_owned).ok_or_else(|| format!("{program} prints no version"))
 }

@@ -4,12 +4,12 @@ use super::{Cell, Cid, IDENTITY, KEY_HEX, Peer, Program, Role, Suite, Version, f
 use std::net::SocketAddr;
 use std::process::Command;
 
-/// OpenSSL as it is installed.
+/// The installed OpenSSL.
 pub struct OpenSsl;
 
-/// What OpenSSL calls a suite.
+/// OpenSSL's name of a suite; `None` if it does not have the suite.
 const fn cipher(suite: Suite) -> Option<&'static str> {
-    // The tag of 64 bits is below what it takes by default.
+    // The tag of 64 bits is below OpenSSL's default security level.
     match suite {
         Suite::PskCcm8 => Some("PSK-AES128-CCM8:@SECLEVEL=0"),
         Suite::PskCcm => Some("PSK-AES128-CCM"),
@@ -54,7 +54,7 @@ impl Peer for OpenSsl {
 
     fn serve(&self, at: SocketAddr, cell: &Cell) -> Program {
         let mut command = program("s_server", cell);
-        // With a cookie, as a server on a network would be.
+        // The option -listen makes the server send a cookie, as a server on a network would.
         command.args(["-nocert", "-listen", "-accept", &at.to_string()]);
         Program { command, echoes: false }
     }

@@ -1,4 +1,4 @@
-//! A peer's program while it runs.
+//! A running program of a peer.
 
 use super::Program;
 use std::io::{self, Read, Write};
@@ -8,24 +8,24 @@ use std::sync::atomic::{AtomicU16, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread::{self, JoinHandle};
 
-/// What a program prints is kept up to this many bytes.
+/// Bytes of a program's output that are kept.
 const MAX_OUTPUT: usize = 1 << 20;
 
-/// A program whose output is collected, and that is killed when this is dropped.
+/// A program whose output is collected. It is killed when this value is dropped.
 pub struct Running {
     child: Child,
     input: Option<ChildStdin>,
     output: Arc<Mutex<Vec<u8>>>,
     readers: Vec<JoinHandle<()>>,
-    /// As in [`Program::echoes`].
+    /// The value of [`Program::echoes`].
     pub echoes: bool,
 }
 
 impl Running {
-    /// Starts it.
+    /// Starts the program.
     ///
     /// # Errors
-    /// When it cannot be started.
+    /// The program cannot be started.
     pub fn start(mut program: Program) -> io::Result<Self> {
         let command = &mut program.command;
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
@@ -42,30 +42,30 @@ impl Running {
         Ok(Self { child, input, output, readers, echoes: program.echoes })
     }
 
-    /// Writes a line to its standard input.
+    /// Writes a line to the program's standard input.
     pub fn tell(&mut self, line: &str) {
         if let Some(input) = &mut self.input {
-            // One that has ended is noticed by its end.
+            // An error means that the program has ended, which is noticed elsewhere.
             let _ = writeln!(input, "{line}").and_then(|()| input.flush());
         }
     }
 
-    /// Everything it printed, errors included.
+    /// The program's standard output and standard error so far.
     pub fn output(&self) -> String {
         let output = self.output.lock().expect("no holder panics");
         String::from_utf8_lossy(&output).into_owned()
     }
 
-    /// Whether it printed `text`.
+    /// Whether the output contains `text`.
     pub fn has_said(&self, text: &str) -> bool {
         let output = self.output.lock().expect("no holder panics");
         output.windows(text.len()).any(|window| window == text.as_bytes())
     }
 
-    /// How it ended, if it has.
+    /// The exit status, if the program has ended.
     pub fn ended(&mut self) -> Option<String> {
         let status = self.child.try_wait().ok().flatten()?;
-        // Its last words may still be on their way.
+        // Its last output may still be in the pipes.
         for reader in self.readers.drain(..) {
             let _ = reader.join();
         }
@@ -76,7 +76,7 @@ impl Running {
 impl Drop for Running {
     fn drop(&mut self) {
         self.input = None;
-        // It may have ended by itself, which is all that is wanted.
+        // An error means that it has ended by itself.
         let _ = self.child.kill();
         let _ = self.child.wait();
         for reader in self.readers.drain(..) {
@@ -97,13 +97,13 @@ fn collect(mut from: impl Read + Send + 'static, into: &Arc<Mutex<Vec<u8>>>) -> 
     })
 }
 
-/// An address of the loopback interface for a server.
+/// A free address of the loopback interface for a server.
 ///
-/// It lies below the ports that systems hand out by themselves, so that no socket of
-/// another meeting takes it before the server does.
+/// The port is below those that systems assign by themselves, so that no socket of another meeting
+/// takes it before the server does.
 ///
 /// # Panics
-/// When none is free.
+/// No port is free.
 pub fn server_address() -> SocketAddr {
     const FIRST: u16 = 20_000;
     const COUNT: u16 = 12_000;

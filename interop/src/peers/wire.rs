@@ -1,5 +1,5 @@
-//! A place between two peers that keeps every datagram, and what can be read from
-//! them without a key.
+//! A forwarder between two peers that keeps every datagram, and what can be read from datagrams
+//! without a key.
 
 use super::{CID_BYTES, Role, Version};
 use std::fmt::Write as _;
@@ -9,23 +9,23 @@ use std::sync::{Arc, Mutex};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-/// How often a forwarding thread looks whether it should end.
+/// How often a forwarding thread checks whether it should end.
 const LOOK_UP: Duration = Duration::from_millis(50);
-/// Datagrams kept; a meeting needs a few dozen.
+/// The largest number of datagrams that are kept. A meeting needs a few dozen.
 const MAX_DATAGRAMS: usize = 4096;
 
-/// A datagram that passed.
+/// A datagram that was forwarded.
 #[derive(Clone, Debug)]
 pub struct Datagram {
-    /// When, counted from the tap's start.
+    /// The time since the start of the tap.
     pub after: Duration,
-    /// Who gets it.
+    /// The role of the receiver.
     pub to: Role,
-    /// What it is.
+    /// The payload of UDP.
     pub bytes: Vec<u8>,
 }
 
-/// Forwards between one client and one server and keeps what passes.
+/// Forwards between one client and one server, and keeps every datagram.
 pub struct Tap {
     address: SocketAddr,
     shared: Arc<Shared>,
@@ -42,10 +42,10 @@ struct Shared {
 }
 
 impl Tap {
-    /// Forwards from a new port to `server`.
+    /// Starts forwarding from a new port to `server`.
     ///
     /// # Panics
-    /// Without a loopback interface.
+    /// There is no loopback interface.
     pub fn start(server: SocketAddr) -> Self {
         let outside = bind();
         outside.connect(server).expect("loopback");
@@ -66,12 +66,12 @@ impl Tap {
         Self { address, shared, threads: threads.into() }
     }
 
-    /// Where the client reaches it.
+    /// The address for the client.
     pub fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// What passed until now.
+    /// The datagrams until now.
     pub fn datagrams(&self) -> Vec<Datagram> {
         self.shared.datagrams.lock().expect("no holder panics").clone()
     }
@@ -81,7 +81,7 @@ impl Drop for Tap {
     fn drop(&mut self) {
         self.shared.stop.store(true, Ordering::Relaxed);
         for thread in self.threads.drain(..) {
-            // A panic over there has been printed there.
+            // A panic of the thread has printed its message already.
             let _ = thread.join();
         }
     }
@@ -111,7 +111,7 @@ impl Shared {
                 }
             }
             let mut client = self.client.lock().expect("no holder panics");
-            // What cannot be sent is lost, as on any network.
+            // A datagram that cannot be sent is lost, as on any network.
             let _ = match (to, *client) {
                 (Role::Server, _) => {
                     *client = Some(source);
@@ -124,37 +124,37 @@ impl Shared {
     }
 }
 
-/// One record as far as it can be read without a key.
+/// One record, as far as it can be read without a key.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Record {
     /// A handshake message, or its first fragment, in epoch 0.
     Handshake {
-        /// Its type (RFC 8446 B.3).
+        /// The message type (RFC 8446 B.3).
         message: u8,
-        /// Its number.
+        /// The message sequence number.
         sequence: u16,
-        /// What of it is here.
+        /// The part of the message's body that is in this record.
         body: Vec<u8>,
     },
     /// An alert in epoch 0.
     Alert(u8, u8),
-    /// Anything else of DTLS 1.2, or an epoch 0 record of 1.3.
+    /// Any other record of DTLS 1.2, or any other epoch 0 record of DTLS 1.3.
     Other {
-        /// Content type.
+        /// The content type.
         content: u8,
-        /// Epoch.
+        /// The epoch.
         epoch: u16,
-        /// Bytes of it.
+        /// The length of the fragment in bytes.
         length: usize,
     },
-    /// A record of 1.3 under keys, with its connection ID's presence.
+    /// A protected record of DTLS 1.3.
     Unified {
-        /// Whether the C bit is set.
+        /// Whether the C bit is set: the record has a connection ID.
         cid: bool,
     },
-    /// A `tls12_cid` record (RFC 9146) under keys, with its connection ID.
+    /// A protected `tls12_cid` record (RFC 9146), with its connection ID.
     Cid(Vec<u8>),
-    /// No record.
+    /// Bytes that are no record.
     Noise,
 }
 
@@ -219,14 +219,14 @@ pub fn records(datagram: &[u8]) -> Vec<Record> {
 pub struct Shown {
     /// The version and suite of the last ServerHello.
     pub agreed: Option<(Version, u16)>,
-    /// Records with a connection ID, to the client and to the server.
+    /// Number of records with a connection ID, to the client and to the server.
     pub with_cid: [usize; 2],
-    /// Records under keys without one, to the client and to the server, without
-    /// counting the messages of the handshake.
+    /// Number of protected records without a connection ID, to the client and to the server.
+    /// Handshake messages do not count.
     pub without_cid: [usize; 2],
 }
 
-/// Reads what can be read.
+/// Reads what the datagrams show.
 pub fn shown(datagrams: &[Datagram]) -> Shown {
     let mut shown = Shown::default();
     for datagram in datagrams {
@@ -246,13 +246,13 @@ pub fn shown(datagrams: &[Datagram]) -> Shown {
     shown
 }
 
-/// Version and suite of a ServerHello (RFC 5246 section 7.4.1.3, RFC 8446 section 4.1.3).
+/// The version and the suite of a ServerHello (RFC 5246 section 7.4.1.3, RFC 8446 section 4.1.3).
 fn server_hello(body: &[u8]) -> Option<(Version, u16)> {
     const SUPPORTED_VERSIONS: u16 = 43;
     let session = usize::from(*body.get(34)?);
     let rest = body.get(35 + session..)?;
     let suite = u16::from_be_bytes([*rest.first()?, *rest.get(1)?]);
-    // Compression method, then the extensions and their length.
+    // The compression method and the length of the extensions precede the extensions.
     let mut extensions = rest.get(5..).unwrap_or_default();
     let mut version = Version::Dtls12;
     while let [t1, t2, l1, l2, content @ ..] = extensions {
@@ -266,7 +266,7 @@ fn server_hello(body: &[u8]) -> Option<(Version, u16)> {
     Some((version, suite))
 }
 
-/// The datagrams in words, one a line, each with its bytes in hex, cut after 256 of them.
+/// The datagrams in words, one line each, followed by up to 256 of their bytes in hex.
 pub fn told(datagrams: &[Datagram]) -> String {
     const SHOWN_BYTES: usize = 256;
     let mut text = String::new();
@@ -287,7 +287,7 @@ pub fn told(datagrams: &[Datagram]) -> String {
     text
 }
 
-/// The alerts that went in clear, in words, one after the other.
+/// The alerts that were sent in clear, in words, in their order.
 pub fn alerts(datagrams: &[Datagram]) -> Vec<String> {
     let records = datagrams.iter().flat_map(|datagram| {
         records(&datagram.bytes).into_iter().map(move |record| (datagram.to.other(), record))
@@ -336,7 +336,7 @@ impl Record {
 mod tests {
     use super::*;
 
-    /// Header of an epoch 0 record with `body`.
+    /// A record with this content type, epoch and body.
     fn record(content: u8, epoch: u8, body: &[u8]) -> Vec<u8> {
         let mut record = vec![content, 0xfe, 0xfd, 0, epoch, 0, 0, 0, 0, 0, 0, 0, body.len() as u8];
         record.extend_from_slice(body);

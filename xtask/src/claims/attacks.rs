@@ -1,4 +1,4 @@
-//! Attackers on the path of records that share tags.
+//! Claims on attackers on the path of records that share tags.
 
 use crate::claim::{Bar, Claim, Measured, Unmeasured};
 use crate::claims::{number, run_json, run_json_with};
@@ -7,77 +7,88 @@ use serde_json::Value;
 pub(super) const CLAIMS: &[Claim] = &[
     Claim {
         name: "injection-goodput",
-        about: "% of goodput that junk at 10 % of the packet rate takes, the worst scheme that suits the loss",
+        about: "Goodput lost, in %, when an attacker injects junk at 10 % of the packet rate: \
+            the worst scheme and loss rate at which at least two thirds of the payload are \
+            verified without junk. Bar: our own target",
         bar: Bar::AtMost(2.0),
         seconds: 20,
         measure: injection,
     },
     Claim {
         name: "rivals-ahead-of-one",
-        about: "% of records delivered, the worst scheme: four rivals ahead of one record of each set, 30 and 1000 B",
+        about: "Records delivered, in %, when four junk records precede one record of each set \
+            under its number (30 and 1000 B payloads): the worst scheme. Bar: our own target",
         bar: Bar::AtLeast(60.0),
         seconds: 30,
         measure: || rivals(|cell| cell.attack == "four_ahead_of_one"),
     },
     Claim {
         name: "rivals-long",
-        about: "% of records delivered, the worst scheme: one rival of 16 300 B for each fourth record of 30 and 1000 B",
+        about: "Records delivered, in %, when one junk record of 16 300 B precedes every fourth \
+            record (30 and 1000 B payloads): the worst scheme. Bar: our own target",
         bar: Bar::AtLeast(95.0),
         seconds: 30,
         measure: || rivals(|cell| cell.attack == "one_long"),
     },
     Claim {
         name: "rivals-ahead-of-all-checked",
-        about: "% of records delivered, the worst scheme with a check byte: four rivals ahead of every record, 30 and 1000 B",
+        about: "Records delivered, in %, when four junk records precede every record (30 and \
+            1000 B payloads): the worst scheme that adds a check byte. Bar: our own target",
         bar: Bar::AtLeast(90.0),
         seconds: 30,
         measure: || rivals(|cell| cell.attack == "four_ahead_of_all" && cell.is_checked()),
     },
     Claim {
         name: "rivals-plain",
-        about: "% of records delivered with plain tags under all of these attacks",
+        about: "Records delivered, in %, with plain tags under each of the junk attacks of the \
+            other rivals claims: the worst attack. Bar: nothing may be lost",
         bar: Bar::AtLeast(100.0),
         seconds: 30,
         measure: || rivals(|cell| cell.scheme == "off"),
     },
     Claim {
         name: "forgery-aggregate-lightmac",
-        about: "forged or repeated records verified in 1 000 000 attacks on each of eight schemes, LightMAC",
+        about: "Number of forged or repeated records accepted as verified in 1 000 000 attacks \
+            on each of eight aggregation schemes with LightMAC tags. Bar: there may be none",
         bar: Bar::AtMost(0.0),
         seconds: 400,
         measure: || forgery("lightmac", "1000000"),
     },
     Claim {
         name: "forgery-aggregate-ccm",
-        about: "forged or repeated records verified in 1 000 000 attacks on each of eight schemes, AES-CCM",
+        about: "Number of forged or repeated records accepted as verified in 1 000 000 attacks \
+            on each of eight aggregation schemes with AES-CCM tags. Bar: there may be none",
         bar: Bar::AtMost(0.0),
         seconds: 400,
         measure: || forgery("ccm", "1000000"),
     },
     Claim {
         name: "forgery-aggregate-hmac",
-        about: "forged or repeated records verified in 1 000 000 attacks on each of eight schemes, HMAC-SHA256",
+        about: "Number of forged or repeated records accepted as verified in 1 000 000 attacks \
+            on each of eight aggregation schemes with HMAC-SHA256 tags. Bar: there may be \
+            none",
         bar: Bar::AtMost(0.0),
         seconds: 400,
         measure: || forgery("hmac", "1000000"),
     },
     Claim {
         name: "forgery-gcm",
-        about: "forgeries in 300 attacks on aggregated AES-GCM tags, which is why they are not offered",
+        about: "Number of successful forgeries in 300 attacks on aggregated AES-GCM tags, a \
+            combination that is broken and therefore not offered. Bar: every attack succeeds",
         bar: Bar::AtLeast(300.0),
         seconds: 1,
         measure: || forgery("gcm", "75"),
     },
 ];
 
-/// The paper's broken suite is compiled in for that one figure alone.
+/// The feature with the paper's broken suite, which is compiled in for `forgery-gcm` alone.
 const DANGEROUS: &str = "dangerous-gcm-aggregation";
 
-/// What was forged has no goodput, and neither has what a flooded number cost others beyond its
-/// bounds.
+/// There is no figure if a record was forged, or if flooding one record number made the receiver
+/// hold more records or evaluate more sets than the bounds allow.
 fn injection() -> Result<Measured, Unmeasured> {
     let result = run_json("fuzz", "campaign", &["injection"])?;
-    let mut detail = String::from("goodput without and with junk, and what it takes\n");
+    let mut detail = String::from("goodput without junk, with junk, and the loss in percent\n");
     for cell in rows(&result, "cells") {
         let count = |name| number(cell, &format!("/{name}"));
         detail += &format!(
@@ -118,7 +129,7 @@ fn injection() -> Result<Measured, Unmeasured> {
     Ok(Measured { figure: number(&result, "/worst_fall_percent")?, detail })
 }
 
-/// One of the attacks on one scheme.
+/// The outcome of one attack on one scheme.
 struct Cell<'a> {
     scheme: &'a str,
     attack: &'a str,
@@ -134,7 +145,8 @@ impl Cell<'_> {
     }
 }
 
-/// The least of the cells that count; all are shown. What was forged has no figure.
+/// The least delivery among the cells that count; the detail shows all cells. There is no figure if
+/// a record was forged.
 fn rivals(counts: impl Fn(&Cell<'_>) -> bool) -> Result<Measured, Unmeasured> {
     let result = run_json("fuzz", "campaign", &["rivals"])?;
     let mut detail = format!("of {} records each\n", number(&result, "/records")?);

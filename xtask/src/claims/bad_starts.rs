@@ -1,4 +1,4 @@
-//! Every mistake one can make at the start of the command, made.
+//! The claim `errors-exit-2`: the command is started with every kind of mistake.
 
 use crate::claim::{Measured, Unmeasured};
 use crate::process::{capture, cargo};
@@ -10,10 +10,10 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-/// How many bad starts there are.
+/// Number of bad starts.
 pub(super) const COUNT: usize = STARTS.len();
 
-/// Files that the command lines name: `%DIR/` stands for where they are.
+/// Files that the command lines name, with their content. `%DIR/` stands for their folder.
 const FILES: &[(&str, &str)] = &[
     ("good.psk", "sensor:000102030405060708090a0b0c0d0e0f\n"),
     ("other.psk", "sensor:ff0102030405060708090a0b0c0d0e0f\n"),
@@ -30,9 +30,9 @@ const FILES: &[(&str, &str)] = &[
     ("value.toml", "[impair]\nloss = \"200%\"\n"),
 ];
 
-/// Command lines, and what the line on standard error must name. `%SERVER` is
-/// a server proxy that knows good.psk, `%TAKEN` an occupied address, `%FREE`
-/// one with any free port, `%KEYS` a good key file as a flag.
+/// Command lines, each with the words that the line on standard error must contain. `%SERVER` is
+/// the address of a server proxy that has the key of good.psk, `%TAKEN` an address in use, `%FREE`
+/// an address with any free port, `%KEYS` the flag with a valid key file.
 const STARTS: &[(&str, &str)] = &[
     // Keys.
     ("proxy client --listen %FREE --connect %SERVER --psk-file %DIR/other.psk", "another key"),
@@ -91,10 +91,10 @@ const STARTS: &[(&str, &str)] = &[
     ("psk", "<IDENTITY>"),
 ];
 
-/// How long a bad start may take; a name server may be slow to say no.
+/// How long a bad start may take to exit. A name server may be slow to refuse a name.
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// Makes every mistake, and counts those that are answered as they should be.
+/// Tries every bad start and counts those that end as they should.
 pub(super) fn measure() -> Result<Measured, Unmeasured> {
     let program = program()?;
     let failed = |error: std::io::Error| Unmeasured::Broken(error.to_string());
@@ -121,7 +121,7 @@ pub(super) fn measure() -> Result<Measured, Unmeasured> {
     Ok(Measured { figure: f64::from(good), detail })
 }
 
-/// Builds the command and returns where it is.
+/// Builds the command and returns its path.
 fn program() -> Result<PathBuf, Unmeasured> {
     let line =
         ["build", "--quiet", "--release", "--package", "lightseal", "--message-format", "json"];
@@ -129,10 +129,10 @@ fn program() -> Result<PathBuf, Unmeasured> {
     text.lines()
         .filter_map(|line| serde_json::from_str::<Value>(line).ok())
         .find_map(|message| message["executable"].as_str().map(PathBuf::from))
-        .ok_or_else(|| Unmeasured::Broken("cargo does not say what it built".into()))
+        .ok_or_else(|| Unmeasured::Broken("cargo does not name the program that it built".into()))
 }
 
-/// Starts a server proxy and returns where it listens.
+/// Starts a server proxy and returns the address that it listens on.
 fn server(program: &Path, line: &str) -> Result<(Running, String), Unmeasured> {
     let mut server = Running::start(program, line).map_err(Unmeasured::Broken)?;
     let says = server.0.stderr.take().map(BufReader::new);
@@ -151,7 +151,7 @@ fn answered(program: &Path, line: &str, named: &str) -> Result<(), String> {
     let status = loop {
         match child.0.try_wait().map_err(|error| error.to_string())? {
             Some(status) => break status,
-            None if Instant::now() >= deadline => return Err("it goes on running".into()),
+            None if Instant::now() >= deadline => return Err("it does not exit".into()),
             None => std::thread::sleep(Duration::from_millis(5)),
         }
     };
@@ -165,7 +165,7 @@ fn answered(program: &Path, line: &str, named: &str) -> Result<(), String> {
     }
 }
 
-/// A process that ends with us.
+/// A process that is killed when this value is dropped.
 struct Running(Child);
 
 impl Running {
@@ -184,7 +184,7 @@ impl Drop for Running {
     }
 }
 
-/// A folder of our own, removed in the end.
+/// A temporary folder, removed when this value is dropped.
 struct Folder(PathBuf);
 
 impl Folder {

@@ -1,4 +1,4 @@
-//! Captures of the lab, here and in Wireshark's tshark.
+//! Claims on the lab's captures, as read by our own command and by Wireshark's tshark.
 
 use crate::claim::{Bar, Claim, Measured, Unmeasured};
 use crate::claims::{number, run_json, run_peer};
@@ -7,28 +7,32 @@ use serde_json::Value;
 pub(super) const CLAIMS: &[Claim] = &[
     Claim {
         name: "capture-tshark",
-        about: "packets of our captures that tshark calls malformed, finds wrong checksums in or does not find; those with shared tags up to UDP",
+        about: "Number of packets in the lab's captures that tshark calls malformed, finds a \
+            wrong checksum in, or does not find (datagrams with shared tags are looked for \
+            up to UDP). Bar: there may be none",
         bar: Bar::AtMost(0.0),
         seconds: 10,
         measure: opened,
     },
     Claim {
         name: "decrypt-12-tshark",
-        about: "percent of 1.2's protected records (PSK, CCM_8, CCM and GCM) that tshark decrypts with our key log",
+        about: "Protected DTLS 1.2 records (PSK with CCM_8, CCM and GCM) that tshark decrypts \
+            with our key log, in %. Bar: all of them",
         bar: Bar::AtLeast(100.0),
         seconds: 10,
         measure: decrypted_12,
     },
     Claim {
         name: "decrypt-13",
-        about: "percent of 1.3's protected records, shared tags included, that lightseal lab decrypt decrypts and verifies",
+        about: "Protected DTLS 1.3 records, those with shared tags included, that `lightseal lab \
+            decrypt` decrypts and verifies, in %. Bar: all of them",
         bar: Bar::AtLeast(100.0),
         seconds: 10,
         measure: decrypted_13,
     },
 ];
 
-/// What the program says of each capture, and its tshark's version.
+/// The program's JSON for each capture, and the version of tshark.
 fn captures(arguments: &[&str]) -> Result<(Vec<Value>, String), Unmeasured> {
     let result = run_peer("captures", &[arguments, &["--json"]].concat())?;
     let version = result["tshark"].as_str().unwrap_or("?").to_owned();
@@ -49,9 +53,9 @@ fn opened() -> Result<Measured, Unmeasured> {
     for case in &cases {
         let of = |pointer| number(case, pointer);
         let datagrams = of("/datagrams")?;
-        // It knows no layout with shared tags.
+        // tshark does not know the record layouts with shared tags, so UDP is counted.
         let found = if case["scheme"].is_null() { "/tshark/dtls" } else { "/tshark/udp" };
-        // It shows every copy.
+        // tshark counts repeated frames, `datagrams` does not.
         let (found, repeated) = (of(found)?, of("/frames_repeated")?);
         let missing = (datagrams - found).max(found - datagrams - repeated).max(0.0);
         let (malformed, wrong) = (of("/tshark/malformed")?, of("/tshark/bad_checksums")?);
@@ -72,11 +76,11 @@ fn decrypted_12() -> Result<Measured, Unmeasured> {
     let (mut all, mut decrypted) = (0.0, 0.0);
     for case in &cases {
         let of = |pointer| number(case, pointer);
-        // Copies count again there.
+        // tshark counts the records of repeated frames again.
         let protected = of("/protected")?.max(of("/tshark/protected")?);
         let theirs = of("/tshark/decrypted")?;
         if case["is_13"] == true {
-            detail += &format!("{}: {theirs} of {}, of 1.3\n", name(case), of("/protected")?);
+            detail += &format!("{}: {theirs} of {}, DTLS 1.3\n", name(case), of("/protected")?);
             continue;
         }
         let counts = case["readable"] == true;
@@ -93,7 +97,7 @@ fn decrypted_12() -> Result<Measured, Unmeasured> {
 fn decrypted_13() -> Result<Measured, Unmeasured> {
     let folder = std::env::temp_dir().join(format!("lightseal-decrypt-{}", std::process::id()));
     let measured = decrypted_in(&folder);
-    // Only files of this run are in it.
+    // The folder is named after this process, so only files of this run are in it.
     let _ = std::fs::remove_dir_all(&folder);
     measured
 }

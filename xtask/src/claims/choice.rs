@@ -1,4 +1,4 @@
-//! The choice between aggregation schemes.
+//! Claims on the choice between aggregation schemes.
 
 use crate::claim::{Bar, Claim, Measured, Unmeasured};
 use crate::claims::{number, run_json};
@@ -7,14 +7,18 @@ use serde_json::Value;
 pub(super) const CLAIMS: &[Claim] = &[
     Claim {
         name: "choice-constants",
-        about: "how far the boundaries that ship are from a fresh fit, as a loss rate in 1/65536",
+        about: "Largest difference between the scheme-choice boundaries in the source and a \
+            fresh fit, as a loss rate in units of 1/65536. Bar: the unit to which they are \
+            rounded",
         bar: Bar::AtMost(1.0),
         seconds: 40,
         measure: constants,
     },
     Claim {
         name: "choice-regret",
-        about: "our rule's goodput over that of the paper's, 1000 fresh sessions, the worst of six kinds",
+        about: "Goodput of our rule for choosing schemes over that of the rule of Wagner et al., \
+            in 1000 fresh sessions: the worst of six kinds of family and channel. Bar: our \
+            rule is never worse",
         bar: Bar::AtLeast(1.0),
         seconds: 30,
         measure: regret,

@@ -1,4 +1,4 @@
-//! An unmodified CoAP client and server through two proxies.
+//! Claims on an unmodified CoAP client and server that communicate through two proxies.
 
 use crate::claim::{Bar, Claim, Measured, Unmeasured};
 use crate::claims::{number, run_peer};
@@ -6,14 +6,16 @@ use crate::claims::{number, run_peer};
 pub(super) const CLAIMS: &[Claim] = &[
     Claim {
         name: "coap-lossless-retransmissions",
-        about: "CoAP messages sent again where nothing is lost, aggregated by agg:8",
+        about: "Number of CoAP messages retransmitted over a path without loss, with tags shared \
+            under agg:8. Bar: there may be none",
         bar: Bar::AtMost(0.0),
         seconds: 10,
         measure: || coap("0", "/retransmissions"),
     },
     Claim {
         name: "coap-lossy-payload",
-        about: "CoAP contents that did not come back as they were put, 10 % loss, aggregated by agg:8",
+        about: "Number of CoAP representations that are read back otherwise than they were put, \
+            at 10 % loss with tags shared under agg:8. Bar: there may be none",
         bar: Bar::AtMost(0.0),
         seconds: 50,
         measure: || coap("10", "/wrong"),
@@ -26,7 +28,7 @@ fn coap(loss_percent: &str, pointer: &str) -> Result<Measured, Unmeasured> {
     let result = run_peer("coap", &[&size[..], &how].concat())?;
     let figure = number(&result, pointer)?;
     let detail = format!(
-        "{} rounds, {} wrong, {} tried again; {} CoAP messages, {} sent again; {} datagrams lost",
+        "{} rounds, {} wrong, {} tried again; {} CoAP messages, {} retransmitted; {} datagrams lost",
         number(&result, "/rounds")?,
         number(&result, "/wrong")?,
         number(&result, "/tried_again")?,
@@ -34,7 +36,7 @@ fn coap(loss_percent: &str, pointer: &str) -> Result<Measured, Unmeasured> {
         number(&result, "/retransmissions")?,
         number(&result, "/lost")?,
     );
-    // Were no tag shared, the figure would be another's.
+    // Without a shared tag the figure would be that of plain DTLS.
     if number(&result, "/client/dtls/closing_tags")? == 0.0 {
         return Err(Unmeasured::Broken("the proxies did not aggregate".into()));
     }

@@ -1,4 +1,4 @@
-//! The command as a user meets it: the demo, and what it says of bad input.
+//! Claims on the command as a user meets it: the demo, and error messages on bad input.
 
 use crate::claim::{Bar, Claim, Measured, Unmeasured};
 use crate::claims::{bad_starts, number, run_json};
@@ -7,38 +7,42 @@ use serde_json::Value;
 pub(super) const CLAIMS: &[Claim] = &[
     Claim {
         name: "demo-goodput-agg16",
-        about: "demo: goodput with one tag for 16 messages of 10 B over one tag each",
+        about: "Goodput in the demo with one tag for 16 messages of 10 B, over goodput with one \
+            tag each. Bar: our own target",
         bar: Bar::AtLeast(1.9),
         seconds: 20,
         measure: || goodput("agg:16"),
     },
     Claim {
         name: "demo-goodput-agg8",
-        about: "demo: goodput with one tag for 8 messages of 10 B over one tag each",
+        about: "Goodput in the demo with one tag for 8 messages of 10 B, over goodput with one \
+            tag each. Bar: our own target",
         bar: Bar::AtLeast(1.8),
         seconds: 20,
         measure: || goodput("agg:8"),
     },
     Claim {
         name: "demo-identical",
-        about: "demo: delivered messages that differ from those sent, of 20 000 a session",
+        about: "Number of messages delivered by the demo that differ from those sent, of 20 000 \
+            a session. Bar: there may be none",
         bar: Bar::AtMost(0.0),
         seconds: 20,
         measure: identical,
     },
     Claim {
         name: "errors-exit-2",
-        about: "bad starts that end with exit code 2 and one line on standard error naming the mistake",
+        about: "Number of bad command lines and files that end the command with exit code 2 and \
+            one line on standard error that names the mistake. Bar: all that are tried",
         bar: Bar::AtLeast(bad_starts::COUNT as f64),
         seconds: 10,
         measure: bad_starts::measure,
     },
 ];
 
-/// Messages each session must have sent for its figure to count.
+/// Number of messages that each session must have sent for its figure to count.
 const LEAST_SENT: f64 = 20_000.0;
 
-/// What the demo prints by default, once every session has sent enough.
+/// The demo's sessions at default settings; an error if one sent fewer than [`LEAST_SENT`].
 fn demo() -> Result<Vec<Value>, Unmeasured> {
     let result = run_json("lightseal", "lightseal", &["demo", "--json"])?;
     let sessions = result["sessions"].as_array().cloned().unwrap_or_default();

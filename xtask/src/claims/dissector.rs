@@ -1,4 +1,4 @@
-//! The dissectors of tools/wireshark.
+//! The claim on the dissectors of tools/wireshark.
 
 use crate::claim::{Bar, Claim, Measured, Unmeasured};
 use crate::claims::{number, run_json};
@@ -7,8 +7,9 @@ use std::path::Path;
 
 pub(super) const CLAIMS: &[Claim] = &[Claim {
     name: "group-dissector",
-    about: "records of every form of both group profiles and of DTLS with shared tags that tshark shows \
-            otherwise than the engine wrote them, and its Lua errors on noise",
+    about: "Number of records that our Wireshark dissectors show otherwise than the engine wrote \
+        them (every form of both group profiles and of DTLS with shared tags), plus Lua \
+        errors on noise. Bar: there may be none",
     bar: Bar::AtMost(0.0),
     seconds: 40,
     measure,
@@ -20,7 +21,7 @@ fn measure() -> Result<Measured, Unmeasured> {
     }
     let folder = std::env::temp_dir().join(format!("lightseal-samples-{}", std::process::id()));
     let measured = measured(&folder);
-    // Only files of this run are in it.
+    // The folder is named after this process, so only files of this run are in it.
     let _ = std::fs::remove_dir_all(&folder);
     measured
 }

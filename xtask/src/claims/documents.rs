@@ -1,4 +1,4 @@
-//! The documents' commands.
+//! The claim on the commands in README and docs.
 
 use crate::Failure;
 use crate::claim::{Bar, Claim, Measured, Unmeasured};
@@ -6,7 +6,8 @@ use crate::documents::{outcomes, shown, summary};
 
 pub(super) const CLAIMS: &[Claim] = &[Claim {
     name: "documents-blocks",
-    about: "command blocks of README and docs that do not run as they are written",
+    about: "Number of command blocks in README and docs that do not run as they are written. \
+        Bar: there may be none",
     bar: Bar::AtMost(0.0),
     seconds: 900,
     measure: blocks,

@@ -1,4 +1,4 @@
-//! Handshakes in duty-cycled networks, simulated with the engine.
+//! Claims on handshakes in duty-cycled networks, simulated with the real engine.
 
 use crate::claim::{Bar, Claim, Measured, Unmeasured};
 use crate::claims::{number, run_json};
@@ -7,43 +7,51 @@ use serde_json::Value;
 pub(super) const CLAIMS: &[Claim] = &[
     Claim {
         name: "duty-tables",
-        about: "the furthest that equations (1), (2) are from Tables I, II, in s, to their digits",
+        about: "Largest difference, in seconds, between equations (1) and (2) computed here and \
+            Tables I and II of Vucinic et al. Bar: half a unit of their last digit",
         bar: Bar::AtMost(0.0005),
         seconds: 5,
         measure: tables,
     },
     Claim {
         name: "duty-tsch",
-        about: "% that tinydtls over TSCH, L = 101, C = 1, 2, 3, is off 7.03, 3.51, 2.36 s; the worst",
+        about: "Largest deviation, in %, of tinydtls's simulated handshake time over TSCH (L = \
+            101 slots) from 7.03, 3.51 and 2.36 s for C = 1, 2, 3 cells. Bar: our own target",
         bar: Bar::AtMost(3.0),
         seconds: 10,
         measure: tsch,
     },
     Claim {
         name: "duty-beacon",
-        about: "% that ten frames by beacons are off ns-3's times: CAP 30.7 and 61.4 ms, six beacon \
-                intervals, answers at once and after 5 ms; the worst of 24",
+        about: "Largest deviation, in %, of ten frames over beacon-enabled 802.15.4 from the \
+            time in ns-3: CAP 30.7 and 61.4 ms, six beacon intervals, answers at once and \
+            after 5 ms. Bar: our own target",
         bar: Bar::AtMost(5.0),
         seconds: 60,
         measure: beacon,
     },
     Claim {
         name: "duty-xmac-least",
-        about: "check intervals that tinydtls over X-MAC takes at 62.5, 125 and 500 ms; the least",
+        about: "Duration of tinydtls's handshake over X-MAC in check intervals, at intervals of \
+            62.5, 125 and 500 ms: the smallest. Bar: our own target, with duty-xmac-most a \
+            range",
         bar: Bar::AtLeast(7.0),
         seconds: 10,
         measure: || intervals(f64::min),
     },
     Claim {
         name: "duty-xmac-most",
-        about: "the same; the most",
+        about: "Duration of tinydtls's handshake over X-MAC in check intervals, at intervals of \
+            62.5, 125 and 500 ms: the largest. Bar: our own target, with duty-xmac-least a \
+            range",
         bar: Bar::AtMost(12.0),
         seconds: 10,
         measure: || intervals(f64::max),
     },
     Claim {
         name: "duty-xmac-linear",
-        about: "R^2 of duration over check interval, one hop, no loss, 62.5 to 1000 ms",
+        about: "Coefficient of determination (R^2) of handshake duration against the X-MAC check \
+            interval, 62.5 to 1000 ms, one hop, no loss. Bar: our own target",
         bar: Bar::AtLeast(0.99),
         seconds: 10,
         measure: || {
@@ -52,124 +60,157 @@ pub(super) const CLAIMS: &[Claim] = &[
     },
     Claim {
         name: "duty-xmac-hops",
-        about: "R^2 of duration over hops, 2 to 5 nodes, check interval 125 ms, no loss",
+        about: "Coefficient of determination (R^2) of handshake duration against the number of \
+            hops, in lines of 2 to 5 nodes, X-MAC check interval 125 ms, no loss. Bar: our \
+            own target",
         bar: Bar::AtLeast(0.99),
         seconds: 10,
         measure: || linear(&[2, 3, 4, 5].map(|nodes| (f64::from(nodes), nodes, 125.0))),
     },
     Claim {
         name: "duty-energy",
-        about: "% that a client's energy at CI 500 ms (phase lock, busy waiting) is off 29.05 mJ",
+        about: "Deviation, in %, of a client's energy for a handshake at a check interval of 500 \
+            ms (phase lock, busy waiting) from 29.05 mJ, the value of Vucinic et al. Bar: \
+            our own target",
         bar: Bar::AtMost(15.0),
         seconds: 5,
         measure: energy,
     },
     Claim {
         name: "duty-loss-duration-least",
-        about: "times as long as without loss at 90 %, tinydtls over X-MAC, 125 ms (8 Hz, Contiki's rate)",
+        about: "Duration of tinydtls's handshake at a frame delivery ratio of 90 %, over that \
+            without loss: X-MAC, check interval 125 ms (8 Hz, Contiki's default). Bar: our \
+            own target, with duty-loss-duration-most a range",
         bar: Bar::AtLeast(2.0),
         seconds: 5,
         measure: || loss("duration_s"),
     },
     Claim {
         name: "duty-loss-duration-most",
-        about: "the same",
+        about: "Duration of tinydtls's handshake at a frame delivery ratio of 90 %, over that \
+            without loss: X-MAC, check interval 125 ms (8 Hz, Contiki's default). Bar: our \
+            own target, with duty-loss-duration-least a range",
         bar: Bar::AtMost(5.0),
         seconds: 5,
         measure: || loss("duration_s"),
     },
-    // The paper says twice. Where a frame to the client is lost, the client listens for a check interval,
-    // 6.5 mJ at 125 ms (18.5 mA, 2.8 V), and what is sent again costs strobes: 15 mJ become more than 30.
+    // The paper reports a factor of two. When a frame to the client is lost, the client listens for
+    // a check interval, which takes 6.5 mJ at 125 ms (18.5 mA, 2.8 V), and each retransmission
+    // costs strobes: 15 mJ without loss become more than 30 mJ.
     Claim {
         name: "duty-loss-energy-least",
-        about: "times as much energy as without loss at 90 %, likewise",
+        about: "Energy of tinydtls's handshake at a frame delivery ratio of 90 %, over that \
+            without loss: X-MAC, check interval 125 ms. Bar: the factor of two reported by \
+            Vucinic et al.",
         bar: Bar::AtLeast(2.0),
         seconds: 5,
         measure: || loss("energy_mj"),
     },
     Claim {
         name: "duty-loss-energy-most",
-        about: "the same",
+        about: "Energy of tinydtls's handshake at a frame delivery ratio of 90 %, over that \
+            without loss: X-MAC, check interval 125 ms. Bar: our own target, with \
+            duty-loss-energy-least a range",
         bar: Bar::AtMost(5.0),
         seconds: 5,
         measure: || loss("energy_mj"),
     },
     Claim {
         name: "duty-ours-xmac",
-        about: "our 1.3 with half-RTT data over tinydtls's time, no cookies, X-MAC, no loss; the worst",
+        about: "Duration of our DTLS 1.3 handshake with half-RTT data over tinydtls's, neither \
+            with a cookie: X-MAC without loss, the worst of five check intervals. Bar: our \
+            own target",
         bar: Bar::AtMost(0.6),
         seconds: 20,
         measure: || ratio(&XMAC, "1.0"),
     },
     Claim {
         name: "duty-ours-tsch",
-        about: "the same over TSCH, L = 101; the worst of C = 1, 2, 3",
+        about: "Duration of our DTLS 1.3 handshake with half-RTT data over tinydtls's, neither \
+            with a cookie: TSCH (L = 101 slots) without loss, the worst of C = 1, 2, 3 \
+            cells. Bar: our own target",
         bar: Bar::AtMost(0.6),
         seconds: 10,
         measure: || ratio(&TSCH, "1.0"),
     },
     Claim {
         name: "duty-ours-beacon",
-        about: "the same by beacons, direct, CAP 30.7 ms; the worst of six beacon intervals",
+        about: "Duration of our DTLS 1.3 handshake with half-RTT data over tinydtls's, neither \
+            with a cookie: beacons (CAP 30.7 ms) without loss, the worst of six beacon \
+            intervals. Bar: our own target",
         bar: Bar::AtMost(0.6),
         seconds: 20,
         measure: || ratio(&BEACON, "1.0"),
     },
-    // The worst interval is the longest, T = 1 s, where frames decide and not tinydtls's timers of 2 s.
-    // By the terms of `duty_xmac`: tinydtls's eight frames take 6 T, (1 - p)/p of T more for each, and
-    // 1.5 s of timers for what is lost before its last flight: 8.4 s. Our four take 3 T and their four
-    // parts of T; a lost frame of the hello costs our timer of 3.1 T, and one of the answer about 2 T,
-    // for it is asked for after a third of that timer: 4.6 s. That is 0.54 of the time.
+    // The worst check interval is the longest, T = 1 s, where frames matter more than tinydtls's
+    // timers of 2 s. In the terms of the module `duty_xmac`: tinydtls's eight frames take 6 T, each
+    // of them another (1 - p)/p of T, and timers add 1.5 s for losses before its last flight: 8.4
+    // s. Our four frames take 3 T and (1 - p)/p of T each; a lost frame of the hello costs our
+    // timer of 3.1 T, and a lost frame of the answer about 2 T, because it is requested after a
+    // third of that timer: 4.6 s. The ratio is 0.54.
     Claim {
         name: "duty-ours-xmac-loss",
-        about: "our 1.3 with half-RTT data over tinydtls's time, over X-MAC at 90 %; the worst interval",
+        about: "Duration of our DTLS 1.3 handshake with half-RTT data over tinydtls's, neither \
+            with a cookie: X-MAC at a frame delivery ratio of 90 %, the worst of five check \
+            intervals. Bar: reckoned by hand (comment in xtask/src/claims/duty.rs)",
         bar: Bar::AtMost(0.54),
         seconds: 30,
         measure: || ratio(&XMAC, "0.9"),
     },
-    // Four frames against eight: 2 + 2 (hello, answer) against 1 + 2 + 3 + 2. Radios repeat a frame
-    // until it is acknowledged, so one that another waits behind takes 1/p² slotframes, and the last
-    // of a flight 1/p. There are two and two of them against four and four, and the client begins
-    // half a slotframe before its first cell in both: loss leaves the ratio where it was, at 4/8.
-    // Each mean of a thousand handshakes is known to 1.5 %; the worst of three ratios has 4 % of room.
+    // We send four frames and tinydtls eight: 2 + 2 (hello, answer) against 1 + 2 + 3 + 2. A radio
+    // repeats a frame until it is acknowledged, so a frame with another one queued behind it takes
+    // 1/p² slotframes, and the last frame of a flight takes 1/p. We have two frames of each kind
+    // and tinydtls has four, and in both the client begins half a slotframe before its first cell.
+    // Loss therefore does not change the ratio, which is 4/8. Each mean of a thousand handshakes is
+    // known to 1.5 %, so the worst of three ratios is given 4 % of room.
     Claim {
         name: "duty-ours-tsch-loss",
-        about: "the same over TSCH, L = 101; the worst of C = 1, 2, 3",
+        about: "Duration of our DTLS 1.3 handshake with half-RTT data over tinydtls's, neither \
+            with a cookie: TSCH (L = 101 slots) at a frame delivery ratio of 90 %, the worst \
+            of C = 1, 2, 3 cells. Bar: reckoned by hand (comment in \
+            xtask/src/claims/duty.rs)",
         bar: Bar::AtMost(0.52),
         seconds: 10,
         measure: || ratio(&TSCH, "0.9"),
     },
-    // What counts by beacons is access periods, not frames. Our four frames of 127 bytes take 7 ms
-    // each, which is all of 30.7 ms: the handshake ends within one period if nothing is lost, and with
-    // p = 0.9 that is p² for each frame but the last, which needs no acknowledgement, p⁷ = 0.48.
-    // tinydtls's eight short frames take two periods, which have room for two repetitions; more than two
-    // of ten tries fail with 0.29. Half an interval passes before the first period: intervals are
-    // 1/2 + (1 − 0.48) = 1.02 against 1/2 + 1 + 0.29 = 1.79, a ratio of 0.57 (1/3 where nothing is
-    // lost). The worst of six ratios has 5 % of room.
+    // With beacons the number of contention access periods decides, not the number of frames. Our
+    // four frames of 127 bytes take 7 ms each and fill a period of 30.7 ms, so the handshake ends
+    // within one period only if nothing is lost. At p = 0.9 the probability of that is p² for each
+    // frame except the last, which needs no acknowledgement: p⁷ = 0.48. tinydtls's eight short
+    // frames take two periods, which have room for two repetitions; more than two of ten tries fail
+    // with probability 0.29. Half a beacon interval passes before the first period. We need 1/2 +
+    // (1 − 0.48) = 1.02 intervals, tinydtls 1/2 + 1 + 0.29 = 1.79: a ratio of 0.57 (1/3 where
+    // nothing is lost). The worst of six ratios is given 5 % of room.
     Claim {
         name: "duty-ours-beacon-loss",
-        about: "the same by beacons, direct, CAP 30.7 ms; the worst of six beacon intervals",
+        about: "Duration of our DTLS 1.3 handshake with half-RTT data over tinydtls's, neither \
+            with a cookie: beacons (CAP 30.7 ms) at a frame delivery ratio of 90 %, the \
+            worst of six beacon intervals. Bar: reckoned by hand (comment in \
+            xtask/src/claims/duty.rs)",
         bar: Bar::AtMost(0.6),
         seconds: 20,
         measure: || ratio(&BEACON, "0.9"),
     },
     Claim {
         name: "duty-ours-slower",
-        about: "cells of all six claims above in which our 1.3 takes longer, with half-RTT data or not",
+        about: "Number of link settings of the six duty-ours claims above in which our DTLS 1.3 \
+            handshake takes longer than tinydtls's, with or without half-RTT data. Bar: \
+            there may be none",
         bar: Bar::AtMost(0.0),
         seconds: 90,
         measure: slower,
     },
     Claim {
         name: "lab-handshakes",
-        about: "seconds for 1000 simulated handshakes over X-MAC",
+        about: "Wall-clock seconds for 1000 simulated handshakes over X-MAC. Bar: our own target",
         bar: Bar::AtMost(2.0),
         seconds: 30,
         measure: || speed("handshakes_seconds"),
     },
     Claim {
         name: "lab-scaling",
-        about: "times as long for twice the nodes, 1250 to 10 000; the worst doubling",
+        about: "Growth of the simulator's run time when the number of nodes doubles, from 1250 \
+            to 10 000 nodes: the largest factor. Bar: our own target",
         bar: Bar::AtMost(2.3),
         seconds: 30,
         measure: || speed("growth"),
@@ -196,8 +237,9 @@ const BEACON: [&str; 6] = [
     "beacon,beacon_order=8,superframe_order=1",
 ];
 
-/// ns-3.37, ten frames as long as ours (`interop/ns3/beacon.cc`), in s: superframe order, seconds
-/// from a flight to its answer, and times by beacon orders 3 to 8.
+/// Times in seconds that ns-3.37 takes for ten frames as long as ours (`interop/ns3/beacon.cc`).
+/// Each row has the superframe order, the seconds from a flight to its answer, and the times at
+/// beacon orders 3 to 8.
 const NS3: [(u32, &str, [f64; 6]); 4] = [
     (1, "0", [0.225, 0.439, 0.864, 1.725, 3.428, 6.893]),
     (1, "0.005", [0.317, 0.627, 1.244, 2.481, 4.949, 9.887]),
@@ -205,7 +247,7 @@ const NS3: [(u32, &str, [f64; 6]); 4] = [
     (2, "0.005", [0.164, 0.345, 0.713, 1.455, 2.935, 5.903]),
 ];
 
-/// What `lab handshake` says of profiles, a thousand handshakes each.
+/// The JSON of `lab handshake` for some profiles, with a thousand handshakes each.
 pub(super) fn handshake(link: &str, profiles: &str, more: &[&str]) -> Result<Value, Unmeasured> {
     let fixed = ["lab", "handshake", "--json", "--link", link, "--profile", profiles];
     let arguments = [&fixed, more].concat();
@@ -216,7 +258,7 @@ pub(super) fn handshake(link: &str, profiles: &str, more: &[&str]) -> Result<Val
 fn line(link: &str, profile: &str, found: &Value) -> Result<String, Unmeasured> {
     let of = |what: &str| number(found, &format!("/{profile}/{what}"));
     Ok(format!(
-        "{link}: {profile} {:.3} ± {:.3} s, {:.2} ± {:.2} mJ, {:.1} % came to an end\n",
+        "{link}: {profile} {:.3} ± {:.3} s, {:.2} ± {:.2} mJ, {:.1} % completed\n",
         of("duration_s")?,
         of("duration_error_s")?,
         of("energy_mj")?,
@@ -225,7 +267,7 @@ fn line(link: &str, profile: &str, found: &Value) -> Result<String, Unmeasured> 
     ))
 }
 
-/// The worst deviation from what others measured, in percent.
+/// The largest deviation of tinydtls's simulated duration from given ones, in percent.
 fn deviation(points: &[(&str, f64)], more: &[&str]) -> Result<Measured, Unmeasured> {
     let mut worst: f64 = 0.0;
     let mut detail = String::new();
@@ -244,7 +286,8 @@ fn tsch() -> Result<Measured, Unmeasured> {
     deviation(&points, &[])
 }
 
-/// Ten frames and no more: the timer is raised, as ns-3 has none.
+/// The simulated handshake must send exactly ten frames, so its retransmission timer is raised to
+/// 900 s: the program in ns-3 has no such timer.
 fn beacon() -> Result<Measured, Unmeasured> {
     let mut all = Measured { figure: 0.0, detail: String::new() };
     for (superframe_order, answer_after, times) in NS3 {
@@ -294,7 +337,7 @@ fn intervals(choose: fn(f64, f64) -> f64) -> Result<Measured, Unmeasured> {
     Ok(Measured { figure: chosen, detail })
 }
 
-/// The squared correlation of duration with x, of (x, nodes, check interval).
+/// The squared correlation of duration with x. Points are (x, nodes, check interval in ms).
 fn linear(points: &[(f64, u16, f64)]) -> Result<Measured, Unmeasured> {
     let mut detail = String::new();
     let mut values = Vec::new();
@@ -320,8 +363,8 @@ fn energy() -> Result<Measured, Unmeasured> {
     Ok(Measured { figure: off, detail: line(XMAC[3], "tinydtls", &found)? })
 }
 
-/// How many times as much at 90 % of what it is without loss, at Contiki's default rate; the other
-/// intervals, and our profile, beside it.
+/// A quantity at a delivery ratio of 90 % over its value without loss, at Contiki's default check
+/// rate. The detail shows the other check intervals and our profile.
 fn loss(what: &str) -> Result<Measured, Unmeasured> {
     let mut figure = f64::NAN;
     let mut detail = String::new();
@@ -342,8 +385,9 @@ fn loss(what: &str) -> Result<Measured, Unmeasured> {
     Ok(Measured { figure, detail })
 }
 
-/// Our time over tinydtls's by link, both without cookie: where our server sends data before it has
-/// the client's Finished, and where it waits for that. Rows with cookie beside.
+/// Our duration over tinydtls's for each link, neither with a cookie: first where our server sends
+/// data before it has the client's Finished, then where it waits for that Finished. The detail also
+/// shows the durations with cookies.
 fn ratios(links: &[&str], delivery: &str) -> Result<(Vec<[f64; 2]>, String), Unmeasured> {
     let mut ratios = Vec::new();
     let mut detail = String::new();

@@ -1,4 +1,5 @@
-//! The MACsec gateway without sockets: what it hides, loses, lets through, holds and adds.
+//! Claims on the MACsec gateway's engine, without sockets: the information it hides, the frames it
+//! loses, the forgeries it lets through, the memory it takes and the bytes it adds.
 
 use crate::claim::{Bar, Claim, Measured, Unmeasured};
 use crate::claims::{number, run_json};
@@ -15,7 +16,9 @@ pub(super) const CLAIMS: &[Claim] = &[
     sorting("gateway-sorting-encryption-paper", || sorted("encryption-paper")),
     Claim {
         name: "gateway-sorting-plain",
-        about: "the same where it should succeed: of 3.32 bits that a flow of ten has",
+        about: "Information, in bits, that the best field of a datagram gives about its flow \
+            under the scheme plain, where sorting should succeed. Bar: our own target; \
+            telling ten flows apart takes 3.32 bits",
         bar: Bar::AtLeast(3.0),
         seconds: 5,
         measure: || sorted("plain"),
@@ -25,66 +28,83 @@ pub(super) const CLAIMS: &[Claim] = &[
     lost("gateway-loss-identifier", || loss("identifier")),
     Claim {
         name: "gateway-stall-identifier-paper",
-        about: "of the next 10 000 frames after 64 lost in a row, under the paper's identifiers: never arrive",
+        about: "How many of the next 10 000 frames never arrive after 64 frames were lost in a \
+            row, under the tunnel paper's identifiers, which shows their fault. Bar: all of \
+            them",
         bar: Bar::AtLeast(10_000.0),
         seconds: 8,
         measure: stall,
     },
     Claim {
         name: "gateway-forgeries-sealed",
-        about: "of 10^6 forged, replayed, cut, header-swapped datagrams: reach the LAN, or burn a true one; other \
-            schemes beside",
+        about: "How many of 1 000 000 forged, replayed, cut or header-swapped datagrams reach \
+            the LAN or make a genuine one be dropped, under the scheme sealed; the detail \
+            has the other schemes. Bar: there may be none",
         bar: Bar::AtMost(0.0),
         seconds: 12,
         measure: || forgeries("sealed", &[]),
     },
     Claim {
         name: "gateway-forgeries-compressed",
-        about: "the same with short headers",
+        about: "How many of 1 000 000 forged, replayed, cut or header-swapped datagrams reach \
+            the LAN or make a genuine one be dropped, under the scheme compressed (short \
+            headers). Bar: there may be none",
         bar: Bar::AtMost(0.0),
         seconds: 4,
         measure: || forgeries("compressed", &["--scheme", "compressed"]),
     },
     Claim {
         name: "gateway-forgeries-identifier",
-        about: "of 10^6 of them that reach the LAN under identifier, those apart that come before their original",
+        about: "How many of 1 000 000 forged, replayed, cut or header-swapped datagrams reach \
+            the LAN under the scheme identifier; forgeries that overtake their original do \
+            not count. Bar: there may be none",
         bar: Bar::AtMost(0.0),
         seconds: 4,
         measure: || forgeries("identifier", &["--scheme", "identifier"]),
     },
     Claim {
         name: "gateway-flood-memory",
-        about: "MiB of heap that 10^6 frames of invented sources add to two gateways, the worst scheme",
+        about: "Heap, in MiB, that 1 000 000 frames from invented sources add to two gateways: \
+            the worst scheme. Bar: our own target",
         bar: Bar::AtMost(56.0),
         seconds: 20,
         measure: || flood_memory(&[]),
     },
     Claim {
         name: "gateway-flood-memory-sealed",
-        about: "the same under sealed, whose only table is that of stations",
+        about: "Heap, in MiB, that 1 000 000 frames from invented sources add to two gateways \
+            under the scheme sealed, whose only table is that of stations. Bar: our own \
+            target",
         bar: Bar::AtMost(1.0),
         seconds: 10,
         measure: || flood_memory(&["--scheme", "sealed"]),
     },
     Claim {
         name: "gateway-flood-old-flows",
-        about: "frames of flows that were there before this flood and that do not arrive, all schemes",
+        about: "Number of frames, of flows that existed before a flood of invented sources, that \
+            do not arrive: all schemes. Bar: there may be none",
         bar: Bar::AtMost(0.0),
         seconds: 20,
         measure: flood_old_flows,
     },
     Claim {
         name: "gateway-narrowing",
-        about: "seconds until frames of 1300 bytes pass again where the path narrows from 1500 to 1300, all schemes",
-        // Probes two seconds apart in use, three of them a second apart unanswered, and a tenth to look at the clock.
+        about: "Longest time, in seconds, until frames of 1300 B pass again after the path \
+            narrows from 1500 to 1300 B: the worst scheme. Bar: the timers of path probes, 2 \
+            s to the next probe, three unanswered probes a second apart, and 0.1 s",
+        // Probes of a path in use are two seconds apart; three probes a second apart go unanswered;
+        // and the clock is looked at every tenth of a second.
         bar: Bar::AtMost(5.1),
         seconds: 20,
         measure: narrowing,
     },
     Claim {
         name: "gateway-spoofed-station",
-        about: "frames of a one-way flow of 25 a second lost after one under its listener's address, all schemes",
-        // A round trip of 40 ms and up to 40 ms until the listener's next frame.
+        about: "Number of frames lost, in a one-way flow of 25 frames a second, after one frame \
+            is sent under the listener's address: the worst scheme. Bar: the frames of one \
+            round trip of 40 ms and of up to 40 ms until the listener's next frame",
+        // At 25 frames a second: those sent in a round trip of 40 ms and in up to 40 ms until the
+        // listener's next frame.
         bar: Bar::AtMost(3.0),
         seconds: 10,
         measure: spoofed_station,
@@ -97,25 +117,30 @@ pub(super) const CLAIMS: &[Claim] = &[
 type Measure = fn() -> Result<Measured, Unmeasured>;
 
 const fn hidden(name: &'static str, measure: Measure) -> Claim {
-    let about = "addresses, SCIs, PNs, ANs, 0x88E5, bytes constant in a flow: found in 10 000 datagrams of 10 flows";
+    let about = "Number of station addresses, SCIs, PNs, ANs, EtherTypes 0x88E5 and bytes \
+        constant in a flow that an observer finds in 10 000 datagrams of ten flows, \
+        under the scheme that ends the claim's name. Bar: there may be none";
     Claim { name, about, bar: Bar::AtMost(0.0), seconds: 5, measure }
 }
 
 const fn sorting(name: &'static str, measure: Measure) -> Claim {
-    let about =
-        "bits that the best field of these datagrams tells of the flow, beyond those by lot";
+    let about = "Information, in bits, that the best field of a datagram gives about its flow \
+        beyond chance, under the scheme that ends the claim's name. Bar: our own target; \
+        telling ten flows apart takes 3.32 bits";
     Claim { name, about, bar: Bar::AtMost(0.06), seconds: 5, measure }
 }
 
 const fn lost(name: &'static str, measure: Measure) -> Claim {
-    let about =
-        "frames missing beside those lost, 1, 10 and 1 000 in a row, or out of order in the window";
+    let about = "Number of frames that do not arrive beside those lost on the path (1, 10 and \
+        1000 in a row) or reordered within the window, under the scheme that ends the \
+        claim's name. Bar: there may be none";
     Claim { name, about, bar: Bar::AtMost(0.0), seconds: 8, measure }
 }
 
 const fn bytes(name: &'static str, bar: f64, measure: Measure) -> Claim {
-    let about =
-        "bytes a frame beside VXLAN's over IPv4, of a known flow with SCI and without VLAN tags";
+    let about = "Bytes added to a frame beside those of VXLAN over IPv4, for a known flow with \
+        SCI and without VLAN tags, under the scheme that ends the claim's name. Bar: our \
+        own target";
     Claim { name, about, bar: Bar::AtMost(bar), seconds: 2, measure }
 }
 
@@ -131,7 +156,7 @@ fn row<'a>(result: &'a Value, scheme: &str) -> Result<&'a Value, Unmeasured> {
         .ok_or_else(|| Unmeasured::Broken(format!("there is no row of {scheme}")))
 }
 
-/// A campaign of one scheme.
+/// The JSON of a campaign run with one scheme.
 fn campaign(name: &str, scheme: &str) -> Result<Value, Unmeasured> {
     run_json("fuzz", "campaign", &[name, "--scheme", scheme])
 }
@@ -142,8 +167,9 @@ fn observer(scheme: &str) -> Result<(Value, String), Unmeasured> {
     let count = |name| number(row, &format!("/{name}"));
     let detail = format!(
         "{} datagrams of {} flows: {} addresses, {} SCIs or their ports, {} PNs or their halves, {} places that \
-         tell the AN, 0x88E5 {} times beyond chance; {} bytes that are constant in a flow\n\
-         the best of {} fields tells {:.4} of {:.2} bits beyond a lot, and of another lot {:.4}",
+        reveal the AN, 0x88E5 {} times beyond chance; {} bytes that are constant in a flow\n\
+         the best of {} fields gives {:.4} of {:.2} bits about the flow beyond chance, \
+         and {:.4} about flows drawn at random",
         count("packets")?,
         count("flows")?,
         count("addresses")?,
@@ -214,7 +240,8 @@ fn stall() -> Result<Measured, Unmeasured> {
     Ok(Measured { figure, detail })
 }
 
-/// The figure is of one scheme; under the identifiers the race of its own kind is beside it.
+/// The figure is that of one scheme. Under `identifier`, forgeries that overtake their original are
+/// only in the detail.
 fn forgeries(scheme: &str, only: &[&str]) -> Result<Measured, Unmeasured> {
     let result = run_json("fuzz", "campaign", &[&["tunnel-forgeries"], only].concat())?;
     let mut detail = String::new();
@@ -247,8 +274,8 @@ fn forgeries(scheme: &str, only: &[&str]) -> Result<Measured, Unmeasured> {
     Ok(Measured { figure, detail })
 }
 
-/// What came of the flood under each scheme, and in words. Identifiers take most of the memory:
-/// 2^20 of them, their cap, some 50 bytes each.
+/// The outcome of the flood under each scheme, as JSON and in words. Identifiers take most of the
+/// memory: 2^20 of them, which is their cap, with some 50 bytes each.
 fn flood(only: &[&str]) -> Result<(Value, String), Unmeasured> {
     let result = run_json("fuzz", "flood", only)?;
     let mut detail = String::new();
@@ -303,7 +330,7 @@ fn flood_old_flows() -> Result<Measured, Unmeasured> {
     Ok(Measured { figure: lost.sum::<Result<f64, _>>()?, detail })
 }
 
-/// The most of all frame lengths.
+/// The largest number of added bytes over all frame lengths.
 fn added(scheme: &str) -> Result<Measured, Unmeasured> {
     let result = campaign("tunnel-bytes", scheme)?;
     let (mut figure, mut detail) = (f64::NAN, String::new());
@@ -323,7 +350,7 @@ fn added(scheme: &str) -> Result<Measured, Unmeasured> {
     Ok(Measured { figure, detail })
 }
 
-/// The most of all schemes.
+/// The longest time of all schemes.
 fn narrowing() -> Result<Measured, Unmeasured> {
     let result = run_json("fuzz", "campaign", &["tunnel-narrowing"])?;
     let (mut figure, mut detail) = (f64::NAN, String::new());
@@ -335,7 +362,7 @@ fn narrowing() -> Result<Measured, Unmeasured> {
     Ok(Measured { figure, detail })
 }
 
-/// The most of all schemes.
+/// The largest number of lost frames of all schemes.
 fn spoofed_station() -> Result<Measured, Unmeasured> {
     let result = run_json("fuzz", "campaign", &["tunnel-claims"])?;
     let (mut figure, mut detail) = (f64::NAN, String::new());

@@ -1,4 +1,4 @@
-//! MACsec gateways as processes, with real sockets between real ends.
+//! Claims on MACsec gateways as processes, with real sockets, between real MACsec endpoints.
 
 use crate::claim::{Bar, Claim, Measured, Unmeasured};
 use crate::claims::number;
@@ -9,22 +9,27 @@ use serde_json::Value;
 pub(super) const CLAIMS: &[Claim] = &[
     Claim {
         name: "gateway-soak",
-        about: "of 24 flows over 3 gateways, 10 min, a key a minute, one killed: frames twice, altered or \
-                not accounted for",
+        about: "Number of frames delivered twice, altered or not accounted for in 24 flows over \
+            three gateways, one of which is killed; 10 minutes under the scheme sealed, new \
+            keys every minute. Bar: there may be none",
         bar: Bar::AtMost(0.0),
         seconds: 630,
         measure: || soak(&["--scheme", "sealed"]),
     },
     Claim {
         name: "gateway-soak-identifier",
-        about: "as gateway-soak, under `identifier`",
+        about: "Number of frames delivered twice, altered or not accounted for in 24 flows over \
+            three gateways, one of which is killed; 10 minutes under the scheme identifier, \
+            new keys every minute. Bar: there may be none",
         bar: Bar::AtMost(0.0),
         seconds: 630,
         measure: || soak(&["--scheme", "identifier"]),
     },
     Claim {
         name: "gateway-soak-xdp",
-        about: "as gateway-soak, 2 min with AF_XDP on both sides",
+        about: "Number of frames delivered twice, altered or not accounted for in 24 flows over \
+            three gateways, one of which is killed; 2 minutes under the scheme sealed with \
+            AF_XDP on both sides, new keys every 12 s. Bar: there may be none",
         bar: Bar::AtMost(0.0),
         seconds: 150,
         measure: || {
@@ -33,21 +38,24 @@ pub(super) const CLAIMS: &[Claim] = &[
     },
     Claim {
         name: "gateway-guest-not-valid",
-        about: "InPktsNotValid and InPktsLate of a Debian guest's MACsec, all trials, over 2 and 3 gateways",
+        about: "Sum of the counters InPktsNotValid and InPktsLate of Debian's kernel MACsec \
+            after all trials between guests joined by two and three gateways. Bar: there may \
+            be none",
         bar: Bar::AtMost(0.0),
         seconds: 500,
         measure: || guest("not_valid"),
     },
     Claim {
         name: "gateway-guest-trials",
-        about: "failed trials of real MACsec and MKA ends over 2 and 3 gateways: TCP, VLAN, broadcast, keys",
+        about: "Number of failed trials of real MACsec and MKA endpoints joined by two and three \
+            gateways: TCP, VLANs, broadcast, key changes. Bar: there may be none",
         bar: Bar::AtMost(0.0),
         seconds: 500,
         measure: || guest("failed"),
     },
 ];
 
-/// Of all joins, with what there is to see in each.
+/// The sum of this figure over all ways of joining the guests; the detail has a line for each.
 fn guest(figure: &str) -> Result<Measured, Unmeasured> {
     const JOINS: [(&str, &str); 4] =
         [("sealed", "2"), ("sealed-compressed", "2"), ("identifier", "2"), ("sealed", "3")];
@@ -69,8 +77,8 @@ fn guest(figure: &str) -> Result<Measured, Unmeasured> {
     Ok(Measured { figure: sum, detail: detail.join("\n") })
 }
 
-/// Builds a program of `interop-gateway`, and `lightseal` beside it, which it starts; runs it, and
-/// reads the JSON that it prints even where it says by its exit code that something is wrong.
+/// Builds a program of `interop-gateway` and the `lightseal` that it starts, runs the program, and
+/// reads the JSON that it prints, also if its exit code says that a trial failed.
 fn beside_lightseal(name: &str, arguments: &[&str]) -> Result<Value, Unmeasured> {
     let packages = ["--package", "lightseal", "--package", "interop-gateway"];
     let programs = ["--bin", "lightseal", "--bin", name];
@@ -81,7 +89,7 @@ fn beside_lightseal(name: &str, arguments: &[&str]) -> Result<Value, Unmeasured>
     let done = command.arg("--json").stderr(std::process::Stdio::inherit()).output();
     let done = done.map_err(|error| Unmeasured::Broken(error.to_string()))?;
     if done.status.code() == Some(2) {
-        return Err(Unmeasured::NotHere(format!("{name} says above what is missing")));
+        return Err(Unmeasured::NotHere(format!("{name} has printed above what is missing")));
     }
     serde_json::from_slice(&done.stdout)
         .map_err(|error| Unmeasured::Broken(format!("{name} printed no JSON: {error}")))
@@ -94,7 +102,7 @@ fn soak(arguments: &[&str]) -> Result<Measured, Unmeasured> {
     let detail = format!(
         "seed {}: {} frames sent, {} of {} copies delivered, {} while a gateway was down ({:.1} s), {} others \
          missing; {} new keys; {} twice, {} altered, {} not accounted for; dropped: {}",
-        // Too long for a figure.
+        // The seed does not fit into a number of type f64.
         result["seed"],
         count("sent")?,
         count("delivered")?,

@@ -1,4 +1,5 @@
-//! The MACsec gateway beside the kernel's VXLAN and VXLAN in WireGuard, in one sitting.
+//! Claims on the speed of the MACsec gateway, measured in turns with the kernel's VXLAN and with
+//! VXLAN in WireGuard.
 
 use crate::Failure;
 use crate::claim::{Bar, Claim, Measured, Unmeasured};
@@ -6,9 +7,9 @@ use crate::claims::number;
 use crate::gateway;
 use serde_json::Value;
 
-/// A user-space WireGuard under the kernel's VXLAN.
+/// The row of the kernel's VXLAN inside boringtun, a user-space WireGuard.
 const BORINGTUN: &str = "boringtun";
-/// The kernel's.
+/// The row of the kernel's VXLAN.
 const VXLAN: &str = "vxlan";
 
 const SMALL: &str = "frames_s_96";
@@ -44,30 +45,36 @@ pub(super) const CLAIMS: &[Claim] = &[
 type Measure = fn() -> Result<Measured, Unmeasured>;
 
 const fn thrice(name: &'static str, measure: Measure) -> Claim {
-    let about = "times the MACsec frames a second of VXLAN + boringtun that pass with AF_XDP";
+    let about = "MACsec frames a second with AF_XDP over those of VXLAN in boringtun (user-space \
+        WireGuard), at the frame size and scheme in the claim's name. Bar: our own \
+        target";
     Claim { name, about, bar: Bar::AtLeast(3.0), seconds: 40, measure }
 }
 
 const fn no_less(name: &'static str, measure: Measure) -> Claim {
-    let about = "times the MACsec frames a second of the kernel's VXLAN that pass with AF_XDP";
+    let about = "MACsec frames a second with AF_XDP over those of the kernel's VXLAN, at the \
+        frame size and scheme in the claim's name. Bar: we are no slower";
     Claim { name, about, bar: Bar::AtLeast(1.0), seconds: 40, measure }
 }
 
 const fn fallback(name: &'static str, measure: Measure) -> Claim {
-    let about =
-        "times the MACsec frames a second of VXLAN + boringtun that pass with packet sockets";
+    let about = "MACsec frames a second with packet sockets over those of VXLAN in boringtun \
+        (user-space WireGuard), at the frame size and scheme in the claim's name. Bar: \
+        our own target";
     Claim { name, about, bar: Bar::AtLeast(1.5), seconds: 40, measure }
 }
 
 const fn round_trip(name: &'static str, measure: Measure) -> Claim {
-    let about =
-        "a 64 B MACsec frame's median round trip with AF_XDP over that with VXLAN + boringtun";
+    let about = "Median round trip of a 64 B MACsec frame with AF_XDP over that with VXLAN in \
+        boringtun (user-space WireGuard), under the scheme in the claim's name. Bar: our \
+        own target";
     Claim { name, about, bar: Bar::AtMost(0.6), seconds: 30, measure }
 }
 
 const fn through(name: &'static str, measure: Measure) -> Claim {
-    let about =
-        "times VXLAN + boringtun's TCP payload a second, between our own MACsec endpoints in both";
+    let about = "TCP payload a second over that of VXLAN in boringtun (user-space WireGuard), \
+        between our own MACsec endpoints in both, under the scheme in the claim's name. \
+        Bar: our own target";
     Claim { name, about, bar: Bar::AtLeast(1.5), seconds: 60, measure }
 }
 
@@ -85,8 +92,8 @@ fn tcp(row: &str) -> Result<Measured, Unmeasured> {
     ratio(row, BORINGTUN, sitting)
 }
 
-/// What of `bench-gateway` is run, and which of its measures is meant. An even number of turns has
-/// both rows first as often.
+/// A run of `bench-gateway` and the measure that is read from it. With an even number of turns each
+/// of the two rows goes first equally often.
 struct Sitting {
     measures: &'static str,
     turns: &'static str,
@@ -94,7 +101,7 @@ struct Sitting {
     unit: &'static str,
 }
 
-/// Two rows in turns: the median of the ratios of each turn.
+/// Measures two rows in turns: the median of the ratios of each turn.
 fn ratio(row: &str, over: &str, sitting: Sitting) -> Result<Measured, Unmeasured> {
     let rows = [row, over].join(",");
     let options = ["--rows", &rows, "--measures", sitting.measures, "--turns", sitting.turns];
@@ -119,7 +126,7 @@ fn read(result: &Value, row: &str, over: &str, sitting: &Sitting) -> Result<Meas
     let median = |name: &str| number(named(name), &format!("/measures/{measure}/median"));
     let detail = format!(
         "{row} {:.1} {unit}, {over} {:.1} {unit} (medians); ratio {:.3}, half of {} turns within {:.3}..{:.3}; {}, {}\n\
-         threads that ran or wanted to before it: {}",
+         average number of running and waiting threads before it: {}",
         median(row)?,
         median(over)?,
         ratio("median")?,
@@ -161,8 +168,8 @@ mod tests {
     #[test]
     fn a_row_that_failed_has_no_figure() {
         let mut result = result();
-        result["rows"][0]["failures"] = json!(["iperf3 told no rate"]);
+        result["rows"][0]["failures"] = json!(["iperf3 reported no rate"]);
         let error = read(&result, "sealed", BORINGTUN, &SITTING).unwrap_err();
-        assert!(matches!(error, Unmeasured::Broken(reason) if reason.contains("told no rate")));
+        assert!(matches!(error, Unmeasured::Broken(reason) if reason.contains("reported no rate")));
     }
 }

@@ -1,4 +1,4 @@
-//! Groups: what their members never do, and how many bytes they take.
+//! Claims on groups: what members must never do, and the bytes that messages take.
 
 use crate::claim::{Bar, Claim, Measured, Unmeasured};
 use crate::claims::{number, run_json};
@@ -9,74 +9,84 @@ use std::path::PathBuf;
 pub(super) const CLAIMS: &[Claim] = &[
     Claim {
         name: "group-overhead-axiom",
-        about: "bytes beside a request's payload in profile axiom-1.2 with CCM_8, of a real record",
+        about: "Bytes beside the payload of a request, in a real record of profile axiom-1.2 \
+            with CCM_8. Bar: the value in section 6.4 of the Axiom paper",
         bar: Bar::Exactly(29.0),
         seconds: 2,
         measure: || overhead("axiom-1.2", "request_bytes"),
     },
     Claim {
         name: "group-overhead-request",
-        about: "the same in profile compact with an 8-byte tag",
+        about: "Bytes beside the payload of a request, in a real record of profile compact with \
+            a tag of 8 B. Bar: our own target",
         bar: Bar::AtMost(14.0),
         seconds: 2,
         measure: || overhead("compact", "request_bytes"),
     },
     Claim {
         name: "group-overhead-response",
-        about: "the same of a response",
+        about: "Bytes beside the payload of a response, in a real record of profile compact with \
+            a tag of 8 B. Bar: our own target",
         bar: Bar::AtMost(16.0),
         seconds: 2,
         measure: || overhead("compact", "response_bytes"),
     },
     Claim {
         name: "group-rekey-100",
-        about: "bytes of the signed datagram that evicts one of 100 members, the dearest leaf and profile",
+        about: "Bytes of the signed datagram that evicts one of 100 members: the costliest leaf \
+            and profile. Bar: our own target",
         bar: Bar::AtMost(480.0),
         seconds: 5,
         measure: || rekey(100.0),
     },
     Claim {
         name: "group-rekey-100000",
-        about: "the same of 100 000 members",
+        about: "Bytes of the signed datagram that evicts one of 100 000 members: the costliest \
+            leaf and profile. Bar: our own target",
         bar: Bar::AtMost(1100.0),
         seconds: 5,
         measure: || rekey(100_000.0),
     },
     Claim {
         name: "group-rekey-openmls",
-        about: "the first of these over OpenMLS's commit for the same change, in a group that was just made",
+        about: "Bytes of our datagram that evicts one of 100 members, over OpenMLS's smallest \
+            commit for the same change in a group just made. Bar: our own target",
         bar: Bar::AtMost(0.1),
         seconds: 60,
         measure: beside_openmls,
     },
     Claim {
         name: "group-histories",
-        about: "in 1 000 random histories of joins, leaves, evictions, rekeys, restarts and loss: records opened \
-            by who left or was not there yet, delivered twice, or numbers used twice",
+        about: "Number of violations in 1000 random histories of joins, leaves, evictions, \
+            rekeys, restarts and loss: records opened by a device outside the group, records \
+            delivered twice, record numbers used twice. Bar: there may be none",
         bar: Bar::AtMost(0.0),
         seconds: 60,
         measure: histories,
     },
     Claim {
         name: "group-clones-token",
-        about: "nonces used twice under one key in 10 000 requests of two and of three machines with one token, \
-            which join, crash, stop and start again, every sealed record noted as key and nonce",
+        about: "Number of nonces used twice under one key in 10 000 requests of two and of three \
+            machines that join with one token, crash, stop and restart. Bar: there may be \
+            none",
         bar: Bar::AtMost(0.0),
         seconds: 60,
         measure: || clones("token"),
     },
     Claim {
         name: "group-clones-state",
-        about: "the same of machines whose state directory is copied from one to another at any moment, and a \
-            controller that restarts and is restored from a backup",
+        about: "Number of nonces used twice under one key in 10 000 requests of machines whose \
+            state directories are copied among them, with a controller that restarts and is \
+            restored from a backup. Bar: there may be none",
         bar: Bar::AtMost(0.0),
         seconds: 60,
         measure: || clones("state"),
     },
     Claim {
         name: "group-noise",
-        about: "panics, deliveries, and datagrams that change what is remembered: a million random, altered, \
-            cut, foreign and repeated ones to members and controllers of groups, every suite and policy",
+        about: "Number of panics, deliveries, changes of state and groups that no longer receive \
+            after 1 000 000 random, altered, cut, foreign and repeated datagrams to members \
+            and controllers, over every suite and policy. Bar: there may be none",
         bar: Bar::AtMost(0.0),
         seconds: 120,
         measure: noise,
@@ -91,7 +101,7 @@ fn rows(figure: &Value) -> impl Iterator<Item = &Value> {
     figure["rows"].as_array().into_iter().flatten()
 }
 
-/// The worst of a profile's suites with 8-byte tags and without signatures.
+/// The largest overhead of a profile's suites with 8-byte tags and without signatures, in bytes.
 fn overhead(profile: &str, column: &str) -> Result<Measured, Unmeasured> {
     let figure = figure("group-overhead")?;
     let (mut worst, mut detail) = (f64::NAN, String::new());
@@ -125,7 +135,7 @@ fn rekey(members: f64) -> Result<Measured, Unmeasured> {
     Ok(Measured { figure: worst, detail })
 }
 
-/// OpenMLS is a workspace of its own: it needs a newer Rust than ours.
+/// The program with OpenMLS is a workspace of its own, since OpenMLS needs a newer Rust than ours.
 const OPENMLS: &str = "interop/peers/openmls/Cargo.toml";
 
 fn beside_openmls() -> Result<Measured, Unmeasured> {
@@ -144,7 +154,7 @@ fn beside_openmls() -> Result<Measured, Unmeasured> {
     let ours = rekey(100.0)?;
     let detail = format!(
         "OpenMLS, {}, any of 100 members evicted by the founder: {least} to {most} B in a group that was just \
-         made, {} to {} B once every member has committed\nours: {} B for the dearest leaf, signed, with its \
+         made, {} to {} B once every member has committed\nours: {} B for the costliest leaf, signed, with its \
          record: {:.2} of the latter's longest\n{}",
         theirs["suite"].as_str().unwrap_or("?"),
         bytes("/warm_bytes/0")?,
@@ -188,7 +198,7 @@ fn histories() -> Result<Measured, Unmeasured> {
     let count = |name| number(&result, &format!("/{name}"));
     let mut detail = format!(
         "{} histories of seven kinds of groups: {} epochs, {} records sealed, {} delivered, {} restarts, \
-         {} shutdowns, {} members gone\n",
+         {} shutdowns, {} members removed\n",
         count("histories")?,
         count("epochs")?,
         count("sealed")?,
@@ -212,7 +222,7 @@ fn noise() -> Result<Measured, Unmeasured> {
     let count = |name| number(&result, &format!("/{name}"));
     let mut detail = format!(
         "{} datagrams, {} to members' own addresses, {} to controllers, {} shorter than a tag: {} panics, \
-         {} deliveries, {} changed something; {} groups deaf afterwards\n",
+         {} deliveries, {} changes of state; {} groups that no longer receive\n",
         count("datagrams")?,
         count("unicast")?,
         count("to_controller")?,

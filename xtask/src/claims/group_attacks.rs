@@ -1,4 +1,4 @@
-//! Groups whose members attack them.
+//! Claims on groups that are attacked by their own members.
 
 use crate::claim::{Bar, Claim, Measured, Unmeasured};
 use crate::claims::number;
@@ -8,32 +8,36 @@ use serde_json::Value;
 pub(super) const CLAIMS: &[Claim] = &[
     Claim {
         name: "group-evict-seconds",
-        about: "seconds from an eviction until the last sender has left the old epoch, the worst of all profiles, \
-            suites and policies: the evicted device has used up the controller's record numbers, and of what the \
-            controller sends none, 20 %, the first second, or both is lost",
+        about: "Longest time, in seconds, from an eviction until the last sender has left the \
+            old epoch, over profiles, suites and policies, when the evicted device has used \
+            up the controller's record numbers and the controller's datagrams are lost \
+            (none, 20 %, the first second, both). Bar: our own target",
         bar: Bar::AtMost(5.0),
         seconds: 120,
         measure: || evicted(HEARD, "senders_seconds"),
     },
     Claim {
         name: "group-evict-jammed",
-        about: "the same of the last member where nothing that the controller multicasts ever arrives",
+        about: "Longest time, in seconds, from an eviction until the last member has left the \
+            old epoch, when nothing that the controller multicasts arrives. Bar: our own \
+            target",
         bar: Bar::AtMost(300.0),
         seconds: 120,
         measure: || evicted(JAMMED, "all_seconds"),
     },
     Claim {
         name: "group-evict-opened",
-        about: "in all these evictions: records opened by the evicted device that a sender sealed in the new epoch, \
-            and members that never entered it",
+        about: "Number of records sealed in the new epoch that the evicted device opens, plus \
+            members that never enter that epoch, in the evictions of the two claims above. \
+            Bar: there may be none",
         bar: Bar::AtMost(0.0),
         seconds: 240,
         measure: opened,
     },
     Claim {
         name: "group-evict-waiting-join",
-        about: "keys given to a device, and memberships of it after a restart, whose join waited when it was evicted \
-            or revoked",
+        about: "Number of keys given to, and memberships after a restart of, a device that was \
+            evicted or revoked while its join was waiting. Bar: there may be none",
         bar: Bar::AtMost(0.0),
         seconds: 10,
         measure: || {
@@ -44,8 +48,9 @@ pub(super) const CLAIMS: &[Claim] = &[
     },
     Claim {
         name: "group-rejoins",
-        about: "percent of requests that listeners hear while devices join again and again for ten minutes and 5 % \
-            of the controller's announcements are lost",
+        about: "Requests that listeners receive, in %, while devices join again and again for \
+            ten minutes and 5 % of the controller's announcements are lost. Bar: our own \
+            target",
         bar: Bar::AtLeast(99.0),
         seconds: 20,
         measure: rejoins,
@@ -54,10 +59,10 @@ pub(super) const CLAIMS: &[Claim] = &[
 
 const HEARD: &str = "senders_leave_the_epoch_of_an_evicted_device_within_five_seconds";
 const JAMMED: &str = "where_nothing_of_the_controller_arrives_members_ask_it_from_time_to_time";
-/// Of each policy and kind of loss.
+/// Number of seeds that are run for each policy and kind of loss.
 const SEEDS: u32 = 25;
 
-/// What a test reports of its long run.
+/// The JSON report that a test writes of its long run.
 fn report(package: &str, file: &str, test: &str) -> Result<Value, Unmeasured> {
     let name = format!("lightseal-{test}-{}.json", std::process::id());
     let path = std::env::temp_dir().join(name);
@@ -67,7 +72,7 @@ fn report(package: &str, file: &str, test: &str) -> Result<Value, Unmeasured> {
     let ran = capture(test);
     let text = std::fs::read_to_string(&path);
     let _ = std::fs::remove_file(&path);
-    // A test that fails has reported its figure before.
+    // A test writes its report before it fails.
     match (ran, text) {
         (_, Ok(text)) => serde_json::from_str(&text)
             .map_err(|error| Unmeasured::Broken(format!("the report is no JSON: {error}"))),

@@ -1,4 +1,4 @@
-//! Groups whose processes are killed.
+//! The claim on groups whose processes are killed.
 
 use crate::claim::{Bar, Claim, Measured, Unmeasured};
 use crate::claims::number;
@@ -7,16 +7,17 @@ use serde_json::Value;
 
 pub(super) const CLAIMS: &[Claim] = &[Claim {
     name: "group-kills",
-    about: "of 200 times kill -9 of a group's controller or members, at random moments: members or acknowledged \
-        changes lost, record numbers used twice, groups that did not work on",
+    about: "Number of members, acknowledged changes and groups lost, and of record numbers used \
+        twice, after kill -9 of a controller or member at 200 random moments. Bar: there may \
+        be none",
     bar: Bar::AtMost(0.0),
     seconds: 240,
     measure,
 }];
 
-/// How many.
+/// Number of kills.
 const KILLS: u32 = 200;
-/// The test whose long run this is.
+/// The test that is run with this number of kills.
 const TEST: &str = "a_group_works_on_when_controller_and_members_are_killed";
 
 fn measure() -> Result<Measured, Unmeasured> {
@@ -63,7 +64,7 @@ fn judged(report: &Value) -> Result<Measured, Unmeasured> {
     }
     let records = count("records")?;
     detail += &format!("{records} different records on the wire\n");
-    // Each kill takes dozens of requests and answers.
+    // Dozens of requests and answers are sent for each kill.
     if records < 10.0 * kills {
         return Err(Unmeasured::Broken(detail));
     }

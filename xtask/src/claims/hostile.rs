@@ -1,4 +1,4 @@
-//! Networks that lose and peers that lie.
+//! Claims on lossy networks and on peers and attackers that lie.
 
 use crate::claim::{Bar, Claim, Measured, Unmeasured};
 use crate::claims::{number, run_json};
@@ -7,77 +7,89 @@ use serde_json::Value;
 pub(super) const CLAIMS: &[Claim] = &[
     Claim {
         name: "handshakes-lossy",
-        about: "of 10 000 handshakes at 20 % loss, 5 % duplication and reordering: % complete in 60 s",
+        about: "Share, in %, of 10 000 handshakes that complete within 60 s at 20 % loss, 5 % \
+            duplication and reordering. Bar: our own target",
         bar: Bar::AtLeast(99.9),
         seconds: 30,
         measure: || lossy(&[]),
     },
     Claim {
         name: "lossy-12",
-        about: "as handshakes-lossy, in DTLS 1.2: hung, or connected at one end alone",
+        about: "How many of 10 000 DTLS 1.2 handshakes hang, or connect at one end alone, at 20 \
+            % loss, 5 % duplication and reordering. Bar: there may be none",
         bar: Bar::AtMost(0.0),
         seconds: 30,
         measure: lossy_12,
     },
     Claim {
         name: "any-two-datagrams-dropped",
-        about: "% of handshakes that connect without two of their datagrams, every pair, both versions",
+        about: "Share, in %, of handshakes that connect when two of their datagrams are dropped: \
+            every pair, both versions. Bar: all of them",
         bar: Bar::AtLeast(100.0),
         seconds: 5,
         measure: || Ok(drops()?.0),
     },
     Claim {
         name: "burst-answers",
-        about: "most datagrams that 20 copies of one bring forth beside the first one's, any of a handshake",
+        about: "Largest number of additional datagrams caused by 20 copies of one handshake \
+            datagram. Bar: our own target",
         bar: Bar::AtMost(1.0),
         seconds: 5,
         measure: || Ok(drops()?.1),
     },
     Claim {
         name: "handshakes-repeatable",
-        about: "% of these 10 000 that differ in a byte or a microsecond when the seed is run again",
+        about: "Share, in %, of the 10 000 handshakes of handshakes-lossy that differ in a byte \
+            or a microsecond when the seed is run again. Bar: there may be none",
         bar: Bar::AtMost(0.0),
         seconds: 55,
         measure: || lossy(&["--twice"]),
     },
     Claim {
         name: "hostile-cuts-and-flips",
-        about: "panics and deliveries, every message type cut and changed at every byte, sealed ones too",
+        about: "Number of panics and deliveries when every type of message, sealed ones \
+            included, is cut and altered at every byte. Bar: there may be none",
         bar: Bar::AtMost(0.0),
         seconds: 45,
         measure: cuts,
     },
     Claim {
         name: "hostile-datagrams",
-        about: "panics, deliveries, lost associations: a million random, altered and replayed datagrams",
+        about: "Number of panics, deliveries and lost associations caused by 1 000 000 random, \
+            altered and replayed datagrams. Bar: there may be none",
         bar: Bar::AtMost(0.0),
         seconds: 5,
         measure: junk,
     },
     Claim {
         name: "attack-replayed-hello",
-        about: "of 200 live associations: ended by recorded or held-back hellos of their clients",
+        about: "How many of 200 live associations end when a recorded or held-back ClientHello \
+            of their client is replayed. Bar: there may be none",
         bar: Bar::AtMost(0.0),
         seconds: 10,
         measure: replayed_hellos,
     },
     Claim {
         name: "attack-forged-ack",
-        about: "of 200 handshakes with a datagram lost: stopped by forged ACKs in clear",
+        about: "How many of 200 handshakes with a lost datagram are stopped by forged ACKs in \
+            clear. Bar: there may be none",
         bar: Bar::AtMost(0.0),
         seconds: 10,
         measure: forged_acks,
     },
     Claim {
         name: "attack-amplification",
-        about: "bytes that one hello without cookie brings forth, for each of its own, the worst kind",
+        about: "Bytes that one ClientHello without a cookie makes the server send, over its own \
+            bytes: the worst kind of hello. Bar: the factor of three allowed by RFC 9147, \
+            section 5.1",
         bar: Bar::AtMost(3.0),
         seconds: 10,
         measure: amplification,
     },
     Claim {
         name: "aggregation-updates",
-        about: "wrong messages where tags' schemes change 1 000 times at 20 % loss, reordered",
+        about: "Number of wrong messages delivered while aggregation schemes change 1000 times \
+            at 20 % loss with reordering. Bar: there may be none",
         bar: Bar::AtMost(0.0),
         seconds: 5,
         measure: updates,
@@ -125,12 +137,12 @@ fn strangers() -> Result<Value, Unmeasured> {
     campaign(&["strangers", "--count", "200"])
 }
 
-/// More than an association and one handshake at an address is a broken bound.
+/// An address may have one association and one handshake at a time; more than two have no figure.
 fn replayed_hellos() -> Result<Measured, Unmeasured> {
     let result = strangers()?;
     let count = |name| number(&result, &format!("/{name}"));
     let detail = format!(
-        "{} associations in both versions, with and without connection IDs; {} hellos played again; at \
+        "{} associations in both versions, with and without connection IDs; {} hellos replayed; at \
          most {} associations and handshakes at an address",
         count("associations")?,
         count("played")?,
@@ -165,7 +177,8 @@ fn amplification() -> Result<Measured, Unmeasured> {
     Ok(Measured { figure: number(&result, "/worst_factor")?, detail })
 }
 
-/// An association that ended, or fell out of step, or did not change as often, has no figure.
+/// There is no figure if the association ended, its ends disagreed on the scheme, or there were
+/// fewer changes than asked for.
 fn updates() -> Result<Measured, Unmeasured> {
     let result = campaign(&["updates", "--count", "1000"])?;
     let count = |name| number(&result, &format!("/{name}"));
@@ -189,7 +202,7 @@ fn updates() -> Result<Measured, Unmeasured> {
     Ok(Measured { figure: count("wrong")?, detail })
 }
 
-/// Handshakes without two of their datagrams, and with a burst of each.
+/// Handshakes in which two datagrams are dropped, and handshakes with 20 copies of one datagram.
 fn drops() -> Result<(Measured, Measured), Unmeasured> {
     let result = campaign(&["drops"])?;
     let count = |name| number(&result, &format!("/{name}"));
@@ -229,7 +242,7 @@ fn lossy_12() -> Result<Measured, Unmeasured> {
     Ok(Measured { figure: count("hung")? + count("half")?, detail })
 }
 
-/// A program that panicked or hung has no figure.
+/// There is no figure if a handshake hung or a message was wrong.
 fn lossy(arguments: &[&str]) -> Result<Measured, Unmeasured> {
     let result = campaign(&[&["handshakes", "--count", "10000"], arguments].concat())?;
     let count = |name| number(&result, &format!("/{name}"));

@@ -1,7 +1,8 @@
-//! What a record costs under shared tags, in instructions: sealed, opened and taken.
+//! Claims on the instructions that it takes to seal, open and take a record under shared tags.
 //!
-//! callgrind counts them in a program that does nothing else, for two numbers of records; what
-//! the difference costs is divided by it. Counts do not depend on the machine's load.
+//! callgrind counts the instructions of a program that does nothing else, once with few and once
+//! with many records; the difference is divided by the number of additional records. Instruction
+//! counts do not depend on the machine's load.
 
 use crate::claim::{Bar, Claim, Measured, Unmeasured};
 use crate::process::{cargo, command, succeeds, target_dir};
@@ -10,42 +11,51 @@ use std::path::PathBuf;
 pub(super) const CLAIMS: &[Claim] = &[
     Claim {
         name: "instructions-agg-8",
-        about: "instructions of a record of 30 B under agg:8 over a plain one, LightMAC suite",
+        about: "Instructions to seal, open and take a record of 30 B under agg:8, over those \
+            with a plain tag, LightMAC suite. Bar: our own target",
         bar: Bar::AtMost(1.05),
         seconds: 10,
         measure: || over_plain("agg:8", Aes::Native),
     },
     Claim {
         name: "instructions-r2d2-50",
-        about: "instructions of a record of 30 B under r2d2:50 over a plain one, LightMAC suite",
+        about: "Instructions to seal, open and take a record of 30 B under r2d2:50, over those \
+            with a plain tag, LightMAC suite. Bar: our own target",
         bar: Bar::AtMost(1.3),
         seconds: 10,
         measure: || over_plain("r2d2:50", Aes::Native),
     },
     Claim {
         name: "instructions-r2d2-200",
-        about: "instructions of a record of 30 B under r2d2:200 over a plain one, LightMAC suite",
+        about: "Instructions to seal, open and take a record of 30 B under r2d2:200, over those \
+            with a plain tag, LightMAC suite. Bar: our own target",
         bar: Bar::AtMost(1.6),
         seconds: 10,
         measure: || over_plain("r2d2:200", Aes::Native),
     },
     Claim {
         name: "instructions-agg-8-portable",
-        about: "as instructions-agg-8, with AES in software, as a small device has it",
+        about: "Instructions to seal, open and take a record of 30 B under agg:8, over those \
+            with a plain tag, LightMAC suite with AES in software, as on a small device. \
+            Bar: our own target",
         bar: Bar::AtMost(1.05),
         seconds: 10,
         measure: || over_plain("agg:8", Aes::Portable),
     },
     Claim {
         name: "instructions-r2d2-50-portable",
-        about: "as instructions-r2d2-50, with AES in software, as a small device has it",
+        about: "Instructions to seal, open and take a record of 30 B under r2d2:50, over those \
+            with a plain tag, LightMAC suite with AES in software, as on a small device. \
+            Bar: our own target",
         bar: Bar::AtMost(1.3),
         seconds: 10,
         measure: || over_plain("r2d2:50", Aes::Portable),
     },
     Claim {
         name: "instructions-r2d2-200-portable",
-        about: "as instructions-r2d2-200, with AES in software, as a small device has it",
+        about: "Instructions to seal, open and take a record of 30 B under r2d2:200, over those \
+            with a plain tag, LightMAC suite with AES in software, as on a small device. \
+            Bar: our own target",
         bar: Bar::AtMost(1.6),
         seconds: 10,
         measure: || over_plain("r2d2:200", Aes::Portable),
@@ -55,15 +65,15 @@ pub(super) const CLAIMS: &[Claim] = &[
 /// How AES is computed.
 #[derive(Clone, Copy)]
 enum Aes {
-    /// By the processor's instructions, if it has them.
+    /// With the processor's AES instructions, if it has them.
     Native,
     /// In software, bit-sliced.
     Portable,
 }
 
-/// Payload of a record.
+/// Bytes of payload in a record.
 const PAYLOAD_BYTES: &str = "30";
-/// Keys and the first records are in both.
+/// Numbers of records of the two runs. Both runs set up keys, so that this part cancels out.
 const FEW: u64 = 2_000;
 const MANY: u64 = 12_000;
 
@@ -77,7 +87,7 @@ fn over_plain(scheme: &str, aes: Aes) -> Result<Measured, Unmeasured> {
     Ok(Measured { figure: shared / plain, detail })
 }
 
-/// Instructions of one record.
+/// Instructions that it takes to seal, open and take one record.
 fn a_record(scheme: &str, aes: Aes) -> Result<f64, Unmeasured> {
     let (few, many) = (count(scheme, FEW, aes)?, count(scheme, MANY, aes)?);
     if many <= few {
@@ -86,7 +96,7 @@ fn a_record(scheme: &str, aes: Aes) -> Result<f64, Unmeasured> {
     Ok((many - few) as f64 / (MANY - FEW) as f64)
 }
 
-/// Instructions of a program that seals, opens and takes so many records.
+/// Instructions of a program that seals, opens and takes this number of records.
 fn count(scheme: &str, records: u64, aes: Aes) -> Result<u64, Unmeasured> {
     const RUNNER: &str = "target.'cfg(all())'.runner = \
                           ['valgrind', '--tool=callgrind', '--callgrind-out-file=/dev/null']";
@@ -111,8 +121,8 @@ fn count(scheme: &str, records: u64, aes: Aes) -> Result<u64, Unmeasured> {
     count.ok_or_else(|| broken("it printed no count"))
 }
 
-/// Where the program is built whose AES is in software: other flags would have everything built
-/// again, back and forth.
+/// The target folder of the program with AES in software. Its compiler flags differ, so in the
+/// usual folder each run would build everything again.
 fn portable_dir() -> PathBuf {
     target_dir().join("portable-aes")
 }

@@ -1,5 +1,5 @@
-//! The lab's commands: scenario files give the same bytes however they are run, and the report is
-//! made in time.
+//! Claims on the lab's commands: a scenario gives the same bytes for any number of threads and
+//! shards, memory is bounded, and the report is made in time.
 
 use crate::claim::{Bar, Claim, Measured, Unmeasured};
 use crate::claims::run_text;
@@ -12,15 +12,17 @@ use std::time::{Duration, Instant};
 pub(super) const CLAIMS: &[Claim] = &[
     Claim {
         name: "lab-threads",
-        about: "files of all example scenarios that differ between 1 and 2 threads",
+        about: "Number of files of the example scenarios that differ between 1 and 2 threads. \
+            Bar: there may be none",
         bar: Bar::AtMost(0.0),
         seconds: 30,
         measure: threads,
     },
     Claim {
         name: "lab-shards",
-        about: "bytes by which a grid, and a single point whose runs are shared, in three shards each, \
-                merged, differ from the whole",
+        about: "Number of bytes in which the merge of three shards differs from the whole: a \
+            grid, and a single point whose runs are shared among the shards. Bar: there may \
+            be none",
         bar: Bar::AtMost(0.0),
         seconds: 30,
         measure: shards,
@@ -29,21 +31,24 @@ pub(super) const CLAIMS: &[Claim] = &[
     // at 10^5 runs, beside the 11.6 MiB of the program.
     Claim {
         name: "lab-memory",
-        about: "times as much memory for 10^5 runs of a point as for 10^4, peak of lab run",
+        about: "Peak memory of `lightseal lab run` for 100 000 runs of a point, over that for 10 \
+            000 runs. Bar: the derivation in the comment",
         bar: Bar::AtMost(1.2),
         seconds: 30,
         measure: || memory(10_000, 100_000),
     },
     Claim {
         name: "lab-memory-flat",
-        about: "times as much memory for 5 * 10^5 runs of a point as for 2 * 10^5, peak of lab run",
+        about: "Peak memory of `lightseal lab run` for 500 000 runs of a point, over that for \
+            200 000 runs. Bar: our own target",
         bar: Bar::AtMost(1.05),
         seconds: 100,
         measure: || memory(200_000, 500_000),
     },
     Claim {
         name: "lab-report",
-        about: "minutes for the whole report, every figure of the registry with default options",
+        about: "Minutes for the whole report: every figure of the registry with default options. \
+            Bar: our own target",
         bar: Bar::AtMost(15.0),
         seconds: 600,
         measure: report,
@@ -52,18 +57,18 @@ pub(super) const CLAIMS: &[Claim] = &[
 
 const SCENARIOS: &str = "crates/lab/scenarios";
 
-/// The one of them that is a grid.
+/// The one scenario that is a grid of points.
 const GRID: &str = "sweep.toml";
 
-/// One of those that are none.
+/// One of the scenarios that are a single point.
 const POINT: &str = "x-mac.toml";
 
-/// What takes the least time a run.
+/// The scenario that takes the least time for a run.
 const TWO_NODES: &str = "network = { topology = 'line', nodes = 2 }\n\
                          link = { layer = 'x-mac', check_interval_ms = 125 }\n\
                          handshake = { profile = 'tinydtls' }\n";
 
-/// An empty directory of this name among the build's files.
+/// Makes an empty directory of this name in target/claims.
 fn directory(name: &str) -> Result<PathBuf, Unmeasured> {
     let broken = |error: std::io::Error| Unmeasured::Broken(format!("{name}: {error}"));
     let path = Path::new("target/claims").join(name);
@@ -116,7 +121,8 @@ fn shards() -> Result<Measured, Unmeasured> {
     let out = directory("shards")?;
     let at = |name: &str| out.join(name).to_string_lossy().into_owned();
     let (mut figure, mut detail) = (0, String::new());
-    // The grid has more points than there are shards, the other one.
+    // The grid has more points than there are shards; the other scenario has a single point, so its
+    // runs are shared among the shards.
     for (scenario, options) in [
         (GRID, &[][..]),
         (POINT, &[]),
@@ -149,14 +155,14 @@ fn shards() -> Result<Measured, Unmeasured> {
 
 /// The peak of memory for `more` runs of a point over that for `few`.
 fn memory(few: u32, more: u32) -> Result<Measured, Unmeasured> {
-    // Builds it.
+    // This builds the program.
     lab(&["figure", "--list"])?;
     let (few_mib, more_mib) = (peak_mib(few)?, peak_mib(more)?);
     let detail = format!("{few} runs: {few_mib:.1} MiB; {more} runs: {more_mib:.1} MiB\n");
     Ok(Measured { figure: more_mib / few_mib, detail })
 }
 
-/// What `lab run` takes at most, in MiB, by the kernel's account.
+/// The peak resident memory of `lab run` in MiB, as the kernel reports it.
 fn peak_mib(runs: u32) -> Result<f64, Unmeasured> {
     let broken = |error: std::io::Error| Unmeasured::Broken(format!("lightseal lab run: {error}"));
     let mut run = Command::new(target_dir().join("release/lightseal"));
@@ -187,7 +193,7 @@ fn peak_mib(runs: u32) -> Result<f64, Unmeasured> {
 
 fn report() -> Result<Measured, Unmeasured> {
     let page = directory("report")?.join("report.html");
-    // Built before the clock starts.
+    // The program is built before the clock starts.
     lab(&["figure", "--list"])?;
     let begun = Instant::now();
     lab(&["report", "--out", &page.to_string_lossy()])?;

@@ -1,4 +1,4 @@
-//! LightMAC at the speed of the cipher, and beside other MACs.
+//! Claims on LightMAC's speed compared with its cipher's and with other MACs'.
 
 use crate::claim::{Bar, Claim, Measured, Unmeasured};
 use crate::claims::{number, run_json, run_peer};
@@ -7,7 +7,8 @@ use serde_json::Value;
 pub(super) const CLAIMS: &[Claim] = &[
     Claim {
         name: "ecb-aes-bulk",
-        about: "core cycles a byte of AES-128 in bulk over 10/64, the rounds over a register's bytes",
+        about: "Core cycles a byte of AES-128 in bulk over 10/64, which is ten rounds of 64 B at \
+            one round a cycle. Bar: our own target",
         bar: Bar::AtMost(1.05),
         seconds: 5,
         measure: || {
@@ -17,7 +18,9 @@ pub(super) const CLAIMS: &[Claim] = &[
     },
     Claim {
         name: "lightmac-aes-8k",
-        about: "LightMAC's speed over AES's in bulk times (n - s)/n, 8 KiB, s = 40",
+        about: "Throughput of LightMAC over its limit, the cipher's bulk throughput times (n - \
+            s)/n with block size n and counter size s in bits: AES-128, 8 KiB, s = 40. Bar: \
+            our own target",
         bar: Bar::AtLeast(0.85),
         seconds: 5,
         measure: || {
@@ -27,7 +30,9 @@ pub(super) const CLAIMS: &[Claim] = &[
     },
     Claim {
         name: "lightmac-aes-2k",
-        about: "LightMAC's speed over AES's in bulk times (n - s)/n, 2 KiB, s = 8",
+        about: "Throughput of LightMAC over its limit, the cipher's bulk throughput times (n - \
+            s)/n with block size n and counter size s in bits: AES-128, 2 KiB, s = 8. Bar: \
+            our own target",
         bar: Bar::AtLeast(0.75),
         seconds: 5,
         measure: || {
@@ -37,59 +42,67 @@ pub(super) const CLAIMS: &[Claim] = &[
     },
     Claim {
         name: "lightmac-1k-cmac-rustcrypto",
-        about: "RustCrypto's CMAC's time over LightMAC's, AES-128, 1 KiB back to back, s = 8",
+        about: "Time of RustCrypto's CMAC over LightMAC's: AES-128, messages of 1 KiB back to \
+            back, s = 8. Bar: our own target",
         bar: Bar::AtLeast(8.0),
         seconds: 10,
         measure: || back_to_back(&["cmac_rustcrypto", "cmac_rustcrypto_own_aes"]),
     },
     Claim {
         name: "lightmac-1k-cmac-openssl",
-        about: "OpenSSL's CMAC's time over LightMAC's, AES-128, 1 KiB back to back, s = 8",
+        about: "Time of OpenSSL's CMAC over LightMAC's: AES-128, messages of 1 KiB back to back, \
+            s = 8. Bar: our own target",
         bar: Bar::AtLeast(8.0),
         seconds: 10,
         measure: || back_to_back(&["cmac_openssl"]),
     },
     Claim {
         name: "lightmac-1k-gmac-ring",
-        about: "ring's GMAC's time over LightMAC's, AES-128, 1 KiB back to back, s = 8",
+        about: "Time of ring's GMAC over LightMAC's: AES-128, messages of 1 KiB back to back, s \
+            = 8. Bar: LightMAC is no slower",
         bar: Bar::AtLeast(1.0),
         seconds: 10,
         measure: || back_to_back(&["gmac_ring"]),
     },
     Claim {
         name: "lightmac-batch-64",
-        about: "core cycles of LightMAC for each 64 B message of a batch, AES-128, s = 8",
+        about: "Core cycles of LightMAC for each 64 B message of a batch, AES-128, s = 8. Bar: \
+            our own target",
         bar: Bar::AtMost(45.0),
         seconds: 10,
         measure: batch,
     },
     Claim {
         name: "lightmac-alone-14",
-        about: "LightMAC's time for a message alone over the fastest CMAC's, AES-128, up to 14 B, s = 8",
+        about: "Time of LightMAC over that of the fastest CMAC for a single message of up to 14 \
+            B, AES-128, s = 8: the worst length. Bar: our own target",
         bar: Bar::AtMost(1.1),
         seconds: 10,
         measure: || alone(0..=14),
     },
     Claim {
         name: "lightmac-alone-16",
-        about: "LightMAC's time for a message alone over the fastest CMAC's, AES-128, 16 B, s = 8",
+        about: "Time of LightMAC over that of the fastest CMAC for a single message of 16 B, \
+            AES-128, s = 8. Bar: our own target",
         bar: Bar::AtMost(2.1),
         seconds: 10,
         measure: || alone(16..=16),
     },
     Claim {
         name: "lightmac-alone-64",
-        about: "LightMAC's time for a message alone over the fastest CMAC's, AES-128, 64 B to 1 KiB, s = 8",
+        about: "Time of LightMAC over that of the fastest CMAC for a single message of 64 B to 1 \
+            KiB, AES-128, s = 8: the worst length. Bar: LightMAC is no slower",
         bar: Bar::AtMost(1.0),
         seconds: 10,
         measure: || alone(64..=1024),
     },
-    // 6.9 cycles a byte is what the best public bitslice took, of the kind that Benadjila, Guo,
-    // Lomné and Peyrin study ("Implementing Lightweight Block Ciphers on x86 Architectures",
-    // SAC 2013).
+    // The best public bitsliced implementation took 6.9 cycles a byte. It is of the kind that
+    // Benadjila, Guo, Lomné and Peyrin study ("Implementing Lightweight Block Ciphers on x86
+    // Architectures", SAC 2013).
     Claim {
         name: "ecb-present-bulk",
-        about: "core cycles a byte of PRESENT-80 in bulk",
+        about: "Core cycles a byte of PRESENT-80 in bulk, with AVX-512 and GFNI. Bar: our own \
+            target",
         bar: Bar::AtMost(2.5),
         seconds: 5,
         measure: || {
@@ -99,7 +112,8 @@ pub(super) const CLAIMS: &[Claim] = &[
     },
     Claim {
         name: "ecb-present-avx2",
-        about: "core cycles a byte of PRESENT-80 in bulk with AVX2",
+        about: "Core cycles a byte of PRESENT-80 in bulk, with AVX2. Bar: the best public \
+            bitsliced implementation",
         bar: Bar::AtMost(6.9),
         seconds: 5,
         measure: || {
@@ -109,7 +123,9 @@ pub(super) const CLAIMS: &[Claim] = &[
     },
     Claim {
         name: "lightmac-present-8k",
-        about: "LightMAC's speed over PRESENT-80's in bulk times (n - s)/n, 8 KiB, s = 24",
+        about: "Throughput of LightMAC over its limit, the cipher's bulk throughput times (n - \
+            s)/n with block size n and counter size s in bits: PRESENT-80, 8 KiB, s = 24. \
+            Bar: our own target",
         bar: Bar::AtLeast(0.9),
         seconds: 5,
         measure: || {
@@ -119,7 +135,9 @@ pub(super) const CLAIMS: &[Claim] = &[
     },
     Claim {
         name: "lightmac-present-batch",
-        about: "as lightmac-present-8k, in batches of messages of 1 KiB to 8 KiB",
+        about: "Throughput of LightMAC over its limit, the cipher's bulk throughput times (n - \
+            s)/n with block size n and counter size s in bits: PRESENT-80, batches of \
+            messages of 1 KiB to 8 KiB, s = 24. Bar: our own target",
         bar: Bar::AtLeast(0.9),
         seconds: 10,
         measure: || {
@@ -127,61 +145,65 @@ pub(super) const CLAIMS: &[Claim] = &[
             rows.figure("/of_limit", f64::min, |row| has(row, 24, "batch"))
         },
     },
-    // Over kernels that are equally good only the cipher calls are left: three for two blocks in
-    // PMAC/P, n / (n - s) for a block in LightMAC. For AES with s = 40 that is 1.5 / (128/88) = 1.03.
-    // The paper's lead of 20 % is one over a PMAC/P that loads its round keys for every block.
+    // With equally good kernels only the number of cipher calls differs: PMAC/P needs three for two
+    // blocks, LightMAC n / (n - s) for each block. For AES with s = 40 the ratio is 1.5 / (128/88)
+    // = 1.03. The paper's lead of 20 % is over a PMAC/P that loads its round keys for every block.
     Claim {
         name: "lightmac-pmac-parity-aes",
-        about: "PMAC/P's time over LightMAC's at rate 2/3, AES-128, s = 40, 1 KiB to 8 KiB",
+        about: "Time of PMAC with Parity over LightMAC's at rate 2/3: AES-128, s = 40, 1 KiB to \
+            8 KiB, the worst length. Bar: the ratio of cipher calls, 1.5 / (128/88)",
         bar: Bar::AtLeast(1.03),
         seconds: 15,
         measure: || over_lightmac(AES, "aes-128", "pmac-parity"),
     },
-    // Likewise 1.5 / (64/40) = 0.9375 for PRESENT with s = 24: here LightMAC has more calls to make, and
-    // what it is ahead beyond that is the three passes over the message that PMAC/P needs.
+    // For PRESENT with s = 24 the ratio is 1.5 / (64/40) = 0.9375: here LightMAC makes more cipher
+    // calls. Any lead beyond that comes from the three passes over the message that PMAC/P needs.
     Claim {
         name: "lightmac-pmac-parity-present",
-        about: "PMAC/P's time over LightMAC's at rate 2/3, PRESENT-80, s = 24, 1 KiB to 8 KiB",
+        about: "Time of PMAC with Parity over LightMAC's at rate 2/3: PRESENT-80, s = 24, 1 KiB \
+            to 8 KiB, the worst length. Bar: the ratio of cipher calls, 1.5 / (64/40)",
         bar: Bar::AtLeast(0.93),
         seconds: 15,
         measure: || over_lightmac(PRESENT, "present-80", "pmac-parity"),
     },
     Claim {
         name: "lightmac-emac-aes",
-        about: "EMAC's time over LightMAC's at rate 2/3, AES-128, s = 40, 1 KiB to 8 KiB",
+        about: "Time of EMAC over LightMAC's at rate 2/3: AES-128, s = 40, 1 KiB to 8 KiB, the \
+            worst length. Bar: our own target",
         bar: Bar::AtLeast(3.0),
         seconds: 15,
         measure: || over_lightmac(AES, "aes-128", "emac"),
     },
     Claim {
         name: "lightmac-emac-present",
-        about: "EMAC's time over LightMAC's at rate 2/3, PRESENT-80, s = 24, 1 KiB to 8 KiB",
+        about: "Time of EMAC over LightMAC's at rate 2/3: PRESENT-80, s = 24, 1 KiB to 8 KiB, \
+            the worst length. Bar: our own target",
         bar: Bar::AtLeast(3.0),
         seconds: 15,
         measure: || over_lightmac(PRESENT, "present-80", "emac"),
     },
 ];
 
-/// The kernels that the bars are for.
+/// The kernels for which the bars were set.
 const AES: &str = "vaes-512";
 const PRESENT: &str = "avx512-gfni";
 
-/// The paper's lengths from 1 KiB.
+/// The paper's message lengths from 1 KiB, in bytes.
 const LONG: &str = "1024,2048,4096,8192";
 
-/// Ten rounds of a register of 64 bytes, one a cycle.
+/// Cycles a byte of ten AES rounds over a register of 64 bytes at one round a cycle.
 const AES_CYCLES_PER_BYTE: f64 = 10.0 / 64.0;
 
-/// What `lightseal mac bench` printed of one cipher.
+/// The rows that `lightseal mac bench` printed for one cipher.
 struct Rows {
     all: Vec<Value>,
-    /// The kernel that the bar is for; the others stand in the detail.
+    /// The kernel for which the bar was set; the rows of the others are in the detail only.
     kernel: &'static str,
-    /// The rest of the detail.
+    /// The first line of the detail.
     run: String,
 }
 
-/// Measures on every kernel of this machine, if `kernel` is one of them.
+/// Measures on every kernel that this machine has; an error if `kernel` is not one of them.
 fn bench(kernel: &'static str, cipher: &str, modes: &str, bytes: &str) -> Result<Rows, Unmeasured> {
     let what = ["--cipher", cipher, "--mode", modes, "--bytes", bytes];
     let how = ["--kernel", "all", "--json"];
@@ -200,7 +222,7 @@ fn bench(kernel: &'static str, cipher: &str, modes: &str, bytes: &str) -> Result
 }
 
 impl Rows {
-    /// The worst of the kernel's rows that are `wanted`, by the median at `pointer`.
+    /// The worst median at `pointer` among the kernel's rows that are `wanted`.
     fn figure(
         &self,
         pointer: &str,
@@ -256,7 +278,7 @@ fn over_lightmac(
     rows.figure("/over_lightmac", f64::min, wanted)
 }
 
-/// The race with other libraries' MACs, on the kernel that the bars are for.
+/// The race with other libraries' MACs, on the kernel for which the bars were set.
 fn macs() -> Result<Value, Unmeasured> {
     let result = run_peer("macs", &["--json"])?;
     match text(&result, "kernel") {
@@ -265,7 +287,7 @@ fn macs() -> Result<Value, Unmeasured> {
     }
 }
 
-/// Every contender of a race, one line each.
+/// One line for each contender of a race.
 fn lines(race: &Value) -> Result<String, Unmeasured> {
     let bytes = number(race, "/bytes")?;
     let mut lines = String::new();
@@ -284,7 +306,7 @@ fn lines(race: &Value) -> Result<String, Unmeasured> {
     Ok(lines)
 }
 
-/// 1 KiB back to back against the fastest of `rivals`.
+/// The time of the fastest of `rivals` over LightMAC's, messages of 1 KiB back to back.
 fn back_to_back(rivals: &[&str]) -> Result<Measured, Unmeasured> {
     let result = macs()?;
     let races = result["back_to_back"].as_array().into_iter().flatten();
@@ -293,7 +315,7 @@ fn back_to_back(rivals: &[&str]) -> Result<Measured, Unmeasured> {
     Ok(Measured { figure: fastest(race, rivals)?, detail: lines(race)? })
 }
 
-/// The smallest time over LightMAC's.
+/// The smallest time among `rivals` over LightMAC's.
 fn fastest(race: &Value, rivals: &[&str]) -> Result<f64, Unmeasured> {
     rivals.iter().try_fold(f64::INFINITY, |least, rival| {
         Ok(least.min(number(race, &format!("/{rival}/over_lightmac/median"))?))
@@ -316,7 +338,7 @@ fn batch() -> Result<Measured, Unmeasured> {
     Ok(Measured { figure, detail })
 }
 
-/// The worst length among `bytes`, each against the fastest CMAC.
+/// LightMAC's time over that of the fastest CMAC at the worst message length within `bytes`.
 fn alone(bytes: std::ops::RangeInclusive<u64>) -> Result<Measured, Unmeasured> {
     let result = macs()?;
     let mut figure: f64 = 0.0;

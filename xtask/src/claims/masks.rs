@@ -1,18 +1,20 @@
-//! What record numbers' masks give away.
+//! The claim on what record number masks reveal.
 
 use crate::claim::{Bar, Claim, Measured, Unmeasured};
 use crate::claims::{number, run_json};
 
 pub(super) const CLAIMS: &[Claim] = &[Claim {
     name: "mask-repetition",
-    about: "1-byte messages under Agg(16) until an observer saw with 50 % two records of one mask; the paper: 274",
+    about: "Number of 1-byte messages under Agg(16) after which an observer has seen two records \
+        with one record number mask with probability 1/2. Bar: the 274 reported by Wagner et \
+        al.",
     bar: Bar::AtLeast(274.0),
     seconds: 20,
     measure,
 }];
 
-/// The strong form with one-byte numbers is the figure: of our forms the best, with the numbers
-/// that give more away.
+/// The figure is that of the strong form with one-byte record numbers: the best of our forms, with
+/// the length of record numbers that reveals more.
 fn measure() -> Result<Measured, Unmeasured> {
     let result = run_json("fuzz", "campaign", &["masks"])?;
     let mut detail = String::from(

@@ -1,7 +1,7 @@
-//! The registry: one file a topic.
+//! The registry of claims: one file for each topic.
 //!
-//! A claim runs a program of this workspace, built with optimisation, and
-//! reads the JSON that it prints; no figure stands here.
+//! A claim runs a program of this workspace, built with optimisation, and reads the JSON that it
+//! prints. The source has bars, never measured figures.
 
 mod aggregation;
 mod attacks;
@@ -89,7 +89,7 @@ fn run_json_with(
         .map_err(|error| Unmeasured::Broken(format!("{program} printed no JSON: {error}")))
 }
 
-/// Builds and runs `program` of `package`; what it prints.
+/// Builds and runs `program` of `package` and returns what it prints.
 fn run_text(package: &str, program: &str, arguments: &[&str]) -> Result<String, Unmeasured> {
     run_text_with(&[], package, program, arguments)
 }
@@ -116,7 +116,7 @@ fn run_peer(program: &str, arguments: &[&str]) -> Result<Value, Unmeasured> {
     run_json("interop", program, arguments)
 }
 
-/// The number at `pointer` (RFC 6901) of what a program printed.
+/// The number at `pointer` (RFC 6901) in the JSON that a program printed.
 fn number(value: &Value, pointer: &str) -> Result<f64, Unmeasured> {
     value
         .pointer(pointer)

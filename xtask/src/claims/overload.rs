@@ -1,4 +1,4 @@
-//! The proxies under a load that they cannot take.
+//! The claim on proxies under a load that exceeds their capacity.
 
 use crate::claim::{Bar, Claim, Measured, Unmeasured};
 use crate::claims::number;
@@ -7,16 +7,17 @@ use serde_json::Value;
 
 pub(super) const CLAIMS: &[Claim] = &[Claim {
     name: "proxy-overload-unaccounted",
-    about: "of 2 000 000 messages each way at a rate that two proxies on loopback cannot take: messages \
-        neither delivered nor counted as dropped",
+    about: "Number of messages neither delivered nor counted as dropped, of 2 000 000 in each \
+        direction at a rate that two proxies on the loopback interface cannot take. Bar: \
+        there may be none",
     bar: Bar::AtMost(0.0),
     seconds: 40,
     measure,
 }];
 
-/// Messages each way.
+/// Number of messages in each direction.
 const MESSAGES: u32 = 2_000_000;
-/// The test whose long run this is.
+/// The test that is run with this number of messages.
 const TEST: &str = "every_message_of_an_overload_is_delivered_or_counted";
 
 fn measure() -> Result<Measured, Unmeasured> {
@@ -32,7 +33,7 @@ fn measure() -> Result<Measured, Unmeasured> {
     let ran = capture(test);
     let text = std::fs::read_to_string(&report);
     let _ = std::fs::remove_file(&report);
-    // A test that fails because messages are missing has written its report before.
+    // A test that fails because messages are missing writes its report before.
     let text = match (ran, text) {
         (_, Ok(text)) => text,
         (Err(why), Err(_)) => return Err(Unmeasured::Broken(why)),
@@ -50,7 +51,7 @@ fn judged(report: &Value) -> Result<Measured, Unmeasured> {
         let (sent, delivered, counted) = (count("sent")?, count("delivered")?, count("counted")?);
         detail +=
             &format!("{title}: {sent} sent, {delivered} delivered, {counted} counted as dropped\n");
-        // A load that the proxies take shows nothing.
+        // If the proxies could take the load, the run shows nothing.
         if sent < f64::from(MESSAGES) / 2.0 || counted == 0.0 {
             return Err(Unmeasured::Broken(format!("no overload\n{detail}")));
         }

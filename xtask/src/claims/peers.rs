@@ -1,4 +1,4 @@
-//! Beside other people's implementations.
+//! Claims on interoperability with other implementations of DTLS and on speed compared with them.
 
 use crate::claim::{Bar, Claim, Measured, Unmeasured};
 use crate::claims::{number, run_peer};
@@ -8,133 +8,152 @@ use serde_json::json;
 pub(super) const CLAIMS: &[Claim] = &[
     Claim {
         name: "wolfssl-plain-fallback",
-        about: "associations with wolfSSL, of all roles, suites and modes, that asking for agg:8 breaks",
+        about: "Number of associations with wolfSSL, over all roles, suites and modes, that fail \
+            because our end asks for agg:8. Bar: there may be none",
         bar: Bar::AtMost(0.0),
         seconds: 5,
         measure: fallback,
     },
     Claim {
         name: "interop-matrix",
-        about: "meetings with other people's DTLS that fail, of all peers, roles, suites and CIDs",
+        about: "Number of failed meetings with other implementations of DTLS, over all peers, \
+            roles, suites and connection ID lengths. Bar: there may be none",
         bar: Bar::AtMost(0.0),
         seconds: 150,
         measure: matrix,
     },
     Claim {
         name: "records-16",
-        about: "wolfSSL's time over ours, a 16 B record sealed and opened, AES-128-GCM",
+        about: "Time of wolfSSL to seal and open a record of 16 B over ours, DTLS 1.3 \
+            AES-128-GCM. Bar: we are no slower",
         bar: Bar::AtLeast(1.0),
         seconds: 12,
         measure: || records("16"),
     },
     Claim {
         name: "records-64",
-        about: "wolfSSL's time over ours, a 64 B record sealed and opened, AES-128-GCM",
+        about: "Time of wolfSSL to seal and open a record of 64 B over ours, DTLS 1.3 \
+            AES-128-GCM. Bar: we are no slower",
         bar: Bar::AtLeast(1.0),
         seconds: 12,
         measure: || records("64"),
     },
     Claim {
         name: "records-256",
-        about: "wolfSSL's time over ours, a 256 B record sealed and opened, AES-128-GCM",
+        about: "Time of wolfSSL to seal and open a record of 256 B over ours, DTLS 1.3 \
+            AES-128-GCM. Bar: we are no slower",
         bar: Bar::AtLeast(1.0),
         seconds: 12,
         measure: || records("256"),
     },
     Claim {
         name: "records-1200",
-        about: "wolfSSL's time over ours, a 1200 B record sealed and opened, AES-128-GCM",
+        about: "Time of wolfSSL to seal and open a record of 1200 B over ours, DTLS 1.3 \
+            AES-128-GCM. Bar: we are no slower",
         bar: Bar::AtLeast(1.0),
         seconds: 12,
         measure: || records("1200"),
     },
     Claim {
         name: "handshakes-per-second",
-        about: "our handshakes a second over wolfSSL's, DTLS 1.3 psk_ke, AES-128-GCM, both ends",
+        about: "Our handshakes a second over wolfSSL's, both ends counted: DTLS 1.3 psk_ke, \
+            AES-128-GCM. Bar: we are no slower",
         bar: Bar::AtLeast(1.0),
         seconds: 12,
         measure: handshakes,
     },
     Claim {
         name: "handshakes-12-wolfssl",
-        about: "our handshakes a second over wolfSSL's, DTLS 1.2 PSK_CCM_8 with cookie, both ends",
+        about: "Our handshakes a second over wolfSSL's, both ends counted: DTLS 1.2 PSK_CCM_8 \
+            with cookie. Bar: our own target",
         bar: Bar::AtLeast(1.5),
         seconds: 12,
         measure: || handshakes_12("wolfssl"),
     },
     Claim {
         name: "handshakes-12-dimpl",
-        about: "our handshakes a second over dimpl's, DTLS 1.2 PSK_CCM_8 with cookie, both ends",
+        about: "Our handshakes a second over dimpl's, both ends counted: DTLS 1.2 PSK_CCM_8 with \
+            cookie. Bar: our own target",
         bar: Bar::AtLeast(1.2),
         seconds: 15,
         measure: || handshakes_12("dimpl"),
     },
     Claim {
         name: "records-ccm8-wolfssl-16",
-        about: "wolfSSL's time over ours, a 16 B record sealed and opened, DTLS 1.2 PSK_CCM_8",
+        about: "Time of wolfSSL to seal and open a record of 16 B over ours, DTLS 1.2 PSK_CCM_8. \
+            Bar: our own target",
         bar: Bar::AtLeast(1.5),
         seconds: 12,
         measure: || records_12("wolfssl", "16"),
     },
     Claim {
         name: "records-ccm8-wolfssl-64",
-        about: "wolfSSL's time over ours, a 64 B record sealed and opened, DTLS 1.2 PSK_CCM_8",
+        about: "Time of wolfSSL to seal and open a record of 64 B over ours, DTLS 1.2 PSK_CCM_8. \
+            Bar: our own target",
         bar: Bar::AtLeast(1.5),
         seconds: 12,
         measure: || records_12("wolfssl", "64"),
     },
     Claim {
         name: "records-ccm8-wolfssl-256",
-        about: "wolfSSL's time over ours, a 256 B record sealed and opened, DTLS 1.2 PSK_CCM_8",
+        about: "Time of wolfSSL to seal and open a record of 256 B over ours, DTLS 1.2 \
+            PSK_CCM_8. Bar: our own target",
         bar: Bar::AtLeast(1.5),
         seconds: 12,
         measure: || records_12("wolfssl", "256"),
     },
     Claim {
         name: "records-ccm8-wolfssl-1200",
-        about: "wolfSSL's time over ours, a 1200 B record sealed and opened, DTLS 1.2 PSK_CCM_8",
+        about: "Time of wolfSSL to seal and open a record of 1200 B over ours, DTLS 1.2 \
+            PSK_CCM_8. Bar: our own target",
         bar: Bar::AtLeast(1.5),
         seconds: 12,
         measure: || records_12("wolfssl", "1200"),
     },
     Claim {
         name: "records-ccm8-openssl-1200",
-        about: "OpenSSL's time over ours, a 1200 B record sealed and opened, DTLS 1.2 PSK_CCM_8",
+        about: "Time of OpenSSL to seal and open a record of 1200 B over ours, DTLS 1.2 \
+            PSK_CCM_8. Bar: we are no slower",
         bar: Bar::AtLeast(1.0),
         seconds: 12,
         measure: || records_12("openssl", "1200"),
     },
     Claim {
         name: "handshake-12-datagrams",
-        about: "datagrams of a DTLS 1.2 PSK_CCM_8 handshake with cookie",
+        about: "Number of datagrams in our DTLS 1.2 PSK_CCM_8 handshake with cookie. Bar: the \
+            six flights of RFC 6347, section 4.2.4",
         bar: Bar::AtMost(6.0),
         seconds: 1,
         measure: || wire(&WIRE_12, "datagrams"),
     },
     Claim {
         name: "handshake-12-bytes",
-        about: "bytes of UDP payload of a DTLS 1.2 PSK_CCM_8 handshake with cookie, 9 B of identity",
+        about: "UDP payload, in bytes, of our DTLS 1.2 PSK_CCM_8 handshake with cookie and an \
+            identity of 9 B. Bar: our own target",
         bar: Bar::AtMost(480.0),
         seconds: 1,
         measure: || wire(&WIRE_12, "bytes"),
     },
     Claim {
         name: "handshake-13-datagrams",
-        about: "datagrams of a DTLS 1.3 psk_ke handshake with CCM_8",
+        about: "Number of datagrams in our DTLS 1.3 psk_ke handshake with CCM_8. Bar: our own \
+            target",
         bar: Bar::AtMost(4.0),
         seconds: 1,
         measure: || wire(&WIRE_13, "datagrams"),
     },
     Claim {
         name: "handshake-13-bytes",
-        about: "bytes of UDP payload of a DTLS 1.3 psk_ke handshake with CCM_8, 9 B of identity",
+        about: "UDP payload, in bytes, of our DTLS 1.3 psk_ke handshake with CCM_8 and an \
+            identity of 9 B. Bar: our own target",
         bar: Bar::AtMost(380.0),
         seconds: 1,
         measure: || wire(&WIRE_13, "bytes"),
     },
     Claim {
         name: "handshake-13-cookie-datagrams",
-        about: "datagrams of a DTLS 1.3 psk_ke handshake with CCM_8 and cookie",
+        about: "Number of datagrams in our DTLS 1.3 psk_ke handshake with CCM_8 and a cookie. \
+            Bar: our own target",
         bar: Bar::AtMost(6.0),
         seconds: 1,
         measure: || wire(&[&WIRE_13[..], &["--cookie"]].concat(), "datagrams"),
@@ -156,9 +175,10 @@ fn matrix() -> Result<Measured, Unmeasured> {
         ["met", "failed", "impossible"].map(|kind| number(&results, &format!("/{kind}")));
     let (met, failed, impossible) = (met?, failed?, impossible?);
     if met < 1.0 {
-        return Err(Unmeasured::Broken("nobody was met".into()));
+        return Err(Unmeasured::Broken("no meeting was held".into()));
     }
-    let detail = format!("{met} meetings went well, {failed} failed, {impossible} cannot be");
+    let detail =
+        format!("{met} meetings succeeded, {failed} failed, {impossible} are not possible");
     Ok(Measured { figure: failed, detail })
 }
 
@@ -187,7 +207,7 @@ fn records_12(peer: &str, bytes: &str) -> Result<Measured, Unmeasured> {
     race(&[&fixed[..], &["--peer", peer, "--bytes", bytes]].concat())
 }
 
-/// What a handshake without loss takes, ours beside others'.
+/// Datagrams or bytes of our handshake without loss; the detail shows other implementations' too.
 fn wire(arguments: &[&str], what: &str) -> Result<Measured, Unmeasured> {
     let result = run_peer("race", arguments)?;
     let mut detail = String::new();
@@ -202,7 +222,7 @@ fn wire(arguments: &[&str], what: &str) -> Result<Measured, Unmeasured> {
     Ok(Measured { figure: number(&result, &format!("/ours/{what}"))?, detail })
 }
 
-/// Both implementations in turn, in one process: how many times as fast ours is.
+/// Runs both implementations in turns in one process. The figure is how many times as fast ours is.
 fn race(arguments: &[&str]) -> Result<Measured, Unmeasured> {
     let result = run_peer("race", arguments)?;
     let [median, low, high] =

@@ -1,4 +1,4 @@
-//! How soon a server that died is noticed, and that one that lives is not taken for dead.
+//! Claims on how soon a dead server is noticed, and on live servers that are taken for dead.
 
 use crate::claim::{Bar, Claim, Measured, Unmeasured};
 use crate::claims::number;
@@ -8,21 +8,27 @@ use serde_json::Value;
 pub(super) const CLAIMS: &[Claim] = &[
     Claim {
         name: "reconnect-after-kill",
-        about: "seconds from kill -9 of the server proxy to the next answer, the longest of seven; the application sends twice a second, the server is away for 1 to 4 s",
+        about: "Longest time, in seconds, from kill -9 of the server proxy to the next answer, \
+            of seven kills; the application sends twice a second and the server is away for \
+            1 to 4 s. Bar: our own target",
         bar: Bar::AtMost(5.0),
         seconds: 90,
         measure: after_kill,
     },
     Claim {
         name: "reconnect-false-alarms-loss",
-        about: "times that a server which lives is taken for dead at 5 % loss, in virtual time: ten runs of an hour of each of six flows, dense and sparse, one-way and two-way",
+        about: "Number of times that a live server is taken for dead at 5 % loss, in ten virtual \
+            hours of each of six flows: dense and sparse, one-way and two-way. Bar: there \
+            may be none",
         bar: Bar::AtMost(0.0),
         seconds: 60,
         measure: || virtual_time("/loss/false_alarms"),
     },
     Claim {
         name: "reconnect-false-alarms-rtt",
-        about: "the same over a round trip of 3 s, without loss and at 5 %",
+        about: "Number of times that a live server is taken for dead over a round trip of 3 s, \
+            without loss and at 5 %, in ten virtual hours of each flow. Bar: there may be \
+            none",
         bar: Bar::AtMost(0.0),
         seconds: 60,
         measure: || virtual_time("/slow/false_alarms"),

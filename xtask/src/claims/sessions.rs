@@ -1,4 +1,4 @@
-//! Servers with few session slots.
+//! Claims on servers with few session slots.
 
 use crate::claim::{Bar, Claim, Measured, Unmeasured};
 use crate::claims::{number, run_json};
@@ -7,28 +7,35 @@ use serde_json::Value;
 pub(super) const CLAIMS: &[Claim] = &[
     Claim {
         name: "engset-time",
-        about: "time with 3 of 3 slots taken, in %, 5 clients, rho 0.5, by formula (paper 17)",
+        about: "Share of time in which all slots of a server are taken, in %, by the Engset \
+            formula for 3 slots, 5 clients, rho = 0.5. Bar: the formula's value; Vucinic et \
+            al. report 17",
         bar: Bar::Exactly(17.24),
         seconds: 1,
         measure: || formula("time"),
     },
     Claim {
         name: "engset-call",
-        about: "attempts that find them so, in %, by formula",
+        about: "Share of attempts that find all slots of a server taken, in %, by the Engset \
+            formula for 3 slots, 5 clients, rho = 0.5. Bar: the formula's value",
         bar: Bar::Exactly(10.0),
         seconds: 1,
         measure: || formula("call"),
     },
     Claim {
         name: "engset-time-measured",
-        about: "how far the time counted at a real server is from the formula, in percentage points",
+        about: "Difference, in percentage points, between the share of time in which all slots \
+            of a real server are taken and the Engset formula: 3 slots, 5 clients, rho = \
+            0.5. Bar: our own target",
         bar: Bar::AtMost(0.5),
         seconds: 10,
         measure: || difference("time"),
     },
     Claim {
         name: "engset-call-measured",
-        about: "the same of attempts",
+        about: "Difference, in percentage points, between the share of attempts that find all \
+            slots of a real server taken and the Engset formula: 3 slots, 5 clients, rho = \
+            0.5. Bar: our own target",
         bar: Bar::AtMost(0.5),
         seconds: 10,
         measure: || difference("call"),
@@ -41,7 +48,7 @@ fn sessions(attempts: &str) -> Result<Value, Unmeasured> {
     run_json("lightseal", "lightseal", &arguments.concat())
 }
 
-/// To two decimals, as it is quoted.
+/// The formula's value to two decimals, as documents quote it.
 fn formula(which: &str) -> Result<Measured, Unmeasured> {
     let exact = number(&sessions("100")?, &format!("/formula/{which}_congestion_percent"))?;
     Ok(Measured { figure: (100.0 * exact).round() / 100.0, detail: format!("{exact:.6} %\n") })

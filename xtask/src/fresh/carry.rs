@@ -1,31 +1,31 @@
-//! What the machine takes from this one: where packages come from and how they are reached, read
-//! from this machine's own settings, and its Rust toolchain.
+//! What the fresh machine gets from this one: the addresses of package registries, mirrors and
+//! proxies, read from this machine's own settings, and the Rust toolchain.
 
 use crate::process::{capture, command};
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// The toolchain, as it is found here and there.
+/// The Rust toolchain: where it is on this machine, and how the fresh machine sees it.
 #[derive(Debug)]
 pub(super) struct Toolchain {
-    /// The folder that is shown there: rustup's, or the toolchain alone.
+    /// The folder that is mounted in the fresh machine: rustup's home, or the toolchain alone.
     pub(super) from: PathBuf,
-    /// Its name in rustup, which may then add targets.
+    /// The toolchain's name in rustup, if rustup is used; rustup may then add targets.
     pub(super) name: Option<String>,
-    /// The program rustup.
+    /// The path of the program rustup.
     pub(super) rustup: Option<PathBuf>,
 }
 
-/// Where the toolchain is shown in the machine.
+/// The folder in the fresh machine where the toolchain is mounted.
 pub(super) const RUST: &str = "/opt/rust";
-/// Where rustup itself is.
+/// The folder in the fresh machine with the program rustup.
 pub(super) const RUSTUP: &str = "/opt/rustup";
 
 impl Toolchain {
-    /// The toolchain that runs us.
+    /// The toolchain that runs this program.
     ///
     /// # Errors
-    /// It is part of the system and cannot be shown by itself.
+    /// The toolchain is part of the system and has no folder of its own that could be mounted.
     pub(super) fn here() -> Result<Self, String> {
         let root = capture(command("rustc", &["--print", "sysroot"]))?;
         let root = PathBuf::from(root.trim());
@@ -45,7 +45,7 @@ impl Toolchain {
         })
     }
 
-    /// The folder with cargo in it, there.
+    /// The folder with cargo, as a path in the fresh machine.
     pub(super) fn programs(&self) -> String {
         match &self.name {
             Some(name) => format!("{RUST}/toolchains/{name}/bin"),
@@ -59,7 +59,7 @@ fn on_path(program: &str) -> Option<PathBuf> {
     std::env::split_paths(&paths).map(|folder| folder.join(program)).find(|path| path.is_file())
 }
 
-/// Debian's release, and where its packages are fetched.
+/// A release of Debian, and the mirror with its packages.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Source {
     pub(super) suite: String,
@@ -67,7 +67,8 @@ pub(super) struct Source {
 }
 
 impl Source {
-    /// That of this machine where it is a Debian, else Debian's own.
+    /// This machine's release and mirror if it is a Debian, otherwise Debian 12 from Debian's own
+    /// mirror.
     pub(super) fn here() -> Self {
         let release = fs::read_to_string("/etc/os-release").unwrap_or_default();
         let found = codename(&release).and_then(|suite| {
@@ -82,7 +83,7 @@ impl Source {
     }
 }
 
-/// `bookworm` where the release is a Debian.
+/// The release's code name, such as `bookworm`, if `release` (`/etc/os-release`) is Debian's.
 fn codename(release: &str) -> Option<String> {
     let value = |name: &str| {
         let line = release.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix('='));
@@ -99,7 +100,7 @@ fn source_files() -> Vec<PathBuf> {
     files
 }
 
-/// Address and suites of each source in a list, in either of the two forms.
+/// The address and the suites of each source in an apt list of either format, deb822 or one-line.
 fn sources(text: &str) -> Vec<(String, Vec<String>)> {
     let text: String =
         text.lines().filter(|l| !l.starts_with('#')).map(|l| format!("{l}\n")).collect();
@@ -125,20 +126,20 @@ fn sources(text: &str) -> Vec<(String, Vec<String>)> {
     found
 }
 
-/// Where this list has the release's packages.
+/// The address from which this list fetches the release's packages.
 fn mirror(text: &str, suite: &str) -> Option<String> {
     let is_main = |(_, suites): &(String, Vec<String>)| suites.iter().any(|name| name == suite);
     sources(text).into_iter().find(is_main).map(|(address, _)| address)
 }
 
-/// Whether every source of a list is the release's, or its updates'.
+/// Whether every source of a list is the release itself or one of its update suites.
 fn is_of(text: &str, suite: &str) -> bool {
     let of_release = |name: &String| name.split(['-', '/']).next() == Some(suite);
     let sources = sources(text);
     !sources.is_empty() && sources.iter().all(|(_, suites)| suites.iter().all(of_release))
 }
 
-/// Files and folders of the system that say how something is reached.
+/// Files and folders of the system with name servers, mirrors, proxies and their certificates.
 const SYSTEM: &[&str] = &[
     "/etc/resolv.conf",
     "/etc/hosts",
@@ -154,7 +155,8 @@ const SYSTEM: &[&str] = &[
     "/etc/gitconfig",
 ];
 
-/// The same of a user, below the home folder. Nothing in which a password might be.
+/// Files below a user's home folder with registries and proxies. Files that may have passwords are
+/// not listed.
 const HOME: &[&str] = &[
     ".cargo/config.toml",
     ".cargo/config",
@@ -164,8 +166,8 @@ const HOME: &[&str] = &[
     ".m2/settings.xml",
 ];
 
-/// Copies what says how packages are reached into the machine below `root`, for a user whose home
-/// is `home` there.
+/// Copies the settings by which packages are reached into the machine whose root folder is `root`,
+/// for a user whose home folder is `home` in that machine.
 ///
 /// # Errors
 /// A file cannot be copied.
@@ -188,7 +190,7 @@ pub(super) fn settings(root: &Path, home: &str, source: &Source) -> Result<(), S
             copy(&Path::new(&ours).join(path), &below(root, home).join(path))?;
         }
     }
-    // Cargo's own folder may be elsewhere.
+    // Cargo's home may be outside of the user's home folder.
     if let Some(ours) = std::env::var_os("CARGO_HOME") {
         let theirs = below(root, home).join(".cargo/config.toml");
         copy(&Path::new(&ours).join("config.toml"), &theirs)?;
@@ -196,12 +198,12 @@ pub(super) fn settings(root: &Path, home: &str, source: &Source) -> Result<(), S
     Ok(())
 }
 
-/// An absolute path of the machine, as it is from outside.
+/// The path on this machine of an absolute path in the fresh machine.
 pub(super) fn below(root: &Path, path: &str) -> PathBuf {
     root.join(path.trim_start_matches('/'))
 }
 
-/// Copies a file or a folder, links followed, if it is there.
+/// Copies a file or a folder, following links. Does nothing if it does not exist.
 fn copy(from: &Path, to: &Path) -> Result<(), String> {
     if !from.exists() {
         return Ok(());
@@ -209,7 +211,7 @@ fn copy(from: &Path, to: &Path) -> Result<(), String> {
     let failed = |error: std::io::Error| format!("{}: {error}", to.display());
     if from.is_file() {
         fs::create_dir_all(to.parent().unwrap_or(to)).map_err(failed)?;
-        // What is there may be a link to nowhere.
+        // The target may be a dangling link, which a copy would follow.
         let _ = fs::remove_file(to);
         return fs::copy(from, to).map(drop).map_err(failed);
     }
@@ -221,7 +223,7 @@ fn copy(from: &Path, to: &Path) -> Result<(), String> {
     Ok(())
 }
 
-/// Beginnings of the names of variables that say how packages are reached.
+/// Prefixes of the names of environment variables with registries, proxies and certificates.
 const VARIABLES: &[&str] = &[
     "CARGO_HTTP_",
     "CARGO_NET_",
@@ -243,15 +245,15 @@ const VARIABLES: &[&str] = &[
     "GIT_SSL_",
 ];
 
-/// The variables of ours that say how packages are reached. What names a path is left out where the
-/// machine below `root` has no such path.
+/// Our environment variables with registries, proxies and certificates. A variable whose value is a
+/// path is left out if the machine below `root` does not have that path.
 pub(super) fn variables(root: &Path) -> Vec<(String, String)> {
     let is_there = |value: &str| !value.starts_with('/') || below(root, value).exists();
     std::env::vars().filter(|(name, value)| reaches(name) && is_there(value)).collect()
 }
 
 fn reaches(name: &str) -> bool {
-    // Where a token may be is not ours to hand on.
+    // Variables that may have a token or a password are not passed on.
     let is_secret = ["TOKEN", "PASSWORD", "CREDENTIAL"].iter().any(|word| name.contains(word));
     let is_proxy = name.to_ascii_lowercase().ends_with("_proxy");
     !is_secret && (is_proxy || VARIABLES.iter().any(|begin| name.starts_with(begin)))

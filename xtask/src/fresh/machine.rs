@@ -1,4 +1,4 @@
-//! A minimal Debian in a folder: made, entered and removed.
+//! A minimal Debian in a folder: how it is made, entered and removed.
 
 use super::carry::{self, RUST, RUSTUP, Source, Toolchain, below};
 use crate::process::{capture, command, run as run_command, succeeds, workspace};
@@ -13,22 +13,25 @@ use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::thread;
 use std::time::Duration;
 
-/// What the README asks for beside Rust: a C compiler, and git to have come here.
+/// The packages that the README asks for beside Rust: a C compiler, and git to clone the
+/// repository.
 const INCLUDED: &str = "ca-certificates,gcc,libc6-dev,git";
 
-/// Room for the system, all that is built and all that is installed.
+/// Free disk space in GiB for the system, everything that is built and everything that is
+/// installed.
 const LEAST_FREE_GIB: u64 = 12;
 
-/// The user that is not root.
+/// The name of the user that is not root.
 const USER: &str = "tester";
 
-/// The folder of the repository in the home folder.
+/// The repository's folder below the home folder.
 const REPOSITORY: &str = "lightseal";
 
-/// Mounts what a system has, in a namespace of its own, and becomes the command in that system.
+/// A shell script that mounts /proc, /dev, /sys and the toolchain below the root folder, in a mount
+/// namespace of its own, and then becomes the command in that system.
 ///
-/// Arguments: the root folder, whether it shall be a mount point, rustup's folder, a folder for what
-/// is changed in that, and chroot's arguments.
+/// Arguments: the root folder, whether it shall be a mount point, the toolchain's folder, a folder
+/// for the changes that are made to the toolchain, and chroot's arguments.
 const ENTER: &str = r#"
 set -e
 root=$1; is_mount_point=$2; rust=$3; changes=$4
@@ -45,7 +48,7 @@ fi
 exec chroot "$@"
 "#;
 
-/// What kind of machine it is.
+/// How the machine is made.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Shape {
     pub(super) as_user: bool,
@@ -53,21 +56,21 @@ pub(super) struct Shape {
     pub(super) keep: bool,
 }
 
-/// The machine. Its folder is removed with this, unless it is to be kept.
+/// The fresh machine. Its folder is removed when this value is dropped, unless it is to be kept.
 pub(super) struct Machine {
-    /// The folder with all of it.
+    /// The folder with the root folder and the changes to the toolchain.
     folder: PathBuf,
     shape: Shape,
     toolchain: Toolchain,
-    /// Set when somebody asks us to end.
+    /// Set by SIGINT and SIGTERM.
     stop: Arc<AtomicBool>,
 }
 
 impl Machine {
-    /// Makes it, from nothing.
+    /// Makes the machine.
     ///
     /// # Errors
-    /// [`Failure::NotPossibleHere`] where it cannot be made.
+    /// [`Failure::NotPossibleHere`] if it cannot be made.
     pub(super) fn make(
         folder: PathBuf,
         shape: Shape,
@@ -78,7 +81,7 @@ impl Machine {
             Failure::NotPossibleHere(format!("{}: {error}", folder.display()))
         };
         fs::create_dir_all(folder.parent().unwrap_or(Path::new("."))).map_err(failed)?;
-        // Never one that somebody else has something in: it is removed in the end.
+        // The folder must be new, because it is removed in the end with everything in it.
         fs::create_dir(&folder).map_err(failed)?;
         let folder = folder.canonicalize().map_err(failed)?;
         let machine = Self { folder, shape, toolchain, stop };
@@ -91,12 +94,12 @@ impl Machine {
         Ok(machine)
     }
 
-    /// The root folder.
+    /// The machine's root folder, as a path on this machine.
     pub(super) fn root(&self) -> PathBuf {
         self.folder.join("root")
     }
 
-    /// A path in the repository there.
+    /// The path on this machine of a path in the fresh machine's clone of the repository.
     pub(super) fn inside(&self, path: &str) -> PathBuf {
         below(&self.root(), self.home()).join(REPOSITORY).join(path)
     }
@@ -123,7 +126,7 @@ impl Machine {
         let mut debootstrap = isolated();
         debootstrap.args(["--mount-proc", "debootstrap", "--variant=minbase", &include]);
         debootstrap.args([&source.suite, &root, &source.mirror]);
-        // It fetches with wget, which does not know what apt is told.
+        // debootstrap fetches with wget, which does not read apt's proxy settings.
         for (variable, setting) in
             [("http_proxy", "Acquire::http::Proxy"), ("https_proxy", "Acquire::https::Proxy")]
         {
@@ -141,7 +144,7 @@ impl Machine {
         Err(Failure::NotPossibleHere(format!("{}\ndebootstrap failed", last.join("\n"))))
     }
 
-    /// Puts in what is not of Debian: how packages are reached, the toolchain, the repository.
+    /// Adds everything that Debian does not bring: package settings, the toolchain, the repository.
     fn furnish(&self, source: &Source) -> Result<(), String> {
         let root = self.root();
         let failed = |error: std::io::Error| error.to_string();
@@ -158,7 +161,7 @@ impl Machine {
         let repository = self.inside("").display().to_string();
         let from = workspace().display().to_string();
         let mut clone = command("git", &["clone", "--quiet", "--no-hardlinks", &from, &repository]);
-        // A hook or a template of this machine has no business there.
+        // No hook or template of this machine gets into the clone.
         clone.env("GIT_TEMPLATE_DIR", "");
         run_command(&mut clone)?;
         let commit = capture(command("git", &["-C", &repository, "log", "-1", "--format=%h %s"]))?;
@@ -166,7 +169,7 @@ impl Machine {
         Ok(())
     }
 
-    /// What is done there before the commands.
+    /// Prepares the machine for the README's commands.
     fn prepare(&self) -> Result<(), Failure> {
         let mut lines = vec!["update-ca-certificates >/dev/null 2>&1".to_owned()];
         if self.shape.as_user {
@@ -174,11 +177,12 @@ impl Machine {
             lines.push("apt-get update -qq || true".into());
             let install = "apt-get install --yes --no-install-recommends -qq";
             lines.push(format!("DEBIAN_FRONTEND=noninteractive {install} {packages} >/dev/null"));
-            // Nothing is missing that takes root; where it fails, the tests say so.
+            // A user cannot install packages, so root installs all of them now. If an installation
+            // fails, the tests report what is missing.
             if self.toolchain.name.is_some() {
                 lines.push(format!("rustup target add {} || true", system::EMULATED_TARGET));
             }
-            // It has a home already: what is carried lies in it.
+            // The home folder exists already, with the copied settings in it.
             lines.push(format!("useradd --home-dir {} --shell /bin/sh {USER}", self.home()));
             lines.push(format!("chown -R {USER}: {}", self.home()));
         }
@@ -194,17 +198,18 @@ impl Machine {
         Ok(())
     }
 
-    /// Runs a line of the shell in the repository, and hands on what it prints; whether it succeeds.
+    /// Runs a shell command line in the repository and calls `told` with each line that it prints.
+    /// Returns whether it succeeded.
     ///
     /// # Errors
-    /// It cannot be run, or somebody asks us to end.
+    /// The command cannot be started, or a signal asked us to end.
     pub(super) fn run(&self, line: &str, told: &mut dyn FnMut(&str)) -> Result<bool, Failure> {
         let user = if self.shape.as_user { USER } else { "root" };
         let line = format!("cd {}/{REPOSITORY} && {line}", self.home());
         self.enter(user, self.home(), &line, told)
     }
 
-    /// The same as some user, anywhere.
+    /// Runs a shell command line as any user, in the root folder.
     fn enter(
         &self,
         user: &str,
@@ -215,8 +220,8 @@ impl Machine {
         self.watch(self.entered(user, home, line), told)
     }
 
-    /// Runs a command and hands on what it prints; whether it succeeds. It ends when somebody asks us
-    /// to end.
+    /// Runs a command, calls `told` with each line that it prints, and returns whether it
+    /// succeeded. The command is killed when a signal asks us to end.
     fn watch(&self, mut command: Command, told: &mut dyn FnMut(&str)) -> Result<bool, Failure> {
         self.not_stopped()?;
         let failed = |error: std::io::Error| Failure::NotPossibleHere(format!("unshare: {error}"));
@@ -238,7 +243,7 @@ impl Machine {
                 Err(RecvTimeoutError::Timeout) => {}
             }
             if self.stop.load(Ordering::Relaxed) {
-                // All processes there end with it.
+                // All processes in its process namespace end with it.
                 let _ = child.kill();
             }
         }
@@ -272,7 +277,8 @@ impl Machine {
             ("SHELL", "/bin/sh"),
             ("LANG", "C.UTF-8"),
             ("TERM", "dumb"),
-            // Built once: what a next build would take up again is only disk.
+            // The machine builds once, so files for an incremental build would only take disk
+            // space.
             ("CARGO_INCREMENTAL", "0"),
         ];
         variables.extend(own.map(|(name, value)| (name.to_owned(), value.to_owned())));
@@ -285,7 +291,7 @@ impl Machine {
         command
     }
 
-    /// What the machine changes in the toolchain.
+    /// The folder with the machine's changes to the toolchain.
     fn changes(&self) -> PathBuf {
         self.folder.join("toolchain")
     }
@@ -301,14 +307,15 @@ impl Drop for Machine {
         if self.shape.keep {
             return;
         }
-        // Mounts are in namespaces that are gone. Were one here, its files are not ours to remove.
+        // The mounts were in namespaces that have ended. If there is one in our namespace after
+        // all, the files below it belong to something else and must not be removed.
         let mounts = fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
         if mounted_below(&mounts, &self.folder) {
             eprintln!("{}: something is mounted there, so it stays", self.folder.display());
             return;
         }
         let folder = self.folder.display().to_string();
-        // What was killed may still be about to end.
+        // Killed processes may take a moment to end and may still use the folder.
         for _ in 0..10 {
             if succeeds(command("rm", &["-rf", "--one-file-system", "--", &folder])) {
                 return;
@@ -319,19 +326,19 @@ impl Drop for Machine {
     }
 }
 
-/// A command in a mount namespace and a process namespace that end with it, whatever was started and
-/// mounted in them. Its words follow.
+/// An unshare command with a mount namespace and a process namespace that end with it, including
+/// all processes and mounts in them. The caller appends the command to run.
 fn isolated() -> Command {
     command("unshare", &["--mount", "--pid", "--fork", "--kill-child=SIGKILL"])
 }
 
-/// Whether anything is mounted at or below this folder.
+/// Whether a file system is mounted at or below this folder.
 fn mounted_below(mountinfo: &str, folder: &Path) -> bool {
     let places = mountinfo.lines().filter_map(|line| line.split(' ').nth(4));
     places.into_iter().any(|place| Path::new(place).starts_with(folder))
 }
 
-/// A word that the shell takes as it is.
+/// A word quoted so that the shell does not change it.
 pub(super) fn quoted(word: &str) -> String {
     format!("'{}'", word.replace('\'', r"'\''"))
 }

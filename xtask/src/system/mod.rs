@@ -1,7 +1,7 @@
-//! Programs and libraries that cargo cannot fetch.
+//! Programs and libraries of the system, which cargo cannot fetch.
 //!
-//! - [`packages`]: what is used of the system, by the names of each package manager;
-//! - [`go`]: a Go for the peer in Go.
+//! - [`packages`]: the packages that are used, with their names for each package manager;
+//! - [`go`]: a Go toolchain for the peer in Go.
 
 mod go;
 mod packages;
@@ -15,20 +15,21 @@ use packages::{
 use std::path::Path;
 use std::process::Stdio;
 
-/// Another processor's Linux. Its programs are linked without a C compiler for it.
+/// The Rust target whose programs are run in an emulator. They can be linked without a C compiler
+/// for that processor.
 pub(crate) const EMULATED_TARGET: &str = "aarch64-unknown-linux-musl";
 
-/// The licence checker, pinned so that two machines judge alike.
+/// The version of the licence checker, pinned so that all machines give the same result.
 const CARGO_DENY: &str = "0.20.2";
 
-/// What the tests of some packages of the workspace use.
+/// System packages that the tests of some packages of the workspace use.
 #[derive(Debug)]
 pub(crate) struct Need {
     packages: &'static [Package],
     used_by: &'static [&'static str],
-    /// Whether nothing of `interop` can be built without it.
+    /// Whether the package `interop` cannot be built without them.
     builds: bool,
-    /// Whether other systems have no use for it.
+    /// Whether only Linux uses them.
     linux_only: bool,
 }
 
@@ -52,14 +53,14 @@ const NEEDS: &[Need] = &[
     Need { packages: STANDBY, used_by: &["interop-gateway"], builds: false, linux_only: true },
 ];
 
-/// What the tests of those packages need that `wants` names.
+/// The needs of the workspace's packages for which `wants` returns true.
 pub(crate) fn needs(wants: impl Fn(&str) -> bool) -> Vec<&'static Need> {
     let fits = |need: &&Need| !need.linux_only || cfg!(target_os = "linux");
     let wanted = |need: &&Need| need.used_by.iter().any(|package| wants(package));
     NEEDS.iter().filter(fits).filter(wanted).collect()
 }
 
-/// Every package that the tests use, by Debian's names.
+/// Every system package that the tests use, under its name in Debian.
 pub(crate) fn debian_packages() -> Vec<&'static str> {
     let all = NEEDS.iter().flat_map(|need| need.packages).chain(go::PACKAGES);
     let mut names: Vec<_> = all.map(|package| package.debian).collect();
@@ -68,18 +69,19 @@ pub(crate) fn debian_packages() -> Vec<&'static str> {
     names
 }
 
-/// What is there after all that could be installed has been.
+/// The state of the system after everything that could be installed has been.
 #[derive(Debug, Default)]
 pub(crate) struct Provided {
-    /// What was installed, by name.
+    /// The names of the packages that were installed.
     pub(crate) installed: Vec<String>,
-    /// Why other people's implementations of DTLS cannot be built.
+    /// Why other implementations of DTLS cannot be built, if they cannot.
     pub(crate) no_build: Option<String>,
-    /// What a person should know, once.
+    /// Lines to print once: what is missing and what is skipped for it.
     pub(crate) remarks: Vec<String>,
 }
 
-/// Installs what is missing where that is possible and `may_install`, and finds out what still is.
+/// Installs missing packages if that is possible and `may_install` is set, and reports which ones
+/// are still missing.
 pub(crate) fn provide(needs: &[&Need], may_install: bool) -> Provided {
     let mut provided = Provided::default();
     let mut packages: Vec<Package> = Vec::new();
@@ -89,7 +91,8 @@ pub(crate) fn provide(needs: &[&Need], may_install: bool) -> Provided {
         }
     }
     if may_install && can_install() && !missing(&packages).is_empty() {
-        // All at once; one by one where a system lacks some of them.
+        // All packages are installed at once, or one by one if the system does not have some of
+        // them.
         let installed = install(&packages).unwrap_or_else(|_| {
             packages.iter().filter_map(|package| install(&[*package]).ok()).flatten().collect()
         });
@@ -109,9 +112,9 @@ pub(crate) fn provide(needs: &[&Need], may_install: bool) -> Provided {
     provided
 }
 
-/// Whether `program` can be found in the search path.
+/// Whether `program` is in the search path or in root's folders.
 fn on_path(program: &str) -> bool {
-    // A user's search path leaves out what is root's.
+    // A user's search path does not contain the folders with root's programs.
     let roots = ["/usr/sbin", "/sbin"].map(|folder| Path::new(folder).join(program));
     roots.iter().any(|path| path.is_file())
         || std::env::var_os("PATH").is_some_and(|paths| {
@@ -119,9 +122,8 @@ fn on_path(program: &str) -> bool {
         })
 }
 
-/// Makes sure that other people's implementations of DTLS can be built and run.
-///
-/// Root on a Debian system gets the packages installed; anybody else is told.
+/// Makes sure that other implementations of DTLS can be built and run. For root on a Debian system
+/// it installs the packages; otherwise the error names them.
 pub(crate) fn require_packages() -> Result<(), Failure> {
     let all = [BUILD, PEERS].concat();
     install(&all).map(drop).map_err(Failure::NotPossibleHere)
@@ -169,12 +171,13 @@ pub(crate) fn require_debootstrap() -> Result<(), String> {
     install(DEBOOTSTRAP).map(drop)
 }
 
-/// Whether we may install packages by ourselves.
+/// Whether this program can install packages: it runs as root on a Debian system.
 fn can_install() -> bool {
     Manager::here() == Some(Manager::Apt) && is_root()
 }
 
-/// Installs what is missing of `packages`, or says what is; what was installed.
+/// Installs those of `packages` that are missing and returns their names. The error names the
+/// missing packages.
 fn install(packages: &[Package]) -> Result<Vec<&'static str>, String> {
     let missing = missing(packages);
     if missing.is_empty() {
@@ -185,7 +188,7 @@ fn install(packages: &[Package]) -> Result<Vec<&'static str>, String> {
     }
     let names: Vec<_> = missing.iter().map(|package| package.debian).collect();
     eprintln!("installing system packages: {}", names.join(" "));
-    // A list of packages that cannot be read hides nothing that the others have.
+    // A package list that cannot be fetched does not matter if the other lists have the packages.
     let _ = apt(&["update"]);
     let mut words = vec!["install", "--yes", "--no-install-recommends"];
     words.extend(&names);
@@ -198,7 +201,7 @@ fn apt(words: &[&str]) -> Result<(), String> {
     run(apt.env("DEBIAN_FRONTEND", "noninteractive").stdin(Stdio::null()).stdout(Stdio::null()))
 }
 
-/// What is missing of `packages`, by the names of this system's package manager.
+/// The missing ones of `packages`, under the names of this system's package manager.
 fn tell(packages: &[Package]) -> String {
     told(&missing(packages), Manager::here())
 }

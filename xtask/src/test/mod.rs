@@ -1,7 +1,7 @@
-//! `cargo xtask test`: every test there is, and one line that counts them.
+//! `cargo xtask test`: runs every test, and prints one line that counts them.
 //!
-//! - [`output`]: what cargo and the test programs print, read line by line;
-//! - [`skipped`]: the tests that said that this machine cannot run them.
+//! - [`output`]: reads the output of cargo and the test programs line by line;
+//! - [`skipped`]: tests that reported that this machine cannot run them.
 
 mod output;
 mod skipped;
@@ -17,34 +17,34 @@ use std::process::Command;
 
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
-    /// Only the tests of these packages
+    /// Run only the tests of these packages
     #[arg(long, short, value_name = "NAME")]
     package: Vec<String>,
-    /// Only tests whose name contains this
+    /// Run only tests whose name contains this text
     #[arg(value_name = "TEXT")]
     filter: Option<String>,
-    /// Install nothing, and skip what lacks something
+    /// Install nothing, and skip tests for which something is missing
     #[arg(long)]
     no_install: bool,
 }
 
-/// The package that is built from other people's libraries in C.
+/// The package that builds other implementations' libraries in C.
 const INTEROP: &str = "interop";
 
 /// One run of cargo that ends in its own `test result` lines, which are counted.
 struct Step {
     name: &'static str,
-    /// The packages that it tests; none are all of them.
+    /// The packages that it tests; empty for the whole workspace.
     packages: &'static [&'static str],
     arguments: &'static [&'static str],
     environment: &'static [(&'static str, &'static str)],
-    /// Makes sure that it can run here; where it cannot, the error says why, and the
+    /// Makes sure that the step can run on this machine. If it cannot, the error says why and the
     /// step is skipped.
     require: fn() -> Result<(), String>,
 }
 
-/// What is run, in this order. A fuzz smoke run is a test with a fixed seed and is
-/// listed here like any other.
+/// The steps, in the order in which they are run. Short fuzz runs with fixed seeds are ordinary
+/// tests of the workspace.
 const STEPS: &[Step] = &[
     Step {
         name: "the workspace",
@@ -53,7 +53,7 @@ const STEPS: &[Step] = &[
         environment: &[],
         require: nothing,
     },
-    // What is compiled in only to be broken.
+    // The broken suite of the paper is compiled in only for these tests.
     Step {
         name: "the forgery of aggregated GCM tags",
         packages: &["dtls", "fuzz"],
@@ -69,9 +69,9 @@ const STEPS: &[Step] = &[
         environment: &[],
         require: nothing,
     },
-    // What no x86 processor of today runs by itself: AES without instructions for it. In
-    // release, so that constant time is also checked of the code that ships. Other flags
-    // get a folder of their own, or each run would compile everything again.
+    // AES in software, which no x86 processor of today uses by itself. The step is built in
+    // release, so that constant time is also checked for the code that ships. It has other compiler
+    // flags and therefore a target folder of its own, or each run would compile everything again.
     Step {
         name: "LightMAC over AES in software, in release",
         packages: &["lightmac"],
@@ -90,16 +90,16 @@ const STEPS: &[Step] = &[
         environment: &[("RUSTFLAGS", "--cfg aes_backend=\"soft\"")],
         require: nothing,
     },
-    // musl, because with it Rust brings all that a program is linked from.
+    // The target has musl, because for it Rust brings everything that a program is linked with.
     Step {
         name: "LightMAC on aarch64, emulated",
         packages: &["lightmac"],
         arguments: &["test", "--lib", "--tests", "--target", system::EMULATED_TARGET],
         environment: &[
             ("CARGO_TARGET_AARCH64_UNKNOWN_LINUX_MUSL_LINKER", "rust-lld"),
-            // Every instruction that the emulator knows, AES among them.
+            // The emulated processor has every instruction that the emulator knows, AES included.
             ("CARGO_TARGET_AARCH64_UNKNOWN_LINUX_MUSL_RUNNER", "qemu-aarch64 -cpu max"),
-            // Cases are about ten times slower here, and were tried above.
+            // Cases run about ten times slower in the emulator, and were tried natively above.
             ("PROPTEST_CASES", "24"),
             ("CARGO_PROFILE_DEV_DEBUG", "0"),
             ("CARGO_PROFILE_TEST_DEBUG", "0"),
@@ -108,7 +108,7 @@ const STEPS: &[Step] = &[
     },
 ];
 
-/// For a step that runs wherever cargo does.
+/// The requirement of a step that runs on every machine with cargo.
 fn nothing() -> Result<(), String> {
     Ok(())
 }
@@ -128,9 +128,9 @@ struct Run<'a> {
     arguments: &'a Arguments,
     log_path: PathBuf,
     log: File,
-    /// Where tests say that they are skipped.
+    /// The file to which tests write that they are skipped.
     skipped_path: PathBuf,
-    /// Packages of the workspace that cannot be built here, and why.
+    /// Packages of the workspace that cannot be built on this machine, and why.
     excluded: Vec<(&'static str, String)>,
     installed: Vec<String>,
     report: Report,
@@ -162,8 +162,9 @@ impl<'a> Run<'a> {
         })
     }
 
-    /// Installs what the tests use, or says once what is missing. A test that lacks something is
-    /// skipped when it runs; what cannot be built is left out.
+    /// Installs the packages that the tests use, or says once which ones are missing. A test for
+    /// which something is missing is skipped when it runs; a package that cannot be built is left
+    /// out.
     fn provide(&mut self) {
         let wants = |package: &str| {
             let named = &self.arguments.package;
@@ -190,8 +191,9 @@ impl<'a> Run<'a> {
         command.args(&selection).args(self.arguments.filter.as_deref());
         command.envs(step.environment.iter().copied());
         command.env(skip::FILE, &self.skipped_path);
-        // The tests of the package `lightseal` build the command before any test runs; others would
-        // build it for itself alone, and with it all that it depends on once more, with fewer features.
+        // The tests of the package `lightseal` build the command before any test runs. Without this
+        // variable other tests would build the command again by itself, with fewer features enabled
+        // and therefore with all its dependencies.
         if selection.iter().any(|word| ["--workspace", "lightseal"].contains(&word.as_str())) {
             let own = std::env::current_exe().ok();
             if let Some(folder) = own.as_deref().and_then(Path::parent) {
@@ -206,7 +208,7 @@ impl<'a> Run<'a> {
         );
         let before = (self.report.failed.len(), self.report.build_errors.len());
         let success = self.read(command)?;
-        // Cargo also fails when a test does not compile, which no line counts.
+        // Cargo also fails when a test does not compile, which no `test result` line counts.
         let after = (self.report.failed.len(), self.report.build_errors.len());
         if !success && (before.0 == after.0 || before.1 != after.1) {
             self.broken.push(step.name);
@@ -214,7 +216,7 @@ impl<'a> Run<'a> {
         Ok(())
     }
 
-    /// The packages of a step as cargo's arguments; none where nobody asked for any of them.
+    /// The packages of a step as cargo's arguments; `None` if none of its packages was asked for.
     fn selection(&mut self, step: &Step) -> Option<Vec<String>> {
         let asked = &self.arguments.package;
         let listed = |name: &str| step.packages.is_empty() || step.packages.contains(&name);
@@ -240,22 +242,22 @@ impl<'a> Run<'a> {
         if named.is_empty() {
             return None;
         }
-        // Its tests start the command.
+        // The tests of interop-gateway start the command.
         if named.contains(&"interop-gateway") && !named.contains(&"lightseal") {
             named.push("lightseal");
         }
         Some(named.iter().flat_map(|name| ["--package", *name]).map(str::to_owned).collect())
     }
 
-    /// Runs `command`, keeps what it prints, shows what matters of that, and counts; whether it
-    /// succeeded.
+    /// Runs `command`, writes its output to the log, shows the lines that matter, and counts tests.
+    /// Returns whether the command succeeded.
     fn read(&mut self, mut command: Command) -> Result<bool, Failure> {
         let failed = |error: std::io::Error| Failure::Failed(error.to_string());
-        // One pipe for both, for they must stay in order.
+        // Standard output and standard error share a pipe, so that their lines stay in order.
         let (reader, writer) = std::io::pipe().map_err(failed)?;
         command.stdout(writer.try_clone().map_err(failed)?).stderr(writer);
         let mut child = command.spawn().map_err(failed)?;
-        // What it holds of the pipe would keep it open.
+        // The command holds the writing ends of the pipe, which would keep it open.
         drop(command);
         for line in BufReader::new(reader).split(b'\n') {
             let line = line.map_err(failed)?;
@@ -269,7 +271,7 @@ impl<'a> Run<'a> {
         Ok(child.wait().map_err(failed)?.success())
     }
 
-    /// Says what came of it. The last line counts, and nothing else is on it.
+    /// Prints the summary. Its last line has the numbers of tests and nothing else.
     fn conclude(mut self) -> Result<(), Failure> {
         let said = std::fs::read_to_string(&self.skipped_path).unwrap_or_default();
         let _ = std::fs::remove_file(&self.skipped_path);

@@ -1,44 +1,45 @@
-//! What `cargo test` prints, line by line: what is built, which programs run, which tests fail.
+//! Reads the output of `cargo test` line by line: errors of the build, programs that run, tests
+//! that fail.
 
-/// One test that failed, or a test program that ended before its time.
+/// A test that failed, or a test program that ended early.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Failed {
-    /// How cargo calls the program: `-p net --test relay`.
+    /// The program as cargo names it: `-p net --test relay`.
     pub(super) program: String,
-    /// Its path in the program; empty where the program itself failed.
+    /// The test's path in the program; empty if the program itself failed.
     pub(super) test: String,
-    /// The first line of the panic's message, and where it was.
+    /// The first line of the panic's message, and the panic's place in the source.
     pub(super) reason: String,
 }
 
-/// Lines of an error of the build that are kept: its beginning and its end.
+/// Numbers of lines that are kept of a build error, from its beginning and from its end.
 const FIRST_LINES: usize = 4;
 const LAST_LINES: usize = 24;
 
-/// Reads the output of one or several runs of cargo.
+/// What the output of one or several runs of cargo says.
 #[derive(Debug, Default)]
 pub(super) struct Report {
     pub(super) passed: u64,
-    /// Tests that were left out when they were written, with their reasons.
+    /// Tests with the attribute `ignore`, with their reasons.
     pub(super) ignored: Vec<(String, String)>,
     pub(super) failed: Vec<Failed>,
-    /// Each error of the build.
+    /// The text of each build error.
     pub(super) build_errors: Vec<String>,
-    /// The program that runs; none while cargo builds.
+    /// The test program that runs; `None` while cargo builds.
     program: Option<Program>,
-    /// The lines of an error of the build that has not ended.
+    /// The lines so far of a build error that is being read.
     error: Option<Vec<String>>,
 }
 
-/// What is known of the program that runs.
+/// What is known of the test program that runs.
 #[derive(Debug, Default)]
 struct Program {
     name: String,
-    /// Its tests that failed.
+    /// The program's failed tests.
     failed: Vec<Failed>,
-    /// What the next lines say.
+    /// The meaning of the next lines.
     next: Next,
-    /// The last panic outside of a test's own output.
+    /// The last panic outside of a test's captured output.
     panic: Option<String>,
 }
 
@@ -48,16 +49,16 @@ enum Next {
     Anything,
     /// The output of the failed test with this index.
     Output(usize),
-    /// The message of its panic, which was here.
+    /// The panic message of the failed test with this index, and the panic's place in the source.
     Message(usize, String),
-    /// The message of a panic that no test has.
+    /// The message of a panic that belongs to no test, and its place in the source.
     ProgramMessage(String),
-    /// Why the failed program with this index ended.
+    /// The reason why the program ended, for the failure with this index.
     Cause(usize),
 }
 
 impl Report {
-    /// Takes in a line; whether a person who waits should see it.
+    /// Reads a line. Returns whether it should be shown on the terminal.
     pub(super) fn read(&mut self, line: &str) -> bool {
         if let Some(name) = started(line) {
             self.end_of_program();
@@ -93,7 +94,7 @@ impl Report {
         program.read_output(line)
     }
 
-    /// A line of cargo while it builds.
+    /// Reads a line that cargo prints while it builds.
     fn read_build(&mut self, line: &str) -> bool {
         let begins = line.starts_with("error:") || line.starts_with("error[");
         let ends = line.starts_with("warning:") || is_progress(line);
@@ -127,7 +128,7 @@ impl Report {
         self.failed.extend(self.program.take().into_iter().flat_map(|program| program.failed));
     }
 
-    /// The end of a run of cargo.
+    /// Called at the end of a run of cargo.
     pub(super) fn end(&mut self) {
         self.end_of_program();
         self.end_of_error();
@@ -135,7 +136,7 @@ impl Report {
 }
 
 impl Program {
-    /// The failed test of this name.
+    /// The index of the failed test of this name, which is added if it is new.
     fn index(&mut self, name: &str) -> usize {
         if let Some(index) = self.failed.iter().position(|failed| failed.test == name) {
             return index;
@@ -145,11 +146,11 @@ impl Program {
         self.failed.len() - 1
     }
 
-    /// Cargo says that this program failed, and how it calls it.
+    /// Cargo reported that this program failed, and the name to rerun it by.
     fn is_called(&mut self, name: &str) {
         self.name = name.to_owned();
         if self.failed.is_empty() {
-            // No test of it did: it crashed, or has no harness.
+            // None of its tests failed: the program crashed, or has no harness.
             let reason = self.panic.take().unwrap_or_default();
             let program = self.name.clone();
             self.failed.push(Failed { program, test: String::new(), reason });
@@ -184,7 +185,7 @@ impl Program {
                     Some(place) => Next::Message(index, place.to_owned()),
                     None => Next::Output(index),
                 };
-                // A test without a panic has returned an error, or printed why.
+                // A test that failed without a panic has returned an error or printed the reason.
                 let is_error = line.starts_with("Error: ");
                 if self.next == Next::Output(index) && (reason.is_empty() || is_error) {
                     line.trim().clone_into(reason);
@@ -202,7 +203,7 @@ impl Program {
                 if let Some(cause) = cause
                     && failed.reason.is_empty()
                 {
-                    // Behind the path, which says nothing.
+                    // The status follows the program's path, which is of no interest.
                     let cause = cause.rsplit_once("` ").map_or(cause, |(_, status)| status);
                     failed.reason = format!("the test program ended: {cause}");
                 }
@@ -213,8 +214,7 @@ impl Program {
     }
 }
 
-/// The name of the program that cargo starts now: the name of its file without the hash, and what
-/// it was made of.
+/// The name of the program that cargo starts now: its file name without the hash, and its source.
 fn started(line: &str) -> Option<String> {
     let line = line.trim_start();
     if let Some(name) = line.strip_prefix("Doc-tests ") {
@@ -226,25 +226,25 @@ fn started(line: &str) -> Option<String> {
     Some(format!("{name} ({source})"))
 }
 
-/// How cargo calls a program that has failed.
+/// The name by which cargo reruns a program that has failed.
 fn rerun(line: &str) -> Option<&str> {
     let (_, name) = line.strip_prefix("error: ")?.split_once("to rerun pass `")?;
     name.strip_suffix('`')
 }
 
-/// Where a panic was.
+/// The place of a panic in the source.
 fn panicked_at(line: &str) -> Option<&str> {
     let (_, place) = line.strip_prefix("thread '")?.split_once("panicked at ")?;
     place.strip_suffix(':')
 }
 
-/// The number before this word.
+/// The number before the word `what`.
 fn number(result: &str, what: &str) -> u64 {
     let part = result.split([';', '.']).find_map(|part| part.trim().strip_suffix(what));
     part.and_then(|number| number.trim().parse().ok()).unwrap_or(0)
 }
 
-/// Whether a line belongs to the backtrace of a build script, which says less than the message.
+/// Whether a line belongs to the backtrace of a build script. Backtraces say less than the message.
 fn is_of_backtrace(line: &str) -> bool {
     let line = line.trim_start();
     let digits = line.trim_start_matches(|c: char| c.is_ascii_digit());
@@ -252,7 +252,8 @@ fn is_of_backtrace(line: &str) -> bool {
     is_frame || line.starts_with("at /") || line.starts_with("at ./") || line == "stack backtrace:"
 }
 
-/// Whether cargo says what it does: `   Compiling net v0.1.0`, the verb in the first twelve columns.
+/// Whether a line is cargo's progress, such as `   Compiling net v0.1.0`, with the verb in the
+/// first twelve columns.
 fn is_progress(line: &str) -> bool {
     let Some((head, rest)) = line.split_at_checked(12) else { return false };
     let verb = head.trim_start();
@@ -264,7 +265,7 @@ fn is_progress(line: &str) -> bool {
 mod tests {
     use super::*;
 
-    /// What was read, and the lines that were shown.
+    /// The report that was read, and the lines that were shown.
     fn read(text: &str) -> (Report, Vec<&str>) {
         let mut report = Report::default();
         let shown = text.lines().filter(|line| report.read(line)).collect();
@@ -340,13 +341,13 @@ mod tests {
             "     Running tests/real_macsec.rs (target/debug/deps/real_macsec-0123456789abcdef)\n\
              test bridge/static-128 ... ok (4 frames; 2 s)\n\
              test bridge/mka ... FAILED\n\
-             iperf3 told no rate\n\
+             iperf3 reported no rate\n\
              test bridge/vlan ... ok (1 s)\n\
              test result: FAILED. 2 passed; 1 failed; 0 ignored\n\
              error: test failed, to rerun pass `-p interop-gateway --test real_macsec`\n",
         );
         let [failed] = &report.failed[..] else { panic!("{:#?}", report.failed) };
-        assert_eq!((&*failed.test, &*failed.reason), ("bridge/mka", "iperf3 told no rate"));
+        assert_eq!((&*failed.test, &*failed.reason), ("bridge/mka", "iperf3 reported no rate"));
         assert_eq!(failed.program, "-p interop-gateway --test real_macsec");
         assert_eq!(report.passed, 2);
     }

@@ -1,11 +1,11 @@
-//! The tests that said while they ran that they are skipped.
+//! Tests that reported while they ran that they are skipped.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-/// What is skipped, each with its reason.
+/// Skipped tests, each with its reason.
 #[derive(Debug, Default)]
 pub(super) struct Skipped {
-    /// Names by reason.
+    /// The names of skipped tests by reason.
     reasons: BTreeMap<String, BTreeSet<String>>,
 }
 
@@ -14,8 +14,8 @@ impl Skipped {
         self.reasons.entry(reason.to_owned()).or_default().insert(name.to_owned());
     }
 
-    /// Takes in the lines that the crate `skip` writes; how many of the tests that the harness
-    /// counted as passed were skipped.
+    /// Reads the lines that the crate `skip` writes. Returns how many of the skipped tests the
+    /// harness has counted as passed.
     pub(super) fn read(&mut self, text: &str) -> u64 {
         let mut counted = BTreeSet::new();
         for line in text.lines() {
@@ -34,7 +34,7 @@ impl Skipped {
         self.reasons.values().flatten().collect::<BTreeSet<_>>().len()
     }
 
-    /// One line a reason, and what is skipped for it.
+    /// One line for each reason, with the names of the tests that are skipped for it.
     pub(super) fn lines(&self) -> Vec<String> {
         let line = |(reason, names): (&String, &BTreeSet<String>)| {
             let names: Vec<&str> = names.iter().map(String::as_str).collect();

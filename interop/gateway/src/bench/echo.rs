@@ -1,4 +1,4 @@
-//! Round trips: one frame there, one back, then the next.
+//! Round trips: a frame is sent, its answer comes back, then the next frame is sent.
 
 use crate::Failure;
 use crate::frames::{FLOWS, Side, packet_number};
@@ -10,25 +10,25 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// A frame that is not back by then is lost.
+/// A frame counts as lost if its answer is not back after this time.
 const LOST: Duration = Duration::from_millis(250);
-/// How often the host that answers looks whether it is done.
+/// How often the answering host checks whether the measurement is over.
 const LOOK: Duration = Duration::from_millis(50);
-/// Round trips that are not counted, while addresses and flows are learnt.
+/// Number of round trips that are not counted, while addresses and flows are learnt.
 const WARM_UP: usize = 2 * FLOWS;
 
-/// What round trips took.
+/// The round trips of a measurement.
 #[derive(Clone, Debug, Default)]
 pub struct Echoes {
-    /// Each that came back, in microseconds, in the order of sending.
+    /// The duration of each answered round trip in microseconds, in the order of sending.
     pub us: Vec<f64>,
-    /// Those that did not.
+    /// Number of frames without an answer.
     pub lost: usize,
 }
 
 impl Echoes {
-    /// The mean and the mean deviation as `ping` prints it, the root of the mean square of the
-    /// deviations, in microseconds. `None` where nothing came back.
+    /// The mean and the mean deviation in microseconds. As in `ping`, the mean deviation is the
+    /// root of the mean square of the deviations. `None` if no frame was answered.
     pub fn mean_and_mdev(&self) -> Option<(f64, f64)> {
         if self.us.is_empty() {
             return None;
@@ -39,12 +39,12 @@ impl Echoes {
         Some((mean, square.sqrt()))
     }
 
-    /// The median in microseconds.
+    /// The median in microseconds. `None` if no frame was answered.
     pub fn median(&self) -> Option<f64> {
         (!self.us.is_empty()).then(|| measure::Spread::of(self.us.clone()).median)
     }
 
-    /// What 95 of 100 took at most, in microseconds.
+    /// The 95th percentile in microseconds. `None` if no frame was answered.
     pub fn percentile_95(&self) -> Option<f64> {
         let mut us = self.us.clone();
         us.sort_unstable_by(f64::total_cmp);
@@ -52,12 +52,12 @@ impl Echoes {
     }
 }
 
-/// Sends `count` frames of `frame_bytes` from host A one after the other, each when the one before
-/// it is back or lost; fewer if that takes longer than `longest`. Host B gives each back with the
-/// addresses swapped and a number of its own.
+/// Sends `count` frames of `frame_bytes` from host A, each when the answer to the previous one has
+/// arrived or is lost. Sends fewer if that takes longer than `longest`. Host B answers each frame
+/// with the addresses swapped and a packet number of its own.
 ///
 /// # Errors
-/// When a port cannot be used, or we are interrupted.
+/// A port cannot be used, or the run was interrupted.
 pub fn echoes(
     ground: &mut Ground,
     frame_bytes: usize,
@@ -130,14 +130,14 @@ pub fn echoes(
     })
 }
 
-/// The flow of a frame that host A has sent.
+/// The flow of a frame that was sent by host A, else `None`.
 fn asked(frame: &[u8]) -> Option<usize> {
     packet_number(frame)?;
     let flow = crate::frames::flow_number(frame)?;
     (flow < FLOWS && frame[10] == Side::A as u8).then_some(flow)
 }
 
-/// Whether a frame is host B's answer in this flow, of this length and with the payload it had.
+/// Whether a frame is host B's answer in this flow, with this length and an unchanged payload.
 fn answered(frame: &[u8], flow: usize, frame_bytes: usize) -> bool {
     packet_number(frame).is_some()
         && frame.len() == frame_bytes

@@ -1,4 +1,4 @@
-//! The paper's Figure 5, made with what was measured.
+//! The tunnel paper's Figure 5, drawn from our measurements.
 
 use super::results::{Measure, Results};
 use crate::Failure;
@@ -27,15 +27,15 @@ const FIGURE_5B: Figure = Figure {
     make: only_measured,
 };
 
-/// A figure of the laboratory makes itself; these are made by what measures.
+/// Figures of the laboratory compute their own data; these are drawn from measured results only.
 fn only_measured(_: &Options) -> Result<Output, Error> {
     Err(Error::Stream("this figure is measured by cargo xtask bench-gateway"))
 }
 
-/// Writes what of the figure was measured into `directory`, as CSV, JSON and SVG.
+/// Writes those figures for which there are measurements into `directory`, as CSV, JSON and SVG.
 ///
 /// # Errors
-/// When a file cannot be written.
+/// A file cannot be written.
 pub fn write(results: &Results, directory: &Path) -> Result<Vec<PathBuf>, Failure> {
     let mut written = Vec::new();
     for (figure, output) in [(FIGURE_5A, round_trips(results)), (FIGURE_5B, throughput(results))] {
@@ -55,7 +55,7 @@ fn round_trips(results: &Results) -> Output {
         Column { name: "rtt_us", about: "median round trip in microseconds" },
         Column {
             name: "percentile_95_us",
-            about: "95 of 100 round trips took at most so many microseconds",
+            about: "95th percentile of round trips in microseconds",
         },
         Column { name: "mean_us", about: "mean round trip in microseconds" },
         Column { name: "mdev_us", about: "mean deviation in microseconds" },

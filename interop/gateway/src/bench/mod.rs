@@ -1,4 +1,4 @@
-//! The rows measured in turns, in one sitting.
+//! The benchmark: all rows measured in turns, in one run.
 //!
 //! - [`echo`]: round trips of single frames;
 //! - [`stream`]: how many frames pass, and the processor time and bytes each takes;

@@ -1,4 +1,4 @@
-//! What is measured, and in which order.
+//! The plan of a benchmark: what is measured, and in which order.
 
 use super::results::{Measure, Results, RowResult};
 use super::{echo, stream, tcp};
@@ -9,42 +9,41 @@ use crate::site::Mtu;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-/// Frames a second of a paced stream: fewer than any row carries.
+/// Frames a second of a paced stream, a rate that every row carries.
 const PACED: u32 = 15_000;
 
-/// In one turn no row's round trips of one size take longer, however slow it is.
+/// How long the round trips of one frame size may take in one turn of a row, however slow it is.
 const LONGEST_PINGS: Duration = Duration::from_secs(4);
 
-/// How much of everything.
+/// What is measured, how often and for how long.
 #[derive(Clone, Debug)]
 pub struct Plan {
-    /// Times that every row has its turn.
+    /// Number of turns of every row.
     pub turns: usize,
-    /// Round trips of [`Plan::ping_bytes`] in a turn; 0 for none.
+    /// Round trips in a turn with frames of [`Plan::ping_bytes`]; 0 for none.
     pub pings: usize,
-    /// Bytes of the frames of the table's round trips.
+    /// Bytes of a frame for the round trips of the table.
     pub ping_bytes: usize,
-    /// Bytes of frames whose rate is measured.
+    /// Bytes of the frames whose rate is measured.
     pub rates: Vec<usize>,
-    /// How long a flood is counted.
+    /// How long the frames of a flood are counted.
     pub flood: Duration,
-    /// Bytes of frames whose cost is measured.
+    /// Bytes of the frames whose cost in processor time is measured.
     pub costs: Vec<usize>,
-    /// How long such a stream lasts.
+    /// Duration of the paced stream for which that cost is measured.
     pub paced: Duration,
-    /// Seconds of TCP in a turn, and of TCP without MACsec where that gets through; 0 for none.
+    /// Seconds of TCP in a turn, with MACsec and, if the row carries it, without; 0 for none.
     pub tcp_seconds: u32,
-    /// Our own program, whose MACsec endpoints TCP is measured between.
+    /// The program `lightseal`. TCP is measured between its MACsec endpoints.
     pub lightseal: PathBuf,
-    /// Bytes of frames for the figure of round trips, over an underlay that is as narrow as the
-    /// LAN.
+    /// Bytes of the frames for the figure of round trips. The underlay then has the MTU of the LAN.
     pub sweep: Vec<usize>,
-    /// Round trips of each of these in a turn.
+    /// Round trips in a turn for each frame length of `sweep`.
     pub sweep_pings: usize,
 }
 
 impl Plan {
-    /// Everything, to be had in some minutes, with this program of ours.
+    /// The usual plan, which takes some minutes. `lightseal` is the path of our program.
     pub fn usual(lightseal: &Path) -> Self {
         Self {
             turns: 5,
@@ -61,14 +60,14 @@ impl Plan {
         }
     }
 
-    /// As many pings as the paper's table has, or a few more, and more of the figure's.
+    /// The plan with at least as many pings as the paper's table (65 535), and more for the figure.
     #[must_use]
     pub fn full(self) -> Self {
         let turns = self.turns.max(1);
         Self { pings: 65_535_usize.div_ceil(turns), sweep_pings: 400, ..self }
     }
 
-    /// A look at whether it works at all.
+    /// A short plan that only shows whether everything works.
     #[must_use]
     pub fn quick(self) -> Self {
         Self {
@@ -84,11 +83,11 @@ impl Plan {
     }
 
     /// Measures `rows` in turns: in each turn every row does everything once, in another
-    /// order. Tells `progress` where it is.
+    /// order. Calls `progress` with a line before each step.
     ///
     /// # Errors
-    /// When a row cannot be built, or we are interrupted. A measurement that fails in a row that
-    /// was built is noted with the results.
+    /// A row cannot be built, or the run was interrupted. If a measurement fails in a row that was
+    /// built, the failure is noted in the results.
     pub fn measure(
         &self,
         rows: &[Box<dyn Row>],
@@ -142,7 +141,7 @@ impl Plan {
         Ok(())
     }
 
-    /// What the table and its neighbours are made of.
+    /// Measures one turn for the two tables: round trips, rates, cost and TCP.
     fn table(
         &self,
         ground: &mut Ground,
@@ -167,13 +166,14 @@ impl Plan {
         for bytes in self.costs.iter().copied() {
             interrupt.check()?;
             let cost = stream::cost(ground, bytes, PACED, self.paced)?;
-            // Where next to nothing arrives, what the rest took says nothing of a frame.
+            // If hardly any frame arrives, the processor time of the others says nothing about a
+            // frame.
             if cost.lost < 0.5 {
                 result.note(Measure::Processor(bytes), cost.total_us);
                 result.note(Measure::Programs(bytes), cost.programs_us);
             }
             result.note(Measure::Lost(bytes), cost.lost);
-            // Counted, and not measured: once is enough.
+            // Bytes on the wire are counted exactly, so that one turn is enough.
             if result.has(Measure::WireBytes(bytes)) {
                 continue;
             }
@@ -194,7 +194,7 @@ impl Plan {
         Ok(())
     }
 
-    /// What the figure of round trips by frame size is made of.
+    /// Measures one turn for the figure of round trips by frame size.
     fn round_trips(
         &self,
         ground: &mut Ground,
@@ -211,9 +211,9 @@ impl Plan {
     }
 }
 
-/// Who comes when in a turn of so many. Each row stands as early as late over all turns, so that a
-/// machine that becomes slower is slower for all alike, and its neighbours change sides, since what
-/// runs before may leave a cache or a clock in another state.
+/// The order of the rows in a turn. Over all turns each row has the same average place, so that a
+/// machine that slows down affects all rows equally. A row's predecessor changes from turn to turn,
+/// since whatever ran before may leave caches or clock rates in another state.
 fn order(rows: usize, turn: usize, turns: usize) -> Vec<usize> {
     let first = rows * turn / turns.max(1);
     let mut order: Vec<usize> = (0..rows).map(|place| (place + first) % rows).collect();
@@ -223,7 +223,7 @@ fn order(rows: usize, turn: usize, turns: usize) -> Vec<usize> {
     order
 }
 
-/// What a row does in one turn.
+/// A function that measures a row in one turn.
 type OneTurn = fn(&Plan, &mut Ground, &mut RowResult, &Interrupt) -> Result<(), Failure>;
 
 fn build(
@@ -254,7 +254,7 @@ mod tests {
         }
     }
 
-    /// The time at which each row has its turn, on average, if all take as long.
+    /// The average time at which each row has its turn, if all turns take equally long.
     fn average_times(rows: usize, turns: usize) -> Vec<f64> {
         let mut times = vec![0.0; rows];
         for turn in 0..turns {

@@ -1,4 +1,4 @@
-//! What came of it: numbers, ratios within turns, and the table.
+//! The results: values by turn, ratios within turns, and the tables.
 
 use super::echo::Echoes;
 use crate::rows::Row;
@@ -7,33 +7,33 @@ use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
-/// Something measured once a turn. Those with a number are of frames of so many bytes.
+/// A quantity that is measured once a turn. A number in brackets is the bytes of a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Measure {
     /// The median round trip, in microseconds.
     RoundTrip,
-    /// TCP's payload that arrived between MACsec endpoints, in Mbit/s.
+    /// TCP payload that arrived between MACsec endpoints, in Mbit/s.
     Tcp,
-    /// TCP's payload that arrived without MACsec, in Mbit/s.
+    /// TCP payload that arrived without MACsec, in Mbit/s.
     PlainTcp,
-    /// Frames a second that arrived.
+    /// Frames that arrived, a second.
     Rate(usize),
-    /// Frames a second that were offered.
+    /// Frames that were offered, a second.
     Offered(usize),
-    /// Processor time of everything, in microseconds a frame.
+    /// Processor time of all processes and of the kernel, in microseconds for each frame.
     Processor(usize),
-    /// Processor time of the gateways' programs, in microseconds a frame.
+    /// Processor time of the gateways' programs, in microseconds for each frame.
     Programs(usize),
-    /// Bytes a frame between the gateways.
+    /// Bytes between the gateways for each frame.
     WireBytes(usize),
-    /// Packets a frame between the gateways.
+    /// Packets between the gateways for each frame.
     WirePackets(usize),
-    /// The share of a paced stream that did not arrive.
+    /// The share of a paced stream's frames that did not arrive, 0 to 1.
     Lost(usize),
 }
 
 impl Measure {
-    /// As a word, with the unit.
+    /// The measure's name with its unit, as in the JSON.
     pub fn name(self) -> String {
         match self {
             Self::RoundTrip => "rtt_us".into(),
@@ -49,17 +49,17 @@ impl Measure {
         }
     }
 
-    /// Whether a row's share of another row's value says something.
+    /// Whether the ratio of two rows' values is reported.
     const fn is_compared(self) -> bool {
         matches!(self, Self::RoundTrip | Self::Tcp | Self::PlainTcp | Self::Rate(_))
     }
 }
 
-/// Rows that others are compared with.
+/// Rows with which all others are compared.
 const REFERENCES: [&str; 2] = ["vxlan", "boringtun"];
 
-/// The paper's Table 2: our row, its scenario, round trip and deviation in ms, throughput and
-/// deviation in Mbit/s.
+/// The tunnel paper's Table 2: our row, the paper's scenario, round trip and deviation in ms,
+/// throughput and deviation in Mbit/s.
 const PAPER: [(&str, &str, [f64; 4]); 6] = [
     ("vxlan", "VXLAN", [3.0, 0.13, 837.0, 9.0]),
     ("boringtun", "VXLAN + Wireguard", [4.85, 0.55, 245.0, 16.0]),
@@ -69,27 +69,27 @@ const PAPER: [(&str, &str, [f64; 4]); 6] = [
     ("encryption-paper", "Encryption-based", [1.3, 0.05, 837.0, 3.0]),
 ];
 
-/// One row's numbers.
+/// The results of one row.
 #[derive(Clone, Debug)]
 pub struct RowResult {
-    /// The row.
+    /// The row's name.
     pub name: &'static str,
-    /// As the table says it.
+    /// The row's title in the table.
     pub title: &'static str,
-    /// [`Row::carries_plain`].
+    /// The value of [`Row::carries_plain`].
     pub carries_plain: bool,
-    /// All round trips of the table.
+    /// The round trips of the table.
     pub pings: Echoes,
-    /// Round trips by bytes of a frame, over a narrow underlay.
+    /// Round trips over an underlay with the MTU of the LAN, by bytes of a frame.
     pub sweep: BTreeMap<usize, Echoes>,
-    /// A value a turn.
+    /// The values of all turns by measure.
     turns: BTreeMap<Measure, Vec<f64>>,
-    /// What went wrong.
+    /// Error messages of measurements that failed.
     pub failures: Vec<String>,
 }
 
 impl RowResult {
-    /// Nothing measured yet.
+    /// A row without measurements yet.
     pub fn of(row: &dyn Row) -> Self {
         Self {
             name: row.name(),
@@ -102,34 +102,34 @@ impl RowResult {
         }
     }
 
-    /// Whether a measure was taken in a turn.
+    /// Whether this measure was taken in some turn.
     pub fn has(&self, measure: Measure) -> bool {
         self.turns.contains_key(&measure)
     }
 
-    /// Adds a turn's value.
+    /// Adds the value of a turn.
     pub fn note(&mut self, measure: Measure, value: f64) {
         self.turns.entry(measure).or_default().push(value);
     }
 
-    /// Median and quartiles over the turns.
+    /// Median and quartiles over the turns; `None` without a value.
     pub fn spread(&self, measure: Measure) -> Option<Spread> {
         self.turns.get(&measure).map(|values| Spread::of(values.clone()))
     }
 
-    /// The median over the turns in another unit, as a table has it.
+    /// The median over the turns times `unit`, with this number of decimals, as text for the table.
     fn median(&self, measure: Measure, unit: f64, digits: usize) -> String {
         self.spread(measure)
             .map_or_else(dash, |spread| format!("{:.digits$}", spread.median * unit))
     }
 
-    /// The mean over the turns and the standard deviation.
+    /// The mean and the standard deviation over the turns; `None` without a value.
     pub fn mean_and_deviation(&self, measure: Measure) -> Option<(f64, f64)> {
         let values = self.turns.get(&measure)?;
         Echoes { us: values.clone(), lost: 0 }.mean_and_mdev()
     }
 
-    /// This row's value over another's, turn by turn. `None` where a turn of either is missing.
+    /// This row's value over another's, turn by turn. `None` if a turn of either is missing.
     pub fn ratio(&self, measure: Measure, over: &Self) -> Option<Spread> {
         let (own, other) = (self.turns.get(&measure)?, over.turns.get(&measure)?);
         (own.len() == other.len())
@@ -137,14 +137,14 @@ impl RowResult {
     }
 }
 
-/// Everything that was measured in one sitting.
+/// The results of a run.
 #[derive(Clone, Debug)]
 pub struct Results {
-    /// In the order of the table.
+    /// The rows in the order of the table.
     pub rows: Vec<RowResult>,
-    /// Turns of each.
+    /// Number of turns of each row.
     pub turns: usize,
-    /// How long it took.
+    /// Duration of the run in seconds.
     pub seconds: f64,
 }
 
@@ -154,13 +154,14 @@ impl Results {
         self.rows.iter().find(|row| row.name == name)
     }
 
-    /// A measure less what the cable alone takes, in this unit; never below 0.
+    /// A row's median less that of the row `cable`, never below 0. The cable's value is the cost of
+    /// measuring itself.
     pub fn beyond_the_cable(&self, row: &RowResult, measure: Measure) -> Option<f64> {
         let cable = self.row("cable")?.spread(measure)?.median;
         Some((row.spread(measure)?.median - cable).max(0.0))
     }
 
-    /// All of it; a spread is median and quartiles over the turns.
+    /// All results as JSON; spreads are median and quartiles over the turns.
     pub fn json(&self, versions: &[(&str, String)]) -> Value {
         let versions: Map<_, _> =
             versions.iter().map(|(name, text)| ((*name).into(), json!(text))).collect();
@@ -226,7 +227,7 @@ impl Results {
         })
     }
 
-    /// The paper's Table 2 with ours beside, and what else each row does and takes.
+    /// The paper's Table 2 beside our values, and a table of rates, processor time and added bytes.
     pub fn table(&self) -> String {
         let mut text = String::from(
             "| scenario | RTT ± mdev, µs | RTT: median, 95 % below, µs | TCP ± sd, Mbit/s \
@@ -280,7 +281,7 @@ impl Results {
         text
     }
 
-    /// Median ratios to the rows that others are compared with, where both were measured.
+    /// Median ratios to each reference row, one line for each row and reference that were measured.
     pub fn ratios(&self) -> String {
         let mut text = String::new();
         for reference in REFERENCES {
@@ -310,13 +311,13 @@ fn both(pair: Option<(f64, f64)>) -> String {
     pair.map_or_else(dash, |(mean, deviation)| format!("{mean:.0} ± {deviation:.0}"))
 }
 
-/// The paper's numbers for a row.
+/// The paper's values for a row.
 fn paper(name: &str) -> Option<(&'static str, [f64; 4])> {
     let found = PAPER.into_iter().find(|(row, ..)| *row == name);
     found.map(|(_, scenario, numbers)| (scenario, numbers))
 }
 
-/// Four digits after the point are more than any of it is worth.
+/// A value with four decimals, which is more than its precision.
 fn rounded(value: f64) -> f64 {
     (value * 1e4).round() / 1e4
 }

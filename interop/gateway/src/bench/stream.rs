@@ -1,4 +1,4 @@
-//! Streams of frames from host A to host B: how many pass, and what each takes.
+//! Streams of frames from host A to host B: how many arrive, and the processor time of each.
 
 use crate::Failure;
 use crate::daemon::{processes_named, processor_time};
@@ -13,27 +13,27 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// Before a flood is counted, queues fill.
+/// How long a flood runs before it is counted, so that queues are full.
 const FILL: Duration = Duration::from_millis(150);
-/// The pause after which a paced stream sends what is due.
+/// The pause between two batches of a paced stream.
 const PACE: Duration = Duration::from_millis(1);
-/// How long what is under way may take to arrive.
+/// How long frames that are under way may take to arrive.
 const SETTLE: Duration = Duration::from_millis(100);
 
-/// What became of a flood.
+/// Rates of a flood.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Flood {
-    /// Frames a second that host A gave to its interface.
+    /// Frames a second that host A's interface accepted.
     pub offered: f64,
-    /// Frames a second that arrived at host B's.
+    /// Frames a second that arrived at host B's interface.
     pub arrived: f64,
 }
 
-/// Sends frames of `frame_bytes`, all flows in turn, as fast as host A's interface takes them, and
-/// counts for `duration` what the interface of host B receives.
+/// Sends frames of `frame_bytes`, all flows in turn, as fast as host A's interface accepts them,
+/// and counts for `duration` the frames that host B's interface receives.
 ///
 /// # Errors
-/// When a port cannot be used.
+/// A port cannot be used.
 pub fn flood(
     ground: &mut Ground,
     frame_bytes: usize,
@@ -77,25 +77,25 @@ fn arrived(frames: u64, elapsed: Duration) -> f64 {
     frames as f64 / elapsed.as_secs_f64()
 }
 
-/// What a frame takes on its way.
+/// Processor time of a frame on its way from host A to host B.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Cost {
-    /// Processor time of everything that had to do with the stream, in microseconds a frame that
-    /// arrived: this process (whose system time includes what the kernel does for a frame when it
-    /// is sent), the gateways' programs, and the kernel's threads for soft interrupts. What sending
-    /// alone takes is in it: subtract that of a cable.
+    /// Processor time of everything involved in the stream, in microseconds for each frame that
+    /// arrived: this process (its system time includes the kernel's work for a frame when it is
+    /// sent), the gateways' programs, and the kernel's soft interrupt threads. It includes the cost
+    /// of sending alone; subtract the value of a cable to get the rest.
     pub total_us: f64,
-    /// The gateways' programs alone, user and system time.
+    /// User and system time of the gateways' programs, in microseconds for each frame that arrived.
     pub programs_us: f64,
-    /// Frames that did not arrive, of those sent.
+    /// The share of the sent frames that did not arrive, 0 to 1.
     pub lost: f64,
 }
 
-/// Sends `per_second` frames of `frame_bytes` for `duration`, fewer than every row carries, and
-/// looks at what that takes.
+/// Sends `per_second` frames of `frame_bytes` for `duration`, at a rate that every row carries,
+/// and measures the processor time.
 ///
 /// # Errors
-/// When a port cannot be used, or nothing arrives.
+/// A port cannot be used, or no frame arrives.
 pub fn cost(
     ground: &mut Ground,
     frame_bytes: usize,
@@ -122,7 +122,7 @@ pub fn cost(
             let due = (started.elapsed().as_secs_f64() * f64::from(per_second)) as u64;
             while sent < due {
                 let some = usize::try_from(due - sent).unwrap_or(BATCH).min(BATCH);
-                // What the interface does not take is not sent again: it is lost.
+                // A frame that the interface does not accept is not repeated: it counts as lost.
                 source.send(&mut station, some)?;
                 sent += some as u64;
             }
@@ -133,7 +133,7 @@ pub fn cost(
     })??;
     let came = counted()?.since(before).received;
     if came == 0 {
-        return Err(Failure::Broken("nothing arrives".into()));
+        return Err(Failure::Broken("no frame arrives".into()));
     }
     let each = |amount: f64| amount / came as f64;
     Ok(Cost {
@@ -143,20 +143,20 @@ pub fn cost(
     })
 }
 
-/// What a frame becomes between the gateways.
+/// The outer packets that carry a frame between the gateways, on average.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct OnTheWire {
-    /// Bytes that gateway A sends, from the outer Ethernet header on and without check sequences.
+    /// Bytes that gateway A sends, outer Ethernet header included, without frame check sequences.
     pub bytes: f64,
-    /// Packets for them.
+    /// Number of packets.
     pub packets: f64,
 }
 
-/// Sends a few frames of `frame_bytes`, so slowly that none is lost, and counts what gateway A
-/// sends for each. `None` where there is no underlay.
+/// Sends a few frames of `frame_bytes`, slowly enough that none should be lost, and counts the
+/// bytes and packets that gateway A sends for each. `None` if the row has no underlay.
 ///
 /// # Errors
-/// When frames are lost all the same.
+/// Frames are lost in each of three tries.
 pub fn on_the_wire(ground: &mut Ground, frame_bytes: usize) -> Result<Option<OnTheWire>, Failure> {
     const FRAMES: u64 = 100;
     const TRIES: u32 = 3;
@@ -193,7 +193,7 @@ pub fn on_the_wire(ground: &mut Ground, frame_bytes: usize) -> Result<Option<OnT
     Err(Failure::Broken(format!("of {FRAMES} frames, a millisecond apart, some are lost")))
 }
 
-/// Processor time so far.
+/// Processor time since the start of each process.
 #[derive(Clone, Copy)]
 struct Spent {
     own: Duration,
@@ -221,7 +221,7 @@ impl Spent {
     }
 }
 
-/// The next frames of all flows in turn.
+/// Makes and sends the next frames of all flows in turn.
 struct Source<'a> {
     flows: &'a mut [Flow],
     frames: Vec<Vec<u8>>,
@@ -234,7 +234,7 @@ impl<'a> Source<'a> {
         Self { flows, frames: vec![Vec::new(); BATCH], frame_bytes, next: 0 }
     }
 
-    /// Sends so many, at most [`BATCH`]; how many the interface took.
+    /// Sends `count` frames, at most [`BATCH`]. Returns how many the interface accepted.
     fn send(&mut self, station: &mut Station, count: usize) -> Result<u64, Failure> {
         for frame in &mut self.frames[..count] {
             self.flows[self.next].next_into(frame, self.frame_bytes);

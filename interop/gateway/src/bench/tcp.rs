@@ -1,4 +1,4 @@
-//! TCP by iperf3, one connection from host A to host B.
+//! TCP throughput measured by iperf3, one connection from host A to host B.
 
 use crate::Failure;
 use crate::daemon::{Daemon, Scratch, on_path, output};
@@ -13,19 +13,20 @@ use std::time::Duration;
 const PORT: &str = "5201";
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// Mbit/s of payload that arrived without MACsec, over `seconds`, the first one left out.
+/// TCP payload that arrives without MACsec over `seconds`, in Mbit/s. The first second does not
+/// count.
 ///
 /// # Errors
-/// When no connection comes about.
+/// The connection fails.
 pub fn plain(ground: &Ground, seconds: u32) -> Result<f64, Failure> {
     mbit(&ground.site, lan_address(Side::B), seconds)
 }
 
-/// As [`plain`], between MACsec endpoints (`lightseal` is their program), which run only meanwhile:
-/// other measurements need the hosts to themselves.
+/// The throughput as in [`plain`], but between MACsec endpoints of the program `lightseal`. They
+/// run only during this measurement, so that they do not disturb others.
 ///
 /// # Errors
-/// When an endpoint cannot be started or ends, or no connection comes about.
+/// An endpoint cannot be started or ends, or the connection fails.
 pub fn protected(ground: &mut Ground, lightseal: &Path, seconds: u32) -> Result<f64, Failure> {
     let ends = match ground.ends.take() {
         Some(ends) => ends,
@@ -54,7 +55,7 @@ fn mbit(site: &Site, to: &str, seconds: u32) -> Result<f64, Failure> {
     ask.args(["-c", to, "-p", PORT, "-t", &seconds, "-O", "1", "-J"]);
     ask.args(["--connect-timeout", "3000"]);
     let text = output(&mut ask)?;
-    rate(&text).ok_or_else(|| Failure::Broken("iperf3 told no rate".into()))
+    rate(&text).ok_or_else(|| Failure::Broken("iperf3 reported no rate".into()))
 }
 
 fn rate(text: &str) -> Option<f64> {

@@ -1,4 +1,4 @@
-//! The gateway beside other tunnels, in one sitting.
+//! Measures the gateway and other tunnels in turns.
 
 use clap::Parser;
 use interop_gateway::Failure;
@@ -13,29 +13,30 @@ use interop_gateway::rows;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-/// Measures what joins two LANs: round trips, frames, TCP, processor time and bytes on the wire,
-/// all rows in turns.
+/// Measures several ways to join two LANs: round trips, frame rates, TCP, processor time and bytes
+/// on the wire, with all rows in turns.
 #[derive(Parser)]
 struct Arguments {
-    /// Where boringtun-cli is installed, with its folder bin.
+    /// The folder where boringtun-cli is installed, which contains bin.
     #[arg(long, value_name = "DIRECTORY")]
     tools: PathBuf,
-    /// Our own program [default: the one beside this].
+    /// The program lightseal [default: the one in this program's folder].
     #[arg(long, value_name = "FILE")]
     lightseal: Option<PathBuf>,
-    /// Only these rows [default: all].
+    /// Measure only these rows [default: all].
     #[arg(long, value_name = "NAME,...", value_delimiter = ',')]
     rows: Vec<String>,
-    /// Only these measures: rtt, rate, cost, tcp, sweep [default: all].
+    /// Take only these measures: rtt, rate, cost, tcp, sweep [default: all].
     #[arg(long, value_name = "NAME,...", value_delimiter = ',')]
     measures: Vec<String>,
-    /// Times that every row has its turn [default: 5].
+    /// Number of turns of every row [default: 5].
     #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u16).range(1..=100))]
     turns: Option<u16>,
-    /// 65 535 pings a row, as the paper has them, or as many as fit into some seconds a turn.
+    /// Send 65 535 pings for each row, as the paper does, instead of as many as fit into some
+    /// seconds of a turn.
     #[arg(long, conflicts_with = "quick")]
     full: bool,
-    /// One short turn.
+    /// Make one short turn.
     #[arg(long)]
     quick: bool,
     /// Print the results as JSON.
@@ -44,7 +45,7 @@ struct Arguments {
     /// Write the figures into this directory, as CSV, JSON and SVG.
     #[arg(long, value_name = "DIRECTORY")]
     figures: Option<PathBuf>,
-    /// List the rows, and what is missing for them.
+    /// List the rows, and what this machine lacks for them.
     #[arg(long)]
     list: bool,
 }
@@ -86,7 +87,7 @@ fn run(arguments: &Arguments) -> Result<(), Failure> {
             return Err(Failure::NotHere(format!("{program} is missing")));
         }
     }
-    // What somebody asked for must be there; of the rest, what is.
+    // Rows that were asked for must be possible; otherwise impossible rows are skipped.
     let asked = !arguments.rows.is_empty();
     let mut skipped = Vec::new();
     for row in &rows {
@@ -105,7 +106,7 @@ fn run(arguments: &Arguments) -> Result<(), Failure> {
     let load = load();
     let processors = std::thread::available_parallelism().map_or(1, usize::from);
     if load.is_some_and(|load| load > processors as f64 / 4.0) {
-        eprintln!("this machine is busy: rates and round trips will say little");
+        eprintln!("this machine is busy: rates and round trips will be unreliable");
     }
     let mut progress = |line: &str| eprintln!("{line}");
     let results = plan.measure(&rows, &interrupt, &mut progress)?;
@@ -129,7 +130,7 @@ fn run(arguments: &Arguments) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Threads that ran or wanted to, on average over the last minute.
+/// The average number of running and waiting threads over the last minute.
 fn load() -> Option<f64> {
     let text = std::fs::read_to_string("/proc/loadavg").ok()?;
     text.split(' ').next()?.parse().ok()

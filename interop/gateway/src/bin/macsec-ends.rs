@@ -1,4 +1,4 @@
-//! Real MACsec ends in a guest: every trial, over everything that joins them.
+//! Runs every trial between real MACsec endpoints in a guest, over everything that can join them.
 
 use clap::Parser;
 use interop_gateway::Failure;
@@ -13,22 +13,23 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Instant;
 
-/// Lets the MACsec and MKA of Debian's kernel meet, and prints what became of it.
+/// Connects the MACsec and MKA of Debian's kernel and wpa_supplicant, and prints the outcome of
+/// each trial.
 #[derive(Parser)]
 struct Arguments {
-    /// Where the guest's image is kept, or made.
+    /// The folder of the guest's image, which is made there if it is missing.
     #[arg(long, value_name = "DIRECTORY")]
     cache: PathBuf,
-    /// Our own program [default: the one beside this].
+    /// The program lightseal [default: the one in this program's folder].
     #[arg(long, value_name = "FILE")]
     lightseal: Option<PathBuf>,
-    /// Only ends that are joined so: bridge, or a scheme of gateways.
+    /// Only endpoints that are joined by this: bridge, or a scheme of gateways.
     #[arg(long, value_name = "NAME")]
     join: Option<String>,
-    /// How many ends, 2 to 4 [default: 2, and 3 over sealed gateways besides].
+    /// Number of endpoints, 2 to 4 [default: 2, and also 3 over sealed gateways].
     #[arg(long, value_parser = clap::value_parser!(u8).range(2..=4))]
     ends: Option<u8>,
-    /// Only trials whose name contains this.
+    /// Only trials whose name contains this text.
     #[arg(long, value_name = "TEXT", default_value = "")]
     only: String,
     /// Print the results as JSON.
@@ -50,7 +51,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// How many trials failed.
+/// Runs the trials and returns how many failed.
 fn run(arguments: &Arguments) -> Result<usize, Failure> {
     namespace::sweep();
     let interrupt = Interrupt::watch()?;
@@ -99,7 +100,7 @@ fn run(arguments: &Arguments) -> Result<usize, Failure> {
     Ok(failed)
 }
 
-/// Every trial between ends that are joined so.
+/// Every trial between endpoints that are joined in one way.
 fn series(
     arguments: &Arguments,
     ends: u8,

@@ -1,4 +1,4 @@
-//! Three gateways under load for long, one of them killed: does every counter add up?
+//! Three gateways under load for minutes, one of them killed: do all counters add up?
 
 use clap::{Parser, ValueEnum};
 use interop_gateway::Failure;
@@ -10,33 +10,34 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
-/// Carries flows of MACsec frames between three LANs at half the highest rate, with new keys now
-/// and then; kills a gateway in the middle and starts it again. Every frame is to be delivered
+/// Carries flows of MACsec frames between three LANs at half the highest rate, with a new key at
+/// each interval; kills a gateway in the middle and starts it again. Every frame must be delivered
 /// once and unaltered, or counted where it was lost.
 #[derive(Parser)]
 struct Arguments {
-    /// Our own program [default: the one beside this].
+    /// The program lightseal [default: the one in this program's folder].
     #[arg(long, value_name = "FILE")]
     lightseal: Option<PathBuf>,
-    /// How long, in seconds.
+    /// Duration of the run, in seconds.
     #[arg(long, default_value_t = 600, value_parser = clap::value_parser!(u32).range(4..=86_400))]
     duration: u32,
-    /// How many flows.
+    /// Number of flows.
     #[arg(long, default_value_t = 24, value_parser = clap::value_parser!(u8).range(1..=240))]
     flows: u8,
-    /// How frames are sealed: sealed, sealed-compressed, identifier and so on.
+    /// The gateways' scheme: sealed, sealed-compressed, identifier and so on.
     #[arg(long, value_name = "NAME", default_value = "sealed")]
     scheme: String,
-    /// How gateways read and write.
+    /// How gateways read and write packets.
     #[arg(long, value_enum, default_value_t = Io::Packet)]
     io: Io,
     /// Seconds between two keys.
     #[arg(long, default_value_t = 60, value_parser = clap::value_parser!(u32).range(10..=86_400))]
     rekey: u32,
-    /// Seconds that the killed gateway is gone.
+    /// Seconds for which the killed gateway stays down.
     #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u32).range(0..=600))]
     down: u32,
-    /// Of what frames contain, and which gateway is killed [default: another each time].
+    /// Seed of the frames' contents and of the choice of the gateway that is killed [default:
+    /// random].
     #[arg(long)]
     seed: Option<u64>,
     /// Print the result as JSON.
@@ -60,7 +61,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// The schemes there are; `sealed-compressed` is `sealed` with short headers.
+/// The known schemes. In addition, `sealed-compressed` is `sealed` with short headers.
 const SCHEMES: [&str; 5] =
     ["sealed", "identifier", "identifier-paper", "encryption-paper", "plain"];
 

@@ -1,4 +1,5 @@
-//! The network between gateways: a bridge, or for a while one that loses and reorders.
+//! The network between gateways: a bridge, which can be made to lose and reorder packets for a
+//! time.
 
 use crate::Failure;
 use crate::gateways::PORT;
@@ -10,23 +11,23 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
 
-/// Of the tunnel's packets every so many is lost.
+/// One in this number of the tunnel's packets is lost.
 const LOSE_EVERY: u64 = 20;
-/// Every so many comes late,
+/// One in this number of the tunnel's packets is delayed.
 const DELAY_EVERY: u64 = 23;
-/// after so many others.
+/// Number of packets by which a delayed packet is overtaken.
 const DELAY: u64 = 5;
-/// How often the network looks whether it is to be a bridge again.
+/// How often the network checks whether it shall be a bridge again.
 const LOOK: Duration = Duration::from_millis(5);
 
-/// What became of the tunnel's packets.
+/// Counts of the tunnel's packets while the network was disturbed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Weather {
-    /// All that came.
+    /// All packets that arrived.
     pub came: u64,
-    /// Of these, lost.
+    /// Packets that were lost on purpose.
     pub lost: u64,
-    /// Of these, overtaken by others.
+    /// Packets that were delayed, and so overtaken by others.
     pub late: u64,
 }
 
@@ -38,7 +39,7 @@ pub(super) struct Between {
 }
 
 impl Between {
-    /// Without gateways yet.
+    /// A network without gateways yet.
     pub(super) fn new() -> Result<Self, Failure> {
         let place = Namespace::new("between")?;
         place.ip("link add net type bridge mcast_snooping 0")?;
@@ -46,7 +47,7 @@ impl Between {
         Ok(Self { place, ports: Vec::new() })
     }
 
-    /// Connects `interface`, which is made, of a gateway's namespace.
+    /// Makes `interface` in a gateway's namespace and connects it to the network.
     pub(super) fn connect(
         &mut self,
         gateway: &Namespace,
@@ -60,8 +61,8 @@ impl Between {
         Ok(())
     }
 
-    /// Loses and reorders packets of the tunnel while `during` runs. Other packets pass, such as
-    /// those of the management channel.
+    /// Loses and reorders packets of the tunnel while `during` runs. Other packets, such as those
+    /// of the management channel, pass unchanged.
     pub(super) fn disturbed(
         &self,
         during: &mut dyn FnMut() -> Result<(), Failure>,
@@ -85,7 +86,7 @@ impl Between {
     }
 }
 
-/// Brings what comes at one port to all others.
+/// Forwards each frame that arrives at one port to all others, with loss and delays.
 fn network(names: &[String], done: &AtomicBool) -> Result<Weather, Failure> {
     let open = |name: &String| {
         let found = Interface::find(name).map_err(|why| Failure::not_here(name, why))?;

@@ -1,4 +1,5 @@
-//! What the guest boots: Debian's kernel, and a file system in memory made of Debian's packages.
+//! The image that the guest boots: Debian's kernel, and a root file system in memory made of
+//! Debian's packages.
 
 use crate::Failure;
 use crate::daemon::{on_path, output};
@@ -8,11 +9,11 @@ use std::process::Command;
 
 /// The package that depends on Debian's newest kernel for virtual machines.
 const KERNEL: &str = "linux-image-cloud-amd64";
-/// Packages with programs, beside all libraries that they depend on.
+/// Packages with programs. The libraries that they depend on come in addition.
 const PACKAGES: [&str; 4] = ["busybox-static", "iproute2", "iperf3", "wpasupplicant"];
-/// The programs, busybox aside, as they lie in the packages.
+/// The programs except busybox, by their paths in the packages.
 const PROGRAMS: [&str; 4] = ["bin/ip", "usr/bin/iperf3", "sbin/wpa_supplicant", "sbin/wpa_cli"];
-/// What is loaded at boot; what these depend on comes with them.
+/// Kernel modules that are loaded at boot. Modules that they depend on come in addition.
 const MODULES: [&str; 14] = [
     "virtio_pci",
     "virtio_net",
@@ -29,39 +30,40 @@ const MODULES: [&str; 14] = [
     "veth",
     "bridge",
 ];
-/// Where the loader looks for libraries.
+/// The folder where the loader looks for libraries.
 const LIBRARIES: &str = "lib/x86_64-linux-gnu";
 const LOADER: &str = "ld-linux-x86-64.so.2";
 const INIT: &str = include_str!("init.sh");
 
-/// A kernel and what it unpacks as its root file system.
+/// A kernel and its root file system.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Image {
-    /// The kernel.
+    /// The kernel's file.
     pub kernel: PathBuf,
-    /// The file system, a `cpio` archive.
+    /// The root file system, a `cpio` archive that the kernel unpacks.
     pub initrd: PathBuf,
-    /// The kernel's package, which names its version.
+    /// The name of the kernel's package, which contains its version.
     pub package: String,
 }
 
 impl Image {
-    /// The image in the directory `cache`, made there from Debian's packages if there is none yet,
-    /// or one of another kernel or with other contents.
+    /// The image in the directory `cache`. It is made there from Debian's packages if there is
+    /// none, or if that one has another kernel or other contents.
     ///
     /// # Errors
-    /// [`Failure::NotHere`] when the packages cannot be had, as on a system that is not Debian's.
+    /// [`Failure::NotHere`] if the packages cannot be fetched, as on a system other than Debian.
     pub fn prepare(cache: &Path) -> Result<Self, Failure> {
         let package = newest_kernel()?;
         let image = Self { kernel: cache.join("vmlinuz"), initrd: cache.join("initrd"), package };
-        // Its parts, in full: what is made of other ones is another.
+        // The recipe names everything that the image is made of: another recipe needs another
+        // image.
         let recipe = format!("{} {PACKAGES:?} {PROGRAMS:?} {MODULES:?}\n{INIT}", image.package);
         let stamp = cache.join("recipe");
         if fs::read_to_string(&stamp).is_ok_and(|made| made == recipe) {
             return Ok(image);
         }
         let failed = |error: std::io::Error| Failure::broken("the guest's image", error);
-        // What is left of an earlier one.
+        // This removes an earlier image, if there is one.
         let _ = fs::remove_dir_all(cache);
         fs::create_dir_all(cache).map_err(failed)?;
         let parts = cache.join("parts");
@@ -81,7 +83,7 @@ impl Image {
     }
 }
 
-/// The package of the newest kernel for virtual machines that this machine knows of.
+/// The package of the newest kernel for virtual machines in this machine's package lists.
 fn newest_kernel() -> Result<String, Failure> {
     for program in ["apt-get", "apt-cache", "dpkg-deb"] {
         if !on_path(program) {
@@ -101,8 +103,8 @@ fn depended_on(text: &str) -> Option<String> {
     lines.next().map(str::to_owned)
 }
 
-/// Downloads the kernel, the programs and all libraries below them into `packages`, and unpacks
-/// them into `parts`.
+/// Downloads the kernel, the programs and all libraries that they depend on into `packages`, and
+/// unpacks them into `parts`.
 fn unpack(kernel: &str, packages: &Path, parts: &Path) -> Result<(), Failure> {
     let mut depends = Command::new("apt-cache");
     depends.args(["depends", "--recurse", "--no-recommends", "--no-suggests", "--no-conflicts"]);
@@ -122,8 +124,9 @@ fn unpack(kernel: &str, packages: &Path, parts: &Path) -> Result<(), Failure> {
     Ok(())
 }
 
-/// The libraries that `apt-cache depends --recurse` names: each package it speaks of stands at the
-/// start of a line. Those of Perl belong to what configures packages.
+/// The library packages in the output of `apt-cache depends --recurse`, where the name of each
+/// package is at the start of a line. Perl's libraries are left out: only package configuration
+/// scripts need them.
 fn libraries_in(depends: &str) -> Vec<&str> {
     let mut names: Vec<_> = depends
         .lines()
@@ -135,7 +138,7 @@ fn libraries_in(depends: &str) -> Vec<&str> {
     names
 }
 
-/// The programs, the first process and the list of modules.
+/// Writes the programs, the first process and the list of modules below `root`.
 fn fill(parts: &Path, root: &Path) -> std::io::Result<()> {
     for program in PROGRAMS.into_iter().chain(["bin/busybox"]) {
         let to = root.join(program);
@@ -149,7 +152,7 @@ fn fill(parts: &Path, root: &Path) -> std::io::Result<()> {
     fs::set_permissions(init, fs::Permissions::from_mode(0o755))
 }
 
-/// The loader and what it finds for each program, out of the packages and not of this machine.
+/// Copies the loader and the libraries of each program from the packages, none from this machine.
 fn libraries(parts: &Path, root: &Path) -> Result<(), Failure> {
     let failed = |error: std::io::Error| Failure::broken("the guest's libraries", error);
     let folder = root.join(LIBRARIES);
@@ -173,17 +176,17 @@ fn libraries(parts: &Path, root: &Path) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Name and file in lines like `libnl-3.so.200 => /lib/libnl-3.so.200 (0x7f00)`.
+/// The name and the file in lines like `libnl-3.so.200 => /lib/libnl-3.so.200 (0x7f00)`.
 fn found_libraries(listed: &str) -> impl Iterator<Item = (&str, &str)> {
     let arrows = listed.lines().filter_map(|line| line.split_once(" => "));
     arrows.filter_map(|(name, rest)| {
         let name = name.trim();
-        // The loader names itself so.
+        // The loader's own line begins with a path.
         (!name.starts_with('/')).then_some((name, rest.split_whitespace().next()?))
     })
 }
 
-/// The kernel's modules that are loaded, with those that they need, and the index of all.
+/// Copies the kernel modules that are loaded and those that they depend on, and makes their index.
 fn modules(parts: &Path, root: &Path, version: &str) -> Result<(), Failure> {
     let failed = |error: std::io::Error| Failure::broken("the guest's modules", error);
     let busybox = parts.join("bin/busybox");
@@ -201,8 +204,8 @@ fn modules(parts: &Path, root: &Path, version: &str) -> Result<(), Failure> {
     output(Command::new(&busybox).args(["depmod", "-b"]).arg(root).arg(version)).map(drop)
 }
 
-/// The files of [`MODULES`] and of those below them, out of a `modules.dep`: `FILE: FILE...` with
-/// everything that a module needs in its line.
+/// The files of [`MODULES`] and of the modules that they depend on. A line of `modules.dep` has the
+/// form `FILE: FILE...`, with all direct and indirect dependencies.
 fn needed_modules(index: &str) -> Result<Vec<&str>, Failure> {
     let mut files = Vec::new();
     for module in MODULES {
@@ -212,7 +215,7 @@ fn needed_modules(index: &str) -> Result<Vec<&str>, Failure> {
         };
         let lines = index.lines().filter_map(|line| line.split_once(':'));
         let found = lines.into_iter().find(|(file, _)| is(file));
-        // Another kernel may have it built in.
+        // Other kernels may have the module built in.
         let Some((file, needed)) = found else { continue };
         files.push(file);
         files.extend(needed.split_whitespace());
@@ -225,8 +228,8 @@ fn needed_modules(index: &str) -> Result<Vec<&str>, Failure> {
     Ok(files)
 }
 
-/// All of `root` as the archive that kernels unpack. It is not compressed: an emulated processor
-/// would take longer to undo that than to read more.
+/// Packs `root` as the archive that the kernel unpacks. It is not compressed, because an emulated
+/// processor takes longer to decompress it than to read more bytes.
 fn archive(root: &Path, to: &Path) -> Result<(), Failure> {
     let mut pack = Command::new("sh");
     pack.args(["-c", "find . | ./bin/busybox cpio -o -H newc > \"$1\"", "sh"]);

@@ -1,8 +1,9 @@
 #!/bin/busybox sh
-# The first process of the guest: modules, one namespace an end, then orders from outside.
+# The first process of the guest: it loads modules, makes a namespace for each endpoint, and then
+# takes orders from outside.
 /bin/busybox mkdir -p /proc /sys /dev /run /tmp /etc /var /usr/local/bin
 /bin/busybox --install -s /usr/local/bin
-# Debian's ip: busybox's own, which its shell prefers to any program, knows no MACsec.
+# The command ip must be Debian's: busybox's own, which its shell prefers, does not know MACsec.
 ip() { /bin/ip "$@"; }
 export PATH=/bin:/sbin:/usr/bin:/usr/sbin:/usr/local/bin
 mount -t proc proc /proc
@@ -13,7 +14,7 @@ ln -s /run /var/run
 while read -r module; do modprobe "$module"; done < /modules
 ip link set lo up
 
-# Hardware addresses are 52:54:00:4d:53:01 and on; the namespaces of the ends a, b and on.
+# Hardware addresses begin with 52:54:00:4d:53:01; the endpoints' namespaces are a, b, c and d.
 while read -r name; do
     for link in /sys/class/net/*; do
         [ "$(cat "$link/address")" = "52:54:00:4d:53:0${name#* }" ] || continue
@@ -35,7 +36,8 @@ END
 for port in /sys/class/virtio-ports/*; do
     [ "$(cat "$port/name")" = control ] && exec 3<> "/dev/${port##*/}"
 done
-# Orders and answers are one line each, in base64: a script; its status and what it said.
+# An order is one line in base64, a script. An answer is one line, the script's status and its
+# output in base64.
 echo ready >&3
 while read -r line <&3; do
     { echo 'ip() { /bin/ip "$@"; }'; echo "$line" | base64 -d; } > /tmp/order
@@ -43,5 +45,5 @@ while read -r line <&3; do
     status=$?
     { echo -n "$status "; base64 -w 0 /tmp/said; echo; } >&3
 done
-# Whoever gave orders is gone.
+# The control port was closed, so nobody gives orders any more.
 poweroff -f

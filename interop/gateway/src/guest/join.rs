@@ -1,4 +1,4 @@
-//! What joins the cables of the guest's ends.
+//! Ways to join the cables of the guest's MACsec endpoints.
 
 use super::between::{Between, Weather};
 use super::{End, Guest};
@@ -8,56 +8,56 @@ use crate::gateways::{self, Post, Setup};
 use crate::namespace::Namespace;
 use std::path::PathBuf;
 
-/// A way to join all ends of a guest to one network.
+/// A way to join all endpoints of a guest to one network.
 pub trait Join {
-    /// As a word.
+    /// The name in options and reports.
     fn name(&self) -> &str;
 
-    /// In a sentence: what joins them.
+    /// The description in reports: what joins the endpoints.
     fn about(&self) -> String;
 
-    /// Whether MKA gets through.
+    /// Whether MKA's frames pass.
     fn carries_mka(&self) -> bool;
 
-    /// Whether it is a bridge of the guest's own room.
+    /// Whether this is a bridge in the guest's own namespace on this machine.
     fn is_bridge(&self) -> bool {
         false
     }
 
-    /// Whether it can be had here.
+    /// Checks whether this machine can do it.
     ///
     /// # Errors
-    /// What is missing.
+    /// This machine lacks something: what it is.
     fn require(&self) -> Result<(), Failure> {
         Ok(())
     }
 
-    /// Joins the ends. What is given back lasts as long as they are to be joined.
+    /// Joins the endpoints. They stay joined until the returned value is dropped.
     ///
     /// # Errors
-    /// When it cannot be done here, or something that is started for it fails.
+    /// This machine cannot do it, or a program that is started for it fails.
     fn join(&self, guest: &Guest) -> Result<Box<dyn Joined>, Failure>;
 }
 
-/// What joins the ends, for as long as it lasts, and what can happen to it.
+/// Endpoints that are joined, and disturbances of what joins them.
 pub trait Joined {
-    /// What joins an end is killed, and started again.
+    /// Kills the program that joins this endpoint with the others, and starts it again.
     ///
     /// # Errors
-    /// When nothing does that could be, or it does not come back.
+    /// There is no such program, or it does not work after the start.
     fn restart(&mut self, end: End) -> Result<(), Failure>;
 
-    /// Packets between the ends are lost and overtaken while `during` runs; how many.
+    /// Loses and reorders packets between the endpoints while `during` runs, and counts them.
     ///
     /// # Errors
-    /// When there are none, or `during` fails.
+    /// No network between can lose packets, or `during` fails.
     fn disturbed(
         &mut self,
         during: &mut dyn FnMut() -> Result<(), Failure>,
     ) -> Result<Weather, Failure>;
 }
 
-/// A Linux bridge that lets MKA through: as good as one cable.
+/// A Linux bridge that forwards MKA's frames, as a single cable would.
 #[derive(Clone, Copy, Debug)]
 pub struct Bridge;
 
@@ -86,31 +86,31 @@ impl Join for Bridge {
 
 impl Joined for Bridge {
     fn restart(&mut self, _: End) -> Result<(), Failure> {
-        Err(Failure::Broken("a bridge is not started".into()))
+        Err(Failure::Broken("a bridge has no program that could be restarted".into()))
     }
 
     fn disturbed(
         &mut self,
         _: &mut dyn FnMut() -> Result<(), Failure>,
     ) -> Result<Weather, Failure> {
-        Err(Failure::Broken("a bridge loses nothing".into()))
+        Err(Failure::Broken("a bridge cannot be made to lose packets".into()))
     }
 }
 
-/// A gateway of ours at the cable of each end, and a network that nobody trusts between them.
+/// One of our gateways at the cable of each endpoint, and an untrusted network between them.
 #[derive(Clone, Debug)]
 pub struct Gateways {
-    /// As a word.
+    /// The name in options and reports.
     pub name: &'static str,
-    /// The `lightseal` program.
+    /// The path of the program `lightseal`.
     pub program: PathBuf,
-    /// How they are set up.
+    /// The gateways' configuration.
     pub setup: Setup,
 }
 
-/// In bytes: what is added to a full frame still fits.
+/// The MTU between gateways in bytes: a full frame and what gateways add to it fit in.
 const UNDERLAY_MTU: u32 = 1600;
-/// A gateway's interface towards the others.
+/// A gateway's interface to the others.
 const WAN: &str = "wan";
 
 impl Join for Gateways {
@@ -151,7 +151,7 @@ impl Join for Gateways {
     }
 }
 
-/// Gateways that carry. The fields are in the order in which they are to end.
+/// Running gateways. The fields are in the order in which they must be dropped.
 struct Running {
     running: Vec<Daemon>,
     places: Vec<Place>,

@@ -1,11 +1,11 @@
-//! MACsec between the guest's ends, with static keys, and what its kernel counts.
+//! MACsec with static keys between the guest's endpoints, and the kernel's counters.
 
 use super::{End, Guest};
 use crate::Failure;
 use serde_json::Value;
 use std::time::Duration;
 
-/// The MACsec interface of each end.
+/// The name of each endpoint's MACsec interface.
 const DEVICE: &str = "macsec0";
 /// A cipher suite (IEEE 802.1AE-2018, 14.5 and 14.6).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -14,7 +14,7 @@ pub enum Suite {
     Aes128,
     /// GCM-AES-256.
     Aes256,
-    /// GCM-AES-XPN-128: packet numbers of 64 bits, of which 32 travel.
+    /// GCM-AES-XPN-128: packet numbers of 64 bits, of which the lower 32 are sent.
     Xpn128,
     /// GCM-AES-XPN-256.
     Xpn256,
@@ -42,18 +42,18 @@ impl Suite {
     }
 }
 
-/// MACsec as every end has it.
+/// The MACsec settings that all endpoints share.
 #[derive(Clone, Copy, Debug)]
 pub struct Macsec {
-    /// How frames are protected.
+    /// The cipher suite.
     pub suite: Suite,
     /// Whether frames carry their SCI.
     pub sci: bool,
     /// Whether payloads are encrypted, and not only authenticated.
     pub encrypt: bool,
-    /// Packet numbers behind the newest that may still come.
+    /// The replay window: packet numbers below the newest one that are still accepted.
     pub window: u32,
-    /// The identifier of a VLAN tag in clear, before the SecTAG.
+    /// The VLAN identifier of a tag in clear before the SecTAG, if frames have one.
     pub vlan: Option<u16>,
 }
 
@@ -64,7 +64,7 @@ impl Default for Macsec {
 }
 
 impl Macsec {
-    /// What makes the interface at an end: below it, in a namespace, with options of its own.
+    /// The commands that make the interface of an endpoint in the namespace `at`.
     fn interface(&self, at: &str, end: End) -> String {
         let on = |is| if is { "on" } else { "off" };
         let (mut script, below) = match self.vlan {
@@ -88,7 +88,7 @@ impl Macsec {
         script + &address(at, end)
     }
 
-    /// The key and the number of the association that `end` sends with.
+    /// The options of the secure association with which `end` sends: packet number and key.
     fn association(&self, end: End, number: u8) -> String {
         let numbering = if self.suite.is_extended() {
             let salt = "e630e81a48de86a21c66fa6d";
@@ -99,27 +99,27 @@ impl Macsec {
         format!("{numbering} on key {:02x}{number:02x} {}", end as u8, self.key(end, number))
     }
 
-    /// That key, in hex: nobody's secret, and no two alike.
+    /// The key of that association in hex. It is no secret, and different for each association.
     pub(super) fn key(&self, end: End, number: u8) -> String {
         format!("{:02x}{number:02x}", 0xa0 + end as u8).repeat(self.suite.key_bytes() / 2)
     }
 }
 
-/// Up, and with an address.
+/// The commands that bring an endpoint's MACsec interface up with an address.
 pub(super) fn address(at: &str, end: End) -> String {
     format!("ip -n {at} link set {DEVICE} up\nip -n {at} addr add {}/24 dev {DEVICE}\n", end.ip())
 }
 
 impl Guest {
-    /// Takes MACsec away from every end, whatever it was.
+    /// Removes MACsec from every endpoint, with static keys or MKA.
     ///
     /// # Errors
-    /// What the guest says.
+    /// The script fails in the guest; the text has the last line of its output.
     pub fn stop_macsec(&mut self) -> Result<(), Failure> {
         let mut script = String::from("killall -q wpa_supplicant && sleep 0.5\n");
         for end in self.ends() {
             let at = end.name();
-            // The interface has gone with wpa_supplicant, or there was none.
+            // The interface has ended with wpa_supplicant, or never existed.
             script += &format!(
                 "ip -n {at} link del {DEVICE} 2> /dev/null\n\
                  for tagged in $(ip netns exec {at} ls /sys/class/net); do\n\
@@ -129,10 +129,12 @@ impl Guest {
         self.must(&(script + "true")).map(drop)
     }
 
-    /// Static keys: every end sends with association 0 of its own, and has those of all others.
+    /// Starts MACsec with static keys: every endpoint sends with its own association 0 and can
+    /// receive with those of all others.
     ///
     /// # Errors
-    /// What the guest says, which may have had MACsec already ([`Self::stop_macsec`]).
+    /// The script fails in the guest, for example because MACsec is running
+    /// ([`Self::stop_macsec`]).
     pub fn start_macsec(&mut self, macsec: &Macsec) -> Result<(), Failure> {
         let mut script = String::from("set -e\n");
         for end in self.ends() {
@@ -149,17 +151,17 @@ impl Guest {
         self.must(&script).map(drop)
     }
 
-    /// New keys under the next association number, without a gap: first all ends can receive with
-    /// them, then all send. Returns that number.
+    /// Installs new keys under the next association number without a gap: first every endpoint can
+    /// receive with them, then every endpoint sends with them. Returns that number.
     ///
     /// # Errors
-    /// What the guest says.
+    /// The script fails in the guest; the text has the last line of its output.
     pub fn rekey(&mut self, macsec: &Macsec) -> Result<u8, Failure> {
         let next = (self.counters(End::A)?.sending_with + 1) % 4;
         let mut script = String::new();
         for end in self.ends() {
             let of = format!("ip -n {} macsec", end.name());
-            // What had the number four keys ago.
+            // The associations that had this number four keys ago.
             let mut old = vec![format!("tx sa {next}")];
             for other in self.ends().filter(|other| *other != end) {
                 old.push(format!("rx port 1 address {} sa {next}", other.address_text()));
@@ -176,7 +178,7 @@ impl Guest {
         Ok(next)
     }
 
-    /// Adds association `number` everywhere and sends with it.
+    /// The commands that add association `number` everywhere and send with it.
     fn associations(&self, macsec: &Macsec, number: u8) -> String {
         let mut script = String::new();
         for end in self.ends() {
@@ -200,19 +202,20 @@ impl Guest {
         script
     }
 
-    /// What the kernel has counted at an end.
+    /// The kernel's MACsec counters at an endpoint.
     ///
     /// # Errors
-    /// When the end has no MACsec.
+    /// The endpoint has no MACsec.
     pub fn counters(&mut self, end: End) -> Result<MacsecCounters, Failure> {
         let text = self.must(&format!("ip -n {} -j -s macsec show {DEVICE}", end.name()))?;
         MacsecCounters::read(&text).ok_or_else(|| Failure::broken("ip macsec show", text))
     }
 
-    /// Pings, 50 a second, `payload_bytes` behind the ICMP header. A broadcast address may be asked.
+    /// Sends pings, 50 a second, with `payload_bytes` after the ICMP header. `to` may be a
+    /// broadcast address.
     ///
     /// # Errors
-    /// When the guest says nothing that can be understood.
+    /// The output of `ping` cannot be understood.
     pub fn ping(
         &mut self,
         from: End,
@@ -224,16 +227,16 @@ impl Guest {
         let ping =
             format!("ip netns exec {at} ping -q -i 0.02 -W 2 -c {count} -s {payload_bytes} {to}");
         let patience = Duration::from_millis(u64::from(count) * 40) + Duration::from_secs(30);
-        // Lost pings are counted, and no error.
+        // Lost pings are counted and are no error.
         let text = self.run_for(&ping, patience)?.text;
         Pings::read(&text).ok_or_else(|| Failure::broken("ping", text))
     }
 
-    /// TCP from one end to another, in Mbit/s that arrived. It says little but that it works: the
-    /// processor is emulated.
+    /// Measures TCP from one endpoint to another, in Mbit/s that arrived. The processor is
+    /// emulated, so the value only shows that TCP works.
     ///
     /// # Errors
-    /// When no connection comes about.
+    /// The connection fails.
     pub fn iperf(&mut self, from: End, to: End, seconds: u32) -> Result<f64, Failure> {
         let text = self.must(&format!(
             "ip netns exec {} iperf3 -s -1 -D && sleep 0.5 && \
@@ -249,39 +252,41 @@ impl Guest {
     }
 }
 
-/// What a kernel counts of MACsec (IEEE 802.1AE-2018, 10.7.9, and Figure 10-4), over all channels.
+/// MACsec counters of a kernel (IEEE 802.1AE-2018, 10.7.9, and Figure 10-4), summed over all
+/// channels.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct MacsecCounters {
-    /// The association number frames are sent with.
+    /// The association number with which frames are sent.
     pub sending_with: u8,
-    /// The identifier of the key they are sent with; none before MKA has agreed on one.
+    /// The identifier of the key with which frames are sent; `None` before MKA has agreed on one.
     pub key: Option<String>,
-    /// Other ends with an association that is on.
+    /// Number of other endpoints with an active receive association.
     pub receiving_from: usize,
     /// Frames sent, encrypted or only authenticated.
     pub sent: u64,
     /// InPktsOK: received and delivered.
     pub ok: u64,
-    /// InPktsNotValid: the ICV was not right, and the frame thrown away.
+    /// InPktsNotValid: the ICV was wrong, and the frame was dropped.
     pub not_valid: u64,
-    /// InPktsInvalid: the same where invalid frames are let through.
+    /// InPktsInvalid: the ICV was wrong, and the frame was delivered because validation is not
+    /// strict.
     pub invalid: u64,
-    /// InPktsLate: below the replay window, or seen.
+    /// InPktsLate: the packet number was below the replay window or already received.
     pub late: u64,
-    /// InPktsDelayed: the same where replays are let through.
+    /// InPktsDelayed: the packet number was below the window, and replay protection is off.
     pub delayed: u64,
-    /// InPktsBadTag: a SecTAG that breaks the rules.
+    /// InPktsBadTag: the SecTAG was malformed.
     pub bad_tag: u64,
-    /// InPktsNoTag: none, where one must be.
+    /// InPktsNoTag: a frame without a SecTAG where one is required.
     pub no_tag: u64,
-    /// InPktsUnknownSCI and InPktsNoSCI: of a channel that is not known.
+    /// InPktsUnknownSCI and InPktsNoSCI: the frame was of an unknown secure channel.
     pub unknown_channel: u64,
-    /// InPktsNotUsingSA and InPktsUnusedSA: of an association that is not on.
+    /// InPktsNotUsingSA and InPktsUnusedSA: the frame was of an association that is not active.
     pub unused_association: u64,
 }
 
 impl MacsecCounters {
-    /// From `ip -j -s macsec show`.
+    /// Reads the output of `ip -j -s macsec show`.
     fn read(text: &str) -> Option<Self> {
         let value: Value = serde_json::from_str(text).ok()?;
         let device = value.get(0)?;
@@ -317,7 +322,7 @@ impl MacsecCounters {
         })
     }
 
-    /// What was refused, by the standard's names; empty where everything that came was right.
+    /// Counters of refused frames that are not zero, by the standard's names.
     pub fn refused(&self) -> Vec<(&'static str, u64)> {
         let all = [
             ("InPktsNotValid", self.not_valid),
@@ -332,19 +337,19 @@ impl MacsecCounters {
     }
 }
 
-/// What became of pings.
+/// The outcome of pings.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Pings {
-    /// Requests.
+    /// Number of requests sent.
     pub sent: u32,
-    /// Requests that were answered.
+    /// Number of requests that were answered.
     pub answered: u32,
-    /// Answers beyond the first; each other end gives one to a broadcast.
+    /// Number of answers beyond the first of a request: every other endpoint answers a broadcast.
     pub more: u32,
 }
 
 impl Pings {
-    /// From `3 packets transmitted, 3 packets received, 2 duplicates, 0% packet loss`.
+    /// Reads a line like `3 packets transmitted, 3 packets received, 2 duplicates, 0% packet loss`.
     pub(super) fn read(text: &str) -> Option<Self> {
         let line = text.lines().find(|line| line.contains("packets transmitted"))?;
         let number = |what: &str| {
@@ -358,7 +363,7 @@ impl Pings {
         })
     }
 
-    /// Whether each was answered.
+    /// Whether every request was answered.
     pub fn all(&self) -> bool {
         self.sent == self.answered
     }
@@ -368,7 +373,7 @@ impl Pings {
 mod tests {
     use super::*;
 
-    /// As Debian's `ip` of 2022 prints it, two channels, most of it left out.
+    /// Output of Debian's `ip` of 2022 with two channels, shortened.
     const SHOWN: &str = r#"[{"ifindex":2,"ifname":"macsec0","encoding_sa":1,"InPktsNoTag":7,
         "InPktsBadTag":0,"InPktsUnknownSCI":1,"InPktsNoSCI":2,"OutPktsProtected":0,
         "OutPktsEncrypted":9,"sa_list":[{"an":0,"active":true,"key":"00"},

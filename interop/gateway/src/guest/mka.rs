@@ -1,4 +1,4 @@
-//! MKA (IEEE 802.1X) between the guest's ends, by wpa_supplicant.
+//! MKA (IEEE 802.1X) between the guest's endpoints, by wpa_supplicant.
 
 use super::macsec::{MacsecCounters, address};
 use super::{End, Guest};
@@ -6,21 +6,24 @@ use crate::Failure;
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// MKA tells that it lives every two seconds, and three silent periods are a peer's end (IEEE
-/// 802.1X-2020, Table 9-3); the guest's processor is slow.
+/// How long MKA may take to agree. A member sends an MKPDU every two seconds, and a peer that is
+/// silent for three such periods is gone (IEEE 802.1X-2020, Table 9-3); the guest's processor is
+/// slow.
 const PATIENCE: Duration = Duration::from_secs(30);
-/// A little more than MKA's life time of six seconds, in which a key server hands out no second key.
+/// A little more than MKA's life time of six seconds, in which a key server distributes no second
+/// key.
 const LIFE: Duration = Duration::from_secs(8);
-/// wpa_supplicant's key server forgets a key that it must not hand out yet, and with three members
-/// that happens over a bridge as well. Then all have to come anew.
+/// Number of attempts to agree. wpa_supplicant's key server sometimes loses a key that it must not
+/// distribute yet. With three members that happens over a plain bridge as well. Then all members
+/// must start again.
 const ATTEMPTS: u32 = 4;
 
 impl Guest {
-    /// MKA with a pre-shared CAK at every end, until each has agreed with all others. How many
-    /// attempts it took.
+    /// Starts MKA with a pre-shared CAK at every endpoint and waits until all have agreed. Returns
+    /// the number of attempts.
     ///
     /// # Errors
-    /// When they do not agree in four attempts, or something else fails.
+    /// They do not agree in four attempts, or something else fails.
     pub fn start_mka(&mut self) -> Result<u32, Failure> {
         self.must(&format!(
             "cat > /tmp/mka.conf <<END\neapol_version=3\nap_scan=0\nnetwork={{\nkey_mgmt=NONE\n\
@@ -47,11 +50,12 @@ impl Guest {
         Ok(attempts)
     }
 
-    /// Ends MKA at one end, not the first, and begins it again there. A member that is new makes the
-    /// key server hand out a new key, under another association number. How many attempts it took.
+    /// Ends MKA at one endpoint other than the first, and starts it again there. The new member
+    /// makes the key server distribute a new key under another association number. Returns the
+    /// number of attempts.
     ///
     /// # Errors
-    /// When the ends do not agree again in four attempts, or something else fails.
+    /// The endpoints do not agree again in four attempts, or something else fails.
     pub fn rejoin_mka(&mut self, end: End) -> Result<u32, Failure> {
         let ends: Vec<_> = self.ends().collect();
         let others: Vec<_> = ends.iter().copied().filter(|other| *other != end).collect();
@@ -61,7 +65,7 @@ impl Guest {
             }
             let before = self.counters(End::A)?.key;
             self.must(&format!("kill $(cat /tmp/mka-{}.pid)", end.name()))?;
-            // Until its former self is forgotten the others take it for an impostor.
+            // Until the others have forgotten its earlier instance, they refuse the new one.
             self.await_mka(&others, |all| {
                 all.iter().all(|one| one.receiving_from + 1 == others.len())
             })?;
@@ -73,7 +77,7 @@ impl Guest {
         Ok(attempts)
     }
 
-    /// Waits until what the kernel has counted at `members` is as it should be.
+    /// Waits until `is_so` holds for the kernels' counters at `members`.
     fn await_mka(
         &mut self,
         members: &[End],
@@ -81,7 +85,7 @@ impl Guest {
     ) -> Result<(), Trouble> {
         let started = Instant::now();
         loop {
-            // Before an end has heard of the others it has no MACsec.
+            // An endpoint has no MACsec until it has heard of the others.
             let all: Vec<_> =
                 members.iter().map(|end| self.counters(*end).unwrap_or_default()).collect();
             if is_so(&all) {
@@ -97,12 +101,12 @@ impl Guest {
     }
 }
 
-/// Why an attempt did not go well.
+/// Why an attempt failed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Trouble {
-    /// The members do not agree, as wpa_supplicant's at times do not.
+    /// The members did not agree, which happens with wpa_supplicant from time to time.
     Disagreement(String),
-    /// Anything else: no other attempt would be better.
+    /// Any other failure, for which another attempt would not help.
     Failed(Failure),
 }
 
@@ -112,7 +116,7 @@ impl From<Failure> for Trouble {
     }
 }
 
-/// What starts MKA at an end; the interface comes with it.
+/// The command that starts MKA at an endpoint. wpa_supplicant also makes the MACsec interface.
 fn supplicant(end: End) -> String {
     let at = end.name();
     format!(
@@ -121,14 +125,15 @@ fn supplicant(end: End) -> String {
     )
 }
 
-/// Whether all send with one key and receive from all others.
+/// Whether all endpoints send with one key and each receives from all others.
 fn agreed(all: &[MacsecCounters]) -> bool {
     all.iter().all(|one| {
         one.receiving_from + 1 == all.len() && one.key.is_some() && one.key == all[0].key
     })
 }
 
-/// Which attempt went well, of those that end in disagreement.
+/// Repeats `attempt` while it ends in disagreement, up to [`ATTEMPTS`] times. Returns the number of
+/// the attempt that succeeded.
 fn attempts(mut attempt: impl FnMut(u32) -> Result<(), Trouble>) -> Result<u32, Failure> {
     let mut number = 1;
     loop {

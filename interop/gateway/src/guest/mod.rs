@@ -1,16 +1,16 @@
-//! A small Linux in QEMU with real MACsec ends, and how it is told what to do.
+//! A small Linux in QEMU with real MACsec endpoints, and the channel that controls it.
 //!
-//! The kernel of a machine that tests run on often has no MACsec. The guest has Debian's kernel and
-//! `wpa_supplicant`, and needs neither KVM nor a disk. Each of its ends is a network interface in a
-//! namespace of the guest's own; the other side of the cable is a TAP device of this machine. Its
-//! processor is emulated: what it says about correctness counts, what it says about speed does not.
+//! The kernels of machines on which tests run often have no MACsec. The guest has Debian's kernel
+//! and `wpa_supplicant`, and needs neither KVM nor a disk. Each of its endpoints is a network
+//! interface in a namespace of the guest; the other side of its cable is a TAP device of this
+//! machine. The guest's processor is emulated, so its results show correctness and not speed.
 //!
-//! - [`image`]: what it boots;
+//! - [`image`]: the kernel and root file system that it boots;
 //! - [`macsec`]: MACsec with static keys, and its counters;
 //! - `mka`: MACsec with MKA;
-//! - [`join`]: what joins the ends' cables, and what can happen to it;
-//! - [`trials`]: what must go well, whatever that is;
-//! - [`report`]: how it went.
+//! - [`join`]: ways to join the endpoints' cables, and to disturb what joins them;
+//! - [`trials`]: what must work between endpoints, whatever joins them;
+//! - [`report`]: the outcome of trials.
 
 mod between;
 pub mod image;
@@ -36,39 +36,39 @@ use std::time::Duration;
 
 /// The emulator.
 const QEMU: &str = "qemu-system-x86_64";
-/// How long it may take to boot; on an idle machine it takes three seconds.
+/// How long the guest may take to boot; on an idle machine it takes three seconds.
 const BOOT: Duration = Duration::from_secs(120);
-/// How long an order may take if nothing else is said.
+/// How long an order may take by default.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// One end of the guest.
+/// One MACsec endpoint of the guest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum End {
-    /// The first.
+    /// The first endpoint.
     A,
-    /// The second.
+    /// The second endpoint.
     B,
-    /// The third, where [`Settings::ends`] is more than two.
+    /// The third endpoint, if [`Settings::ends`] is more than two.
     C,
-    /// The fourth.
+    /// The fourth endpoint.
     D,
 }
 
 impl End {
-    /// Every end there may be.
+    /// Every possible endpoint.
     pub const ALL: [Self; 4] = [Self::A, Self::B, Self::C, Self::D];
 
-    /// The namespace in the guest.
+    /// The name of the endpoint's namespace in the guest.
     pub const fn name(self) -> &'static str {
         ["a", "b", "c", "d"][self as usize]
     }
 
-    /// The TAP device on this machine.
+    /// The name of the endpoint's TAP device on this machine.
     pub const fn tap(self) -> &'static str {
         ["tap-a", "tap-b", "tap-c", "tap-d"][self as usize]
     }
 
-    /// Its hardware address.
+    /// The endpoint's hardware address.
     pub const fn address(self) -> [u8; 6] {
         [0x52, 0x54, 0x00, 0x4d, 0x53, 1 + self as u8]
     }
@@ -78,20 +78,20 @@ impl End {
         self.address().map(|byte| format!("{byte:02x}")).join(":")
     }
 
-    /// Its IPv4 address behind MACsec, in a network of 24 bits.
+    /// The endpoint's IPv4 address on its MACsec interface, in a /24 network.
     pub fn ip(self) -> String {
         format!("10.77.0.{}", 1 + self as u8)
     }
 }
 
-/// How a guest is made.
+/// The settings of a guest.
 #[derive(Clone, Debug)]
 pub struct Settings {
-    /// Ends, 2 to 4.
+    /// Number of endpoints, 2 to 4.
     pub ends: usize,
-    /// Memory, in MiB.
+    /// Memory of the guest in MiB.
     pub memory_mib: u32,
-    /// Our own program, for trials with a MACsec end of ours.
+    /// The path of the program `lightseal`, for trials with one of our own MACsec endpoints.
     pub lightseal: PathBuf,
 }
 
@@ -101,16 +101,16 @@ impl Default for Settings {
     }
 }
 
-/// What an order has done.
+/// The outcome of an order.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Output {
-    /// The exit status, 0 where it went well.
+    /// The exit status, 0 on success.
     pub status: i32,
-    /// What it said, on either channel.
+    /// The script's standard output and standard error.
     pub text: String,
 }
 
-/// A running guest; it is killed when this is dropped.
+/// A running guest. It is killed when this value is dropped.
 #[derive(Debug)]
 pub struct Guest {
     child: Child,
@@ -123,11 +123,11 @@ pub struct Guest {
 }
 
 impl Guest {
-    /// Boots `image` and waits until it takes orders. Its TAP devices, which are up, come into a
-    /// namespace of its own, [`Self::room`].
+    /// Boots `image` and waits until the guest takes orders. Its TAP devices are made in a network
+    /// namespace of this machine, [`Self::room`], and are up.
     ///
     /// # Errors
-    /// [`Failure::NotHere`] without QEMU or the right to make TAP devices.
+    /// [`Failure::NotHere`] without QEMU or the permission to make TAP devices.
     pub fn boot(image: &Image, settings: &Settings) -> Result<Self, Failure> {
         if !on_path(QEMU) {
             return Err(Failure::NotHere(format!("{QEMU} is missing")));
@@ -152,7 +152,8 @@ impl Guest {
             qemu.arg("-netdev");
             qemu.arg(format!("tap,id={name},ifname={},script=no,downscript=no", end.tap()));
             qemu.arg("-device");
-            // Frames as a cable has them: nothing left for the other side to check or to cut.
+            // No offloads: frames must be as on a cable, with nothing left for the other side to
+            // complete.
             qemu.arg(format!(
                 "virtio-net-pci,netdev={name},mac={},romfile=,csum=off,gso=off,guest_csum=off,\
                  guest_tso4=off,guest_tso6=off,guest_ecn=off,guest_ufo=off,host_tso4=off,\
@@ -166,7 +167,7 @@ impl Guest {
         let orders = child.stdin.take().expect("it was piped");
         let stdout = child.stdout.take().expect("it was piped");
         let (sender, answers) = channel();
-        // It ends with the guest.
+        // The thread ends with the guest.
         thread::spawn(move || {
             for line in BufReader::new(stdout).lines().map_while(Result::ok) {
                 if sender.send(line).is_err() {
@@ -189,43 +190,43 @@ impl Guest {
             Err(why) => {
                 let said = [errors, console].map(|log| fs::read_to_string(log).unwrap_or_default());
                 let last = said.iter().find_map(|said| said.trim().lines().next_back());
-                let last = last.unwrap_or("it said nothing");
+                let last = last.unwrap_or("it printed nothing");
                 Err(Failure::Broken(format!("the guest does not start: {why}: {last}")))
             }
         }
     }
 
-    /// How many ends it has.
+    /// The guest's endpoints.
     pub fn ends(&self) -> impl Iterator<Item = End> + use<> {
         End::ALL.into_iter().take(self.ends)
     }
 
-    /// The namespace of this machine that its TAP devices came into.
+    /// The namespace of this machine in which the TAP devices are made.
     pub fn room(&self) -> &Namespace {
         &self.room
     }
 
-    /// Our own program.
+    /// The path of the program `lightseal`.
     pub fn lightseal(&self) -> &Path {
         &self.lightseal
     }
 
-    /// Puts an end's TAP device into another namespace of this machine, where it is up.
+    /// Moves an endpoint's TAP device into another namespace of this machine and brings it up.
     ///
     /// # Errors
-    /// What `ip` says.
+    /// The command `ip` fails; the text has the last line of its output.
     pub fn hand_over(&self, end: End, to: &Namespace) -> Result<(), Failure> {
         self.room.ip(&format!("link set {} netns {}", end.tap(), to.name()))?;
         to.ip(&format!("link set {} up", end.tap())).map(drop)
     }
 
-    /// Joins all ends by a bridge of this machine, one that lets MKA through.
+    /// Joins all endpoints by a bridge of this machine that forwards MKA's frames.
     ///
     /// # Errors
-    /// What `ip` says.
+    /// The command `ip` fails; the text has the last line of its output.
     pub fn join_by_bridge(&self) -> Result<(), Failure> {
-        // Bit 3 is 01-80-C2-00-00-03, MKA's; of the 16 reserved addresses only three cannot be let
-        // through (IEEE 802.1Q, 8.6.3).
+        // Bit 3 is the address 01-80-C2-00-00-03 of MKA. Only three of the 16 reserved addresses
+        // cannot be forwarded (IEEE 802.1Q, 8.6.3).
         self.room.ip("link add lan type bridge mcast_snooping 0 group_fwd_mask 8")?;
         for end in self.ends() {
             self.room.ip(&format!("link set {} master lan", end.tap()))?;
@@ -233,18 +234,18 @@ impl Guest {
         self.room.ip("link set lan up").map(drop)
     }
 
-    /// Runs a shell script in the guest, and waits until it has ended.
+    /// Runs a shell script in the guest and waits for its end. A script that fails is no error.
     ///
     /// # Errors
-    /// When the guest is gone, or says nothing within a minute. That the script failed is no error.
+    /// The guest has ended, or does not answer within a minute.
     pub fn run(&mut self, script: &str) -> Result<Output, Failure> {
         self.run_for(script, PATIENCE)
     }
 
-    /// [`Self::run`] of what may take long.
+    /// [`Self::run`] for a script that may take longer.
     ///
     /// # Errors
-    /// When the guest is gone, or says nothing within `patience`.
+    /// The guest has ended, or does not answer within `patience`.
     pub fn run_for(&mut self, script: &str, patience: Duration) -> Result<Output, Failure> {
         let order = Base64::encode_string(script.as_bytes());
         let sent = writeln!(self.orders, "{order}").and_then(|()| self.orders.flush());
@@ -253,23 +254,23 @@ impl Guest {
         read_answer(&line).ok_or_else(|| Failure::broken("the guest answers", line))
     }
 
-    /// A shell script that must go well; what it said.
+    /// Runs a shell script in the guest that must succeed, and returns its output.
     ///
     /// # Errors
-    /// When it fails, with what it said last.
+    /// The script fails; the text has the last line of its output.
     pub fn must(&mut self, script: &str) -> Result<String, Failure> {
         let Output { status, text } = self.run(script)?;
         if status == 0 {
             return Ok(text);
         }
-        let last = text.trim().lines().next_back().unwrap_or("it said nothing");
+        let last = text.trim().lines().next_back().unwrap_or("it printed nothing");
         Err(Failure::Broken(format!("in the guest, {script}: status {status}: {last}")))
     }
 
-    /// [`Self::must`] of one command at an end.
+    /// Runs one command in an endpoint's namespace as [`Self::must`] does.
     ///
     /// # Errors
-    /// When it fails, with what it said last.
+    /// The command fails; the text has the last line of its output.
     pub fn at(&mut self, end: End, command: &str) -> Result<String, Failure> {
         self.must(&format!("ip netns exec {} {command}", end.name()))
     }
@@ -290,7 +291,7 @@ impl Drop for Guest {
     }
 }
 
-/// `STATUS BASE64`.
+/// Reads an answer of the form `STATUS BASE64`.
 fn read_answer(line: &str) -> Option<Output> {
     let (status, text) = line.split_once(' ')?;
     let text = Base64::decode_vec(text).ok()?;

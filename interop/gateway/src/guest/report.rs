@@ -1,20 +1,20 @@
-//! What trials gave, as lines, JSON and a page.
+//! The outcomes of trials as lines, JSON and a page.
 
 use super::trials::Verdict;
 use serde_json::{Value, json};
 
-/// A series of trials between the same ends.
+/// A series of trials between the same endpoints.
 #[derive(Clone, Debug)]
 pub struct Series {
-    /// What joined the ends.
+    /// What joins the endpoints.
     pub joined_by: String,
-    /// How many ends.
+    /// Number of endpoints.
     pub ends: usize,
-    /// Each trial.
+    /// The outcome of each trial.
     pub verdicts: Vec<Verdict>,
 }
 
-/// One trial in a line.
+/// The line of one trial.
 pub fn line(series: &str, verdict: &Verdict) -> String {
     let (word, detail) = match &verdict.outcome {
         Ok(detail) => ("ok", detail.clone()),
@@ -24,7 +24,7 @@ pub fn line(series: &str, verdict: &Verdict) -> String {
 }
 
 impl Series {
-    /// Trials that went wrong.
+    /// Number of failed trials.
     pub fn failed(&self) -> usize {
         self.verdicts.iter().filter(|verdict| verdict.outcome.is_err()).count()
     }
@@ -51,7 +51,7 @@ impl Series {
     }
 }
 
-/// All of it; `kernel` is the guest's package.
+/// All results as JSON; `kernel` is the guest's kernel package.
 pub fn json(kernel: &str, series: &[Series]) -> Value {
     let not_valid: u64 = series.iter().flat_map(|one| &one.verdicts).map(|v| v.not_valid).sum();
     json!({
@@ -62,16 +62,17 @@ pub fn json(kernel: &str, series: &[Series]) -> Value {
     })
 }
 
-/// A page with a table a series. `when` says when and from what it was made.
+/// A page with a table for each series. `when` is the date and the commit.
 pub fn page(kernel: &str, when: &str, series: &[Series]) -> String {
     let failed: usize = series.iter().map(Series::failed).sum();
     let held: usize = series.iter().map(|series| series.verdicts.len()).sum();
     let mut page = format!(
-        "# Real MACsec ends\n\n\
-         Debian's kernel and `wpa_supplicant` in an emulated machine, each end in a namespace of its\n\
-         own behind a TAP device. What joins the TAP devices stands over each table. A trial fails if\n\
-         an end refuses one frame (InPktsNotValid, InPktsLate and their like), whatever else it shows.\n\
-         Rates are those of an emulated processor and say only that TCP gets through.\n\n\
+        "# Real MACsec endpoints\n\n\
+        Debian's kernel and `wpa_supplicant` in an emulated machine, each endpoint in a namespace of\n\
+        its own behind a TAP device. The heading of each table says what joins the TAP devices. A\n\
+        trial fails if an endpoint refuses one frame (InPktsNotValid, InPktsLate and similar\n\
+        counters), whatever else happens. Rates are those of an emulated processor and only show\n\
+        that TCP works.\n\n\
          Written by `cargo xtask interop-macsec --write docs/macsec-interop.md`, {when}, {kernel}: {} ok, {failed} failed.\n",
         held - failed
     );

@@ -1,4 +1,4 @@
-//! What must go well between real MACsec ends, whatever joins their cables.
+//! The trials: what must work between real MACsec endpoints, whatever joins their cables.
 
 use super::join::{Join, Joined};
 use super::macsec::{Macsec, Pings, Suite};
@@ -10,45 +10,46 @@ use crate::station::Station;
 use std::fs;
 use std::time::{Duration, Instant};
 
-/// One thing that must go well.
+/// One thing that must work.
 #[derive(Clone, Copy, Debug)]
 pub struct Trial {
-    /// Unique.
+    /// A unique name.
     pub name: &'static str,
     /// What must hold.
     pub about: &'static str,
-    /// Whether MKA must get through.
+    /// Whether MKA's frames must pass for this trial.
     pub needs_mka: bool,
-    /// What must join the ends.
+    /// What must join the endpoints for this trial.
     pub over: Over,
     run: fn(&mut Guest, &mut dyn Joined) -> Result<String, Failure>,
 }
 
-/// What a trial can be made over.
+/// What joins the endpoints.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Over {
-    /// Whatever joins the ends.
+    /// Anything.
     Anything,
-    /// A bridge, of which the trial is a member.
+    /// A bridge, to which the trial can connect more.
     Bridge,
-    /// What can be started again, and has a network between that can lose something.
+    /// Gateways, which can be killed and started again, with a network between them that can lose
+    /// packets.
     Gateways,
 }
 
-/// How a trial ended.
+/// The outcome of a trial.
 #[derive(Clone, Debug)]
 pub struct Verdict {
-    /// Which.
+    /// The trial.
     pub trial: &'static Trial,
-    /// What was counted, or why it failed.
+    /// Counts in words, or why it failed.
     pub outcome: Result<String, Failure>,
-    /// InPktsNotValid and InPktsLate of all ends at its end, however it ended.
+    /// InPktsNotValid and InPktsLate of all endpoints when the trial ended, successful or not.
     pub not_valid: u64,
-    /// Wall time.
+    /// Wall-clock duration in seconds.
     pub seconds: f64,
 }
 
-/// All of them; each finds the ends without MACsec.
+/// All trials. Each starts with endpoints without MACsec.
 pub const TRIALS: &[Trial] = &[
     Trial {
         name: "static-128",
@@ -59,15 +60,15 @@ pub const TRIALS: &[Trial] = &[
     },
     Trial {
         name: "strict-order",
-        about: "no frame comes twice or after a later one: inside of a replay window neither is counted, \
-                so it is 0",
+        about: "no frame arrives twice or after a later one; the replay window is 0, since inside of \
+            a window neither is counted",
         needs_mka: false,
         over: Over::Anything,
         run: |guest, _| everything(guest, &STRICT, &[0, 56, 1400]),
     },
     Trial {
         name: "oracles",
-        about: "a frame that comes again is counted as late, a forged one as not valid",
+        about: "a replayed frame is counted as late, a forged one as not valid",
         needs_mka: false,
         over: Over::Bridge,
         run: |guest, _| oracles(guest),
@@ -95,12 +96,12 @@ pub const TRIALS: &[Trial] = &[
     },
     Trial {
         name: "without-sci",
-        about: "SecTAGs of 8 bytes, which do not say whose they are",
+        about: "SecTAGs of 8 bytes, without the sender's SCI",
         needs_mka: false,
         over: Over::Anything,
         run: |guest, _| {
             if guest.ends().count() > 2 {
-                return Ok("three ends cannot be told apart without".into());
+                return Ok("not with three ends, which need SCIs".into());
             }
             pings(guest, &Macsec { sci: false, ..Macsec::default() })
         },
@@ -149,36 +150,36 @@ pub const TRIALS: &[Trial] = &[
     },
     Trial {
         name: "restart",
-        about: "what joins the second end is killed and started again while pings are under way: they come \
-                through again, and nothing twice or out of order",
+        about: "the gateway of the second end is killed and started again while pings are under way: they \
+            are answered again, and no frame arrives twice or out of order",
         needs_mka: false,
         over: Over::Gateways,
         run: restart,
     },
     Trial {
         name: "disturbed",
-        about: "of the tunnel's packets every 20th is lost and every 23rd overtaken by five: TCP gets through, \
-                and nothing else is lost or refused",
+        about: "every 20th packet of the tunnel is lost and every 23rd overtaken by five: TCP gets \
+            through, and nothing else is lost or refused",
         needs_mka: false,
         over: Over::Gateways,
         run: disturbed,
     },
     Trial {
         name: "mka",
-        about: "MKA agrees, and hands out another key when a member comes anew",
+        about: "MKA agrees, and hands out another key when a member joins again",
         needs_mka: true,
         over: Over::Anything,
         run: |guest, _| mka(guest),
     },
 ];
 
-/// The replay window of IEEE 802.1AE tells nothing of frames inside of it, not even those that come
-/// twice.
+/// MACsec with a replay window of 0. Inside of a larger window the kernel does not count frames
+/// that arrive late or twice (IEEE 802.1AE).
 const STRICT: Macsec =
     Macsec { suite: Suite::Aes128, sci: true, encrypt: true, window: 0, vlan: None };
 
 impl Trial {
-    /// Whether it can be made where the ends are joined so.
+    /// Whether the trial is possible with this way of joining the endpoints.
     pub fn fits(&self, join: &dyn Join) -> bool {
         let over = match self.over {
             Over::Anything => true,
@@ -188,13 +189,13 @@ impl Trial {
         over && (join.carries_mka() || !self.needs_mka)
     }
 
-    /// Runs it, and takes MACsec away from the ends again.
+    /// Runs the trial and removes MACsec from the endpoints again.
     pub fn run(&'static self, guest: &mut Guest, joined: &mut dyn Joined) -> Verdict {
         let started = Instant::now();
         let outcome = guest.stop_macsec().and_then(|()| (self.run)(guest, joined));
         let mut not_valid = 0;
         for end in guest.ends() {
-            // Where a trial failed, an end may be without MACsec.
+            // If the trial failed, an endpoint may have no MACsec.
             let counted = guest.counters(end);
             not_valid += counted.map_or(0, |counters| counters.not_valid + counters.late);
         }
@@ -203,7 +204,8 @@ impl Trial {
     }
 }
 
-/// From the first end to each other one and back, pings of each size, all answered.
+/// Pings of each size from the first endpoint to each other one and back; all must be answered.
+/// Returns the number of answers.
 fn ping_all(guest: &mut Guest, sizes: &[u32]) -> Result<u32, Failure> {
     let mut answered = 0;
     for other in guest.ends().skip(1) {
@@ -223,7 +225,7 @@ fn ping_all(guest: &mut Guest, sizes: &[u32]) -> Result<u32, Failure> {
     Ok(answered)
 }
 
-/// That no end refused anything and each has received; what came, in a few words.
+/// Checks that no endpoint refused a frame and each has received some. Returns the counts in words.
 fn nothing_refused(guest: &mut Guest) -> Result<String, Failure> {
     let mut received = 0;
     for end in guest.ends() {
@@ -260,8 +262,8 @@ fn everything(guest: &mut Guest, macsec: &Macsec, sizes: &[u32]) -> Result<Strin
     ))
 }
 
-/// Sends to the second end what the first has sent, once as it was and once with a bit of its ICV
-/// turned, and looks whether that is counted.
+/// Checks the counters on which the other trials rely: repeats frames of the first endpoint to the
+/// second, once unchanged and once with a flipped bit in the ICV, and checks that both are counted.
 fn oracles(guest: &mut Guest) -> Result<String, Failure> {
     const FRAMES: usize = 5;
     guest.start_macsec(&STRICT)?;
@@ -292,7 +294,8 @@ fn oracles(guest: &mut Guest) -> Result<String, Failure> {
         if let Some(last) = frame.last_mut() {
             *last ^= 1;
         }
-        // Ahead of everything, or it would be late before it is looked at.
+        // The packet number is set ahead of all others, or the frame would be dropped as late
+        // unchecked.
         frame[16] = 0x7f;
     }
     inject(&heard)?;
@@ -332,7 +335,7 @@ fn broadcast(guest: &mut Guest) -> Result<String, Failure> {
     const COUNT: u32 = 10;
     guest.start_macsec(&Macsec::default())?;
     let before = echo_requests(guest)?;
-    // It hears its own, too.
+    // The first endpoint would also answer its own broadcast.
     guest.at(End::A, "sysctl -q -w net.ipv4.icmp_echo_ignore_broadcasts=1")?;
     let pings = guest.ping(End::A, "10.77.0.255", COUNT, 56)?;
     guest.at(End::A, "sysctl -q -w net.ipv4.icmp_echo_ignore_broadcasts=0")?;
@@ -340,7 +343,10 @@ fn broadcast(guest: &mut Guest) -> Result<String, Failure> {
     for (end, (after, before)) in guest.ends().zip(after.into_iter().zip(before)).skip(1) {
         let came = after - before;
         if came != u64::from(COUNT) {
-            return Err(Failure::Broken(format!("{COUNT} came {came} times to {}", end.name())));
+            return Err(Failure::Broken(format!(
+                "{COUNT} broadcasts arrived {came} times at {}",
+                end.name()
+            )));
         }
     }
     if !pings.all() {
@@ -349,7 +355,7 @@ fn broadcast(guest: &mut Guest) -> Result<String, Failure> {
     Ok(format!("{COUNT} at each other end, {}", nothing_refused(guest)?))
 }
 
-/// Echo requests that each end's IP has received.
+/// The number of ICMP echo requests that each endpoint has received.
 fn echo_requests(guest: &mut Guest) -> Result<Vec<u64>, Failure> {
     let mut counts = Vec::new();
     for end in guest.ends() {
@@ -373,7 +379,7 @@ fn rekey(guest: &mut Guest) -> Result<String, Failure> {
     for time in 1..=TIMES {
         let number = guest.rekey(&macsec)?;
         if number != time % 4 {
-            return Err(Failure::Broken(format!("association {number} came after {}", time - 1)));
+            return Err(Failure::Broken(format!("association {number} followed {}", time - 1)));
         }
         guest.must("sleep 0.5")?;
     }
@@ -387,7 +393,8 @@ fn rekey(guest: &mut Guest) -> Result<String, Failure> {
     Ok(format!("{} pings answered, {}", pings.answered, nothing_refused(guest)?))
 }
 
-/// Pings to the second end, 50 a second, which [`pings_ended`] waits for.
+/// Starts pings to the second endpoint, 50 a second, in the background. [`pings_ended`] waits for
+/// them.
 fn pings_begin(guest: &mut Guest, count: u32) -> Result<(), Failure> {
     let to = End::B.ip();
     let ping = format!("ip netns exec a ping -q -i 0.02 -c {count} -W 2 {to} > /tmp/pings 2>&1 &");
@@ -432,9 +439,9 @@ fn disturbed(guest: &mut Guest, joined: &mut dyn Joined) -> Result<String, Failu
         Ok(())
     })?;
     let Some((pings, rate)) = seen else {
-        return Err(Failure::Broken("nothing was tried".into()));
+        return Err(Failure::Broken("no trial was made".into()));
     };
-    // A ping and its answer are two packets; one that waits for others may be too late.
+    // A ping and its answer are two packets, and one that waits for others may be too late.
     let least = pings.sent - pings.sent / 4;
     if pings.answered < least || weather.lost == 0 || weather.late == 0 {
         return Err(Failure::Broken(format!(
@@ -455,7 +462,8 @@ fn disturbed(guest: &mut Guest, joined: &mut dyn Joined) -> Result<String, Failu
     ))
 }
 
-/// A member of the bridge with our own MACsec, which the first end's kernel talks with.
+/// Connects an endpoint of our own program to the bridge and exchanges traffic with the first
+/// endpoint's kernel.
 fn own_end(guest: &mut Guest) -> Result<String, Failure> {
     const SCI: &str = "02:4d:53:01:00:0c";
     const KEY: &str = "c0c1c2c3c4c5c6c7c8c9cacbcccdcecf";

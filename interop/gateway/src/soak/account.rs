@@ -1,4 +1,4 @@
-//! Whether every counter adds up: each frame is somewhere, and nowhere twice.
+//! The balance of all counters: each frame is counted somewhere, and none is counted twice.
 //!
 //! ```text
 //! host sent ─ LAN interface ─ gateway received ─ sent to peers ┐
@@ -7,9 +7,9 @@
 //! ```
 //!
 //! Between two neighbours in this picture a frame is either counted at both or counted as dropped.
-//! A gateway that is killed takes its last counts along: what it may have handled after it was
-//! asked last, and what waited in its sockets, is bounded by what the kernel counted at its
-//! interfaces, which stay.
+//! The last counts of a gateway that is killed are lost: those of frames that it handled after it
+//! was last asked, and of frames that waited in its sockets. They are bounded by the kernel's
+//! counts at its interfaces, which survive.
 
 use super::counters::Interface;
 use super::flows::SITES;
@@ -18,48 +18,48 @@ use super::room::Counted;
 use crate::gateways::name;
 use std::fmt;
 
-/// What the kernel counted around a gateway that was killed, in the time that its own counters
-/// are missing for.
+/// The kernel's counts around a gateway that was killed, for the time in which the gateway's own
+/// counters are missing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Outage {
-    /// Which.
+    /// The site of the killed gateway.
     pub site: usize,
-    /// At its LAN, from when it was asked last until it carried again.
+    /// Counts at its LAN, from when it was last asked until it carried frames again.
     pub lan: Interface,
-    /// Towards the others, in the same time.
+    /// Counts at its interface to the other gateways, in the same time.
     pub wan: Interface,
 }
 
-/// One stretch of a soak.
+/// The counts of one stretch of a soak.
 #[derive(Debug)]
 pub struct Ledger<'a> {
-    /// What was counted in it; of a gateway that was killed, in both its lives.
+    /// The counters' growth in the stretch. For a killed gateway it is the sum of both its lives.
     pub counted: &'a Counted,
     /// Frames that each host's port sent.
     pub sent: [u64; SITES],
-    /// What came to each host.
+    /// Frames that each host received.
     pub came: [Came; SITES],
-    /// Who was killed.
+    /// The gateway that was killed, if any.
     pub outage: Option<Outage>,
 }
 
-/// Two counts that are to differ by no more than what is known to be missing.
+/// Two counts that must be equal, except for a number of frames that are known to be missing.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Balance {
-    /// What is compared.
+    /// A name of the comparison.
     pub what: String,
-    /// What went in.
+    /// Frames that went in.
     pub into: u64,
-    /// What came out, counted drops included.
+    /// Frames that came out, counted drops included.
     pub out: u64,
-    /// By how much less may have come out.
+    /// By how much `out` may be less than `into`.
     pub less: u64,
-    /// By how much more.
+    /// By how much `out` may be more than `into`.
     pub more: u64,
 }
 
 impl Balance {
-    /// Frames that nothing accounts for.
+    /// Number of frames that nothing accounts for.
     pub fn unaccounted(&self) -> u64 {
         let lost = self.into.saturating_sub(self.out).saturating_sub(self.less);
         let gained = self.out.saturating_sub(self.into).saturating_sub(self.more);
@@ -78,7 +78,7 @@ impl fmt::Display for Balance {
     }
 }
 
-/// Reasons of frames of the LAN, before anything is counted as sent to a peer.
+/// Drop reasons of frames from the LAN, before a frame is counted as sent to a peer.
 const OF_THE_LAN: &[&str] = &[
     "not_allowed",
     "malformed_frame",
@@ -93,16 +93,17 @@ const OF_THE_LAN: &[&str] = &[
     "key_exhausted",
     "mka",
 ];
-/// Reasons that may befall a frame on either way.
+/// Drop reasons of frames in either direction.
 const OF_EITHER: &[&str] = &["yielding", "no_buffer"];
-/// Announcements of a gateway that its host may miss, or that leave between two readings: nobody
-/// listens while counters are read.
+/// Number of a gateway's announcements that its host may miss, or that are sent between two
+/// readings: no host listens while counters are read.
 const UNHEARD: u64 = 4;
-/// What the interface or socket did not take, after a frame was counted as sent.
+/// Drop reason of frames that an interface or socket did not accept after they were counted as
+/// sent.
 const FULL: &str = "full";
 
 impl Ledger<'_> {
-    /// Every comparison there is.
+    /// Every comparison.
     pub fn balances(&self) -> Vec<Balance> {
         let mut all = Vec::new();
         for site in 0..SITES {
@@ -112,7 +113,7 @@ impl Ledger<'_> {
         all
     }
 
-    /// Frames that were counted as dropped anywhere.
+    /// Number of frames that were counted as dropped anywhere.
     pub fn dropped(&self) -> u64 {
         let of_programs: u64 =
             self.counted.told.iter().map(|told| told.sum("drops_total", "")).sum();
@@ -126,7 +127,7 @@ impl Ledger<'_> {
         of_programs + of_ports + of_interfaces
     }
 
-    /// What a gateway's port received and could not hand on, or was to send and could not.
+    /// Frames that a gateway's port received and could not hand over, or could not send.
     fn lost_at(&self, site: usize, port: &str) -> u64 {
         ["overrun", "starved", "too_long", "refused"]
             .map(|why| self.port(site, port, why))
@@ -143,7 +144,8 @@ impl Ledger<'_> {
         reasons.iter().filter_map(|reason| drops.get(reason)).sum()
     }
 
-    /// What the killed gateway may have done unseen; zero at the others.
+    /// The kernel's counts around the killed gateway, for what it may have done uncounted; zero for
+    /// the others.
     fn unseen(&self, site: usize) -> Outage {
         let none = Interface::default();
         match self.outage {
@@ -177,14 +179,14 @@ impl Ledger<'_> {
                 0,
             ),
             balance(
-                "that and what came to its interface",
+                "what the host's interface sent and what the gateway's LAN interface received",
                 host.sent,
                 lan.received,
                 host.dropped,
                 0,
             ),
             balance(
-                "its interface and what the program received",
+                "its LAN interface and what the program received",
                 lan.received,
                 received + unread.iter().sum::<u64>(),
                 in_lan,
@@ -199,15 +201,21 @@ impl Ledger<'_> {
             ),
             balance("from peers, and sent to the LAN", from_peers, sent, out_lan, out_lan),
             balance(
-                "sent to the LAN and what its interface sent, but announcements",
+                "sent to the LAN and what its LAN interface sent, without announcements",
                 sent,
                 lan.sent.saturating_sub(came.announcements),
                 full + either + lan.dropped,
                 out_lan + UNHEARD,
             ),
-            balance("its interface and the host's", lan.sent, host.received, lan.dropped, UNHEARD),
             balance(
-                "the host's interface and what the host saw",
+                "its LAN interface and the host's",
+                lan.sent,
+                host.received,
+                lan.dropped,
+                UNHEARD,
+            ),
+            balance(
+                "the host's interface and what the host received",
                 host.received,
                 came.total(),
                 UNHEARD,
@@ -216,13 +224,13 @@ impl Ledger<'_> {
         ]
     }
 
-    /// What was sent to a gateway, and what of it arrived there or was dropped.
+    /// Frames that were sent to a gateway, and those that arrived there or were dropped.
     fn underlay(&self, site: usize) -> Balance {
         let others = || (0..SITES).filter(|other| *other != site);
         let told = |at: usize| &self.counted.told[at];
         let sent = others().map(|other| told(other).frames(&name(site), "sent")).sum();
         let came: u64 = others().map(|other| told(site).frames(&name(other), "received")).sum();
-        // What is counted here may have been no frame: a probe, or word that the other is there.
+        // Some of these drops were not frames but probes or keep-alive messages.
         let told_drops: u64 = told(site).sum("drops_total", "");
         let of_peers = told_drops - self.drops(site, OF_THE_LAN) - self.drops(site, &[FULL]);
         let unsent: u64 = others()
@@ -267,7 +275,7 @@ mod tests {
         }
     }
 
-    /// As the engine's file has them: a new one has to be sorted here.
+    /// The drop reasons in the engine's source. A new reason has to be added to the lists above.
     fn gateway_reasons() -> Vec<String> {
         let source = include_str!("../../../../crates/gateway/src/counters.rs");
         let named = |line: &str| {

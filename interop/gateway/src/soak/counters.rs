@@ -1,4 +1,4 @@
-//! What gateways, and the interfaces around them, have counted.
+//! Counters of gateways and of the interfaces around them.
 
 use crate::Failure;
 use crate::gateways::METRICS;
@@ -9,9 +9,9 @@ use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::time::Duration;
 
-/// How long a gateway may take to tell.
+/// How long a gateway may take to answer.
 const PATIENCE: Duration = Duration::from_secs(5);
-/// Before the name of every sample.
+/// The prefix of every sample's name.
 const PREFIX: &str = "lightseal_gateway_";
 
 /// The samples of a gateway's metrics, by name and labels.
@@ -19,10 +19,10 @@ const PREFIX: &str = "lightseal_gateway_";
 pub struct Told(BTreeMap<String, u64>);
 
 impl Told {
-    /// Asks the gateway in this namespace, as Prometheus would.
+    /// Asks the gateway in this namespace over HTTP, as Prometheus does.
     ///
     /// # Errors
-    /// When it does not answer.
+    /// The gateway does not answer.
     pub fn ask(place: &Namespace) -> Result<Self, Failure> {
         let text = place.within(|| -> std::io::Result<String> {
             let mut stream = TcpStream::connect(METRICS)?;
@@ -43,17 +43,17 @@ impl Told {
         Self(text.lines().filter_map(sample).collect())
     }
 
-    /// One sample; what was never counted is zero.
+    /// The value of one sample; zero if it does not exist.
     pub fn one(&self, sample: &str) -> u64 {
         self.0.get(sample).copied().unwrap_or(0)
     }
 
-    /// All samples of a family whose labels contain `label`.
+    /// The sum of all samples of a family whose labels contain `label`.
     pub fn sum(&self, family: &str, label: &str) -> u64 {
         self.of(family).filter(|(labels, _)| labels.contains(label)).map(|(_, value)| value).sum()
     }
 
-    /// Labels and values of a family.
+    /// The labels and the values of a family.
     pub fn of<'a>(&'a self, family: &'a str) -> impl Iterator<Item = (&'a str, u64)> {
         self.0.iter().filter_map(move |(name, value)| {
             let labels = name.strip_prefix(family)?;
@@ -66,7 +66,7 @@ impl Told {
         self.one(&format!("peer_frames_total{{peer=\"{peer}\",direction=\"{direction}\"}}"))
     }
 
-    /// What was dropped, by reason.
+    /// Number of dropped frames by reason.
     pub fn drops(&self) -> BTreeMap<&str, u64> {
         let named = |(labels, count)| {
             let labels: &str = labels;
@@ -75,7 +75,7 @@ impl Told {
         self.of("drops_total").filter_map(named).collect()
     }
 
-    /// Both together: two lives of one gateway.
+    /// The sum of both, for the two lives of one gateway.
     #[must_use]
     pub fn and(mut self, other: &Self) -> Self {
         for (name, value) in &other.0 {
@@ -84,7 +84,7 @@ impl Told {
         self
     }
 
-    /// What was counted since `earlier`. Gauges mean nothing here.
+    /// The growth since `earlier`. It has no meaning for gauges.
     #[must_use]
     pub fn since(mut self, earlier: &Self) -> Self {
         for (name, value) in &mut self.0 {
@@ -94,29 +94,30 @@ impl Told {
     }
 }
 
-/// What the kernel has counted at an interface, in frames.
+/// The kernel's counts of an interface, in frames.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Interface {
-    /// That came.
+    /// Frames that the interface received.
     pub received: u64,
-    /// That went.
+    /// Frames that the interface sent.
     pub sent: u64,
-    /// That came or were to go, and were dropped at the interface itself.
+    /// Received and outgoing frames that were dropped at the interface itself.
     pub dropped: u64,
 }
 
 impl Interface {
-    /// That of a namespace.
+    /// The counts of this interface in a namespace.
     ///
     /// # Errors
-    /// When there is none of this name.
+    /// There is no interface of this name.
     pub fn ask(place: &Namespace, name: &str) -> Result<Self, Failure> {
         let text = place.within(|| fs::read_to_string("/proc/thread-self/net/dev"))?;
         let text = text.map_err(|error| Failure::broken("/proc/net/dev", error))?;
         Self::read(&text, name).ok_or_else(|| Failure::Broken(format!("no counters of {name}")))
     }
 
-    /// From `/proc/net/dev`: a name, eight numbers of what came and eight of what went.
+    /// Reads the line of an interface in `/proc/net/dev`: its name, eight numbers about received
+    /// frames and eight about sent ones.
     fn read(text: &str, name: &str) -> Option<Self> {
         let mut lines = text.lines().filter_map(|line| line.trim().split_once(':'));
         let (_, numbers) = lines.find(|(interface, _)| *interface == name)?;
@@ -129,7 +130,7 @@ impl Interface {
         })
     }
 
-    /// What was counted since `earlier`.
+    /// The growth since `earlier`.
     #[must_use]
     pub const fn since(self, earlier: Self) -> Self {
         Self {

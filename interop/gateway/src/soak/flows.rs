@@ -1,51 +1,51 @@
-//! Flows of MACsec frames whose every byte says which frame of which flow it is of.
+//! Flows of MACsec frames in which every byte is determined by the flow and the frame's number.
 //!
 //! ```text
 //! addresses | [VLAN tag] | 0x88E5 | SecTAG with SCI | flow (1) | number (8) | filler and ICV
 //! ```
 //!
-//! The filler comes from a secret seed, the flow and the number: a frame that is altered anywhere
-//! is not the one that was sent, and nobody else can make one that is.
+//! The filler is derived from a secret seed, the flow and the number. A frame that was altered
+//! anywhere differs from the one that was sent, and nobody without the seed can make a valid frame.
 
 use crate::frames::ETHERTYPE;
 
-/// LANs, each with a host and a gateway.
+/// Number of LANs, each with a host and a gateway.
 pub const SITES: usize = 3;
-/// Flows there may be.
+/// The largest number of flows.
 pub const MOST_FLOWS: u8 = 240;
-/// Addresses, EtherType, SecTAG with SCI.
+/// Bytes of addresses, EtherType and SecTAG with SCI.
 const HEADER: usize = 12 + 16;
 const TAG: usize = 4;
 const ICV: usize = 16;
-/// Flow and number.
+/// Bytes of the flow and the number.
 const MARK: usize = 9;
-/// A payload shorter than this has its length in SL (IEEE 802.1AE-2018, 9.7).
+/// Payloads shorter than this, in bytes, have their length in SL (IEEE 802.1AE-2018, 9.7).
 const SHORT: usize = 48;
 const SHORTEST: usize = HEADER + MARK + ICV;
-/// With a VLAN tag, a full frame of a LAN with an MTU of 1500 bytes.
+/// Bytes of the longest frame: with a VLAN tag, a full frame of a LAN with an MTU of 1500 bytes.
 const LONGEST: usize = 1514;
-/// TCI with SC, E and C; association 0.
+/// TCI with the bits SC, E and C set; association number 0.
 const TCI: u8 = 0x2c;
 
-/// Every ordered pair, one behind its reverse.
+/// Every ordered pair of sites. Each pair is next to its reverse.
 const PAIRS: [(usize, usize); 6] = [(0, 1), (1, 0), (1, 2), (2, 1), (2, 0), (0, 2)];
 
-/// Where frames of a flow are to be seen.
+/// The sites at which frames of a flow must arrive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Target {
-    /// At this site, for one station of it.
+    /// This site, for one of its stations.
     Site(usize),
-    /// At every other site.
+    /// Every other site.
     Everyone,
 }
 
-/// Frames of one station to another, or to a group.
+/// Frames of one station to another station, or to a group.
 #[derive(Clone, Debug)]
 pub struct Flow {
     number: u8,
-    /// Which site it comes from.
+    /// The site of the sender.
     pub from: usize,
-    /// Where it goes.
+    /// The sites of the receivers.
     pub to: Target,
     destination: [u8; 6],
     source: [u8; 6],
@@ -53,9 +53,8 @@ pub struct Flow {
 }
 
 impl Flow {
-    /// So many flows: of four, three go to single stations, by turns for every pair of sites in
-    /// both directions, and one goes to a group, from every site in turn. Some have a VLAN tag in
-    /// clear.
+    /// `count` flows. Three of every four go to single stations, for every ordered pair of sites
+    /// in turn, and one goes to a group, from every site in turn. Some have a VLAN tag in clear.
     pub fn all(count: u8) -> Vec<Self> {
         (0..count).map(Self::new).collect()
     }
@@ -74,12 +73,13 @@ impl Flow {
         let ((from, to), lane) = (PAIRS[alone % PAIRS.len()], (alone / PAIRS.len()) as u8);
         let station = |at: usize, towards: usize| [0x02, 0x4d, 0x53, at as u8, towards as u8, lane];
         let (source, destination) = (station(from, to), station(to, from));
-        // Both directions in one VLAN, or neither would know where the other's station is.
+        // Both directions have the same tag, or neither gateway would learn where the other's
+        // station is.
         let vlan = (lane % 3 == 2).then_some(0x2000 | 7);
         Self { number, from, to: Target::Site(to), destination, source, vlan }
     }
 
-    /// Whether a frame is to be seen at `site`.
+    /// Whether frames of the flow must arrive at `site`.
     pub fn reaches(&self, site: usize) -> bool {
         match self.to {
             Target::Site(to) => site == to,
@@ -87,21 +87,21 @@ impl Flow {
         }
     }
 
-    /// At how many sites it is to be seen.
+    /// Number of sites at which each frame must arrive.
     pub fn copies(&self) -> usize {
         (0..SITES).filter(|site| self.reaches(*site)).count()
     }
 
-    /// Whether what happens at `site` matters to it, seen at `at`.
+    /// Whether a failure of the gateway at `site` affects frames that must arrive at `at`.
     pub fn touches(&self, site: usize, at: usize) -> bool {
         site == self.from || site == at
     }
 
-    /// Makes the frame of this number, from 1 on: its packet number, too.
+    /// Makes the frame with this number, from 1 on. The packet number is the same.
     pub fn make(&self, seed: u64, number: u64, frame: &mut Vec<u8>) {
         let mut filler = Filler::new(seed, self.number, number);
         let room = LONGEST - TAG - SHORTEST;
-        // Half are short, as on a LAN of controllers; of the others every length occurs.
+        // Half of the frames are short, as on a LAN of controllers; the others have every length.
         let draw = filler.next() as usize;
         let extra = if draw & 1 == 0 { (draw >> 1) % 120 } else { (draw >> 1) % (room + 1) };
         frame.clear();
@@ -126,7 +126,7 @@ impl Flow {
     }
 }
 
-/// Which frame it says it is, flow and number; `None` of what is no frame of ours.
+/// The flow and the number that a frame carries; `None` for any other frame.
 fn claimed(frame: &[u8]) -> Option<(u8, u64)> {
     let at = match frame.get(12..14)? {
         [0x88, 0xe5] => HEADER,
@@ -137,7 +137,7 @@ fn claimed(frame: &[u8]) -> Option<(u8, u64)> {
     Some((mark[0], u64::from_be_bytes(mark[1..].try_into().ok()?)))
 }
 
-/// Tells whether frames are what was sent.
+/// Checks that frames are equal to those that were sent.
 #[derive(Debug)]
 pub struct Checker<'a> {
     flows: &'a [Flow],
@@ -146,13 +146,13 @@ pub struct Checker<'a> {
 }
 
 impl<'a> Checker<'a> {
-    /// For frames of these flows, made with this seed.
+    /// A checker for frames of these flows, made with this seed.
     pub fn new(flows: &'a [Flow], seed: u64) -> Self {
         Self { flows, seed, made: Vec::new() }
     }
 
-    /// The flow and the number of a frame, if it is equal to what was sent under these to the last
-    /// byte.
+    /// The flow and the number of a frame, if the frame equals the one that was sent under them to
+    /// the last byte.
     pub fn check(&mut self, frame: &[u8]) -> Option<(usize, u64)> {
         let (flow, number) = claimed(frame)?;
         let flow = usize::from(flow);
@@ -161,7 +161,7 @@ impl<'a> Checker<'a> {
     }
 }
 
-/// Sebastiano Vigna's SplitMix64, which is fast, and as secret as its seed is to a gateway.
+/// Sebastiano Vigna's SplitMix64. It is fast, and a gateway cannot predict it without the seed.
 struct Filler(u64);
 
 impl Filler {
@@ -178,12 +178,12 @@ impl Filler {
     }
 }
 
-/// Which frames of a flow were seen, one bit each.
+/// The set of a flow's frames that have arrived, one bit for each number.
 #[derive(Clone, Debug, Default)]
 pub struct Seen(Vec<u64>);
 
 impl Seen {
-    /// Notes the frame of this number; `false` if it was seen before.
+    /// Adds a number. Returns `false` if it was in the set already.
     pub fn note(&mut self, number: u64) -> bool {
         let (word, bit) = ((number / 64) as usize, 1_u64 << (number % 64));
         if word >= self.0.len() {
@@ -194,7 +194,7 @@ impl Seen {
         is_new
     }
 
-    /// How many of the numbers after `after` up to `last` were not seen.
+    /// How many of the numbers from `after + 1` to `last` are not in the set.
     pub fn missing(&self, after: u64, last: u64) -> u64 {
         let word = |number: u64| self.0.get((number / 64) as usize).copied().unwrap_or(0);
         (after + 1..=last).filter(|number| word(*number) >> (number % 64) & 1 == 0).count() as u64

@@ -1,4 +1,4 @@
-//! A host of a LAN: it sends the flows that begin there, and looks at everything that comes.
+//! A host of a LAN, which sends the flows of its site and checks every frame that arrives.
 
 use super::flows::{Checker, Flow, Seen};
 use crate::Failure;
@@ -8,12 +8,12 @@ use packet_io::BATCH;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-/// What may wait for a host, in the kernel's own measure: a host that is late has lost nothing.
+/// Bytes of frames that may wait for a host in the kernel, so that a late host loses none.
 const BUFFER_BYTES: usize = 64 << 20;
-/// The pause after which a paced host sends what is due.
+/// The pause between two batches of a paced host.
 const PACE: Duration = Duration::from_millis(1);
-/// What a host that was kept from sending makes up for; the rest of its debt is forgiven, or it
-/// would send faster than it is to.
+/// How much time a delayed host catches up on. A longer debt is forgiven, or the host would send
+/// faster than its rate.
 const DEBT: Duration = Duration::from_millis(20);
 /// EtherType of gateways' announcements to each other.
 const ANNOUNCEMENT: [u8; 2] = [0x88, 0xb5];
@@ -23,30 +23,30 @@ const ANNOUNCEMENT: [u8; 2] = [0x88, 0xb5];
 pub enum Pace {
     /// As fast as its interface takes frames.
     Flood,
-    /// So many frames a second.
+    /// This number of frames a second.
     Frames(f64),
 }
 
-/// What threads of hosts and the one that conducts share.
+/// State that the threads of the hosts share with the one that runs the soak.
 #[derive(Debug)]
 pub struct Shared {
-    /// Frames sent, by flow.
+    /// Number of frames sent, by flow.
     pub sent: Vec<AtomicU64>,
-    /// Frames that arrived where they were to be seen, by flow.
+    /// Number of frames that arrived at one of their receivers, by flow.
     pub delivered: Vec<AtomicU64>,
-    /// Anything that arrived anywhere.
+    /// Number of frames of any kind that arrived at any host.
     pub heard: AtomicU64,
-    /// Hosts that listen, and how many there are.
+    /// Number of hosts that are listening.
     pub listening: AtomicUsize,
     hosts: usize,
-    /// No more is sent.
+    /// Tells hosts to send no more.
     pub stop: AtomicBool,
-    /// No more is awaited.
+    /// Tells hosts to end.
     pub end: AtomicBool,
 }
 
 impl Shared {
-    /// For so many flows between so many hosts.
+    /// The state for this number of flows and hosts.
     pub fn new(flows: usize, hosts: usize) -> Self {
         Self {
             sent: (0..flows).map(|_| AtomicU64::new(0)).collect(),
@@ -59,12 +59,13 @@ impl Shared {
         }
     }
 
-    /// Whether no host misses what is sent now; it stays so until all are to end.
+    /// Whether all hosts are listening, so that none misses a frame that is sent now. They listen
+    /// until all are told to end.
     fn all_listen(&self) -> bool {
         self.listening.load(Ordering::Relaxed) >= self.hosts
     }
 
-    /// What arrived of all flows.
+    /// Number of frames that arrived at their receivers, over all flows.
     pub fn arrived(&self) -> u64 {
         self.delivered.iter().map(|delivered| delivered.load(Ordering::Relaxed)).sum()
     }
@@ -75,27 +76,27 @@ impl Shared {
     }
 }
 
-/// What came to a host, in frames.
+/// Counts of the frames that a host received.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Came {
-    /// First of their number, and to be seen here.
+    /// Frames that belong here and arrived for the first time.
     pub delivered: u64,
-    /// For another site: gateways did not know yet where its station is.
+    /// Frames for another site, which gateways sent here because they did not know the station yet.
     pub elsewhere: u64,
-    /// Seen here before.
+    /// Frames that had arrived here before.
     pub twice: u64,
-    /// Not what was sent, or nothing that was sent.
+    /// Frames that differ from what was sent, or were never sent.
     pub altered: u64,
-    /// Sent by this host itself.
+    /// Frames that this host itself sent.
     pub own: u64,
     /// Announcements of the gateway.
     pub announcements: u64,
-    /// Dropped by the kernel before this host looked.
+    /// Frames that the kernel dropped before this host read them.
     pub overrun: u64,
 }
 
 impl Came {
-    /// What came since `earlier`.
+    /// The growth since `earlier`.
     #[must_use]
     pub const fn since(&self, earlier: &Self) -> Self {
         Self {
@@ -109,7 +110,7 @@ impl Came {
         }
     }
 
-    /// Every frame.
+    /// Number of all frames.
     pub const fn total(&self) -> u64 {
         self.delivered
             + self.elsewhere
@@ -121,17 +122,17 @@ impl Came {
     }
 }
 
-/// A host, and what it remembers from one stretch to the next.
+/// A host, and the state that it keeps from one stretch to the next.
 #[derive(Debug)]
 pub struct Host {
     site: usize,
     own: Vec<usize>,
     next: usize,
-    /// By flow.
+    /// The frames that have arrived, by flow.
     pub seen: Vec<Seen>,
-    /// What came so far.
+    /// Counts of the frames that have arrived.
     pub came: Came,
-    /// Frames that its interface took.
+    /// Number of frames that its interface accepted.
     pub sent: u64,
 }
 
@@ -143,10 +144,10 @@ impl Host {
         Self { site, own, next: 0, seen, came: Came::default(), sent: 0 }
     }
 
-    /// Sends and looks until it is told to end. To be called on a thread in the host's namespace.
+    /// Sends and receives until it is told to end. It must run on a thread in the host's namespace.
     ///
     /// # Errors
-    /// When its port cannot be used.
+    /// The host's port cannot be used.
     pub fn run(
         &mut self,
         flows: &[Flow],
@@ -157,7 +158,7 @@ impl Host {
         let mut station = Station::open_for_all(LAN, BUFFER_BYTES).inspect_err(|_| {
             shared.end.store(true, Ordering::Relaxed);
         })?;
-        // What is sent before all listen is not heard.
+        // Frames that are sent before all hosts listen may not be received.
         shared.listening.fetch_add(1, Ordering::Relaxed);
         let mut checker = Checker::new(flows, seed);
         let mut outbox = Outbox::default();
@@ -193,7 +194,7 @@ impl Host {
         Ok(())
     }
 
-    /// Makes the next frames of all own flows in turn.
+    /// Makes the next frames of all flows of this site in turn.
     fn fill(
         &mut self,
         outbox: &mut Outbox,
@@ -205,7 +206,7 @@ impl Host {
         for _ in 0..count.min(BATCH) {
             let flow = self.own[self.next % self.own.len()];
             self.next = (self.next + 1) % self.own.len();
-            // Of frames of this flow that are made and not yet sent the outbox knows.
+            // The outbox counts the frames of this flow that are made and not yet sent.
             let number =
                 shared.sent[flow].load(Ordering::Relaxed) + outbox.waiting_of(flow) as u64 + 1;
             flows[flow].make(seed, number, outbox.room(flow));
@@ -213,7 +214,7 @@ impl Host {
     }
 }
 
-/// Notes one frame that came; its flow, if it was to be seen here and is new.
+/// Notes a frame that arrived. Returns its flow if it belongs here and is new.
 fn look(
     site: usize,
     flows: &[Flow],
@@ -244,7 +245,7 @@ fn look(
     (is_new && flows[flow].reaches(site)).then_some(flow)
 }
 
-/// Frames that are made; those that the interface did not take are sent again.
+/// Frames that are made and wait to be sent. Frames that the interface does not accept are retried.
 #[derive(Default)]
 struct Outbox {
     frames: Vec<Vec<u8>>,
@@ -261,7 +262,7 @@ impl Outbox {
         self.flows[self.gone..].iter().filter(|waiting| **waiting == flow).count()
     }
 
-    /// Memory for one more frame of a flow.
+    /// The memory for one more frame of a flow.
     fn room(&mut self, flow: usize) -> &mut Vec<u8> {
         if self.is_empty() {
             self.flows.clear();
@@ -285,7 +286,7 @@ impl Outbox {
     }
 }
 
-/// When frames are to be sent.
+/// The schedule by which a host sends.
 struct Due {
     pace: Pace,
     since: Instant,
@@ -297,7 +298,7 @@ impl Due {
         Self { pace, since: Instant::now(), sent: 0.0 }
     }
 
-    /// How many are due now, a batch at most.
+    /// Number of frames to send now, at most a batch.
     fn due(&mut self) -> usize {
         let Pace::Frames(rate) = self.pace else { return BATCH };
         let owed = self.since.elapsed().as_secs_f64() * rate - self.sent;

@@ -1,11 +1,11 @@
-//! Three gateways that carry for long, while keys change and one of them is killed: every frame is
-//! delivered once and unaltered, or it is known where it was lost.
+//! Three gateways that carry frames for minutes while keys change and one of them is killed. Every
+//! frame must be delivered once and unaltered, or counted where it was lost.
 //!
-//! - [`flows`]: frames that say which they are;
-//! - [`host`]: who sends and looks;
-//! - [`room`]: three LANs and what is between them;
-//! - [`counters`]: what gateways and interfaces count;
-//! - [`account`]: whether that adds up.
+//! - [`flows`]: frames that carry their flow and number;
+//! - [`host`]: hosts that send frames and check those that arrive;
+//! - [`room`]: three LANs and the network between them;
+//! - [`counters`]: counters of gateways and interfaces;
+//! - [`account`]: the balance of these counters.
 
 pub mod account;
 pub mod counters;
@@ -34,65 +34,65 @@ use std::sync::atomic::Ordering;
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// How a soak is run.
+/// The parameters of a soak.
 #[derive(Clone, Debug)]
 pub struct Plan {
-    /// The `lightseal` program.
+    /// The path of the program `lightseal`.
     pub program: PathBuf,
-    /// How gateways are set up.
+    /// The configuration of the gateways.
     pub setup: Setup,
-    /// Flows, 1 to 240.
+    /// Number of flows, 1 to 240.
     pub flows: u8,
-    /// How long frames are carried at half the highest rate.
+    /// How long frames are sent at half the highest rate.
     pub duration: Duration,
-    /// How long a gateway is gone that is killed in the middle.
+    /// How long the gateway that is killed in the middle stays down.
     pub down: Duration,
-    /// How long the highest rate is looked for.
+    /// How long the highest rate is measured.
     pub flood: Duration,
-    /// Of everything that is drawn.
+    /// The seed of the frames' contents and of the choice of the gateway that is killed.
     pub seed: u64,
 }
 
-/// What became of it; frames where nothing else is said.
+/// The result of a soak. Values are numbers of frames unless stated otherwise.
 #[derive(Clone, Debug, Default)]
 pub struct Report {
-    /// The highest rate: copies that arrived a second.
+    /// The highest rate, in copies that arrived a second.
     pub most_a_second: f64,
-    /// That hosts sent while gateways were soaked.
+    /// Frames that hosts sent during the stretch at half the highest rate.
     pub sent: u64,
-    /// To be delivered, one for each site where a frame is to be seen.
+    /// Copies that should have been delivered, one for each site at which a frame must arrive.
     pub expected: u64,
-    /// Of these.
+    /// Copies that were delivered, of those expected.
     pub delivered: u64,
-    /// Missing, of those sent while the killed gateway was down or just before.
+    /// Missing copies of frames that were sent while the killed gateway was down or just before.
     pub outage: u64,
-    /// Missing beside these: they are to be among the counted drops.
+    /// Other missing copies. Counted drops must explain them.
     pub missing: u64,
-    /// For how long the killed gateway carried nothing.
+    /// How long the killed gateway carried no frames.
     pub outage_time: Duration,
-    /// Counted as dropped by gateways and ports, by reason.
+    /// Frames that gateways and ports counted as dropped, by reason.
     pub drops: BTreeMap<String, u64>,
-    /// Delivered where their station is not, since that was not known yet.
+    /// Frames delivered at a site without their station, because it was not known yet.
     pub elsewhere: u64,
-    /// Delivered twice, in the whole run.
+    /// Frames delivered twice, in the whole run.
     pub twice: u64,
-    /// Altered, or never sent, or back where they came from, in the whole run.
+    /// Frames that were altered, never sent, or returned to their sender, in the whole run.
     pub altered: u64,
-    /// That nothing accounts for, in the whole run.
+    /// Frames that nothing accounts for, in the whole run.
     pub unaccounted: u64,
-    /// Where those are.
+    /// The comparisons in which frames are unaccounted for.
     pub why: Vec<String>,
-    /// Keys that two gateways had one after the other.
+    /// Number of new keys that a pair of gateways agreed on.
     pub keys: u64,
 }
 
 impl Report {
-    /// Frames that are delivered twice or altered or not accounted for.
+    /// Number of frames that were delivered twice, altered or not accounted for.
     pub const fn wrong(&self) -> u64 {
         self.twice + self.altered + self.unaccounted
     }
 
-    /// All of it.
+    /// The report as JSON.
     pub fn json(&self) -> Value {
         json!({
             "most_a_second": self.most_a_second.round(),
@@ -130,38 +130,38 @@ impl fmt::Display for Report {
         for (reason, count) in &self.drops {
             writeln!(f, "  {reason}: {count}")?;
         }
-        writeln!(f, "{} seen at another site besides", self.elsewhere)?;
+        writeln!(f, "{} copies arrived at another site in addition", self.elsewhere)?;
         let Self { twice, altered, unaccounted, .. } = self;
         writeln!(f, "{twice} delivered twice, {altered} altered, {unaccounted} not accounted for")?;
         self.why.iter().try_for_each(|why| writeln!(f, "  {why}"))
     }
 }
 
-/// A seed that nobody chose.
+/// A random seed.
 pub fn any_seed() -> u64 {
     RandomState::new().hash_one(std::process::id())
 }
 
-/// Before anything is measured, hosts speak so slowly that all stations are known.
+/// The rate at which hosts send before anything is measured, so that gateways learn all stations.
 const SLOWLY: Pace = Pace::Frames(400.0);
 const GREETING: Duration = Duration::from_secs(1);
-/// Queues fill before a flood is counted.
+/// How long a flood runs before it is counted, so that queues are full.
 const FILL: Duration = Duration::from_millis(300);
-/// Nothing came for so long: nothing is under way. It is more than a gateway holds frames for
-/// and longer than one takes until it tells what its ports count.
+/// If no frame arrives for this time, none is under way. It is longer than a gateway holds frames,
+/// and longer than a gateway takes to publish the counts of its ports.
 const QUIET: Duration = Duration::from_millis(1200);
-/// When that takes longer than this, frames run in circles.
+/// If frames still arrive after this time, they run in circles.
 const PATIENCE: Duration = Duration::from_secs(20);
-/// How long a gateway that starts again may take until it carries.
+/// How long a restarted gateway may take until it carries frames.
 const RETURN: Duration = Duration::from_secs(30);
-/// What is under way when a gateway is killed was sent within this time before.
+/// Frames that are under way when a gateway is killed were sent within this time before.
 const UNDER_WAY: Duration = Duration::from_millis(500);
 
-/// Runs a soak.
+/// Runs a soak and returns its report.
 ///
 /// # Errors
-/// [`Failure::NotHere`] where namespaces are forbidden or the program is missing; when gateways do
-/// not find each other, or one ends by itself.
+/// [`Failure::NotHere`] if namespaces are forbidden or the program is missing; [`Failure::Broken`]
+/// if gateways do not connect, or one ends by itself.
 pub fn run(plan: &Plan, interrupt: &Interrupt) -> Result<Report, Failure> {
     gateways::require(&plan.program)?;
     if !(1..=MOST_FLOWS).contains(&plan.flows) {
@@ -169,7 +169,7 @@ pub fn run(plan: &Plan, interrupt: &Interrupt) -> Result<Report, Failure> {
     }
     let room = Room::build(Mtu::ROOMY)?;
     let scratch = Scratch::new("soak")?;
-    // The path's MTU is known: no probe is lost on purpose, and then counted.
+    // The path's MTU is given, so that no probe of it is lost on purpose and counted as dropped.
     let setup = Setup { metrics: true, mtu: Some(Mtu::ROOMY.underlay), ..plan.setup };
     let programs = gateways::start(&plan.program, &setup, &room.posts(), &scratch)?;
     let flows = Flow::all(plan.flows);
@@ -214,7 +214,7 @@ pub fn run(plan: &Plan, interrupt: &Interrupt) -> Result<Report, Failure> {
     Ok(soak.report)
 }
 
-/// A soak under way.
+/// A running soak.
 struct Soak<'a> {
     plan: &'a Plan,
     room: &'a Room,
@@ -227,22 +227,23 @@ struct Soak<'a> {
     report: Report,
 }
 
-/// One gateway was killed and is back.
+/// The counts around a gateway that was killed and is back.
 struct Killed {
     site: usize,
-    /// What it had told last.
+    /// The gateway's last metrics before it was killed.
     told: Told,
-    /// At its interfaces, then.
+    /// The counts of its LAN interface at that time.
     lan: Interface,
+    /// The counts of its interface to the other gateways at that time.
     wan: Interface,
-    /// And when it carried again.
+    /// The counts of both interfaces when it carried frames again.
     lan_after: Interface,
     wan_after: Interface,
-    /// The newest frame of every flow a moment before it was killed, and when it carried again.
+    /// The newest frame of every flow a moment before the kill, and when the gateway carried again.
     numbers: [Vec<u64>; 2],
 }
 
-/// A stretch that is over.
+/// The counts of a completed stretch.
 struct Stretch {
     counted: Counted,
     sent: u64,
@@ -267,12 +268,12 @@ impl Soak<'_> {
         Ok(())
     }
 
-    /// Waits until every gateway has keys to send with to every other.
+    /// Waits until every gateway has keys to send to every other.
     fn keyed(&mut self) -> Result<(), Failure> {
         let started = Instant::now();
         loop {
             let has = |place: &Namespace| {
-                // One that starts does not answer yet.
+                // A gateway that is starting does not answer yet.
                 let Ok(told) = Told::ask(place) else { return false };
                 told.of("peer_epoch").count() + 1 == SITES
                     && told.of("peer_up").all(|(_, up)| up == 1)
@@ -287,7 +288,7 @@ impl Soak<'_> {
         }
     }
 
-    /// How many keys the two gateways that are never killed had for each other.
+    /// The number of keys so far between the two gateways that are never killed.
     fn epochs(&self) -> Result<u64, Failure> {
         let killed = self.plan.seed as usize % SITES;
         let [one, other] = [(killed + 1) % SITES, (killed + 2) % SITES];
@@ -295,8 +296,8 @@ impl Soak<'_> {
         Ok(told.one(&format!("peer_epoch{{peer=\"{}\"}}", name(other))))
     }
 
-    /// Lets all hosts send at `pace` for as long as `during` takes, waits until nothing is under
-    /// way any more, and holds the counters against each other.
+    /// Lets all hosts send at `pace` while `during` runs, waits until no frame is under way, and
+    /// compares all counters.
     fn stretch(
         &mut self,
         pace: Pace,
@@ -333,7 +334,7 @@ impl Soak<'_> {
         let killed = outcome?;
         let mut after = self.room.count()?;
         if let Some(killed) = &killed {
-            // What the second life counted, and the first one before.
+            // The sum of the counts of the second life and the last counts of the first.
             let earlier = killed.told.clone().since(&before.told[killed.site]);
             let second = std::mem::take(&mut after.told[killed.site]);
             let other = before.told[killed.site].clone();
@@ -355,24 +356,24 @@ impl Soak<'_> {
         Ok(Stretch { counted, sent: sent.iter().sum(), from, to, came, dropped, killed })
     }
 
-    /// Waits until nothing comes any more.
+    /// Waits until no more frames arrive.
     fn quiet(&mut self) -> Result<(), Failure> {
         let started = Instant::now();
         loop {
             let heard = self.shared.heard.load(Ordering::Relaxed);
             self.wait(QUIET)?;
-            // Gateways announce themselves once a second.
+            // Gateways send an announcement once a second, which also counts as heard.
             let came = self.shared.heard.load(Ordering::Relaxed) - heard;
             if came <= 2 * SITES as u64 {
                 return Ok(());
             }
             if started.elapsed() > PATIENCE {
-                return Err(Failure::Broken("frames come though nobody sends any".into()));
+                return Err(Failure::Broken("frames arrive although no host sends any".into()));
             }
         }
     }
 
-    /// Kills a gateway, and starts it again.
+    /// Kills a gateway and starts it again.
     fn kill(&mut self, site: usize) -> Result<Killed, Failure> {
         let place = &self.room.gateways[site];
         let ask = || -> Result<_, Failure> {
@@ -392,14 +393,14 @@ impl Soak<'_> {
         self.programs[site] = Some(again);
         self.keyed()?;
         self.report.outage_time = started.elapsed();
-        // What was sealed under the keys of its earlier life has arrived by now.
+        // Frames that were sealed under the keys of its earlier life have arrived by now.
         self.wait(UNDER_WAY)?;
         let (lan_after, wan_after) = ask()?;
         let numbers = [sent, self.shared.newest()];
         Ok(Killed { site, told, lan, wan, lan_after, wan_after, numbers })
     }
 
-    /// Counts what was delivered in the stretch that matters.
+    /// Adds the deliveries of the measured stretch to the report.
     fn tell(&mut self, stretch: &Stretch) {
         let report = &mut self.report;
         report.sent = stretch.sent;
@@ -423,7 +424,9 @@ impl Soak<'_> {
         let delivered: u64 = stretch.came.iter().map(|came| came.delivered).sum();
         if delivered != report.delivered {
             report.unaccounted += delivered.abs_diff(report.delivered);
-            report.why.push(format!("{} new frames, {delivered} counted", report.delivered));
+            report
+                .why
+                .push(format!("{} new frames arrived, {delivered} were counted", report.delivered));
         }
         if report.missing > stretch.dropped {
             let unexplained = report.missing - stretch.dropped;
@@ -448,7 +451,7 @@ impl Soak<'_> {
             }
         }
         report.elsewhere = stretch.came.iter().map(|came| came.elsewhere).sum();
-        // In the whole run.
+        // These two are counts of the whole run.
         report.twice = self.hosts.iter().map(|host| host.came.twice).sum();
         report.altered = self.hosts.iter().map(|host| host.came.altered + host.came.own).sum();
     }

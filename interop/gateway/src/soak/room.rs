@@ -1,4 +1,4 @@
-//! Three LANs of a host and a gateway each, and a network that joins the gateways.
+//! Three LANs with a host and a gateway each, and a network that joins the gateways.
 //!
 //! ```text
 //! host ── lan ── gateway ── wan ──┐
@@ -13,35 +13,35 @@ use crate::gateways::Post;
 use crate::namespace::Namespace;
 use crate::site::{LAN, Mtu, WAN};
 
-/// The namespaces; gateways are not running yet.
+/// The namespaces of the network. Gateways are not running yet.
 #[derive(Debug)]
 pub struct Room {
-    /// By site.
+    /// The hosts by site.
     pub hosts: Vec<Namespace>,
-    /// By site.
+    /// The gateways by site.
     pub gateways: Vec<Namespace>,
     addresses: Vec<String>,
     _between: Namespace,
 }
 
-/// What was counted everywhere at one moment.
+/// All counters at one moment.
 #[derive(Clone, Debug)]
 pub struct Counted {
-    /// Of the gateways' programs.
+    /// The counters of the gateways' programs, by site.
     pub told: Vec<Told>,
-    /// Of the gateways' interfaces of their LANs.
+    /// The counters of the gateways' interfaces to their LANs, by site.
     pub lan: Vec<Interface>,
-    /// Of the gateways' interfaces towards each other.
+    /// The counters of the gateways' interfaces to each other, by site.
     pub wan: Vec<Interface>,
-    /// Of the hosts' interfaces.
+    /// The counters of the hosts' interfaces, by site.
     pub host: Vec<Interface>,
 }
 
 impl Room {
-    /// Lays the cables.
+    /// Makes the namespaces and lays the cables.
     ///
     /// # Errors
-    /// [`Failure::NotHere`] where namespaces are forbidden.
+    /// [`Failure::NotHere`] if namespaces are forbidden.
     pub fn build(mtu: Mtu) -> Result<Self, Failure> {
         let between = Namespace::new("between")?;
         between.ip("link add net type bridge mcast_snooping 0")?;
@@ -62,16 +62,16 @@ impl Room {
         Ok(Self { hosts, gateways, addresses, _between: between })
     }
 
-    /// Where gateways are to be started.
+    /// The places at which gateways are to be started.
     pub fn posts(&self) -> Vec<Post<'_>> {
         let places = self.gateways.iter().zip(&self.addresses);
         places.map(|(place, address)| Post { place, lan: LAN, wan: WAN, address }).collect()
     }
 
-    /// Asks everything that counts.
+    /// Reads all counters.
     ///
     /// # Errors
-    /// When something does not answer.
+    /// A gateway or an interface does not answer.
     pub fn count(&self) -> Result<Counted, Failure> {
         let of = |places: &[Namespace], name: &str| {
             places.iter().map(|place| Interface::ask(place, name)).collect::<Result<Vec<_>, _>>()
@@ -86,7 +86,7 @@ impl Room {
 }
 
 impl Counted {
-    /// What was counted since `earlier`.
+    /// The growth since `earlier`.
     #[must_use]
     pub fn since(self, earlier: &Self) -> Self {
         let interfaces = |now: Vec<Interface>, then: &[Interface]| {

@@ -1,8 +1,9 @@
-//! Makes a group of MLS members (RFC 9420), evicts one, and prints how many bytes the commit has.
+//! Makes a group of MLS members (RFC 9420), evicts one, and prints the length of the commit in
+//! bytes.
 //!
-//! *Cold* is a group whose founder has just added everybody in one commit: inner nodes of the
-//! ratchet tree have no keys that others could be reached by. *Warm* is the same group after every
-//! member has committed once, which fills the tree.
+//! *Cold* is a group whose founder has just added all others in one commit: inner nodes of the
+//! ratchet tree have no keys yet, so that members must be reached one by one. *Warm* is the same
+//! group after every member has committed once, which fills the tree.
 #![forbid(unsafe_code)]
 
 use openmls::group::PURE_PLAINTEXT_WIRE_FORMAT_POLICY;
@@ -18,15 +19,15 @@ use serde_json::json;
 use std::error::Error;
 use std::process::ExitCode;
 
-/// X25519, AES-128-GCM, SHA-256 and Ed25519: what our own rekeying is closest to.
+/// X25519, AES-128-GCM, SHA-256 and Ed25519: the MLS suite closest to our own rekeying.
 const SUITE: Ciphersuite = Ciphersuite::MLS_128_DHKEMX25519_AES128GCM_SHA256_Ed25519;
 
-/// Handshake messages signed and not encrypted: some bytes fewer than the other way.
+/// Handshake messages are signed and not encrypted, which takes some bytes less.
 const FRAMING: WireFormatPolicy = PURE_PLAINTEXT_WIRE_FORMAT_POLICY;
 
 type Outcome<T> = Result<T, Box<dyn Error>>;
 
-/// One that is, or may become, a member.
+/// A member, or a candidate for membership.
 struct Person {
     provider: OpenMlsRustCrypto,
     signer: SignatureKeyPair,
@@ -52,7 +53,7 @@ struct Member {
 }
 
 impl Member {
-    /// Takes a commit as it comes from the network. False if this member is out by it.
+    /// Processes a commit from the network. Returns false if the commit evicts this member.
     fn take(&mut self, bytes: &[u8]) -> Outcome<bool> {
         let message = MlsMessageIn::tls_deserialize_exact(bytes)?.try_into_protocol_message()?;
         let processed = self.group.process_message(&self.person.provider, message)?;
@@ -68,7 +69,7 @@ fn bytes(message: &MlsMessageOut) -> Outcome<Vec<u8>> {
     Ok(message.tls_serialize_detached()?)
 }
 
-/// `members` of them, all but the founder added in one commit.
+/// A group of `members` members. The founder has added all others in one commit.
 fn group(members: usize) -> Outcome<Vec<Member>> {
     let founder = Person::new(0)?;
     let others = (1..members).map(Person::new).collect::<Outcome<Vec<_>>>()?;
@@ -111,7 +112,8 @@ fn group(members: usize) -> Outcome<Vec<Member>> {
     Ok([Member { person: founder, group }].into_iter().chain(joined).collect())
 }
 
-/// Gives a commit to all but its author; who is still in the group.
+/// Delivers a commit to all members but its author. Returns the number of members left in the
+/// group.
 fn spread(members: &mut [Member], author: usize, commit: &[u8]) -> Outcome<usize> {
     let mut active = 1;
     for (_, member) in members.iter_mut().enumerate().filter(|(index, _)| *index != author) {
@@ -120,7 +122,7 @@ fn spread(members: &mut [Member], author: usize, commit: &[u8]) -> Outcome<usize
     Ok(active)
 }
 
-/// Every member commits to new keys of its own, one after the other.
+/// Lets every member commit new keys of its own, one after the other.
 fn warm_up(members: &mut [Member]) -> Outcome<()> {
     for author in 0..members.len() {
         let Member { person, group } = &mut members[author];
@@ -133,7 +135,7 @@ fn warm_up(members: &mut [Member]) -> Outcome<()> {
     Ok(())
 }
 
-/// The founder's commit that evicts the member at `leaf`, in bytes. It is pending.
+/// The founder's commit that evicts the member at `leaf`, serialized. The commit stays pending.
 fn eviction(member: &mut Member, leaf: usize) -> Outcome<Vec<u8>> {
     let Member { person, group } = member;
     let evicted = [LeafNodeIndex::new(u32::try_from(leaf)?)];
@@ -141,7 +143,8 @@ fn eviction(member: &mut Member, leaf: usize) -> Outcome<Vec<u8>> {
     bytes(&commit)
 }
 
-/// Tries to evict each, and evicts one; the shortest commit's length and the longest one's.
+/// Makes a commit for the eviction of each member, and carries one of them out. Returns the lengths
+/// of the shortest and the longest commit in bytes.
 fn evict(members: &mut [Member]) -> Outcome<[usize; 2]> {
     let [mut least, mut most] = [usize::MAX, 0];
     for leaf in 1..members.len() {
@@ -179,7 +182,7 @@ fn main() -> ExitCode {
         None => 100,
         Some(Ok(members @ 3..=10_000)) => members,
         Some(_) => {
-            eprintln!("the number of members is from 3 to 10000");
+            eprintln!("the number of members must be from 3 to 10000");
             return ExitCode::from(2);
         }
     };
