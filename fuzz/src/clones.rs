@@ -3,27 +3,29 @@
 //! wrapped and record every key and nonce that is used to seal.
 
 use crate::field::{CONTROLLER, Disk, GROUP, policy};
-use dtls::crypto::{
+use lightseal_core::{Decode, Encode, Instant, Random, Writer};
+use lightseal_dtls::crypto::{
     Aead, Block, CipherSuite, CipherSuite12, CipherSuiteId, Keying, Protection, Provider, Record,
     TrafficSecret, Unauthentic, rustcrypto,
 };
-use group::control::{Admitted, Answer, Asked, GroupName, Numbered, Reason, Request, WantedRoles};
-use group::controller::{
+use lightseal_group::control::{
+    Admitted, Answer, Asked, GroupName, Numbered, Reason, Request, WantedRoles,
+};
+use lightseal_group::controller::{
     Changes, Controller, Group, Member as Listed, Output, Roster, Settings, Store, StoreFailed,
 };
-use group::member::{Delivery, Event, Membership, Suspended};
-use group::policy::{Authenticity, Freshness, Profile, Responses};
-use group::rekey::{
+use lightseal_group::member::{Delivery, Event, Membership, Suspended};
+use lightseal_group::policy::{Authenticity, Freshness, Profile, Responses};
+use lightseal_group::rekey::{
     Chain, ControllerSecret, KeyPath, KeyServer, KeyTree, Node, NodeKey, Timing,
     epoch_after_restoration,
 };
-use group::{Identity, Member, Policy, SenderId, Start};
+use lightseal_group::{Identity, Member, Policy, SenderId, Start};
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::net::{IpAddr, SocketAddr};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
-use vocabulary::{Decode, Encode, Instant, Random, Writer};
 
 /// One datagram in this many is lost.
 const LOSS: u64 = 10;
@@ -134,7 +136,8 @@ fn provider() -> &'static Provider {
     MADE.get_or_init(|| {
         let real = &rustcrypto::PROVIDER;
         let new = real.suite(CipherSuiteId::AES_128_CCM_8_SHA256).expect("a known suite");
-        let known = dtls::crypto::KnownAnswer { plain: &[], mask: [0; 2], aggregated: None };
+        let known =
+            lightseal_dtls::crypto::KnownAnswer { plain: &[], mask: [0; 2], aggregated: None };
         let new = Box::leak(Box::new(CipherSuite {
             id: new.id,
             name: new.name,
@@ -634,7 +637,7 @@ fn stored(instance: u64, member: &Member) -> Vec<u8> {
         senders: member.senders().clone(),
         grant: keys.to_grant(timing),
     };
-    let mut buf = [0; group::control::MAX_MESSAGE];
+    let mut buf = [0; lightseal_group::control::MAX_MESSAGE];
     let mut w = Writer::new(&mut buf);
     let answer = Numbered { number: 0, said: Answer::Admitted(Box::new(admitted)) };
     answer.write(&mut w).expect("an answer");

@@ -3,15 +3,15 @@
 
 use crate::secrets::{Impostor, scheme, suite};
 use crate::world::{Direction, Setup, World, clear_len};
-use dtls::codepoints::{AlertDescription, ContentType, HandshakeType};
-use dtls::messages::{Alert, Fragment, RecordNumber, ack};
-use dtls::record::epochs::{APPLICATION_EPOCH, HANDSHAKE_EPOCH};
-use dtls::record::{Held, ReceiveEpoch, UnifiedHeader};
-use dtls::stats::ReceiveStats;
+use lightseal_core::{Encode, Reader, Writer};
+use lightseal_dtls::codepoints::{AlertDescription, ContentType, HandshakeType};
+use lightseal_dtls::messages::{Alert, Fragment, RecordNumber, ack};
+use lightseal_dtls::record::epochs::{APPLICATION_EPOCH, HANDSHAKE_EPOCH};
+use lightseal_dtls::record::{Held, ReceiveEpoch, UnifiedHeader};
+use lightseal_dtls::stats::ReceiveStats;
 use std::collections::BTreeSet;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Duration;
-use vocabulary::{Encode, Reader, Writer};
 
 /// The alteration of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -251,7 +251,7 @@ impl Stage {
 }
 
 fn written(
-    write: impl FnOnce(&mut Writer<'_>) -> Result<(), vocabulary::wire::BufferFull>,
+    write: impl FnOnce(&mut Writer<'_>) -> Result<(), lightseal_core::wire::BufferFull>,
 ) -> Vec<u8> {
     let mut buf = [0; 256];
     let mut w = Writer::new(&mut buf);

@@ -3,10 +3,10 @@
 
 use crate::forgery::Attack;
 use crate::world::Setup;
-use dtls::Scheme;
-use dtls::crypto::Provider;
-use dtls::crypto::dangerous::AES_128_GCM_AGGREGATED;
-use dtls::crypto::rustcrypto::PROVIDER;
+use lightseal_dtls::Scheme;
+use lightseal_dtls::crypto::Provider;
+use lightseal_dtls::crypto::dangerous::AES_128_GCM_AGGREGATED;
+use lightseal_dtls::crypto::rustcrypto::PROVIDER;
 
 /// A provider with this suite alone, which no configuration offers.
 static ALONE: Provider = Provider { suites: &[&AES_128_GCM_AGGREGATED], ..PROVIDER };

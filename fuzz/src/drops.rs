@@ -1,9 +1,11 @@
 //! Handshakes with any two datagrams lost, and with many copies of any datagram.
 
 use crate::world::{Direction, World, defaults};
-use dtls::codepoints::PskKeyExchangeMode;
-use dtls::crypto::CipherSuiteId;
-use dtls::{ClientConfig, CookiePolicy, Packing, ProtocolVersion, ServerConfig, Session, Settings};
+use lightseal_dtls::codepoints::PskKeyExchangeMode;
+use lightseal_dtls::crypto::CipherSuiteId;
+use lightseal_dtls::{
+    ClientConfig, CookiePolicy, Packing, ProtocolVersion, ServerConfig, Session, Settings,
+};
 use std::time::Duration;
 
 /// A kind of handshake. All kinds use a cookie.

@@ -2,22 +2,22 @@
 
 use crate::forgery::SCHEMES;
 use crate::world::defaults;
-use dtls::codepoints::PskKeyExchangeMode;
-use dtls::crypto::{CipherSuiteId, NamedGroup};
-use dtls::{
+use lightseal_core::{Instant, Random};
+use lightseal_dtls::codepoints::PskKeyExchangeMode;
+use lightseal_dtls::crypto::{CipherSuiteId, NamedGroup};
+use lightseal_dtls::{
     AggregationPolicy, ClientConfig, CloseReason, Connection, CookiePolicy, Endpoint,
     EndpointEvent, Event, Handle, Packing, ProtocolVersion, Psk, PskStore, Scheme, ServerConfig,
     Settings,
 };
-use net::impairment::{Impairments, Probability};
-use net::virtual_time::{Network, NodeId};
-use net::{Either, impairment::Counters};
+use lightseal_net::impairment::{Impairments, Probability};
+use lightseal_net::virtual_time::{Network, NodeId};
+use lightseal_net::{Either, impairment::Counters};
 use std::collections::BTreeMap;
 use std::hash::{DefaultHasher, Hasher};
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
-use vocabulary::{Instant, Random};
 
 /// Every cipher suite of DTLS 1.3 of the portable provider.
 pub const SUITES: [CipherSuiteId; 6] = [

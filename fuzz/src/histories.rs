@@ -3,15 +3,15 @@
 
 use crate::field::{CONTROLLER, Device, Disk, Field, GROUP, Got, policy, timing};
 use crate::parallel::shared;
-use dtls::crypto::rustcrypto;
-use group::compact::{EpochBits, EpochSecret, RecordKeys, Sealed, Suite};
-use group::member::{Event, Listener, Membership, Roles};
-use group::policy::{Authenticity, Freshness, Profile, Responses};
-use group::rekey::{Grant, KeyPath, KeyServer, KeyTree};
-use group::{Identity, Member, Policy, SenderId};
+use lightseal_core::Random;
+use lightseal_dtls::crypto::rustcrypto;
+use lightseal_group::compact::{EpochBits, EpochSecret, RecordKeys, Sealed, Suite};
+use lightseal_group::member::{Event, Listener, Membership, Roles};
+use lightseal_group::policy::{Authenticity, Freshness, Profile, Responses};
+use lightseal_group::rekey::{Grant, KeyPath, KeyServer, KeyTree};
+use lightseal_group::{Identity, Member, Policy, SenderId};
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
-use vocabulary::Random;
 
 /// Number of events in one history.
 const STEPS: usize = 250;

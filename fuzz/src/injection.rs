@@ -10,15 +10,15 @@ use crate::onpath::{Captured, Masks, Payloads, number_len};
 use crate::parallel::shared;
 use crate::secrets::suite;
 use crate::world::{Direction, Setup, Told, World};
-use aggregation::{Kind, Offer, Opener, Order, Outcome, Sealer};
-use dtls::crypto::{Keying, Record, TrafficSecret};
-use dtls::record::number::nearest;
-use dtls::{Delivery, Resolution};
+use lightseal_aggregation::{Kind, Offer, Opener, Order, Outcome, Sealer};
+use lightseal_core::Random;
+use lightseal_dtls::crypto::{Keying, Record, TrafficSecret};
+use lightseal_dtls::record::number::nearest;
+use lightseal_dtls::{Delivery, Resolution};
 use std::cell::RefCell;
 use std::collections::{HashMap, HashSet};
 use std::rc::Rc;
 use std::time::Duration;
-use vocabulary::Random;
 
 /// The direction under attack.
 const WAY: Direction = Direction::ToServer;
@@ -161,7 +161,7 @@ pub fn run(setup: &Setup, loss: u64, seed: u64, records: u64, with_junk: bool) -
     assert!(world.server_told.connected && world.client_told.connected, "{setup:?}");
     let secret = world
         .secrets
-        .traffic(WAY, dtls::record::epochs::APPLICATION_EPOCH)
+        .traffic(WAY, lightseal_dtls::record::epochs::APPLICATION_EPOCH)
         .expect("the handshake is complete");
     let masks = Masks::new(setup, &world.secrets, WAY);
     let mut attacker = Junk { setup, secret, masks, rng: junk_rng };

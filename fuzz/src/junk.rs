@@ -2,14 +2,14 @@
 
 use crate::mutate;
 use crate::world::{Direction, Setup, World, clear_len, client_address};
-use dtls::codepoints::AlertDescription;
-use dtls::crypto::CipherSuiteId;
-use dtls::record::UnifiedHeader;
-use dtls::{CloseReason, CookiePolicy, Scheme};
+use lightseal_core::{Engine, Random};
+use lightseal_dtls::codepoints::AlertDescription;
+use lightseal_dtls::crypto::CipherSuiteId;
+use lightseal_dtls::record::UnifiedHeader;
+use lightseal_dtls::{CloseReason, CookiePolicy, Scheme};
 use std::net::SocketAddr;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Duration;
-use vocabulary::{Engine, Random};
 
 /// The state of the two ends when the junk arrives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

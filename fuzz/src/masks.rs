@@ -12,14 +12,14 @@
 //! - under the strong form, when two short records are equal as a whole.
 
 use crate::parallel::shared;
-use dtls::codepoints::ContentType;
-use dtls::crypto::{CipherSuite, CipherSuiteId, TrafficSecret, rustcrypto};
-use dtls::record::epochs::APPLICATION_EPOCH;
-use dtls::record::seal::Shape;
-use dtls::record::{NumberLength, SendEpoch, UnifiedHeader};
-use dtls::{NumberMasks, Scheme};
+use lightseal_core::{Random, Reader};
+use lightseal_dtls::codepoints::ContentType;
+use lightseal_dtls::crypto::{CipherSuite, CipherSuiteId, TrafficSecret, rustcrypto};
+use lightseal_dtls::record::epochs::APPLICATION_EPOCH;
+use lightseal_dtls::record::seal::Shape;
+use lightseal_dtls::record::{NumberLength, SendEpoch, UnifiedHeader};
+use lightseal_dtls::{NumberMasks, Scheme};
 use std::collections::HashMap;
-use vocabulary::{Random, Reader};
 
 /// Number of bytes of a record from which a mask is computed.
 const SAMPLE: usize = 16;

@@ -1,6 +1,6 @@
 //! Makes altered copies of genuine bytes, and random bytes.
 
-use vocabulary::Random;
+use lightseal_core::Random;
 
 /// Lengths and numbers at which codecs tend to break.
 const EDGES: [u64; 12] = [0, 1, 2, 15, 16, 17, 0x7f, 0x80, 0xff, 0x3fff, 0xffff, 0xff_ffff];

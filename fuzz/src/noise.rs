@@ -9,16 +9,18 @@ use crate::field::{CONTROLLER, Disk, Field, GROUP};
 use crate::mutate;
 use crate::parallel::shared;
 use crate::targets::control::{encoded, requests};
-use dtls::crypto::{CipherSuiteId, rustcrypto};
-use group::Policy;
-use group::control::{Asked, GroupName, Request, WantedRoles};
-use group::controller::{Changes, Controller, Group, Output, Roster, Settings, Store, StoreFailed};
-use group::policy::{Authenticity, Freshness, Profile, Responses};
-use group::rekey::{ControllerSecret, KeyServer};
+use lightseal_core::{Decode, Instant, Random};
+use lightseal_dtls::crypto::{CipherSuiteId, rustcrypto};
+use lightseal_group::Policy;
+use lightseal_group::control::{Asked, GroupName, Request, WantedRoles};
+use lightseal_group::controller::{
+    Changes, Controller, Group, Output, Roster, Settings, Store, StoreFailed,
+};
+use lightseal_group::policy::{Authenticity, Freshness, Profile, Responses};
+use lightseal_group::rekey::{ControllerSecret, KeyServer};
 use std::net::SocketAddr;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Duration;
-use vocabulary::{Decode, Instant, Random};
 
 /// Number of datagrams sent to one group.
 const PER_ROUND: usize = 2000;

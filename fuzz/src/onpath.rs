@@ -3,12 +3,12 @@
 
 use crate::secrets::{Secrets, suite};
 use crate::world::{Direction, Setup};
-use dtls::Scheme;
-use dtls::crypto::{Keying, PrfProtection, TrafficSecret};
-use dtls::record::UnifiedHeader;
-use dtls::record::epochs::APPLICATION_EPOCH;
+use lightseal_core::{Random, Reader};
+use lightseal_dtls::Scheme;
+use lightseal_dtls::crypto::{Keying, PrfProtection, TrafficSecret};
+use lightseal_dtls::record::UnifiedHeader;
+use lightseal_dtls::record::epochs::APPLICATION_EPOCH;
 use std::collections::HashSet;
-use vocabulary::{Random, Reader};
 
 /// Number of bytes of the record body from which the number's mask is computed.
 pub(crate) const SAMPLE: usize = 16;

@@ -6,16 +6,16 @@
 //! opened as in an association, and their length is limited to that of its datagrams.
 
 use crate::parallel::shared;
-use aggregation::Scheme;
-use dtls::codepoints::ContentType;
-use dtls::crypto::{CipherSuiteId, TrafficSecret, rustcrypto};
-use dtls::record::epochs::APPLICATION_EPOCH;
-use dtls::record::held::Received;
-use dtls::record::seal::Shape;
-use dtls::record::{Held, NumberLength, ReceiveEpoch, SendEpoch, UnifiedHeader};
-use dtls::stats::ReceiveStats;
-use dtls::tuning::{DATAGRAM_BYTES, RECEIVE_BUFFER_BYTES};
-use vocabulary::{Random, Reader};
+use lightseal_aggregation::Scheme;
+use lightseal_core::{Random, Reader};
+use lightseal_dtls::codepoints::ContentType;
+use lightseal_dtls::crypto::{CipherSuiteId, TrafficSecret, rustcrypto};
+use lightseal_dtls::record::epochs::APPLICATION_EPOCH;
+use lightseal_dtls::record::held::Received;
+use lightseal_dtls::record::seal::Shape;
+use lightseal_dtls::record::{Held, NumberLength, ReceiveEpoch, SendEpoch, UnifiedHeader};
+use lightseal_dtls::stats::ReceiveStats;
+use lightseal_dtls::tuning::{DATAGRAM_BYTES, RECEIVE_BUFFER_BYTES};
 
 /// Number of records in a run.
 pub const RECORDS: u64 = 16_000;

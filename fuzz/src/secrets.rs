@@ -1,12 +1,12 @@
 //! The traffic secrets of both ends, and a malicious peer that seals arbitrary records with them.
 
 use crate::world::{Direction, Setup};
-use dtls::codepoints::ContentType;
-use dtls::crypto::{CipherSuite, TrafficSecret};
-use dtls::record::epochs::HANDSHAKE_EPOCH;
-use dtls::record::seal::Shape;
-use dtls::record::{NumberLength, SendEpoch};
-use dtls::{KeyLog, Scheme};
+use lightseal_dtls::codepoints::ContentType;
+use lightseal_dtls::crypto::{CipherSuite, TrafficSecret};
+use lightseal_dtls::record::epochs::HANDSHAKE_EPOCH;
+use lightseal_dtls::record::seal::Shape;
+use lightseal_dtls::record::{NumberLength, SendEpoch};
+use lightseal_dtls::{KeyLog, Scheme};
 use std::sync::{Arc, Mutex};
 
 /// The key log that both ends write to.

@@ -2,10 +2,10 @@
 //! hellos, forged ACKs, and hellos with another host's address.
 
 use crate::world::{Direction, World, defaults};
-use dtls::codepoints::PskKeyExchangeMode;
-use dtls::{ClientConfig, Connection, CookiePolicy, ProtocolVersion, ServerConfig};
+use lightseal_core::Random;
+use lightseal_dtls::codepoints::PskKeyExchangeMode;
+use lightseal_dtls::{ClientConfig, Connection, CookiePolicy, ProtocolVersion, ServerConfig};
 use std::time::Duration;
-use vocabulary::Random;
 
 const VERSIONS: [ProtocolVersion; 2] = [ProtocolVersion::Dtls13, ProtocolVersion::Dtls12];
 

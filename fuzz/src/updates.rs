@@ -2,18 +2,18 @@
 //! lossy network that reorders, in virtual time.
 
 use crate::world::{client_address, defaults, server_address};
-use aggregation::scheme::Overprovision;
-use dtls::crypto::CipherSuiteId;
-use dtls::{
+use lightseal_aggregation::scheme::Overprovision;
+use lightseal_core::{Instant, Random};
+use lightseal_dtls::crypto::CipherSuiteId;
+use lightseal_dtls::{
     AggregationPolicy, CloseReason, Connection, Endpoint, EndpointEvent, Event, Handle, Negotiated,
     Scheme, Settings,
 };
-use net::Either;
-use net::impairment::{Impairments, Probability};
-use net::virtual_time::{Network, NodeId};
+use lightseal_net::Either;
+use lightseal_net::impairment::{Impairments, Probability};
+use lightseal_net::virtual_time::{Network, NodeId};
 use std::sync::Arc;
 use std::time::Duration;
-use vocabulary::{Instant, Random};
 
 /// The network's impairments: 20 % loss, 5 % duplication, 25 % reordering, 5 to 25 ms of delay.
 const IMPAIRMENTS: Impairments = Impairments {

@@ -2,11 +2,12 @@
 //! attacker chooses.
 
 use crate::secrets::Secrets;
-use dtls::RecordId;
-use dtls::codepoints::PskKeyExchangeMode;
-use dtls::crypto::{CipherSuiteId, Provider};
-use dtls::record::PlaintextHeader;
-use dtls::{
+use lightseal_core::{Decode, Engine, Instant, Output, Random, Reader};
+use lightseal_dtls::RecordId;
+use lightseal_dtls::codepoints::PskKeyExchangeMode;
+use lightseal_dtls::crypto::{CipherSuiteId, Provider};
+use lightseal_dtls::record::PlaintextHeader;
+use lightseal_dtls::{
     AggregationPolicy, ClientConfig, CloseReason, Connection, CookiePolicy, Delivery, Endpoint,
     Event, Handle, Psk, Resolution, Scheme, ServerConfig, Settings, Stats,
 };
@@ -14,7 +15,6 @@ use std::collections::VecDeque;
 use std::net::SocketAddr;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
-use vocabulary::{Decode, Engine, Instant, Output, Random, Reader};
 
 /// The direction of a datagram.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -60,7 +60,7 @@ impl Setup {
     /// A setup of `suite` with `scheme`, a PSK without key exchange, and a cookie.
     pub const fn new(suite: CipherSuiteId, scheme: Scheme) -> Self {
         Self {
-            provider: &dtls::crypto::rustcrypto::PROVIDER,
+            provider: &lightseal_dtls::crypto::rustcrypto::PROVIDER,
             suite,
             scheme,
             also: Scheme::Plain,

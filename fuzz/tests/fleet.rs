@@ -1,8 +1,8 @@
 //! A short run of the campaigns over a lossy relay and with selected datagrams lost.
 
-use dtls::ProtocolVersion;
 use fuzz::drops;
 use fuzz::fleet::{self, CLIENTS};
+use lightseal_dtls::ProtocolVersion;
 
 #[test]
 fn handshakes_complete_over_a_lossy_relay() {

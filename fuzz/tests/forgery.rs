@@ -1,9 +1,9 @@
 //! A short run of the attacks on aggregated tags.
 
-use dtls::Scheme;
-use dtls::crypto::CipherSuiteId;
 use fuzz::forgery::{self, ATTACKS, SCHEMES};
 use fuzz::world::Setup;
+use lightseal_dtls::Scheme;
+use lightseal_dtls::crypto::CipherSuiteId;
 
 fn forged(suite: CipherSuiteId, seed: u64) {
     let setup = Setup::new(suite, Scheme::Plain);

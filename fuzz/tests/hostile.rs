@@ -1,8 +1,8 @@
 //! Short runs of the campaigns with malicious input, and checks that they would notice failures.
 
-use dtls::tuning::{RECEIVE_BUFFER_BYTES, SEND_BUFFER_BYTES};
 use fuzz::world::Setup;
 use fuzz::{cuts, junk, strangers};
+use lightseal_dtls::tuning::{RECEIVE_BUFFER_BYTES, SEND_BUFFER_BYTES};
 
 #[test]
 fn altered_messages_neither_panic_nor_deliver() {

@@ -1,9 +1,9 @@
 //! A short run of junk among records that share tags.
 
-use dtls::crypto::CipherSuiteId;
 use fuzz::forgery::SCHEMES;
 use fuzz::injection::{flood, run};
 use fuzz::world::Setup;
+use lightseal_dtls::crypto::CipherSuiteId;
 
 fn setups() -> impl Iterator<Item = Setup> {
     SCHEMES.into_iter().map(|scheme| {

@@ -1,11 +1,11 @@
 //! Spoofed hellos leave nothing in a server's memory, as counted by the allocator.
 
-use dtls::{ClientConfig, Connection, Endpoint, Psk, ServerConfig};
+use lightseal_core::{Engine, Instant, Output, Random};
+use lightseal_dtls::{ClientConfig, Connection, Endpoint, Psk, ServerConfig};
 use stats_alloc::{INSTRUMENTED_SYSTEM, StatsAlloc};
 use std::alloc::System;
 use std::net::SocketAddr;
 use std::sync::Arc;
-use vocabulary::{Engine, Instant, Output, Random};
 
 #[global_allocator]
 static HEAP: &StatsAlloc<System> = &INSTRUMENTED_SYSTEM;

@@ -1,7 +1,7 @@
 //! Aggregation schemes that change again and again over a network that loses and reorders.
 
-use dtls::crypto::CipherSuiteId;
 use fuzz::updates;
+use lightseal_dtls::crypto::CipherSuiteId;
 
 #[test]
 fn thousand_updates_under_loss_and_reordering() {

@@ -1,16 +1,16 @@
 //! The lab's captures, as Wireshark's `tshark` reads them.
 
-use dtls::codepoints::{ContentType, PskKeyExchangeMode};
-use dtls::crypto::{CipherSuiteId, rustcrypto};
-use dtls::passive::{Proof, Secrets};
-use dtls::{
+use lightseal_dtls::codepoints::{ContentType, PskKeyExchangeMode};
+use lightseal_dtls::crypto::{CipherSuiteId, rustcrypto};
+use lightseal_dtls::passive::{Proof, Secrets};
+use lightseal_dtls::{
     AggregationPolicy, ClientConfig, CookiePolicy, ProtocolVersion, Psk, ServerConfig, Settings,
 };
-use lab::capture::pcap::Reader;
-use lab::capture::{Captured, Conversation, Decryption, Tally};
-use lab::handshakes::{Course, Profile};
-use lab::links::{Layer, beacon, tsch, xmac};
-use lab::network::Network;
+use lightseal_lab::capture::pcap::Reader;
+use lightseal_lab::capture::{Captured, Conversation, Decryption, Tally};
+use lightseal_lab::handshakes::{Course, Profile};
+use lightseal_lab::links::{Layer, beacon, tsch, xmac};
+use lightseal_lab::network::Network;
 use std::collections::BTreeMap;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -239,7 +239,7 @@ impl Files {
             for record in &entry.records {
                 let data = record.kind == Some(ContentType::APPLICATION_DATA);
                 if data && record.proof == Proof::Verified {
-                    let payload = lab::capture::describe::hex(&record.content[5..]);
+                    let payload = lightseal_lab::capture::describe::hex(&record.content[5..]);
                     *payloads.entry(payload).or_default() += 1;
                 }
             }

@@ -1,11 +1,11 @@
 //! wolfSSL behind our engine contract, so that every driver can run it.
 
 use crate::wolfssl::{Context, Error, Peer};
+use lightseal_core::{Engine, Instant, Output};
 use std::collections::VecDeque;
 use std::net::SocketAddr;
 use std::rc::Rc;
 use std::time::Duration;
-use vocabulary::{Engine, Instant, Output};
 
 /// One end of a connection, with the other end's address and its own deadline.
 pub struct Driven {

@@ -3,13 +3,13 @@
 use crate::driven::{Driven, Event};
 use crate::ours::{Ours, client_config, server_config};
 use crate::wolfssl::{Context, Role, Settings};
-use dtls::AggregationPolicy;
-use dtls::crypto::{CipherSuiteId, rustcrypto};
-use net::virtual_time::{Network, NodeId};
-use net::{Either, Impairments};
+use lightseal_core::Instant;
+use lightseal_dtls::AggregationPolicy;
+use lightseal_dtls::crypto::{CipherSuiteId, rustcrypto};
+use lightseal_net::virtual_time::{Network, NodeId};
+use lightseal_net::{Either, Impairments};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::time::Duration;
-use vocabulary::Instant;
 
 /// Lightseal's address.
 pub const HERE: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::new(10, 0, 0, 1)), 1);
@@ -112,7 +112,7 @@ impl Meeting {
 }
 
 /// Asks for shared tags, which only our own suite can carry.
-fn want(ours: &mut dtls::Settings, policy: &AggregationPolicy) {
+fn want(ours: &mut lightseal_dtls::Settings, policy: &AggregationPolicy) {
     if policy.is_wanted() {
         ours.suites.insert(0, CipherSuiteId::AES_128_CTR_LIGHTMAC_SHA256);
     }

@@ -2,15 +2,15 @@
 
 use crate::driven::Event;
 use crate::wolfssl::{self, Group, Mode};
-use dtls::codepoints::PskKeyExchangeMode;
-use dtls::crypto::{CipherSuiteId, NamedGroup, Provider};
-use dtls::{
+use lightseal_core::{Engine, Instant, Output, Random};
+use lightseal_dtls::codepoints::PskKeyExchangeMode;
+use lightseal_dtls::crypto::{CipherSuiteId, NamedGroup, Provider};
+use lightseal_dtls::{
     ClientConfig, Connection, CookiePolicy, Endpoint, Handle, Negotiated, Psk, SendError,
     ServerConfig, Settings,
 };
 use std::net::SocketAddr;
 use std::sync::Arc;
-use vocabulary::{Engine, Instant, Output, Random};
 
 /// A client's configuration for `settings`.
 ///
@@ -153,16 +153,16 @@ fn own<'a, E>(output: Output<'a, E>, event: impl FnOnce(E) -> Event) -> Output<'
     }
 }
 
-fn event(event: dtls::Event<'_>) -> Event {
+fn event(event: lightseal_dtls::Event<'_>) -> Event {
     match event {
-        dtls::Event::Connected(_) => Event::Connected,
-        dtls::Event::Data(payload) => Event::Data(payload.to_vec()),
-        dtls::Event::Provisional { .. } | dtls::Event::Resolved(..) => {
+        lightseal_dtls::Event::Connected(_) => Event::Connected,
+        lightseal_dtls::Event::Data(payload) => Event::Data(payload.to_vec()),
+        lightseal_dtls::Event::Provisional { .. } | lightseal_dtls::Event::Resolved(..) => {
             unreachable!("data is delivered when it is verified")
         }
-        dtls::Event::MaySend(_) => unreachable!("servers wait for Finished"),
-        dtls::Event::PeerMoved { .. } => Event::Moved,
-        dtls::Event::AggregationChanged { .. } => Event::Retagged,
-        dtls::Event::Closed(reason) => Event::Closed(reason.to_string()),
+        lightseal_dtls::Event::MaySend(_) => unreachable!("servers wait for Finished"),
+        lightseal_dtls::Event::PeerMoved { .. } => Event::Moved,
+        lightseal_dtls::Event::AggregationChanged { .. } => Event::Retagged,
+        lightseal_dtls::Event::Closed(reason) => Event::Closed(reason.to_string()),
     }
 }

@@ -4,11 +4,11 @@
 use crate::ours::{client_config, server_config};
 use crate::race::Contender;
 use crate::wolfssl;
-use dtls::crypto::Provider;
-use dtls::{ClientConfig, Connection, Endpoint, Event, ServerConfig};
+use lightseal_core::{Engine, Instant, Output, Random};
+use lightseal_dtls::crypto::Provider;
+use lightseal_dtls::{ClientConfig, Connection, Endpoint, Event, ServerConfig};
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
-use vocabulary::{Engine, Instant, Output, Random};
 
 const CLIENT: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::LOCALHOST), 1);
 const SERVER: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::LOCALHOST), 2);

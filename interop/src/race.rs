@@ -1,9 +1,9 @@
 //! Implementations timed in turns, so that a disturbance affects both.
 
-use measure::Spread;
+use lightseal_measure::Spread;
 use std::time::Duration;
 
-pub use measure::Contender;
+pub use lightseal_measure::Contender;
 
 /// How long a contender runs before it is the other's turn, enough for some handshakes.
 const TURN: Duration = Duration::from_millis(4);
@@ -28,7 +28,7 @@ pub struct Outcome {
 /// # Panics
 /// There is no turn or no other contender.
 pub fn race(contenders: &mut [&mut dyn Contender], turns: usize) -> Outcome {
-    let outcome = measure::race(contenders, turns, TURN);
+    let outcome = lightseal_measure::race(contenders, turns, TURN);
     let median = |contender: &usize| outcome.ns(*contender).median;
     let best = (1..contenders.len())
         .min_by(|a, b| median(a).total_cmp(&median(b)))

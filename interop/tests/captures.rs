@@ -1,7 +1,7 @@
 //! The lab's captures, as tshark reads them.
 
-use dtls::passive::Proof;
 use interop::captures::{CASES, Case};
+use lightseal_dtls::passive::Proof;
 use std::path::Path;
 
 /// Another tool finds the same contents in a capture file as our own.

@@ -1,13 +1,13 @@
 //! Lightseal's DTLS 1.3 against wolfSSL's, in both roles, in virtual time.
 
-use dtls::{AggregationPolicy, Scheme};
 use interop::driven::{Driven, Event};
 use interop::meeting::{HERE, Meeting};
 use interop::ours::Ours;
 use interop::wolfssl::{Context, Mode, Role, Settings, Suite};
-use net::{Impairments, Probability};
+use lightseal_core::Instant;
+use lightseal_dtls::{AggregationPolicy, Scheme};
+use lightseal_net::{Impairments, Probability};
 use std::time::Duration;
-use vocabulary::Instant;
 
 fn settings(suite: Suite, mode: Mode, cookie: bool) -> Settings {
     Settings { suite, mode, cookie, identity: b"sensor-7".to_vec(), key: vec![0x5a; 32] }

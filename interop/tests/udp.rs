@@ -1,15 +1,15 @@
 //! Lightseal and wolfSSL over real sockets of the loopback interface.
 
-use dtls::crypto::rustcrypto;
 use interop::driven::{Driven, Event};
 use interop::ours::{Ours, client_config, server_config};
 use interop::wolfssl::{Context, Group, Mode, Role, Settings, Suite};
-use net::blocking::Driver;
+use lightseal_core::{Engine, Instant};
+use lightseal_dtls::crypto::rustcrypto;
+use lightseal_net::blocking::Driver;
 use std::net::UdpSocket;
 use std::sync::mpsc::{Receiver, channel};
 use std::thread;
 use std::time::Duration;
-use vocabulary::{Engine, Instant};
 
 /// Echoes payloads until told to stop, or until the other end closes.
 fn echo<E>(mut driver: Driver<E>, stop: &Receiver<()>, send: impl Fn(&mut E, Instant, &[u8]))

@@ -3,10 +3,10 @@
 use interop::driven::{Driven, Event};
 use interop::pair::{Pair, shake_hands};
 use interop::wolfssl::{Context, Mode, Role, Settings, Suite};
-use net::virtual_time::Network;
-use net::{Impairments, Probability};
+use lightseal_core::Instant;
+use lightseal_net::virtual_time::Network;
+use lightseal_net::{Impairments, Probability};
 use std::time::Duration;
-use vocabulary::Instant;
 
 fn settings(suite: Suite, mode: Mode, cookie: bool) -> Settings {
     Settings { suite, mode, cookie, identity: b"sensor-7".to_vec(), key: vec![0x5a; 32] }

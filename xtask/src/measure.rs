@@ -37,7 +37,7 @@ impl Program {
     fn result(self, command: &[&str]) -> Result<Value, Failure> {
         let of: &[&str] = match self {
             Self::Lightseal => &["--package", "lightseal", "--bin", "lightseal"],
-            Self::Groups => &["--package", "lab", "--example", "groups"],
+            Self::Groups => &["--package", "lightseal-lab", "--example", "groups"],
             Self::Footprints => return footprints(),
         };
         let line = [&["run", "--quiet", "--release"], of, &["--"], command].concat();
@@ -63,7 +63,7 @@ const FOOTPRINTS: [(&str, &str, &str); 7] = [
 fn footprints() -> Result<Value, Failure> {
     let mut rows = Vec::new();
     for (choice, configuration, node) in FOOTPRINTS {
-        let package = ["--package", "dtls-group", "--example", "footprint"];
+        let package = ["--package", "lightseal-group", "--example", "footprint"];
         let mut build = cargo(&[&["build", "--quiet", "--release"], &package[..]].concat());
         build.env("FOOTPRINT", choice);
         run_command(build).map_err(Failure::Failed)?;

@@ -74,7 +74,7 @@
 //! # Example
 //!
 //! ```
-//! use aggregation::{
+//! use lightseal_aggregation::{
 //!     Block, Kind, Opener, Order, Outcome, Prf, PrfState, Scheme, Sealer, opener::Offer,
 //! };
 //!

@@ -3,7 +3,7 @@
 
 mod world;
 
-use aggregation::{
+use lightseal_aggregation::{
     ClosingTag, DropReason, Kind, Offer, Opener, Order, Outcome, Refusal, Scheme, SealError,
     Sealer, tuning,
 };

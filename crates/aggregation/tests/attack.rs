@@ -2,7 +2,7 @@
 
 mod world;
 
-use aggregation::{Kind, Offer, Outcome, Refusal, Scheme, tuning};
+use lightseal_aggregation::{Kind, Offer, Outcome, Refusal, Scheme, tuning};
 use world::{Receiver, Record, Sender, verified};
 
 /// Whether a record's rivals arrive before or after it.
@@ -250,7 +250,7 @@ fn early_delivery_survives_losses() {
                 let record = sender.data();
                 // A fixed pattern that loses one in ten.
                 if number.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32 & 0xffff_ffff >= 429_496_730 {
-                    let late = Outcome::Dropped(aggregation::DropReason::Expired);
+                    let late = Outcome::Dropped(lightseal_aggregation::DropReason::Expired);
                     let decided = receiver.take(&record);
                     unverified += decided.iter().filter(|decided| decided.2 == late).count();
                 }

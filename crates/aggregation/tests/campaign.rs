@@ -3,7 +3,7 @@
 
 mod world;
 
-use aggregation::{Kind, Outcome};
+use lightseal_aggregation::{Kind, Outcome};
 use proptest::prelude::*;
 use proptest::sample::Index;
 use std::collections::BTreeSet;
@@ -278,10 +278,10 @@ proptest! {
 }
 
 /// A linear "MAC", as GHASH is for equal lengths. It shows that the campaign's moves forge records
-/// if the function is not pseudorandom, which is why GCM must never be a [`Prf`](aggregation::Prf).
+/// if the function is not pseudorandom, which is why GCM must never be a [`Prf`](lightseal_aggregation::Prf).
 #[test]
 fn the_same_moves_forge_a_linear_function() {
-    use aggregation::{Block, Kind, Opener, Order, Prf, PrfState, Scheme, Sealer};
+    use lightseal_aggregation::{Block, Kind, Opener, Order, Prf, PrfState, Scheme, Sealer};
 
     struct Linear;
     impl Prf for Linear {

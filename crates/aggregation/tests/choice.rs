@@ -2,9 +2,9 @@
 
 mod world;
 
-use aggregation::choice::replay::{DELAY, Replay};
-use aggregation::choice::{Family, MEMBERS};
-use aggregation::{Kind, Scheme};
+use lightseal_aggregation::choice::replay::{DELAY, Replay};
+use lightseal_aggregation::choice::{Family, MEMBERS};
+use lightseal_aggregation::{Kind, Scheme};
 use std::collections::BTreeSet;
 use world::{Receiver, Sender, verified};
 

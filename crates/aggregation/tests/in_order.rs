@@ -3,7 +3,7 @@
 
 mod world;
 
-use aggregation::{Kind, Scheme};
+use lightseal_aggregation::{Kind, Scheme};
 use proptest::prelude::*;
 use world::{Receiver, Record, Sender};
 

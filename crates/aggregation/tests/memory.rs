@@ -1,6 +1,6 @@
 //! The sizes of the opener and the sealer, against the documented ones.
 
-use aggregation::{Opener, Sealer};
+use lightseal_aggregation::{Opener, Sealer};
 
 #[test]
 fn memory_is_as_documented() {

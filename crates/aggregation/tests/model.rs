@@ -2,7 +2,9 @@
 
 mod world;
 
-use aggregation::{CLOSING_BLOCK, ClosingTag, DropReason, Kind, Outcome, Prf, TAG_BLOCK, tuning};
+use lightseal_aggregation::{
+    CLOSING_BLOCK, ClosingTag, DropReason, Kind, Outcome, Prf, TAG_BLOCK, tuning,
+};
 use proptest::prelude::*;
 use proptest::sample::Index;
 use std::collections::{BTreeMap, BTreeSet};

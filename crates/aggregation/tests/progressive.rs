@@ -2,7 +2,7 @@
 
 mod world;
 
-use aggregation::{Kind, Outcome, Overprovision, Prf, PrfState, Scheme};
+use lightseal_aggregation::{Kind, Outcome, Overprovision, Prf, PrfState, Scheme};
 use std::collections::{BTreeMap, BTreeSet};
 use world::{Mac, Receiver, Record, Sender};
 
@@ -11,7 +11,7 @@ const REACH: u64 = 37;
 /// The dependency sets in the list's order, learnt from a sealer: if only one record's output is
 /// not zero, the tags show which of their bits cover it.
 fn sets(scheme: Scheme) -> Vec<Vec<u64>> {
-    use aggregation::{Block, Kind, Order, Sealer};
+    use lightseal_aggregation::{Block, Kind, Order, Sealer};
 
     struct Ones;
     impl Prf for Ones {

@@ -2,7 +2,9 @@
 
 mod world;
 
-use aggregation::{Kind, Offer, Order, Outcome, Overprovision, Prf, PrfState, Scheme, Sealer};
+use lightseal_aggregation::{
+    Kind, Offer, Order, Outcome, Overprovision, Prf, PrfState, Scheme, Sealer,
+};
 use proptest::prelude::*;
 use std::collections::BTreeSet;
 use std::sync::LazyLock;

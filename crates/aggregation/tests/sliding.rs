@@ -3,7 +3,9 @@
 
 mod world;
 
-use aggregation::{Kind, Order, Outcome, Overprovision, Prf, Scheme, Sealer, SlidingWindow};
+use lightseal_aggregation::{
+    Kind, Order, Outcome, Overprovision, Prf, Scheme, Sealer, SlidingWindow,
+};
 use proptest::prelude::*;
 use std::collections::BTreeSet;
 use world::{Mac, Receiver, Record, Sender, verified};

@@ -1,6 +1,6 @@
 //! The vectors of the specification, which a second implementation made (`vectors/aggregation.py`).
 
-use aggregation::{Block, Kind, Order, Prf, PrfState, Scheme, Sealer};
+use lightseal_aggregation::{Block, Kind, Order, Prf, PrfState, Scheme, Sealer};
 use serde_json::Value;
 use sha2::{Digest, Sha256};
 

@@ -322,7 +322,7 @@ mod tests {
 
     #[test]
     fn the_test_command_is_never_run() {
-        let page = "```sh\ncargo xtask test --package net\n```\n";
+        let page = "```sh\ncargo xtask test --package lightseal-net\n```\n";
         assert!(sessions(&blocks(page).unwrap()).is_err());
         let marked = format!("<!-- not run: it is what runs this -->\n{page}");
         assert_eq!(of(&marked)[0].not_run.as_deref(), Some("it is what runs this"));

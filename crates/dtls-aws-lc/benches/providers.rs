@@ -5,10 +5,10 @@
 
 #![allow(clippy::disallowed_methods, reason = "a benchmark reads the clock")]
 
-use dtls::crypto::{Keying, Provider, Record, TrafficSecret, rustcrypto};
+use lightseal_core::Random;
+use lightseal_dtls::crypto::{Keying, Provider, Record, TrafficSecret, rustcrypto};
 use std::hint::black_box;
 use std::time::{Duration, Instant};
-use vocabulary::Random;
 
 const RUNS: usize = 15;
 const RUN: Duration = Duration::from_millis(10);
@@ -21,7 +21,7 @@ const HEADER_12: [u8; 13] = [0, 1, 0, 0, 0, 0, 0, 5, 23, 0xfe, 0xfd, 0, 16];
 
 fn main() {
     let filter = std::env::args().skip(1).find(|arg| !arg.starts_with('-')).unwrap_or_default();
-    for provider in [&rustcrypto::PROVIDER, &dtls_aws_lc::PROVIDER] {
+    for provider in [&rustcrypto::PROVIDER, &lightseal_dtls_aws_lc::PROVIDER] {
         records(provider, &filter);
         records_12(provider, &filter);
         exchanges(provider, &filter);

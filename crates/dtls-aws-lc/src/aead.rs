@@ -3,9 +3,9 @@
 use aes::Aes128Enc;
 use aws_lc_rs::aead::quic::HeaderProtectionKey;
 use aws_lc_rs::aead::{self, Aad, LessSafeKey, Nonce, UnboundKey};
-use dtls::crypto::suites::mask::{BlockMask, Mask, Masked};
-use dtls::crypto::suites::nonce::Iv;
-use dtls::crypto::{Aead, Block, Protection, Record, TrafficSecret, Unauthentic};
+use lightseal_dtls::crypto::suites::mask::{BlockMask, Mask, Masked};
+use lightseal_dtls::crypto::suites::nonce::Iv;
+use lightseal_dtls::crypto::{Aead, Block, Protection, Record, TrafficSecret, Unauthentic};
 use zeroize::Zeroizing;
 
 struct ChaChaMask(HeaderProtectionKey);

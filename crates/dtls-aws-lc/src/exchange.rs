@@ -1,8 +1,10 @@
 //! Key exchange over AWS-LC.
 
 use aws_lc_rs::agreement::{self, Algorithm, PrivateKey, PublicKey, UnparsedPublicKey, agree};
-use dtls::crypto::{Group, GroupAnswer, InvalidKeyShare, KeyExchange, NamedGroup, SharedSecret};
-use vocabulary::Random;
+use lightseal_core::Random;
+use lightseal_dtls::crypto::{
+    Group, GroupAnswer, InvalidKeyShare, KeyExchange, NamedGroup, SharedSecret,
+};
 use zeroize::Zeroizing;
 
 /// X25519.

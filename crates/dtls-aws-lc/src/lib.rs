@@ -9,20 +9,20 @@
 //! engine's own generator, so a simulation repeats under either.
 //!
 //! ```
-//! dtls_aws_lc::PROVIDER.self_test().expect("this machine computes the known answers");
+//! lightseal_dtls_aws_lc::PROVIDER.self_test().expect("this machine computes the known answers");
 //! ```
 #![forbid(unsafe_code)]
 
 mod aead;
 mod exchange;
 
-use dtls::crypto::{
+use lightseal_dtls::crypto::{
     CipherSuite, CipherSuite12, CipherSuiteId, Keying, KnownAnswer, Limits, Provider, rustcrypto,
 };
 
 pub use exchange::{P256, X25519};
 
-/// Suites and groups as in [`dtls::crypto::rustcrypto::PROVIDER`].
+/// Suites and groups as in [`lightseal_dtls::crypto::rustcrypto::PROVIDER`].
 pub static PROVIDER: Provider = Provider {
     name: "AWS-LC",
     suites: &[

@@ -1,35 +1,36 @@
 //! Both providers compute the same bytes and refuse the same records and key shares.
 
-use dtls::crypto::{
+use lightseal_core::Random;
+use lightseal_dtls::crypto::{
     CipherSuite, CipherSuite12, Group, NamedGroup, Record, TrafficSecret, rustcrypto,
 };
 use proptest::prelude::*;
-use vocabulary::Random;
 
 const SUITES: [[&CipherSuite; 2]; 2] = [
-    [&rustcrypto::AES_128_GCM, &dtls_aws_lc::AES_128_GCM],
-    [&rustcrypto::CHACHA20_POLY1305, &dtls_aws_lc::CHACHA20_POLY1305],
+    [&rustcrypto::AES_128_GCM, &lightseal_dtls_aws_lc::AES_128_GCM],
+    [&rustcrypto::CHACHA20_POLY1305, &lightseal_dtls_aws_lc::CHACHA20_POLY1305],
 ];
 
 const SUITES_12: [[&CipherSuite12; 2]; 3] = [
-    [&rustcrypto::ECDHE_PSK_WITH_AES_128_GCM, &dtls_aws_lc::ECDHE_PSK_WITH_AES_128_GCM],
-    [&rustcrypto::PSK_WITH_AES_128_GCM, &dtls_aws_lc::PSK_WITH_AES_128_GCM],
-    [&rustcrypto::PSK_WITH_CHACHA20_POLY1305, &dtls_aws_lc::PSK_WITH_CHACHA20_POLY1305],
+    [&rustcrypto::ECDHE_PSK_WITH_AES_128_GCM, &lightseal_dtls_aws_lc::ECDHE_PSK_WITH_AES_128_GCM],
+    [&rustcrypto::PSK_WITH_AES_128_GCM, &lightseal_dtls_aws_lc::PSK_WITH_AES_128_GCM],
+    [&rustcrypto::PSK_WITH_CHACHA20_POLY1305, &lightseal_dtls_aws_lc::PSK_WITH_CHACHA20_POLY1305],
 ];
 
 #[test]
 fn both_have_the_same_suites() {
-    let [portable, fast] = [&rustcrypto::PROVIDER, &dtls_aws_lc::PROVIDER].map(|provider| {
-        let ids: Vec<_> = provider.suites.iter().map(|suite| suite.id).collect();
-        let ids_12: Vec<_> = provider.suites_12.iter().map(|suite| suite.id).collect();
-        (ids, ids_12)
-    });
+    let [portable, fast] =
+        [&rustcrypto::PROVIDER, &lightseal_dtls_aws_lc::PROVIDER].map(|provider| {
+            let ids: Vec<_> = provider.suites.iter().map(|suite| suite.id).collect();
+            let ids_12: Vec<_> = provider.suites_12.iter().map(|suite| suite.id).collect();
+            (ids, ids_12)
+        });
     assert_eq!(portable, fast);
 }
 
 #[test]
 fn known_answers_hold() {
-    assert_eq!(dtls_aws_lc::PROVIDER.self_test(), Ok(()));
+    assert_eq!(lightseal_dtls_aws_lc::PROVIDER.self_test(), Ok(()));
 }
 
 #[test]
@@ -63,8 +64,9 @@ fn the_last_chacha_counter_masks_alike() {
 
 #[test]
 fn groups_refuse_alike() {
-    let groups: [[&dyn Group; 2]; 2] = [NamedGroup::X25519, NamedGroup::P256]
-        .map(|id| [&rustcrypto::PROVIDER, &dtls_aws_lc::PROVIDER].map(|p| p.group(id).unwrap()));
+    let groups: [[&dyn Group; 2]; 2] = [NamedGroup::X25519, NamedGroup::P256].map(|id| {
+        [&rustcrypto::PROVIDER, &lightseal_dtls_aws_lc::PROVIDER].map(|p| p.group(id).unwrap())
+    });
     for pair in groups {
         let good = pair[0].start(&mut Random::insecure(2)).public_key().to_vec();
         let mut flipped = good.clone();
@@ -138,7 +140,7 @@ proptest! {
     #[test]
     fn key_pairs_are_the_same(seed in any::<u64>(), peer in any::<u64>()) {
         for id in [NamedGroup::X25519, NamedGroup::P256] {
-            let [a, b] = [&rustcrypto::PROVIDER, &dtls_aws_lc::PROVIDER].map(|provider| {
+            let [a, b] = [&rustcrypto::PROVIDER, &lightseal_dtls_aws_lc::PROVIDER].map(|provider| {
                 let group = provider.group(id).unwrap();
                 let ours = group.start(&mut Random::insecure(seed));
                 let peer = group.start(&mut Random::insecure(peer));

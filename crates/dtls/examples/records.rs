@@ -3,16 +3,16 @@
 //!
 //! Usage: `records SCHEME RECORDS BYTES`, such as `records r2d2:50 10000 30`.
 
-use dtls::Scheme;
-use dtls::codepoints::ContentType;
-use dtls::crypto::{CipherSuiteId, TrafficSecret, rustcrypto};
-use dtls::record::epochs::APPLICATION_EPOCH;
-use dtls::record::held::Received;
-use dtls::record::seal::Shape;
-use dtls::record::{Held, NumberLength, ReceiveEpoch, SendEpoch, UnifiedHeader};
-use dtls::stats::ReceiveStats;
+use lightseal_core::Reader;
+use lightseal_dtls::Scheme;
+use lightseal_dtls::codepoints::ContentType;
+use lightseal_dtls::crypto::{CipherSuiteId, TrafficSecret, rustcrypto};
+use lightseal_dtls::record::epochs::APPLICATION_EPOCH;
+use lightseal_dtls::record::held::Received;
+use lightseal_dtls::record::seal::Shape;
+use lightseal_dtls::record::{Held, NumberLength, ReceiveEpoch, SendEpoch, UnifiedHeader};
+use lightseal_dtls::stats::ReceiveStats;
 use std::process::ExitCode;
-use vocabulary::Reader;
 
 /// Seals and opens `records` data records of `bytes` bytes; returns the number delivered.
 fn run(scheme: Scheme, records: usize, bytes: usize) -> usize {

@@ -296,7 +296,7 @@ registry! {
 
 /// Identifier of plain tags in the aggregation extension. The identifiers of other schemes (MAC
 /// aggregation paper, Table I) are also part of their keys:
-/// [`Scheme::context`](aggregation::Scheme::context).
+/// [`Scheme::context`](lightseal_aggregation::Scheme::context).
 pub const SCHEME_NONE: u8 = 0x00;
 /// The smallest identifier of schemes whose parameters are preceded by a length byte, so that
 /// unknown schemes can be skipped.

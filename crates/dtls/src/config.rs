@@ -9,13 +9,13 @@ use crate::handshake::dtls12::session::Session;
 use crate::messages::extensions::MaxFragmentLength;
 use crate::record::ConnectionId;
 use crate::tuning;
-use aggregation::Scheme;
-use aggregation::choice::Family;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::fmt;
 use core::num::NonZeroUsize;
 use core::time::Duration;
+use lightseal_aggregation::Scheme;
+use lightseal_aggregation::choice::Family;
 use zeroize::Zeroizing;
 
 /// An external pre-shared key (RFC 8446, section 4.2.11) for use with SHA-256.
@@ -147,11 +147,11 @@ impl Adapt {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum AdaptRule {
     /// Compares how many of the recent records each scheme would have verified:
-    /// [`aggregation::choice::Hindsight`].
+    /// [`lightseal_aggregation::choice::Hindsight`].
     #[default]
     Hindsight,
     /// Uses the loss rate of the last 200 records, as in the MAC aggregation paper:
-    /// [`aggregation::choice::LossRate`].
+    /// [`lightseal_aggregation::choice::LossRate`].
     LossRate,
 }
 

@@ -5,7 +5,7 @@
 
 use crate::codepoints::AlertDescription;
 use core::fmt;
-use vocabulary::DecodeError;
+use lightseal_core::DecodeError;
 
 /// Why an association failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -3,7 +3,7 @@
 //!
 //! A sans-I/O engine: no socket, no thread, no clock, no global. Datagrams,
 //! time and randomness come in; datagrams, events and deadlines go out
-//! (see [`vocabulary::engine`]). It needs `alloc`, not `std`.
+//! (see [`lightseal_core::engine`]). It needs `alloc`, not `std`.
 //!
 //! Supported: external PSKs with and without (EC)DHE, stateless retries, fragmentation,
 //! retransmission timeouts that adapt to the path, key usage limits, and fallback from 1.3 to 1.2.
@@ -16,9 +16,9 @@
 //! A client and a server in one process that agree on one tag for eight records:
 //!
 //! ```
-//! use dtls::{AggregationPolicy, ClientConfig, Connection, Endpoint, Event, Psk, ServerConfig};
+//! use lightseal_dtls::{AggregationPolicy, ClientConfig, Connection, Endpoint, Event, Psk, ServerConfig};
 //! use std::sync::Arc;
-//! use vocabulary::{Engine, Instant, Output, Random};
+//! use lightseal_core::{Engine, Instant, Output, Random};
 //!
 //! let psk = Psk::external(b"sensor 7", &[0x2a; 32])?;
 //! let mut client = ClientConfig::new(psk.clone())?;
@@ -79,8 +79,6 @@ pub mod stats;
 mod timer;
 pub mod tuning;
 
-pub use aggregation::Scheme;
-pub use aggregation::choice::Family;
 pub use config::{
     Adapt, AdaptRule, AggregationPolicy, ClientConfig, CookiePolicy, Delivery, KeyLog, NumberMasks,
     OnForgery, Packing, ProtocolVersion, Psk, PskStore, RecordNumbers, ServerConfig, SessionSlots,
@@ -91,6 +89,8 @@ pub use endpoint::{Endpoint, EndpointEvent, EndpointStats, Handle};
 pub use error::{AggregationError, CloseReason, ConfigError, Fault, SendError};
 pub use handshake::Negotiated;
 pub use handshake::dtls12::session::Session;
+pub use lightseal_aggregation::Scheme;
+pub use lightseal_aggregation::choice::Family;
 pub use messages::extensions::MaxFragmentLength;
 pub use record::ConnectionId;
 pub use record::{RecordId, Resolution, SecurityLevel};

@@ -2,7 +2,7 @@
 //! trips.
 
 use core::time::Duration;
-use vocabulary::Instant;
+use lightseal_core::Instant;
 
 /// What happens when a timer expires.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

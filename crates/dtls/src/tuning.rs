@@ -61,7 +61,7 @@ pub const MIN_DATAGRAM_BYTES: usize = 80;
 /// bytes, a path message in DTLS 1.2 47.
 pub const LEAST_BESIDE_ID: usize = 64;
 /// The default size of the receive buffer, in bytes: as many candidates as an
-/// [`Opener`](aggregation::Opener) holds, each as long as a datagram.
+/// [`Opener`](lightseal_aggregation::Opener) holds, each as long as a datagram.
 pub const RECEIVE_BUFFER_BYTES: usize = 256 * 1024;
 /// The default size of the queue of payloads to send, in bytes; payloads are queued during the
 /// handshake in particular.

@@ -2,12 +2,12 @@
 
 mod pair;
 
-use dtls::{Adapt, AdaptRule, AggregationPolicy, Connection, Family, Scheme};
+use lightseal_core::Random;
+use lightseal_dtls::{Adapt, AdaptRule, AggregationPolicy, Connection, Family, Scheme};
 use pair::{Configs, Direction, Fate, Pair, pass};
 use std::cell::Cell;
 use std::rc::Rc;
 use std::time::Duration;
-use vocabulary::Random;
 
 /// Loss of data to the server, in percent; it can be changed while a pair exists.
 type Loss = Rc<Cell<u64>>;

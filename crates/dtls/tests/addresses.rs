@@ -3,7 +3,7 @@
 
 mod pair;
 
-use dtls::ProtocolVersion::{self, Dtls12, Dtls13};
+use lightseal_dtls::ProtocolVersion::{self, Dtls12, Dtls13};
 use pair::{Configs, Direction, Pair, client_address, pass};
 use std::cell::RefCell;
 use std::net::SocketAddr;
@@ -157,7 +157,7 @@ fn a_server_that_moves_is_followed_by_its_client() {
         // The datagram is passed by hand, because the pair has only one server address.
         pair.run_for(Duration::ZERO);
         let len = pair.server.seal_into(handle, pair.now, payload, &mut buf).unwrap();
-        use vocabulary::{Engine, Output};
+        use lightseal_core::{Engine, Output};
         pair.client.handle_datagram(pair.now, moved, &mut buf[..len]);
         let mut out = [0; 2000];
         let mut challenge = None;
@@ -165,7 +165,7 @@ fn a_server_that_moves_is_followed_by_its_client() {
         loop {
             match pair.client.poll_output(&mut out) {
                 Output::Datagram { to, payload } => challenge = Some((to, payload.to_vec())),
-                Output::Event(dtls::Event::Data(payload)) => data.push(payload.to_vec()),
+                Output::Event(lightseal_dtls::Event::Data(payload)) => data.push(payload.to_vec()),
                 Output::Event(_) => {}
                 Output::WakeAt(_) | Output::Idle => break,
             }

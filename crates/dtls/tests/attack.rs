@@ -3,9 +3,10 @@
 
 mod pair;
 
-use dtls::ProtocolVersion::{Dtls12, Dtls13};
-use dtls::codepoints::PskKeyExchangeMode;
-use dtls::{
+use lightseal_core::{Engine, Instant, Output, Random};
+use lightseal_dtls::ProtocolVersion::{Dtls12, Dtls13};
+use lightseal_dtls::codepoints::PskKeyExchangeMode;
+use lightseal_dtls::{
     ClientConfig, CloseReason, Connection, CookiePolicy, Endpoint, Psk, ServerConfig, SessionSlots,
     WhenFull,
 };
@@ -15,7 +16,6 @@ use std::net::SocketAddr;
 use std::num::NonZeroUsize;
 use std::sync::Arc;
 use std::time::Duration;
-use vocabulary::{Engine, Instant, Output, Random};
 
 /// A plaintext ACK from an attacker who knows only the two addresses.
 fn forged_ack(numbers: &[u64]) -> Vec<u8> {
@@ -154,7 +154,7 @@ fn a_recorded_hello_ends_no_handshake_that_a_newer_one_began() {
             first.connect().assert_connected();
             let recorded = hello(&first);
             first.client.close(first.now);
-            first.run_for(dtls::tuning::COOKIE_ROTATION);
+            first.run_for(lightseal_dtls::tuning::COOKIE_ROTATION);
             let mut second = first.reconnect(configs().client, 2);
             second.run_for(Duration::from_millis(32));
             assert_eq!(second.server.open_connections(), 1, "its handshake goes on");

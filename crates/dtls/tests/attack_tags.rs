@@ -3,16 +3,16 @@
 
 mod pair;
 
-use dtls::codepoints::ContentType;
-use dtls::crypto::{CipherSuiteId, TrafficSecret, rustcrypto};
-use dtls::record::epochs::APPLICATION_EPOCH;
-use dtls::record::seal::Shape;
-use dtls::record::{Held, NumberLength, ReceiveEpoch, SendEpoch, UnifiedHeader};
-use dtls::stats::ReceiveStats;
-use dtls::{AggregationPolicy, ProtocolVersion, Scheme};
+use lightseal_core::Reader;
+use lightseal_dtls::codepoints::ContentType;
+use lightseal_dtls::crypto::{CipherSuiteId, TrafficSecret, rustcrypto};
+use lightseal_dtls::record::epochs::APPLICATION_EPOCH;
+use lightseal_dtls::record::seal::Shape;
+use lightseal_dtls::record::{Held, NumberLength, ReceiveEpoch, SendEpoch, UnifiedHeader};
+use lightseal_dtls::stats::ReceiveStats;
+use lightseal_dtls::{AggregationPolicy, ProtocolVersion, Scheme};
 use pair::{Configs, Direction, pass};
 use std::time::Duration;
-use vocabulary::Reader;
 
 /// The number of records in each run.
 const RECORDS: usize = 480;

@@ -2,14 +2,14 @@
 
 mod pair;
 
-use dtls::ProtocolVersion::{Dtls12, Dtls13};
+use lightseal_core::Random;
+use lightseal_dtls::ProtocolVersion::{Dtls12, Dtls13};
 use pair::{Configs, Direction, Pair, client_address, pass};
 use std::cell::RefCell;
 use std::collections::BTreeSet;
 use std::net::SocketAddr;
 use std::rc::Rc;
 use std::time::Duration;
-use vocabulary::Random;
 
 fn attacker(n: u8) -> SocketAddr {
     SocketAddr::from(([0x2001, 0xdb8, 0, 0, 0, 0, 0xbad, n.into()], 9))
@@ -57,7 +57,9 @@ fn survives(seed: u64, handshake_too: bool) {
         settings.versions = versions.clone();
         settings.connection_id = [None, Some(0), Some(1), Some(8)][pick(4) as usize];
         settings.return_routability = pick(4) > 0;
-        settings.packing = [dtls::Packing::Full, dtls::Packing::RecordPerMessage][pick(2) as usize];
+        settings.packing =
+            [lightseal_dtls::Packing::Full, lightseal_dtls::Packing::RecordPerMessage]
+                [pick(2) as usize];
     }
     let seen = Rc::new(RefCell::new(Vec::new()));
     let keep = Rc::clone(&seen);

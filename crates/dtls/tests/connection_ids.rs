@@ -2,7 +2,7 @@
 
 mod pair;
 
-use dtls::ProtocolVersion::{self, Dtls12, Dtls13};
+use lightseal_dtls::ProtocolVersion::{self, Dtls12, Dtls13};
 use pair::{Configs, Direction, Pair};
 use std::time::Duration;
 
@@ -251,7 +251,7 @@ fn a_spare_id_is_used_when_the_peer_moves() {
     assert_eq!(pair.moves.len(), 8);
     // The first ID, and as many spare IDs as are given at once.
     let used = ids_since(&pair, start, Direction::ToClient, 5);
-    assert_eq!(used.len(), 1 + dtls::tuning::MAX_SPARE_IDS);
+    assert_eq!(used.len(), 1 + lightseal_dtls::tuning::MAX_SPARE_IDS);
     // Further IDs can be requested.
     pair.server.request_connection_ids(handle, pair.now, 1);
     pair.run_for(Duration::from_secs(1));
@@ -268,7 +268,7 @@ fn new_ids_get_through_a_bad_network_and_beside_new_keys() {
     for seed in 0..8 {
         let mut pair = configs(Dtls13, Some(5), Some(2)).pair(seed);
         pair.connect().assert_connected();
-        let mut rng = vocabulary::Random::insecure(seed);
+        let mut rng = lightseal_core::Random::insecure(seed);
         pair.rule = Box::new(move |_, _, datagram| match rng.below(10) {
             0..3 => vec![],
             n => vec![(Duration::from_millis(n * n), datagram.to_vec()); 1 + (n == 9) as usize],

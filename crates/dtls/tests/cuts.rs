@@ -1,15 +1,17 @@
 //! Messages of DTLS 1.2, of connection IDs and of path checks, laid out as their RFCs define them.
 //! Each is understood as a whole, and refused when it is truncated anywhere or has one byte more.
 
-use dtls::messages::extensions::{MaxFragmentLength, read_connection_id, read_record_size_limit};
-use dtls::messages::key_exchange::{
+use lightseal_core::{Decode, DecodeError};
+use lightseal_dtls::messages::extensions::{
+    MaxFragmentLength, read_connection_id, read_record_size_limit,
+};
+use lightseal_dtls::messages::key_exchange::{
     read_ecdhe_psk_client_key_exchange, read_psk_client_key_exchange, read_psk_hint,
 };
-use dtls::messages::{
+use lightseal_dtls::messages::{
     ClientHello, EcdhePskServerParams, HelloVerifyRequest, NewConnectionId, NewSessionTicket12,
     RequestConnectionId, ServerHello, return_routability,
 };
-use vocabulary::{Decode, DecodeError};
 
 /// The result of a parser, without the value.
 type Read = fn(&[u8]) -> Result<(), DecodeError>;

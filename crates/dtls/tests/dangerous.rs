@@ -1,10 +1,12 @@
 //! Why tags of GCM are never aggregated: a forgery, and its failure against tags that are outputs
 //! of a pseudorandom function.
 
-use dtls::crypto::dangerous::AES_128_GCM_AGGREGATED;
-use dtls::crypto::rustcrypto::{AES_128_CCM, AES_128_CTR_LIGHTMAC, PROVIDER};
-use dtls::crypto::{Block, CipherSuite, Keying, PrfProtection, Provider, Record, TrafficSecret};
-use vocabulary::Random;
+use lightseal_core::Random;
+use lightseal_dtls::crypto::dangerous::AES_128_GCM_AGGREGATED;
+use lightseal_dtls::crypto::rustcrypto::{AES_128_CCM, AES_128_CTR_LIGHTMAC, PROVIDER};
+use lightseal_dtls::crypto::{
+    Block, CipherSuite, Keying, PrfProtection, Provider, Record, TrafficSecret,
+};
 
 const ROUNDS: usize = 300;
 const HEADER: [u8; 2] = [0x2f, 7];

@@ -2,11 +2,11 @@
 
 mod pair;
 
-use dtls::crypto::CipherSuiteId;
-use dtls::{CloseReason, RecordNumbers};
+use lightseal_core::Random;
+use lightseal_dtls::crypto::CipherSuiteId;
+use lightseal_dtls::{CloseReason, RecordNumbers};
 use pair::{Configs, Direction, Pair, pass};
 use std::time::Duration;
-use vocabulary::Random;
 
 const PRF_SUITES: [CipherSuiteId; 3] = [
     CipherSuiteId::AES_128_CCM_SHA256,
@@ -269,7 +269,10 @@ fn payloads_up_to_the_limit_fit_and_one_byte_more_is_refused() {
         for _ in 0..16 {
             pair.client_send(&vec![1; most]);
         }
-        assert_eq!(pair.client.send(pair.now, &vec![1; most + 1]), Err(dtls::SendError::TooLong));
+        assert_eq!(
+            pair.client.send(pair.now, &vec![1; most + 1]),
+            Err(lightseal_dtls::SendError::TooLong)
+        );
         pair.run_for(Duration::from_secs(1));
         assert_eq!(pair.server_received.len(), 16);
         assert!(pair.log.iter().all(|(_, datagram)| datagram.len() <= 1200));

@@ -2,8 +2,8 @@
 
 mod pair;
 
-use dtls::error::Limit;
-use dtls::{CloseReason, Delivery, Fault, OnForgery, Resolution};
+use lightseal_dtls::error::Limit;
+use lightseal_dtls::{CloseReason, Delivery, Fault, OnForgery, Resolution};
 use pair::{Configs, Direction, Fate, Pair, pass};
 use std::collections::BTreeMap;
 use std::time::Duration;

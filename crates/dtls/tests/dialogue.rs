@@ -4,7 +4,7 @@
 mod pace;
 mod pair;
 
-use dtls::Scheme;
+use lightseal_dtls::Scheme;
 use pace::{LONG_SETS, SCHEMES, STEADY, bytes, configs, exchanges, pair};
 use std::time::Duration;
 

@@ -2,8 +2,8 @@
 
 mod pair;
 
-use dtls::crypto::CipherSuiteId;
-use dtls::{ProtocolVersion, Settings};
+use lightseal_dtls::crypto::CipherSuiteId;
+use lightseal_dtls::{ProtocolVersion, Settings};
 use pair::{Configs, Direction, Fate, Pair, pass};
 use std::cell::Cell;
 use std::time::Duration;
@@ -94,13 +94,15 @@ fn a_downgrade_is_noticed() {
 
 #[test]
 fn the_smallest_handshake_is_small() {
-    for (packing, expected) in [(dtls::Packing::Full, 466), (dtls::Packing::Auto, 479)] {
+    for (packing, expected) in
+        [(lightseal_dtls::Packing::Full, 466), (lightseal_dtls::Packing::Auto, 479)]
+    {
         let mut configs = both(CipherSuiteId::PSK_WITH_AES_128_CCM_8, |settings| {
             settings.versions = vec![ProtocolVersion::Dtls12];
             settings.resumption = false;
             settings.packing = packing;
         });
-        let psk = dtls::Psk::external(b"identity9", &[7; 16]).unwrap();
+        let psk = lightseal_dtls::Psk::external(b"identity9", &[7; 16]).unwrap();
         configs.client.psk = psk.clone();
         configs.server.psks = std::sync::Arc::new(psk);
         let mut pair = configs.pair(4);
@@ -205,7 +207,7 @@ fn the_last_flight_is_sent_again_for_a_repeated_flight_without_its_finished() {
 fn flights_come_one_record_a_datagram_if_asked_for() {
     let configs = both(CipherSuiteId::ECDHE_PSK_WITH_AES_128_GCM_SHA256, |settings| {
         settings.versions = vec![ProtocolVersion::Dtls12];
-        settings.packing = dtls::Packing::RecordPerDatagram;
+        settings.packing = lightseal_dtls::Packing::RecordPerDatagram;
     });
     let mut pair = configs.pair(8);
     pair.connect().assert_connected();
@@ -219,7 +221,7 @@ fn flights_come_one_record_a_datagram_if_asked_for() {
 #[test]
 fn a_wrong_key_is_told_soon() {
     let mut configs = older(CipherSuiteId::PSK_WITH_AES_128_CCM_8);
-    configs.client.psk = dtls::Psk::external(b"Client_identity", &[0x1b; 32]).unwrap();
+    configs.client.psk = lightseal_dtls::Psk::external(b"Client_identity", &[0x1b; 32]).unwrap();
     let mut pair = configs.pair(9);
     pair.connect();
     let (client, server) = (pair.client_closed.unwrap(), pair.server_closed.unwrap());
@@ -247,7 +249,7 @@ fn records_are_no_longer_than_the_peer_takes() {
             assert_eq!(pair.client_received.last().unwrap().len(), most);
             assert_eq!(
                 pair.server.send(handle, pair.now, &vec![7; most + 1]),
-                Err(dtls::SendError::TooLong)
+                Err(lightseal_dtls::SendError::TooLong)
             );
         }
     }
@@ -256,7 +258,7 @@ fn records_are_no_longer_than_the_peer_takes() {
 #[test]
 fn a_fragment_length_is_granted() {
     let mut configs = older(CipherSuiteId::PSK_WITH_AES_128_CCM_8);
-    configs.client.settings.max_fragment_length = dtls::MaxFragmentLength::of_bytes(512);
+    configs.client.settings.max_fragment_length = lightseal_dtls::MaxFragmentLength::of_bytes(512);
     let mut pair = configs.pair(11);
     pair.connect().assert_connected();
     assert_eq!(pair.client_connected.as_ref().unwrap().record_limit, 512);

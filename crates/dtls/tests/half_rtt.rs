@@ -2,8 +2,8 @@
 
 mod pair;
 
-use dtls::codepoints::PskKeyExchangeMode;
-use dtls::{CloseReason, CookiePolicy, ProtocolVersion};
+use lightseal_dtls::codepoints::PskKeyExchangeMode;
+use lightseal_dtls::{CloseReason, CookiePolicy, ProtocolVersion};
 use pair::{Configs, Direction, Fate, Pair, pass};
 use std::time::Duration;
 
@@ -89,7 +89,7 @@ fn data_arrives_with_the_flight_and_the_finished_is_still_acknowledged() {
         pair.run_for(Duration::from_secs(1));
         assert_eq!(pair.client_received.last().unwrap(), b"on");
         assert_eq!(pair.server_received.last().unwrap(), b"and on");
-        let exported = |connection: &dtls::Connection| {
+        let exported = |connection: &lightseal_dtls::Connection| {
             let mut out = [0; 32];
             connection.export_keying_material(b"label", b"", &mut out).unwrap().unwrap();
             out
@@ -343,7 +343,7 @@ fn dtls_12_has_no_such_data() {
 #[test]
 fn data_arrives_in_part_and_handshakes_end_under_loss() {
     for seed in 0..60 {
-        let mut random = vocabulary::Random::insecure(seed);
+        let mut random = lightseal_core::Random::insecure(seed);
         let configs = if seed % 2 == 0 { configs() } else { without_cookie(configs()) };
         let mut pair = pair(configs, seed).with_rule(move |_, _, datagram| {
             if random.below(5) == 0 {

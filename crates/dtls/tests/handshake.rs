@@ -2,9 +2,9 @@
 
 mod pair;
 
-use dtls::codepoints::PskKeyExchangeMode;
-use dtls::crypto::{CipherSuiteId, NamedGroup};
-use dtls::{CookiePolicy, Scheme};
+use lightseal_dtls::codepoints::PskKeyExchangeMode;
+use lightseal_dtls::crypto::{CipherSuiteId, NamedGroup};
+use lightseal_dtls::{CookiePolicy, Scheme};
 use pair::{Configs, Direction, pass};
 use std::time::Duration;
 
@@ -191,17 +191,17 @@ fn a_peer_without_the_extension_gets_plain_tags() {
 #[test]
 fn aggregation_with_gcm_alone_is_refused_by_configuration() {
     let configs = Configs::aggregated("agg:8").suite(CipherSuiteId::AES_128_GCM_SHA256);
-    assert_eq!(configs.client.settings.check(), Err(dtls::ConfigError::AggregationSuite));
+    assert_eq!(configs.client.settings.check(), Err(lightseal_dtls::ConfigError::AggregationSuite));
 }
 
 #[test]
 fn a_refusal_is_believed_when_it_is_repeated() {
     let mut configs = Configs::new();
-    configs.client.psk = dtls::Psk::external(b"stranger", &[7; 32]).unwrap();
+    configs.client.psk = lightseal_dtls::Psk::external(b"stranger", &[7; 32]).unwrap();
     let mut pair = configs.pair(11);
     pair.run_for(Duration::from_secs(5));
-    let unknown = dtls::codepoints::AlertDescription::UNKNOWN_PSK_IDENTITY;
-    assert_eq!(pair.client_closed, Some(dtls::CloseReason::PeerAlert(unknown)));
+    let unknown = lightseal_dtls::codepoints::AlertDescription::UNKNOWN_PSK_IDENTITY;
+    assert_eq!(pair.client_closed, Some(lightseal_dtls::CloseReason::PeerAlert(unknown)));
     assert_eq!(pair.server.stats().refused, 3);
     assert_eq!(pair.server.open_connections(), 0);
 }

@@ -2,19 +2,19 @@
 
 mod pair;
 
-use dtls::codepoints::{ContentType, HandshakeType};
-use dtls::messages::{Fragment, RecordNumber, ack};
-use dtls::record::PlaintextHeader;
-use dtls::{CloseReason, CookiePolicy};
+use lightseal_core::{Encode, Writer};
+use lightseal_dtls::codepoints::{ContentType, HandshakeType};
+use lightseal_dtls::messages::{Fragment, RecordNumber, ack};
+use lightseal_dtls::record::PlaintextHeader;
+use lightseal_dtls::{CloseReason, CookiePolicy};
 use pair::{Configs, Direction, pass};
 use std::cell::Cell;
 use std::time::Duration;
-use vocabulary::{Encode, Writer};
 
 /// A plaintext record, which anybody can send.
 fn plaintext(
     kind: ContentType,
-    content: impl FnOnce(&mut Writer<'_>) -> Result<(), vocabulary::wire::BufferFull>,
+    content: impl FnOnce(&mut Writer<'_>) -> Result<(), lightseal_core::wire::BufferFull>,
 ) -> Vec<u8> {
     let mut buf = [0; 2048];
     let (head, body) = buf.split_at_mut(PlaintextHeader::LEN);

@@ -2,20 +2,20 @@
 
 mod pair;
 
-use dtls::codepoints::{
+use lightseal_core::wire::BufferFull;
+use lightseal_core::{Decode, Encode, Engine, Instant, Output, Random, Reader, Writer};
+use lightseal_dtls::codepoints::{
     AlertDescription, ContentType, DTLS_1_2, ExtensionType, FALLBACK_SCSV, HandshakeType,
 };
-use dtls::crypto::CipherSuiteId;
-use dtls::messages::extensions::write_extension;
-use dtls::messages::{Fragment, HelloVerifyRequest, RecordNumber, ServerHello, ack};
-use dtls::record::PlaintextHeader;
-use dtls::{CloseReason, Endpoint, Fault, ProtocolVersion, ServerConfig, Settings};
+use lightseal_dtls::crypto::CipherSuiteId;
+use lightseal_dtls::messages::extensions::write_extension;
+use lightseal_dtls::messages::{Fragment, HelloVerifyRequest, RecordNumber, ServerHello, ack};
+use lightseal_dtls::record::PlaintextHeader;
+use lightseal_dtls::{CloseReason, Endpoint, Fault, ProtocolVersion, ServerConfig, Settings};
 use pair::{Configs, Direction, client_address, pass, psk};
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
-use vocabulary::wire::BufferFull;
-use vocabulary::{Decode, Encode, Engine, Instant, Output, Random, Reader, Writer};
 
 /// A plaintext record, which anybody can send.
 fn plaintext(
@@ -299,7 +299,7 @@ fn who_has_no_key_does_not_end_an_association_from_its_own_address() {
 #[test]
 fn a_client_that_starts_anew_at_its_address_takes_its_own_place() {
     for ids in [None, Some(4)] {
-        for packing in [dtls::Packing::Auto, dtls::Packing::RecordPerDatagram] {
+        for packing in [lightseal_dtls::Packing::Auto, lightseal_dtls::Packing::RecordPerDatagram] {
             let configs = || {
                 older(|settings| {
                     settings.connection_id = ids;
@@ -328,7 +328,7 @@ fn handshakes_without_end_are_bounded() {
     let mut server = Server::new(|_| {});
     std::mem::swap(&mut server.endpoint, &mut pair.server);
     server.now = pair.now;
-    let most = dtls::tuning::MAX_UNPROVED;
+    let most = lightseal_dtls::tuning::MAX_UNPROVED;
     for n in 0..most as u16 + 100 {
         let from = SocketAddr::from(([0x2001, 0xdb8, 9, 0, 0, 0, 0, n], 9));
         let Some(Answer::Cookie(cookie)) = server.hear(from, &HELLO.datagram(&[], 0)) else {

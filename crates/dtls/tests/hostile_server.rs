@@ -2,19 +2,19 @@
 
 mod pair;
 
-use dtls::codepoints::{DTLS_1_3, ExtensionType, HandshakeType, LEGACY_VERSION};
-use dtls::crypto::{EarlySecret, Transcript};
-use dtls::messages::extensions::write_extension;
-use dtls::messages::fragment::transcript_header;
-use dtls::messages::{Fragment, ServerHello};
-use dtls::record::PlaintextHeader;
-use dtls::tuning::COOKIE_ROTATION;
-use dtls::{Endpoint, ServerConfig};
+use lightseal_core::{Decode, Encode, Engine, Instant, Output, Random, Reader, Writer};
+use lightseal_dtls::codepoints::{DTLS_1_3, ExtensionType, HandshakeType, LEGACY_VERSION};
+use lightseal_dtls::crypto::{EarlySecret, Transcript};
+use lightseal_dtls::messages::extensions::write_extension;
+use lightseal_dtls::messages::fragment::transcript_header;
+use lightseal_dtls::messages::{Fragment, ServerHello};
+use lightseal_dtls::record::PlaintextHeader;
+use lightseal_dtls::tuning::COOKIE_ROTATION;
+use lightseal_dtls::{Endpoint, ServerConfig};
 use pair::{Configs, Direction, client_address, pass, psk};
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
-use vocabulary::{Decode, Encode, Engine, Instant, Output, Random, Reader, Writer};
 
 /// A ClientHello that our own client would not send.
 #[derive(Clone, Copy, Default)]
@@ -97,7 +97,7 @@ fn datagrams(body: &[u8], sequence: u16, most: usize) -> Vec<Vec<u8>> {
         let mut buf = vec![0; PlaintextHeader::LEN + Fragment::HEADER + piece.len()];
         let mut w = Writer::new(&mut buf);
         let header = PlaintextHeader {
-            kind: dtls::codepoints::ContentType::HANDSHAKE,
+            kind: lightseal_dtls::codepoints::ContentType::HANDSHAKE,
             number: index,
             length: (Fragment::HEADER + piece.len()) as u16,
         };
@@ -208,7 +208,7 @@ fn hellos_of_any_size_come_in_any_fragments_and_order() {
 #[test]
 fn a_hello_as_long_as_may_be_is_taken_and_one_byte_more_is_not() {
     let base = Hello { large_share: 1, ..Hello::default() }.body(Transcript::new()).len();
-    let room = dtls::tuning::MAX_HANDSHAKE_MESSAGE - base + 1;
+    let room = lightseal_dtls::tuning::MAX_HANDSHAKE_MESSAGE - base + 1;
     let retry = |large_share| {
         // The writer's buffer holds half as much; a longer hello needs no binder to be answered
         // with a retry.
@@ -357,7 +357,8 @@ fn a_recorded_hello_of_a_closed_association_does_not_end_the_next_one() {
 
     let config = Arc::new(Configs::new().client);
     let rng = Random::insecure(77);
-    pair.client = dtls::Connection::client(config, pair::server_address(), pair.now, rng).unwrap();
+    pair.client =
+        lightseal_dtls::Connection::client(config, pair::server_address(), pair.now, rng).unwrap();
     (pair.client_connected, pair.server_connected) = (None, None);
     (pair.client_closed, pair.server_closed) = (None, None);
     pair.connect();

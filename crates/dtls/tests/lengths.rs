@@ -2,12 +2,12 @@
 
 mod pair;
 
-use dtls::crypto::CipherSuiteId;
-use dtls::{AggregationPolicy, Scheme};
+use lightseal_core::Random;
+use lightseal_dtls::crypto::CipherSuiteId;
+use lightseal_dtls::{AggregationPolicy, Scheme};
 use pair::{Configs, Direction, Pair};
 use std::collections::BTreeMap;
 use std::time::Duration;
-use vocabulary::Random;
 
 /// Payload lengths around a block, the shortest ones, and the one that fills a datagram.
 const LENGTHS: [usize; 7] = [0, 1, 15, 16, 17, 200, 1200];

@@ -3,7 +3,7 @@
 mod pair;
 mod watched;
 
-use dtls::{ProtocolVersion, Watch};
+use lightseal_dtls::{ProtocolVersion, Watch};
 use pair::{Configs, Direction, pass};
 use std::time::Duration;
 use watched::{INTERVAL, Scenario, hints, restart};

@@ -2,12 +2,12 @@
 
 mod pair;
 
-use dtls::ProtocolVersion::{self, Dtls12, Dtls13};
-use dtls::{Connection, Endpoint, EndpointEvent, Event, Handle};
+use lightseal_core::{AddressPair, Engine, Instant, Output, Random};
+use lightseal_dtls::ProtocolVersion::{self, Dtls12, Dtls13};
+use lightseal_dtls::{Connection, Endpoint, EndpointEvent, Event, Handle};
 use pair::{Configs, client_address, server_address};
 use std::net::{IpAddr, Ipv6Addr};
 use std::sync::Arc;
-use vocabulary::{AddressPair, Engine, Instant, Output, Random};
 
 const NOW: Instant = Instant::from_micros(1_000_000);
 

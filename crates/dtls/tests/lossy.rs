@@ -2,8 +2,8 @@
 
 mod pair;
 
-use dtls::codepoints::PskKeyExchangeMode;
-use dtls::{CloseReason, CookiePolicy, ProtocolVersion, RecordNumbers};
+use lightseal_dtls::codepoints::PskKeyExchangeMode;
+use lightseal_dtls::{CloseReason, CookiePolicy, ProtocolVersion, RecordNumbers};
 use pair::{Configs, Direction, pass};
 use std::time::Duration;
 

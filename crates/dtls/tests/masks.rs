@@ -2,15 +2,15 @@
 
 mod pair;
 
-use dtls::codepoints::ContentType;
-use dtls::crypto::{CipherSuiteId, TrafficSecret, rustcrypto};
-use dtls::record::epochs::APPLICATION_EPOCH;
-use dtls::record::seal::Shape;
-use dtls::record::{NumberLength, SendEpoch};
-use dtls::{AggregationPolicy, NumberMasks};
+use lightseal_core::Random;
+use lightseal_dtls::codepoints::ContentType;
+use lightseal_dtls::crypto::{CipherSuiteId, TrafficSecret, rustcrypto};
+use lightseal_dtls::record::epochs::APPLICATION_EPOCH;
+use lightseal_dtls::record::seal::Shape;
+use lightseal_dtls::record::{NumberLength, SendEpoch};
+use lightseal_dtls::{AggregationPolicy, NumberMasks};
 use pair::{Configs, pass};
 use std::time::Duration;
-use vocabulary::Random;
 
 const FORMS: [NumberMasks; 3] = [NumberMasks::Standard, NumberMasks::Paper, NumberMasks::Strong];
 

@@ -2,14 +2,14 @@
 
 mod pair;
 
-use dtls::codepoints::ContentType;
-use dtls::crypto::{CipherSuiteId, rustcrypto};
-use dtls::passive::{Observer, Proof, Record, Secrets, Sender};
-use dtls::{AggregationPolicy, KeyLog, NumberMasks, ProtocolVersion, RecordNumbers};
+use lightseal_core::Random;
+use lightseal_dtls::codepoints::ContentType;
+use lightseal_dtls::crypto::{CipherSuiteId, rustcrypto};
+use lightseal_dtls::passive::{Observer, Proof, Record, Secrets, Sender};
+use lightseal_dtls::{AggregationPolicy, KeyLog, NumberMasks, ProtocolVersion, RecordNumbers};
 use pair::{Configs, Direction, Pair, client_address, pass, server_address};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
-use vocabulary::Random;
 
 #[derive(Default)]
 struct Lines(Mutex<String>);

@@ -2,7 +2,7 @@
 
 mod pair;
 
-use dtls::{ProtocolVersion, SendError};
+use lightseal_dtls::{ProtocolVersion, SendError};
 use pair::{Configs, Direction, pass};
 use std::cell::Cell;
 use std::rc::Rc;

@@ -2,17 +2,17 @@
 
 mod pair;
 
-use dtls::codepoints::{HELLO_RETRY_REQUEST_RANDOM, PskKeyExchangeMode};
-use dtls::crypto::rustcrypto::PROVIDER;
-use dtls::crypto::{
+use lightseal_core::{Engine, Instant, Output, Random};
+use lightseal_dtls::codepoints::{HELLO_RETRY_REQUEST_RANDOM, PskKeyExchangeMode};
+use lightseal_dtls::crypto::rustcrypto::PROVIDER;
+use lightseal_dtls::crypto::{
     CipherSuite, CipherSuiteId, Keying, KnownAnswer, Limits, Protection, Provider, TrafficSecret,
 };
-use dtls::error::{Limit, Misbehaviour};
-use dtls::{CloseReason, ConfigError, Connection, Endpoint, Event, Fault};
+use lightseal_dtls::error::{Limit, Misbehaviour};
+use lightseal_dtls::{CloseReason, ConfigError, Connection, Endpoint, Event, Fault};
 use pair::{Configs, Direction, Pair, client_address, pass, server_address};
 use std::sync::Arc;
 use std::time::Duration;
-use vocabulary::{Engine, Instant, Output, Random};
 
 /// The epoch bits of the last datagram in a direction.
 fn epoch_bits(pair: &Pair<'_>, direction: Direction) -> u8 {
@@ -299,7 +299,7 @@ fn what_a_small_buffer_cannot_take_waits_for_a_larger_one() {
 
 #[test]
 fn settings_that_cannot_work_are_refused() {
-    let check = |set: fn(&mut dtls::Settings)| {
+    let check = |set: fn(&mut lightseal_dtls::Settings)| {
         let mut settings = Configs::new().client.settings;
         set(&mut settings);
         settings.check()

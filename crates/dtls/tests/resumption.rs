@@ -2,8 +2,8 @@
 
 mod pair;
 
-use dtls::crypto::CipherSuiteId;
-use dtls::{ProtocolVersion, Psk, ServerConfig, Session, Settings};
+use lightseal_dtls::crypto::CipherSuiteId;
+use lightseal_dtls::{ProtocolVersion, Psk, ServerConfig, Session, Settings};
 use pair::{Configs, Pair, psk};
 use std::sync::Arc;
 use std::time::Duration;

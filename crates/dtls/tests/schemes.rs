@@ -3,7 +3,7 @@
 
 mod pair;
 
-use dtls::crypto::CipherSuiteId;
+use lightseal_dtls::crypto::CipherSuiteId;
 use pair::{Configs, Direction, pass};
 use std::time::Duration;
 

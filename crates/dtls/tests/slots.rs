@@ -2,9 +2,10 @@
 
 mod pair;
 
-use dtls::codepoints::{AlertDescription, ContentType, PskKeyExchangeMode};
-use dtls::error::Limit;
-use dtls::{
+use lightseal_core::{Engine, Instant, Output, Random};
+use lightseal_dtls::codepoints::{AlertDescription, ContentType, PskKeyExchangeMode};
+use lightseal_dtls::error::Limit;
+use lightseal_dtls::{
     ClientConfig, CloseReason, Connection, CookiePolicy, Endpoint, Event, Fault, Handle,
     ProtocolVersion::{self, Dtls12, Dtls13},
     ServerConfig, SessionSlots, WhenFull,
@@ -15,7 +16,6 @@ use std::net::SocketAddr;
 use std::num::NonZeroUsize;
 use std::sync::Arc;
 use std::time::Duration;
-use vocabulary::{Engine, Instant, Output, Random};
 
 const VERSIONS: [ProtocolVersion; 2] = [Dtls12, Dtls13];
 const MINUTE: Duration = Duration::from_secs(60);

@@ -4,11 +4,11 @@
 use aes::Aes128;
 use ccm::aead::{AeadInOut, KeyInit};
 use ccm::consts::{U8, U12, U16};
-use dtls::crypto::rustcrypto::{
+use lightseal_dtls::crypto::rustcrypto::{
     AES_128_CCM, AES_128_CCM_8, AES_128_CTR_LIGHTMAC, AES_128_GCM, CHACHA20_POLY1305, PROVIDER,
     SHA256_SHA256,
 };
-use dtls::crypto::{CipherSuite, Keying, PrfProtection, Record, TrafficSecret};
+use lightseal_dtls::crypto::{CipherSuite, Keying, PrfProtection, Record, TrafficSecret};
 use proptest::prelude::*;
 
 const SUITES: [&CipherSuite; 6] = [
@@ -56,7 +56,7 @@ fn reference_ccm(
 
 #[test]
 fn short_tags_and_clear_text_are_in_no_default() {
-    let settings = dtls::Settings::new(&PROVIDER).unwrap();
+    let settings = lightseal_dtls::Settings::new(&PROVIDER).unwrap();
     assert!(!settings.suites.contains(&SHA256_SHA256.id));
     assert!(PROVIDER.suite(SHA256_SHA256.id).is_some_and(|suite| !suite.encrypts));
     let tag_len = |id| match PROVIDER.suite(id) {
@@ -80,7 +80,7 @@ fn only_whole_tags_may_be_aggregated() {
 
 #[test]
 fn the_self_test_notices_a_wrong_suite() {
-    use dtls::crypto::{KnownAnswer, Provider, SelfTestFailed};
+    use lightseal_dtls::crypto::{KnownAnswer, Provider, SelfTestFailed};
     static WRONG: CipherSuite = CipherSuite {
         id: AES_128_GCM.id,
         name: "wrong",

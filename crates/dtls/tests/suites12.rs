@@ -5,8 +5,8 @@ use aes_gcm::aead::{AeadInOut, KeyInit};
 use aes_gcm::{Aes128Gcm, aes::Aes128};
 use ccm::consts::{U8, U12, U16};
 use chacha20poly1305::ChaCha20Poly1305;
-use dtls::crypto::rustcrypto::{AES_128_GCM, PROVIDER};
-use dtls::crypto::{
+use lightseal_dtls::crypto::rustcrypto::{AES_128_GCM, PROVIDER};
+use lightseal_dtls::crypto::{
     Aead, CipherSuite12, CipherSuiteId, Exchange12, KnownAnswer12, MasterSecret12, Provider,
     Record, SelfTestFailed,
 };
@@ -73,14 +73,14 @@ fn the_self_test_notices_a_wrong_suite() {
             let mut other = [0; 16];
             other.copy_from_slice(key);
             other[15] ^= 1;
-            (dtls::crypto::rustcrypto::PSK_WITH_AES_128_CCM.aead)(&other, iv)
+            (lightseal_dtls::crypto::rustcrypto::PSK_WITH_AES_128_CCM.aead)(&other, iv)
         },
-        ..dtls::crypto::rustcrypto::PSK_WITH_AES_128_CCM
+        ..lightseal_dtls::crypto::rustcrypto::PSK_WITH_AES_128_CCM
     };
     static SHORT: CipherSuite12 = CipherSuite12 {
         name: "short",
         known_answer: KnownAnswer12 { sealed: b"0123456789" },
-        ..dtls::crypto::rustcrypto::PSK_WITH_AES_128_CCM
+        ..lightseal_dtls::crypto::rustcrypto::PSK_WITH_AES_128_CCM
     };
     static OF_WRONG: Provider = Provider { suites_12: &[&WRONG], ..PROVIDER };
     static OF_SHORT: Provider = Provider { suites_12: &[&SHORT], ..PROVIDER };

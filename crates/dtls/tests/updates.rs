@@ -3,12 +3,14 @@
 
 mod pair;
 
-use dtls::crypto::CipherSuiteId;
-use dtls::tuning::RECORDS_BETWEEN_UPDATES;
-use dtls::{AggregationError, AggregationPolicy, CloseReason, Fault, RecordNumbers, Scheme};
+use lightseal_core::Random;
+use lightseal_dtls::crypto::CipherSuiteId;
+use lightseal_dtls::tuning::RECORDS_BETWEEN_UPDATES;
+use lightseal_dtls::{
+    AggregationError, AggregationPolicy, CloseReason, Fault, RecordNumbers, Scheme,
+};
 use pair::{Configs, Direction, Pair, pass};
 use std::time::Duration;
-use vocabulary::Random;
 
 const PRF_SUITES: [CipherSuiteId; 3] = [
     CipherSuiteId::AES_128_CCM_SHA256,
@@ -460,7 +462,7 @@ fn closing_during_an_update_brings_what_is_open() {
     assert_eq!(update.0, Direction::ToClient);
     pair.rule = Box::new(|_, _, datagram| pass(datagram));
     let mut copy = update.1;
-    vocabulary::Engine::handle_datagram(
+    lightseal_core::Engine::handle_datagram(
         &mut pair.client,
         pair.now,
         pair::server_address(),

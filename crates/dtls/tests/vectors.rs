@@ -1,18 +1,18 @@
 //! Records and messages of MAC aggregation as another implementation makes them
 //! (`vectors/records.py`).
 
-use dtls::Scheme;
-use dtls::codepoints::ContentType;
-use dtls::crypto::{CipherSuiteId, TrafficSecret, rustcrypto};
-use dtls::messages::{AggregationUpdate, EpochEnd, aggregation};
-use dtls::record::epochs::APPLICATION_EPOCH;
-use dtls::record::held::Received;
-use dtls::record::seal::Shape;
-use dtls::record::{Held, NumberLength, ReceiveEpoch, SendEpoch, UnifiedHeader};
-use dtls::stats::ReceiveStats;
+use lightseal_core::wire::BufferFull;
+use lightseal_core::{Decode, Encode, Reader, Writer};
+use lightseal_dtls::Scheme;
+use lightseal_dtls::codepoints::ContentType;
+use lightseal_dtls::crypto::{CipherSuiteId, TrafficSecret, rustcrypto};
+use lightseal_dtls::messages::{AggregationUpdate, EpochEnd, aggregation};
+use lightseal_dtls::record::epochs::APPLICATION_EPOCH;
+use lightseal_dtls::record::held::Received;
+use lightseal_dtls::record::seal::Shape;
+use lightseal_dtls::record::{Held, NumberLength, ReceiveEpoch, SendEpoch, UnifiedHeader};
+use lightseal_dtls::stats::ReceiveStats;
 use serde_json::Value;
-use vocabulary::wire::BufferFull;
-use vocabulary::{Decode, Encode, Reader, Writer};
 
 fn file() -> Value {
     serde_json::from_str(include_str!("../vectors/records.json")).expect("JSON")

@@ -12,7 +12,7 @@
 use crate::OneLine;
 use base64ct::{Base64, Encoding};
 use ed25519_dalek::{SigningKey, VerifyingKey};
-use owner_only::file::{create, refuse_exposed};
+use lightseal_owner_only::file::{create, refuse_exposed};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use std::fmt;
 use std::fs::File;

@@ -36,8 +36,8 @@ pub use one_line::OneLine;
 ///
 /// # Errors
 /// If the operating system provides no randomness.
-pub fn os_random() -> Result<vocabulary::Random, getrandom::Error> {
+pub fn os_random() -> Result<lightseal_core::Random, getrandom::Error> {
     let mut seed = zeroize::Zeroizing::new([0; 32]);
     getrandom::fill(&mut *seed)?;
-    Ok(vocabulary::Random::from_seed(*seed))
+    Ok(lightseal_core::Random::from_seed(*seed))
 }

@@ -4,9 +4,9 @@
 use crate::config::{Allowed, Config, LanIo, UnderlayIo};
 use crate::spread::Spread;
 use crate::{OneLine, channel};
-use packet_io::udp::{self, UdpUnderlay};
-use packet_io::xdp::Mode;
-use packet_io::{HEADROOM, Interface, OpenError, TAILROOM};
+use lightseal_packet_io::udp::{self, UdpUnderlay};
+use lightseal_packet_io::xdp::Mode;
+use lightseal_packet_io::{HEADROOM, Interface, OpenError, TAILROOM};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener};
 
 /// Bytes around a frame beyond the MTU of its LAN: Ethernet header, VLAN tags, sealing, IP and UDP

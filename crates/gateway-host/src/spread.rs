@@ -1,6 +1,6 @@
 //! Checks whether a gateway has as many threads as an interface has receive queues.
 
-use packet_io::Interface;
+use lightseal_packet_io::Interface;
 use std::fmt;
 
 /// The numbers of receive queues and threads differ. With AF_XDP each thread has a socket on one

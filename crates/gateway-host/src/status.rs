@@ -6,7 +6,7 @@
 
 use crate::identity::PublicKey;
 use crate::visitors;
-use owner_only::socket;
+use lightseal_owner_only::socket;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;

@@ -1,16 +1,16 @@
 //! The management channel over real sockets on the loopback interface.
 
-use gateway_host::channel::{
+use lightseal_core::Random;
+use lightseal_gateway_host::channel::{
     Cause, Channel, Event, Events, MAX_MESSAGE, PeerIndex, SendError, Sender, Settings, listen,
 };
-use gateway_host::identity::{Identity, PublicKey};
+use lightseal_gateway_host::identity::{Identity, PublicKey};
 use std::net::SocketAddr;
 use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::oneshot;
 use tokio::time::{sleep, timeout};
-use vocabulary::Random;
 use zeroize::Zeroizing;
 
 const PEER: PeerIndex = PeerIndex(0);

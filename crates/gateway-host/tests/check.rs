@@ -4,11 +4,11 @@
 #[path = "../../packet-io/tests/namespace/mod.rs"]
 mod namespace;
 
-use gateway_host::config::{Config, Severity, check};
-use gateway_host::identity::Identity;
-use gateway_host::privileges;
-use gateway_host::run::Host;
-use gateway_host::status::{self, Standing};
+use lightseal_gateway_host::config::{Config, Severity, check};
+use lightseal_gateway_host::identity::Identity;
+use lightseal_gateway_host::privileges;
+use lightseal_gateway_host::run::Host;
+use lightseal_gateway_host::status::{self, Standing};
 use namespace::{alone_with_xdp, ip, no_children};
 use std::fmt::Write as _;
 use std::io;

@@ -2,7 +2,7 @@
 //! while. The limit applies to the whole process, so this file has only one test.
 #![cfg(target_os = "linux")]
 
-use gateway_host::{metrics, status};
+use lightseal_gateway_host::{metrics, status};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use socket2::{Domain, SockAddr, Socket, Type};
 use std::fs::File;

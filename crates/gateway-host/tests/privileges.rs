@@ -1,8 +1,8 @@
 //! Privileges are dropped permanently. The test needs root and a process with one thread, so it has
 //! no test harness.
 
-use gateway_host::config::{Config, check};
-use gateway_host::privileges::{User, drop_to};
+use lightseal_gateway_host::config::{Config, check};
+use lightseal_gateway_host::privileges::{User, drop_to};
 use std::process::Command;
 
 /// The environment variable that selects what this program does when it starts itself again.

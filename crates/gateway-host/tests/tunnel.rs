@@ -9,21 +9,23 @@
 #[path = "../../packet-io/tests/namespace/mod.rs"]
 mod namespace;
 
-use gateway_host::config::{Config, check};
-use gateway_host::identity::Identity;
-use gateway_host::run::{Host, Order};
-use gateway_host::status::{Door, Standing};
-use macsec::{AssociationNumber, Header, Protection, Sci, SciField, SecTag, ShortLength, VlanTag};
+use lightseal_core::{Encode, Random, Writer};
+use lightseal_gateway_host::config::{Config, check};
+use lightseal_gateway_host::identity::Identity;
+use lightseal_gateway_host::run::{Host, Order};
+use lightseal_gateway_host::status::{Door, Standing};
+use lightseal_macsec::{
+    AssociationNumber, Header, Protection, Sci, SciField, SecTag, ShortLength, VlanTag,
+};
+use lightseal_packet_io::af_packet::{PacketPort, Settings};
+use lightseal_packet_io::{Interface, LanPort, Pool, PoolSettings};
 use namespace::{Host as Space, alone, alone_with_xdp, no_children};
-use packet_io::af_packet::{PacketPort, Settings};
-use packet_io::{Interface, LanPort, Pool, PoolSettings};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread::{JoinHandle, sleep, spawn};
 use std::time::{Duration, Instant};
 use tokio::sync::mpsc;
-use vocabulary::{Encode, Random, Writer};
 use zeroize::Zeroizing;
 
 /// The time within which a frame must appear, even on a busy machine.

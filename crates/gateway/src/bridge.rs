@@ -12,8 +12,8 @@ use crate::hashing::{Keyed, Table};
 use crate::lock;
 use core::sync::atomic::{AtomicUsize, Ordering};
 use core::time::Duration;
+use lightseal_core::{Instant, Random};
 use std::sync::Mutex;
-use vocabulary::{Instant, Random};
 
 /// Number of shards of the table, so that threads seldom wait for the same lock.
 const SHARDS: usize = 16;

@@ -1,7 +1,7 @@
 //! A token bucket in virtual time.
 
 use core::time::Duration;
-use vocabulary::Instant;
+use lightseal_core::Instant;
 
 /// Allows `rate` events a second on average, and bursts of up to `burst` events.
 #[derive(Clone, Copy, Debug)]

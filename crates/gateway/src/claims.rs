@@ -18,9 +18,9 @@ use crate::lock;
 use crate::set::PeerSet;
 use core::sync::atomic::{AtomicUsize, Ordering};
 use core::time::Duration;
+use lightseal_core::Instant;
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Mutex;
-use vocabulary::Instant;
 
 /// Most claims that this gateway asks about at a time.
 const MOST: usize = 1024;

@@ -7,7 +7,7 @@
 
 use core::hash::Hasher;
 use core::sync::atomic::{AtomicU64, Ordering};
-use macsec::Frame;
+use lightseal_macsec::Frame;
 use siphasher::sip::SipHasher13;
 
 /// Number of slots, which take 128 KiB. A frame is remembered until another frame replaces it in

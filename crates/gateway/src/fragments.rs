@@ -8,8 +8,8 @@
 
 use crate::counters::Reason;
 use core::time::Duration;
+use lightseal_core::{Decode, DecodeError, Instant, Reader};
 use std::collections::VecDeque;
-use vocabulary::{Decode, DecodeError, Instant, Reader};
 
 /// Length of a piece's header in bytes.
 pub const PIECE_LEN: usize = 8;
@@ -256,7 +256,7 @@ mod tests {
             let mut pieces: Vec<_> = frame.chunks(split.size).enumerate().collect();
             prop_assert_eq!(pieces.len(), split.count);
             prop_assert!(split.size <= most);
-            let mut random = vocabulary::Random::insecure(order);
+            let mut random = lightseal_core::Random::insecure(order);
             for at in (1..pieces.len()).rev() {
                 pieces.swap(at, random.below(at as u64 + 1) as usize);
             }

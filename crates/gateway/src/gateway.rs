@@ -24,9 +24,9 @@ use crate::set::PeerSet;
 use crate::tuning::{LEAST_MTU, SWEEP};
 use core::net::SocketAddr;
 use core::sync::atomic::{AtomicU64, Ordering};
-use macsec::{Frame, Header, Kind, classify};
+use lightseal_core::{Decode, Instant, PacketBuf, Random};
+use lightseal_macsec::{Frame, Header, Kind, classify};
 use std::sync::Mutex;
-use vocabulary::{Decode, Instant, PacketBuf, Random};
 
 /// What a gateway does with MKA frames.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -208,7 +208,7 @@ impl Gateway {
                 let len = frame.len() - parsed.padding().len();
                 let header = parsed.header;
                 let tag = header.vlan_tags[0];
-                let vlan = tag.map(macsec::VlanTag::vlan);
+                let vlan = tag.map(lightseal_macsec::VlanTag::vlan);
                 // Carried whatever the station table says, since it is not an echo.
                 let source = Station::new(vlan, header.source);
                 self.learn(now, source, Port::Lan);
@@ -583,7 +583,7 @@ impl Gateway {
 
     fn learn_behind(&self, now: Instant, peer: PeerIndex, frame: &Frame<'_>) {
         self.echoes.note(frame);
-        let vlan = frame.header.vlan_tags[0].map(macsec::VlanTag::vlan);
+        let vlan = frame.header.vlan_tags[0].map(lightseal_macsec::VlanTag::vlan);
         self.learn(now, Station::new(vlan, frame.header.source), Port::Peer(peer));
     }
 

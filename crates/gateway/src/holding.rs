@@ -5,9 +5,9 @@ use crate::gateway::Parcel;
 use crate::lock;
 use core::sync::atomic::{AtomicUsize, Ordering};
 use core::time::Duration;
+use lightseal_core::Instant;
 use std::collections::VecDeque;
 use std::sync::Mutex;
-use vocabulary::Instant;
 
 /// Most bytes of frames that are held, whatever the limit on the number of frames.
 const BYTES: usize = 1 << 20;

@@ -12,8 +12,8 @@
 //! suffices to make its nonces unique.
 
 use core::fmt;
-use dtls::crypto::TrafficSecret;
-use macsec::crypto::{Gcm, GcmProvider};
+use lightseal_dtls::crypto::TrafficSecret;
+use lightseal_macsec::crypto::{Gcm, GcmProvider};
 use zeroize::{Zeroize, Zeroizing};
 
 /// The identity of a gateway: its public key, or the hash of a public key that is longer.

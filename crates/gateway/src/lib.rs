@@ -24,7 +24,7 @@
 //! ```
 //! use gateway::gateway::{Arrived, Gateway, Plan};
 //! use gateway::schemes::Sealed;
-//! use vocabulary::{Instant, PacketBuf};
+//! use lightseal_core::{Instant, PacketBuf};
 //!
 //! /// A frame of the LAN that fits one datagram and goes to one peer.
 //! fn out(gateway: &Gateway, now: Instant, packet: &mut PacketBuf<'_>, mut send: impl FnMut(&[u8])) {

@@ -5,7 +5,7 @@ use crate::gateway::Settings;
 use crate::keys::GatewayId;
 use core::sync::atomic::{AtomicU64, Ordering};
 use core::time::Duration;
-use vocabulary::Instant;
+use lightseal_core::Instant;
 
 /// How long an announcement is valid: four in a row may be lost.
 const YIELD: Duration = Duration::from_secs(5);

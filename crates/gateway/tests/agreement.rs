@@ -3,7 +3,7 @@
 mod world;
 
 use core::time::Duration;
-use gateway::control::{Event, Output, messages};
+use lightseal_gateway::control::{Event, Output, messages};
 use world::{Flow, World, index};
 
 #[test]
@@ -33,7 +33,7 @@ fn a_peer_that_proposes_keys_again_and_again_fills_no_memory() {
         site.control.handle_up(world.now, index(1, 0), [round; 32].into());
         let hello = messages::Hello {
             version: messages::VERSION,
-            scheme: gateway::schemes::SchemeName::Sealed,
+            scheme: lightseal_gateway::schemes::SchemeName::Sealed,
         };
         let offer = messages::Offer { epoch: 1, nonce: [round; 32], index: 7 };
         for message in [messages::Message::Hello(hello), messages::Message::Propose(offer)] {
@@ -205,7 +205,9 @@ fn keys_that_near_their_end_are_proposed_once_when_the_channel_returns() {
         let gateway = std::sync::Arc::clone(&world.sites[site].gateway);
         let peer = index(site, 1 - site);
         world::in_room(&[], |packet| {
-            gateway.seal_whole(16, peer, gateway::codepoints::Whole::Keepalive, packet).ok()
+            gateway
+                .seal_whole(16, peer, lightseal_gateway::codepoints::Whole::Keepalive, packet)
+                .ok()
         });
         assert!(gateway.links.get(peer).unwrap().wants_epoch());
         world.connect_two(0, 1, [0x77; 32]);
@@ -229,7 +231,7 @@ fn keys_that_near_their_end_are_proposed_once_when_the_channel_returns() {
 #[test]
 fn a_second_hello_closes_the_channel() {
     let mut world = World::up_sealed(2);
-    let (version, scheme) = (messages::VERSION, gateway::schemes::SchemeName::Sealed);
+    let (version, scheme) = (messages::VERSION, lightseal_gateway::schemes::SchemeName::Sealed);
     let hello = messages::Message::Hello(messages::Hello { version, scheme }).to_vec();
     world.sites[0].control.handle_message(world.now, index(0, 1), &hello);
     let outputs: Vec<_> = core::iter::from_fn(|| world.sites[0].control.poll(world.now)).collect();

@@ -5,18 +5,18 @@ mod trials;
 mod world;
 
 use core::time::Duration;
-use gateway::codepoints::Type;
-use gateway::counters::Reason;
-use gateway::flows::{BaseIdentifier, Derivation};
-use gateway::pcbc::Pcbc;
-use macsec::VlanTag;
+use lightseal_core::Random;
+use lightseal_gateway::codepoints::Type;
+use lightseal_gateway::counters::Reason;
+use lightseal_gateway::flows::{BaseIdentifier, Derivation};
+use lightseal_gateway::pcbc::Pcbc;
+use lightseal_macsec::VlanTag;
 use trials::claimed::{self, Claimed};
 use trials::flood::{self, Flood};
 use trials::{
     ALL, Make, acquainted, captured, compressed, encryption_paper, forgeries, growth, identifier,
     identifier_paper, narrowing, sealed,
 };
-use vocabulary::Random;
 use world::{Datagram, Flow, World, drops, station};
 
 fn altered(datagram: &Datagram, at: usize) -> Datagram {

@@ -4,19 +4,19 @@
 mod world;
 
 use core::time::Duration;
-use gateway::bridge::PeerIndex;
-use gateway::codepoints::Type;
-use gateway::counters::Reason;
-use gateway::flows::messages::{Beacon, Message, Register};
-use gateway::flows::{BaseIdentifier, Derivation, Flows, Needs, Template};
-use gateway::schemes::Scheme;
-use gateway::schemes::identifier::{Identifier, Settings};
-use gateway::tuning::{
+use lightseal_core::{Decode, Instant, Random};
+use lightseal_gateway::bridge::PeerIndex;
+use lightseal_gateway::codepoints::Type;
+use lightseal_gateway::counters::Reason;
+use lightseal_gateway::flows::messages::{Beacon, Message, Register};
+use lightseal_gateway::flows::{BaseIdentifier, Derivation, Flows, Needs, Template};
+use lightseal_gateway::schemes::Scheme;
+use lightseal_gateway::schemes::identifier::{Identifier, Settings};
+use lightseal_gateway::tuning::{
     DERIVED, DERIVED_AT_ONCE, DROPPED, DROPS_A_TICK, FLOWS_A_GROUP, OLD_EPOCH, REGISTERED, SKIPPED,
     SKIPPED_AT_ONCE, STEP,
 };
-use macsec::Header;
-use vocabulary::{Decode, Instant, Random};
+use lightseal_macsec::Header;
 use world::{Flow, World, drops, station};
 
 const START: Instant = Instant::from_micros(1_000_000);

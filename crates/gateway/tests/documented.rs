@@ -1,6 +1,6 @@
 //! The guide for administrators documents every drop reason.
 
-use gateway::counters::Reason;
+use lightseal_gateway::counters::Reason;
 
 #[test]
 fn the_guide_knows_every_reason_for_a_drop() {

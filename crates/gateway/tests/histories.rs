@@ -7,13 +7,13 @@
 mod world;
 
 use core::time::Duration;
-use gateway::control::Timing;
-use gateway::flows::Limits;
-use gateway::schemes::Scheme;
-use gateway::schemes::compressed::Compressed;
-use gateway::schemes::identifier::{Identifier, Settings};
+use lightseal_core::{Instant, Random};
+use lightseal_gateway::control::Timing;
+use lightseal_gateway::flows::Limits;
+use lightseal_gateway::schemes::Scheme;
+use lightseal_gateway::schemes::compressed::Compressed;
+use lightseal_gateway::schemes::identifier::{Identifier, Settings};
 use std::collections::BTreeSet;
-use vocabulary::{Instant, Random};
 use world::{Flow, World, quiet, sealed};
 
 const START: Instant = Instant::from_micros(1_000_000);

@@ -3,14 +3,14 @@
 mod world;
 
 use core::time::Duration;
-use gateway::codepoints::Type;
-use gateway::counters::Reason;
-use gateway::flows::Limits;
-use gateway::schemes::Scheme;
-use gateway::schemes::identifier::{Identifier, Settings};
-use gateway::tuning::{FLOWS_A_GROUP, SKIPPED, SKIPPED_AT_ONCE};
-use macsec::VlanTag;
-use vocabulary::{Instant, Random};
+use lightseal_core::{Instant, Random};
+use lightseal_gateway::codepoints::Type;
+use lightseal_gateway::counters::Reason;
+use lightseal_gateway::flows::Limits;
+use lightseal_gateway::schemes::Scheme;
+use lightseal_gateway::schemes::identifier::{Identifier, Settings};
+use lightseal_gateway::tuning::{FLOWS_A_GROUP, SKIPPED, SKIPPED_AT_ONCE};
+use lightseal_macsec::VlanTag;
 use world::{Flow, World, drops, index, station};
 
 fn identifier(random: &mut Random) -> Box<dyn Scheme> {
@@ -72,7 +72,7 @@ fn frames_of_every_shape_appear_as_they_were_and_are_shorter_than_vxlan() {
 }
 
 fn frame_header(frame: &[u8]) -> usize {
-    macsec::Header::of(frame).unwrap().len()
+    lightseal_macsec::Header::of(frame).unwrap().len()
 }
 
 #[test]

@@ -2,12 +2,12 @@
 
 use core::net::SocketAddr;
 use core::time::Duration;
-use gateway::bridge::PeerIndex;
-use gateway::codepoints::Type;
-use gateway::keys::{EpochSecret, GatewayId};
-use gateway::link::{Inbound, Link, Links, Outbound};
-use macsec::crypto::rustcrypto::PROVIDER;
-use vocabulary::{Instant, PacketBuf, Random};
+use lightseal_core::{Instant, PacketBuf, Random};
+use lightseal_gateway::bridge::PeerIndex;
+use lightseal_gateway::codepoints::Type;
+use lightseal_gateway::keys::{EpochSecret, GatewayId};
+use lightseal_gateway::link::{Inbound, Link, Links, Outbound};
+use lightseal_macsec::crypto::rustcrypto::PROVIDER;
 
 const NOW: Instant = Instant::from_micros(1);
 const PEER: PeerIndex = PeerIndex(0);

@@ -3,11 +3,11 @@
 mod world;
 
 use core::time::Duration;
-use gateway::bridge::{Port, Station};
-use gateway::control::{Event, Output, Timing, messages};
-use gateway::counters::Reason;
-use gateway::gateway::Mka;
-use macsec::VlanTag;
+use lightseal_gateway::bridge::{Port, Station};
+use lightseal_gateway::control::{Event, Output, Timing, messages};
+use lightseal_gateway::counters::Reason;
+use lightseal_gateway::gateway::Mka;
+use lightseal_macsec::VlanTag;
 use world::{Datagram, Flow, World, address, drops, index, quiet, sealed};
 
 #[test]
@@ -99,7 +99,7 @@ fn loss_costs_what_was_lost_and_order_nothing() {
         world.carry(0, &frame);
         assert_eq!(world.sites[1].lan.pop(), Some(frame), "the first frame after {lost} lost ones");
     }
-    let window = gateway::tuning::WINDOW as u32;
+    let window = lightseal_gateway::tuning::WINDOW as u32;
     for pn in 0..window {
         world.frame(0, &flow.frame(pn + 1, 60));
     }
@@ -139,7 +139,7 @@ fn keys_change_and_nothing_under_way_is_lost() {
     let mut world = World::with(2, sealed, |_| {}, timing);
     world.connect();
     let epoch = |world: &World, site: usize| {
-        world.sites[site].gateway.links.iter().next().and_then(gateway::link::Link::epoch)
+        world.sites[site].gateway.links.iter().next().and_then(lightseal_gateway::link::Link::epoch)
     };
     assert_eq!((epoch(&world, 0), epoch(&world, 1)), (Some(1), Some(1)));
     let flow = Flow::between(0, 1);
@@ -220,7 +220,7 @@ fn mka_goes_where_it_is_set_to_go() {
 #[test]
 fn a_flood_of_mka_keeps_no_probe_waiting() {
     let timing = Timing { probe: true, ..quiet() };
-    let mode = |settings: &mut gateway::gateway::Settings| settings.mka = Mka::Management;
+    let mode = |settings: &mut lightseal_gateway::gateway::Settings| settings.mka = Mka::Management;
     let mut world = World::with(2, sealed, mode, timing);
     world.connect();
     for round in 0..50 {
@@ -512,7 +512,7 @@ fn mka_runs_in_no_circles_between_two_lans_with_two_gateways_each_or_a_cable() {
 #[test]
 fn a_gateway_that_yields_puts_no_mka_on_its_lan() {
     for mode in [Mka::Tunnel, Mka::Management] {
-        let change = |settings: &mut gateway::gateway::Settings| {
+        let change = |settings: &mut lightseal_gateway::gateway::Settings| {
             settings.mka = mode;
             settings.yields = true;
         };

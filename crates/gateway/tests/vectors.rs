@@ -3,19 +3,19 @@
 
 mod world;
 
-use gateway::bridge::{PeerIndex, Station};
-use gateway::codepoints::{Type, Whole};
-use gateway::flows::messages::{Beacon, Message};
-use gateway::flows::{BaseIdentifier, Derivation, Limits};
-use gateway::keys::{EpochSecret, GatewayId};
-use gateway::link::{Inbound, Link, Links, Outbound, Prefix};
-use gateway::schemes::compressed::Compressed;
-use gateway::schemes::encryption::{self, Encryption};
-use gateway::schemes::identifier::{Identifier, Settings};
-use gateway::schemes::{Incoming, Scheme};
-use macsec::crypto::rustcrypto::PROVIDER;
+use lightseal_core::{Decode, Instant, Random};
+use lightseal_gateway::bridge::{PeerIndex, Station};
+use lightseal_gateway::codepoints::{Type, Whole};
+use lightseal_gateway::flows::messages::{Beacon, Message};
+use lightseal_gateway::flows::{BaseIdentifier, Derivation, Limits};
+use lightseal_gateway::keys::{EpochSecret, GatewayId};
+use lightseal_gateway::link::{Inbound, Link, Links, Outbound, Prefix};
+use lightseal_gateway::schemes::compressed::Compressed;
+use lightseal_gateway::schemes::encryption::{self, Encryption};
+use lightseal_gateway::schemes::identifier::{Identifier, Settings};
+use lightseal_gateway::schemes::{Incoming, Scheme};
+use lightseal_macsec::crypto::rustcrypto::PROVIDER;
 use serde_json::Value;
-use vocabulary::{Decode, Instant, Random};
 use world::{address, in_room};
 
 const NOW: Instant = Instant::from_micros(1);

@@ -1,4 +1,4 @@
-//! Hosts for the engines of crate [`group`]: sockets, stores and clocks.
+//! Hosts for the engines of crate [`lightseal_group`]: sockets, stores and clocks.
 //!
 //! - [`service`]: a group controller, which serves devices and an administrator;
 //! - [`member`]: a device that is a member of a group, and its applications;
@@ -15,8 +15,8 @@ pub mod token;
 ///
 /// # Errors
 /// The operating system has no source of randomness.
-pub fn os_random() -> Result<vocabulary::Random, getrandom::Error> {
+pub fn os_random() -> Result<lightseal_core::Random, getrandom::Error> {
     let mut seed = zeroize::Zeroizing::new([0; 32]);
     getrandom::fill(&mut *seed)?;
-    Ok(vocabulary::Random::from_seed(*seed))
+    Ok(lightseal_core::Random::from_seed(*seed))
 }

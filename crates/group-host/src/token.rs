@@ -8,9 +8,9 @@
 //! token is as secret as a key: anybody that reads it can impersonate the device.
 
 use base64ct::{Base64UrlUnpadded, Encoding};
+use lightseal_core::{DecodeError, Reader, Writer};
 use sha2::{Digest, Sha256};
 use std::fmt;
-use vocabulary::{DecodeError, Reader, Writer};
 use zeroize::Zeroizing;
 
 const PREFIX: &str = "lightseal-1.";

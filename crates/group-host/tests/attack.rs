@@ -1,13 +1,13 @@
 //! Attacks on a controller's registry, with its real store.
 
-use group::control::{Answer, Asked, GroupName, Numbered, Reason, Request, WantedRoles};
-use group::controller::Output;
-use group::{GroupId, Identity, Start};
-use group_host::service::{Create, CreateText, Enrol, Registry};
-use group_host::store::ControllerStore;
+use lightseal_core::{Decode, Encode, Instant, Random, Writer};
+use lightseal_group::control::{Answer, Asked, GroupName, Numbered, Reason, Request, WantedRoles};
+use lightseal_group::controller::Output;
+use lightseal_group::{GroupId, Identity, Start};
+use lightseal_group_host::service::{Create, CreateText, Enrol, Registry};
+use lightseal_group_host::store::ControllerStore;
 use std::path::PathBuf;
 use std::time::Duration;
-use vocabulary::{Decode, Encode, Instant, Random, Writer};
 
 const LISTENER: WantedRoles = WantedRoles { sender: false, listener: true };
 

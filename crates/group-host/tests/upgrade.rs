@@ -1,15 +1,17 @@
 //! Stores of commit 21b0b5d can still be opened, and damaged stores cause an error and no panic.
 
-use group::control::{Answer, Asked, GroupName, Numbered, Reason, Request, VERSION_1, WantedRoles};
-use group::controller::Output;
-use group::{Identity, SenderId};
-use group_host::service::{Enrol, Registry};
-use group_host::store::{ControllerStore, MemberStore};
-use group_host::token::Token;
+use lightseal_core::{Decode, Encode, Instant, Random, Writer};
+use lightseal_group::control::{
+    Answer, Asked, GroupName, Numbered, Reason, Request, VERSION_1, WantedRoles,
+};
+use lightseal_group::controller::Output;
+use lightseal_group::{Identity, SenderId};
+use lightseal_group_host::service::{Enrol, Registry};
+use lightseal_group_host::store::{ControllerStore, MemberStore};
+use lightseal_group_host::token::Token;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
-use vocabulary::{Decode, Encode, Instant, Random, Writer};
 
 struct Directory(PathBuf);
 

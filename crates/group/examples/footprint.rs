@@ -12,18 +12,20 @@
 //! Datagrams are read from standard input and written to standard output, each preceded by its
 //! length in two bytes.
 
-use dtls::crypto::rustcrypto::PROVIDER;
-use dtls::{ClientConfig, Connection, Endpoint, ProtocolVersion, Psk, ServerConfig, Settings};
-use group::member::{Delivery, Membership, Roles};
-use group::numbers::{Ledger, LedgerFailed};
-use group::rekey::{ControllerKey, Grant, KeyPath};
-use group::{GroupId, Identity, Member, Policy, SenderId};
+use lightseal_core::{Decode, Engine, Instant, Output, Random};
+use lightseal_dtls::crypto::rustcrypto::PROVIDER;
+use lightseal_dtls::{
+    ClientConfig, Connection, Endpoint, ProtocolVersion, Psk, ServerConfig, Settings,
+};
+use lightseal_group::member::{Delivery, Membership, Roles};
+use lightseal_group::numbers::{Ledger, LedgerFailed};
+use lightseal_group::rekey::{ControllerKey, Grant, KeyPath};
+use lightseal_group::{GroupId, Identity, Member, Policy, SenderId};
 use std::collections::BTreeSet;
 use std::error::Error;
 use std::io::{Read, Write};
 use std::net::SocketAddr;
 use std::sync::Arc;
-use vocabulary::{Decode, Engine, Instant, Output, Random};
 
 const CHOICE: u8 = match option_env!("FOOTPRINT") {
     Some(choice) => choice.as_bytes()[0],
@@ -58,7 +60,7 @@ fn write(bytes: &[u8]) -> Done<()> {
 fn settings() -> Done<Settings> {
     let mut settings = Settings::new(&PROVIDER)?;
     settings.versions = vec![ProtocolVersion::Dtls12];
-    settings.suites = vec![dtls::crypto::CipherSuiteId::PSK_WITH_AES_128_CCM_8];
+    settings.suites = vec![lightseal_dtls::crypto::CipherSuiteId::PSK_WITH_AES_128_CCM_8];
     Ok(settings)
 }
 

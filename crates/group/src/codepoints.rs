@@ -1,6 +1,6 @@
 //! Content types and limits of the group protocol.
 
-use dtls::codepoints::ContentType;
+use lightseal_dtls::codepoints::ContentType;
 
 /// Private use: a rekey message from the controller. It is never delivered to the application.
 pub const GROUP_REKEY: ContentType = ContentType(0xe8);

@@ -50,8 +50,8 @@ use alloc::collections::BTreeSet;
 use alloc::string::String;
 use core::fmt;
 use core::net::IpAddr;
-use vocabulary::wire::BufferFull;
-use vocabulary::{Decode, DecodeError, Encode, Reader, Writer};
+use lightseal_core::wire::BufferFull;
+use lightseal_core::{Decode, DecodeError, Encode, Reader, Writer};
 use zeroize::Zeroizing;
 
 /// The current version of this protocol.

@@ -21,8 +21,8 @@ use crate::rekey::Leaf;
 use crate::{ListenerId, SenderId};
 use alloc::string::String;
 use alloc::vec::Vec;
-use vocabulary::wire::BufferFull;
-use vocabulary::{Decode, DecodeError, Encode, Reader, Writer};
+use lightseal_core::wire::BufferFull;
+use lightseal_core::{Decode, DecodeError, Encode, Reader, Writer};
 
 /// The maximum number of members in a page.
 pub const PAGE: u32 = 16;
@@ -203,8 +203,8 @@ impl Decode<'_> for Names {
 mod tests {
     use super::*;
     use crate::identity::Identity;
+    use lightseal_core::Random;
     use std::vec;
-    use vocabulary::Random;
 
     fn page(first: u32, count: u32) -> Page {
         let mut rng = Random::insecure(3);

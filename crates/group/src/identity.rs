@@ -9,8 +9,8 @@
 
 use crate::compact::{InvalidPublicKey, PrivateKey, PublicKey, SigningKey, VerifyingKey};
 use core::fmt;
-use vocabulary::wire::BufferFull;
-use vocabulary::{Decode, DecodeError, Encode, Random, Reader, Writer};
+use lightseal_core::wire::BufferFull;
+use lightseal_core::{Decode, DecodeError, Encode, Random, Reader, Writer};
 use zeroize::Zeroizing;
 
 /// A member's own private keys, zeroized when dropped. A device has one identity, which it uses in

@@ -11,7 +11,7 @@ use crate::member::{Delivery, Event, Member, Transmit};
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 use core::net::SocketAddr;
-use vocabulary::Instant;
+use lightseal_core::Instant;
 use zeroize::Zeroize;
 
 /// A handle to a member of a [`Node`].

@@ -221,8 +221,8 @@ impl NumberSpace {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use lightseal_core::Random;
     use std::collections::{BTreeMap, BTreeSet};
-    use vocabulary::Random;
 
     const GROUP: GroupId = GroupId([7; 16]);
 

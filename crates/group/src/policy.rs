@@ -5,9 +5,9 @@ use crate::ids::GroupId;
 use core::fmt;
 use core::net::{IpAddr, SocketAddr};
 use core::str::FromStr;
-use dtls::crypto::CipherSuiteId;
-use vocabulary::wire::BufferFull;
-use vocabulary::{Decode, DecodeError, Encode, Reader, Writer};
+use lightseal_core::wire::BufferFull;
+use lightseal_core::{Decode, DecodeError, Encode, Reader, Writer};
+use lightseal_dtls::crypto::CipherSuiteId;
 
 /// The record format and key schedule of a group.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

@@ -2,17 +2,17 @@
 
 mod site;
 
-use group::compact::{EpochSecret, Outgoing, RecordKeys, Suite};
-use group::control::{Answer, Request};
-use group::member::{Member, Membership, Roles};
-use group::policy::Profile;
-use group::rekey::{KeyPath, Timing};
-use group::{ListenerId, SenderId};
+use lightseal_core::{Instant, Random};
+use lightseal_group::compact::{EpochSecret, Outgoing, RecordKeys, Suite};
+use lightseal_group::control::{Answer, Request};
+use lightseal_group::member::{Member, Membership, Roles};
+use lightseal_group::policy::Profile;
+use lightseal_group::rekey::{KeyPath, Timing};
+use lightseal_group::{ListenerId, SenderId};
 use site::field::{self, Disk, GROUP};
 use site::{BOTH, LISTENER, Site, identity, ip, name};
 use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
-use vocabulary::{Instant, Random};
 
 fn room(profile: Profile, attackers: usize) -> Site {
     let mut site = Site::with(field::policy(profile), 7);
@@ -111,7 +111,10 @@ fn a_second_join_within_a_minute_waits_for_its_end_and_an_eviction_for_nothing()
     assert!(matches!(site.last("lamp"), Some(Answer::Admitted(_))));
     let epoch = site.controller.epoch();
     ask_to_join(&mut site, "lamp", 2);
-    assert!(matches!(site.last("lamp"), Some(Answer::Refused(group::control::Reason::NotNow))));
+    assert!(matches!(
+        site.last("lamp"),
+        Some(Answer::Refused(lightseal_group::control::Reason::NotNow))
+    ));
     site.wait(59_000);
     assert!(site.last("lamp").is_none());
     assert_eq!(site.controller.epoch(), epoch);
@@ -137,7 +140,8 @@ fn made_up_ids(site: &mut Site) -> usize {
     let keys = site.devices["mallory 0"].member.keys();
     let (epoch, root) = (keys.epoch(), keys.epoch_key());
     let secret = EpochSecret::new(GROUP, epoch, root.as_bytes());
-    let suite = Suite::find(&dtls::crypto::rustcrypto::PROVIDER, site.policy.suite).unwrap();
+    let suite =
+        Suite::find(&lightseal_dtls::crypto::rustcrypto::PROVIDER, site.policy.suite).unwrap();
     let (from, now) = (site.devices["mallory 0"].address, site.now);
     let mut taken = 0;
     for id in 0..20_000_u32 {
@@ -174,7 +178,7 @@ fn made_up_addresses(site: &mut Site) -> usize {
             keys,
             identity: identity("mallory 0"),
         };
-        let provider = &dtls::crypto::rustcrypto::PROVIDER;
+        let provider = &lightseal_dtls::crypto::rustcrypto::PROVIDER;
         let ledger = Box::new(Disk::default());
         let rng = Random::insecure(n.into());
         let mut posing = Member::new(membership, provider, ledger, Instant::ZERO, rng).unwrap();

@@ -1,18 +1,18 @@
 //! Tests of `axiom-1.2` records through the public interface: authentic records open, and no others
 //! do.
 
-use dtls::codepoints::{ContentType, MAX_CONTENT};
-use dtls::crypto::{CipherSuiteId, PremasterSecret, rustcrypto::PROVIDER};
-use group::axiom::{
+use lightseal_core::ReplayWindow;
+use lightseal_dtls::codepoints::{ContentType, MAX_CONTENT};
+use lightseal_dtls::crypto::{CipherSuiteId, PremasterSecret, rustcrypto::PROVIDER};
+use lightseal_group::axiom::{
     Ciphertext, ConnectionEnd, GroupKeys, HEADER_LEN, IndividualKey, OpenError, Opener, SealError,
     Sealer, SecurityParameters, Suite,
 };
-use group::codepoints::MAX_TRUNCATED_NUMBER;
-use group::{GroupId, SenderId};
+use lightseal_group::codepoints::MAX_TRUNCATED_NUMBER;
+use lightseal_group::{GroupId, SenderId};
 use proptest::prelude::*;
 use std::collections::BTreeMap;
 use std::net::IpAddr;
-use vocabulary::ReplayWindow;
 
 const SUITES: [CipherSuiteId; 5] = [
     CipherSuiteId::PSK_WITH_AES_128_CCM_8,

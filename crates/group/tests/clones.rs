@@ -2,11 +2,11 @@
 
 mod site;
 
-use group::control::{Admitted, Answer, Reason, Request};
-use group::identity::PublicKeys;
-use group::member::SendError;
-use group::policy::Profile;
-use group::{SenderId, Start};
+use lightseal_group::control::{Admitted, Answer, Reason, Request};
+use lightseal_group::identity::PublicKeys;
+use lightseal_group::member::SendError;
+use lightseal_group::policy::Profile;
+use lightseal_group::{SenderId, Start};
 use site::field::GROUP;
 use site::{BOTH, LISTENER, Site, ip};
 

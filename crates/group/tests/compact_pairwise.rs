@@ -1,18 +1,18 @@
 //! Pairwise keys, boots and challenges of profile `compact`.
 
-use dtls::codepoints::{ContentType, MAX_RECORD_NUMBER};
-use dtls::crypto::{TrafficSecret, rustcrypto};
-use group::codepoints::{GROUP_CHALLENGE, GROUP_SYNC};
-use group::compact::freshness::{sync, synced};
-use group::compact::{
+use lightseal_core::{Random, ReplayWindow};
+use lightseal_dtls::codepoints::{ContentType, MAX_RECORD_NUMBER};
+use lightseal_dtls::crypto::{TrafficSecret, rustcrypto};
+use lightseal_group::codepoints::{GROUP_CHALLENGE, GROUP_SYNC};
+use lightseal_group::compact::freshness::{sync, synced};
+use lightseal_group::compact::{
     Boot, Challenge, Direction, EpochSecret, Form, InvalidPublicKey, KnownBoot, OpenError, Opened,
     Outgoing, PairSecret, PrivateKey, PublicKey, RecordKeys, Sealed, SigningKey, Standing, Suite,
     VerifyingKey,
 };
-use group::{GroupId, ListenerId, SenderId};
+use lightseal_group::{GroupId, ListenerId, SenderId};
 use proptest::prelude::*;
 use std::collections::BTreeSet;
-use vocabulary::{Random, ReplayWindow};
 
 const GROUP: GroupId = GroupId(*b"lights of room 1");
 const SENDER: SenderId = SenderId(5);

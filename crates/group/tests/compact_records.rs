@@ -1,14 +1,14 @@
 //! Tests of `compact` records: authentic records open, and no others do.
 
-use dtls::codepoints::{ContentType, MAX_CONTENT, MAX_RECORD_NUMBER};
-use dtls::crypto::{CipherSuiteId, Record, rustcrypto};
-use group::compact::{
+use lightseal_core::ReplayWindow;
+use lightseal_dtls::codepoints::{ContentType, MAX_CONTENT, MAX_RECORD_NUMBER};
+use lightseal_dtls::crypto::{CipherSuiteId, Record, rustcrypto};
+use lightseal_group::compact::{
     Boot, Direction, EpochSecret, Form, Numbered, OpenError, Opened, Origin, Outgoing, PrivateKey,
     RecordKeys, SealError, Sealed, SigningKey, Suite, VerifyingKey,
 };
-use group::{GroupId, ListenerId, SenderId};
+use lightseal_group::{GroupId, ListenerId, SenderId};
 use proptest::prelude::*;
-use vocabulary::ReplayWindow;
 
 const GROUP: GroupId = GroupId(*b"lights of room 1");
 /// Another group with the same alias.

@@ -1,13 +1,13 @@
 //! Compares profile `compact` with an independent implementation
 //! (`docs/spec/vectors/group_compact.py`).
 
-use dtls::codepoints::ContentType;
-use dtls::crypto::{CipherSuiteId, TrafficSecret, rustcrypto};
-use group::compact::{
+use lightseal_dtls::codepoints::ContentType;
+use lightseal_dtls::crypto::{CipherSuiteId, TrafficSecret, rustcrypto};
+use lightseal_group::compact::{
     Boot, EpochSecret, Form, Outgoing, PairSecret, PrivateKey, PublicKey, RecordKeys, Sealed,
     SigningKey, Stream, Suite, VerifyingKey,
 };
-use group::{GroupId, ListenerId, SenderId};
+use lightseal_group::{GroupId, ListenerId, SenderId};
 use serde_json::Value;
 
 fn file() -> Value {
@@ -189,7 +189,7 @@ fn direct_requests_of_another_implementation_are_dropped_or_taken_as_it_says() {
     let suite = Suite::find(&rustcrypto::PROVIDER, CipherSuiteId(0xff02)).unwrap();
     let (stream, keyed) = members.stream("direct", &secret, &pair);
     let keys = RecordKeys::new(suite, stream, &keyed);
-    let mut window = vocabulary::ReplayWindow::new();
+    let mut window = lightseal_core::ReplayWindow::new();
     let mut outcomes = 0;
     for vector in list(&file["replay"]["records"]) {
         let mut bytes = unhex(&vector["record"]);

@@ -1,20 +1,20 @@
 //! Compares requests and answers of the control protocol with an independent implementation
 //! (`docs/spec/vectors/group_control.py`).
 
-use group::control::{
+use lightseal_core::{Decode, Encode, Writer};
+use lightseal_group::control::{
     Admitted, Answer, Asked, DeviceKey, GroupName, Numbered, Reason, Request, VERSION, WantedRoles,
 };
-use group::directory::{Introduced, Lookup, Names, Page};
-use group::identity::{Identity, PublicKeys};
-use group::member::Roles;
-use group::policy::{Authenticity, Freshness, Profile, Responses};
-use group::rekey::{ControllerSecret, Grant, Leaf, NodeKey, PullRequest, Timing};
-use group::{GroupId, ListenerId, Policy, SenderId, Start};
+use lightseal_group::directory::{Introduced, Lookup, Names, Page};
+use lightseal_group::identity::{Identity, PublicKeys};
+use lightseal_group::member::Roles;
+use lightseal_group::policy::{Authenticity, Freshness, Profile, Responses};
+use lightseal_group::rekey::{ControllerSecret, Grant, Leaf, NodeKey, PullRequest, Timing};
+use lightseal_group::{GroupId, ListenerId, Policy, SenderId, Start};
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 use std::time::Duration;
-use vocabulary::{Decode, Encode, Writer};
 
 const EPOCH: u64 = 0x0102_0304_0506_0707;
 const INSTANCE: u64 = 0x0a0b_0c0d_0e0f_1011;
@@ -62,7 +62,7 @@ fn admitted(sender: Option<SenderId>) -> Answer {
         group: group(),
         address: "[ff15::abcd]:5684".parse().unwrap(),
         profile: Profile::Compact,
-        suite: dtls::crypto::CipherSuiteId::AES_128_CCM_SHA256,
+        suite: lightseal_dtls::crypto::CipherSuiteId::AES_128_CCM_SHA256,
         authenticity: Authenticity::Source,
         responses: Responses::Pairwise,
         freshness: Freshness::Challenge,
@@ -155,7 +155,7 @@ fn answers() -> Vec<(String, Answer)> {
 }
 
 fn written(message: &impl Encode) -> Vec<u8> {
-    let mut buf = [0; group::control::MAX_MESSAGE];
+    let mut buf = [0; lightseal_group::control::MAX_MESSAGE];
     let mut w = Writer::new(&mut buf);
     message.write(&mut w).expect("the longest fits");
     w.written().to_vec()

@@ -2,16 +2,16 @@
 
 mod site;
 
-use group::SenderId;
-use group::control::{Answer, GroupName, Reason, Request, WantedRoles};
-use group::controller::Output;
-use group::directory::Lookup;
-use group::policy::Profile;
+use lightseal_core::Instant;
+use lightseal_group::SenderId;
+use lightseal_group::control::{Answer, GroupName, Reason, Request, WantedRoles};
+use lightseal_group::controller::Output;
+use lightseal_group::directory::Lookup;
+use lightseal_group::policy::Profile;
 use site::field::GROUP;
 use site::{BOTH, LISTENER, Site, identity, ip, name};
 use std::collections::BTreeMap;
 use std::time::Duration;
-use vocabulary::Instant;
 
 fn each(test: impl Fn(Profile)) {
     Profile::ALL.iter().copied().for_each(test);

@@ -4,13 +4,13 @@
 #[path = "field/mod.rs"]
 mod field;
 
-use dtls::crypto::rustcrypto;
 use field::{Field, Got, policy};
-use group::compact::{EpochSecret, Form, Outgoing, PrivateKey, RecordKeys, Suite};
-use group::directory::Lookup;
-use group::member::SendError;
-use group::policy::{Freshness, Profile, Responses};
-use group::{ListenerId, Policy, SenderId};
+use lightseal_dtls::crypto::rustcrypto;
+use lightseal_group::compact::{EpochSecret, Form, Outgoing, PrivateKey, RecordKeys, Suite};
+use lightseal_group::directory::Lookup;
+use lightseal_group::member::SendError;
+use lightseal_group::policy::{Freshness, Profile, Responses};
+use lightseal_group::{ListenerId, Policy, SenderId};
 use std::net::SocketAddr;
 
 fn paired() -> Policy {
@@ -126,7 +126,7 @@ fn no_other_member_reads_writes_or_suppresses_a_direct_request() {
     let stream = secret.requests(SenderId(7));
     let keys = RecordKeys::new(suite, stream, &secret.request_secret(SenderId(7)));
     let mut buf = [0; 100];
-    let last = dtls::codepoints::MAX_RECORD_NUMBER;
+    let last = lightseal_dtls::codepoints::MAX_RECORD_NUMBER;
     let record = Outgoing { form: Form::Full, ..Outgoing::data(last, b"off") };
     let len = keys.seal(&record, &mut buf).unwrap();
     field.devices[1].hear(field.now, from, &buf[..len]);

@@ -3,18 +3,18 @@
 
 mod site;
 
-use dtls::codepoints::ContentType;
-use dtls::crypto::CipherSuiteId;
-use group::codepoints::{GROUP_REKEY, GROUP_SENDERS, GROUP_SYNC};
-use group::member::{Member, Membership, POLLING_INTERVAL, Roles};
-use group::policy::{Authenticity, Profile};
-use group::rekey::checks::{BURST, INTERVAL};
-use group::rekey::{ControllerSecret, KeyPath, Timing};
-use group::{Policy, SenderId};
+use lightseal_core::{Instant, Random};
+use lightseal_dtls::codepoints::ContentType;
+use lightseal_dtls::crypto::CipherSuiteId;
+use lightseal_group::codepoints::{GROUP_REKEY, GROUP_SENDERS, GROUP_SYNC};
+use lightseal_group::member::{Member, Membership, POLLING_INTERVAL, Roles};
+use lightseal_group::policy::{Authenticity, Profile};
+use lightseal_group::rekey::checks::{BURST, INTERVAL};
+use lightseal_group::rekey::{ControllerSecret, KeyPath, Timing};
+use lightseal_group::{Policy, SenderId};
 use site::field::{self, Disk, GROUP};
 use site::{BOTH, LISTENER, SEED, Site, identity, ip};
 use std::time::Duration;
-use vocabulary::{Instant, Random};
 
 const SUITES: [(Profile, &[CipherSuiteId]); 2] = [
     (
@@ -95,7 +95,7 @@ fn controllers_double(site: &mut Site) -> Member {
         keys,
         identity: identity("mallory"),
     };
-    let provider = &dtls::crypto::rustcrypto::PROVIDER;
+    let provider = &lightseal_dtls::crypto::rustcrypto::PROVIDER;
     let ledger = Box::new(Disk::default());
     Member::new(membership, provider, ledger, site.now, Random::insecure(5)).unwrap()
 }
@@ -321,7 +321,7 @@ fn junk_behind_a_genuine_element_has_members_ask_the_controller() {
         let element = {
             let stored = site.shelf.0.lock().unwrap();
             let (seed, left) = stored.chain.unwrap();
-            group::rekey::Chain::restore(seed, left).unwrap().anchor(&GROUP)
+            lightseal_group::rekey::Chain::restore(seed, left).unwrap().anchor(&GROUP)
         };
         let before = *site.devices["a"].member.stats();
         for _ in 0..1000 {

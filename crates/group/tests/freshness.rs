@@ -4,12 +4,12 @@
 #[path = "field/mod.rs"]
 mod field;
 
-use dtls::crypto::rustcrypto;
 use field::{Field, Got, policy};
-use group::compact::{Challenge, EpochSecret, RecordKeys, Sealed, Suite};
-use group::member::Transmit;
-use group::policy::{Authenticity, Freshness, Profile, Responses};
-use group::{Policy, SenderId};
+use lightseal_dtls::crypto::rustcrypto;
+use lightseal_group::compact::{Challenge, EpochSecret, RecordKeys, Sealed, Suite};
+use lightseal_group::member::Transmit;
+use lightseal_group::policy::{Authenticity, Freshness, Profile, Responses};
+use lightseal_group::{Policy, SenderId};
 use std::time::Duration;
 
 /// Policies with challenges: signed, pairwise, and signed with pairwise responses.
@@ -175,7 +175,7 @@ fn another_member_cannot_answer() {
             field.devices[1].hear_alone(field.now, from, &buf[..len]);
         }
         let after = field.devices[1].member.stats();
-        let dropped = |stats: &group::member::Stats| {
+        let dropped = |stats: &lightseal_group::member::Stats| {
             stats.forged + stats.unauthentic + stats.strangers + stats.unknown_keys
         };
         assert_eq!(dropped(after) - dropped(&before), 3);
@@ -225,7 +225,7 @@ fn noise_of_any_kind_is_dropped() {
         let mut genuine = vec![asked, answered];
         genuine.extend(field.carry().into_iter().map(|sent| sent.datagram));
         let before = [0, 1, 2].map(|index| got(&field, index));
-        let mut rng = vocabulary::Random::insecure(3);
+        let mut rng = lightseal_core::Random::insecure(3);
         let from = "[fd00::bad]:1".parse().unwrap();
         for _ in 0..10_000 {
             let mut noise = vec![0; rng.below(120) as usize];

@@ -3,15 +3,15 @@
 #[path = "field/mod.rs"]
 mod field;
 
-use dtls::codepoints::ContentType;
-use dtls::crypto::CipherSuiteId;
 use field::{CONTROLLER, Field, Got, policy};
-use group::member::{Listener, SendError};
-use group::numbers::{LedgerFailed, NoNumber};
-use group::policy::{Freshness, Profile};
-use group::{Policy, SenderId};
+use lightseal_core::Random;
+use lightseal_dtls::codepoints::ContentType;
+use lightseal_dtls::crypto::CipherSuiteId;
+use lightseal_group::member::{Listener, SendError};
+use lightseal_group::numbers::{LedgerFailed, NoNumber};
+use lightseal_group::policy::{Freshness, Profile};
+use lightseal_group::{Policy, SenderId};
 use std::collections::BTreeSet;
-use vocabulary::Random;
 
 /// A group of a switch and two lights in the same epoch.
 fn room(profile: Profile) -> Field {

@@ -4,10 +4,10 @@
 mod field;
 
 use field::{Field, policy};
-use group::member::{Delivery, Member};
-use group::node::{Node, Received, Seat};
-use group::policy::Profile;
-use group::{GroupId, Policy, SenderId};
+use lightseal_group::member::{Delivery, Member};
+use lightseal_group::node::{Node, Received, Seat};
+use lightseal_group::policy::Profile;
+use lightseal_group::{GroupId, Policy, SenderId};
 use std::net::SocketAddr;
 
 const LOCAL: &str = "[fd00::1]:7000";

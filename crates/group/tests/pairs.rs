@@ -4,14 +4,14 @@
 #[path = "field/mod.rs"]
 mod field;
 
-use dtls::crypto::{CipherSuiteId, rustcrypto};
 use field::{Field, Got, policy};
-use group::compact::{
+use lightseal_dtls::crypto::{CipherSuiteId, rustcrypto};
+use lightseal_group::compact::{
     Boot, EpochSecret, Form, Outgoing, PrivateKey, PublicKey, RecordKeys, Sealed, Suite,
 };
-use group::member::{Listener, SendError};
-use group::policy::{Authenticity, Profile, Responses};
-use group::{ListenerId, Policy, SenderId};
+use lightseal_group::member::{Listener, SendError};
+use lightseal_group::policy::{Authenticity, Profile, Responses};
+use lightseal_group::{ListenerId, Policy, SenderId};
 use std::time::Duration;
 
 fn paired() -> Policy {
@@ -220,7 +220,7 @@ fn requests_may_be_signed_and_responses_paired() {
 fn a_listener_whose_key_is_of_small_order_is_not_heard() {
     let mut field = room(paired());
     let listener = field.devices[1].member.listener();
-    let mut page = field.page(group::directory::Lookup::listener(listener));
+    let mut page = field.page(lightseal_group::directory::Lookup::listener(listener));
     for entry in &mut page.members {
         entry.keys.exchange = PublicKey([0; 32]);
     }

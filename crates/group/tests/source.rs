@@ -3,15 +3,15 @@
 #[path = "field/mod.rs"]
 mod field;
 
-use dtls::codepoints::ContentType;
 use field::{CONTROLLER, Field, Got, policy};
-use group::directory::Lookup;
-use group::member::{Listener, Member, Membership, Roles};
-use group::policy::{Authenticity, Profile};
-use group::rekey::KeyPath;
-use group::{Identity, Policy, SenderId};
+use lightseal_core::Random;
+use lightseal_dtls::codepoints::ContentType;
+use lightseal_group::directory::Lookup;
+use lightseal_group::member::{Listener, Member, Membership, Roles};
+use lightseal_group::policy::{Authenticity, Profile};
+use lightseal_group::rekey::KeyPath;
+use lightseal_group::{Identity, Policy, SenderId};
 use std::time::Duration;
-use vocabulary::Random;
 
 fn signed() -> Policy {
     Policy { authenticity: Authenticity::Source, ..policy(Profile::Compact) }
@@ -44,7 +44,7 @@ fn impostor(field: &mut Field, index: usize, roles: Roles) -> Member {
     let (senders, identity) = (field.senders(), Identity::generate(&mut field.rng));
     let membership = Membership { policy, roles, address, senders, keys, identity };
     let ledger = Box::new(field::Disk::default());
-    let provider = &dtls::crypto::rustcrypto::PROVIDER;
+    let provider = &lightseal_dtls::crypto::rustcrypto::PROVIDER;
     Member::new(membership, provider, ledger, field.now, Random::insecure(5)).unwrap()
 }
 
@@ -130,7 +130,7 @@ fn a_sender_id_with_another_owner_is_not_the_old_ones() {
     let (address, senders) = (evicted.address.ip(), field.senders());
     let identity = evicted.identity.clone();
     let membership = Membership { policy, roles, address, senders, keys, identity };
-    let provider = &dtls::crypto::rustcrypto::PROVIDER;
+    let provider = &lightseal_dtls::crypto::rustcrypto::PROVIDER;
     let ledger = Box::new(field::Disk::default());
     let rng = Random::insecure(5);
     evicted.member = Member::new(membership, provider, ledger, field.now, rng).unwrap();
@@ -208,19 +208,22 @@ fn made_up_listeners_cost_a_lookup_a_page_and_no_more() {
     let from = field.devices[2].address;
     // A malicious member can write records with a right tag and an invented ListenerID.
     let secret = field.keys.epoch_key().unwrap();
-    let secret =
-        group::compact::EpochSecret::new(field::GROUP, field.keys.epoch(), secret.as_bytes());
-    let provider = &dtls::crypto::rustcrypto::PROVIDER;
-    let suite = group::compact::Suite::find(provider, field.policy.suite).unwrap();
-    let signer = group::compact::SigningKey::new(&[1; 32]);
+    let secret = lightseal_group::compact::EpochSecret::new(
+        field::GROUP,
+        field.keys.epoch(),
+        secret.as_bytes(),
+    );
+    let provider = &lightseal_dtls::crypto::rustcrypto::PROVIDER;
+    let suite = lightseal_group::compact::Suite::find(provider, field.policy.suite).unwrap();
+    let signer = lightseal_group::compact::SigningKey::new(&[1; 32]);
     let mut lookups = 0;
     for id in (0..4000).chain(0..4000) {
-        let id = group::ListenerId::new(id * 4001 % (1 << 24)).unwrap();
+        let id = lightseal_group::ListenerId::new(id * 4001 % (1 << 24)).unwrap();
         let keyed = secret.response_secret(SenderId(7), id);
         let stream = secret.responses(SenderId(7), id);
-        let keys = group::compact::RecordKeys::new(suite, stream, &keyed);
-        let data = group::compact::Outgoing::data(0, b"is off");
-        let record = group::compact::Outgoing { signer: Some(&signer), ..data };
+        let keys = lightseal_group::compact::RecordKeys::new(suite, stream, &keyed);
+        let data = lightseal_group::compact::Outgoing::data(0, b"is off");
+        let record = lightseal_group::compact::Outgoing { signer: Some(&signer), ..data };
         let mut buf = [0; 200];
         let len = keys.seal(&record, &mut buf).unwrap();
         field.devices[0].hear_alone(field.now, from, &buf[..len]);

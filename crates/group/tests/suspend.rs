@@ -4,12 +4,12 @@
 mod field;
 
 use field::{Field, policy};
-use group::member::{Member, Membership, Suspended};
-use group::policy::{Authenticity, Freshness, Profile, Responses};
-use group::rekey::KeyPath;
-use group::{Policy, SenderId};
+use lightseal_core::Decode;
+use lightseal_group::member::{Member, Membership, Suspended};
+use lightseal_group::policy::{Authenticity, Freshness, Profile, Responses};
+use lightseal_group::rekey::KeyPath;
+use lightseal_group::{Policy, SenderId};
 use std::collections::BTreeSet;
-use vocabulary::Decode;
 
 fn policies() -> Vec<Policy> {
     let compact = policy(Profile::Compact);
@@ -72,7 +72,7 @@ fn membership(field: &Field, index: usize) -> Membership {
 
 fn start(field: &mut Field, membership: Membership, from: usize, suspended: &Suspended) -> Member {
     let ledger = Box::new(field.devices[from].disk.clone());
-    let (provider, rng) = (&dtls::crypto::rustcrypto::PROVIDER, field.rng.fork());
+    let (provider, rng) = (&lightseal_dtls::crypto::rustcrypto::PROVIDER, field.rng.fork());
     Member::resume(membership, suspended, provider, ledger, field.now, rng).unwrap()
 }
 
@@ -156,7 +156,7 @@ fn a_start_without_it_makes_it_void() {
         // A run without the suspended state, which receives and sends nothing.
         let unaware = membership(&field, 2);
         let ledger = Box::new(field.devices[1].disk.clone());
-        let (provider, rng) = (&dtls::crypto::rustcrypto::PROVIDER, field.rng.fork());
+        let (provider, rng) = (&lightseal_dtls::crypto::rustcrypto::PROVIDER, field.rng.fork());
         drop(Member::new(unaware, provider, ledger, field.now, rng).unwrap());
         let late = field.policy.freshness == Freshness::Challenge;
         field.devices[1].member = start(&mut field, again, 1, &suspended);
@@ -195,7 +195,7 @@ fn without_a_ledger_there_is_nothing_to_resume() {
     let again = membership(&field, 1);
     field.devices[1].disk.0.lock().unwrap().fails = true;
     let ledger = Box::new(field.devices[1].disk.clone());
-    let (provider, rng) = (&dtls::crypto::rustcrypto::PROVIDER, field.rng.fork());
+    let (provider, rng) = (&lightseal_dtls::crypto::rustcrypto::PROVIDER, field.rng.fork());
     let member = Member::new(again, provider, ledger, field.now, rng).unwrap();
     assert_eq!(member.suspend(), None);
 }

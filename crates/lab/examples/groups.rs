@@ -1,9 +1,9 @@
 //! Measures the cost of groups on a machine, and prints it as JSON. `groups crowd` measures how
 //! much memory a sender needs for each listener and how long it computes for it. `groups memory`
 //! measures how much memory nodes need in each configuration.
-use group::policy::Profile;
-use lab::groups::crowd::{Crowd, Taken};
-use lab::groups::{CONFIGURATIONS, Transaction};
+use lightseal_group::policy::Profile;
+use lightseal_lab::groups::crowd::{Crowd, Taken};
+use lightseal_lab::groups::{CONFIGURATIONS, Transaction};
 use rustix::time::{ClockId, clock_gettime};
 use serde_json::{Value, json};
 use stats_alloc::{INSTRUMENTED_SYSTEM, StatsAlloc};
@@ -37,7 +37,7 @@ fn median(mut values: Vec<f64>) -> f64 {
     values[values.len() / 2]
 }
 
-fn crowd() -> Result<Value, lab::Error> {
+fn crowd() -> Result<Value, lightseal_lab::Error> {
     let mut rows = Vec::new();
     for profile in Profile::ALL {
         let mut taken: [Vec<Taken>; 2] = [Vec::new(), Vec::new()];
@@ -66,7 +66,7 @@ fn crowd() -> Result<Value, lab::Error> {
     Ok(json!({ "rows": rows }))
 }
 
-fn memory() -> Result<Value, lab::Error> {
+fn memory() -> Result<Value, lightseal_lab::Error> {
     let mut rows = Vec::new();
     for configuration in &CONFIGURATIONS {
         for listeners in GROUPS {

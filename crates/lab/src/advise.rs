@@ -7,7 +7,7 @@ use crate::parallel::parallel;
 use crate::stream::radio::{Summary, run};
 use crate::stream::{Accounting, Stream};
 use core::time::Duration;
-use dtls::Scheme;
+use lightseal_dtls::Scheme;
 
 /// The messages that an application sends, and its limits on delay and loss.
 #[derive(Clone, Copy, Debug)]
@@ -48,7 +48,7 @@ impl Advice {
     }
 }
 
-/// The schemes that are tried, in the notation of `aggregation::Scheme`. Plain tags must be the
+/// The schemes that are tried, in the notation of `lightseal_aggregation::Scheme`. Plain tags must be the
 /// first.
 pub const CANDIDATES: [&str; 9] =
     ["off", "agg:2", "agg:4", "agg:8", "agg:16", "r2d2:50", "r2d2:100", "r2d2:150", "r2d2:200"];

@@ -21,7 +21,7 @@ pub enum Error {
         reason: String,
     },
     /// The engine refused its configuration.
-    Engine(dtls::error::ConfigError),
+    Engine(lightseal_dtls::error::ConfigError),
     /// The description of a network is invalid.
     Fault(crate::links::Fault),
     /// A simulated association ended early, or an engine did something that the simulation does not

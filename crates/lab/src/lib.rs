@@ -24,11 +24,11 @@
 //! # Example
 //!
 //! ```
-//! let figure = lab::figures::by_name("lightmac-figure-1").expect("in the registry");
-//! let output = (figure.make)(&lab::Options::default())?;
+//! let figure = lightseal_lab::figures::by_name("lightmac-figure-1").expect("in the registry");
+//! let output = (figure.make)(&lightseal_lab::Options::default())?;
 //! assert!(output.plot.is_some() && !output.table.rows.is_empty());
-//! assert!(lab::write::svg::render(figure, &output)?.contains("LightMAC"));
-//! # Ok::<(), lab::Error>(())
+//! assert!(lightseal_lab::write::svg::render(figure, &output)?.contains("LightMAC"));
+//! # Ok::<(), lightseal_lab::Error>(())
 //! ```
 #![forbid(unsafe_code)]
 

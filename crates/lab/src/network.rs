@@ -6,7 +6,7 @@ use crate::energy::Device;
 use crate::links::Layer;
 use crate::world::{Node, Topology, World};
 use core::time::Duration;
-use vocabulary::Random;
+use lightseal_core::Random;
 
 /// Everything about a simulated world except the programs of its nodes.
 #[derive(Clone, Debug)]

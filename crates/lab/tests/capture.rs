@@ -1,16 +1,20 @@
 //! Traffic of real engines on the air, written to files and read again.
 
-use dtls::codepoints::ContentType;
-use dtls::crypto::{CipherSuiteId, rustcrypto};
-use dtls::passive::{Proof, Secrets, Sender};
-use dtls::{AggregationPolicy, ClientConfig, ProtocolVersion, Psk, ServerConfig, Settings};
-use lab::capture::pcap::{Error, Reader};
-use lab::capture::{Captured, Conversation, Decryption, Entry, Stripped, Tally, describe};
-use lab::handshakes::{Course, PROFILES};
-use lab::links::{Layer, beacon, tsch, xmac};
-use lab::network::Network;
+use lightseal_core::Random;
+use lightseal_dtls::codepoints::ContentType;
+use lightseal_dtls::crypto::{CipherSuiteId, rustcrypto};
+use lightseal_dtls::passive::{Proof, Secrets, Sender};
+use lightseal_dtls::{
+    AggregationPolicy, ClientConfig, ProtocolVersion, Psk, ServerConfig, Settings,
+};
+use lightseal_lab::capture::pcap::{Error, Reader};
+use lightseal_lab::capture::{
+    Captured, Conversation, Decryption, Entry, Stripped, Tally, describe,
+};
+use lightseal_lab::handshakes::{Course, PROFILES};
+use lightseal_lab::links::{Layer, beacon, tsch, xmac};
+use lightseal_lab::network::Network;
 use std::sync::Arc;
-use vocabulary::Random;
 
 fn messages() -> Vec<Vec<u8>> {
     (0..12).map(|i| format!("reading {i}: {}", "x".repeat(i * 12)).into_bytes()).collect()
@@ -91,7 +95,8 @@ fn whoever_has_the_keys_reads_all_of_a_capture() {
         let mut stripped = Stripped::new(Vec::new()).unwrap();
         entries.iter().for_each(|entry| stripped.write(entry).unwrap());
         let clear = stripped.finish().unwrap();
-        let mut datagrams = lab::capture::Datagrams::new(lab::capture::pcap::LinkType::Ip);
+        let mut datagrams =
+            lightseal_lab::capture::Datagrams::new(lightseal_lab::capture::pcap::LinkType::Ip);
         let mut reader = Reader::new(&clear[..]).unwrap();
         let mut payloads = Vec::new();
         while let Some(frame) = reader.next_frame().unwrap() {

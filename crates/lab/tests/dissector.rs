@@ -1,6 +1,6 @@
 //! The dissectors of tools/wireshark in tshark, with every form of record and with noise.
 
-use lab::capture::samples::{self, Sample, tshark};
+use lightseal_lab::capture::samples::{self, Sample, tshark};
 use std::fs;
 use std::path::{Path, PathBuf};
 

@@ -1,8 +1,8 @@
 //! Addresses as users write them.
 
 use crate::failure::{Context, Failure};
-use net::address::Named;
-use net::socket;
+use lightseal_net::address::Named;
+use lightseal_net::socket;
 use std::net::SocketAddr;
 use tokio::net::UdpSocket;
 
@@ -30,14 +30,15 @@ pub(crate) fn given<'a>(flag: &str, text: Option<&'a str>) -> Result<&'a str, Fa
     Ok(text)
 }
 
-/// The first address that `text` (`host:port`) resolves to; see [`net::address::resolve`].
+/// The first address that `text` (`host:port`) resolves to; see [`lightseal_net::address::resolve`].
 ///
 /// # Errors
 ///
 /// If the flag was not given, or its value does not resolve.
 pub(crate) fn resolve(flag: &str, text: Option<&str>) -> Result<SocketAddr, Failure> {
     let text = given(flag, text)?;
-    let addresses = net::address::resolve(text).context(format_args!("--{flag} {text}"))?;
+    let addresses =
+        lightseal_net::address::resolve(text).context(format_args!("--{flag} {text}"))?;
     let first = addresses.first().copied();
     first.ok_or_else(|| Failure::new(format_args!("--{flag} {text}: no address")))
 }

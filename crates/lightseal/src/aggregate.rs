@@ -2,7 +2,7 @@
 //! this end changes them.
 
 use crate::failure::Failure;
-use dtls::{Adapt, AggregationPolicy, Delivery, Family, Scheme, Settings};
+use lightseal_dtls::{Adapt, AggregationPolicy, Delivery, Family, Scheme, Settings};
 use std::str::FromStr;
 
 /// One value of the flag `--aggregate`.

@@ -6,9 +6,9 @@ use crate::failure::{Context, Failure};
 use crate::signals::{Signal, Signals};
 use crate::statistics;
 use crate::units::counted;
-use net::address::Named;
-use net::impairment::Counters;
-use net::relay::{Relay, RelayCounters, Settings};
+use lightseal_net::address::Named;
+use lightseal_net::impairment::Counters;
+use lightseal_net::relay::{Relay, RelayCounters, Settings};
 
 /// Relays datagrams until a signal stops it.
 ///

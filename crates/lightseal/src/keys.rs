@@ -5,8 +5,8 @@
 //! written, unless it has the line `!revoke-all`. Messages never show a key.
 
 use crate::failure::{Context, Failure};
-use dtls::{Psk, PskStore};
-use owner_only::file::Version;
+use lightseal_dtls::{Psk, PskStore};
+use lightseal_owner_only::file::Version;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{File, Metadata};
 use std::io::Read;
@@ -152,7 +152,7 @@ impl State {
 ///
 /// If other users can read or write it. The message says how to change the file's mode.
 pub(crate) fn refuse_exposed(name: &str, path: &Path, metadata: &Metadata) -> Result<(), Failure> {
-    owner_only::file::refuse_exposed(path, metadata).context(name)
+    lightseal_owner_only::file::refuse_exposed(path, metadata).context(name)
 }
 
 /// Writes a file of secrets that only this user can read.
@@ -162,7 +162,7 @@ pub(crate) fn refuse_exposed(name: &str, path: &Path, metadata: &Metadata) -> Re
 /// If the file cannot be written, or exists already: overwriting it would destroy its keys.
 pub(crate) fn store(path: &Path, content: &[u8]) -> Result<(), Failure> {
     let name = path.display();
-    owner_only::file::create(path, content).map_err(|error| match error.kind() {
+    lightseal_owner_only::file::create(path, content).map_err(|error| match error.kind() {
         std::io::ErrorKind::AlreadyExists => {
             Failure::new(format_args!("{name}: the file exists already, and is not overwritten"))
         }

@@ -1,3 +1,3 @@
 //! Warnings whose rate is limited.
 
-pub(crate) use net::RateLimitedLog as Loud;
+pub(crate) use lightseal_net::RateLimitedLog as Loud;

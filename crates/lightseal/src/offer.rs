@@ -7,9 +7,9 @@
 use crate::failure::{Context, Failure};
 use crate::units::Quantity;
 use clap::{Args, ValueEnum};
-use dtls::codepoints::PskKeyExchangeMode;
-use dtls::crypto::{CipherSuiteId, NamedGroup};
-use dtls::{ConnectionId, KeyLog, Packing, ProtocolVersion, Settings};
+use lightseal_dtls::codepoints::PskKeyExchangeMode;
+use lightseal_dtls::crypto::{CipherSuiteId, NamedGroup};
+use lightseal_dtls::{ConnectionId, KeyLog, Packing, ProtocolVersion, Settings};
 use std::fs::{File, OpenOptions};
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -300,7 +300,7 @@ mod tests {
     #[test]
     fn suites_are_called_as_the_engine_calls_them() {
         for suite in CipherSuite::value_variants() {
-            let (provider, id) = (&dtls::crypto::rustcrypto::PROVIDER, (*suite).into());
+            let (provider, id) = (&lightseal_dtls::crypto::rustcrypto::PROVIDER, (*suite).into());
             let newer = provider.suite(id).map(|suite| suite.name);
             let name = newer.or(provider.suite_12(id).map(|suite| suite.name)).unwrap();
             let ours = suite.to_possible_value().unwrap();

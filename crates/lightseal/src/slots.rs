@@ -1,7 +1,7 @@
 //! The policies of a server that has no free session slot, as users write them.
 
 use crate::units::Quantity;
-use dtls::WhenFull;
+use lightseal_dtls::WhenFull;
 use std::time::Duration;
 
 /// Reads `refuse`, `evict-oldest` or `evict-idle:TIME`.

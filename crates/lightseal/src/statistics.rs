@@ -22,7 +22,7 @@ pub(crate) fn write(path: Option<&Path>, statistics: &impl Serialize) -> Result<
         let _ = std::io::stderr().write_all(text.as_bytes());
         return Ok(());
     };
-    let written = owner_only::file::replace(path, MODE, text.as_bytes(), |_| Ok(()));
+    let written = lightseal_owner_only::file::replace(path, MODE, text.as_bytes(), |_| Ok(()));
     written.map(drop).context(format_args!("statistics file {}", path.display()))
 }
 
@@ -34,6 +34,6 @@ pub(crate) fn write(path: Option<&Path>, statistics: &impl Serialize) -> Result<
 /// If the file cannot be written.
 pub(crate) fn check(path: Option<&Path>) -> Result<(), Failure> {
     let Some(path) = path else { return Ok(()) };
-    let written = owner_only::file::try_replace(path);
+    let written = lightseal_owner_only::file::try_replace(path);
     written.context(format_args!("statistics file {}", path.display()))
 }

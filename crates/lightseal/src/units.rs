@@ -1,7 +1,7 @@
 //! Quantities as users write them, on the command line and in configuration
 //! files.
 
-use net::Probability;
+use lightseal_net::Probability;
 use std::str::FromStr;
 use std::time::Duration;
 
@@ -88,7 +88,7 @@ impl FromStr for Quantity<Bytes> {
 }
 
 impl FromStr for Quantity<Probability> {
-    type Err = net::impairment::NotAProbability;
+    type Err = lightseal_net::impairment::NotAProbability;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         text.parse().map(Self)

@@ -183,7 +183,7 @@ fn link_local_addresses_go_with_their_interface_by_name_or_number() {
     with_a_machine_of_many_addresses(|many| {
         many.address("eth0", "fe80::22/64");
         ip("addr add fe80::11/64 dev eth0 nodad");
-        let index = net::interface::Interface::named("eth0").unwrap().index();
+        let index = lightseal_net::interface::Interface::named("eth0").unwrap().index();
         let dir = TempDir::new();
         let keys = dir.file("keys.psk", &format!("sensor:{KEY}\n"));
         let ((mut server, server_port), (_relay, relay_port)) = {

@@ -2,8 +2,8 @@
 
 mod program;
 
-use dtls::{AggregationPolicy, ClientConfig, Psk, ServerConfig};
-use lab::capture::Conversation;
+use lightseal_dtls::{AggregationPolicy, ClientConfig, Psk, ServerConfig};
+use lightseal_lab::capture::Conversation;
 use program::{TempDir, fails, lightseal};
 use serde_json::Value;
 use std::sync::Arc;

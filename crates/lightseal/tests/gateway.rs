@@ -3,7 +3,7 @@
 
 mod program;
 
-use gateway_host::status::{self, PeerStanding, Standing, Traffic};
+use lightseal_gateway_host::status::{self, PeerStanding, Standing, Traffic};
 use program::{TempDir, fails, lightseal};
 use serde_json::{Value, json};
 use std::io::{BufRead, BufReader};
@@ -35,7 +35,7 @@ fn port() -> u16 {
 fn lan() -> String {
     let names = std::fs::read_dir("/sys/class/net").unwrap();
     let names = names.map(|entry| entry.unwrap().file_name().into_string().unwrap());
-    let mut is_good = names.filter(|name| packet_io::Interface::find(name).is_ok());
+    let mut is_good = names.filter(|name| lightseal_packet_io::Interface::find(name).is_ok());
     is_good.next().unwrap_or_else(|| {
         skip::part("a configuration that is right", "no Ethernet that is up");
         "lo".into()
@@ -85,7 +85,7 @@ fn keys_are_private_and_never_overwritten() {
 fn the_sample_is_a_configuration() {
     let (sample, code) = prints(&["gateway", "keygen", "--sample"]);
     assert_eq!(code, Some(0));
-    gateway_host::config::Config::parse("sample", &sample).unwrap();
+    lightseal_gateway_host::config::Config::parse("sample", &sample).unwrap();
 }
 
 #[test]

@@ -3,9 +3,9 @@
 
 mod program;
 
-use group::GroupId;
-use group::numbers::Ledger;
-use group_host::store::MemberStore;
+use lightseal_group::GroupId;
+use lightseal_group::numbers::Ledger;
+use lightseal_group_host::store::MemberStore;
 use program::{Running, TempDir, echo, eventually, fails, lightseal};
 use serde_json::Value;
 use std::net::UdpSocket;

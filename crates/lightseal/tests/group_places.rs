@@ -267,7 +267,7 @@ impl Service {
         let told = Arc::clone(&ends);
         machine.call(move || {
             let socket = UdpSocket::bind("[::]:5683").unwrap();
-            let interface = net::interface::Interface::named("group0").unwrap().index();
+            let interface = lightseal_net::interface::Interface::named("group0").unwrap().index();
             socket.join_multicast_v6(&"ff15::abcd".parse().unwrap(), interface).unwrap();
             socket.set_read_timeout(Some(Duration::from_millis(100))).unwrap();
             std::thread::spawn(move || {

@@ -81,9 +81,9 @@ fn settings_can_stand_in_a_file() {
 mod wire {
     use super::{KEY_A, KEY_B, SCI_A, SCI_B};
     use crate::program::{Running, TempDir, eventually, statistics};
+    use lightseal_packet_io::af_packet::{PacketPort, Settings};
+    use lightseal_packet_io::{Frame, Interface, LanPort, Offload, Pool, PoolSettings, Waiter};
     use nix::sched::{CloneFlags, unshare};
-    use packet_io::af_packet::{PacketPort, Settings};
-    use packet_io::{Frame, Interface, LanPort, Offload, Pool, PoolSettings, Waiter};
     use serde_json::Value;
     use std::net::{SocketAddr, UdpSocket};
     use std::process::Command;

@@ -52,7 +52,7 @@ impl Sink {
     /// Number of messages that were delivered: those that were read, and those that were dropped at
     /// this socket, which is not the proxies' fault.
     fn delivered(&self) -> u64 {
-        self.read.load(Ordering::Relaxed) + packet_io::udp::overruns(self.socket.as_fd())
+        self.read.load(Ordering::Relaxed) + lightseal_packet_io::udp::overruns(self.socket.as_fd())
     }
 }
 

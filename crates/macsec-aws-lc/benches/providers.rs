@@ -6,7 +6,7 @@
 
 #![allow(clippy::disallowed_methods, reason = "a benchmark reads the clock")]
 
-use macsec::crypto::rustcrypto;
+use lightseal_macsec::crypto::rustcrypto;
 use std::hint::black_box;
 use std::time::{Duration, Instant};
 
@@ -18,7 +18,7 @@ const SIZES: [(usize, usize); 6] =
 
 fn main() {
     let filter = std::env::args().skip(1).find(|arg| !arg.starts_with('-')).unwrap_or_default();
-    for provider in [&rustcrypto::PROVIDER, &macsec_aws_lc::PROVIDER] {
+    for provider in [&rustcrypto::PROVIDER, &lightseal_macsec_aws_lc::PROVIDER] {
         for (bits, cipher) in
             [(128, (provider.aes_128)(&[7; 16])), (256, (provider.aes_256)(&[7; 32]))]
         {

@@ -1,19 +1,19 @@
-//! AES-GCM for [`macsec`] over AWS-LC, for hosts with an operating system.
+//! AES-GCM for [`lightseal_macsec`] over AWS-LC, for hosts with an operating system.
 //!
 //! It computes the same results as the portable provider of `macsec`, but faster: `cargo bench -p
 //! macsec-aws-lc` measures by how much.
 //!
 //! ```
-//! use macsec::{CipherSuite, SaKey};
+//! use lightseal_macsec::{CipherSuite, SaKey};
 //!
-//! let provider = &macsec_aws_lc::PROVIDER;
+//! let provider = &lightseal_macsec_aws_lc::PROVIDER;
 //! let key = SaKey::new(provider, CipherSuite::GcmAes256, &[7; 32], None, Default::default())?;
-//! # Ok::<(), macsec::KeyError>(())
+//! # Ok::<(), lightseal_macsec::KeyError>(())
 //! ```
 #![forbid(unsafe_code)]
 
 use aws_lc_rs::aead::{AES_128_GCM, AES_256_GCM, Aad, Algorithm, LessSafeKey, Nonce, UnboundKey};
-use macsec::{Gcm, GcmProvider, Unauthentic};
+use lightseal_macsec::{Gcm, GcmProvider, Unauthentic};
 
 /// The provider that uses AWS-LC's ciphers.
 pub static PROVIDER: GcmProvider = GcmProvider {

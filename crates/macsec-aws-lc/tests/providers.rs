@@ -1,7 +1,7 @@
 //! Both providers compute the same results.
 
-use macsec::Unauthentic;
-use macsec::crypto::rustcrypto;
+use lightseal_macsec::Unauthentic;
+use lightseal_macsec::crypto::rustcrypto;
 use proptest::prelude::*;
 
 proptest! {
@@ -15,8 +15,8 @@ proptest! {
     ) {
         let half = key.first_chunk().unwrap();
         for (ours, theirs) in [
-            ((macsec_aws_lc::PROVIDER.aes_128)(half), (rustcrypto::PROVIDER.aes_128)(half)),
-            ((macsec_aws_lc::PROVIDER.aes_256)(&key), (rustcrypto::PROVIDER.aes_256)(&key)),
+            ((lightseal_macsec_aws_lc::PROVIDER.aes_128)(half), (rustcrypto::PROVIDER.aes_128)(half)),
+            ((lightseal_macsec_aws_lc::PROVIDER.aes_256)(&key), (rustcrypto::PROVIDER.aes_256)(&key)),
         ] {
             let mut sealed = text.clone();
             let tag = ours.seal(&nonce, &aad, &mut sealed);

@@ -17,7 +17,7 @@ use crate::codepoints::{
 };
 use crate::tag::SecTag;
 use core::ops::Range;
-use vocabulary::wire::{BufferFull, Decode, DecodeError, Encode, Reader, Writer};
+use lightseal_core::wire::{BufferFull, Decode, DecodeError, Encode, Reader, Writer};
 
 /// Most VLAN tags that are skipped to find the EtherType.
 pub const MAX_VLAN_TAGS: usize = 2;

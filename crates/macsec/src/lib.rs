@@ -11,7 +11,7 @@
 //! Key agreement (MKA, IEEE 802.1X) is not part of this crate: the host supplies the keys.
 //!
 //! ```
-//! use macsec::{Frame, Kind, Sci, classify};
+//! use lightseal_macsec::{Frame, Kind, Sci, classify};
 //!
 //! let mut frame = Vec::from(*b"\x01\x02\x03\x04\x05\x06\x0a\x0b\x0c\x0d\x0e\x0f");
 //! frame.extend(*b"\x88\xe5\x2e\x02\x00\x00\x00\x07\x0a\x0b\x0c\x0d\x0e\x0f\x00\x01");
@@ -22,7 +22,7 @@
 //! let sci = Sci { address: [0x0a, 0x0b, 0x0c, 0x0d, 0x0e, 0x0f], port: 1 };
 //! assert_eq!(frame.header.tag.sci(), Some(sci));
 //! assert_eq!((frame.header.tag.pn, frame.secure_data()), (7, &[0x5a; 2][..]));
-//! # Ok::<(), vocabulary::DecodeError>(())
+//! # Ok::<(), lightseal_core::DecodeError>(())
 //! ```
 #![no_std]
 #![forbid(unsafe_code)]

@@ -13,7 +13,7 @@ use crate::codepoints::{
 };
 use core::fmt;
 use core::str::FromStr;
-use vocabulary::wire::{BufferFull, Decode, DecodeError, Encode, Reader, Writer};
+use lightseal_core::wire::{BufferFull, Decode, DecodeError, Encode, Reader, Writer};
 
 /// The association number (AN), 0 to 3: the secure association of a channel that a frame belongs to
 /// (clause 9.6).

@@ -1,13 +1,13 @@
 //! Two SecYs exchange frames, and each treats invalid frames as configured.
 
-use macsec::crypto::rustcrypto::PROVIDER;
-use macsec::secy::{MAX_OVERHEAD, SciInTag, ValidateFrames};
-use macsec::{
+use lightseal_core::PacketBuf;
+use lightseal_macsec::crypto::rustcrypto::PROVIDER;
+use lightseal_macsec::secy::{MAX_OVERHEAD, SciInTag, ValidateFrames};
+use lightseal_macsec::{
     AssociationNumber, CipherSuite, ConfidentialityOffset, ConfigError, Delivery, Discard,
     Extended, Frame, Protected, Replay, SaKey, Sci, Secy, Settings, Unsent,
 };
 use proptest::prelude::*;
-use vocabulary::PacketBuf;
 
 const A: Sci = Sci { address: [2, 0, 0, 0, 0, 0xa], port: 1 };
 const B: Sci = Sci { address: [2, 0, 0, 0, 0, 0xb], port: 1 };

@@ -1,13 +1,13 @@
 //! Test vectors: the published ones, and frames made by scapy where none are published.
 
-use macsec::crypto::rustcrypto::PROVIDER;
-use macsec::secy::{MAX_OVERHEAD, SciInTag, ValidateFrames};
-use macsec::{
+use lightseal_core::PacketBuf;
+use lightseal_macsec::crypto::rustcrypto::PROVIDER;
+use lightseal_macsec::secy::{MAX_OVERHEAD, SciInTag, ValidateFrames};
+use lightseal_macsec::{
     CipherSuite, ConfidentialityOffset, Delivery, Extended, Frame, Protected, Protection, SaKey,
     Sci, SciField, Secy, Settings,
 };
 use std::collections::BTreeMap;
-use vocabulary::PacketBuf;
 
 /// One block of `name = value` lines.
 struct Vector<'a>(BTreeMap<&'a str, &'a str>);

@@ -9,7 +9,7 @@
 //! Whatever slows the machine for longer than a turn therefore cancels out.
 //!
 //! ```
-//! use measure::{CoreClock, race};
+//! use lightseal_measure::{CoreClock, race};
 //! use std::hint::black_box;
 //! use std::time::Duration;
 //!

@@ -2,10 +2,10 @@
 //! interface, by name or number (`[fe80::1%eth0]:5684`; RFC 4007, section 11).
 
 use crate::interface::{self, Interface};
+use lightseal_core::AddressPair;
 use std::fmt;
 use std::io;
 use std::net::{IpAddr, Ipv6Addr, SocketAddr, SocketAddrV6, ToSocketAddrs};
-use vocabulary::AddressPair;
 
 /// All addresses that `text` stands for. A name is looked up, which may take seconds.
 ///

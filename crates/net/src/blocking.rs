@@ -1,8 +1,8 @@
 //! One engine over one `std` UDP socket, on the caller's thread.
 //!
 //! ```no_run
-//! # fn example<E: vocabulary::Engine>(engine: E) -> std::io::Result<()> {
-//! use net::blocking::Driver;
+//! # fn example<E: lightseal_core::Engine>(engine: E) -> std::io::Result<()> {
+//! use lightseal_net::blocking::Driver;
 //! use std::time::Duration;
 //!
 //! let socket = std::net::UdpSocket::bind("127.0.0.1:0")?;
@@ -15,9 +15,9 @@
 
 use crate::Clock;
 use core::time::Duration;
+use lightseal_core::{Engine, Instant, Output};
 use std::io;
 use std::net::UdpSocket;
-use vocabulary::{Engine, Instant, Output};
 
 /// The largest UDP payload, in bytes.
 const DATAGRAM_BYTES: usize = 65_535;

@@ -1,7 +1,7 @@
 //! The only place where a driver reads the machine's clock.
 
+use lightseal_core::Instant;
 use std::time::Instant as StdInstant;
-use vocabulary::Instant;
 
 /// A monotonic clock that counts microseconds from its creation.
 ///

@@ -1,8 +1,8 @@
 //! A queue of items that are due later, in the order of their due times.
 
+use lightseal_core::Instant;
 use std::cmp::Ordering;
 use std::collections::BinaryHeap;
-use vocabulary::Instant;
 
 /// A queue ordered by due time; equal times keep the order of insertion.
 #[derive(Debug)]

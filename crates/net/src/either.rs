@@ -1,7 +1,7 @@
 //! Two kinds of engine where one type is expected.
 
 use core::net::{IpAddr, SocketAddr};
-use vocabulary::{AddressPair, Engine, Instant, Output};
+use lightseal_core::{AddressPair, Engine, Instant, Output};
 
 /// One of two engines, for example a client's and a server's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -14,13 +14,13 @@
 //!   the address changes of a NAT.
 //!
 //! Nothing here depends on a protocol: every driver works with every
-//! [`vocabulary::Engine`]. For its driver, an endpoint that serves thousands of
+//! [`lightseal_core::Engine`]. For its driver, an endpoint that serves thousands of
 //! peers is one engine.
 //!
 //! # A network in virtual time
 //!
 //! ```
-//! # use vocabulary::{Engine, Instant, Output};
+//! # use lightseal_core::{Engine, Instant, Output};
 //! # use core::net::SocketAddr;
 //! # struct Echo(Option<(SocketAddr, Vec<u8>)>);
 //! # impl Engine for Echo {
@@ -33,8 +33,8 @@
 //! #         Output::Datagram { to, payload: &buf[..d.len()] }
 //! #     }
 //! # }
-//! use net::impairment::Impairments;
-//! use net::virtual_time::Network;
+//! use lightseal_net::impairment::Impairments;
+//! use lightseal_net::virtual_time::Network;
 //! use std::time::Duration;
 //!
 //! let mut network = Network::new(1);

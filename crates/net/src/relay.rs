@@ -18,11 +18,11 @@ use ::tokio::task::JoinSet;
 use ::tokio::time::{Instant as TokioInstant, sleep, sleep_until};
 use core::net::SocketAddr;
 use core::time::Duration;
+use lightseal_core::{AddressPair, Instant, Random};
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 use std::io;
 use std::sync::{Arc, Mutex, MutexGuard};
-use vocabulary::{AddressPair, Instant, Random};
 
 /// The largest UDP payload, in bytes.
 const DATAGRAM_BYTES: usize = 65_535;

@@ -1,5 +1,6 @@
 //! UDP sockets with room for bursts, which answer from the address at which a datagram arrived.
 
+use lightseal_core::AddressPair;
 use quinn_udp::{RecvMeta, Transmit, UdpSockRef, UdpSocketState};
 use socket2::{Domain, Protocol, Socket as RawSocket, Type};
 use std::future::poll_fn;
@@ -8,7 +9,6 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::task::{Context, Poll, ready};
 use tokio::io::Interest;
 use tokio::net::UdpSocket;
-use vocabulary::AddressPair;
 
 /// Size in bytes that each socket asks of the kernel for its receive and send buffers.
 ///

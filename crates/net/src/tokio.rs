@@ -13,9 +13,9 @@ use ::tokio::sync::Notify;
 use ::tokio::time::{Instant as TokioInstant, sleep_until};
 use core::pin::pin;
 use core::time::Duration;
+use lightseal_core::{AddressPair, Engine, Instant, Output};
 use std::io;
 use std::sync::{Mutex, MutexGuard};
-use vocabulary::{AddressPair, Engine, Instant, Output};
 
 /// The largest UDP payload, in bytes.
 const DATAGRAM_BYTES: usize = 65_535;

@@ -14,8 +14,8 @@
 use crate::delay_line::DelayLine;
 use crate::impairment::{Counters, Impairments, Path};
 use core::net::SocketAddr;
+use lightseal_core::{Engine, Instant, Output, Random};
 use std::collections::{BTreeSet, HashMap, VecDeque};
-use vocabulary::{Engine, Instant, Output, Random};
 
 /// The largest UDP payload, in bytes.
 const DATAGRAM_BYTES: usize = 65_535;

@@ -1,10 +1,10 @@
 //! Real sockets on all addresses of the machine.
 
-use net::socket::{self, AddressedSocket};
+use lightseal_core::AddressPair;
+use lightseal_net::socket::{self, AddressedSocket};
 use std::net::{IpAddr, SocketAddr, UdpSocket};
 use std::time::Duration;
 use tokio::time::timeout;
-use vocabulary::AddressPair;
 
 const PATIENCE: Duration = Duration::from_secs(20);
 

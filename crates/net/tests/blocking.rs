@@ -2,7 +2,7 @@
 
 mod toy;
 
-use net::blocking::Driver;
+use lightseal_net::blocking::Driver;
 use std::net::UdpSocket;
 use std::time::Duration;
 use toy::Toy;

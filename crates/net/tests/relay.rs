@@ -2,9 +2,10 @@
 
 mod toy;
 
-use net::relay::{Relay, Settings};
-use net::tokio::{Driver, Host};
-use net::{Clock, Impairments, Probability, socket};
+use lightseal_core::Instant;
+use lightseal_net::relay::{Relay, Settings};
+use lightseal_net::tokio::{Driver, Host};
+use lightseal_net::{Clock, Impairments, Probability, socket};
 use std::collections::BTreeSet;
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -12,7 +13,6 @@ use std::time::Duration;
 use tokio::net::UdpSocket;
 use tokio::time::timeout;
 use toy::Toy;
-use vocabulary::Instant;
 
 const PATIENCE: Duration = Duration::from_secs(20);
 

@@ -2,10 +2,10 @@
 
 #![cfg(all(feature = "tokio", target_os = "linux"))]
 
-use net::socket::{AddressedSocket, bind, report_unreachable};
+use lightseal_core::AddressPair;
+use lightseal_net::socket::{AddressedSocket, bind, report_unreachable};
 use std::net::SocketAddr;
 use std::time::Duration;
-use vocabulary::AddressPair;
 
 const PATIENCE: Duration = Duration::from_secs(20);
 

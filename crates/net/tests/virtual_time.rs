@@ -2,15 +2,15 @@
 
 mod toy;
 
-use net::Either;
-use net::impairment::{Cause, Impairments, Probability, Rule, Verdict};
-use net::virtual_time::{Network, NodeId};
+use lightseal_core::{Engine, Instant, Output, Random};
+use lightseal_net::Either;
+use lightseal_net::impairment::{Cause, Impairments, Probability, Rule, Verdict};
+use lightseal_net::virtual_time::{Network, NodeId};
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use toy::Toy;
-use vocabulary::{Engine, Instant, Output, Random};
 
 const SERVER: &str = "10.0.0.1:5684";
 

@@ -293,7 +293,7 @@ impl Beside {
 }
 
 /// Inserts a VLAN tag after the addresses, where it was before.
-fn put_tag_back(packet: &mut vocabulary::PacketBuf<'_>, tag: [u8; 4]) {
+fn put_tag_back(packet: &mut lightseal_core::PacketBuf<'_>, tag: [u8; 4]) {
     const ADDRESSES: usize = 12;
     if packet.len() >= ADDRESSES && packet.prepend(&tag).is_some() {
         packet.bytes_mut()[..ADDRESSES + 4].rotate_left(4);

@@ -19,7 +19,7 @@
 //! # A loop
 //!
 //! ```
-//! use packet_io::{Frame, LanPort, Pool};
+//! use lightseal_packet_io::{Frame, LanPort, Pool};
 //!
 //! /// One round of a bridge: frames received at one port are sent at the other.
 //! fn forward(

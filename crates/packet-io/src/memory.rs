@@ -2,7 +2,7 @@
 //! other traffic appears.
 //!
 //! ```
-//! use packet_io::{LanPort, Pool, PoolSettings, memory};
+//! use lightseal_packet_io::{LanPort, Pool, PoolSettings, memory};
 //!
 //! # fn main() -> std::io::Result<()> {
 //! let mut pool = Pool::new(PoolSettings { frames: 16, ..PoolSettings::default() })?;

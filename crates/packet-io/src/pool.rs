@@ -1,10 +1,10 @@
 //! Frames of one size in one region of memory, and handles that own them.
 
 use crate::region::Region;
+use lightseal_core::PacketBuf;
 use std::io;
 use std::ops::Range;
 use std::sync::atomic::{AtomicU32, Ordering};
-use vocabulary::PacketBuf;
 
 /// Free bytes before a received packet, and before a new one: room for the longest headers that a
 /// tunnel or an IPv6 underlay puts before it.

@@ -3,11 +3,11 @@
 
 mod namespace;
 
+use lightseal_packet_io::af_packet::{PacketPort, Settings};
+use lightseal_packet_io::tap::TapPort;
+use lightseal_packet_io::{Frame, Interface, LanPort, Pool, PoolSettings, Waiter};
 use namespace::{Host, alone, ip, until_running, wire};
 use nix::sched::CloneFlags;
-use packet_io::af_packet::{PacketPort, Settings};
-use packet_io::tap::TapPort;
-use packet_io::{Frame, Interface, LanPort, Pool, PoolSettings, Waiter};
 use std::time::Duration;
 
 fn pool() -> Pool {
@@ -48,7 +48,7 @@ fn receive(port: &mut dyn LanPort, pool: &mut Pool, count: usize) -> Vec<Vec<u8>
 
 struct Lent<'a>(&'a dyn LanPort);
 
-impl packet_io::Source for Lent<'_> {
+impl lightseal_packet_io::Source for Lent<'_> {
     fn descriptors(&self, visit: &mut dyn FnMut(std::os::fd::BorrowedFd<'_>)) {
         self.0.descriptors(visit);
     }

@@ -3,9 +3,9 @@
 
 mod namespace;
 
+use lightseal_packet_io::udp::{Settings, UdpUnderlay};
+use lightseal_packet_io::{Datagram, Pool, PoolSettings, Refusal, RefusalCause, Underlay, Waiter};
 use namespace::{alone, ip, no_children, try_ip, wire};
-use packet_io::udp::{Settings, UdpUnderlay};
-use packet_io::{Datagram, Pool, PoolSettings, Refusal, RefusalCause, Underlay, Waiter};
 use std::net::{SocketAddr, UdpSocket};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;

@@ -3,13 +3,13 @@
 
 mod namespace;
 
-use namespace::{Host, alone_with_xdp, ip, no_children, wire};
-use packet_io::af_packet::{self, PacketPort};
-use packet_io::udp::{self, UdpUnderlay};
-use packet_io::xdp::{Attachment, Mode, Settings, XdpLan, XdpUnderlay};
-use packet_io::{
+use lightseal_packet_io::af_packet::{self, PacketPort};
+use lightseal_packet_io::udp::{self, UdpUnderlay};
+use lightseal_packet_io::xdp::{Attachment, Mode, Settings, XdpLan, XdpUnderlay};
+use lightseal_packet_io::{
     Datagram, Frame, LanPort, Pool, PoolSettings, Refusal, RefusalCause, Underlay, Waiter,
 };
+use namespace::{Host, alone_with_xdp, ip, no_children, wire};
 use std::net::{SocketAddr, UdpSocket};
 use std::time::Duration;
 

@@ -3,8 +3,6 @@
 
 use clap::builder::PossibleValuesParser;
 use clap::{Args, Parser, Subcommand, ValueEnum};
-use dtls::crypto::CipherSuiteId;
-use dtls::{NumberMasks, ProtocolVersion, Scheme};
 use fuzz::forgery::{self, ATTACKS, SCHEMES};
 use fuzz::masks::Case;
 use fuzz::world::Setup;
@@ -12,6 +10,8 @@ use fuzz::{
     clones, cuts, drops, fleet, histories, injection, junk, noise, rivals, strangers, tunnel,
     updates,
 };
+use lightseal_dtls::crypto::CipherSuiteId;
+use lightseal_dtls::{NumberMasks, ProtocolVersion, Scheme};
 use serde_json::{Value, json};
 
 /// Attacks on the engines, repeatable from their seed

@@ -9,13 +9,13 @@ mod strike;
 use crate::onpath::{Captured, Masks, Payloads};
 use crate::parallel::shared;
 use crate::world::{Direction, Setup, Told, World};
-use dtls::{Delivery, RecordId, Resolution, Scheme};
+use lightseal_core::Random;
+use lightseal_dtls::{Delivery, RecordId, Resolution, Scheme};
 use std::cell::RefCell;
 use std::collections::HashMap;
 use std::rc::Rc;
 use std::time::Duration;
 use strike::{Attacker, Seen};
-use vocabulary::Random;
 
 /// Names of the schemes attacked: those whose aggregates are sums of whole tags come first.
 pub const SCHEMES: [&str; 8] =

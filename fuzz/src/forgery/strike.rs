@@ -2,8 +2,8 @@
 
 use crate::forgery::Attack;
 use crate::onpath::{Captured, Masks, SAMPLE, number};
-use dtls::Scheme;
-use vocabulary::Random;
+use lightseal_core::Random;
+use lightseal_dtls::Scheme;
 
 /// Length in bytes of a block of GHASH.
 const BLOCK: usize = 16;

@@ -2,17 +2,17 @@
 
 use crate::world::{Direction, Setup, World};
 use core::fmt::Debug;
-use dtls::Scheme;
-use dtls::messages::extensions::{
+use lightseal_core::{Decode, Encode, Reader, Writer};
+use lightseal_dtls::Scheme;
+use lightseal_dtls::messages::extensions::{
     Extensions, KeyShareEntry, OfferedPsks, cipher_suites, client_shares, groups, psk_modes,
     versions,
 };
-use dtls::messages::{
+use lightseal_dtls::messages::{
     AggregationUpdate, Alert, ClientHello, EncryptedExtensions, EpochEnd, Fragment, KeyUpdate,
     RecordNumber, ServerHello, ack, aggregation,
 };
-use dtls::record::{PlaintextHeader, UnifiedHeader};
-use vocabulary::{Decode, Encode, Reader, Writer};
+use lightseal_dtls::record::{PlaintextHeader, UnifiedHeader};
 
 pub(super) fn written(message: &impl Encode) -> Vec<u8> {
     let mut buf = vec![0; 1 << 17];

@@ -2,23 +2,23 @@
 //! the same bytes.
 
 use super::codec::written;
-use dtls::codepoints::DTLS_1_2;
-use dtls::messages::connection_id::write_new_connection_id;
-use dtls::messages::extensions::{
+use lightseal_core::wire::BufferFull;
+use lightseal_core::{Decode, Writer};
+use lightseal_dtls::codepoints::DTLS_1_2;
+use lightseal_dtls::messages::connection_id::write_new_connection_id;
+use lightseal_dtls::messages::extensions::{
     MaxFragmentLength, cipher_suites, read_connection_id, read_record_size_limit,
     write_connection_id,
 };
-use dtls::messages::hello::{write_client_hello, write_server_hello};
-use dtls::messages::key_exchange::{
+use lightseal_dtls::messages::hello::{write_client_hello, write_server_hello};
+use lightseal_dtls::messages::key_exchange::{
     read_ecdhe_psk_client_key_exchange, read_psk_client_key_exchange, read_psk_hint,
     write_ecdhe_psk_client_key_exchange, write_psk_client_key_exchange,
 };
-use dtls::messages::{
+use lightseal_dtls::messages::{
     ClientHello, EcdhePskServerParams, HelloVerifyRequest, NewConnectionId, NewSessionTicket12,
     RequestConnectionId, ServerHello, extensions::Extensions, return_routability,
 };
-use vocabulary::wire::BufferFull;
-use vocabulary::{Decode, Writer};
 
 /// The bytes that `write` appends.
 fn bytes_of(write: impl FnOnce(&mut Writer<'_>) -> Result<(), BufferFull>) -> Vec<u8> {

@@ -1,12 +1,12 @@
 //! Records of groups in both profiles: a record that was not sealed does not open.
 
-use dtls::codepoints::ContentType;
-use dtls::crypto::{CipherSuiteId, MasterSecret12, rustcrypto};
-use group::axiom::{self, Ciphertext};
-use group::compact::{
+use lightseal_dtls::codepoints::ContentType;
+use lightseal_dtls::crypto::{CipherSuiteId, MasterSecret12, rustcrypto};
+use lightseal_group::axiom::{self, Ciphertext};
+use lightseal_group::compact::{
     Boot, EpochSecret, Form, Outgoing, PrivateKey, RecordKeys, Sealed, SigningKey, Suite,
 };
-use group::{GroupId, ListenerId, SenderId};
+use lightseal_group::{GroupId, ListenerId, SenderId};
 use std::sync::OnceLock;
 
 const SENDER: SenderId = SenderId(5);

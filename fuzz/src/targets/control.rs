@@ -1,15 +1,17 @@
 //! Messages between members and controllers: each decoded message is encoded to the same bytes.
 
 use super::codec::written;
-use group::control::{Answer, Asked, DeviceKey, GroupName, Numbered, Request, WantedRoles};
-use group::directory::{Lookup, Names, Page};
-use group::identity::Identity;
-use group::policy::{Authenticity, Freshness, Policy, Profile, Responses};
-use group::rekey::{ControllerSecret, Grant, KeyServer, Leaf, PullRequest, Timing};
-use group::{GroupId, ListenerId, SenderId, Start};
+use lightseal_core::{Decode, Random, Writer};
+use lightseal_group::control::{
+    Answer, Asked, DeviceKey, GroupName, Numbered, Request, WantedRoles,
+};
+use lightseal_group::directory::{Lookup, Names, Page};
+use lightseal_group::identity::Identity;
+use lightseal_group::policy::{Authenticity, Freshness, Policy, Profile, Responses};
+use lightseal_group::rekey::{ControllerSecret, Grant, KeyServer, Leaf, PullRequest, Timing};
+use lightseal_group::{GroupId, ListenerId, SenderId, Start};
 use std::net::IpAddr;
 use std::time::Duration;
-use vocabulary::{Decode, Random, Writer};
 
 /// The group ID in the noise campaign.
 const GROUP: GroupId = GroupId(*b"lights of room 1");
@@ -19,7 +21,7 @@ pub(crate) fn encoded(request: &Asked) -> Vec<u8> {
 }
 
 fn written_as(answer: &Numbered<Answer>, version: u8) -> Vec<u8> {
-    let mut buf = [0; group::control::MAX_MESSAGE];
+    let mut buf = [0; lightseal_group::control::MAX_MESSAGE];
     let mut w = Writer::new(&mut buf);
     answer.write_as(&mut w, version).expect("the input was no longer");
     w.finish().to_vec()
@@ -67,7 +69,7 @@ fn grant() -> Grant {
     let mut server = KeyServer::new(GROUP, ControllerSecret::from_seed(&[5; 32]), &mut rng);
     let timing =
         Timing::new(Duration::from_secs(1), Duration::from_secs(10)).expect("valid durations");
-    let change = group::rekey::Change { join: 5, ..Default::default() };
+    let change = lightseal_group::rekey::Change { join: 5, ..Default::default() };
     server.rekey(&change, timing, 1200, &mut rng).expect("a valid change");
     server.grant(Leaf::new(3).expect("a small identifier"), timing).expect("a member")
 }
@@ -94,13 +96,13 @@ pub(super) fn messages(input: &[u8]) {
 }
 
 pub(super) fn seeds() -> Vec<Vec<u8>> {
-    use group::control::{Admitted, Reason};
-    use group::member::Roles;
+    use lightseal_group::control::{Admitted, Reason};
+    use lightseal_group::member::Roles;
     let policy = Policy {
         group: GROUP,
         address: "[ff15::abcd]:5684".parse().expect("an address"),
         profile: Profile::Compact,
-        suite: dtls::crypto::CipherSuiteId::AES_128_CTR_LIGHTMAC_8_SHA256,
+        suite: lightseal_dtls::crypto::CipherSuiteId::AES_128_CTR_LIGHTMAC_8_SHA256,
         authenticity: Authenticity::Source,
         responses: Responses::Pairwise,
         freshness: Freshness::Challenge,

@@ -3,11 +3,11 @@
 use crate::cuts::STAGES;
 use crate::secrets::Impostor;
 use crate::world::{Direction, Setup, World, client_address};
-use dtls::codepoints::ContentType;
-use dtls::tuning::{RECEIVE_BUFFER_BYTES, SEND_BUFFER_BYTES};
+use lightseal_core::{Engine, Reader};
+use lightseal_dtls::codepoints::ContentType;
+use lightseal_dtls::tuning::{RECEIVE_BUFFER_BYTES, SEND_BUFFER_BYTES};
 use std::net::SocketAddr;
 use std::time::Duration;
-use vocabulary::{Engine, Reader};
 
 /// The seed of both ends' randomness. It is the same in the seed inputs and in the targets, so that
 /// datagrams of a genuine conversation are valid.

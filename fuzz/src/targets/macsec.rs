@@ -1,13 +1,13 @@
 //! MACsec frames: parsing loses no bytes, and only protected frames are delivered as authentic.
 
 use super::codec::written;
-use macsec::crypto::rustcrypto::PROVIDER;
-use macsec::secy::{MAX_OVERHEAD, SciInTag, ValidateFrames};
-use macsec::{
+use lightseal_core::{Decode, PacketBuf};
+use lightseal_macsec::crypto::rustcrypto::PROVIDER;
+use lightseal_macsec::secy::{MAX_OVERHEAD, SciInTag, ValidateFrames};
+use lightseal_macsec::{
     AssociationNumber, CipherSuite, Delivery, Extended, Frame, Header, Kind, Replay, SaKey, Sci,
     Secy, Settings, classify,
 };
-use vocabulary::{Decode, PacketBuf};
 
 const PEER: Sci = Sci { address: [2, 0, 0, 0, 0, 1], port: 1 };
 const US: Sci = Sci { address: [2, 0, 0, 0, 0, 2], port: 1 };

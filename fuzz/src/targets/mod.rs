@@ -14,8 +14,8 @@ mod rekey;
 
 use crate::mutate;
 use core::fmt;
+use lightseal_core::Random;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use vocabulary::Random;
 
 /// A fuzz target.
 #[derive(Clone, Copy)]

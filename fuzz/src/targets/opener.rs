@@ -1,14 +1,14 @@
 //! The aggregation opener: whatever arrives, every verified record was sealed, and is verified
 //! once.
 
-use aggregation::opener::Offer;
-use aggregation::{
+use lightseal_aggregation::opener::Offer;
+use lightseal_aggregation::{
     Block, ClosingTag, Kind, Opener, Order, Outcome, Overprovision, Prf, PrfState, Scheme, Sealer,
     SlidingWindow, TAG_BLOCK,
 };
+use lightseal_core::Reader;
 use std::collections::{BTreeMap, BTreeSet};
 use std::hash::{DefaultHasher, Hash, Hasher};
-use vocabulary::Reader;
 
 /// A keyed function that the fuzzer cannot invert.
 struct Keyed;
@@ -142,7 +142,7 @@ pub(super) fn opener(input: &[u8]) {
     {
         budget -= 1;
         step(&mut game, what, a, b);
-        assert!(game.held.len() <= aggregation::tuning::CANDIDATES, "memory is bounded");
+        assert!(game.held.len() <= lightseal_aggregation::tuning::CANDIDATES, "memory is bounded");
     }
     game.opener.expire_below(u64::MAX);
     game.settle();

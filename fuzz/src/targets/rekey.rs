@@ -2,18 +2,18 @@
 //! controller did not sign moves a member to another epoch.
 
 use super::codec::written;
-use group::control::{Answer, Asked, Numbered, Request};
-use group::directory::{Introduced, Lookup, Page};
-use group::member::Suspended;
-use group::rekey::message::Unverified;
-use group::rekey::{
+use lightseal_core::{Decode, Instant, Random};
+use lightseal_group::control::{Answer, Asked, Numbered, Request};
+use lightseal_group::directory::{Introduced, Lookup, Page};
+use lightseal_group::member::Suspended;
+use lightseal_group::rekey::message::Unverified;
+use lightseal_group::rekey::{
     Change, ControllerSecret, Grant, KeyPath, KeyServer, Leaf, NodeKey, Outcome, PullRequest,
     Timing,
 };
-use group::{GroupId, Identity};
+use lightseal_group::{GroupId, Identity};
 use std::sync::OnceLock;
 use std::time::Duration;
-use vocabulary::{Decode, Instant, Random};
 
 /// A member that has not received the last two rekeyings of its controller.
 struct Scene {
@@ -103,7 +103,7 @@ pub(super) fn seeds() -> Vec<Vec<u8>> {
     let members = vec![Introduced { sender: None, leaf, keys }];
     seeds.push(written(&Page { lookup, epoch: 2, members }));
     let group = GroupId(*b"fuzzed lights 01");
-    let start = group::Start { instance: 1, counter: 0, nonce: [1; 8] };
+    let start = lightseal_group::Start { instance: 1, counter: 0, nonce: [1; 8] };
     seeds.push(written(&Asked::by(start, 3, Request::Lookup(group, lookup))));
     // A suspended member that knows no other member.
     seeds.push([&[1][..], &[0; 71]].concat());

@@ -4,9 +4,9 @@ use super::rows;
 use super::trials::{Make, captured, flows, introduce};
 use super::world::{Flow, World};
 use core::time::Duration;
-use gateway::schemes::identifier::Settings;
+use lightseal_core::Random;
+use lightseal_gateway::schemes::identifier::Settings;
 use serde_json::{Value, json};
-use vocabulary::Random;
 
 /// Length in bytes of a frame's secure data.
 const LEN: usize = 60;
@@ -137,7 +137,7 @@ fn window(scheme: &str) -> u32 {
     let window = match scheme {
         "identifier" => Settings::default().behind,
         "identifier-paper" => Settings::paper().behind,
-        _ => gateway::tuning::WINDOW,
+        _ => lightseal_gateway::tuning::WINDOW,
     };
     window as u32
 }

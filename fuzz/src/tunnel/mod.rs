@@ -15,7 +15,7 @@ pub use bytes::bytes;
 pub use loss::loss;
 
 use crate::parallel;
-use gateway::{bridge, flows};
+use lightseal_gateway::{bridge, flows};
 use serde_json::{Value, json};
 use trials::claimed::{self, Claimed};
 use trials::flood::{self, Flood};

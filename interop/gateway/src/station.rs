@@ -2,8 +2,8 @@
 
 use crate::Failure;
 use crate::frames::ETHERTYPE;
-use packet_io::af_packet::{PacketPort, Settings};
-use packet_io::{Frame, Interface, LanPort, Pool, PoolSettings, Statistics, Waiter};
+use lightseal_packet_io::af_packet::{PacketPort, Settings};
+use lightseal_packet_io::{Frame, Interface, LanPort, Pool, PoolSettings, Statistics, Waiter};
 use std::time::Duration;
 
 /// The longest frame in bytes.

@@ -1,9 +1,9 @@
 //! Writes captures of associations and opens them with tshark.
 
 use clap::Parser;
-use dtls::ProtocolVersion;
-use dtls::passive::Proof;
 use interop::captures::{CASES, Case, tshark_version};
+use lightseal_dtls::ProtocolVersion;
+use lightseal_dtls::passive::Proof;
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;

@@ -1,9 +1,9 @@
 //! Checks that a standard peer gets standard DTLS 1.3 from an end that prefers shared tags.
 
 use clap::Parser;
-use dtls::{AggregationPolicy, Scheme};
 use interop::meeting::Meeting;
 use interop::wolfssl::{Mode, Role, Settings, Suite, version};
+use lightseal_dtls::{AggregationPolicy, Scheme};
 use serde_json::json;
 
 /// Connects Lightseal, asking for agg:8, with wolfSSL in every role, suite and mode, with and

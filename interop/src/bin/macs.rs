@@ -4,7 +4,7 @@ use clap::Parser;
 use cmac::Cmac;
 use interop::macs::{self, AwsLcGmac, OpenSslCmac, RingGmac, RustCrypto, Tagger};
 use lightmac::{Aes128, LightMac};
-use measure::{Contender, CoreClock, Outcome, Spread, race};
+use lightseal_measure::{Contender, CoreClock, Outcome, Spread, race};
 use serde_json::{Map, Value, json};
 use std::hint::black_box;
 use std::time::Duration;

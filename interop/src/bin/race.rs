@@ -1,11 +1,11 @@
 //! Times Lightseal and other implementations in turns in one process, and counts their bytes.
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
-use dtls::crypto::{Provider, rustcrypto};
 use interop::race::{Contender, Outcome, race};
 use interop::wolfssl::{self, Group, Mode, Settings, Suite};
 use interop::{dimpl_race, openssl_race, ours_race, pair};
-use measure::Spread;
+use lightseal_dtls::crypto::{Provider, rustcrypto};
+use lightseal_measure::Spread;
 use serde_json::{Value, json};
 
 /// Times Lightseal's DTLS and that of other implementations. Each figure is the median over turns
@@ -137,7 +137,7 @@ fn settings(suite: SuiteName, mode: ModeName, cookie: bool) -> Settings {
 impl How {
     fn provider(&self) -> &'static Provider {
         match self.provider {
-            ProviderName::AwsLc => &dtls_aws_lc::PROVIDER,
+            ProviderName::AwsLc => &lightseal_dtls_aws_lc::PROVIDER,
             ProviderName::Rustcrypto => &rustcrypto::PROVIDER,
         }
     }

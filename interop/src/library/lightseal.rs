@@ -3,21 +3,21 @@
 use super::{End, Settings};
 use crate::ours::Ours;
 use crate::peers::{Role, Version};
-use dtls::codepoints::PskKeyExchangeMode;
-use dtls::crypto::{CipherSuiteId, rustcrypto};
-use dtls::{ClientConfig, CookiePolicy, Packing, Psk, ServerConfig};
+use lightseal_core::{Instant, Random};
+use lightseal_dtls::codepoints::PskKeyExchangeMode;
+use lightseal_dtls::crypto::{CipherSuiteId, rustcrypto};
+use lightseal_dtls::{ClientConfig, CookiePolicy, Packing, Psk, ServerConfig};
 use std::net::SocketAddr;
 use std::sync::Arc;
-use vocabulary::{Instant, Random};
 
 /// One end of a connection by Lightseal.
 ///
 /// # Errors
 /// The settings that do not fit.
 pub fn end(role: Role, settings: &Settings, address: SocketAddr) -> Result<Ours, String> {
-    let text = |error: dtls::ConfigError| error.to_string();
+    let text = |error: lightseal_dtls::ConfigError| error.to_string();
     let psk = Psk::external(&settings.identity, &settings.key).map_err(text)?;
-    let mut common = dtls::Settings::new(&rustcrypto::PROVIDER).map_err(text)?;
+    let mut common = lightseal_dtls::Settings::new(&rustcrypto::PROVIDER).map_err(text)?;
     common.suites = vec![CipherSuiteId(settings.suite.code())];
     if settings.suite.version() == Version::Dtls13 {
         common.psk_modes = vec![if settings.suite.is_ephemeral() {

@@ -3,13 +3,13 @@
 use super::{End, Settings};
 use crate::driven::Event;
 use crate::peers::{Role, Suite};
+use lightseal_core::{Engine, Instant, Output};
 use mbedtls_rs_sys as sys;
 use std::collections::VecDeque;
 use std::ffi::{c_int, c_uchar, c_void};
 use std::net::SocketAddr;
 use std::ptr;
 use std::time::Duration;
-use vocabulary::{Engine, Instant, Output};
 
 /// Whether Mbed TLS has the suite. Its ECDHE_PSK suites have only CBC and ChaCha20.
 pub const fn has(suite: Suite) -> bool {

@@ -12,14 +12,14 @@ pub mod wolfssl;
 
 use crate::driven::Event;
 use crate::peers::{Role, Suite};
-use net::blocking::Driver;
+use lightseal_core::{Engine, Instant};
+use lightseal_net::blocking::Driver;
 use std::collections::VecDeque;
 use std::io::{self, BufRead, Write};
 use std::net::{SocketAddr, UdpSocket};
 use std::sync::mpsc::{Receiver, TryRecvError, channel};
 use std::thread;
 use std::time::Duration;
-use vocabulary::{Engine, Instant};
 
 /// The settings that both ends are given.
 #[derive(Clone, Debug)]

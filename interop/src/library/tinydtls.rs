@@ -3,6 +3,7 @@
 use super::{End, Settings};
 use crate::driven::Event;
 use crate::peers::Role;
+use lightseal_core::{Engine, Instant, Output};
 use std::collections::VecDeque;
 use std::ffi::{c_int, c_uchar, c_ushort};
 use std::mem::transmute;
@@ -11,7 +12,6 @@ use std::ptr::{self, NonNull};
 use std::sync::Once;
 use std::time::Duration;
 use tinydtls_sys as sys;
-use vocabulary::{Engine, Instant, Output};
 
 /// How often tinydtls checks whether it must retransmit. It reads a clock of its own.
 const LOOK: Duration = Duration::from_millis(50);

@@ -4,8 +4,8 @@ use super::{End, Settings};
 use crate::driven::Driven;
 use crate::peers::{Role, Suite};
 use crate::wolfssl::{self, Context, Group, Mode};
+use lightseal_core::Instant;
 use std::net::SocketAddr;
-use vocabulary::Instant;
 
 /// One end of a connection by wolfSSL.
 ///

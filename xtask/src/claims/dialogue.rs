@@ -125,7 +125,7 @@ fn coap(client: &str, method: &str) -> Result<Measured, Unmeasured> {
 }
 
 fn pace(pointer: &str) -> Result<Measured, Unmeasured> {
-    let run = ["run", "--quiet", "--release", "--package", "dtls", "--example", "pace"];
+    let run = ["run", "--quiet", "--release", "--package", "lightseal-dtls", "--example", "pace"];
     let text = capture(cargo(&run)).map_err(Unmeasured::Broken)?;
     let result: Value = serde_json::from_str(&text)
         .map_err(|error| Unmeasured::Broken(format!("it printed no JSON: {error}")))?;

@@ -42,7 +42,7 @@ pub(super) const CLAIMS: &[Claim] = &[
         seconds: 10,
         measure: || {
             let test = "a_join_that_waits_is_refused_when_its_device_is_evicted_or_revoked";
-            let report = report("group-host", "attack", test)?;
+            let report = report("lightseal-group-host", "attack", test)?;
             Ok(Measured { figure: number(&report, "/keys")?, detail: String::new() })
         },
     },
@@ -82,7 +82,7 @@ fn report(package: &str, file: &str, test: &str) -> Result<Value, Unmeasured> {
 }
 
 fn evicted(test: &str, column: &str) -> Result<Measured, Unmeasured> {
-    let report = report("dtls-group", "eviction", test)?;
+    let report = report("lightseal-group", "eviction", test)?;
     let of = |name: &str| number(&report, &format!("/{name}"));
     if of("behind")? > 0.0 {
         return Err(Unmeasured::Broken(format!("members never left the old epoch: {report}")));
@@ -99,7 +99,7 @@ fn evicted(test: &str, column: &str) -> Result<Measured, Unmeasured> {
 fn opened() -> Result<Measured, Unmeasured> {
     let (mut figure, mut detail) = (0.0, String::new());
     for test in [HEARD, JAMMED] {
-        let report = report("dtls-group", "eviction", test)?;
+        let report = report("lightseal-group", "eviction", test)?;
         let of = |name: &str| number(&report, &format!("/{name}"));
         let (opened, behind) = (of("opened")?, of("behind")?);
         figure += opened + behind;
@@ -110,7 +110,7 @@ fn opened() -> Result<Measured, Unmeasured> {
 
 fn rejoins() -> Result<Measured, Unmeasured> {
     let test = "devices_that_join_again_and_again_keep_nobody_from_hearing";
-    let report = report("dtls-group", "attack", test)?;
+    let report = report("lightseal-group", "attack", test)?;
     let lines = report["lines"].as_array().into_iter().flatten().filter_map(Value::as_str);
     let detail = lines.map(|line| format!("{line}\n")).collect();
     Ok(Measured { figure: number(&report, "/heard_percent")?, detail })

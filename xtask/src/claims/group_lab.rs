@@ -140,8 +140,17 @@ fn off_paper() -> Result<Measured, Unmeasured> {
 
 /// Heap and time that many listeners take at the sender, measured with a counting allocator.
 fn crowd() -> Result<Value, Unmeasured> {
-    let line =
-        ["run", "--quiet", "--release", "--package", "lab", "--example", "groups", "--", "crowd"];
+    let line = [
+        "run",
+        "--quiet",
+        "--release",
+        "--package",
+        "lightseal-lab",
+        "--example",
+        "groups",
+        "--",
+        "crowd",
+    ];
     let text = capture(cargo(&line)).map_err(Unmeasured::Broken)?;
     let result: Value = serde_json::from_str(&text)
         .map_err(|error| Unmeasured::Broken(format!("no JSON was printed: {error}")))?;

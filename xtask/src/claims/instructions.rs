@@ -101,8 +101,15 @@ fn count(scheme: &str, records: u64, aes: Aes) -> Result<u64, Unmeasured> {
     const RUNNER: &str = "target.'cfg(all())'.runner = \
                           ['valgrind', '--tool=callgrind', '--callgrind-out-file=/dev/null']";
     let records = records.to_string();
-    let mut run =
-        cargo(&["run", "--quiet", "--release", "--package", "dtls", "--example", "records"]);
+    let mut run = cargo(&[
+        "run",
+        "--quiet",
+        "--release",
+        "--package",
+        "lightseal-dtls",
+        "--example",
+        "records",
+    ]);
     run.args(["--config", RUNNER]);
     if let Aes::Portable = aes {
         run.env("RUSTFLAGS", "--cfg aes_backend=\"soft\"").arg("--target-dir").arg(portable_dir());

@@ -54,7 +54,8 @@ fn after_kill() -> Result<Measured, Unmeasured> {
 }
 
 fn virtual_time(pointer: &str) -> Result<Measured, Unmeasured> {
-    let run = ["run", "--quiet", "--release", "--package", "dtls", "--example", "liveness"];
+    let run =
+        ["run", "--quiet", "--release", "--package", "lightseal-dtls", "--example", "liveness"];
     let text = capture(cargo(&run)).map_err(Unmeasured::Broken)?;
     Ok(Measured { figure: number(&parsed(&text)?, pointer)?, detail: text })
 }

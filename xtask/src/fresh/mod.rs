@@ -33,7 +33,7 @@ pub(crate) struct Arguments {
     /// Run only one of the two commands
     #[arg(long, value_enum)]
     only: Option<Part>,
-    /// Arguments for `cargo xtask test` in the machine, such as --package net
+    /// Arguments for `cargo xtask test` in the machine, such as --package lightseal-net
     #[arg(last = true, value_name = "ARGUMENT")]
     test_arguments: Vec<String>,
 }

@@ -9,7 +9,7 @@ use std::path::Path;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Layer {
     /// Time, randomness, codec, replay window, the engine contract.
-    Vocabulary,
+    Core,
     /// Algorithms without a protocol.
     Primitive,
     /// One protocol, sans I/O.
@@ -30,26 +30,24 @@ enum Layer {
 
 /// Every crate of the workspace and where it stands.
 const CRATES: &[(&str, Layer)] = &[
-    ("vocabulary", Layer::Vocabulary),
-    ("aggregation", Layer::Primitive),
+    ("lightseal-core", Layer::Core),
+    ("lightseal-aggregation", Layer::Primitive),
     ("lightmac", Layer::Primitive),
-    ("dtls", Layer::Engine),
-    ("macsec", Layer::Engine),
-    ("gateway", Layer::Composite),
-    ("dtls-group", Layer::Composite),
-    ("dtls-aws-lc", Layer::Provider),
-    ("macsec-aws-lc", Layer::Provider),
-    ("dtls-ring", Layer::Provider),
+    ("lightseal-dtls", Layer::Engine),
+    ("lightseal-macsec", Layer::Engine),
+    ("lightseal-gateway", Layer::Composite),
+    ("lightseal-group", Layer::Composite),
+    ("lightseal-dtls-aws-lc", Layer::Provider),
+    ("lightseal-macsec-aws-lc", Layer::Provider),
     ("documents", Layer::Driver),
-    ("measure", Layer::Driver),
-    ("net", Layer::Driver),
-    ("owner-only", Layer::Driver),
-    ("packet-io", Layer::Driver),
+    ("lightseal-measure", Layer::Driver),
+    ("lightseal-net", Layer::Driver),
+    ("lightseal-owner-only", Layer::Driver),
+    ("lightseal-packet-io", Layer::Driver),
     ("skip", Layer::Driver),
-    ("capi", Layer::Host),
-    ("gateway-host", Layer::Host),
-    ("group-host", Layer::Host),
-    ("lab", Layer::Host),
+    ("lightseal-gateway-host", Layer::Host),
+    ("lightseal-group-host", Layer::Host),
+    ("lightseal-lab", Layer::Host),
     ("lightseal", Layer::Command),
     ("fuzz", Layer::Tool),
     ("interop", Layer::Tool),
@@ -59,7 +57,7 @@ const CRATES: &[(&str, Layer)] = &[
 
 /// Crates below the hosts whose engine is shared by threads, and so needs locks: no device
 /// without an operating system has several queues.
-pub(super) const THREADED: &[&str] = &["gateway"];
+pub(super) const THREADED: &[&str] = &["lightseal-gateway"];
 
 /// A crate and the other crates of this workspace that it depends on.
 type Dependencies = Vec<(String, Vec<Needed>)>;
@@ -158,22 +156,25 @@ mod tests {
 
     #[test]
     fn only_lower_layers_may_be_used() {
-        assert_eq!(faults("dtls", &["vocabulary", "aggregation", "lightmac"]), 0);
-        assert_eq!(faults("lightseal", &["net", "dtls", "lab"]), 0);
-        assert_eq!(faults("dtls", &["net"]), 1);
-        assert_eq!(faults("vocabulary", &["lightmac"]), 1);
+        assert_eq!(
+            faults("lightseal-dtls", &["lightseal-core", "lightseal-aggregation", "lightmac"]),
+            0
+        );
+        assert_eq!(faults("lightseal", &["lightseal-net", "lightseal-dtls", "lightseal-lab"]), 0);
+        assert_eq!(faults("lightseal-dtls", &["lightseal-net"]), 1);
+        assert_eq!(faults("lightseal-core", &["lightmac"]), 1);
     }
 
     #[test]
     fn the_same_layer_is_not_lower() {
-        assert_eq!(faults("dtls", &["macsec"]), 1);
-        assert_eq!(faults("gateway", &["macsec"]), 0);
+        assert_eq!(faults("lightseal-dtls", &["lightseal-macsec"]), 1);
+        assert_eq!(faults("lightseal-gateway", &["lightseal-macsec"]), 0);
     }
 
     #[test]
     fn tests_may_use_the_same_layer_but_no_higher_one() {
-        assert_eq!(faults_by("aggregation", &["lightmac"], true), 0);
-        assert_eq!(faults_by("aggregation", &["dtls"], true), 1);
+        assert_eq!(faults_by("lightseal-aggregation", &["lightmac"], true), 0);
+        assert_eq!(faults_by("lightseal-aggregation", &["lightseal-dtls"], true), 1);
     }
 
     #[test]

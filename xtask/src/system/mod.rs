@@ -37,7 +37,7 @@ const NEEDS: &[Need] = &[
     Need { packages: BUILD, used_by: &["interop"], builds: true, linux_only: false },
     Need {
         packages: PEERS,
-        used_by: &["interop", "lab", "lightseal"],
+        used_by: &["interop", "lightseal-lab", "lightseal"],
         builds: false,
         linux_only: false,
     },
@@ -45,7 +45,7 @@ const NEEDS: &[Need] = &[
     Need { packages: EMULATOR, used_by: &["lightmac"], builds: false, linux_only: false },
     Need {
         packages: NAMESPACES,
-        used_by: &["packet-io", "gateway-host", "lightseal", "interop-gateway"],
+        used_by: &["lightseal-packet-io", "lightseal-gateway-host", "lightseal", "interop-gateway"],
         builds: false,
         linux_only: true,
     },
@@ -262,7 +262,7 @@ mod tests {
     #[test]
     fn what_no_wanted_package_uses_is_not_needed() {
         let of = |name: &str| needs(|package| package == name);
-        assert!(of("vocabulary").is_empty());
+        assert!(of("lightseal-core").is_empty());
         assert_eq!(of("lightmac").len(), 1);
         assert!(of("interop").iter().any(|need| need.builds));
         let all = needs(|_| true);

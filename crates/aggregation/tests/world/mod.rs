@@ -2,12 +2,12 @@
 #![allow(dead_code, reason = "each test file uses a part")]
 
 use aes::Aes128;
-use aggregation::{
+use cipher::KeyInit;
+use lightmac::{Hasher, LongLightMac};
+use lightseal_aggregation::{
     Block, CHECK_BLOCK, CLOSING_BLOCK, ClosingTag, Kind, Offer, Opener, Order, Outcome, Prf,
     PrfState, RANK_BLOCK, Refusal, Scheme, Sealer, TAG_BLOCK,
 };
-use cipher::KeyInit;
-use lightmac::{Hasher, LongLightMac};
 use std::collections::BTreeMap;
 
 /// LightMAC with six output blocks.
@@ -112,7 +112,8 @@ impl Sender {
 pub(crate) type Decided = (u64, Vec<u8>, Outcome);
 
 #[derive(Debug)]
-pub(crate) struct Receiver<const CANDIDATES: usize = { aggregation::tuning::CANDIDATES }> {
+pub(crate) struct Receiver<const CANDIDATES: usize = { lightseal_aggregation::tuning::CANDIDATES }>
+{
     pub(crate) mac: Mac,
     pub(crate) opener: Opener<CANDIDATES>,
     held: BTreeMap<u16, (u64, Vec<u8>)>,

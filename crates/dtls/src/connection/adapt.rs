@@ -9,9 +9,9 @@ use super::pace::Closings;
 use crate::config::{Adapt, AdaptRule};
 use crate::handshake::State;
 use crate::record::{ReceiveEpoch, ReceiveEpochs};
-use aggregation::Scheme;
-use aggregation::choice::{Hindsight, LossRate, Seen};
 use alloc::boxed::Box;
+use lightseal_aggregation::Scheme;
+use lightseal_aggregation::choice::{Hindsight, LossRate, Seen};
 
 /// The number of recent records over which the loss is measured.
 const LOSS_RECORDS: u16 = 256;

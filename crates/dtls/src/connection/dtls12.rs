@@ -16,7 +16,7 @@ use crate::record::seal::SealError;
 use crate::timer::Timer;
 use crate::tuning::MAX_WRONG_KEYS;
 use alloc::vec::Vec;
-use vocabulary::{Decode, Reader};
+use lightseal_core::{Decode, Reader};
 
 /// The state that only DTLS 1.2 needs.
 #[derive(Debug, Default)]

@@ -12,7 +12,7 @@ use crate::record::{ConnectionId, SendEpoch};
 use crate::tuning::{MAX_OWN_IDS, MAX_SPARE_IDS, MAX_VAIN_ID_REQUESTS};
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
-use vocabulary::{Decode, Encode, Instant};
+use lightseal_core::{Decode, Encode, Instant};
 
 /// The connection IDs accepted in records to this end, oldest first.
 #[derive(Debug, Default)]

@@ -20,7 +20,7 @@ use crate::tuning::{
 };
 use alloc::boxed::Box;
 use core::time::Duration;
-use vocabulary::Instant;
+use lightseal_core::Instant;
 
 /// The epoch of a hint. No association reaches it, and implementations drop records of an unknown
 /// epoch before they look at anything else.

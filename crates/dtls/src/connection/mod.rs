@@ -61,7 +61,6 @@ use crate::stats::Stats;
 use crate::timer::{RoundTrips, Timer, Timers};
 use acks::Acks;
 use adapt::Adaptation;
-use aggregation::Scheme;
 use alloc::boxed::Box;
 use alloc::collections::VecDeque;
 use alloc::sync::Arc;
@@ -70,6 +69,8 @@ use core::time::Duration;
 use dtls12::Older;
 use early::EarlyRecords;
 use ids::Ids;
+use lightseal_aggregation::Scheme;
+use lightseal_core::{AddressPair, Engine, Instant, Output, Random};
 use liveness::Liveness;
 use mtu::PathMtu;
 use pace::Pace;
@@ -77,7 +78,6 @@ use path::Path;
 use queue::SendQueue;
 use schemes::AggregationUpdates;
 use update::{KeyUpdateState, LossMeter};
-use vocabulary::{AddressPair, Engine, Instant, Output, Random};
 
 /// What an association reports to its application.
 #[derive(Debug, PartialEq, Eq)]
@@ -188,7 +188,7 @@ enum Ending {
 
 /// A DTLS association.
 ///
-/// See [`vocabulary::engine`] for the calls that drive it.
+/// See [`lightseal_core::engine`] for the calls that drive it.
 #[derive(Debug)]
 pub struct Connection {
     role: Role,

@@ -22,8 +22,8 @@ use crate::tuning::{
     MAX_MTU_PROBES, MTU_CONFIRM_INTERVAL, MTU_PROBE_PATIENCE, MTU_RAISE_INTERVAL, MTU_STEP,
 };
 use alloc::vec::Vec;
+use lightseal_core::{AddressPair, Encode, Instant};
 use subtle::ConstantTimeEq;
-use vocabulary::{AddressPair, Encode, Instant};
 
 /// What is known of the path. Lengths are bytes of UDP payload.
 #[derive(Debug)]

@@ -15,7 +15,7 @@
 
 use crate::tuning::{DIALOGUE_WAIT, STREAM_WAIT};
 use core::time::Duration;
-use vocabulary::Instant;
+use lightseal_core::Instant;
 
 /// The denominator of the share of messages that speaks for a dialogue.
 const ONE: u32 = 256;

@@ -15,8 +15,8 @@ use crate::tuning::{
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 use core::net::{IpAddr, SocketAddr};
+use lightseal_core::{AddressPair, Encode};
 use subtle::ConstantTimeEq;
-use vocabulary::{AddressPair, Encode};
 
 /// The addresses of an association, and the check of a new one.
 #[derive(Debug)]

@@ -3,8 +3,8 @@
 use crate::error::SendError;
 use alloc::collections::VecDeque;
 use core::time::Duration;
-use vocabulary::wire::BufferFull;
-use vocabulary::{Instant, Writer};
+use lightseal_core::wire::BufferFull;
+use lightseal_core::{Instant, Writer};
 
 /// A bounded queue in one ring of bytes: once it has grown, queueing a payload allocates nothing.
 #[derive(Debug)]

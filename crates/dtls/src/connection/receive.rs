@@ -15,7 +15,7 @@ use crate::stats::ReceiveStats;
 use crate::timer::Timer;
 use crate::tuning::{ACK_PATIENCE, HANDSHAKE_KEYS_LIFETIME, MIN_TIMEOUT, REPEAT_INTERVAL};
 use alloc::boxed::Box;
-use vocabulary::{Decode, Reader};
+use lightseal_core::{Decode, Reader};
 
 impl Connection {
     pub(super) fn receive_datagram(&mut self, datagram: &mut [u8]) {

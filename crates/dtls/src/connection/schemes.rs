@@ -18,8 +18,8 @@ use crate::record::seal::Shape;
 use crate::record::{ReceiveEpoch, SendEpoch};
 use crate::timer::Timer;
 use crate::tuning::RECORDS_BETWEEN_UPDATES;
-use aggregation::Scheme;
-use vocabulary::{Decode, Encode, Instant};
+use lightseal_aggregation::Scheme;
+use lightseal_core::{Decode, Encode, Instant};
 
 /// The AggregationUpdates of both directions.
 #[derive(Debug, Default)]

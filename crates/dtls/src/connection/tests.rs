@@ -17,12 +17,12 @@ use crate::record::seal::Shape;
 use crate::tuning::{
     LAST_MESSAGE, LAST_VOLUNTARY_MESSAGE, MAX_MESSAGES_AHEAD, MAX_VAIN_ID_REQUESTS,
 };
-use aggregation::Scheme;
 use core::net::SocketAddr;
+use lightseal_aggregation::Scheme;
+use lightseal_core::wire::BufferFull;
+use lightseal_core::{DecodeError, Encode, Engine, Instant, Output, Random, Writer};
 use std::sync::Arc;
 use std::vec::Vec;
-use vocabulary::wire::BufferFull;
-use vocabulary::{DecodeError, Encode, Engine, Instant, Output, Random, Writer};
 
 const CLIENT: ([u16; 8], u16) = ([0x2001, 0xdb8, 0, 0, 0, 0, 0, 1], 40_000);
 const SERVER: ([u16; 8], u16) = ([0x2001, 0xdb8, 0, 0, 0, 0, 0, 2], 5684);

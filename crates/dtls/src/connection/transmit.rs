@@ -15,8 +15,8 @@ use crate::timer::Timer;
 use crate::tuning::MIN_DATAGRAM_BYTES;
 use alloc::boxed::Box;
 use core::time::Duration;
-use vocabulary::wire::BufferFull;
-use vocabulary::{Encode, Writer};
+use lightseal_core::wire::BufferFull;
+use lightseal_core::{Encode, Writer};
 
 /// The header format of a control record. It has a 16-bit record number because it may follow a
 /// burst of losses.

@@ -16,7 +16,7 @@ use crate::tuning::{
     REPORT_RENEWAL, SHORT_NUMBER_LOSS, UNSETTLED_RECORDS,
 };
 use alloc::vec::Vec;
-use vocabulary::{Decode, DecodeError, Instant, Reader};
+use lightseal_core::{Decode, DecodeError, Instant, Reader};
 
 /// The progress of our own KeyUpdate.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

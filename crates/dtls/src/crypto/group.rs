@@ -3,7 +3,7 @@
 use super::NamedGroup;
 use alloc::boxed::Box;
 use core::fmt;
-use vocabulary::Random;
+use lightseal_core::Random;
 use zeroize::ZeroizeOnDrop;
 
 /// The result of a key exchange.

@@ -1,7 +1,7 @@
 //! Traits that seal and open records in place.
 
-pub use aggregation::{Block, Prf, PrfState};
 use core::fmt;
+pub use lightseal_aggregation::{Block, Prf, PrfState};
 
 /// The record's tag did not verify, or the record is too short for this suite.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -7,7 +7,7 @@ use crate::record::PlaintextHeader;
 use crate::tuning::{MAX_PARTIAL_HELLOS, MAX_PARTIAL_HELLOS_OF_NETWORK};
 use alloc::vec::Vec;
 use core::net::{IpAddr, SocketAddr};
-use vocabulary::{Decode, Random, Reader};
+use lightseal_core::{Decode, Random, Reader};
 
 /// The largest message number of a ClientHello: a DTLS 1.2 client may have been asked for a cookie
 /// more than once.

@@ -16,7 +16,7 @@ use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 use core::net::SocketAddr;
 use core::time::Duration;
-use vocabulary::{Instant, Reader, Writer};
+use lightseal_core::{Instant, Reader, Writer};
 
 /// The number of hints sent in the current second.
 #[derive(Debug, Default)]

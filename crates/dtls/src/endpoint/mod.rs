@@ -20,15 +20,15 @@ use crate::messages::{Alert, Fragment};
 use crate::record::{ConnectionId, Header12, PlaintextHeader, cid};
 use crate::stats::Stats;
 use crate::tuning::MAX_ID_DRAWS;
-use aggregation::Scheme;
 use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::net::{IpAddr, SocketAddr};
 use hello::{Hello, Hellos};
 use hints::Hints;
+use lightseal_aggregation::Scheme;
+use lightseal_core::{AddressPair, Encode, Engine, Instant, Output, Random};
 use slots::{Room, Slots};
-use vocabulary::{AddressPair, Encode, Engine, Instant, Output, Random};
 
 /// Identifies an association of an endpoint. An endpoint never uses a handle twice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -466,7 +466,9 @@ impl Endpoint {
         to: SocketAddr,
         kind: ContentType,
         mut record_number: u64,
-        content: impl FnOnce(&mut vocabulary::Writer<'_>) -> Result<(), vocabulary::wire::BufferFull>,
+        content: impl FnOnce(
+            &mut lightseal_core::Writer<'_>,
+        ) -> Result<(), lightseal_core::wire::BufferFull>,
     ) {
         let mut datagram = alloc::vec![0; self.config.settings.datagram_bytes];
         // The answer uses the client's record number, so that two answers never share a number.

@@ -6,7 +6,7 @@ use super::{Endpoint, Entry, Handle, begins_in_clear};
 use crate::error::CloseReason;
 use crate::tuning::MAX_PAST_HELLOS;
 use core::net::SocketAddr;
-use vocabulary::Instant;
+use lightseal_core::Instant;
 
 impl Endpoint {
     /// Whether a hello, whose cookie was made at this time, is older than the hello of the

@@ -6,7 +6,7 @@ use crate::config::{SessionSlots, WhenFull};
 use crate::error::{CloseReason, Fault, Limit};
 use crate::tuning::{MAX_UNPROVED, UNPROVED_TIMEOUTS};
 use alloc::collections::{BTreeMap, BTreeSet};
-use vocabulary::Instant;
+use lightseal_core::Instant;
 
 /// The associations of an endpoint that are neither ending nor ended.
 #[derive(Debug, Default)]

@@ -21,11 +21,11 @@ use crate::messages::hello::write_client_hello;
 use crate::messages::{EncryptedExtensions, ServerHello, aggregation as aggregation_extension};
 use crate::record::ConnectionId;
 use crate::record::epochs::{APPLICATION_EPOCH, HANDSHAKE_EPOCH};
-use aggregation::Scheme;
 use alloc::boxed::Box;
 use alloc::vec::Vec;
-use vocabulary::wire::BufferFull;
-use vocabulary::{Decode, Reader, Writer};
+use lightseal_aggregation::Scheme;
+use lightseal_core::wire::BufferFull;
+use lightseal_core::{Decode, Reader, Writer};
 
 use super::reassembly::Message;
 

@@ -15,9 +15,9 @@ use crate::messages::ClientHello;
 use crate::tuning::COOKIE_ROTATION;
 use core::net::{IpAddr, SocketAddr};
 use hmac::{Hmac, KeyInit, Mac};
+use lightseal_core::{Instant, Random, Reader, Writer};
 use sha2::Sha256;
 use subtle::ConstantTimeEq;
-use vocabulary::{Instant, Random, Reader, Writer};
 use zeroize::Zeroizing;
 
 const TAG: usize = 16;

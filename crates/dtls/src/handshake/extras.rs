@@ -14,8 +14,8 @@ use crate::messages::extensions::{
     write_connection_id, write_extension,
 };
 use crate::record::ConnectionId;
-use vocabulary::wire::BufferFull;
-use vocabulary::{Decode, DecodeError, Writer};
+use lightseal_core::wire::BufferFull;
+use lightseal_core::{Decode, DecodeError, Writer};
 
 /// What was negotiated with these extensions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

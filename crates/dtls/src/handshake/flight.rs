@@ -7,8 +7,8 @@ use crate::tuning::{LAST_MESSAGE, LAST_VOLUNTARY_MESSAGE};
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 use core::ops::Range;
-use vocabulary::wire::BufferFull;
-use vocabulary::{Encode, Instant, Writer};
+use lightseal_core::wire::BufferFull;
+use lightseal_core::{Encode, Instant, Writer};
 
 /// The number of sent records remembered for their ACKs. The messages in older ones are
 /// retransmitted.

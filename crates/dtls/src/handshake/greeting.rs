@@ -17,13 +17,13 @@ use crate::messages::extensions::{
 };
 use crate::messages::hello::write_server_hello;
 use crate::messages::{ClientHello, aggregation as aggregation_extension};
-use aggregation::Scheme;
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 use core::net::SocketAddr;
+use lightseal_aggregation::Scheme;
+use lightseal_core::wire::BufferFull;
+use lightseal_core::{Decode, Instant, Random, Reader, Writer};
 use sha2::{Digest, Sha256};
-use vocabulary::wire::BufferFull;
-use vocabulary::{Decode, Instant, Random, Reader, Writer};
 
 use super::absorb;
 

@@ -31,7 +31,6 @@ use crate::error::{Fault, Misbehaviour};
 use crate::messages::fragment::transcript_header;
 use crate::record::epochs::APPLICATION_EPOCH;
 use crate::record::{ConnectionId, ReceiveEpoch, ReceiveEpochs, SendEpoch, SendEpochs};
-use aggregation::Scheme;
 use alloc::boxed::Box;
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -39,9 +38,10 @@ use core::fmt::Write;
 use dtls12::session::Session;
 use extras::Extras;
 use flight::Flight;
+use lightseal_aggregation::Scheme;
+use lightseal_core::wire::BufferFull;
+use lightseal_core::{Random, Writer};
 use reassembly::Message;
-use vocabulary::wire::BufferFull;
-use vocabulary::{Random, Writer};
 
 /// What the handshake states act upon: epochs, flight, and what they negotiate about records.
 #[derive(Debug)]

@@ -17,9 +17,9 @@ use crate::messages::fragment::transcript_header;
 use crate::messages::hello::write_server_hello;
 use crate::record::ConnectionId;
 use crate::record::epochs::{APPLICATION_EPOCH, HANDSHAKE_EPOCH};
-use aggregation::Scheme;
 use alloc::boxed::Box;
 use alloc::vec::Vec;
+use lightseal_aggregation::Scheme;
 use subtle::ConstantTimeEq;
 
 /// The server's flight was sent.

@@ -10,10 +10,10 @@
 //! its list is ignored, and an answer with such a scheme is refused.
 
 use crate::codepoints::{SCHEME_NONE, SCHEME_SELF_DESCRIBING};
-use aggregation::Scheme;
 use alloc::vec::Vec;
-use vocabulary::wire::BufferFull;
-use vocabulary::{DecodeError, Reader, Writer};
+use lightseal_aggregation::Scheme;
+use lightseal_core::wire::BufferFull;
+use lightseal_core::{DecodeError, Reader, Writer};
 
 /// A list entry: a known scheme, an unknown one that is skipped, or the end of the list.
 enum Entry {

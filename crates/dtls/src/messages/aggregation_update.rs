@@ -7,9 +7,9 @@
 //! ```
 
 use super::aggregation::{read_scheme, write_scheme};
-use aggregation::{ClosingTag, Scheme};
-use vocabulary::wire::BufferFull;
-use vocabulary::{Decode, DecodeError, Encode, Reader, Writer};
+use lightseal_aggregation::{ClosingTag, Scheme};
+use lightseal_core::wire::BufferFull;
+use lightseal_core::{Decode, DecodeError, Encode, Reader, Writer};
 
 /// Requests that the receiver sends with another scheme under its next keys.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,8 +1,8 @@
 //! Alerts (RFC 8446, section 6).
 
 use crate::codepoints::AlertDescription;
-use vocabulary::wire::BufferFull;
-use vocabulary::{Decode, DecodeError, Encode, Reader, Writer};
+use lightseal_core::wire::BufferFull;
+use lightseal_core::{Decode, DecodeError, Encode, Reader, Writer};
 
 /// An alert. In DTLS 1.3 all alerts except `close_notify` and `user_canceled` are fatal, regardless
 /// of their level.

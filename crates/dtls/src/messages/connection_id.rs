@@ -1,7 +1,7 @@
 //! NewConnectionId and RequestConnectionId (RFC 9147, section 9).
 
-use vocabulary::wire::BufferFull;
-use vocabulary::{Decode, DecodeError, Encode, Reader, Writer};
+use lightseal_core::wire::BufferFull;
+use lightseal_core::{Decode, DecodeError, Encode, Reader, Writer};
 
 /// When a new connection ID is to be used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -4,8 +4,8 @@
 use crate::codepoints::LEAST_RECORD_SIZE_LIMIT;
 use crate::codepoints::{ExtensionType, PskKeyExchangeMode};
 use crate::crypto::NamedGroup;
-use vocabulary::wire::BufferFull;
-use vocabulary::{Decode, DecodeError, Encode, Reader, Writer};
+use lightseal_core::wire::BufferFull;
+use lightseal_core::{Decode, DecodeError, Encode, Reader, Writer};
 
 /// An extension block whose framing was checked and which contains no type twice (RFC 8446, section
 /// 4.2).

@@ -1,8 +1,8 @@
 //! Handshake message fragments (RFC 9147, section 5.2).
 
 use crate::codepoints::HandshakeType;
-use vocabulary::wire::BufferFull;
-use vocabulary::{Decode, DecodeError, Encode, Reader, Writer};
+use lightseal_core::wire::BufferFull;
+use lightseal_core::{Decode, DecodeError, Encode, Reader, Writer};
 
 /// A fragment of a handshake message.
 ///

@@ -4,8 +4,8 @@
 use super::extensions::Extensions;
 use crate::codepoints::{HELLO_RETRY_REQUEST_RANDOM, LEGACY_VERSION};
 use crate::crypto::CipherSuiteId;
-use vocabulary::wire::BufferFull;
-use vocabulary::{Decode, DecodeError, Reader, Writer};
+use lightseal_core::wire::BufferFull;
+use lightseal_core::{Decode, DecodeError, Reader, Writer};
 
 /// A ClientHello.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

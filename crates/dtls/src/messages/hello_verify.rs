@@ -1,8 +1,8 @@
 //! HelloVerifyRequest (RFC 6347, section 4.2.1).
 
 use crate::codepoints::DTLS_1_0;
-use vocabulary::wire::BufferFull;
-use vocabulary::{Decode, DecodeError, Encode, Reader, Writer};
+use lightseal_core::wire::BufferFull;
+use lightseal_core::{Decode, DecodeError, Encode, Reader, Writer};
 
 /// Requests another hello of a DTLS 1.2 client, with this cookie.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,8 +1,8 @@
 //! Key exchange messages of DTLS 1.2 with PSKs (RFC 4279, section 2; RFC 5489, section 2).
 
 use crate::codepoints::{NAMED_CURVE, NamedGroup};
-use vocabulary::wire::BufferFull;
-use vocabulary::{Decode, DecodeError, Encode, Reader, Writer};
+use lightseal_core::wire::BufferFull;
+use lightseal_core::{Decode, DecodeError, Encode, Reader, Writer};
 
 /// Parses a ServerKeyExchange with a PSK alone: the PSK identity hint.
 pub fn read_psk_hint(body: &[u8]) -> Result<&[u8], DecodeError> {

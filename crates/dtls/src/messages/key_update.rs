@@ -1,7 +1,7 @@
 //! KeyUpdate (RFC 8446, section 4.6.3; RFC 9147, section 8).
 
-use vocabulary::wire::BufferFull;
-use vocabulary::{Decode, DecodeError, Encode, Reader, Writer};
+use lightseal_core::wire::BufferFull;
+use lightseal_core::{Decode, DecodeError, Encode, Reader, Writer};
 
 /// Announces the sender's next keys, and may request a KeyUpdate of the peer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,7 +1,7 @@
 //! Return routability checks (RFC 9853, section 4): content of records of type 27.
 
-use vocabulary::wire::BufferFull;
-use vocabulary::{DecodeError, Encode, Reader, Writer};
+use lightseal_core::wire::BufferFull;
+use lightseal_core::{DecodeError, Encode, Reader, Writer};
 
 /// The type of a path message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

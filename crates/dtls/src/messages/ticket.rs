@@ -1,7 +1,7 @@
 //! NewSessionTicket of DTLS 1.2 (RFC 5077, section 3.3).
 
-use vocabulary::wire::BufferFull;
-use vocabulary::{Decode, DecodeError, Encode, Reader, Writer};
+use lightseal_core::wire::BufferFull;
+use lightseal_core::{Decode, DecodeError, Encode, Reader, Writer};
 
 /// A ticket with which a client may resume its session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

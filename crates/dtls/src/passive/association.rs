@@ -15,10 +15,10 @@ use crate::messages::{
 use crate::record::epochs::{APPLICATION_EPOCH, HANDSHAKE_EPOCH};
 use crate::record::{ConnectionId, Header12, Read, Reading, UnifiedHeader};
 use crate::tuning::MAX_OWN_IDS;
-use aggregation::Scheme;
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
-use vocabulary::{Decode, Reader, ReplayWindow};
+use lightseal_aggregation::Scheme;
+use lightseal_core::{Decode, Reader, ReplayWindow};
 
 /// The number of epochs of one sender whose keys are kept. Headers have two bits, which distinguish
 /// four epochs, and one of these is always the next one.

@@ -12,8 +12,8 @@
 //! # Example
 //!
 //! ```
-//! use dtls::crypto::rustcrypto;
-//! use dtls::passive::{Observer, Proof, Secrets};
+//! use lightseal_dtls::crypto::rustcrypto;
+//! use lightseal_dtls::passive::{Observer, Proof, Secrets};
 //!
 //! let mut observer = Observer::new(&rustcrypto::PROVIDER, Secrets::read("# no secrets\n")?);
 //! let (from, to) = ("[::1]:1000".parse()?, "[::1]:2000".parse()?);

@@ -10,7 +10,7 @@ use crate::record::Header12;
 use alloc::collections::{BTreeMap, VecDeque};
 use alloc::vec::Vec;
 use core::net::SocketAddr;
-use vocabulary::{Decode, Reader};
+use lightseal_core::{Decode, Reader};
 
 /// The number of associations remembered; beyond it the oldest are dropped.
 const ASSOCIATIONS: usize = 16_384;

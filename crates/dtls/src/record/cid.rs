@@ -4,7 +4,7 @@ use super::{Header12, UnifiedHeader};
 use crate::codepoints::ContentType;
 use core::fmt;
 use core::ops::Deref;
-use vocabulary::{Random, Reader};
+use lightseal_core::{Random, Reader};
 
 /// A connection ID of at most [`ConnectionId::MAX_LEN`] bytes. An empty one stands for no
 /// connection ID.

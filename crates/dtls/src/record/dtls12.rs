@@ -12,8 +12,8 @@ use super::seal::{Place, SealError, Written};
 use crate::codepoints::{ContentType, DTLS_1_2, MAX_CONTENT};
 use crate::crypto::{Aead, CipherSuite12, Record};
 use alloc::boxed::Box;
-use vocabulary::wire::BufferFull;
-use vocabulary::{DecodeError, Reader, Writer};
+use lightseal_core::wire::BufferFull;
+use lightseal_core::{DecodeError, Reader, Writer};
 
 /// Bytes of the header without a connection ID.
 pub const HEADER: usize = 13;

@@ -5,9 +5,9 @@
 //! epochs can be distinguished; fewer are kept.
 
 use super::{ConnectionId, ReceiveEpoch, SendEpoch};
-use aggregation::choice::Seen;
-use aggregation::tuning::LATENESS;
 use alloc::vec::Vec;
+use lightseal_aggregation::choice::Seen;
+use lightseal_aggregation::tuning::LATENESS;
 
 /// The only protected epoch of DTLS 1.2, because renegotiation is refused.
 pub const EPOCH_12: u64 = 1;

@@ -14,11 +14,11 @@
 //!   [`QUIET_ARRIVALS`] arrivals of which none was verified. A gap, whatever its length, then
 //!   counts as at most [`LONGEST_GAP`] lost records.
 //!
-//! [`QUIET_ARRIVALS`]: aggregation::tuning::QUIET_ARRIVALS
+//! [`QUIET_ARRIVALS`]: lightseal_aggregation::tuning::QUIET_ARRIVALS
 
-use aggregation::Scheme;
-use aggregation::choice::Seen;
-use aggregation::tuning::{LATENESS, WINDOW};
+use lightseal_aggregation::Scheme;
+use lightseal_aggregation::choice::Seen;
+use lightseal_aggregation::tuning::{LATENESS, WINDOW};
 
 /// The number of record numbers tracked: an opener's window, and as many before it.
 const SPAN: usize = 2 * WINDOW;

@@ -2,8 +2,8 @@
 
 use super::cid::ConnectionId;
 use crate::codepoints::{ContentType, LEGACY_VERSION};
-use vocabulary::wire::BufferFull;
-use vocabulary::{Decode, DecodeError, Encode, Reader, Writer};
+use lightseal_core::wire::BufferFull;
+use lightseal_core::{Decode, DecodeError, Encode, Reader, Writer};
 
 /// The header of an unencrypted record (RFC 9147, section 4, DTLSPlaintext).
 ///

@@ -1,11 +1,11 @@
 //! Received payloads, held until they are verified and the application has taken them.
 
 use super::ConnectionId;
-use aggregation::tuning::{CANDIDATES, HELD_PER_NUMBER};
-use aggregation::{DropReason, Outcome};
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
-use vocabulary::AddressPair;
+use lightseal_aggregation::tuning::{CANDIDATES, HELD_PER_NUMBER};
+use lightseal_aggregation::{DropReason, Outcome};
+use lightseal_core::AddressPair;
 
 /// The index of a payload's buffer in [`Held`].
 pub type Slot = u16;

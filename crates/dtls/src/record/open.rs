@@ -10,10 +10,10 @@ use crate::codepoints::{ContentType, MAX_CONTENT};
 use crate::config::NumberMasks;
 use crate::crypto::{Aead, CipherSuite, CipherSuite12, KeyState, TrafficSecret, Usage};
 use crate::stats::ReceiveStats;
-use aggregation::choice::Seen;
-use aggregation::{ClosingTag, Scheme};
 use alloc::boxed::Box;
-use vocabulary::ReplayWindow;
+use lightseal_aggregation::choice::Seen;
+use lightseal_aggregation::{ClosingTag, Scheme};
+use lightseal_core::ReplayWindow;
 
 /// An authenticated record that the connection has to act on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

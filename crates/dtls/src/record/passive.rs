@@ -9,9 +9,9 @@ use crate::codepoints::ContentType;
 use crate::config::NumberMasks;
 use crate::crypto::{Aead, CipherSuite, CipherSuite12, TrafficSecret};
 use crate::passive::Proof;
-use aggregation::{ClosingTag, Scheme};
 use alloc::boxed::Box;
-use vocabulary::ReplayWindow;
+use lightseal_aggregation::{ClosingTag, Scheme};
+use lightseal_core::ReplayWindow;
 
 /// A record that was read.
 #[derive(Debug)]

@@ -6,10 +6,10 @@ use super::dtls13::Sealing;
 use crate::codepoints::{ContentType, MAX_RECORD_NUMBER};
 use crate::config::NumberMasks;
 use crate::crypto::{Aead, CipherSuite, CipherSuite12, KeyState, TrafficSecret, Usage};
-use aggregation::{ClosingTag, Scheme};
 use alloc::boxed::Box;
-use vocabulary::Writer;
-use vocabulary::wire::BufferFull;
+use lightseal_aggregation::{ClosingTag, Scheme};
+use lightseal_core::Writer;
+use lightseal_core::wire::BufferFull;
 
 /// How many bytes of the record number a header carries.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -3,7 +3,7 @@
 #![allow(dead_code, unreachable_pub, reason = "each user needs only a part of it")]
 
 use crate::pair::{Configs, Direction, Pair};
-use dtls::{Adapt, AggregationPolicy, Family};
+use lightseal_dtls::{Adapt, AggregationPolicy, Family};
 use std::time::Duration;
 
 pub const SCHEMES: [&str; 6] = ["agg:2", "agg:8", "agg:16", "r2d2:50", "r2d2:200", "auto"];

@@ -2,7 +2,8 @@
 
 #![allow(dead_code, unreachable_pub, reason = "every test file uses its own part")]
 
-use dtls::{
+use lightseal_core::{Engine, Instant, Output, Random};
+use lightseal_dtls::{
     AggregationPolicy, ClientConfig, CloseReason, Connection, Endpoint, Event, Handle, Negotiated,
     Psk, RecordId, Resolution, Scheme, ServerConfig,
 };
@@ -10,7 +11,6 @@ use std::collections::BinaryHeap;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
-use vocabulary::{Engine, Instant, Output, Random};
 
 pub fn client_address() -> SocketAddr {
     "[2001:db8::1]:40000".parse().unwrap()
@@ -130,7 +130,7 @@ impl Configs {
         self
     }
 
-    pub fn suite(mut self, suite: dtls::crypto::CipherSuiteId) -> Self {
+    pub fn suite(mut self, suite: lightseal_dtls::crypto::CipherSuiteId) -> Self {
         self.client.settings.suites = vec![suite];
         self.server.settings.suites = vec![suite];
         self

@@ -3,10 +3,10 @@
 #![allow(dead_code, unreachable_pub, reason = "the tests and the example use parts of their own")]
 
 use super::pair::{Configs, Direction, Pair, psk};
-use dtls::{Endpoint, ServerConfig, Watch};
+use lightseal_core::Random;
+use lightseal_dtls::{Endpoint, ServerConfig, Watch};
 use std::sync::Arc;
 use std::time::Duration;
-use vocabulary::Random;
 
 pub const INTERVAL: Duration = Duration::from_secs(30);
 pub const HOUR: Duration = Duration::from_secs(3600);

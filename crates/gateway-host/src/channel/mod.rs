@@ -46,6 +46,7 @@ mod transport;
 use crate::OneLine;
 use crate::config::Config;
 use crate::identity::{Identity, PublicKey};
+use lightseal_core::Random;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::future::Future;
@@ -57,7 +58,6 @@ use std::time::Duration;
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::task::JoinSet;
 use transport::{Tcp, Transport};
-use vocabulary::Random;
 use zeroize::Zeroizing;
 
 /// The longest message in bytes.

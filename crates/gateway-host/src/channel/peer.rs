@@ -5,6 +5,7 @@ use super::frame::{self, Frame};
 use super::greet::{self, Candidate};
 use super::transport::Transport;
 use super::{Cause, Event, PeerIndex, Shared, Told, tls};
+use lightseal_core::Random;
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -13,7 +14,6 @@ use std::time::Duration;
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::task::{JoinHandle, JoinSet};
 use tokio::time::{Instant, sleep_until, timeout};
-use vocabulary::Random;
 
 /// How long a connection must last so that the next pause is the first one again.
 const GOOD: Duration = Duration::from_secs(10);

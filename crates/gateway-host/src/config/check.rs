@@ -120,7 +120,7 @@ fn state(directory: &Path, findings: &mut Vec<Finding>) {
         findings.push(Finding::error(OneLine::of(setting, what)));
     }
     if directory.is_dir()
-        && let Err(error) = owner_only::socket::check_directory(directory)
+        && let Err(error) = lightseal_owner_only::socket::check_directory(directory)
     {
         findings.push(Finding::error(OneLine::of(setting, error)));
     }

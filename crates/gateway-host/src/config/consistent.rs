@@ -1,7 +1,7 @@
 //! Checks that concern several settings, or limits that no type expresses.
 
 use super::{Config, MOST_ALLOWED, Scheme};
-use gateway::set::PeerSet;
+use lightseal_gateway::set::PeerSet;
 use serde::Deserialize;
 use serde::de::IgnoredAny;
 use std::collections::BTreeSet;

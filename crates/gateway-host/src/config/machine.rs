@@ -3,7 +3,7 @@
 use super::check::Finding;
 use super::{Config, Mtu};
 use crate::sides;
-use packet_io::Interface;
+use lightseal_packet_io::Interface;
 
 /// Checks the interfaces of both sides.
 pub(super) fn interfaces(config: &Config, findings: &mut Vec<Finding>) {

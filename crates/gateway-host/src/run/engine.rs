@@ -2,20 +2,20 @@
 
 use crate::config::{self, Config};
 use crate::identity::Identity;
-use gateway::bridge::{Limits, PeerIndex};
-use gateway::control::Timing;
-use gateway::flows;
-use gateway::gateway::{Mka, Settings};
-use gateway::keys::GatewayId;
-use gateway::link::Link;
-use gateway::schemes::Scheme;
-use gateway::schemes::compressed::Compressed;
-use gateway::schemes::encryption::{self, Encryption};
-use gateway::schemes::identifier::{self, Identifier};
-use gateway::schemes::plain::Plain;
-use gateway::schemes::sealed::Sealed;
+use lightseal_core::{Instant, Random};
+use lightseal_gateway::bridge::{Limits, PeerIndex};
+use lightseal_gateway::control::Timing;
+use lightseal_gateway::flows;
+use lightseal_gateway::gateway::{Mka, Settings};
+use lightseal_gateway::keys::GatewayId;
+use lightseal_gateway::link::Link;
+use lightseal_gateway::schemes::Scheme;
+use lightseal_gateway::schemes::compressed::Compressed;
+use lightseal_gateway::schemes::encryption::{self, Encryption};
+use lightseal_gateway::schemes::identifier::{self, Identifier};
+use lightseal_gateway::schemes::plain::Plain;
+use lightseal_gateway::schemes::sealed::Sealed;
 use std::time::Duration;
-use vocabulary::{Instant, Random};
 
 /// The network identifier of VXLAN, under the scheme `plain`.
 const VNI: u32 = 1;

@@ -6,10 +6,10 @@ use super::tally::{Counted, Tally};
 use crate::config::{Config, Peer, sends_to};
 use crate::identity::PublicKey;
 use crate::status::Standing;
-use gateway::bridge::PeerIndex;
-use gateway::gateway::Gateway;
-use gateway::link::Link;
-use packet_io::xdp::{Attachment, Passed};
+use lightseal_gateway::bridge::PeerIndex;
+use lightseal_gateway::gateway::Gateway;
+use lightseal_gateway::link::Link;
+use lightseal_packet_io::xdp::{Attachment, Passed};
 use std::net::{IpAddr, SocketAddr};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Instant;
@@ -132,7 +132,7 @@ impl Keeper {
     /// peer is still heard at its present address.
     pub(super) fn note_remote(
         &self,
-        now: vocabulary::Instant,
+        now: lightseal_core::Instant,
         peer: usize,
         remote: SocketAddr,
         dialled: bool,
@@ -225,8 +225,8 @@ pub(super) fn at_rest(gateway: &str, sections: &str) -> Keeper {
         other.public_key(),
     );
     let config = Config::parse("a.toml", &text).unwrap();
-    let now = vocabulary::Instant::from_micros(1);
-    let mut random = vocabulary::Random::insecure(1);
+    let now = lightseal_core::Instant::from_micros(1);
+    let mut random = lightseal_core::Random::insecure(1);
     let engine = Gateway::new(
         engine::settings(&config, &own, [2, 0, 0, 0, 0, 1]),
         engine::links(&config),
@@ -260,7 +260,7 @@ mod tests {
 
     #[test]
     fn a_peer_whose_channel_comes_from_elsewhere_is_sent_to_there_at_its_endpoints_port() {
-        let now = vocabulary::Instant::from_micros(60_000_000);
+        let now = lightseal_core::Instant::from_micros(60_000_000);
         let address = |keeper: &Keeper| keeper.gateway.links.get(PeerIndex(0)).unwrap().address();
         let mut keeper = at_rest("", "");
         let dialled: SocketAddr = "10.6.0.11:41000".parse().unwrap();

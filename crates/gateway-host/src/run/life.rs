@@ -15,13 +15,13 @@ use crate::OneLine;
 use crate::channel::{self, Channel, Event as ChannelEvent, SendError};
 use crate::config::Config;
 use crate::identity::Identity;
-use gateway::bridge::PeerIndex;
-use gateway::control::{Control, Event, Output};
-use gateway::counters::Reason;
-use gateway::gateway::Gateway;
-use gateway::keys::GatewayId;
-use net::Clock;
-use packet_io::xdp::Attachment;
+use lightseal_gateway::bridge::PeerIndex;
+use lightseal_gateway::control::{Control, Event, Output};
+use lightseal_gateway::counters::Reason;
+use lightseal_gateway::gateway::Gateway;
+use lightseal_gateway::keys::GatewayId;
+use lightseal_net::Clock;
+use lightseal_packet_io::xdp::Attachment;
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -79,7 +79,7 @@ impl Life {
             &mut random,
             now,
         ));
-        let provider = &macsec_aws_lc::PROVIDER;
+        let provider = &lightseal_macsec_aws_lc::PROVIDER;
         let timing = engine::timing(&config);
         let control = Control::new(Arc::clone(&gateway), provider, timing, random.fork());
         let settings = channel::Settings::from_config(&config, fixed.identity.clone());
@@ -422,11 +422,11 @@ async fn resolve(keeper: Arc<Keeper>) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use macsec::Header;
-    use net::Clock;
-    use packet_io::{Pool, PoolSettings, memory};
+    use lightseal_core::Decode;
+    use lightseal_macsec::Header;
+    use lightseal_net::Clock;
+    use lightseal_packet_io::{Pool, PoolSettings, memory};
     use std::net::{SocketAddr, TcpListener};
-    use vocabulary::Decode;
     use zeroize::Zeroizing;
 
     /// A gateway with this seed, whose only peer is the other gateway, over ports in memory.
@@ -534,7 +534,7 @@ mod tests {
                 stepped = other.step() => stepped.unwrap(),
             }
             let are_up = gateways.iter().all(|gateway| {
-                gateway.links.get(PEER).and_then(gateway::link::Link::epoch).is_some()
+                gateway.links.get(PEER).and_then(lightseal_gateway::link::Link::epoch).is_some()
             });
             if are_up {
                 rounds += 1;

@@ -1,9 +1,9 @@
 //! Tasks that the control path gives to a thread of the data path, and the event descriptor that
 //! wakes the thread.
 
-use gateway::bridge::PeerIndex;
-use gateway::codepoints::Whole;
-use packet_io::Source;
+use lightseal_gateway::bridge::PeerIndex;
+use lightseal_gateway::codepoints::Whole;
+use lightseal_packet_io::Source;
 use rustix::event::{EventfdFlags, eventfd};
 use std::collections::VecDeque;
 use std::io;

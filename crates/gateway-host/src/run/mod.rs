@@ -32,7 +32,7 @@ use crate::status::{self, Request};
 use crate::{OneLine, metrics, sides};
 use keeper::Shown;
 use life::{Fixed, Life, Living};
-use net::Clock;
+use lightseal_net::Clock;
 use ports::Ports;
 use std::time::Instant;
 use tokio::sync::mpsc;

@@ -5,12 +5,12 @@ use crate::OneLine;
 use crate::config::{Allowed, Config, MOST_ALLOWED};
 use crate::sides::{self, Side, frame_bytes, udp_settings};
 use crate::spread::Spread;
-use gateway::codepoints::ANNOUNCEMENT;
-use macsec::codepoints::{ETHERTYPE_EAPOL, ETHERTYPE_MACSEC};
-use packet_io::af_packet::{self, PacketPort};
-use packet_io::udp::UdpUnderlay;
-use packet_io::xdp::{self, Attachment, Mode, XdpLan, XdpUnderlay};
-use packet_io::{Interface, LanPort, OpenError, Pool, PoolSettings, Underlay};
+use lightseal_gateway::codepoints::ANNOUNCEMENT;
+use lightseal_macsec::codepoints::{ETHERTYPE_EAPOL, ETHERTYPE_MACSEC};
+use lightseal_packet_io::af_packet::{self, PacketPort};
+use lightseal_packet_io::udp::UdpUnderlay;
+use lightseal_packet_io::xdp::{self, Attachment, Mode, XdpLan, XdpUnderlay};
+use lightseal_packet_io::{Interface, LanPort, OpenError, Pool, PoolSettings, Underlay};
 use std::sync::Arc;
 
 /// Number of entries in the rings of an AF_XDP socket: enough for the packets that arrive while

@@ -4,9 +4,9 @@ use super::keeper::{ChannelState, Channels};
 use crate::config::Config;
 use crate::identity::PublicKey;
 use crate::status::{FlowStanding, LanStanding, PeerStanding, Standing, Traffic};
-use gateway::counters::{self, Reason};
-use gateway::gateway::Gateway;
-use packet_io::xdp::Passed;
+use lightseal_gateway::counters::{self, Reason};
+use lightseal_gateway::gateway::Gateway;
+use lightseal_packet_io::xdp::Passed;
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
@@ -81,7 +81,7 @@ pub(super) fn standing(about: &About<'_>) -> Standing {
 }
 
 /// The counters of the ports of one side, by name.
-fn of_ports(side: &str, told: packet_io::Statistics) -> [(String, u64); 7] {
+fn of_ports(side: &str, told: lightseal_packet_io::Statistics) -> [(String, u64); 7] {
     [
         ("received", told.received),
         ("sent", told.transmitted),
@@ -96,7 +96,7 @@ fn of_ports(side: &str, told: packet_io::Statistics) -> [(String, u64); 7] {
 
 fn peers(about: &About<'_>) -> Vec<PeerStanding> {
     let links = about.gateway.links.iter();
-    let of = |(link, (peer, channel)): (&gateway::link::Link, _)| {
+    let of = |(link, (peer, channel)): (&lightseal_gateway::link::Link, _)| {
         let (peer, channel): (&crate::config::Peer, &ChannelState) = (peer, channel);
         PeerStanding {
             name: peer.name.clone(),
@@ -107,7 +107,8 @@ fn peers(about: &About<'_>) -> Vec<PeerStanding> {
             unanswered: link.is_unanswered(),
             epoch: link.epoch(),
             path_mtu_bytes: Some(link.mtu() as u32),
-            flows: about.gateway.bridge.len_at(gateway::bridge::Port::Peer(link.peer)) as u64,
+            flows: about.gateway.bridge.len_at(lightseal_gateway::bridge::Port::Peer(link.peer))
+                as u64,
             received: traffic(&link.counters.frames_in),
             sent: traffic(&link.counters.frames_out),
         }
@@ -135,21 +136,24 @@ fn seconds(duration: Duration) -> u64 {
 mod tests {
     use super::*;
     use crate::run::keeper;
-    use gateway::bridge::PeerIndex;
-    use gateway::gateway::Parcel;
-    use gateway::set::PeerSet;
+    use lightseal_gateway::bridge::PeerIndex;
+    use lightseal_gateway::gateway::Parcel;
+    use lightseal_gateway::set::PeerSet;
     use std::sync::Arc;
 
     #[test]
     fn no_more_is_dropped_than_was_received() {
         let keeper = keeper::at_rest("", "");
-        let now = vocabulary::Instant::from_micros(1);
+        let now = lightseal_core::Instant::from_micros(1);
         let ipv4 = [&[2; 12][..], &[8, 0], &[0; 46]].concat();
         for _ in 0..3 {
             keeper.gateway.from_lan(now, &ipv4).unwrap_err();
         }
         let channels = Channels(Vec::new());
-        let lan = packet_io::Statistics { received: 3, ..packet_io::Statistics::default() };
+        let lan = lightseal_packet_io::Statistics {
+            received: 3,
+            ..lightseal_packet_io::Statistics::default()
+        };
         let told = standing(&About {
             config: &keeper.config,
             public_key: keeper.public_key,
@@ -170,7 +174,7 @@ mod tests {
     fn what_was_refused_or_waits_is_counted_wherever_it_is() {
         let keeper =
             keeper::at_rest("scheme = \"identifier-paper\"\n", "[limits]\nheld_frames = 3\n");
-        let (gateway, now) = (Arc::clone(&keeper.gateway), vocabulary::Instant::from_micros(1));
+        let (gateway, now) = (Arc::clone(&keeper.gateway), lightseal_core::Instant::from_micros(1));
         let peer = PeerIndex(0);
         let parcel = Parcel { to: PeerSet::of(peer), len: 60, class: 0, header: None };
         for _ in 0..5 {

@@ -1,6 +1,6 @@
 //! The counters of the ports of a gateway's threads, readable from other threads.
 
-use packet_io::Statistics;
+use lightseal_packet_io::Statistics;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 

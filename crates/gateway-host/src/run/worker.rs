@@ -7,14 +7,16 @@
 use super::mailbox::{Errand, Mailbox};
 use super::ports::Ports;
 use super::tally::Tally;
-use gateway::bridge::PeerIndex;
-use gateway::codepoints::Whole;
-use gateway::counters::Reason;
-use gateway::gateway::{Arrived, Gateway, Parcel, Plan, Released};
-use gateway::link::Link;
-use gateway::schemes::Sealed;
-use net::Clock;
-use packet_io::{Datagram, Frame, LanPort, Pool, Refusal, RefusalCause, Underlay, Waiter};
+use lightseal_gateway::bridge::PeerIndex;
+use lightseal_gateway::codepoints::Whole;
+use lightseal_gateway::counters::Reason;
+use lightseal_gateway::gateway::{Arrived, Gateway, Parcel, Plan, Released};
+use lightseal_gateway::link::Link;
+use lightseal_gateway::schemes::Sealed;
+use lightseal_net::Clock;
+use lightseal_packet_io::{
+    Datagram, Frame, LanPort, Pool, Refusal, RefusalCause, Underlay, Waiter,
+};
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -37,7 +39,7 @@ pub(super) struct Worker {
     clock: Clock,
     tally: Arc<Tally>,
     /// When the ports' counters were reported last.
-    told_at: vocabulary::Instant,
+    told_at: lightseal_core::Instant,
     frames: Vec<Frame>,
     datagrams: Vec<Datagram>,
     /// Datagrams to send with the next flush.
@@ -69,7 +71,7 @@ impl Worker {
             mailbox,
             clock,
             tally,
-            told_at: vocabulary::Instant::from_micros(0),
+            told_at: lightseal_core::Instant::from_micros(0),
             frames: Vec::new(),
             datagrams: Vec::new(),
             outgoing: Vec::new(),
@@ -95,7 +97,7 @@ impl Worker {
             if self.round()? > 0 {
                 waiter.worked();
             } else {
-                let sources: [&dyn packet_io::Source; 3] =
+                let sources: [&dyn lightseal_packet_io::Source; 3] =
                     [&*self.lan, &*self.underlay, &*self.mailbox];
                 waiter.wait(&sources, Some(PATIENCE))?;
             }
@@ -178,7 +180,7 @@ impl Worker {
     }
 
     /// Handles a frame of the LAN.
-    fn out(&mut self, now: vocabulary::Instant, frame: Frame) {
+    fn out(&mut self, now: lightseal_core::Instant, frame: Frame) {
         let Ok(mut parcel) = self.gateway.from_lan(now, self.pool.bytes(&frame)) else {
             self.pool.release(frame);
             return;
@@ -201,7 +203,13 @@ impl Worker {
     }
 
     /// Sends a frame or a copy to one peer.
-    fn send(&mut self, now: vocabulary::Instant, peer: PeerIndex, parcel: &Parcel, frame: Frame) {
+    fn send(
+        &mut self,
+        now: lightseal_core::Instant,
+        peer: PeerIndex,
+        parcel: &Parcel,
+        frame: Frame,
+    ) {
         let Some(way) = self.gateway.links.get(peer).and_then(Way::of) else {
             self.gateway.drops.count(Reason::NoPeer);
             self.pool.release(frame);
@@ -265,7 +273,7 @@ impl Worker {
     }
 
     /// Handles a datagram, whose sender is not known yet.
-    fn inward(&mut self, now: vocabulary::Instant, datagram: Datagram) {
+    fn inward(&mut self, now: lightseal_core::Instant, datagram: Datagram) {
         let Datagram { mut frame, remote, .. } = datagram;
         let gateway = &self.gateway;
         let arrived = self.pool.with(&mut frame, |packet| gateway.from_peer(now, remote, packet));
@@ -343,7 +351,7 @@ impl Way {
 mod tests {
     use super::super::keeper;
     use super::*;
-    use packet_io::{PoolSettings, memory};
+    use lightseal_packet_io::{PoolSettings, memory};
 
     #[test]
     fn probes_that_are_too_long_for_this_machine_are_no_losses() {
@@ -351,10 +359,10 @@ mod tests {
         let link = gateway.links.get(PeerIndex(0)).unwrap();
         let far: SocketAddr = ([192, 0, 2, 2], 8885).into();
         link.set_address(Some(far));
-        let secret = gateway::keys::EpochSecret::new(&[1; 32], &[2; 32], &[3; 32]);
+        let secret = lightseal_gateway::keys::EpochSecret::new(&[1; 32], &[2; 32], &[3; 32]);
         let ends = (gateway.settings().id, link.id);
-        let provider = &macsec_aws_lc::PROVIDER;
-        let outbound = gateway::link::Outbound::new(secret, ends, 1, 7, provider);
+        let provider = &lightseal_macsec_aws_lc::PROVIDER;
+        let outbound = lightseal_gateway::link::Outbound::new(secret, ends, 1, 7, provider);
         link.set_outbound(Some(Arc::new(outbound)));
         let tally = Arc::<Tally>::default();
         let ports = Ports {

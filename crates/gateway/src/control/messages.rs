@@ -2,8 +2,8 @@
 //! secure.
 
 use crate::schemes::SchemeName;
-use vocabulary::wire::BufferFull;
-use vocabulary::{Decode, DecodeError, Encode, Reader, Writer};
+use lightseal_core::wire::BufferFull;
+use lightseal_core::{Decode, DecodeError, Encode, Reader, Writer};
 
 /// The version of the protocol on the management channel.
 pub const VERSION: u8 = 1;

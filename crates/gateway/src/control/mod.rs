@@ -34,12 +34,12 @@ use crate::tuning::OLD_EPOCH;
 use core::fmt;
 use core::net::IpAddr;
 use core::time::Duration;
-use macsec::crypto::GcmProvider;
+use lightseal_core::{Decode, DecodeError, Instant, Random};
+use lightseal_macsec::crypto::GcmProvider;
 use messages::{Hello, Message, Offer, VERSION};
 use probing::{Probing, Seen};
 use std::collections::VecDeque;
 use std::sync::Arc;
-use vocabulary::{Decode, DecodeError, Instant, Random};
 use zeroize::Zeroizing;
 
 /// Intervals of the control path, and how paths are checked.

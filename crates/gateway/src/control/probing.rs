@@ -10,7 +10,7 @@
 
 use crate::tuning::LEAST_MTU;
 use core::time::Duration;
-use vocabulary::Instant;
+use lightseal_core::Instant;
 
 /// Common MTUs in bytes. The first needs no probe (RFC 8200, section 5). The sizes from 1572 to
 /// 1596 fit the frames of a LAN with an MTU of 1500 under `sealed`, with and without a VLAN tag,

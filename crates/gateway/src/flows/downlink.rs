@@ -10,9 +10,9 @@ use crate::hashing::{Keyed, Table};
 use crate::tuning::{
     DERIVED, DERIVED_AT_ONCE, DROPPED, FLOWS_A_GROUP, OLD_EPOCH, REGISTERED, STEP,
 };
-use macsec::Header;
+use lightseal_core::{DecodeError, Instant, Random};
+use lightseal_macsec::Header;
 use std::collections::VecDeque;
-use vocabulary::{DecodeError, Instant, Random};
 
 /// Counts the management channels of a peer. Flows of an earlier channel have an earlier
 /// generation, so their numbers do not collide with new ones.

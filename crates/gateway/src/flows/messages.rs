@@ -9,9 +9,9 @@
 
 use super::{NUMBERS, Template};
 use core::fmt;
-use macsec::Header;
-use vocabulary::wire::BufferFull;
-use vocabulary::{Decode, DecodeError, Encode, Reader, Writer};
+use lightseal_core::wire::BufferFull;
+use lightseal_core::{Decode, DecodeError, Encode, Reader, Writer};
+use lightseal_macsec::Header;
 use zeroize::Zeroize;
 
 /// A flow's base identifier (bidf), the key of its rotating identifiers: 128 random bits.

@@ -31,13 +31,13 @@ use crate::tuning::{DROPS_A_TICK, SWEEP};
 use core::sync::atomic::{AtomicU64, Ordering};
 use core::time::Duration;
 use downlink::Downlink;
-use macsec::Header;
+use lightseal_core::{Decode, DecodeError, Instant, Random};
+use lightseal_macsec::Header;
 use messages::{Beacon, Message};
 use parking_lot::MutexGuard;
 use std::collections::VecDeque;
 use std::sync::Mutex;
 use uplink::{Uplink, Way};
-use vocabulary::{Decode, DecodeError, Instant, Random};
 
 /// Flow numbers are below this value: they have three bytes on the wire.
 pub const NUMBERS: u32 = 1 << 24;

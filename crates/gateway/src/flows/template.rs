@@ -1,6 +1,6 @@
 //! The header fields that all frames of a flow have in common.
 
-use macsec::{AssociationNumber, Header, Protection, SecTag, ShortLength};
+use lightseal_macsec::{AssociationNumber, Header, Protection, SecTag, ShortLength};
 
 /// V, which is always 0 (IEEE 802.1AE-2018, clause 9.5).
 const VERSION: u8 = 0x80;
@@ -29,7 +29,7 @@ impl SaKey {
             [a, b, c, d, e, f, 0, 0]
         };
         Self {
-            sci: sci.map_or_else(unnamed, macsec::Sci::to_bytes),
+            sci: sci.map_or_else(unnamed, lightseal_macsec::Sci::to_bytes),
             named: sci.is_some(),
             an: header.tag.an.get(),
         }
@@ -94,7 +94,7 @@ impl Template {
 #[cfg(test)]
 pub(crate) mod tests {
     use super::*;
-    use macsec::{Sci, SciField, VlanTag};
+    use lightseal_macsec::{Sci, SciField, VlanTag};
     use proptest::prelude::*;
 
     /// Arbitrary headers of every shape.

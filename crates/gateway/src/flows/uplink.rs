@@ -9,10 +9,10 @@ use crate::lock;
 use crate::tuning::{SKIPPED, SKIPPED_AT_ONCE};
 use crate::window::Window;
 use core::hash::BuildHasher;
-use macsec::Header;
+use lightseal_core::{Instant, Random};
+use lightseal_macsec::Header;
 use std::collections::VecDeque;
 use std::sync::{Mutex, MutexGuard};
-use vocabulary::{Instant, Random};
 
 /// How a frame is to be sent to a peer.
 #[derive(Clone, Debug, PartialEq, Eq)]

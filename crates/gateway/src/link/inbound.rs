@@ -9,9 +9,9 @@ use crate::tuning::{FAILURES, LANES};
 use crate::window::Window;
 use core::fmt;
 use core::sync::atomic::{AtomicBool, Ordering};
-use macsec::crypto::{Gcm, GcmProvider};
+use lightseal_core::PacketBuf;
+use lightseal_macsec::crypto::{Gcm, GcmProvider};
 use std::sync::{Mutex, OnceLock};
-use vocabulary::PacketBuf;
 use zeroize::Zeroizing;
 
 /// Why a sealed datagram was refused.

@@ -21,9 +21,9 @@ use crate::pcbc::Pcbc;
 use crate::{read, write};
 use core::net::{IpAddr, SocketAddr};
 use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
+use lightseal_core::{Instant, PacketBuf, Random};
 use place::{SILENCE, Sighting, Verdict, Whereabouts};
 use std::sync::{Arc, RwLock};
-use vocabulary::{Instant, PacketBuf, Random};
 
 /// Bytes of the IPv4 and UDP headers.
 const IPV4_HEADERS: usize = 20 + 8;

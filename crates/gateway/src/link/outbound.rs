@@ -7,9 +7,9 @@ use crate::lock;
 use crate::pcbc::Pcbc;
 use crate::tuning::{LANES, PACKETS, PACKETS_BEFORE_REKEY};
 use core::fmt;
-use macsec::crypto::{Gcm, GcmProvider};
+use lightseal_core::PacketBuf;
+use lightseal_macsec::crypto::{Gcm, GcmProvider};
 use std::sync::{Mutex, OnceLock};
-use vocabulary::PacketBuf;
 use zeroize::Zeroizing;
 
 /// Length in bytes of the tag at the end of a sealed datagram.

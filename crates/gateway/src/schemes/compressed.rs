@@ -18,8 +18,8 @@ use crate::counters::Reason;
 use crate::flows::uplink::{Known, Way};
 use crate::flows::{Flows, Limits, Needs};
 use crate::link::SEALING;
-use macsec::Header;
-use vocabulary::{Decode, DecodeError, Instant, PacketBuf, Random, Reader};
+use lightseal_core::{Decode, DecodeError, Instant, PacketBuf, Random, Reader};
+use lightseal_macsec::Header;
 
 /// Length of a short header in bytes.
 pub const SHORT_LEN: usize = 9;

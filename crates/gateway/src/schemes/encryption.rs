@@ -27,8 +27,8 @@ use crate::flows::uplink::Way;
 use crate::flows::{Flows, Limits, Needs};
 use crate::link::SEALING;
 use crate::pcbc::COVERED;
-use macsec::{Header, SciField};
-use vocabulary::{Instant, PacketBuf, Random};
+use lightseal_core::{Instant, PacketBuf, Random};
+use lightseal_macsec::{Header, SciField};
 
 /// Number of bytes before the frame.
 pub const PREFIX_LEN: usize = 5;

@@ -21,8 +21,8 @@ use crate::counters::Reason;
 use crate::flows::uplink::{Known, Way};
 use crate::flows::{Derivation, Flows, Limits, Needs};
 use crate::link::SEALING;
-use macsec::Header;
-use vocabulary::{Encode, Instant, PacketBuf, Random, Writer};
+use lightseal_core::{Encode, Instant, PacketBuf, Random, Writer};
+use lightseal_macsec::Header;
 
 /// Number of bytes in place of the frame's header.
 pub const SHORT_LEN: usize = 11;

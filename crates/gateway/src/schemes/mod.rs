@@ -24,8 +24,8 @@ use crate::flows::Flows;
 use crate::link::{Link, Links};
 use core::fmt;
 use core::net::SocketAddr;
-use macsec::Header;
-use vocabulary::{DecodeError, Instant, PacketBuf};
+use lightseal_core::{DecodeError, Instant, PacketBuf};
+use lightseal_macsec::Header;
 
 /// The names of the schemes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]

@@ -8,8 +8,8 @@ use crate::bridge::PeerIndex;
 use crate::codepoints::Type;
 use crate::counters::Reason;
 use crate::link::Link;
-use macsec::Header;
-use vocabulary::PacketBuf;
+use lightseal_core::PacketBuf;
+use lightseal_macsec::Header;
 
 /// Bytes of a VXLAN header.
 pub const HEADER_LEN: usize = 8;

@@ -6,8 +6,8 @@ use crate::bridge::PeerIndex;
 use crate::codepoints::Type;
 use crate::counters::Reason;
 use crate::link::SEALING;
-use macsec::Header;
-use vocabulary::{DecodeError, Instant, PacketBuf};
+use lightseal_core::{DecodeError, Instant, PacketBuf};
+use lightseal_macsec::Header;
 
 /// The scheme `sealed`, without short headers.
 #[derive(Clone, Copy, Debug, Default)]

@@ -3,8 +3,8 @@
 use super::super::world::{Flow, World};
 use super::{Make, flows, introduce};
 use core::time::Duration;
+use lightseal_core::Random;
 use std::collections::VecDeque;
-use vocabulary::Random;
 
 /// Number of flows that existed before the flood.
 const OLD: u8 = 8;
@@ -89,8 +89,8 @@ impl Outcome {
             let (sent, received) = gateway.scheme.flows();
             self.flows = (self.flows.0.max(sent), self.flows.1.max(received));
             let at = [
-                gateway::bridge::Port::Lan,
-                gateway::bridge::Port::Peer(gateway::bridge::PeerIndex(0)),
+                lightseal_gateway::bridge::Port::Lan,
+                lightseal_gateway::bridge::Port::Peer(lightseal_gateway::bridge::PeerIndex(0)),
             ];
             let most = at.map(|port| gateway.bridge.len_at(port)).into_iter().max().unwrap_or(0);
             self.stations = (self.stations.0.max(gateway.bridge.len()), self.stations.1.max(most));

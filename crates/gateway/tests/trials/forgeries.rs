@@ -3,7 +3,7 @@
 
 use super::super::world::{Datagram, World};
 use super::{Make, captured, flows, introduce};
-use vocabulary::Random;
+use lightseal_core::Random;
 
 /// The kinds of forgeries. All but the last are made of datagrams that were delivered before.
 pub(crate) const KINDS: [&str; 6] = ["invented", "altered", "replayed", "cut", "swapped", "raced"];

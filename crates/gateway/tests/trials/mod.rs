@@ -10,13 +10,13 @@ pub(crate) mod observer;
 
 pub(crate) use super::world::sealed;
 use super::world::{Datagram, Flow, World};
-use gateway::flows::Limits;
-use gateway::schemes::Scheme;
-use gateway::schemes::compressed::Compressed;
-use gateway::schemes::encryption::{self, Encryption};
-use gateway::schemes::identifier::{Identifier, Settings};
-use gateway::schemes::plain::Plain;
-use vocabulary::{Instant, Random};
+use lightseal_core::{Instant, Random};
+use lightseal_gateway::flows::Limits;
+use lightseal_gateway::schemes::Scheme;
+use lightseal_gateway::schemes::compressed::Compressed;
+use lightseal_gateway::schemes::encryption::{self, Encryption};
+use lightseal_gateway::schemes::identifier::{Identifier, Settings};
+use lightseal_gateway::schemes::plain::Plain;
 
 const START: Instant = Instant::from_micros(1_000_000);
 

@@ -3,7 +3,7 @@
 use super::super::world::{Flow, World, index, quiet};
 use super::Make;
 use core::time::Duration;
-use gateway::control::Timing;
+use lightseal_gateway::control::Timing;
 
 /// The path's MTU in bytes before and after it becomes narrower.
 const MTUS: (usize, usize) = (1500, 1300);

@@ -3,8 +3,8 @@
 
 use super::super::world::{Flow, World};
 use super::Make;
+use lightseal_core::Random;
 use std::collections::BTreeMap;
-use vocabulary::Random;
 
 pub(crate) const FLOWS: usize = 10;
 /// Length in bytes of the secure data of every frame: no scheme hides lengths.

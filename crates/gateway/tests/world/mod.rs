@@ -4,19 +4,19 @@
 
 use core::net::SocketAddr;
 use core::time::Duration;
-use gateway::bridge::{Limits, PeerIndex};
-use gateway::codepoints::Whole;
-use gateway::control::{Control, Event, Output, Timing};
-use gateway::counters::Reason;
-use gateway::gateway::{Arrived, Gateway, Mka, Parcel, Plan, Released, Settings};
-use gateway::keys::GatewayId;
-use gateway::link::Link;
-use gateway::schemes::{Scheme, Sealed};
-use macsec::crypto::rustcrypto::PROVIDER;
-use macsec::{AssociationNumber, Header, Protection, Sci, SciField, SecTag, ShortLength};
+use lightseal_core::{Encode, Instant, PacketBuf, Random, Writer};
+use lightseal_gateway::bridge::{Limits, PeerIndex};
+use lightseal_gateway::codepoints::Whole;
+use lightseal_gateway::control::{Control, Event, Output, Timing};
+use lightseal_gateway::counters::Reason;
+use lightseal_gateway::gateway::{Arrived, Gateway, Mka, Parcel, Plan, Released, Settings};
+use lightseal_gateway::keys::GatewayId;
+use lightseal_gateway::link::Link;
+use lightseal_gateway::schemes::{Scheme, Sealed};
+use lightseal_macsec::crypto::rustcrypto::PROVIDER;
+use lightseal_macsec::{AssociationNumber, Header, Protection, Sci, SciField, SecTag, ShortLength};
 use std::collections::VecDeque;
 use std::sync::Arc;
-use vocabulary::{Encode, Instant, PacketBuf, Random, Writer};
 
 /// Headroom and tailroom of every packet, in bytes.
 pub(crate) const ROOM: usize = 128;
@@ -28,7 +28,7 @@ const ODD: u64 = 0x9e37_79b9_7f4a_7c15;
 
 /// The scheme `sealed`.
 pub(crate) fn sealed(_: &mut Random) -> Box<dyn Scheme> {
-    Box::new(gateway::schemes::sealed::Sealed)
+    Box::new(lightseal_gateway::schemes::sealed::Sealed)
 }
 
 /// A datagram on its way.
@@ -425,7 +425,7 @@ impl Flow {
         &self,
         pn: u32,
         len: usize,
-        vlan_tags: [Option<macsec::VlanTag>; 2],
+        vlan_tags: [Option<lightseal_macsec::VlanTag>; 2],
     ) -> Vec<u8> {
         let tag = SecTag {
             sci_field: SciField::Explicit(Sci { address: self.source, port: self.port }),

@@ -5,8 +5,8 @@
 //! source port (2) ‖ destination port (2) ‖ data
 //! ```
 
-use vocabulary::wire::BufferFull;
-use vocabulary::{Decode, DecodeError, Encode, Reader, Writer};
+use lightseal_core::wire::BufferFull;
+use lightseal_core::{Decode, DecodeError, Encode, Reader, Writer};
 
 /// A datagram of an application.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

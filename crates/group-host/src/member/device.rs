@@ -5,16 +5,18 @@ use super::{Options, Station, StationError};
 use crate::service::own_identity;
 use crate::store::{MemberStore, StoreError};
 use crate::token::Token;
-use dtls::{ConfigError, Psk};
-use group::Start;
-use group::control::{Admitted, Answer, DeviceKey, GroupName, Reason, Request, WantedRoles};
-use group::identity::Identity;
-use group::member::{Roles, Suspended};
-use net::{Clock, socket};
+use lightseal_core::Random;
+use lightseal_dtls::{ConfigError, Psk};
+use lightseal_group::Start;
+use lightseal_group::control::{
+    Admitted, Answer, DeviceKey, GroupName, Reason, Request, WantedRoles,
+};
+use lightseal_group::identity::Identity;
+use lightseal_group::member::{Roles, Suspended};
+use lightseal_net::{Clock, socket};
 use std::net::IpAddr;
 use std::path::Path;
 use std::time::Duration;
-use vocabulary::Random;
 use zeroize::Zeroizing;
 
 /// The names of the device's own values in its store.

@@ -2,8 +2,8 @@
 
 use super::link::LinkError;
 use crate::store::StoreError;
-use group::control::Reason;
-use group::member::MemberError;
+use lightseal_group::control::Reason;
+use lightseal_group::member::MemberError;
 use std::fmt;
 use std::io;
 

@@ -5,8 +5,8 @@
 //! listener is made from its ListenerID or, in `axiom-1.2`, from the low half of its address. These
 //! addresses never occur in packets on a real network.
 
-use group::member::Listener;
-use group::{GroupId, ListenerId, SenderId};
+use lightseal_group::member::Listener;
+use lightseal_group::{GroupId, ListenerId, SenderId};
 use sha2::{Digest, Sha256};
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 
@@ -91,7 +91,7 @@ impl Inside {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use group::ListenerId;
+    use lightseal_group::ListenerId;
 
     #[test]
     fn nobody_shares_an_address() {

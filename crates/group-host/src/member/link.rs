@@ -3,20 +3,20 @@
 use super::device;
 use crate::service::harden;
 use crate::store::{MemberStore, StoreError};
-use dtls::codepoints::AlertDescription;
-use dtls::{ClientConfig, CloseReason, Connection, Event, Psk};
-use group::Start;
-use group::control::{Answer, Asked, MAX_MESSAGE, Numbered, Reason, Request, VERSION};
-use net::address::Named;
-use net::tokio::{Driver, Host};
-use net::{Clock, socket};
+use lightseal_core::{Decode, Encode, Instant, Random, Writer};
+use lightseal_dtls::codepoints::AlertDescription;
+use lightseal_dtls::{ClientConfig, CloseReason, Connection, Event, Psk};
+use lightseal_group::Start;
+use lightseal_group::control::{Answer, Asked, MAX_MESSAGE, Numbered, Reason, Request, VERSION};
+use lightseal_net::address::Named;
+use lightseal_net::tokio::{Driver, Host};
+use lightseal_net::{Clock, socket};
 use std::fmt;
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::mpsc;
-use vocabulary::{Decode, Encode, Instant, Random, Writer};
 use zeroize::Zeroizing;
 
 /// How long an answer is awaited before the request is sent again, for each attempt. After the last
@@ -41,7 +41,7 @@ pub enum LinkError {
     /// A socket failed.
     Socket(io::Error),
     /// The DTLS configuration is not possible.
-    Config(dtls::ConfigError),
+    Config(lightseal_dtls::ConfigError),
     /// The association was closed, or the handshake failed.
     Closed(CloseReason),
     /// The controller does not answer.
@@ -154,7 +154,7 @@ impl Link {
     /// The address cannot be resolved.
     pub fn resolve(&self) -> Result<SocketAddr, LinkError> {
         let wrong = |error| LinkError::Address(self.controller.clone(), error);
-        let found = net::address::resolve(&self.controller).map_err(wrong)?;
+        let found = lightseal_net::address::resolve(&self.controller).map_err(wrong)?;
         found.first().copied().ok_or_else(|| wrong(io::Error::other("no address")))
     }
 
@@ -281,7 +281,7 @@ impl Link {
     fn begin(&mut self) -> Result<(Arc<Association>, mpsc::Receiver<Said>, SocketAddr), LinkError> {
         let controller = self.resolve()?;
         let socket = socket::connect(controller).map_err(LinkError::Socket)?;
-        group::self_test().map_err(|failed| LinkError::Config(failed.into()))?;
+        lightseal_group::self_test().map_err(|failed| LinkError::Config(failed.into()))?;
         let mut config = ClientConfig::new(self.psk.clone()).map_err(LinkError::Config)?;
         harden(&mut config.settings);
         let (config, now) = (Arc::new(config), self.clock.now());

@@ -27,25 +27,25 @@ pub use port::{Destination, Origin, Port};
 pub use tun::Tun;
 
 use crate::store::{MemberStore, StoreError};
-use dtls::crypto::rustcrypto;
-use group::control::{Admitted, Answer, GroupName, Reason, Request, WantedRoles};
-use group::directory::Lookup;
-use group::member::{
+use lightseal_core::{Decode, Instant};
+use lightseal_dtls::crypto::rustcrypto;
+use lightseal_group::control::{Admitted, Answer, GroupName, Reason, Request, WantedRoles};
+use lightseal_group::directory::Lookup;
+use lightseal_group::member::{
     Delivery, Event, Listener, Member, Membership, Roles, SendError, Stats, Transmit,
 };
-use group::policy::{Authenticity, Profile, Responses};
-use group::rekey::{Grant, KeyPath, Timing};
-use group::{GroupId, SenderId, Start};
-use net::Clock;
-use net::address::Named;
-use net::multicast::Interface;
+use lightseal_group::policy::{Authenticity, Profile, Responses};
+use lightseal_group::rekey::{Grant, KeyPath, Timing};
+use lightseal_group::{GroupId, SenderId, Start};
+use lightseal_net::Clock;
+use lightseal_net::address::Named;
+use lightseal_net::multicast::Interface;
 use place::Place;
 use std::collections::BTreeSet;
 use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 use tokio::sync::mpsc;
-use vocabulary::{Decode, Instant};
 use waiting::Waiting;
 
 /// The largest UDP payload.
@@ -141,9 +141,9 @@ pub struct Station {
 /// The stored parts of a membership other than its keys.
 struct Stored {
     instance: u64,
-    policy: group::Policy,
+    policy: lightseal_group::Policy,
     roles: Roles,
-    controller: group::rekey::ControllerKey,
+    controller: lightseal_group::rekey::ControllerKey,
     senders: BTreeSet<SenderId>,
 }
 
@@ -236,7 +236,7 @@ impl Station {
     }
 
     /// The group's policy.
-    pub const fn policy(&self) -> &group::Policy {
+    pub const fn policy(&self) -> &lightseal_group::Policy {
         &self.admitted.policy
     }
 
@@ -282,7 +282,7 @@ impl Station {
 
     /// Whether other members accept this member's records only if they know its public keys.
     fn has_keys_of_its_own(&self) -> bool {
-        let group::Policy { authenticity, responses, .. } = &self.admitted.policy;
+        let lightseal_group::Policy { authenticity, responses, .. } = &self.admitted.policy;
         (*authenticity, *responses) != (Authenticity::Group, Responses::Group)
     }
 
@@ -657,7 +657,7 @@ fn arrived(
         Ok(arrived) => Ok(Some(arrived)),
         Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(None),
         // The error comes from an ICMP message about an earlier datagram.
-        Err(error) if net::blocking::is_loss(&error) => Ok(None),
+        Err(error) if lightseal_net::blocking::is_loss(&error) => Ok(None),
         Err(error) => Err(StationError::Socket("receiving", error)),
     }
 }

@@ -2,14 +2,14 @@
 //! interface with the same name is recreated, and when the member's address is replaced.
 
 use super::StationError;
-use net::interface::{self, Interface};
-use net::multicast;
+use lightseal_core::Instant;
+use lightseal_net::interface::{self, Interface};
+use lightseal_net::multicast;
 use socket2::SockRef;
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::time::Duration;
 use tokio::net::UdpSocket;
-use vocabulary::Instant;
 
 /// The interval between two checks of the interface. A member must send and receive again within
 /// two seconds after a change.
@@ -107,10 +107,10 @@ impl Place {
         if !self.is_listed || interface::is_own(self.local) {
             return Ok(self.local);
         }
-        let link_local = net::address::needs_interface(self.local);
+        let link_local = lightseal_net::address::needs_interface(self.local);
         let fits = |address: &&IpAddr| {
             address.is_ipv6() == self.local.is_ipv6()
-                && net::address::needs_interface(**address) == link_local
+                && lightseal_net::address::needs_interface(**address) == link_local
         };
         let other = found.addresses().iter().find(fits).copied();
         other.ok_or_else(|| format!("{found} has no address in place of {}", self.local))

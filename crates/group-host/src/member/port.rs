@@ -1,9 +1,9 @@
 //! The interface between a member's host and its applications.
 
 use super::datagram::Datagram;
-use group::directory::{Lookup, Names};
-use group::member::Listener;
-use group::{ListenerId, SenderId};
+use lightseal_group::directory::{Lookup, Names};
+use lightseal_group::member::Listener;
+use lightseal_group::{ListenerId, SenderId};
 use std::future::Future;
 use std::io;
 use std::net::Ipv6Addr;

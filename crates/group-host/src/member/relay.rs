@@ -3,8 +3,9 @@
 
 use super::datagram::Datagram;
 use super::port::{Destination, Origin, Port};
-use group::SenderId;
-use net::socket::{self, AddressedSocket};
+use lightseal_core::{AddressPair, Encode, Writer};
+use lightseal_group::SenderId;
+use lightseal_net::socket::{self, AddressedSocket};
 use std::collections::BTreeMap;
 use std::future::poll_fn;
 use std::io;
@@ -12,7 +13,6 @@ use std::net::SocketAddr;
 use std::task::{Context, Poll};
 use tokio::io::ReadBuf;
 use tokio::net::UdpSocket;
-use vocabulary::{AddressPair, Encode, Writer};
 
 /// The maximum number of applications, and of peers of the service, at a time. The one that was
 /// silent for longest is removed to make room for another.
@@ -93,7 +93,7 @@ impl Relay {
                         self.known.insert(port, (way, self.turn));
                         return said(port, self.options.port, Destination::Group, len);
                     }
-                    Poll::Ready(Err(error)) if net::blocking::is_loss(&error) => {}
+                    Poll::Ready(Err(error)) if lightseal_net::blocking::is_loss(&error) => {}
                     Poll::Ready(Err(error)) => return Poll::Ready(Err(error)),
                     Poll::Pending => break,
                 }
@@ -163,9 +163,9 @@ impl Port for Relay {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use lightseal_core::Decode;
     use std::net::Ipv4Addr;
     use std::time::Duration;
-    use vocabulary::Decode;
 
     fn options(listen: bool, service: Option<SocketAddr>) -> Options {
         let any = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
@@ -188,8 +188,9 @@ mod tests {
         let port = application.local_addr().unwrap().port();
         assert_eq!(datagram, Datagram { source: port, destination: 5683, data: b"get" });
 
-        let listener =
-            Origin::Listener(group::member::Listener::Address(Ipv4Addr::LOCALHOST.into()));
+        let listener = Origin::Listener(lightseal_group::member::Listener::Address(
+            Ipv4Addr::LOCALHOST.into(),
+        ));
         // An answer to a port from which no request came is dropped.
         relay.deliver(listener, Datagram { source: 5683, destination: port ^ 1, data: b"no" });
         relay.deliver(listener, Datagram { source: 5683, destination: port, data: b"on" });

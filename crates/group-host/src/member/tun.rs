@@ -6,14 +6,14 @@ use super::inside::Inside;
 use super::port::{Destination, Origin, Port};
 use etherparse::icmpv6::DestUnreachableCode;
 use etherparse::{Icmpv6Type, NetSlice, PacketBuilder, SlicedPacket, TransportSlice};
-use group::member::{Listener, Roles};
-use net::interface::Interface;
+use lightseal_core::{Encode, Writer};
+use lightseal_group::member::{Listener, Roles};
+use lightseal_net::interface::Interface;
 use route_manager::{Route, RouteManager};
 use std::collections::BTreeMap;
 use std::io;
 use std::net::{IpAddr, Ipv6Addr};
 use tun_rs::{AsyncDevice, DeviceBuilder};
-use vocabulary::{Encode, Writer};
 
 /// The minimum MTU of IPv6 (RFC 8200, section 5). The records with such packets fit into 1500
 /// bytes.
@@ -266,7 +266,7 @@ fn unreachable(packet: &mut Vec<u8>, (from, to): (Ipv6Addr, Ipv6Addr), sent: &Da
 #[cfg(test)]
 mod tests {
     use super::*;
-    use group::{GroupId, ListenerId, SenderId};
+    use lightseal_group::{GroupId, ListenerId, SenderId};
 
     const BOTH: Roles = Roles { sender: Some(SenderId(1)), listener: true };
 

@@ -1,9 +1,9 @@
 //! A small buffer for datagrams that applications send while the member may not seal records.
 
 use super::port::Destination;
+use lightseal_core::Instant;
 use std::collections::VecDeque;
 use std::time::Duration;
-use vocabulary::Instant;
 
 /// The maximum number of datagrams that wait.
 const MOST: usize = 64;

@@ -2,13 +2,13 @@
 
 use super::registry::Registry;
 use super::request::{AdminRequest, Create};
-use owner_only::socket::{Listener, check_directory};
+use lightseal_core::Instant;
+use lightseal_owner_only::socket::{Listener, check_directory};
 use serde_json::{Value, json};
 use std::io;
 use std::path::{Path, PathBuf};
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::net::UnixStream;
-use vocabulary::Instant;
 
 /// The name of the socket in the controller's directory.
 const SOCKET: &str = "admin.sock";
@@ -72,7 +72,7 @@ pub(super) fn listen(directory: &Path) -> io::Result<Listener> {
         Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
         _ => {}
     }
-    owner_only::socket::listen(&path)
+    lightseal_owner_only::socket::listen(&path)
 }
 
 /// Reads one request, and sends the result of `answer`.

@@ -2,8 +2,8 @@
 //! of the groups' network. Sockets are opened again when an interface with the same name is
 //! recreated.
 
-use group::GroupId;
-use net::multicast::{self, Interface};
+use lightseal_group::GroupId;
+use lightseal_net::multicast::{self, Interface};
 use serde::{Deserialize, Serialize};
 use socket2::SockRef;
 use std::collections::BTreeMap;

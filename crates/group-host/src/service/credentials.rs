@@ -1,12 +1,12 @@
 //! How devices authenticate to a controller.
 
 use crate::store::Device;
-use dtls::codepoints::PskKeyExchangeMode;
-use dtls::{
+use lightseal_dtls::codepoints::PskKeyExchangeMode;
+use lightseal_dtls::{
     ConfigError, Negotiated, ProtocolVersion, Psk, PskStore, ServerConfig, SessionSlots, Settings,
     WhenFull,
 };
-use group::control::{GroupName, WantedRoles};
+use lightseal_group::control::{GroupName, WantedRoles};
 use std::collections::BTreeMap;
 use std::num::NonZeroUsize;
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};

@@ -18,14 +18,15 @@ pub use request::{
 };
 
 use announcer::Announcer;
-use dtls::{CloseReason, Endpoint, EndpointEvent, Event, Handle};
-use group::GroupId;
-use group::control::Asked;
-use group::controller::Output;
-use net::address::Named;
-use net::multicast::Interface;
-use net::tokio::{Driver, Host};
-use net::{Clock, RateLimitedLog, socket};
+use lightseal_core::{Instant, Random};
+use lightseal_dtls::{CloseReason, Endpoint, EndpointEvent, Event, Handle};
+use lightseal_group::GroupId;
+use lightseal_group::control::Asked;
+use lightseal_group::controller::Output;
+use lightseal_net::address::Named;
+use lightseal_net::multicast::Interface;
+use lightseal_net::tokio::{Driver, Host};
+use lightseal_net::{Clock, RateLimitedLog, socket};
 use serde_json::Value;
 use std::collections::{BTreeMap, VecDeque};
 use std::convert::Infallible;
@@ -35,7 +36,6 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::Notify;
-use vocabulary::{Instant, Random};
 
 /// The interval between two checks for idle associations.
 const SWEEP: Duration = Duration::from_secs(1);
@@ -65,7 +65,7 @@ pub struct Options {
 /// A running controller.
 pub struct Service {
     driver: Arc<Driver<Endpoint, Desk>>,
-    admin: owner_only::socket::Listener,
+    admin: lightseal_owner_only::socket::Listener,
     changed: Arc<Notify>,
 }
 
@@ -276,7 +276,7 @@ pub enum StartError {
     /// The administrator's socket cannot be opened.
     Admin(io::Error),
     /// The DTLS configuration is not possible, or a self-test failed.
-    Config(dtls::ConfigError),
+    Config(lightseal_dtls::ConfigError),
 }
 
 impl std::fmt::Display for StartError {
@@ -300,7 +300,7 @@ impl Service {
     /// # Errors
     /// See [`StartError`].
     pub fn start(directory: &Path, options: Options, mut rng: Random) -> Result<Self, StartError> {
-        group::self_test().map_err(|failed| StartError::Config(failed.into()))?;
+        lightseal_group::self_test().map_err(|failed| StartError::Config(failed.into()))?;
         let clock = Clock::start();
         let store = crate::store::ControllerStore::open(directory);
         let store = store.map_err(|error| StartError::Registry(error.into()))?;
@@ -428,8 +428,8 @@ impl Service {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use dtls::{ClientConfig, Connection, Psk, ServerConfig};
-    use vocabulary::{Engine, Output as Wanted, Random};
+    use lightseal_core::{Engine, Output as Wanted, Random};
+    use lightseal_dtls::{ClientConfig, Connection, Psk, ServerConfig};
 
     /// The datagrams that an engine sends, and the number of its events.
     fn drain<E: Engine>(engine: &mut E) -> (Vec<Vec<u8>>, usize) {

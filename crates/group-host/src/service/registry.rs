@@ -5,22 +5,22 @@ use super::request::{Create, Described, DescribedDevice, DescribedMember, Enrol}
 use crate::store::audit::since_1970;
 use crate::store::{ControllerStore, Device, Entry, MOST_OWN, OwnKey, StoreError};
 use crate::token::{Token, is_device_name};
-use dtls::crypto::{Provider, rustcrypto};
-use group::control::{
+use lightseal_core::{Decode, Instant, Random, Writer};
+use lightseal_dtls::crypto::{Provider, rustcrypto};
+use lightseal_group::control::{
     Answer, Asked, DeviceKey, GroupName, MAX_MESSAGE, Numbered, Reason, Request, VERSION,
     VERSION_1, WantedRoles,
 };
-use group::controller::{Group, Output, Roster, Settings};
-use group::member::MemberError;
-use group::policy::Profile;
-use group::rekey::ControllerSecret;
-use group::{Controller, GroupId, Policy};
-use net::RateLimitedLog;
+use lightseal_group::controller::{Group, Output, Roster, Settings};
+use lightseal_group::member::MemberError;
+use lightseal_group::policy::Profile;
+use lightseal_group::rekey::ControllerSecret;
+use lightseal_group::{Controller, GroupId, Policy};
+use lightseal_net::RateLimitedLog;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
-use vocabulary::{Decode, Instant, Random, Writer};
 use zeroize::Zeroizing;
 
 /// Why an administrator's request is refused.
@@ -634,14 +634,15 @@ impl Registry {
 impl Described {
     fn of(controller: &Controller, with_members: bool) -> Self {
         let policy = controller.policy();
-        let member = |(device, member): (&str, &group::controller::Member)| DescribedMember {
-            device: device.to_owned(),
-            listener_id: group::ListenerId::from(member.leaf).get(),
-            sender_id: member.roles.sender.map(|sender| sender.0),
-            listener: member.roles.listener,
-            address: member.address,
-            clones: member.clones,
-        };
+        let member =
+            |(device, member): (&str, &lightseal_group::controller::Member)| DescribedMember {
+                device: device.to_owned(),
+                listener_id: lightseal_group::ListenerId::from(member.leaf).get(),
+                sender_id: member.roles.sender.map(|sender| sender.0),
+                listener: member.roles.listener,
+                address: member.address,
+                clones: member.clones,
+            };
         Self {
             name: controller.name().to_string(),
             id: policy.group.to_string(),

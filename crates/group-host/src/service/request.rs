@@ -1,10 +1,10 @@
 //! The requests of an administrator to a controller. Request and answer are one line of JSON each,
 //! over a socket that only the controller's own user can open.
 
-use dtls::crypto::CipherSuiteId;
-use group::controller::Settings;
-use group::policy::{Authenticity, Freshness, Profile, Responses};
-use group::rekey::Timing;
+use lightseal_dtls::crypto::CipherSuiteId;
+use lightseal_group::controller::Settings;
+use lightseal_group::policy::{Authenticity, Freshness, Profile, Responses};
+use lightseal_group::rekey::Timing;
 use serde::{Deserialize, Serialize};
 use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;

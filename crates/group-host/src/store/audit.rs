@@ -4,7 +4,7 @@
 
 use super::StoreError;
 use super::controller::copy_table;
-use group::control::GroupName;
+use lightseal_group::control::GroupName;
 use redb::{ReadTransaction, ReadableTable, TableDefinition, WriteTransaction};
 use serde::{Deserialize, Serialize};
 use std::time::{Duration, SystemTime};

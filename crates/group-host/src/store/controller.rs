@@ -2,15 +2,17 @@
 
 use super::audit::{self, Entry};
 use super::{Numbers, StoreError, begun, open};
-use group::control::{GroupName, WantedRoles};
-use group::controller::{Changes, Member, Roster, Settings, Store, StoreFailed};
-use group::identity::PublicKeys;
-use group::member::Roles;
-use group::rekey::{
+use lightseal_core::wire::BufferFull;
+use lightseal_core::{Decode, DecodeError, Encode, Random, Reader, Writer};
+use lightseal_group::control::{GroupName, WantedRoles};
+use lightseal_group::controller::{Changes, Member, Roster, Settings, Store, StoreFailed};
+use lightseal_group::identity::PublicKeys;
+use lightseal_group::member::Roles;
+use lightseal_group::rekey::{
     Chain, ControllerSecret, KeyServer, KeyTree, Leaf, Node, NodeKey, Timing,
     epoch_after_restoration,
 };
-use group::{GroupId, Policy, SenderId, Start};
+use lightseal_group::{GroupId, Policy, SenderId, Start};
 use redb::{
     Database, ReadableDatabase, ReadableTable, ReadableTableMetadata, TableDefinition,
     WriteTransaction,
@@ -19,8 +21,6 @@ use std::net::{IpAddr, Ipv6Addr};
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
-use vocabulary::wire::BufferFull;
-use vocabulary::{Decode, DecodeError, Encode, Random, Reader, Writer};
 use zeroize::Zeroizing;
 
 const FILE: &str = "controller.redb";
@@ -82,7 +82,7 @@ pub type Enrolled = (String, Device);
 /// A group from the store.
 pub struct StoredGroup {
     /// The group.
-    pub group: group::controller::Group,
+    pub group: lightseal_group::controller::Group,
     /// The settings of its controller.
     pub settings: Settings,
 }
@@ -288,7 +288,10 @@ impl ControllerStore {
         }
         let keys = KeyServer::restore(id, secret, epoch, chain, tree);
         let roster = Roster::restore(members);
-        Ok(StoredGroup { group: group::controller::Group { name, policy, keys, roster }, settings })
+        Ok(StoredGroup {
+            group: lightseal_group::controller::Group { name, policy, keys, roster },
+            settings,
+        })
     }
 
     /// Copies the current state of the store into another directory, which must not have a store
@@ -574,10 +577,10 @@ impl Encode for Kept<'_> {
             w.u32(timing.activation().as_millis() as u32)?;
             w.u32(timing.retention().as_millis() as u32)?;
         }
-        w.u64(vocabulary::time::micros(batch))?;
+        w.u64(lightseal_core::time::micros(batch))?;
         w.u32(message_bytes as u32)?;
         w.u32(most_members)?;
-        w.u64(renewal.map_or(0, vocabulary::time::micros))
+        w.u64(renewal.map_or(0, lightseal_core::time::micros))
     }
 }
 

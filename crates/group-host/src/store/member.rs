@@ -1,12 +1,12 @@
 //! The store of a device: its identity, its memberships in groups, and their keys.
 
 use super::{Numbers, StoreError, begun, open};
-use group::control::{Admitted, Answer, GroupName, MAX_MESSAGE, Numbered};
-use group::member::Suspended;
+use lightseal_core::{Decode, Encode, Writer};
+use lightseal_group::control::{Admitted, Answer, GroupName, MAX_MESSAGE, Numbered};
+use lightseal_group::member::Suspended;
 use redb::{Database, ReadableDatabase, ReadableTable, TableDefinition};
 use std::path::Path;
 use std::sync::Arc;
-use vocabulary::{Decode, Encode, Writer};
 use zeroize::Zeroizing;
 
 const FILE: &str = "member.redb";

@@ -1,8 +1,8 @@
-//! The ledger of record numbers (see [`group::numbers`]).
+//! The ledger of record numbers (see [`lightseal_group::numbers`]).
 
 use super::StoreError;
-use group::GroupId;
-use group::numbers::{KEPT, Ledger, LedgerFailed};
+use lightseal_group::GroupId;
+use lightseal_group::numbers::{KEPT, Ledger, LedgerFailed};
 use redb::{Database, ReadableDatabase, ReadableTable, TableDefinition};
 use std::sync::Arc;
 

@@ -11,7 +11,7 @@ use super::suite::Suite;
 use crate::{GroupId, SenderId};
 use core::fmt;
 use core::net::IpAddr;
-use dtls::crypto::{MasterSecret12, Prf12};
+use lightseal_dtls::crypto::{MasterSecret12, Prf12};
 use zeroize::Zeroizing;
 
 /// The maximum total length in bytes of a MAC key and an encryption key. A suite has only one of
@@ -40,7 +40,7 @@ pub struct SecurityParameters {
     /// The cipher suite, which determines all lengths. The hash is SHA-256.
     pub suite: Suite,
     /// The master secret, from
-    /// [`PremasterSecret::from_bytes`](dtls::crypto::PremasterSecret::from_bytes) and
+    /// [`PremasterSecret::from_bytes`](lightseal_dtls::crypto::PremasterSecret::from_bytes) and
     /// `into_master`, or from its bytes.
     pub master_secret: MasterSecret12,
     /// `client_random`, 32 bytes.

@@ -18,11 +18,11 @@
 //! A request and the response to it:
 //!
 //! ```
-//! use dtls::codepoints::ContentType;
-//! use dtls::crypto::{CipherSuiteId, PremasterSecret, rustcrypto::PROVIDER};
-//! use group::axiom::{Ciphertext, ConnectionEnd, SecurityParameters, Suite};
-//! use group::{GroupId, SenderId};
-//! use vocabulary::ReplayWindow;
+//! use lightseal_dtls::codepoints::ContentType;
+//! use lightseal_dtls::crypto::{CipherSuiteId, PremasterSecret, rustcrypto::PROVIDER};
+//! use lightseal_group::axiom::{Ciphertext, ConnectionEnd, SecurityParameters, Suite};
+//! use lightseal_group::{GroupId, SenderId};
+//! use lightseal_core::ReplayWindow;
 //!
 //! let (client_random, server_random) = ([1; 32], [2; 32]);
 //! let premaster = PremasterSecret::from_bytes(&[3; 48]);
@@ -66,7 +66,7 @@ pub mod suite;
 #[cfg(test)]
 mod vectors;
 
-pub use dtls::record::seal::SealError;
 pub use keys::{ConnectionEnd, GroupKeys, IndividualKey, SecurityParameters};
+pub use lightseal_dtls::record::seal::SealError;
 pub use record::{Ciphertext, Header, OpenError, Opener, Plaintext, Sealer};
 pub use suite::{HEADER_LEN, Suite};

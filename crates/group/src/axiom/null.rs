@@ -1,8 +1,8 @@
 //! The NULL suite: HMAC-SHA256 over records that are not encrypted (RFC 5246, sections 6.2.3 and
 //! 6.2.3.1).
 
-use dtls::crypto::{Aead, Record, Unauthentic};
 use hmac::{Hmac, KeyInit, Mac};
+use lightseal_dtls::crypto::{Aead, Record, Unauthentic};
 use sha2::Sha256;
 
 /// MAC(key, additional data ‖ content). In DTLS 1.2 the input of the MAC has the layout of an

@@ -12,12 +12,12 @@ use crate::SenderId;
 use crate::codepoints::MAX_TRUNCATED_NUMBER;
 use alloc::boxed::Box;
 use core::fmt;
-use dtls::codepoints::{ContentType, DTLS_1_2, MAX_CONTENT};
-use dtls::crypto::{Aead, Record};
-use dtls::record::dtls12::additional_data;
-use dtls::record::seal::SealError;
-use vocabulary::wire::BufferFull;
-use vocabulary::{Decode, DecodeError, Encode, Reader, Writer};
+use lightseal_core::wire::BufferFull;
+use lightseal_core::{Decode, DecodeError, Encode, Reader, Writer};
+use lightseal_dtls::codepoints::{ContentType, DTLS_1_2, MAX_CONTENT};
+use lightseal_dtls::crypto::{Aead, Record};
+use lightseal_dtls::record::dtls12::additional_data;
+use lightseal_dtls::record::seal::SealError;
 
 /// A record's header. It is not authenticated until the record is opened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -3,10 +3,10 @@
 use super::null::NullSha256;
 use alloc::boxed::Box;
 use core::fmt;
-use dtls::crypto::{Aead, CipherSuite12, CipherSuiteId, Exchange12, Limits, Provider};
+use lightseal_dtls::crypto::{Aead, CipherSuite12, CipherSuiteId, Exchange12, Limits, Provider};
 
 /// Length of a record's header in bytes.
-pub const HEADER_LEN: usize = dtls::record::dtls12::HEADER;
+pub const HEADER_LEN: usize = lightseal_dtls::record::dtls12::HEADER;
 
 /// A cipher suite that a group's controller can choose (section 5.3). Lengths in bytes.
 ///
@@ -64,7 +64,7 @@ impl Suite {
 
     /// The usage limits of one key. All senders seal under one server write key, and none knows how
     /// much the others have sealed. Each sender therefore counts with
-    /// [`Usage::add_sealed_by`](dtls::crypto::Usage::add_sealed_by), as if every possible SenderID
+    /// [`Usage::add_sealed_by`](lightseal_dtls::crypto::Usage::add_sealed_by), as if every possible SenderID
     /// of the epoch had sealed as much. A record's additional data has [`HEADER_LEN`] bytes.
     pub const fn limits(&self) -> &'static Limits {
         match self.0 {
@@ -146,7 +146,7 @@ impl fmt::Debug for Suite {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use dtls::crypto::rustcrypto::PROVIDER;
+    use lightseal_dtls::crypto::rustcrypto::PROVIDER;
 
     #[test]
     fn overheads_are_those_of_the_table() {

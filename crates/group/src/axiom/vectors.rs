@@ -3,8 +3,8 @@
 
 use super::{Ciphertext, ConnectionEnd, OpenError, SecurityParameters, Suite};
 use crate::{GroupId, SenderId};
-use dtls::codepoints::ContentType;
-use dtls::crypto::{CipherSuiteId, PremasterSecret, rustcrypto};
+use lightseal_dtls::codepoints::ContentType;
+use lightseal_dtls::crypto::{CipherSuiteId, PremasterSecret, rustcrypto};
 use serde_json::Value;
 use std::vec;
 use std::vec::Vec;

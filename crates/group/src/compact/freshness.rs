@@ -21,7 +21,7 @@ use super::record::{Opened, Origin, Outgoing};
 use super::source::SigningKey;
 use super::{Direction, Stream};
 use crate::codepoints::{GROUP_CHALLENGE, GROUP_SYNC};
-use vocabulary::Random;
+use lightseal_core::Random;
 
 /// A sync record with the number `number`, which is thereby used.
 pub const fn sync(number: u64, signer: Option<&SigningKey>) -> Outgoing<'_> {

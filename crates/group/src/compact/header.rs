@@ -29,10 +29,10 @@
 
 use super::keys::{Direction, Stream};
 use crate::{ListenerId, SenderId};
-use dtls::codepoints::MAX_RECORD_NUMBER;
-use dtls::record::UnifiedHeader;
-use vocabulary::wire::BufferFull;
-use vocabulary::{DecodeError, Reader, Writer};
+use lightseal_core::wire::BufferFull;
+use lightseal_core::{DecodeError, Reader, Writer};
+use lightseal_dtls::codepoints::MAX_RECORD_NUMBER;
+use lightseal_dtls::record::UnifiedHeader;
 
 const FULL: u8 = 0b1111_1000;
 const SIGNED: u8 = 0b0000_0100;

@@ -17,7 +17,7 @@ use super::InvalidPublicKey;
 use super::pairwise::{PrivateKey, PublicKey};
 use crate::{GroupId, ListenerId, SenderId};
 use core::fmt;
-use dtls::crypto::TrafficSecret;
+use lightseal_dtls::crypto::TrafficSecret;
 
 /// Identifies the records of one writer in one epoch of a group.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

@@ -20,10 +20,10 @@
 //! with [`Sealed::request`]:
 //!
 //! ```
-//! use dtls::crypto::rustcrypto::AES_128_CTR_LIGHTMAC_8;
-//! use group::compact::{EpochSecret, Outgoing, RecordKeys, Sealed, Suite};
-//! use group::{GroupId, ListenerId, SenderId};
-//! use vocabulary::ReplayWindow;
+//! use lightseal_dtls::crypto::rustcrypto::AES_128_CTR_LIGHTMAC_8;
+//! use lightseal_group::compact::{EpochSecret, Outgoing, RecordKeys, Sealed, Suite};
+//! use lightseal_group::{GroupId, ListenerId, SenderId};
+//! use lightseal_core::ReplayWindow;
 //!
 //! let suite = Suite::new(&AES_128_CTR_LIGHTMAC_8).expect("it encrypts");
 //! let (sender, listener) = (SenderId(1), ListenerId::new(7).expect("below 2^24"));
@@ -67,8 +67,8 @@ pub use self_test::self_test;
 pub use source::{SigningKey, VerifyingKey};
 
 use core::fmt;
-use dtls::crypto::limits::Cost;
-use dtls::crypto::{CipherSuite, CipherSuiteId, Limits, Provider};
+use lightseal_dtls::crypto::limits::Cost;
+use lightseal_dtls::crypto::{CipherSuite, CipherSuiteId, Limits, Provider};
 
 /// A cipher suite for group records. It encrypts, and its tags have 8 or 16 bytes.
 #[derive(Clone, Copy, Debug)]

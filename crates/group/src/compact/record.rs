@@ -16,10 +16,10 @@ use super::source::{SIGNATURE_LEN, Signed, SigningKey, VerifyingKey};
 use crate::{ListenerId, SenderId};
 use alloc::boxed::Box;
 use core::fmt;
-use dtls::codepoints::{ContentType, MAX_CONTENT, MAX_RECORD_NUMBER};
-use dtls::crypto::{Protection, Record, TrafficSecret};
-use dtls::record::number::{mask_sample, nearest};
-use vocabulary::{DecodeError, Reader, Writer};
+use lightseal_core::{DecodeError, Reader, Writer};
+use lightseal_dtls::codepoints::{ContentType, MAX_CONTENT, MAX_RECORD_NUMBER};
+use lightseal_dtls::crypto::{Protection, Record, TrafficSecret};
+use lightseal_dtls::record::number::{mask_sample, nearest};
 
 /// The maximum length in bytes of a plaintext: payload, content type, zero padding and signature.
 const MAX_PLAINTEXT: usize = MAX_CONTENT + 1;

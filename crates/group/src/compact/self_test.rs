@@ -1,8 +1,8 @@
 //! Known-answer tests of Ed25519 and X25519. The record suites have tests of their own.
 
 use super::{PrivateKey, PublicKey};
-use dtls::crypto::SelfTestFailed;
 use ed25519_dalek::{Signature, Signer, SigningKey, Verifier};
+use lightseal_dtls::crypto::SelfTestFailed;
 
 /// RFC 8032, section 7.1, test 2: a seed, its public key, and the signature of the message `72`.
 const SEED: [u8; 32] = [

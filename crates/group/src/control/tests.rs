@@ -8,7 +8,7 @@ use crate::rekey::{ControllerSecret, Leaf, NodeKey, Timing};
 use alloc::vec;
 use alloc::vec::Vec;
 use core::time::Duration;
-use dtls::crypto::CipherSuiteId;
+use lightseal_dtls::crypto::CipherSuiteId;
 use std::format;
 
 const GROUP: GroupId = GroupId([9; 16]);
@@ -145,7 +145,7 @@ fn names_are_short_lines_of_text() {
 
 #[test]
 fn noise_does_no_harm() {
-    let mut rng = vocabulary::Random::insecure(5);
+    let mut rng = lightseal_core::Random::insecure(5);
     for _ in 0..20_000 {
         let mut noise = vec![0; rng.below(120) as usize];
         rng.fill(&mut noise);

@@ -15,8 +15,8 @@ use alloc::collections::BTreeSet;
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 use core::time::Duration;
-use dtls::codepoints::ContentType;
-use vocabulary::Instant;
+use lightseal_core::Instant;
+use lightseal_dtls::codepoints::ContentType;
 
 /// How many times an announcement is sent. The repetitions are spread over the activation time of
 /// the epoch, but are at least `REPEAT_GAP` apart.

@@ -10,7 +10,7 @@ use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::string::String;
 use alloc::vec::Vec;
 use core::net::IpAddr;
-use vocabulary::Instant;
+use lightseal_core::Instant;
 
 impl Controller {
     pub(super) fn join(

@@ -35,9 +35,9 @@ use announcements::{Announcements, Due};
 use core::fmt;
 use core::net::IpAddr;
 use core::time::Duration;
-use dtls::crypto::Provider;
+use lightseal_core::{Decode, Instant, Random, Writer};
+use lightseal_dtls::crypto::Provider;
 use pacing::Pacing;
-use vocabulary::{Decode, Instant, Random, Writer};
 
 /// The minimum time after a rekey until a new epoch may begin at the request of a member.
 const RENEWAL_GAP: Duration = Duration::from_secs(5);

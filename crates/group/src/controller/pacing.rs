@@ -8,7 +8,7 @@
 use alloc::collections::{BTreeMap, VecDeque};
 use alloc::string::String;
 use core::time::Duration;
-use vocabulary::Instant;
+use lightseal_core::Instant;
 
 /// The minimum time between the first and the second join of a device.
 pub(super) const REJOIN_GAP: Duration = Duration::from_secs(60);

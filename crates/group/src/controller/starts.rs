@@ -4,7 +4,7 @@ use super::{Changes, Controller, Output, To};
 use crate::control::{Answer, Reason, Request, VERSION_1};
 use crate::start::{Standing, Start};
 use alloc::vec::Vec;
-use vocabulary::Instant;
+use lightseal_core::Instant;
 
 impl Controller {
     /// Why a request with this start is refused; `None` if it is served.

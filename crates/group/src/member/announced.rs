@@ -14,8 +14,8 @@ use super::{Event, Member};
 use crate::SenderId;
 use crate::codepoints::{GROUP_REKEY, GROUP_SENDERS};
 use crate::rekey::{Outcome, Refusal, listing};
-use dtls::codepoints::ContentType;
-use vocabulary::Instant;
+use lightseal_core::Instant;
+use lightseal_dtls::codepoints::ContentType;
 
 impl Member {
     /// Takes a record of the epoch `at` under [`SenderId::CONTROLLER`].

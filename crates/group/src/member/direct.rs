@@ -21,9 +21,9 @@ use crate::rekey::{Kept, Leaf};
 use crate::{ListenerId, SenderId};
 use alloc::collections::BTreeMap;
 use core::net::SocketAddr;
-use dtls::codepoints::ContentType;
-use dtls::crypto::KeyState;
-use vocabulary::{Instant, ReplayWindow};
+use lightseal_core::{Instant, ReplayWindow};
+use lightseal_dtls::codepoints::ContentType;
+use lightseal_dtls::crypto::KeyState;
 
 /// The number of unanswered direct requests to a listener's own address before the next one goes to
 /// the group's address.

@@ -13,9 +13,9 @@ use crate::policy::{Freshness, Policy, Responses};
 use crate::rekey::EpochKey;
 use crate::{ListenerId, SenderId};
 use alloc::collections::{BTreeMap, VecDeque};
-use dtls::codepoints::ContentType;
-use dtls::crypto::{KeyState, Usage};
-use vocabulary::{Instant, ReplayWindow};
+use lightseal_core::{Instant, ReplayWindow};
+use lightseal_dtls::codepoints::ContentType;
+use lightseal_dtls::crypto::{KeyState, Usage};
 
 /// The number of listeners whose expanded keys are kept: those heard most recently.
 const HOT_LISTENERS: usize = 16;

@@ -16,7 +16,7 @@ use crate::{ListenerId, SenderId, compact};
 use alloc::collections::{BTreeMap, VecDeque};
 use core::net::SocketAddr;
 use core::time::Duration;
-use vocabulary::{Instant, Random, ReplayWindow};
+use lightseal_core::{Instant, Random, ReplayWindow};
 
 /// The number of record numbers after which a sender sends a sync record. The 16 bits of a number
 /// on the wire can bridge a gap at least four times as large.

@@ -5,9 +5,9 @@ use crate::policy::{Policy, Profile};
 use crate::rekey::EpochKey;
 use crate::{ListenerId, SenderId, axiom, compact};
 use core::net::IpAddr;
-use dtls::codepoints::{ContentType, MAX_RECORD_NUMBER};
-use dtls::crypto::{Limits, PremasterSecret, Provider};
-use vocabulary::{DecodeError, ReplayWindow};
+use lightseal_core::{DecodeError, ReplayWindow};
+use lightseal_dtls::codepoints::{ContentType, MAX_RECORD_NUMBER};
+use lightseal_dtls::crypto::{Limits, PremasterSecret, Provider};
 
 use crate::codepoints::MAX_TRUNCATED_NUMBER;
 

@@ -46,13 +46,13 @@ use core::fmt;
 use core::net::{IpAddr, SocketAddr};
 use core::time::Duration;
 use direct::Routes;
-use dtls::codepoints::ContentType;
-use dtls::crypto::{KeyState, Provider};
 use epoch::Epoch;
 use freshness::{Answers, Challenges};
 use keys::Suite;
+use lightseal_core::{Instant, Random};
+use lightseal_dtls::codepoints::ContentType;
+use lightseal_dtls::crypto::{KeyState, Provider};
 use peers::Peers;
-use vocabulary::{Instant, Random};
 
 /// How long a peer must be silent before the state about it that can be recomputed (expanded keys)
 /// is released.
@@ -600,7 +600,7 @@ fn until_poll(rng: &mut Random) -> Duration {
 }
 
 fn micros(duration: Duration) -> u64 {
-    vocabulary::time::micros(duration)
+    lightseal_core::time::micros(duration)
 }
 
 fn written<T>(reserved: &mut Result<T, LedgerFailed>) -> Result<&mut T, SendError> {

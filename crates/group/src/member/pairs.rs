@@ -11,8 +11,8 @@ use crate::codepoints::GROUP_CHALLENGE;
 use crate::compact::{Challenge, KnownBoot, PublicKey, Standing};
 use crate::{ListenerId, SenderId, compact};
 use core::net::SocketAddr;
-use dtls::codepoints::ContentType;
-use vocabulary::{Instant, ReplayWindow};
+use lightseal_core::{Instant, ReplayWindow};
+use lightseal_dtls::codepoints::ContentType;
 
 impl Member {
     pub(super) fn paired_record(

@@ -16,7 +16,7 @@ use crate::rekey::{Kept, Leaf};
 use crate::{ListenerId, SenderId};
 use alloc::collections::{BTreeMap, BTreeSet};
 use core::time::Duration;
-use vocabulary::{Instant, Random};
+use lightseal_core::{Instant, Random};
 
 /// The maximum random delay before the first of several lookups: when one member needs a page,
 /// other members may need it at the same moment.

@@ -10,9 +10,9 @@ use crate::directory::Lookup;
 use crate::policy::{Authenticity, Freshness, Profile};
 use crate::{SenderId, compact};
 use core::net::SocketAddr;
-use dtls::codepoints::ContentType;
-use dtls::crypto::KeyState;
-use vocabulary::{Instant, ReplayWindow};
+use lightseal_core::{Instant, ReplayWindow};
+use lightseal_dtls::codepoints::ContentType;
+use lightseal_dtls::crypto::KeyState;
 
 impl Member {
     /// Takes a datagram that arrived at the group's address, and delivers its content. The datagram

@@ -11,9 +11,9 @@ use crate::identity::Identity;
 use crate::policy::Responses;
 use crate::{ListenerId, SenderId};
 use core::net::SocketAddr;
-use dtls::codepoints::{ContentType, MAX_RECORD_NUMBER};
-use dtls::crypto::KeyState;
-use vocabulary::Instant;
+use lightseal_core::Instant;
+use lightseal_dtls::codepoints::{ContentType, MAX_RECORD_NUMBER};
+use lightseal_dtls::crypto::KeyState;
 
 impl Member {
     /// Seals a response to the last request of `sender` into the front of `buf`. Returns the

@@ -9,9 +9,9 @@ use crate::compact::{Challenge, VerifyingKey};
 use crate::policy::{Authenticity, Profile, Responses};
 use crate::{SenderId, compact};
 use core::net::SocketAddr;
-use dtls::codepoints::ContentType;
-use dtls::crypto::KeyState;
-use vocabulary::{Instant, ReplayWindow};
+use lightseal_core::{Instant, ReplayWindow};
+use lightseal_dtls::codepoints::ContentType;
+use lightseal_dtls::crypto::KeyState;
 
 impl Member {
     /// Takes a datagram that arrived at the member's own address. Returns false if it belongs to a

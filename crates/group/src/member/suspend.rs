@@ -16,8 +16,8 @@ use crate::{GroupId, ListenerId, SenderId};
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 use core::net::IpAddr;
-use vocabulary::wire::BufferFull;
-use vocabulary::{Decode, DecodeError, Encode, Reader, ReplayWindow, Writer};
+use lightseal_core::wire::BufferFull;
+use lightseal_core::{Decode, DecodeError, Encode, Reader, ReplayWindow, Writer};
 
 const VERSION: u8 = 2;
 /// The previous version, without direct requests: its senders have no second window.
@@ -135,7 +135,7 @@ impl Suspended {
         if let Some((own, (_, next, synced))) = resumed.own.as_mut().zip(self.own) {
             (own.numbers, own.synced) = (NumberSpace::at(next), synced.min(next));
         }
-        let now = vocabulary::Instant::ZERO;
+        let now = lightseal_core::Instant::ZERO;
         for (sender, (next, [window, direct])) in &self.senders {
             let mut heard = resumed.heard(now);
             heard.window.clone_from(window);

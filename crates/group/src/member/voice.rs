@@ -9,8 +9,8 @@ use crate::compact::Form;
 use crate::numbers::Ledger;
 use crate::policy::Policy;
 use crate::rekey::EpochKey;
-use dtls::codepoints::ContentType;
-use dtls::crypto::Provider;
+use lightseal_dtls::codepoints::ContentType;
+use lightseal_dtls::crypto::Provider;
 
 /// Seals records under [`SenderId::CONTROLLER`] in the newest epoch.
 pub(crate) struct Voice {

@@ -12,8 +12,8 @@
 //! ```
 
 use core::fmt;
+use lightseal_core::Random;
 use sha2::{Digest, Sha256};
-use vocabulary::Random;
 use zeroize::{Zeroize, ZeroizeOnDrop};
 
 use crate::GroupId;

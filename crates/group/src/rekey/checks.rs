@@ -4,7 +4,7 @@
 //! records carries a signature. To check one takes tens of milliseconds on a small device.
 
 use core::time::Duration;
-use vocabulary::Instant;
+use lightseal_core::Instant;
 
 /// The maximum number of checks in one burst.
 pub const BURST: u32 = 8;
@@ -27,8 +27,8 @@ impl Checks {
     /// Takes one check from the budget. Returns false if none is left, so that no signature may be
     /// checked now.
     pub fn take(&mut self, now: Instant) -> bool {
-        let interval = vocabulary::time::micros(INTERVAL);
-        let more = vocabulary::time::micros(now.saturating_since(self.since)) / interval;
+        let interval = lightseal_core::time::micros(INTERVAL);
+        let more = lightseal_core::time::micros(now.saturating_since(self.since)) / interval;
         if more >= u64::from(BURST - self.left.min(BURST)) {
             (self.left, self.since) = (BURST, now);
         } else {

@@ -14,7 +14,7 @@ use crate::{GroupId, SenderId};
 use alloc::collections::BTreeSet;
 use alloc::vec::Vec;
 use ed25519_dalek::{Signature, Signer};
-use vocabulary::{Reader, Writer};
+use lightseal_core::{Reader, Writer};
 
 const DOMAIN: &[u8] = b"lightseal group senders\0";
 const LIST: usize = 32;

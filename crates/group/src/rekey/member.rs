@@ -3,7 +3,7 @@
 use alloc::vec::Vec;
 use core::fmt;
 use core::time::Duration;
-use vocabulary::{DecodeError, Instant};
+use lightseal_core::{DecodeError, Instant};
 
 use super::chain::{self, Element};
 use super::checks::Checks;
@@ -304,10 +304,10 @@ mod tests {
     use crate::rekey::node::Node;
     use crate::rekey::shape::{Child, Nibbles, Shape};
     use crate::rekey::wrap::wrap;
+    use lightseal_core::{Random, Reader};
     use proptest::prelude::*;
     use std::collections::BTreeMap;
     use std::vec;
-    use vocabulary::{Random, Reader};
 
     const GROUP: GroupId = GroupId([6; 16]);
 

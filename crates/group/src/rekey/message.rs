@@ -25,8 +25,8 @@ use alloc::vec::Vec;
 use core::fmt;
 use core::time::Duration;
 use ed25519_dalek::{Signature, Signer, SigningKey, VerifyingKey};
-use vocabulary::wire::BufferFull;
-use vocabulary::{DecodeError, Reader, Writer};
+use lightseal_core::wire::BufferFull;
+use lightseal_core::{DecodeError, Reader, Writer};
 
 use super::chain::Element;
 use super::node::Leaf;

@@ -15,8 +15,8 @@
 //! `activation` is the remaining activation time when the answer is sent.
 
 use alloc::vec::Vec;
-use vocabulary::wire::BufferFull;
-use vocabulary::{Decode, DecodeError, Encode, Reader, Writer};
+use lightseal_core::wire::BufferFull;
+use lightseal_core::{Decode, DecodeError, Encode, Reader, Writer};
 use zeroize::Zeroizing;
 
 use super::chain::Element;

@@ -7,7 +7,7 @@
 //! the clock was set back, from random bits.
 
 use core::time::Duration;
-use vocabulary::Random;
+use lightseal_core::Random;
 
 /// The number of epochs for each second of the clock.
 const EPOCHS_A_SECOND: u64 = 1 << 20;

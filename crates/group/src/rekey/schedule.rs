@@ -8,7 +8,7 @@
 
 use alloc::vec::Vec;
 use core::time::Duration;
-use vocabulary::Instant;
+use lightseal_core::Instant;
 
 use super::message::Timing;
 

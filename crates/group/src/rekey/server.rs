@@ -3,7 +3,7 @@
 
 use alloc::vec::Vec;
 use core::fmt;
-use vocabulary::Random;
+use lightseal_core::Random;
 
 use super::MAX_MESSAGE_BYTES;
 use super::chain::Chain;

@@ -20,7 +20,7 @@
 //! 2 or 3. An odd number of nibbles is followed by a zero nibble.
 
 use alloc::vec::Vec;
-use vocabulary::{DecodeError, Reader};
+use lightseal_core::{DecodeError, Reader};
 
 use super::MAX_DEPTH;
 use super::node::{Leaf, Node};

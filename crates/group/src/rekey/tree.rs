@@ -3,7 +3,7 @@
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 use core::fmt;
-use vocabulary::Random;
+use lightseal_core::Random;
 use zeroize::{Zeroize, Zeroizing};
 
 use super::MAX_DEPTH;

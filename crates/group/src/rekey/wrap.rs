@@ -7,14 +7,14 @@
 //! epoch key = HKDF-Expand-Label(secret of the root, "ls lkh root", epoch (8), 16)
 //! ```
 //!
-//! Expand-Label is the one of [`dtls::crypto::TrafficSecret`], with the prefix `dtls13`. It needs a
+//! Expand-Label is the one of [`lightseal_dtls::crypto::TrafficSecret`], with the prefix `dtls13`. It needs a
 //! secret of 32 bytes, therefore Extract comes first. The node in the label is the node whose key
 //! wraps. Each key wraps at most one other key in an epoch.
 
 use aes::Aes128;
 use aes::cipher::KeyInit;
 use aes_kw::AesKw;
-use dtls::crypto::TrafficSecret;
+use lightseal_dtls::crypto::TrafficSecret;
 use zeroize::Zeroizing;
 
 use super::node::{EpochKey, KEY, Node, NodeKey};

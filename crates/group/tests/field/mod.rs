@@ -3,20 +3,22 @@
 
 #![allow(dead_code, reason = "each test uses a part")]
 
-use dtls::crypto::{CipherSuiteId, rustcrypto};
-use group::directory::{Introduced, Lookup, Page};
-use group::member::{
+use lightseal_core::{Decode, Instant, Random};
+use lightseal_dtls::crypto::{CipherSuiteId, rustcrypto};
+use lightseal_group::directory::{Introduced, Lookup, Page};
+use lightseal_group::member::{
     Delivery, Event, Listener, Member, Membership, Roles, SendError, Suspended, Transmit,
 };
-use group::numbers::{KEPT, Ledger, LedgerFailed};
-use group::policy::{Authenticity, Freshness, Profile, Responses};
-use group::rekey::{Change, ControllerSecret, Grant, KeyPath, KeyServer, Leaf, Rekeying, Timing};
-use group::{GroupId, Identity, ListenerId, Policy, SenderId};
+use lightseal_group::numbers::{KEPT, Ledger, LedgerFailed};
+use lightseal_group::policy::{Authenticity, Freshness, Profile, Responses};
+use lightseal_group::rekey::{
+    Change, ControllerSecret, Grant, KeyPath, KeyServer, Leaf, Rekeying, Timing,
+};
+use lightseal_group::{GroupId, Identity, ListenerId, Policy, SenderId};
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
-use vocabulary::{Decode, Instant, Random};
 
 pub(crate) const GROUP: GroupId = GroupId(*b"lights of room 1");
 
@@ -316,13 +318,17 @@ impl Field {
     fn announce(&mut self, message: &[u8]) -> Vec<u8> {
         let voice = self.voice.as_mut().expect("there is a controller before there are members");
         let mut buf = [0; 4000];
-        let kind = group::codepoints::GROUP_REKEY;
+        let kind = lightseal_group::codepoints::GROUP_REKEY;
         let len = voice.member.announce(kind, message, &mut buf).unwrap();
         buf[..len].to_vec()
     }
 
     /// Seals a record of the controller.
-    pub(crate) fn say(&mut self, kind: dtls::codepoints::ContentType, content: &[u8]) -> Vec<u8> {
+    pub(crate) fn say(
+        &mut self,
+        kind: lightseal_dtls::codepoints::ContentType,
+        content: &[u8],
+    ) -> Vec<u8> {
         let voice = self.voice.as_mut().expect("there is a controller before there are members");
         let mut buf = [0; 4000];
         let len = voice.member.seal_request(self.now, kind, content, &mut buf).unwrap();

@@ -1,7 +1,7 @@
 //! Exhaustive tests of small trees: every set of members and every batch of changes.
 
 use crate::world::World;
-use group::rekey::{Change, Leaf};
+use lightseal_group::rekey::{Change, Leaf};
 
 fn leaves(set: u32) -> Vec<Leaf> {
     (0..32).filter(|leaf| set >> leaf & 1 == 1).filter_map(Leaf::new).collect()

@@ -4,7 +4,7 @@
 //! histories.
 
 use crate::world::World;
-use group::rekey::{Change, KeyServer, Leaf};
+use lightseal_group::rekey::{Change, KeyServer, Leaf};
 use std::env;
 
 const HISTORIES: u64 = 30;
@@ -47,7 +47,10 @@ fn history(seed: u64) {
         for person in world.present.values_mut().filter(|person| person.path.epoch() == epoch) {
             for message in &messages {
                 let outcome = person.path.handle(world.now, message);
-                assert!(matches!(outcome, Ok(group::rekey::Outcome::Duplicate)), "{outcome:?}");
+                assert!(
+                    matches!(outcome, Ok(lightseal_group::rekey::Outcome::Duplicate)),
+                    "{outcome:?}"
+                );
             }
         }
     }

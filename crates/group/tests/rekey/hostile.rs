@@ -1,18 +1,18 @@
 //! Malformed and forged messages.
 
 use crate::world::{GROUP, timing};
-use group::GroupId;
-use group::rekey::checks::INTERVAL;
-use group::rekey::member::OFF_CHAIN_INTERVAL;
-use group::rekey::message::Unverified;
-use group::rekey::pull::MAX_GRANT_BYTES;
-use group::rekey::{
+use lightseal_core::{Decode, Encode, Instant, Random, Writer};
+use lightseal_group::GroupId;
+use lightseal_group::rekey::checks::INTERVAL;
+use lightseal_group::rekey::member::OFF_CHAIN_INTERVAL;
+use lightseal_group::rekey::message::Unverified;
+use lightseal_group::rekey::pull::MAX_GRANT_BYTES;
+use lightseal_group::rekey::{
     Change, ChangeError, ControllerKey, ControllerSecret, Grant, KeyPath, KeyServer, KeyTree, Leaf,
     MAX_MESSAGE_BYTES, Node, NodeKey, Outcome, PullRequest, Refusal, Timing,
 };
 use proptest::prelude::*;
 use std::time::Duration;
-use vocabulary::{Decode, Encode, Instant, Random, Writer};
 
 const NOW: Instant = Instant::ZERO;
 

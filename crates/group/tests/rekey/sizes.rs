@@ -1,11 +1,11 @@
 //! The size of rekey messages.
 
 use crate::world::{GROUP, timing};
-use group::rekey::message::Unverified;
-use group::rekey::{
+use lightseal_core::{Instant, Random};
+use lightseal_group::rekey::message::Unverified;
+use lightseal_group::rekey::{
     Change, ControllerSecret, KeyPath, KeyServer, Leaf, MAX_MESSAGE_BYTES, Outcome,
 };
-use vocabulary::{Instant, Random};
 
 /// The overhead of a record with an 8-byte tag in bytes, in `axiom-1.2` and in `compact`.
 const OVERHEADS: [usize; 2] = [29, 14];

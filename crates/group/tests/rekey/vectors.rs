@@ -1,16 +1,16 @@
 //! Compares rekeying with the vectors of `docs/spec/group.md`, which a second implementation has
 //! made (`docs/spec/vectors/group_rekey.py`).
 
-use group::GroupId;
-use group::rekey::wrap::{epoch_key, unwrap, wrap};
-use group::rekey::{
+use lightseal_core::{Decode, Encode, Instant, Random, Writer};
+use lightseal_group::GroupId;
+use lightseal_group::rekey::wrap::{epoch_key, unwrap, wrap};
+use lightseal_group::rekey::{
     Chain, Change, ControllerSecret, Grant, KeyPath, KeyServer, KeyTree, Leaf, Node, NodeKey,
     Outcome, PullRequest, Refusal, Timing,
 };
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::time::Duration;
-use vocabulary::{Decode, Encode, Instant, Random, Writer};
 
 fn file() -> Value {
     let text = include_str!("../../../../docs/spec/vectors/group-rekey.json");

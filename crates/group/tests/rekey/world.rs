@@ -1,15 +1,15 @@
 //! A controller with its current and former members, and every key that each of them has ever had.
 
-use group::GroupId;
-use group::rekey::message::Unverified;
-use group::rekey::wrap::{self, WRAPPED};
-use group::rekey::{
+use lightseal_core::{Decode, Instant, Random};
+use lightseal_group::GroupId;
+use lightseal_group::rekey::message::Unverified;
+use lightseal_group::rekey::wrap::{self, WRAPPED};
+use lightseal_group::rekey::{
     Chain, Change, ControllerSecret, Grant, KeyPath, KeyServer, KeyTree, Leaf, NewEpoch, Node,
     NodeKey, Outcome, Refusal, Timing,
 };
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
-use vocabulary::{Decode, Instant, Random};
 
 pub(crate) type Key = [u8; 16];
 pub(crate) const GROUP: GroupId = GroupId(*b"the lamps, hall ");

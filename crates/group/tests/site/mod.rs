@@ -6,23 +6,25 @@
 #[path = "../field/mod.rs"]
 pub(crate) mod field;
 
-use dtls::crypto::rustcrypto;
 use field::{Disk, GROUP, policy};
-use group::control::{Admitted, Answer, Asked, GroupName, Numbered, Reason, Request, WantedRoles};
-use group::controller::{
+use lightseal_core::{Decode, Encode, Instant, Random, Writer};
+use lightseal_dtls::crypto::rustcrypto;
+use lightseal_group::control::{
+    Admitted, Answer, Asked, GroupName, Numbered, Reason, Request, WantedRoles,
+};
+use lightseal_group::controller::{
     Changes, Controller, Group, Member, Output, Roster, Settings, Store, StoreFailed,
 };
-use group::member::{Event, Membership};
-use group::policy::Profile;
-use group::rekey::{
+use lightseal_group::member::{Event, Membership};
+use lightseal_group::policy::Profile;
+use lightseal_group::rekey::{
     Chain, ControllerSecret, KeyPath, KeyServer, KeyTree, Node, NodeKey, PullRequest,
 };
-use group::{Identity, Policy, Start};
+use lightseal_group::{Identity, Policy, Start};
 use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
-use vocabulary::{Decode, Encode, Instant, Random, Writer};
 
 pub(crate) const SEED: [u8; 32] = [3; 32];
 pub(crate) const BOTH: WantedRoles = WantedRoles { sender: true, listener: true };
@@ -88,7 +90,7 @@ pub(crate) struct Site {
 }
 
 pub(crate) struct Device {
-    pub(crate) member: group::Member,
+    pub(crate) member: lightseal_group::Member,
     pub(crate) address: SocketAddr,
     pub(crate) got: Vec<Vec<u8>>,
 }
@@ -236,7 +238,8 @@ impl Site {
         let ledger = Box::new(Disk::default());
         let rng = self.rng.fork();
         let provider = &rustcrypto::PROVIDER;
-        let member = group::Member::new(membership, provider, ledger, self.now, rng).unwrap();
+        let member =
+            lightseal_group::Member::new(membership, provider, ledger, self.now, rng).unwrap();
         let address = SocketAddr::new(ip, 5684);
         self.devices.insert(name.into(), Device { member, address, got: Vec::new() });
     }

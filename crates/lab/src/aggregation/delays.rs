@@ -4,8 +4,8 @@ use crate::Error;
 use crate::parallel::parallel;
 use crate::stream::loss::{Air, Bernoulli};
 use crate::stream::{Accounting, Log, Stream, run};
-use ::aggregation::Scheme;
-use dtls::Delivery;
+use ::lightseal_aggregation::Scheme;
+use lightseal_dtls::Delivery;
 
 /// The levels of security that are compared, in bits.
 pub const LEVELS: [u8; 5] = [1, 32, 64, 96, 128];

@@ -12,8 +12,8 @@ pub mod robot;
 pub mod statics;
 pub mod sweep;
 
-use ::aggregation::choice::Family;
-use dtls::Scheme;
+use ::lightseal_aggregation::choice::Family;
+use lightseal_dtls::Scheme;
 
 /// The nine schemes that Wagner et al. compare, plain tags first.
 pub fn schemes() -> [Scheme; 9] {

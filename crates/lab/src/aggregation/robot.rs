@@ -6,8 +6,8 @@ use crate::parallel::parallel;
 use crate::stream::loss::{Air, Loss, unit};
 use crate::stream::{Accounting, Log, Stream, Way, goodput, run};
 use core::time::Duration;
-use dtls::{Adapt, AdaptRule, Family};
-use vocabulary::Random;
+use lightseal_core::Random;
+use lightseal_dtls::{Adapt, AdaptRule, Family};
 
 /// Messages sent in a second.
 pub const PER_SECOND: u32 = 10;
@@ -157,7 +157,7 @@ impl Drive {
             adapt,
             interval: Duration::from_secs(1) / PER_SECOND,
             seed,
-            ..Stream::new(dtls::Scheme::Plain, PAYLOAD_BYTES, Course::messages())
+            ..Stream::new(lightseal_dtls::Scheme::Plain, PAYLOAD_BYTES, Course::messages())
         };
         let mut air = Air::new(Course::new(hall, seed), Accounting::Ours);
         Ok(Self { family, log: run(&stream, &mut air)? })

@@ -6,9 +6,9 @@ use crate::statistics::Interval;
 use crate::stream::loss::{Air, Bernoulli};
 use crate::stream::sockets::Sockets;
 use crate::stream::{Accounting, Log, Stream, run};
-use ::aggregation::Scheme;
+use ::lightseal_aggregation::Scheme;
 use core::time::Duration;
-use net::impairment::Probability;
+use lightseal_net::impairment::Probability;
 
 /// One scenario.
 #[derive(Clone, Copy, Debug)]

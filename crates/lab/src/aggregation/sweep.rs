@@ -7,7 +7,7 @@ use crate::parallel::parallel;
 use crate::statistics::Interval;
 use crate::stream::loss::{Air, BitErrors};
 use crate::stream::{Accounting, Stream, run};
-use ::aggregation::Scheme;
+use ::lightseal_aggregation::Scheme;
 
 /// The two radio channels of the sweep.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -77,7 +77,7 @@ pub struct Point {
 /// The longest payload in bytes whose packets fit [`PACKET_BYTES`].
 pub fn longest_payload(scheme: Scheme, accounting: Accounting) -> usize {
     let tag = match scheme {
-        Scheme::Plain => ::aggregation::scheme::TAG_BYTES,
+        Scheme::Plain => ::lightseal_aggregation::scheme::TAG_BYTES,
         other => other.largest_tags_len(),
     };
     PACKET_BYTES - usize::from(accounting.overhead_bytes()) - tag

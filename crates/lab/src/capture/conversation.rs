@@ -6,10 +6,10 @@ use crate::lowpan::{PORT, Packet, Reassembly, Sequence, frames};
 use crate::world::{Frame, NodeId};
 use core::net::{Ipv6Addr, SocketAddr};
 use core::time::Duration;
-use dtls::{ClientConfig, Connection, Endpoint, Event, Handle, ServerConfig};
+use lightseal_core::{Engine, Instant, Output, Random};
+use lightseal_dtls::{ClientConfig, Connection, Endpoint, Event, Handle, ServerConfig};
 use std::collections::VecDeque;
 use std::sync::Arc;
-use vocabulary::{Engine, Instant, Output, Random};
 
 const CLIENT: NodeId = NodeId(0);
 const SERVER: NodeId = NodeId(1);

@@ -4,8 +4,8 @@ use super::pcap::LinkType;
 use crate::lowpan::{PORT, Packet, Reassembly, append_fcs, sender};
 use crate::world::NodeId;
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use lightseal_core::{DecodeError, Instant, Reader};
 use std::collections::BTreeMap;
-use vocabulary::{DecodeError, Instant, Reader};
 
 /// The largest number of 6LoWPAN packets, of all nodes together, that are reassembled at a time.
 const PACKETS: usize = 256;
@@ -225,7 +225,7 @@ pub(super) fn ipv6_packet(from: SocketAddr, to: SocketAddr, payload: &[u8]) -> O
 mod tests {
     use super::*;
     use crate::lowpan::frames;
-    use vocabulary::Random;
+    use lightseal_core::Random;
 
     const PAYLOAD: [u8; 5] = *b"hello";
 

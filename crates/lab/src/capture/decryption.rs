@@ -2,11 +2,11 @@
 
 use super::pcap::{self, LinkType, Reader};
 use super::{Datagram, Datagrams};
-use dtls::NumberMasks;
-use dtls::codepoints::ContentType;
-use dtls::crypto::rustcrypto;
-use dtls::passive::{Observer, Proof, Record, Secrets, Verdict};
-use dtls::record::{Header12, UnifiedHeader};
+use lightseal_dtls::NumberMasks;
+use lightseal_dtls::codepoints::ContentType;
+use lightseal_dtls::crypto::rustcrypto;
+use lightseal_dtls::passive::{Observer, Proof, Record, Secrets, Verdict};
+use lightseal_dtls::record::{Header12, UnifiedHeader};
 use std::collections::VecDeque;
 use std::io::{self, Read, Write};
 

@@ -1,10 +1,10 @@
 //! Descriptions of records in words.
 
-use dtls::codepoints::{AlertDescription, ContentType, HandshakeType};
-use dtls::messages::{EpochEnd, Fragment, ServerHello, ack};
-use dtls::passive::{Proof, Record};
+use lightseal_core::{Decode, Reader};
+use lightseal_dtls::codepoints::{AlertDescription, ContentType, HandshakeType};
+use lightseal_dtls::messages::{EpochEnd, Fragment, ServerHello, ack};
+use lightseal_dtls::passive::{Proof, Record};
 use std::fmt::Write as _;
-use vocabulary::{Decode, Reader};
 
 /// How well a record is authenticated, in a word.
 pub const fn proof(proof: Proof) -> &'static str {
@@ -111,7 +111,7 @@ pub fn hex(bytes: &[u8]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use dtls::passive::Sender;
+    use lightseal_dtls::passive::Sender;
 
     fn record(kind: ContentType, content: &[u8]) -> Record {
         Record {

@@ -55,7 +55,7 @@ impl KeyLog {
     }
 }
 
-impl dtls::KeyLog for KeyLog {
+impl lightseal_dtls::KeyLog for KeyLog {
     fn log(&self, line: &str) {
         let mut words = line.split(' ');
         let (label, random) = (words.next(), words.next());
@@ -73,7 +73,7 @@ impl core::fmt::Debug for KeyLog {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use dtls::KeyLog as _;
+    use lightseal_dtls::KeyLog as _;
 
     #[test]
     fn the_order_is_that_of_associations_and_nothing_stands_twice() {

@@ -9,8 +9,8 @@
 //! types are those of www.tcpdump.org/linktypes.html.
 
 use core::fmt;
+use lightseal_core::Instant;
 use std::io::{self, Read, Write};
-use vocabulary::Instant;
 
 const MAGIC_MICROS: u32 = 0xa1b2_c3d4;
 const MAGIC_NANOS: u32 = 0xa1b2_3c4d;

@@ -10,10 +10,10 @@
 
 use crate::tagged;
 use crate::world::NodeId;
+use lightseal_core::Random;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
-use vocabulary::Random;
 
 /// How a channel loses frames. Scenario files write it as one table, with the model's name as
 /// `model`.

@@ -1,7 +1,7 @@
 //! Gilbert-Elliott channels that are drawn from a seed.
 
+use lightseal_core::Random;
 use std::ops::RangeInclusive;
-use vocabulary::Random;
 
 /// A channel with two states. In the good state every packet arrives, in the bad state some are
 /// lost.

@@ -4,8 +4,8 @@
 use super::Plan;
 use super::survey::Sample;
 use crate::parallel::parallel;
-use ::aggregation::choice::boundary::Boundary;
-use ::aggregation::choice::{Family, MEMBERS};
+use ::lightseal_aggregation::choice::boundary::Boundary;
+use ::lightseal_aggregation::choice::{Family, MEMBERS};
 
 /// Number of nearest neighbours that decide on a point of the plane.
 const NEIGHBOURS: usize = 25;

@@ -1,4 +1,4 @@
-//! Which scheme suits which channel: how the constants of [`aggregation::choice`] are fitted, and
+//! Which scheme suits which channel: how the constants of [`lightseal_aggregation::choice`] are fitted, and
 //! how well its rules work.
 //!
 //! - [`channel`]: seeded Gilbert-Elliott channels;

@@ -6,8 +6,8 @@ use super::fit::{Fitted, fit};
 use super::survey::{Sample, survey};
 use crate::figure::{Cell, Column, Table};
 use crate::{Error, write::csv};
-use ::aggregation::choice::boundary::{Boundary, shipped};
-use ::aggregation::choice::{Family, MEMBERS};
+use ::lightseal_aggregation::choice::boundary::{Boundary, shipped};
+use ::lightseal_aggregation::choice::{Family, MEMBERS};
 use std::path::{Path, PathBuf};
 
 /// A fit, and the samples it was made from.

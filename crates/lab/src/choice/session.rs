@@ -4,10 +4,10 @@ use super::Plan;
 use super::channel::{Kind, uniform};
 use super::survey::record_bytes;
 use crate::parallel::parallel;
-use ::aggregation::choice::replay::{DELAY, Replay};
-use ::aggregation::choice::{Family, Hindsight, LossRate, MEMBERS, Seen};
-use ::aggregation::{Overprovision, Scheme};
-use vocabulary::Random;
+use ::lightseal_aggregation::choice::replay::{DELAY, Replay};
+use ::lightseal_aggregation::choice::{Family, Hindsight, LossRate, MEMBERS, Seen};
+use ::lightseal_aggregation::{Overprovision, Scheme};
+use lightseal_core::Random;
 
 /// Bytes that a change of parameters costs in the direction it applies to: a record with the
 /// acknowledgement, a full tag and the closing tag.

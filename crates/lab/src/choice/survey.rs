@@ -3,9 +3,9 @@
 use super::Plan;
 use super::channel::{Kind, uniform};
 use crate::parallel::parallel;
-use ::aggregation::choice::replay::{DELAY, Replay};
-use ::aggregation::choice::{Family, MEMBERS, tag_sixteenths};
-use vocabulary::Random;
+use ::lightseal_aggregation::choice::replay::{DELAY, Replay};
+use ::lightseal_aggregation::choice::{Family, MEMBERS, tag_sixteenths};
+use lightseal_core::Random;
 
 /// One channel with one payload length.
 #[derive(Clone, Copy, Debug)]

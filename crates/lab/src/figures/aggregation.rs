@@ -1,7 +1,7 @@
 //! What the figures of the paper on MAC aggregation share.
 
 use crate::figure::{Axis, Cell, Column, Scale};
-use ::aggregation::Scheme;
+use ::lightseal_aggregation::Scheme;
 
 /// The paper, for the sources of its figures.
 pub(super) const PAPER: &str =

@@ -6,7 +6,7 @@ use crate::aggregation::robot::{Course, Drive, Hall, MINUTES, WINDOW, minutes};
 use crate::aggregation::title;
 use crate::figure::{Cell, Figure, Marks, Options, Output, Plot, Source, Table};
 use crate::stream::Accounting;
-use dtls::AdaptRule;
+use lightseal_dtls::AdaptRule;
 
 const ABOUT: &str = "Goodput and loss over the last 200 packets of a sender that moves away twice \
                      and sends 30 bytes ten times a second. All drives lose the same packets. The \

@@ -4,7 +4,7 @@ use super::aggregation::{PAPER, columns, linear, percent};
 use crate::Error;
 use crate::aggregation::robot::{Drive, Hall};
 use crate::figure::{Figure, Marks, Options, Output, Plot, Source, Table};
-use dtls::AdaptRule;
+use lightseal_dtls::AdaptRule;
 
 pub(super) const FIGURE: Figure = Figure {
     name: "aggregation-figure-11",

@@ -7,7 +7,7 @@ use crate::choice::Plan;
 use crate::choice::channel::ORDINARY;
 use crate::choice::report::Fit;
 use crate::figure::{Cell, Figure, Marks, Options, Output, Plot, Source, Table};
-use ::aggregation::choice::{Family, MEMBERS};
+use ::lightseal_aggregation::choice::{Family, MEMBERS};
 
 const ABOUT: &str = "The member of the family with the most goodput on each of many \
                      Gilbert-Elliott channels (dots), and the boundaries a e^(b/x) + c between \

@@ -45,7 +45,8 @@ fn make(options: &Options, radio: Radio) -> Result<Output, Error> {
     let mut rows = Vec::new();
     for accounting in Accounting::ALL {
         let points = sweep(radio, accounting, messages, options.seed)?;
-        let longest = points.iter().rfind(|point| point.scheme == ::aggregation::Scheme::Plain);
+        let longest =
+            points.iter().rfind(|point| point.scheme == ::lightseal_aggregation::Scheme::Plain);
         for point in &points {
             let plain = plain(&points, point.payload_bytes).or(longest);
             let scheme = point.scheme.to_string();

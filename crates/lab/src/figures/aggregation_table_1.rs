@@ -4,7 +4,7 @@ use super::aggregation::{PAPER, columns, whole};
 use crate::Error;
 use crate::aggregation::{schemes, title};
 use crate::figure::{Cell, Figure, Options, Output, Source, Table};
-use ::aggregation::Scheme;
+use ::lightseal_aggregation::Scheme;
 
 pub(super) const FIGURE: Figure = Figure {
     name: "aggregation-table-1",
@@ -29,9 +29,9 @@ fn make(_: &Options) -> Result<Output, Error> {
             if scheme.aggregates() { "XOR".into() } else { "-".into() },
             whole(n.into()),
             whole(o.into()),
-            (f64::from(::aggregation::choice::tag_sixteenths(scheme)) / 16.0).into(),
+            (f64::from(::lightseal_aggregation::choice::tag_sixteenths(scheme)) / 16.0).into(),
             whole(scheme.largest_aggregate_len().max(match scheme {
-                Scheme::Plain => ::aggregation::scheme::TAG_BYTES,
+                Scheme::Plain => ::lightseal_aggregation::scheme::TAG_BYTES,
                 _ => 0,
             })),
         ]

@@ -11,7 +11,7 @@ use crate::parallel::parallel;
 use crate::stream::radio::run;
 use crate::stream::{Accounting, Stream};
 use core::time::Duration;
-use dtls::Scheme;
+use lightseal_dtls::Scheme;
 
 pub(super) const FIGURE: Figure = Figure {
     name: "duty-streams",

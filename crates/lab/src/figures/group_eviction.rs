@@ -5,7 +5,7 @@ use crate::Error;
 use crate::figure::{Cell, Figure, Options, Output, Source, Table};
 use crate::groups::eviction::Eviction;
 use crate::report::papers::AXIOM;
-use group::policy::Profile;
+use lightseal_group::policy::Profile;
 
 pub(super) const FIGURE: Figure = Figure {
     name: "group-eviction",

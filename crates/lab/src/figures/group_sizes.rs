@@ -5,13 +5,13 @@ use crate::Error;
 use crate::figure::{Cell, Figure, Options, Output, Source, Table};
 use crate::report::papers::AXIOM;
 use core::time::Duration;
-use dtls::codepoints::ContentType;
-use dtls::crypto::{CipherSuiteId, MasterSecret12, rustcrypto};
-use group::codepoints::GROUP_REKEY;
-use group::compact::{EpochSecret, Outgoing, RecordKeys};
-use group::rekey::{Chain, Change, ControllerSecret, KeyServer, Timing};
-use group::{GroupId, ListenerId, SenderId, axiom, compact};
-use vocabulary::Random;
+use lightseal_core::Random;
+use lightseal_dtls::codepoints::ContentType;
+use lightseal_dtls::crypto::{CipherSuiteId, MasterSecret12, rustcrypto};
+use lightseal_group::codepoints::GROUP_REKEY;
+use lightseal_group::compact::{EpochSecret, Outgoing, RecordKeys};
+use lightseal_group::rekey::{Chain, Change, ControllerSecret, KeyServer, Timing};
+use lightseal_group::{GroupId, ListenerId, SenderId, axiom, compact};
 
 pub(super) const OVERHEAD: Figure = Figure {
     name: "group-overhead",
@@ -177,7 +177,7 @@ fn rekey(options: &Options) -> Result<Output, Error> {
         let mut most = [0; 2];
         let tried = members.min(MOST_LEAVES);
         for at in 0..tried {
-            let leaf = group::rekey::Leaf::new(at * (members / tried));
+            let leaf = lightseal_group::rekey::Leaf::new(at * (members / tried));
             let leave = [leaf.ok_or(Error::Stream("the number of a leaf is invalid"))?];
             let chain =
                 Chain::restore(rng.array(), 1).ok_or(Error::Stream("the hash chain is invalid"))?;

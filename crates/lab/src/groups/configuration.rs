@@ -1,7 +1,7 @@
 //! How a request reaches all listeners, and how it and its responses are secured.
 
 use crate::handshakes::Profile;
-use group::policy::Profile as Records;
+use lightseal_group::policy::Profile as Records;
 
 /// A way to send a request to all listeners of a group and to collect their responses.
 #[derive(Clone, Copy, Debug)]

@@ -5,10 +5,10 @@ use super::members::members;
 use crate::Error;
 use core::net::{IpAddr, Ipv6Addr, SocketAddr};
 use core::time::Duration;
-use group::member::{Delivery, Roles};
-use group::policy::Profile;
-use group::{Member, SenderId};
-use vocabulary::{Instant, Random};
+use lightseal_core::{Instant, Random};
+use lightseal_group::member::{Delivery, Roles};
+use lightseal_group::policy::Profile;
+use lightseal_group::{Member, SenderId};
 
 /// The window of random times in which responses come, in microseconds for each listener.
 const LEISURE_MICROS: u64 = 25_000;

@@ -5,15 +5,17 @@ use super::members::{Memory, policy};
 use crate::Error;
 use core::net::{IpAddr, Ipv6Addr, SocketAddr};
 use core::time::Duration;
-use dtls::crypto::rustcrypto;
-use group::control::{Answer, Asked, GroupName, Numbered, Request, WantedRoles};
-use group::controller::{Changes, Controller, Group, Output, Roster, Settings, Store, StoreFailed};
-use group::member::{Event, Membership};
-use group::policy::Profile;
-use group::rekey::{ControllerSecret, KeyPath, KeyServer};
-use group::{Identity, Member, Start};
+use lightseal_core::{Decode, Encode, Instant, Random, Writer};
+use lightseal_dtls::crypto::rustcrypto;
+use lightseal_group::control::{Answer, Asked, GroupName, Numbered, Request, WantedRoles};
+use lightseal_group::controller::{
+    Changes, Controller, Group, Output, Roster, Settings, Store, StoreFailed,
+};
+use lightseal_group::member::{Event, Membership};
+use lightseal_group::policy::Profile;
+use lightseal_group::rekey::{ControllerSecret, KeyPath, KeyServer};
+use lightseal_group::{Identity, Member, Start};
 use std::collections::{BTreeMap, VecDeque};
-use vocabulary::{Decode, Encode, Instant, Random, Writer};
 
 /// The step in which virtual time advances.
 const STEP: Duration = Duration::from_millis(10);
@@ -267,8 +269,8 @@ impl Site {
             for index in 0..self.devices.len() {
                 self.look_after(index);
             }
-            let micros = vocabulary::time::micros(REQUEST_INTERVAL);
-            if self.now.as_micros() % micros < vocabulary::time::micros(STEP) {
+            let micros = lightseal_core::time::micros(REQUEST_INTERVAL);
+            if self.now.as_micros() % micros < lightseal_core::time::micros(STEP) {
                 self.request();
             }
         }
@@ -379,7 +381,7 @@ impl Site {
     /// Lets the sender whose turn it is send a request to all members.
     fn request(&mut self) {
         let request = coap::request(1, self.random.array());
-        let turn = self.now.as_micros() / vocabulary::time::micros(REQUEST_INTERVAL);
+        let turn = self.now.as_micros() / lightseal_core::time::micros(REQUEST_INTERVAL);
         let index = turn as usize % SENDERS;
         let mut buf = [0; 200];
         let Some(sender) = self.devices.get_mut(index) else { return };

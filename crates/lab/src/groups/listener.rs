@@ -5,12 +5,12 @@ use super::coap;
 use crate::handshakes::{address, node};
 use crate::world::{NodeId, Wish};
 use core::time::Duration;
-use dtls::{Endpoint, Event, Handle};
-use group::member::{Delivery, SendError};
-use group::policy::Profile;
-use group::{Member, SenderId};
+use lightseal_core::{Engine, Instant, Output, Random};
+use lightseal_dtls::{Endpoint, Event, Handle};
+use lightseal_group::member::{Delivery, SendError};
+use lightseal_group::policy::Profile;
+use lightseal_group::{Member, SenderId};
 use std::collections::VecDeque;
-use vocabulary::{Engine, Instant, Output, Random};
 
 /// A program that responds to requests.
 pub(super) struct Listener {
@@ -75,7 +75,7 @@ impl Listener {
 
     pub(super) fn receive_multicast(&mut self, now: Instant, from: NodeId, datagram: &mut [u8]) {
         self.account.datagram(Phase::Messages, from, datagram, self.member.is_some());
-        let leisure = vocabulary::time::micros(self.leisure).max(1);
+        let leisure = lightseal_core::time::micros(self.leisure).max(1);
         let at = now + Duration::from_micros(self.random.below(leisure));
         let Some(member) = &mut self.member else {
             return self.schedule(now, at, from, None, datagram);

@@ -3,14 +3,14 @@
 use crate::Error;
 use core::net::IpAddr;
 use core::time::Duration;
-use dtls::crypto::{CipherSuiteId, rustcrypto};
-use group::member::{Membership, Roles};
-use group::numbers::{KEPT, Ledger, LedgerFailed};
-use group::policy::{Authenticity, Freshness, Profile, Responses};
-use group::rekey::{Change, ControllerSecret, KeyPath, KeyServer, Timing};
-use group::{GroupId, Identity, Member, Policy};
+use lightseal_core::{Instant, Random};
+use lightseal_dtls::crypto::{CipherSuiteId, rustcrypto};
+use lightseal_group::member::{Membership, Roles};
+use lightseal_group::numbers::{KEPT, Ledger, LedgerFailed};
+use lightseal_group::policy::{Authenticity, Freshness, Profile, Responses};
+use lightseal_group::rekey::{Change, ControllerSecret, KeyPath, KeyServer, Timing};
+use lightseal_group::{GroupId, Identity, Member, Policy};
 use std::collections::BTreeMap;
-use vocabulary::{Instant, Random};
 
 const GROUP: GroupId = GroupId(*b"lights of a room");
 

@@ -4,13 +4,13 @@ use super::account::{Account, INDIVIDUAL_KEY, Phase, WRITER_KEYS};
 use super::coap::{self, Token};
 use crate::handshakes::address;
 use crate::world::{NodeId, Wish};
-use dtls::{ClientConfig, Connection, Event};
-use group::Member;
-use group::member::Delivery;
-use group::policy::Profile;
+use lightseal_core::{Engine, Instant, Output, Random};
+use lightseal_dtls::{ClientConfig, Connection, Event};
+use lightseal_group::Member;
+use lightseal_group::member::Delivery;
+use lightseal_group::policy::Profile;
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
-use vocabulary::{Engine, Instant, Output, Random};
 
 /// A program that sends a request to all listeners, after a handshake with each of them or without
 /// any.

@@ -12,9 +12,9 @@ use crate::links::{Layer, always_on};
 use crate::network::Network;
 use crate::world::{Node, NodeId, Topology, Wish, World};
 use core::time::Duration;
-use group::SenderId;
-use group::member::Roles;
-use vocabulary::{Instant, Random};
+use lightseal_core::{Instant, Random};
+use lightseal_group::SenderId;
+use lightseal_group::member::Roles;
 
 /// How often radios repeat a frame that is not acknowledged: the default of radios without duty
 /// cycles.
@@ -274,7 +274,7 @@ impl Transaction {
         keys.cpu += derived;
         messages.cpu -= derived;
         let used = after.of(Use::Send) + after.received_micros;
-        let idle = vocabulary::time::micros(duration).saturating_sub(used);
+        let idle = lightseal_core::time::micros(duration).saturating_sub(used);
         let idle = energy(idle, currents.listen);
         Spending { keys, messages, idle }
     }

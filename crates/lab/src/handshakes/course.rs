@@ -9,10 +9,10 @@ use crate::lowpan::FRAME_PAYLOAD;
 use crate::network::Network;
 use crate::world::{Frame, NodeId, World};
 use core::time::Duration;
-use dtls::KeyLog;
+use lightseal_core::{Instant, Random};
+use lightseal_dtls::KeyLog;
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use vocabulary::{Instant, Random};
 
 /// How long after the last start a handshake may take. One that takes longer has failed.
 const PATIENCE: Duration = Duration::from_secs(600);
@@ -198,7 +198,7 @@ impl<'a> Course<'a> {
                 servers.insert(*server, self.profile.server(&making, random.fork())?);
             }
         }
-        let window = vocabulary::time::micros(self.window).max(1);
+        let window = lightseal_core::time::micros(self.window).max(1);
         let mut clients = BTreeMap::new();
         let mut starts = Vec::new();
         for [client, server] in &self.pairs {

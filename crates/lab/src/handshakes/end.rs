@@ -8,9 +8,9 @@ use crate::energy::Work;
 use crate::lowpan::PORT;
 use crate::world::{Node, NodeId, Wish};
 use core::net::{Ipv6Addr, SocketAddr, SocketAddrV6};
-use dtls::{Connection, Endpoint, EndpointEvent, Event, Handle};
+use lightseal_core::{Engine, Instant, Output};
+use lightseal_dtls::{Connection, Endpoint, EndpointEvent, Event, Handle};
 use std::collections::BTreeMap;
-use vocabulary::{Engine, Instant, Output};
 
 /// A node of a world with handshakes: a client, a server, or a node that only relays.
 pub struct End(Role);

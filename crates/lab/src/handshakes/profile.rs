@@ -5,14 +5,14 @@ use crate::Error;
 use crate::world::NodeId;
 use core::net::SocketAddr;
 use core::time::Duration;
-use dtls::codepoints::PskKeyExchangeMode;
-use dtls::crypto::{CipherSuiteId, rustcrypto};
-use dtls::{
+use lightseal_core::{Engine, Instant, Output, Random};
+use lightseal_dtls::codepoints::PskKeyExchangeMode;
+use lightseal_dtls::crypto::{CipherSuiteId, rustcrypto};
+use lightseal_dtls::{
     ClientConfig, Connection, CookiePolicy, Endpoint, KeyLog, Packing, ProtocolVersion, Psk,
     ServerConfig, Settings,
 };
 use std::sync::{Arc, OnceLock};
-use vocabulary::{Engine, Instant, Output, Random};
 
 /// A kind of handshake.
 #[derive(Debug)]

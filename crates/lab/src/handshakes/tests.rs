@@ -4,8 +4,8 @@ use crate::lowpan::Reassembly;
 use crate::network::Network;
 use crate::world::{NodeId, Topology};
 use core::time::Duration;
+use lightseal_core::Instant;
 use std::sync::{Arc, Mutex};
-use vocabulary::Instant;
 
 fn profile(name: &str) -> &'static Profile {
     Profile::by_name(name).expect("the name is that of a profile")
@@ -177,7 +177,7 @@ fn settings_that_cannot_be_are_refused_before_anything_is_reckoned() {
 #[derive(Default)]
 struct Keys(Mutex<Vec<String>>);
 
-impl dtls::KeyLog for Keys {
+impl lightseal_dtls::KeyLog for Keys {
     fn log(&self, line: &str) {
         self.0.lock().expect("no thread has failed").push(line.into());
     }

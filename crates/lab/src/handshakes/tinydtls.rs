@@ -4,8 +4,8 @@
 
 use crate::world::NodeId;
 use core::time::Duration;
+use lightseal_core::Instant;
 use std::collections::{BTreeMap, VecDeque};
-use vocabulary::Instant;
 
 /// The default of tinydtls's first timeout. Each further timeout is twice as long.
 pub(super) const TIMEOUT: Duration = Duration::from_secs(2);

@@ -7,10 +7,10 @@ use super::{
 };
 use crate::energy::Use;
 use crate::world::{Air, NodeId, Topology};
+use lightseal_core::Random;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::VecDeque;
-use vocabulary::Random;
 
 /// A backoff period (aUnitBackoffPeriod), in microseconds.
 const UNIT_MICROS: u64 = 320;
@@ -234,7 +234,7 @@ mod tests {
     use super::*;
     use crate::channels::{Channels, Model};
     use crate::world::{Node, Wish, World};
-    use vocabulary::Instant;
+    use lightseal_core::Instant;
 
     /// A node that broadcasts once, if it is to, and counts the frames that it hears.
     #[derive(Default)]

@@ -9,10 +9,10 @@
 use super::{ACK_BYTES, Fault, Idle, LinkLayer, Setting, TURNAROUND_MICROS, Timer, airtime_micros};
 use crate::energy::Use;
 use crate::world::{Air, NodeId, Topology};
+use lightseal_core::Random;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, VecDeque};
-use vocabulary::Random;
 
 /// The shortest superframe (aBaseSuperframeDuration), in microseconds.
 const BASE_MICROS: u64 = 15_360;

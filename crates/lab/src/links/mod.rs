@@ -20,9 +20,9 @@ pub mod xmac;
 
 use crate::tagged;
 use crate::world::{Air, NodeId, Topology};
+use lightseal_core::{Instant, Random};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use vocabulary::{Instant, Random};
 
 /// Length of the PHY header before a frame (IEEE 802.15.4, O-QPSK at 2450 MHz), in bytes: preamble,
 /// delimiter and length.

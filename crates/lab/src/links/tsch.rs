@@ -8,10 +8,10 @@
 use super::{ACK_BYTES, FRAME_BYTES, Fault, Idle, LinkLayer, Setting, Timer, airtime_micros};
 use crate::energy::{Slot, Use};
 use crate::world::{Air, NodeId, Topology};
+use lightseal_core::Random;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, VecDeque};
-use vocabulary::Random;
 
 /// Duration of a timeslot, in microseconds.
 pub const SLOT_MICROS: u64 = 10_000;

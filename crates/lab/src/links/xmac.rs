@@ -12,10 +12,10 @@
 use super::{Fault, Idle, LinkLayer, Setting, TURNAROUND_MICROS, Timer, airtime_micros};
 use crate::energy::Use;
 use crate::world::{Air, NodeId, Topology};
+use lightseal_core::Random;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::VecDeque;
-use vocabulary::Random;
 
 /// How long a node listens in each check interval, in microseconds.
 const ON_MICROS: u64 = 6_250;

@@ -5,8 +5,8 @@ use super::checksum::check_fcs;
 use super::header::{Headers, read_mac};
 use crate::world::NodeId;
 use core::time::Duration;
+use lightseal_core::{Instant, Reader};
 use std::collections::VecDeque;
-use vocabulary::{Instant, Reader};
 
 /// Length of the uncompressed IPv6 and UDP headers in bytes, which fragment offsets include.
 const HEADERS: usize = 48;

@@ -2,7 +2,7 @@
 
 use super::{PORT, Packet, checksum};
 use crate::world::NodeId;
-use vocabulary::{DecodeError, Reader};
+use lightseal_core::{DecodeError, Reader};
 
 /// Length of the MAC header in bytes: frame control, sequence number, PAN identifier, two 64-bit
 /// addresses.

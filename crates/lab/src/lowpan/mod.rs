@@ -102,7 +102,7 @@ pub fn sender(frame: &[u8]) -> Option<NodeId> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use vocabulary::Instant;
+    use lightseal_core::Instant;
 
     fn round_trip(packet: &Packet, here: NodeId, next: NodeId) -> (usize, usize) {
         let mut reassembly = Reassembly::default();

@@ -9,13 +9,13 @@ use crate::links::Layer;
 use crate::network::Network;
 use crate::world::{NodeId, Topology};
 use core::time::Duration;
+use lightseal_core::Random;
 use schemars::JsonSchema;
 use serde::Deserialize;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
-use vocabulary::Random;
 
 /// The largest number of nodes in a network.
 const MOST_NODES: u32 = 10_000;

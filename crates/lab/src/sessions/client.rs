@@ -2,8 +2,8 @@
 
 use core::net::SocketAddr;
 use core::time::Duration;
-use dtls::Connection;
-use vocabulary::{Instant, Random};
+use lightseal_core::{Instant, Random};
+use lightseal_dtls::Connection;
 
 /// The phase that a client is in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

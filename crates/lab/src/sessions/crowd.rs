@@ -7,7 +7,7 @@ use crate::parallel::parallel;
 use crate::statistics::Interval;
 use core::num::NonZeroUsize;
 use core::time::Duration;
-use dtls::WhenFull;
+use lightseal_dtls::WhenFull;
 
 /// Clients that come and go at a server with few session slots, over a link without loss or delay.
 /// Each client, and the server, is the engine itself.

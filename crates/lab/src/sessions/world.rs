@@ -5,16 +5,16 @@ use super::client::{Client, Phase, address, exponential, number};
 use crate::Error;
 use core::net::SocketAddr;
 use core::time::Duration;
-use dtls::codepoints::{AlertDescription, PskKeyExchangeMode};
-use dtls::crypto::CipherSuiteId;
-use dtls::{
+use lightseal_core::{Engine, Instant, Output, Random};
+use lightseal_dtls::codepoints::{AlertDescription, PskKeyExchangeMode};
+use lightseal_dtls::crypto::CipherSuiteId;
+use lightseal_dtls::{
     ClientConfig, CloseReason, Connection, CookiePolicy, Endpoint, Event, ProtocolVersion, Psk,
     ServerConfig, SessionSlots, Settings, WhenFull,
 };
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 use std::sync::Arc;
-use vocabulary::{Engine, Instant, Output, Random};
 
 /// The counts of one batch.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

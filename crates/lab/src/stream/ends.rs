@@ -4,14 +4,14 @@ use super::{Link, Stream, Way};
 use crate::Error;
 use core::net::SocketAddr;
 use core::time::Duration;
-use dtls::codepoints::PskKeyExchangeMode;
-use dtls::crypto::CipherSuiteId;
-use dtls::{
+use lightseal_core::{Engine, Instant, Output, Random};
+use lightseal_dtls::codepoints::PskKeyExchangeMode;
+use lightseal_dtls::crypto::CipherSuiteId;
+use lightseal_dtls::{
     AggregationPolicy, ClientConfig, Connection, Endpoint, Event, Psk, RecordNumbers, Scheme,
     ServerConfig, Settings,
 };
 use std::sync::Arc;
-use vocabulary::{Engine, Instant, Output, Random};
 
 /// Something that an end did.
 pub(super) enum Told<'a> {

@@ -3,8 +3,8 @@
 use super::{Accounting, Link, Way};
 use crate::Error;
 use core::time::Duration;
+use lightseal_core::Random;
 use std::collections::VecDeque;
-use vocabulary::Random;
 
 /// A rule that decides which datagrams are lost.
 pub trait Loss {

@@ -14,8 +14,8 @@ pub mod sockets;
 use crate::Error;
 use crate::statistics::Interval;
 use core::time::Duration;
-use dtls::{Adapt, Delivery, Scheme};
 use ends::{Ends, Told};
+use lightseal_dtls::{Adapt, Delivery, Scheme};
 
 /// A direction of a link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

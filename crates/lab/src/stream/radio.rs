@@ -10,8 +10,8 @@ use crate::network::Network;
 use crate::statistics::quantile;
 use crate::world::{Node, NodeId, Wish};
 use core::time::Duration;
-use dtls::{Connection, Endpoint, Event, Scheme};
-use vocabulary::{Engine, Instant, Output, Random};
+use lightseal_core::{Engine, Instant, Output, Random};
+use lightseal_dtls::{Connection, Endpoint, Event, Scheme};
 
 /// The result of a stream, and what its sender spent.
 #[derive(Clone, Debug)]
@@ -112,8 +112,8 @@ impl Pace {
 
     /// The index of the last message sent by this time.
     fn newest(&self, now: Instant) -> usize {
-        let interval = vocabulary::time::micros(self.interval).max(1);
-        let passed = vocabulary::time::micros(now.saturating_since(self.start)) / interval;
+        let interval = lightseal_core::time::micros(self.interval).max(1);
+        let passed = lightseal_core::time::micros(now.saturating_since(self.start)) / interval;
         (passed as usize).min(self.messages.saturating_sub(1))
     }
 }

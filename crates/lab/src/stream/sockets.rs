@@ -3,15 +3,15 @@
 use super::{Link, Way};
 use crate::Error;
 use core::time::Duration;
-use net::Clock;
-use net::impairment::{Impairments, Probability};
-use net::relay::{Relay, RelayCounters, Settings};
+use lightseal_core::Instant;
+use lightseal_net::Clock;
+use lightseal_net::impairment::{Impairments, Probability};
+use lightseal_net::relay::{Relay, RelayCounters, Settings};
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
 use std::sync::Arc;
 use std::thread::JoinHandle;
 use tokio::sync::oneshot;
-use vocabulary::Instant;
 
 /// How long a datagram that the relay let through may take to arrive. After that the kernel has
 /// dropped it.
@@ -53,7 +53,7 @@ impl Sockets {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
         let relay = {
             let _context = runtime.enter();
-            Arc::new(Relay::new(net::socket::bind(any)?, settings))
+            Arc::new(Relay::new(lightseal_net::socket::bind(any)?, settings))
         };
         let (end, ended) = oneshot::channel();
         let running = Arc::clone(&relay);

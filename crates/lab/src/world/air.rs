@@ -6,7 +6,7 @@ use super::{Event, NodeId, Topology};
 use crate::channels::Channels;
 use crate::energy::Meter;
 use crate::links::{ACK_BYTES, Arrival, Timer, airtime_micros};
-use vocabulary::{Instant, Random};
+use lightseal_core::{Instant, Random};
 
 /// A link layer's view of the world.
 pub struct Air<'a> {

@@ -1,6 +1,6 @@
 //! The frames that were on the air.
 
-use vocabulary::Instant;
+use lightseal_core::Instant;
 
 /// A frame on the air, with its checksum.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -24,8 +24,8 @@ use crate::links::{Arrival, LinkLayer, Timer};
 use crate::lowpan::{Packet, Reassembly, Sequence, frames};
 use capture::Frames;
 use core::time::Duration;
+use lightseal_core::{Instant, Random};
 use queue::Queue;
-use vocabulary::{Instant, Random};
 
 /// The number of a node in its world, from which its addresses are derived.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -145,7 +145,7 @@ impl<N: Node> World<N> {
     /// Lets every node wait this long after a datagram before it sends its answer. A waiting node
     /// receives other datagrams meanwhile.
     pub fn answer_after(&mut self, wait: Duration) {
-        self.answer_after_micros = vocabulary::time::micros(wait);
+        self.answer_after_micros = lightseal_core::time::micros(wait);
     }
 
     /// Captures every frame that is sent from now on.
@@ -198,7 +198,7 @@ impl<N: Node> World<N> {
     /// What a node has spent until now. Idle listening is counted from `since` on.
     pub fn spent(&self, id: NodeId, since: Instant) -> Spent {
         let mut spent = *self.energy.of(id);
-        let elapsed = vocabulary::time::micros(self.now.saturating_since(since));
+        let elapsed = lightseal_core::time::micros(self.now.saturating_since(since));
         let idle = self.link.idle(&self.topology, id, elapsed);
         spent.micros[Use::Listen as usize] += idle.listen_micros;
         let used = spent.slots[Timeslot::ReceiveAcknowledge as usize];

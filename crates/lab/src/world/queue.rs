@@ -1,8 +1,8 @@
 //! The event queue.
 
+use lightseal_core::Instant;
 use std::cmp::Ordering;
 use std::collections::BinaryHeap;
-use vocabulary::Instant;
 
 /// Events sorted by time. Events of the same time keep the order in which they were added.
 #[derive(Debug)]

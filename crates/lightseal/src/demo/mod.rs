@@ -17,8 +17,8 @@ mod view;
 use crate::cli::{DemoArgs, DemoCommand};
 use crate::failure::Failure;
 use crate::signals::{Signal, Signals};
-use dtls::Scheme;
-use net::Impairments;
+use lightseal_dtls::Scheme;
+use lightseal_net::Impairments;
 use readings::Readings;
 use session::{SentLog, Session, Standing};
 use std::io::IsTerminal;
@@ -44,7 +44,7 @@ const QUIET: Duration = Duration::from_secs(1);
 struct Plan {
     messages: u32,
     rate: u32,
-    loss: net::Probability,
+    loss: lightseal_net::Probability,
     seed: u64,
     source: String,
 }

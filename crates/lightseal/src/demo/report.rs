@@ -160,7 +160,7 @@ mod tests {
         Plan {
             messages: 100,
             rate: 10,
-            loss: net::Probability::percent(1),
+            loss: lightseal_net::Probability::percent(1),
             seed: 3,
             source: String::new(),
         }

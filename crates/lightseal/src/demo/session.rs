@@ -6,9 +6,11 @@ use crate::proxy;
 use crate::proxy::client::{self, ClientProxy};
 use crate::proxy::destination::Destination;
 use crate::proxy::server::{self, ServerProxy};
-use dtls::{AggregationPolicy, ClientConfig, Psk, RecordNumbers, Scheme, ServerConfig, Settings};
-use net::relay::{self, Relay};
-use net::{Impairments, socket};
+use lightseal_dtls::{
+    AggregationPolicy, ClientConfig, Psk, RecordNumbers, Scheme, ServerConfig, Settings,
+};
+use lightseal_net::relay::{self, Relay};
+use lightseal_net::{Impairments, socket};
 use serde::Serialize;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};

@@ -268,7 +268,7 @@ mod tests {
         let plan = Plan {
             messages: 20_000,
             rate: 1_300,
-            loss: net::Probability::per_million(2_500),
+            loss: lightseal_net::Probability::per_million(2_500),
             seed: 1,
             source: "live readings of this machine (load average, clock)".into(),
         };

@@ -2,8 +2,8 @@
 
 use crate::failure::{Context, Failure};
 use clap::Args;
-use gateway_host::config::SAMPLE;
-use gateway_host::identity::Identity;
+use lightseal_gateway_host::config::SAMPLE;
+use lightseal_gateway_host::identity::Identity;
 use serde_json::json;
 use std::io::Write;
 use std::path::PathBuf;

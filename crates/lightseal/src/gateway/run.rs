@@ -3,9 +3,9 @@
 use crate::failure::Failure;
 use crate::signals::{Signal, Signals};
 use clap::Args;
-use gateway_host::config::Config;
-use gateway_host::identity::Identity;
-use gateway_host::run::{Host, Order};
+use lightseal_gateway_host::config::Config;
+use lightseal_gateway_host::identity::Identity;
+use lightseal_gateway_host::run::{Host, Order};
 use std::path::PathBuf;
 
 #[derive(Clone, Debug, Args)]

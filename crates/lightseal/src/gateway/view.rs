@@ -3,7 +3,7 @@
 use super::status::{Rate, Rates, channel, or_dash};
 use crate::terminal::{Heard, LiveTerminal};
 use crate::units::spoken;
-use gateway_host::status::Standing;
+use lightseal_gateway_host::status::Standing;
 use ratatui::Frame;
 use ratatui::layout::{Constraint, Layout, Rect};
 use ratatui::style::{Color, Style, Stylize};

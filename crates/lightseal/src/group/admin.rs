@@ -4,12 +4,12 @@ use crate::failure::{Context, Failure};
 use crate::table::Table;
 use crate::units::Quantity;
 use clap::{Args, Subcommand};
-use group_host::os_random;
-use group_host::service::{
+use lightseal_group_host::os_random;
+use lightseal_group_host::service::{
     AdminRequest, Announcements, AskError, CreateText, Described, DescribedDevice, Enrol, Registry,
     ask, serve,
 };
-use group_host::store::{ControllerStore, Entry};
+use lightseal_group_host::store::{ControllerStore, Entry};
 use serde_json::Value;
 use std::fmt::Write as _;
 use std::io::Write as _;
@@ -246,7 +246,8 @@ pub(super) async fn run(args: &AdminArgs) -> Result<(), Failure> {
                 return Err(Failure::new(format_args!("{at} holds no controller")));
             }
             let store = ControllerStore::open(&args.state).context(at)?;
-            let (now, rng) = (net::Clock::start().now(), os_random().context("no randomness")?);
+            let (now, rng) =
+                (lightseal_net::Clock::start().now(), os_random().context("no randomness")?);
             let mut registry = Registry::open(store, now, rng).context(args.state.display())?;
             serve(&mut registry, now, request).map_err(Failure::new)?
         }

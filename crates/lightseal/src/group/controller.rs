@@ -4,9 +4,9 @@ use crate::address::resolve;
 use crate::failure::{Context, Failure};
 use crate::signals::{Signal, Signals};
 use clap::Args;
-use group_host::os_random;
-use group_host::service::{Options, Service};
-use net::address::Named;
+use lightseal_group_host::os_random;
+use lightseal_group_host::service::{Options, Service};
+use lightseal_net::address::Named;
 use std::path::PathBuf;
 
 #[derive(Clone, Debug, Args)]

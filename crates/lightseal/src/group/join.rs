@@ -6,9 +6,9 @@ use crate::failure::{Context, Failure};
 use crate::signals::{Signal, Signals};
 use crate::statistics;
 use clap::Args;
-use group::control::Reason;
-use group_host::member::relay::{self, Relay};
-use group_host::member::{Port, Station, StationError};
+use lightseal_group::control::Reason;
+use lightseal_group_host::member::relay::{self, Relay};
+use lightseal_group_host::member::{Port, Station, StationError};
 use serde::Serialize;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -146,7 +146,7 @@ enum Applications {
 }
 
 #[cfg(target_os = "linux")]
-type Device = group_host::member::Tun;
+type Device = lightseal_group_host::member::Tun;
 #[cfg(not(target_os = "linux"))]
 type Device = std::convert::Infallible;
 

@@ -4,10 +4,10 @@ use super::member::{MemberArgs, Role, stopped};
 use super::send::print;
 use crate::failure::Failure;
 use clap::Args;
-use group_host::member::{Datagram, Destination, Origin, Port};
+use lightseal_core::{Encode, Writer};
+use lightseal_group_host::member::{Datagram, Destination, Origin, Port};
 use std::collections::VecDeque;
 use std::io;
-use vocabulary::{Encode, Writer};
 
 /// Maximum number of answers that wait to be sent.
 const WAITING: usize = 1024;
@@ -64,7 +64,7 @@ impl Port for Ear<'_> {
         };
         let Datagram { source, destination, .. } = datagram;
         let answer = Datagram { source: destination, destination: source, data: reply };
-        let mut buf = vec![0; group_host::member::HEADER + reply.len()];
+        let mut buf = vec![0; lightseal_group_host::member::HEADER + reply.len()];
         if self.answers.len() < WAITING && answer.write(&mut Writer::new(&mut buf)).is_ok() {
             self.answers.push_back((Destination::Sender(sender), buf));
         }
@@ -77,7 +77,7 @@ pub(super) async fn run(args: &ListenArgs) -> Result<(), Failure> {
     let mut ear = Ear { args, heard: 0, answers: VecDeque::new() };
     tokio::select! {
         ended = station.run(&mut ear) => match ended {
-            Err(group_host::member::StationError::Port(error))
+            Err(lightseal_group_host::member::StationError::Port(error))
                 if error.kind() == io::ErrorKind::Interrupted => {}
             ended => ended.map_err(Failure::new)?,
         },

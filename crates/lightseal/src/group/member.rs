@@ -3,11 +3,11 @@
 use crate::failure::{Context, Failure};
 use crate::signals::{Signal, Signals};
 use clap::{Args, ValueEnum};
-use group::control::{GroupName, WantedRoles};
-use group_host::member::{Device, Options, Station, StationError};
-use group_host::os_random;
-use group_host::token::Token;
-use net::multicast::Interface;
+use lightseal_group::control::{GroupName, WantedRoles};
+use lightseal_group_host::member::{Device, Options, Station, StationError};
+use lightseal_group_host::os_random;
+use lightseal_group_host::token::Token;
+use lightseal_net::multicast::Interface;
 use std::io::Read;
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};

@@ -9,7 +9,7 @@ mod send;
 
 use crate::failure::Failure;
 use clap::Subcommand;
-use net::multicast::Interface;
+use lightseal_net::multicast::Interface;
 use std::future::Future;
 use std::time::Duration;
 

@@ -4,16 +4,16 @@ use super::member::{MemberArgs, Role, stopped};
 use crate::failure::{Context, Failure};
 use crate::units::Quantity;
 use clap::Args;
-use group::directory::{Lookup, Names};
-use group::member::Listener;
-use group_host::member::{Datagram, Destination, HEADER, Origin, Port};
+use lightseal_core::{Decode, Encode, Writer};
+use lightseal_group::directory::{Lookup, Names};
+use lightseal_group::member::Listener;
+use lightseal_group_host::member::{Datagram, Destination, HEADER, Origin, Port};
 use serde_json::json;
 use std::collections::{BTreeMap, VecDeque};
 use std::io::{self, Read, Write};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tokio::sync::Notify;
-use vocabulary::{Decode, Encode, Writer};
 
 /// The port to which answers are addressed: a number that a socket could get, but that no socket
 /// here has.
@@ -209,7 +209,7 @@ pub(super) async fn run(args: &SendArgs) -> Result<(), Failure> {
     let mut enough = false;
     tokio::select! {
         ended = station.run(&mut once) => match ended {
-            Err(group_host::member::StationError::Port(error))
+            Err(lightseal_group_host::member::StationError::Port(error))
                 if error.kind() == io::ErrorKind::Interrupted => enough = true,
             ended => ended.map_err(Failure::new)?,
         },

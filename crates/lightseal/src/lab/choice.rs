@@ -3,14 +3,14 @@
 
 use crate::failure::{Context, Failure};
 use crate::progress::Progress;
-use ::lab::choice::Plan;
-use ::lab::choice::channel::{BURSTY, Kind, MOVING, ORDINARY};
-use ::lab::choice::fit::Fitted;
-use ::lab::choice::report::Fit;
-use ::lab::choice::session::{Rule, Session, sessions};
-use ::lab::stream::Accounting;
-use aggregation::choice::Family;
+use ::lightseal_lab::choice::Plan;
+use ::lightseal_lab::choice::channel::{BURSTY, Kind, MOVING, ORDINARY};
+use ::lightseal_lab::choice::fit::Fitted;
+use ::lightseal_lab::choice::report::Fit;
+use ::lightseal_lab::choice::session::{Rule, Session, sessions};
+use ::lightseal_lab::stream::Accounting;
 use clap::{Args, ValueEnum};
+use lightseal_aggregation::choice::Family;
 use serde_json::{Value, json};
 use std::fmt::Write as _;
 use std::io::Write as _;

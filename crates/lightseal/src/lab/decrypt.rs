@@ -2,12 +2,12 @@
 
 use crate::failure::{Context, Failure};
 use crate::units::counted;
-use ::lab::capture::pcap::Reader;
-use ::lab::capture::{Datagram, Decryption, Entry, Stripped, Tally, describe};
+use ::lightseal_lab::capture::pcap::Reader;
+use ::lightseal_lab::capture::{Datagram, Decryption, Entry, Stripped, Tally, describe};
 use clap::{Args, ValueEnum};
-use dtls::NumberMasks;
-use dtls::codepoints::ContentType;
-use dtls::passive::{Record, Secrets, Sender};
+use lightseal_dtls::NumberMasks;
+use lightseal_dtls::codepoints::ContentType;
+use lightseal_dtls::passive::{Record, Secrets, Sender};
 use serde_json::{Value, json};
 use std::fmt::Write as _;
 use std::fs::File;
@@ -209,8 +209,8 @@ fn tally_as_json((frames, repeated): (u64, u64), tally: &Tally) -> Value {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use dtls::passive::Proof;
-    use vocabulary::Instant;
+    use lightseal_core::Instant;
+    use lightseal_dtls::passive::Proof;
 
     fn entry() -> Entry {
         let [from, to] = ["[fe80::1]:5684", "[fe80::2]:5684"].map(str::parse);

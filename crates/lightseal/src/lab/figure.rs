@@ -3,9 +3,9 @@
 use crate::failure::{Context, Failure};
 use crate::progress::Progress;
 use crate::units::counted;
-use ::lab::figures::{FIGURES, by_name};
-use ::lab::write::{Format, json, write};
-use ::lab::{Figure, Options};
+use ::lightseal_lab::figures::{FIGURES, by_name};
+use ::lightseal_lab::write::{Format, json, write};
+use ::lightseal_lab::{Figure, Options};
 use clap::Args;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use std::fmt::Write as _;

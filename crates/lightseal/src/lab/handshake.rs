@@ -2,12 +2,12 @@
 
 use crate::failure::{Context, Failure};
 use crate::progress::Progress;
-use ::lab::channels::Model;
-use ::lab::energy::{DEVICES, Device};
-use ::lab::handshakes::{PROFILES, Profile, Summary, Survey};
-use ::lab::links::Layer;
-use ::lab::network::Network;
-use ::lab::statistics::Interval;
+use ::lightseal_lab::channels::Model;
+use ::lightseal_lab::energy::{DEVICES, Device};
+use ::lightseal_lab::handshakes::{PROFILES, Profile, Summary, Survey};
+use ::lightseal_lab::links::Layer;
+use ::lightseal_lab::network::Network;
+use ::lightseal_lab::statistics::Interval;
 use clap::Args;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use core::time::Duration;
@@ -99,7 +99,7 @@ pub(crate) fn run(args: &HandshakeArgs) -> Result<(), Failure> {
         let summary = Progress::during(profile.name, || survey.summarize());
         let summary = match summary {
             // A fault of the network belongs to `--link`, not to the profile.
-            Err(error @ ::lab::Error::Fault(_)) => return Err(error).context("--link"),
+            Err(error @ ::lightseal_lab::Error::Fault(_)) => return Err(error).context("--link"),
             other => other.context(profile.name)?,
         };
         found.push((profile, summary));

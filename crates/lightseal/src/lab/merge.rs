@@ -3,8 +3,8 @@
 use super::origin::{Content, Format, Origin, Shard, Split, hexadecimal};
 use super::sweep::{summary_row, write};
 use crate::failure::{Context, Failure};
-use ::lab::handshakes::{Cost, Totals};
-use ::lab::scenario::{COST_COLUMNS, Rows, SUMMARY_COLUMNS};
+use ::lightseal_lab::handshakes::{Cost, Totals};
+use ::lightseal_lab::scenario::{COST_COLUMNS, Rows, SUMMARY_COLUMNS};
 use clap::Args;
 use sha2::{Digest, Sha256};
 use std::path::PathBuf;

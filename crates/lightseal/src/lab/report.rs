@@ -2,9 +2,9 @@
 
 use crate::failure::{Context, Failure};
 use crate::progress::Progress;
-use ::lab::figures::{FIGURES, by_name};
-use ::lab::report::{Made, Report, stored};
-use ::lab::{Figure, Options};
+use ::lightseal_lab::figures::{FIGURES, by_name};
+use ::lightseal_lab::report::{Made, Report, stored};
+use ::lightseal_lab::{Figure, Options};
 use clap::Args;
 use std::fs::OpenOptions;
 use std::io::Write as _;

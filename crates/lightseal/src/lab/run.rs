@@ -3,9 +3,9 @@
 use super::tables::{Form, Stopped, TableFile};
 use crate::failure::{Context, Failure};
 use crate::progress::Progress;
-use ::lab::figure::Cell;
-use ::lab::handshakes::{Cost, Totals};
-use ::lab::scenario::{
+use ::lightseal_lab::figure::Cell;
+use ::lightseal_lab::handshakes::{Cost, Totals};
+use ::lightseal_lab::scenario::{
     Grid, HANDSHAKE_COLUMNS, Instead, Rows, Run, SUMMARY_COLUMNS, Scenario, frame_line,
     handshake_rows, read, schema,
 };

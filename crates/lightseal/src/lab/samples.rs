@@ -1,7 +1,7 @@
 //! `lightseal lab samples`: captures for tests of dissectors.
 
 use crate::failure::{Context, Failure};
-use ::lab::capture::samples::{self, Sample, tshark};
+use ::lightseal_lab::capture::samples::{self, Sample, tshark};
 use clap::Args;
 use serde_json::{Value, json};
 use std::fs::File;

@@ -2,12 +2,12 @@
 
 use crate::failure::{Context, Failure};
 use crate::progress::Progress;
-use ::lab::aggregation::robot::{Drive, Hall};
-use ::lab::aggregation::statics::{Cell, SCENARIOS, Scenario};
-use ::lab::aggregation::title;
-use ::lab::stream::Accounting;
+use ::lightseal_lab::aggregation::robot::{Drive, Hall};
+use ::lightseal_lab::aggregation::statics::{Cell, SCENARIOS, Scenario};
+use ::lightseal_lab::aggregation::title;
+use ::lightseal_lab::stream::Accounting;
 use clap::{Args, ValueEnum};
-use dtls::AdaptRule;
+use lightseal_dtls::AdaptRule;
 use serde_json::{Value, json};
 use std::fmt::Write as _;
 use std::io::Write as _;

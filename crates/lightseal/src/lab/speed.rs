@@ -2,10 +2,10 @@
 
 use crate::failure::{Context, Failure};
 use crate::progress::Progress;
-use ::lab::handshakes::{Course, Profile, Survey};
-use ::lab::links::{Layer, xmac};
-use ::lab::network::Network;
-use ::lab::world::{NodeId, Topology};
+use ::lightseal_lab::handshakes::{Course, Profile, Survey};
+use ::lightseal_lab::links::{Layer, xmac};
+use ::lightseal_lab::network::Network;
+use ::lightseal_lab::world::{NodeId, Topology};
 use clap::Args;
 use core::time::Duration;
 use serde_json::json;

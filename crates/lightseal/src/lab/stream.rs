@@ -2,17 +2,17 @@
 
 use crate::failure::{Context, Failure};
 use crate::progress::Progress;
-use ::lab::advise::{Advice, Workload, advise};
-use ::lab::channels::Model;
-use ::lab::energy::{DEVICES, Device};
-use ::lab::links::Layer;
-use ::lab::network::Network;
-use ::lab::stream::radio::{Summary, run as send};
-use ::lab::stream::{Accounting, Stream};
+use ::lightseal_lab::advise::{Advice, Workload, advise};
+use ::lightseal_lab::channels::Model;
+use ::lightseal_lab::energy::{DEVICES, Device};
+use ::lightseal_lab::links::Layer;
+use ::lightseal_lab::network::Network;
+use ::lightseal_lab::stream::radio::{Summary, run as send};
+use ::lightseal_lab::stream::{Accounting, Stream};
 use clap::Args;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use core::time::Duration;
-use dtls::Scheme;
+use lightseal_dtls::Scheme;
 use serde_json::{Value, json};
 use std::fmt::Write as _;
 use std::io::Write as _;

@@ -9,9 +9,9 @@ use super::run::How;
 use super::tables::{Stopped, Table};
 use crate::failure::{Context, Failure};
 use crate::progress::Progress;
-use ::lab::figure::Cell;
-use ::lab::handshakes::{Cost, Totals};
-use ::lab::scenario::{
+use ::lightseal_lab::figure::Cell;
+use ::lightseal_lab::handshakes::{Cost, Totals};
+use ::lightseal_lab::scenario::{
     COST_COLUMNS, Grid, HANDSHAKE_COLUMNS, Rows, Run, SUMMARY_COLUMNS, Scenario, cost_row,
     handshake_rows, read,
 };

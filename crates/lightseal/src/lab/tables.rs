@@ -1,8 +1,8 @@
 //! Tables that are written row by row, so that no command needs memory for the rows of many runs.
 
 use crate::failure::{Context, Failure};
-use ::lab::figure::Cell;
-use ::lab::scenario::Rows;
+use ::lightseal_lab::figure::Cell;
+use ::lightseal_lab::scenario::Rows;
 use std::fmt;
 use std::fs::File;
 use std::io::{BufWriter, Write};
@@ -11,8 +11,8 @@ use std::path::{Path, PathBuf};
 /// The reason why runs stopped before their end.
 pub(super) struct Stopped(Failure);
 
-impl From<::lab::Error> for Stopped {
-    fn from(error: ::lab::Error) -> Self {
+impl From<::lightseal_lab::Error> for Stopped {
+    fn from(error: ::lightseal_lab::Error) -> Self {
         Self(Failure::new(error))
     }
 }

@@ -2,7 +2,7 @@
 //! `lightseal mac` supports.
 
 use crate::failure::{Context, Failure};
-use ::lab::ciphers::{CIPHERS, Cipher};
+use ::lightseal_lab::ciphers::{CIPHERS, Cipher};
 use clap::Args;
 use serde_json::{Value, json};
 use std::fmt::Write as _;

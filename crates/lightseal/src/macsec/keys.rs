@@ -12,7 +12,7 @@
 use super::numbers::Fingerprint;
 use crate::failure::{Context, Failure};
 use crate::keys::{decode_hex, refuse_exposed};
-use macsec::{
+use lightseal_macsec::{
     AssociationNumber, CipherSuite, ConfidentialityOffset, Extended, GcmProvider, SaKey, Sci,
 };
 use std::collections::BTreeSet;

@@ -16,9 +16,9 @@ use crate::cli::ConfigArgs;
 use crate::failure::Failure;
 use crate::statistics;
 use clap::{Args, ValueEnum};
-use macsec::secy::{SciInTag, ValidateFrames};
-use macsec::window::MAX_REPLAY_WINDOW;
-use macsec::{CipherSuite, ConfidentialityOffset, Replay, Sci};
+use lightseal_macsec::secy::{SciInTag, ValidateFrames};
+use lightseal_macsec::window::MAX_REPLAY_WINDOW;
+use lightseal_macsec::{CipherSuite, ConfidentialityOffset, Replay, Sci};
 use std::path::PathBuf;
 
 #[derive(Clone, Debug, Args)]
@@ -110,7 +110,7 @@ pub(crate) enum Validate {
 }
 
 fn interface_name(text: &str) -> Result<String, &'static str> {
-    gateway_host::config::is_interface_name(text)
+    lightseal_gateway_host::config::is_interface_name(text)
         .then(|| text.to_owned())
         .ok_or("expected the name of an interface, 1 to 15 bytes")
 }
@@ -122,8 +122,8 @@ fn offset(text: &str) -> Result<ConfidentialityOffset, &'static str> {
 
 impl MacsecArgs {
     /// The settings of the SecY with this SCI, on an interface with an MTU of `mtu` bytes.
-    fn settings(&self, sci: Sci, mtu: u32) -> macsec::Settings {
-        macsec::Settings {
+    fn settings(&self, sci: Sci, mtu: u32) -> lightseal_macsec::Settings {
+        lightseal_macsec::Settings {
             protect_frames: true,
             encrypt: !self.no_encrypt,
             sci_in_tag: match self.send_sci {
@@ -145,7 +145,7 @@ impl MacsecArgs {
                 window: self.replay_window,
                 refuse_duplicates: self.refuse_duplicates,
             },
-            ..macsec::Settings::new(sci)
+            ..lightseal_macsec::Settings::new(sci)
         }
     }
 
@@ -159,8 +159,8 @@ impl MacsecArgs {
 }
 
 /// The provider of AES-GCM. It is AWS-LC, which the gateway needs in any case.
-fn provider() -> &'static macsec::GcmProvider {
-    &macsec_aws_lc::PROVIDER
+fn provider() -> &'static lightseal_macsec::GcmProvider {
+    &lightseal_macsec_aws_lc::PROVIDER
 }
 
 /// Runs until a signal stops the program.
@@ -175,8 +175,10 @@ pub(crate) fn run(args: &MacsecArgs) -> Result<(), Failure> {
     if args.send_sci == SendSci::Never && keys.peers() > 1 {
         return Err(Failure::new("--send-sci never is for one peer, and the key file has more"));
     }
-    if args.refuse_duplicates && u64::from(args.replay_window) > macsec::window::REMEMBERED {
-        let most = macsec::window::REMEMBERED;
+    if args.refuse_duplicates
+        && u64::from(args.replay_window) > lightseal_macsec::window::REMEMBERED
+    {
+        let most = lightseal_macsec::window::REMEMBERED;
         return Err(Failure::new(format_args!(
             "--replay-window {}: at most {most} with --refuse-duplicates",
             args.replay_window

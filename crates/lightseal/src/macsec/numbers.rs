@@ -11,7 +11,7 @@
 //! they have not says so (`--first-use`).
 
 use crate::failure::{Context, Failure};
-use macsec::Sci;
+use lightseal_macsec::Sci;
 use sha2::{Digest, Sha256};
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -61,15 +61,15 @@ impl Numbers {
     /// If the file is missing, in use, cannot be read or written, or is no numbers file.
     pub(super) fn open(path: &Path, first_use: bool) -> Result<Self, Failure> {
         if first_use {
-            owner_only::file::create(path, HEAD.as_bytes()).map_err(|error| {
-                match error.kind() {
+            lightseal_owner_only::file::create(path, HEAD.as_bytes()).map_err(
+                |error| match error.kind() {
                     io::ErrorKind::AlreadyExists => Failure::new(format_args!(
                         "{} exists already: its keys have been used, start without --first-use",
                         name(path)
                     )),
                     _ => Failure::new(format_args!("{}: {error}", name(path))),
-                }
-            })?;
+                },
+            )?;
         }
         let Some(file) = locked(path)? else {
             return Err(Failure::new(format_args!(
@@ -142,7 +142,7 @@ impl Numbers {
             let _ = writeln!(text, "{peer} {:016x} {next}", key.0);
         }
         let lock = |file: &File| file.try_lock().map_err(io::Error::from);
-        let file = owner_only::file::replace(&self.path, 0o600, text.as_bytes(), lock);
+        let file = lightseal_owner_only::file::replace(&self.path, 0o600, text.as_bytes(), lock);
         // The former file remains locked until the new one is in its place.
         self.file = file.context(name(&self.path))?;
         self.text = Some(text);

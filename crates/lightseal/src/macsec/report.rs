@@ -1,8 +1,8 @@
 //! The counters, under the names of IEEE 802.1AE.
 
-use macsec::counters::SaCounters;
-use macsec::{AssociationNumber, Secy};
-use packet_io::Statistics;
+use lightseal_macsec::counters::SaCounters;
+use lightseal_macsec::{AssociationNumber, Secy};
+use lightseal_packet_io::Statistics;
 use serde_json::{Map, Value, json};
 
 /// The counters as one JSON object. In each list of four, element `n` is that of association number

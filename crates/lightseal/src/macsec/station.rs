@@ -6,12 +6,12 @@ use super::{MacsecArgs, Validate, report};
 use crate::failure::{Context, Failure};
 use crate::signals::{Signal, Signals};
 use crate::statistics;
-use macsec::codepoints::{ETHERTYPE_MACSEC, PORT_END_STATION};
-use macsec::secy::MAX_OVERHEAD;
-use macsec::{AssociationNumber, Kind, Sci, Secy, Unsent, classify};
-use packet_io::af_packet::{self, PacketPort};
-use packet_io::tap::TapPort;
-use packet_io::{
+use lightseal_macsec::codepoints::{ETHERTYPE_MACSEC, PORT_END_STATION};
+use lightseal_macsec::secy::MAX_OVERHEAD;
+use lightseal_macsec::{AssociationNumber, Kind, Sci, Secy, Unsent, classify};
+use lightseal_packet_io::af_packet::{self, PacketPort};
+use lightseal_packet_io::tap::TapPort;
+use lightseal_packet_io::{
     BATCH, Frame, HEADROOM, Interface, LanPort, Pool, PoolSettings, Source, TAILROOM, Waiter,
 };
 use std::io::{Read, Write};

@@ -11,13 +11,14 @@ use super::report::{self, Facts, Peer};
 use super::shares::Shares;
 use super::status::Standing;
 use super::{ARRIVAL_BYTES, longest_message, os_random, overruns, unread};
-use dtls::{ClientConfig, CloseReason, Connection, Event, SendError, Stats, Watch};
 use flow::FlowHost;
-use net::Clock;
-use net::address::Named;
-use net::path_mtu;
-use net::socket::{self, AddressedSocket};
-use net::tokio::{Driver, Host, SocketCounters};
+use lightseal_core::{AddressPair, Instant};
+use lightseal_dtls::{ClientConfig, CloseReason, Connection, Event, SendError, Stats, Watch};
+use lightseal_net::Clock;
+use lightseal_net::address::Named;
+use lightseal_net::path_mtu;
+use lightseal_net::socket::{self, AddressedSocket};
+use lightseal_net::tokio::{Driver, Host, SocketCounters};
 use serde_json::Value;
 use std::collections::HashMap;
 use std::io;
@@ -30,7 +31,6 @@ use successors::Beginning;
 use tokio::net::UdpSocket;
 use tokio::sync::Notify;
 use tokio::task::JoinSet;
-use vocabulary::{AddressPair, Instant};
 
 /// The largest UDP payload, in bytes.
 const DATAGRAM_BYTES: usize = 65_535;

@@ -17,12 +17,14 @@ use crate::keys::KeyFile;
 use crate::signals::{Signal, Signals};
 use crate::statistics;
 use crate::units::Quantity;
-use dtls::codepoints::AlertDescription;
-use dtls::tuning::MIN_DATAGRAM_BYTES;
-use dtls::{ClientConfig, CloseReason, RecordNumbers, ServerConfig, SessionSlots, Settings};
-use net::address::Named;
-use net::names::Lookup;
-use net::path_mtu;
+use lightseal_dtls::codepoints::AlertDescription;
+use lightseal_dtls::tuning::MIN_DATAGRAM_BYTES;
+use lightseal_dtls::{
+    ClientConfig, CloseReason, RecordNumbers, ServerConfig, SessionSlots, Settings,
+};
+use lightseal_net::address::Named;
+use lightseal_net::names::Lookup;
+use lightseal_net::path_mtu;
 use std::future::Future;
 use std::io::Write;
 use std::net::{Ipv4Addr, SocketAddr};

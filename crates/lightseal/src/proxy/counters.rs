@@ -2,9 +2,9 @@
 
 use crate::loud::Loud;
 use crate::units::counted;
-use dtls::{CloseReason, Stats};
-use net::address::Named;
-use net::tokio::SocketCounters;
+use lightseal_dtls::{CloseReason, Stats};
+use lightseal_net::address::Named;
+use lightseal_net::tokio::SocketCounters;
 use serde::Serialize;
 use serde_json::{Value, json};
 use std::net::SocketAddr;

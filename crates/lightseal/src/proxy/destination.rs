@@ -2,8 +2,8 @@
 //! change.
 
 use crate::loud::Loud;
-use net::address::Named;
-use net::names::{Candidates, Lookup, follow};
+use lightseal_net::address::Named;
+use lightseal_net::names::{Candidates, Lookup, follow};
 use std::io;
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -182,7 +182,7 @@ mod tests {
     use super::*;
     use crate::proxy::client::{ClientProxy, Options};
     use crate::proxy::server::{self, ServerProxy};
-    use dtls::{ClientConfig, Psk, ServerConfig};
+    use lightseal_dtls::{ClientConfig, Psk, ServerConfig};
     use std::net::Ipv4Addr;
     use std::sync::Arc;
     use std::sync::atomic::AtomicU32;

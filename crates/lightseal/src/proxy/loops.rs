@@ -11,13 +11,13 @@
 //! where fewer begin. Relays between the proxies do not affect the detection.
 //! fewer do. Relays between the proxies change nothing of it.
 
-use dtls::Connection;
+use lightseal_core::Instant;
+use lightseal_dtls::Connection;
 use std::collections::VecDeque;
 use std::net::SocketAddr;
 use std::ops::RangeInclusive;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
-use vocabulary::Instant;
 
 /// The label for the exporter (RFC 5705, RFC 8446 section 7.5).
 const LABEL: &[u8] = b"EXPORTER-lightseal-service-port";

@@ -34,18 +34,18 @@ pub(crate) mod status_command;
 pub(crate) mod status_socket;
 pub(crate) mod status_text;
 
-use vocabulary::Random;
+use lightseal_core::Random;
 
 /// The length in bytes of the buffer for one arriving datagram, which holds a jumbo frame. The
 /// other proxy may be configured to send larger datagrams than this one.
 const ARRIVAL_BYTES: usize = 9_216;
 
 /// The fastest provider of cryptography that this program was built with.
-fn provider() -> &'static dtls::crypto::Provider {
+fn provider() -> &'static lightseal_dtls::crypto::Provider {
     #[cfg(feature = "aws-lc")]
-    return &dtls_aws_lc::PROVIDER;
+    return &lightseal_dtls_aws_lc::PROVIDER;
     #[cfg(not(feature = "aws-lc"))]
-    return &dtls::crypto::rustcrypto::PROVIDER;
+    return &lightseal_dtls::crypto::rustcrypto::PROVIDER;
 }
 
 /// The settings from which both proxies start.
@@ -53,18 +53,18 @@ fn provider() -> &'static dtls::crypto::Provider {
 /// # Errors
 ///
 /// If the provider fails its self-test.
-pub(crate) fn settings() -> Result<dtls::Settings, dtls::ConfigError> {
-    dtls::Settings::new(provider())
+pub(crate) fn settings() -> Result<lightseal_dtls::Settings, lightseal_dtls::ConfigError> {
+    lightseal_dtls::Settings::new(provider())
 }
 
 /// What two ends agreed on, for the log. The name of a DTLS 1.2 suite already says how the key is
 /// used.
-fn described(agreed: &dtls::Negotiated) -> String {
+fn described(agreed: &lightseal_dtls::Negotiated) -> String {
     let mode = match agreed.version {
-        dtls::ProtocolVersion::Dtls12 => String::new(),
-        dtls::ProtocolVersion::Dtls13 => format!(", {}", agreed.psk_mode()),
+        lightseal_dtls::ProtocolVersion::Dtls12 => String::new(),
+        lightseal_dtls::ProtocolVersion::Dtls13 => format!(", {}", agreed.psk_mode()),
     };
-    let dtls::Negotiated { version, suite_name, send, receive, .. } = agreed;
+    let lightseal_dtls::Negotiated { version, suite_name, send, receive, .. } = agreed;
     format!("{version}, {suite_name}{mode}, tags {send} out, {receive} in")
 }
 
@@ -75,23 +75,27 @@ fn described(agreed: &dtls::Negotiated) -> String {
 /// # Errors
 ///
 /// If the settings are invalid.
-pub(crate) fn longest_message(settings: &dtls::Settings) -> Result<usize, dtls::ConfigError> {
-    let psk = dtls::Psk::external(b"nobody", &[0; 32])?;
-    let config =
-        dtls::ClientConfig::with(psk, dtls::Settings { key_log: None, ..settings.clone() });
-    let (anywhere, now) = (([127, 0, 0, 1], 9).into(), vocabulary::Instant::from_micros(0));
+pub(crate) fn longest_message(
+    settings: &lightseal_dtls::Settings,
+) -> Result<usize, lightseal_dtls::ConfigError> {
+    let psk = lightseal_dtls::Psk::external(b"nobody", &[0; 32])?;
+    let config = lightseal_dtls::ClientConfig::with(
+        psk,
+        lightseal_dtls::Settings { key_log: None, ..settings.clone() },
+    );
+    let (anywhere, now) = (([127, 0, 0, 1], 9).into(), lightseal_core::Instant::from_micros(0));
     let nothing = Random::from_seed([0; 32]);
-    let connection = dtls::Connection::client(config.into(), anywhere, now, nothing)?;
+    let connection = lightseal_dtls::Connection::client(config.into(), anywhere, now, nothing)?;
     Ok(connection.max_payload())
 }
 
 /// A text that says that the other end shares no tags although this end would, or `None` if it
 /// does.
 pub(crate) fn unshared(
-    wanted: &dtls::AggregationPolicy,
-    agreed: &dtls::Negotiated,
+    wanted: &lightseal_dtls::AggregationPolicy,
+    agreed: &lightseal_dtls::Negotiated,
 ) -> Option<String> {
-    let missing = |list: &[dtls::Scheme], used: dtls::Scheme| {
+    let missing = |list: &[lightseal_dtls::Scheme], used: lightseal_dtls::Scheme| {
         !used.aggregates() && !list.is_empty() && list.iter().all(|scheme| scheme.aggregates())
     };
     let (out, back) =
@@ -114,7 +118,7 @@ pub(crate) fn unshared(
 /// The number of datagrams that the kernel dropped at a socket because this program was too slow.
 pub(crate) fn overruns(socket: &tokio::net::UdpSocket) -> u64 {
     #[cfg(target_os = "linux")]
-    return packet_io::udp::overruns(std::os::fd::AsFd::as_fd(socket));
+    return lightseal_packet_io::udp::overruns(std::os::fd::AsFd::as_fd(socket));
     #[cfg(not(target_os = "linux"))]
     0
 }
@@ -131,7 +135,7 @@ pub(crate) fn unread(socket: &tokio::net::UdpSocket) -> u64 {
             Ok(_) => count += 1,
             // The error belongs to a datagram that was sent earlier: further datagrams may wait
             // behind it.
-            Err(error) if net::blocking::is_loss(&error) => {}
+            Err(error) if lightseal_net::blocking::is_loss(&error) => {}
             Err(_) => break,
         }
     }
@@ -139,26 +143,31 @@ pub(crate) fn unread(socket: &tokio::net::UdpSocket) -> u64 {
 }
 
 /// Why a server did not accept a client, in words for the administrator of both.
-pub(crate) fn explained(server: std::net::SocketAddr, reason: &dtls::CloseReason) -> String {
-    use dtls::codepoints::AlertDescription as Alert;
+pub(crate) fn explained(
+    server: std::net::SocketAddr,
+    reason: &lightseal_dtls::CloseReason,
+) -> String {
+    use lightseal_dtls::codepoints::AlertDescription as Alert;
     match reason {
-        dtls::CloseReason::PeerAlert(Alert::PROTOCOL_VERSION) => {
+        lightseal_dtls::CloseReason::PeerAlert(Alert::PROTOCOL_VERSION) => {
             format!("{server} speaks none of the DTLS versions that this end offers (--dtls)")
         }
-        dtls::CloseReason::PeerAlert(Alert::INTERNAL_ERROR) => {
+        lightseal_dtls::CloseReason::PeerAlert(Alert::INTERNAL_ERROR) => {
             format!("{server} cannot take another client (its --max-sessions or --max-flows)")
         }
-        dtls::CloseReason::PeerAlert(Alert::HANDSHAKE_FAILURE | Alert::INSUFFICIENT_SECURITY) => {
+        lightseal_dtls::CloseReason::PeerAlert(
+            Alert::HANDSHAKE_FAILURE | Alert::INSUFFICIENT_SECURITY,
+        ) => {
             format!(
                 "{server} and this end have no cipher suite, group or way to use the key in common"
             )
         }
-        dtls::CloseReason::Fault(_) => {
+        lightseal_dtls::CloseReason::Fault(_) => {
             format!(
                 "{server} does not answer as a DTLS server does ({reason}): is --connect right?"
             )
         }
-        dtls::CloseReason::HandshakeTimeout => format!("{server} does not answer"),
+        lightseal_dtls::CloseReason::HandshakeTimeout => format!("{server} does not answer"),
         _ => format!("{server}: {reason}"),
     }
 }

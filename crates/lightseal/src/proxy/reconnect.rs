@@ -1,17 +1,17 @@
 //! New handshakes for flows whose server does not answer. The handshake runs beside the old
 //! association, which remains in use until the handshake is complete.
 //!
-//! The engine asks the server ([`dtls::Connection::watch`]) and reports that it is silent. The
+//! The engine asks the server ([`lightseal_dtls::Connection::watch`]) and reports that it is silent. The
 //! server may be down, or have forgotten the association, or the path may be interrupted. Only a
 //! new handshake can tell, and it authenticates the server. Messages therefore go to the old
 //! association until the new one is complete, and a server that was never away costs nothing but
 //! that handshake.
 
 use super::client::Flow;
+use lightseal_core::{AddressPair, Instant};
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
-use vocabulary::{AddressPair, Instant};
 
 /// The shortest time between the beginnings of two such handshakes for one flow.
 const RETRY: Duration = Duration::from_secs(10);

@@ -1,8 +1,8 @@
 //! The report of a proxy on itself: the keys that statistics files and `lightseal proxy status`
 //! share.
 
-use dtls::{Connection, ProtocolVersion};
-use net::address::Named;
+use lightseal_dtls::{Connection, ProtocolVersion};
+use lightseal_net::address::Named;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
@@ -215,7 +215,7 @@ mod tests {
         let totals = Totals::default();
         totals.oversize.one();
         let mut value =
-            totals.json("client", 0, Default::default(), (3, 0), &dtls::Stats::default());
+            totals.json("client", 0, Default::default(), (3, 0), &lightseal_dtls::Stats::default());
         assert_eq!(drops(&value).len(), REASONS.len());
         assert_eq!((drops(&value)["too_long"], drops(&value)["overrun_local"]), (1, 3));
         let peer = |connected, idle_seconds| Peer { connected, idle_seconds, ..Peer::default() };

@@ -7,13 +7,14 @@ use super::report::{self, Facts, Peer};
 use super::shares::Shares;
 use super::status::Standing;
 use super::{ARRIVAL_BYTES, described, longest_message, os_random, overruns, unread, unshared};
-use dtls::{
+use lightseal_core::Instant;
+use lightseal_dtls::{
     AggregationPolicy, CloseReason, Endpoint, EndpointEvent, Event, Handle, Resolution, SendError,
     ServerConfig, Stats,
 };
-use net::address::Named;
-use net::tokio::{Driver, Host, SocketCounters};
-use net::{Clock, path_mtu, socket};
+use lightseal_net::address::Named;
+use lightseal_net::tokio::{Driver, Host, SocketCounters};
+use lightseal_net::{Clock, path_mtu, socket};
 use serde_json::Value;
 use socket2::SockRef;
 use std::collections::{BTreeSet, HashMap};
@@ -23,7 +24,6 @@ use std::sync::{Arc, Weak};
 use std::time::Duration;
 use tokio::net::UdpSocket;
 use tokio::task::AbortHandle;
-use vocabulary::Instant;
 
 /// How often associations are checked for silence.
 const SWEEP: Duration = Duration::from_millis(500);
@@ -325,7 +325,8 @@ impl Answers {
             let Some(outer) = outer.upgrade() else { return };
             let payload = &buf[..len];
             let (sent, limit) = outer.call(|endpoint, host, now| {
-                let limit = endpoint.connection(handle).map_or(0, dtls::Connection::max_payload);
+                let limit =
+                    endpoint.connection(handle).map_or(0, lightseal_dtls::Connection::max_payload);
                 let limit = limit.min(longest);
                 let sent = match endpoint.connection(handle).is_some() && payload.len() > limit {
                     true => Err(SendError::TooLong),
@@ -530,9 +531,9 @@ impl ServerProxy {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use dtls::{ClientConfig, Connection, Psk};
+    use lightseal_core::{Engine, Output};
+    use lightseal_dtls::{ClientConfig, Connection, Psk};
     use std::net::{Ipv4Addr, UdpSocket as StdSocket};
-    use vocabulary::{Engine, Output};
 
     const PATIENCE: Duration = Duration::from_secs(5);
 

@@ -1,10 +1,10 @@
 //! Chooses the flow that ends when there are too many, so that no identity and no network can keep
 //! the others out.
 
+use lightseal_core::Instant;
 use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
-use vocabulary::Instant;
 
 /// The shortest time between two searches for such a flow. A refused sender may repeat its
 /// datagrams as fast as the network allows.

@@ -1,7 +1,7 @@
 //! The state of all flows in one line of the log: schemes, losses, goodput and
 //! security level.
 
-use dtls::{Connection, Scheme, Stats};
+use lightseal_dtls::{Connection, Scheme, Stats};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::fmt;

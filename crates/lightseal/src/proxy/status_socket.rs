@@ -5,7 +5,7 @@
 
 use super::report::Report;
 use crate::failure::{Context, Failure};
-use owner_only::socket;
+use lightseal_owner_only::socket;
 use serde_json::{Value, json};
 use std::convert::Infallible;
 use std::io;

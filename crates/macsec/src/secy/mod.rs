@@ -23,7 +23,7 @@ use transmit::TransmitChannel;
 
 /// The most bytes that protection adds to a frame: a SecTAG with an SCI, and the ICV.
 ///
-/// A [`PacketBuf`](vocabulary::PacketBuf) for [`Secy::protect`] needs 16 bytes of headroom and 16
+/// A [`PacketBuf`](lightseal_core::PacketBuf) for [`Secy::protect`] needs 16 bytes of headroom and 16
 /// bytes of tailroom.
 pub const MAX_OVERHEAD: usize = TAG_WITH_SCI_LEN + ICV_LEN;
 

@@ -9,8 +9,8 @@ use crate::suite::SaKey;
 use crate::tag::{AssociationNumber, Protection, Sci};
 use crate::window::{Age, PacketNumbers, Replay};
 use alloc::collections::BTreeMap;
-use vocabulary::PacketBuf;
-use vocabulary::wire::DecodeError;
+use lightseal_core::PacketBuf;
+use lightseal_core::wire::DecodeError;
 
 /// Why a frame is delivered; its SecTAG and ICV are removed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

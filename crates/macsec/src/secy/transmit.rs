@@ -6,8 +6,8 @@ use crate::counters::{SaCounters, TransmitCounters};
 use crate::suite::SaKey;
 use crate::tag::{AssociationNumber, Protection, SciField, SecTag, ShortLength};
 use core::fmt;
-use vocabulary::PacketBuf;
-use vocabulary::wire::{Encode, Writer};
+use lightseal_core::PacketBuf;
+use lightseal_core::wire::{Encode, Writer};
 
 /// The result of protecting a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

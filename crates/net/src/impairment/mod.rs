@@ -7,8 +7,8 @@
 //! same datagrams its results are identical.
 //!
 //! ```
-//! use net::impairment::{Impairments, Path};
-//! use vocabulary::{Instant, Random};
+//! use lightseal_net::impairment::{Impairments, Path};
+//! use lightseal_core::{Instant, Random};
 //!
 //! let spec = Impairments { loss: "1%".parse().unwrap(), ..Impairments::NONE };
 //! let mut path = Path::new(&spec, Random::insecure(7));
@@ -28,7 +28,7 @@ pub use rules::{Corrupt, Delay, Duplicate, GilbertElliott, Loss, Rate, Reorder};
 pub use settings::Impairments;
 
 use core::time::Duration;
-use vocabulary::{Instant, Random};
+use lightseal_core::{Instant, Random};
 
 /// What a rule decides about one datagram.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -2,7 +2,7 @@
 
 use core::fmt;
 use core::str::FromStr;
-use vocabulary::Random;
+use lightseal_core::Random;
 
 /// A probability in parts per billion, from 0 to 1.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]

@@ -2,8 +2,8 @@
 
 use super::{Cause, Probability, Rule, Verdict};
 use core::time::Duration;
-use vocabulary::time::micros;
-use vocabulary::{Instant, Random};
+use lightseal_core::time::micros;
+use lightseal_core::{Instant, Random};
 
 /// Loses each datagram independently of all others.
 #[derive(Clone, Copy, Debug)]

@@ -1,10 +1,10 @@
 //! A toy engine. It sends numbered datagrams, acknowledges what arrives, and
 //! repeats what was not acknowledged in time.
 
+use lightseal_core::{Engine, Instant, Output};
 use std::collections::{BTreeSet, VecDeque};
 use std::net::SocketAddr;
 use std::time::Duration;
-use vocabulary::{Engine, Instant, Output};
 
 const RETRY: Duration = Duration::from_millis(100);
 

@@ -1,10 +1,12 @@
 //! Gateways that put a header before each frame, or forward frames unchanged.
 
 use crate::hosts::processor_time;
-use packet_io::af_packet::{self, PacketPort};
-use packet_io::udp::{self, UdpUnderlay};
-use packet_io::xdp::{self, Attachment, Mode, XdpLan, XdpUnderlay};
-use packet_io::{Datagram, Frame, Interface, LanPort, Pool, PoolSettings, Underlay, Waiter};
+use lightseal_packet_io::af_packet::{self, PacketPort};
+use lightseal_packet_io::udp::{self, UdpUnderlay};
+use lightseal_packet_io::xdp::{self, Attachment, Mode, XdpLan, XdpUnderlay};
+use lightseal_packet_io::{
+    Datagram, Frame, Interface, LanPort, Pool, PoolSettings, Underlay, Waiter,
+};
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;

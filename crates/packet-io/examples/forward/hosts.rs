@@ -1,8 +1,8 @@
 //! Hosts, which are threads in network namespaces of their own.
 
+use lightseal_packet_io::af_packet::{PacketPort, Settings};
+use lightseal_packet_io::{Interface, LanPort, Offload, Pool, PoolSettings};
 use nix::sched::{CloneFlags, unshare};
-use packet_io::af_packet::{PacketPort, Settings};
-use packet_io::{Interface, LanPort, Offload, Pool, PoolSettings};
 use std::net::UdpSocket;
 use std::process::Command;
 use std::sync::mpsc::{Receiver, Sender, channel};

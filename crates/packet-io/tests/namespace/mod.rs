@@ -1,9 +1,9 @@
 //! Tests in networks of their own: threads in network namespaces that disappear when the threads
 //! end.
 
+use lightseal_packet_io::xdp::{Attachment, Mode, Settings, XdpLan};
+use lightseal_packet_io::{Interface, Offload, OpenError, Pool, PoolSettings};
 use nix::sched::{CloneFlags, unshare};
-use packet_io::xdp::{Attachment, Mode, Settings, XdpLan};
-use packet_io::{Interface, Offload, OpenError, Pool, PoolSettings};
 use std::process::{Command, Stdio};
 use std::sync::mpsc::{Sender, channel};
 use std::sync::{PoisonError, RwLock, RwLockReadGuard};

@@ -41,7 +41,7 @@ impl Echoes {
 
     /// The median in microseconds. `None` if no frame was answered.
     pub fn median(&self) -> Option<f64> {
-        (!self.us.is_empty()).then(|| measure::Spread::of(self.us.clone()).median)
+        (!self.us.is_empty()).then(|| lightseal_measure::Spread::of(self.us.clone()).median)
     }
 
     /// The 95th percentile in microseconds. `None` if no frame was answered.

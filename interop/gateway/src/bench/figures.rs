@@ -2,8 +2,8 @@
 
 use super::results::{Measure, Results};
 use crate::Failure;
-use lab::figure::{Axis, Cell, Column, Marks, Plot, Scale, Source, Table};
-use lab::{Error, Figure, Options, Output};
+use lightseal_lab::figure::{Axis, Cell, Column, Marks, Plot, Scale, Source, Table};
+use lightseal_lab::{Error, Figure, Options, Output};
 use std::path::{Path, PathBuf};
 
 const PAPER: &str = "MACsec over layer 3: a tunnel";
@@ -42,7 +42,12 @@ pub fn write(results: &Results, directory: &Path) -> Result<Vec<PathBuf>, Failur
         if output.table.rows.is_empty() {
             continue;
         }
-        let files = lab::write::write(&figure, &output, directory, &lab::write::Format::ALL);
+        let files = lightseal_lab::write::write(
+            &figure,
+            &output,
+            directory,
+            &lightseal_lab::write::Format::ALL,
+        );
         written.extend(files.map_err(|error| Failure::broken(figure.name, error))?);
     }
     Ok(written)
@@ -171,7 +176,7 @@ mod tests {
         for (figure, output) in
             [(FIGURE_5A, round_trips(&results)), (FIGURE_5B, throughput(&results))]
         {
-            let svg = lab::write::svg::render(&figure, &output).unwrap();
+            let svg = lightseal_lab::write::svg::render(&figure, &output).unwrap();
             assert!(svg.contains("VXLAN (kernel)"), "{}", figure.name);
         }
     }

@@ -2,7 +2,7 @@
 
 use super::echo::Echoes;
 use crate::rows::Row;
-use measure::Spread;
+use lightseal_measure::Spread;
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
 use std::fmt::Write;

@@ -7,7 +7,7 @@ use crate::namespace::Namespace;
 use crate::rows::Ground;
 use crate::site::{LAN, WAN, counted_here};
 use crate::station::Station;
-use packet_io::BATCH;
+use lightseal_packet_io::BATCH;
 use rustix::time::{ClockId, clock_gettime};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;

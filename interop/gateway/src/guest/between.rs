@@ -4,8 +4,8 @@
 use crate::Failure;
 use crate::gateways::PORT;
 use crate::namespace::Namespace;
-use packet_io::af_packet::{PacketPort, Settings};
-use packet_io::{Frame, Interface, LanPort, Pool, PoolSettings, Source, Waiter};
+use lightseal_packet_io::af_packet::{PacketPort, Settings};
+use lightseal_packet_io::{Frame, Interface, LanPort, Pool, PoolSettings, Source, Waiter};
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;

@@ -4,7 +4,7 @@ use super::flows::{Checker, Flow, Seen};
 use crate::Failure;
 use crate::site::LAN;
 use crate::station::Station;
-use packet_io::BATCH;
+use lightseal_packet_io::BATCH;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 

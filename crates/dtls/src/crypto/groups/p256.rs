@@ -2,9 +2,9 @@
 
 use crate::crypto::{Group, GroupAnswer, InvalidKeyShare, KeyExchange, NamedGroup, SharedSecret};
 use alloc::boxed::Box;
+use lightseal_core::Random;
 use p256::elliptic_curve::sec1::ToSec1Point;
 use p256::{PublicKey, SecretKey};
-use vocabulary::Random;
 use zeroize::Zeroizing;
 
 /// Length of an uncompressed point in bytes.

@@ -2,7 +2,7 @@
 
 use crate::crypto::{Group, GroupAnswer, InvalidKeyShare, KeyExchange, NamedGroup, SharedSecret};
 use alloc::boxed::Box;
-use vocabulary::Random;
+use lightseal_core::Random;
 use x25519_dalek::{PublicKey, StaticSecret};
 use zeroize::Zeroizing;
 

@@ -3,9 +3,9 @@
 
 use super::mask::keyed;
 use crate::crypto::{Block, TrafficSecret};
-use aggregation::{CHECK_BLOCK, CLOSING_BLOCK, RANK_BLOCK, TAG_BLOCK};
 use cipher::consts::U16;
 use cipher::{BlockCipherEncrypt, BlockSizeUser, KeyInit};
+use lightseal_aggregation::{CHECK_BLOCK, CLOSING_BLOCK, RANK_BLOCK, TAG_BLOCK};
 
 /// The output blocks that aggregation uses; those that every record needs come first.
 pub(crate) const AGGREGATION_BLOCKS: [u8; 6] =

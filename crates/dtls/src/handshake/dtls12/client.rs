@@ -16,7 +16,7 @@ use crate::messages::ticket::NewSessionTicket12;
 use crate::messages::{HelloVerifyRequest, ServerHello};
 use crate::record::ConnectionId;
 use alloc::vec::Vec;
-use vocabulary::Decode;
+use lightseal_core::Decode;
 
 /// The number of HelloVerifyRequests that a client answers. A server may repeat the request when
 /// its secret has changed in between.

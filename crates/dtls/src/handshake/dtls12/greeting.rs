@@ -10,7 +10,7 @@ use crate::handshake::greeting::{Greeting, Reception};
 use crate::messages::extensions::{cipher_suites, groups};
 use crate::messages::{ClientHello, HelloVerifyRequest};
 use alloc::boxed::Box;
-use vocabulary::{Encode, Instant, Writer};
+use lightseal_core::{Encode, Instant, Writer};
 
 /// Everything from which the server's first flight is made.
 #[derive(Debug)]

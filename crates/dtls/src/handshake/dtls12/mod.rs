@@ -27,9 +27,9 @@ use crate::error::{Fault, Misbehaviour};
 use crate::messages::fragment::transcript_header_12;
 use crate::record::epochs::EPOCH_12;
 use crate::record::{ReceiveEpoch, SendEpoch};
-use aggregation::Scheme;
 use alloc::boxed::Box;
 use alloc::vec::Vec;
+use lightseal_aggregation::Scheme;
 use session::{Owner, Session};
 use subtle::ConstantTimeEq;
 

@@ -21,7 +21,7 @@ use crate::tuning::SESSION_LIFETIME;
 use alloc::boxed::Box;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
-use vocabulary::{Encode, Instant};
+use lightseal_core::{Encode, Instant};
 
 /// The ticket that a server still has to send, if the client wants one.
 #[derive(Debug)]

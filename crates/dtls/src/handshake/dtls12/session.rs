@@ -9,9 +9,9 @@ use alloc::collections::{BTreeMap, VecDeque};
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::fmt;
+use lightseal_core::wire::BufferFull;
+use lightseal_core::{Instant, Random, Reader, Writer};
 use sha2::{Digest, Sha256};
-use vocabulary::wire::BufferFull;
-use vocabulary::{Instant, Random, Reader, Writer};
 use zeroize::Zeroizing;
 
 /// The length in bytes of the session IDs that this crate assigns.

@@ -5,8 +5,8 @@ use super::mask_sample;
 use crate::config::NumberMasks;
 use crate::crypto::{Block, CipherSuite, Keying, Pad, PrfProtection, TrafficSecret};
 use crate::record::header::UnifiedHeader;
-use aggregation::Scheme;
 use alloc::boxed::Box;
+use lightseal_aggregation::Scheme;
 
 /// The length in bytes of the mask function's input.
 const SAMPLE: usize = 16;

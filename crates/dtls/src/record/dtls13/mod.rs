@@ -18,8 +18,8 @@ pub(super) use seal::Sealing;
 
 use super::number::mask_sample;
 use crate::crypto::TrafficSecret;
-use aggregation::scheme::TAG_BYTES;
-use aggregation::{Order, Scheme};
+use lightseal_aggregation::scheme::TAG_BYTES;
+use lightseal_aggregation::{Order, Scheme};
 
 /// The length in bytes of a closing tag record's content: how far back its range begins (1), how
 /// many records it covers (1), and the tag.

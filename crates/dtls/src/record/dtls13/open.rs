@@ -11,14 +11,14 @@ use crate::record::held::{Held, RecordId, Slot};
 use crate::record::number::nearest;
 use crate::record::open::{Inner, SecurityLevel, Tally};
 use crate::stats::ReceiveStats;
-use aggregation::scheme::TAG_BYTES;
-use aggregation::tuning::WINDOW;
-use aggregation::{
+use alloc::boxed::Box;
+use lightseal_aggregation::scheme::TAG_BYTES;
+use lightseal_aggregation::tuning::WINDOW;
+use lightseal_aggregation::{
     ClosingTag, DropReason, Offer, Opener, Outcome, Refusal, Scheme, TAG_BLOCK, Verdict, check_byte,
 };
-use alloc::boxed::Box;
+use lightseal_core::{Reader, ReplayWindow};
 use subtle::ConstantTimeEq;
-use vocabulary::{Reader, ReplayWindow};
 
 /// The keys of one direction, and what has arrived under them.
 pub(in crate::record) enum Opening {

@@ -12,16 +12,16 @@ use crate::passive::Proof;
 use crate::record::UnifiedHeader;
 use crate::record::number::nearest;
 use crate::record::passive::Read;
-use aggregation::scheme::TAG_BYTES;
-use aggregation::tuning::WINDOW;
-use aggregation::{
-    ClosingTag, DropReason, Offer, Opener, Outcome, Refusal, Scheme, TAG_BLOCK, Verdict, check_byte,
-};
 use alloc::boxed::Box;
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
+use lightseal_aggregation::scheme::TAG_BYTES;
+use lightseal_aggregation::tuning::WINDOW;
+use lightseal_aggregation::{
+    ClosingTag, DropReason, Offer, Opener, Outcome, Refusal, Scheme, TAG_BLOCK, Verdict, check_byte,
+};
+use lightseal_core::ReplayWindow;
 use subtle::ConstantTimeEq;
-use vocabulary::ReplayWindow;
 
 /// The keys of one direction of one epoch, and what an observer has read.
 pub(in crate::record) enum Reading13 {

@@ -8,11 +8,11 @@ use crate::crypto::{CipherSuite, Keying, PrfProtection, Protection, Record, Traf
 use crate::record::cid::ConnectionId;
 use crate::record::header::UnifiedHeader;
 use crate::record::seal::{NumberLength, Place, SealError, Shape, Written};
-use aggregation::scheme::TAG_BYTES;
-use aggregation::{ClosingTag, Kind, Scheme, Sealer, TAG_BLOCK, check_byte};
 use alloc::boxed::Box;
-use vocabulary::Writer;
-use vocabulary::wire::BufferFull;
+use lightseal_aggregation::scheme::TAG_BYTES;
+use lightseal_aggregation::{ClosingTag, Kind, Scheme, Sealer, TAG_BLOCK, check_byte};
+use lightseal_core::Writer;
+use lightseal_core::wire::BufferFull;
 
 /// The keys of one direction, and the connection ID in each record (empty for none).
 pub(in crate::record) struct Sealing {

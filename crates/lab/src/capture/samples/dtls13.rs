@@ -5,10 +5,10 @@ use crate::Error;
 use crate::capture::pcap::Reader;
 use crate::capture::{Conversation, Decryption};
 use core::net::SocketAddr;
-use dtls::codepoints::{ContentType, PskKeyExchangeMode};
-use dtls::crypto::{CipherSuiteId, rustcrypto};
-use dtls::passive::{Proof, Record, Secrets, Sender};
-use dtls::{
+use lightseal_dtls::codepoints::{ContentType, PskKeyExchangeMode};
+use lightseal_dtls::crypto::{CipherSuiteId, rustcrypto};
+use lightseal_dtls::passive::{Proof, Record, Secrets, Sender};
+use lightseal_dtls::{
     AggregationPolicy, ClientConfig, CookiePolicy, ProtocolVersion, Psk, Scheme, ServerConfig,
     Settings,
 };

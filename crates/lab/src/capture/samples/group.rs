@@ -4,15 +4,15 @@ use super::{PORT, Sample, Sampled, Shown};
 use crate::Error;
 use core::net::SocketAddr;
 use core::time::Duration;
-use dtls::codepoints::{ContentType, MAX_RECORD_NUMBER};
-use dtls::crypto::{CipherSuiteId, MasterSecret12, rustcrypto};
-use group::codepoints::{GROUP_CHALLENGE, GROUP_REKEY, GROUP_SYNC, MAX_TRUNCATED_NUMBER};
-use group::compact::{
+use lightseal_core::Random;
+use lightseal_dtls::codepoints::{ContentType, MAX_RECORD_NUMBER};
+use lightseal_dtls::crypto::{CipherSuiteId, MasterSecret12, rustcrypto};
+use lightseal_group::codepoints::{GROUP_CHALLENGE, GROUP_REKEY, GROUP_SYNC, MAX_TRUNCATED_NUMBER};
+use lightseal_group::compact::{
     Boot, Direction, EpochSecret, Form, Outgoing, PrivateKey, RecordKeys, SigningKey,
 };
-use group::rekey::{Change, ControllerSecret, KeyServer, Leaf, Timing};
-use group::{GroupId, ListenerId, SenderId, axiom, compact};
-use vocabulary::Random;
+use lightseal_group::rekey::{Change, ControllerSecret, KeyServer, Leaf, Timing};
+use lightseal_group::{GroupId, ListenerId, SenderId, axiom, compact};
 
 const GROUP: GroupId = GroupId(*b"lights of room 1");
 const SENDER: SenderId = SenderId(9);

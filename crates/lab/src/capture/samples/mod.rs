@@ -12,9 +12,9 @@ use super::datagrams::ipv6_packet;
 use super::pcap::{LinkType, Writer};
 use crate::Error;
 use core::net::SocketAddr;
+use lightseal_core::Instant;
 use std::fmt::Write as _;
 use std::io;
-use vocabulary::Instant;
 
 /// The UDP port of groups and of servers in samples.
 pub const PORT: u16 = 5684;

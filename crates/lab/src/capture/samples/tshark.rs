@@ -1,11 +1,11 @@
 //! Dissection of the samples by Wireshark's tshark, with the dissectors of tools/wireshark.
 
 use super::{Sample, Sampled, Shown};
+use lightseal_core::Random;
 use std::fs::File;
 use std::io::{self, BufWriter};
 use std::path::Path;
 use std::process::{Command, Stdio};
-use vocabulary::Random;
 
 /// What tshark found in a sample.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -2,14 +2,14 @@
 
 use super::{Outcome, Scratch, Teller};
 use crate::failure::{Context, Failure};
-use group::control::{GroupName, WantedRoles};
-use group_host::member::relay::{self, Relay};
-use group_host::member::{Device, Options};
-use group_host::os_random;
-use group_host::service::{self, AdminRequest, CreateText, Enrol, Service, ask};
-use group_host::token::Token;
-use net::multicast::Interface;
-use net::socket;
+use lightseal_group::control::{GroupName, WantedRoles};
+use lightseal_group_host::member::relay::{self, Relay};
+use lightseal_group_host::member::{Device, Options};
+use lightseal_group_host::os_random;
+use lightseal_group_host::service::{self, AdminRequest, CreateText, Enrol, Service, ask};
+use lightseal_group_host::token::Token;
+use lightseal_net::multicast::Interface;
+use lightseal_net::socket;
 use serde_json::Value;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};

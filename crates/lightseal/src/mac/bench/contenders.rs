@@ -10,7 +10,7 @@ use digest::{FixedOutputReset, KeyInit, Mac};
 use hmac::HmacReset;
 use lightmac::comparators::{Emac, PmacParity};
 use lightmac::{Hasher, LightMac, max_message_bytes};
-use measure::Contender;
+use lightseal_measure::Contender;
 use sha2::Sha256;
 use std::hint::black_box;
 

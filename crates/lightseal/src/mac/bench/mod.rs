@@ -19,7 +19,7 @@ use ciphers::BenchCipher;
 use clap::builder::RangedU64ValueParser;
 use clap::{Args, ValueEnum};
 use contenders::{Entry, Mode};
-use measure::{Contender, CoreClock, Spread};
+use lightseal_measure::{Contender, CoreClock, Spread};
 use report::{Report, Row};
 use std::io::{self, Write};
 use std::time::Duration;
@@ -200,7 +200,7 @@ fn race(
     }
     let clock_at = contenders.len();
     contenders.push(&mut clock);
-    let outcome = measure::race(&mut contenders, turns, TURN);
+    let outcome = lightseal_measure::race(&mut contenders, turns, TURN);
     let clock_ns = outcome.ns(clock_at);
     // The clock's rate is high when its time is low.
     let clock_ghz = Spread {

@@ -2,7 +2,7 @@
 
 use super::contenders::{Form, Mode};
 use crate::mac::cipher::CipherName;
-use measure::Spread;
+use lightseal_measure::Spread;
 use serde_json::{Value, json};
 use std::fmt::{self, Write};
 

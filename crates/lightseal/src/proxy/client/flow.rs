@@ -6,15 +6,15 @@ use crate::proxy::destination::Destination;
 use crate::proxy::loops::{self, LoopGuard};
 use crate::proxy::reconnect::Server;
 use crate::proxy::{described, explained, unshared};
-use dtls::{ClientConfig, CloseReason, Connection, Event, Resolution};
-use net::address::Named;
-use net::socket::AddressedSocket;
-use net::tokio::Host;
+use lightseal_core::{AddressPair, Instant};
+use lightseal_dtls::{ClientConfig, CloseReason, Connection, Event, Resolution};
+use lightseal_net::address::Named;
+use lightseal_net::socket::AddressedSocket;
+use lightseal_net::tokio::Host;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use tokio::sync::Notify;
-use vocabulary::{AddressPair, Instant};
 
 /// The host of an association.
 #[derive(Debug)]

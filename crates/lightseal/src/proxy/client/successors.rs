@@ -2,11 +2,11 @@
 
 use super::{ClientProxy, Flow, FlowHost, Flows};
 use crate::proxy::shares;
-use dtls::Connection;
+use lightseal_core::{AddressPair, Instant};
+use lightseal_dtls::Connection;
 use std::net::SocketAddr;
 use std::time::Duration;
 use tokio::task::JoinSet;
-use vocabulary::{AddressPair, Instant};
 
 /// How long a handshake waits for its first answer before another address of the server is tried.
 /// By then the ClientHello was sent three times. The time doubles each time all addresses were

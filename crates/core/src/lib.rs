@@ -16,7 +16,7 @@
 //! engine, then poll it until it returns the next wake-up time:
 //!
 //! ```
-//! use vocabulary::{Engine, Instant, Output};
+//! use lightseal_core::{Engine, Instant, Output};
 //!
 //! fn drain<E: Engine>(engine: &mut E, mut transmit: impl FnMut(&[u8])) -> Option<Instant> {
 //!     let mut buf = [0; 1500];
