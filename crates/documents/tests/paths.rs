@@ -105,6 +105,19 @@ fn every_path_that_a_document_names_exists() {
 }
 
 #[test]
+fn the_books_summary_lists_every_page() {
+    let root = root();
+    let summary = std::fs::read_to_string(root.join("docs/SUMMARY.md")).unwrap();
+    let pages = documents::pages(&root).unwrap();
+    let pages = pages.iter().filter_map(|page| page.strip_prefix("docs").ok());
+    let missing: Vec<_> = pages
+        .filter(|page| *page != Path::new("SUMMARY.md"))
+        .filter(|page| !summary.contains(&format!("]({})", page.display())))
+        .collect();
+    assert!(missing.is_empty(), "not in docs/SUMMARY.md: {missing:?}");
+}
+
+#[test]
 fn every_test_that_the_security_page_names_exists() {
     let root = root();
     let sources = all_files().into_iter().filter(|file| file.ends_with(".rs"));
