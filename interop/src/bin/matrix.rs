@@ -107,7 +107,7 @@ fn page(peers: &[Box<dyn Peer>], results: &[Result<'_>], seconds: u64) -> String
          dash stands for such a case. Lightseal is a library in Rust and has no C interface so far: these\n\
          programs in C, Go and Java are tried over the network.\n\n\
          Written by `cargo xtask interop --write docs/interop.md`, {} at commit {}: {met} ok, {failed} failed,\n\
-         {impossible} that cannot take place, in {seconds} s.\n",
+         {impossible} not possible, in {seconds} s.\n",
         words("date", &["-u", "+%Y-%m-%d"]),
         words("git", &["rev-parse", "--short", "HEAD"]),
     );
