@@ -2,10 +2,11 @@
 //! and are made by `cargo xtask interop`.
 
 use interop::foreign::Foreign;
-use interop::peers::matrix::{self, Appointment};
+use interop::peers::matrix::{self, Appointment, Outcome};
 use interop::peers::{self, Cell, Cid, Network, Peer, Program, Role, Suite};
 use std::net::SocketAddr;
 use std::path::Path;
+use std::time::Duration;
 
 fn peers() -> Vec<Box<dyn Peer>> {
     let program = Path::new(env!("CARGO_BIN_EXE_peer"));
@@ -63,6 +64,36 @@ fn peers_meet_each_other() {
     let is_there = |peer: &dyn Peer| !missing.contains(&peer.name());
     meetings.retain(|meeting| is_there(meeting.client) && is_there(meeting.server));
     hold(meetings, if missing.is_empty() { 3 } else { 0 });
+}
+
+/// In this page every possible meeting with tinydtls counts as one that took place.
+#[test]
+fn the_page_has_what_took_place_and_each_reason_once() {
+    let peers = peers();
+    let mut meetings = matrix::with_us(&peers);
+    meetings.retain(|meeting| [meeting.client.name(), meeting.server.name()].contains(&"tinydtls"));
+    let mut results = Vec::new();
+    for appointment in meetings {
+        let outcome = match appointment.is_possible() {
+            Ok(()) => Outcome::Met(Duration::ZERO),
+            Err(reason) => Outcome::CannotBe(reason),
+        };
+        results.push(matrix::Result { appointment, outcome });
+    }
+    let page = matrix::page(&peers, &results);
+    let rows: Vec<_> = page.lines().filter(|line| line.starts_with("| TLS_")).collect();
+    let expected = ["client", "server"]
+        .map(|role| format!("| TLS_PSK_WITH_AES_128_CCM_8 | {role} | ok | ok |"));
+    assert_eq!(rows, expected);
+    for once in [
+        "| DTLS 1.2 | tinydtls is | no CID | no CID, loss |\n",
+        "\n- tinydtls has no connection IDs\n",
+        ": not a suite of tinydtls\n",
+        "\n- DTLS 1.3: tinydtls has no DTLS 1.3\n",
+    ] {
+        assert_eq!(page.matches(once).count(), 1, "{once:?} in {page}");
+    }
+    assert!(!page.contains('–'), "{page}");
 }
 
 /// The two peers with connection IDs, in every suite and use of them that both have.

@@ -33,8 +33,8 @@ fn runs(name: &str, command: Option<&str>) {
 }
 
 #[test]
-fn the_gateway_of_the_readme() {
-    runs("README.md", Some("lightseal gateway keygen"));
+fn the_first_gateway_of_its_guide() {
+    runs("docs/gateway.md", Some("lightseal gateway check"));
 }
 
 #[test]

@@ -95,7 +95,7 @@ class Controller:
         if refresh:
             touched |= {n for n in nodes if n[0] > 0 and self.below(self.members, n)}
         self.stay, self.touched = stay, touched
-        # Whose new key may be told under its own old one.
+        # Nodes whose new key may be told under their own old key.
         self.own = {
             n for n in touched if n[0] > 0 and n not in grown and not refresh
             and not self.below(leave, n) and self.below(stay, n)

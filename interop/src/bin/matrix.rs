@@ -97,22 +97,23 @@ fn page(peers: &[Box<dyn Peer>], results: &[Result<'_>], seconds: u64) -> String
     let [met, failed, impossible] = matrix::count(results);
     let mut text = format!(
         "# DTLS with others\n\n\
-         Lightseal and other people's DTLS, in both roles, over UDP sockets of the loopback\n\
-         interface. In a cell with ok the handshake was completed, a payload arrived at\n\
-         the server and another came back, both unaltered, and the datagrams on the way\n\
-         showed the suite, the version and the connection IDs (CID) that were asked for. With\n\
-         loss, in each direction an eighth of the datagrams is lost, a tenth is duplicated and\n\
-         a tenth is delayed. With rebinding, the client gets another port in the middle, as\n\
-         from a NAT, and then another payload arrives in each direction.\n\
-         A dash is a meeting that is not possible, with its reason.\n\n\
-         Written by `cargo xtask interop --write`, {} at commit {}: {met} ok, {failed} failed,\n\
+         Lightseal and other implementations of DTLS meet in both roles, over UDP sockets of the loopback\n\
+         interface. A cell that says ok means: the handshake completed, a payload arrived at the server and\n\
+         another one at the client, both unaltered, and the datagrams on the way had the suite, the version\n\
+         and the connection IDs (CIDs) that were asked for. With loss, an eighth of the datagrams in each\n\
+         direction is lost, a tenth arrives twice and a tenth late. Rebinding is what a NAT does: the client\n\
+         gets another port after the first payloads, and then another payload arrives in each direction.\n\n\
+         Tables have the meetings that took place. What a peer cannot do is listed once below its tables; a\n\
+         dash stands for such a case. Lightseal is a library in Rust and has no C interface so far: these\n\
+         programs in C, Go and Java are tried over the network.\n\n\
+         Written by `cargo xtask interop --write docs/interop.md`, {} at commit {}: {met} ok, {failed} failed,\n\
          {impossible} not possible, in {seconds} s.\n",
         words("date", &["-u", "+%Y-%m-%d"]),
         words("git", &["rev-parse", "--short", "HEAD"]),
     );
     text.push_str(&matrix::page(peers, results));
     text.push_str(
-        "\n## Among themselves\n\nMeetings of other implementations show that these tests judge correctly.\n\n",
+        "\n## Among themselves\n\nThe other implementations also meet each other. These meetings check the test itself.\n\n",
     );
     for result in results {
         let [client, server] =

@@ -210,9 +210,9 @@ pub fn json(results: &[Result<'_>]) -> Value {
     json!({ "met": met, "failed": failed, "impossible": impossible, "meetings": rows })
 }
 
-/// All results as tables of a page in Markdown: one table for each peer and version, with a row for
-/// each suite and role and a column for each use of connection IDs. Numbers stand for reasons,
-/// which follow each table.
+/// All results as tables of a page in Markdown. Each peer and version has a table of the meetings that took
+/// place, with a row for each suite and role and a column for each network and use of connection IDs. Below its
+/// tables a peer has a list of what cannot take place, with each reason once.
 pub fn page(peers: &[Box<dyn Peer>], results: &[Result<'_>]) -> String {
     let mut text = String::new();
     for peer in peers.iter().filter(|peer| peer.name() != OURSELVES) {
@@ -226,11 +226,11 @@ pub fn page(peers: &[Box<dyn Peer>], results: &[Result<'_>]) -> String {
         if of_peer.is_empty() {
             continue;
         }
-        let _ = writeln!(text, "\n## {}\n\n{}\n", peer.name(), peer.version());
+        let _ = writeln!(text, "\n## {}\n\nVersion: {}\n", peer.name(), peer.version());
         if peer.reads_first_message_only() {
             text.push_str(
-                "It rejects a record with several handshake messages, so Lightseal puts one message\n\
-                in each record (`Packing::RecordPerMessage`).\n\n",
+                "This peer treats a record with several handshake messages as an error, so Lightseal puts one\n\
+                 message into each record (`Packing::RecordPerMessage`).\n\n",
             );
         }
         for version in [Version::Dtls12, Version::Dtls13] {
@@ -241,71 +241,125 @@ pub fn page(peers: &[Box<dyn Peer>], results: &[Result<'_>]) -> String {
                 .collect();
             table(&mut text, version, peer.as_ref(), &of_version);
         }
+        impossible(&mut text, &of_peer);
     }
     text
 }
 
-/// The uses of connection IDs and networks in which each suite is tried, with the columns' titles.
-const COLUMNS: [(Cid, Network, &str); 7] = [
+/// How a suite is tried, and the title of that column of the page.
+type Column = (Cid, Network, &'static str);
+
+const COLUMNS: [Column; 7] = [
     (Cid::None, Network::Good, "no CID"),
-    (Cid::ToServer, Network::Good, "to server"),
-    (Cid::ToClient, Network::Good, "to client"),
-    (Cid::Both, Network::Good, "both ways"),
-    (Cid::Both, Network::Rebinding, "both ways, rebinding"),
+    (Cid::ToServer, Network::Good, "CID to server"),
+    (Cid::ToClient, Network::Good, "CID to client"),
+    (Cid::Both, Network::Good, "CIDs both ways"),
+    (Cid::Both, Network::Rebinding, "CIDs both ways, rebinding"),
     (Cid::None, Network::Lossy, "no CID, loss"),
-    (Cid::Both, Network::Lossy, "both ways, loss"),
+    (Cid::Both, Network::Lossy, "CIDs both ways, loss"),
 ];
 
+/// The meetings of one version that took place. Rows and columns without any are left out.
 fn table(text: &mut String, version: Version, peer: &dyn Peer, results: &[&Result<'_>]) {
-    let mut reasons: Vec<String> = Vec::new();
-    let is_impossible = |result: &&Result<'_>| matches!(result.outcome, Outcome::CannotBe(_));
-    // A version or a suite that one of them lacks altogether needs one line and no table.
-    if let Some(first) = results.first()
-        && results.iter().all(is_impossible)
-        && let Outcome::CannotBe(reason) = &first.outcome
-        && results
-            .iter()
-            .all(|result| matches!(&result.outcome, Outcome::CannotBe(r) if r == reason))
-    {
-        let _ = writeln!(text, "DTLS {version}: –, {reason}.\n");
+    let outcome = |suite: Suite, role: Role, (cid, network, _): Column| {
+        let cell = Cell { suite, cid, network, single: peer.reads_first_message_only() };
+        let result = results.iter().find(|result| {
+            let Appointment { client, server, cell: its } = result.appointment;
+            let is = if role == Role::Client { client } else { server };
+            its == cell && is.name() == peer.name()
+        });
+        result.map(|result| &result.outcome)
+    };
+    let took_place = |suite: Suite, role: Role, column: Column| {
+        matches!(outcome(suite, role, column), Some(Outcome::Met(_) | Outcome::Failed(_)))
+    };
+    let suites = Suite::ALL.into_iter().filter(|suite| suite.version() == version);
+    let rows: Vec<(Suite, Role)> = suites
+        .flat_map(|suite| Role::BOTH.map(|role| (suite, role)))
+        .filter(|(suite, role)| COLUMNS.iter().any(|column| took_place(*suite, *role, *column)))
+        .collect();
+    if rows.is_empty() {
         return;
     }
+    let columns: Vec<Column> = COLUMNS
+        .into_iter()
+        .filter(|column| rows.iter().any(|(suite, role)| took_place(*suite, *role, *column)))
+        .collect();
     let _ = write!(text, "| DTLS {version} | {} is |", peer.name());
-    for (_, _, title) in COLUMNS {
+    for (_, _, title) in &columns {
         let _ = write!(text, " {title} |");
     }
-    let _ = write!(text, "\n|---|---|{}\n", "---|".repeat(COLUMNS.len()));
-    for suite in Suite::ALL.into_iter().filter(|suite| suite.version() == version) {
-        for role in Role::BOTH {
-            let _ = write!(text, "| {} | {role} |", suite.name());
-            for (cid, network, _) in COLUMNS {
-                let single = peer.reads_first_message_only();
-                let cell = Cell { suite, cid, network, single };
-                let result = results.iter().find(|result| {
-                    let Appointment { client, server, cell: its } = result.appointment;
-                    let is = if role == Role::Client { client } else { server };
-                    its == cell && is.name() == peer.name()
-                });
-                let mut note = |reason: &String| {
-                    let known = reasons.iter().position(|known| known == reason);
-                    1 + known.unwrap_or_else(|| {
-                        reasons.push(reason.clone());
-                        reasons.len() - 1
-                    })
-                };
-                let entry = match result.map(|result| &result.outcome) {
-                    None => String::new(),
-                    Some(Outcome::Met(_)) => "ok".into(),
-                    Some(Outcome::Failed(failure)) => format!("FAILED ({})", note(&failure.reason)),
-                    Some(Outcome::CannotBe(reason)) => format!("– ({})", note(reason)),
-                };
-                let _ = write!(text, " {entry} |");
-            }
-            text.push('\n');
+    let _ = write!(text, "\n|---|---|{}\n", "---|".repeat(columns.len()));
+    let mut failures: Vec<&str> = Vec::new();
+    for (suite, role) in rows {
+        let _ = write!(text, "| {} | {role} |", suite.name());
+        for column in &columns {
+            let entry = match outcome(suite, role, *column) {
+                None => String::new(),
+                Some(Outcome::Met(_)) => "ok".into(),
+                Some(Outcome::CannotBe(_)) => "–".into(),
+                Some(Outcome::Failed(failure)) => {
+                    let known = failures.iter().position(|known| *known == failure.reason);
+                    let index = known.unwrap_or_else(|| {
+                        failures.push(&failure.reason);
+                        failures.len() - 1
+                    });
+                    format!("FAILED ({})", index + 1)
+                }
+            };
+            let _ = write!(text, " {entry} |");
         }
+        text.push('\n');
     }
     text.push('\n');
-    for (number, reason) in reasons.iter().enumerate() {
-        let _ = writeln!(text, "({}) {reason}  ", number + 1);
+    for (index, reason) in failures.iter().enumerate() {
+        let _ = writeln!(text, "({}) {reason}  ", index + 1);
+    }
+    if !failures.is_empty() {
+        text.push('\n');
+    }
+}
+
+/// Why a meeting cannot take place.
+fn reason_of<'a>(result: &'a Result<'_>) -> Option<&'a str> {
+    match &result.outcome {
+        Outcome::CannotBe(reason) => Some(reason),
+        Outcome::Met(_) | Outcome::Failed(_) => None,
+    }
+}
+
+/// The reasons why meetings of one peer cannot take place, each once, behind the versions and suites that it
+/// excludes as a whole.
+fn impossible(text: &mut String, results: &[&Result<'_>]) {
+    let mut reasons: Vec<&str> = Vec::new();
+    for reason in results.iter().filter_map(|result| reason_of(result)) {
+        if !reasons.contains(&reason) {
+            reasons.push(reason);
+        }
+    }
+    if !reasons.is_empty() {
+        text.push_str("What cannot take place with this peer:\n\n");
+    }
+    for reason in reasons {
+        let excludes = |is: &dyn Fn(Suite) -> bool| {
+            let mut of_these =
+                results.iter().filter(|result| is(result.appointment.cell.suite)).peekable();
+            of_these.peek().is_some() && of_these.all(|result| reason_of(result) == Some(reason))
+        };
+        let mut excluded = Vec::new();
+        for version in [Version::Dtls12, Version::Dtls13] {
+            if excludes(&|suite: Suite| suite.version() == version) {
+                excluded.push(format!("DTLS {version}"));
+                continue;
+            }
+            let suites = Suite::ALL.into_iter().filter(|suite| suite.version() == version);
+            let suites = suites.filter(|suite| excludes(&|other: Suite| other == *suite));
+            excluded.extend(suites.map(|suite| suite.name().to_owned()));
+        }
+        if excluded.is_empty() {
+            let _ = writeln!(text, "- {reason}");
+        } else {
+            let _ = writeln!(text, "- {}: {reason}", excluded.join(", "));
+        }
     }
 }
