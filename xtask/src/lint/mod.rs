@@ -1,5 +1,6 @@
 //! `cargo xtask lint`: what can be judged without running the code.
 
+mod language;
 mod layers;
 mod source;
 
@@ -22,6 +23,7 @@ type Check = fn() -> Result<(), String>;
 const CHECKS: &[(&str, Check)] = &[
     ("format", format),
     ("source", source::check),
+    ("language", language::check),
     ("layers", layers::check),
     ("no-std", no_std),
     ("dependencies", dependencies),
