@@ -22,8 +22,8 @@
 //! counter) for sending, and may receive any datagram:
 //!
 //! ```
-//! use gateway::gateway::{Arrived, Gateway, Plan};
-//! use gateway::schemes::Sealed;
+//! use lightseal_gateway::gateway::{Arrived, Gateway, Plan};
+//! use lightseal_gateway::schemes::Sealed;
 //! use lightseal_core::{Instant, PacketBuf};
 //!
 //! /// A frame of the LAN that fits one datagram and goes to one peer.
