@@ -10,13 +10,3 @@ pub mod member;
 pub mod service;
 pub mod store;
 pub mod token;
-
-/// A random number generator that is seeded by the operating system.
-///
-/// # Errors
-/// The operating system has no source of randomness.
-pub fn os_random() -> Result<lightseal_core::Random, getrandom::Error> {
-    let mut seed = zeroize::Zeroizing::new([0; 32]);
-    getrandom::fill(&mut *seed)?;
-    Ok(lightseal_core::Random::from_seed(*seed))
-}

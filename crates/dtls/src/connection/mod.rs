@@ -3,6 +3,7 @@
 //! - `receive`: parses datagrams into verified payloads and handshake messages;
 //! - `transmit`: builds datagrams from queued payloads and flights;
 //! - `deadlines`: acts on timers that have expired;
+//! - `event`: what an association reports to its application;
 //! - `dtls12`: state and rules that only DTLS 1.2 needs;
 //! - `path`: the peer's address, and return routability checks;
 //! - `mtu`: path MTU discovery;
@@ -20,6 +21,7 @@ mod adapt;
 mod deadlines;
 mod dtls12;
 mod early;
+mod event;
 mod ids;
 mod liveness;
 mod mtu;
@@ -33,6 +35,7 @@ mod tests;
 mod transmit;
 mod update;
 
+pub use event::Event;
 pub(crate) use ids::OwnIds;
 pub(crate) use liveness::HINT_EPOCH;
 pub use liveness::Watch;
@@ -53,10 +56,7 @@ use crate::handshake::{
 use crate::messages::Fragment;
 use crate::record::held::{Received, Slot};
 use crate::record::seal::Shape;
-use crate::record::{
-    ConnectionId, Held, PlaintextHeader, ReceiveEpoch, RecordId, Resolution, SecurityLevel,
-    SendEpoch,
-};
+use crate::record::{ConnectionId, Held, PlaintextHeader, ReceiveEpoch, SecurityLevel, SendEpoch};
 use crate::stats::Stats;
 use crate::timer::{RoundTrips, Timer, Timers};
 use acks::Acks;
@@ -78,50 +78,6 @@ use path::Path;
 use queue::SendQueue;
 use schemes::AggregationUpdates;
 use update::{KeyUpdateState, LossMeter};
-
-/// What an association reports to its application.
-#[derive(Debug, PartialEq, Eq)]
-pub enum Event<'a> {
-    /// A server may send data before the handshake is complete, with the parameters given here.
-    /// [`Self::Connected`] follows, or [`Self::Closed`]. Comes only if
-    /// [`ServerConfig::send_half_rtt_data`] is set.
-    MaySend(Negotiated),
-    /// The handshake is complete.
-    Connected(Negotiated),
-    /// A verified payload.
-    Data(&'a [u8]),
-    /// A payload that is not verified yet; the outcome follows as [`Event::Resolved`]. Comes only
-    /// if [`Settings::delivery`](crate::Settings::delivery) asks for it.
-    Provisional {
-        /// The record that carried the payload.
-        record: RecordId,
-        /// The security level of the payload, 0 to 127: an attacker's record gets here with a
-        /// probability of 2^-bits.
-        bits: u8,
-        /// The payload.
-        data: &'a [u8],
-    },
-    /// A provisional payload was verified or refuted, or can no longer be verified.
-    Resolved(RecordId, Resolution),
-    /// The peer's address has changed. The new one was validated if both ends take part in return
-    /// routability checks (RFC 9853).
-    PeerMoved {
-        /// The peer's address until now.
-        from: SocketAddr,
-        /// The peer's address from now on.
-        to: SocketAddr,
-    },
-    /// The aggregation scheme of one direction has changed, at the request of that direction's
-    /// receiver.
-    AggregationChanged {
-        /// The scheme of the records that this end sends from now on.
-        send: Scheme,
-        /// The scheme of the records that the peer sends from now on.
-        receive: Scheme,
-    },
-    /// The association has ended; no event follows.
-    Closed(CloseReason),
-}
 
 /// An event that the application has not taken yet.
 #[derive(Debug)]

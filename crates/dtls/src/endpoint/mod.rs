@@ -23,6 +23,7 @@ use crate::tuning::MAX_ID_DRAWS;
 use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
 use alloc::sync::Arc;
 use alloc::vec::Vec;
+use core::fmt;
 use core::net::{IpAddr, SocketAddr};
 use hello::{Hello, Hellos};
 use hints::Hints;
@@ -34,6 +35,12 @@ use slots::{Room, Slots};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Handle(u64);
 
+impl fmt::Display for Handle {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "association {}", self.0)
+    }
+}
+
 /// An event of one association of an endpoint.
 #[derive(Debug, PartialEq, Eq)]
 pub struct EndpointEvent<'a> {
@@ -43,6 +50,12 @@ pub struct EndpointEvent<'a> {
     pub peer: SocketAddr,
     /// The event. After [`Event::Closed`] the handle is no longer valid.
     pub event: Event<'a>,
+}
+
+impl fmt::Display for EndpointEvent<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} with {}: {}", self.handle, self.peer, self.event)
+    }
 }
 
 /// Counters of datagrams and clients that belong to no association, or not yet.

@@ -186,14 +186,3 @@ pub(crate) fn raise_socket_limit() {
         }
     }
 }
-
-/// A random generator that is seeded by the operating system.
-///
-/// # Errors
-///
-/// If the operating system has no randomness.
-pub(crate) fn os_random() -> Result<Random, getrandom::Error> {
-    let mut seed = zeroize::Zeroizing::new([0; 32]);
-    getrandom::fill(&mut *seed)?;
-    Ok(Random::from_seed(*seed))
-}
