@@ -93,8 +93,12 @@ pub use config::{
     Settings, WhenFull,
 };
 pub use connection::{Connection, Event, Watch};
+pub use crypto::ExportError;
 pub use endpoint::{Endpoint, EndpointEvent, EndpointStats, Handle};
-pub use error::{AggregationError, CloseReason, ConfigError, Fault, SendError};
+pub use error::{
+    AggregationError, CloseReason, ConfigError, ConnectError, Fault, Incompatibility, Limit,
+    Misbehaviour, SendError,
+};
 pub use handshake::Negotiated;
 pub use handshake::dtls12::session::Session;
 pub use lightseal_aggregation::choice::Family;

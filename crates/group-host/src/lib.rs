@@ -10,3 +10,13 @@ pub mod member;
 pub mod service;
 pub mod store;
 pub mod token;
+
+/// Tests the cryptography, once in the life of the process.
+fn self_test() -> Result<(), lightseal_dtls::crypto::SelfTestFailed> {
+    use std::sync::OnceLock;
+    static OUTCOME: OnceLock<Result<(), lightseal_dtls::crypto::SelfTestFailed>> = OnceLock::new();
+    *OUTCOME.get_or_init(|| {
+        lightseal_group::self_test()?;
+        lightseal_dtls::crypto::rustcrypto::PROVIDER.self_test()
+    })
+}

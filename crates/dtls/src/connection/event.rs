@@ -9,6 +9,7 @@ use lightseal_aggregation::Scheme;
 
 /// What an association reports to its application.
 #[derive(Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Event<'a> {
     /// A server may send data before the handshake is complete, with the parameters given here.
     /// [`Self::Connected`] follows, or [`Self::Closed`]. Comes only if

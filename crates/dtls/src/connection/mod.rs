@@ -44,7 +44,7 @@ pub(crate) use transmit::write_plaintext;
 use crate::codepoints::AlertDescription;
 use crate::config::{ClientConfig, ProtocolVersion, ServerConfig, Settings};
 use crate::crypto::ExportError;
-use crate::error::{CloseReason, ConfigError, Fault, SendError};
+use crate::error::{CloseReason, ConnectError, Fault, SendError};
 use crate::handshake::client::WaitServerHello;
 use crate::handshake::dtls12::greeting::Accepted12;
 use crate::handshake::dtls12::session::Session;
@@ -204,27 +204,23 @@ impl Connection {
     /// Begins an association as client. Its first flight is ready to be polled.
     ///
     /// # Errors
-    /// The configuration must pass [`Settings::check`].
+    /// Fails if the configuration does not pass [`Settings::check`], or if no ClientHello can be
+    /// made from it.
     pub fn client(
         config: Arc<ClientConfig>,
         peer: SocketAddr,
         now: Instant,
         rng: Random,
-    ) -> Result<Self, ConfigError> {
+    ) -> Result<Self, ConnectError> {
         config.settings.check()?;
         let mut channel = Channel::new(rng, &config.settings, 0, 0);
-        let state = WaitServerHello::start(&config, &mut channel);
+        let state = WaitServerHello::start(&config, &mut channel)?;
         let older = config.settings.speaks(ProtocolVersion::Dtls12);
         let mut connection =
             Self::new(Role::Client(config), peer, now, channel, Reassembly::default());
         connection.incoming.allow_clear_ahead(older);
-        match state {
-            Ok(state) => {
-                connection.cid = state.cid();
-                connection.state = State::WaitServerHello(state);
-            }
-            Err(fault) => connection.fail(fault),
-        }
+        connection.cid = state.cid();
+        connection.state = State::WaitServerHello(state);
         Ok(connection)
     }
 
@@ -399,21 +395,21 @@ impl Connection {
         self.held.bytes() + self.queue.bytes()
     }
 
-    /// Derives keying material for the application (RFC 8446, section 7.5); `None` before the
-    /// handshake is complete. In DTLS 1.2 (RFC 5705) an empty context counts as no context.
+    /// Derives keying material for the application (RFC 8446, section 7.5). In DTLS 1.2 (RFC 5705)
+    /// an empty context counts as no context.
     ///
     /// # Errors
-    /// Fails if `out` has more than 8160 bytes or `label` more than 249, and for the labels that
+    /// Fails before the handshake is complete and after the association has ended, if `out` has more than 8160 bytes or `label` more than 249, and for the labels that
     /// DTLS 1.2 itself uses.
     pub fn export_keying_material(
         &self,
         label: &[u8],
         context: &[u8],
         out: &mut [u8],
-    ) -> Option<Result<(), ExportError>> {
+    ) -> Result<(), ExportError> {
         match &self.state {
-            State::Established(established) => Some(established.export(label, context, out)),
-            _ => None,
+            State::Established(established) => established.export(label, context, out),
+            _ => Err(ExportError::NotConnected),
         }
     }
 

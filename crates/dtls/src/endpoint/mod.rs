@@ -43,6 +43,7 @@ impl fmt::Display for Handle {
 
 /// An event of one association of an endpoint.
 #[derive(Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct EndpointEvent<'a> {
     /// The association.
     pub handle: Handle,
@@ -60,6 +61,7 @@ impl fmt::Display for EndpointEvent<'_> {
 
 /// Counters of datagrams and clients that belong to no association, or not yet.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct EndpointStats {
     /// HelloRetryRequests and HelloVerifyRequests sent.
     pub retries: u64,

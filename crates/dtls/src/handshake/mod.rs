@@ -156,6 +156,7 @@ impl Channel {
 
 /// The negotiated parameters of an association.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Negotiated {
     /// The protocol version.
     pub version: ProtocolVersion,

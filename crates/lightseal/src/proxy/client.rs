@@ -531,12 +531,8 @@ impl Host<Connection> for Check {
         match event {
             Event::Connected(_) => self.connected = true,
             Event::Data(payload) => self.answered |= payload.is_empty(),
-            Event::MaySend(_)
-            | Event::Provisional { .. }
-            | Event::Resolved(..)
-            | Event::PeerMoved { .. }
-            | Event::AggregationChanged { .. } => {}
             Event::Closed(reason) => self.ended = Some(reason),
+            _ => {}
         }
     }
 

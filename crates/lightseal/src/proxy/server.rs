@@ -127,7 +127,7 @@ impl Drop for Service {
 
 impl Host<Endpoint> for ServerHost {
     fn event(&mut self, now: Instant, event: EndpointEvent<'_>) {
-        let EndpointEvent { handle, peer, event } = event;
+        let EndpointEvent { handle, peer, event, .. } = event;
         let shown = Named(peer);
         match event {
             // The service sends nothing before it has received a message.
@@ -206,6 +206,7 @@ impl Host<Endpoint> for ServerHost {
                     _ => self.totals.count_failed_handshake(peer, &reason),
                 }
             }
+            other => tracing::debug!("{shown}: {other}"),
         }
     }
 
