@@ -4,7 +4,7 @@ use crate::world::{Direction, World, defaults};
 use lightseal_dtls::codepoints::PskKeyExchangeMode;
 use lightseal_dtls::crypto::CipherSuiteId;
 use lightseal_dtls::{
-    ClientConfig, CookiePolicy, Packing, ProtocolVersion, ServerConfig, Session, Settings,
+    ClientConfig, CookiePolicy, Packing, ProtocolVersion, ServerConfig, Settings,
 };
 use std::time::Duration;
 
@@ -95,11 +95,11 @@ impl Kind {
 
     /// Two ends before their handshake, after a first association if there is one to resume.
     fn world<'a>(&self, seed: u64) -> World<'a> {
-        let (client, server) = self.configs();
+        let (mut client, server) = self.configs();
         let mut world = World::of(client.clone(), server, seed);
         if self.resumed.is_some() {
-            let session: Option<Session> = world.connect().client.session();
-            world.reconnect(ClientConfig { session, ..client }, seed + 1);
+            client.session = world.connect().client.session();
+            world.reconnect(client, seed + 1);
         }
         world
     }

@@ -179,7 +179,7 @@ fn server_config(rng: &mut Random, version: ProtocolVersion) -> ServerConfig {
     if rng.below(3) == 0 {
         settings.groups = vec![NamedGroup::P256];
     }
-    settings.aggregation = AggregationPolicy { send: schemes(rng), receive: schemes(rng) };
+    settings.aggregation = AggregationPolicy::new(schemes(rng), schemes(rng));
     settings.datagram_bytes = datagram_bytes(rng);
     config
 }
@@ -194,7 +194,7 @@ fn client_config(rng: &mut Random, index: usize, version: ProtocolVersion) -> Cl
         make_older(rng, settings, &[suite]);
         return config;
     }
-    settings.aggregation = AggregationPolicy { send: schemes(rng), receive: schemes(rng) };
+    settings.aggregation = AggregationPolicy::new(schemes(rng), schemes(rng));
     settings.suites = if settings.aggregation.is_wanted() {
         vec![one_of(rng, &PRF_SUITES)]
     } else {
@@ -257,28 +257,19 @@ impl Fleet {
                     let event = match event {
                         Event::Connected(_) => ClientEvent::Connected,
                         Event::Data(data) => ClientEvent::Data(data.to_vec()),
-                        Event::MaySend(_)
-                        | Event::Provisional { .. }
-                        | Event::Resolved(..)
-                        | Event::PeerMoved { .. }
-                        | Event::AggregationChanged { .. } => return,
                         Event::Closed(reason) => ClientEvent::Closed(reason),
+                        _ => return,
                     };
                     happened.push(Happened::Client(node, now, event));
                 }
-                Either::Right(EndpointEvent { handle, peer, event }) => match event {
+                Either::Right(EndpointEvent { handle, peer, event, .. }) => match event {
                     Event::Connected(_) => {
                         happened.push(Happened::Server(handle, peer, now, None));
                     }
                     Event::Data(data) => {
                         happened.push(Happened::Server(handle, peer, now, Some(data.to_vec())));
                     }
-                    Event::MaySend(_)
-                    | Event::Provisional { .. }
-                    | Event::Resolved(..)
-                    | Event::PeerMoved { .. }
-                    | Event::AggregationChanged { .. }
-                    | Event::Closed(_) => {}
+                    _ => {}
                 },
             });
             happened.into_iter().for_each(|what| self.note(what));

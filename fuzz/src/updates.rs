@@ -122,8 +122,7 @@ impl Association {
         let schemes = schemes();
         let apply = |settings: &mut Settings| {
             settings.suites = vec![suite];
-            settings.aggregation =
-                AggregationPolicy { send: schemes.clone(), receive: schemes.clone() };
+            settings.aggregation = AggregationPolicy::new(schemes.clone(), schemes.clone());
         };
         let (mut client, mut server) = defaults().clone();
         apply(&mut client.settings);
@@ -162,10 +161,7 @@ impl Association {
                 }
                 Event::Closed(reason) => *closed = Some(reason),
                 Event::Connected(agreed) => way.scheme = Some(agreed.receive),
-                Event::MaySend(_)
-                | Event::Provisional { .. }
-                | Event::Resolved(..)
-                | Event::PeerMoved { .. } => {}
+                _ => {}
             }
         });
     }

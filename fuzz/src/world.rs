@@ -105,7 +105,7 @@ impl Setup {
         if self.scheme.aggregates() {
             let mut schemes = vec![self.scheme, self.also];
             schemes.retain(|scheme| scheme.aggregates());
-            settings.aggregation = AggregationPolicy { send: schemes.clone(), receive: schemes };
+            settings.aggregation = AggregationPolicy::new(schemes.clone(), schemes);
         }
         settings.delivery = self.delivery;
         settings.key_log = Some(secrets.log());
@@ -417,7 +417,7 @@ fn tell(told: &mut Told, event: &Event<'_>) {
         Event::Data(data) => told.data.push(data.to_vec()),
         Event::Provisional { record, data, .. } => told.early.push((*record, data.to_vec())),
         Event::Resolved(record, how) => told.resolved.push((*record, *how)),
-        Event::MaySend(_) | Event::PeerMoved { .. } | Event::AggregationChanged { .. } => {}
         Event::Closed(reason) => told.closed = Some(*reason),
+        _ => {}
     }
 }

@@ -25,10 +25,10 @@ pub fn client_config(settings: &wolfssl::Settings, provider: &'static Provider) 
 /// # Panics
 /// The provider does not work or lacks the suite.
 pub fn server_config(settings: &wolfssl::Settings, provider: &'static Provider) -> ServerConfig {
-    ServerConfig {
-        cookies: if settings.cookie { CookiePolicy::Always } else { CookiePolicy::WhenRetrying },
-        ..ServerConfig::with(Arc::new(psk(settings)), common(settings, provider))
-    }
+    let mut config = ServerConfig::with(Arc::new(psk(settings)), common(settings, provider));
+    config.cookies =
+        if settings.cookie { CookiePolicy::Always } else { CookiePolicy::WhenRetrying };
+    config
 }
 
 fn psk(settings: &wolfssl::Settings) -> Psk {
@@ -164,5 +164,6 @@ fn event(event: lightseal_dtls::Event<'_>) -> Event {
         lightseal_dtls::Event::PeerMoved { .. } => Event::Moved,
         lightseal_dtls::Event::AggregationChanged { .. } => Event::Retagged,
         lightseal_dtls::Event::Closed(reason) => Event::Closed(reason.to_string()),
+        other => unreachable!("{other}"),
     }
 }

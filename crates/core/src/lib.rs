@@ -8,7 +8,7 @@
 //! - [`engine`]: the contract between a sans-I/O engine and its host.
 //!
 //! This crate contains no protocol. Nothing in it allocates, reads a clock or calls the operating
-//! system.
+//! system, except `Random::from_os`, which the feature `os` adds for hosts.
 //!
 //! # Driving an engine
 //!
@@ -46,6 +46,8 @@ pub mod wire;
 pub use engine::{AddressPair, Engine, Output};
 pub use packet::PacketBuf;
 pub use replay::ReplayWindow;
+#[cfg(feature = "os")]
+pub use rng::OsRandomError;
 pub use rng::Random;
 pub use time::Instant;
 pub use wire::{Decode, DecodeError, Encode, Reader, Writer};

@@ -4,6 +4,8 @@ use chacha20::ChaCha20Rng;
 use core::convert::Infallible;
 use core::fmt;
 use rand_core::{SeedableRng, TryCryptoRng, TryRng};
+#[cfg(feature = "os")]
+use zeroize::Zeroizing;
 
 /// The random generator of one engine, seeded once by its host.
 ///
@@ -18,6 +20,19 @@ impl Random {
     /// ever sees.
     pub fn from_seed(seed: [u8; 32]) -> Self {
         Self(ChaCha20Rng::from_seed(seed))
+    }
+
+    /// A generator that is seeded by the operating system.
+    ///
+    /// # Errors
+    /// Fails if the operating system provides no randomness.
+    #[cfg(feature = "os")]
+    pub fn from_os() -> Result<Self, OsRandomError> {
+        let mut seed = Zeroizing::new([0; 32]);
+        // An engine never calls this function: its host does, and passes the generator to it.
+        #[expect(clippy::disallowed_methods)]
+        getrandom::fill(&mut *seed).map_err(OsRandomError)?;
+        Ok(Self::from_seed(*seed))
     }
 
     /// A generator for tests and simulations, seeded with a number that a failing test can print.
@@ -75,6 +90,21 @@ impl fmt::Debug for Random {
     }
 }
 
+/// The operating system provides no randomness.
+#[cfg(feature = "os")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct OsRandomError(getrandom::Error);
+
+#[cfg(feature = "os")]
+impl fmt::Display for OsRandomError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+#[cfg(feature = "os")]
+impl core::error::Error for OsRandomError {}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -85,6 +115,13 @@ mod tests {
         assert_eq!(a.array::<40>(), b.array::<40>());
         assert_eq!(a.fork().array::<8>(), b.fork().array::<8>());
         assert_ne!(a.array::<8>(), a.array::<8>());
+    }
+
+    #[cfg(feature = "os")]
+    #[test]
+    fn the_operating_system_seeds_two_generators_differently() {
+        let (mut a, mut b) = (Random::from_os().unwrap(), Random::from_os().unwrap());
+        assert_ne!(a.array::<32>(), b.array::<32>());
     }
 
     #[test]

@@ -92,6 +92,7 @@ pub trait KeyLog: Send + Sync {
 /// The aggregation schemes that an end accepts, in order of preference. An empty list stands for
 /// plain tags: one tag in each record.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct AggregationPolicy {
     /// Schemes for the records that this end sends.
     pub send: Vec<Scheme>,
@@ -100,6 +101,12 @@ pub struct AggregationPolicy {
 }
 
 impl AggregationPolicy {
+    /// Accepts the schemes of one list for the records that this end sends, and of another for the
+    /// records that it receives.
+    pub const fn new(send: Vec<Scheme>, receive: Vec<Scheme>) -> Self {
+        Self { send, receive }
+    }
+
     /// Accepts one scheme, for both directions.
     pub fn both(scheme: Scheme) -> Self {
         Self { send: alloc::vec![scheme], receive: alloc::vec![scheme] }
@@ -129,6 +136,7 @@ impl AggregationPolicy {
 /// direction, and only if [`Settings::aggregation`] accepts them. If the best scheme is not among
 /// them, the receiver requests the next one of the family that shares less.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Adapt {
     /// The family whose schemes are considered.
     pub family: Family,
@@ -141,10 +149,17 @@ impl Adapt {
     pub const fn within(family: Family) -> Self {
         Self { family, rule: AdaptRule::Hindsight }
     }
+
+    /// Chooses by another rule.
+    #[must_use]
+    pub const fn with_rule(self, rule: AdaptRule) -> Self {
+        Self { family: self.family, rule }
+    }
 }
 
 /// The rule by which a receiver decides that another scheme is better.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum AdaptRule {
     /// Compares how many of the recent records each scheme would have verified:
     /// [`lightseal_aggregation::choice::Hindsight`].
@@ -158,6 +173,7 @@ pub enum AdaptRule {
 /// When received data under shared tags is delivered to the application. Data under plain tags is
 /// always verified on arrival.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Delivery {
     /// Data is delivered once it is verified: the application sees verified data only.
     #[default]
@@ -189,6 +205,7 @@ impl Delivery {
 
 /// What an association does when it finds that records were forged.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+#[non_exhaustive]
 pub enum OnForgery {
     /// Forged records are dropped and counted, nothing else. Anybody who can send datagrams can
     /// make such records.
@@ -222,6 +239,7 @@ impl fmt::Display for ProtocolVersion {
 
 /// How the messages of a flight are packed into records and datagrams.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Packing {
     /// `Full` in DTLS 1.3 and `RecordPerMessage` in 1.2, where some peers (tinydtls) read only one
     /// message in each record.
@@ -239,6 +257,7 @@ pub enum Packing {
 
 /// How many bytes of the record number the header of a data record carries.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum RecordNumbers {
     /// Two bytes; one byte in epochs with aggregated tags while the receiver reports less than 3 %
     /// loss.
@@ -256,6 +275,7 @@ pub enum RecordNumbers {
 /// same setting. It is not negotiated: with different settings neither end can read such records of
 /// the other.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum NumberMasks {
     /// As in RFC 9147, section 4.2.3. The input of the mask is the ciphertext; if that is shorter
     /// than 16 bytes, it is padded with zeros and its length. Equal short ciphertexts have equal
@@ -274,6 +294,7 @@ pub enum NumberMasks {
 
 /// The settings that clients and servers have in common.
 #[derive(Clone)]
+#[non_exhaustive]
 pub struct Settings {
     /// The implementation of the cryptography.
     pub provider: &'static Provider,
@@ -376,10 +397,11 @@ impl Settings {
     /// without encryption, all its groups, both PSK modes with preference for the one with key
     /// exchange, no aggregation.
     ///
+    /// The provider is not tested: a program calls [`Provider::self_test`] once, when it starts.
+    ///
     /// # Errors
-    /// Fails if the provider does not compute the known answers of its self-test.
+    /// Fails never yet.
     pub fn new(provider: &'static Provider) -> Result<Self, ConfigError> {
-        provider.self_test()?;
         // Hosts must choose short tags and plaintext explicitly, because of the risk.
         let suites_13 = provider.suites.iter().filter(|s| s.encrypts && s.tag_len >= 16);
         let suites_12 = provider.suites_12.iter().filter(|s| s.tag_len >= 16);
@@ -576,6 +598,7 @@ impl fmt::Debug for Settings {
 
 /// A client's configuration.
 #[derive(Clone, Debug)]
+#[non_exhaustive]
 pub struct ClientConfig {
     /// The PSK that the client offers.
     pub psk: Psk,
@@ -605,6 +628,7 @@ impl ClientConfig {
 /// When a server asks a client to prove its address with a cookie before the server keeps any state
 /// (RFC 9147, section 5.1).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum CookiePolicy {
     /// Always. This costs one round trip, and nobody can make the server send to forged addresses
     /// or keep state for them.
@@ -618,6 +642,7 @@ pub enum CookiePolicy {
 
 /// How many associations a server keeps at once, and what it does with a client beyond that number.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct SessionSlots {
     /// The largest number of associations; `None`: unlimited.
     ///
@@ -644,6 +669,7 @@ impl SessionSlots {
 /// completed its handshake: a client without a valid key evicts nobody. Handshakes of such clients
 /// proceed beside the sessions, at most as many as there are slots.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum WhenFull {
     /// It refuses the client with `internal_error`, which covers a lack of memory as well (RFC
     /// 8446, section 6.2), after the client has proved its address where cookies are used. The
@@ -659,6 +685,7 @@ pub enum WhenFull {
 
 /// A server's configuration.
 #[derive(Clone)]
+#[non_exhaustive]
 pub struct ServerConfig {
     /// The PSKs of the server.
     pub psks: Arc<dyn PskStore>,

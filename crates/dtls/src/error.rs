@@ -9,6 +9,7 @@ use lightseal_core::DecodeError;
 
 /// Why an association failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Fault {
     /// The peer sent bytes that do not parse.
     Malformed(DecodeError),
@@ -24,6 +25,7 @@ pub enum Fault {
 
 /// How a peer broke the protocol.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Misbehaviour {
     /// A message that is not allowed at this point.
     UnexpectedMessage,
@@ -50,6 +52,7 @@ pub enum Misbehaviour {
 
 /// What two configurations do not have in common.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Incompatibility {
     /// A protocol version.
     Version,
@@ -68,6 +71,7 @@ pub enum Incompatibility {
 
 /// Which limit was reached.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Limit {
     /// Too many records failed authentication under one key (RFC 9147, section 4.5.3).
     Forgeries,
@@ -199,6 +203,7 @@ impl core::error::Error for Fault {}
 
 /// Why an association ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum CloseReason {
     /// The application closed it.
     Local,
@@ -242,8 +247,42 @@ impl fmt::Display for CloseReason {
     }
 }
 
+/// Why a client could not begin an association.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum ConnectError {
+    /// The configuration is invalid.
+    Config(ConfigError),
+    /// No ClientHello can be made from the configuration.
+    Hello(Fault),
+}
+
+impl From<ConfigError> for ConnectError {
+    fn from(error: ConfigError) -> Self {
+        Self::Config(error)
+    }
+}
+
+impl From<Fault> for ConnectError {
+    fn from(fault: Fault) -> Self {
+        Self::Hello(fault)
+    }
+}
+
+impl fmt::Display for ConnectError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Config(error) => error.fmt(f),
+            Self::Hello(fault) => write!(f, "no ClientHello can be made: {fault}"),
+        }
+    }
+}
+
+impl core::error::Error for ConnectError {}
+
 /// Why data could not be sent. The association is unchanged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum SendError {
     /// The payload is longer than [`Connection::max_payload`](crate::Connection::max_payload).
     TooLong,
@@ -274,6 +313,7 @@ impl core::error::Error for SendError {}
 
 /// Why the peer cannot be asked for another aggregation scheme. The association is unchanged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum AggregationError {
     /// The handshake is not complete, or the association has ended.
     NotConnected,
@@ -303,6 +343,7 @@ impl From<crate::crypto::SelfTestFailed> for ConfigError {
 
 /// What is wrong with a configuration.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum ConfigError {
     /// A PSK identity must have 1 to 256 bytes.
     PskIdentityLength(usize),

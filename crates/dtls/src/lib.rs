@@ -3,7 +3,13 @@
 //!
 //! A sans-I/O engine: no socket, no thread, no clock, no global. Datagrams,
 //! time and randomness come in; datagrams, events and deadlines go out
-//! (see [`lightseal_core::engine`]). It needs `alloc`, not `std`.
+//! (see [`lightseal_core::engine`], whose types this crate re-exports). It needs `alloc`, not `std`.
+//!
+//! # Features
+//!
+//! - `rustcrypto` (default): the portable provider of cryptography, [`crypto::rustcrypto`];
+//! - `os` (default): `Random::from_os`, a random generator that the operating system seeds;
+//! - `passive`: decryption of recorded associations with secrets from a key log.
 //!
 //! Supported: external PSKs with and without (EC)DHE, stateless retries, fragmentation,
 //! retransmission timeouts that adapt to the path, key usage limits, and fallback from 1.3 to 1.2.
@@ -16,9 +22,11 @@
 //! A client and a server in one process that agree on one tag for eight records:
 //!
 //! ```
-//! use lightseal_dtls::{AggregationPolicy, ClientConfig, Connection, Endpoint, Event, Psk, ServerConfig};
+//! use lightseal_dtls::{
+//!     AggregationPolicy, ClientConfig, Connection, Endpoint, Engine, Event, Instant, Output, Psk,
+//!     Random, ServerConfig,
+//! };
 //! use std::sync::Arc;
-//! use lightseal_core::{Engine, Instant, Output, Random};
 //!
 //! let psk = Psk::external(b"sensor 7", &[0x2a; 32])?;
 //! let mut client = ClientConfig::new(psk.clone())?;
@@ -85,12 +93,19 @@ pub use config::{
     Settings, WhenFull,
 };
 pub use connection::{Connection, Event, Watch};
+pub use crypto::ExportError;
 pub use endpoint::{Endpoint, EndpointEvent, EndpointStats, Handle};
-pub use error::{AggregationError, CloseReason, ConfigError, Fault, SendError};
+pub use error::{
+    AggregationError, CloseReason, ConfigError, ConnectError, Fault, Incompatibility, Limit,
+    Misbehaviour, SendError,
+};
 pub use handshake::Negotiated;
 pub use handshake::dtls12::session::Session;
-pub use lightseal_aggregation::Scheme;
 pub use lightseal_aggregation::choice::Family;
+pub use lightseal_aggregation::{Scheme, SchemeError};
+#[cfg(feature = "os")]
+pub use lightseal_core::OsRandomError;
+pub use lightseal_core::{AddressPair, Engine, Instant, Output, Random};
 pub use messages::extensions::MaxFragmentLength;
 pub use record::ConnectionId;
 pub use record::{RecordId, Resolution, SecurityLevel};

@@ -7,6 +7,7 @@ macro_rules! counters {
     ($(#[$meta:meta])* $name:ident { $($(#[$fmeta:meta])* $field:ident,)* }) => {
         $(#[$meta])*
         #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+        #[non_exhaustive]
         pub struct $name {
             $($(#[$fmeta])* pub $field: u64,)*
         }
@@ -116,6 +117,7 @@ counters! {
 
 /// Counters of one association.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Stats {
     /// Counters of what was received.
     pub received: ReceiveStats,

@@ -81,7 +81,7 @@ fn assert_nothing_wrong(pair: &Pair<'_>) {
 fn it_shares_less_when_records_are_lost_and_more_when_they_are_not() {
     for (seed, family) in (0..).zip(Family::ALL) {
         for rule in [AdaptRule::Hindsight, AdaptRule::LossRate] {
-            let (mut pair, loss) = pair(configs(Adapt { family, rule }), seed);
+            let (mut pair, loss) = pair(configs(Adapt::within(family).with_rule(rule)), seed);
             let place = |pair: &Pair<'_>| family.place(in_use(pair)).unwrap();
             assert_eq!(place(&pair), 1);
             send(&mut pair, 0..1500);

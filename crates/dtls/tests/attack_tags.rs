@@ -193,8 +193,7 @@ fn check_bytes_are_negotiated() {
         (vec![scheme("r2d2:50+check")], "off"),
     ] {
         let mut configs = Configs::new();
-        let policy =
-            |list: &[Scheme]| AggregationPolicy { send: list.to_vec(), receive: list.to_vec() };
+        let policy = |list: &[Scheme]| AggregationPolicy::new(list.to_vec(), list.to_vec());
         configs.client.settings.aggregation = policy(&offered);
         configs.server.settings.aggregation = policy(&accepted);
         let mut pair = configs.pair(1);

@@ -271,8 +271,8 @@ fn exporters_and_key_logs_agree() {
     pair.connect().assert_connected();
     let (mut ours, mut theirs) = ([0; 40], [0; 40]);
     let server = pair.server.connection(pair.handle.unwrap()).unwrap();
-    pair.client.export_keying_material(b"EXPORTER-test", b"ctx", &mut ours).unwrap().unwrap();
-    server.export_keying_material(b"EXPORTER-test", b"ctx", &mut theirs).unwrap().unwrap();
+    pair.client.export_keying_material(b"EXPORTER-test", b"ctx", &mut ours).unwrap();
+    server.export_keying_material(b"EXPORTER-test", b"ctx", &mut theirs).unwrap();
     assert_eq!(ours, theirs);
     assert_ne!(ours, [0; 40]);
 }

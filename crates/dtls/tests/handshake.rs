@@ -150,9 +150,9 @@ fn exporters_agree() {
     let mut pair = Configs::new().pair(8);
     pair.connect();
     let (mut a, mut b) = ([0; 40], [1; 40]);
-    pair.client.export_keying_material(b"EXPORTER-test", b"ctx", &mut a).unwrap().unwrap();
+    pair.client.export_keying_material(b"EXPORTER-test", b"ctx", &mut a).unwrap();
     let server = pair.server.connection(pair.handle.unwrap()).unwrap();
-    server.export_keying_material(b"EXPORTER-test", b"ctx", &mut b).unwrap().unwrap();
+    server.export_keying_material(b"EXPORTER-test", b"ctx", &mut b).unwrap();
     assert_eq!(a, b);
 }
 

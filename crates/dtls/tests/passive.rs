@@ -177,7 +177,7 @@ fn keys_and_schemes_change_under_way() {
         let list: Vec<_> =
             [scheme, "agg:8", "agg:2"].iter().map(|name| name.parse().unwrap()).collect();
         for settings in [&mut configs.client.settings, &mut configs.server.settings] {
-            settings.aggregation = AggregationPolicy { send: list.clone(), receive: list.clone() };
+            settings.aggregation = AggregationPolicy::new(list.clone(), list.clone());
         }
         let lines = logged(&mut configs);
         let mut pair = configs.pair(3);

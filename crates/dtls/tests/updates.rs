@@ -28,7 +28,7 @@ fn scheme(name: &str) -> Scheme {
 fn configs() -> Configs {
     let mut configs = Configs::new();
     let list: Vec<_> = LADDER.iter().map(|name| scheme(name)).collect();
-    let policy = AggregationPolicy { send: list.clone(), receive: list };
+    let policy = AggregationPolicy::new(list.clone(), list);
     configs.client.settings.aggregation = policy.clone();
     configs.server.settings.aggregation = policy;
     configs.waiting(Duration::from_millis(200))
@@ -409,8 +409,7 @@ fn requests_are_bounded_by_what_was_offered() {
 
     // Both ends may use only the client's lists, even if the server would accept more.
     let mut configs = configs();
-    configs.client.settings.aggregation =
-        AggregationPolicy { send: vec![scheme("agg:4")], receive: vec![] };
+    configs.client.settings.aggregation = AggregationPolicy::new(vec![scheme("agg:4")], vec![]);
     let mut pair = configs.pair(11);
     pair.connect();
     let handle = pair.handle.unwrap();

@@ -31,13 +31,3 @@ pub mod status;
 mod visitors;
 
 pub use one_line::OneLine;
-
-/// A random generator that is seeded by the operating system.
-///
-/// # Errors
-/// If the operating system provides no randomness.
-pub fn os_random() -> Result<lightseal_core::Random, getrandom::Error> {
-    let mut seed = zeroize::Zeroizing::new([0; 32]);
-    getrandom::fill(&mut *seed)?;
-    Ok(lightseal_core::Random::from_seed(*seed))
-}

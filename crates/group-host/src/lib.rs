@@ -11,12 +11,12 @@ pub mod service;
 pub mod store;
 pub mod token;
 
-/// A random number generator that is seeded by the operating system.
-///
-/// # Errors
-/// The operating system has no source of randomness.
-pub fn os_random() -> Result<lightseal_core::Random, getrandom::Error> {
-    let mut seed = zeroize::Zeroizing::new([0; 32]);
-    getrandom::fill(&mut *seed)?;
-    Ok(lightseal_core::Random::from_seed(*seed))
+/// Tests the cryptography, once in the life of the process.
+fn self_test() -> Result<(), lightseal_dtls::crypto::SelfTestFailed> {
+    use std::sync::OnceLock;
+    static OUTCOME: OnceLock<Result<(), lightseal_dtls::crypto::SelfTestFailed>> = OnceLock::new();
+    *OUTCOME.get_or_init(|| {
+        lightseal_group::self_test()?;
+        lightseal_dtls::crypto::rustcrypto::PROVIDER.self_test()
+    })
 }

@@ -39,18 +39,15 @@ pub(crate) fn apply(values: &[Aggregate], settings: &mut Settings) -> Result<(),
         let suitable = match settings.delivery {
             // Under Agg a record has no confirmed bits before its whole set is verified.
             Delivery::Verified => Family::Agg,
-            Delivery::Progressive(_) | Delivery::Unauthenticated => Family::R2d2,
+            _ => Family::R2d2,
         };
         settings.adapt = Some(Adapt::within(family.unwrap_or(suitable)));
         settings.aggregation = AggregationPolicy::family(family.unwrap_or(suitable));
         if family.is_none() {
             // The other end may prefer the other family for what it receives.
-            let [AggregationPolicy { send, receive }, other] =
-                [suitable, other(suitable)].map(AggregationPolicy::family);
-            settings.aggregation = AggregationPolicy {
-                send: [send, other.send].concat(),
-                receive: [receive, other.receive].concat(),
-            };
+            let other = AggregationPolicy::family(other(suitable));
+            settings.aggregation.send.extend(other.send);
+            settings.aggregation.receive.extend(other.receive);
         }
         return Ok(());
     }
@@ -59,7 +56,7 @@ pub(crate) fn apply(values: &[Aggregate], settings: &mut Settings) -> Result<(),
         Aggregate::Auto(_) => Err(Failure::new("`auto` must be the only value of --aggregate")),
     });
     let schemes = schemes.collect::<Result<Vec<_>, _>>()?;
-    settings.aggregation = AggregationPolicy { send: schemes.clone(), receive: schemes };
+    settings.aggregation = AggregationPolicy::new(schemes.clone(), schemes);
     Ok(())
 }
 
@@ -100,7 +97,7 @@ mod tests {
             settings.delivery = delivery;
             apply(&[Aggregate::Auto(None)], &mut settings).unwrap();
             assert_eq!(settings.adapt, Some(Adapt::within(family)));
-            let AggregationPolicy { send, receive } = &settings.aggregation;
+            let AggregationPolicy { send, receive, .. } = &settings.aggregation;
             assert_eq!((send.len(), receive[0]), (8, first.parse().unwrap()));
             apply(&[Aggregate::Auto(Some(Family::Agg))], &mut settings).unwrap();
             assert_eq!(settings.aggregation, AggregationPolicy::family(Family::Agg));

@@ -38,11 +38,9 @@ pub fn end(role: Role, settings: &Settings, address: SocketAddr) -> Result<Ours,
     Ok(match role {
         Role::Client => Ours::client(ClientConfig::with(psk, common), address, Instant::ZERO, seed),
         Role::Server => {
-            let cookies = CookiePolicy::Always;
-            Ours::server(
-                ServerConfig { cookies, ..ServerConfig::with(Arc::new(psk), common) },
-                seed,
-            )
+            let mut config = ServerConfig::with(Arc::new(psk), common);
+            config.cookies = CookiePolicy::Always;
+            Ours::server(config, seed)
         }
     })
 }

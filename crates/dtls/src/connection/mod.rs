@@ -3,6 +3,7 @@
 //! - `receive`: parses datagrams into verified payloads and handshake messages;
 //! - `transmit`: builds datagrams from queued payloads and flights;
 //! - `deadlines`: acts on timers that have expired;
+//! - `event`: what an association reports to its application;
 //! - `dtls12`: state and rules that only DTLS 1.2 needs;
 //! - `path`: the peer's address, and return routability checks;
 //! - `mtu`: path MTU discovery;
@@ -20,6 +21,7 @@ mod adapt;
 mod deadlines;
 mod dtls12;
 mod early;
+mod event;
 mod ids;
 mod liveness;
 mod mtu;
@@ -33,6 +35,7 @@ mod tests;
 mod transmit;
 mod update;
 
+pub use event::Event;
 pub(crate) use ids::OwnIds;
 pub(crate) use liveness::HINT_EPOCH;
 pub use liveness::Watch;
@@ -41,7 +44,7 @@ pub(crate) use transmit::write_plaintext;
 use crate::codepoints::AlertDescription;
 use crate::config::{ClientConfig, ProtocolVersion, ServerConfig, Settings};
 use crate::crypto::ExportError;
-use crate::error::{CloseReason, ConfigError, Fault, SendError};
+use crate::error::{CloseReason, ConnectError, Fault, SendError};
 use crate::handshake::client::WaitServerHello;
 use crate::handshake::dtls12::greeting::Accepted12;
 use crate::handshake::dtls12::session::Session;
@@ -53,10 +56,7 @@ use crate::handshake::{
 use crate::messages::Fragment;
 use crate::record::held::{Received, Slot};
 use crate::record::seal::Shape;
-use crate::record::{
-    ConnectionId, Held, PlaintextHeader, ReceiveEpoch, RecordId, Resolution, SecurityLevel,
-    SendEpoch,
-};
+use crate::record::{ConnectionId, Held, PlaintextHeader, ReceiveEpoch, SecurityLevel, SendEpoch};
 use crate::stats::Stats;
 use crate::timer::{RoundTrips, Timer, Timers};
 use acks::Acks;
@@ -78,50 +78,6 @@ use path::Path;
 use queue::SendQueue;
 use schemes::AggregationUpdates;
 use update::{KeyUpdateState, LossMeter};
-
-/// What an association reports to its application.
-#[derive(Debug, PartialEq, Eq)]
-pub enum Event<'a> {
-    /// A server may send data before the handshake is complete, with the parameters given here.
-    /// [`Self::Connected`] follows, or [`Self::Closed`]. Comes only if
-    /// [`ServerConfig::send_half_rtt_data`] is set.
-    MaySend(Negotiated),
-    /// The handshake is complete.
-    Connected(Negotiated),
-    /// A verified payload.
-    Data(&'a [u8]),
-    /// A payload that is not verified yet; the outcome follows as [`Event::Resolved`]. Comes only
-    /// if [`Settings::delivery`](crate::Settings::delivery) asks for it.
-    Provisional {
-        /// The record that carried the payload.
-        record: RecordId,
-        /// The security level of the payload, 0 to 127: an attacker's record gets here with a
-        /// probability of 2^-bits.
-        bits: u8,
-        /// The payload.
-        data: &'a [u8],
-    },
-    /// A provisional payload was verified or refuted, or can no longer be verified.
-    Resolved(RecordId, Resolution),
-    /// The peer's address has changed. The new one was validated if both ends take part in return
-    /// routability checks (RFC 9853).
-    PeerMoved {
-        /// The peer's address until now.
-        from: SocketAddr,
-        /// The peer's address from now on.
-        to: SocketAddr,
-    },
-    /// The aggregation scheme of one direction has changed, at the request of that direction's
-    /// receiver.
-    AggregationChanged {
-        /// The scheme of the records that this end sends from now on.
-        send: Scheme,
-        /// The scheme of the records that the peer sends from now on.
-        receive: Scheme,
-    },
-    /// The association has ended; no event follows.
-    Closed(CloseReason),
-}
 
 /// An event that the application has not taken yet.
 #[derive(Debug)]
@@ -248,27 +204,23 @@ impl Connection {
     /// Begins an association as client. Its first flight is ready to be polled.
     ///
     /// # Errors
-    /// The configuration must pass [`Settings::check`].
+    /// Fails if the configuration does not pass [`Settings::check`], or if no ClientHello can be
+    /// made from it.
     pub fn client(
         config: Arc<ClientConfig>,
         peer: SocketAddr,
         now: Instant,
         rng: Random,
-    ) -> Result<Self, ConfigError> {
+    ) -> Result<Self, ConnectError> {
         config.settings.check()?;
         let mut channel = Channel::new(rng, &config.settings, 0, 0);
-        let state = WaitServerHello::start(&config, &mut channel);
+        let state = WaitServerHello::start(&config, &mut channel)?;
         let older = config.settings.speaks(ProtocolVersion::Dtls12);
         let mut connection =
             Self::new(Role::Client(config), peer, now, channel, Reassembly::default());
         connection.incoming.allow_clear_ahead(older);
-        match state {
-            Ok(state) => {
-                connection.cid = state.cid();
-                connection.state = State::WaitServerHello(state);
-            }
-            Err(fault) => connection.fail(fault),
-        }
+        connection.cid = state.cid();
+        connection.state = State::WaitServerHello(state);
         Ok(connection)
     }
 
@@ -443,21 +395,21 @@ impl Connection {
         self.held.bytes() + self.queue.bytes()
     }
 
-    /// Derives keying material for the application (RFC 8446, section 7.5); `None` before the
-    /// handshake is complete. In DTLS 1.2 (RFC 5705) an empty context counts as no context.
+    /// Derives keying material for the application (RFC 8446, section 7.5). In DTLS 1.2 (RFC 5705)
+    /// an empty context counts as no context.
     ///
     /// # Errors
-    /// Fails if `out` has more than 8160 bytes or `label` more than 249, and for the labels that
+    /// Fails before the handshake is complete and after the association has ended, if `out` has more than 8160 bytes or `label` more than 249, and for the labels that
     /// DTLS 1.2 itself uses.
     pub fn export_keying_material(
         &self,
         label: &[u8],
         context: &[u8],
         out: &mut [u8],
-    ) -> Option<Result<(), ExportError>> {
+    ) -> Result<(), ExportError> {
         match &self.state {
-            State::Established(established) => Some(established.export(label, context, out)),
-            _ => None,
+            State::Established(established) => established.export(label, context, out),
+            _ => Err(ExportError::NotConnected),
         }
     }
 

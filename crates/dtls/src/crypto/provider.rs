@@ -138,7 +138,8 @@ impl Provider {
         self.groups.iter().copied().find(|group| group.id() == id)
     }
 
-    /// Recomputes the known answers of every suite and group.
+    /// Recomputes the known answers of every suite and group. A program calls this once, when it
+    /// starts: a faulty build or processor then shows before any key is used.
     ///
     /// # Errors
     /// Returns the first suite or group with a wrong result. The provider must then not be used.

@@ -89,7 +89,10 @@ opaque!(
 
 /// Why keying material was not exported.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum ExportError {
+    /// The handshake is not complete, or the association has ended.
+    NotConnected,
     /// An input or the output is too long: in DTLS 1.3 the label (249 bytes) or the output (8160),
     /// in 1.2 the context (65535).
     TooLong,
@@ -100,6 +103,7 @@ pub enum ExportError {
 impl fmt::Display for ExportError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
+            Self::NotConnected => f.write_str("handshake not complete, or association closed"),
             Self::TooLong => {
                 write!(f, "label over 249, output over {LONGEST} or context over 65535 bytes")
             }

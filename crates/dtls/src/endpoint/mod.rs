@@ -23,6 +23,7 @@ use crate::tuning::MAX_ID_DRAWS;
 use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
 use alloc::sync::Arc;
 use alloc::vec::Vec;
+use core::fmt;
 use core::net::{IpAddr, SocketAddr};
 use hello::{Hello, Hellos};
 use hints::Hints;
@@ -34,8 +35,15 @@ use slots::{Room, Slots};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Handle(u64);
 
+impl fmt::Display for Handle {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "association {}", self.0)
+    }
+}
+
 /// An event of one association of an endpoint.
 #[derive(Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct EndpointEvent<'a> {
     /// The association.
     pub handle: Handle,
@@ -45,8 +53,15 @@ pub struct EndpointEvent<'a> {
     pub event: Event<'a>,
 }
 
+impl fmt::Display for EndpointEvent<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} with {}: {}", self.handle, self.peer, self.event)
+    }
+}
+
 /// Counters of datagrams and clients that belong to no association, or not yet.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct EndpointStats {
     /// HelloRetryRequests and HelloVerifyRequests sent.
     pub retries: u64,

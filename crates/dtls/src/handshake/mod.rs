@@ -34,7 +34,7 @@ use crate::record::{ConnectionId, ReceiveEpoch, ReceiveEpochs, SendEpoch, SendEp
 use alloc::boxed::Box;
 use alloc::string::String;
 use alloc::vec::Vec;
-use core::fmt::Write;
+use core::fmt::{self, Write};
 use dtls12::session::Session;
 use extras::Extras;
 use flight::Flight;
@@ -156,6 +156,7 @@ impl Channel {
 
 /// The negotiated parameters of an association.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Negotiated {
     /// The protocol version.
     pub version: ProtocolVersion,
@@ -193,6 +194,21 @@ impl Negotiated {
             Some(_) => PskKeyExchangeMode::PSK_DHE_KE,
             None => PskKeyExchangeMode::PSK_KE,
         }
+    }
+}
+
+impl fmt::Display for Negotiated {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { version, suite_name, send, receive, .. } = self;
+        write!(f, "{version}, {suite_name}, ")?;
+        match self.group {
+            Some(group) => write!(f, "{group}")?,
+            None => f.write_str("PSK alone")?,
+        }
+        if self.resumed {
+            f.write_str(", resumed")?;
+        }
+        write!(f, ", tags {send} out, {receive} in")
     }
 }
 

@@ -3,6 +3,7 @@
 use super::ConnectionId;
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
+use core::fmt;
 use lightseal_aggregation::tuning::{CANDIDATES, HELD_PER_NUMBER};
 use lightseal_aggregation::{DropReason, Outcome};
 use lightseal_core::AddressPair;
@@ -17,6 +18,12 @@ pub struct RecordId {
     pub epoch: u64,
     /// The record number within the epoch.
     pub number: u64,
+}
+
+impl fmt::Display for RecordId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "record {} of epoch {}", self.number, self.epoch)
+    }
 }
 
 /// The addresses and the connection ID with which a record arrived.
@@ -60,6 +67,18 @@ pub enum Resolution {
     /// It cannot be decided any more, because too many of the records that carry or complete the
     /// tags were lost.
     Unknown,
+}
+
+impl fmt::Display for Resolution {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Verified => f.write_str("verified"),
+            Self::Refuted { bytes } => {
+                write!(f, "forged, {bytes} bytes of data were delivered since")
+            }
+            Self::Unknown => f.write_str("can no longer be verified"),
+        }
+    }
 }
 
 /// Received payloads in reusable buffers. Once the buffers have grown, no record allocates, and the

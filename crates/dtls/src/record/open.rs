@@ -28,6 +28,7 @@ pub struct Inner<'a> {
 
 /// How well received data is authenticated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct SecurityLevel {
     /// The security level in bits, 0 to 128, that data has at least when it is delivered.
     pub delivered: u8,

@@ -257,6 +257,7 @@ impl<'a> Pair<'a> {
                     assert!(self.client_closed.replace(reason).is_none());
                     None
                 }
+                Output::Event(event) => panic!("{event}"),
                 Output::WakeAt(at) => {
                     assert!(at >= self.now, "a deadline in the past");
                     wake = Some(at);
@@ -304,6 +305,7 @@ impl<'a> Pair<'a> {
                                 self.handle = None;
                             }
                         }
+                        event => panic!("{event}"),
                     }
                     None
                 }

@@ -69,7 +69,7 @@ impl Life {
     /// # Errors
     /// If the configuration is wrong, or something that it needs is missing.
     pub(super) fn new(fixed: &Fixed, config: Config) -> Result<Self, OneLine> {
-        let mut random = crate::os_random()
+        let mut random = lightseal_core::Random::from_os()
             .map_err(|error| OneLine::of("randomness of the operating system", error))?;
         let now = fixed.clock.now();
         let gateway = Arc::new(Gateway::new(

@@ -42,6 +42,8 @@ pub enum LinkError {
     Socket(io::Error),
     /// The DTLS configuration is not possible.
     Config(lightseal_dtls::ConfigError),
+    /// The association could not begin.
+    Connect(lightseal_dtls::ConnectError),
     /// The association was closed, or the handshake failed.
     Closed(CloseReason),
     /// The controller does not answer.
@@ -59,6 +61,7 @@ impl fmt::Display for LinkError {
             Self::Address(text, error) => write!(f, "controller {text:?}: {error}"),
             Self::Socket(error) => write!(f, "controller: {error}"),
             Self::Config(error) => error.fmt(f),
+            Self::Connect(error) => error.fmt(f),
             Self::Closed(reason) => write!(f, "controller: {reason}"),
             Self::Key(reason) => {
                 write!(
@@ -281,12 +284,12 @@ impl Link {
     fn begin(&mut self) -> Result<(Arc<Association>, mpsc::Receiver<Said>, SocketAddr), LinkError> {
         let controller = self.resolve()?;
         let socket = socket::connect(controller).map_err(LinkError::Socket)?;
-        lightseal_group::self_test().map_err(|failed| LinkError::Config(failed.into()))?;
+        crate::self_test().map_err(|failed| LinkError::Config(failed.into()))?;
         let mut config = ClientConfig::new(self.psk.clone()).map_err(LinkError::Config)?;
         harden(&mut config.settings);
         let (config, now) = (Arc::new(config), self.clock.now());
         let connection = Connection::client(config, controller, now, self.rng.fork());
-        let connection = connection.map_err(LinkError::Config)?;
+        let connection = connection.map_err(LinkError::Connect)?;
         let (tell, said) = mpsc::channel(WAITING);
         let driver = Driver::new(socket, self.clock, connection, Mailbox(tell));
         Ok((Arc::new(driver), said, controller))

@@ -100,7 +100,7 @@ struct Peer {
 
 impl Host<Endpoint> for Desk {
     fn event(&mut self, now: Instant, event: EndpointEvent<'_>) {
-        let EndpointEvent { handle, peer: address, event } = event;
+        let EndpointEvent { handle, peer: address, event, .. } = event;
         match event {
             Event::Connected(negotiated) => match self.registry.devices().device(&negotiated) {
                 Some(Proven { device, by_token }) => {
@@ -300,7 +300,7 @@ impl Service {
     /// # Errors
     /// See [`StartError`].
     pub fn start(directory: &Path, options: Options, mut rng: Random) -> Result<Self, StartError> {
-        lightseal_group::self_test().map_err(|failed| StartError::Config(failed.into()))?;
+        crate::self_test().map_err(|failed| StartError::Config(failed.into()))?;
         let clock = Clock::start();
         let store = crate::store::ControllerStore::open(directory);
         let store = store.map_err(|error| StartError::Registry(error.into()))?;

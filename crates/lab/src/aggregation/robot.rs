@@ -152,7 +152,7 @@ impl Drive {
     }
 
     fn new(hall: Hall, family: Option<Family>, rule: AdaptRule, seed: u64) -> Result<Self, Error> {
-        let adapt = family.map(|family| Adapt { rule, ..Adapt::within(family) });
+        let adapt = family.map(|family| Adapt::within(family).with_rule(rule));
         let stream = Stream {
             adapt,
             interval: Duration::from_secs(1) / PER_SECOND,

@@ -71,7 +71,7 @@ impl Conversation {
         let mut run = Run {
             now,
             client: Connection::client(client, address(SERVER), now, random.fork())
-                .map_err(Error::Engine)?,
+                .map_err(Error::Connect)?,
             server: Endpoint::server(server, random.fork()).map_err(Error::Engine)?,
             peer: None,
             connected: false,

@@ -235,7 +235,7 @@ impl Profile {
         let mut config = self.client_config(making)?;
         let connect = |config: &ClientConfig, at, random| {
             let config = Arc::new(config.clone());
-            Connection::client(config, address(server), at, random).map_err(Error::Engine)
+            Connection::client(config, address(server), at, random).map_err(Error::Connect)
         };
         // The earlier association used another port of the same node.
         let mut before = address(me);

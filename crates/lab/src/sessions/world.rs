@@ -222,7 +222,7 @@ impl World {
         let (config, random) = (Arc::clone(&self.config), self.random.fork());
         let connection = Connection::client(config, server_address(), self.now, random);
         let client = &mut self.clients[number];
-        client.connection = Some(Box::new(connection.map_err(Error::Engine)?));
+        client.connection = Some(Box::new(connection.map_err(Error::Connect)?));
         client.phase = Phase::Coming;
         self.queue(number);
         Ok(())

@@ -56,7 +56,7 @@ impl Ends {
         let mut random = Random::insecure(stream.seed);
         let start = Instant::from_micros(1_000_000);
         let sender = Connection::client(Arc::new(client), address(Way::Back), start, random.fork())
-            .map_err(Error::Engine)?;
+            .map_err(Error::Connect)?;
         let receiver = Endpoint::server(Arc::new(server), random.fork()).map_err(Error::Engine)?;
         let mut ends =
             Self { sender, receiver, start, now: start, connected: false, buf: vec![0; 2048] };

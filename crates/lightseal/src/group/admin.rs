@@ -4,7 +4,7 @@ use crate::failure::{Context, Failure};
 use crate::table::Table;
 use crate::units::Quantity;
 use clap::{Args, Subcommand};
-use lightseal_group_host::os_random;
+use lightseal_core::Random;
 use lightseal_group_host::service::{
     AdminRequest, Announcements, AskError, CreateText, Described, DescribedDevice, Enrol, Registry,
     ask, serve,
@@ -227,7 +227,7 @@ pub(super) async fn run(args: &AdminArgs) -> Result<(), Failure> {
     let at = args.state.display();
     let Some(request) = args.command.request() else {
         let AdminCommand::Restore { directory } = &args.command else { return Ok(()) };
-        let mut rng = os_random().context("no randomness")?;
+        let mut rng = Random::from_os().context("no randomness")?;
         ControllerStore::restore(directory, &args.state, &mut rng).context("restore")?;
         return Ok(());
     };
@@ -247,7 +247,7 @@ pub(super) async fn run(args: &AdminArgs) -> Result<(), Failure> {
             }
             let store = ControllerStore::open(&args.state).context(at)?;
             let (now, rng) =
-                (lightseal_net::Clock::start().now(), os_random().context("no randomness")?);
+                (lightseal_net::Clock::start().now(), Random::from_os().context("no randomness")?);
             let mut registry = Registry::open(store, now, rng).context(args.state.display())?;
             serve(&mut registry, now, request).map_err(Failure::new)?
         }

@@ -4,7 +4,7 @@ use crate::address::resolve;
 use crate::failure::{Context, Failure};
 use crate::signals::{Signal, Signals};
 use clap::Args;
-use lightseal_group_host::os_random;
+use lightseal_core::Random;
 use lightseal_group_host::service::{Options, Service};
 use lightseal_net::address::Named;
 use std::path::PathBuf;
@@ -44,7 +44,7 @@ pub(super) async fn run(args: &ControllerArgs) -> Result<(), Failure> {
     let (hops, trust_addresses) = (args.hops, args.trust_addresses);
     let allow_version_1 = args.allow_version_1;
     let options = Options { listen, interface, hops, allow_version_1, trust_addresses };
-    let rng = os_random().context("no randomness")?;
+    let rng = Random::from_os().context("no randomness")?;
     let service = Service::start(&args.state, options, rng);
     let service = service.context(format_args!("controller in {}", args.state.display()))?;
     let local = service.local_addr().context("its socket")?;

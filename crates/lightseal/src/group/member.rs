@@ -3,9 +3,9 @@
 use crate::failure::{Context, Failure};
 use crate::signals::{Signal, Signals};
 use clap::{Args, ValueEnum};
+use lightseal_core::Random;
 use lightseal_group::control::{GroupName, WantedRoles};
 use lightseal_group_host::member::{Device, Options, Station, StationError};
-use lightseal_group_host::os_random;
 use lightseal_group_host::token::Token;
 use lightseal_net::multicast::Interface;
 use std::io::Read;
@@ -92,7 +92,7 @@ fn group_name(name: &str) -> Result<GroupName, Failure> {
 impl DeviceArgs {
     fn open(&self) -> Result<Device, Failure> {
         let token = self.token.as_deref().map(read_token).transpose()?;
-        let rng = os_random().context("no randomness")?;
+        let rng = Random::from_os().context("no randomness")?;
         Device::open(&self.state, token, rng).context(self.state.display())
     }
 }

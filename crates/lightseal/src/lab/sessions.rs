@@ -101,6 +101,7 @@ fn policy(when_full: WhenFull) -> String {
         WhenFull::Refuse => "refuse".into(),
         WhenFull::EvictOldest => "evict-oldest".into(),
         WhenFull::EvictIdle(least) => format!("evict-idle:{}s", least.as_secs_f64()),
+        other => format!("{other:?}"),
     }
 }
 

@@ -10,9 +10,9 @@ use super::reconnect::{Action, Server, Successors, UNANSWERED};
 use super::report::{self, Facts, Peer};
 use super::shares::Shares;
 use super::status::Standing;
-use super::{ARRIVAL_BYTES, longest_message, os_random, overruns, unread};
+use super::{ARRIVAL_BYTES, longest_message, overruns, unread};
 use flow::FlowHost;
-use lightseal_core::{AddressPair, Instant};
+use lightseal_core::{AddressPair, Instant, Random};
 use lightseal_dtls::{ClientConfig, CloseReason, Connection, Event, SendError, Stats, Watch};
 use lightseal_net::Clock;
 use lightseal_net::address::Named;
@@ -463,7 +463,7 @@ impl ClientProxy {
     }
 
     fn connection(&self, server: SocketAddr, config: Arc<ClientConfig>) -> io::Result<Connection> {
-        let rng = os_random().map_err(io::Error::other)?;
+        let rng = Random::from_os().map_err(io::Error::other)?;
         Connection::client(config, server, self.clock.now(), rng).map_err(io::Error::other)
     }
 
@@ -531,12 +531,8 @@ impl Host<Connection> for Check {
         match event {
             Event::Connected(_) => self.connected = true,
             Event::Data(payload) => self.answered |= payload.is_empty(),
-            Event::MaySend(_)
-            | Event::Provisional { .. }
-            | Event::Resolved(..)
-            | Event::PeerMoved { .. }
-            | Event::AggregationChanged { .. } => {}
             Event::Closed(reason) => self.ended = Some(reason),
+            _ => {}
         }
     }
 

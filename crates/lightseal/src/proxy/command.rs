@@ -167,7 +167,9 @@ pub(crate) async fn server(args: &ProxyServerArgs) -> Result<(), Failure> {
         return Err(Failure::new("--when-full needs --max-sessions"));
     }
     let when_full = args.when_full.unwrap_or_default();
-    config.slots = SessionSlots { most: args.max_sessions, when_full };
+    if let Some(most) = args.max_sessions {
+        config.slots = SessionSlots::at_most(most, when_full);
+    }
     let service = destination(&args.proxy)?;
     service.settle(SETTLE).await;
     if let Some(address) = service.current() {

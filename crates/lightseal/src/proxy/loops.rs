@@ -47,7 +47,7 @@ pub(crate) type Residues = [u16; 2];
 /// The residues of an association whose handshake is complete.
 pub(crate) fn residues(connection: &Connection) -> Option<Residues> {
     let mut secret = zeroize::Zeroizing::new([0; 4]);
-    connection.export_keying_material(LABEL, b"", &mut *secret)?.ok()?;
+    connection.export_keying_material(LABEL, b"", &mut *secret).ok()?;
     let [a, b, c, d] = *secret;
     let residue = |bytes| u16::from_be_bytes(bytes) % MODULUS;
     Some([residue([a, b]), residue([c, d])])

@@ -48,12 +48,16 @@ fn provider() -> &'static lightseal_dtls::crypto::Provider {
     return &lightseal_dtls::crypto::rustcrypto::PROVIDER;
 }
 
-/// The settings from which both proxies start.
+/// The settings from which both proxies start. The provider is tested once in the life of the
+/// process.
 ///
 /// # Errors
 ///
 /// If the provider fails its self-test.
 pub(crate) fn settings() -> Result<lightseal_dtls::Settings, lightseal_dtls::ConfigError> {
+    use std::sync::OnceLock;
+    static OUTCOME: OnceLock<Result<(), lightseal_dtls::crypto::SelfTestFailed>> = OnceLock::new();
+    (*OUTCOME.get_or_init(|| provider().self_test()))?;
     lightseal_dtls::Settings::new(provider())
 }
 
@@ -77,12 +81,10 @@ fn described(agreed: &lightseal_dtls::Negotiated) -> String {
 /// If the settings are invalid.
 pub(crate) fn longest_message(
     settings: &lightseal_dtls::Settings,
-) -> Result<usize, lightseal_dtls::ConfigError> {
+) -> Result<usize, lightseal_dtls::ConnectError> {
     let psk = lightseal_dtls::Psk::external(b"nobody", &[0; 32])?;
-    let config = lightseal_dtls::ClientConfig::with(
-        psk,
-        lightseal_dtls::Settings { key_log: None, ..settings.clone() },
-    );
+    let mut config = lightseal_dtls::ClientConfig::with(psk, settings.clone());
+    config.settings.key_log = None;
     let (anywhere, now) = (([127, 0, 0, 1], 9).into(), lightseal_core::Instant::from_micros(0));
     let nothing = Random::from_seed([0; 32]);
     let connection = lightseal_dtls::Connection::client(config.into(), anywhere, now, nothing)?;
@@ -185,15 +187,4 @@ pub(crate) fn raise_socket_limit() {
             tracing::debug!("the limit on open sockets stays unchanged: {error}");
         }
     }
-}
-
-/// A random generator that is seeded by the operating system.
-///
-/// # Errors
-///
-/// If the operating system has no randomness.
-pub(crate) fn os_random() -> Result<Random, getrandom::Error> {
-    let mut seed = zeroize::Zeroizing::new([0; 32]);
-    getrandom::fill(&mut *seed)?;
-    Ok(Random::from_seed(*seed))
 }

@@ -6,8 +6,8 @@ use super::loops::{self, EphemeralPorts, Residues};
 use super::report::{self, Facts, Peer};
 use super::shares::Shares;
 use super::status::Standing;
-use super::{ARRIVAL_BYTES, described, longest_message, os_random, overruns, unread, unshared};
-use lightseal_core::Instant;
+use super::{ARRIVAL_BYTES, described, longest_message, overruns, unread, unshared};
+use lightseal_core::{Instant, Random};
 use lightseal_dtls::{
     AggregationPolicy, CloseReason, Endpoint, EndpointEvent, Event, Handle, Resolution, SendError,
     ServerConfig, Stats,
@@ -127,7 +127,7 @@ impl Drop for Service {
 
 impl Host<Endpoint> for ServerHost {
     fn event(&mut self, now: Instant, event: EndpointEvent<'_>) {
-        let EndpointEvent { handle, peer, event } = event;
+        let EndpointEvent { handle, peer, event, .. } = event;
         let shown = Named(peer);
         match event {
             // The service sends nothing before it has received a message.
@@ -206,6 +206,7 @@ impl Host<Endpoint> for ServerHost {
                     _ => self.totals.count_failed_handshake(peer, &reason),
                 }
             }
+            other => tracing::debug!("{shown}: {other}"),
         }
     }
 
@@ -361,7 +362,7 @@ impl ServerProxy {
         config: Arc<ServerConfig>,
         options: Options,
     ) -> io::Result<Self> {
-        let rng = os_random().map_err(io::Error::other)?;
+        let rng = Random::from_os().map_err(io::Error::other)?;
         let longest = longest_message(&config.settings).map_err(io::Error::other)?;
         let policy = config.settings.aggregation.clone();
         if config.settings.path_mtu.is_some() {
@@ -558,7 +559,7 @@ mod tests {
             let server = proxy.local_addr().unwrap();
             let socket = StdSocket::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
             socket.set_read_timeout(Some(PATIENCE)).unwrap();
-            let (now, rng) = (Instant::from_micros(1), os_random().unwrap());
+            let (now, rng) = (Instant::from_micros(1), Random::from_os().unwrap());
             let config = Arc::new(ClientConfig::new(psk).unwrap());
             let mut client = Connection::client(config, server, now, rng).unwrap();
             let mut buf = vec![0; 2048];

@@ -2,10 +2,10 @@
 
 use super::{Outcome, Scratch, Teller};
 use crate::failure::{Context, Failure};
+use lightseal_core::Random;
 use lightseal_group::control::{GroupName, WantedRoles};
 use lightseal_group_host::member::relay::{self, Relay};
 use lightseal_group_host::member::{Device, Options};
-use lightseal_group_host::os_random;
 use lightseal_group_host::service::{self, AdminRequest, CreateText, Enrol, Service, ask};
 use lightseal_group_host::token::Token;
 use lightseal_net::multicast::Interface;
@@ -98,7 +98,7 @@ async fn join(
     service: Option<SocketAddr>,
     tasks: &mut JoinSet<()>,
 ) -> Result<Option<SocketAddr>, Failure> {
-    let device = Device::open(state, Some(token), os_random().context("no randomness")?);
+    let device = Device::open(state, Some(token), Random::from_os().context("no randomness")?);
     let device = device.context(state.display())?;
     let options = Options {
         group: GroupName::new(GROUP).ok_or_else(|| Failure::new(GROUP))?,
@@ -148,7 +148,7 @@ pub(super) async fn run(servers: usize, teller: Teller) -> Result<Outcome, Failu
         allow_version_1: false,
         trust_addresses: false,
     };
-    let rng = os_random().context("no randomness")?;
+    let rng = Random::from_os().context("no randomness")?;
     let controller = Service::start(&office.0, options, rng).context("controller")?;
     let address = controller.local_addr().context("controller")?;
     tasks.spawn(async move { drop(controller.run().await) });

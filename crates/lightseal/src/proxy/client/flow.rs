@@ -131,6 +131,7 @@ impl Host<Connection> for FlowHost {
                 }
                 self.ended = Some(reason);
             }
+            other => tracing::debug!("flow {}: {other}", Named::from(self.application)),
         }
     }
 
