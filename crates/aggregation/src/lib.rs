@@ -133,3 +133,8 @@ pub use prf::{
 };
 pub use scheme::{Order, Overprovision, Scheme, SchemeError, SetSize, SlidingWindow};
 pub use sealer::{Kind, SealError, Sealer};
+
+/// The examples of the page that the registry shows.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

@@ -51,3 +51,8 @@ pub use rng::OsRandomError;
 pub use rng::Random;
 pub use time::Instant;
 pub use wire::{Decode, DecodeError, Encode, Reader, Writer};
+
+/// The examples of the page that the registry shows.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

@@ -22,9 +22,9 @@
 //! counter) for sending, and may receive any datagram:
 //!
 //! ```
-//! use lightseal_gateway::gateway::{Arrived, Gateway, Plan};
+//! use lightseal_gateway::gateway::{Gateway, Plan};
 //! use lightseal_gateway::schemes::Sealed;
-//! use lightseal_core::{Instant, PacketBuf};
+//! use lightseal_gateway::{Instant, PacketBuf};
 //!
 //! /// A frame of the LAN that fits one datagram and goes to one peer.
 //! fn out(gateway: &Gateway, now: Instant, packet: &mut PacketBuf<'_>, mut send: impl FnMut(&[u8])) {
@@ -62,6 +62,13 @@ pub mod schemes;
 pub mod set;
 pub mod tuning;
 pub mod window;
+
+pub use lightseal_core::{Instant, PacketBuf, Random};
+
+/// The examples of the page that the registry shows.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;
 
 use std::sync::{Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 

@@ -98,8 +98,15 @@ mod single;
 pub mod stream;
 
 pub use aes::{Aes128, Aes256};
+pub use cipher;
+pub use digest;
 pub use hash::Hasher;
 pub use limits::{MessageTooLong, ParameterError, max_message_bits, max_message_bytes};
 pub use mac::{BatchError, LightMac, LongLightMac, Tag, VerifyError};
 pub use present::{Present80, Present128};
 pub use stream::{LightMacStream, Stream};
+
+/// The examples of the page that the registry shows.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

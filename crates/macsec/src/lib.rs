@@ -42,7 +42,13 @@ pub mod window;
 
 pub use crypto::{Gcm, GcmProvider, Unauthentic};
 pub use frame::{Frame, Header, Kind, VlanTag, classify};
+pub use lightseal_core::PacketBuf;
 pub use secy::{ConfigError, Delivery, Discard, Protected, Secy, Settings, Unsent};
 pub use suite::{CipherSuite, ConfidentialityOffset, Extended, KeyError, SaKey};
 pub use tag::{AssociationNumber, Protection, Sci, SciField, SecTag, ShortLength};
 pub use window::Replay;
+
+/// The examples of the page that the registry shows.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

@@ -74,4 +74,10 @@ pub mod virtual_time;
 pub use clock::Clock;
 pub use either::Either;
 pub use impairment::{Counters, Impairments, Path, Probability};
+pub use lightseal_core::{Engine, Instant, Output};
 pub use rate_limited_log::RateLimitedLog;
+
+/// The examples of the page that the registry shows.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

@@ -27,7 +27,7 @@ use std::time::Duration;
 use values::{bytes, some_time, time, user, within};
 
 /// A configuration file with every setting, its default and its range.
-pub const SAMPLE: &str = include_str!("../../../../docs/gateway.toml");
+pub const SAMPLE: &str = include_str!("../../gateway.toml");
 
 /// The default port of the tunnel (UDP) and of the management channel (TCP).
 pub const DEFAULT_PORT: u16 = 8885;

@@ -14,10 +14,11 @@ use std::fs::File;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
-/// The name and the text of a file in `results/`.
+/// The name and the text of a file in `results/`. The crate has a link to each of these files, which
+/// becomes the file in the package.
 macro_rules! included {
     ($name:literal) => {
-        ($name, include_str!(concat!("../../../../results/", $name, ".json")))
+        ($name, include_str!(concat!("../../results/", $name, ".json")))
     };
 }
 

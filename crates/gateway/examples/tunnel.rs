@@ -1,0 +1,100 @@
+//! Two gateways in one process carry a MACsec frame from one LAN to another, over UDP sockets.
+//!
+//! The management channel is in memory here; a host has a mutually authenticated TLS connection. A
+//! LAN is a variable here; a host has an interface. See the package `lightseal-gateway-host`.
+//!
+//! Run it with `cargo run --example tunnel`.
+
+use lightseal_gateway::bridge::{Limits, PeerIndex};
+use lightseal_gateway::control::{Control, Event, Output, Timing};
+use lightseal_gateway::gateway::{Arrived, Gateway, Mka, Settings};
+use lightseal_gateway::keys::GatewayId;
+use lightseal_gateway::link::Link;
+use lightseal_gateway::schemes::sealed::Sealed;
+use lightseal_gateway::{Instant, PacketBuf, Random};
+use lightseal_macsec::crypto::rustcrypto::PROVIDER;
+use std::error::Error;
+use std::fs::File;
+use std::io::Read;
+use std::net::{SocketAddr, UdpSocket};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// The index of each gateway's only peer.
+const PEER: PeerIndex = PeerIndex(0);
+/// Room in bytes before and behind a frame, for what the tunnel adds.
+const ROOM: usize = 128;
+/// The header of a MACsec frame that a device on the first LAN sends to one on the second: addresses
+/// and SecTAG. What follows can be read by that device alone.
+const HEADER: &[u8] =
+    b"\x02\0\0\0\0\x0b\x02\0\0\0\0\x0a\x88\xe5\x2c\0\0\0\0\x07\x02\0\0\0\0\x0a\0\x01";
+
+/// A gateway with the identity `id`, whose peer is at `peer`.
+fn site(id: u8, peer: SocketAddr) -> Result<(Arc<Gateway>, Control), Box<dyn Error>> {
+    let mut seed = [0; 32];
+    File::open("/dev/urandom")?.read_exact(&mut seed)?;
+    let mut random = Random::from_seed(seed);
+    let settings = Settings {
+        id: GatewayId([id; 32]),
+        mka: Mka::Tunnel,
+        allow: Vec::new(),
+        allow_bpdu: false,
+        yields: false,
+        lan_address: [2, 0, 0, 0, 1, id],
+        stations: Limits::default(),
+        floods_a_second: 1000,
+        held_frames: 64,
+        reassembly_bytes: 1 << 16,
+        dscp: true,
+    };
+    let links = vec![Link::new(PEER, GatewayId([3 - id; 32]), Some(peer), false, 1500)];
+    let now = Instant::ZERO;
+    let gateway = Arc::new(Gateway::new(settings, links, Box::new(Sealed), &mut random, now));
+    let control = Control::new(Arc::clone(&gateway), &PROVIDER, Timing::default(), random);
+    Ok((gateway, control))
+}
+
+fn main() -> Result<(), Box<dyn Error>> {
+    let sockets = [UdpSocket::bind("127.0.0.1:0")?, UdpSocket::bind("127.0.0.1:0")?];
+    let (here, there) = (sockets[0].local_addr()?, sockets[1].local_addr()?);
+    sockets[1].set_read_timeout(Some(Duration::from_secs(5)))?;
+    let now = Instant::ZERO; // A host passes the time since its start.
+    let mut sites = [site(1, there)?, site(2, here)?];
+
+    // Both ends export a secret from the management channel. Over it they agree on keys.
+    for (_, control) in &mut sites {
+        control.handle_up(now, PEER, [7; 32].into());
+    }
+    // Each gateway's turn ends when it has nothing more to say; the agreement takes a few turns.
+    for at in [0, 1, 0, 1, 0, 1] {
+        while let Some(output) = sites[at].1.poll(now) {
+            match output {
+                Output::Message(_, bytes) => sites[1 - at].1.handle_message(now, PEER, &bytes),
+                Output::Event(Event::Up(_, epoch)) => {
+                    println!("gateway {at}: keys of epoch {epoch}")
+                }
+                Output::Close(_, error) => return Err(error.into()),
+                // A host also sends probes of the path, and announcements on the LAN.
+                _ => {}
+            }
+        }
+    }
+
+    // A frame of the first LAN becomes a datagram, and a frame of the second LAN.
+    let (gateway, frame) = (&sites[0].0, [HEADER, &[0x5a; 64]].concat());
+    let mut buf = [&[0; ROOM][..], &frame, &[0; ROOM]].concat();
+    let mut packet = PacketBuf::new(&mut buf, ROOM..ROOM + frame.len()).ok_or("no room")?;
+    let parcel = gateway.from_lan(now, &frame).map_err(|reason| reason.to_string())?;
+    gateway.seal(now, 0, PEER, &parcel, &mut packet).map_err(|reason| reason.to_string())?;
+    println!("a frame of {} bytes, a datagram of {}", frame.len(), packet.len());
+    sockets[0].send_to(packet.bytes(), there)?;
+    let mut buf = [0; 2048];
+    let (len, from) = sockets[1].recv_from(&mut buf)?;
+    let mut packet = PacketBuf::new(&mut buf, 0..len).ok_or("no room")?;
+    let arrived = sites[1].0.from_peer(now, from, &mut packet);
+    match arrived.map_err(|reason| reason.to_string())? {
+        Arrived::Frame(_) if packet.bytes() == frame => println!("the frame arrived unchanged"),
+        other => return Err(format!("not the frame: {other:?}").into()),
+    }
+    Ok(())
+}
