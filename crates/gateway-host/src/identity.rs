@@ -9,7 +9,7 @@
 //! Empty lines and lines that begin with `#` are ignored. A public key is 44 characters of base64
 //! (RFC 4648, section 4). Other kinds of keys in later versions will have a prefix in both places.
 
-use crate::OneLine;
+use crate::ErrorLine;
 use base64ct::{Base64, Encoding};
 use ed25519_dalek::{SigningKey, VerifyingKey};
 use lightseal_owner_only::file::{create, refuse_exposed};
@@ -102,9 +102,9 @@ impl Identity {
     ///
     /// # Errors
     /// If the operating system provides no randomness.
-    pub fn generate() -> Result<Self, OneLine> {
+    pub fn generate() -> Result<Self, ErrorLine> {
         let mut seed = Zeroizing::new([0; 32]);
-        getrandom::fill(&mut *seed).map_err(|error| OneLine::of("no randomness", error))?;
+        getrandom::fill(&mut *seed).map_err(|error| ErrorLine::of("no randomness", error))?;
         Ok(Self::from_seed(seed))
     }
 
@@ -112,29 +112,29 @@ impl Identity {
     ///
     /// # Errors
     /// If the file cannot be read, is accessible to other users, or contains no key.
-    pub fn load(path: &Path) -> Result<Self, OneLine> {
+    pub fn load(path: &Path) -> Result<Self, ErrorLine> {
         let name = format!("identity {}", path.display());
-        let failed = |error: std::io::Error| OneLine::of(&name, error);
+        let failed = |error: std::io::Error| ErrorLine::of(&name, error);
         let file = File::open(path).map_err(failed)?;
         refuse_exposed(path, &file.metadata().map_err(failed)?)
-            .map_err(|exposed| OneLine::of(&name, exposed))?;
+            .map_err(|exposed| ErrorLine::of(&name, exposed))?;
         // Reserves the whole capacity, so that the string never grows and leaves no copy behind in
         // freed memory.
         let mut text = Zeroizing::new(String::with_capacity(MAX_FILE_BYTES as usize + 1));
         file.take(MAX_FILE_BYTES).read_to_string(&mut text).map_err(failed)?;
-        Self::parse(&text).map_err(|what| OneLine::of(name, what))
+        Self::parse(&text).map_err(|what| ErrorLine::of(name, what))
     }
 
     /// Writes a key file that only this user can read.
     ///
     /// # Errors
     /// If the file cannot be written, or exists already: an existing key is never overwritten.
-    pub fn store(&self, path: &Path) -> Result<(), OneLine> {
+    pub fn store(&self, path: &Path) -> Result<(), ErrorLine> {
         create(path, self.to_text().as_bytes()).map_err(|error| match error.kind() {
             std::io::ErrorKind::AlreadyExists => {
-                OneLine::of(path.display(), "there already, and not overwritten")
+                ErrorLine::of(path.display(), "there already, and not overwritten")
             }
-            _ => OneLine::of(path.display(), error),
+            _ => ErrorLine::of(path.display(), error),
         })
     }
 

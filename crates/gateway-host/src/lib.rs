@@ -11,23 +11,23 @@
 //!
 //! The crate `gateway` decides what happens to frames, and `packet-io` reads and writes them. The
 //! module `run` joins them: it starts threads, passes each [`channel::Event`] to the engine, and
-//! fills in [`status::Standing`].
+//! fills in [`status::GatewayStatus`].
 #![forbid(unsafe_code)]
 
 pub mod channel;
 pub mod config;
+mod error_line;
 pub mod identity;
 pub mod metrics;
-mod one_line;
 pub mod privileges;
 #[cfg(target_os = "linux")]
+mod queue_mismatch;
+#[cfg(target_os = "linux")]
 pub mod run;
+mod server;
 pub mod service_manager;
 #[cfg(target_os = "linux")]
 mod sides;
-#[cfg(target_os = "linux")]
-mod spread;
 pub mod status;
-mod visitors;
 
-pub use one_line::OneLine;
+pub use error_line::ErrorLine;

@@ -1,7 +1,7 @@
 //! Metrics for Prometheus: its text format 0.0.4, over the part of HTTP that it needs.
 
-use crate::status::{Standing, Traffic};
-use crate::visitors;
+use crate::server;
+use crate::status::{GatewayStatus, Traffic};
 use std::convert::Infallible;
 use std::fmt::Write;
 use std::io;
@@ -96,18 +96,18 @@ fn escaped(content: &str) -> String {
     content.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n")
 }
 
-impl From<&Standing> for Snapshot {
-    fn from(standing: &Standing) -> Self {
+impl From<&GatewayStatus> for Snapshot {
+    fn from(status: &GatewayStatus) -> Self {
         use Kind::{Counter, Gauge};
         let mut all = Self::default();
         let about = vec![
-            ("gateway", standing.gateway.clone()),
-            ("version", standing.version.clone()),
-            ("scheme", standing.scheme.clone()),
+            ("gateway", status.gateway.clone()),
+            ("version", status.version.clone()),
+            ("scheme", status.scheme.clone()),
         ];
         all.add("info", "Name, version and scheme of the gateway.", Gauge, vec![(about, 1)]);
-        all.one("uptime_seconds", "Seconds since the start.", Gauge, standing.uptime_seconds);
-        let lan = &standing.lan;
+        all.one("uptime_seconds", "Seconds since the start.", Gauge, status.uptime_seconds);
+        let lan = &status.lan;
         let ways = [("received", lan.received), ("sent", lan.sent)];
         let traffic = |number: fn(&Traffic) -> u64| {
             let sample = |(way, traffic): &(&str, Traffic)| {
@@ -117,7 +117,7 @@ impl From<&Standing> for Snapshot {
         };
         all.add("lan_frames_total", "Frames from and to the LAN.", Counter, traffic(|t| t.frames));
         all.add("lan_bytes_total", "Bytes from and to the LAN.", Counter, traffic(|t| t.bytes));
-        let flows = &standing.flows;
+        let flows = &status.flows;
         all.one("flows", "Stations that are known.", Gauge, flows.present);
         all.one("flows_most", "Limit of known stations.", Gauge, flows.most);
         all.one(
@@ -133,10 +133,10 @@ impl From<&Standing> for Snapshot {
             flows.held_frames,
         );
         let peer = |name: &str| vec![("peer", name.to_owned())];
-        let gauge = |value: fn(&crate::status::PeerStanding) -> Option<u64>| {
+        let gauge = |value: fn(&crate::status::PeerStatus) -> Option<u64>| {
             let sample =
-                |p: &crate::status::PeerStanding| value(p).map(|value| (peer(&p.name), value));
-            standing.peers.iter().filter_map(sample).collect::<Vec<_>>()
+                |p: &crate::status::PeerStatus| value(p).map(|value| (peer(&p.name), value));
+            status.peers.iter().filter_map(sample).collect::<Vec<_>>()
         };
         all.add(
             "peer_up",
@@ -159,7 +159,7 @@ impl From<&Standing> for Snapshot {
         all.add("peer_path_mtu_bytes", "Largest IP packet on the path.", Gauge, mtu);
         all.add("peer_flows", "Stations known behind the peer.", Gauge, gauge(|p| Some(p.flows)));
         let both = |number: fn(&Traffic) -> u64| {
-            let samples = standing.peers.iter().flat_map(|p| {
+            let samples = status.peers.iter().flat_map(|p| {
                 [("received", p.received), ("sent", p.sent)].map(|(way, traffic)| {
                     let labels = vec![("peer", p.name.clone()), ("direction", way.to_owned())];
                     (labels, number(&traffic))
@@ -169,9 +169,9 @@ impl From<&Standing> for Snapshot {
         };
         all.add("peer_frames_total", "Frames from and to the peer.", Counter, both(|t| t.frames));
         all.add("peer_bytes_total", "Bytes from and to the peer.", Counter, both(|t| t.bytes));
-        let drops = standing.drops.iter().map(|(why, n)| (vec![("reason", why.clone())], *n));
+        let drops = status.drops.iter().map(|(why, n)| (vec![("reason", why.clone())], *n));
         all.add("drops_total", "Frames and packets that were dropped.", Counter, drops.collect());
-        for (name, value) in &standing.counters {
+        for (name, value) in &status.counters {
             // Names come from the engine's code, so a name that Prometheus cannot read is a mistake
             // there.
             let name: String =
@@ -195,7 +195,7 @@ where
     let snapshot = Arc::new(snapshot);
     let poll_accept =
         |context: &mut Context<'_>| listener.poll_accept(context).map_ok(|(stream, _)| stream);
-    visitors::receive("metrics", QUESTIONERS, poll_accept, |stream| {
+    server::serve_connections("metrics", QUESTIONERS, poll_accept, |stream| {
         let snapshot = Arc::clone(&snapshot);
         async move {
             let _ = tokio::time::timeout(PATIENCE, attend(stream, &*snapshot)).await;
@@ -248,25 +248,25 @@ async fn answer(stream: &mut TcpStream, status: &str, body: &str, with: bool) ->
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::status::PeerStanding;
+    use crate::status::PeerStatus;
 
-    fn standing() -> Standing {
-        let mut standing = Standing { gateway: "a".into(), ..Standing::default() };
-        standing.peers.push(PeerStanding {
+    fn status() -> GatewayStatus {
+        let mut status = GatewayStatus { gateway: "a".into(), ..GatewayStatus::default() };
+        status.peers.push(PeerStatus {
             name: "b\"\\".into(),
             up: true,
             epoch: Some(3),
             received: Traffic { frames: 5, bytes: 500 },
-            ..PeerStanding::default()
+            ..PeerStatus::default()
         });
-        standing.drops.insert("replayed".into(), 2);
-        standing.counters.insert("fragments sent".into(), 9);
-        standing
+        status.drops.insert("replayed".into(), 2);
+        status.counters.insert("fragments sent".into(), 9);
+        status
     }
 
     #[test]
     fn every_line_is_one_that_prometheus_reads() {
-        let text = Snapshot::from(&standing()).text();
+        let text = Snapshot::from(&status()).text();
         for expected in [
             "# TYPE lightseal_gateway_drops_total counter\n",
             "lightseal_gateway_drops_total{reason=\"replayed\"} 2\n",
@@ -298,7 +298,7 @@ mod tests {
     async fn as_much_http_as_prometheus_speaks() {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
-        let server = tokio::spawn(serve(listener, || Snapshot::from(&standing())));
+        let server = tokio::spawn(serve(listener, || Snapshot::from(&status())));
         let answer = ask(address, b"GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n").await;
         let (head, body) = answer.split_once("\r\n\r\n").unwrap();
         assert!(head.starts_with("HTTP/1.0 200 OK"), "{head}");

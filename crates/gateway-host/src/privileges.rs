@@ -3,7 +3,7 @@
 //! Linux keeps user ids and capabilities for each thread. [`drop_to`] therefore runs while the
 //! process has only one thread; threads that are started later inherit the remaining rights.
 
-use crate::OneLine;
+use crate::ErrorLine;
 
 /// A user and its group, by number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -20,12 +20,12 @@ impl User {
     ///
     /// # Errors
     /// If there is no such user, or the user or its group is root.
-    pub fn named(name: &str) -> Result<Self, OneLine> {
+    pub fn named(name: &str) -> Result<Self, ErrorLine> {
         let passwd = std::fs::read_to_string("/etc/passwd").unwrap_or_default();
         Self::within(&passwd, name)
     }
 
-    fn within(passwd: &str, name: &str) -> Result<Self, OneLine> {
+    fn within(passwd: &str, name: &str) -> Result<Self, ErrorLine> {
         let number = name.parse().ok();
         let found = passwd.lines().find_map(|line| {
             // passwd(5): name, password, user, group, ...
@@ -37,13 +37,13 @@ impl User {
         });
         let user = found.or(number.map(|number| Self { uid: number, gid: number }));
         match user {
-            None => Err(OneLine::new(format_args!("user {name:?}: no such user"))),
-            Some(Self { uid: 0, .. } | Self { gid: 0, .. }) => Err(OneLine::new(format_args!(
+            None => Err(ErrorLine::new(format_args!("user {name:?}: no such user"))),
+            Some(Self { uid: 0, .. } | Self { gid: 0, .. }) => Err(ErrorLine::new(format_args!(
                 "user {name:?}: its rights would still be those of root"
             ))),
             // The kernel takes the highest number to mean that the id stays unchanged.
             Some(Self { uid: u32::MAX, .. } | Self { gid: u32::MAX, .. }) => {
-                Err(OneLine::new(format_args!("user {name:?}: no such number")))
+                Err(ErrorLine::new(format_args!("user {name:?}: no such number")))
             }
             Some(user) => Ok(user),
         }
@@ -77,11 +77,11 @@ impl User {
 /// # Errors
 /// If the process has more than one thread, or the operating system refuses a step.
 #[cfg(target_os = "linux")]
-pub fn drop_to(user: Option<User>) -> Result<(), OneLine> {
+pub fn drop_to(user: Option<User>) -> Result<(), ErrorLine> {
     use rustix::thread::{self, CapabilitySet, CapabilitySets};
-    let failed = |what: &'static str| move |error| OneLine::of(what, error);
+    let failed = |what: &'static str| move |error| ErrorLine::of(what, error);
     if threads().is_none_or(|threads| threads > 1) {
-        return Err(OneLine::new("privileges must be dropped before threads are started"));
+        return Err(ErrorLine::new("privileges must be dropped before threads are started"));
     }
     let before = thread::capabilities(None).map_err(failed("capabilities"))?;
     if before.effective.contains(CapabilitySet::SETPCAP) {
@@ -167,8 +167,8 @@ pub fn missing(_: bool, _: Option<User>) -> Vec<&'static str> {
 /// # Errors
 /// Always: gateways run only on Linux.
 #[cfg(not(target_os = "linux"))]
-pub fn drop_to(_: Option<User>) -> Result<(), OneLine> {
-    Err(OneLine::new("a gateway needs Linux"))
+pub fn drop_to(_: Option<User>) -> Result<(), ErrorLine> {
+    Err(ErrorLine::new("a gateway needs Linux"))
 }
 
 #[cfg(test)]

@@ -2,8 +2,8 @@
 //! this machine. `check` and `run` share this code, so both have the same idea of what is possible.
 
 use crate::config::{Allowed, Config, LanIo, UnderlayIo};
-use crate::spread::Spread;
-use crate::{OneLine, channel};
+use crate::queue_mismatch::QueueMismatch;
+use crate::{ErrorLine, channel};
 use lightseal_packet_io::udp::{self, UdpUnderlay};
 use lightseal_packet_io::xdp::Mode;
 use lightseal_packet_io::{HEADROOM, Interface, OpenError, TAILROOM};
@@ -11,29 +11,30 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener};
 
 /// Bytes around a frame beyond the MTU of its LAN: Ethernet header, VLAN tags, sealing, IP and UDP
 /// headers, and the outer Ethernet header.
-const AROUND: usize = 14 + 8 + 30 + 48 + 14;
+const FRAME_OVERHEAD: usize = 14 + 8 + 30 + 48 + 14;
 /// The longest frame with AF_XDP, in bytes: one page.
 const XDP_FRAME: usize = 4096;
 /// The largest MTU of a LAN whose frames fit AF_XDP.
-const XDP_MTU: u32 = (XDP_FRAME - AROUND - HEADROOM - TAILROOM) as u32;
+const XDP_MTU: u32 = (XDP_FRAME - FRAME_OVERHEAD - HEADROOM - TAILROOM) as u32;
 
 /// How the packets of one side are to be read and written.
 #[derive(Debug)]
-pub(crate) struct Side {
+pub(crate) struct SideIo {
     /// The interface and mode for AF_XDP, if it can be used.
     pub(crate) xdp: Option<(Interface, Mode)>,
     /// Whether AF_XDP is required: the gateway does not fall back to kernel sockets.
-    pub(crate) only: bool,
+    pub(crate) xdp_required: bool,
     /// Set if the numbers of queues and threads differ. This is the reason why AF_XDP is not used,
     /// or which queues have no thread.
-    pub(crate) spread: Option<Spread>,
+    pub(crate) queue_mismatch: Option<QueueMismatch>,
     /// Why AF_XDP is not tried although the configuration allows it.
     pub(crate) refused: Option<String>,
 }
 
-impl Side {
+impl SideIo {
     /// Kernel sockets, which work with any interface.
-    const KERNEL: Self = Self { xdp: None, only: false, spread: None, refused: None };
+    const KERNEL: Self =
+        Self { xdp: None, xdp_required: false, queue_mismatch: None, refused: None };
 
     /// Kernel sockets, since AF_XDP cannot be used for the reason `why`.
     fn refused(why: String) -> Self {
@@ -45,16 +46,16 @@ impl Side {
 ///
 /// # Errors
 /// If the interface cannot be used, or not with the configured `io`.
-pub(crate) fn lan(config: &Config) -> Result<(Interface, Side), OneLine> {
+pub(crate) fn lan(config: &Config) -> Result<(Interface, SideIo), ErrorLine> {
     let interface = Interface::find(&config.lan.interface)
-        .map_err(|error| OneLine::of("[lan] interface", error))?;
+        .map_err(|error| ErrorLine::of("[lan] interface", error))?;
     let mode = match config.lan.io {
-        LanIo::Packet => return Ok((interface, Side::KERNEL)),
+        LanIo::Packet => return Ok((interface, SideIo::KERNEL)),
         LanIo::XdpNative => Mode::Native,
         LanIo::XdpZeroCopy => Mode::ZeroCopy,
         LanIo::Auto | LanIo::Xdp => Mode::Generic,
     };
-    let only = config.lan.io.wants_xdp();
+    let xdp_required = config.lan.io.wants_xdp();
     // The AF_XDP program selects frames by EtherType, and frames of bridges have none.
     let refused = if config.gateway.allow.contains(&Allowed::Bpdu) {
         Some("AF_XDP does not hear bridges' frames ([gateway] allow has \"bpdu\")".to_owned())
@@ -62,23 +63,23 @@ pub(crate) fn lan(config: &Config) -> Result<(Interface, Side), OneLine> {
         too_long(&interface)
     };
     if let Some(why) = refused {
-        return if only {
-            Err(OneLine::of("[lan] io", why))
+        return if xdp_required {
+            Err(ErrorLine::of("[lan] io", why))
         } else {
-            Ok((interface, Side::refused(why)))
+            Ok((interface, SideIo::refused(why)))
         };
     }
-    let spread = Spread::of(&interface, config.lan.queues);
-    let xdp = match &spread {
-        Some(_) if !only => None,
-        Some(spread) if spread.queues < spread.threads => {
-            return Err(OneLine::of("[lan] io", spread));
+    let mismatch = QueueMismatch::of(&interface, config.lan.queues);
+    let xdp = match &mismatch {
+        Some(_) if !xdp_required => None,
+        Some(mismatch) if mismatch.queues < mismatch.threads => {
+            return Err(ErrorLine::of("[lan] io", mismatch));
         }
         // The driver may be configured not to use the queues without a thread.
         _ => Some((interface.clone(), mode)),
     };
-    let refused = spread.as_ref().filter(|_| xdp.is_none()).map(ToString::to_string);
-    Ok((interface, Side { xdp, only, spread, refused }))
+    let refused = mismatch.as_ref().filter(|_| xdp.is_none()).map(ToString::to_string);
+    Ok((interface, SideIo { xdp, xdp_required, queue_mismatch: mismatch, refused }))
 }
 
 /// The underlay side; `lan` is the interface of the LAN. An interface that is configured must
@@ -86,20 +87,20 @@ pub(crate) fn lan(config: &Config) -> Result<(Interface, Side), OneLine> {
 ///
 /// # Errors
 /// If the interface cannot be used, or not with the configured `io`.
-pub(crate) fn underlay(config: &Config, lan: Option<&Interface>) -> Result<Side, OneLine> {
+pub(crate) fn underlay(config: &Config, lan: Option<&Interface>) -> Result<SideIo, ErrorLine> {
     let settings = &config.underlay;
-    let Some(name) = &settings.interface else { return Ok(Side::KERNEL) };
-    let only = settings.io.wants_xdp();
+    let Some(name) = &settings.interface else { return Ok(SideIo::KERNEL) };
+    let xdp_required = settings.io.wants_xdp();
     let interface = match Interface::find(name) {
         Ok(interface) => interface,
-        Err(error) if only || matches!(error, OpenError::NoInterface(_)) => {
-            return Err(OneLine::of("[underlay] interface", error));
+        Err(error) if xdp_required || matches!(error, OpenError::NoInterface(_)) => {
+            return Err(ErrorLine::of("[underlay] interface", error));
         }
         // Without AF_XDP, datagrams are sent through any interface that the routing table selects.
-        Err(_) => return Ok(Side::KERNEL),
+        Err(_) => return Ok(SideIo::KERNEL),
     };
     let mode = match settings.io {
-        UnderlayIo::Udp => return Ok(Side::KERNEL),
+        UnderlayIo::Udp => return Ok(SideIo::KERNEL),
         UnderlayIo::XdpNative => Mode::Native,
         UnderlayIo::XdpZeroCopy => Mode::ZeroCopy,
         UnderlayIo::Auto | UnderlayIo::Xdp => Mode::Generic,
@@ -110,20 +111,24 @@ pub(crate) fn underlay(config: &Config, lan: Option<&Interface>) -> Result<Side,
         lan.and_then(too_long)
     };
     if let Some(why) = refused {
-        return if only { Err(OneLine::of("[underlay] io", why)) } else { Ok(Side::refused(why)) };
+        return if xdp_required {
+            Err(ErrorLine::of("[underlay] io", why))
+        } else {
+            Ok(SideIo::refused(why))
+        };
     }
-    let spread = Spread::of(&interface, config.lan.queues);
-    let xdp = match &spread {
-        Some(spread) if spread.queues < spread.threads => {
-            if only {
-                return Err(OneLine::of("[underlay] io", spread));
+    let mismatch = QueueMismatch::of(&interface, config.lan.queues);
+    let xdp = match &mismatch {
+        Some(mismatch) if mismatch.queues < mismatch.threads => {
+            if xdp_required {
+                return Err(ErrorLine::of("[underlay] io", mismatch));
             }
             None
         }
         _ => Some((interface, mode)),
     };
-    let refused = spread.as_ref().filter(|_| xdp.is_none()).map(ToString::to_string);
-    Ok(Side { xdp, only, spread, refused })
+    let refused = mismatch.as_ref().filter(|_| xdp.is_none()).map(ToString::to_string);
+    Ok(SideIo { xdp, xdp_required, queue_mismatch: mismatch, refused })
 }
 
 /// Why AF_XDP cannot carry all frames of this LAN, if it cannot.
@@ -137,7 +142,7 @@ fn too_long(lan: &Interface) -> Option<String> {
 /// Size in bytes of the buffers for frames: the longest frame of this LAN, with all that is put
 /// around it.
 pub(crate) fn frame_bytes(lan: &Interface) -> usize {
-    let longest = lan.mtu_bytes as usize + AROUND + HEADROOM + TAILROOM;
+    let longest = lan.mtu_bytes as usize + FRAME_OVERHEAD + HEADROOM + TAILROOM;
     longest.next_power_of_two().clamp(2048, 65536)
 }
 
@@ -166,34 +171,34 @@ pub(crate) fn udp_settings(config: &Config) -> udp::Settings {
 ///
 /// # Errors
 /// If the port is in use, or this host does not have the address.
-pub(crate) fn datagrams(config: &Config) -> Result<UdpUnderlay, OneLine> {
+pub(crate) fn datagrams(config: &Config) -> Result<UdpUnderlay, ErrorLine> {
     UdpUnderlay::open(&udp_settings(config)).map_err(|error| not_listening(config, error))
 }
 
 /// The error for an underlay port that cannot be opened.
-pub(crate) fn not_listening(config: &Config, error: OpenError) -> OneLine {
-    OneLine::of(format_args!("[underlay] listen {}", config.underlay.listen), error)
+pub(crate) fn not_listening(config: &Config, error: OpenError) -> ErrorLine {
+    ErrorLine::of(format_args!("[underlay] listen {}", config.underlay.listen), error)
 }
 
 /// Opens the TCP port of the management channel.
 ///
 /// # Errors
 /// If the port is in use, or this host does not have the address.
-pub(crate) fn management(config: &Config) -> Result<TcpListener, OneLine> {
+pub(crate) fn management(config: &Config) -> Result<TcpListener, ErrorLine> {
     let listen = config.underlay.listen;
     channel::listen(listen)
-        .map_err(|error| OneLine::of(format_args!("[underlay] listen {listen} (TCP)"), error))
+        .map_err(|error| ErrorLine::of(format_args!("[underlay] listen {listen} (TCP)"), error))
 }
 
 /// Opens the TCP port of the metrics, if it is configured. Must be called within a tokio runtime.
 ///
 /// # Errors
 /// As for [`management`].
-pub(crate) async fn metrics(config: &Config) -> Result<Option<tokio::net::TcpListener>, OneLine> {
+pub(crate) async fn metrics(config: &Config) -> Result<Option<tokio::net::TcpListener>, ErrorLine> {
     let Some(metrics) = &config.metrics else { return Ok(None) };
     let listen = metrics.listen;
     let opened = tokio::net::TcpListener::bind(listen).await;
     opened
         .map(Some)
-        .map_err(|error| OneLine::of(format_args!("[metrics] listen {listen} (TCP)"), error))
+        .map_err(|error| ErrorLine::of(format_args!("[metrics] listen {listen} (TCP)"), error))
 }

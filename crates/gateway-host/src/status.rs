@@ -5,7 +5,7 @@
 //! a [`Request`], and receives one line for each: `{"done": ...}` or `{"refused": "why"}`.
 
 use crate::identity::PublicKey;
-use crate::visitors;
+use crate::server;
 use lightseal_owner_only::socket;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -29,17 +29,17 @@ const MAX_REQUEST: u64 = 4 << 10;
 /// The longest answer in bytes. The state with a thousand peers takes a third of it.
 const MAX_ANSWER: u64 = 4 << 20;
 /// Most clients that are served at a time; others wait.
-const QUESTIONERS: usize = 16;
+const MAX_CLIENTS: usize = 16;
 /// How long a client may be silent before its connection is closed.
-const SILENCE: Duration = Duration::from_secs(60);
+const CLIENT_TIMEOUT: Duration = Duration::from_secs(60);
 /// How long a client waits for an answer: a gateway that takes longer is stopped, or has too many
 /// clients.
-const PATIENCE: Duration = Duration::from_secs(5);
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// The state of a gateway at one moment. Counters start at zero when the gateway starts.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
-pub struct Standing {
+pub struct GatewayStatus {
     /// The name of the gateway.
     pub gateway: String,
     /// The version of the program.
@@ -51,11 +51,11 @@ pub struct Standing {
     /// Number of seconds since the gateway started.
     pub uptime_seconds: u64,
     /// The LAN side.
-    pub lan: LanStanding,
+    pub lan: LanStatus,
     /// Numbers of stations, and of frames that wait.
-    pub flows: FlowStanding,
+    pub flows: TableStatus,
     /// The peers, in the order of the configuration.
-    pub peers: Vec<PeerStanding>,
+    pub peers: Vec<PeerStatus>,
     /// Number of frames and packets that were dropped, by reason.
     pub drops: BTreeMap<String, u64>,
     /// Other counters, by name: lower case letters with underscores.
@@ -65,7 +65,7 @@ pub struct Standing {
 /// The state of the LAN side.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
-pub struct LanStanding {
+pub struct LanStatus {
     /// Name of the interface.
     pub interface: String,
     /// How frames of both sides are read and written, for example `xdp, udp`.
@@ -90,7 +90,7 @@ pub struct Traffic {
 /// Numbers of stations, and of frames that wait.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
-pub struct FlowStanding {
+pub struct TableStatus {
     /// Number of stations that are known now.
     pub present: u64,
     /// Most stations that may be known.
@@ -105,7 +105,7 @@ pub struct FlowStanding {
 /// The state of a peer.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
-pub struct PeerStanding {
+pub struct PeerStatus {
     /// The name of the peer.
     pub name: String,
     /// Whether the management channel is up.
@@ -134,7 +134,7 @@ pub struct PeerStanding {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Request {
-    /// Report the state: the answer is a [`Standing`].
+    /// Report the state: the answer is a [`GatewayStatus`].
     Status,
     /// Read the configuration again.
     Reload,
@@ -188,17 +188,17 @@ where
 {
     let answer = Arc::new(answer);
     let poll_accept = |context: &mut Context<'_>| listener.0.poll_accept(context);
-    visitors::receive("status", QUESTIONERS, poll_accept, |stream| {
+    server::serve_connections("status", MAX_CLIENTS, poll_accept, |stream| {
         let answer = Arc::clone(&answer);
         async move {
             // A client may close its connection at any time.
-            let _ = attend(stream, &*answer).await;
+            let _ = serve_client(stream, &*answer).await;
         }
     })
     .await
 }
 
-async fn attend<A, F>(stream: UnixStream, answer: &A) -> io::Result<()>
+async fn serve_client<A, F>(stream: UnixStream, answer: &A) -> io::Result<()>
 where
     A: Fn(Request) -> F,
     F: Future<Output = Result<Value, String>>,
@@ -207,7 +207,7 @@ where
     loop {
         let mut line = String::new();
         let mut limited = (&mut stream).take(MAX_REQUEST);
-        if tokio::time::timeout(SILENCE, limited.read_line(&mut line)).await?? == 0 {
+        if tokio::time::timeout(CLIENT_TIMEOUT, limited.read_line(&mut line)).await?? == 0 {
             return Ok(());
         }
         let reply = match serde_json::from_str(&line) {
@@ -230,7 +230,7 @@ where
 
 /// Why there is no answer.
 #[derive(Debug)]
-pub enum AskError {
+pub enum RequestError {
     /// No gateway runs with that state directory.
     NotRunning,
     /// The gateway does not answer within five seconds.
@@ -241,7 +241,7 @@ pub enum AskError {
     Refused(String),
 }
 
-impl fmt::Display for AskError {
+impl fmt::Display for RequestError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::NotRunning => f.write_str("no gateway runs there"),
@@ -252,22 +252,24 @@ impl fmt::Display for AskError {
     }
 }
 
-impl std::error::Error for AskError {}
+impl std::error::Error for RequestError {}
 
 /// A connection to a gateway's socket, for several requests.
-pub struct Door(BufReader<UnixStream>);
+pub struct StatusClient(BufReader<UnixStream>);
 
-impl Door {
+impl StatusClient {
     /// Connects to the gateway with this state directory.
     ///
     /// # Errors
-    /// See [`AskError`].
-    pub async fn open(directory: &Path) -> Result<Self, AskError> {
+    /// See [`RequestError`].
+    pub async fn open(directory: &Path) -> Result<Self, RequestError> {
         match UnixStream::connect(path_in(directory)).await {
             Ok(stream) => Ok(Self(BufReader::new(stream))),
             Err(error) => Err(match error.kind() {
-                io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused => AskError::NotRunning,
-                _ => AskError::Socket(error),
+                io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused => {
+                    RequestError::NotRunning
+                }
+                _ => RequestError::Socket(error),
             }),
         }
     }
@@ -276,25 +278,25 @@ impl Door {
     /// more.
     ///
     /// # Errors
-    /// See [`AskError`].
-    pub async fn ask(&mut self, request: &Request) -> Result<Value, AskError> {
-        let answer = tokio::time::timeout(PATIENCE, self.answer(request)).await;
-        answer.unwrap_or(Err(AskError::Silent))
+    /// See [`RequestError`].
+    pub async fn ask(&mut self, request: &Request) -> Result<Value, RequestError> {
+        let answer = tokio::time::timeout(ANSWER_TIMEOUT, self.answer(request)).await;
+        answer.unwrap_or(Err(RequestError::Silent))
     }
 
-    async fn answer(&mut self, request: &Request) -> Result<Value, AskError> {
+    async fn answer(&mut self, request: &Request) -> Result<Value, RequestError> {
         let mut line = json!(request).to_string();
         line.push('\n');
-        self.0.write_all(line.as_bytes()).await.map_err(AskError::Socket)?;
+        self.0.write_all(line.as_bytes()).await.map_err(RequestError::Socket)?;
         let mut reply = String::new();
         let read = (&mut self.0).take(MAX_ANSWER).read_line(&mut reply).await;
-        if read.map_err(AskError::Socket)? == 0 {
-            return Err(AskError::NotRunning);
+        if read.map_err(RequestError::Socket)? == 0 {
+            return Err(RequestError::NotRunning);
         }
-        let reply = serde_json::from_str(&reply).map_err(|e| AskError::Socket(e.into()));
+        let reply = serde_json::from_str(&reply).map_err(|e| RequestError::Socket(e.into()));
         let mut reply: Value = reply?;
         match reply["refused"].as_str() {
-            Some(reason) => Err(AskError::Refused(reason.to_owned())),
+            Some(reason) => Err(RequestError::Refused(reason.to_owned())),
             None => Ok(reply["done"].take()),
         }
     }
@@ -302,19 +304,19 @@ impl Door {
     /// Requests the state.
     ///
     /// # Errors
-    /// See [`AskError`].
-    pub async fn standing(&mut self) -> Result<Standing, AskError> {
+    /// See [`RequestError`].
+    pub async fn status(&mut self) -> Result<GatewayStatus, RequestError> {
         let answer = self.ask(&Request::Status).await?;
-        serde_json::from_value(answer).map_err(|error| AskError::Socket(error.into()))
+        serde_json::from_value(answer).map_err(|error| RequestError::Socket(error.into()))
     }
 }
 
 /// Sends one request to the gateway with this state directory.
 ///
 /// # Errors
-/// See [`AskError`].
-pub async fn ask(directory: &Path, request: &Request) -> Result<Value, AskError> {
-    Door::open(directory).await?.ask(request).await
+/// See [`RequestError`].
+pub async fn ask(directory: &Path, request: &Request) -> Result<Value, RequestError> {
+    StatusClient::open(directory).await?.ask(request).await
 }
 
 #[cfg(test)]
@@ -341,7 +343,9 @@ mod tests {
         let listener = listen(&dir.0.join("a")).unwrap();
         tokio::spawn(serve(listener, |request| async move {
             match request {
-                Request::Status => Ok(json!(Standing { uptime_seconds: 7, ..Standing::default() })),
+                Request::Status => {
+                    Ok(json!(GatewayStatus { uptime_seconds: 7, ..GatewayStatus::default() }))
+                }
                 Request::Reload => Err("line 3 is wrong".to_owned()),
                 Request::Rekey => Ok(json!({})),
             }
@@ -352,13 +356,13 @@ mod tests {
     async fn one_asks_again_and_again() {
         let dir = Dir::new("asks");
         let _server = start(&dir);
-        let mut door = Door::open(&dir.0.join("a")).await.unwrap();
+        let mut client = StatusClient::open(&dir.0.join("a")).await.unwrap();
         for _ in 0..3 {
-            assert_eq!(door.standing().await.unwrap().uptime_seconds, 7);
+            assert_eq!(client.status().await.unwrap().uptime_seconds, 7);
         }
-        let refused = door.ask(&Request::Reload).await.unwrap_err().to_string();
+        let refused = client.ask(&Request::Reload).await.unwrap_err().to_string();
         assert_eq!(refused, "line 3 is wrong");
-        assert_eq!(door.ask(&Request::Rekey).await.unwrap(), json!({}));
+        assert_eq!(client.ask(&Request::Rekey).await.unwrap(), json!({}));
         let mode = std::fs::metadata(dir.0.join("a/gateway.sock")).unwrap().permissions().mode();
         assert_eq!(mode & 0o777, 0o600);
     }
@@ -390,13 +394,16 @@ mod tests {
     #[tokio::test]
     async fn a_directory_has_one_gateway_and_a_dead_one_is_followed() {
         let dir = Dir::new("one");
-        assert!(matches!(ask(&dir.0, &Request::Status).await, Err(AskError::NotRunning)));
+        assert!(matches!(ask(&dir.0, &Request::Status).await, Err(RequestError::NotRunning)));
         let server = start(&dir);
         let error = listen(&dir.0.join("a")).unwrap_err();
         assert!(error.to_string().contains("another gateway"), "{error}");
         server.abort();
         let _ = server.await;
-        assert!(matches!(ask(&dir.0.join("a"), &Request::Status).await, Err(AskError::NotRunning)));
+        assert!(matches!(
+            ask(&dir.0.join("a"), &Request::Status).await,
+            Err(RequestError::NotRunning)
+        ));
         let _server = start(&dir);
         assert!(ask(&dir.0.join("a"), &Request::Status).await.is_ok());
     }

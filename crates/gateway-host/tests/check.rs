@@ -7,8 +7,8 @@ mod namespace;
 use lightseal_gateway_host::config::{Config, Severity, check};
 use lightseal_gateway_host::identity::Identity;
 use lightseal_gateway_host::privileges;
-use lightseal_gateway_host::run::Host;
-use lightseal_gateway_host::status::{self, Standing};
+use lightseal_gateway_host::run::GatewayHost;
+use lightseal_gateway_host::status::{self, GatewayStatus};
 use namespace::{alone_with_xdp, ip, no_children};
 use std::fmt::Write as _;
 use std::io;
@@ -72,7 +72,7 @@ impl Files {
                 Severity::Warning => warnings.push(finding.what),
             }
         }
-        let opened = Host::open(config, self.identity.clone()).await;
+        let opened = GatewayHost::open(config, self.identity.clone()).await;
         (errors, warnings, opened.err().map(|error| error.to_string()))
     }
 }
@@ -274,10 +274,13 @@ fn a_state_directory_is_one_gateway_s() {
         let files = Files::new("state");
         let state = files.directory.join("state");
         let run_by = |key| {
-            let standing =
-                Standing { gateway: "c".into(), public_key: Some(key), ..Standing::default() };
-            let standing = serde_json::to_value(standing).unwrap();
-            let answer = move |_| std::future::ready(Ok(standing.clone()));
+            let status = GatewayStatus {
+                gateway: "c".into(),
+                public_key: Some(key),
+                ..GatewayStatus::default()
+            };
+            let status = serde_json::to_value(status).unwrap();
+            let answer = move |_| std::future::ready(Ok(status.clone()));
             tokio::spawn(status::serve(status::listen(&state).unwrap(), answer))
         };
         let other = run_by(identity(3).public_key());

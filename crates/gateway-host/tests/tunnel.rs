@@ -12,8 +12,8 @@ mod namespace;
 use lightseal_core::{Encode, Random, Writer};
 use lightseal_gateway_host::config::{Config, check};
 use lightseal_gateway_host::identity::Identity;
-use lightseal_gateway_host::run::{Host, Order};
-use lightseal_gateway_host::status::{Door, Standing};
+use lightseal_gateway_host::run::{GatewayHost, Order};
+use lightseal_gateway_host::status::{GatewayStatus, StatusClient};
 use lightseal_macsec::{
     AssociationNumber, Header, Protection, Sci, SciField, SecTag, ShortLength, VlanTag,
 };
@@ -60,7 +60,8 @@ impl Site {
                 let runtime =
                     tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
                 runtime.block_on(async {
-                    let host = Host::open(config, identity).await.map_err(|e| e.to_string())?;
+                    let host =
+                        GatewayHost::open(config, identity).await.map_err(|e| e.to_string())?;
                     let read = || {
                         let text = text.lock().unwrap().take().unwrap();
                         Config::parse("again", &text)
@@ -87,9 +88,11 @@ impl Site {
     }
 
     /// The state of the gateway, as it reports it.
-    fn standing(&self) -> Standing {
+    fn status(&self) -> GatewayStatus {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-        runtime.block_on(async { Door::open(&self.directory).await?.standing().await }).unwrap()
+        runtime
+            .block_on(async { StatusClient::open(&self.directory).await?.status().await })
+            .unwrap()
     }
 
     fn stop(&mut self) {
@@ -375,7 +378,7 @@ fn opened(lan: &str, io: &str, queues: u32) -> (Result<String, String>, Vec<Stri
     runtime.block_on(async {
         let said = check(&config).await.into_iter().map(|finding| finding.what);
         let said = said.filter(|what| what.contains("receives on")).collect();
-        let opened = Host::open(config, identity(1)).await;
+        let opened = GatewayHost::open(config, identity(1)).await;
         let _never_there = std::fs::remove_dir_all(directory);
         (opened.map(|host| host.io().to_owned()).map_err(|error| error.to_string()), said)
     })
@@ -425,7 +428,7 @@ fn a_gateway_with_an_endpoint_is_followed_when_its_address_changes() {
         for from in [0, 1] {
             until_it_crosses(&mut sites, from, &mut pn, 100);
         }
-        let remote = |sites: &[Site; 2]| sites[1].standing().peers[0].remote.unwrap();
+        let remote = |sites: &[Site; 2]| sites[1].status().peers[0].remote.unwrap();
         assert_eq!(remote(&sites), "192.0.2.1:8885".parse().unwrap());
         for at in ["192.0.2.11", "192.0.2.1"] {
             sites[0].space.call(move || {
@@ -435,7 +438,7 @@ fn a_gateway_with_an_endpoint_is_followed_when_its_address_changes() {
             until_it_crosses(&mut sites, 0, &mut pn, 100);
             assert_eq!(remote(&sites).ip().to_string(), at);
             until_it_crosses(&mut sites, 1, &mut pn, 100);
-            assert!(!sites[1].standing().peers[0].unanswered);
+            assert!(!sites[1].status().peers[0].unanswered);
         }
         assert_eq!(remote(&sites).port(), 8885, "the peer is at its endpoint");
     });
@@ -465,15 +468,15 @@ fn a_configuration_is_read_again_and_sockets_stay() {
                 pn += 1;
                 crosses(&mut sites, &frame(1, 2, pn, 100, None));
             }
-            let before = sites[1].standing();
+            let before = sites[1].status();
             sites[1].reload(&format!("{whole}[limits]\nflows = 64\n"));
             let until = Instant::now() + PATIENCE;
-            while sites[1].standing().flows.most != 64 {
+            while sites[1].status().flows.most != 64 {
                 assert!(Instant::now() < until, "the new configuration does not take effect");
                 sleep(Duration::from_millis(1));
             }
             until_it_crosses(&mut sites, 0, &mut pn, 100);
-            let after = sites[1].standing();
+            let after = sites[1].status();
             // All counters continue, and at least one more frame was carried.
             assert!(after.lan.sent.frames > before.lan.sent.frames, "{before:?} {after:?}");
             assert!(after.peers[0].received.frames > before.peers[0].received.frames);

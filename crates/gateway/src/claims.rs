@@ -9,13 +9,13 @@
 //! counts as a frame of the station that came from the peer. It moves only a station that was
 //! claimed elsewhere.
 
-use crate::bridge::{Learned, PeerIndex, Port, Station};
-use crate::codepoints::Whole;
+use crate::codepoints::EncryptedContent;
 use crate::control::Output;
 use crate::counters::Reason;
 use crate::gateway::{Gateway, Notice};
 use crate::lock;
-use crate::set::PeerSet;
+use crate::peer_set::PeerSet;
+use crate::stations::{Learned, PeerIndex, Port, Station};
 use core::sync::atomic::{AtomicUsize, Ordering};
 use core::time::Duration;
 use lightseal_core::Instant;
@@ -23,14 +23,14 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::Mutex;
 
 /// Most claims that this gateway asks about at a time.
-const MOST: usize = 1024;
+const MAX_CLAIM_QUERIES: usize = 1024;
 /// Most stations that one peer may have asked about at a time. A peer that asks about too many
 /// takes no room from other peers.
-const MOST_A_PEER: usize = 256;
+const MAX_QUERIES_PER_PEER: usize = 256;
 /// How many times one claim is asked about, since any query or answer may be lost.
-const TRIES: u8 = 3;
+const QUERY_ATTEMPTS: u8 = 3;
 /// Interval between two queries about one claim.
-const SPACING: Duration = Duration::from_secs(1);
+const QUERY_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Stations that peers have asked about and that were not heard on this LAN yet.
 ///
@@ -38,21 +38,21 @@ const SPACING: Duration = Duration::from_secs(1);
 /// second. This is enough: a query about a station that was heard within the last second is
 /// answered at once and does not wait here.
 #[derive(Debug, Default)]
-pub(crate) struct Watches {
+pub(crate) struct PendingQueries {
     /// Number of entries, so that frames need no lock while there is none.
     count: AtomicUsize,
-    watched: Mutex<Watched>,
+    table: Mutex<QueryTable>,
 }
 
 #[derive(Debug, Default)]
-struct Watched {
+struct QueryTable {
     /// For each station and peer that asked: when the query expires.
-    until: BTreeMap<(Station, PeerIndex), Instant>,
+    expiry: BTreeMap<(Station, PeerIndex), Instant>,
     /// How many stations each peer has asked about.
     of_peer: BTreeMap<PeerIndex, usize>,
 }
 
-impl Watched {
+impl QueryTable {
     fn count_down(of_peer: &mut BTreeMap<PeerIndex, usize>, peer: PeerIndex) {
         if let Some(count) = of_peer.get_mut(&peer) {
             *count = count.saturating_sub(1);
@@ -60,15 +60,15 @@ impl Watched {
     }
 }
 
-impl Watches {
+impl PendingQueries {
     /// Notes that `peer` asks to be told when `station` is heard, until the time `until`.
     fn add(&self, station: Station, peer: PeerIndex, until: Instant) {
-        let mut watched = lock(&self.watched);
-        let Watched { until: stations, of_peer } = &mut *watched;
+        let mut table = lock(&self.table);
+        let QueryTable { expiry: stations, of_peer } = &mut *table;
         let count = of_peer.entry(peer).or_default();
         if let Some(known) = stations.get_mut(&(station, peer)) {
             *known = until;
-        } else if *count < MOST_A_PEER {
+        } else if *count < MAX_QUERIES_PER_PEER {
             *count += 1;
             stations.insert((station, peer), until);
         }
@@ -80,13 +80,13 @@ impl Watches {
         if self.count.load(Ordering::Relaxed) == 0 {
             return None;
         }
-        let mut watched = lock(&self.watched);
-        let Watched { until: stations, of_peer } = &mut *watched;
+        let mut table = lock(&self.table);
+        let QueryTable { expiry: stations, of_peer } = &mut *table;
         let of_station = (station, PeerIndex(0))..=(station, PeerIndex(u8::MAX));
         let peers: PeerSet = stations.range(of_station).map(|(&(_, peer), _)| peer).collect();
         for peer in peers {
             stations.remove(&(station, peer));
-            Watched::count_down(of_peer, peer);
+            QueryTable::count_down(of_peer, peer);
         }
         self.count.store(stations.len(), Ordering::Relaxed);
         (!peers.is_empty()).then_some(peers)
@@ -94,12 +94,12 @@ impl Watches {
 
     /// Removes queries that have expired.
     pub(crate) fn expire(&self, now: Instant) {
-        let mut watched = lock(&self.watched);
-        let Watched { until: stations, of_peer } = &mut *watched;
+        let mut table = lock(&self.table);
+        let QueryTable { expiry: stations, of_peer } = &mut *table;
         stations.retain(|&(_, peer), until| {
             let kept = now < *until;
             if !kept {
-                Watched::count_down(of_peer, peer);
+                QueryTable::count_down(of_peer, peer);
             }
             kept
         });
@@ -111,19 +111,19 @@ impl Gateway {
     /// Updates the station table with a frame of `station` that came in at `port`; causes a query
     /// if the station was claimed elsewhere, and answers to peers that asked about it.
     pub(crate) fn learn(&self, now: Instant, station: Station, port: Port) -> Learned {
-        let (learned, was_settled) = self.bridge.hear(now, station, port);
+        let (learned, was_settled) = self.stations.update(now, station, port);
         match learned {
             Learned::Moved => {
-                if let Some(peer) = self.bridge.claimed_from(station) {
+                if let Some(peer) = self.stations.claimed_from(station) {
                     self.notify(Notice::Claimed(station, peer));
                 }
             }
-            Learned::Elsewhere | Learned::Refused => return learned,
+            Learned::KeptAtOtherPort | Learned::NotLearned => return learned,
             Learned::Known | Learned::New => {}
         }
         if port == Port::Lan
             && !was_settled
-            && let Some(peers) = self.watches.take(station)
+            && let Some(peers) = self.pending_queries.take(station)
         {
             self.notify(Notice::Heard(station, peers));
         }
@@ -138,11 +138,11 @@ impl Gateway {
         content: &[u8],
     ) -> Result<(), Reason> {
         let station = decode(content)?;
-        if self.bridge.is_settled(now, station, Port::Lan) {
+        if self.stations.was_heard_recently(now, station, Port::Lan) {
             self.notify(Notice::Heard(station, PeerSet::of(peer)));
         } else {
-            let until = now + self.settings().stations.timeout;
-            self.watches.add(station, peer, until);
+            let until = now + self.config().stations.timeout;
+            self.pending_queries.add(station, peer, until);
         }
         Ok(())
     }
@@ -155,8 +155,8 @@ impl Gateway {
         content: &[u8],
     ) -> Result<(), Reason> {
         let station = decode(content)?;
-        if self.bridge.claimed_from(station) == Some(peer) {
-            self.bridge.learn(now, station, Port::Peer(peer));
+        if self.stations.claimed_from(station) == Some(peer) {
+            self.stations.learn(now, station, Port::Peer(peer));
         }
         Ok(())
     }
@@ -168,52 +168,61 @@ fn decode(content: &[u8]) -> Result<Station, Reason> {
 }
 
 /// The datagram that tells `peer` that `station` was heard on this LAN.
-pub(crate) fn heard(station: Station, peer: PeerIndex) -> Output {
-    Output::Datagram(peer, Whole::StationHeard, station.to_bytes().to_vec())
+pub(crate) fn station_heard(station: Station, peer: PeerIndex) -> Output {
+    Output::Datagram(peer, EncryptedContent::StationHeard, station.to_bytes().to_vec())
 }
 
 /// Claims about which this gateway sends queries.
 #[derive(Debug, Default)]
-pub(crate) struct Questions(VecDeque<Question>);
+pub(crate) struct ClaimQueries(VecDeque<ClaimQuery>);
 
 #[derive(Debug)]
-struct Question {
+struct ClaimQuery {
     station: Station,
     peer: PeerIndex,
-    next: Instant,
-    left: u8,
+    next_at: Instant,
+    attempts_left: u8,
 }
 
-impl Questions {
+impl ClaimQueries {
     /// Starts to ask `peer` whether `station` is still behind it.
     pub(crate) fn add(&mut self, station: Station, peer: PeerIndex) {
-        let known = |question: &Question| (question.station, question.peer) == (station, peer);
-        self.0.retain(|question| !known(question));
-        if self.0.len() < MOST {
-            self.0.push_back(Question { station, peer, next: Instant::ZERO, left: TRIES });
+        let known = |query: &ClaimQuery| (query.station, query.peer) == (station, peer);
+        self.0.retain(|query| !known(query));
+        if self.0.len() < MAX_CLAIM_QUERIES {
+            self.0.push_back(ClaimQuery {
+                station,
+                peer,
+                next_at: Instant::ZERO,
+                attempts_left: QUERY_ATTEMPTS,
+            });
         }
     }
 
-    /// Calls `ask` with each query that is due. A query ends after [`TRIES`] attempts, or as soon
-    /// as the station's place is known to `gateway`.
+    /// Calls `ask` with each query that is due. A query ends after [`QUERY_ATTEMPTS`] attempts, or
+    /// as soon as the station's place is known to `gateway`.
     pub(crate) fn handle_timeout(
         &mut self,
         now: Instant,
         gateway: &Gateway,
         mut ask: impl FnMut(Output),
     ) {
-        self.0.retain_mut(|question| {
-            let &mut Question { station, peer, .. } = question;
-            if now < question.next {
+        self.0.retain_mut(|query| {
+            let &mut ClaimQuery { station, peer, .. } = query;
+            if now < query.next_at {
                 return true;
             }
-            if gateway.bridge.claimed_from(station) != Some(peer) {
+            if gateway.stations.claimed_from(station) != Some(peer) {
                 return false;
             }
-            ask(Output::Datagram(peer, Whole::StationQuery, station.to_bytes().to_vec()));
-            question.left -= 1;
-            question.next = now + SPACING;
-            question.left > 0
+            ask(Output::Datagram(
+                peer,
+                EncryptedContent::StationQuery,
+                station.to_bytes().to_vec(),
+            ));
+            query.attempts_left -= 1;
+            query.next_at = now + QUERY_INTERVAL;
+            query.attempts_left > 0
         });
     }
 }
@@ -229,32 +238,32 @@ mod tests {
 
     #[test]
     fn a_peer_that_asks_about_everything_leaves_other_peers_their_questions() {
-        let watches = Watches::default();
+        let pending = PendingQueries::default();
         let (at, until) = (Instant::from_micros(1), Instant::from_micros(2));
         for number in 0..2000 {
-            watches.add(station(number), PeerIndex(1), until);
+            pending.add(station(number), PeerIndex(1), until);
         }
-        assert_eq!(watches.count.load(Ordering::Relaxed), MOST_A_PEER);
-        watches.add(station(5000), PeerIndex(2), until);
-        watches.add(station(3), PeerIndex(2), until);
-        assert_eq!(watches.take(station(5000)).map(Iterator::collect), Some(vec![PeerIndex(2)]));
+        assert_eq!(pending.count.load(Ordering::Relaxed), MAX_QUERIES_PER_PEER);
+        pending.add(station(5000), PeerIndex(2), until);
+        pending.add(station(3), PeerIndex(2), until);
+        assert_eq!(pending.take(station(5000)).map(Iterator::collect), Some(vec![PeerIndex(2)]));
         let both = vec![PeerIndex(1), PeerIndex(2)];
-        assert_eq!(watches.take(station(3)).map(Iterator::collect), Some(both));
-        assert!(watches.take(station(3)).is_none(), "each query is answered once");
+        assert_eq!(pending.take(station(3)).map(Iterator::collect), Some(both));
+        assert!(pending.take(station(3)).is_none(), "each query is answered once");
         assert!(
-            watches.take(station(MOST_A_PEER)).is_none(),
+            pending.take(station(MAX_QUERIES_PER_PEER)).is_none(),
             "queries beyond the limit were dropped"
         );
-        watches.expire(at);
-        assert_eq!(watches.count.load(Ordering::Relaxed), MOST_A_PEER - 1);
-        watches.expire(until);
-        assert_eq!(watches.count.load(Ordering::Relaxed), 0);
+        pending.expire(at);
+        assert_eq!(pending.count.load(Ordering::Relaxed), MAX_QUERIES_PER_PEER - 1);
+        pending.expire(until);
+        assert_eq!(pending.count.load(Ordering::Relaxed), 0);
         for number in 0..2000 {
-            watches.add(station(number), PeerIndex(1), until);
+            pending.add(station(number), PeerIndex(1), until);
         }
         assert_eq!(
-            watches.count.load(Ordering::Relaxed),
-            MOST_A_PEER,
+            pending.count.load(Ordering::Relaxed),
+            MAX_QUERIES_PER_PEER,
             "expired queries leave room"
         );
     }

@@ -3,15 +3,15 @@
 /// The type of a tunnel datagram, which is its first byte.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u8)]
-pub enum Type {
+pub enum DatagramType {
     /// A VXLAN header (RFC 7348, section 5): the byte has its flags, of which only I is set.
     Plain = 0x08,
     /// A MACsec frame whose header is encrypted; the whole frame is authenticated.
     Sealed = 0x41,
     /// A sealed MACsec frame with a short header that names its flow.
     Compressed = 0x42,
-    /// Any other content between two gateways, encrypted as a whole; see [`Whole`].
-    Whole = 0x43,
+    /// Any other content between two gateways, encrypted as a whole; see [`EncryptedContent`].
+    Encrypted = 0x43,
     /// A piece of a frame that does not fit the path's MTU.
     Fragment = 0x44,
     /// A frame with a rotating identifier in place of its header.
@@ -22,13 +22,13 @@ pub enum Type {
     EncryptionPaper = 0x53,
 }
 
-impl Type {
+impl DatagramType {
     /// Every type.
     pub const ALL: [Self; 8] = [
         Self::Plain,
         Self::Sealed,
         Self::Compressed,
-        Self::Whole,
+        Self::Encrypted,
         Self::Fragment,
         Self::Identifier,
         Self::IdentifierPaper,
@@ -41,10 +41,10 @@ impl Type {
     }
 }
 
-/// The content of a [`Type::Whole`] datagram: its first byte after decryption.
+/// The content of a [`DatagramType::Encrypted`] datagram: its first byte after decryption.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u8)]
-pub enum Whole {
+pub enum EncryptedContent {
     /// An Ethernet frame for the other LAN: MKA, or a frame of an EtherType that the administrator
     /// allows.
     Frame = 1,
@@ -62,7 +62,7 @@ pub enum Whole {
     StationHeard = 7,
 }
 
-impl Whole {
+impl EncryptedContent {
     /// Every kind.
     pub const ALL: [Self; 7] = [
         Self::Frame,

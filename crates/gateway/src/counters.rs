@@ -122,12 +122,12 @@ impl Default for Drops {
 
 impl Drops {
     /// Counts one drop.
-    pub fn count(&self, reason: Reason) {
+    pub fn increment(&self, reason: Reason) {
         self.0[reason as usize].add(1);
     }
 
     /// The number of drops for `reason`.
-    pub fn of(&self, reason: Reason) -> u64 {
+    pub fn get(&self, reason: Reason) -> u64 {
         self.0[reason as usize].get()
     }
 
@@ -181,8 +181,8 @@ mod tests {
         let drops = Drops::default();
         for (at, &reason) in Reason::ALL.iter().enumerate() {
             assert_eq!(reason as usize, at);
-            drops.count(reason);
-            assert_eq!(drops.of(reason), 1);
+            drops.increment(reason);
+            assert_eq!(drops.get(reason), 1);
         }
         assert_eq!(drops.total(), Reason::ALL.len() as u64);
     }

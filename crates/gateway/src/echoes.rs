@@ -13,27 +13,27 @@ use siphasher::sip::SipHasher13;
 /// Number of slots, which take 128 KiB. A frame is remembered until another frame replaces it in
 /// its slot. At a million frames a second this takes some sixteen milliseconds, while an echo
 /// arrives within one millisecond.
-const PLACES: usize = 1 << 14;
+const SLOTS: usize = 1 << 14;
 
 /// The marks of frames that came from peers.
-pub(crate) struct Echoes(Box<[AtomicU64]>);
+pub(crate) struct EchoFilter(Box<[AtomicU64]>);
 
-impl Default for Echoes {
+impl Default for EchoFilter {
     fn default() -> Self {
-        Self(core::iter::repeat_with(AtomicU64::default).take(PLACES).collect())
+        Self(core::iter::repeat_with(AtomicU64::default).take(SLOTS).collect())
     }
 }
 
-impl Echoes {
+impl EchoFilter {
     /// Marks a frame that is sent to the LAN.
-    pub(crate) fn note(&self, frame: &Frame<'_>) {
-        let (place, mark) = self.place(frame);
+    pub(crate) fn mark(&self, frame: &Frame<'_>) {
+        let (place, mark) = self.slot(frame);
         place.store(mark, Ordering::Relaxed);
     }
 
     /// Whether a frame of the LAN came from a peer before.
-    pub(crate) fn has(&self, frame: &Frame<'_>) -> bool {
-        let (place, mark) = self.place(frame);
+    pub(crate) fn is_echo(&self, frame: &Frame<'_>) -> bool {
+        let (place, mark) = self.slot(frame);
         place.load(Ordering::Relaxed) == mark
     }
 
@@ -42,7 +42,7 @@ impl Echoes {
     /// A station numbers its MKA frames (IEEE 802.1X-2020, clause 9.4.2) and sends none twice.
     /// Therefore MKA frames of the LAN are marked too: each is carried once, in whichever direction
     /// a loop forwards it and whichever copies are lost.
-    pub(crate) fn note_mka(&self, frame: &[u8]) -> bool {
+    pub(crate) fn mark_mka(&self, frame: &[u8]) -> bool {
         let (addresses, mut rest) = frame.split_at(frame.len().min(12));
         // A VLAN tag that a bridge added or removed does not make it another frame.
         while let [0x81, 0x00, _, _, behind @ ..] | [0x88, 0xa8, _, _, behind @ ..] = rest {
@@ -54,20 +54,20 @@ impl Echoes {
         hasher.write(addresses);
         hasher.write(rest);
         let mark = hasher.finish();
-        self.0[mark as usize % PLACES].swap(mark, Ordering::Relaxed) == mark
+        self.0[mark as usize % SLOTS].swap(mark, Ordering::Relaxed) == mark
     }
 
-    fn place(&self, frame: &Frame<'_>) -> (&AtomicU64, u64) {
+    fn slot(&self, frame: &Frame<'_>) -> (&AtomicU64, u64) {
         let icv = u128::from_le_bytes(*frame.icv());
         let word = |[a, b, c, d, e, f]: [u8; 6]| u64::from_be_bytes([0, 0, a, b, c, d, e, f]);
         let addresses = word(frame.header.source).rotate_left(16) ^ word(frame.header.destination);
-        (&self.0[icv as usize % PLACES], (icv >> 64) as u64 ^ addresses)
+        (&self.0[icv as usize % SLOTS], (icv >> 64) as u64 ^ addresses)
     }
 }
 
-impl core::fmt::Debug for Echoes {
+impl core::fmt::Debug for EchoFilter {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
-        f.write_str("Echoes")
+        f.write_str("EchoFilter")
     }
 }
 
@@ -82,15 +82,15 @@ mod tests {
             let tag = [0x88, 0xe5, 0x0c, 0, 0, 0, 0, 1];
             [&addresses[..], tags, &tag, &[5; 48], &[icv; 16]].concat()
         };
-        let echoes = Echoes::default();
+        let echoes = EchoFilter::default();
         let vlan = &[0x81, 0, 0, 7];
         let (sent, tagged) = (frame(1, &[], 1), frame(1, vlan, 1));
-        assert!(!echoes.has(&Frame::parse(&sent).unwrap()));
-        echoes.note(&Frame::parse(&sent).unwrap());
+        assert!(!echoes.is_echo(&Frame::parse(&sent).unwrap()));
+        echoes.mark(&Frame::parse(&sent).unwrap());
         for (again, known) in
             [(&sent, true), (&tagged, true), (&frame(2, &[], 1), false), (&frame(1, &[], 2), false)]
         {
-            assert_eq!(echoes.has(&Frame::parse(again).unwrap()), known);
+            assert_eq!(echoes.is_echo(&Frame::parse(again).unwrap()), known);
         }
     }
 
@@ -101,7 +101,7 @@ mod tests {
             [&addresses[..], tags, &[0x88, 0x8e, 3, 5, 0, 60], &[7; 43], &[number], &[9; 16]]
                 .concat()
         };
-        let echoes = Echoes::default();
+        let echoes = EchoFilter::default();
         let (vlan, service) = (&[0x81, 0, 0, 7], &[0x88, 0xa8, 0, 7]);
         for (frame, known) in [
             (frame(1, &[], 1), false),
@@ -111,9 +111,9 @@ mod tests {
             (frame(2, &[], 1), false),
             (frame(1, &[], 2), false),
         ] {
-            assert_eq!(echoes.note_mka(&frame), known);
+            assert_eq!(echoes.mark_mka(&frame), known);
         }
-        let [_short, again] = [(); 2].map(|()| echoes.note_mka(&[0x81]));
+        let [_short, again] = [(); 2].map(|()| echoes.mark_mka(&[0x81]));
         assert!(again);
     }
 }

@@ -3,25 +3,25 @@
 //! Nothing here allocates for a frame that is sent or received in one piece. All methods take
 //! `&self`: each of a host's threads sends in a lane of its own and may receive any datagram.
 
-use crate::bridge::{Bridge, Learned, Limits, PeerIndex, Port, Station};
 use crate::bucket::Bucket;
-use crate::claims::Watches;
-use crate::codepoints::{ANNOUNCEMENT, Type, Whole};
+use crate::claims::PendingQueries;
+use crate::codepoints::{ANNOUNCEMENT, DatagramType, EncryptedContent};
 use crate::control::messages;
 use crate::counters::{Counter, Drops, Reason, Traffic};
-use crate::echoes::Echoes;
-use crate::fragments::{PIECE_LEN, Piece, Reassembly, Split};
-use crate::holding::Holding;
-pub use crate::holding::Released;
+use crate::echoes::EchoFilter;
+use crate::fragments::{PIECE_LEN, PieceHeader, PieceLayout, Reassembly};
+use crate::hold_queue::HoldQueue;
+pub use crate::hold_queue::ReleasedFrame;
 use crate::keys::GatewayId;
-use crate::link::{Link, Links, SEALING};
+use crate::link::{Link, Links, SEAL_OVERHEAD};
 use crate::lock;
-use crate::neighbour::{self, Neighbour};
 pub use crate::notices::Notice;
 use crate::notices::Notices;
-use crate::schemes::{Incoming, Outgoing, Scheme, Sealed};
-use crate::set::PeerSet;
-use crate::tuning::{LEAST_MTU, SWEEP};
+use crate::other_gateway::{self, OtherGateway};
+use crate::peer_set::PeerSet;
+use crate::schemes::{Incoming, Outgoing, Scheme, SealOutcome};
+use crate::stations::{Learned, PeerIndex, Port, Station, StationLimits, StationTable};
+use crate::tuning::{LEAST_MTU, SWEEP_INTERVAL};
 use core::net::SocketAddr;
 use core::sync::atomic::{AtomicU64, Ordering};
 use lightseal_core::{Decode, Instant, PacketBuf, Random};
@@ -42,7 +42,7 @@ pub enum Mka {
 
 /// The configuration of a gateway.
 #[derive(Clone, Debug)]
-pub struct Settings {
+pub struct GatewayConfig {
     /// The identity of this gateway.
     pub id: GatewayId,
     /// What the gateway does with MKA frames.
@@ -57,7 +57,7 @@ pub struct Settings {
     /// The address of this gateway's interface on the LAN.
     pub lan_address: [u8; 6],
     /// Limits on the stations that are learned.
-    pub stations: Limits,
+    pub stations: StationLimits,
     /// Most frames a second for unknown stations that are copied to several peers.
     pub floods_a_second: u32,
     /// Most frames that are held until a peer knows their flow.
@@ -71,9 +71,9 @@ pub struct Settings {
 
 /// How a frame of the LAN is to be sent.
 #[derive(Clone, Copy, Debug)]
-pub struct Parcel {
+pub struct Route {
     /// The peers that the frame is for.
-    pub to: PeerSet,
+    pub peers: PeerSet,
     /// Length of the frame in bytes, without padding.
     pub len: usize,
     /// The traffic class of the outer IP header: DSCP and ECN.
@@ -84,21 +84,21 @@ pub struct Parcel {
 
 /// How a frame becomes datagrams for one peer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Plan {
+pub enum DatagramPlan {
     /// In one datagram: [`Gateway::seal`].
-    Whole,
+    Single,
     /// In several datagrams: [`Gateway::seal_piece`] for each piece.
     Pieces {
         /// The number that all pieces of the frame carry.
         number: u32,
         /// The number and the size of the pieces.
-        split: Split,
+        layout: PieceLayout,
     },
 }
 
 /// The content of a datagram from a peer.
 #[derive(Debug, PartialEq, Eq)]
-pub enum Arrived {
+pub enum Received {
     /// A frame for the LAN, which replaced the datagram in its buffer.
     Frame(PeerIndex),
     /// A frame for the LAN, put together from pieces.
@@ -110,17 +110,17 @@ pub enum Arrived {
 /// A gateway without its management channels.
 #[derive(Debug)]
 pub struct Gateway {
-    settings: Settings,
+    config: GatewayConfig,
     /// The links to the peers.
     pub links: Links,
     /// The table of stations.
-    pub bridge: Bridge,
+    pub stations: StationTable,
     /// The scheme, which determines the representation of MACsec frames in datagrams.
     pub scheme: Box<dyn Scheme>,
     /// Frames that arrived from the LAN.
-    pub from_lan: Traffic,
+    pub frames_from_lan: Traffic,
     /// Frames that were sent to the LAN.
-    pub to_lan: Traffic,
+    pub frames_to_lan: Traffic,
     /// Copies of frames for several peers: a frame for n peers counts n - 1.
     pub copies: Counter,
     /// Datagrams that arrived.
@@ -128,21 +128,21 @@ pub struct Gateway {
     /// Dropped frames of the LAN, and dropped datagrams that cannot be attributed to a peer.
     pub drops: Drops,
     /// Stations that peers have asked about.
-    pub(crate) watches: Watches,
-    neighbour: Neighbour,
+    pub(crate) pending_queries: PendingQueries,
+    other_gateway: OtherGateway,
     /// When expired stations were last searched for, in microseconds.
     swept_at: AtomicU64,
     floods: Mutex<Bucket>,
-    echoes: Echoes,
+    echo_filter: EchoFilter,
     reassembly: Vec<Mutex<Reassembly>>,
     notices: Mutex<Notices>,
-    holding: Holding,
+    hold_queue: HoldQueue,
 }
 
 impl Gateway {
     /// Creates a gateway between its LAN and the peers of `links`.
     pub fn new(
-        settings: Settings,
+        settings: GatewayConfig,
         links: Vec<Link>,
         scheme: Box<dyn Scheme>,
         random: &mut Random,
@@ -152,49 +152,49 @@ impl Gateway {
         let reassembly = || Mutex::new(Reassembly::new(settings.reassembly_bytes));
         Self {
             links: Links::new(links, random),
-            bridge: Bridge::new(settings.stations, peers, random, now),
+            stations: StationTable::new(settings.stations, peers, random, now),
             scheme,
-            from_lan: Traffic::default(),
-            to_lan: Traffic::default(),
+            frames_from_lan: Traffic::default(),
+            frames_to_lan: Traffic::default(),
             copies: Counter::default(),
             datagrams_in: Traffic::default(),
             drops: Drops::default(),
-            watches: Watches::default(),
-            neighbour: Neighbour::default(),
+            pending_queries: PendingQueries::default(),
+            other_gateway: OtherGateway::default(),
             swept_at: AtomicU64::new(0),
             floods: Mutex::new(Bucket::new(
                 settings.floods_a_second,
                 settings.floods_a_second,
                 now,
             )),
-            echoes: Echoes::default(),
+            echo_filter: EchoFilter::default(),
             reassembly: core::iter::repeat_with(reassembly).take(peers).collect(),
             notices: Mutex::new(Notices::default()),
-            holding: Holding::new(settings.held_frames),
-            settings,
+            hold_queue: HoldQueue::new(settings.held_frames),
+            config: settings,
         }
     }
 
     /// The configuration.
-    pub const fn settings(&self) -> &Settings {
-        &self.settings
+    pub const fn config(&self) -> &GatewayConfig {
+        &self.config
     }
 
     /// Decides which peers a frame of the LAN is for. Frames for no peer are counted.
     ///
     /// # Errors
     /// The reason why the frame is for no peer.
-    pub fn from_lan(&self, now: Instant, frame: &[u8]) -> Result<Parcel, Reason> {
-        self.from_lan.count(frame.len());
-        self.route(now, frame)
-            .inspect(|parcel| match parcel.to.len() {
+    pub fn route_frame(&self, now: Instant, frame: &[u8]) -> Result<Route, Reason> {
+        self.frames_from_lan.count(frame.len());
+        self.find_route(now, frame)
+            .inspect(|route| match route.peers.len() {
                 0 | 1 => {}
                 peers => self.copies.add(peers as u64 - 1),
             })
-            .inspect_err(|&reason| self.drops.count(reason))
+            .inspect_err(|&reason| self.drops.increment(reason))
     }
 
-    fn route(&self, now: Instant, frame: &[u8]) -> Result<Parcel, Reason> {
+    fn find_route(&self, now: Instant, frame: &[u8]) -> Result<Route, Reason> {
         let kind = classify(frame);
         if self.is_yielding(now) && kind != Kind::Other(ANNOUNCEMENT) {
             return Err(Reason::Yielding);
@@ -202,7 +202,7 @@ impl Gateway {
         match kind {
             Kind::Macsec => {
                 let parsed = Frame::parse(frame).map_err(|_| Reason::MalformedFrame)?;
-                if self.echoes.has(&parsed) {
+                if self.echo_filter.is_echo(&parsed) {
                     return Err(Reason::Loop);
                 }
                 let len = frame.len() - parsed.padding().len();
@@ -214,32 +214,32 @@ impl Gateway {
                 self.learn(now, source, Port::Lan);
                 let to = self.destinations(now, Station::new(vlan, header.destination))?;
                 let class = match tag {
-                    Some(tag) if self.settings.dscp => class_selector(tag.tci),
+                    Some(tag) if self.config.dscp => class_selector(tag.tci),
                     _ => 0,
                 };
-                Ok(Parcel { to, len, class, header: Some(header) })
+                Ok(Route { peers: to, len, class, header: Some(header) })
             }
             Kind::Mka => self.route_mka(frame),
             Kind::Other(ANNOUNCEMENT) => {
-                if let Some(id) = self.neighbour.hear(now, frame, &self.settings) {
+                if let Some(id) = self.other_gateway.handle_announcement(now, frame, &self.config) {
                     self.notify(Notice::SecondGateway(id));
                 }
                 Err(Reason::NotAllowed)
             }
             Kind::Eapol => Err(Reason::NotAllowed),
-            Kind::Other(other) if self.allows(other, frame) => self.other(now, frame),
+            Kind::Other(other) if self.is_allowed(other, frame) => self.route_other(now, frame),
             Kind::Other(_) | Kind::Short => Err(Reason::NotAllowed),
         }
     }
 
     /// Sends MKA to every peer, since its destination is a group address that no bridge forwards.
-    fn route_mka(&self, frame: &[u8]) -> Result<Parcel, Reason> {
-        match self.settings.mka {
+    fn route_mka(&self, frame: &[u8]) -> Result<Route, Reason> {
+        match self.config.mka {
             Mka::Drop => Err(Reason::Mka),
-            _ if self.echoes.note_mka(frame) => Err(Reason::Loop),
+            _ if self.echo_filter.mark_mka(frame) => Err(Reason::Loop),
             Mka::Tunnel => {
-                let to = self.everyone()?;
-                Ok(Parcel { to, len: frame.len(), class: NETWORK_CONTROL, header: None })
+                let to = self.reachable_peers()?;
+                Ok(Route { peers: to, len: frame.len(), class: NETWORK_CONTROL, header: None })
             }
             // The peer refuses longer messages.
             Mka::Management if frame.len() >= messages::MAX_LEN => Err(Reason::TooLong),
@@ -252,41 +252,41 @@ impl Gateway {
     }
 
     /// Whether a frame that came over a management channel may be put on the LAN.
-    pub(crate) fn takes_mka(&self, now: Instant, frame: &[u8]) -> bool {
-        let is_mka = self.settings.mka == Mka::Management && classify(frame) == Kind::Mka;
+    pub(crate) fn accepts_mka(&self, now: Instant, frame: &[u8]) -> bool {
+        let is_mka = self.config.mka == Mka::Management && classify(frame) == Kind::Mka;
         if is_mka && self.is_yielding(now) {
-            self.drops.count(Reason::Yielding);
+            self.drops.increment(Reason::Yielding);
             return false;
         }
         if is_mka {
-            self.echoes.note_mka(frame);
+            self.echo_filter.mark_mka(frame);
         }
         is_mka
     }
 
-    fn other(&self, now: Instant, frame: &[u8]) -> Result<Parcel, Reason> {
+    fn route_other(&self, now: Instant, frame: &[u8]) -> Result<Route, Reason> {
         let (destination, source) = stations(frame).ok_or(Reason::MalformedFrame)?;
         // Unlike a MACsec frame, such a frame may be repeated by its station, so an echo cannot be
         // distinguished from the station's own frame.
-        if self.learn(now, source, Port::Lan) == Learned::Elsewhere {
+        if self.learn(now, source, Port::Lan) == Learned::KeptAtOtherPort {
             return Err(Reason::Loop);
         }
         let to = self.destinations(now, destination)?;
-        Ok(Parcel { to, len: frame.len(), class: 0, header: None })
+        Ok(Route { peers: to, len: frame.len(), class: 0, header: None })
     }
 
     fn destinations(&self, now: Instant, destination: Station) -> Result<PeerSet, Reason> {
         if destination.is_group() {
-            return self.everyone();
+            return self.reachable_peers();
         }
-        match self.bridge.find(now, destination) {
+        match self.stations.find(now, destination) {
             Some(Port::Lan) => Err(Reason::Local),
             Some(Port::Peer(peer)) => {
                 let link = self.links.get(peer).ok_or(Reason::NoPeer)?;
-                if self.reaches(link) { Ok(PeerSet::of(peer)) } else { Err(Reason::NoPeer) }
+                if self.is_reachable(link) { Ok(PeerSet::of(peer)) } else { Err(Reason::NoPeer) }
             }
             None => {
-                let to = self.everyone()?;
+                let to = self.reachable_peers()?;
                 // With one peer nothing is copied, so this is no flood.
                 let may = to.len() == 1 || lock(&self.floods).take(now);
                 if may { Ok(to) } else { Err(Reason::FloodLimit) }
@@ -295,13 +295,17 @@ impl Gateway {
     }
 
     /// Whether frames can be sent to a peer now.
-    fn reaches(&self, link: &Link) -> bool {
-        link.is_up() || self.scheme.is_keyless() && link.address().is_some()
+    fn is_reachable(&self, link: &Link) -> bool {
+        link.is_up() || self.scheme.needs_no_keys() && link.address().is_some()
     }
 
-    fn everyone(&self) -> Result<PeerSet, Reason> {
-        let up: PeerSet =
-            self.links.iter().filter(|link| self.reaches(link)).map(|link| link.peer).collect();
+    fn reachable_peers(&self) -> Result<PeerSet, Reason> {
+        let up: PeerSet = self
+            .links
+            .iter()
+            .filter(|link| self.is_reachable(link))
+            .map(|link| link.peer)
+            .collect();
         if up.is_empty() { Err(Reason::NoPeer) } else { Ok(up) }
     }
 
@@ -309,25 +313,26 @@ impl Gateway {
     ///
     /// # Errors
     /// If the frame is longer than the longest frame that may be split.
-    pub fn plan(&self, peer: PeerIndex, parcel: &Parcel) -> Result<Plan, Reason> {
+    pub fn plan_datagrams(&self, peer: PeerIndex, route: &Route) -> Result<DatagramPlan, Reason> {
         let link = self.links.get(peer).ok_or(Reason::NoPeer)?;
         let payload = link.payload();
-        if parcel.len + SEALING + link.headers() > LEAST_MTU {
-            link.note_long();
+        if route.len + SEAL_OVERHEAD + link.headers() > LEAST_MTU {
+            link.note_long_frame();
         }
-        let fits = |growth| parcel.len.checked_add_signed(growth).is_some_and(|len| len <= payload);
-        let whole = match &parcel.header {
+        let fits = |growth| route.len.checked_add_signed(growth).is_some_and(|len| len <= payload);
+        let whole = match &route.header {
             Some(header) => {
-                fits(self.scheme.growth(header)) || fits(self.scheme.growth_to(peer, header))
+                fits(self.scheme.max_overhead(header))
+                    || fits(self.scheme.overhead_to(peer, header))
             }
-            None => fits(SEALING as isize + 1),
+            None => fits(SEAL_OVERHEAD as isize + 1),
         };
         if whole {
-            return Ok(Plan::Whole);
+            return Ok(DatagramPlan::Single);
         }
-        let most = payload.saturating_sub(SEALING + PIECE_LEN);
-        let split = Split::of(parcel.len, most).ok_or(Reason::TooLong)?;
-        Ok(Plan::Pieces { number: link.next_piece(), split })
+        let most = payload.saturating_sub(SEAL_OVERHEAD + PIECE_LEN);
+        let split = PieceLayout::of(route.len, most).ok_or(Reason::TooLong)?;
+        Ok(DatagramPlan::Pieces { number: link.next_piece_number(), layout: split })
     }
 
     /// Makes a datagram for `peer` of a frame without its padding, in place.
@@ -339,19 +344,19 @@ impl Gateway {
         now: Instant,
         lane: u8,
         peer: PeerIndex,
-        parcel: &Parcel,
+        route: &Route,
         packet: &mut PacketBuf<'_>,
-    ) -> Result<Sealed, Reason> {
+    ) -> Result<SealOutcome, Reason> {
         let link = self.links.get(peer).ok_or(Reason::NoPeer)?;
         let len = packet.len();
-        let sealed = match &parcel.header {
+        let sealed = match &route.header {
             Some(header) => self.scheme.seal(&Outgoing { now, lane, link, header }, packet),
-            None => self.scheme.seal_other(lane, link, packet).map(|()| Sealed::Ready),
+            None => self.scheme.seal_other(lane, link, packet).map(|()| SealOutcome::Ready),
         };
         match sealed {
-            Ok(Sealed::Ready) => link.counters.frames_out.count(len),
-            Ok(Sealed::Hold) => {}
-            Err(reason) => link.counters.drops.count(reason),
+            Ok(SealOutcome::Ready) => link.counters.frames_out.count(len),
+            Ok(SealOutcome::Hold) => {}
+            Err(reason) => link.counters.drops.increment(reason),
         }
         sealed
     }
@@ -365,14 +370,14 @@ impl Gateway {
         &self,
         lane: u8,
         peer: PeerIndex,
-        parcel: &Parcel,
+        route: &Route,
         (number, offset): (u32, usize),
         packet: &mut PacketBuf<'_>,
     ) -> Result<(), Reason> {
         let link = self.links.get(peer).ok_or(Reason::NoPeer)?;
-        // The casts lose nothing: `plan` splits no frame of more than 16 384 bytes.
-        let piece = Piece { number, offset: offset as u16, total: parcel.len as u16 };
-        let sealed = match &parcel.header {
+        // The casts lose nothing: `plan_datagrams` splits no frame of more than 16 384 bytes.
+        let piece = PieceHeader { number, offset: offset as u16, total: route.len as u16 };
+        let sealed = match &route.header {
             Some(header) if offset == 0 => PIECE_LEN + header.len(),
             Some(_) => PIECE_LEN,
             None => 0,
@@ -383,7 +388,7 @@ impl Gateway {
         let done = packet
             .prepend(&piece.encode())
             .ok_or(Reason::NoBuffer)
-            .and_then(|()| link.seal(lane, Type::Fragment, sealed, packet));
+            .and_then(|()| link.seal(lane, DatagramType::Fragment, sealed, packet));
         match done {
             Ok(()) => {
                 link.counters.frames_out.bytes.add(len as u64);
@@ -392,91 +397,96 @@ impl Gateway {
                     link.counters.split.add(1);
                 }
             }
-            Err(reason) => link.counters.drops.count(reason),
+            Err(reason) => link.counters.drops.increment(reason),
         }
         done
     }
 
     /// Holds a frame, without its padding, for which [`seal`](Self::seal) returned
-    /// [`Sealed::Hold`]. A frame for which there is no room is dropped and counted.
-    pub fn hold(&self, now: Instant, peer: PeerIndex, parcel: &Parcel, frame: &[u8]) {
-        let released = Released { peer, parcel: *parcel, frame: frame.to_vec() };
-        if !self.holding.hold(now, released)
+    /// [`SealOutcome::Hold`]. A frame for which there is no room is dropped and counted.
+    pub fn hold(&self, now: Instant, peer: PeerIndex, route: &Route, frame: &[u8]) {
+        let released = ReleasedFrame { peer, route: *route, frame: frame.to_vec() };
+        if !self.hold_queue.hold(now, released)
             && let Some(link) = self.links.get(peer)
         {
-            link.counters.drops.count(Reason::HoldFull);
+            link.counters.drops.increment(Reason::HoldFull);
         }
     }
 
     /// How many frames are held.
-    pub fn held(&self) -> usize {
-        self.holding.len()
+    pub fn held_frames(&self) -> usize {
+        self.hold_queue.len()
     }
 
     /// The next frame that was held and may be sent now. The call is cheap while no frame is held.
     /// One of the sending threads should call it about as often as it looks for frames.
-    pub fn poll_released(&self) -> Option<Released> {
-        self.holding.release(self.scheme.acknowledged(), |peer, parcel| {
-            parcel.header.as_ref().is_some_and(|header| self.scheme.knows(peer, header))
+    pub fn poll_released(&self) -> Option<ReleasedFrame> {
+        self.hold_queue.release(self.scheme.acknowledged(), |peer, route| {
+            route.header.as_ref().is_some_and(|header| self.scheme.is_flow_known(peer, header))
         })
     }
 
     /// Opens a datagram that came from `from`, in place. A dropped datagram is counted.
-    pub fn from_peer(
+    pub fn open_datagram(
         &self,
         now: Instant,
         from: SocketAddr,
         packet: &mut PacketBuf<'_>,
-    ) -> Result<Arrived, Reason> {
+    ) -> Result<Received, Reason> {
         self.datagrams_in.count(packet.len());
-        let arrived = match self.open(now, from, packet) {
-            Ok(Arrived::Frame(_) | Arrived::Reassembled(..)) if self.is_yielding(now) => {
+        let arrived = match self.open_content(now, from, packet) {
+            Ok(Received::Frame(_) | Received::Reassembled(..)) if self.is_yielding(now) => {
                 Err((None, Reason::Yielding))
             }
             arrived => arrived,
         };
         match &arrived {
-            Ok(Arrived::Frame(peer)) => self.count_arrival(*peer, packet.len()),
-            Ok(Arrived::Reassembled(peer, frame)) => self.count_arrival(*peer, frame.len()),
-            Ok(Arrived::Nothing) => {}
+            Ok(Received::Frame(peer)) => self.count_arrival(*peer, packet.len()),
+            Ok(Received::Reassembled(peer, frame)) => self.count_arrival(*peer, frame.len()),
+            Ok(Received::Nothing) => {}
             Err((Some(peer), reason)) => {
                 if let Some(link) = self.links.get(*peer) {
-                    link.counters.drops.count(*reason);
+                    link.counters.drops.increment(*reason);
                 }
             }
-            Err((None, reason)) => self.drops.count(*reason),
+            Err((None, reason)) => self.drops.increment(*reason),
         }
         arrived.map_err(|(_, reason)| reason)
     }
 
     fn count_arrival(&self, peer: PeerIndex, len: usize) {
-        self.to_lan.count(len);
+        self.frames_to_lan.count(len);
         if let Some(link) = self.links.get(peer) {
             link.counters.frames_in.count(len);
         }
     }
 
-    fn open(
+    fn open_content(
         &self,
         now: Instant,
         from: SocketAddr,
         packet: &mut PacketBuf<'_>,
-    ) -> Result<Arrived, (Option<PeerIndex>, Reason)> {
+    ) -> Result<Received, (Option<PeerIndex>, Reason)> {
         let first = packet.bytes().first().copied();
-        let kind = first.and_then(Type::of).ok_or((None, Reason::UnknownType))?;
+        let kind = first.and_then(DatagramType::of).ok_or((None, Reason::UnknownType))?;
         let peer = match kind {
-            Type::Sealed | Type::Compressed | Type::Whole | Type::Fragment => {
+            DatagramType::Sealed
+            | DatagramType::Compressed
+            | DatagramType::Encrypted
+            | DatagramType::Fragment => {
                 let (peer, prefix) = self.links.open(now, from, packet)?;
                 let blamed = |reason| (Some(peer), reason);
                 match kind {
-                    Type::Compressed => self.scheme.expand(peer, packet).map_err(blamed)?,
-                    Type::Whole => {
+                    DatagramType::Compressed => self.scheme.expand(peer, packet).map_err(blamed)?,
+                    DatagramType::Encrypted => {
                         if prefix.sealed != 0 {
                             return Err(blamed(Reason::Malformed));
                         }
-                        return self.open_whole(now, peer, packet).map_err(blamed);
+                        return self.open_encrypted(now, peer, packet).map_err(blamed);
                     }
-                    Type::Fragment => return self.open_piece(now, peer, packet).map_err(blamed),
+                    DatagramType::Fragment => {
+                        return self.open_piece(now, peer, packet).map_err(blamed);
+                    }
                     _ => {}
                 }
                 peer
@@ -486,44 +496,46 @@ impl Gateway {
         match Frame::parse(packet.bytes()) {
             Ok(frame) => {
                 self.learn_behind(now, peer, &frame);
-                if matches!(kind, Type::Sealed | Type::Compressed) {
-                    self.scheme.hear(peer, &frame.header);
+                if matches!(kind, DatagramType::Sealed | DatagramType::Compressed) {
+                    self.scheme.note_sealed_frame(peer, &frame.header);
                 }
             }
-            Err(_) if kind == Type::Plain => {
+            Err(_) if kind == DatagramType::Plain => {
                 self.check_other(now, peer, packet.bytes())
                     .map_err(|reason| (Some(peer), reason))?;
             }
-            Err(_) if self.scheme.is_strict() => return Err((Some(peer), Reason::NotMacsec)),
+            Err(_) if self.scheme.requires_valid_frames() => {
+                return Err((Some(peer), Reason::NotMacsec));
+            }
             Err(_) => {}
         }
-        Ok(Arrived::Frame(peer))
+        Ok(Received::Frame(peer))
     }
 
-    fn open_whole(
+    fn open_encrypted(
         &self,
         now: Instant,
         peer: PeerIndex,
         packet: &mut PacketBuf<'_>,
-    ) -> Result<Arrived, Reason> {
-        let size = packet.len() + SEALING;
-        let kind = packet.take_front(1).and_then(|kind| Whole::of(kind[0]));
+    ) -> Result<Received, Reason> {
+        let size = packet.len() + SEAL_OVERHEAD;
+        let kind = packet.take_front(1).and_then(|kind| EncryptedContent::of(kind[0]));
         match kind.ok_or(Reason::UnknownType)? {
-            Whole::Frame => {
+            EncryptedContent::Frame => {
                 self.check_other(now, peer, packet.bytes())?;
-                return Ok(Arrived::Frame(peer));
+                return Ok(Received::Frame(peer));
             }
-            Whole::Keepalive => {}
-            Whole::Probe => self.notify(Notice::Probe(peer, size)),
-            Whole::ProbeAnswer => {
+            EncryptedContent::Keepalive => {}
+            EncryptedContent::Probe => self.notify(Notice::Probe(peer, size)),
+            EncryptedContent::ProbeAnswer => {
                 let &[a, b] = packet.bytes().first_chunk().ok_or(Reason::Malformed)?;
                 self.notify(Notice::Probed(peer, u16::from_be_bytes([a, b]).into()));
             }
-            Whole::Beacon => self.scheme.handle_beacon(now, peer, packet.bytes()),
-            Whole::StationQuery => self.take_station_query(now, peer, packet.bytes())?,
-            Whole::StationHeard => self.take_station_heard(now, peer, packet.bytes())?,
+            EncryptedContent::Beacon => self.scheme.handle_beacon(now, peer, packet.bytes()),
+            EncryptedContent::StationQuery => self.take_station_query(now, peer, packet.bytes())?,
+            EncryptedContent::StationHeard => self.take_station_heard(now, peer, packet.bytes())?,
         }
-        Ok(Arrived::Nothing)
+        Ok(Received::Nothing)
     }
 
     fn open_piece(
@@ -531,25 +543,25 @@ impl Gateway {
         now: Instant,
         peer: PeerIndex,
         packet: &mut PacketBuf<'_>,
-    ) -> Result<Arrived, Reason> {
+    ) -> Result<Received, Reason> {
         let header = packet.take_front(PIECE_LEN).ok_or(Reason::Malformed)?;
-        let piece = Piece::decode(header).map_err(|_| Reason::Malformed)?;
+        let piece = PieceHeader::decode(header).map_err(|_| Reason::Malformed)?;
         let reassembly = self.reassembly.get(usize::from(peer.0)).ok_or(Reason::UnknownPeer)?;
-        let (frame, given_up) = lock(reassembly).take(now, &piece, packet.bytes())?;
+        let (frame, given_up) = lock(reassembly).add_piece(now, &piece, packet.bytes())?;
         let link = self.links.get(peer).ok_or(Reason::UnknownPeer)?;
         for _ in 0..given_up {
-            link.counters.drops.count(Reason::Incomplete);
+            link.counters.drops.increment(Reason::Incomplete);
         }
-        let Some(frame) = frame else { return Ok(Arrived::Nothing) };
+        let Some(frame) = frame else { return Ok(Received::Nothing) };
         match Frame::parse(&frame) {
             Ok(parsed) => {
                 self.learn_behind(now, peer, &parsed);
-                self.scheme.hear(peer, &parsed.header);
+                self.scheme.note_sealed_frame(peer, &parsed.header);
             }
             Err(_) => self.check_other(now, peer, &frame)?,
         }
         link.counters.reassembled.add(1);
-        Ok(Arrived::Reassembled(peer, frame))
+        Ok(Received::Reassembled(peer, frame))
     }
 
     /// Checks that a frame which arrived encrypted as a whole may be put on the LAN.
@@ -558,15 +570,15 @@ impl Gateway {
             Kind::Macsec => {
                 let frame = Frame::parse(frame).map_err(|_| Reason::NotMacsec)?;
                 self.learn_behind(now, peer, &frame);
-                self.scheme.hear(peer, &frame.header);
+                self.scheme.note_sealed_frame(peer, &frame.header);
                 Ok(())
             }
-            Kind::Mka if self.settings.mka == Mka::Drop => Err(Reason::Mka),
+            Kind::Mka if self.config.mka == Mka::Drop => Err(Reason::Mka),
             Kind::Mka => {
-                self.echoes.note_mka(frame);
+                self.echo_filter.mark_mka(frame);
                 Ok(())
             }
-            Kind::Other(other) if self.allows(other, frame) => {
+            Kind::Other(other) if self.is_allowed(other, frame) => {
                 if let Some((_, source)) = stations(frame) {
                     self.learn(now, source, Port::Peer(peer));
                 }
@@ -576,40 +588,40 @@ impl Gateway {
         }
     }
 
-    fn allows(&self, ethertype: u16, frame: &[u8]) -> bool {
+    fn is_allowed(&self, ethertype: u16, frame: &[u8]) -> bool {
         let bridges = || ethertype < 0x600 && frame.get(14..16) == Some(&[0x42, 0x42]);
-        self.settings.allow.contains(&ethertype) || self.settings.allow_bpdu && bridges()
+        self.config.allow.contains(&ethertype) || self.config.allow_bpdu && bridges()
     }
 
     fn learn_behind(&self, now: Instant, peer: PeerIndex, frame: &Frame<'_>) {
-        self.echoes.note(frame);
+        self.echo_filter.mark(frame);
         let vlan = frame.header.vlan_tags[0].map(lightseal_macsec::VlanTag::vlan);
         self.learn(now, Station::new(vlan, frame.header.source), Port::Peer(peer));
     }
 
     /// Makes the announcement by which other gateways on this LAN notice this one.
     pub fn announcement(&self) -> [u8; 60] {
-        neighbour::announcement(&self.settings)
+        other_gateway::announcement(&self.config)
     }
 
     /// Whether this gateway carries nothing, because another gateway serves this LAN.
     pub fn is_yielding(&self, now: Instant) -> bool {
-        self.neighbour.is_yielded_to(now)
+        self.other_gateway.is_yielded_to(now)
     }
 
     /// Makes a datagram of one of the kinds that are encrypted as a whole, in place.
     ///
     /// # Errors
     /// If there are no keys for `peer`, or the packet has no room.
-    pub fn seal_whole(
+    pub fn seal_encrypted(
         &self,
         lane: u8,
         peer: PeerIndex,
-        kind: Whole,
+        kind: EncryptedContent,
         packet: &mut PacketBuf<'_>,
     ) -> Result<(), Reason> {
         let link = self.links.get(peer).ok_or(Reason::NoPeer)?;
-        link.seal_whole(lane, kind, packet)
+        link.seal_encrypted(lane, kind, packet)
     }
 
     pub(crate) fn notify(&self, notice: Notice) {
@@ -625,20 +637,20 @@ impl Gateway {
     pub fn handle_timeout(&self, now: Instant) {
         self.links.expire(now);
         let swept_at = Instant::from_micros(self.swept_at.load(Ordering::Relaxed));
-        if now - swept_at >= SWEEP {
+        if now - swept_at >= SWEEP_INTERVAL {
             self.swept_at.store(now.as_micros(), Ordering::Relaxed);
-            self.bridge.expire(now);
-            self.watches.expire(now);
+            self.stations.expire(now);
+            self.pending_queries.expire(now);
         }
         self.scheme.handle_timeout(now);
-        self.holding.expire(now, |peer| {
+        self.hold_queue.expire(now, |peer| {
             if let Some(link) = self.links.get(peer) {
-                link.counters.drops.count(Reason::HeldTooLong);
+                link.counters.drops.increment(Reason::HeldTooLong);
             }
         });
         for (reassembly, link) in self.reassembly.iter().zip(self.links.iter()) {
             for _ in 0..lock(reassembly).expire(now) {
-                link.counters.drops.count(Reason::Incomplete);
+                link.counters.drops.increment(Reason::Incomplete);
             }
         }
     }

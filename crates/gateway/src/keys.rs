@@ -12,17 +12,21 @@
 //! suffices to make its nonces unique.
 
 use core::fmt;
-use lightseal_dtls::crypto::TrafficSecret;
+use hkdf::Hkdf;
 use lightseal_macsec::crypto::{Gcm, GcmProvider};
-use zeroize::{Zeroize, Zeroizing};
+use sha2::Sha256;
+use zeroize::{Zeroize, ZeroizeOnDrop, Zeroizing};
+
+/// The prefix of every label: that of DTLS 1.3 (RFC 9147, section 5.9), without a space at the end.
+const LABEL_PREFIX: &[u8] = b"dtls13";
 
 /// The identity of a gateway: its public key, or the hash of a public key that is longer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct GatewayId(pub [u8; 32]);
 
 /// The secret from which all keys between two gateways in one epoch are derived.
-#[derive(Clone)]
-pub struct EpochSecret(TrafficSecret);
+#[derive(Clone, ZeroizeOnDrop)]
+pub struct EpochSecret([u8; 32]);
 
 /// The key and IV of one lane in one direction.
 pub struct LaneKey {
@@ -37,7 +41,8 @@ impl EpochSecret {
         let mut nonces = [0; 64];
         nonces[..32].copy_from_slice(proposer);
         nonces[32..].copy_from_slice(answerer);
-        Self(TrafficSecret::extract(&nonces, exported))
+        let (secret, _) = Hkdf::<Sha256>::extract(Some(&nonces), exported);
+        Self(secret.into())
     }
 
     /// The AES-128 key with which `sender` encrypts blocks for `receiver` in `epoch`, under the
@@ -53,7 +58,7 @@ impl EpochSecret {
         context[32..64].copy_from_slice(&receiver.0);
         context[64..].copy_from_slice(&epoch.to_be_bytes());
         let mut key = Zeroizing::new([0; 16]);
-        self.0.expand("ls tun pcbc", &context, &mut *key);
+        self.expand_label(b"ls tun pcbc", &context, &mut *key);
         key
     }
 
@@ -71,9 +76,20 @@ impl EpochSecret {
         context[64..68].copy_from_slice(&epoch.to_be_bytes());
         context[68] = lane;
         let mut lane_key = LaneKey { key: Zeroizing::new([0; 32]), iv: [0; 12] };
-        self.0.expand("ls tun key", &context, &mut *lane_key.key);
-        self.0.expand("ls tun iv", &context, &mut lane_key.iv);
+        self.expand_label(b"ls tun key", &context, &mut *lane_key.key);
+        self.expand_label(b"ls tun iv", &context, &mut lane_key.iv);
         lane_key
+    }
+
+    /// Fills `out` with HKDF-Expand-Label of this secret (RFC 8446, section 7.1).
+    fn expand_label(&self, label: &[u8], context: &[u8], out: &mut [u8]) {
+        // The labels and contexts of this file have at most 75 bytes, and keys have 32.
+        let [label_len, context_len, out_len] =
+            [LABEL_PREFIX.len() + label.len(), context.len(), out.len()].map(|len| len as u8);
+        let info: [&[u8]; 5] =
+            [&[0, out_len, label_len], LABEL_PREFIX, label, &[context_len], context];
+        let hkdf = Hkdf::<Sha256>::from_prk(&self.0).expect("the secret is as long as the hash");
+        hkdf.expand_multi_info(&info, out).expect("keys are short");
     }
 }
 
@@ -110,6 +126,25 @@ impl fmt::Debug for LaneKey {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn bytes(hex: &str) -> [u8; 32] {
+        core::array::from_fn(|at| u8::from_str_radix(&hex[2 * at..2 * at + 2], 16).unwrap())
+    }
+
+    /// The expected values are those of the tests of `lightseal-dtls`, from `known_answers.py` and
+    /// from RFC 8448, section 3.
+    #[test]
+    fn extraction_and_labels_are_those_of_dtls_1_3() {
+        let early = EpochSecret::new(&[0; 32], &[0; 32], &[0; 32]);
+        let of_rfc_8448 = "33ad0a1c607ec03b09e6cd9893680ce210adf300aa1f2660e1b22e10f170f92a";
+        assert_eq!(early.0, bytes(of_rfc_8448));
+        let client = "48dfd465c37c3bff7ad193284da29fa1f73cc24f3b700ff17661e6f3bb6089f7";
+        let client_after_update =
+            "0fa3d547b6933aee6e4d9164fa59053008d68fd1b05894c4be21d1f2d105770a";
+        let mut next = [0; 32];
+        EpochSecret(bytes(client)).expand_label(b"traffic upd", &[], &mut next);
+        assert_eq!(next, bytes(client_after_update));
+    }
 
     #[test]
     fn whatever_differs_gives_other_keys() {

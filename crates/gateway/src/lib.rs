@@ -9,7 +9,7 @@
 //! - [`flows`]: the state that both gateways keep for frames with a common header, so that
 //!   datagrams can carry a short header;
 //! - [`link`]: sealed datagrams between two gateways, and [`keys`] for them;
-//! - [`bridge`]: the table of station addresses, learned within limits;
+//! - [`stations`]: the table of station addresses, learned within limits;
 //! - [`fragments`]: frames that are longer than a datagram may be;
 //! - [`control`]: key agreement, keepalives and the path's MTU, over the management channel;
 //! - [`counters`]: how many frames and datagrams were dropped, by reason.
@@ -22,16 +22,16 @@
 //! counter) for sending, and may receive any datagram:
 //!
 //! ```
-//! use lightseal_gateway::gateway::{Gateway, Plan};
-//! use lightseal_gateway::schemes::Sealed;
+//! use lightseal_gateway::gateway::{DatagramPlan, Gateway};
+//! use lightseal_gateway::schemes::SealOutcome;
 //! use lightseal_gateway::{Instant, PacketBuf};
 //!
 //! /// A frame of the LAN that fits one datagram and goes to one peer.
 //! fn out(gateway: &Gateway, now: Instant, packet: &mut PacketBuf<'_>, mut send: impl FnMut(&[u8])) {
-//!     let Ok(parcel) = gateway.from_lan(now, packet.bytes()) else { return };
-//!     for peer in parcel.to {
-//!         if gateway.plan(peer, &parcel) == Ok(Plan::Whole)
-//!             && gateway.seal(now, 0, peer, &parcel, packet) == Ok(Sealed::Ready)
+//!     let Ok(route) = gateway.route_frame(now, packet.bytes()) else { return };
+//!     for peer in route.peers {
+//!         if gateway.plan_datagrams(peer, &route) == Ok(DatagramPlan::Single)
+//!             && gateway.seal(now, 0, peer, &route, packet) == Ok(SealOutcome::Ready)
 //!         {
 //!             send(packet.bytes());
 //!         }
@@ -41,7 +41,6 @@
 
 #![forbid(unsafe_code)]
 
-pub mod bridge;
 pub mod bucket;
 mod claims;
 pub mod codepoints;
@@ -52,14 +51,15 @@ pub mod flows;
 pub mod fragments;
 pub mod gateway;
 mod hashing;
-mod holding;
+mod hold_queue;
 pub mod keys;
 pub mod link;
-mod neighbour;
 mod notices;
+mod other_gateway;
 pub mod pcbc;
+pub mod peer_set;
 pub mod schemes;
-pub mod set;
+pub mod stations;
 pub mod tuning;
 pub mod window;
 

@@ -1,8 +1,8 @@
 //! Events that the data path reports to the control path.
 
-use crate::bridge::{PeerIndex, Station};
 use crate::keys::GatewayId;
-use crate::set::PeerSet;
+use crate::peer_set::PeerSet;
+use crate::stations::{PeerIndex, Station};
 use std::collections::VecDeque;
 
 /// An event that the data path reports to the control path.
@@ -27,21 +27,21 @@ pub enum Notice {
 /// Classes of notices, each with its own limit: a device of the LAN or a peer that causes too many
 /// notices of one class takes no room from the other classes.
 #[derive(Clone, Copy)]
-enum Share {
+enum NoticeClass {
     Mka,
     Stations,
     Paths,
 }
 
 /// Most notices that wait in each class; further ones are dropped.
-const MOST: [usize; 3] = [128, 128, 128];
+const MAX_NOTICES: [usize; 3] = [128, 128, 128];
 
 impl Notice {
-    const fn share(&self) -> Share {
+    const fn class(&self) -> NoticeClass {
         match self {
-            Self::Mka(..) => Share::Mka,
-            Self::Claimed(..) | Self::Heard(..) => Share::Stations,
-            Self::Probe(..) | Self::Probed(..) | Self::SecondGateway(_) => Share::Paths,
+            Self::Mka(..) => NoticeClass::Mka,
+            Self::Claimed(..) | Self::Heard(..) => NoticeClass::Stations,
+            Self::Probe(..) | Self::Probed(..) | Self::SecondGateway(_) => NoticeClass::Paths,
         }
     }
 }
@@ -57,8 +57,8 @@ pub(crate) struct Notices {
 impl Notices {
     /// Appends a notice, or drops it if its class is full.
     pub(crate) fn push(&mut self, notice: Notice) {
-        let share = notice.share() as usize;
-        if self.counts[share] < MOST[share] {
+        let share = notice.class() as usize;
+        if self.counts[share] < MAX_NOTICES[share] {
             self.counts[share] += 1;
             self.waiting.push_back(notice);
         }
@@ -66,7 +66,7 @@ impl Notices {
 
     pub(crate) fn pop(&mut self) -> Option<Notice> {
         let notice = self.waiting.pop_front()?;
-        self.counts[notice.share() as usize] -= 1;
+        self.counts[notice.class() as usize] -= 1;
         Some(notice)
     }
 }

@@ -1,12 +1,12 @@
 //! The replay window of a lane: wider than that of a record layer, and kept in blocks (RFC 6479).
 
-use crate::tuning::WINDOW;
+use crate::tuning::REPLAY_WINDOW;
 
 const BITS: u64 = u64::BITS as u64;
 /// One block more than the window needs: the newest block is only partly used.
-const BLOCKS: usize = (WINDOW / BITS + 1) as usize;
+const BLOCKS: usize = (REPLAY_WINDOW / BITS + 1) as usize;
 
-/// Remembers which of the last [`WINDOW`] counters were accepted.
+/// Remembers which of the last [`REPLAY_WINDOW`] counters were accepted.
 ///
 /// [`check`](Self::check) comes before decryption and changes nothing;
 /// [`commit`](Self::commit) comes after authentication.
@@ -35,7 +35,7 @@ impl Window {
         if counter >= self.next {
             return true;
         }
-        self.next - counter <= WINDOW && self.seen[block(counter)] & bit(counter) == 0
+        self.next - counter <= REPLAY_WINDOW && self.seen[block(counter)] & bit(counter) == 0
     }
 
     /// Marks `counter` as accepted. A counter older than the window is ignored.
@@ -47,7 +47,7 @@ impl Window {
                 self.seen[((newest + ahead) % BLOCKS as u64) as usize] = 0;
             }
             self.next = counter.saturating_add(1);
-        } else if self.next - counter > WINDOW {
+        } else if self.next - counter > REPLAY_WINDOW {
             return;
         }
         self.seen[block(counter)] |= bit(counter);
@@ -74,9 +74,9 @@ mod tests {
         assert!(window.check(0));
         window.commit(10_000);
         assert!(!window.check(10_000) && window.check(10_001));
-        assert!(window.check(10_001 - WINDOW) && !window.check(10_000 - WINDOW));
-        window.commit(10_000 - WINDOW);
-        assert!(!window.check(10_000 - WINDOW));
+        assert!(window.check(10_001 - REPLAY_WINDOW) && !window.check(10_000 - REPLAY_WINDOW));
+        window.commit(10_000 - REPLAY_WINDOW);
+        assert!(!window.check(10_000 - REPLAY_WINDOW));
         window.commit(u64::MAX >> 16);
         assert!(!window.check(10_001), "it is older than the window");
     }
@@ -94,7 +94,7 @@ mod tests {
                 }
                 let counter = base + step;
                 let highest = seen.last().copied();
-                let too_old = highest.is_some_and(|top: u64| counter + WINDOW <= top);
+                let too_old = highest.is_some_and(|top: u64| counter + REPLAY_WINDOW <= top);
                 prop_assert_eq!(window.check(counter), !too_old && !seen.contains(&counter));
                 if window.check(counter) {
                     window.commit(counter);

@@ -6,7 +6,7 @@ mod world;
 
 use core::time::Duration;
 use lightseal_core::Random;
-use lightseal_gateway::codepoints::Type;
+use lightseal_gateway::codepoints::DatagramType;
 use lightseal_gateway::counters::Reason;
 use lightseal_gateway::flows::{BaseIdentifier, Derivation};
 use lightseal_gateway::pcbc::Pcbc;
@@ -369,7 +369,7 @@ fn forgeries_that_reach_the_lan_are_counted() {
 fn a_datagram_of_another_scheme_is_dropped() {
     for (name, scheme) in ALL {
         let mut world = acquainted(scheme);
-        for kind in Type::ALL {
+        for kind in DatagramType::ALL {
             let bytes = [&[kind as u8][..], &[0x55; 100]].concat();
             assert!(!world.arrive(&Datagram { from: 0, to: 1, bytes }), "{name} {kind:?}");
         }

@@ -9,10 +9,10 @@ mod world;
 use core::time::Duration;
 use lightseal_core::{Instant, Random};
 use lightseal_gateway::control::Timing;
-use lightseal_gateway::flows::Limits;
+use lightseal_gateway::flows::FlowLimits;
 use lightseal_gateway::schemes::Scheme;
 use lightseal_gateway::schemes::compressed::Compressed;
-use lightseal_gateway::schemes::identifier::{Identifier, Settings};
+use lightseal_gateway::schemes::identifier::{Identifier, IdentifierConfig};
 use std::collections::BTreeSet;
 use world::{Flow, World, quiet, sealed};
 
@@ -22,17 +22,17 @@ const HISTORIES: u64 = 40;
 const STEPS: usize = 1500;
 
 fn compressed(random: &mut Random) -> Box<dyn Scheme> {
-    Box::new(Compressed::new(Limits::default(), random, START))
+    Box::new(Compressed::new(FlowLimits::default(), random, START))
 }
 
 /// A scheme with small windows, so that histories exceed them.
 fn identifier(random: &mut Random) -> Box<dyn Scheme> {
-    let settings = Settings { ahead: 32, behind: 16, ..Settings::default() };
+    let settings = IdentifierConfig { ahead: 32, behind: 16, ..IdentifierConfig::default() };
     Box::new(Identifier::new(settings, random, START))
 }
 
 fn paper(random: &mut Random) -> Box<dyn Scheme> {
-    Box::new(Identifier::paper(Settings::paper(), random, START))
+    Box::new(Identifier::paper(IdentifierConfig::as_in_paper(), random, START))
 }
 
 /// A flow of the history. The flows of one association share its AN and packet numbers.

@@ -4,22 +4,22 @@ mod world;
 
 use core::time::Duration;
 use lightseal_core::{Instant, Random};
-use lightseal_gateway::codepoints::Type;
+use lightseal_gateway::codepoints::DatagramType;
 use lightseal_gateway::counters::Reason;
-use lightseal_gateway::flows::Limits;
+use lightseal_gateway::flows::FlowLimits;
 use lightseal_gateway::schemes::Scheme;
-use lightseal_gateway::schemes::identifier::{Identifier, Settings};
-use lightseal_gateway::tuning::{FLOWS_A_GROUP, SKIPPED, SKIPPED_AT_ONCE};
+use lightseal_gateway::schemes::identifier::{Identifier, IdentifierConfig};
+use lightseal_gateway::tuning::{MAX_FLOWS_PER_ASSOCIATION, SKIPPED_BURST, SKIPPED_PER_SECOND};
 use lightseal_macsec::VlanTag;
 use world::{Flow, World, drops, index, station};
 
 fn identifier(random: &mut Random) -> Box<dyn Scheme> {
-    Box::new(Identifier::new(Settings::default(), random, Instant::from_micros(1_000_000)))
+    Box::new(Identifier::new(IdentifierConfig::default(), random, Instant::from_micros(1_000_000)))
 }
 
-fn limited(limits: Limits) -> impl Fn(&mut Random) -> Box<dyn Scheme> {
+fn limited(limits: FlowLimits) -> impl Fn(&mut Random) -> Box<dyn Scheme> {
     move |random| {
-        let settings = Settings { limits, ..Settings::default() };
+        let settings = IdentifierConfig { limits, ..IdentifierConfig::default() };
         Box::new(Identifier::new(settings, random, Instant::from_micros(1_000_000)))
     }
 }
@@ -39,11 +39,16 @@ fn acquainted(sites: usize, scheme: impl Fn(&mut Random) -> Box<dyn Scheme>) -> 
 }
 
 /// Sends and delivers a frame; returns whether it appeared, and the type of its datagram.
-fn carried(world: &mut World, from: usize, to: usize, frame: &[u8]) -> (bool, Option<Type>) {
+fn carried(
+    world: &mut World,
+    from: usize,
+    to: usize,
+    frame: &[u8],
+) -> (bool, Option<DatagramType>) {
     world.sites[to].lan.clear();
     world.wire.clear();
     world.frame(from, frame);
-    let kind = world.wire.back().and_then(|datagram| Type::of(datagram.bytes[0]));
+    let kind = world.wire.back().and_then(|datagram| DatagramType::of(datagram.bytes[0]));
     world.deliver();
     (world.sites[to].lan == [frame], kind)
 }
@@ -83,11 +88,11 @@ fn a_new_flow_goes_sealed_until_the_peer_knows_it() {
     world.frame(0, &flow.frame(2, 100));
     world.deliver();
     assert_eq!(world.sites[1].lan.len(), 2);
-    for (pn, kind) in [(3, Type::Identifier), (4, Type::Identifier)] {
+    for (pn, kind) in [(3, DatagramType::Identifier), (4, DatagramType::Identifier)] {
         assert_eq!(carried(&mut world, 0, 1, &flow.frame(pn, 100)), (true, Some(kind)));
     }
-    assert_eq!(world.sites[0].gateway.scheme.flows(), (1, 0));
-    assert_eq!(world.sites[1].gateway.scheme.flows(), (0, 1));
+    assert_eq!(world.sites[0].gateway.scheme.flow_counts(), (1, 0));
+    assert_eq!(world.sites[1].gateway.scheme.flow_counts(), (0, 1));
 }
 
 #[test]
@@ -122,7 +127,7 @@ fn loss_costs_what_was_lost_and_order_nothing() {
         }
     }
     world.sites[1].lan.clear();
-    let window = Settings::default().behind as u32;
+    let window = IdentifierConfig::default().behind as u32;
     for _ in 0..window {
         pn += 1;
         world.frame(0, &flow.frame(pn, 60));
@@ -146,7 +151,7 @@ fn any_loss_is_healed_by_a_beacon() {
     world.deliver();
     for pn in 10_001..10_010 {
         let frame = flow.frame(pn, 60);
-        assert_eq!(carried(&mut world, 0, 1, &frame), (true, Some(Type::Identifier)));
+        assert_eq!(carried(&mut world, 0, 1, &frame), (true, Some(DatagramType::Identifier)));
     }
 }
 
@@ -158,7 +163,8 @@ fn beacons_come_every_half_look_ahead_even_if_nobody_looks_at_the_time() {
     for pn in 3..=10_000 {
         world.frame(0, &flow.frame(pn, 60));
         world.settle();
-        beacons += world.wire.iter().filter(|sent| sent.bytes[0] == Type::Whole as u8).count();
+        beacons +=
+            world.wire.iter().filter(|sent| sent.bytes[0] == DatagramType::Encrypted as u8).count();
         world.wire.clear();
     }
     assert_eq!(beacons, 9_998 / 768);
@@ -199,7 +205,7 @@ fn the_broadcast_flow_and_unicast_flows_share_their_window() {
     for pn in 4..4000 {
         let flow = if pn % 1000 == 0 { broadcast } else { unicast };
         let (appeared, kind) = carried(&mut world, 0, 1, &flow.frame(pn, 60));
-        assert_eq!((appeared, kind), (true, Some(Type::Identifier)), "{pn}");
+        assert_eq!((appeared, kind), (true, Some(DatagramType::Identifier)), "{pn}");
     }
 }
 
@@ -212,7 +218,7 @@ fn new_keys_of_an_association_cost_nothing() {
             assert!(carried(&mut world, 0, 1, &flow.frame(pn, 60)).0, "{round} {an} {pn}");
         }
         let frame = flow.frame(2000, 60);
-        assert_eq!(carried(&mut world, 0, 1, &frame).1, Some(Type::Identifier));
+        assert_eq!(carried(&mut world, 0, 1, &frame).1, Some(DatagramType::Identifier));
     }
 }
 
@@ -229,12 +235,12 @@ fn a_frame_that_is_far_behind_counts_once_however_many_peers_and_copies_there_ar
     }
     world.carry(0, &broadcast.frame(301, 60));
     let next = carried(&mut world, 0, 1, &unicast.frame(1002, 60));
-    assert_eq!(next, (true, Some(Type::Identifier)), "the flow continued");
+    assert_eq!(next, (true, Some(DatagramType::Identifier)), "the flow continued");
     for pn in [1, 2, 3, 4] {
         world.carry(0, &broadcast.frame(pn, 60));
     }
     let next = carried(&mut world, 0, 1, &broadcast.frame(5, 60));
-    assert_eq!(next, (true, Some(Type::Identifier)), "the association was restarted");
+    assert_eq!(next, (true, Some(DatagramType::Identifier)), "the association was restarted");
 }
 
 #[test]
@@ -246,7 +252,7 @@ fn extended_packet_numbers_go_on_where_the_lower_half_ends() {
         assert!(carried(&mut world, 0, 1, &frame).0, "{pn}");
     }
     let last = carried(&mut world, 0, 1, &flow.frame(1000, 60));
-    assert_eq!(last.1, Some(Type::Identifier));
+    assert_eq!(last.1, Some(DatagramType::Identifier));
 }
 
 #[test]
@@ -256,28 +262,28 @@ fn after_a_restart_flows_are_registered_anew_and_no_frame_is_missed() {
     world.frame(0, &flow.frame(3, 60));
     let under_way = world.wire.pop_back().unwrap();
     let copy = under_way.clone();
-    assert_eq!(under_way.bytes[0], Type::Identifier as u8);
+    assert_eq!(under_way.bytes[0], DatagramType::Identifier as u8);
     world.connect_two(0, 1, [0x66; 32]);
     world.settle();
     assert!(world.arrive(&under_way) && !world.arrive(&copy), "old flows are known for a while");
     world.wire.clear();
-    for (pn, kind) in [(4, Type::Sealed), (5, Type::Identifier)] {
+    for (pn, kind) in [(4, DatagramType::Sealed), (5, DatagramType::Identifier)] {
         assert_eq!(carried(&mut world, 0, 1, &flow.frame(pn, 60)), (true, Some(kind)));
     }
     world.sites[1] = World::new(2, identifier).sites.remove(1);
     world.connect_two(0, 1, [0x77; 32]);
     world.settle();
-    for (pn, kind) in [(6, Type::Sealed), (7, Type::Identifier)] {
+    for (pn, kind) in [(6, DatagramType::Sealed), (7, DatagramType::Identifier)] {
         assert_eq!(carried(&mut world, 0, 1, &flow.frame(pn, 60)), (true, Some(kind)));
     }
     world.sites[0] = World::new(2, identifier).sites.remove(0);
     world.connect_two(0, 1, [0x88; 32]);
     world.settle();
-    for (pn, kind) in [(8, Type::Sealed), (9, Type::Identifier)] {
+    for (pn, kind) in [(8, DatagramType::Sealed), (9, DatagramType::Identifier)] {
         assert_eq!(carried(&mut world, 0, 1, &flow.frame(pn, 60)), (true, Some(kind)));
     }
     world.advance(Duration::from_secs(11));
-    assert_eq!(world.sites[1].gateway.scheme.flows().1, 1, "old flows are removed");
+    assert_eq!(world.sites[1].gateway.scheme.flow_counts().1, 1, "old flows are removed");
 }
 
 #[test]
@@ -286,14 +292,14 @@ fn a_copy_of_a_datagram_is_dropped() {
     world.frame(0, &Flow::between(0, 1).frame(3, 100));
     let datagram = world.wire.pop_back().unwrap();
     assert!(world.arrive(&datagram) && !world.arrive(&datagram));
-    assert_eq!(world.sites[1].gateway.drops.of(Reason::UnknownIdentifier), 1);
+    assert_eq!(world.sites[1].gateway.drops.get(Reason::UnknownIdentifier), 1);
 }
 
 #[test]
 fn a_flood_of_invented_sources_fills_its_cap_and_old_flows_go_on() {
-    let limits = Limits { flows: 300, flows_a_peer: 300, burst: 50, ..Limits::default() };
+    let limits = FlowLimits { flows: 300, flows_a_peer: 300, burst: 50, ..FlowLimits::default() };
     let mut world = acquainted(2, limited(limits));
-    let sent = |world: &World| world.sites[0].gateway.scheme.flows().0;
+    let sent = |world: &World| world.sites[0].gateway.scheme.flow_counts().0;
     let (mut invented, mut most) = (0u32, 0);
     for second in 0..20 {
         for _ in 0..500 {
@@ -302,16 +308,17 @@ fn a_flood_of_invented_sources_fills_its_cap_and_old_flows_go_on() {
             let flow = Flow { source: [2, 9, 9, a, b, c], ..Flow::between(0, 1) };
             world.frame(0, &flow.frame(1, 60));
         }
-        assert!(world.wire.iter().all(|sent| sent.bytes[0] != Type::Identifier as u8));
-        let sealed = world.wire.iter().filter(|sent| sent.bytes[0] == Type::Sealed as u8).count();
+        assert!(world.wire.iter().all(|sent| sent.bytes[0] != DatagramType::Identifier as u8));
+        let sealed =
+            world.wire.iter().filter(|sent| sent.bytes[0] == DatagramType::Sealed as u8).count();
         assert_eq!(sealed, 500, "frames over the limit are carried too");
         world.deliver();
         most = most.max(sent(&world));
         assert!(most <= 300);
         let frame = Flow::between(0, 1).frame(3 + second, 60);
-        assert_eq!(carried(&mut world, 0, 1, &frame), (true, Some(Type::Identifier)));
+        assert_eq!(carried(&mut world, 0, 1, &frame), (true, Some(DatagramType::Identifier)));
         let back = Flow::between(1, 0).frame(3 + second, 60);
-        assert_eq!(carried(&mut world, 1, 0, &back), (true, Some(Type::Identifier)));
+        assert_eq!(carried(&mut world, 1, 0, &back), (true, Some(DatagramType::Identifier)));
         world.advance(Duration::from_secs(1));
     }
     assert_eq!(most, 300, "as many flows as the limit");
@@ -323,17 +330,21 @@ fn a_flood_of_invented_sources_fills_its_cap_and_old_flows_go_on() {
 
 #[test]
 fn one_source_one_sci_and_one_peer_have_no_more_than_their_share() {
-    let limits =
-        Limits { flows_a_source: 10, flows_an_sci: 8, received_a_peer: 5, ..Limits::default() };
+    let limits = FlowLimits {
+        flows_a_source: 10,
+        flows_an_sci: 8,
+        received_a_peer: 5,
+        ..FlowLimits::default()
+    };
     let mut world = World::up(2, limited(limits));
     for number in 0..50 {
         let flow = Flow { destination: station(1, number), ..Flow::between(0, 1) };
         world.carry(0, &flow.frame(u32::from(number) + 1, 60));
     }
     assert_eq!(world.sites[1].lan.len(), 50);
-    assert_eq!(world.sites[0].gateway.scheme.flows().0, 8);
+    assert_eq!(world.sites[0].gateway.scheme.flow_counts().0, 8);
     assert_eq!(
-        world.sites[1].gateway.scheme.flows().1,
+        world.sites[1].gateway.scheme.flow_counts().1,
         5,
         "as many flows as one peer may register"
     );
@@ -341,7 +352,7 @@ fn one_source_one_sci_and_one_peer_have_no_more_than_their_share() {
         let flow = Flow { destination: station(1, number), port: 2, ..Flow::between(0, 1) };
         world.carry(0, &flow.frame(u32::from(number) + 1, 60));
     }
-    assert_eq!(world.sites[0].gateway.scheme.flows().0, 10);
+    assert_eq!(world.sites[0].gateway.scheme.flow_counts().0, 10);
     assert_eq!(drops(&world, 1, 0, Reason::UnknownIdentifier), 0);
 }
 
@@ -355,12 +366,12 @@ fn an_association_that_skips_numbers_without_end_goes_sealed() {
         pn += 1;
         world.carry(0, &group(number).frame(pn, 60));
     }
-    let received = |world: &World| world.sites[1].gateway.scheme.flows().1;
-    assert_eq!(received(&world), 1 + FLOWS_A_GROUP, "further flows were refused");
+    let received = |world: &World| world.sites[1].gateway.scheme.flow_counts().1;
+    assert_eq!(received(&world), 1 + MAX_FLOWS_PER_ASSOCIATION, "further flows were refused");
     // Each jump costs a whole window. The burst and the rate of one second allow this many.
-    let window = (Settings::default().ahead + Settings::default().behind) as u32;
-    let cost = FLOWS_A_GROUP as u32 * window;
-    let most = (SKIPPED_AT_ONCE + SKIPPED) / cost;
+    let window = (IdentifierConfig::default().ahead + IdentifierConfig::default().behind) as u32;
+    let cost = MAX_FLOWS_PER_ASSOCIATION as u32 * window;
+    let most = (SKIPPED_BURST + SKIPPED_PER_SECOND) / cost;
     let mut jumps = 0;
     for number in (0..=255).cycle().take(1000) {
         pn += window;
@@ -375,12 +386,12 @@ fn an_association_that_skips_numbers_without_end_goes_sealed() {
         let frame = Flow::between(0, 1).frame(pn, 60);
         assert_eq!(
             carried(&mut world, 0, 1, &frame),
-            (true, Some(Type::Identifier)),
+            (true, Some(DatagramType::Identifier)),
             "the flows of others are not affected"
         );
     }
     world.advance(Duration::from_secs(16));
-    for (pn, kind) in [(pn + 1, Type::Sealed), (pn + 2, Type::Identifier)] {
+    for (pn, kind) in [(pn + 1, DatagramType::Sealed), (pn + 2, DatagramType::Identifier)] {
         let frame = group(0).frame(pn, 60);
         assert_eq!(
             carried(&mut world, 0, 1, &frame),
@@ -405,7 +416,8 @@ fn a_device_with_forty_neighbours_may_skip_numbers() {
         for number in 0..40 {
             pn += 1;
             let (appeared, kind) = carried(&mut world, 0, 1, &to(number).frame(pn, 60));
-            let kind_of = if number == 0 && skipped > 1000 { kind } else { Some(Type::Identifier) };
+            let kind_of =
+                if number == 0 && skipped > 1000 { kind } else { Some(DatagramType::Identifier) };
             assert_eq!((appeared, kind), (true, kind_of), "{skipped} {number}");
         }
         world.advance(Duration::from_millis(300));
@@ -417,7 +429,7 @@ fn a_device_with_forty_neighbours_may_skip_numbers() {
 fn silent_flows_are_looked_for_once_a_second_and_beacons_told_every_tick() {
     let mut world = acquainted(2, identifier);
     let tick = Duration::from_millis(100);
-    let sent = |world: &World| world.sites[0].gateway.scheme.flows().0;
+    let sent = |world: &World| world.sites[0].gateway.scheme.flow_counts().0;
     let other = Flow { destination: station(1, 9), port: 7, ..Flow::between(0, 1) };
     world.carry(0, &other.frame(1, 60));
     world.advance(tick);
@@ -450,5 +462,5 @@ fn what_makes_no_sense_on_the_management_channel_ends_it_and_panics_nowhere() {
         let _refused = scheme.handle_message(world.now, index(1, 0), &noise);
         scheme.handle_beacon(world.now, index(1, 0), &noise);
     }
-    assert!(scheme.flows().1 < 512);
+    assert!(scheme.flow_counts().1 < 512);
 }

@@ -3,10 +3,10 @@
 use core::net::SocketAddr;
 use core::time::Duration;
 use lightseal_core::{Instant, PacketBuf, Random};
-use lightseal_gateway::bridge::PeerIndex;
-use lightseal_gateway::codepoints::Type;
+use lightseal_gateway::codepoints::DatagramType;
 use lightseal_gateway::keys::{EpochSecret, GatewayId};
 use lightseal_gateway::link::{Inbound, Link, Links, Outbound};
+use lightseal_gateway::stations::PeerIndex;
 use lightseal_macsec::crypto::rustcrypto::PROVIDER;
 
 const NOW: Instant = Instant::from_micros(1);
@@ -38,7 +38,7 @@ impl Pair {
     fn sealed(&self, lane: u8) -> Vec<u8> {
         let mut buffer = [0; 128];
         let mut packet = PacketBuf::new(&mut buffer, 40..80).unwrap();
-        self.outbound.seal(lane, Type::Sealed, 8, &mut packet).unwrap();
+        self.outbound.seal(lane, DatagramType::Sealed, 8, &mut packet).unwrap();
         packet.bytes().to_vec()
     }
 
@@ -169,14 +169,14 @@ fn a_peer_with_an_endpoint_is_followed_to_another_host_and_back_but_not_to_anoth
         Some(AWAY[1]),
         "the port of another lane changes nothing"
     );
-    link().tell_address(endpoint);
+    link().configure_address(endpoint);
     assert_eq!(link().address(), Some(AWAY[1]), "a learned address is kept");
     assert_eq!(
         pair.after(pair.sealed(0), HOME[0]),
         Some(endpoint),
         "the peer is back at its endpoint"
     );
-    link().tell_address(at(3, 8885));
+    link().configure_address(at(3, 8885));
     assert_eq!(link().address(), Some(at(3, 8885)), "the name has another address");
 }
 
@@ -188,11 +188,11 @@ fn a_management_channel_from_another_host_moves_a_peer_that_is_not_heard() {
     let after = |millis| NOW + Duration::from_millis(millis);
     link().set_address(Some(endpoint));
     pair.at(after(5000), pair.sealed(0), HOME[0]);
-    link().tell_channel(after(6999), other);
+    link().note_channel_address(after(6999), other);
     assert_eq!(link().address(), Some(endpoint), "the peer was heard just now");
-    link().tell_channel(after(7000), other);
+    link().note_channel_address(after(7000), other);
     assert_eq!(link().address(), Some(other));
-    link().tell_address(endpoint);
+    link().configure_address(endpoint);
     assert_eq!(link().address(), Some(other), "the configuration is unchanged");
     assert_eq!(
         pair.at(after(7001), pair.sealed(0), AWAY[0]),

@@ -3,10 +3,10 @@
 mod world;
 
 use core::time::Duration;
-use lightseal_gateway::bridge::{Port, Station};
 use lightseal_gateway::control::{Event, Output, Timing, messages};
 use lightseal_gateway::counters::Reason;
 use lightseal_gateway::gateway::Mka;
+use lightseal_gateway::stations::{Port, Station};
 use lightseal_macsec::VlanTag;
 use world::{Datagram, Flow, World, address, drops, index, quiet, sealed};
 
@@ -56,7 +56,7 @@ fn what_is_on_the_same_lan_stays_there() {
     let back = Flow { source: world::station(0, 2), ..Flow::between(0, 0) };
     world.frame(0, &back.frame(1, 100));
     assert!(world.wire.is_empty());
-    assert_eq!(world.sites[0].gateway.drops.of(Reason::Local), 1);
+    assert_eq!(world.sites[0].gateway.drops.get(Reason::Local), 1);
 }
 
 #[test]
@@ -99,7 +99,7 @@ fn loss_costs_what_was_lost_and_order_nothing() {
         world.carry(0, &frame);
         assert_eq!(world.sites[1].lan.pop(), Some(frame), "the first frame after {lost} lost ones");
     }
-    let window = lightseal_gateway::tuning::WINDOW as u32;
+    let window = lightseal_gateway::tuning::REPLAY_WINDOW as u32;
     for pn in 0..window {
         world.frame(0, &flow.frame(pn + 1, 60));
     }
@@ -185,7 +185,7 @@ fn mka_that_is_longer_than_a_message_is_dropped() {
         world.settle();
         assert_eq!(world.sites[1].lan.pop().is_some(), arrives, "{len}");
     }
-    assert_eq!(world.sites[0].gateway.drops.of(Reason::TooLong), 1);
+    assert_eq!(world.sites[0].gateway.drops.get(Reason::TooLong), 1);
 }
 
 #[test]
@@ -220,7 +220,8 @@ fn mka_goes_where_it_is_set_to_go() {
 #[test]
 fn a_flood_of_mka_keeps_no_probe_waiting() {
     let timing = Timing { probe: true, ..quiet() };
-    let mode = |settings: &mut lightseal_gateway::gateway::Settings| settings.mka = Mka::Management;
+    let mode =
+        |settings: &mut lightseal_gateway::gateway::GatewayConfig| settings.mka = Mka::Management;
     let mut world = World::with(2, sealed, mode, timing);
     world.connect();
     for round in 0..50 {
@@ -243,7 +244,7 @@ fn other_frames_cross_only_if_allowed() {
     let mut world = World::up_sealed(2);
     world.frame(0, &arp);
     assert!(world.wire.is_empty());
-    assert_eq!(world.sites[0].gateway.drops.of(Reason::NotAllowed), 1);
+    assert_eq!(world.sites[0].gateway.drops.get(Reason::NotAllowed), 1);
     let mut world = World::with(2, sealed, |settings| settings.allow = vec![0x0806], quiet());
     world.connect();
     world.carry(0, &arp);
@@ -442,12 +443,12 @@ fn what_a_loop_brings_back_is_dropped_and_moves_nobody() {
                 assert!(world.wire.is_empty(), "{roamed} {pn}");
                 let known = Station::new(None, everyone.source);
                 let port = Port::Peer(index(site, 2));
-                assert_eq!(world.sites[site].gateway.bridge.find(world.now, known), Some(port));
+                assert_eq!(world.sites[site].gateway.stations.find(world.now, known), Some(port));
             }
             world.advance(Duration::from_millis(700));
         }
         for site in [0, 1] {
-            assert_eq!(world.sites[site].gateway.drops.of(Reason::Loop), 18);
+            assert_eq!(world.sites[site].gateway.drops.get(Reason::Loop), 18);
         }
     }
 }
@@ -512,7 +513,7 @@ fn mka_runs_in_no_circles_between_two_lans_with_two_gateways_each_or_a_cable() {
 #[test]
 fn a_gateway_that_yields_puts_no_mka_on_its_lan() {
     for mode in [Mka::Tunnel, Mka::Management] {
-        let change = |settings: &mut lightseal_gateway::gateway::Settings| {
+        let change = |settings: &mut lightseal_gateway::gateway::GatewayConfig| {
             settings.mka = mode;
             settings.yields = true;
         };

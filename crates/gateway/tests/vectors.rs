@@ -4,16 +4,16 @@
 mod world;
 
 use lightseal_core::{Decode, Instant, Random};
-use lightseal_gateway::bridge::{PeerIndex, Station};
-use lightseal_gateway::codepoints::{Type, Whole};
+use lightseal_gateway::codepoints::{DatagramType, EncryptedContent};
 use lightseal_gateway::flows::messages::{Beacon, Message};
-use lightseal_gateway::flows::{BaseIdentifier, Derivation, Limits};
+use lightseal_gateway::flows::{BaseIdentifier, Derivation, FlowLimits};
 use lightseal_gateway::keys::{EpochSecret, GatewayId};
 use lightseal_gateway::link::{Inbound, Link, Links, Outbound, Prefix};
 use lightseal_gateway::schemes::compressed::Compressed;
 use lightseal_gateway::schemes::encryption::{self, Encryption};
-use lightseal_gateway::schemes::identifier::{Identifier, Settings};
+use lightseal_gateway::schemes::identifier::{Identifier, IdentifierConfig};
 use lightseal_gateway::schemes::{Incoming, Scheme};
+use lightseal_gateway::stations::{PeerIndex, Station};
 use lightseal_macsec::crypto::rustcrypto::PROVIDER;
 use serde_json::Value;
 use world::{address, in_room};
@@ -88,7 +88,7 @@ fn what_is_sealed() {
         [&[0x11, 0x22, 0x33, 0x44][..], &offset.to_be_bytes(), &total, part].concat()
     };
     let address = tagged[6..12].try_into().expect("an address");
-    let about = |kind: Whole, vlan| {
+    let about = |kind: EncryptedContent, vlan| {
         let station = Station::new(vlan, address);
         assert_eq!(Station::from_bytes(station.to_bytes()), station);
         let name = if vlan.is_some() { "station_in_vlan" } else { "station" };
@@ -96,14 +96,19 @@ fn what_is_sealed() {
         [&[kind as u8][..], &station.to_bytes()].concat()
     };
     let cases = [
-        ("sealed", Type::Sealed, 28, frame.clone()),
-        ("sealed_tagged", Type::Sealed, 24, tagged),
-        ("compressed", Type::Compressed, 9, compressed),
-        ("whole", Type::Whole, 0, whole),
-        ("station_query", Type::Whole, 0, about(Whole::StationQuery, None)),
-        ("station_heard", Type::Whole, 0, about(Whole::StationHeard, Some(5))),
-        ("fragment_first", Type::Fragment, 36, piece(0, &frame[..40])),
-        ("fragment_last", Type::Fragment, 8, piece(40, &frame[40..])),
+        ("sealed", DatagramType::Sealed, 28, frame.clone()),
+        ("sealed_tagged", DatagramType::Sealed, 24, tagged),
+        ("compressed", DatagramType::Compressed, 9, compressed),
+        ("whole", DatagramType::Encrypted, 0, whole),
+        ("station_query", DatagramType::Encrypted, 0, about(EncryptedContent::StationQuery, None)),
+        (
+            "station_heard",
+            DatagramType::Encrypted,
+            0,
+            about(EncryptedContent::StationHeard, Some(5)),
+        ),
+        ("fragment_first", DatagramType::Fragment, 36, piece(0, &frame[..40])),
+        ("fragment_last", DatagramType::Fragment, 8, piece(40, &frame[40..])),
     ];
     let (epoch, lane) = (number(&file["epoch"]) as u32, number(&file["lane"]) as u8);
     for (name, kind, sealed, content) in cases {
@@ -143,14 +148,14 @@ fn datagrams_of_schemes_with_flows_come_out_as_the_frame() {
     let links = links(&file);
     let random = &mut Random::insecure(1);
     let cases: [(_, _, _, Box<dyn Scheme>); 3] = [
-        ("identifier", "register", Type::Identifier, {
-            Box::new(Identifier::new(Settings::default(), random, NOW))
+        ("identifier", "register", DatagramType::Identifier, {
+            Box::new(Identifier::new(IdentifierConfig::default(), random, NOW))
         }),
-        ("identifier_paper", "register", Type::IdentifierPaper, {
-            Box::new(Identifier::paper(Settings::paper(), random, NOW))
+        ("identifier_paper", "register", DatagramType::IdentifierPaper, {
+            Box::new(Identifier::paper(IdentifierConfig::as_in_paper(), random, NOW))
         }),
-        ("encryption_paper", "register_paper_encryption", Type::EncryptionPaper, {
-            Box::new(Encryption::new(encryption::Settings::default(), random, NOW))
+        ("encryption_paper", "register_paper_encryption", DatagramType::EncryptionPaper, {
+            Box::new(Encryption::new(encryption::EncryptionConfig::default(), random, NOW))
         }),
     ];
     for (name, register, kind, scheme) in cases {
@@ -170,7 +175,7 @@ fn datagrams_of_schemes_with_flows_come_out_as_the_frame() {
 #[test]
 fn a_short_header_comes_out_as_the_frame() {
     let file = file();
-    let scheme = Compressed::new(Limits::default(), &mut Random::insecure(1), NOW);
+    let scheme = Compressed::new(FlowLimits::default(), &mut Random::insecure(1), NOW);
     scheme.handle_message(NOW, PEER, &unhex(&file["register_compressed"])).unwrap();
     let links = links(&file);
     let frame = in_room(&unhex(&file["compressed"]), |packet| {

@@ -3,7 +3,7 @@
 
 mod program;
 
-use lightseal_gateway_host::status::{self, PeerStanding, Standing, Traffic};
+use lightseal_gateway_host::status::{self, GatewayStatus, PeerStatus, Traffic};
 use program::{TempDir, fails, lightseal};
 use serde_json::{Value, json};
 use std::io::{BufRead, BufReader};
@@ -170,8 +170,8 @@ fn gateway(state: &str) -> tokio::runtime::Runtime {
     let asked = AtomicU64::new(0);
     runtime.spawn(status::serve(listener, move |_| {
         let frames = 1_000_000 * asked.fetch_add(1, Ordering::Relaxed);
-        let mut standing = Standing { gateway: "plant-a".into(), ..Standing::default() };
-        let peer = PeerStanding { name: "plant-b".into(), up: true, ..PeerStanding::default() };
+        let mut standing = GatewayStatus { gateway: "plant-a".into(), ..GatewayStatus::default() };
+        let peer = PeerStatus { name: "plant-b".into(), up: true, ..PeerStatus::default() };
         standing.peers.push(peer);
         standing.lan.received = Traffic { frames, bytes: 100 * frames };
         async move { Ok(json!(standing)) }
@@ -192,7 +192,7 @@ fn a_standing_is_shown_once_or_again_and_again() {
     assert_eq!(code, Some(0));
     assert!(text.starts_with("plant-a: ") && text.contains("plant-b  up"), "{text}");
     let (text, _) = prints(&["gateway", "status", "--json", "--state", &state]);
-    let standing: Standing = serde_json::from_str(&text).unwrap();
+    let standing: GatewayStatus = serde_json::from_str(&text).unwrap();
     assert_eq!(standing.peers[0].name, "plant-b");
     // A running gateway uses its ports.
     let (text, _) = prints(&["gateway", "check", &file]);

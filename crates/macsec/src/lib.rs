@@ -43,8 +43,8 @@ pub mod window;
 pub use crypto::{Gcm, GcmProvider, Unauthentic};
 pub use frame::{Frame, Header, Kind, VlanTag, classify};
 pub use lightseal_core::PacketBuf;
-pub use secy::{ConfigError, Delivery, Discard, Protected, Secy, Settings, Unsent};
-pub use suite::{CipherSuite, ConfidentialityOffset, Extended, KeyError, SaKey};
+pub use secy::{ConfigError, Delivery, Discard, ProtectError, ProtectOutcome, Secy, SecyConfig};
+pub use suite::{CipherSuite, ConfidentialityOffset, KeyError, SaKey, XpnParameters};
 pub use tag::{AssociationNumber, Protection, Sci, SciField, SecTag, ShortLength};
 pub use window::Replay;
 

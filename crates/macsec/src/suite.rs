@@ -129,16 +129,16 @@ impl ConfidentialityOffset {
 
 /// The input to the nonces of the XPN suites, besides the packet number (clause 14.7).
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub struct Extended {
+pub struct XpnParameters {
     /// The short SCI of the sending channel: senders under one key must have different ones.
     pub ssci: u32,
     /// The salt of the key, which is the same for all senders.
     pub salt: [u8; 12],
 }
 
-impl fmt::Debug for Extended {
+impl fmt::Debug for XpnParameters {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Extended").field("ssci", &self.ssci).finish_non_exhaustive()
+        f.debug_struct("XpnParameters").field("ssci", &self.ssci).finish_non_exhaustive()
     }
 }
 
@@ -192,12 +192,14 @@ impl SaKey {
         provider: &GcmProvider,
         suite: CipherSuite,
         key: &[u8],
-        extended: Option<Extended>,
+        extended: Option<XpnParameters>,
         offset: ConfidentialityOffset,
     ) -> Result<Self, KeyError> {
         let nonce = match extended {
             None if !suite.extended() => NonceBase::Sci,
-            Some(Extended { ssci, salt }) if suite.extended() => NonceBase::Extended { ssci, salt },
+            Some(XpnParameters { ssci, salt }) if suite.extended() => {
+                NonceBase::Extended { ssci, salt }
+            }
             _ => return Err(KeyError::Extended(suite)),
         };
         if suite.extended() && offset != ConfidentialityOffset::None {
@@ -256,10 +258,16 @@ mod tests {
     use crate::crypto::rustcrypto::PROVIDER;
     use std::format;
 
-    const EXTENDED: Extended =
-        Extended { ssci: 0x7a30_c118, salt: *b"\xe6\x30\xe8\x1a\x48\xde\x86\xa2\x1c\x66\xfa\x6d" };
+    const EXTENDED: XpnParameters = XpnParameters {
+        ssci: 0x7a30_c118,
+        salt: *b"\xe6\x30\xe8\x1a\x48\xde\x86\xa2\x1c\x66\xfa\x6d",
+    };
 
-    fn key(suite: CipherSuite, len: usize, extended: Option<Extended>) -> Result<SaKey, KeyError> {
+    fn key(
+        suite: CipherSuite,
+        len: usize,
+        extended: Option<XpnParameters>,
+    ) -> Result<SaKey, KeyError> {
         SaKey::new(&PROVIDER, suite, &[0x5a; 33][..len], extended, ConfidentialityOffset::None)
     }
 
@@ -300,7 +308,7 @@ mod tests {
     fn what_is_shown_of_a_key_tells_nothing_of_it() {
         let shown = format!("{:?}", key(CipherSuite::GcmAesXpn256, 32, Some(EXTENDED)).unwrap());
         assert_eq!(shown, "SaKey { suite: GcmAesXpn256, .. }");
-        assert_eq!(format!("{EXTENDED:?}"), "Extended { ssci: 2050015512, .. }");
+        assert_eq!(format!("{EXTENDED:?}"), "XpnParameters { ssci: 2050015512, .. }");
     }
 
     #[test]

@@ -35,7 +35,7 @@ impl Default for Replay {
 
 /// The class of a packet number, before its frame was validated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Age {
+pub(crate) enum PnClass {
     /// At or above the lowest acceptable number.
     Acceptable,
     /// Below the lowest acceptable number.
@@ -102,13 +102,13 @@ impl PacketNumbers {
         }
     }
 
-    pub(crate) fn age(&self, pn: u64) -> Age {
+    pub(crate) fn classify(&self, pn: u64) -> PnClass {
         if pn < self.lowest {
-            Age::Late
+            PnClass::Late
         } else if pn < self.next && self.was_seen(pn) {
-            Age::Duplicate
+            PnClass::Duplicate
         } else {
-            Age::Acceptable
+            PnClass::Acceptable
         }
     }
 
@@ -172,16 +172,25 @@ mod tests {
     #[test]
     fn strict_order_takes_only_the_next_ones() {
         let mut numbers = numbers(0, false, 1, false);
-        assert_eq!((numbers.age(0), numbers.age(1)), (Age::Late, Age::Acceptable));
+        assert_eq!(
+            (numbers.classify(0), numbers.classify(1)),
+            (PnClass::Late, PnClass::Acceptable)
+        );
         numbers.accept(7);
-        assert_eq!((numbers.age(7), numbers.age(8)), (Age::Late, Age::Acceptable));
+        assert_eq!(
+            (numbers.classify(7), numbers.classify(8)),
+            (PnClass::Late, PnClass::Acceptable)
+        );
     }
 
     #[test]
     fn the_widest_window_ends_where_it_should() {
         let mut numbers = numbers(MAX_REPLAY_WINDOW, false, 1, false);
         numbers.accept(u64::from(MAX_REPLAY_WINDOW) + 99);
-        assert_eq!((numbers.age(99), numbers.age(100)), (Age::Late, Age::Acceptable));
+        assert_eq!(
+            (numbers.classify(99), numbers.classify(100)),
+            (PnClass::Late, PnClass::Acceptable)
+        );
         numbers.accept(u32::MAX.into());
         let lowest = (1 << 32) - u64::from(MAX_REPLAY_WINDOW);
         assert_eq!((numbers.next(), numbers.lowest()), (1 << 32, lowest));
@@ -189,10 +198,10 @@ mod tests {
 
     #[test]
     fn a_copy_inside_of_the_window_is_told_only_where_asked() {
-        for (refuse, age) in [(false, Age::Acceptable), (true, Age::Duplicate)] {
+        for (refuse, age) in [(false, PnClass::Acceptable), (true, PnClass::Duplicate)] {
             let mut numbers = numbers(100, refuse, 1, false);
             numbers.accept(50);
-            assert_eq!((numbers.age(50), numbers.age(49)), (age, Age::Acceptable));
+            assert_eq!((numbers.classify(50), numbers.classify(49)), (age, PnClass::Acceptable));
         }
     }
 
@@ -220,7 +229,7 @@ mod tests {
         numbers.accept(u64::MAX - 1);
         numbers.accept(u64::MAX);
         assert_eq!(numbers.next(), u64::MAX);
-        assert_eq!(numbers.age(numbers.recover(3)), Age::Late);
+        assert_eq!(numbers.classify(numbers.recover(3)), PnClass::Late);
     }
 
     #[test]
@@ -231,7 +240,7 @@ mod tests {
         assert_eq!((numbers.lowest(), numbers.next()), (5000, 5000));
         numbers.raise_lowest(3);
         assert_eq!(numbers.lowest(), 5000);
-        assert_eq!(numbers.age(5000), Age::Acceptable);
+        assert_eq!(numbers.classify(5000), PnClass::Acceptable);
     }
 
     proptest! {
@@ -251,17 +260,17 @@ mod tests {
                 let next = accepted.last().map_or(start, |top| top + 1);
                 let lowest = start.max(next.saturating_sub(width));
                 let expected = if pn < lowest {
-                    Age::Late
+                    PnClass::Late
                 } else if refuse && accepted.contains(&pn) {
-                    Age::Duplicate
+                    PnClass::Duplicate
                 } else {
-                    Age::Acceptable
+                    PnClass::Acceptable
                 };
-                prop_assert_eq!(numbers.age(pn), expected, "{} of {:?}", pn, numbers);
+                prop_assert_eq!(numbers.classify(pn), expected, "{} of {:?}", pn, numbers);
                 if pn >= lowest {
                     prop_assert_eq!(numbers.recover(pn as u32), pn);
                 }
-                if expected == Age::Acceptable {
+                if expected == PnClass::Acceptable {
                     numbers.accept(pn);
                     accepted.insert(pn);
                 }

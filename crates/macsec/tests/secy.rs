@@ -4,8 +4,8 @@ use lightseal_core::PacketBuf;
 use lightseal_macsec::crypto::rustcrypto::PROVIDER;
 use lightseal_macsec::secy::{MAX_OVERHEAD, SciInTag, ValidateFrames};
 use lightseal_macsec::{
-    AssociationNumber, CipherSuite, ConfidentialityOffset, ConfigError, Delivery, Discard,
-    Extended, Frame, Protected, Replay, SaKey, Sci, Secy, Settings, Unsent,
+    AssociationNumber, CipherSuite, ConfidentialityOffset, ConfigError, Delivery, Discard, Frame,
+    ProtectError, ProtectOutcome, Replay, SaKey, Sci, Secy, SecyConfig, XpnParameters,
 };
 use proptest::prelude::*;
 
@@ -18,19 +18,19 @@ fn key(suite: CipherSuite, byte: u8) -> SaKey {
 }
 
 fn key_with(suite: CipherSuite, byte: u8, offset: ConfidentialityOffset) -> SaKey {
-    let extended = suite.extended().then_some(Extended { ssci: 1, salt: [0x5a; 12] });
+    let extended = suite.extended().then_some(XpnParameters { ssci: 1, salt: [0x5a; 12] });
     SaKey::new(&PROVIDER, suite, &[byte; 32][..suite.key_len()], extended, offset).unwrap()
 }
 
 /// A SecY that sends as `A`, with a key in association 0.
-fn sender(settings: Settings, suite: CipherSuite, pn: u64) -> Secy {
+fn sender(settings: SecyConfig, suite: CipherSuite, pn: u64) -> Secy {
     let mut secy = Secy::new(settings).unwrap();
     secy.install_transmit_sa(AN[0], key(suite, 1), pn).unwrap();
     secy
 }
 
 /// A SecY that receives from `A`.
-fn receiver(settings: Settings, suite: CipherSuite, pn: u64) -> Secy {
+fn receiver(settings: SecyConfig, suite: CipherSuite, pn: u64) -> Secy {
     let mut secy = Secy::new(settings).unwrap();
     secy.add_channel(A).unwrap();
     secy.install_receive_sa(A, AN[0], key(suite, 1), pn).unwrap();
@@ -38,7 +38,7 @@ fn receiver(settings: Settings, suite: CipherSuite, pn: u64) -> Secy {
 }
 
 fn pair(suite: CipherSuite) -> (Secy, Secy) {
-    (sender(Settings::new(A), suite, 1), receiver(Settings::new(B), suite, 1))
+    (sender(SecyConfig::new(A), suite, 1), receiver(SecyConfig::new(B), suite, 1))
 }
 
 /// An Ethernet frame from `A` to `B` with `data_len` bytes of EtherType and payload.
@@ -47,12 +47,12 @@ fn plain(data_len: usize) -> Vec<u8> {
     B.address.into_iter().chain(A.address).chain(data).collect()
 }
 
-fn protect(secy: &mut Secy, frame: &[u8]) -> Result<Vec<u8>, Unsent> {
+fn protect(secy: &mut Secy, frame: &[u8]) -> Result<Vec<u8>, ProtectError> {
     let mut buffer = vec![0; frame.len() + MAX_OVERHEAD];
     buffer[16..16 + frame.len()].copy_from_slice(frame);
     let mut packet = PacketBuf::new(&mut buffer, 16..16 + frame.len()).unwrap();
     let result = secy.protect(&mut packet);
-    if result != Ok(Protected::Tagged) {
+    if result != Ok(ProtectOutcome::Tagged) {
         assert_eq!(packet.bytes(), frame, "a frame without a tag is unchanged");
     }
     result.map(|_| packet.bytes().to_vec())
@@ -68,8 +68,8 @@ fn receive(secy: &mut Secy, frame: &[u8]) -> Result<(Delivery, Vec<u8>), Discard
 fn every_suite_carries_frames_of_every_length_either_way() {
     for suite in CipherSuite::ALL {
         for encrypt in [true, false] {
-            let mut a = sender(Settings { encrypt, ..Settings::new(A) }, suite, 1);
-            let mut b = receiver(Settings::new(B), suite, 1);
+            let mut a = sender(SecyConfig { encrypt, ..SecyConfig::new(A) }, suite, 1);
+            let mut b = receiver(SecyConfig::new(B), suite, 1);
             let mut octets = 0;
             let lens = (2..70).chain([1500, 9000]);
             for len in lens.clone() {
@@ -108,9 +108,9 @@ fn a_confidentiality_offset_leaves_the_front_readable() {
         [(ConfidentialityOffset::Bytes30, 30), (ConfidentialityOffset::Bytes50, 50)]
     {
         let suite = CipherSuite::GcmAes256;
-        let mut a = Secy::new(Settings::new(A)).unwrap();
+        let mut a = Secy::new(SecyConfig::new(A)).unwrap();
         a.install_transmit_sa(AN[1], key_with(suite, 1, offset), 1).unwrap();
-        let mut b = Secy::new(Settings::new(B)).unwrap();
+        let mut b = Secy::new(SecyConfig::new(B)).unwrap();
         b.add_channel(A).unwrap();
         b.install_receive_sa(A, AN[1], key_with(suite, 1, offset), 1).unwrap();
         for len in [bytes - 1, bytes, bytes + 1, 400] {
@@ -138,8 +138,8 @@ fn who_sends_can_be_said_in_four_ways() {
     ] {
         let sci = Sci { port, ..A };
         let mut a =
-            sender(Settings { sci_in_tag, ..Settings::new(sci) }, CipherSuite::GcmAes128, 1);
-        let mut b = Secy::new(Settings::new(B)).unwrap();
+            sender(SecyConfig { sci_in_tag, ..SecyConfig::new(sci) }, CipherSuite::GcmAes128, 1);
+        let mut b = Secy::new(SecyConfig::new(B)).unwrap();
         b.add_channel(sci).unwrap();
         b.install_receive_sa(sci, AN[0], key(CipherSuite::GcmAes128, 1), 1).unwrap();
         for (frame, overhead) in [(plain(100), overhead), (others.clone(), theirs)] {
@@ -158,7 +158,7 @@ fn who_sends_can_be_said_in_four_ways() {
         assert_eq!(receive(&mut b, &secured), expected, "{sci_in_tag:?}");
     }
     let refused = |sci_in_tag, port| {
-        Secy::new(Settings { sci_in_tag, ..Settings::new(Sci { port, ..A }) }).unwrap_err()
+        Secy::new(SecyConfig { sci_in_tag, ..SecyConfig::new(Sci { port, ..A }) }).unwrap_err()
     };
     for (sci_in_tag, port) in [(SciInTag::EndStation, 2), (SciInTag::SingleCopyBroadcast, 1)] {
         assert_eq!(refused(sci_in_tag, port), ConfigError::Port(sci_in_tag));
@@ -170,15 +170,15 @@ fn numbers_end_and_never_wrap() {
     for (suite, last) in
         [(CipherSuite::GcmAes128, u64::from(u32::MAX)), (CipherSuite::GcmAesXpn128, u64::MAX)]
     {
-        let mut a = sender(Settings::new(A), suite, last - 1);
-        let mut b = receiver(Settings::new(B), suite, last - 1);
+        let mut a = sender(SecyConfig::new(A), suite, last - 1);
+        let mut b = receiver(SecyConfig::new(B), suite, last - 1);
         for left in [Some(last), None] {
             let secured = protect(&mut a, &plain(60)).unwrap();
             assert_eq!(receive(&mut b, &secured), Ok((Delivery::Ok, plain(60))));
             assert_eq!(a.encoding(), Some((AN[0], left)));
         }
         for _ in 0..3 {
-            assert_eq!(protect(&mut a, &plain(60)), Err(Unsent::Exhausted));
+            assert_eq!(protect(&mut a, &plain(60)), Err(ProtectError::Exhausted));
         }
         assert_eq!(a.counters().out_pkts_no_sa, 3);
 
@@ -186,10 +186,10 @@ fn numbers_end_and_never_wrap() {
         a.install_transmit_sa(AN[1], key(suite, 2), 1).unwrap();
         assert_eq!(
             protect(&mut a, &plain(60)),
-            Err(Unsent::Exhausted),
+            Err(ProtectError::Exhausted),
             "the host must select the new key"
         );
-        a.encode_with(AN[1]).unwrap();
+        a.select_encoding_sa(AN[1]).unwrap();
         b.install_receive_sa(A, AN[1], key(suite, 2), 1).unwrap();
         let secured = protect(&mut a, &plain(60)).unwrap();
         assert_eq!(receive(&mut b, &secured), Ok((Delivery::Ok, plain(60))));
@@ -199,11 +199,11 @@ fn numbers_end_and_never_wrap() {
 #[test]
 fn extended_numbers_go_on_beyond_32_bits_and_losses() {
     let suite = CipherSuite::GcmAesXpn256;
-    let window = |window| Settings {
+    let window = |window| SecyConfig {
         replay: Replay { protect: true, window, refuse_duplicates: false },
-        ..Settings::new(B)
+        ..SecyConfig::new(B)
     };
-    let mut a = sender(Settings::new(A), suite, 0xffff_fff0);
+    let mut a = sender(SecyConfig::new(A), suite, 0xffff_fff0);
     let mut b = receiver(window(64), suite, 0xffff_fff0);
     let frames: Vec<_> = (0..64).map(|_| protect(&mut a, &plain(20)).unwrap()).collect();
     assert_eq!(
@@ -224,11 +224,11 @@ fn extended_numbers_go_on_beyond_32_bits_and_losses() {
 #[test]
 fn copies_and_latecomers_are_counted_and_refused_as_asked() {
     let suite = CipherSuite::GcmAes128;
-    let with = |protect, window, refuse_duplicates| Settings {
+    let with = |protect, window, refuse_duplicates| SecyConfig {
         replay: Replay { protect, window, refuse_duplicates },
-        ..Settings::new(B)
+        ..SecyConfig::new(B)
     };
-    let mut a = sender(Settings::new(A), suite, 1);
+    let mut a = sender(SecyConfig::new(A), suite, 1);
     let frames: Vec<_> = (0..40).map(|_| protect(&mut a, &plain(30)).unwrap()).collect();
     let ok = Ok((Delivery::Ok, plain(30)));
 
@@ -287,7 +287,7 @@ fn what_is_not_valid_goes_its_way() {
     use ValidateFrames::{Check, Disabled, Strict};
     let suite = CipherSuite::GcmAes128;
     for encrypt in [false, true] {
-        let mut a = sender(Settings { encrypt, ..Settings::new(A) }, suite, 1);
+        let mut a = sender(SecyConfig { encrypt, ..SecyConfig::new(A) }, suite, 1);
         let good = protect(&mut a, &plain(60)).unwrap();
         let change = |at: usize, mask: u8| {
             let mut frame = good.clone();
@@ -298,7 +298,7 @@ fn what_is_not_valid_goes_its_way() {
         let unknown = change(20, 1);
         let unused = change(14, 3);
         for validate_frames in [Disabled, Check, Strict] {
-            let settings = Settings { validate_frames, ..Settings::new(B) };
+            let settings = SecyConfig { validate_frames, ..SecyConfig::new(B) };
             let outcome = |frame: &[u8]| {
                 let mut b = receiver(settings.clone(), suite, 1);
                 let outcome = receive(&mut b, frame).map(|(delivery, frame)| {
@@ -381,16 +381,16 @@ fn what_is_not_valid_goes_its_way() {
 #[test]
 fn a_frame_is_sent_as_it_is_or_not_at_all() {
     let suite = CipherSuite::GcmAes128;
-    let mut off = Secy::new(Settings { protect_frames: false, ..Settings::new(A) }).unwrap();
+    let mut off = Secy::new(SecyConfig { protect_frames: false, ..SecyConfig::new(A) }).unwrap();
     assert_eq!(protect(&mut off, &plain(50)), Ok(plain(50)));
     assert_eq!(off.counters().out_pkts_untagged, 1);
 
-    let mut empty = Secy::new(Settings::new(A)).unwrap();
-    assert_eq!(protect(&mut empty, &plain(50)), Err(Unsent::NoSa));
+    let mut empty = Secy::new(SecyConfig::new(A)).unwrap();
+    assert_eq!(protect(&mut empty, &plain(50)), Err(ProtectError::NoSa));
     assert_eq!(empty.encoding(), None);
 
-    let mut narrow = sender(Settings { max_frame_len: 1514, ..Settings::new(A) }, suite, 1);
-    assert_eq!(protect(&mut narrow, &plain(1471)), Err(Unsent::TooLong));
+    let mut narrow = sender(SecyConfig { max_frame_len: 1514, ..SecyConfig::new(A) }, suite, 1);
+    assert_eq!(protect(&mut narrow, &plain(1471)), Err(ProtectError::TooLong));
     assert_eq!(narrow.counters().out_pkts_too_long, 1);
     assert_eq!(protect(&mut narrow, &plain(1470)).map(|frame| frame.len()), Ok(1514));
     assert_eq!(
@@ -398,13 +398,13 @@ fn a_frame_is_sent_as_it_is_or_not_at_all() {
         Some((AN[0], Some(2))),
         "only a frame that is sent uses a packet number"
     );
-    assert_eq!(protect(&mut narrow, &plain(1)), Err(Unsent::Short));
+    assert_eq!(protect(&mut narrow, &plain(1)), Err(ProtectError::Short));
     assert!(protect(&mut narrow, &plain(2)).is_ok());
 
     for (start, end) in [(15, 16), (16, 15)] {
         let mut buffer = vec![0; start + 60 + end];
         let mut packet = PacketBuf::new(&mut buffer, start..start + 60).unwrap();
-        assert_eq!(narrow.protect(&mut packet), Err(Unsent::NoRoom));
+        assert_eq!(narrow.protect(&mut packet), Err(ProtectError::NoRoom));
     }
 }
 
@@ -419,13 +419,13 @@ fn a_key_is_never_put_in_anothers_place() {
         assert_eq!(a.install_transmit_sa(AN[1], key(suite, 1), pn), error);
         assert_eq!(b.install_receive_sa(A, AN[1], key(suite, 1), pn), error);
     }
-    assert_eq!(a.encode_with(AN[1]), Err(ConfigError::NoKey(AN[1])));
+    assert_eq!(a.select_encoding_sa(AN[1]), Err(ConfigError::NoKey(AN[1])));
     assert_eq!(b.add_channel(A), Err(ConfigError::Channel(A)));
     assert_eq!(b.add_channel(B), Err(ConfigError::Channel(B)), "our own SCI");
     assert_eq!(b.raise_lowest_pn(A, AN[1], 1), Err(ConfigError::NoKey(AN[1])));
     assert_eq!(b.raise_lowest_pn(B, AN[1], 1), Err(ConfigError::NoChannel(B)));
     a.retire_transmit_sa(AN[0]);
-    assert_eq!(protect(&mut a, &plain(9)), Err(Unsent::NoSa));
+    assert_eq!(protect(&mut a, &plain(9)), Err(ProtectError::NoSa));
     b.retire_receive_sa(A, AN[0]);
     assert!(b.install_receive_sa(A, AN[0], key(suite, 2), 7).is_ok());
     b.remove_channel(A);
@@ -437,9 +437,9 @@ fn a_key_is_never_put_in_anothers_place() {
 #[test]
 fn padding_of_a_lan_is_taken_off() {
     let suite = CipherSuite::GcmAes128;
-    let settings = Settings { sci_in_tag: SciInTag::EndStation, ..Settings::new(A) };
+    let settings = SecyConfig { sci_in_tag: SciInTag::EndStation, ..SecyConfig::new(A) };
     let mut a = sender(settings, suite, 1);
-    let mut b = receiver(Settings::new(B), suite, 1);
+    let mut b = receiver(SecyConfig::new(B), suite, 1);
     let mut secured = protect(&mut a, &plain(10)).unwrap();
     assert!(secured.len() < 60);
     secured.resize(60, 0xee);
@@ -450,8 +450,8 @@ fn padding_of_a_lan_is_taken_off() {
 fn every_changed_bit_and_every_cut_is_refused() {
     for suite in CipherSuite::ALL {
         for encrypt in [false, true] {
-            let mut a = sender(Settings { encrypt, ..Settings::new(A) }, suite, 1);
-            let mut b = receiver(Settings::new(B), suite, 1);
+            let mut a = sender(SecyConfig { encrypt, ..SecyConfig::new(A) }, suite, 1);
+            let mut b = receiver(SecyConfig::new(B), suite, 1);
             let secured = protect(&mut a, &plain(50)).unwrap();
             for bit in 0..8 * secured.len() {
                 let mut changed = secured.clone();
@@ -481,7 +481,7 @@ proptest! {
             [ValidateFrames::Disabled, ValidateFrames::Check, ValidateFrames::Strict][validate];
         let suite = if xpn { CipherSuite::GcmAesXpn128 } else { CipherSuite::GcmAes128 };
         let replay = Replay { protect: true, window, refuse_duplicates: true };
-        let mut b = receiver(Settings { validate_frames, replay, ..Settings::new(B) }, suite, 1);
+        let mut b = receiver(SecyConfig { validate_frames, replay, ..SecyConfig::new(B) }, suite, 1);
         let mut framed = [&[0; 12], &[0x88, 0xe5, tci, sl][..], &noise].concat();
         if channel && framed.len() >= 28 {
             framed[20..28].copy_from_slice(&A.to_bytes());
@@ -500,9 +500,9 @@ proptest! {
         encrypt in any::<bool>(),
     ) {
         let suite = CipherSuite::GcmAesXpn128;
-        let mut a = sender(Settings { encrypt, ..Settings::new(A) }, suite, start);
+        let mut a = sender(SecyConfig { encrypt, ..SecyConfig::new(A) }, suite, start);
         let replay = Replay { protect: true, window: 64, refuse_duplicates: true };
-        let mut b = receiver(Settings { replay, ..Settings::new(B) }, suite, start);
+        let mut b = receiver(SecyConfig { replay, ..SecyConfig::new(B) }, suite, start);
         let frame = [&B.address[..], &A.address, &data].concat();
         let secured: Vec<_> = (0..32).map(|_| protect(&mut a, &frame).unwrap()).collect();
         for index in order {

@@ -4,8 +4,8 @@ use lightseal_core::PacketBuf;
 use lightseal_macsec::crypto::rustcrypto::PROVIDER;
 use lightseal_macsec::secy::{MAX_OVERHEAD, SciInTag, ValidateFrames};
 use lightseal_macsec::{
-    CipherSuite, ConfidentialityOffset, Delivery, Extended, Frame, Protected, Protection, SaKey,
-    Sci, SciField, Secy, Settings,
+    CipherSuite, ConfidentialityOffset, Delivery, Frame, ProtectOutcome, Protection, SaKey, Sci,
+    SciField, Secy, SecyConfig, XpnParameters,
 };
 use std::collections::BTreeMap;
 
@@ -34,7 +34,7 @@ impl<'a> Vector<'a> {
     }
 
     fn key(&self) -> SaKey {
-        let extended = self.0.contains_key("salt").then(|| Extended {
+        let extended = self.0.contains_key("salt").then(|| XpnParameters {
             ssci: self.number("ssci").try_into().unwrap(),
             salt: self.bytes("salt").try_into().unwrap(),
         });
@@ -51,7 +51,7 @@ impl<'a> Vector<'a> {
         let header = Frame::parse(&secured).expect(&context).header;
         let an = header.tag.an;
 
-        let mut settings = Settings::new(sci);
+        let mut settings = SecyConfig::new(sci);
         settings.encrypt = header.tag.protection == Protection::Confidential;
         settings.sci_in_tag = match header.tag.sci_field {
             SciField::Explicit(_) => SciInTag::Explicit,
@@ -62,12 +62,12 @@ impl<'a> Vector<'a> {
         let mut buffer = vec![0; plain.len() + MAX_OVERHEAD];
         buffer[16..16 + plain.len()].copy_from_slice(&plain);
         let mut packet = PacketBuf::new(&mut buffer, 16..16 + plain.len()).unwrap();
-        assert_eq!(sender.protect(&mut packet), Ok(Protected::Tagged), "{context}");
+        assert_eq!(sender.protect(&mut packet), Ok(ProtectOutcome::Tagged), "{context}");
         assert_eq!(packet.bytes(), secured, "{context}");
 
         for validate_frames in [ValidateFrames::Strict, ValidateFrames::Check] {
             let us = Sci { address: [2; 6], port: 9 };
-            let settings = Settings { validate_frames, ..Settings::new(us) };
+            let settings = SecyConfig { validate_frames, ..SecyConfig::new(us) };
             let mut receiver = Secy::new(settings).unwrap();
             receiver.add_channel(sci).unwrap();
             receiver.install_receive_sa(sci, an, self.key(), self.number("pn")).unwrap();

@@ -5,8 +5,8 @@ use lightseal_core::{Decode, PacketBuf};
 use lightseal_macsec::crypto::rustcrypto::PROVIDER;
 use lightseal_macsec::secy::{MAX_OVERHEAD, SciInTag, ValidateFrames};
 use lightseal_macsec::{
-    AssociationNumber, CipherSuite, Delivery, Extended, Frame, Header, Kind, Replay, SaKey, Sci,
-    Secy, Settings, classify,
+    AssociationNumber, CipherSuite, Delivery, Frame, Header, Kind, Replay, SaKey, Sci, Secy,
+    SecyConfig, XpnParameters, classify,
 };
 
 const PEER: Sci = Sci { address: [2, 0, 0, 0, 0, 1], port: 1 };
@@ -17,7 +17,7 @@ const SUITES: [CipherSuite; 2] = [CipherSuite::GcmAes128, CipherSuite::GcmAesXpn
 const LENGTHS: [usize; 5] = [2, 15, 47, 48, 300];
 
 fn key(suite: CipherSuite) -> SaKey {
-    let extended = suite.extended().then_some(Extended { ssci: 1, salt: [9; 12] });
+    let extended = suite.extended().then_some(XpnParameters { ssci: 1, salt: [9; 12] });
     SaKey::new(&PROVIDER, suite, &[3; 32][..suite.key_len()], extended, Default::default())
         .expect("a key of its suite's length")
 }
@@ -27,7 +27,7 @@ fn plain(len: usize) -> Vec<u8> {
 }
 
 fn protected(suite: CipherSuite, encrypt: bool, sci_in_tag: SciInTag) -> Vec<Vec<u8>> {
-    let settings = Settings { encrypt, sci_in_tag, ..Settings::new(PEER) };
+    let settings = SecyConfig { encrypt, sci_in_tag, ..SecyConfig::new(PEER) };
     let mut secy = Secy::new(settings).expect("consistent settings");
     secy.install_transmit_sa(AssociationNumber::ALL[1], key(suite), 1)
         .expect("an association number without a key");
@@ -57,7 +57,7 @@ pub(super) fn frames(input: &[u8]) {
             [ValidateFrames::Disabled, ValidateFrames::Check, ValidateFrames::Strict]
         {
             let replay = Replay { protect: true, window: 64, refuse_duplicates: true };
-            let settings = Settings { validate_frames, replay, ..Settings::new(US) };
+            let settings = SecyConfig { validate_frames, replay, ..SecyConfig::new(US) };
             let mut secy = Secy::new(settings).expect("consistent settings");
             secy.add_channel(PEER).expect("the first channel");
             secy.install_receive_sa(PEER, AssociationNumber::ALL[1], key(suite), 1)

@@ -5,7 +5,7 @@ use super::trials::{Make, captured, flows, introduce};
 use super::world::{Flow, World};
 use core::time::Duration;
 use lightseal_core::Random;
-use lightseal_gateway::schemes::identifier::Settings;
+use lightseal_gateway::schemes::identifier::IdentifierConfig;
 use serde_json::{Value, json};
 
 /// Length in bytes of a frame's secure data.
@@ -135,9 +135,9 @@ pub fn loss(seed: u64, names: &[String], rounds: u32) -> Value {
 /// Number of frames that may be reordered under this scheme.
 fn window(scheme: &str) -> u32 {
     let window = match scheme {
-        "identifier" => Settings::default().behind,
-        "identifier-paper" => Settings::paper().behind,
-        _ => lightseal_gateway::tuning::WINDOW,
+        "identifier" => IdentifierConfig::default().behind,
+        "identifier-paper" => IdentifierConfig::as_in_paper().behind,
+        _ => lightseal_gateway::tuning::REPLAY_WINDOW,
     };
     window as u32
 }

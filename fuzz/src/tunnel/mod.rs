@@ -15,7 +15,7 @@ pub use bytes::bytes;
 pub use loss::loss;
 
 use crate::parallel;
-use lightseal_gateway::{bridge, flows};
+use lightseal_gateway::{flows, stations};
 use serde_json::{Value, json};
 use trials::claimed::{self, Claimed};
 use trials::flood::{self, Flood};
@@ -111,7 +111,7 @@ pub fn narrowing(names: &[String]) -> Value {
 /// they share the heap.
 pub fn flood(names: &[String], seconds: u32, frames_a_second: u32, heap: fn() -> usize) -> Value {
     let is_meant = |name: &str| names.is_empty() || names.iter().any(|meant| meant == name);
-    let (stations, flows) = (bridge::Limits::default(), flows::Limits::default());
+    let (stations, flows) = (stations::StationLimits::default(), flows::FlowLimits::default());
     let row = |(scheme, make): (&str, Make)| {
         let outcome = flood::run(make, Flood { seconds, frames_a_second }, heap);
         let more = |bytes: usize| bytes.saturating_sub(outcome.bytes_before);

@@ -1,8 +1,8 @@
 //! The connection with a peer that is in use.
 
 use super::frame::{self, Frame};
-use super::greet::Candidate;
-use super::{Cause, Event, Outgoing, PeerIndex, Shared, Told};
+use super::handshake::AuthenticatedConnection;
+use super::{Cause, ChannelShared, ConnectionSender, Event, PeerIndex, QueuedEvent};
 use std::future::pending;
 use std::sync::Arc;
 use std::time::Duration;
@@ -19,24 +19,28 @@ const KEEPALIVES: u32 = 4;
 const SHORTEST_KEEPALIVE: Duration = Duration::from_millis(100);
 
 /// The context of a connection, besides its stream.
-pub(super) struct Place {
+pub(super) struct ConnectionContext {
     pub(super) peer: PeerIndex,
     /// Dropped when another connection replaces this one, or when the channel ends. From then on no
     /// further message is accepted for sending.
-    pub(super) stays: oneshot::Receiver<()>,
+    pub(super) stop_sending: oneshot::Receiver<()>,
     /// Ready when the connection before this one reports no more events.
-    pub(super) before: Option<oneshot::Receiver<()>>,
+    pub(super) previous_done: Option<oneshot::Receiver<()>>,
     /// Dropped when this connection was read to its end.
-    pub(super) done: oneshot::Sender<()>,
+    pub(super) read_done: oneshot::Sender<()>,
 }
 
 /// Carries messages until the connection ends, and returns the reason.
-pub(super) async fn run(shared: Arc<Shared>, candidate: Candidate, place: Place) -> Cause {
-    let Candidate { stream, remote, initiator, exporter, hello, .. } = candidate;
-    let Place { peer, stays, before, done } = place;
+pub(super) async fn run(
+    shared: Arc<ChannelShared>,
+    candidate: AuthenticatedConnection,
+    context: ConnectionContext,
+) -> Cause {
+    let AuthenticatedConnection { stream, remote, initiator, exporter, hello, .. } = candidate;
+    let ConnectionContext { peer, stop_sending, previous_done, read_done } = context;
     let (queued, queue) = mpsc::channel(shared.settings.messages.max(1));
     let (close, closed) = oneshot::channel();
-    let outgoing = Outgoing { queue: queued, close: Some(close) };
+    let outgoing = ConnectionSender { queue: queued, close: Some(close) };
     let closing = async {
         match closed.await {
             Ok(why) => why,
@@ -46,17 +50,17 @@ pub(super) async fn run(shared: Arc<Shared>, candidate: Candidate, place: Place)
     let (mut from, to) = tokio::io::split(stream);
     let patience = shared.settings.dead_after;
     let reading = async {
-        if let Some(before) = before {
+        if let Some(previous_done) = previous_done {
             // The sender is dropped in any case, so an error is expected.
-            let _ = before.await;
+            let _ = previous_done.await;
         }
         let up = Event::Up { peer, exporter, initiator, remote };
-        tell(&shared, Told::Up(up, outgoing)).await;
+        queue_event(&shared, QueuedEvent::Up(up, outgoing)).await;
         loop {
             match frame::read(&mut from, patience).await {
                 Ok(Frame::Keepalive) => {}
                 Ok(Frame::Message(bytes)) => {
-                    tell(&shared, Told::Other(Event::Message { peer, bytes })).await;
+                    queue_event(&shared, QueuedEvent::Other(Event::Message { peer, bytes })).await;
                 }
                 Ok(Frame::End { moved }) => break if moved { End::Moved } else { End::Stopped },
                 Ok(_) => {
@@ -67,13 +71,13 @@ pub(super) async fn run(shared: Arc<Shared>, candidate: Candidate, place: Place)
         }
     };
     let pause = hello.patience / KEEPALIVES;
-    let writing = send_all(&shared, to, queue, stays, pause.max(SHORTEST_KEEPALIVE));
+    let writing = send_all(&shared, to, queue, stop_sending, pause.max(SHORTEST_KEEPALIVE));
     tokio::pin!(reading, writing, closing);
     let mut is_written = false;
     loop {
         tokio::select! {
             end = &mut reading => {
-                drop(done);
+                drop(read_done);
                 return match end {
                     End::Moved => {
                         // The handshake of the connection that follows is complete, or will be
@@ -104,16 +108,16 @@ enum End {
     Broken(Cause),
 }
 
-async fn tell(shared: &Shared, told: Told) {
+async fn queue_event(shared: &ChannelShared, event: QueuedEvent) {
     // The receiver may be gone when the gateway ends.
-    let _ = shared.events.send(told).await;
+    let _ = shared.events.send(event).await;
 }
 
 async fn send_all(
-    shared: &Shared,
+    shared: &ChannelShared,
     mut to: impl AsyncWrite + Unpin,
     mut queue: mpsc::Receiver<Zeroizing<Vec<u8>>>,
-    mut stays: oneshot::Receiver<()>,
+    mut stop_sending: oneshot::Receiver<()>,
     pause: Duration,
 ) -> Result<(), Cause> {
     let mut keepalive = interval(pause);
@@ -121,7 +125,7 @@ async fn send_all(
     loop {
         let frame = tokio::select! {
             biased;
-            _ = &mut stays, if !queue.is_closed() => {
+            _ = &mut stop_sending, if !queue.is_closed() => {
                 queue.close();
                 continue;
             }

@@ -137,7 +137,7 @@ impl Frame {
 
 /// Writes a frame and flushes the stream.
 pub(super) async fn write(out: &mut (impl AsyncWrite + Unpin), frame: &Frame) -> Result<(), Cause> {
-    let lost = |error| Cause::Lost(tls::explained(&error));
+    let lost = |error| Cause::Lost(tls::describe_error(&error));
     out.write_all(&frame.encode()).await.map_err(lost)?;
     out.flush().await.map_err(lost)
 }
@@ -171,7 +171,7 @@ async fn fill(
                 return Err(Cause::Lost("the peer closed the connection without notice".into()));
             }
             Ok(Ok(len)) => at += len,
-            Ok(Err(error)) => return Err(Cause::Lost(tls::explained(&error))),
+            Ok(Err(error)) => return Err(Cause::Lost(tls::describe_error(&error))),
         }
     }
     Ok(())

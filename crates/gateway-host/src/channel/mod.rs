@@ -17,8 +17,8 @@
 //! - if the gateway that dialled declares it a renewal: the old connection is then read to its end
 //!   before the new one is read, so that no message that was accepted for sending is lost or
 //!   reordered;
-//! - if the peer dials [`Settings::handshake_timeout`] or more after the present connection came
-//!   up: the peer has lost the present connection, and this gateway has not noticed yet.
+//! - if the peer dials [`ChannelConfig::handshake_timeout`] or more after the present connection
+//!   came up: the peer has lost the present connection, and this gateway has not noticed yet.
 //!
 //! Messages are sent on the connection whose [`Event::Up`] was received last, and on no other.
 //! Between the end of a connection and the next `Up` no message is accepted for sending.
@@ -33,17 +33,17 @@
 //!
 //! All time is tokio's, which tests can stop and advance.
 
+mod accept;
 mod connection;
-mod door;
 mod frame;
-mod greet;
+mod handshake;
 mod peer;
 #[cfg(test)]
 mod tests;
 mod tls;
 mod transport;
 
-use crate::OneLine;
+use crate::ErrorLine;
 use crate::config::Config;
 use crate::identity::{Identity, PublicKey};
 use lightseal_core::Random;
@@ -66,13 +66,13 @@ pub const MAX_MESSAGE: usize = 64 << 10;
 /// The length of the kernel's queue of connections that wait to be accepted.
 const BACKLOG: i32 = 128;
 
-/// A peer, by its position in [`Settings::peers`] and in the configuration.
+/// A peer, by its position in [`ChannelConfig::peers`] and in the configuration.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct PeerIndex(pub usize);
 
 /// The settings of a channel.
 #[derive(Clone, Debug)]
-pub struct Settings {
+pub struct ChannelConfig {
     /// The identity of this gateway.
     pub identity: Identity,
     /// The public key of each peer, and its endpoint (`host:port`) if it is known.
@@ -94,12 +94,12 @@ pub struct Settings {
     /// Most messages that wait to be sent to a peer. If the queue is full, [`Sender::send`] returns
     /// an error.
     pub messages: usize,
-    /// Most messages that may wait for [`Sender::offer`] to accept one more. Messages that may be
-    /// lost thus leave room for the others.
-    pub offers: usize,
+    /// Most messages that may wait for [`Sender::send_lossy`] to accept one more. Messages that may
+    /// be lost thus leave room for the others.
+    pub max_lossy_messages: usize,
 }
 
-impl Settings {
+impl ChannelConfig {
     /// Settings with the defaults of the configuration.
     pub fn new(identity: Identity, peers: Vec<(PublicKey, Option<String>)>) -> Self {
         let management = crate::config::Management::default();
@@ -113,7 +113,7 @@ impl Settings {
             pauses: (Duration::from_millis(200), Duration::from_secs(15)),
             events: 256,
             messages: 256,
-            offers: 64,
+            max_lossy_messages: 64,
         }
     }
 
@@ -258,24 +258,24 @@ impl std::error::Error for SendError {}
 /// Sends messages to peers; may be used from any thread.
 #[derive(Clone)]
 pub struct Sender {
-    slots: Arc<[Slot]>,
-    offers: usize,
+    connections: Arc<[CurrentConnection]>,
+    max_lossy_messages: usize,
 }
 
 /// The connection with one peer whose [`Event::Up`] was received last, until its [`Event::Down`] is
 /// received.
 #[derive(Default)]
-struct Slot(Mutex<Option<Outgoing>>);
+struct CurrentConnection(Mutex<Option<ConnectionSender>>);
 
 /// The sending half of a connection.
-struct Outgoing {
+struct ConnectionSender {
     queue: mpsc::Sender<Zeroizing<Vec<u8>>>,
     /// Closes the connection for a reason; `None` after this was used.
     close: Option<oneshot::Sender<String>>,
 }
 
-impl Slot {
-    fn lock(&self) -> MutexGuard<'_, Option<Outgoing>> {
+impl CurrentConnection {
+    fn lock(&self) -> MutexGuard<'_, Option<ConnectionSender>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -293,12 +293,13 @@ impl Sender {
         self.queue(peer, message.into(), usize::MAX)
     }
 
-    /// Queues a message that may be lost, unless [`Settings::offers`] messages wait already.
+    /// Queues a message that may be lost, unless [`ChannelConfig::max_lossy_messages`] messages
+    /// wait already.
     ///
     /// # Errors
     /// As for [`send`](Self::send).
-    pub fn offer(&self, peer: PeerIndex, message: Vec<u8>) -> Result<(), SendError> {
-        self.queue(peer, message.into(), self.offers)
+    pub fn send_lossy(&self, peer: PeerIndex, message: Vec<u8>) -> Result<(), SendError> {
+        self.queue(peer, message.into(), self.max_lossy_messages)
     }
 
     fn queue(
@@ -310,8 +311,8 @@ impl Sender {
         if message.len() > MAX_MESSAGE {
             return Err(SendError::TooLong);
         }
-        let slot = self.slots.get(peer.0).ok_or(SendError::Down)?.lock();
-        let open = slot.as_ref().filter(|outgoing| outgoing.close.is_some());
+        let current = self.connections.get(peer.0).ok_or(SendError::Down)?.lock();
+        let open = current.as_ref().filter(|outgoing| outgoing.close.is_some());
         let queue = &open.ok_or(SendError::Down)?.queue;
         if queue.max_capacity() - queue.capacity() >= most {
             return Err(SendError::Full);
@@ -327,60 +328,63 @@ impl Sender {
     /// then the peer is dialled as after any other loss. If a renewal was in progress, its
     /// [`Event::Up`] follows instead.
     pub fn close(&self, peer: PeerIndex, why: String) {
-        let slot = self.slots.get(peer.0).map(Slot::lock);
-        let close = slot.and_then(|mut slot| slot.as_mut()?.close.take());
+        let current = self.connections.get(peer.0).map(CurrentConnection::lock);
+        let close = current.and_then(|mut current| current.as_mut()?.close.take());
         // The connection may have ended already.
         let _gone = close.map(|close| close.send(why));
     }
 
     /// Whether there is a connection with a peer.
     pub fn is_up(&self, peer: PeerIndex) -> bool {
-        let is_open = |outgoing: &Outgoing| outgoing.close.is_some() && !outgoing.queue.is_closed();
-        self.slots.get(peer.0).is_some_and(|slot| slot.lock().as_ref().is_some_and(is_open))
+        let is_open =
+            |outgoing: &ConnectionSender| outgoing.close.is_some() && !outgoing.queue.is_closed();
+        self.connections
+            .get(peer.0)
+            .is_some_and(|current| current.lock().as_ref().is_some_and(is_open))
     }
 }
 
 impl fmt::Debug for Sender {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Sender").field("peers", &self.slots.len()).finish_non_exhaustive()
+        f.debug_struct("Sender").field("peers", &self.connections.len()).finish_non_exhaustive()
     }
 }
 
 /// The events of a channel, in order.
 pub struct Events {
-    told: mpsc::Receiver<Told>,
-    slots: Arc<[Slot]>,
+    queue: mpsc::Receiver<QueuedEvent>,
+    connections: Arc<[CurrentConnection]>,
 }
 
 /// An event on its way to the receiver; `Up` comes with the connection that messages are sent on
 /// from then on.
-enum Told {
-    Up(Event, Outgoing),
+enum QueuedEvent {
+    Up(Event, ConnectionSender),
     Other(Event),
 }
 
 impl Events {
     /// Waits for the next event; `None` when the channel has ended. Cancel safe.
     pub async fn recv(&mut self) -> Option<Event> {
-        let told = self.told.recv().await?;
-        Some(self.take(told))
+        let queued = self.queue.recv().await?;
+        Some(self.switch(queued))
     }
 
     /// The next event, if one is waiting.
     pub fn try_recv(&mut self) -> Option<Event> {
-        let told = self.told.try_recv().ok()?;
-        Some(self.take(told))
+        let queued = self.queue.try_recv().ok()?;
+        Some(self.switch(queued))
     }
 
     /// Switches to the new connection only when its event is received, so that a message is always
     /// sent on the connection that the sender of the message knows of.
-    fn take(&self, told: Told) -> Event {
-        let (event, outgoing) = match told {
-            Told::Up(event, outgoing) => (event, Some(outgoing)),
-            Told::Other(event) => (event, None),
+    fn switch(&self, queued: QueuedEvent) -> Event {
+        let (event, outgoing) = match queued {
+            QueuedEvent::Up(event, outgoing) => (event, Some(outgoing)),
+            QueuedEvent::Other(event) => (event, None),
         };
         if let Event::Up { peer, .. } | Event::Down { peer, .. } = &event {
-            *self.slots[peer.0].lock() = outgoing;
+            *self.connections[peer.0].lock() = outgoing;
         }
         event
     }
@@ -393,20 +397,20 @@ impl fmt::Debug for Events {
 }
 
 /// State that all tasks of a channel share.
-struct Shared {
-    settings: Settings,
+struct ChannelShared {
+    settings: ChannelConfig,
     credentials: tls::Credentials,
     /// Random identifier of this run of the gateway.
     instance: [u8; 16],
     /// The number for the next `Frame::Use`.
     number: AtomicU64,
     by_key: BTreeMap<PublicKey, PeerIndex>,
-    events: mpsc::Sender<Told>,
+    events: mpsc::Sender<QueuedEvent>,
     /// Becomes true when the channel is to end.
     stopping: watch::Receiver<bool>,
 }
 
-impl Shared {
+impl ChannelShared {
     /// Whether this gateway decides which connection with the peer is used, rather than the peer.
     fn decides(&self, peer: PeerIndex) -> bool {
         self.credentials.own() < self.key(peer)
@@ -419,7 +423,7 @@ impl Shared {
 
 /// All connections of a gateway.
 pub struct Channel {
-    shared: Arc<Shared>,
+    shared: Arc<ChannelShared>,
     transport: Arc<dyn Transport>,
     random: Random,
     stop: watch::Sender<bool>,
@@ -454,34 +458,38 @@ impl Channel {
     /// If two peers have the same key, a peer has our key, or TLS cannot be set up.
     pub fn new(
         listener: std::net::TcpListener,
-        settings: Settings,
+        settings: ChannelConfig,
         random: Random,
-    ) -> Result<(Self, Sender, Events), OneLine> {
+    ) -> Result<(Self, Sender, Events), ErrorLine> {
         let listener = tokio::net::TcpListener::from_std(listener);
-        let listener = listener.map_err(|error| OneLine::of("management channel", error))?;
+        let listener = listener.map_err(|error| ErrorLine::of("management channel", error))?;
         Self::over(Arc::new(Tcp(listener)), settings, random)
     }
 
     fn over(
         transport: Arc<dyn Transport>,
-        settings: Settings,
+        settings: ChannelConfig,
         mut random: Random,
-    ) -> Result<(Self, Sender, Events), OneLine> {
+    ) -> Result<(Self, Sender, Events), ErrorLine> {
         let mut by_key = BTreeMap::new();
         for (index, (key, _)) in settings.peers.iter().enumerate() {
             if *key == settings.identity.public_key() {
-                return Err(OneLine::new(format_args!("peer {key}: its key is our own")));
+                return Err(ErrorLine::new(format_args!("peer {key}: its key is our own")));
             }
             if by_key.insert(*key, PeerIndex(index)).is_some() {
-                return Err(OneLine::new(format_args!("peer {key}: it is configured twice")));
+                return Err(ErrorLine::new(format_args!("peer {key}: it is configured twice")));
             }
         }
         let credentials = tls::Credentials::new(&settings.identity, by_key.keys().copied())?;
-        let slots: Arc<[Slot]> = settings.peers.iter().map(|_| Slot::default()).collect();
-        let (events, told) = mpsc::channel(settings.events.max(1));
-        let sender = Sender { slots: Arc::clone(&slots), offers: settings.offers };
+        let connections: Arc<[CurrentConnection]> =
+            settings.peers.iter().map(|_| CurrentConnection::default()).collect();
+        let (events, queue) = mpsc::channel(settings.events.max(1));
+        let sender = Sender {
+            connections: Arc::clone(&connections),
+            max_lossy_messages: settings.max_lossy_messages,
+        };
         let (stop, stopping) = watch::channel(false);
-        let shared = Arc::new(Shared {
+        let shared = Arc::new(ChannelShared {
             credentials,
             instance: random.array(),
             number: AtomicU64::new(0),
@@ -490,7 +498,7 @@ impl Channel {
             stopping,
             settings,
         });
-        Ok((Self { shared, transport, random, stop }, sender, Events { told, slots }))
+        Ok((Self { shared, transport, random, stop }, sender, Events { queue, connections }))
     }
 
     /// Keeps connections with all peers until `until` is ready, and then closes them properly,
@@ -507,7 +515,7 @@ impl Channel {
         }
         tokio::select! {
             () = until => {}
-            () = door::attend(&shared, &*transport, &candidates) => {}
+            () = accept::accept_connections(&shared, &*transport, &candidates) => {}
         }
         let _ = stop.send(true);
         let all = async { while peers.join_next().await.is_some() {} };

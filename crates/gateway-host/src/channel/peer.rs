@@ -1,10 +1,10 @@
 //! One peer: dials it, and decides which connection is used.
 
-use super::connection::{self, HANDOVER, Place};
+use super::connection::{self, ConnectionContext, HANDOVER};
 use super::frame::{self, Frame};
-use super::greet::{self, Candidate};
+use super::handshake::{self, AuthenticatedConnection};
 use super::transport::Transport;
-use super::{Cause, Event, PeerIndex, Shared, Told, tls};
+use super::{Cause, ChannelShared, Event, PeerIndex, QueuedEvent, tls};
 use lightseal_core::Random;
 use std::future::Future;
 use std::pin::Pin;
@@ -16,9 +16,9 @@ use tokio::task::{JoinHandle, JoinSet};
 use tokio::time::{Instant, sleep_until, timeout};
 
 /// How long a connection must last so that the next pause is the first one again.
-const GOOD: Duration = Duration::from_secs(10);
+const STABLE_AFTER: Duration = Duration::from_secs(10);
 
-type Dialling = Pin<Box<dyn Future<Output = Result<Candidate, Cause>> + Send>>;
+type Dialling = Pin<Box<dyn Future<Output = Result<AuthenticatedConnection, Cause>> + Send>>;
 
 /// A task that is aborted when its owner is dropped.
 struct AbortOnDrop(JoinHandle<Cause>);
@@ -41,38 +41,38 @@ impl Drop for AbortOnDrop {
 }
 
 /// The connection in use.
-struct Live {
+struct ActiveConnection {
     task: AbortOnDrop,
     instance: [u8; 16],
     /// The number of the peer's decision; `None` if this gateway decides.
     number: Option<u64>,
     since: Instant,
     /// Dropped when no further message is to be sent.
-    stays: oneshot::Sender<()>,
+    stop_sending: oneshot::Sender<()>,
     /// Ready when the connection was read to its end.
-    done: oneshot::Receiver<()>,
+    read_done: oneshot::Receiver<()>,
 }
 
 struct Peer {
-    shared: Arc<Shared>,
+    shared: Arc<ChannelShared>,
     transport: Arc<dyn Transport>,
     index: PeerIndex,
     random: Random,
-    live: Option<Live>,
+    active: Option<ActiveConnection>,
     dialling: Option<Dialling>,
     /// When to dial next; `None` if it is not planned.
     next_dial: Option<Instant>,
     pause: Duration,
     /// Connections that were replaced and have not ended yet.
-    former: JoinSet<()>,
+    replaced: JoinSet<()>,
 }
 
 /// Keeps one connection with a peer until the channel ends.
 pub(super) async fn run(
-    shared: Arc<Shared>,
+    shared: Arc<ChannelShared>,
     transport: Arc<dyn Transport>,
     index: PeerIndex,
-    mut candidates: mpsc::Receiver<Candidate>,
+    mut candidates: mpsc::Receiver<AuthenticatedConnection>,
     random: Random,
 ) {
     let mut stopping = shared.stopping.clone();
@@ -83,26 +83,26 @@ pub(super) async fn run(
         transport,
         index,
         random,
-        live: None,
+        active: None,
         dialling: None,
         pause,
-        former: JoinSet::new(),
+        replaced: JoinSet::new(),
     };
     loop {
         tokio::select! {
-            Some(candidate) = candidates.recv() => peer.consider(candidate).await,
+            Some(candidate) = candidates.recv() => peer.decide(candidate).await,
             outcome = ready(&mut peer.dialling) => {
                 peer.dialling = None;
                 match outcome {
-                    Ok(candidate) => peer.consider(candidate).await,
+                    Ok(candidate) => peer.decide(candidate).await,
                     Err(why) => peer.not_reached(why),
                 }
             }
             () = due(peer.next_dial), if peer.dialling.is_none() => peer.dial(),
-            why = ended(&mut peer.live) => peer.down(why).await,
+            why = ended(&mut peer.active) => peer.down(why).await,
             () = stopped(&mut stopping) => break,
         }
-        while peer.former.try_join_next().is_some() {}
+        while peer.replaced.try_join_next().is_some() {}
     }
     peer.stop().await;
 }
@@ -112,7 +112,7 @@ async fn stopped(stopping: &mut watch::Receiver<bool>) {
     let _ = stopping.wait_for(|stopping| *stopping).await;
 }
 
-async fn ready(dialling: &mut Option<Dialling>) -> Result<Candidate, Cause> {
+async fn ready(dialling: &mut Option<Dialling>) -> Result<AuthenticatedConnection, Cause> {
     match dialling {
         Some(dialling) => dialling.await,
         None => std::future::pending().await,
@@ -126,9 +126,9 @@ async fn due(at: Option<Instant>) {
     }
 }
 
-async fn ended(live: &mut Option<Live>) -> Cause {
-    match live {
-        Some(live) => live.task.ended().await,
+async fn ended(active: &mut Option<ActiveConnection>) -> Cause {
+    match active {
+        Some(active) => active.task.ended().await,
         None => std::future::pending().await,
     }
 }
@@ -138,13 +138,13 @@ impl Peer {
     fn dial(&mut self) {
         self.next_dial = None;
         let (shared, transport) = (Arc::clone(&self.shared), Arc::clone(&self.transport));
-        let (index, renewal) = (self.index, self.live.is_some());
+        let (index, renewal) = (self.index, self.active.is_some());
         self.dialling = Some(Box::pin(async move {
             let endpoint = shared.settings.peers[index.0].1.as_deref().unwrap_or_default();
             let connected = transport.dial(endpoint).await;
-            let lost = |error| Cause::Lost(tls::explained(&error));
+            let lost = |error| Cause::Lost(tls::describe_error(&error));
             let (stream, remote) = connected.map_err(lost)?;
-            let greeting = greet::dialled(&shared, index, stream, remote, renewal);
+            let greeting = handshake::connect(&shared, index, stream, remote, renewal);
             let greeted = timeout(shared.settings.handshake_timeout, greeting).await;
             greeted.unwrap_or(Err(Cause::Silent))
         }));
@@ -156,10 +156,10 @@ impl Peer {
         if why != Cause::Refused {
             tracing::debug!("peer {}: {why}", self.index.0);
             // If a renewal fails, the present connection stays in use.
-            if self.live.is_none() {
+            if self.active.is_none() {
                 let event = Event::NotReached { peer: self.index, why };
                 // If the queue of events is full, this event is dropped.
-                let _ = self.shared.events.try_send(Told::Other(event));
+                let _ = self.shared.events.try_send(QueuedEvent::Other(event));
             }
         }
         self.dial_later();
@@ -180,29 +180,29 @@ impl Peer {
 
     /// Decides about a connection, or follows the peer's decision, and uses the connection if it
     /// was accepted.
-    async fn consider(&mut self, mut candidate: Candidate) {
-        let is_same = |live: &Live| live.instance == candidate.hello.instance;
-        let same = self.live.as_ref().filter(|live| is_same(live));
+    async fn decide(&mut self, mut candidate: AuthenticatedConnection) {
+        let is_same = |active: &ActiveConnection| active.instance == candidate.hello.instance;
+        let same = self.active.as_ref().filter(|active| is_same(active));
         let limit = self.shared.settings.handshake_timeout;
         let (is_taken, renewal) = match (candidate.number, same) {
             // The peer has decided. Its decisions may arrive out of order.
-            (Some(number), Some(live)) if live.number > Some(number) => (false, false),
+            (Some(number), Some(active)) if active.number > Some(number) => (false, false),
             (Some(_), same) => (true, candidate.renewal && same.is_some()),
             (None, None) => (true, false),
             (None, Some(_)) if candidate.renewal => (true, true),
             // Both gateways have dialled at the same time.
             (None, Some(_)) if candidate.initiator => (false, false),
-            (None, Some(live)) => (live.since.elapsed() >= limit, false),
+            (None, Some(active)) => (active.since.elapsed() >= limit, false),
         };
         if candidate.number.is_none() {
             let number = self.shared.number.fetch_add(1, Ordering::Relaxed);
-            let verdict = match is_taken {
+            let decision = match is_taken {
                 true => Frame::Use { number, renewal },
                 false => Frame::Refuse,
             };
-            let told = timeout(limit, frame::write(&mut candidate.stream, &verdict)).await;
+            let told = timeout(limit, frame::write(&mut candidate.stream, &decision)).await;
             if !is_taken || !matches!(told, Ok(Ok(()))) {
-                if self.live.is_none() && self.dialling.is_none() && self.next_dial.is_none() {
+                if self.active.is_none() && self.dialling.is_none() && self.next_dial.is_none() {
                     self.dial_later();
                 }
                 return;
@@ -213,16 +213,16 @@ impl Peer {
         self.take(candidate, renewal).await;
     }
 
-    async fn take(&mut self, candidate: Candidate, renewal: bool) {
-        let former = self.live.take();
-        let before = match former {
-            Some(former) if renewal => {
+    async fn take(&mut self, candidate: AuthenticatedConnection, renewal: bool) {
+        let replaced = self.active.take();
+        let before = match replaced {
+            Some(replaced) if renewal => {
                 let (gone, before) = oneshot::channel();
-                self.former.spawn(async move {
-                    let Live { mut task, stays, done, .. } = former;
+                self.replaced.spawn(async move {
+                    let ActiveConnection { mut task, stop_sending, read_done: done, .. } = replaced;
                     // The old connection sends the messages that it accepted and then its last
                     // frame, and is read to its end.
-                    drop(stays);
+                    drop(stop_sending);
                     if timeout(HANDOVER, done).await.is_err() {
                         // No event of the old connection may follow an event of the new one.
                         return task.abort().await;
@@ -232,25 +232,37 @@ impl Peer {
                 });
                 Some(before)
             }
-            Some(former) => {
-                former.task.abort().await;
+            Some(replaced) => {
+                replaced.task.abort().await;
                 // Events of connections that were replaced earlier are out of date too.
-                self.former.shutdown().await;
+                self.replaced.shutdown().await;
                 let down = Event::Down { peer: self.index, why: Cause::Replaced };
-                let _ = self.shared.events.send(Told::Other(down)).await;
+                let _ = self.shared.events.send(QueuedEvent::Other(down)).await;
                 None
             }
             None => None,
         };
         let (done, all_read) = oneshot::channel();
-        let (stays, staying) = oneshot::channel();
-        let place = Place { peer: self.index, stays: staying, before, done };
+        let (stop_sending, staying) = oneshot::channel();
+        let context = ConnectionContext {
+            peer: self.index,
+            stop_sending: staying,
+            previous_done: before,
+            read_done: done,
+        };
         let (instance, number) = (candidate.hello.instance, candidate.number);
         let initiator = candidate.initiator;
-        let task = tokio::spawn(connection::run(Arc::clone(&self.shared), candidate, place));
+        let task = tokio::spawn(connection::run(Arc::clone(&self.shared), candidate, context));
         let since = Instant::now();
         let task = AbortOnDrop(task);
-        self.live = Some(Live { task, instance, number, since, stays, done: all_read });
+        self.active = Some(ActiveConnection {
+            task,
+            instance,
+            number,
+            since,
+            stop_sending,
+            read_done: all_read,
+        });
         self.dialling = None;
         // The gateway that dialled a connection also renews it.
         self.next_dial = initiator.then(|| {
@@ -261,13 +273,13 @@ impl Peer {
 
     /// The connection has ended.
     async fn down(&mut self, why: Cause) {
-        if let Some(live) = self.live.take()
-            && live.since.elapsed() >= GOOD
+        if let Some(active) = self.active.take()
+            && active.since.elapsed() >= STABLE_AFTER
         {
             self.pause = self.shared.settings.pauses.0;
         }
         let down = Event::Down { peer: self.index, why };
-        let _ = self.shared.events.send(Told::Other(down)).await;
+        let _ = self.shared.events.send(QueuedEvent::Other(down)).await;
         if self.dialling.is_none() {
             self.dial_later();
         }
@@ -276,8 +288,8 @@ impl Peer {
     /// Tells the peer that no other connection follows.
     async fn stop(mut self) {
         self.dialling = None;
-        if let Some(Live { mut task, stays, .. }) = self.live {
-            drop(stays);
+        if let Some(ActiveConnection { mut task, stop_sending, .. }) = self.active {
+            drop(stop_sending);
             let _ = timeout(HANDOVER, task.ended()).await;
         }
     }

@@ -98,11 +98,11 @@ impl Gateway {
         name: u8,
         peer: u8,
         dials: bool,
-        adjust: impl Fn(&mut Settings),
+        adjust: impl Fn(&mut ChannelConfig),
     ) -> Self {
         let endpoint = dials.then(|| peer.to_string());
         let peers = vec![(identity(peer).public_key(), endpoint)];
-        let mut settings = Settings::new(identity(name), peers);
+        let mut settings = ChannelConfig::new(identity(name), peers);
         adjust(&mut settings);
         static RUNS: AtomicU64 = AtomicU64::new(1);
         let seed = RUNS.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
@@ -176,7 +176,7 @@ async fn talk(a: &mut Gateway, b: &mut Gateway) {
     assert_eq!(a.message().await, b"from b");
 }
 
-fn as_is(_: &mut Settings) {}
+fn as_is(_: &mut ChannelConfig) {}
 
 #[tokio::test(start_paused = true)]
 async fn both_ends_have_one_secret_and_every_connection_another() {
@@ -239,8 +239,8 @@ async fn a_peer_that_falls_silent_is_down_within_ten_seconds_and_comes_again() {
 async fn who_has_lost_a_connection_need_not_wait_for_the_other_to_notice() {
     for (a, b) in [(1, 2), (2, 1)] {
         let wires = Wires::new();
-        let impatient = |settings: &mut Settings| settings.dead_after = Duration::from_secs(2);
-        let patient = |settings: &mut Settings| settings.dead_after = Duration::from_secs(300);
+        let impatient = |settings: &mut ChannelConfig| settings.dead_after = Duration::from_secs(2);
+        let patient = |settings: &mut ChannelConfig| settings.dead_after = Duration::from_secs(300);
         let mut one = Gateway::start(&wires, a, b, true, impatient);
         let mut other = Gateway::start(&wires, b, a, false, patient);
         let _ = tokio::join!(one.up(), other.up());
@@ -278,7 +278,8 @@ async fn either_end_may_start_anew() {
 async fn a_renewal_loses_nothing_and_changes_no_order() {
     for (a, b) in [(1, 2), (2, 1)] {
         let wires = Wires::new();
-        let hourly = |settings: &mut Settings| settings.renew_every = Duration::from_secs(3600);
+        let hourly =
+            |settings: &mut ChannelConfig| settings.renew_every = Duration::from_secs(3600);
         let mut one = Gateway::start(&wires, a, b, true, hourly);
         let mut other = Gateway::start(&wires, b, a, false, hourly);
         let mut secrets = vec![(one.up().await.0, other.up().await.0)];
@@ -322,7 +323,8 @@ async fn a_renewal_loses_nothing_and_changes_no_order() {
 async fn a_renewal_that_fails_changes_nothing_until_one_succeeds() {
     for (a, b) in [(1, 2), (2, 1)] {
         let wires = Wires::new();
-        let hourly = |settings: &mut Settings| settings.renew_every = Duration::from_secs(3600);
+        let hourly =
+            |settings: &mut ChannelConfig| settings.renew_every = Duration::from_secs(3600);
         let mut one = Gateway::start(&wires, a, b, true, hourly);
         let mut other = Gateway::start(&wires, b, a, false, hourly);
         let _ = tokio::join!(one.up(), other.up());
@@ -342,8 +344,8 @@ async fn a_renewal_that_fails_changes_nothing_until_one_succeeds() {
 async fn a_peer_that_starts_anew_during_a_renewal_says_nothing_of_its_former_life() {
     for (a, b) in [(1, 2), (2, 1)] {
         let wires = Wires::new();
-        let slow = |settings: &mut Settings| settings.events = 1;
-        let often = |settings: &mut Settings| settings.renew_every = Duration::from_secs(1);
+        let slow = |settings: &mut ChannelConfig| settings.events = 1;
+        let often = |settings: &mut ChannelConfig| settings.renew_every = Duration::from_secs(1);
         let mut one = Gateway::start(&wires, a, b, false, slow);
         let mut other = Gateway::start(&wires, b, a, true, often);
         let _ = tokio::join!(one.up(), other.up());
@@ -376,7 +378,8 @@ fn numbered(up: u32, count: u32) -> Vec<u8> {
 async fn what_is_said_goes_out_on_the_connection_that_its_speaker_knows_of() {
     for (a, b) in [(1, 2), (2, 1)] {
         let wires = Wires::new();
-        let often = |settings: &mut Settings| settings.renew_every = Duration::from_millis(500);
+        let often =
+            |settings: &mut ChannelConfig| settings.renew_every = Duration::from_millis(500);
         let one = Gateway::start(&wires, a, b, true, often);
         let other = Gateway::start(&wires, b, a, false, often);
         let mut gateways = [one, other];
@@ -446,11 +449,12 @@ async fn a_connection_that_is_closed_is_down_at_both_ends_and_comes_again() {
 #[tokio::test(start_paused = true)]
 async fn what_may_be_lost_leaves_room_for_what_may_not() {
     let wires = Wires::new();
-    let few = |settings: &mut Settings| (settings.messages, settings.offers) = (4, 2);
+    let few =
+        |settings: &mut ChannelConfig| (settings.messages, settings.max_lossy_messages) = (4, 2);
     let mut one = Gateway::start(&wires, 1, 2, true, few);
     let mut other = Gateway::start(&wires, 2, 1, false, few);
     let _ = tokio::join!(one.up(), other.up());
-    let offered: Vec<_> = (0..4).map(|at| one.sender.offer(PEER, vec![at])).collect();
+    let offered: Vec<_> = (0..4).map(|at| one.sender.send_lossy(PEER, vec![at])).collect();
     assert_eq!(offered, [Ok(()), Ok(()), Err(SendError::Full), Err(SendError::Full)]);
     let sent: Vec<_> = (4..7).map(|at| one.sender.send(PEER, vec![at])).collect();
     assert_eq!(sent, [Ok(()), Ok(()), Err(SendError::Full)]);
@@ -476,7 +480,7 @@ async fn pauses_between_attempts_grow_to_fifteen_seconds_and_are_drawn() {
 #[tokio::test(start_paused = true)]
 async fn a_queue_that_nobody_reads_is_full_and_its_peer_still_alive() {
     let wires = Wires::new();
-    let few = |settings: &mut Settings| (settings.events, settings.messages) = (2, 4);
+    let few = |settings: &mut ChannelConfig| (settings.events, settings.messages) = (2, 4);
     let mut one = Gateway::start(&wires, 1, 2, true, few);
     let mut other = Gateway::start(&wires, 2, 1, false, few);
     let _ = tokio::join!(one.up(), other.up());
@@ -512,7 +516,7 @@ async fn two_peers_with_one_key_and_ourselves_are_no_peers() {
     let host = || Arc::new(Host { name: "1".into(), wires: Wires::new() });
     let refused = |peers: &[u8]| {
         let peers = peers.iter().map(|seed| (identity(*seed).public_key(), None)).collect();
-        let settings = Settings::new(identity(1), peers);
+        let settings = ChannelConfig::new(identity(1), peers);
         Channel::over(host(), settings, Random::insecure(1)).err().map(|e| e.to_string())
     };
     assert_eq!(refused(&[2, 3]), None);

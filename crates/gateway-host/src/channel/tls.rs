@@ -1,6 +1,6 @@
 //! TLS 1.3 between two keys: raw public keys in both directions (RFC 7250), without certificates.
 
-use crate::OneLine;
+use crate::ErrorLine;
 use crate::identity::{Identity, PublicKey};
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::client::{AlwaysResolvesClientRawPublicKeys, Resumption};
@@ -45,8 +45,8 @@ impl Credentials {
     pub(super) fn new(
         identity: &Identity,
         peers: impl Iterator<Item = PublicKey>,
-    ) -> Result<Self, OneLine> {
-        let failed = |error: Error| OneLine::of("TLS", error);
+    ) -> Result<Self, ErrorLine> {
+        let failed = |error: Error| ErrorLine::of("TLS", error);
         let provider = Arc::new(CryptoProvider {
             kx_groups: vec![aws_lc_rs::kx_group::X25519MLKEM768],
             ..aws_lc_rs::default_provider()
@@ -58,7 +58,7 @@ impl Credentials {
         let own = identity.public_key();
         let public = CertificateDer::from(spki(&own));
         let key = Arc::new(CertifiedKey::new(vec![public], key.map_err(failed)?));
-        let one_of = OneOf { peers: peers.collect(), algorithms: algorithms(&provider) };
+        let one_of = AllowedKeys { peers: peers.collect(), algorithms: algorithms(&provider) };
         let accept = ServerConfig::builder_with_provider(Arc::clone(&provider))
             .with_protocol_versions(&[&rustls::version::TLS13])
             .map_err(failed)?
@@ -84,7 +84,8 @@ impl Credentials {
 
     /// The configuration for connections to this peer, which accepts no other peer.
     pub(super) fn dialling(&self, peer: PublicKey) -> Result<Arc<ClientConfig>, Error> {
-        let one = OneOf { peers: BTreeSet::from([peer]), algorithms: algorithms(&self.provider) };
+        let one =
+            AllowedKeys { peers: BTreeSet::from([peer]), algorithms: algorithms(&self.provider) };
         let resolver = AlwaysResolvesClientRawPublicKeys::new(Arc::clone(&self.key));
         let mut config = ClientConfig::builder_with_provider(Arc::clone(&self.provider))
             .with_protocol_versions(&[&rustls::version::TLS13])?
@@ -99,7 +100,7 @@ impl Credentials {
 }
 
 /// A placeholder name, which is never sent.
-pub(super) fn no_name() -> ServerName<'static> {
+pub(super) fn placeholder_name() -> ServerName<'static> {
     ServerName::from(std::net::IpAddr::from(std::net::Ipv4Addr::UNSPECIFIED))
 }
 
@@ -148,7 +149,7 @@ pub(super) fn exporter<IO>(
 }
 
 /// The text of a TLS error for administrators.
-pub(super) fn explained(error: &std::io::Error) -> String {
+pub(super) fn describe_error(error: &std::io::Error) -> String {
     let tls = error.get_ref().and_then(|inner| inner.downcast_ref::<Error>());
     match tls {
         Some(Error::InvalidCertificate(_)) => {
@@ -177,12 +178,12 @@ pub(super) fn explained(error: &std::io::Error) -> String {
 
 /// A verifier that accepts the keys of certain peers, and nothing else.
 #[derive(Debug)]
-struct OneOf {
+struct AllowedKeys {
     peers: BTreeSet<PublicKey>,
     algorithms: WebPkiSupportedAlgorithms,
 }
 
-impl OneOf {
+impl AllowedKeys {
     fn check(&self, key: &[u8], more: &[CertificateDer<'_>]) -> Result<(), Error> {
         match from_spki(key) {
             Some(key) if self.peers.contains(&key) && more.is_empty() => Ok(()),
@@ -206,7 +207,7 @@ fn not_spoken() -> Result<HandshakeSignatureValid, Error> {
     Err(Error::General("TLS 1.2 is not supported".into()))
 }
 
-impl ServerCertVerifier for OneOf {
+impl ServerCertVerifier for AllowedKeys {
     fn verify_server_cert(
         &self,
         key: &CertificateDer<'_>,
@@ -245,7 +246,7 @@ impl ServerCertVerifier for OneOf {
     }
 }
 
-impl ClientCertVerifier for OneOf {
+impl ClientCertVerifier for AllowedKeys {
     fn root_hint_subjects(&self) -> &[DistinguishedName] {
         &[]
     }
@@ -299,7 +300,8 @@ mod tests {
         let (one, other) = tokio::io::duplex(65_536);
         let dial = tokio_rustls::TlsConnector::from(left.dialling(kb).unwrap());
         let accept = tokio_rustls::TlsAcceptor::from(right.accepting());
-        let (one, other) = tokio::join!(dial.connect(no_name(), one), accept.accept(other));
+        let (one, other) =
+            tokio::join!(dial.connect(placeholder_name(), one), accept.accept(other));
         let (one, other) = (TlsStream::from(one.unwrap()), TlsStream::from(other.unwrap()));
         let group = one.get_ref().1.negotiated_key_exchange_group().unwrap().name();
         assert_eq!(group, rustls::NamedGroup::X25519MLKEM768);
@@ -321,12 +323,12 @@ mod tests {
         let (one, far) = tokio::io::duplex(65_536);
         let dial = tokio_rustls::TlsConnector::from(other.dialling(ka).unwrap());
         let accept = tokio_rustls::TlsAcceptor::from(own.accepting());
-        let (_, accepted) = tokio::join!(dial.connect(no_name(), one), accept.accept(far));
+        let (_, accepted) = tokio::join!(dial.connect(placeholder_name(), one), accept.accept(far));
         let (one, far) = tokio::io::duplex(65_536);
         let accepting = ServerConfig::builder_with_provider(Arc::clone(&other.provider))
             .with_protocol_versions(&[&rustls::version::TLS13])
             .unwrap()
-            .with_client_cert_verifier(Arc::new(OneOf {
+            .with_client_cert_verifier(Arc::new(AllowedKeys {
                 peers: BTreeSet::from([ka]),
                 algorithms: algorithms(&other.provider),
             }))
@@ -335,9 +337,9 @@ mod tests {
             ))));
         let dial = tokio_rustls::TlsConnector::from(own.dialling(kb).unwrap());
         let accept = tokio_rustls::TlsAcceptor::from(Arc::new(accepting));
-        let (dialled, _) = tokio::join!(dial.connect(no_name(), one), accept.accept(far));
+        let (dialled, _) = tokio::join!(dial.connect(placeholder_name(), one), accept.accept(far));
         let said = |ended: Result<(), std::io::Error>| {
-            ended.map_or_else(|e| explained(&e), |()| "".into())
+            ended.map_or_else(|e| describe_error(&e), |()| "".into())
         };
         [said(accepted.map(drop)), said(dialled.map(drop))]
     }

@@ -6,7 +6,7 @@ impl Config {
     /// The first setting that differs in `new` and cannot change while the gateway runs, since it
     /// is used only when sockets are opened and privileges are given up. All other settings take
     /// effect when the configuration is read again.
-    pub fn fixed(&self, new: &Self) -> Option<&'static str> {
+    pub fn first_fixed_change(&self, new: &Self) -> Option<&'static str> {
         let (gateway, lan, underlay) = (&self.gateway, &self.lan, &self.underlay);
         let settings = [
             ("[gateway] name", gateway.name == new.gateway.name),
@@ -38,9 +38,9 @@ mod tests {
         let sample = Config::parse("a", SAMPLE).unwrap();
         let with = |from: &str, to: &str| {
             assert!(SAMPLE.contains(from), "{from}");
-            sample.fixed(&Config::parse("a", &SAMPLE.replace(from, to)).unwrap())
+            sample.first_fixed_change(&Config::parse("a", &SAMPLE.replace(from, to)).unwrap())
         };
-        assert_eq!(sample.fixed(&sample), None);
+        assert_eq!(sample.first_fixed_change(&sample), None);
         for (from, to) in [
             ("\"plant-b\"", "\"plant-c\""),
             ("b.example.org", "c.example.org"),

@@ -4,8 +4,8 @@
 use super::machine;
 use super::{Config, sends_to};
 use crate::identity::{Identity, PublicKey};
-use crate::status::{self, AskError, Door, Standing};
-use crate::{OneLine, privileges};
+use crate::status::{self, GatewayStatus, RequestError, StatusClient};
+use crate::{ErrorLine, privileges};
 use std::os::unix::net::SocketAddr;
 use std::path::Path;
 use std::time::Duration;
@@ -34,11 +34,11 @@ pub struct Finding {
 
 impl Finding {
     pub(super) fn error(what: impl std::fmt::Display) -> Self {
-        Self { severity: Severity::Error, what: OneLine::new(what).to_string() }
+        Self { severity: Severity::Error, what: ErrorLine::new(what).to_string() }
     }
 
     pub(super) fn warning(what: impl std::fmt::Display) -> Self {
-        Self { severity: Severity::Warning, what: OneLine::new(what).to_string() }
+        Self { severity: Severity::Warning, what: ErrorLine::new(what).to_string() }
     }
 }
 
@@ -84,7 +84,7 @@ fn identity(config: &Config, findings: &mut Vec<Finding>) -> Option<PublicKey> {
         }
         Ok(identity) => {
             let own = identity.public_key();
-            findings.extend(config.has_others_only(own).err().map(Finding::error));
+            findings.extend(config.check_own_key(own).err().map(Finding::error));
             Some(own)
         }
     }
@@ -93,15 +93,15 @@ fn identity(config: &Config, findings: &mut Vec<Finding>) -> Option<PublicKey> {
 /// Whether this gateway is running already. If another gateway uses the same directory, that is an
 /// error.
 async fn runs(state: &Path, own: Option<PublicKey>, findings: &mut Vec<Finding>) -> bool {
-    let Ok(mut door) = Door::open(state).await else { return false };
-    let who = match door.standing().await {
-        Ok(Standing { public_key: Some(key), gateway, .. })
+    let Ok(mut door) = StatusClient::open(state).await else { return false };
+    let who = match door.status().await {
+        Ok(GatewayStatus { public_key: Some(key), gateway, .. })
             if own.is_some_and(|own| own != key) =>
         {
             gateway
         }
         Ok(_) => return true,
-        Err(AskError::NotRunning) => return false,
+        Err(RequestError::NotRunning) => return false,
         // Whatever it is, `run` does not take the directory from a process that listens there.
         Err(error) => error.to_string(),
     };
@@ -117,15 +117,15 @@ fn state(directory: &Path, findings: &mut Vec<Finding>) {
     let exists = directory.ancestors().find(|ancestor| ancestor.exists());
     if let Some(file) = exists.filter(|ancestor| !ancestor.is_dir()) {
         let what = format_args!("{} is not a directory", file.display());
-        findings.push(Finding::error(OneLine::of(setting, what)));
+        findings.push(Finding::error(ErrorLine::of(setting, what)));
     }
     if directory.is_dir()
         && let Err(error) = lightseal_owner_only::socket::check_directory(directory)
     {
-        findings.push(Finding::error(OneLine::of(setting, error)));
+        findings.push(Finding::error(ErrorLine::of(setting, error)));
     }
     if let Err(error) = SocketAddr::from_pathname(status::path_in(directory)) {
-        findings.push(Finding::error(OneLine::of(setting, error)));
+        findings.push(Finding::error(ErrorLine::of(setting, error)));
     }
 }
 

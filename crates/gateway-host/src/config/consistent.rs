@@ -1,7 +1,7 @@
 //! Checks that concern several settings, or limits that no type expresses.
 
 use super::{Config, MOST_ALLOWED, Scheme};
-use lightseal_gateway::set::PeerSet;
+use lightseal_gateway::peer_set::PeerSet;
 use serde::Deserialize;
 use serde::de::IgnoredAny;
 use std::collections::BTreeSet;
@@ -10,29 +10,29 @@ use toml::Spanned;
 impl Config {
     /// Checks the configuration as a whole. The error has the position in `text` of the setting
     /// that is wrong, if there is one, and the reason.
-    pub(super) fn consistent(&self, text: &str) -> Result<(), (Option<usize>, String)> {
-        let places: Places = toml::from_str(text).unwrap_or_default();
-        let most = PeerSet::MOST;
+    pub(super) fn check_consistency(&self, text: &str) -> Result<(), (Option<usize>, String)> {
+        let spans: SettingSpans = toml::from_str(text).unwrap_or_default();
+        let most = PeerSet::CAPACITY;
         if self.peers.len() > most {
             return Err((None, format!("{} peers: at most {most} are possible", self.peers.len())));
         }
         let (mut names, mut keys) = (BTreeSet::new(), BTreeSet::new());
         for (index, peer) in self.peers.iter().enumerate() {
-            let place = places.peer.get(index);
+            let span = spans.peer.get(index);
             if !names.insert(&peer.name) || peer.name == self.gateway.name {
-                let at = place.map(|place| place.name.span().start);
+                let at = span.map(|span| span.name.span().start);
                 return Err((
                     at,
                     format!("name: {:?} is the name of another gateway already", peer.name),
                 ));
             }
             if !keys.insert(peer.public_key) {
-                let at = place.map(|place| place.public_key.span().start);
+                let at = span.map(|span| span.public_key.span().start);
                 return Err((at, "public_key: it is the key of another peer already".into()));
             }
         }
-        let at = |place: Option<Place>| place.map(|place| place.span().start);
-        let Places { gateway, underlay, .. } = places;
+        let at = |span: Option<SettingSpan>| span.map(|span| span.span().start);
+        let SettingSpans { gateway, underlay, .. } = spans;
         if self.gateway.allow.len() > MOST_ALLOWED {
             let what = format!("allow: at most {MOST_ALLOWED} kinds of frames are possible");
             return Err((at(gateway.allow), what));
@@ -59,31 +59,31 @@ impl Config {
 /// The positions of the settings that are compared with others, or whose limits no type expresses.
 #[derive(Default, Deserialize)]
 #[serde(default)]
-struct Places {
-    gateway: GatewayPlaces,
-    underlay: UnderlayPlaces,
-    peer: Vec<PeerPlaces>,
+struct SettingSpans {
+    gateway: GatewaySpans,
+    underlay: UnderlaySpans,
+    peer: Vec<PeerSpans>,
 }
 
-type Place = Spanned<IgnoredAny>;
+type SettingSpan = Spanned<IgnoredAny>;
 
 #[derive(Default, Deserialize)]
 #[serde(default)]
-struct GatewayPlaces {
-    allow: Option<Place>,
-    compress: Option<Place>,
+struct GatewaySpans {
+    allow: Option<SettingSpan>,
+    compress: Option<SettingSpan>,
 }
 
 #[derive(Default, Deserialize)]
 #[serde(default)]
-struct UnderlayPlaces {
-    listen: Option<Place>,
-    io: Option<Place>,
-    interface: Option<Place>,
+struct UnderlaySpans {
+    listen: Option<SettingSpan>,
+    io: Option<SettingSpan>,
+    interface: Option<SettingSpan>,
 }
 
 #[derive(Deserialize)]
-struct PeerPlaces {
-    name: Place,
-    public_key: Place,
+struct PeerSpans {
+    name: SettingSpan,
+    public_key: SettingSpan,
 }

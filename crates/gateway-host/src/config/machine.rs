@@ -10,8 +10,8 @@ pub(super) fn interfaces(config: &Config, findings: &mut Vec<Finding>) {
     let lan = match sides::lan(config) {
         Ok((interface, side)) => {
             link("lan", &interface.name, findings);
-            let spread = side.spread.map(|spread| format!("[lan] {spread}"));
-            findings.extend(spread.map(Finding::warning));
+            let mismatch = side.queue_mismatch.map(|mismatch| format!("[lan] {mismatch}"));
+            findings.extend(mismatch.map(Finding::warning));
             Some(interface)
         }
         Err(error) => {
@@ -25,9 +25,9 @@ pub(super) fn interfaces(config: &Config, findings: &mut Vec<Finding>) {
                 link("underlay", name, findings);
             }
             // Without a requirement for AF_XDP, kernel sockets serve the other queues.
-            let spread = side.spread.filter(|_| side.only);
-            let spread = spread.map(|spread| format!("[underlay] {spread}"));
-            findings.extend(spread.map(Finding::warning));
+            let mismatch = side.queue_mismatch.filter(|_| side.xdp_required);
+            let mismatch = mismatch.map(|mismatch| format!("[underlay] {mismatch}"));
+            findings.extend(mismatch.map(Finding::warning));
         }
         Err(error) => findings.push(Finding::error(error)),
     }

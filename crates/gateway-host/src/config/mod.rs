@@ -14,11 +14,11 @@ mod values;
 
 pub use check::{Finding, Severity, check};
 
-use crate::OneLine;
+use crate::ErrorLine;
 use crate::identity::PublicKey;
 use crate::privileges::User;
 use lightseal_gateway::codepoints::ANNOUNCEMENT;
-use lightseal_gateway::tuning::LANES;
+use lightseal_gateway::tuning::MAX_LANES;
 use serde::de::Error;
 use serde::{Deserialize, Deserializer};
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
@@ -151,7 +151,7 @@ pub struct Lan {
     #[serde(default)]
     pub io: LanIo,
     /// Number of queues, each with a thread and a lane of the tunnel: 1 to 16.
-    #[serde(default = "one", deserialize_with = "within::<_, _, 1, { LANES as u64 }>")]
+    #[serde(default = "one", deserialize_with = "within::<_, _, 1, { MAX_LANES as u64 }>")]
     pub queues: u32,
     /// How long an idle thread polls before it sleeps, in µs: 0 to 10 000. Waking a sleeping core
     /// takes time, and waking a virtual core takes many times as long.
@@ -377,9 +377,9 @@ impl Config {
     ///
     /// # Errors
     /// If the file cannot be read, or its content is invalid.
-    pub fn load(path: &Path) -> Result<Self, OneLine> {
+    pub fn load(path: &Path) -> Result<Self, ErrorLine> {
         let name = format!("configuration {}", path.display());
-        let failed = |error: std::io::Error| OneLine::of(&name, error);
+        let failed = |error: std::io::Error| ErrorLine::of(&name, error);
         let file = std::fs::File::open(path).map_err(failed)?;
         let mut text = String::new();
         std::io::Read::read_to_string(
@@ -388,7 +388,7 @@ impl Config {
         )
         .map_err(failed)?;
         if text.len() as u64 > MAX_FILE_BYTES {
-            return Err(OneLine::of(name, "longer than 1 MiB"));
+            return Err(ErrorLine::of(name, "longer than 1 MiB"));
         }
         Self::parse(&name, &text)
     }
@@ -397,11 +397,11 @@ impl Config {
     ///
     /// # Errors
     /// If the content is invalid.
-    pub fn parse(name: &str, text: &str) -> Result<Self, OneLine> {
+    pub fn parse(name: &str, text: &str) -> Result<Self, ErrorLine> {
         let config: Self = toml::from_str(text).map_err(|error| located(name, text, &error))?;
-        config.consistent(text).map_err(|(at, what)| match at {
-            Some(at) => OneLine::of(format_args!("{name}, line {}", line(text, at)), what),
-            None => OneLine::of(name, what),
+        config.check_consistency(text).map_err(|(at, what)| match at {
+            Some(at) => ErrorLine::of(format_args!("{name}, line {}", line(text, at)), what),
+            None => ErrorLine::of(name, what),
         })?;
         Ok(config)
     }
@@ -418,10 +418,10 @@ impl Config {
     ///
     /// # Errors
     /// If a peer has it.
-    pub(crate) fn has_others_only(&self, own: PublicKey) -> Result<(), OneLine> {
+    pub(crate) fn check_own_key(&self, own: PublicKey) -> Result<(), ErrorLine> {
         match self.peers.iter().find(|peer| peer.public_key == own) {
             Some(Peer { name, .. }) => {
-                Err(OneLine::new(format_args!("peer {name}: its key is our own")))
+                Err(ErrorLine::new(format_args!("peer {name}: its key is our own")))
             }
             None => Ok(()),
         }
@@ -431,9 +431,9 @@ impl Config {
     ///
     /// # Errors
     /// If there is no such user, or the user is root.
-    pub(crate) fn user(&self) -> Result<Option<User>, OneLine> {
+    pub(crate) fn user(&self) -> Result<Option<User>, ErrorLine> {
         let user = self.gateway.user.as_deref().map(User::named).transpose();
-        user.map_err(|error| OneLine::new(format_args!("[gateway] {error}")))
+        user.map_err(|error| ErrorLine::new(format_args!("[gateway] {error}")))
     }
 }
 
@@ -455,10 +455,10 @@ fn line(text: &str, at: usize) -> usize {
 }
 
 /// Names the setting and the line of a TOML error, without the multi-line excerpt of the parser.
-fn located(name: &str, text: &str, error: &toml::de::Error) -> OneLine {
+fn located(name: &str, text: &str, error: &toml::de::Error) -> ErrorLine {
     let what = error.message();
     let Some(span) = error.span() else {
-        return OneLine::of(name, what);
+        return ErrorLine::of(name, what);
     };
     let number = line(text, span.start);
     let name = format!("{name}, line {number}");
@@ -470,9 +470,9 @@ fn located(name: &str, text: &str, error: &toml::de::Error) -> OneLine {
     match key.filter(is_key) {
         // Otherwise the message names the field itself.
         Some(key) if !what.contains(&format!("`{key}`")) => {
-            OneLine::of(name, format_args!("{key}: {what}"))
+            ErrorLine::of(name, format_args!("{key}: {what}"))
         }
-        _ => OneLine::of(name, what),
+        _ => ErrorLine::of(name, what),
     }
 }
 

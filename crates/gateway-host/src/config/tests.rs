@@ -5,7 +5,7 @@ const KEYS: [&str; 2] = [
     "iojj3XQJ8ZX9UtstPLpdcspnCb8dlBIb83SIAbQPb1w=",
 ];
 
-fn parse(text: &str) -> Result<Config, OneLine> {
+fn parse(text: &str) -> Result<Config, ErrorLine> {
     Config::parse("a.toml", text)
 }
 
@@ -198,9 +198,9 @@ fn our_own_key_is_no_peer_s() {
     let own: PublicKey = KEYS[0].parse().unwrap();
     let peer = format!("[[peer]]\nname = \"b\"\npublic_key = \"{own}\"\n");
     let config = parse(&format!("{}{peer}", least())).unwrap();
-    let error = config.has_others_only(own).unwrap_err().to_string();
+    let error = config.check_own_key(own).unwrap_err().to_string();
     assert_eq!(error, "peer b: its key is our own");
-    config.has_others_only(KEYS[1].parse().unwrap()).unwrap();
+    config.check_own_key(KEYS[1].parse().unwrap()).unwrap();
 }
 
 #[test]

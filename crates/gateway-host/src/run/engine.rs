@@ -3,10 +3,9 @@
 use crate::config::{self, Config};
 use crate::identity::Identity;
 use lightseal_core::{Instant, Random};
-use lightseal_gateway::bridge::{Limits, PeerIndex};
 use lightseal_gateway::control::Timing;
 use lightseal_gateway::flows;
-use lightseal_gateway::gateway::{Mka, Settings};
+use lightseal_gateway::gateway::{GatewayConfig, Mka};
 use lightseal_gateway::keys::GatewayId;
 use lightseal_gateway::link::Link;
 use lightseal_gateway::schemes::Scheme;
@@ -14,15 +13,20 @@ use lightseal_gateway::schemes::compressed::Compressed;
 use lightseal_gateway::schemes::encryption::{self, Encryption};
 use lightseal_gateway::schemes::identifier::{self, Identifier};
 use lightseal_gateway::schemes::plain::Plain;
-use lightseal_gateway::schemes::sealed::Sealed;
+use lightseal_gateway::schemes::sealed::SealedScheme;
+use lightseal_gateway::stations::{PeerIndex, StationLimits};
 use std::time::Duration;
 
 /// The network identifier of VXLAN, under the scheme `plain`.
 const VNI: u32 = 1;
 
-pub(super) fn settings(config: &Config, identity: &Identity, lan_address: [u8; 6]) -> Settings {
+pub(super) fn settings(
+    config: &Config,
+    identity: &Identity,
+    lan_address: [u8; 6],
+) -> GatewayConfig {
     let limits = &config.limits;
-    Settings {
+    GatewayConfig {
         id: GatewayId(*identity.public_key().as_bytes()),
         mka: match config.gateway.mka {
             config::Mka::Tunnel => Mka::Tunnel,
@@ -33,13 +37,13 @@ pub(super) fn settings(config: &Config, identity: &Identity, lan_address: [u8; 6
         allow_bpdu: config.gateway.allow.contains(&config::Allowed::Bpdu),
         yields: config.lan.second_gateway == config::SecondGateway::Stop,
         lan_address,
-        stations: Limits {
+        stations: StationLimits {
             stations: limits.flows as usize,
             stations_a_port: (limits.flows / 2).max(8) as usize,
             new_a_second: limits.new_flows_per_second,
             burst: limits.new_flows_per_second,
             timeout: limits.flow_timeout,
-            ..Limits::default()
+            ..StationLimits::default()
         },
         floods_a_second: 10_000,
         held_frames: limits.held_frames as usize,
@@ -66,27 +70,32 @@ pub(super) fn scheme(config: &Config, random: &mut Random, now: Instant) -> Box<
         config::Scheme::Sealed if config.gateway.compress => {
             Box::new(Compressed::new(limits, random, now))
         }
-        config::Scheme::Sealed => Box::new(Sealed),
+        config::Scheme::Sealed => Box::new(SealedScheme),
         config::Scheme::Identifier => {
-            let settings = identifier::Settings { limits, ..identifier::Settings::default() };
+            let settings =
+                identifier::IdentifierConfig { limits, ..identifier::IdentifierConfig::default() };
             Box::new(Identifier::new(settings, random, now))
         }
         config::Scheme::IdentifierPaper => {
-            let settings = identifier::Settings { limits, ..identifier::Settings::paper() };
+            let settings = identifier::IdentifierConfig {
+                limits,
+                ..identifier::IdentifierConfig::as_in_paper()
+            };
             Box::new(Identifier::paper(settings, random, now))
         }
         config::Scheme::EncryptionPaper => {
-            let settings = encryption::Settings { limits, ..encryption::Settings::default() };
+            let settings =
+                encryption::EncryptionConfig { limits, ..encryption::EncryptionConfig::default() };
             Box::new(Encryption::new(settings, random, now))
         }
         config::Scheme::Plain => Box::new(Plain::new(VNI)),
     }
 }
 
-fn flow_limits(config: &Config) -> flows::Limits {
+fn flow_limits(config: &Config) -> flows::FlowLimits {
     let limits = &config.limits;
     let all = limits.flows as usize;
-    flows::Limits {
+    flows::FlowLimits {
         flows: all,
         flows_a_peer: (all / 2).max(8),
         flows_a_source: limits.flows_per_source as usize,
@@ -96,7 +105,7 @@ fn flow_limits(config: &Config) -> flows::Limits {
         timeout: limits.flow_timeout,
         received: all,
         received_a_peer: (all / 2).max(8),
-        ..flows::Limits::default()
+        ..flows::FlowLimits::default()
     }
 }
 

@@ -13,15 +13,15 @@
 //! The order at the start matters: sockets are opened, then privileges are given up, and only then
 //! are threads started and messages from peers accepted.
 
+mod earlier_counters;
 mod engine;
-mod keeper;
-mod life;
-mod mailbox;
-mod past;
+mod path_report;
+mod port_counters;
 mod ports;
-mod standing;
-mod tally;
-mod watch;
+mod read_status;
+mod running;
+mod shared;
+mod task_queue;
 mod worker;
 
 use crate::config::Config;
@@ -29,11 +29,11 @@ use crate::identity::Identity;
 use crate::privileges;
 use crate::service_manager::{self, Notice};
 use crate::status::{self, Request};
-use crate::{OneLine, metrics, sides};
-use keeper::Shown;
-use life::{Fixed, Life, Living};
+use crate::{ErrorLine, metrics, sides};
 use lightseal_net::Clock;
 use ports::Ports;
+use running::{HostState, PreparedGateway, RunningGateway};
+use shared::CurrentGateway;
 use std::time::Instant;
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
@@ -48,44 +48,52 @@ pub enum Order {
 }
 
 /// A gateway whose sockets are open.
-pub struct Host {
+pub struct GatewayHost {
     config: Config,
-    fixed: Fixed,
+    state: HostState,
     ports: Vec<Ports>,
     status: status::Listener,
     metrics: Option<tokio::net::TcpListener>,
 }
 
-impl Host {
+impl GatewayHost {
     /// Opens all sockets. Must be called within a tokio runtime.
     ///
     /// # Errors
     /// If something is missing, in use or not permitted.
-    pub async fn open(config: Config, identity: Identity) -> Result<Self, OneLine> {
-        config.has_others_only(identity.public_key())?;
+    pub async fn open(config: Config, identity: Identity) -> Result<Self, ErrorLine> {
+        config.check_own_key(identity.public_key())?;
         config.user()?;
         let clock = Clock::start();
         let opened = ports::open(&config)?;
         let management = sides::management(&config)?;
         let state = config.state();
         let status = status::listen(&state).map_err(|error| {
-            OneLine::of(format_args!("[gateway] state {}", state.display()), error)
+            ErrorLine::of(format_args!("[gateway] state {}", state.display()), error)
         })?;
         let metrics = sides::metrics(&config).await?;
-        opened.say();
+        opened.log_remarks();
         let io = opened.describe();
-        let ports::Opened { threads, interface, programs, .. } = opened;
+        let ports::OpenPorts { threads, interface, programs, .. } = opened;
         let started = Instant::now();
         let lan_address = interface.mac;
-        let tallies = threads.iter().map(|ports| ports.tally.clone()).collect();
-        let fixed =
-            Fixed { identity, clock, lan_address, io, programs, management, started, tallies };
-        Ok(Self { config, fixed, ports: threads, status, metrics })
+        let port_counters = threads.iter().map(|ports| ports.counters.clone()).collect();
+        let host_state = HostState {
+            identity,
+            clock,
+            lan_address,
+            io,
+            programs,
+            management,
+            started,
+            port_counters,
+        };
+        Ok(Self { config, state: host_state, ports: threads, status, metrics })
     }
 
     /// How frames and datagrams are read and written: for example `packet, udp`.
     pub fn io(&self) -> &str {
-        &self.fixed.io
+        &self.state.io
     }
 
     /// Gives up all rights that open sockets do not need. To be called before
@@ -93,7 +101,7 @@ impl Host {
     ///
     /// # Errors
     /// If the operating system refuses, or the configured user does not exist.
-    pub fn drop_privileges(&self) -> Result<(), OneLine> {
+    pub fn drop_privileges(&self) -> Result<(), ErrorLine> {
         let user = self.config.user()?;
         if privileges::stays_root(user) {
             tracing::warn!("{}", privileges::STAYS_ROOT);
@@ -111,21 +119,22 @@ impl Host {
     /// If a socket or an interface is lost.
     pub async fn serve(
         self,
-        read: impl Fn() -> Result<Config, OneLine>,
+        read: impl Fn() -> Result<Config, ErrorLine>,
         orders: impl AsyncFnMut() -> Order,
-    ) -> Result<(), OneLine> {
-        let Self { config, fixed, ports, status, metrics } = self;
-        let living = Life::new(&fixed, config)?.start(ports)?;
-        let shown = Shown::new(living.keeper.clone());
-        let (requests, wanted) = mpsc::channel(4);
-        let mut doors = JoinSet::new();
-        doors.spawn(status::serve(status, answerer(shown.clone(), requests)));
+    ) -> Result<(), ErrorLine> {
+        let Self { config, state: host_state, ports, status, metrics } = self;
+        let running = PreparedGateway::new(&host_state, config)?.start(ports)?;
+        let current = CurrentGateway::new(running.shared.clone());
+        let (requests, admin_requests) = mpsc::channel(4);
+        let mut listeners = JoinSet::new();
+        listeners.spawn(status::serve(status, status_handler(current.clone(), requests)));
         if let Some(listener) = metrics {
-            let shown = shown.clone();
-            doors.spawn(metrics::serve(listener, move || (&shown.get().standing()).into()));
+            let current = current.clone();
+            listeners.spawn(metrics::serve(listener, move || (&current.get().status()).into()));
         }
-        let outcome = carry(&fixed, living, &shown, wanted, read, orders).await;
-        doors.shutdown().await;
+        let outcome =
+            run_until_stopped(&host_state, running, &current, admin_requests, read, orders).await;
+        listeners.shutdown().await;
         outcome
     }
 }
@@ -134,26 +143,26 @@ impl Host {
 ///
 /// # Errors
 /// If a socket or an interface is lost.
-async fn carry(
-    fixed: &Fixed,
-    mut living: Living,
-    shown: &Shown,
-    mut wanted: mpsc::Receiver<Wanted>,
-    read: impl Fn() -> Result<Config, OneLine>,
+async fn run_until_stopped(
+    host_state: &HostState,
+    mut running: RunningGateway,
+    current: &CurrentGateway,
+    mut admin_requests: mpsc::Receiver<AdminRequest>,
+    read: impl Fn() -> Result<Config, ErrorLine>,
     mut orders: impl AsyncFnMut() -> Order,
-) -> Result<(), OneLine> {
+) -> Result<(), ErrorLine> {
     let _not_under_systemd = service_manager::notify(&Notice::Ready);
     let outcome = loop {
         let order = tokio::select! {
-            stepped = living.step() => match stepped {
+            stepped = running.step() => match stepped {
                 Ok(()) => continue,
                 Err(error) => break Err(error),
             },
             order = orders() => order,
-            Some(request) = wanted.recv() => match request {
-                Wanted::Reload => Order::Reload,
-                Wanted::Rekey => {
-                    living.rekey();
+            Some(request) = admin_requests.recv() => match request {
+                AdminRequest::Reload => Order::Reload,
+                AdminRequest::Rekey => {
+                    running.rekey();
                     continue;
                 }
             },
@@ -162,71 +171,71 @@ async fn carry(
             break Ok(());
         }
         let _not_under_systemd = service_manager::notify(&Notice::Reloading);
-        living = again(fixed, living, &read).await?;
-        shown.set(living.keeper.clone());
+        running = reload(host_state, running, &read).await?;
+        current.set(running.shared.clone());
         let _not_under_systemd = service_manager::notify(&Notice::Ready);
     };
     let _not_under_systemd = service_manager::notify(&Notice::Stopping);
-    outcome.and(living.end().await.map(drop))
+    outcome.and(running.end().await.map(drop))
 }
 
 /// Continues with the configuration that `read` returns, or as before if that is not possible.
 ///
 /// # Errors
 /// If the operating system has no resources left for threads.
-async fn again(
-    fixed: &Fixed,
-    living: Living,
-    read: &impl Fn() -> Result<Config, OneLine>,
-) -> Result<Living, OneLine> {
-    let life = read().and_then(|new| match living.keeper.config.fixed(&new) {
+async fn reload(
+    host_state: &HostState,
+    running: RunningGateway,
+    read: &impl Fn() -> Result<Config, ErrorLine>,
+) -> Result<RunningGateway, ErrorLine> {
+    let prepared = read().and_then(|new| match running.shared.config.first_fixed_change(&new) {
         Some(setting) => {
             let what = format_args!("{setting} has changed, which needs a restart");
-            Err(OneLine::new(what))
+            Err(ErrorLine::new(what))
         }
         None => {
-            new.has_others_only(fixed.identity.public_key())?;
-            Life::new(fixed, new)
+            new.check_own_key(host_state.identity.public_key())?;
+            PreparedGateway::new(host_state, new)
         }
     });
-    match life {
-        Ok(life) => {
-            let former = living.keeper.clone();
-            let ports = living.end().await?;
-            life.keeper.follow(&former);
-            let living = life.start(ports)?;
-            tracing::info!(peers = living.keeper.config.peers.len(), "configuration read again");
-            Ok(living)
+    match prepared {
+        Ok(prepared) => {
+            let previous = running.shared.clone();
+            let ports = running.end().await?;
+            prepared.shared.continue_from(&previous);
+            let running = prepared.start(ports)?;
+            tracing::info!(peers = running.shared.config.peers.len(), "configuration read again");
+            Ok(running)
         }
         Err(error) => {
             tracing::error!(%error, "the present configuration stays in use");
-            Ok(living)
+            Ok(running)
         }
     }
 }
 
 /// A request of an administrator.
-enum Wanted {
+enum AdminRequest {
     Rekey,
     Reload,
 }
 
-fn answerer(
-    shown: Shown,
-    wanted: mpsc::Sender<Wanted>,
+fn status_handler(
+    current: CurrentGateway,
+    admin_requests: mpsc::Sender<AdminRequest>,
 ) -> impl Fn(Request) -> std::future::Ready<Result<serde_json::Value, String>> + Send + Sync + 'static
 {
-    let ask = move |what| match wanted.try_send(what) {
+    let ask = move |what| match admin_requests.try_send(what) {
         Ok(()) => Ok(serde_json::Value::Null),
         Err(_) => Err("the gateway is busy".to_owned()),
     };
     move |request| {
         std::future::ready(match request {
             Request::Status => {
-                serde_json::to_value(shown.get().standing()).map_err(|error| error.to_string())
+                serde_json::to_value(current.get().status()).map_err(|error| error.to_string())
             }
-            Request::Rekey => ask(Wanted::Rekey),
-            Request::Reload => ask(Wanted::Reload),
+            Request::Rekey => ask(AdminRequest::Rekey),
+            Request::Reload => ask(AdminRequest::Reload),
         })
     }
 }

@@ -1,10 +1,10 @@
 //! The sockets of a gateway: one set for each of its threads.
 
-use super::tally::Tally;
-use crate::OneLine;
+use super::port_counters::SharedPortCounters;
+use crate::ErrorLine;
 use crate::config::{Allowed, Config, MOST_ALLOWED};
-use crate::sides::{self, Side, frame_bytes, udp_settings};
-use crate::spread::Spread;
+use crate::queue_mismatch::QueueMismatch;
+use crate::sides::{self, SideIo, frame_bytes, udp_settings};
 use lightseal_gateway::codepoints::ANNOUNCEMENT;
 use lightseal_macsec::codepoints::{ETHERTYPE_EAPOL, ETHERTYPE_MACSEC};
 use lightseal_packet_io::af_packet::{self, PacketPort};
@@ -31,40 +31,40 @@ pub(super) struct Ports {
     pub(super) lan: Box<dyn LanPort + Send>,
     pub(super) underlay: Box<dyn Underlay + Send>,
     /// Where the thread reports the counters of its ports.
-    pub(super) tally: Arc<Tally>,
+    pub(super) counters: Arc<SharedPortCounters>,
 }
 
 /// The ports of all threads.
-pub(super) struct Opened {
+pub(super) struct OpenPorts {
     pub(super) threads: Vec<Ports>,
     pub(super) interface: Interface,
     /// The AF_XDP programs on the interfaces of the LAN and the underlay.
     pub(super) programs: [Option<Attachment>; 2],
-    remarks: Vec<Remark>,
+    remarks: Vec<PortRemark>,
 }
 
 /// A remark about the ports for the log.
-enum Remark {
+enum PortRemark {
     /// Why AF_XDP is not used.
     NoXdp(String),
     /// The LAN has queues without a thread. Frames that arrive on these queues are not carried.
-    Unheard(Spread),
+    QueuesNotServed(QueueMismatch),
     /// The underlay has queues without a thread. Datagrams that arrive on these queues pass through
     /// kernel sockets, which is slower.
-    Slower(Spread),
+    QueuesThroughKernel(QueueMismatch),
 }
 
-impl Opened {
+impl OpenPorts {
     /// Logs the remarks. To be called once nothing can fail any more.
-    pub(super) fn say(&self) {
+    pub(super) fn log_remarks(&self) {
         for remark in &self.remarks {
             match remark {
-                Remark::NoXdp(why) => tracing::info!(%why, "no AF_XDP"),
-                Remark::Unheard(spread) => {
-                    tracing::warn!(%spread, "frames on other queues are not carried");
+                PortRemark::NoXdp(why) => tracing::info!(%why, "no AF_XDP"),
+                PortRemark::QueuesNotServed(mismatch) => {
+                    tracing::warn!(spread = %mismatch, "frames on other queues are not carried");
                 }
-                Remark::Slower(spread) => {
-                    tracing::info!(%spread, "datagrams on other queues go through kernel sockets");
+                PortRemark::QueuesThroughKernel(mismatch) => {
+                    tracing::info!(spread = %mismatch, "datagrams on other queues go through kernel sockets");
                 }
             }
         }
@@ -89,7 +89,7 @@ const LAN: usize = 0;
 const UNDERLAY: usize = 1;
 
 /// Opens the ports that the configuration names. Logs nothing.
-pub(super) fn open(config: &Config) -> Result<Opened, OneLine> {
+pub(super) fn open(config: &Config) -> Result<OpenPorts, ErrorLine> {
     let (interface, lan) = sides::lan(config)?;
     let underlay = sides::underlay(config, Some(&interface))?;
     let mut remarks = Vec::new();
@@ -101,13 +101,13 @@ pub(super) fn open(config: &Config) -> Result<Opened, OneLine> {
             Attachment::underlay(interface, config.underlay.listen, mode)
         })?,
     ];
-    let optional = [!lan.only, !underlay.only];
+    let optional = [!lan.xdp_required, !underlay.xdp_required];
     loop {
         let settings = PoolSettings { frame_bytes: frame_bytes(&interface), frames: FRAMES };
         let pools = (0..config.lan.queues).map(|_| Pool::new(settings));
         let mut pools = pools
             .collect::<Result<Vec<_>, _>>()
-            .map_err(|error| OneLine::of("cannot allocate memory for frames", error))?;
+            .map_err(|error| ErrorLine::of("cannot allocate memory for frames", error))?;
         let opened = lans(&interface, programs[LAN].as_ref(), &mut pools)
             .map_err(|error| (LAN, error))
             .and_then(|lans| match underlays(config, programs[UNDERLAY].as_ref(), &mut pools) {
@@ -117,23 +117,27 @@ pub(super) fn open(config: &Config) -> Result<Opened, OneLine> {
         match opened {
             Ok((lans, underlays)) => {
                 let ports = pools.into_iter().zip(lans).zip(underlays);
-                let one =
-                    |((pool, lan), underlay)| Ports { pool, lan, underlay, tally: Arc::default() };
+                let one = |((pool, lan), underlay)| Ports {
+                    pool,
+                    lan,
+                    underlay,
+                    counters: Arc::default(),
+                };
                 let threads = ports.map(one).collect();
-                let lan = lan.spread.filter(|_| programs[LAN].is_some());
-                let underlay = underlay.spread.filter(|_| programs[UNDERLAY].is_some());
-                remarks.extend(lan.map(Remark::Unheard));
-                remarks.extend(underlay.map(Remark::Slower));
-                return Ok(Opened { threads, interface, programs, remarks });
+                let lan = lan.queue_mismatch.filter(|_| programs[LAN].is_some());
+                let underlay = underlay.queue_mismatch.filter(|_| programs[UNDERLAY].is_some());
+                remarks.extend(lan.map(PortRemark::QueuesNotServed));
+                remarks.extend(underlay.map(PortRemark::QueuesThroughKernel));
+                return Ok(OpenPorts { threads, interface, programs, remarks });
             }
             // Attaching a program may succeed and opening its sockets fail. Tries again without
             // AF_XDP, with new pools.
             Err((side, error)) if optional[side] && programs[side].take().is_some() => {
-                remarks.push(Remark::NoXdp(error.to_string()));
+                remarks.push(PortRemark::NoXdp(error.to_string()));
             }
             Err((LAN, error)) => {
                 let setting = if programs[LAN].is_some() { "io" } else { "interface" };
-                return Err(OneLine::of(format_args!("[lan] {setting}"), error));
+                return Err(ErrorLine::of(format_args!("[lan] {setting}"), error));
             }
             Err((_, error)) => return Err(sides::not_listening(config, error)),
         }
@@ -190,19 +194,19 @@ fn carried(config: &Config) -> Vec<u16> {
 /// Attaches the AF_XDP program of one side. Fails only if the configuration requires AF_XDP.
 fn attached(
     setting: &str,
-    side: &Side,
-    remarks: &mut Vec<Remark>,
+    side: &SideIo,
+    remarks: &mut Vec<PortRemark>,
     attach: impl FnOnce(&Interface, Mode) -> Result<Attachment, OpenError>,
-) -> Result<Option<Attachment>, OneLine> {
+) -> Result<Option<Attachment>, ErrorLine> {
     let Some((interface, mode)) = &side.xdp else {
-        remarks.extend(side.refused.clone().map(Remark::NoXdp));
+        remarks.extend(side.refused.clone().map(PortRemark::NoXdp));
         return Ok(None);
     };
     match attach(interface, *mode) {
         Ok(attachment) => Ok(Some(attachment)),
-        Err(error) if side.only => Err(OneLine::of(setting, error)),
+        Err(error) if side.xdp_required => Err(ErrorLine::of(setting, error)),
         Err(error) => {
-            remarks.push(Remark::NoXdp(error.to_string()));
+            remarks.push(PortRemark::NoXdp(error.to_string()));
             Ok(None)
         }
     }

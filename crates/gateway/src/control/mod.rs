@@ -1,9 +1,9 @@
 //! The control path of a gateway, sans I/O: key agreement, flows, keepalives and path probing.
 //!
 //! A host tells [`Control`] when the management channel to a peer is up and which messages arrive,
-//! and asks for what is to be done ([`Control::poll`]). The gateway with the lower identity proposes
-//! new keys. Each gateway opens with the new keys before the other one seals with them, so a change
-//! of keys loses no frames:
+//! and asks for what is to be done ([`Control::poll`]). The gateway with the lower identity
+//! proposes new keys. Each gateway opens with the new keys before the other one seals with them, so
+//! a change of keys loses no frames:
 //!
 //! ```text
 //! leader                              follower
@@ -23,21 +23,21 @@
 pub mod messages;
 mod probing;
 
-use crate::bridge::PeerIndex;
-use crate::claims::{self, Questions};
-use crate::codepoints::Whole;
+use crate::claims::{self, ClaimQueries};
+use crate::codepoints::EncryptedContent;
 use crate::gateway::{Gateway, Notice};
 use crate::keys::{EpochSecret, GatewayId};
 use crate::link::{Inbound, Link, Outbound};
 use crate::schemes::SchemeName;
-use crate::tuning::OLD_EPOCH;
+use crate::stations::PeerIndex;
+use crate::tuning::OLD_KEY_LIFETIME;
 use core::fmt;
 use core::net::IpAddr;
 use core::time::Duration;
 use lightseal_core::{Decode, DecodeError, Instant, Random};
 use lightseal_macsec::crypto::GcmProvider;
 use messages::{Hello, Message, Offer, VERSION};
-use probing::{Probing, Seen};
+use probing::{PathActivity, PathMtuSearch};
 use std::collections::VecDeque;
 use std::sync::Arc;
 use zeroize::Zeroizing;
@@ -80,8 +80,8 @@ pub enum Output {
     /// Send this message over the management channel, unless many messages wait there already: an
     /// MKA frame may be lost, as on a LAN.
     Mka(PeerIndex, Vec<u8>),
-    /// Seal this content for the peer ([`Gateway::seal_whole`]) and send it.
-    Datagram(PeerIndex, Whole, Vec<u8>),
+    /// Seal this content for the peer ([`Gateway::seal_encrypted`]) and send it.
+    Datagram(PeerIndex, EncryptedContent, Vec<u8>),
     /// Put this frame on the LAN.
     Frame(Vec<u8>),
     /// Close the management channel, since a message of the peer is invalid.
@@ -132,22 +132,22 @@ struct Channel {
     /// The secret that was exported from the channel; `None` while the channel is down.
     exported: Option<Zeroizing<[u8; 32]>>,
     /// Whether the peer's Hello has arrived.
-    greeted: bool,
+    hello_received: bool,
     /// The last epoch whose keys were agreed on; 0 before the first.
     epoch: u32,
-    step: Step,
+    agreement: KeyAgreement,
     /// Keys that were answered on lost channels, the newest last. The proposer may seal with any of
     /// them.
-    late: VecDeque<Answered>,
+    answered_on_lost_channels: VecDeque<Answered>,
     /// When new keys are due.
     rekey_at: Option<Instant>,
     /// Whether the proposer was asked for new keys.
-    asked: bool,
+    rekey_requested: bool,
     /// When the next keepalive is due.
     keepalive_at: Option<Instant>,
-    probing: Probing,
+    mtu_search: PathMtuSearch,
     /// The MTU that was reported last.
-    told_mtu: usize,
+    reported_mtu: usize,
     /// The peer's IP address, and the number of frames that were sent to it, at the time of the
     /// last probe.
     probed: (Option<IpAddr>, u64),
@@ -155,9 +155,9 @@ struct Channel {
 
 /// The state of the agreement on an epoch.
 #[derive(Debug, Default)]
-enum Step {
+enum KeyAgreement {
     #[default]
-    Settled,
+    Idle,
     /// This gateway has proposed keys, and has no answer yet.
     Proposed(Offer),
     /// This gateway has answered, and the proposer is not ready yet.
@@ -180,16 +180,16 @@ pub struct Control {
     random: Random,
     timing: Timing,
     channels: Vec<Channel>,
-    questions: Questions,
+    claim_queries: ClaimQueries,
     announce_at: Instant,
     outputs: VecDeque<Output>,
 }
 
 /// How many answered keys of lost channels are kept until an agreement is complete: several
 /// channels may be lost in succession.
-const LATE: usize = 4;
+const MAX_ANSWERED: usize = 4;
 /// Interval between two calls of [`Control::handle_timeout`].
-const TICK: Duration = Duration::from_millis(100);
+const TICK_INTERVAL: Duration = Duration::from_millis(100);
 
 impl Control {
     /// Creates the control path of `gateway`, whose keys are for the cipher of `provider`.
@@ -200,13 +200,17 @@ impl Control {
         random: Random,
     ) -> Self {
         let channel = |link: &Link| Channel {
-            probing: if timing.probe { Probing::default() } else { Probing::told(link.mtu()) },
+            mtu_search: if timing.probe {
+                PathMtuSearch::default()
+            } else {
+                PathMtuSearch::configured(link.mtu())
+            },
             ..Channel::default()
         };
         let channels = gateway.links.iter().map(channel).collect();
         let (announce_at, outputs) = (Instant::ZERO, VecDeque::new());
-        let questions = Questions::default();
-        Self { gateway, provider, random, timing, channels, questions, announce_at, outputs }
+        let claim_queries = ClaimQueries::default();
+        Self { gateway, provider, random, timing, channels, claim_queries, announce_at, outputs }
     }
 
     /// The management channel to `peer` is up. `exported` is the value that both ends export from
@@ -214,23 +218,36 @@ impl Control {
     ///
     /// [`EXPORTER`]: crate::codepoints::EXPORTER
     pub fn handle_up(&mut self, _now: Instant, peer: PeerIndex, exported: Zeroizing<[u8; 32]>) {
-        self.abandon(peer);
+        self.discard_channel_state(peer);
         let Some(channel) = self.channels.get_mut(usize::from(peer.0)) else { return };
-        let Channel { mut probing, told_mtu, probed, late, .. } = core::mem::take(channel);
+        let Channel {
+            mtu_search: mut search,
+            reported_mtu,
+            probed,
+            answered_on_lost_channels: answered,
+            ..
+        } = core::mem::take(channel);
         // The path was down for a while, or is another one.
-        probing.restart();
+        search.restart();
         let exported = Some(exported);
-        *channel = Channel { exported, probing, told_mtu, probed, late, ..Channel::default() };
+        *channel = Channel {
+            exported,
+            mtu_search: search,
+            reported_mtu,
+            probed,
+            answered_on_lost_channels: answered,
+            ..Channel::default()
+        };
         let hello = Hello { version: VERSION, scheme: self.gateway.scheme.name() };
-        self.say(peer, &Message::Hello(hello));
+        self.queue_message(peer, &Message::Hello(hello));
     }
 
     /// The management channel to `peer` is down. Frames are sent with the present keys.
     pub fn handle_down(&mut self, _now: Instant, peer: PeerIndex) {
-        self.abandon(peer);
+        self.discard_channel_state(peer);
         if let Some(channel) = self.channels.get_mut(usize::from(peer.0)) {
             channel.exported = None;
-            channel.greeted = false;
+            channel.hello_received = false;
         }
     }
 
@@ -253,13 +270,13 @@ impl Control {
         peer: PeerIndex,
         message: Message<'_>,
     ) -> Result<(), DecodeError> {
-        let leads = self.leads(peer);
+        let is_leader = self.is_leader(peer);
         let channel = self.channel(peer)?;
         // A second Hello would start a proposal during another one.
-        if channel.greeted == matches!(message, Message::Hello(_)) {
+        if channel.hello_received == matches!(message, Message::Hello(_)) {
             return Err(DecodeError::Invalid("message order: Hello comes first, and once"));
         }
-        match (message, leads) {
+        match (message, is_leader) {
             (Message::Hello(hello), _) => {
                 let ours = self.gateway.scheme.name();
                 if hello.scheme != ours || hello.version != VERSION {
@@ -269,10 +286,10 @@ impl Control {
                         "scheme: the peer is configured with another one",
                     ));
                 }
-                self.channel(peer)?.greeted = true;
+                self.channel(peer)?.hello_received = true;
                 // Not earlier: messages of the scheme are not sent before Hello has arrived.
                 self.gateway.scheme.restart(now, peer);
-                if leads {
+                if is_leader {
                     self.propose(peer)?;
                 }
                 Ok(())
@@ -280,13 +297,13 @@ impl Control {
             (Message::Propose(offer), false) => self.answer(now, peer, &offer),
             (Message::Answer(offer), true) => self.agree(now, peer, &offer),
             (Message::Ready(epoch), false) => self.ready(now, peer, epoch),
-            (Message::Rekey, true) => match channel.step {
-                Step::Settled => self.propose(peer),
+            (Message::Rekey, true) => match channel.agreement {
+                KeyAgreement::Idle => self.propose(peer),
                 _ => Ok(()),
             },
             (Message::Scheme(content), _) => self.gateway.scheme.handle_message(now, peer, content),
             (Message::Mka(frame), _) => {
-                if self.gateway.takes_mka(now, frame) {
+                if self.gateway.accepts_mka(now, frame) {
                     self.outputs.push_back(Output::Frame(frame.to_vec()));
                 }
                 Ok(())
@@ -297,33 +314,37 @@ impl Control {
 
     /// Discards messages for a channel that is closed, and an incomplete agreement. If this gateway
     /// has answered a proposal, its keys are kept: the peer may seal with them already.
-    fn abandon(&mut self, peer: PeerIndex) {
+    fn discard_channel_state(&mut self, peer: PeerIndex) {
         let of_it = |output: &Output| matches!(output, Output::Message(to, _) | Output::Mka(to, _) if *to == peer);
         self.outputs.retain(|output| !of_it(output));
         let Ok(channel) = self.channel(peer) else { return };
-        let Step::Answered(answered) = core::mem::take(&mut channel.step) else { return };
-        channel.late.push_back(answered);
-        if channel.late.len() > LATE
-            && let Some(oldest) = channel.late.pop_front()
+        let KeyAgreement::Answered(answered) = core::mem::take(&mut channel.agreement) else {
+            return;
+        };
+        channel.answered_on_lost_channels.push_back(answered);
+        if channel.answered_on_lost_channels.len() > MAX_ANSWERED
+            && let Some(oldest) = channel.answered_on_lost_channels.pop_front()
         {
             self.gateway.links.remove(oldest.index);
         }
     }
 
     /// Seals with keys that were answered on a lost channel, as soon as the peer seals with them.
-    fn follow(&mut self, now: Instant, peer: PeerIndex) -> Result<(), DecodeError> {
+    fn adopt_answered_keys(&mut self, now: Instant, peer: PeerIndex) -> Result<(), DecodeError> {
         let gateway = Arc::clone(&self.gateway);
         let channel = self.channel(peer)?;
-        let is_used = |late: &Answered| gateway.links.is_used(late.index);
-        let Some(newest) = channel.late.iter().rposition(is_used) else { return Ok(()) };
+        let is_used = |answered: &Answered| gateway.links.is_used(answered.index);
+        let Some(newest) = channel.answered_on_lost_channels.iter().rposition(is_used) else {
+            return Ok(());
+        };
         // Keys that were answered later may have been agreed on as well.
-        let late = channel.late.drain(..=newest).next_back();
-        late.map_or(Ok(()), |late| self.change(now, peer, late))
+        let answered = channel.answered_on_lost_channels.drain(..=newest).next_back();
+        answered.map_or(Ok(()), |answered| self.activate_keys(now, peer, answered))
     }
 
     /// Whether this gateway proposes keys, rather than the peer.
-    fn leads(&self, peer: PeerIndex) -> bool {
-        let ours = self.gateway.settings().id;
+    fn is_leader(&self, peer: PeerIndex) -> bool {
+        let ours = self.gateway.config().id;
         self.gateway.links.get(peer).is_some_and(|link| ours < link.id)
     }
 
@@ -332,16 +353,18 @@ impl Control {
         let nonce = self.random.array();
         let channel = self.channel(peer)?;
         let offer = Offer { epoch: channel.epoch.wrapping_add(1), nonce, index };
-        channel.step = Step::Proposed(offer);
-        self.say(peer, &Message::Propose(offer));
+        channel.agreement = KeyAgreement::Proposed(offer);
+        self.queue_message(peer, &Message::Propose(offer));
         Ok(())
     }
 
     fn answer(&mut self, now: Instant, peer: PeerIndex, theirs: &Offer) -> Result<(), DecodeError> {
-        self.follow(now, peer)?;
+        self.adopt_answered_keys(now, peer)?;
         let channel = self.channel(peer)?;
         // A proposer that proposes again without Ready has not received the answer.
-        if let Step::Answered(Answered { index, .. }) = core::mem::take(&mut channel.step) {
+        if let KeyAgreement::Answered(Answered { index, .. }) =
+            core::mem::take(&mut channel.agreement)
+        {
             self.gateway.links.remove(index);
         }
         let index = self.gateway.links.free_index(&mut self.random);
@@ -356,14 +379,14 @@ impl Control {
         self.gateway.links.install(index, peer, inbound);
         let epoch = theirs.epoch;
         let outbound = Arc::new(outbound);
-        self.channel(peer)?.step = Step::Answered(Answered { epoch, index, outbound });
-        self.say(peer, &Message::Answer(Offer { epoch, nonce, index }));
+        self.channel(peer)?.agreement = KeyAgreement::Answered(Answered { epoch, index, outbound });
+        self.queue_message(peer, &Message::Answer(Offer { epoch, nonce, index }));
         Ok(())
     }
 
     fn agree(&mut self, now: Instant, peer: PeerIndex, theirs: &Offer) -> Result<(), DecodeError> {
         let channel = self.channel(peer)?;
-        let Step::Proposed(ours) = core::mem::take(&mut channel.step) else {
+        let KeyAgreement::Proposed(ours) = core::mem::take(&mut channel.agreement) else {
             return Err(DecodeError::Invalid("answer without a proposal"));
         };
         if ours.epoch != theirs.epoch {
@@ -373,26 +396,26 @@ impl Control {
         let secret = EpochSecret::new(exported, &ours.nonce, &theirs.nonce);
         let (inbound, outbound) = self.keys(peer, &secret, theirs)?;
         self.gateway.links.install(ours.index, peer, inbound);
-        self.say(peer, &Message::Ready(ours.epoch));
+        self.queue_message(peer, &Message::Ready(ours.epoch));
         self.channel(peer)?.epoch = ours.epoch;
         let (epoch, index) = (ours.epoch, ours.index);
-        self.change(now, peer, Answered { epoch, index, outbound: Arc::new(outbound) })
+        self.activate_keys(now, peer, Answered { epoch, index, outbound: Arc::new(outbound) })
     }
 
     fn ready(&mut self, now: Instant, peer: PeerIndex, epoch: u32) -> Result<(), DecodeError> {
-        match core::mem::take(&mut self.channel(peer)?.step) {
-            Step::Answered(answered) if answered.epoch == epoch => {
+        match core::mem::take(&mut self.channel(peer)?.agreement) {
+            KeyAgreement::Answered(answered) if answered.epoch == epoch => {
                 let channel = self.channel(peer)?;
                 channel.epoch = epoch;
-                channel.late.clear();
-                self.change(now, peer, answered)
+                channel.answered_on_lost_channels.clear();
+                self.activate_keys(now, peer, answered)
             }
             _ => Err(DecodeError::Invalid("epoch")),
         }
     }
 
     /// Seals with new keys from now on, and lets the old ones expire after a while.
-    fn change(
+    fn activate_keys(
         &mut self,
         now: Instant,
         peer: PeerIndex,
@@ -401,16 +424,17 @@ impl Control {
         let rekey_at = now + self.timing.rekey;
         let channel = self.channel(peer)?;
         channel.rekey_at = Some(rekey_at);
-        channel.asked = false;
+        channel.rekey_requested = false;
         // A keepalive at once tells the peer our address.
         channel.keepalive_at = Some(now);
-        let step = match &channel.step {
-            Step::Answered(answered) => Some(answered),
+        let present = match &channel.agreement {
+            KeyAgreement::Answered(answered) => Some(answered),
             _ => None,
         };
-        let newer = channel.late.iter().chain(step).map(|answered| answered.index);
+        let newer =
+            channel.answered_on_lost_channels.iter().chain(present).map(|answered| answered.index);
         let keep: Vec<_> = newer.chain([index]).collect();
-        self.gateway.links.retire(peer, &keep, now + OLD_EPOCH);
+        self.gateway.links.retire(peer, &keep, now + OLD_KEY_LIFETIME);
         if let Some(link) = self.gateway.links.get(peer) {
             link.set_outbound(Some(outbound));
         }
@@ -424,7 +448,7 @@ impl Control {
         secret: &EpochSecret,
         theirs: &Offer,
     ) -> Result<(Inbound, Outbound), DecodeError> {
-        let us = self.gateway.settings().id;
+        let us = self.gateway.config().id;
         let link = self.gateway.links.get(peer).ok_or(DecodeError::Invalid("peer"))?;
         let inbound = Inbound::new(secret.clone(), (link.id, us), theirs.epoch, self.provider);
         let outbound =
@@ -448,34 +472,34 @@ impl Control {
             self.outputs.push_back(Output::Frame(gateway.announcement().to_vec()));
         }
         let outputs = &mut self.outputs;
-        self.questions.handle_timeout(now, &gateway, |output| outputs.push_back(output));
+        self.claim_queries.handle_timeout(now, &gateway, |output| outputs.push_back(output));
         for link in gateway.links.iter() {
             let peer = link.peer;
-            let leads = self.leads(peer);
-            let _no_peer = self.follow(now, peer);
+            let is_leader = self.is_leader(peer);
+            let _no_peer = self.adopt_answered_keys(now, peer);
             let Ok(channel) = self.channel(peer) else { continue };
-            let due = channel.rekey_at.is_some_and(|at| now >= at) || link.wants_epoch();
-            if due && channel.greeted && matches!(channel.step, Step::Settled) {
-                if leads {
+            let due = channel.rekey_at.is_some_and(|at| now >= at) || link.needs_rekey();
+            if due && channel.hello_received && matches!(channel.agreement, KeyAgreement::Idle) {
+                if is_leader {
                     let _no_channel = self.propose(peer);
-                } else if !channel.asked {
-                    channel.asked = true;
-                    self.say(peer, &Message::Rekey);
+                } else if !channel.rekey_requested {
+                    channel.rekey_requested = true;
+                    self.queue_message(peer, &Message::Rekey);
                 }
             }
-            self.sign_of_life(now, peer);
+            self.send_keepalive(now, peer);
             if self.timing.probe || self.timing.check {
                 self.probe(now, peer);
             }
         }
     }
 
-    fn sign_of_life(&mut self, now: Instant, peer: PeerIndex) {
+    fn send_keepalive(&mut self, now: Instant, peer: PeerIndex) {
         let every = self.timing.keepalive;
         let Ok(channel) = self.channel(peer) else { return };
         if channel.keepalive_at.is_some_and(|at| now >= at) {
             channel.keepalive_at = (every > Duration::ZERO).then_some(now + every);
-            self.outputs.push_back(Output::Datagram(peer, Whole::Keepalive, Vec::new()));
+            self.outputs.push_back(Output::Datagram(peer, EncryptedContent::Keepalive, Vec::new()));
         }
     }
 
@@ -483,42 +507,42 @@ impl Control {
         let gateway = Arc::clone(&self.gateway);
         let Some(link) = gateway.links.get(peer).filter(|link| link.is_up()) else { return };
         let Ok(channel) = self.channel(peer) else { return };
-        let probing = &mut channel.probing;
+        let search = &mut channel.mtu_search;
         let (place, count) =
             (link.address().map(|at| at.ip()), link.counters.frames_out.packets.get());
         match channel.probed.0 {
-            None => probing.restart(),
-            was if was != place => probing.revalidate(),
+            None => search.restart(),
+            was if was != place => search.revalidate(),
             _ => {}
         }
-        let seen = Seen {
-            heard: probing.sent_at().is_some_and(|sent_at| link.opened_at() > sent_at),
+        let activity = PathActivity {
+            heard: search.sent_at().is_some_and(|sent_at| link.opened_at() > sent_at),
             sent: channel.probed.1 != count,
-            sent_long: link.has_sent_long(),
+            sent_long: link.has_sent_long_frame(),
         };
         let mut probes = Vec::new();
-        probing.handle_timeout(now, seen, |mtu| probes.push(mtu));
+        search.handle_timeout(now, activity, |mtu| probes.push(mtu));
         if !probes.is_empty() {
             channel.probed = (place, count);
-            link.forget_long();
+            link.clear_long_frame();
         }
-        self.tell_path(link);
+        self.report_path(link);
         for mtu in probes {
             // Sealing adds the prefix and the tag, and the kind takes one byte.
-            let around = link.headers() + crate::link::SEALING + 1;
+            let around = link.headers() + crate::link::SEAL_OVERHEAD + 1;
             let padding = vec![0; mtu.saturating_sub(around)];
-            self.outputs.push_back(Output::Datagram(peer, Whole::Probe, padding));
+            self.outputs.push_back(Output::Datagram(peer, EncryptedContent::Probe, padding));
         }
     }
 
     /// Reports the MTU and the state of the path to a peer if they have changed. Not called for
     /// each answer to a probe, so that only the result of a search is reported.
-    fn tell_path(&mut self, link: &Link) {
+    fn report_path(&mut self, link: &Link) {
         let peer = link.peer;
         let Ok(channel) = self.channel(peer) else { return };
-        let (mtu, unanswered) = (channel.probing.mtu(), channel.probing.is_unanswered());
-        let told = core::mem::replace(&mut channel.told_mtu, mtu);
-        if self.timing.probe && told != mtu {
+        let (mtu, unanswered) = (channel.mtu_search.mtu(), channel.mtu_search.is_unanswered());
+        let reported = core::mem::replace(&mut channel.reported_mtu, mtu);
+        if self.timing.probe && reported != mtu {
             self.outputs.push_back(Output::Event(Event::Mtu(peer, mtu)));
         }
         if unanswered != link.is_unanswered() {
@@ -540,23 +564,23 @@ impl Control {
             // queue.
             if let Some((peer, content)) = self.gateway.scheme.poll_message(now) {
                 let content = Zeroizing::new(content);
-                if self.channel(peer).is_ok_and(|channel| channel.greeted) {
-                    self.say(peer, &Message::Scheme(&content));
+                if self.channel(peer).is_ok_and(|channel| channel.hello_received) {
+                    self.queue_message(peer, &Message::Scheme(&content));
                 }
             } else if let Some((peer, content)) = self.gateway.scheme.poll_beacon(now) {
-                return Some(Output::Datagram(peer, Whole::Beacon, content));
+                return Some(Output::Datagram(peer, EncryptedContent::Beacon, content));
             } else {
                 let notice = self.gateway.poll_notice()?;
-                self.take(now, notice);
+                self.handle_notice(now, notice);
             }
         }
     }
 
-    fn take(&mut self, now: Instant, notice: Notice) {
+    fn handle_notice(&mut self, now: Instant, notice: Notice) {
         match notice {
             Notice::Mka(to, frame) => {
                 for peer in to {
-                    if self.channel(peer).is_ok_and(|channel| channel.greeted) {
+                    if self.channel(peer).is_ok_and(|channel| channel.hello_received) {
                         let message = Message::Mka(&frame).to_vec();
                         self.outputs.push_back(Output::Mka(peer, message));
                     }
@@ -564,24 +588,24 @@ impl Control {
             }
             Notice::Probe(peer, size) => {
                 let size = u16::try_from(size).unwrap_or(u16::MAX).to_be_bytes();
-                let answer = Output::Datagram(peer, Whole::ProbeAnswer, size.to_vec());
+                let answer = Output::Datagram(peer, EncryptedContent::ProbeAnswer, size.to_vec());
                 self.outputs.push_back(answer);
             }
             Notice::Probed(peer, size) => {
                 let gateway = Arc::clone(&self.gateway);
                 if let (Ok(channel), Some(link)) = (self.channel(peer), gateway.links.get(peer)) {
-                    channel.probing.handle_answer(size + link.headers());
-                    link.set_mtu(channel.probing.mtu());
+                    channel.mtu_search.handle_answer(size + link.headers());
+                    link.set_mtu(channel.mtu_search.mtu());
                 }
             }
             Notice::Claimed(station, peer) => {
-                self.questions.add(station, peer);
+                self.claim_queries.add(station, peer);
                 let outputs = &mut self.outputs;
-                self.questions
+                self.claim_queries
                     .handle_timeout(now, &self.gateway, |output| outputs.push_back(output));
             }
             Notice::Heard(station, peers) => {
-                self.outputs.extend(peers.map(|peer| claims::heard(station, peer)));
+                self.outputs.extend(peers.map(|peer| claims::station_heard(station, peer)));
             }
             Notice::SecondGateway(id) => {
                 self.outputs.push_back(Output::Event(Event::SecondGateway(id)));
@@ -591,14 +615,14 @@ impl Control {
 
     /// When [`handle_timeout`](Self::handle_timeout) should be called next.
     pub fn wake_at(&self, now: Instant) -> Instant {
-        now + TICK
+        now + TICK_INTERVAL
     }
 
     fn channel(&mut self, peer: PeerIndex) -> Result<&mut Channel, DecodeError> {
         self.channels.get_mut(usize::from(peer.0)).ok_or(DecodeError::Invalid("peer"))
     }
 
-    fn say(&mut self, peer: PeerIndex, message: &Message<'_>) {
+    fn queue_message(&mut self, peer: PeerIndex, message: &Message<'_>) {
         let message = Zeroizing::new(message.to_vec());
         self.outputs.push_back(Output::Message(peer, message));
     }

@@ -20,23 +20,23 @@ const MTUS: [usize; 17] = [
     9000, 9216,
 ];
 /// Number of probes of one size before the size counts as too long (RFC 8899, MAX_PROBES).
-const TRIES: u8 = 3;
+const MAX_PROBES: u8 = 3;
 /// Interval between two tries, which is longer than any expected round trip.
-const SPACING: Duration = Duration::from_secs(1);
+const PROBE_INTERVAL: Duration = Duration::from_secs(1);
 /// Interval between two searches of a path (RFC 8899, PMTU_RAISE_TIMER).
-const AGAIN: Duration = Duration::from_secs(600);
+const SEARCH_INTERVAL: Duration = Duration::from_secs(600);
 /// Time from the moment when a path became narrower to the next search: perhaps probes were only
 /// lost by chance.
-const AGAIN_SOON: Duration = Duration::from_secs(60);
+const SEARCH_INTERVAL_AFTER_NARROWING: Duration = Duration::from_secs(60);
 /// Interval at which the size in use is confirmed, to notice a path that became narrower.
-const CONFIRM: Duration = Duration::from_secs(10);
+const CONFIRM_INTERVAL: Duration = Duration::from_secs(10);
 /// The interval at which the size in use is confirmed while frames are sent that need more than the
 /// smallest size: a narrower path would lose all of them.
-const CONFIRM_IN_USE: Duration = Duration::from_secs(2);
+const CONFIRM_INTERVAL_IN_USE: Duration = Duration::from_secs(2);
 
 /// What happened on the path since the last probe was sent.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Seen {
+pub(super) struct PathActivity {
     /// Whether an authentic datagram arrived from the peer.
     pub(super) heard: bool,
     /// Whether frames were sent to the peer.
@@ -47,12 +47,12 @@ pub(super) struct Seen {
 
 /// The state of the search on one path.
 #[derive(Debug)]
-pub(super) struct Probing {
+pub(super) struct PathMtuSearch {
     /// The size in use.
     mtu: usize,
     /// Whether the MTU is configured. It is then not searched for, and a path is probed only while
     /// frames are sent, to find out whether the peer answers.
-    is_told: bool,
+    is_configured: bool,
     /// Number of rounds of the search that remain.
     rounds: u8,
     /// When the last probe was sent.
@@ -60,38 +60,38 @@ pub(super) struct Probing {
     /// When the next search begins.
     search_at: Option<Instant>,
     /// Whether the size in use was probed and no answer has arrived.
-    awaits: bool,
+    awaits_answer: bool,
     /// Number of successive probes of the size in use that were not answered.
     missed: u8,
     /// The longest of the shorter sizes that was answered meanwhile.
     shorter: Option<usize>,
     /// Whether the path is lost or was not confirmed yet, so that only the smallest size is probed.
-    lost: bool,
+    smallest_only: bool,
     /// Whether the path was lost and no probe was answered since.
     unanswered: bool,
 }
 
-impl Default for Probing {
+impl Default for PathMtuSearch {
     fn default() -> Self {
         Self {
             mtu: MTUS[0],
-            is_told: false,
-            rounds: TRIES,
+            is_configured: false,
+            rounds: MAX_PROBES,
             sent_at: None,
             search_at: None,
-            awaits: false,
+            awaits_answer: false,
             missed: 0,
             shorter: None,
-            lost: false,
+            smallest_only: false,
             unanswered: false,
         }
     }
 }
 
-impl Probing {
+impl PathMtuSearch {
     /// A path whose MTU is configured.
-    pub(super) fn told(mtu: usize) -> Self {
-        Self { mtu, is_told: true, rounds: 0, ..Self::default() }
+    pub(super) fn configured(mtu: usize) -> Self {
+        Self { mtu, is_configured: true, rounds: 0, ..Self::default() }
     }
 
     /// The size in use: IP packets of this many bytes arrive.
@@ -111,9 +111,9 @@ impl Probing {
 
     /// Starts a search at once, since the path may be another one.
     pub(super) fn restart(&mut self) {
-        self.rounds = if self.is_told { 0 } else { TRIES };
-        (self.sent_at, self.awaits, self.missed, self.shorter) = (None, false, 0, None);
-        self.lost = false;
+        self.rounds = if self.is_configured { 0 } else { MAX_PROBES };
+        (self.sent_at, self.awaits_answer, self.missed, self.shorter) = (None, false, 0, None);
+        self.smallest_only = false;
     }
 
     /// Probes the smallest size first, and searches after its answer: the peer seems to have
@@ -121,58 +121,65 @@ impl Probing {
     /// his choice.
     pub(super) fn revalidate(&mut self) {
         self.restart();
-        self.lost = true;
-        if !self.is_told {
+        self.smallest_only = true;
+        if !self.is_configured {
             self.mtu = MTUS[0];
         }
     }
 
     /// Calls `send` with the size of each probe that is due; 0 stands for the shortest possible
     /// probe.
-    pub(super) fn handle_timeout(&mut self, now: Instant, seen: Seen, send: impl FnMut(usize)) {
-        if self.sent_at.is_some_and(|sent_at| now - sent_at < self.pause(seen)) {
+    pub(super) fn handle_timeout(
+        &mut self,
+        now: Instant,
+        activity: PathActivity,
+        send: impl FnMut(usize),
+    ) {
+        if self.sent_at.is_some_and(|sent_at| now - sent_at < self.pause(activity)) {
             return;
         }
-        if self.awaits {
+        if self.awaits_answer {
             self.miss(now);
         }
-        if self.search_at.is_some_and(|at| now >= at) && !self.lost {
+        if self.search_at.is_some_and(|at| now >= at) && !self.smallest_only {
             self.search_at = None;
-            self.rounds = TRIES;
+            self.rounds = MAX_PROBES;
         }
-        if self.is_told && !self.awaits && !seen.sent {
+        if self.is_configured && !self.awaits_answer && !activity.sent {
             return;
         }
         self.send(now, send);
     }
 
     /// The time between the last probe and the next one.
-    fn pause(&self, seen: Seen) -> Duration {
-        match self.lost {
-            true if seen.heard || !self.unanswered => SPACING,
-            true => CONFIRM,
-            false if self.awaits || self.rounds > 0 => SPACING,
-            false if seen.sent_long && !self.is_told && self.mtu > MTUS[0] => CONFIRM_IN_USE,
-            false => CONFIRM,
+    fn pause(&self, activity: PathActivity) -> Duration {
+        match self.smallest_only {
+            true if activity.heard || !self.unanswered => PROBE_INTERVAL,
+            true => CONFIRM_INTERVAL,
+            false if self.awaits_answer || self.rounds > 0 => PROBE_INTERVAL,
+            false if activity.sent_long && !self.is_configured && self.mtu > MTUS[0] => {
+                CONFIRM_INTERVAL_IN_USE
+            }
+            false => CONFIRM_INTERVAL,
         }
     }
 
     /// Counts a probe of the size in use that was not answered in time.
     fn miss(&mut self, now: Instant) {
         self.missed += 1;
-        if self.missed < TRIES {
+        if self.missed < MAX_PROBES {
             return;
         }
-        (self.awaits, self.missed, self.rounds) = (false, 0, 0);
+        (self.awaits_answer, self.missed, self.rounds) = (false, 0, 0);
         match self.shorter.take() {
-            Some(shorter) if !self.lost => {
+            Some(shorter) if !self.smallest_only => {
                 self.mtu = shorter;
-                self.search_at = Some(now + AGAIN_SOON);
+                self.search_at = Some(now + SEARCH_INTERVAL_AFTER_NARROWING);
             }
             _ => {
-                (self.lost, self.unanswered) = (true, true);
+                (self.smallest_only, self.unanswered) = (true, true);
                 self.search_at = None;
-                if !self.is_told {
+                if !self.is_configured {
                     self.mtu = MTUS[0];
                 }
             }
@@ -181,18 +188,18 @@ impl Probing {
 
     fn send(&mut self, now: Instant, mut send: impl FnMut(usize)) {
         self.sent_at = Some(now);
-        self.awaits = true;
-        if self.is_told {
+        self.awaits_answer = true;
+        if self.is_configured {
             return send(0);
         }
         if self.missed > 0 {
             MTUS.iter().filter(|&&mtu| mtu < self.mtu).for_each(|&mtu| send(mtu));
         }
         send(self.mtu);
-        if self.rounds > 0 && !self.lost {
+        if self.rounds > 0 && !self.smallest_only {
             self.rounds -= 1;
             if self.rounds == 0 {
-                self.search_at = Some(now + AGAIN);
+                self.search_at = Some(now + SEARCH_INTERVAL);
             }
             MTUS.iter().filter(|&&mtu| mtu > self.mtu).for_each(|&mtu| send(mtu));
         }
@@ -200,21 +207,21 @@ impl Probing {
 
     /// A probe of `mtu` bytes was answered.
     pub(super) fn handle_answer(&mut self, mtu: usize) {
-        if !self.is_told && !MTUS.contains(&mtu) {
+        if !self.is_configured && !MTUS.contains(&mtu) {
             return;
         }
         self.unanswered = false;
-        if self.lost {
+        if self.smallest_only {
             self.restart();
         }
-        if !self.is_told && mtu < self.mtu {
+        if !self.is_configured && mtu < self.mtu {
             self.shorter = self.shorter.max(Some(mtu));
             return;
         }
-        if !self.is_told {
+        if !self.is_configured {
             self.mtu = mtu;
         }
-        (self.awaits, self.missed, self.shorter) = (false, 0, None);
+        (self.awaits_answer, self.missed, self.shorter) = (false, 0, None);
     }
 }
 
@@ -222,29 +229,29 @@ impl Probing {
 mod tests {
     use super::*;
 
-    const BUSY: Seen = Seen { heard: true, sent: true, sent_long: true };
-    const IDLE: Seen = Seen { heard: false, sent: false, sent_long: false };
+    const BUSY: PathActivity = PathActivity { heard: true, sent: true, sent_long: true };
+    const IDLE: PathActivity = PathActivity { heard: false, sent: false, sent_long: false };
 
     /// A path in virtual time, in ticks of a tenth of a second.
     struct Path {
-        probing: Probing,
+        probing: PathMtuSearch,
         ticks: u64,
         /// The probes that were sent: tick and size in bytes.
         sent: Vec<(u64, usize)>,
     }
 
     impl Path {
-        fn new(probing: Probing) -> Self {
+        fn new(probing: PathMtuSearch) -> Self {
             Self { probing, ticks: 10, sent: Vec::new() }
         }
 
         /// Runs for this many ticks on a path that carries packets of up to `mtu` bytes. Returns
         /// the size in use at the end.
-        fn run(&mut self, ticks: u64, mtu: usize, seen: Seen) -> usize {
+        fn run(&mut self, ticks: u64, mtu: usize, activity: PathActivity) -> usize {
             for _ in 0..ticks {
                 let mut sent = Vec::new();
                 let now = Instant::from_micros(self.ticks * 100_000);
-                self.probing.handle_timeout(now, seen, |size| sent.push(size));
+                self.probing.handle_timeout(now, activity, |size| sent.push(size));
                 for &size in sent.iter().filter(|&&size| size <= mtu && mtu > 0) {
                     self.probing.handle_answer(size);
                 }
@@ -256,19 +263,19 @@ mod tests {
 
         /// The number of ticks until the size in use is `mtu`, on a path that carries packets of up
         /// to `carries` bytes.
-        fn until(&mut self, mtu: usize, carries: usize, seen: Seen) -> u64 {
-            (1..10_000).find(|_| self.run(1, carries, seen) == mtu).unwrap()
+        fn until(&mut self, mtu: usize, carries: usize, activity: PathActivity) -> u64 {
+            (1..10_000).find(|_| self.run(1, carries, activity) == mtu).unwrap()
         }
     }
 
     #[test]
     fn the_longest_that_arrives_is_found_and_a_narrower_path_noticed() {
         for &size in &MTUS {
-            let mut path = Path::new(Probing::default());
+            let mut path = Path::new(PathMtuSearch::default());
             assert_eq!(path.run(50, size, IDLE), size);
             assert_eq!(path.run(50, size + 1, IDLE), size);
         }
-        let mut path = Path::new(Probing::default());
+        let mut path = Path::new(PathMtuSearch::default());
         assert_eq!(path.run(200, 1500, IDLE), 1500);
         assert_eq!(path.run(600, 1400, IDLE), 1400);
         assert_eq!(path.run(700, 1500, IDLE), 1500, "a wider path is found after a minute");
@@ -277,11 +284,11 @@ mod tests {
 
     #[test]
     fn a_narrower_path_costs_frames_five_seconds_and_an_idle_one_thirteen() {
-        for (seen, worst) in [(BUSY, 51), (IDLE, 131)] {
+        for (activity, worst) in [(BUSY, 51), (IDLE, 131)] {
             for offset in 0..150 {
-                let mut path = Path::new(Probing::default());
-                assert_eq!(path.run(100 + offset, 1500, seen), 1500);
-                let took = path.until(1280, 1300, seen);
+                let mut path = Path::new(PathMtuSearch::default());
+                assert_eq!(path.run(100 + offset, 1500, activity), 1500);
+                let took = path.until(1280, 1300, activity);
                 assert!(took <= worst, "{took} ticks, {offset} after");
             }
         }
@@ -289,7 +296,7 @@ mod tests {
 
     #[test]
     fn two_lost_probes_narrow_nothing() {
-        let mut path = Path::new(Probing::default());
+        let mut path = Path::new(PathMtuSearch::default());
         path.run(100, 1500, BUSY);
         for _ in 0..3000 {
             let before = path.sent.len();
@@ -303,7 +310,7 @@ mod tests {
     #[test]
     fn after_an_outage_a_path_is_searched_as_soon_as_anything_is_heard() {
         for outage in [40, 300, 6000] {
-            let mut path = Path::new(Probing::default());
+            let mut path = Path::new(PathMtuSearch::default());
             assert_eq!(path.run(100, 1500, BUSY), 1500);
             path.run(outage, 0, IDLE);
             assert!(path.probing.is_unanswered() || outage == 40);
@@ -312,7 +319,7 @@ mod tests {
             assert!(!path.probing.is_unanswered());
         }
         // If no frames are sent, the first probe that is answered starts a search.
-        let mut path = Path::new(Probing::default());
+        let mut path = Path::new(PathMtuSearch::default());
         path.run(100, 1500, IDLE);
         path.run(300, 0, IDLE);
         assert!(path.until(1500, 1500, IDLE) <= 102);
@@ -320,12 +327,12 @@ mod tests {
 
     #[test]
     fn a_lost_path_is_asked_with_one_short_probe_at_a_time() {
-        let mut path = Path::new(Probing::default());
+        let mut path = Path::new(PathMtuSearch::default());
         path.run(100, 0, BUSY);
         assert!(path.probing.is_unanswered());
-        for (seen, most) in [(BUSY, 61), (IDLE, 7)] {
+        for (activity, most) in [(BUSY, 61), (IDLE, 7)] {
             path.sent.clear();
-            path.run(600, 0, seen);
+            path.run(600, 0, activity);
             assert!(path.sent.len() <= most, "{}", path.sent.len());
             assert!(path.sent.iter().all(|&(_, size)| size == MTUS[0]));
         }
@@ -336,7 +343,7 @@ mod tests {
 
     #[test]
     fn a_path_whose_mtu_was_told_is_asked_only_whether_it_answers_what_is_sent() {
-        let mut path = Path::new(Probing::told(1400));
+        let mut path = Path::new(PathMtuSearch::configured(1400));
         path.run(6000, 1400, IDLE);
         assert!(path.sent.is_empty());
         path.run(600, 1400, BUSY);
@@ -349,7 +356,7 @@ mod tests {
 
     #[test]
     fn a_peer_that_is_said_to_be_elsewhere_is_asked_once_a_second_before_its_path_is_searched() {
-        let mut path = Path::new(Probing::default());
+        let mut path = Path::new(PathMtuSearch::default());
         path.run(100, 1500, BUSY);
         path.sent.clear();
         path.probing.revalidate();
@@ -363,7 +370,7 @@ mod tests {
 
     #[test]
     fn answers_to_what_was_not_asked_change_nothing() {
-        let mut probing = Probing::default();
+        let mut probing = PathMtuSearch::default();
         for size in [60_000, 3] {
             probing.handle_answer(size);
             assert_eq!(probing.mtu(), MTUS[0]);

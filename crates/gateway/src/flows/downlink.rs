@@ -1,14 +1,15 @@
 //! Flows that a gateway receives, and the table of identifiers that it expects.
 
 use super::messages::Register;
-use super::uplink::{forget_one, recover};
-use super::{BaseIdentifier, Limits, Needs, SaKey, Template};
-use crate::bridge::PeerIndex;
+use super::uplink::{decrement, nearest_pn};
+use super::{AssociationId, BaseIdentifier, FlowLimits, FlowOptions, Template};
 use crate::bucket::Bucket;
 use crate::counters::Reason;
 use crate::hashing::{Keyed, Table};
+use crate::stations::PeerIndex;
 use crate::tuning::{
-    DERIVED, DERIVED_AT_ONCE, DROPPED, FLOWS_A_GROUP, OLD_EPOCH, REGISTERED, STEP,
+    DERIVED_BURST, DERIVED_PER_SECOND, FLOWS_DROPPED_PER_STEP, IDENTIFIERS_PER_STEP,
+    MAX_FLOWS_PER_ASSOCIATION, OLD_KEY_LIFETIME, REGISTERED_PER_SECOND,
 };
 use lightseal_core::{DecodeError, Instant, Random};
 use lightseal_macsec::Header;
@@ -16,16 +17,19 @@ use std::collections::VecDeque;
 
 /// Counts the management channels of a peer. Flows of an earlier channel have an earlier
 /// generation, so their numbers do not collide with new ones.
-type Generation = u32;
+type ChannelNumber = u32;
 
 /// A flow number with its peer and channel, which make it unique.
-type Number = (PeerIndex, Generation, u32);
+type FlowId = (PeerIndex, ChannelNumber, u32);
+
+/// An association with its peer and channel.
+type BoundKey = (PeerIndex, ChannelNumber, AssociationId);
 
 /// A flow: an entry of the paper's downlink table.
 #[derive(Debug)]
 struct Flow {
-    number: Number,
-    group: (PeerIndex, Generation, SaKey),
+    number: FlowId,
+    association: BoundKey,
     template: Template,
     secret: Option<BaseIdentifier>,
     /// The lowest packet number for which the flow has identifiers.
@@ -35,16 +39,16 @@ struct Flow {
     low: u64,
     top: u64,
     /// Which packet numbers in `low..top` were received.
-    seen: Seen,
-    /// When the flow is removed: set once its channel was replaced or its group was refused.
+    received: ReceivedBits,
+    /// When the flow is removed: set once its channel was replaced or its association was refused.
     until: Option<Instant>,
 }
 
 /// One bit for each packet number of a flow's window, as a ring.
 #[derive(Debug)]
-struct Seen(Box<[u64]>);
+struct ReceivedBits(Box<[u64]>);
 
-impl Seen {
+impl ReceivedBits {
     /// A ring for `span` successive packet numbers.
     fn of(span: u64) -> Self {
         Self(vec![0; span.div_ceil(64) as usize].into_boxed_slice())
@@ -69,7 +73,7 @@ impl Seen {
 /// The flows of one association. They share one sequence of packet numbers, so their windows move
 /// together (*bound* flows in the paper).
 #[derive(Debug)]
-struct Group {
+struct BoundFlows {
     /// One more than the highest known packet number. The windows of flows may lag behind it.
     next: u64,
     flows: Vec<u32>,
@@ -77,7 +81,7 @@ struct Group {
 
 /// An entry of the identifier table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Place {
+struct IdentifierEntry {
     flow: u32,
     /// Mask for the TCI and SL in the datagram, which are outside of MACsec's encryption.
     mask: [u8; 2],
@@ -86,10 +90,10 @@ struct Place {
 
 #[derive(Clone, Debug)]
 struct Peer {
-    generation: Generation,
+    channel: ChannelNumber,
     flows: usize,
     /// Flows that will be removed, each with its time, in the order of these times.
-    old: VecDeque<(Instant, Number)>,
+    old: VecDeque<(Instant, FlowId)>,
     /// Tokens for identifiers of flows that the peer registers.
     registered: Bucket,
     /// Tokens for identifiers of packet numbers for which no frame arrived.
@@ -99,26 +103,26 @@ struct Peer {
 impl Peer {
     fn new(now: Instant) -> Self {
         Self {
-            generation: 0,
+            channel: 0,
             flows: 0,
             old: VecDeque::new(),
-            registered: Bucket::new(REGISTERED, DERIVED_AT_ONCE, now),
-            derived: Bucket::new(DERIVED, DERIVED_AT_ONCE, now),
+            registered: Bucket::new(REGISTERED_PER_SECOND, DERIVED_BURST, now),
+            derived: Bucket::new(DERIVED_PER_SECOND, DERIVED_BURST, now),
         }
     }
 }
 
 /// The tables of flows that are received.
 pub struct Downlink {
-    needs: Needs,
-    limits: Limits,
+    options: FlowOptions,
+    limits: FlowLimits,
     flows: Vec<Option<Flow>>,
     free: Vec<u32>,
-    numbers: Table<Number, u32>,
-    groups: Table<(PeerIndex, Generation, SaKey), Group>,
-    identifiers: Table<u64, Place>,
-    /// Groups that have windows which lag behind.
-    lagging: VecDeque<(PeerIndex, Generation, SaKey)>,
+    numbers: Table<FlowId, u32>,
+    bound: Table<BoundKey, BoundFlows>,
+    identifiers: Table<u64, IdentifierEntry>,
+    /// Associations whose windows lag behind.
+    lagging: VecDeque<BoundKey>,
     peers: Vec<Peer>,
     /// Flows that were known and are known no longer; their senders have to be told.
     refused: Vec<(PeerIndex, u32)>,
@@ -138,15 +142,15 @@ impl core::fmt::Debug for Downlink {
 
 impl Downlink {
     /// Creates empty tables.
-    pub fn new(needs: Needs, limits: Limits, random: &mut Random) -> Self {
+    pub fn new(options: FlowOptions, limits: FlowLimits, random: &mut Random) -> Self {
         let keyed = Keyed::new(random.array());
         Self {
-            needs,
+            options,
             limits,
             flows: Vec::new(),
             free: Vec::new(),
             numbers: Table::with_hasher(keyed),
-            groups: Table::with_hasher(keyed),
+            bound: Table::with_hasher(keyed),
             identifiers: Table::with_hasher(keyed),
             lagging: VecDeque::new(),
             peers: Vec::new(),
@@ -179,8 +183,8 @@ impl Downlink {
         &mut self.peers[at]
     }
 
-    fn generation(&self, peer: PeerIndex) -> Generation {
-        self.peers.get(usize::from(peer.0)).map_or(0, |peer| peer.generation)
+    fn channel(&self, peer: PeerIndex) -> ChannelNumber {
+        self.peers.get(usize::from(peer.0)).map_or(0, |peer| peer.channel)
     }
 
     /// Accepts a flow; `false` if there is no room for it, or if the peer registers too many flows
@@ -195,27 +199,27 @@ impl Downlink {
         register: Register,
     ) -> Result<bool, DecodeError> {
         let Register { number, next, secret, template } = register;
-        let generation = self.peer(now, peer).generation;
-        let number = (peer, generation, number);
+        let channel = self.peer(now, peer).channel;
+        let number = (peer, channel, number);
         if self.numbers.contains_key(&number) {
             return Err(DecodeError::Invalid("flow number: it is in use"));
         }
         if self.is_full(peer) {
-            self.drop_old(usize::from(peer.0), DROPPED, |_| true);
+            self.drop_old(usize::from(peer.0), FLOWS_DROPPED_PER_STEP, |_| true);
         }
         if self.is_full(peer) {
             return Ok(false);
         }
         let header = *template.header();
-        let group = (peer, generation, SaKey::of(&header));
-        let (of_group, target) = match self.groups.get(&group) {
-            Some(group) => (group.flows.len(), group.next.max(next)),
+        let association = (peer, channel, AssociationId::of(&header));
+        let (of_association, target) = match self.bound.get(&association) {
+            Some(bound) => (bound.flows.len(), bound.next.max(next)),
             None => (0, next),
         };
-        if self.needs.beacons && of_group >= FLOWS_A_GROUP {
+        if self.options.beacons && of_association >= MAX_FLOWS_PER_ASSOCIATION {
             return Ok(false);
         }
-        let Needs { ahead, behind, derivation, .. } = self.needs;
+        let FlowOptions { ahead, behind, derivation, .. } = self.options;
         let derived = if derivation.is_some() { ahead + behind.min(target - next) } else { 0 };
         let state = self.peer(now, peer);
         if !state.registered.take_all(now, tokens(derived, 1)) {
@@ -226,15 +230,15 @@ impl Downlink {
         *self.stations.entry(header.destination).or_default() += 1;
         let flow = Flow {
             number,
-            group,
+            association,
             template,
             secret,
             start: next,
             low: next,
             top: next,
             // One word more, since the window may begin at any bit of its first word.
-            seen: Seen::of(match self.needs.derivation {
-                Some(_) => self.needs.ahead + self.needs.behind + 64,
+            received: ReceivedBits::of(match self.options.derivation {
+                Some(_) => self.options.ahead + self.options.behind + 64,
                 None => 0,
             }),
             until: None,
@@ -249,23 +253,23 @@ impl Downlink {
         };
         self.flows[slot as usize] = Some(flow);
         self.numbers.insert(number, slot);
-        let entry = self.groups.entry(group).or_insert(Group { next, flows: Vec::new() });
+        let entry = self.bound.entry(association).or_insert(BoundFlows { next, flows: Vec::new() });
         entry.flows.push(slot);
-        self.slide_group(now, &group, target, 0);
+        self.move_windows(now, &association, target, 0);
         Ok(true)
     }
 
     fn is_full(&self, peer: PeerIndex) -> bool {
-        let window = (self.needs.ahead + self.needs.behind) as usize;
+        let window = (self.options.ahead + self.options.behind) as usize;
         let identifiers = (self.len() + 1).saturating_mul(window);
         self.len() >= self.limits.received
             || self.peers[usize::from(peer.0)].flows >= self.limits.received_a_peer
-            || self.needs.derivation.is_some() && identifiers > self.limits.identifiers
+            || self.options.derivation.is_some() && identifiers > self.limits.identifiers
     }
 
     /// Removes a flow of `peer`.
     pub fn remove(&mut self, peer: PeerIndex, number: u32) {
-        let number = (peer, self.generation(peer), number);
+        let number = (peer, self.channel(peer), number);
         if let Some(&slot) = self.numbers.get(&number) {
             self.drop_flow(slot);
         }
@@ -279,28 +283,28 @@ impl Downlink {
             peer.flows -= 1;
         }
         let header = flow.template.header();
-        forget_one(&mut self.pairs, &(header.source, header.destination));
-        forget_one(&mut self.stations, &header.destination);
-        if let Some(group) = self.groups.get_mut(&flow.group) {
-            group.flows.retain(|&other| other != slot);
-            if group.flows.is_empty() {
-                self.groups.remove(&flow.group);
+        decrement(&mut self.pairs, &(header.source, header.destination));
+        decrement(&mut self.stations, &header.destination);
+        if let Some(bound) = self.bound.get_mut(&flow.association) {
+            bound.flows.retain(|&other| other != slot);
+            if bound.flows.is_empty() {
+                self.bound.remove(&flow.association);
             }
         }
         let mut flow = flow;
         for pn in flow.low..flow.top {
-            self.forget_identifier(&mut flow, slot, pn);
+            self.remove_identifier(&mut flow, slot, pn);
         }
     }
 
     /// Removes an identifier from the table. The identifier of a packet number that was received is
     /// gone already, and need not be derived.
-    fn forget_identifier(&mut self, flow: &mut Flow, slot: u32, pn: u64) {
-        if flow.seen.has(pn) {
+    fn remove_identifier(&mut self, flow: &mut Flow, slot: u32, pn: u64) {
+        if flow.received.has(pn) {
             return;
         }
-        let Some((key, place)) = identifier(&self.needs, flow, slot, pn) else { return };
-        if self.identifiers.get(&key) == Some(&place) {
+        let Some((key, entry)) = identifier(&self.options, flow, slot, pn) else { return };
+        if self.identifiers.get(&key) == Some(&entry) {
             self.identifiers.remove(&key);
         }
     }
@@ -309,7 +313,7 @@ impl Downlink {
     /// while, and the new channel numbers its flows independently.
     pub fn restart(&mut self, now: Instant, peer: PeerIndex) {
         let state = self.peer(now, peer);
-        state.generation = state.generation.wrapping_add(1);
+        state.channel = state.channel.wrapping_add(1);
         self.refused.retain(|(to, _)| *to != peer);
         for slot in 0..self.flows.len() as u32 {
             let flow = self.flows.get(slot as usize).and_then(Option::as_ref);
@@ -321,13 +325,13 @@ impl Downlink {
 
     /// Has a flow removed after a while, so that frames which are under way are still recognised.
     /// Returns the flow's number unless the flow was retired before.
-    fn retire(&mut self, now: Instant, slot: u32) -> Option<Number> {
+    fn retire(&mut self, now: Instant, slot: u32) -> Option<FlowId> {
         let flow = self.flows.get_mut(slot as usize)?.as_mut()?;
         let number = flow.number;
         if flow.until.is_some() {
             return None;
         }
-        let until = now + OLD_EPOCH;
+        let until = now + OLD_KEY_LIFETIME;
         flow.until = Some(until);
         self.peer(now, number.0).old.push_back((until, number));
         Some(number)
@@ -335,7 +339,7 @@ impl Downlink {
 
     /// Removes some of the flows that are due, and says whether more may be due.
     pub fn expire(&mut self, now: Instant) -> bool {
-        let mut most = DROPPED;
+        let mut most = FLOWS_DROPPED_PER_STEP;
         for peer in 0..self.peers.len() {
             most -= self.drop_old(peer, most, |until| now >= until);
         }
@@ -372,7 +376,7 @@ impl Downlink {
 
     /// Whether the destination of frames with this header sends frames to their source. For a group
     /// address: whether any station does.
-    pub fn answers(&self, header: &Header) -> bool {
+    pub fn has_return_traffic(&self, header: &Header) -> bool {
         if header.destination[0] & 1 == 1 {
             self.stations.contains_key(&header.source)
         } else {
@@ -387,7 +391,7 @@ impl Downlink {
     /// # Errors
     /// [`Reason::UnknownIdentifier`], or [`Reason::Malformed`] if a frame with this TCI and SL
     /// cannot have `rest` more bytes.
-    pub fn take(
+    pub fn take_identifier(
         &mut self,
         now: Instant,
         ridf: [u8; 8],
@@ -396,8 +400,8 @@ impl Downlink {
     ) -> Result<(PeerIndex, Header), (Option<PeerIndex>, Reason)> {
         let unknown = (None, Reason::UnknownIdentifier);
         let key = u64::from_le_bytes(ridf);
-        let place = *self.identifiers.get(&key).ok_or(unknown)?;
-        let flow = self.flows.get_mut(place.flow as usize).and_then(Option::as_mut);
+        let entry = *self.identifiers.get(&key).ok_or(unknown)?;
+        let flow = self.flows.get_mut(entry.flow as usize).and_then(Option::as_mut);
         let flow = flow.ok_or(unknown)?;
         if flow.until.is_some_and(|until| now >= until) {
             return Err(unknown);
@@ -405,16 +409,16 @@ impl Downlink {
         let peer = flow.number.0;
         let malformed = (Some(peer), Reason::Malformed);
         let an = flow.template.header().tag.an.get();
-        let octet = tci ^ place.mask[0];
+        let octet = tci ^ entry.mask[0];
         let header = (octet & 3 == 0)
-            .then(|| flow.template.restore(octet | an, sl ^ place.mask[1], place.pn as u32))
+            .then(|| flow.template.restore(octet | an, sl ^ entry.mask[1], entry.pn as u32))
             .flatten()
             .ok_or(malformed)?;
         header.secure_data_len(header.len() + rest).map_err(|_| malformed)?;
-        let group = flow.group;
-        flow.seen.set(place.pn, true);
+        let association = flow.association;
+        flow.received.set(entry.pn, true);
         self.identifiers.remove(&key);
-        self.slide_group(now, &group, place.pn.saturating_add(1), 1);
+        self.move_windows(now, &association, entry.pn.saturating_add(1), 1);
         Ok((peer, header))
     }
 
@@ -423,41 +427,41 @@ impl Downlink {
     /// # Errors
     /// [`Reason::UnknownFlow`].
     pub fn find(&self, peer: PeerIndex, number: u32) -> Result<&Template, Reason> {
-        let newest = self.generation(peer);
+        let newest = self.channel(peer);
         // A datagram may have been sent before the present channel was up.
         let found = [newest, newest.wrapping_sub(1)]
             .into_iter()
-            .find_map(|generation| self.numbers.get(&(peer, generation, number)));
+            .find_map(|channel| self.numbers.get(&(peer, channel, number)));
         let flow = found.and_then(|&slot| self.flows.get(slot as usize)?.as_ref());
         flow.map(|flow| &flow.template).ok_or(Reason::UnknownFlow)
     }
 
     /// Whether `peer` has a flow of the association with this SCI and AN.
-    pub fn has_channel(&self, peer: PeerIndex, sci: [u8; 8], an: u8) -> bool {
-        let newest = self.generation(peer);
-        let key = SaKey::named(sci, an);
+    pub fn has_association(&self, peer: PeerIndex, sci: [u8; 8], an: u8) -> bool {
+        let newest = self.channel(peer);
+        let key = AssociationId::named(sci, an);
         [newest, newest.wrapping_sub(1)]
             .into_iter()
-            .any(|generation| self.groups.contains_key(&(peer, generation, key)))
+            .any(|channel| self.bound.contains_key(&(peer, channel, key)))
     }
 
     /// A frame of `peer` with this header arrived sealed. The windows of its association move on to
     /// the packet numbers after it.
-    pub fn hear(&mut self, now: Instant, peer: PeerIndex, header: &Header) {
-        let key = (peer, self.generation(peer), SaKey::of(header));
-        let Some(group) = self.groups.get(&key) else { return };
-        if let Some(pn) = recover(group.next, header.tag.pn) {
-            self.slide_group(now, &key, pn.saturating_add(1), 1);
+    pub fn note_sealed_frame(&mut self, now: Instant, peer: PeerIndex, header: &Header) {
+        let key = (peer, self.channel(peer), AssociationId::of(header));
+        let Some(bound) = self.bound.get(&key) else { return };
+        if let Some(pn) = nearest_pn(bound.next, header.tag.pn) {
+            self.move_windows(now, &key, pn.saturating_add(1), 1);
         }
     }
 
     /// The peer reports `pn` as the highest packet number of the association that its flow `number`
     /// belongs to.
     pub fn advance_to(&mut self, now: Instant, peer: PeerIndex, number: u32, pn: u64) {
-        let number = (peer, self.generation(peer), number);
+        let number = (peer, self.channel(peer), number);
         let flow = self.numbers.get(&number).and_then(|&slot| self.flows[slot as usize].as_ref());
-        if let Some(group) = flow.map(|flow| flow.group) {
-            self.slide_group(now, &group, pn.saturating_add(1), 0);
+        if let Some(association) = flow.map(|flow| flow.association) {
+            self.move_windows(now, &association, pn.saturating_add(1), 0);
         }
     }
 
@@ -465,80 +469,74 @@ impl Downlink {
     /// of `frames` frames that arrived. A frame moves the windows by one packet number free of
     /// charge. A late frame moves nothing, and returns the tokens that were paid when its number
     /// was skipped. For any further packet number the peer's bucket pays; if that is empty, the
-    /// group is refused.
-    fn slide_group(
-        &mut self,
-        now: Instant,
-        key: &(PeerIndex, Generation, SaKey),
-        next: u64,
-        frames: u64,
-    ) {
-        let Needs { ahead, behind, derivation, .. } = self.needs;
-        let Some(group) = self.groups.get_mut(key) else { return };
-        let moved = next.saturating_sub(group.next).min(ahead + behind);
-        let next = group.next.max(next);
+    /// bound flows are refused.
+    fn move_windows(&mut self, now: Instant, key: &BoundKey, next: u64, frames: u64) {
+        let FlowOptions { ahead, behind, derivation, .. } = self.options;
+        let Some(bound) = self.bound.get_mut(key) else { return };
+        let moved = next.saturating_sub(bound.next).min(ahead + behind);
+        let next = bound.next.max(next);
         if derivation.is_none() {
-            group.next = next;
+            bound.next = next;
             return;
         }
-        let many = group.flows.len() as u64;
+        let flows = bound.flows.len() as u64;
         if let Some(peer) = self.peers.get_mut(usize::from(key.0.0)) {
             if moved < frames {
-                peer.derived.give(tokens(frames - moved, many));
-            } else if moved > frames && !peer.derived.take_all(now, tokens(moved - frames, many)) {
-                self.refuse_group(now, key);
+                peer.derived.give(tokens(frames - moved, flows));
+            } else if moved > frames && !peer.derived.take_all(now, tokens(moved - frames, flows)) {
+                self.refuse_association(now, key);
                 return;
             }
         }
-        group.next = next;
-        if !self.slide_some(key) && !self.lagging.contains(key) {
+        bound.next = next;
+        if !self.move_some_windows(key) && !self.lagging.contains(key) {
             self.lagging.push_back(*key);
         }
     }
 
     /// Whether windows lag behind. Long moves are done in steps, since frames wait for the lock.
-    pub fn lags(&self) -> bool {
+    pub fn has_lagging_windows(&self) -> bool {
         !self.lagging.is_empty()
     }
 
     /// Moves some of the windows that lag behind.
-    pub fn catch_up(&mut self) {
+    pub fn move_lagging_windows(&mut self) {
         if let Some(key) = self.lagging.pop_front()
-            && !self.slide_some(&key)
+            && !self.move_some_windows(&key)
         {
             self.lagging.push_back(key);
         }
     }
 
-    /// Moves some windows of a group, and says whether all of them have reached their position.
-    fn slide_some(&mut self, key: &(PeerIndex, Generation, SaKey)) -> bool {
-        let Some(group) = self.groups.get_mut(key) else { return true };
-        let next = group.next;
-        let flows = core::mem::take(&mut group.flows);
-        // Per flow a frame adds and removes one identifier, so a group that did not lag before does
-        // not lag after it.
-        let most = STEP.max(2 * flows.len() as u64);
+    /// Moves some windows of bound flows, and says whether all of them have reached their position.
+    fn move_some_windows(&mut self, key: &BoundKey) -> bool {
+        let Some(bound) = self.bound.get_mut(key) else { return true };
+        let next = bound.next;
+        let flows = core::mem::take(&mut bound.flows);
+        // Per flow a frame adds and removes one identifier, so bound flows that did not lag before
+        // do not lag after it.
+        let most = IDENTIFIERS_PER_STEP.max(2 * flows.len() as u64);
         let mut work = 0;
         let mut left = flows.iter();
         while work < most
             && let Some(&slot) = left.next()
         {
-            work += self.slide(slot, next);
+            work += self.move_window(slot, next);
         }
         let done = left.as_slice().is_empty();
-        if let Some(group) = self.groups.get_mut(key) {
-            group.flows = flows;
+        if let Some(bound) = self.bound.get_mut(key) {
+            bound.flows = flows;
         }
         done
     }
 
-    /// Derives no more identifiers for the flows of this group, and has their sender told. Until
-    /// the sender knows, it may use the identifiers that are in the table.
-    fn refuse_group(&mut self, now: Instant, key: &(PeerIndex, Generation, SaKey)) {
-        let Some(group) = self.groups.remove(key) else { return };
-        for slot in group.flows {
-            if let Some((peer, generation, number)) = self.retire(now, slot)
-                && generation == self.generation(peer)
+    /// Derives no more identifiers for the flows of this association, and reports the refusal to
+    /// their sender. Until the sender knows, it may use the identifiers that are in the table.
+    fn refuse_association(&mut self, now: Instant, key: &BoundKey) {
+        let Some(bound) = self.bound.remove(key) else { return };
+        for slot in bound.flows {
+            if let Some((peer, channel, number)) = self.retire(now, slot)
+                && channel == self.channel(peer)
             {
                 self.refused.push((peer, number));
             }
@@ -546,8 +544,8 @@ impl Downlink {
     }
 
     /// Moves one window to `next`, and returns how many identifiers were added and removed.
-    fn slide(&mut self, slot: u32, next: u64) -> u64 {
-        let Needs { ahead, behind, .. } = self.needs;
+    fn move_window(&mut self, slot: u32, next: u64) -> u64 {
+        let FlowOptions { ahead, behind, .. } = self.options;
         let Some(mut flow) = self.flows.get_mut(slot as usize).and_then(Option::take) else {
             return 0;
         };
@@ -556,12 +554,12 @@ impl Downlink {
         let (gone, fresh) = (flow.low..flow.top.min(low), flow.top.max(low)..top);
         let work = gone.end.saturating_sub(gone.start) + fresh.end.saturating_sub(fresh.start);
         for pn in gone {
-            self.forget_identifier(&mut flow, slot, pn);
+            self.remove_identifier(&mut flow, slot, pn);
         }
         for pn in fresh {
-            if let Some((key, place)) = identifier(&self.needs, &flow, slot, pn) {
-                flow.seen.set(pn, false);
-                self.identifiers.entry(key).or_insert(place);
+            if let Some((key, entry)) = identifier(&self.options, &flow, slot, pn) {
+                flow.received.set(pn, false);
+                self.identifiers.entry(key).or_insert(entry);
             }
         }
         (flow.low, flow.top) = (low, top);
@@ -575,10 +573,15 @@ fn tokens(numbers: u64, flows: u64) -> u32 {
     u32::try_from(numbers.saturating_mul(flows)).unwrap_or(u32::MAX)
 }
 
-fn identifier(needs: &Needs, flow: &Flow, slot: u32, pn: u64) -> Option<(u64, Place)> {
-    let (how, secret) = needs.derivation.zip(flow.secret.as_ref())?;
+fn identifier(
+    options: &FlowOptions,
+    flow: &Flow,
+    slot: u32,
+    pn: u64,
+) -> Option<(u64, IdentifierEntry)> {
+    let (how, secret) = options.derivation.zip(flow.secret.as_ref())?;
     let derived = how.derive(secret, pn, flow.template.header().tag.an.get());
-    Some((derived.key(), Place { flow: slot, mask: derived.mask, pn }))
+    Some((derived.key(), IdentifierEntry { flow: slot, mask: derived.mask, pn }))
 }
 
 #[cfg(test)]
@@ -589,7 +592,7 @@ mod tests {
     #[test]
     fn a_ring_of_bits_forgets_what_left_the_window() {
         const SPAN: u64 = 130;
-        let (mut seen, mut model) = (Seen::of(SPAN + 64), BTreeSet::new());
+        let (mut seen, mut model) = (ReceivedBits::of(SPAN + 64), BTreeSet::new());
         let mut random = Random::insecure(1);
         for top in SPAN..20 * SPAN {
             // The window moves on by one: its newest number was not received yet.
@@ -601,7 +604,7 @@ mod tests {
                 assert_eq!(seen.has(pn), model.contains(&pn), "{pn} below {top}");
             }
         }
-        let mut none = Seen::of(0);
+        let mut none = ReceivedBits::of(0);
         none.set(0, true);
         assert!(!none.has(0));
     }

@@ -7,7 +7,7 @@
 //! Remove       4 | number (3)
 //! ```
 
-use super::{NUMBERS, Template};
+use super::{FLOW_NUMBERS, Template};
 use core::fmt;
 use lightseal_core::wire::BufferFull;
 use lightseal_core::{Decode, DecodeError, Encode, Reader, Writer};
@@ -120,7 +120,7 @@ impl Encode for Message {
             Self::Remove(number) => (4, *number),
         };
         writer.u8(kind)?;
-        writer.u24(number % NUMBERS)?;
+        writer.u24(number % FLOW_NUMBERS)?;
         let Self::Register(Register { next, secret, template, .. }) = self else { return Ok(()) };
         writer.u64(*next)?;
         match secret {
@@ -144,7 +144,7 @@ pub struct Beacon(pub Vec<(u32, u64)>);
 
 impl Beacon {
     /// Most associations in one beacon: some 700 bytes, which fit every path.
-    pub const MOST: usize = 64;
+    pub const MAX_ENTRIES: usize = 64;
 
     /// Encodes the beacon as the content of a datagram.
     pub fn to_vec(&self) -> Vec<u8> {
@@ -160,7 +160,7 @@ impl<'a> Decode<'a> for Beacon {
     fn read(reader: &mut Reader<'a>) -> Result<Self, DecodeError> {
         let mut entries = Vec::new();
         while !reader.is_empty() {
-            if entries.len() == Self::MOST {
+            if entries.len() == Self::MAX_ENTRIES {
                 return Err(DecodeError::Trailing);
             }
             entries.push((reader.u24()?, reader.u64()?));
@@ -178,7 +178,7 @@ mod tests {
     proptest! {
         #[test]
         fn messages_round_trip_and_every_cut_is_refused(
-            header in header(), number in 0..NUMBERS, next in any::<u64>(), secret in any::<Option<[u8; 16]>>()
+            header in header(), number in 0..FLOW_NUMBERS, next in any::<u64>(), secret in any::<Option<[u8; 16]>>()
         ) {
             let secret = secret.map(BaseIdentifier::new);
             let register = Register { number, next, secret, template: Template::of(&header, true) };
@@ -210,7 +210,7 @@ mod tests {
         }
 
         #[test]
-        fn beacons_round_trip(entries in prop::collection::vec((0..NUMBERS, any::<u64>()), 0..=Beacon::MOST)) {
+        fn beacons_round_trip(entries in prop::collection::vec((0..FLOW_NUMBERS, any::<u64>()), 0..=Beacon::MAX_ENTRIES)) {
             let beacon = Beacon(entries);
             let bytes = beacon.to_vec();
             prop_assert_eq!(Beacon::decode(&bytes), Ok(beacon));
@@ -223,8 +223,8 @@ mod tests {
     #[test]
     fn a_beacon_has_an_end_and_secrets_are_not_shown() {
         let entry = [7u8; 11];
-        assert!(Beacon::decode(&entry.repeat(Beacon::MOST)).is_ok());
-        assert!(Beacon::decode(&entry.repeat(Beacon::MOST + 1)).is_err());
+        assert!(Beacon::decode(&entry.repeat(Beacon::MAX_ENTRIES)).is_ok());
+        assert!(Beacon::decode(&entry.repeat(Beacon::MAX_ENTRIES + 1)).is_err());
         assert_eq!(format!("{:?}", BaseIdentifier::new([0x5a; 16])), "BaseIdentifier(..)");
     }
 }

@@ -9,7 +9,7 @@
 //!
 //! | the paper's Table 1 | here |
 //! |---|---|
-//! | flow table entry uplink, key SCI ∣ SA | [`uplink`]: association by [`SaKey`]; its flows, one a destination (the broadcast address too) and remote gateway, each with bidf and timeout |
+//! | flow table entry uplink, key SCI ∣ SA | [`uplink`]: association by [`AssociationId`]; its flows, one a destination (the broadcast address too) and remote gateway, each with bidf and timeout |
 //! | flow table entry downlink, key bidf | [`downlink`]: flow by peer and number, with its header ([`Template`]), window and bidf |
 //! | bound | flows of one association share the next expected PN; their windows move together |
 //! | identifier table, key ridf | [`downlink`]: ridf to flow and PN; an entry is removed when its frame has arrived |
@@ -22,12 +22,12 @@ pub mod uplink;
 
 pub use derivation::{Derivation, Rotating};
 pub use messages::BaseIdentifier;
-pub use template::{SaKey, Template};
+pub use template::{AssociationId, Template};
 
-use crate::bridge::PeerIndex;
 use crate::counters::Reason;
 use crate::lock;
-use crate::tuning::{DROPS_A_TICK, SWEEP};
+use crate::stations::PeerIndex;
+use crate::tuning::{DROP_STEPS_PER_TICK, SWEEP_INTERVAL};
 use core::sync::atomic::{AtomicU64, Ordering};
 use core::time::Duration;
 use downlink::Downlink;
@@ -37,14 +37,14 @@ use messages::{Beacon, Message};
 use parking_lot::MutexGuard;
 use std::collections::VecDeque;
 use std::sync::Mutex;
-use uplink::{Uplink, Way};
+use uplink::{SendForm, Uplink};
 
 /// Flow numbers are below this value: they have three bytes on the wire.
-pub const NUMBERS: u32 = 1 << 24;
+pub const FLOW_NUMBERS: u32 = 1 << 24;
 
 /// How many flows there may be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Limits {
+pub struct FlowLimits {
     /// Most flows that are sent in all. A flow to several peers counts once for each peer.
     pub flows: usize,
     /// Most flows that are sent to one peer.
@@ -71,7 +71,7 @@ pub struct Limits {
     pub identifiers: usize,
 }
 
-impl Default for Limits {
+impl Default for FlowLimits {
     fn default() -> Self {
         Self {
             flows: 4096,
@@ -91,7 +91,7 @@ impl Default for Limits {
 
 /// What a scheme requires of its flows.
 #[derive(Clone, Copy, Debug)]
-pub struct Needs {
+pub struct FlowOptions {
     /// Whether a flow has one AN only: a new AN is a new flow.
     pub an: bool,
     /// Whether the flow follows packet numbers, that is extends them to 64 bits.
@@ -109,48 +109,54 @@ pub struct Needs {
 /// The flows in both directions.
 #[derive(Debug)]
 pub struct Flows {
-    needs: Needs,
+    options: FlowOptions,
     uplink: Uplink,
     /// A fair lock: work on the table can be long, and frames wait for the lock.
     downlink: parking_lot::Mutex<Downlink>,
-    outbox: Mutex<VecDeque<(PeerIndex, Message)>>,
+    messages: Mutex<VecDeque<(PeerIndex, Message)>>,
     acknowledged: AtomicU64,
     /// The time of the last call of `handle_timeout`, in microseconds.
-    clock: AtomicU64,
+    ticked_at: AtomicU64,
     /// When idle flows were last searched for, in microseconds.
     swept_at: AtomicU64,
 }
 
 impl Flows {
     /// Creates empty tables.
-    pub fn new(needs: Needs, limits: Limits, random: &mut Random, now: Instant) -> Self {
+    pub fn new(
+        options: FlowOptions,
+        limits: FlowLimits,
+        random: &mut Random,
+        now: Instant,
+    ) -> Self {
         Self {
-            needs,
-            uplink: Uplink::new(needs, limits, random, now),
-            downlink: parking_lot::Mutex::new(Downlink::new(needs, limits, random)),
-            outbox: Mutex::new(VecDeque::new()),
+            options,
+            uplink: Uplink::new(options, limits, random, now),
+            downlink: parking_lot::Mutex::new(Downlink::new(options, limits, random)),
+            messages: Mutex::new(VecDeque::new()),
             acknowledged: AtomicU64::new(0),
-            clock: AtomicU64::new(now.as_micros()),
+            ticked_at: AtomicU64::new(now.as_micros()),
             swept_at: AtomicU64::new(now.as_micros()),
         }
     }
 
     /// What the scheme requires of flows.
-    pub const fn needs(&self) -> &Needs {
-        &self.needs
+    pub const fn options(&self) -> &FlowOptions {
+        &self.options
     }
 
     /// How a frame with this header is to be sent to `peer`. If its flow is new, it is registered.
-    pub fn way(&self, now: Instant, peer: PeerIndex, header: &Header) -> Way {
-        self.uplink.way(now, peer, header, &mut |peer, message| self.say(peer, message))
+    pub fn send_form(&self, now: Instant, peer: PeerIndex, header: &Header) -> SendForm {
+        self.uplink
+            .send_form(now, peer, header, &mut |peer, message| self.queue_message(peer, message))
     }
 
     /// Whether a frame with this header could be sent in short form now; if not, its flow is
     /// registered.
-    pub fn is_known_now(&self, peer: PeerIndex, header: &Header) -> bool {
+    pub fn is_known_or_register(&self, peer: PeerIndex, header: &Header) -> bool {
         let known = self.is_known(peer, header);
         if !known {
-            self.way(self.last_told(), peer, header);
+            self.send_form(self.last_tick(), peer, header);
         }
         known
     }
@@ -171,8 +177,8 @@ impl Flows {
         self.downlink.lock()
     }
 
-    fn say(&self, peer: PeerIndex, message: Message) {
-        lock(&self.outbox).push_back((peer, message));
+    fn queue_message(&self, peer: PeerIndex, message: Message) {
+        lock(&self.messages).push_back((peer, message));
     }
 
     /// Handles a message of `peer` about flows.
@@ -187,16 +193,16 @@ impl Flows {
     ) -> Result<(), DecodeError> {
         match Message::decode(bytes)? {
             Message::Register(register) => {
-                if register.secret.is_some() != self.needs.derivation.is_some() {
+                if register.secret.is_some() != self.options.derivation.is_some() {
                     return Err(DecodeError::Invalid(
                         "flow: base identifier missing or unexpected",
                     ));
                 }
                 let number = register.number;
                 let took = self.downlink.lock().register(now, peer, register)?;
-                catch_up(&mut self.downlink.lock());
+                move_all_lagging_windows(&mut self.downlink.lock());
                 let answer = if took { Message::Acknowledge } else { Message::Refuse };
-                self.say(peer, answer(number));
+                self.queue_message(peer, answer(number));
             }
             Message::Acknowledge(number) => {
                 self.uplink.handle_answer(now, peer, number, true);
@@ -210,7 +216,7 @@ impl Flows {
 
     /// The next message that is to be sent to a peer.
     pub fn poll_message(&self) -> Option<(PeerIndex, Vec<u8>)> {
-        let said = lock(&self.outbox).pop_front();
+        let said = lock(&self.messages).pop_front();
         let (peer, message) = said.or_else(|| {
             let (peer, number) = self.downlink.lock().poll_refused()?;
             Some((peer, Message::Refuse(number)))
@@ -230,24 +236,24 @@ impl Flows {
         for (number, pn) in entries {
             downlink.advance_to(now, peer, number, pn);
             MutexGuard::bump(&mut downlink);
-            catch_up(&mut downlink);
+            move_all_lagging_windows(&mut downlink);
         }
     }
 
     /// A frame of `peer` with this header arrived sealed. The expected identifiers move on to the
     /// packet numbers after it.
-    pub fn hear(&self, peer: PeerIndex, header: &Header) {
-        let now = self.last_told();
+    pub fn note_sealed_frame(&self, peer: PeerIndex, header: &Header) {
+        let now = self.last_tick();
         let mut downlink = self.downlink.lock();
-        downlink.hear(now, peer, header);
-        catch_up(&mut downlink);
+        downlink.note_sealed_frame(now, peer, header);
+        move_all_lagging_windows(&mut downlink);
     }
 
-    /// Finds the frame of an identifier, see [`Downlink::take`].
+    /// Finds the frame of an identifier, see [`Downlink::take_identifier`].
     ///
     /// # Errors
-    /// As for [`Downlink::take`].
-    pub fn take(
+    /// As for [`Downlink::take_identifier`].
+    pub fn take_identifier(
         &self,
         now: Instant,
         ridf: [u8; 8],
@@ -255,32 +261,32 @@ impl Flows {
         rest: usize,
     ) -> Result<(PeerIndex, Header), (Option<PeerIndex>, Reason)> {
         let mut downlink = self.downlink.lock();
-        let lagged = downlink.lags();
-        let taken = downlink.take(now, ridf, clear, rest);
+        let lagged = downlink.has_lagging_windows();
+        let taken = downlink.take_identifier(now, ridf, clear, rest);
         match taken {
             Err((_, Reason::UnknownIdentifier)) if lagged => {
                 // The identifier may belong to a window that lags behind.
-                catch_up(&mut downlink);
-                downlink.take(now, ridf, clear, rest)
+                move_all_lagging_windows(&mut downlink);
+                downlink.take_identifier(now, ridf, clear, rest)
             }
             _ => {
                 // The thread that made the windows lag moves them on.
                 if !lagged {
-                    catch_up(&mut downlink);
+                    move_all_lagging_windows(&mut downlink);
                 }
                 taken
             }
         }
     }
 
-    fn last_told(&self) -> Instant {
-        Instant::from_micros(self.clock.load(Ordering::Relaxed))
+    fn last_tick(&self) -> Instant {
+        Instant::from_micros(self.ticked_at.load(Ordering::Relaxed))
     }
 
     /// The management channel to `peer` is new. Flows to the peer are registered anew with their
     /// next frames; flows from the peer stay known for a while.
     pub fn restart(&self, now: Instant, peer: PeerIndex) {
-        lock(&self.outbox).retain(|(to, _)| *to != peer);
+        lock(&self.messages).retain(|(to, _)| *to != peer);
         self.uplink.restart(peer);
         self.downlink.lock().restart(now, peer);
     }
@@ -288,11 +294,11 @@ impl Flows {
     /// Makes beacons due, removes some flows of closed management channels, and once a second those
     /// flows that were idle for too long. To be called about ten times a second.
     pub fn handle_timeout(&self, now: Instant) {
-        self.clock.store(now.as_micros(), Ordering::Relaxed);
+        self.ticked_at.store(now.as_micros(), Ordering::Relaxed);
         self.uplink.make_due();
         // A few flows at a time, since frames wait for the same lock.
         let mut downlink = self.downlink.lock();
-        for _ in 0..DROPS_A_TICK {
+        for _ in 0..DROP_STEPS_PER_TICK {
             if !downlink.expire(now) {
                 break;
             }
@@ -300,13 +306,14 @@ impl Flows {
         }
         drop(downlink);
         let swept_at = Instant::from_micros(self.swept_at.load(Ordering::Relaxed));
-        if now - swept_at < SWEEP {
+        if now - swept_at < SWEEP_INTERVAL {
             return;
         }
         self.swept_at.store(now.as_micros(), Ordering::Relaxed);
-        let answered = |header: &Header| self.downlink.lock().answers(header);
-        self.uplink
-            .expire(now, &answered, &mut |peer, number| self.say(peer, Message::Remove(number)));
+        let answered = |header: &Header| self.downlink.lock().has_return_traffic(header);
+        self.uplink.expire(now, &answered, &mut |peer, number| {
+            self.queue_message(peer, Message::Remove(number))
+        });
     }
 
     /// How many flows are sent and how many are received.
@@ -317,9 +324,9 @@ impl Flows {
 
 /// Moves all windows to their positions, step by step. Between two steps, frames that wait for the
 /// lock get it.
-fn catch_up(downlink: &mut MutexGuard<'_, Downlink>) {
-    while downlink.lags() {
-        downlink.catch_up();
+fn move_all_lagging_windows(downlink: &mut MutexGuard<'_, Downlink>) {
+    while downlink.has_lagging_windows() {
+        downlink.move_lagging_windows();
         MutexGuard::bump(downlink);
     }
 }

@@ -13,14 +13,14 @@ const AN: u8 = 0x03;
 /// A secure association as gateways distinguish them. All frames of an association share one
 /// sequence of packet numbers, whatever their destinations.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct SaKey {
+pub struct AssociationId {
     /// The SCI; for frames without one, the source address and two zero bytes.
     sci: [u8; 8],
     named: bool,
     an: u8,
 }
 
-impl SaKey {
+impl AssociationId {
     /// The association of frames with this header.
     pub fn of(header: &Header) -> Self {
         let sci = header.tag.sci_in_frame_from(header.source);

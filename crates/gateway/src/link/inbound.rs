@@ -1,11 +1,11 @@
 //! The keys with which a gateway opens the datagrams of one peer in one epoch.
 
-use super::outbound::{SEALING, TAG_LEN};
+use super::outbound::{SEAL_OVERHEAD, TAG_LEN};
 use super::prefix::{PREFIX_LEN, Prefix};
 use crate::keys::{EpochSecret, GatewayId};
 use crate::lock;
 use crate::pcbc::Pcbc;
-use crate::tuning::{FAILURES, LANES};
+use crate::tuning::{MAX_FORGERIES_PER_KEY, MAX_LANES};
 use crate::window::Window;
 use core::fmt;
 use core::sync::atomic::{AtomicBool, Ordering};
@@ -36,7 +36,7 @@ pub struct Inbound {
     receiver: GatewayId,
     epoch: u32,
     provider: &'static GcmProvider,
-    lanes: [OnceLock<Mutex<Lane>>; LANES],
+    lanes: [OnceLock<Mutex<Lane>>; MAX_LANES],
     /// Whether any datagram was opened.
     used: AtomicBool,
     pcbc: OnceLock<Pcbc>,
@@ -57,7 +57,7 @@ impl Inbound {
         epoch: u32,
         provider: &'static GcmProvider,
     ) -> Self {
-        let lanes = [const { OnceLock::new() }; LANES];
+        let lanes = [const { OnceLock::new() }; MAX_LANES];
         let (used, pcbc) = (AtomicBool::new(false), OnceLock::new());
         Self { secret, sender, receiver, epoch, provider, lanes, used, pcbc }
     }
@@ -74,7 +74,7 @@ impl Inbound {
     /// If the datagram is not authentic, or its counter was accepted before. The encrypted part may
     /// then be overwritten.
     pub fn open(&self, prefix: &Prefix, packet: &mut PacketBuf<'_>) -> Result<bool, OpenError> {
-        let content = packet.len().checked_sub(SEALING).ok_or(OpenError::Malformed)?;
+        let content = packet.len().checked_sub(SEAL_OVERHEAD).ok_or(OpenError::Malformed)?;
         let encrypted = if prefix.sealed == 0 { content } else { usize::from(prefix.sealed) };
         if prefix.epoch != self.epoch as u8 || encrypted > content {
             return Err(OpenError::Malformed);
@@ -84,7 +84,7 @@ impl Inbound {
         if !lane.window.check(prefix.counter) {
             return Err(lane.refusal(prefix.counter));
         }
-        if lane.failures >= FAILURES {
+        if lane.failures >= MAX_FORGERIES_PER_KEY {
             return Err(OpenError::Exhausted);
         }
         let (body, tag) = packet.bytes_mut()[PREFIX_LEN..].split_at_mut(content);
@@ -127,7 +127,7 @@ impl Inbound {
 
 impl Lane {
     fn refusal(&self, counter: u64) -> OpenError {
-        if self.window.next().saturating_sub(counter) > crate::tuning::WINDOW {
+        if self.window.next().saturating_sub(counter) > crate::tuning::REPLAY_WINDOW {
             OpenError::Old
         } else {
             OpenError::Replayed

@@ -5,24 +5,24 @@
 
 mod inbound;
 mod outbound;
-mod place;
+mod peer_address;
 mod prefix;
 
 pub use inbound::{Inbound, OpenError};
-pub use outbound::{Outbound, SEALING, SealError, TAG_LEN, Used};
+pub use outbound::{KeyUsage, Outbound, SEAL_OVERHEAD, SealError, TAG_LEN};
 pub use prefix::{PREFIX_LEN, Prefix};
 
-use crate::bridge::PeerIndex;
-use crate::codepoints::{Type, Whole};
+use crate::codepoints::{DatagramType, EncryptedContent};
 use crate::counters::{PeerCounters, Reason};
 use crate::hashing::{Keyed, Table};
 use crate::keys::GatewayId;
 use crate::pcbc::Pcbc;
+use crate::stations::PeerIndex;
 use crate::{read, write};
 use core::net::{IpAddr, SocketAddr};
 use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use lightseal_core::{Instant, PacketBuf, Random};
-use place::{SILENCE, Sighting, Verdict, Whereabouts};
+use peer_address::{AddressChange, AddressEvidence, PeerAddress, ROAMING_SILENCE};
 use std::sync::{Arc, RwLock};
 
 /// Bytes of the IPv4 and UDP headers.
@@ -42,7 +42,7 @@ pub struct Link {
     /// Whether the peer has no configured endpoint. Its UDP port then follows its datagrams.
     roams: bool,
     outbound: RwLock<Option<Arc<Outbound>>>,
-    place: RwLock<Whereabouts>,
+    peer_address: RwLock<PeerAddress>,
     /// Bytes of the IP and UDP headers of datagrams to the peer; 0 if it has no address. Read for
     /// every frame.
     headers: AtomicUsize,
@@ -52,15 +52,16 @@ pub struct Link {
     opened_at: AtomicU64,
     /// Whether nothing that is sent to the peer is answered.
     unanswered: AtomicBool,
-    /// Whether a frame was sent to the peer, since the last [`forget_long`](Self::forget_long),
-    /// that needs an MTU above [`LEAST_MTU`](crate::tuning::LEAST_MTU).
+    /// Whether a frame was sent to the peer, since the last
+    /// [`clear_long_frame`](Self::clear_long_frame), that needs an MTU above
+    /// [`LEAST_MTU`](crate::tuning::LEAST_MTU).
     sent_long: AtomicBool,
     /// The path's MTU: IP packets of this many bytes reach the peer without fragmentation.
     mtu: AtomicUsize,
     /// Whether a new epoch should be agreed on, since the keys are nearly used up.
-    wants_epoch: AtomicBool,
+    needs_rekey: AtomicBool,
     /// The number for the pieces of the next frame that is split.
-    next_piece: AtomicU32,
+    next_piece_number: AtomicU32,
 }
 
 impl Link {
@@ -80,15 +81,15 @@ impl Link {
             counters: PeerCounters::default(),
             roams,
             outbound: RwLock::new(None),
-            place: RwLock::default(),
+            peer_address: RwLock::default(),
             headers: AtomicUsize::new(0),
             heard_at: AtomicU64::new(0),
             opened_at: AtomicU64::new(0),
             unanswered: AtomicBool::new(false),
             sent_long: AtomicBool::new(false),
             mtu: AtomicUsize::new(mtu),
-            wants_epoch: AtomicBool::new(false),
-            next_piece: AtomicU32::new(0),
+            needs_rekey: AtomicBool::new(false),
+            next_piece_number: AtomicU32::new(0),
         };
         link.set_address(address);
         link
@@ -101,48 +102,51 @@ impl Link {
 
     /// The address that datagrams for the peer are sent to.
     pub fn address(&self) -> Option<SocketAddr> {
-        read(&self.place).address()
+        read(&self.peer_address).address()
     }
 
     /// The address that datagrams for the peer are sent to, and whether they must be sent from the
     /// local port that the peer sends to: a NAT in front of the peer lets in no others.
     pub fn destination(&self) -> Option<(SocketAddr, bool)> {
-        let place = *read(&self.place);
-        place.address().map(|address| (address, self.roams || place.is_learned()))
+        let peer_address = *read(&self.peer_address);
+        peer_address.address().map(|address| (address, self.roams || peer_address.is_learned()))
     }
 
     /// Sends datagrams to `address` from now on, whatever was learned.
     pub fn set_address(&self, address: Option<SocketAddr>) {
-        self.change_place(|place| place.set(address));
+        self.change_address(|peer_address| peer_address.set(address));
     }
 
     /// Notes the address from the configuration or the resolver. An address that was learned since
     /// is kept as long as the peer answers.
-    pub fn tell_address(&self, address: SocketAddr) {
-        self.change_place(|place| place.tell(address, self.is_unanswered()));
+    pub fn configure_address(&self, address: SocketAddr) {
+        self.change_address(|peer_address| peer_address.configure(address, self.is_unanswered()));
     }
 
     /// Notes that the management channel to the peer came from the host of `address`; the port is
     /// that of the peer's endpoint. Datagrams are sent there, unless some still arrive from the
     /// peer's present address.
-    pub fn tell_channel(&self, now: Instant, address: SocketAddr) {
+    pub fn note_channel_address(&self, now: Instant, address: SocketAddr) {
         let silent = self.is_silent(now);
-        self.change_place(|place| place.connect(address, silent, self.is_unanswered()));
+        self.change_address(|peer_address| {
+            peer_address.note_channel(address, silent, self.is_unanswered())
+        });
     }
 
     /// Takes over the address that `former`, an earlier link to the peer, has learned.
-    pub fn resume(&self, former: &Self) {
-        let known = *read(&former.place);
-        self.change_place(|place| *place = known);
+    pub fn adopt_address(&self, former: &Self) {
+        let known = *read(&former.peer_address);
+        self.change_address(|peer_address| *peer_address = known);
     }
 
-    fn change_place(&self, change: impl FnOnce(&mut Whereabouts)) {
-        let mut place = write(&self.place);
-        change(&mut place);
-        let headers = place.address().map_or(0, |address| match address.ip().to_canonical() {
-            IpAddr::V4(_) => IPV4_HEADERS,
-            IpAddr::V6(_) => IPV6_HEADERS,
-        });
+    fn change_address(&self, change: impl FnOnce(&mut PeerAddress)) {
+        let mut peer_address = write(&self.peer_address);
+        change(&mut peer_address);
+        let headers =
+            peer_address.address().map_or(0, |address| match address.ip().to_canonical() {
+                IpAddr::V4(_) => IPV4_HEADERS,
+                IpAddr::V6(_) => IPV6_HEADERS,
+            });
         self.headers.store(headers, Ordering::Relaxed);
     }
 
@@ -163,24 +167,24 @@ impl Link {
 
     /// Notes that a frame is sent to the peer that needs an MTU above
     /// [`LEAST_MTU`](crate::tuning::LEAST_MTU).
-    pub(crate) fn note_long(&self) {
+    pub(crate) fn note_long_frame(&self) {
         if !self.sent_long.load(Ordering::Relaxed) {
             self.sent_long.store(true, Ordering::Relaxed);
         }
     }
 
-    /// Whether such a frame was sent since the last [`forget_long`](Self::forget_long).
-    pub(crate) fn has_sent_long(&self) -> bool {
+    /// Whether such a frame was sent since the last [`clear_long_frame`](Self::clear_long_frame).
+    pub(crate) fn has_sent_long_frame(&self) -> bool {
         self.sent_long.load(Ordering::Relaxed)
     }
 
     /// Forgets that such a frame was sent.
-    pub(crate) fn forget_long(&self) {
+    pub(crate) fn clear_long_frame(&self) {
         self.sent_long.store(false, Ordering::Relaxed);
     }
 
     fn is_silent(&self, now: Instant) -> bool {
-        now - Instant::from_micros(self.heard_at.load(Ordering::Relaxed)) >= SILENCE
+        now - Instant::from_micros(self.heard_at.load(Ordering::Relaxed)) >= ROAMING_SILENCE
     }
 
     /// The longest UDP payload in bytes that reaches the peer without fragmentation.
@@ -209,7 +213,7 @@ impl Link {
     /// Seals with these keys from now on; `None` if nothing can be sealed any more.
     pub fn set_outbound(&self, outbound: Option<Arc<Outbound>>) {
         *write(&self.outbound) = outbound;
-        self.wants_epoch.store(false, Ordering::Relaxed);
+        self.needs_rekey.store(false, Ordering::Relaxed);
     }
 
     /// The epoch whose keys seal.
@@ -218,13 +222,13 @@ impl Link {
     }
 
     /// Whether the keys are nearly used up.
-    pub fn wants_epoch(&self) -> bool {
-        self.wants_epoch.load(Ordering::Relaxed)
+    pub fn needs_rekey(&self) -> bool {
+        self.needs_rekey.load(Ordering::Relaxed)
     }
 
     /// A number for the pieces of a frame that is split.
-    pub fn next_piece(&self) -> u32 {
-        self.next_piece.fetch_add(1, Ordering::Relaxed)
+    pub fn next_piece_number(&self) -> u32 {
+        self.next_piece_number.fetch_add(1, Ordering::Relaxed)
     }
 
     /// Seals `packet` in place, see [`Outbound::seal`].
@@ -235,7 +239,7 @@ impl Link {
     pub fn seal(
         &self,
         lane: u8,
-        kind: Type,
+        kind: DatagramType,
         sealed: u8,
         packet: &mut PacketBuf<'_>,
     ) -> Result<(), Reason> {
@@ -243,14 +247,14 @@ impl Link {
         let outbound = outbound.as_ref().ok_or(Reason::NoPeer)?;
         match outbound.seal(lane, kind, sealed, packet) {
             Ok(used) => {
-                if used.ages {
-                    self.wants_epoch.store(true, Ordering::Relaxed);
+                if used.near_limit {
+                    self.needs_rekey.store(true, Ordering::Relaxed);
                 }
                 Ok(())
             }
             Err(SealError::Room) => Err(Reason::NoBuffer),
             Err(SealError::Exhausted) => {
-                self.wants_epoch.store(true, Ordering::Relaxed);
+                self.needs_rekey.store(true, Ordering::Relaxed);
                 Err(Reason::KeyExhausted)
             }
         }
@@ -272,34 +276,36 @@ impl Link {
     ///
     /// # Errors
     /// As for [`seal`](Self::seal).
-    pub fn seal_whole(
+    pub fn seal_encrypted(
         &self,
         lane: u8,
-        kind: Whole,
+        kind: EncryptedContent,
         packet: &mut PacketBuf<'_>,
     ) -> Result<(), Reason> {
         packet.prepend(&[kind as u8]).ok_or(Reason::NoBuffer)?;
-        self.seal(lane, Type::Whole, 0, packet)
+        self.seal(lane, DatagramType::Encrypted, 0, packet)
     }
 
     /// Notes the source address of an authentic datagram, the newest of its lane. `first`: it is
     /// the first under new keys.
-    fn heard_from(&self, now: Instant, from: SocketAddr, lane: u8, first: bool) {
-        let (silent, lost) = (self.is_silent(now), self.is_unanswered());
-        let sighting = Sighting { from, lane, first, silent, lost };
-        let verdict = read(&self.place).judge(&sighting, self.roams);
-        match verdict {
-            Verdict::Elsewhere => return,
-            Verdict::Here => {}
-            Verdict::Moved => self.change_place(|place| place.follow(&sighting, self.roams)),
+    fn note_source(&self, now: Instant, from: SocketAddr, lane: u8, first: bool) {
+        let (silent, unanswered) = (self.is_silent(now), self.is_unanswered());
+        let evidence = AddressEvidence { from, lane, first, silent, unanswered };
+        let change = read(&self.peer_address).assess(&evidence, self.roams);
+        match change {
+            AddressChange::OtherPort => return,
+            AddressChange::Unchanged => {}
+            AddressChange::Moved => {
+                self.change_address(|peer_address| peer_address.move_to(&evidence, self.roams))
+            }
         }
-        note(&self.heard_at, now);
+        store_time(&self.heard_at, now);
     }
 }
 
 /// Stores a time for which the [`PRECISION`] suffices, so that threads seldom write to shared
 /// memory.
-fn note(at: &AtomicU64, now: Instant) {
+fn store_time(at: &AtomicU64, now: Instant) {
     if now.as_micros().saturating_sub(at.load(Ordering::Relaxed)) >= PRECISION {
         at.store(now.as_micros(), Ordering::Relaxed);
     }
@@ -331,7 +337,7 @@ impl Links {
         // A gateway that restarts begins at random numbers, so that its pieces are unlikely to
         // match incomplete frames at its peers.
         for link in &links {
-            link.next_piece.store(u32::from_be_bytes(random.array()), Ordering::Relaxed);
+            link.next_piece_number.store(u32::from_be_bytes(random.array()), Ordering::Relaxed);
         }
         Self { links, receivers: RwLock::new(Table::with_hasher(keyed)) }
     }
@@ -373,7 +379,7 @@ impl Links {
     }
 
     /// How many receiver indices have keys.
-    pub fn receivers(&self) -> usize {
+    pub fn receiver_count(&self) -> usize {
         read(&self.receivers).len()
     }
 
@@ -441,9 +447,9 @@ impl Links {
             (Some(peer), reason)
         })?;
         let link = self.get(peer).ok_or((None, Reason::UnknownPeer))?;
-        note(&link.opened_at, now);
+        store_time(&link.opened_at, now);
         if newest {
-            link.heard_from(now, from, prefix.lane, first);
+            link.note_source(now, from, prefix.lane, first);
         }
         Ok((peer, prefix))
     }

@@ -1,11 +1,11 @@
 //! The keys with which a gateway seals datagrams for one peer in one epoch.
 
 use super::prefix::{PREFIX_LEN, Prefix};
-use crate::codepoints::Type;
+use crate::codepoints::DatagramType;
 use crate::keys::{EpochSecret, GatewayId};
 use crate::lock;
 use crate::pcbc::Pcbc;
-use crate::tuning::{LANES, PACKETS, PACKETS_BEFORE_REKEY};
+use crate::tuning::{MAX_LANES, MAX_PACKETS_PER_KEY, PACKETS_BEFORE_REKEY};
 use core::fmt;
 use lightseal_core::PacketBuf;
 use lightseal_macsec::crypto::{Gcm, GcmProvider};
@@ -15,7 +15,7 @@ use zeroize::Zeroizing;
 /// Length in bytes of the tag at the end of a sealed datagram.
 pub const TAG_LEN: usize = 16;
 /// How many bytes sealing adds to a packet.
-pub const SEALING: usize = PREFIX_LEN + TAG_LEN;
+pub const SEAL_OVERHEAD: usize = PREFIX_LEN + TAG_LEN;
 
 /// Why a packet was not sealed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -36,7 +36,7 @@ pub struct Outbound {
     /// The receiver index: the peer's name for these keys.
     index: u32,
     provider: &'static GcmProvider,
-    lanes: [OnceLock<Mutex<Lane>>; LANES],
+    lanes: [OnceLock<Mutex<Lane>>; MAX_LANES],
     pcbc: OnceLock<Pcbc>,
 }
 
@@ -48,9 +48,9 @@ struct Lane {
 
 /// The state of a key after sealing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Used {
+pub struct KeyUsage {
     /// Whether the key is nearly used up, so that a new epoch should be asked for.
-    pub ages: bool,
+    pub near_limit: bool,
 }
 
 impl Outbound {
@@ -63,7 +63,7 @@ impl Outbound {
         index: u32,
         provider: &'static GcmProvider,
     ) -> Self {
-        let lanes = [const { OnceLock::new() }; LANES];
+        let lanes = [const { OnceLock::new() }; MAX_LANES];
         Self { secret, sender, receiver, epoch, index, provider, lanes, pcbc: OnceLock::new() }
     }
 
@@ -82,10 +82,10 @@ impl Outbound {
     pub fn seal(
         &self,
         lane: u8,
-        kind: Type,
+        kind: DatagramType,
         sealed: u8,
         packet: &mut PacketBuf<'_>,
-    ) -> Result<Used, SealError> {
+    ) -> Result<KeyUsage, SealError> {
         let encrypted = if sealed == 0 { packet.len() } else { usize::from(sealed) };
         if packet.headroom() < PREFIX_LEN || packet.tailroom() < TAG_LEN || packet.len() < encrypted
         {
@@ -93,7 +93,7 @@ impl Outbound {
         }
         let slot = self.lanes.get(usize::from(lane)).ok_or(SealError::Exhausted)?;
         let mut state = lock(slot.get_or_init(|| Mutex::new(self.lane(lane))));
-        if state.counter >= PACKETS {
+        if state.counter >= MAX_PACKETS_PER_KEY {
             return Err(SealError::Exhausted);
         }
         let prefix = Prefix {
@@ -107,11 +107,11 @@ impl Outbound {
         state.counter += 1;
         let (text, clear) = packet.bytes_mut().split_at_mut(encrypted);
         let tag = state.cipher.seal(&prefix.nonce(&state.iv), clear, text);
-        let ages = state.counter >= PACKETS_BEFORE_REKEY;
+        let near_limit = state.counter >= PACKETS_BEFORE_REKEY;
         drop(state);
         packet.append(&tag).ok_or(SealError::Room)?;
         packet.prepend(&prefix.encode()).ok_or(SealError::Room)?;
-        Ok(Used { ages })
+        Ok(KeyUsage { near_limit })
     }
 
     /// The receiver index under which the peer opens what these keys seal.

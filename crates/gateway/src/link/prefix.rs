@@ -1,6 +1,6 @@
 //! The prefix of sealed datagrams, which is sent in clear.
 
-use crate::codepoints::Type;
+use crate::codepoints::DatagramType;
 
 /// Length of a prefix in bytes.
 pub const PREFIX_LEN: usize = 14;
@@ -20,7 +20,7 @@ pub const PREFIX_LEN: usize = 14;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Prefix {
     /// The type of the datagram.
-    pub kind: Type,
+    pub kind: DatagramType,
     /// The low eight bits of the epoch's number.
     pub epoch: u8,
     /// The receiver index, by which the receiver finds the keys.
@@ -52,7 +52,7 @@ impl Prefix {
         let &[kind, epoch, r0, r1, r2, r3, lane, c0, c1, c2, c3, c4, c5, sealed] =
             datagram.first_chunk()?;
         Some(Self {
-            kind: Type::of(kind)?,
+            kind: DatagramType::of(kind)?,
             epoch,
             receiver: u32::from_be_bytes([r0, r1, r2, r3]),
             lane,
@@ -82,7 +82,7 @@ mod tests {
 
     #[test]
     fn a_prefix_round_trips_and_no_shorter_one_is_read() {
-        for kind in Type::ALL {
+        for kind in DatagramType::ALL {
             let prefix = Prefix {
                 kind,
                 epoch: 7,
@@ -100,10 +100,16 @@ mod tests {
 
     #[test]
     fn every_field_that_does_not_choose_the_key_is_in_the_nonce() {
-        let prefix =
-            Prefix { kind: Type::Sealed, epoch: 0, receiver: 0, lane: 0, counter: 5, sealed: 28 };
+        let prefix = Prefix {
+            kind: DatagramType::Sealed,
+            epoch: 0,
+            receiver: 0,
+            lane: 0,
+            counter: 5,
+            sealed: 28,
+        };
         let nonce = prefix.nonce(&[0x55; 12]);
-        assert_ne!(nonce, Prefix { kind: Type::Whole, ..prefix }.nonce(&[0x55; 12]));
+        assert_ne!(nonce, Prefix { kind: DatagramType::Encrypted, ..prefix }.nonce(&[0x55; 12]));
         assert_ne!(nonce, Prefix { counter: 6, ..prefix }.nonce(&[0x55; 12]));
         assert_ne!(nonce, Prefix { sealed: 29, ..prefix }.nonce(&[0x55; 12]));
     }

@@ -11,13 +11,13 @@
 //! the two forms a datagram has, and nothing else.
 
 use super::identifier::put_header;
-use super::{Incoming, Outgoing, Scheme, SchemeName, Sealed as Outcome};
-use crate::bridge::PeerIndex;
-use crate::codepoints::Type;
+use super::{Incoming, Outgoing, Scheme, SchemeName, SealOutcome};
+use crate::codepoints::DatagramType;
 use crate::counters::Reason;
-use crate::flows::uplink::{Known, Way};
-use crate::flows::{Flows, Limits, Needs};
-use crate::link::SEALING;
+use crate::flows::uplink::{SendForm, ShortForm};
+use crate::flows::{FlowLimits, FlowOptions, Flows};
+use crate::link::SEAL_OVERHEAD;
+use crate::stations::PeerIndex;
 use lightseal_core::{Decode, DecodeError, Instant, PacketBuf, Random, Reader};
 use lightseal_macsec::Header;
 
@@ -32,8 +32,8 @@ pub struct Compressed {
 
 impl Compressed {
     /// A scheme without flows. The keys of its hash tables are drawn from `random`.
-    pub fn new(limits: Limits, random: &mut Random, now: Instant) -> Self {
-        let needs = Needs {
+    pub fn new(limits: FlowLimits, random: &mut Random, now: Instant) -> Self {
+        let options = FlowOptions {
             an: false,
             follows: false,
             derivation: None,
@@ -41,10 +41,10 @@ impl Compressed {
             behind: 0,
             beacons: false,
         };
-        Self { flows: Flows::new(needs, limits, random, now) }
+        Self { flows: Flows::new(options, limits, random, now) }
     }
 
-    fn shorten(header: &Header, known: &Known, packet: &mut PacketBuf<'_>) -> Option<()> {
+    fn shorten(header: &Header, known: &ShortForm, packet: &mut PacketBuf<'_>) -> Option<()> {
         let mut short = [0; SHORT_LEN];
         short[..3].copy_from_slice(&known.number.to_be_bytes()[1..]);
         short[3] = header.tag.tci_an();
@@ -79,30 +79,30 @@ impl Scheme for Compressed {
         SchemeName::Sealed
     }
 
-    fn growth(&self, _header: &Header) -> isize {
-        SEALING as isize
+    fn max_overhead(&self, _header: &Header) -> isize {
+        SEAL_OVERHEAD as isize
     }
 
-    fn growth_to(&self, peer: PeerIndex, header: &Header) -> isize {
-        if self.flows.is_known_now(peer, header) {
-            (SEALING + SHORT_LEN) as isize - header.len() as isize
+    fn overhead_to(&self, peer: PeerIndex, header: &Header) -> isize {
+        if self.flows.is_known_or_register(peer, header) {
+            (SEAL_OVERHEAD + SHORT_LEN) as isize - header.len() as isize
         } else {
-            self.growth(header)
+            self.max_overhead(header)
         }
     }
 
-    fn seal(&self, to: &Outgoing<'_>, packet: &mut PacketBuf<'_>) -> Result<Outcome, Reason> {
-        match self.flows.way(to.now, to.link.peer, to.header) {
-            Way::Short(known) => {
+    fn seal(&self, to: &Outgoing<'_>, packet: &mut PacketBuf<'_>) -> Result<SealOutcome, Reason> {
+        match self.flows.send_form(to.now, to.link.peer, to.header) {
+            SendForm::Short(known) => {
                 Self::shorten(to.header, &known, packet).ok_or(Reason::NoBuffer)?;
-                to.link.seal(to.lane, Type::Compressed, SHORT_LEN as u8, packet)?;
+                to.link.seal(to.lane, DatagramType::Compressed, SHORT_LEN as u8, packet)?;
             }
             // The header has at most 36 bytes, which fits the length byte.
-            Way::NotYet | Way::Over => {
-                to.link.seal(to.lane, Type::Sealed, to.header.len() as u8, packet)?;
+            SendForm::Registering | SendForm::NoFlow => {
+                to.link.seal(to.lane, DatagramType::Sealed, to.header.len() as u8, packet)?;
             }
         }
-        Ok(Outcome::Ready)
+        Ok(SealOutcome::Ready)
     }
 
     fn open(
@@ -126,7 +126,7 @@ impl Scheme for Compressed {
         put_header(&restored.ok_or(Reason::Malformed)?, packet)
     }
 
-    fn table(&self) -> Option<&Flows> {
+    fn flow_table(&self) -> Option<&Flows> {
         Some(&self.flows)
     }
 }

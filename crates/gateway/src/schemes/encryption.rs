@@ -18,15 +18,15 @@
 //! case. Such frames are sent sealed here: to drop them would tell nothing about the scheme and
 //! would break networks.
 
-use super::identifier::{Unknown, seal_meanwhile};
-use super::{Incoming, Outgoing, Scheme, SchemeName, Sealed};
-use crate::bridge::PeerIndex;
-use crate::codepoints::Type;
+use super::identifier::{UnknownFlow, seal_until_known};
+use super::{Incoming, Outgoing, Scheme, SchemeName, SealOutcome};
+use crate::codepoints::DatagramType;
 use crate::counters::Reason;
-use crate::flows::uplink::Way;
-use crate::flows::{Flows, Limits, Needs};
-use crate::link::SEALING;
+use crate::flows::uplink::SendForm;
+use crate::flows::{FlowLimits, FlowOptions, Flows};
+use crate::link::SEAL_OVERHEAD;
 use crate::pcbc::COVERED;
+use crate::stations::PeerIndex;
 use lightseal_core::{Instant, PacketBuf, Random};
 use lightseal_macsec::{Header, SciField};
 
@@ -38,31 +38,31 @@ const HEADER_LEN: usize = 28;
 
 /// The configuration of the scheme.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Settings {
+pub struct EncryptionConfig {
     /// Limits on the number of flows.
-    pub limits: Limits,
+    pub limits: FlowLimits,
     /// How frames are sent whose flow the peer does not know.
-    pub unknown: Unknown,
+    pub unknown: UnknownFlow,
 }
 
-impl Default for Settings {
+impl Default for EncryptionConfig {
     fn default() -> Self {
-        Self { limits: Limits::default(), unknown: Unknown::Hold }
+        Self { limits: FlowLimits::default(), unknown: UnknownFlow::Hold }
     }
 }
 
 /// The scheme `encryption-paper`.
 #[derive(Debug)]
 pub struct Encryption {
-    unknown: Unknown,
+    unknown: UnknownFlow,
     flows: Flows,
 }
 
 impl Encryption {
     /// A scheme without flows. The keys of its hash tables are drawn from `random`.
-    pub fn new(settings: Settings, random: &mut Random, now: Instant) -> Self {
+    pub fn new(settings: EncryptionConfig, random: &mut Random, now: Instant) -> Self {
         // A new AN is a new flow, but packet numbers are not followed.
-        let needs = Needs {
+        let options = FlowOptions {
             an: true,
             follows: false,
             derivation: None,
@@ -70,7 +70,7 @@ impl Encryption {
             behind: 0,
             beacons: false,
         };
-        let flows = Flows::new(needs, settings.limits, random, now);
+        let flows = Flows::new(options, settings.limits, random, now);
         Self { unknown: settings.unknown, flows }
     }
 }
@@ -85,37 +85,37 @@ impl Scheme for Encryption {
         SchemeName::EncryptionPaper
     }
 
-    fn growth(&self, header: &Header) -> isize {
-        let sealed = self.unknown == Unknown::Seal || !covers(header);
-        if sealed { SEALING as isize } else { PREFIX_LEN as isize }
+    fn max_overhead(&self, header: &Header) -> isize {
+        let sealed = self.unknown == UnknownFlow::Seal || !covers(header);
+        if sealed { SEAL_OVERHEAD as isize } else { PREFIX_LEN as isize }
     }
 
-    fn growth_to(&self, peer: PeerIndex, header: &Header) -> isize {
-        if covers(header) && self.flows.is_known_now(peer, header) {
+    fn overhead_to(&self, peer: PeerIndex, header: &Header) -> isize {
+        if covers(header) && self.flows.is_known_or_register(peer, header) {
             PREFIX_LEN as isize
         } else {
-            self.growth(header)
+            self.max_overhead(header)
         }
     }
 
-    fn seal(&self, to: &Outgoing<'_>, packet: &mut PacketBuf<'_>) -> Result<Sealed, Reason> {
+    fn seal(&self, to: &Outgoing<'_>, packet: &mut PacketBuf<'_>) -> Result<SealOutcome, Reason> {
         if !covers(to.header) {
-            return seal_meanwhile(to, packet);
+            return seal_until_known(to, packet);
         }
-        match (self.flows.way(to.now, to.link.peer, to.header), self.unknown) {
-            (Way::Short(_), _) => {
+        match (self.flows.send_form(to.now, to.link.peer, to.header), self.unknown) {
+            (SendForm::Short(_), _) => {
                 let index = to.link.encrypt_blocks(|pcbc| {
                     let blocks = packet.bytes_mut().first_chunk_mut::<COVERED>();
                     blocks.map(|blocks| pcbc.encrypt(blocks))
                 })?;
                 let [a, b, c, d] = index.to_be_bytes();
-                let prefix = [Type::EncryptionPaper as u8, a, b, c, d];
+                let prefix = [DatagramType::EncryptionPaper as u8, a, b, c, d];
                 packet.prepend(&prefix).ok_or(Reason::NoBuffer)?;
-                Ok(Sealed::Ready)
+                Ok(SealOutcome::Ready)
             }
-            (_, Unknown::Seal) => seal_meanwhile(to, packet),
-            (Way::NotYet, Unknown::Hold) => Ok(Sealed::Hold),
-            (Way::Over, Unknown::Hold) => Err(Reason::FlowLimit),
+            (_, UnknownFlow::Seal) => seal_until_known(to, packet),
+            (SendForm::Registering, UnknownFlow::Hold) => Ok(SealOutcome::Hold),
+            (SendForm::NoFlow, UnknownFlow::Hold) => Err(Reason::FlowLimit),
         }
     }
 
@@ -124,7 +124,7 @@ impl Scheme for Encryption {
         from: &Incoming<'_>,
         packet: &mut PacketBuf<'_>,
     ) -> Result<PeerIndex, (Option<PeerIndex>, Reason)> {
-        if from.kind != Type::EncryptionPaper {
+        if from.kind != DatagramType::EncryptionPaper {
             return Err((None, Reason::UnknownType));
         }
         let malformed = (None, Reason::Malformed);
@@ -138,18 +138,18 @@ impl Scheme for Encryption {
         let unknown = (Some(peer), Reason::UnknownFlow);
         let (&octet, sci) = blocks.get(14).zip(blocks.get(20..28)).ok_or(unknown)?;
         let sci = sci.try_into().map_err(|_| unknown)?;
-        if self.flows.downlink().has_channel(peer, sci, octet & 3) {
+        if self.flows.downlink().has_association(peer, sci, octet & 3) {
             Ok(peer)
         } else {
             Err(unknown)
         }
     }
 
-    fn is_strict(&self) -> bool {
+    fn requires_valid_frames(&self) -> bool {
         false
     }
 
-    fn table(&self) -> Option<&Flows> {
+    fn flow_table(&self) -> Option<&Flows> {
         Some(&self.flows)
     }
 }

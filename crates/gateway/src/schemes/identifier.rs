@@ -14,13 +14,13 @@
 //! MACsec devices reject it; the true frame is dropped as already received. `sealed` has no such
 //! race.
 
-use super::{Incoming, Outgoing, Scheme, SchemeName, Sealed};
-use crate::bridge::PeerIndex;
-use crate::codepoints::Type;
+use super::{Incoming, Outgoing, Scheme, SchemeName, SealOutcome};
+use crate::codepoints::DatagramType;
 use crate::counters::Reason;
-use crate::flows::uplink::{Known, Way};
-use crate::flows::{Derivation, Flows, Limits, Needs};
-use crate::link::SEALING;
+use crate::flows::uplink::{SendForm, ShortForm};
+use crate::flows::{Derivation, FlowLimits, FlowOptions, Flows};
+use crate::link::SEAL_OVERHEAD;
+use crate::stations::PeerIndex;
 use lightseal_core::{Encode, Instant, PacketBuf, Random, Writer};
 use lightseal_macsec::Header;
 
@@ -29,7 +29,7 @@ pub const SHORT_LEN: usize = 11;
 
 /// How frames are sent whose flow the peer does not know.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Unknown {
+pub enum UnknownFlow {
     /// They are sent sealed, as under the scheme `sealed`; so are frames over a limit.
     Seal,
     /// They are held until the peer knows the flow; frames over a limit are dropped.
@@ -38,11 +38,11 @@ pub enum Unknown {
 
 /// The configuration of the scheme.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Settings {
+pub struct IdentifierConfig {
     /// Limits on the number of flows.
-    pub limits: Limits,
+    pub limits: FlowLimits,
     /// How frames are sent whose flow the peer does not know.
-    pub unknown: Unknown,
+    pub unknown: UnknownFlow,
     /// How many packet numbers ahead of the highest one have identifiers in the receiver's table.
     /// This many frames may be lost in a row before the next frame is not recognised.
     pub ahead: u64,
@@ -51,17 +51,17 @@ pub struct Settings {
     pub behind: u64,
 }
 
-impl Default for Settings {
+impl Default for IdentifierConfig {
     /// The defaults of `identifier`.
     fn default() -> Self {
-        Self { limits: Limits::default(), unknown: Unknown::Seal, ahead: 1536, behind: 512 }
+        Self { limits: FlowLimits::default(), unknown: UnknownFlow::Seal, ahead: 1536, behind: 512 }
     }
 }
 
-impl Settings {
+impl IdentifierConfig {
     /// The defaults of `identifier-paper`.
-    pub fn paper() -> Self {
-        Self { unknown: Unknown::Hold, ahead: 64, behind: 64, ..Self::default() }
+    pub fn as_in_paper() -> Self {
+        Self { unknown: UnknownFlow::Hold, ahead: 64, behind: 64, ..Self::default() }
     }
 }
 
@@ -69,38 +69,49 @@ impl Settings {
 #[derive(Debug)]
 pub struct Identifier {
     name: SchemeName,
-    kind: Type,
-    unknown: Unknown,
+    kind: DatagramType,
+    unknown: UnknownFlow,
     flows: Flows,
 }
 
 impl Identifier {
     /// The scheme `identifier`. Base identifiers and the keys of hash tables are drawn from
     /// `random`.
-    pub fn new(settings: Settings, random: &mut Random, now: Instant) -> Self {
+    pub fn new(settings: IdentifierConfig, random: &mut Random, now: Instant) -> Self {
         Self::with(settings, Derivation::Keyed, random, now)
     }
 
     /// The scheme `identifier-paper`: unchanged from the paper, for comparison.
-    pub fn paper(settings: Settings, random: &mut Random, now: Instant) -> Self {
+    pub fn paper(settings: IdentifierConfig, random: &mut Random, now: Instant) -> Self {
         Self::with(settings, Derivation::Paper, random, now)
     }
 
-    fn with(settings: Settings, how: Derivation, random: &mut Random, now: Instant) -> Self {
-        let Settings { limits, unknown, ahead, behind } = settings;
+    fn with(
+        settings: IdentifierConfig,
+        how: Derivation,
+        random: &mut Random,
+        now: Instant,
+    ) -> Self {
+        let IdentifierConfig { limits, unknown, ahead, behind } = settings;
         let ours = how == Derivation::Keyed;
         let derivation = Some(how);
-        let needs = Needs { an: true, follows: true, derivation, ahead, behind, beacons: ours };
-        let flows = Flows::new(needs, limits, random, now);
+        let options =
+            FlowOptions { an: true, follows: true, derivation, ahead, behind, beacons: ours };
+        let flows = Flows::new(options, limits, random, now);
         let (name, kind) = match how {
-            Derivation::Keyed => (SchemeName::Identifier, Type::Identifier),
-            Derivation::Paper => (SchemeName::IdentifierPaper, Type::IdentifierPaper),
+            Derivation::Keyed => (SchemeName::Identifier, DatagramType::Identifier),
+            Derivation::Paper => (SchemeName::IdentifierPaper, DatagramType::IdentifierPaper),
         };
         Self { name, kind, unknown, flows }
     }
 
-    fn shorten(&self, header: &Header, known: &Known, packet: &mut PacketBuf<'_>) -> Option<()> {
-        let (how, secret) = self.flows.needs().derivation.zip(known.secret.as_ref())?;
+    fn shorten(
+        &self,
+        header: &Header,
+        known: &ShortForm,
+        packet: &mut PacketBuf<'_>,
+    ) -> Option<()> {
+        let (how, secret) = self.flows.options().derivation.zip(known.secret.as_ref())?;
         let an = header.tag.an.get();
         let rotating = how.derive(secret, known.pn, an);
         let mut short = [0; SHORT_LEN];
@@ -114,16 +125,16 @@ impl Identifier {
 }
 
 /// Sends a frame as under `sealed`, if it fits a datagram.
-pub(super) fn seal_meanwhile(
+pub(super) fn seal_until_known(
     to: &Outgoing<'_>,
     packet: &mut PacketBuf<'_>,
-) -> Result<Sealed, Reason> {
-    if packet.len() + SEALING > to.link.payload() {
+) -> Result<SealOutcome, Reason> {
+    if packet.len() + SEAL_OVERHEAD > to.link.payload() {
         return Err(Reason::TooLong);
     }
     // The header has at most 36 bytes, which fits the length byte.
-    to.link.seal(to.lane, Type::Sealed, to.header.len() as u8, packet)?;
-    Ok(Sealed::Ready)
+    to.link.seal(to.lane, DatagramType::Sealed, to.header.len() as u8, packet)?;
+    Ok(SealOutcome::Ready)
 }
 
 /// Puts a header before the rest of a frame.
@@ -139,34 +150,34 @@ impl Scheme for Identifier {
         self.name
     }
 
-    fn growth(&self, header: &Header) -> isize {
+    fn max_overhead(&self, header: &Header) -> isize {
         match self.unknown {
-            Unknown::Seal => SEALING as isize,
-            Unknown::Hold => SHORT_LEN as isize - header.len() as isize,
+            UnknownFlow::Seal => SEAL_OVERHEAD as isize,
+            UnknownFlow::Hold => SHORT_LEN as isize - header.len() as isize,
         }
     }
 
-    fn growth_to(&self, peer: PeerIndex, header: &Header) -> isize {
-        if self.flows.is_known_now(peer, header) {
+    fn overhead_to(&self, peer: PeerIndex, header: &Header) -> isize {
+        if self.flows.is_known_or_register(peer, header) {
             SHORT_LEN as isize - header.len() as isize
         } else {
-            self.growth(header)
+            self.max_overhead(header)
         }
     }
 
-    fn seal(&self, to: &Outgoing<'_>, packet: &mut PacketBuf<'_>) -> Result<Sealed, Reason> {
-        let way = self.flows.way(to.now, to.link.peer, to.header);
-        match (way, self.unknown) {
-            (Way::Short(known), _) => {
-                if known.should_tell && packet.len() + SEALING <= to.link.payload() {
-                    return seal_meanwhile(to, packet);
+    fn seal(&self, to: &Outgoing<'_>, packet: &mut PacketBuf<'_>) -> Result<SealOutcome, Reason> {
+        let form = self.flows.send_form(to.now, to.link.peer, to.header);
+        match (form, self.unknown) {
+            (SendForm::Short(known), _) => {
+                if known.should_report_pn && packet.len() + SEAL_OVERHEAD <= to.link.payload() {
+                    return seal_until_known(to, packet);
                 }
                 self.shorten(to.header, &known, packet).ok_or(Reason::NoBuffer)?;
-                Ok(Sealed::Ready)
+                Ok(SealOutcome::Ready)
             }
-            (_, Unknown::Seal) => seal_meanwhile(to, packet),
-            (Way::NotYet, Unknown::Hold) => Ok(Sealed::Hold),
-            (Way::Over, Unknown::Hold) => Err(Reason::FlowLimit),
+            (_, UnknownFlow::Seal) => seal_until_known(to, packet),
+            (SendForm::Registering, UnknownFlow::Hold) => Ok(SealOutcome::Hold),
+            (SendForm::NoFlow, UnknownFlow::Hold) => Err(Reason::FlowLimit),
         }
     }
 
@@ -183,15 +194,15 @@ impl Scheme for Identifier {
         let [_, i0, i1, i2, i3, i4, i5, i6, i7, tci, sl] = short;
         let ridf = [i0, i1, i2, i3, i4, i5, i6, i7];
         let rest = packet.len() - SHORT_LEN;
-        let (peer, header) = self.flows.take(from.now, ridf, [tci, sl], rest)?;
+        let (peer, header) = self.flows.take_identifier(from.now, ridf, [tci, sl], rest)?;
         packet.take_front(SHORT_LEN).ok_or(malformed)?;
         put_header(&header, packet).map_err(|reason| (Some(peer), reason))?;
         Ok(peer)
     }
 
-    fn hear(&self, peer: PeerIndex, header: &Header) {
-        if self.flows.needs().beacons {
-            self.flows.hear(peer, header);
+    fn note_sealed_frame(&self, peer: PeerIndex, header: &Header) {
+        if self.flows.options().beacons {
+            self.flows.note_sealed_frame(peer, header);
         }
     }
 
@@ -200,12 +211,12 @@ impl Scheme for Identifier {
     }
 
     fn handle_beacon(&self, now: Instant, peer: PeerIndex, content: &[u8]) {
-        if self.flows.needs().beacons {
+        if self.flows.options().beacons {
             self.flows.handle_beacon(now, peer, content);
         }
     }
 
-    fn table(&self) -> Option<&Flows> {
+    fn flow_table(&self) -> Option<&Flows> {
         Some(&self.flows)
     }
 }

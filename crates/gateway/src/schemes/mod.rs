@@ -17,11 +17,11 @@ pub mod identifier;
 pub mod plain;
 pub mod sealed;
 
-use crate::bridge::PeerIndex;
-use crate::codepoints::{Type, Whole};
+use crate::codepoints::{DatagramType, EncryptedContent};
 use crate::counters::Reason;
 use crate::flows::Flows;
 use crate::link::{Link, Links};
+use crate::stations::PeerIndex;
 use core::fmt;
 use core::net::SocketAddr;
 use lightseal_core::{DecodeError, Instant, PacketBuf};
@@ -92,14 +92,14 @@ pub struct Incoming<'a> {
     /// Its source address, which is not authenticated.
     pub from: SocketAddr,
     /// Its type, from its first byte.
-    pub kind: Type,
+    pub kind: DatagramType,
     /// The links to all peers.
     pub links: &'a Links,
 }
 
 /// The result of [`Scheme::seal`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Sealed {
+pub enum SealOutcome {
     /// A datagram that is ready to be sent.
     Ready,
     /// No datagram: the peer does not know the frame's flow yet. The frame is unchanged.
@@ -114,25 +114,25 @@ pub trait Scheme: Send + Sync + fmt::Debug {
     fn name(&self) -> SchemeName;
 
     /// The flows, in schemes that have them. Their messages are the same in all schemes.
-    fn table(&self) -> Option<&Flows> {
+    fn flow_table(&self) -> Option<&Flows> {
         None
     }
 
     /// By how many bytes a datagram is at most longer than a frame with this header, without the IP
     /// and UDP headers. Negative if it is shorter.
-    fn growth(&self, header: &Header) -> isize;
+    fn max_overhead(&self, header: &Header) -> isize;
 
     /// By how many bytes a datagram to `peer` would be longer now. Called only if the frame is too
-    /// long with the bound of [`growth`](Self::growth).
-    fn growth_to(&self, _peer: PeerIndex, header: &Header) -> isize {
-        self.growth(header)
+    /// long with the bound of [`max_overhead`](Self::max_overhead).
+    fn overhead_to(&self, _peer: PeerIndex, header: &Header) -> isize {
+        self.max_overhead(header)
     }
 
     /// Makes a datagram of a frame without padding, in place.
     ///
     /// # Errors
     /// The reason why no datagram was made. The content of `packet` is undefined then.
-    fn seal(&self, to: &Outgoing<'_>, packet: &mut PacketBuf<'_>) -> Result<Sealed, Reason>;
+    fn seal(&self, to: &Outgoing<'_>, packet: &mut PacketBuf<'_>) -> Result<SealOutcome, Reason>;
 
     /// Makes a frame of a datagram, in place, and says which peer sent it.
     ///
@@ -144,8 +144,8 @@ pub trait Scheme: Send + Sync + fmt::Debug {
         packet: &mut PacketBuf<'_>,
     ) -> Result<PeerIndex, (Option<PeerIndex>, Reason)>;
 
-    /// Restores the header of a [`Type::Compressed`] datagram of `peer`, which is authentic and was
-    /// opened before.
+    /// Restores the header of a [`DatagramType::Compressed`] datagram of `peer`, which is authentic
+    /// and was opened before.
     ///
     /// # Errors
     /// If no flow has its number, or the scheme has no short headers.
@@ -155,7 +155,7 @@ pub trait Scheme: Send + Sync + fmt::Debug {
 
     /// Whether the result of [`open`](Self::open) must be a well-formed MACsec frame. Only a scheme
     /// that exists to demonstrate the consequences returns `false`.
-    fn is_strict(&self) -> bool {
+    fn requires_valid_frames(&self) -> bool {
         true
     }
 
@@ -164,27 +164,27 @@ pub trait Scheme: Send + Sync + fmt::Debug {
     /// # Errors
     /// If the scheme needs keys and there are none, or if the packet has no room.
     fn seal_other(&self, lane: u8, link: &Link, packet: &mut PacketBuf<'_>) -> Result<(), Reason> {
-        link.seal_whole(lane, Whole::Frame, packet)
+        link.seal_encrypted(lane, EncryptedContent::Frame, packet)
     }
 
     /// Whether frames are sent to peers without any keys.
-    fn is_keyless(&self) -> bool {
+    fn needs_no_keys(&self) -> bool {
         false
     }
 
     /// A frame with this header arrived sealed from `peer`: its packet number tells how far the
     /// association has advanced.
-    fn hear(&self, _peer: PeerIndex, _header: &Header) {}
+    fn note_sealed_frame(&self, _peer: PeerIndex, _header: &Header) {}
 
     /// How many acknowledgements of flows have arrived. When the count has grown, frames that were
     /// held may be ready.
     fn acknowledged(&self) -> u64 {
-        self.table().map_or(0, Flows::acknowledged)
+        self.flow_table().map_or(0, Flows::acknowledged)
     }
 
     /// Whether `peer` knows the flow of frames with this header.
-    fn knows(&self, peer: PeerIndex, header: &Header) -> bool {
-        self.table().is_none_or(|flows| flows.is_known(peer, header))
+    fn is_flow_known(&self, peer: PeerIndex, header: &Header) -> bool {
+        self.flow_table().is_none_or(|flows| flows.is_known(peer, header))
     }
 
     /// Handles a message of the peer's scheme, which came over the management channel.
@@ -197,7 +197,7 @@ pub trait Scheme: Send + Sync + fmt::Debug {
         peer: PeerIndex,
         message: &[u8],
     ) -> Result<(), DecodeError> {
-        match self.table() {
+        match self.flow_table() {
             Some(flows) => flows.handle_message(now, peer, message),
             None => Err(DecodeError::Invalid("message for a scheme that has no messages")),
         }
@@ -206,34 +206,34 @@ pub trait Scheme: Send + Sync + fmt::Debug {
     /// The next message for a peer's scheme, to be sent over the management channel. To be called
     /// until it returns `None`.
     fn poll_message(&self, _now: Instant) -> Option<(PeerIndex, Vec<u8>)> {
-        self.table()?.poll_message()
+        self.flow_table()?.poll_message()
     }
 
     /// The next message for a peer that is to be sent through the tunnel: the content of a
-    /// [`Whole::Beacon`] datagram.
+    /// [`EncryptedContent::Beacon`] datagram.
     fn poll_beacon(&self, _now: Instant) -> Option<(PeerIndex, Vec<u8>)> {
         None
     }
 
-    /// Handles the content of a [`Whole::Beacon`] datagram, which is authentic.
+    /// Handles the content of a [`EncryptedContent::Beacon`] datagram, which is authentic.
     fn handle_beacon(&self, _now: Instant, _peer: PeerIndex, _content: &[u8]) {}
 
     /// The management channel to a peer is new, and the peer may know none of our flows.
     fn restart(&self, now: Instant, peer: PeerIndex) {
-        if let Some(flows) = self.table() {
+        if let Some(flows) = self.flow_table() {
             flows.restart(now, peer);
         }
     }
 
     /// Removes what has expired. To be called about ten times a second.
     fn handle_timeout(&self, now: Instant) {
-        if let Some(flows) = self.table() {
+        if let Some(flows) = self.flow_table() {
             flows.handle_timeout(now);
         }
     }
 
     /// How many flows are sent and how many are received.
-    fn flows(&self) -> (usize, usize) {
-        self.table().map_or((0, 0), Flows::count)
+    fn flow_counts(&self) -> (usize, usize) {
+        self.flow_table().map_or((0, 0), Flows::count)
     }
 }

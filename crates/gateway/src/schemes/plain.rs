@@ -3,11 +3,11 @@
 //! An attacker who can send to the gateway can put any frame on its LAN, and an observer sees each
 //! frame except for its MACsec-encrypted payload. Peers are recognised by their IP addresses only.
 
-use super::{Incoming, Outgoing, Scheme, SchemeName, Sealed};
-use crate::bridge::PeerIndex;
-use crate::codepoints::Type;
+use super::{Incoming, Outgoing, Scheme, SchemeName, SealOutcome};
+use crate::codepoints::DatagramType;
 use crate::counters::Reason;
 use crate::link::Link;
+use crate::stations::PeerIndex;
 use lightseal_core::PacketBuf;
 use lightseal_macsec::Header;
 
@@ -24,7 +24,7 @@ impl Plain {
     /// VXLAN with the network identifier `vni`, of which the low 24 bits are used.
     pub const fn new(vni: u32) -> Self {
         let [_, a, b, c] = vni.to_be_bytes();
-        Self { header: [Type::Plain as u8, 0, 0, 0, a, b, c, 0] }
+        Self { header: [DatagramType::Plain as u8, 0, 0, 0, a, b, c, 0] }
     }
 }
 
@@ -33,13 +33,13 @@ impl Scheme for Plain {
         SchemeName::Plain
     }
 
-    fn growth(&self, _header: &Header) -> isize {
+    fn max_overhead(&self, _header: &Header) -> isize {
         HEADER_LEN as isize
     }
 
-    fn seal(&self, _to: &Outgoing<'_>, packet: &mut PacketBuf<'_>) -> Result<Sealed, Reason> {
+    fn seal(&self, _to: &Outgoing<'_>, packet: &mut PacketBuf<'_>) -> Result<SealOutcome, Reason> {
         packet.prepend(&self.header).ok_or(Reason::NoBuffer)?;
-        Ok(Sealed::Ready)
+        Ok(SealOutcome::Ready)
     }
 
     fn seal_other(
@@ -51,7 +51,7 @@ impl Scheme for Plain {
         packet.prepend(&self.header).ok_or(Reason::NoBuffer)
     }
 
-    fn is_keyless(&self) -> bool {
+    fn needs_no_keys(&self) -> bool {
         true
     }
 
@@ -60,7 +60,7 @@ impl Scheme for Plain {
         from: &Incoming<'_>,
         packet: &mut PacketBuf<'_>,
     ) -> Result<PeerIndex, (Option<PeerIndex>, Reason)> {
-        if from.kind != Type::Plain {
+        if from.kind != DatagramType::Plain {
             return Err((None, Reason::UnknownType));
         }
         // Reserved bits are ignored on receipt (RFC 7348, section 5).

@@ -1,32 +1,32 @@
 //! `sealed`: the header is encrypted, and the whole frame is authenticated. The payload, which
 //! MACsec has encrypted already, is not encrypted again.
 
-use super::{Incoming, Outgoing, Scheme, SchemeName, Sealed as Outcome};
-use crate::bridge::PeerIndex;
-use crate::codepoints::Type;
+use super::{Incoming, Outgoing, Scheme, SchemeName, SealOutcome};
+use crate::codepoints::DatagramType;
 use crate::counters::Reason;
-use crate::link::SEALING;
+use crate::link::SEAL_OVERHEAD;
+use crate::stations::PeerIndex;
 use lightseal_core::{DecodeError, Instant, PacketBuf};
 use lightseal_macsec::Header;
 
 /// The scheme `sealed`, without short headers.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Sealed;
+pub struct SealedScheme;
 
-impl Scheme for Sealed {
+impl Scheme for SealedScheme {
     fn name(&self) -> SchemeName {
         SchemeName::Sealed
     }
 
-    fn growth(&self, _header: &Header) -> isize {
-        SEALING as isize
+    fn max_overhead(&self, _header: &Header) -> isize {
+        SEAL_OVERHEAD as isize
     }
 
-    fn seal(&self, to: &Outgoing<'_>, packet: &mut PacketBuf<'_>) -> Result<Outcome, Reason> {
+    fn seal(&self, to: &Outgoing<'_>, packet: &mut PacketBuf<'_>) -> Result<SealOutcome, Reason> {
         // The header has at most 36 bytes, which fits the length byte.
         let sealed = to.header.len() as u8;
-        to.link.seal(to.lane, Type::Sealed, sealed, packet)?;
-        Ok(Outcome::Ready)
+        to.link.seal(to.lane, DatagramType::Sealed, sealed, packet)?;
+        Ok(SealOutcome::Ready)
     }
 
     fn open(

@@ -11,11 +11,11 @@ pub(crate) mod observer;
 pub(crate) use super::world::sealed;
 use super::world::{Datagram, Flow, World};
 use lightseal_core::{Instant, Random};
-use lightseal_gateway::flows::Limits;
+use lightseal_gateway::flows::FlowLimits;
 use lightseal_gateway::schemes::Scheme;
 use lightseal_gateway::schemes::compressed::Compressed;
 use lightseal_gateway::schemes::encryption::{self, Encryption};
-use lightseal_gateway::schemes::identifier::{Identifier, Settings};
+use lightseal_gateway::schemes::identifier::{Identifier, IdentifierConfig};
 use lightseal_gateway::schemes::plain::Plain;
 
 const START: Instant = Instant::from_micros(1_000_000);
@@ -23,19 +23,19 @@ const START: Instant = Instant::from_micros(1_000_000);
 pub(crate) type Make = fn(&mut Random) -> Box<dyn Scheme>;
 
 pub(crate) fn compressed(random: &mut Random) -> Box<dyn Scheme> {
-    Box::new(Compressed::new(Limits::default(), random, START))
+    Box::new(Compressed::new(FlowLimits::default(), random, START))
 }
 
 pub(crate) fn identifier(random: &mut Random) -> Box<dyn Scheme> {
-    Box::new(Identifier::new(Settings::default(), random, START))
+    Box::new(Identifier::new(IdentifierConfig::default(), random, START))
 }
 
 pub(crate) fn identifier_paper(random: &mut Random) -> Box<dyn Scheme> {
-    Box::new(Identifier::paper(Settings::paper(), random, START))
+    Box::new(Identifier::paper(IdentifierConfig::as_in_paper(), random, START))
 }
 
 pub(crate) fn encryption_paper(random: &mut Random) -> Box<dyn Scheme> {
-    Box::new(Encryption::new(encryption::Settings::default(), random, START))
+    Box::new(Encryption::new(encryption::EncryptionConfig::default(), random, START))
 }
 
 pub(crate) fn plain(_: &mut Random) -> Box<dyn Scheme> {

@@ -5,14 +5,16 @@
 use core::net::SocketAddr;
 use core::time::Duration;
 use lightseal_core::{Encode, Instant, PacketBuf, Random, Writer};
-use lightseal_gateway::bridge::{Limits, PeerIndex};
-use lightseal_gateway::codepoints::Whole;
+use lightseal_gateway::codepoints::EncryptedContent;
 use lightseal_gateway::control::{Control, Event, Output, Timing};
 use lightseal_gateway::counters::Reason;
-use lightseal_gateway::gateway::{Arrived, Gateway, Mka, Parcel, Plan, Released, Settings};
+use lightseal_gateway::gateway::{
+    DatagramPlan, Gateway, GatewayConfig, Mka, Received, ReleasedFrame, Route,
+};
 use lightseal_gateway::keys::GatewayId;
 use lightseal_gateway::link::Link;
-use lightseal_gateway::schemes::{Scheme, Sealed};
+use lightseal_gateway::schemes::{Scheme, SealOutcome};
+use lightseal_gateway::stations::{PeerIndex, StationLimits};
 use lightseal_macsec::crypto::rustcrypto::PROVIDER;
 use lightseal_macsec::{AssociationNumber, Header, Protection, Sci, SciField, SecTag, ShortLength};
 use std::collections::VecDeque;
@@ -28,7 +30,7 @@ const ODD: u64 = 0x9e37_79b9_7f4a_7c15;
 
 /// The scheme `sealed`.
 pub(crate) fn sealed(_: &mut Random) -> Box<dyn Scheme> {
-    Box::new(lightseal_gateway::schemes::sealed::Sealed)
+    Box::new(lightseal_gateway::schemes::sealed::SealedScheme)
 }
 
 /// A datagram on its way.
@@ -59,15 +61,15 @@ pub(crate) struct World {
     messages: VecDeque<(usize, usize, Vec<u8>)>,
 }
 
-pub(crate) fn settings(site: usize) -> Settings {
-    Settings {
+pub(crate) fn settings(site: usize) -> GatewayConfig {
+    GatewayConfig {
         id: GatewayId([site as u8 + 1; 32]),
         mka: Mka::Tunnel,
         allow: Vec::new(),
         allow_bpdu: false,
         yields: false,
         lan_address: station(site, 0),
-        stations: Limits::default(),
+        stations: StationLimits::default(),
         floods_a_second: 10_000,
         held_frames: 1024,
         reassembly_bytes: 1 << 18,
@@ -85,7 +87,7 @@ pub(crate) fn quiet() -> Timing {
 impl Site {
     fn new(
         (site, sites): (usize, usize),
-        settings: Settings,
+        settings: GatewayConfig,
         scheme: Box<dyn Scheme>,
         timing: Timing,
         random: &mut Random,
@@ -112,7 +114,7 @@ impl World {
     pub(crate) fn with(
         sites: usize,
         scheme: impl Fn(&mut Random) -> Box<dyn Scheme>,
-        change: impl Fn(&mut Settings),
+        change: impl Fn(&mut GatewayConfig),
         timing: Timing,
     ) -> Self {
         Self::with_seed(7, sites, scheme, change, timing)
@@ -122,7 +124,7 @@ impl World {
         seed: u64,
         sites: usize,
         scheme: impl Fn(&mut Random) -> Box<dyn Scheme>,
-        change: impl Fn(&mut Settings),
+        change: impl Fn(&mut GatewayConfig),
         timing: Timing,
     ) -> Self {
         let mut random = Random::insecure(seed);
@@ -218,10 +220,10 @@ impl World {
                 while let Some(output) = self.sites[site].control.poll(self.now) {
                     self.act(site, output);
                 }
-                while let Some(Released { peer, parcel, frame }) =
+                while let Some(ReleasedFrame { peer, route, frame }) =
                     self.sites[site].gateway.poll_released()
                 {
-                    self.send(site, 0, peer, &parcel, &frame);
+                    self.send(site, 0, peer, &route, &frame);
                 }
             }
             let Some((from, to, bytes)) = self.messages.pop_front() else { return };
@@ -253,11 +255,11 @@ impl World {
         &self,
         site: usize,
         peer: PeerIndex,
-        kind: Whole,
+        kind: EncryptedContent,
         content: &[u8],
     ) -> Option<Vec<u8>> {
         in_room(content, |packet| {
-            self.sites[site].gateway.seal_whole(CONTROL, peer, kind, packet).ok()
+            self.sites[site].gateway.seal_encrypted(CONTROL, peer, kind, packet).ok()
         })
     }
 
@@ -268,31 +270,31 @@ impl World {
 
     pub(crate) fn frame_in_lane(&mut self, site: usize, lane: u8, frame: &[u8]) {
         let gateway = Arc::clone(&self.sites[site].gateway);
-        let Ok(parcel) = gateway.from_lan(self.now, frame) else { return };
-        for peer in parcel.to {
-            self.send(site, lane, peer, &parcel, &frame[..parcel.len]);
+        let Ok(route) = gateway.route_frame(self.now, frame) else { return };
+        for peer in route.peers {
+            self.send(site, lane, peer, &route, &frame[..route.len]);
         }
     }
 
-    fn send(&mut self, site: usize, lane: u8, peer: PeerIndex, parcel: &Parcel, frame: &[u8]) {
+    fn send(&mut self, site: usize, lane: u8, peer: PeerIndex, route: &Route, frame: &[u8]) {
         let gateway = Arc::clone(&self.sites[site].gateway);
-        match gateway.plan(peer, parcel) {
-            Ok(Plan::Whole) => {
-                let mut sealed = Ok(Sealed::Ready);
+        match gateway.plan_datagrams(peer, route) {
+            Ok(DatagramPlan::Single) => {
+                let mut sealed = Ok(SealOutcome::Ready);
                 let bytes = in_room(frame, |packet| {
-                    sealed = gateway.seal(self.now, lane, peer, parcel, packet);
-                    (sealed == Ok(Sealed::Ready)).then_some(())
+                    sealed = gateway.seal(self.now, lane, peer, route, packet);
+                    (sealed == Ok(SealOutcome::Ready)).then_some(())
                 });
-                if sealed == Ok(Sealed::Hold) {
-                    gateway.hold(self.now, peer, parcel, frame);
+                if sealed == Ok(SealOutcome::Hold) {
+                    gateway.hold(self.now, peer, route, frame);
                 }
                 self.post(site, peer, bytes);
             }
-            Ok(Plan::Pieces { number, split }) => {
+            Ok(DatagramPlan::Pieces { number, layout: split }) => {
                 for (at, piece) in frame.chunks(split.size).enumerate() {
                     let place = (number, at * split.size);
                     let bytes = in_room(piece, |packet| {
-                        gateway.seal_piece(lane, peer, parcel, place, packet).ok()
+                        gateway.seal_piece(lane, peer, route, place, packet).ok()
                     });
                     self.post(site, peer, bytes);
                 }
@@ -338,13 +340,13 @@ impl World {
         let site = &mut self.sites[datagram.to];
         let mut arrived = None;
         let frame = in_room(&datagram.bytes, |packet| {
-            arrived = site.gateway.from_peer(self.now, from, packet).ok();
+            arrived = site.gateway.open_datagram(self.now, from, packet).ok();
             Some(())
         });
         let before = site.lan.len();
         match arrived {
-            Some(Arrived::Frame(_)) => site.lan.extend(frame),
-            Some(Arrived::Reassembled(_, frame)) => site.lan.push(frame),
+            Some(Received::Frame(_)) => site.lan.extend(frame),
+            Some(Received::Reassembled(_, frame)) => site.lan.push(frame),
             _ => {}
         }
         site.lan.len() > before
@@ -361,7 +363,7 @@ impl World {
 pub(crate) fn drops(world: &World, site: usize, from: usize, reason: Reason) -> u64 {
     let gateway = &world.sites[site].gateway;
     let link = gateway.links.get(index(site, from)).unwrap();
-    link.counters.drops.of(reason) + gateway.drops.of(reason)
+    link.counters.drops.get(reason) + gateway.drops.get(reason)
 }
 
 /// Calls a function with a copy of `content` that has room around it; returns the resulting packet.

@@ -5,7 +5,7 @@ use crate::signals::{Signal, Signals};
 use clap::Args;
 use lightseal_gateway_host::config::Config;
 use lightseal_gateway_host::identity::Identity;
-use lightseal_gateway_host::run::{Host, Order};
+use lightseal_gateway_host::run::{GatewayHost, Order};
 use std::path::PathBuf;
 
 #[derive(Clone, Debug, Args)]
@@ -19,7 +19,7 @@ pub(super) async fn run(args: &RunArgs) -> Result<(), Failure> {
     let identity = Identity::load(&config.gateway.identity).map_err(Failure::new)?;
     let (name, key) = (config.gateway.name.clone(), identity.public_key());
     let mut signals = Signals::listen()?;
-    let host = Host::open(config, identity).await.map_err(Failure::new)?;
+    let host = GatewayHost::open(config, identity).await.map_err(Failure::new)?;
     host.drop_privileges().map_err(Failure::new)?;
     tracing::info!(name, %key, io = host.io(), "carries frames");
     let read = || Config::load(&args.file);

@@ -6,7 +6,9 @@ use crate::table::Table;
 use crate::units::{Quantity, counted, spoken};
 use clap::Args;
 use lightseal_gateway_host::config::Config;
-use lightseal_gateway_host::status::{AskError, Door, PeerStanding, Standing, Traffic};
+use lightseal_gateway_host::status::{
+    GatewayStatus, PeerStatus, RequestError, StatusClient, Traffic,
+};
 use serde_json::json;
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -47,29 +49,29 @@ pub(super) async fn run(args: &StatusArgs) -> Result<(), Failure> {
     if !EVERY.contains(&args.every.0) {
         return Err(Failure::new("--every must be 100ms to 30s"));
     }
-    let mut door = Door::open(&state).await.map_err(|error| unanswered(&state, &error))?;
-    let mut before: Option<(Instant, Standing)> = None;
+    let mut client =
+        StatusClient::open(&state).await.map_err(|error| unanswered(&state, &error))?;
+    let mut before: Option<(Instant, GatewayStatus)> = None;
     let mut live = None;
     if args.watch && !args.json && std::io::stdout().is_terminal() {
         live = Live::start();
     }
     loop {
-        let standing = door.standing().await.map_err(|error| {
+        let status = client.status().await.map_err(|error| {
             live = None; // The terminal is restored before the error is printed.
             unanswered(&state, &error)
         })?;
         let now = Instant::now();
-        let rates =
-            before.as_ref().map(|(at, before)| Rates::between(before, &standing, now - *at));
+        let rates = before.as_ref().map(|(at, before)| Rates::between(before, &status, now - *at));
         if let Some(live) = &mut live {
-            if !live.show(&standing, &rates.unwrap_or_default(), args.every.0) {
+            if !live.show(&status, &rates.unwrap_or_default(), args.every.0) {
                 return Ok(());
             }
         } else {
             let text = match (args.json, args.watch) {
-                (true, _) => format!("{}\n", json!(standing)),
-                (false, false) => as_text(&standing),
-                (false, true) => line(&standing, &rates.unwrap_or_default()),
+                (true, _) => format!("{}\n", json!(status)),
+                (false, false) => as_text(&status),
+                (false, true) => line(&status, &rates.unwrap_or_default()),
             };
             if let Err(error) = std::io::stdout().write_all(text.as_bytes()) {
                 // A reader that closes the pipe early has seen enough.
@@ -80,11 +82,11 @@ pub(super) async fn run(args: &StatusArgs) -> Result<(), Failure> {
             }
             tokio::time::sleep(args.every.0).await;
         }
-        before = Some((now, standing));
+        before = Some((now, status));
     }
 }
 
-fn unanswered(state: &Path, error: &AskError) -> Failure {
+fn unanswered(state: &Path, error: &RequestError) -> Failure {
     Failure::new(format_args!("{}: {error}", state.display()))
 }
 
@@ -107,7 +109,7 @@ pub(super) struct Rate {
 }
 
 impl Rates {
-    pub(super) fn between(before: &Standing, now: &Standing, elapsed: Duration) -> Self {
+    pub(super) fn between(before: &GatewayStatus, now: &GatewayStatus, elapsed: Duration) -> Self {
         let seconds = elapsed.as_secs_f64().max(1e-3);
         // A gateway that was restarted counts from zero.
         let per_second = |before: u64, now: u64| now.saturating_sub(before) as f64 / seconds;
@@ -115,8 +117,8 @@ impl Rates {
             frames: per_second(before.frames, now.frames),
             megabits: per_second(before.bytes, now.bytes) * 8e-6,
         };
-        let nothing = PeerStanding::default();
-        let peer = |now: &PeerStanding| {
+        let nothing = PeerStatus::default();
+        let peer = |now: &PeerStatus| {
             let before = before.peers.iter().find(|peer| peer.name == now.name);
             let before = before.unwrap_or(&nothing);
             [rate(&before.sent, &now.sent), rate(&before.received, &now.received)]
@@ -136,7 +138,7 @@ impl Rates {
 }
 
 /// The state of a peer's channel, such as `up 5 min`, with the reason if it is down.
-pub(super) fn channel(peer: &PeerStanding) -> String {
+pub(super) fn channel(peer: &PeerStatus) -> String {
     let state = if peer.up { "up" } else { "down" };
     let since = spoken(peer.since_seconds);
     match peer.why_down.as_ref().filter(|_| !peer.up) {
@@ -150,12 +152,12 @@ pub(super) fn or_dash(value: Option<impl ToString>) -> String {
     value.map_or_else(|| "-".into(), |value| value.to_string())
 }
 
-fn as_text(standing: &Standing) -> String {
+fn as_text(status: &GatewayStatus) -> String {
     let mut text = String::new();
-    let Standing { gateway, version, scheme, lan, flows, .. } = standing;
-    let up = spoken(standing.uptime_seconds);
+    let GatewayStatus { gateway, version, scheme, lan, flows, .. } = status;
+    let up = spoken(status.uptime_seconds);
     let _ = writeln!(text, "{gateway}: scheme {scheme}, up {up}, version {version}");
-    if let Some(key) = &standing.public_key {
+    if let Some(key) = &status.public_key {
         let _ = writeln!(text, "public key {key}");
     }
     let _ = writeln!(
@@ -168,10 +170,10 @@ fn as_text(standing: &Standing) -> String {
         "flows: {} of {}, {} refused; {} frames wait",
         flows.present, flows.most, flows.refused, flows.held_frames
     );
-    if !standing.peers.is_empty() {
+    if !status.peers.is_empty() {
         let titles = ["PEER", "CHANNEL", "ADDRESS", "EPOCH", "MTU", "FLOWS", "SENT", "RECEIVED"];
         let mut table = Table::new(&titles);
-        for peer in &standing.peers {
+        for peer in &status.peers {
             table.row([
                 peer.name.clone(),
                 channel(peer),
@@ -185,7 +187,7 @@ fn as_text(standing: &Standing) -> String {
         }
         text += &table.text();
     }
-    for (title, counters) in [("DROPPED", &standing.drops), ("COUNTED", &standing.counters)] {
+    for (title, counters) in [("DROPPED", &status.drops), ("COUNTED", &status.counters)] {
         if counters.values().any(|count| *count > 0) {
             let mut table = Table::new(&[title, "COUNT"]);
             for (name, count) in counters.iter().filter(|(_, count)| **count > 0) {
@@ -198,16 +200,16 @@ fn as_text(standing: &Standing) -> String {
 }
 
 /// The state in one line for people, with the number of drops since the start.
-fn line(standing: &Standing, rates: &Rates) -> String {
-    let up = standing.peers.iter().filter(|peer| peer.up).count();
+fn line(status: &GatewayStatus, rates: &Rates) -> String {
+    let up = status.peers.iter().filter(|peer| peer.up).count();
     let [from, to] = rates.lan;
-    let drops: u64 = standing.drops.values().sum();
+    let drops: u64 = status.drops.values().sum();
     format!(
         "{}: {up} of {} up, {}; from the LAN {:.0} frames/s {:.2} Mb/s, to it {:.0} \
          frames/s {:.2} Mb/s; {drops} dropped\n",
-        standing.gateway,
-        counted(standing.peers.len() as u64, "peer"),
-        counted(standing.flows.present, "flow"),
+        status.gateway,
+        counted(status.peers.len() as u64, "peer"),
+        counted(status.flows.present, "flow"),
         from.frames,
         from.megabits,
         to.frames,
@@ -220,21 +222,21 @@ pub(super) mod tests {
     use super::*;
 
     /// A gateway with two peers, one of them down.
-    pub(in crate::gateway) fn standing(frames: u64) -> Standing {
+    pub(in crate::gateway) fn status(frames: u64) -> GatewayStatus {
         let traffic =
             |factor: u64| Traffic { frames: factor * frames, bytes: factor * frames * 125 };
-        let mut standing = Standing {
+        let mut status = GatewayStatus {
             gateway: "plant-a".into(),
             version: "0.1.0".into(),
             scheme: "sealed".into(),
             uptime_seconds: 7_265,
-            ..Standing::default()
+            ..GatewayStatus::default()
         };
-        standing.lan.interface = "eth1".into();
-        standing.lan.io = "xdp".into();
-        (standing.lan.received, standing.lan.sent) = (traffic(10), traffic(5));
-        (standing.flows.present, standing.flows.most) = (24, 65_536);
-        let up = PeerStanding {
+        status.lan.interface = "eth1".into();
+        status.lan.io = "xdp".into();
+        (status.lan.received, status.lan.sent) = (traffic(10), traffic(5));
+        (status.flows.present, status.flows.most) = (24, 65_536);
+        let up = PeerStatus {
             name: "plant-b".into(),
             up: true,
             since_seconds: 300,
@@ -244,31 +246,31 @@ pub(super) mod tests {
             flows: 24,
             sent: traffic(10),
             received: traffic(5),
-            ..PeerStanding::default()
+            ..PeerStatus::default()
         };
-        let down = PeerStanding {
+        let down = PeerStatus {
             name: "plant-c".into(),
             why_down: Some("the peer is silent".into()),
-            ..PeerStanding::default()
+            ..PeerStatus::default()
         };
-        standing.peers = vec![up, down];
-        standing.drops = BTreeMap::from([("replayed".into(), frames), ("no-peer".into(), 0)]);
-        standing
+        status.peers = vec![up, down];
+        status.drops = BTreeMap::from([("replayed".into(), frames), ("no-peer".into(), 0)]);
+        status
     }
 
     #[test]
     fn rates_are_differences_and_never_negative() {
-        let rates = Rates::between(&standing(1000), &standing(3000), Duration::from_secs(2));
+        let rates = Rates::between(&status(1000), &status(3000), Duration::from_secs(2));
         assert_eq!(rates.lan[0], Rate { frames: 10_000.0, megabits: 10.0 });
         assert_eq!(rates.peers[0][1], Rate { frames: 5_000.0, megabits: 5.0 });
         assert_eq!(rates.drops["replayed"], 1000.0);
-        let anew = Rates::between(&standing(3000), &standing(10), Duration::from_secs(2));
+        let anew = Rates::between(&status(3000), &status(10), Duration::from_secs(2));
         assert_eq!(anew.lan, [Rate::default(); 2]);
     }
 
     #[test]
     fn a_standing_reads_well() {
-        let text = as_text(&standing(1000));
+        let text = as_text(&status(1000));
         for expected in [
             "plant-a: scheme sealed, up 2 h 01 min",
             "LAN eth1 (xdp): 10000 frames received, 5000 sent",
@@ -279,11 +281,11 @@ pub(super) mod tests {
         ] {
             assert!(text.contains(expected), "{expected:?} is not in\n{text}");
         }
-        let mut deaf = standing(1000);
+        let mut deaf = status(1000);
         deaf.peers[0].unanswered = true;
         assert!(as_text(&deaf).contains("up 5 min, nothing comes back"), "{}", as_text(&deaf));
         assert!(!text.contains("no-peer"), "a reason without drops is not shown:\n{text}");
-        let line = line(&standing(1000), &Rates::default());
+        let line = line(&status(1000), &Rates::default());
         assert!(line.starts_with("plant-a: 1 of 2 peers up, 24 flows;"), "{line}");
     }
 }

@@ -3,7 +3,7 @@
 use super::status::{Rate, Rates, channel, or_dash};
 use crate::terminal::{Heard, LiveTerminal};
 use crate::units::spoken;
-use lightseal_gateway_host::status::Standing;
+use lightseal_gateway_host::status::GatewayStatus;
 use ratatui::Frame;
 use ratatui::layout::{Constraint, Layout, Rect};
 use ratatui::style::{Color, Style, Stylize};
@@ -44,12 +44,12 @@ impl Live {
 
     /// Shows the gateway's state for `time`. Returns `false` if the user asked to stop, or the
     /// terminal is closed.
-    pub(super) fn show(&mut self, standing: &Standing, rates: &Rates, time: Duration) -> bool {
+    pub(super) fn show(&mut self, status: &GatewayStatus, rates: &Rates, time: Duration) -> bool {
         self.history.remember(rates);
         let until = Instant::now() + time;
         loop {
             let history = &self.history;
-            if !self.terminal.draw(|frame| draw(frame, standing, rates, history)) {
+            if !self.terminal.draw(|frame| draw(frame, status, rates, history)) {
                 return false;
             }
             match self.terminal.wait(until.saturating_duration_since(Instant::now())) {
@@ -61,8 +61,8 @@ impl Live {
     }
 }
 
-fn draw(frame: &mut Frame<'_>, standing: &Standing, rates: &Rates, history: &History) {
-    let peers = u16::try_from(standing.peers.len()).unwrap_or(u16::MAX).saturating_add(3);
+fn draw(frame: &mut Frame<'_>, status: &GatewayStatus, rates: &Rates, history: &History) {
+    let peers = u16::try_from(status.peers.len()).unwrap_or(u16::MAX).saturating_add(3);
     let [head, flows, sides, peers, drops, foot] = Layout::vertical([
         Constraint::Length(2),
         Constraint::Length(1),
@@ -72,18 +72,18 @@ fn draw(frame: &mut Frame<'_>, standing: &Standing, rates: &Rates, history: &His
         Constraint::Length(1),
     ])
     .areas(frame.area());
-    let Standing { gateway, scheme, version, .. } = standing;
-    let up = spoken(standing.uptime_seconds);
+    let GatewayStatus { gateway, scheme, version, .. } = status;
+    let up = spoken(status.uptime_seconds);
     let title = Line::from(vec![
         gateway.clone().bold(),
         format!("  scheme {scheme}, up {up}, lightseal {version}").into(),
     ]);
-    let key = or_dash(standing.public_key);
+    let key = or_dash(status.public_key);
     let text = vec![title, Line::from(format!("public key {key}").dark_gray())];
     frame.render_widget(Paragraph::new(text), head);
-    draw_flows(frame, flows, standing);
+    draw_flows(frame, flows, status);
     let areas = Layout::horizontal([Constraint::Fill(1), Constraint::Fill(1)]).split(sides);
-    let lan = &standing.lan.interface;
+    let lan = &status.lan.interface;
     for (at, area) in areas.iter().enumerate() {
         let way = if at == 0 { "from" } else { "to" };
         let rate = rates.lan.get(at).copied().unwrap_or_default();
@@ -100,13 +100,13 @@ fn draw(frame: &mut Frame<'_>, standing: &Standing, rates: &Rates, history: &His
         let spark = Sparkline::default().data(samples.collect::<Vec<_>>());
         frame.render_widget(spark.style(Style::new().fg(Color::Green)), inner);
     }
-    draw_peers(frame, peers, standing, rates);
-    draw_drops(frame, drops, standing, rates);
+    draw_peers(frame, peers, status, rates);
+    draw_drops(frame, drops, status, rates);
     frame.render_widget(Line::from("q: leave".dark_gray()), foot);
 }
 
-fn draw_flows(frame: &mut Frame<'_>, area: Rect, standing: &Standing) {
-    let flows = &standing.flows;
+fn draw_flows(frame: &mut Frame<'_>, area: Rect, status: &GatewayStatus) {
+    let flows = &status.flows;
     let share = flows.present as f64 / flows.most.max(1) as f64;
     let label = format!(
         "{} of {} flows, {} refused, {} frames wait",
@@ -119,10 +119,10 @@ fn draw_flows(frame: &mut Frame<'_>, area: Rect, standing: &Standing) {
 /// The width in columns from which all columns of the table of peers are shown.
 const ALL_COLUMNS: u16 = 112;
 
-fn draw_peers(frame: &mut Frame<'_>, area: Rect, standing: &Standing, rates: &Rates) {
+fn draw_peers(frame: &mut Frame<'_>, area: Rect, status: &GatewayStatus, rates: &Rates) {
     let wide = area.width >= ALL_COLUMNS;
     let rate = |rate: Rate| format!("{:.0}/s {:.1} Mb/s", rate.frames, rate.megabits);
-    let rows = standing.peers.iter().enumerate().map(|(at, peer)| {
+    let rows = status.peers.iter().enumerate().map(|(at, peer)| {
         let [out, back] = rates.peers.get(at).copied().unwrap_or_default();
         let color = if peer.up { Color::Green } else { Color::Red };
         let mut cells = vec![
@@ -158,8 +158,8 @@ fn draw_peers(frame: &mut Frame<'_>, area: Rect, standing: &Standing, rates: &Ra
     frame.render_widget(table.block(Block::bordered().title(" peers ")), area);
 }
 
-fn draw_drops(frame: &mut Frame<'_>, area: Rect, standing: &Standing, rates: &Rates) {
-    let mut drops: Vec<_> = standing.drops.iter().filter(|(_, count)| **count > 0).collect();
+fn draw_drops(frame: &mut Frame<'_>, area: Rect, status: &GatewayStatus, rates: &Rates) {
+    let mut drops: Vec<_> = status.drops.iter().filter(|(_, count)| **count > 0).collect();
     // Reasons with drops right now come first, because the others may not fit.
     let rate = |why: &String| rates.drops.get(why).copied().unwrap_or(0.0);
     drops.sort_by(|a, b| rate(b.0).total_cmp(&rate(a.0)).then(b.1.cmp(a.1)));
@@ -176,19 +176,19 @@ fn draw_drops(frame: &mut Frame<'_>, area: Rect, standing: &Standing, rates: &Ra
 
 #[cfg(test)]
 mod tests {
-    use super::super::status::tests::standing;
+    use super::super::status::tests::status;
     use super::*;
     use ratatui::Terminal;
     use ratatui::backend::TestBackend;
 
     fn screen(width: u16, height: u16) -> String {
-        let rates = Rates::between(&standing(1000), &standing(2000), Duration::from_secs(1));
+        let rates = Rates::between(&status(1000), &status(2000), Duration::from_secs(1));
         let mut history = History::default();
         for _ in 0..2 * HISTORY {
             history.remember(&rates);
         }
         let mut terminal = Terminal::new(TestBackend::new(width, height)).unwrap();
-        terminal.draw(|frame| draw(frame, &standing(2000), &rates, &history)).unwrap();
+        terminal.draw(|frame| draw(frame, &status(2000), &rates, &history)).unwrap();
         terminal.backend().to_string()
     }
 

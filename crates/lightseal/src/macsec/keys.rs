@@ -13,7 +13,7 @@ use super::numbers::Fingerprint;
 use crate::failure::{Context, Failure};
 use crate::keys::{decode_hex, refuse_exposed};
 use lightseal_macsec::{
-    AssociationNumber, CipherSuite, ConfidentialityOffset, Extended, GcmProvider, SaKey, Sci,
+    AssociationNumber, CipherSuite, ConfidentialityOffset, GcmProvider, SaKey, Sci, XpnParameters,
 };
 use std::collections::BTreeSet;
 use std::fs::File;
@@ -146,10 +146,10 @@ fn entry(
     Ok(Entry { peer, an, first_pn, key, fingerprint: Fingerprint::of(&bytes) })
 }
 
-fn extended(ssci: &str, salt: &str) -> Option<Extended> {
+fn extended(ssci: &str, salt: &str) -> Option<XpnParameters> {
     let ssci = decode_hex(ssci)?.as_slice().try_into().ok()?;
     let salt = decode_hex(salt)?.as_slice().try_into().ok()?;
-    Some(Extended { ssci: u32::from_be_bytes(ssci), salt })
+    Some(XpnParameters { ssci: u32::from_be_bytes(ssci), salt })
 }
 
 #[cfg(test)]

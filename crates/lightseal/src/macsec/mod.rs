@@ -122,8 +122,8 @@ fn offset(text: &str) -> Result<ConfidentialityOffset, &'static str> {
 
 impl MacsecArgs {
     /// The settings of the SecY with this SCI, on an interface with an MTU of `mtu` bytes.
-    fn settings(&self, sci: Sci, mtu: u32) -> lightseal_macsec::Settings {
-        lightseal_macsec::Settings {
+    fn settings(&self, sci: Sci, mtu: u32) -> lightseal_macsec::SecyConfig {
+        lightseal_macsec::SecyConfig {
             protect_frames: true,
             encrypt: !self.no_encrypt,
             sci_in_tag: match self.send_sci {
@@ -145,7 +145,7 @@ impl MacsecArgs {
                 window: self.replay_window,
                 refuse_duplicates: self.refuse_duplicates,
             },
-            ..lightseal_macsec::Settings::new(sci)
+            ..lightseal_macsec::SecyConfig::new(sci)
         }
     }
 

@@ -8,7 +8,7 @@ use crate::signals::{Signal, Signals};
 use crate::statistics;
 use lightseal_macsec::codepoints::{ETHERTYPE_MACSEC, PORT_END_STATION};
 use lightseal_macsec::secy::MAX_OVERHEAD;
-use lightseal_macsec::{AssociationNumber, Kind, Sci, Secy, Unsent, classify};
+use lightseal_macsec::{AssociationNumber, Kind, ProtectError, Sci, Secy, classify};
 use lightseal_packet_io::af_packet::{self, PacketPort};
 use lightseal_packet_io::tap::TapPort;
 use lightseal_packet_io::{
@@ -246,7 +246,7 @@ impl Station {
             self.reserve()?;
             let secy = &mut self.secy;
             let mut sent = self.pool.with(&mut frame, |packet| secy.protect(packet));
-            if sent == Err(Unsent::Exhausted) && self.next_key()? {
+            if sent == Err(ProtectError::Exhausted) && self.next_key()? {
                 let secy = &mut self.secy;
                 sent = self.pool.with(&mut frame, |packet| secy.protect(packet));
             }
@@ -320,7 +320,7 @@ impl Station {
             "association {spent_an}: packet numbers are used up; sending with {}",
             next.an
         );
-        self.secy.encode_with(next.an).context("tx")?;
+        self.secy.select_encoding_sa(next.an).context("tx")?;
         Ok(true)
     }
 

@@ -9,7 +9,7 @@ mod receive;
 mod transmit;
 
 pub use receive::{Delivery, Discard};
-pub use transmit::{Protected, Unsent};
+pub use transmit::{ProtectError, ProtectOutcome};
 
 use crate::codepoints::{ICV_LEN, PORT_END_STATION, PORT_SINGLE_COPY_BROADCAST, TAG_WITH_SCI_LEN};
 use crate::counters::{ReceiveCounters, SaCounters, SecyCounters, TransmitCounters};
@@ -59,7 +59,7 @@ pub enum SciInTag {
 
 /// The configuration of a [`Secy`].
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Settings {
+pub struct SecyConfig {
     /// The SCI of this SecY.
     pub sci: Sci,
     /// Whether frames are sent with a SecTAG (`protectFrames`), rather than unchanged.
@@ -76,7 +76,7 @@ pub struct Settings {
     pub replay: Replay,
 }
 
-impl Settings {
+impl SecyConfig {
     /// Encrypts all frames, validates strictly, requires strict order, puts the SCI into every tag,
     /// and allows frames of any length.
     pub fn new(sci: Sci) -> Self {
@@ -138,7 +138,7 @@ impl core::error::Error for ConfigError {}
 /// A MAC Security Entity (SecY).
 #[derive(Debug)]
 pub struct Secy {
-    settings: Settings,
+    settings: SecyConfig,
     counters: SecyCounters,
     transmit: TransmitChannel,
     receive: BTreeMap<Sci, ReceiveChannel>,
@@ -149,7 +149,7 @@ impl Secy {
     ///
     /// # Errors
     /// [`ConfigError::Port`] and [`ConfigError::ReplayWindow`].
-    pub fn new(settings: Settings) -> Result<Self, ConfigError> {
+    pub fn new(settings: SecyConfig) -> Result<Self, ConfigError> {
         match settings.sci_in_tag {
             SciInTag::EndStation if settings.sci.port != PORT_END_STATION => {
                 return Err(ConfigError::Port(settings.sci_in_tag));
@@ -171,13 +171,13 @@ impl Secy {
     }
 
     /// The configuration.
-    pub const fn settings(&self) -> &Settings {
+    pub const fn settings(&self) -> &SecyConfig {
         &self.settings
     }
 
     /// Installs a key of the transmitting channel; its first frame will have the packet number
     /// `next_pn`. If no key is used for sending, this one is, otherwise only after
-    /// [`encode_with`](Self::encode_with).
+    /// [`select_encoding_sa`](Self::select_encoding_sa).
     ///
     /// # Errors
     /// [`ConfigError::InUse`] and [`ConfigError::PacketNumber`].
@@ -195,8 +195,8 @@ impl Secy {
     ///
     /// # Errors
     /// [`ConfigError::NoKey`].
-    pub fn encode_with(&mut self, an: AssociationNumber) -> Result<(), ConfigError> {
-        self.transmit.encode_with(an)
+    pub fn select_encoding_sa(&mut self, an: AssociationNumber) -> Result<(), ConfigError> {
+        self.transmit.select_encoding_sa(an)
     }
 
     /// Removes a key of the transmitting channel, if there is one.

@@ -7,7 +7,7 @@ use crate::crypto::Unauthentic;
 use crate::frame::Header;
 use crate::suite::SaKey;
 use crate::tag::{AssociationNumber, Protection, Sci};
-use crate::window::{Age, PacketNumbers, Replay};
+use crate::window::{PacketNumbers, PnClass, Replay};
 use alloc::collections::BTreeMap;
 use lightseal_core::PacketBuf;
 use lightseal_core::wire::DecodeError;
@@ -102,12 +102,12 @@ impl ReceiveChannel {
 }
 
 /// The parts of a frame with a valid tag and length.
-struct Parts {
+struct FrameParts {
     header: Header,
     data_len: usize,
 }
 
-impl Parts {
+impl FrameParts {
     fn of(frame: &[u8]) -> Result<Self, DecodeError> {
         let header = Header::of(frame)?;
         let data_len = header.secure_data_len(frame.len())?;
@@ -150,7 +150,7 @@ impl Secy {
             self.counters.in_pkts_untagged += 1;
             return Ok(Delivery::Untagged);
         }
-        let Ok(parts) = Parts::of(frame.bytes()) else {
+        let Ok(parts) = FrameParts::of(frame.bytes()) else {
             self.counters.in_pkts_bad_tag += 1;
             return Err(Discard::BadTag);
         };
@@ -186,10 +186,10 @@ impl Secy {
             self.counters.in_pkts_bad_tag += 1;
             return Err(Discard::BadTag);
         }
-        let age = sa.numbers.age(pn);
-        if self.settings.replay.protect && age != Age::Acceptable {
+        let age = sa.numbers.classify(pn);
+        if self.settings.replay.protect && age != PnClass::Acceptable {
             counters.in_pkts_late += 1;
-            counters.in_pkts_duplicate += u64::from(age == Age::Duplicate);
+            counters.in_pkts_duplicate += u64::from(age == PnClass::Duplicate);
             return Err(Discard::Late);
         }
         // A readable frame is not validated if the configuration does not ask for it.
@@ -218,7 +218,7 @@ impl Secy {
         };
         *octets += parts.data_len as u64;
         parts.strip(frame);
-        if age == Age::Late {
+        if age == PnClass::Late {
             counters.in_pkts_delayed += 1;
             return Ok(Delivery::Delayed);
         }
@@ -247,7 +247,7 @@ fn open(
     key: &SaKey,
     sci: Sci,
     pn: u64,
-    parts: &Parts,
+    parts: &FrameParts,
     frame: &mut PacketBuf<'_>,
 ) -> Result<(), Unauthentic> {
     let encrypted = match parts.header.tag.protection {

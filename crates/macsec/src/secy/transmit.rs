@@ -1,6 +1,6 @@
 //! Protection of frames (IEEE 802.1AE-2018, clause 10.5).
 
-use super::{ConfigError, SciInTag, Secy, Settings};
+use super::{ConfigError, SciInTag, Secy, SecyConfig};
 use crate::codepoints::{ADDRESSES_LEN, ICV_LEN, TAG_LEN, TAG_WITH_SCI_LEN};
 use crate::counters::{SaCounters, TransmitCounters};
 use crate::suite::SaKey;
@@ -11,19 +11,19 @@ use lightseal_core::wire::{Encode, Writer};
 
 /// The result of protecting a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Protected {
+pub enum ProtectOutcome {
     /// The frame has a SecTAG and an ICV.
     Tagged,
-    /// The frame is unchanged: [`Settings::protect_frames`] is off.
+    /// The frame is unchanged: [`SecyConfig::protect_frames`] is off.
     Untagged,
 }
 
 /// Why a frame must not be sent. The frame is unchanged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Unsent {
+pub enum ProtectError {
     /// The frame has less than 14 bytes: addresses and an EtherType.
     Short,
-    /// The frame would be longer than [`Settings::max_frame_len`].
+    /// The frame would be longer than [`SecyConfig::max_frame_len`].
     TooLong,
     /// The buffer has too little headroom for the SecTAG or too little tailroom for the ICV: 16
     /// bytes of each always suffice.
@@ -34,7 +34,7 @@ pub enum Unsent {
     Exhausted,
 }
 
-impl fmt::Display for Unsent {
+impl fmt::Display for ProtectError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Short => "frame is shorter than an Ethernet header",
@@ -46,7 +46,7 @@ impl fmt::Display for Unsent {
     }
 }
 
-impl core::error::Error for Unsent {}
+impl core::error::Error for ProtectError {}
 
 #[derive(Debug)]
 struct TransmitSa {
@@ -79,7 +79,7 @@ impl TransmitChannel {
         Ok(())
     }
 
-    pub(super) fn encode_with(&mut self, an: AssociationNumber) -> Result<(), ConfigError> {
+    pub(super) fn select_encoding_sa(&mut self, an: AssociationNumber) -> Result<(), ConfigError> {
         if self.sas[an.index()].is_none() {
             return Err(ConfigError::NoKey(an));
         }
@@ -104,29 +104,32 @@ impl Secy {
     /// Protects an Ethernet frame (from the destination address on, without FCS) in place.
     ///
     /// # Errors
-    /// See [`Unsent`]; the frame is unchanged and must not be sent.
-    pub fn protect(&mut self, frame: &mut PacketBuf<'_>) -> Result<Protected, Unsent> {
+    /// See [`ProtectError`]; the frame is unchanged and must not be sent.
+    pub fn protect(&mut self, frame: &mut PacketBuf<'_>) -> Result<ProtectOutcome, ProtectError> {
         let result = self.protect_uncounted(frame);
         match result {
-            Ok(Protected::Untagged) => self.counters.out_pkts_untagged += 1,
-            Err(Unsent::TooLong) => self.counters.out_pkts_too_long += 1,
-            Err(Unsent::NoSa | Unsent::Exhausted) => self.counters.out_pkts_no_sa += 1,
-            Ok(Protected::Tagged) | Err(Unsent::Short | Unsent::NoRoom) => {}
+            Ok(ProtectOutcome::Untagged) => self.counters.out_pkts_untagged += 1,
+            Err(ProtectError::TooLong) => self.counters.out_pkts_too_long += 1,
+            Err(ProtectError::NoSa | ProtectError::Exhausted) => self.counters.out_pkts_no_sa += 1,
+            Ok(ProtectOutcome::Tagged) | Err(ProtectError::Short | ProtectError::NoRoom) => {}
         }
         result
     }
 
-    fn protect_uncounted(&mut self, frame: &mut PacketBuf<'_>) -> Result<Protected, Unsent> {
+    fn protect_uncounted(
+        &mut self,
+        frame: &mut PacketBuf<'_>,
+    ) -> Result<ProtectOutcome, ProtectError> {
         let settings = &self.settings;
         let (addresses, data) =
-            frame.bytes().split_first_chunk::<ADDRESSES_LEN>().ok_or(Unsent::Short)?;
+            frame.bytes().split_first_chunk::<ADDRESSES_LEN>().ok_or(ProtectError::Short)?;
         if data.len() < 2 {
-            return Err(Unsent::Short);
+            return Err(ProtectError::Short);
         }
         let (addresses, data_len) = (*addresses, data.len());
         if !settings.protect_frames {
             let fits = frame.len() <= settings.max_frame_len;
-            return if fits { Ok(Protected::Untagged) } else { Err(Unsent::TooLong) };
+            return if fits { Ok(ProtectOutcome::Untagged) } else { Err(ProtectError::TooLong) };
         }
         let sci_field = sci_field(settings, &addresses);
         let tag_len = match sci_field {
@@ -134,14 +137,14 @@ impl Secy {
             SciField::Implicit { .. } => TAG_LEN,
         };
         if frame.len().saturating_add(tag_len + ICV_LEN) > settings.max_frame_len {
-            return Err(Unsent::TooLong);
+            return Err(ProtectError::TooLong);
         }
         if frame.headroom() < tag_len || frame.tailroom() < ICV_LEN {
-            return Err(Unsent::NoRoom);
+            return Err(ProtectError::NoRoom);
         }
-        let an = self.transmit.encoding.ok_or(Unsent::NoSa)?;
-        let sa = self.transmit.sas[an.index()].as_mut().ok_or(Unsent::NoSa)?;
-        let pn = sa.next_pn.ok_or(Unsent::Exhausted)?;
+        let an = self.transmit.encoding.ok_or(ProtectError::NoSa)?;
+        let sa = self.transmit.sas[an.index()].as_mut().ok_or(ProtectError::NoSa)?;
+        let pn = sa.next_pn.ok_or(ProtectError::Exhausted)?;
         sa.next_pn = pn.checked_add(1).filter(|&next| next <= sa.key.suite().last_pn());
 
         let tag = SecTag {
@@ -179,12 +182,12 @@ impl Secy {
             counters.out_octets_protected += data_len as u64;
         }
         self.transmit.sa_counters[an.index()].pkts_ok += 1;
-        Ok(Protected::Tagged)
+        Ok(ProtectOutcome::Tagged)
     }
 }
 
 /// How the tag of a frame with these addresses names the SCI.
-fn sci_field(settings: &Settings, addresses: &[u8; ADDRESSES_LEN]) -> SciField {
+fn sci_field(settings: &SecyConfig, addresses: &[u8; ADDRESSES_LEN]) -> SciField {
     let ours = addresses[6..] == settings.sci.address;
     match settings.sci_in_tag {
         SciInTag::EndStation if ours => {

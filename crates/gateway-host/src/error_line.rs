@@ -4,9 +4,9 @@ use std::fmt;
 
 /// An error message in one line, which names the thing that it is about.
 #[derive(Clone, PartialEq, Eq)]
-pub struct OneLine(String);
+pub struct ErrorLine(String);
 
-impl OneLine {
+impl ErrorLine {
     /// Makes one line of a message, even if a library has put several lines into it.
     pub fn new(message: impl fmt::Display) -> Self {
         let text = message.to_string();
@@ -20,19 +20,19 @@ impl OneLine {
     }
 }
 
-impl fmt::Display for OneLine {
+impl fmt::Display for ErrorLine {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.0)
     }
 }
 
-impl fmt::Debug for OneLine {
+impl fmt::Debug for ErrorLine {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.0)
     }
 }
 
-impl std::error::Error for OneLine {}
+impl std::error::Error for ErrorLine {}
 
 #[cfg(test)]
 mod tests {
@@ -40,7 +40,7 @@ mod tests {
 
     #[test]
     fn many_lines_become_one() {
-        let error = OneLine::of("a.toml", "it says\n\n  no");
+        let error = ErrorLine::of("a.toml", "it says\n\n  no");
         assert_eq!(error.to_string(), "a.toml: it says: no");
     }
 }

@@ -6,7 +6,7 @@ use std::fmt;
 /// The numbers of receive queues and threads differ. With AF_XDP each thread has a socket on one
 /// queue.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Spread {
+pub(crate) struct QueueMismatch {
     interface: String,
     /// Number of receive queues of the interface.
     pub(crate) queues: u32,
@@ -16,7 +16,7 @@ pub(crate) struct Spread {
     kind: &'static str,
 }
 
-impl Spread {
+impl QueueMismatch {
     /// `None` if the numbers are equal, or if the driver does not report its queues.
     pub(crate) fn of(interface: &Interface, threads: u32) -> Option<Self> {
         let queues = interface.receive_queues().ok()?;
@@ -26,7 +26,7 @@ impl Spread {
     }
 }
 
-impl fmt::Display for Spread {
+impl fmt::Display for QueueMismatch {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { interface, queues, threads, kind } = self;
         let s = if *queues == 1 { "" } else { "s" };

@@ -11,38 +11,38 @@ use tokio::task::JoinSet;
 
 /// Pause after an error of the socket: the process has no free descriptor, or the other end closed
 /// the connection before it was accepted.
-pub(crate) const PAUSE: Duration = Duration::from_millis(100);
+pub(crate) const ACCEPT_ERROR_PAUSE: Duration = Duration::from_millis(100);
 
-/// Accepts the connections that `poll_accept` yields and calls `attend` for each, for at most
+/// Accepts the connections that `poll_accept` yields and calls `handle` for each, for at most
 /// `most` at a time. `name` is the name of the socket in the log. When this future is dropped, all
 /// connections are closed.
-pub(crate) async fn receive<S, F>(
+pub(crate) async fn serve_connections<S, F>(
     name: &'static str,
     most: usize,
     poll_accept: impl Fn(&mut Context<'_>) -> Poll<io::Result<S>>,
-    attend: impl Fn(S) -> F,
+    handle: impl Fn(S) -> F,
 ) -> Infallible
 where
     F: Future<Output = ()> + Send + 'static,
 {
-    let places = Arc::new(Semaphore::new(most));
-    let mut visitors = JoinSet::new();
+    let permits = Arc::new(Semaphore::new(most));
+    let mut connections = JoinSet::new();
     loop {
-        let place =
-            Arc::clone(&places).acquire_owned().await.expect("the semaphore is never closed");
+        let permit =
+            Arc::clone(&permits).acquire_owned().await.expect("the semaphore is never closed");
         match poll_fn(&poll_accept).await {
             Ok(stream) => {
-                let visit = attend(stream);
-                visitors.spawn(async move {
-                    let _place = place;
-                    visit.await;
+                let served = handle(stream);
+                connections.spawn(async move {
+                    let _permit = permit;
+                    served.await;
                 });
             }
             Err(error) => {
                 tracing::debug!("{name}: {error}");
-                tokio::time::sleep(PAUSE).await;
+                tokio::time::sleep(ACCEPT_ERROR_PAUSE).await;
             }
         }
-        while visitors.try_join_next().is_some() {}
+        while connections.try_join_next().is_some() {}
     }
 }

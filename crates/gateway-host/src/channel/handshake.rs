@@ -2,7 +2,7 @@
 
 use super::frame::{self, Frame, Hello};
 use super::transport::Stream;
-use super::{Cause, PeerIndex, Shared, tls};
+use super::{Cause, ChannelShared, PeerIndex, tls};
 use crate::identity::PublicKey;
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -10,7 +10,7 @@ use tokio_rustls::{TlsAcceptor, TlsConnector, TlsStream};
 use zeroize::Zeroizing;
 
 /// A connection with a peer that may become the one in use.
-pub(super) struct Candidate {
+pub(super) struct AuthenticatedConnection {
     pub(super) stream: TlsStream<Box<dyn Stream>>,
     pub(super) remote: SocketAddr,
     /// Whether this gateway dialled the connection.
@@ -26,47 +26,47 @@ pub(super) struct Candidate {
 }
 
 /// The handshake of the gateway that dials: the other end must be `peer`.
-pub(super) async fn dialled(
-    shared: &Shared,
+pub(super) async fn connect(
+    shared: &ChannelShared,
     peer: PeerIndex,
     stream: Box<dyn Stream>,
     remote: SocketAddr,
     renewal: bool,
-) -> Result<Candidate, Cause> {
+) -> Result<AuthenticatedConnection, Cause> {
     let key = shared.key(peer);
     let config = shared.credentials.dialling(key).map_err(|e| Cause::Lost(e.to_string()))?;
-    let stream = TlsConnector::from(config).connect(tls::no_name(), stream).await;
-    let stream = TlsStream::from(stream.map_err(|error| Cause::Lost(tls::explained(&error)))?);
+    let stream = TlsConnector::from(config).connect(tls::placeholder_name(), stream).await;
+    let stream = TlsStream::from(stream.map_err(|error| Cause::Lost(tls::describe_error(&error)))?);
     if tls::peer_of(&stream) != Some(key) {
         return Err(Cause::Protocol("another protocol than that of gateways"));
     }
-    greet(shared, peer, key, stream, remote, Some(renewal)).await
+    exchange_hellos(shared, peer, key, stream, remote, Some(renewal)).await
 }
 
 /// The handshake of the gateway that is dialled: the other end may be any of the peers.
-pub(super) async fn accepted(
-    shared: &Shared,
+pub(super) async fn accept(
+    shared: &ChannelShared,
     stream: Box<dyn Stream>,
     remote: SocketAddr,
-) -> Result<(PeerIndex, Candidate), Cause> {
+) -> Result<(PeerIndex, AuthenticatedConnection), Cause> {
     let stream = TlsAcceptor::from(shared.credentials.accepting()).accept(stream).await;
-    let stream = TlsStream::from(stream.map_err(|error| Cause::Lost(tls::explained(&error)))?);
+    let stream = TlsStream::from(stream.map_err(|error| Cause::Lost(tls::describe_error(&error)))?);
     let known = tls::peer_of(&stream);
     let known = known.and_then(|key| shared.by_key.get(&key).map(|peer| (key, *peer)));
     let (key, peer) = known.ok_or(Cause::Protocol("another protocol than that of gateways"))?;
-    Ok((peer, greet(shared, peer, key, stream, remote, None).await?))
+    Ok((peer, exchange_hellos(shared, peer, key, stream, remote, None).await?))
 }
 
 /// Exchanges Hellos, and waits for the peer's decision if the peer decides. `dialled` is `None` if
 /// the peer dialled; otherwise it tells whether this is a renewal. The caller limits the time.
-async fn greet(
-    shared: &Shared,
+async fn exchange_hellos(
+    shared: &ChannelShared,
     peer: PeerIndex,
     key: PublicKey,
     mut stream: TlsStream<Box<dyn Stream>>,
     remote: SocketAddr,
     dialled: Option<bool>,
-) -> Result<Candidate, Cause> {
+) -> Result<AuthenticatedConnection, Cause> {
     let exporter = tls::exporter(&stream, [shared.credentials.own(), key]);
     let exporter = exporter.map_err(|error| Cause::Lost(error.to_string()))?;
     let (instance, patience) = (shared.instance, shared.settings.dead_after);
@@ -88,5 +88,5 @@ async fn greet(
         }
     };
     let initiator = dialled.is_some();
-    Ok(Candidate { stream, remote, initiator, exporter, hello, renewal, number })
+    Ok(AuthenticatedConnection { stream, remote, initiator, exporter, hello, renewal, number })
 }

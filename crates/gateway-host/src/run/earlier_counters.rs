@@ -1,14 +1,14 @@
 //! Counters from before the configuration was read again, so that counters never decrease.
 
-use crate::status::{Standing, Traffic};
+use crate::status::{GatewayStatus, Traffic};
 use std::collections::BTreeMap;
 
 /// The sum of the counters of engines that have ended. The other fields have no meaning.
-pub(super) struct Past(Standing);
+pub(super) struct EarlierCounters(GatewayStatus);
 
-impl Past {
+impl EarlierCounters {
     /// The counters of one engine that has ended.
-    pub(super) fn new(ended: Standing) -> Self {
+    pub(super) fn new(ended: GatewayStatus) -> Self {
         Self(ended)
     }
 
@@ -20,29 +20,29 @@ impl Past {
     }
 
     /// Adds these counters to those of the present engine.
-    pub(super) fn add_to(&self, now: &mut Standing) {
-        let past = &self.0;
-        add(&mut now.lan.received, past.lan.received);
-        add(&mut now.lan.sent, past.lan.sent);
-        now.flows.refused += past.flows.refused;
+    pub(super) fn add_to(&self, now: &mut GatewayStatus) {
+        let earlier = &self.0;
+        add(&mut now.lan.received, earlier.lan.received);
+        add(&mut now.lan.sent, earlier.lan.sent);
+        now.flows.refused += earlier.flows.refused;
         for peer in &mut now.peers {
-            if let Some(past) = past.peers.iter().find(|past| past.name == peer.name) {
-                add(&mut peer.received, past.received);
-                add(&mut peer.sent, past.sent);
+            if let Some(earlier) = earlier.peers.iter().find(|earlier| earlier.name == peer.name) {
+                add(&mut peer.received, earlier.received);
+                add(&mut peer.sent, earlier.sent);
             }
         }
-        add_all(&mut now.drops, &past.drops);
-        add_all(&mut now.counters, &past.counters);
+        add_all(&mut now.drops, &earlier.drops);
+        add_all(&mut now.counters, &earlier.counters);
     }
 }
 
-fn add(now: &mut Traffic, past: Traffic) {
-    now.frames += past.frames;
-    now.bytes += past.bytes;
+fn add(now: &mut Traffic, earlier: Traffic) {
+    now.frames += earlier.frames;
+    now.bytes += earlier.bytes;
 }
 
-fn add_all(now: &mut BTreeMap<String, u64>, past: &BTreeMap<String, u64>) {
-    for (name, count) in past {
+fn add_all(now: &mut BTreeMap<String, u64>, earlier: &BTreeMap<String, u64>) {
+    for (name, count) in earlier {
         *now.entry(name.clone()).or_default() += count;
     }
 }
@@ -50,34 +50,34 @@ fn add_all(now: &mut BTreeMap<String, u64>, past: &BTreeMap<String, u64>) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::status::{FlowStanding, LanStanding, PeerStanding};
+    use crate::status::{LanStatus, PeerStatus, TableStatus};
 
-    fn standing(peers: &[&str], count: u64) -> Standing {
+    fn status(peers: &[&str], count: u64) -> GatewayStatus {
         let traffic = Traffic { frames: count, bytes: 100 * count };
-        let peer = |name: &&str| PeerStanding {
+        let peer = |name: &&str| PeerStatus {
             name: (*name).into(),
             received: traffic,
             sent: traffic,
             flows: count,
-            ..PeerStanding::default()
+            ..PeerStatus::default()
         };
-        let lan = LanStanding { received: traffic, sent: traffic, ..LanStanding::default() };
-        let flows = FlowStanding { refused: count, present: count, ..FlowStanding::default() };
-        Standing {
+        let lan = LanStatus { received: traffic, sent: traffic, ..LanStatus::default() };
+        let flows = TableStatus { refused: count, present: count, ..TableStatus::default() };
+        GatewayStatus {
             lan,
             flows,
             peers: peers.iter().map(peer).collect(),
             drops: [("forged".into(), count)].into(),
             counters: [("frames_split".into(), count)].into(),
-            ..Standing::default()
+            ..GatewayStatus::default()
         }
     }
 
     #[test]
     fn counters_go_on_and_what_is_so_now_does_not() {
-        let mut second = Past::new(standing(&["b", "c"], 10));
-        second.add(&Past::new(standing(&["b"], 100)));
-        let mut now = standing(&["c", "b", "new"], 1);
+        let mut second = EarlierCounters::new(status(&["b", "c"], 10));
+        second.add(&EarlierCounters::new(status(&["b"], 100)));
+        let mut now = status(&["c", "b", "new"], 1);
         now.drops = [("old".into(), 1)].into();
         second.add_to(&mut now);
         let frames: Vec<_> = now.peers.iter().map(|peer| peer.sent.frames).collect();

@@ -5,21 +5,21 @@
 //! meanwhile wait in the queues of the ports.
 
 use super::engine;
-use super::keeper::Keeper;
-use super::mailbox::{Errand, Mailbox};
+use super::path_report::{PathReporter, PathState};
+use super::port_counters::SharedPortCounters;
 use super::ports::Ports;
-use super::tally::Tally;
-use super::watch::{Path, Watch};
+use super::shared::GatewayShared;
+use super::task_queue::{Task, TaskQueue};
 use super::worker::Worker;
-use crate::OneLine;
+use crate::ErrorLine;
 use crate::channel::{self, Channel, Event as ChannelEvent, SendError};
 use crate::config::Config;
 use crate::identity::Identity;
-use lightseal_gateway::bridge::PeerIndex;
 use lightseal_gateway::control::{Control, Event, Output};
 use lightseal_gateway::counters::Reason;
 use lightseal_gateway::gateway::Gateway;
 use lightseal_gateway::keys::GatewayId;
+use lightseal_gateway::stations::PeerIndex;
 use lightseal_net::Clock;
 use lightseal_packet_io::xdp::Attachment;
 use std::io;
@@ -31,18 +31,18 @@ use tokio::sync::{mpsc, oneshot};
 use tokio::task::{self, JoinSet};
 
 /// Interval at which the names of endpoints are resolved again.
-const RESOLVE: Duration = Duration::from_secs(60);
+const RESOLVE_INTERVAL: Duration = Duration::from_secs(60);
 /// Most outputs of the control path that are handled in a row, before management channels get time
 /// to send their messages.
-const AT_ONCE: usize = 64;
+const MAX_OUTPUTS_IN_A_ROW: usize = 64;
 /// How long after the last notice of another gateway on the LAN it counts as gone. While it is
 /// there, notices come at intervals of ten seconds.
-const ALONE: Duration = Duration::from_secs(25);
+const OTHER_GATEWAY_TIMEOUT: Duration = Duration::from_secs(25);
 /// Interval at which the timers of the control path are checked.
-const TICK: Duration = Duration::from_millis(100);
+const TICK_INTERVAL: Duration = Duration::from_millis(100);
 
 /// State that outlives a configuration.
-pub(super) struct Fixed {
+pub(super) struct HostState {
     pub(super) identity: Identity,
     pub(super) clock: Clock,
     pub(super) lan_address: [u8; 6],
@@ -50,12 +50,12 @@ pub(super) struct Fixed {
     pub(super) programs: [Option<Attachment>; 2],
     pub(super) management: std::net::TcpListener,
     pub(super) started: Instant,
-    pub(super) tallies: Vec<Arc<Tally>>,
+    pub(super) port_counters: Vec<Arc<SharedPortCounters>>,
 }
 
 /// An engine and its channels, before ports are lent to it.
-pub(super) struct Life {
-    pub(super) keeper: Arc<Keeper>,
+pub(super) struct PreparedGateway {
+    pub(super) shared: Arc<GatewayShared>,
     control: Control,
     channel: Channel,
     sender: channel::Sender,
@@ -63,17 +63,17 @@ pub(super) struct Life {
     clock: Clock,
 }
 
-impl Life {
+impl PreparedGateway {
     /// Creates everything that can fail because of the configuration.
     ///
     /// # Errors
     /// If the configuration is wrong, or something that it needs is missing.
-    pub(super) fn new(fixed: &Fixed, config: Config) -> Result<Self, OneLine> {
+    pub(super) fn new(host_state: &HostState, config: Config) -> Result<Self, ErrorLine> {
         let mut random = lightseal_core::Random::from_os()
-            .map_err(|error| OneLine::of("randomness of the operating system", error))?;
-        let now = fixed.clock.now();
+            .map_err(|error| ErrorLine::of("randomness of the operating system", error))?;
+        let now = host_state.clock.now();
         let gateway = Arc::new(Gateway::new(
-            engine::settings(&config, &fixed.identity, fixed.lan_address),
+            engine::settings(&config, &host_state.identity, host_state.lan_address),
             engine::links(&config),
             engine::scheme(&config, &mut random, now),
             &mut random,
@@ -82,60 +82,61 @@ impl Life {
         let provider = &lightseal_macsec_aws_lc::PROVIDER;
         let timing = engine::timing(&config);
         let control = Control::new(Arc::clone(&gateway), provider, timing, random.fork());
-        let settings = channel::Settings::from_config(&config, fixed.identity.clone());
-        let management = fixed.management.try_clone();
-        let management = management.map_err(|error| OneLine::of("management channel", error))?;
+        let settings = channel::ChannelConfig::from_config(&config, host_state.identity.clone());
+        let management = host_state.management.try_clone();
+        let management = management.map_err(|error| ErrorLine::of("management channel", error))?;
         let (channel, sender, events) = Channel::new(management, settings, random)?;
-        let public_key = fixed.identity.public_key();
-        let (io, programs) = (fixed.io.clone(), fixed.programs.clone());
-        let (started, tallies) = (fixed.started, fixed.tallies.clone());
-        let keeper = Keeper::new(config, public_key, gateway, io, programs, started, tallies);
-        let keeper = Arc::new(keeper);
-        Ok(Self { keeper, control, channel, sender, events, clock: fixed.clock })
+        let public_key = host_state.identity.public_key();
+        let (io, programs) = (host_state.io.clone(), host_state.programs.clone());
+        let (started, port_counters) = (host_state.started, host_state.port_counters.clone());
+        let shared =
+            GatewayShared::new(config, public_key, gateway, io, programs, started, port_counters);
+        let shared = Arc::new(shared);
+        Ok(Self { shared, control, channel, sender, events, clock: host_state.clock })
     }
 
     /// Starts one thread for each set of ports, and accepts connections from peers.
     ///
     /// # Errors
     /// If the operating system has no free descriptor or thread.
-    pub(super) fn start(self, ports: Vec<Ports>) -> Result<Living, OneLine> {
-        let Self { keeper, control, channel, sender, events, clock } = self;
+    pub(super) fn start(self, ports: Vec<Ports>) -> Result<RunningGateway, ErrorLine> {
+        let Self { shared, control, channel, sender, events, clock } = self;
         let (end_channel, channel_ends) = oneshot::channel::<()>();
         let channel = tokio::spawn(channel.run(async {
             let _ended = channel_ends.await;
         }));
-        let mailboxes: Vec<_> = ports
+        let task_queues: Vec<_> = ports
             .iter()
-            .map(|_| Mailbox::new().map(Arc::new))
+            .map(|_| TaskQueue::new().map(Arc::new))
             .collect::<Result<_, _>>()
-            .map_err(|error| OneLine::of("cannot create an event descriptor", error))?;
+            .map_err(|error| ErrorLine::of("cannot create an event descriptor", error))?;
         let stop = Arc::new(AtomicBool::new(false));
         let (failed, failures) = mpsc::channel(1);
-        let busy_wait = Duration::from_micros(keeper.config.lan.busy_wait_us.into());
+        let busy_wait = Duration::from_micros(shared.config.lan.busy_wait_us.into());
         let mut threads = Vec::new();
-        for (lane, (ports, mailbox)) in ports.into_iter().zip(&mailboxes).enumerate() {
-            let gateway = Arc::clone(&keeper.gateway);
-            let worker = Worker::new(gateway, lane as u8, ports, Arc::clone(mailbox), clock);
+        for (lane, (ports, task_queue)) in ports.into_iter().zip(&task_queues).enumerate() {
+            let gateway = Arc::clone(&shared.gateway);
+            let worker = Worker::new(gateway, lane as u8, ports, Arc::clone(task_queue), clock);
             let stop = Arc::clone(&stop);
             let work = move || worker.run(&stop, busy_wait);
             let thread = start_queue(lane, failed.clone(), work);
-            threads.push(thread.map_err(|error| OneLine::of("cannot start a thread", error))?);
+            threads.push(thread.map_err(|error| ErrorLine::of("cannot start a thread", error))?);
         }
-        let resolving = tokio::spawn(resolve(Arc::clone(&keeper)));
-        let tick = tokio::time::interval(TICK);
-        let watches = keeper.config.peers.iter().map(|_| Watch::default()).collect();
-        Ok(Living {
-            keeper,
+        let resolving = tokio::spawn(resolve(Arc::clone(&shared)));
+        let tick = tokio::time::interval(TICK_INTERVAL);
+        let path_reporters = shared.config.peers.iter().map(|_| PathReporter::default()).collect();
+        Ok(RunningGateway {
+            shared,
             control,
             clock,
             sender,
             events,
             failures,
-            unfinished: false,
-            second: None,
-            watches,
+            has_more_outputs: false,
+            other_gateway: None,
+            path_reporters,
             tick,
-            mailboxes,
+            task_queues,
             stop,
             threads,
             channel,
@@ -148,21 +149,21 @@ impl Life {
 /// Starts the thread of a queue, which sends an error to `failed` if its work fails or panics.
 fn start_queue<P: Send + 'static>(
     lane: usize,
-    failed: mpsc::Sender<OneLine>,
+    failed: mpsc::Sender<ErrorLine>,
     work: impl FnOnce() -> (P, io::Result<()>) + Send + 'static,
 ) -> io::Result<JoinHandle<P>> {
     thread::Builder::new().name(format!("queue {lane}")).spawn(move || {
         let alarm = Alarm(failed);
         let (ports, ended) = work();
         if let Err(error) = ended {
-            let _ending = alarm.0.try_send(OneLine::of(format_args!("queue {lane}"), error));
+            let _ending = alarm.0.try_send(ErrorLine::of(format_args!("queue {lane}"), error));
         }
         ports
     })
 }
 
 /// Sends an error if the thread that owns it panics.
-struct Alarm(mpsc::Sender<OneLine>);
+struct Alarm(mpsc::Sender<ErrorLine>);
 
 impl Drop for Alarm {
     fn drop(&mut self) {
@@ -172,28 +173,28 @@ impl Drop for Alarm {
     }
 }
 
-fn panicked() -> OneLine {
-    OneLine::new("the thread of a queue has panicked")
+fn panicked() -> ErrorLine {
+    ErrorLine::new("the thread of a queue has panicked")
 }
 
 /// A gateway that carries frames. Connects the control path of the engine with channels and
 /// threads.
-pub(super) struct Living {
-    pub(super) keeper: Arc<Keeper>,
+pub(super) struct RunningGateway {
+    pub(super) shared: Arc<GatewayShared>,
     control: Control,
     clock: Clock,
     sender: channel::Sender,
     events: channel::Events,
-    failures: mpsc::Receiver<OneLine>,
+    failures: mpsc::Receiver<ErrorLine>,
     /// Whether the control path has more outputs.
-    unfinished: bool,
+    has_more_outputs: bool,
     /// Another gateway on this LAN, and the time of the last notice of it.
-    second: Option<(GatewayId, Instant)>,
+    other_gateway: Option<(GatewayId, Instant)>,
     /// The reports about each peer's path.
-    watches: Vec<Watch>,
+    path_reporters: Vec<PathReporter>,
     tick: tokio::time::Interval,
-    /// The mailbox of each thread; tasks go to the first thread.
-    mailboxes: Vec<Arc<Mailbox>>,
+    /// The task queue of each thread; tasks go to the first thread.
+    task_queues: Vec<Arc<TaskQueue>>,
     stop: Arc<AtomicBool>,
     threads: Vec<JoinHandle<Ports>>,
     channel: task::JoinHandle<()>,
@@ -201,43 +202,43 @@ pub(super) struct Living {
     resolving: task::JoinHandle<()>,
 }
 
-impl Living {
+impl RunningGateway {
     /// Waits for one event and handles it. The future may be dropped while it waits.
     ///
     /// # Errors
     /// If a port or the management channel is lost, or a thread has panicked.
-    pub(super) async fn step(&mut self) -> Result<(), OneLine> {
+    pub(super) async fn step(&mut self) -> Result<(), ErrorLine> {
         tokio::select! {
             event = self.events.recv() => match event {
-                Some(event) => self.heard(event),
-                None => return Err(OneLine::new("the management channel has ended")),
+                Some(event) => self.handle_channel_event(event),
+                None => return Err(ErrorLine::new("the management channel has ended")),
             },
             Some(failure) = self.failures.recv() => return Err(failure),
-            () = task::yield_now(), if self.unfinished => {}
+            () = task::yield_now(), if self.has_more_outputs => {}
             _ = self.tick.tick() => {
                 self.control.handle_timeout(self.clock.now());
-                self.watch();
-                if let Some((_, since)) = self.second && since.elapsed() > ALONE {
-                    self.second = None;
+                self.report_paths();
+                if let Some((_, since)) = self.other_gateway && since.elapsed() > OTHER_GATEWAY_TIMEOUT {
+                    self.other_gateway = None;
                     tracing::info!("no other gateway is on this LAN any more");
                 }
             }
         }
-        self.attend();
+        self.handle_outputs();
         Ok(())
     }
 
     /// Agrees on new keys with all peers.
     pub(super) fn rekey(&mut self) {
         self.control.rekey();
-        self.attend();
+        self.handle_outputs();
     }
 
     /// Ends channels and threads, and returns their ports.
     ///
     /// # Errors
     /// If a thread has panicked, so that its ports are lost.
-    pub(super) async fn end(self) -> Result<Vec<Ports>, OneLine> {
+    pub(super) async fn end(self) -> Result<Vec<Ports>, ErrorLine> {
         self.resolving.abort();
         // The end of a channel to a distant or silent peer may take a while. Meanwhile frames are
         // still carried with the present keys.
@@ -245,8 +246,8 @@ impl Living {
         let _gone = self.end_channel.send(());
         let _ended = self.channel.await;
         self.stop.store(true, Ordering::Relaxed);
-        for mailbox in &self.mailboxes {
-            mailbox.ring();
+        for task_queue in &self.task_queues {
+            task_queue.wake();
         }
         let threads = self.threads;
         // The threads check at once whether they should stop, but a thread may have to wait for a
@@ -257,40 +258,40 @@ impl Living {
         joined.await.ok().flatten().ok_or_else(panicked)
     }
 
-    fn attend(&mut self) {
-        self.unfinished = true;
-        for _ in 0..AT_ONCE {
+    fn handle_outputs(&mut self) {
+        self.has_more_outputs = true;
+        for _ in 0..MAX_OUTPUTS_IN_A_ROW {
             let Some(output) = self.control.poll(self.clock.now()) else {
-                self.unfinished = false;
+                self.has_more_outputs = false;
                 return;
             };
-            self.act(output);
+            self.perform(output);
         }
     }
 
-    fn heard(&mut self, event: ChannelEvent) {
+    fn handle_channel_event(&mut self, event: ChannelEvent) {
         let now = self.clock.now();
         let index = |peer: channel::PeerIndex| PeerIndex(peer.0 as u8);
         match event {
             ChannelEvent::Up { peer, exporter, initiator, remote } => {
-                self.keeper.note(peer.0, true, None);
-                self.keeper.note_remote(now, peer.0, remote, initiator);
-                tracing::info!(peer = self.keeper.name(index(peer)), %remote, "channel is up");
+                self.shared.note_channel(peer.0, true, None);
+                self.shared.note_remote(now, peer.0, remote, initiator);
+                tracing::info!(peer = self.shared.name(index(peer)), %remote, "channel is up");
                 self.control.handle_up(now, index(peer), exporter);
             }
             ChannelEvent::Message { peer, bytes } => {
                 self.control.handle_message(now, index(peer), &bytes);
                 // The message may have released frames that were held.
-                self.mailboxes[0].ring();
+                self.task_queues[0].wake();
             }
             ChannelEvent::Down { peer, why } => {
-                tracing::warn!(peer = self.keeper.name(index(peer)), %why, "channel is down");
-                self.keeper.note(peer.0, false, Some(why.to_string()));
+                tracing::warn!(peer = self.shared.name(index(peer)), %why, "channel is down");
+                self.shared.note_channel(peer.0, false, Some(why.to_string()));
                 self.control.handle_down(now, index(peer));
             }
             ChannelEvent::NotReached { peer, why } => {
-                let name = self.keeper.name(index(peer));
-                if self.keeper.note(peer.0, false, Some(why.to_string())) {
+                let name = self.shared.name(index(peer));
+                if self.shared.note_channel(peer.0, false, Some(why.to_string())) {
                     tracing::warn!(peer = name, %why, "the peer could not be reached");
                 } else {
                     tracing::debug!(peer = name, %why, "the peer could not be reached");
@@ -299,14 +300,14 @@ impl Living {
         }
     }
 
-    fn act(&mut self, output: Output) {
+    fn perform(&mut self, output: Output) {
         match output {
             Output::Message(peer, bytes) => {
                 let to = channel::PeerIndex(peer.0.into());
                 if self.sender.send(to, bytes) == Err(SendError::Full) {
                     // The peer must not miss a message, so the channel is closed: the next one
                     // establishes all state again.
-                    tracing::error!(peer = self.keeper.name(peer), "{}", SendError::Full);
+                    tracing::error!(peer = self.shared.name(peer), "{}", SendError::Full);
                     self.sender.close(to, SendError::Full.to_string());
                 }
                 // If the peer is down, nothing is lost: the next channel establishes all state
@@ -314,55 +315,55 @@ impl Living {
             }
             Output::Mka(peer, bytes) => {
                 let to = channel::PeerIndex(peer.0.into());
-                if self.sender.offer(to, bytes) == Err(SendError::Full)
-                    && let Some(link) = self.keeper.gateway.links.get(peer)
+                if self.sender.send_lossy(to, bytes) == Err(SendError::Full)
+                    && let Some(link) = self.shared.gateway.links.get(peer)
                 {
-                    link.counters.drops.count(Reason::Full);
+                    link.counters.drops.increment(Reason::Full);
                 }
             }
             Output::Datagram(peer, kind, content) => {
-                self.leave(Errand::Datagram(peer, kind, content));
+                self.queue_task(Task::Datagram(peer, kind, content));
             }
-            Output::Frame(frame) => self.leave(Errand::Frame(frame)),
+            Output::Frame(frame) => self.queue_task(Task::Frame(frame)),
             Output::Close(peer, error) => {
-                let peer_name = self.keeper.name(peer);
+                let peer_name = self.shared.name(peer);
                 let what = "a message of the peer is refused; its channel is closed";
                 tracing::error!(peer = peer_name, %error, "{what}");
                 self.sender.close(channel::PeerIndex(peer.0.into()), error.to_string());
             }
-            Output::Event(event) => self.tell(event),
+            Output::Event(event) => self.log_event(event),
         }
     }
 
     /// Logs reports about the peers' paths.
-    fn watch(&mut self) {
+    fn report_paths(&mut self) {
         let now = Instant::now();
-        for (link, watch) in self.keeper.gateway.links.iter().zip(&mut self.watches) {
-            let path = Path {
-                up_since: self.keeper.up_since(link.peer),
+        for (link, reporter) in self.shared.gateway.links.iter().zip(&mut self.path_reporters) {
+            let path = PathState {
+                up_since: self.shared.up_since(link.peer),
                 unanswered: link.is_unanswered(),
                 frames: link.counters.frames_out.packets.get(),
                 split: link.counters.split.get(),
             };
-            let (peer, mtu) = (self.keeper.name(link.peer), link.mtu());
-            for remark in watch.look(now, &path) {
-                match remark.is_warning() {
-                    true => tracing::warn!(peer, mtu, "{remark}"),
-                    false => tracing::info!(peer, mtu, "{remark}"),
+            let (peer, mtu) = (self.shared.name(link.peer), link.mtu());
+            for report in reporter.due_reports(now, &path) {
+                match report.is_warning() {
+                    true => tracing::warn!(peer, mtu, "{report}"),
+                    false => tracing::info!(peer, mtu, "{report}"),
                 }
             }
         }
     }
 
     /// Gives a task to the first thread.
-    fn leave(&self, errand: Errand) {
-        if !self.mailboxes[0].leave(errand) {
-            self.keeper.gateway.drops.count(Reason::Full);
+    fn queue_task(&self, task: Task) {
+        if !self.task_queues[0].push(task) {
+            self.shared.gateway.drops.increment(Reason::Full);
         }
     }
 
-    fn tell(&mut self, event: Event) {
-        let name = |peer| self.keeper.name(peer);
+    fn log_event(&mut self, event: Event) {
+        let name = |peer| self.shared.name(peer);
         match event {
             Event::Up(peer, epoch) => tracing::info!(peer = name(peer), epoch, "new keys"),
             Event::Incompatible(peer, scheme, version) => {
@@ -370,7 +371,7 @@ impl Living {
                 tracing::error!(peer = name(peer), %scheme, version, "{what}");
             }
             // Without a channel the peer is down, and its MTU is of little interest.
-            Event::Mtu(peer, bytes) if !self.keeper.is_up(peer) => {
+            Event::Mtu(peer, bytes) if !self.shared.is_up(peer) => {
                 tracing::debug!(peer = name(peer), bytes, "the path's MTU");
             }
             Event::Mtu(peer, bytes) => {
@@ -384,11 +385,11 @@ impl Living {
                 tracing::debug!(peer = name(peer), "the tunnel is answered again")
             }
             Event::SecondGateway(id) => {
-                let before = self.second.replace((id, Instant::now()));
+                let before = self.other_gateway.replace((id, Instant::now()));
                 if before.is_none_or(|(known, _)| known != id) {
                     let key = crate::identity::PublicKey::from_bytes(id.0);
                     let key = key.map_or_else(|| "unknown".to_owned(), |key| key.to_string());
-                    let yields = self.keeper.gateway.is_yielding(self.clock.now());
+                    let yields = self.shared.gateway.is_yielding(self.clock.now());
                     tracing::error!(key, yields, "another gateway is on this LAN");
                 }
             }
@@ -397,18 +398,18 @@ impl Living {
 }
 
 /// Resolves the names of endpoints, at the start and then periodically.
-async fn resolve(keeper: Arc<Keeper>) {
+async fn resolve(shared: Arc<GatewayShared>) {
     let mut tasks = JoinSet::new();
-    for (at, peer) in keeper.config.peers.iter().enumerate() {
+    for (at, peer) in shared.config.peers.iter().enumerate() {
         let Some(endpoint) = peer.endpoint.clone() else { continue };
-        let (keeper, name) = (Arc::clone(&keeper), peer.name.clone());
+        let (shared, name) = (Arc::clone(&shared), peer.name.clone());
         // Each name has its own task, since one that cannot be resolved takes long.
         tasks.spawn(async move {
-            let mut every = tokio::time::interval(RESOLVE);
+            let mut every = tokio::time::interval(RESOLVE_INTERVAL);
             loop {
                 every.tick().await;
                 match tokio::net::lookup_host(&endpoint).await {
-                    Ok(found) => keeper.note_resolved(at, found),
+                    Ok(found) => shared.note_resolved(at, found),
                     Err(error) => {
                         tracing::warn!(peer = name, endpoint, %error, "name not resolved")
                     }
@@ -430,7 +431,11 @@ mod tests {
     use zeroize::Zeroizing;
 
     /// A gateway with this seed, whose only peer is the other gateway, over ports in memory.
-    fn living(seed: u8, listeners: &[TcpListener; 2], network: &memory::Network) -> Living {
+    fn running(
+        seed: u8,
+        listeners: &[TcpListener; 2],
+        network: &memory::Network,
+    ) -> RunningGateway {
         let own = usize::from(seed - 1);
         let [near, far]: [SocketAddr; 2] =
             [own, 1 - own].map(|at| listeners[at].local_addr().unwrap());
@@ -442,7 +447,7 @@ mod tests {
              public_key = \"{}\"\nendpoint = \"{far}\"\n",
             identity(3 - seed).public_key()
         );
-        let fixed = Fixed {
+        let host_state = HostState {
             identity: identity(seed),
             clock: Clock::start(),
             lan_address: [2, 0, 0, 0, 0, seed],
@@ -450,16 +455,17 @@ mod tests {
             programs: [None, None],
             management: listeners[own].try_clone().unwrap(),
             started: Instant::now(),
-            tallies: Vec::new(),
+            port_counters: Vec::new(),
         };
         let ports = Ports {
             pool: Pool::new(PoolSettings { frames: 64, ..PoolSettings::default() }).unwrap(),
             lan: Box::new(memory::lan(64).0),
             underlay: Box::new(network.attach(near)),
-            tally: Arc::default(),
+            counters: Arc::default(),
         };
-        let life = Life::new(&fixed, Config::parse("test", &config).unwrap()).unwrap();
-        life.start(vec![ports]).unwrap()
+        let prepared =
+            PreparedGateway::new(&host_state, Config::parse("test", &config).unwrap()).unwrap();
+        prepared.start(vec![ports]).unwrap()
     }
 
     /// The header of a frame of the flow with this number.
@@ -473,7 +479,10 @@ mod tests {
     }
 
     /// Runs both gateways until `is_reached`.
-    async fn run(pair: &mut [Living; 2], is_reached: impl Fn(&[Living; 2]) -> bool) {
+    async fn run(
+        pair: &mut [RunningGateway; 2],
+        is_reached: impl Fn(&[RunningGateway; 2]) -> bool,
+    ) {
         let until = Instant::now() + Duration::from_secs(60);
         while !is_reached(pair) {
             let [one, other] = &mut *pair;
@@ -489,11 +498,11 @@ mod tests {
     async fn a_peer_that_makes_no_sense_is_cut_off_and_heard_when_it_comes_again() {
         let listeners = [0, 1].map(|_| channel::listen(([127, 0, 0, 1], 0).into()).unwrap());
         let network = memory::Network::new(1472, 64);
-        let mut pair = [1, 2].map(|seed| living(seed, &listeners, &network));
-        let are = |pair: &[Living; 2], up, epoch| {
-            let stands = |living: &Living| {
-                let told = living.keeper.standing();
-                told.peers[0].up == up && told.peers[0].epoch == Some(epoch)
+        let mut pair = [1, 2].map(|seed| running(seed, &listeners, &network));
+        let are = |pair: &[RunningGateway; 2], up, epoch| {
+            let stands = |running: &RunningGateway| {
+                let status = running.shared.status();
+                status.peers[0].up == up && status.peers[0].epoch == Some(epoch)
             };
             pair.iter().all(stands)
         };
@@ -504,14 +513,14 @@ mod tests {
             pair[at].sender.send(channel::PeerIndex(0), vec![99]).unwrap();
             // Both continue with their present keys until they agree on new ones.
             run(&mut pair, |pair| are(pair, false, 2)).await;
-            let told = pair[1 - at].keeper.standing();
+            let status = pair[1 - at].shared.status();
             assert!(
-                told.peers[0].why_down.as_ref().is_some_and(|why| why.contains("message type"))
+                status.peers[0].why_down.as_ref().is_some_and(|why| why.contains("message type"))
             );
         }
         run(&mut pair, |pair| are(pair, true, 1)).await;
-        for living in pair {
-            living.end().await.unwrap();
+        for running in pair {
+            running.end().await.unwrap();
         }
     }
 
@@ -522,10 +531,10 @@ mod tests {
         let listeners = [0, 1].map(|_| channel::listen(([127, 0, 0, 1], 0).into()).unwrap());
         let network = memory::Network::new(1472, 64);
         let (mut one, mut other) =
-            (living(1, &listeners, &network), living(2, &listeners, &network));
+            (running(1, &listeners, &network), running(2, &listeners, &network));
         let mut mka =
             [&[1, 0x80, 0xc2, 0, 0, 3][..], &[2; 6], &[0x88, 0x8e, 3, 5], &[7; 1000]].concat();
-        let gateways = [&one, &other].map(|living| Arc::clone(&living.keeper.gateway));
+        let gateways = [&one, &other].map(|running| Arc::clone(&running.shared.gateway));
         let until = Instant::now() + Duration::from_secs(60);
         let (mut begun, mut rounds) = (false, 0);
         loop {
@@ -538,32 +547,32 @@ mod tests {
             });
             if are_up {
                 rounds += 1;
-                for (living, gateway) in [&one, &other].into_iter().zip(&gateways) {
-                    let now = living.clock.now();
+                for (running, gateway) in [&one, &other].into_iter().zip(&gateways) {
+                    let now = running.clock.now();
                     for number in rounds * 300..(rounds + 1) * 300_u32 {
                         // Every frame is different.
                         mka[100..104].copy_from_slice(&number.to_be_bytes());
-                        let _dropped = gateway.from_lan(now, &mka);
+                        let _dropped = gateway.route_frame(now, &mka);
                     }
                     for flow in (0..FLOWS).filter(|_| !begun) {
-                        gateway.scheme.table().unwrap().way(now, PEER, &header(flow));
+                        gateway.scheme.flow_table().unwrap().send_form(now, PEER, &header(flow));
                     }
                 }
                 begun = true;
             }
-            let known = gateways
-                .iter()
-                .all(|gateway| (0..FLOWS).all(|flow| gateway.scheme.knows(PEER, &header(flow))));
+            let known = gateways.iter().all(|gateway| {
+                (0..FLOWS).all(|flow| gateway.scheme.is_flow_known(PEER, &header(flow)))
+            });
             if known && rounds > 100 {
                 break;
             }
-            let flows = || gateways.each_ref().map(|gateway| gateway.scheme.flows());
+            let flows = || gateways.each_ref().map(|gateway| gateway.scheme.flow_counts());
             assert!(Instant::now() < until, "{:?} after {rounds} rounds", flows());
         }
-        for living in [one, other] {
-            let told = living.keeper.standing();
-            assert!(told.peers[0].up && told.peers[0].epoch == Some(1), "{:?}", told.peers);
-            living.end().await.unwrap();
+        for running in [one, other] {
+            let status = running.shared.status();
+            assert!(status.peers[0].up && status.peers[0].epoch == Some(1), "{:?}", status.peers);
+            running.end().await.unwrap();
         }
     }
 
@@ -575,18 +584,18 @@ mod tests {
             || (2, Err(io::ErrorKind::NotConnected.into())),
             || panic!("on purpose"),
         ];
-        let told = ends.map(|work| {
+        let ended = ends.map(|work| {
             let (failed, mut failures) = mpsc::channel(1);
             // The sender of another thread stays open.
             let _other = failed.clone();
             let ports = start_queue(7, failed, work).unwrap().join();
             (ports.ok(), failures.try_recv().ok().map(|failure| failure.to_string()))
         });
-        assert_eq!(told[0], (Some(1), None));
+        assert_eq!(ended[0], (Some(1), None));
         assert!(
-            matches!(&told[1], (Some(2), Some(why)) if why.starts_with("queue 7: ")),
-            "{told:?}"
+            matches!(&ended[1], (Some(2), Some(why)) if why.starts_with("queue 7: ")),
+            "{ended:?}"
         );
-        assert_eq!(told[2], (None, Some("the thread of a queue has panicked".to_owned())));
+        assert_eq!(ended[2], (None, Some("the thread of a queue has panicked".to_owned())));
     }
 }

@@ -1,31 +1,31 @@
 //! State that tasks share, to report the state of a gateway.
 
-use super::past::Past;
-use super::standing::{About, standing};
-use super::tally::{Counted, Tally};
+use super::earlier_counters::EarlierCounters;
+use super::port_counters::{PortCounters, SharedPortCounters};
+use super::read_status::{StatusSources, read_status};
 use crate::config::{Config, Peer, sends_to};
 use crate::identity::PublicKey;
-use crate::status::Standing;
-use lightseal_gateway::bridge::PeerIndex;
+use crate::status::GatewayStatus;
 use lightseal_gateway::gateway::Gateway;
 use lightseal_gateway::link::Link;
+use lightseal_gateway::stations::PeerIndex;
 use lightseal_packet_io::xdp::{Attachment, Passed};
 use std::net::{IpAddr, SocketAddr};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Instant;
 
 /// The state of a gateway under its present configuration.
-pub(super) struct Keeper {
+pub(super) struct GatewayShared {
     pub(super) config: Config,
     pub(super) public_key: PublicKey,
     pub(super) gateway: Arc<Gateway>,
     pub(super) io: String,
     pub(super) programs: [Option<Attachment>; 2],
     pub(super) started: Instant,
-    tallies: Vec<Arc<Tally>>,
+    port_counters: Vec<Arc<SharedPortCounters>>,
     channels: Mutex<Channels>,
     /// The counters of earlier engines, from before the configuration was read again.
-    past: OnceLock<Past>,
+    earlier_counters: OnceLock<EarlierCounters>,
 }
 
 /// The state of the management channels, by peer.
@@ -43,7 +43,7 @@ pub(super) struct ChannelState {
     pub(super) remote: Option<IpAddr>,
 }
 
-impl Keeper {
+impl GatewayShared {
     /// All channels are down.
     pub(super) fn new(
         config: Config,
@@ -52,49 +52,60 @@ impl Keeper {
         io: String,
         programs: [Option<Attachment>; 2],
         started: Instant,
-        tallies: Vec<Arc<Tally>>,
+        port_counters: Vec<Arc<SharedPortCounters>>,
     ) -> Self {
         let state = ChannelState { up: false, since: Instant::now(), why_down: None, remote: None };
         let channels = Mutex::new(Channels(vec![state; config.peers.len()]));
-        let past = OnceLock::new();
-        Self { config, public_key, gateway, io, programs, started, tallies, channels, past }
+        let earlier = OnceLock::new();
+        Self {
+            config,
+            public_key,
+            gateway,
+            io,
+            programs,
+            started,
+            port_counters,
+            channels,
+            earlier_counters: earlier,
+        }
     }
 
-    /// Continues the counters of `former`, whose threads have ended, and takes over the addresses
+    /// Continues the counters of `previous`, whose threads have ended, and takes over the addresses
     /// of peers that it has learned.
-    pub(super) fn follow(&self, former: &Self) {
+    pub(super) fn continue_from(&self, previous: &Self) {
         for (link, peer) in self.gateway.links.iter().zip(&self.config.peers) {
             let is_same = |(_, was): &(&Link, &Peer)| {
                 was.public_key == peer.public_key && was.endpoint == peer.endpoint
             };
-            let mut were = former.gateway.links.iter().zip(&former.config.peers);
+            let mut were = previous.gateway.links.iter().zip(&previous.config.peers);
             if let Some((was, _)) = were.find(is_same) {
-                link.resume(was);
+                link.adopt_address(was);
             }
         }
-        let mut past = Past::new(former.told(Passed::default(), Counted::default()));
-        if let Some(earlier) = former.past.get() {
-            past.add(earlier);
+        let mut counters =
+            EarlierCounters::new(previous.own_status(Passed::default(), PortCounters::default()));
+        if let Some(earlier) = previous.earlier_counters.get() {
+            counters.add(earlier);
         }
-        // Each keeper follows one other keeper only, so the value was not set before.
-        let _ = self.past.set(past);
+        // This function is called once at most, so the value was not set before.
+        let _ = self.earlier_counters.set(counters);
     }
 
     /// The present state, with the counters of earlier engines.
-    pub(super) fn standing(&self) -> Standing {
+    pub(super) fn status(&self) -> GatewayStatus {
         let passed = self.programs[0].as_ref().map(Attachment::passed).unwrap_or_default();
-        let mut told = self.told(passed, Tally::total(&self.tallies));
-        if let Some(past) = self.past.get() {
-            past.add_to(&mut told);
+        let mut status = self.own_status(passed, SharedPortCounters::total(&self.port_counters));
+        if let Some(earlier) = self.earlier_counters.get() {
+            earlier.add_to(&mut status);
         }
-        told
+        status
     }
 
     /// The present state of this engine alone. The counters of the ports are given, since ports
     /// outlive an engine.
-    fn told(&self, passed: Passed, ports: Counted) -> Standing {
+    fn own_status(&self, passed: Passed, ports: PortCounters) -> GatewayStatus {
         let channels = self.channels.lock().unwrap_or_else(PoisonError::into_inner);
-        standing(&About {
+        read_status(&StatusSources {
             config: &self.config,
             public_key: self.public_key,
             gateway: &self.gateway,
@@ -109,7 +120,7 @@ impl Keeper {
 
     /// Notes whether the channel to a peer is up, and why not. Returns whether the state or the
     /// reason has changed.
-    pub(super) fn note(&self, peer: usize, up: bool, why: Option<String>) -> bool {
+    pub(super) fn note_channel(&self, peer: usize, up: bool, why: Option<String>) -> bool {
         let mut channels = self.channels.lock().unwrap_or_else(PoisonError::into_inner);
         let Some(state) = channels.0.get_mut(peer) else { return false };
         let is_new = state.up != up || state.why_down != why;
@@ -149,7 +160,7 @@ impl Keeper {
         let address = SocketAddr::new(remote.ip().to_canonical(), port);
         let can_send = sends_to(self.config.underlay.listen.ip(), address.ip());
         if let (true, Some(link)) = (can_send, self.gateway.links.get(PeerIndex(peer as u8))) {
-            link.tell_channel(now, address);
+            link.note_channel_address(now, address);
         }
     }
 
@@ -163,7 +174,7 @@ impl Keeper {
         if let (Some(address), Some(link)) =
             (address, self.gateway.links.get(PeerIndex(peer as u8)))
         {
-            link.tell_address(address);
+            link.configure_address(address);
         }
     }
 
@@ -193,28 +204,28 @@ fn choose(
     if is_it(&first) { Some(first) } else { usable.find(is_it).or(Some(first)) }
 }
 
-/// The keeper of the present configuration, for tasks that outlive a keeper.
+/// The state under the present configuration, for tasks that outlive a configuration.
 #[derive(Clone)]
-pub(super) struct Shown(Arc<Mutex<Arc<Keeper>>>);
+pub(super) struct CurrentGateway(Arc<Mutex<Arc<GatewayShared>>>);
 
-impl Shown {
-    pub(super) fn new(keeper: Arc<Keeper>) -> Self {
-        Self(Arc::new(Mutex::new(keeper)))
+impl CurrentGateway {
+    pub(super) fn new(shared: Arc<GatewayShared>) -> Self {
+        Self(Arc::new(Mutex::new(shared)))
     }
 
-    pub(super) fn get(&self) -> Arc<Keeper> {
+    pub(super) fn get(&self) -> Arc<GatewayShared> {
         Arc::clone(&self.0.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    pub(super) fn set(&self, keeper: Arc<Keeper>) {
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = keeper;
+    pub(super) fn set(&self, shared: Arc<GatewayShared>) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = shared;
     }
 }
 
-/// A keeper with one peer and without threads; `gateway` and `sections` are lines for its
-/// configuration.
+/// The state of a gateway with one peer and without threads; `gateway` and `sections` are lines for
+/// its configuration.
 #[cfg(test)]
-pub(super) fn at_rest(gateway: &str, sections: &str) -> Keeper {
+pub(super) fn test_shared(gateway: &str, sections: &str) -> GatewayShared {
     use super::engine;
     use crate::identity::Identity;
     let identity = |seed| Identity::from_seed(zeroize::Zeroizing::new([seed; 32]));
@@ -235,7 +246,15 @@ pub(super) fn at_rest(gateway: &str, sections: &str) -> Keeper {
         now,
     );
     let (io, programs, started) = (String::new(), [None, None], Instant::now());
-    Keeper::new(config, own.public_key(), Arc::new(engine), io, programs, started, Vec::new())
+    GatewayShared::new(
+        config,
+        own.public_key(),
+        Arc::new(engine),
+        io,
+        programs,
+        started,
+        Vec::new(),
+    )
 }
 
 #[cfg(test)]
@@ -244,37 +263,39 @@ mod tests {
 
     #[test]
     fn peers_are_where_they_were_when_the_configuration_is_read_again() {
-        let address = |keeper: &Keeper| keeper.gateway.links.get(PeerIndex(0)).unwrap().address();
-        let former = at_rest("", "");
+        let address =
+            |shared: &GatewayShared| shared.gateway.links.get(PeerIndex(0)).unwrap().address();
+        let previous = test_shared("", "");
         let found = "192.0.2.1:8885".parse().unwrap();
-        former.note_resolved(0, [found]);
-        let again = at_rest("scheme = \"identifier\"\n", "");
+        previous.note_resolved(0, [found]);
+        let again = test_shared("scheme = \"identifier\"\n", "");
         assert_eq!(address(&again), None);
-        again.follow(&former);
+        again.continue_from(&previous);
         assert_eq!(address(&again), Some(found));
-        let mut other = at_rest("", "");
+        let mut other = test_shared("", "");
         other.config.peers[0].endpoint = Some("elsewhere.example:8885".to_owned());
-        other.follow(&former);
+        other.continue_from(&previous);
         assert_eq!(address(&other), None, "the peer has a new endpoint");
     }
 
     #[test]
     fn a_peer_whose_channel_comes_from_elsewhere_is_sent_to_there_at_its_endpoints_port() {
         let now = lightseal_core::Instant::from_micros(60_000_000);
-        let address = |keeper: &Keeper| keeper.gateway.links.get(PeerIndex(0)).unwrap().address();
-        let mut keeper = at_rest("", "");
+        let address =
+            |shared: &GatewayShared| shared.gateway.links.get(PeerIndex(0)).unwrap().address();
+        let mut shared = test_shared("", "");
         let dialled: SocketAddr = "10.6.0.11:41000".parse().unwrap();
-        keeper.note_remote(now, 0, dialled, false);
-        assert_eq!(address(&keeper), None, "the port of the tunnel is not that of the channel");
-        keeper.config.peers[0].endpoint = Some("10.6.0.1:8885".to_owned());
+        shared.note_remote(now, 0, dialled, false);
+        assert_eq!(address(&shared), None, "the port of the tunnel is not that of the channel");
+        shared.config.peers[0].endpoint = Some("10.6.0.1:8885".to_owned());
         let endpoint = "10.6.0.1:8885".parse().unwrap();
-        keeper.note_resolved(0, [endpoint]);
-        assert_eq!(address(&keeper), Some(endpoint));
-        keeper.note_remote(now, 0, dialled, false);
+        shared.note_resolved(0, [endpoint]);
+        assert_eq!(address(&shared), Some(endpoint));
+        shared.note_remote(now, 0, dialled, false);
         let moved = Some("10.6.0.11:8885".parse().unwrap());
-        assert_eq!(address(&keeper), moved);
-        keeper.note_resolved(0, [endpoint]);
-        assert_eq!(address(&keeper), moved, "its name still has the old address");
+        assert_eq!(address(&shared), moved);
+        shared.note_resolved(0, [endpoint]);
+        assert_eq!(address(&shared), moved, "its name still has the old address");
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! A set of peers as a bit map of four words, which is cheap to copy.
 
-use crate::bridge::PeerIndex;
+use crate::stations::PeerIndex;
 
 /// A set of peers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -8,7 +8,7 @@ pub struct PeerSet([u64; 4]);
 
 impl PeerSet {
     /// How many peers a set can hold: every value of [`PeerIndex`].
-    pub const MOST: usize = 256;
+    pub const CAPACITY: usize = 256;
 
     /// The set of one peer.
     pub fn of(peer: PeerIndex) -> Self {

@@ -1,9 +1,9 @@
 //! Reads the state of a gateway from its counters.
 
-use super::keeper::{ChannelState, Channels};
+use super::shared::{ChannelState, Channels};
 use crate::config::Config;
 use crate::identity::PublicKey;
-use crate::status::{FlowStanding, LanStanding, PeerStanding, Standing, Traffic};
+use crate::status::{GatewayStatus, LanStatus, PeerStatus, TableStatus, Traffic};
 use lightseal_gateway::counters::{self, Reason};
 use lightseal_gateway::gateway::Gateway;
 use lightseal_packet_io::xdp::Passed;
@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 /// The sources of the state.
-pub(super) struct About<'a> {
+pub(super) struct StatusSources<'a> {
     pub(super) config: &'a Config,
     pub(super) public_key: PublicKey,
     pub(super) gateway: &'a Gateway,
@@ -22,19 +22,19 @@ pub(super) struct About<'a> {
     /// The frames that the AF_XDP program on the LAN left to the kernel.
     pub(super) passed: Passed,
     /// The counters of the ports.
-    pub(super) ports: super::tally::Counted,
+    pub(super) ports: super::port_counters::PortCounters,
 }
 
-pub(super) fn standing(about: &About<'_>) -> Standing {
-    let gateway = about.gateway;
+pub(super) fn read_status(sources: &StatusSources<'_>) -> GatewayStatus {
+    let gateway = sources.gateway;
     let dropped = |reason| {
-        let of_peers = gateway.links.iter().map(|link| link.counters.drops.of(reason));
-        gateway.drops.of(reason) + of_peers.sum::<u64>()
+        let of_peers = gateway.links.iter().map(|link| link.counters.drops.get(reason));
+        gateway.drops.get(reason) + of_peers.sum::<u64>()
     };
     let mut drops = BTreeMap::new();
     for &reason in Reason::ALL {
         // Frames that the program on the interface did not pass to the gateway were received too.
-        let passed = if reason == Reason::NotAllowed { about.passed.foreign } else { 0 };
+        let passed = if reason == Reason::NotAllowed { sources.passed.foreign } else { 0 };
         let count = dropped(reason) + passed;
         if count > 0 {
             drops.insert(reason.name().to_owned(), count);
@@ -49,78 +49,81 @@ pub(super) fn standing(about: &About<'_>) -> Standing {
         ("frames_split", of_peers(|counters| &counters.split)),
         ("frames_reassembled", of_peers(|counters| &counters.reassembled)),
         ("frames_copied", gateway.copies.get()),
-        ("lan_packets_unserved", about.passed.unserved),
+        ("lan_packets_unserved", sources.passed.unserved),
     ];
     let mut counters = BTreeMap::from(counters.map(|(name, count)| (name.to_owned(), count)));
-    let mut lan = about.ports.lan;
-    lan.received += about.passed.foreign;
-    counters.extend(of_ports("lan", lan));
-    counters.extend(of_ports("underlay", about.ports.underlay));
-    Standing {
-        gateway: about.config.gateway.name.clone(),
+    let mut lan = sources.ports.lan;
+    lan.received += sources.passed.foreign;
+    counters.extend(port_counters("lan", lan));
+    counters.extend(port_counters("underlay", sources.ports.underlay));
+    GatewayStatus {
+        gateway: sources.config.gateway.name.clone(),
         version: env!("CARGO_PKG_VERSION").to_owned(),
-        public_key: Some(about.public_key),
+        public_key: Some(sources.public_key),
         scheme: gateway.scheme.name().to_string(),
-        uptime_seconds: seconds(about.now - about.started),
-        lan: LanStanding {
-            interface: about.config.lan.interface.clone(),
-            io: about.io.to_owned(),
-            received: received_from_lan(about),
-            sent: traffic(&gateway.to_lan),
+        uptime_seconds: seconds(sources.now - sources.started),
+        lan: LanStatus {
+            interface: sources.config.lan.interface.clone(),
+            io: sources.io.to_owned(),
+            received: received_from_lan(sources),
+            sent: traffic(&gateway.frames_to_lan),
         },
-        flows: FlowStanding {
-            present: gateway.bridge.len() as u64,
-            most: gateway.settings().stations.stations as u64,
+        flows: TableStatus {
+            present: gateway.stations.len() as u64,
+            most: gateway.config().stations.stations as u64,
             refused: dropped(Reason::FlowLimit) + dropped(Reason::FloodLimit),
-            held_frames: gateway.held() as u64,
+            held_frames: gateway.held_frames() as u64,
         },
-        peers: peers(about),
+        peers: peers(sources),
         drops,
         counters,
     }
 }
 
 /// The counters of the ports of one side, by name.
-fn of_ports(side: &str, told: lightseal_packet_io::Statistics) -> [(String, u64); 7] {
+fn port_counters(side: &str, status: lightseal_packet_io::Statistics) -> [(String, u64); 7] {
     [
-        ("received", told.received),
-        ("sent", told.transmitted),
-        ("overrun", told.overruns),
-        ("starved", told.starved),
-        ("too_long", told.too_long),
-        ("unfinished", told.unfinished),
-        ("refused", told.refused),
+        ("received", status.received),
+        ("sent", status.transmitted),
+        ("overrun", status.overruns),
+        ("starved", status.starved),
+        ("too_long", status.too_long),
+        ("unfinished", status.unfinished),
+        ("refused", status.refused),
     ]
     .map(|(what, count)| (format!("{side}_packets_{what}"), count))
 }
 
-fn peers(about: &About<'_>) -> Vec<PeerStanding> {
-    let links = about.gateway.links.iter();
+fn peers(sources: &StatusSources<'_>) -> Vec<PeerStatus> {
+    let links = sources.gateway.links.iter();
     let of = |(link, (peer, channel)): (&lightseal_gateway::link::Link, _)| {
         let (peer, channel): (&crate::config::Peer, &ChannelState) = (peer, channel);
-        PeerStanding {
+        PeerStatus {
             name: peer.name.clone(),
             up: channel.up,
-            since_seconds: seconds(about.now - channel.since),
+            since_seconds: seconds(sources.now - channel.since),
             remote: link.address(),
             why_down: channel.why_down.clone(),
             unanswered: link.is_unanswered(),
             epoch: link.epoch(),
             path_mtu_bytes: Some(link.mtu() as u32),
-            flows: about.gateway.bridge.len_at(lightseal_gateway::bridge::Port::Peer(link.peer))
+            flows: sources
+                .gateway
+                .stations
+                .len_at(lightseal_gateway::stations::Port::Peer(link.peer))
                 as u64,
             received: traffic(&link.counters.frames_in),
             sent: traffic(&link.counters.frames_out),
         }
     };
-    links.zip(about.config.peers.iter().zip(&about.channels.0)).map(of).collect()
+    links.zip(sources.config.peers.iter().zip(&sources.channels.0)).map(of).collect()
 }
 
 /// Frames received from the LAN: those that the gateway has read, and those that only the program
 /// on the interface has seen. The bytes are only those of the frames that the gateway has read.
-fn received_from_lan(about: &About<'_>) -> Traffic {
-    let mut received = traffic(&about.gateway.from_lan);
-    received.frames += about.passed.foreign;
+fn received_from_lan(sources: &StatusSources<'_>) -> Traffic {
+    let mut received = traffic(&sources.gateway.frames_from_lan);
+    received.frames += sources.passed.foreign;
     received
 }
 
@@ -135,58 +138,58 @@ fn seconds(duration: Duration) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::run::keeper;
-    use lightseal_gateway::bridge::PeerIndex;
-    use lightseal_gateway::gateway::Parcel;
-    use lightseal_gateway::set::PeerSet;
+    use crate::run::shared;
+    use lightseal_gateway::gateway::Route;
+    use lightseal_gateway::peer_set::PeerSet;
+    use lightseal_gateway::stations::PeerIndex;
     use std::sync::Arc;
 
     #[test]
     fn no_more_is_dropped_than_was_received() {
-        let keeper = keeper::at_rest("", "");
+        let shared = shared::test_shared("", "");
         let now = lightseal_core::Instant::from_micros(1);
         let ipv4 = [&[2; 12][..], &[8, 0], &[0; 46]].concat();
         for _ in 0..3 {
-            keeper.gateway.from_lan(now, &ipv4).unwrap_err();
+            shared.gateway.route_frame(now, &ipv4).unwrap_err();
         }
         let channels = Channels(Vec::new());
         let lan = lightseal_packet_io::Statistics {
             received: 3,
             ..lightseal_packet_io::Statistics::default()
         };
-        let told = standing(&About {
-            config: &keeper.config,
-            public_key: keeper.public_key,
-            gateway: &keeper.gateway,
+        let status = read_status(&StatusSources {
+            config: &shared.config,
+            public_key: shared.public_key,
+            gateway: &shared.gateway,
             channels: &channels,
             started: Instant::now(),
             now: Instant::now(),
             io: "xdp",
             passed: Passed { foreign: 2000, ..Passed::default() },
-            ports: super::super::tally::Counted { lan, ..Default::default() },
+            ports: super::super::port_counters::PortCounters { lan, ..Default::default() },
         });
-        assert_eq!(told.drops["not_allowed"], 2003);
-        assert_eq!(told.lan.received.frames, 2003);
-        assert_eq!(told.counters["lan_packets_received"], 2003);
+        assert_eq!(status.drops["not_allowed"], 2003);
+        assert_eq!(status.lan.received.frames, 2003);
+        assert_eq!(status.counters["lan_packets_received"], 2003);
     }
 
     #[test]
     fn what_was_refused_or_waits_is_counted_wherever_it_is() {
-        let keeper =
-            keeper::at_rest("scheme = \"identifier-paper\"\n", "[limits]\nheld_frames = 3\n");
-        let (gateway, now) = (Arc::clone(&keeper.gateway), lightseal_core::Instant::from_micros(1));
+        let shared =
+            shared::test_shared("scheme = \"identifier-paper\"\n", "[limits]\nheld_frames = 3\n");
+        let (gateway, now) = (Arc::clone(&shared.gateway), lightseal_core::Instant::from_micros(1));
         let peer = PeerIndex(0);
-        let parcel = Parcel { to: PeerSet::of(peer), len: 60, class: 0, header: None };
+        let parcel = Route { peers: PeerSet::of(peer), len: 60, class: 0, header: None };
         for _ in 0..5 {
             gateway.hold(now, peer, &parcel, &[0; 60]);
         }
         let link = gateway.links.get(peer).unwrap();
         for drops in [&link.counters.drops, &gateway.drops] {
-            drops.count(Reason::FlowLimit);
-            drops.count(Reason::FloodLimit);
+            drops.increment(Reason::FlowLimit);
+            drops.increment(Reason::FloodLimit);
         }
-        let standing = keeper.standing();
-        assert_eq!((standing.flows.held_frames, standing.flows.refused), (3, 4));
-        assert_eq!(standing.drops["hold_full"], 2);
+        let status = shared.status();
+        assert_eq!((status.flows.held_frames, status.flows.refused), (3, 4));
+        assert_eq!(status.drops["hold_full"], 2);
     }
 }

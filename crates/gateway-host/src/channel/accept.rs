@@ -1,9 +1,9 @@
 //! Incoming connections that are not authenticated yet.
 
-use super::greet::{self, Candidate};
+use super::handshake::{self, AuthenticatedConnection};
 use super::transport::Transport;
-use super::{Cause, Shared};
-use crate::visitors::PAUSE;
+use super::{Cause, ChannelShared};
+use crate::server::ACCEPT_ERROR_PAUSE;
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv6Addr};
 use std::sync::Arc;
@@ -12,12 +12,12 @@ use tokio::task::{AbortHandle, JoinSet};
 use tokio::time::{sleep, timeout};
 
 /// Accepts connections, performs the handshake, and passes each connection to the task of its peer.
-pub(super) async fn attend(
-    shared: &Arc<Shared>,
+pub(super) async fn accept_connections(
+    shared: &Arc<ChannelShared>,
     transport: &dyn Transport,
-    peers: &[mpsc::Sender<Candidate>],
+    peers: &[mpsc::Sender<AuthenticatedConnection>],
 ) {
-    let mut waiting = Waiting::default();
+    let mut waiting = Unauthenticated::default();
     let mut greetings = JoinSet::new();
     loop {
         let connected = tokio::select! {
@@ -34,18 +34,18 @@ pub(super) async fn attend(
             Ok(connected) => connected,
             Err(error) => {
                 tracing::debug!("management channel: {error}");
-                sleep(PAUSE).await;
+                sleep(ACCEPT_ERROR_PAUSE).await;
                 continue;
             }
         };
         if waiting.0.len() >= shared.settings.unauthenticated.max(1) {
-            waiting.push_out();
+            waiting.evict_oldest();
         }
         let (shared, peers) = (Arc::clone(shared), peers.to_vec());
         let source = source(remote.ip());
         let greeting = async move {
             let limit = shared.settings.handshake_timeout;
-            let greeted = timeout(limit, greet::accepted(&shared, stream, remote)).await;
+            let greeted = timeout(limit, handshake::accept(&shared, stream, remote)).await;
             match greeted.unwrap_or(Err(Cause::Silent)) {
                 Ok((peer, candidate)) => {
                     let _ = timeout(limit, peers[peer.0].send(candidate)).await;
@@ -70,15 +70,15 @@ fn source(ip: IpAddr) -> IpAddr {
 
 /// Connections in their handshake, the oldest first.
 #[derive(Default)]
-struct Waiting(Vec<(IpAddr, AbortHandle)>);
+struct Unauthenticated(Vec<(IpAddr, AbortHandle)>);
 
-impl Waiting {
+impl Unauthenticated {
     fn forget(&mut self, id: tokio::task::Id) {
         self.0.retain(|(_, handle)| handle.id() != id);
     }
 
     /// Closes the oldest connection of the source that has the most connections.
-    fn push_out(&mut self) {
+    fn evict_oldest(&mut self) {
         let mut counts = BTreeMap::new();
         for (source, _) in &self.0 {
             *counts.entry(*source).or_insert(0_usize) += 1;
@@ -98,20 +98,20 @@ mod tests {
     #[tokio::test]
     async fn who_has_the_most_goes_first_and_the_oldest_of_them() {
         let mut tasks = JoinSet::new();
-        let mut waiting = Waiting::default();
+        let mut waiting = Unauthenticated::default();
         for host in [1, 2, 2, 3] {
             let handle = tasks.spawn(std::future::pending::<()>());
             waiting.0.push((IpAddr::from([192, 0, 2, host]), handle));
         }
         let second = waiting.0[1].1.id();
-        waiting.push_out();
+        waiting.evict_oldest();
         let (id, _) = tasks.join_next_with_id().await.unwrap().unwrap_or_else(|e| (e.id(), ()));
         assert_eq!((id, waiting.0.len()), (second, 3));
         // Each source has one connection now, so the oldest connection is closed.
         let first = waiting.0[0].1.id();
-        waiting.push_out();
+        waiting.evict_oldest();
         assert!(waiting.0.iter().all(|(_, handle)| handle.id() != first));
-        Waiting::default().push_out();
+        Unauthenticated::default().evict_oldest();
     }
 
     #[test]

@@ -83,7 +83,7 @@ impl Station {
 
 /// Limits on the stations that are learned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Limits {
+pub struct StationLimits {
     /// Most stations in all.
     pub stations: usize,
     /// Most stations on the LAN, and behind each peer.
@@ -98,7 +98,7 @@ pub struct Limits {
     pub probation: Duration,
 }
 
-impl Default for Limits {
+impl Default for StationLimits {
     fn default() -> Self {
         Self {
             stations: 16_384,
@@ -115,14 +115,14 @@ impl Default for Limits {
 /// address at another port may be an echo from a loop, or be sent by an impostor. A station is
 /// moved back at once to the port where it was before: otherwise an impostor would keep it by
 /// sending one frame a second.
-const SETTLED: Duration = Duration::from_secs(1);
+const MOVE_DELAY: Duration = Duration::from_secs(1);
 
 /// How long a station must have been heard at another port before that port may be its home too.
 /// Either the station has moved for good and an impostor uses its address at the old port, or the
 /// station was silent while an impostor used its address. No frame tells which of them is true, so
 /// the station is moved at once to whichever of the two ports it is heard at, as in any bridge:
 /// nobody can keep it away from its true port.
-const AT_HOME: Duration = Duration::from_secs(10);
+const HOME_TIME: Duration = Duration::from_secs(10);
 
 /// The effect of a frame on the entry of its source address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -134,10 +134,10 @@ pub enum Learned {
     /// The station was known at another port, and was moved to this one.
     Moved,
     /// The station was heard at another port less than a second ago, and stays there.
-    Elsewhere,
+    KeptAtOtherPort,
     /// The station was not added or moved, since a limit is reached or its address is a group
     /// address.
-    Refused,
+    NotLearned,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -150,20 +150,25 @@ struct Entry {
     /// A frame was sent to the station.
     answered: bool,
     /// The port to which the station is moved back at once, if another port has claimed it.
-    home: Option<Home>,
+    home: Option<HomePort>,
 }
 
 impl Entry {
     /// The station's home after it has left `self.port`: either it `returns` to its home, or
     /// another port claims it.
-    fn home_after(&self, home: Option<Home>, returns: bool, timeout: Duration) -> Option<Home> {
+    fn home_after(
+        &self,
+        home: Option<HomePort>,
+        returns: bool,
+        timeout: Duration,
+    ) -> Option<HomePort> {
         let until = self.heard + timeout;
         let Some(home) = home else {
-            return Some(Home { port: self.port, second: None, until });
+            return Some(HomePort { port: self.port, second: None, until });
         };
-        let was_at_home = self.port != home.port && self.heard - self.since >= AT_HOME;
+        let was_at_home = self.port != home.port && self.heard - self.since >= HOME_TIME;
         match home.second.or(was_at_home.then_some(self.port)) {
-            Some(second) => Some(Home { second: Some(second), until, ..home }),
+            Some(second) => Some(HomePort { second: Some(second), until, ..home }),
             None if returns => None,
             // A claim by a further port leaves the home unchanged.
             None => Some(home),
@@ -173,7 +178,7 @@ impl Entry {
 
 /// A port to which a station is moved back at once.
 #[derive(Clone, Copy, Debug)]
-struct Home {
+struct HomePort {
     port: Port,
     /// A second port that may be the station's home.
     second: Option<Port>,
@@ -182,8 +187,8 @@ struct Home {
 }
 
 /// The table of stations.
-pub struct Bridge {
-    limits: Limits,
+pub struct StationTable {
+    limits: StationLimits,
     shards: [Mutex<Table<Station, Entry>>; SHARDS],
     /// The state of the LAN, then of each peer.
     ports: Vec<PortState>,
@@ -192,16 +197,16 @@ pub struct Bridge {
 
 struct PortState {
     stations: AtomicUsize,
-    fresh: Mutex<Bucket>,
+    new_stations: Mutex<Bucket>,
 }
 
-impl Bridge {
+impl StationTable {
     /// An empty table for a LAN and `peers` peers.
-    pub fn new(limits: Limits, peers: usize, random: &mut Random, now: Instant) -> Self {
+    pub fn new(limits: StationLimits, peers: usize, random: &mut Random, now: Instant) -> Self {
         let keyed = Keyed::new(random.array());
         let port = || PortState {
             stations: AtomicUsize::new(0),
-            fresh: Mutex::new(Bucket::new(limits.new_a_second, limits.burst, now)),
+            new_stations: Mutex::new(Bucket::new(limits.new_a_second, limits.burst, now)),
         };
         Self {
             limits,
@@ -213,40 +218,40 @@ impl Bridge {
 
     /// Updates the table: a frame of `station` came in at `port`.
     pub fn learn(&self, now: Instant, station: Station, port: Port) -> Learned {
-        self.hear(now, station, port).0
+        self.update(now, station, port).0
     }
 
     /// Does the same as [`learn`](Self::learn), and also says whether the station [was
     /// settled](Self::is_settled) at `port` before.
-    pub(crate) fn hear(&self, now: Instant, station: Station, port: Port) -> (Learned, bool) {
+    pub(crate) fn update(&self, now: Instant, station: Station, port: Port) -> (Learned, bool) {
         if station.is_group() {
-            return (Learned::Refused, false);
+            return (Learned::NotLearned, false);
         }
         let mut shard = lock(self.shard(station));
         if let Some(entry) = shard.get_mut(&station) {
             if entry.port == port {
-                let settled = now - entry.heard < SETTLED;
+                let settled = now - entry.heard < MOVE_DELAY;
                 entry.heard = entry.heard.max(now);
                 return (Learned::Known, settled);
             }
             let home = entry.home.filter(|home| now < home.until);
             let returns = home.is_some_and(|home| home.port == port || home.second == Some(port));
-            if !returns && now - entry.heard < SETTLED {
-                return (Learned::Elsewhere, false);
+            if !returns && now - entry.heard < MOVE_DELAY {
+                return (Learned::KeptAtOtherPort, false);
             }
             // A return takes no token, since the claim that it undoes took one.
             if returns {
-                self.enter(port);
-            } else if !self.admit(now, port) {
-                return (Learned::Refused, false);
+                self.count_station(port);
+            } else if !self.try_count_station(now, port) {
+                return (Learned::NotLearned, false);
             }
-            self.leave(entry.port);
+            self.uncount_station(entry.port);
             let home = entry.home_after(home, returns, self.limits.timeout);
             *entry = Entry { port, since: now, heard: now, answered: false, home };
             return (Learned::Moved, false);
         }
-        if !self.admit(now, port) {
-            return (Learned::Refused, false);
+        if !self.try_count_station(now, port) {
+            return (Learned::NotLearned, false);
         }
         let entry = Entry { port, since: now, heard: now, answered: false, home: None };
         shard.insert(station, entry);
@@ -256,7 +261,7 @@ impl Bridge {
     /// The port that a frame for `station` has to be sent to; `None` if it is not known.
     pub fn find(&self, now: Instant, station: Station) -> Option<Port> {
         let mut shard = lock(self.shard(station));
-        let entry = shard.get_mut(&station).filter(|entry| !self.is_over(entry, now))?;
+        let entry = shard.get_mut(&station).filter(|entry| !self.is_expired(entry, now))?;
         entry.answered = true;
         Some(entry.port)
     }
@@ -267,7 +272,9 @@ impl Bridge {
         let shard = lock(self.shard(station));
         let entry = shard.get(&station)?;
         match entry.home? {
-            Home { port: Port::Peer(peer), second: None, .. } if entry.port != Port::Peer(peer) => {
+            HomePort { port: Port::Peer(peer), second: None, .. }
+                if entry.port != Port::Peer(peer) =>
+            {
                 Some(peer)
             }
             _ => None,
@@ -275,9 +282,11 @@ impl Bridge {
     }
 
     /// Whether a station was heard at `port` less than a second ago, so that it cannot be moved.
-    pub fn is_settled(&self, now: Instant, station: Station, port: Port) -> bool {
+    pub fn was_heard_recently(&self, now: Instant, station: Station, port: Port) -> bool {
         let shard = lock(self.shard(station));
-        shard.get(&station).is_some_and(|entry| entry.port == port && now - entry.heard < SETTLED)
+        shard
+            .get(&station)
+            .is_some_and(|entry| entry.port == port && now - entry.heard < MOVE_DELAY)
     }
 
     /// How many stations are known.
@@ -297,54 +306,54 @@ impl Bridge {
 
     /// Removes stations that were silent for too long. To be called about once a second.
     pub fn expire(&self, now: Instant) {
-        self.forget_if(|entry| self.is_over(entry, now));
+        self.remove_if(|entry| self.is_expired(entry, now));
     }
 
     /// Removes all stations at `port`.
-    pub fn forget(&self, port: Port) {
-        self.forget_if(|entry| entry.port == port);
+    pub fn remove_at(&self, port: Port) {
+        self.remove_if(|entry| entry.port == port);
     }
 
-    fn forget_if(&self, gone: impl Fn(&Entry) -> bool) {
+    fn remove_if(&self, gone: impl Fn(&Entry) -> bool) {
         for shard in &self.shards {
             lock(shard).retain(|_, entry| {
                 let gone = gone(entry);
                 if gone {
-                    self.leave(entry.port);
+                    self.uncount_station(entry.port);
                 }
                 !gone
             });
         }
     }
 
-    fn is_over(&self, entry: &Entry, now: Instant) -> bool {
+    fn is_expired(&self, entry: &Entry, now: Instant) -> bool {
         let kept = if entry.answered { self.limits.timeout } else { self.limits.probation };
         now - entry.heard > kept
     }
 
     /// Counts one more station at `port`, if the limits allow it.
-    fn admit(&self, now: Instant, port: Port) -> bool {
+    fn try_count_station(&self, now: Instant, port: Port) -> bool {
         let Some(state) = self.ports.get(port.index()) else { return false };
         // Two threads may both find the last place free, so a limit may be exceeded by as many
         // stations as there are threads.
         let full = self.stations.load(Ordering::Relaxed) >= self.limits.stations
             || state.stations.load(Ordering::Relaxed) >= self.limits.stations_a_port;
-        if full || !lock(&state.fresh).take(now) {
+        if full || !lock(&state.new_stations).take(now) {
             return false;
         }
-        self.enter(port);
+        self.count_station(port);
         true
     }
 
     /// Counts one more station at `port`, regardless of the limits.
-    fn enter(&self, port: Port) {
+    fn count_station(&self, port: Port) {
         if let Some(state) = self.ports.get(port.index()) {
             state.stations.fetch_add(1, Ordering::Relaxed);
         }
         self.stations.fetch_add(1, Ordering::Relaxed);
     }
 
-    fn leave(&self, port: Port) {
+    fn uncount_station(&self, port: Port) {
         if let Some(state) = self.ports.get(port.index()) {
             state.stations.fetch_sub(1, Ordering::Relaxed);
         }
@@ -358,9 +367,9 @@ impl Bridge {
     }
 }
 
-impl core::fmt::Debug for Bridge {
+impl core::fmt::Debug for StationTable {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
-        f.debug_struct("Bridge").field("stations", &self.len()).finish_non_exhaustive()
+        f.debug_struct("StationTable").field("stations", &self.len()).finish_non_exhaustive()
     }
 }
 
@@ -379,13 +388,13 @@ mod tests {
         Station::new(None, [2, 0, a, b, c, d])
     }
 
-    fn bridge(limits: Limits) -> Bridge {
-        Bridge::new(limits, 2, &mut Random::insecure(1), at(0))
+    fn bridge(limits: StationLimits) -> StationTable {
+        StationTable::new(limits, 2, &mut Random::insecure(1), at(0))
     }
 
     #[test]
     fn a_station_is_found_where_it_was_heard_until_it_is_silent() {
-        let bridge = bridge(Limits::default());
+        let bridge = bridge(StationLimits::default());
         let a = station(1);
         assert_eq!(bridge.find(at(0), a), None);
         assert_eq!(bridge.learn(at(0), a, FAR), Learned::New);
@@ -406,20 +415,23 @@ mod tests {
 
     #[test]
     fn a_frame_says_whether_its_station_was_settled_there_before() {
-        let bridge = bridge(Limits::default());
+        let bridge = bridge(StationLimits::default());
         let a = station(1);
-        let at_lan = |millis| bridge.hear(at(millis), a, Port::Lan);
+        let at_lan = |millis| bridge.update(at(millis), a, Port::Lan);
         assert_eq!(at_lan(0), (Learned::New, false));
         assert_eq!(at_lan(999), (Learned::Known, true));
-        assert!(!bridge.is_settled(at(1999), a, Port::Lan), "a query now waits for the next frame");
+        assert!(
+            !bridge.was_heard_recently(at(1999), a, Port::Lan),
+            "a query now waits for the next frame"
+        );
         assert_eq!(at_lan(1999), (Learned::Known, false));
-        assert_eq!(bridge.hear(at(3000), a, FAR), (Learned::Moved, false));
+        assert_eq!(bridge.update(at(3000), a, FAR), (Learned::Moved, false));
         assert_eq!(at_lan(3001), (Learned::Moved, false), "a return is reported too");
     }
 
     #[test]
     fn vlans_are_apart_and_groups_are_not_learned() {
-        let bridge = bridge(Limits::default());
+        let bridge = bridge(StationLimits::default());
         let tagged = Station::new(Some(5), station(1).address());
         assert_eq!((tagged.vlan(), station(1).vlan()), (Some(5), None));
         assert_eq!(Station::new(Some(0), [0; 6]).vlan(), Some(0));
@@ -428,14 +440,14 @@ mod tests {
         let group = Station::new(None, [1, 0, 0x5e, 0, 0, 1]);
         assert!(group.is_group() && Station::new(Some(9), [0xff; 6]).is_group());
         assert!(!station(1).is_group());
-        assert_eq!(bridge.learn(at(0), group, FAR), Learned::Refused);
+        assert_eq!(bridge.learn(at(0), group, FAR), Learned::NotLearned);
     }
 
     #[test]
     fn a_station_moves_only_after_it_was_silent_for_a_moment() {
-        let bridge = bridge(Limits::default());
+        let bridge = bridge(StationLimits::default());
         bridge.learn(at(0), station(1), FAR);
-        assert_eq!(bridge.learn(at(999), station(1), Port::Lan), Learned::Elsewhere);
+        assert_eq!(bridge.learn(at(999), station(1), Port::Lan), Learned::KeptAtOtherPort);
         assert_eq!(bridge.find(at(999), station(1)), Some(FAR));
         assert_eq!(bridge.learn(at(1000), station(1), Port::Lan), Learned::Moved);
         assert_eq!(bridge.find(at(1000), station(1)), Some(Port::Lan));
@@ -444,10 +456,10 @@ mod tests {
 
     #[test]
     fn a_claim_is_known_until_the_station_is_heard_where_it_was() {
-        let bridge = bridge(Limits::default());
+        let bridge = bridge(StationLimits::default());
         bridge.learn(at(0), station(1), FAR);
-        assert!(bridge.is_settled(at(999), station(1), FAR));
-        assert!(!bridge.is_settled(at(1000), station(1), FAR));
+        assert!(bridge.was_heard_recently(at(999), station(1), FAR));
+        assert!(!bridge.was_heard_recently(at(1000), station(1), FAR));
         assert_eq!(bridge.claimed_from(station(1)), None);
         bridge.learn(at(2000), station(1), Port::Lan);
         assert_eq!(bridge.claimed_from(station(1)), Some(PeerIndex(0)));
@@ -462,7 +474,7 @@ mod tests {
 
     #[test]
     fn a_station_that_was_claimed_elsewhere_is_back_with_its_next_frame() {
-        let bridge = bridge(Limits::default());
+        let bridge = bridge(StationLimits::default());
         let third = Port::Peer(PeerIndex(1));
         for home in [Port::Lan, third] {
             let station = station(home.index() as u32);
@@ -472,7 +484,10 @@ mod tests {
                 assert_eq!(claimed, Learned::Moved, "moved after a silence");
                 let next = bridge.learn(at(second * 2000 + 1), station, home);
                 assert_eq!(next, Learned::Moved, "moved back at once");
-                assert_eq!(bridge.learn(at(second * 2000 + 2), station, FAR), Learned::Elsewhere);
+                assert_eq!(
+                    bridge.learn(at(second * 2000 + 2), station, FAR),
+                    Learned::KeptAtOtherPort
+                );
                 assert_eq!(bridge.find(at(second * 2000 + 2), station), Some(home));
             }
         }
@@ -482,7 +497,7 @@ mod tests {
         bridge.learn(at(2000), station, third);
         assert_eq!(
             bridge.learn(at(2001), station, FAR),
-            Learned::Elsewhere,
+            Learned::KeptAtOtherPort,
             "a claim makes no home"
         );
         assert_eq!(bridge.learn(at(2002), station, Port::Lan), Learned::Moved);
@@ -490,7 +505,7 @@ mod tests {
 
     #[test]
     fn a_station_that_has_moved_is_at_home_where_it_went_in_the_end() {
-        let bridge = bridge(Limits::default());
+        let bridge = bridge(StationLimits::default());
         bridge.learn(at(0), station(1), Port::Lan);
         for second in 1..300 {
             bridge.learn(at(second * 1000), station(1), FAR);
@@ -504,14 +519,14 @@ mod tests {
         for second in 302..=601 {
             bridge.learn(at(second * 1000), station(1), FAR);
         }
-        assert_eq!(bridge.learn(at(601_001), station(1), Port::Lan), Learned::Elsewhere);
+        assert_eq!(bridge.learn(at(601_001), station(1), Port::Lan), Learned::KeptAtOtherPort);
     }
 
     #[test]
     fn a_station_that_has_moved_is_kept_from_nowhere_by_who_claims_it_where_it_was() {
         let third = Port::Peer(PeerIndex(1));
         for (last, both) in [(10_999, false), (11_000, true)] {
-            let bridge = bridge(Limits::default());
+            let bridge = bridge(StationLimits::default());
             let learn = |millis, port| bridge.learn(at(millis), station(1), port);
             learn(0, Port::Lan);
             learn(1000, FAR);
@@ -522,16 +537,20 @@ mod tests {
                 for second in 12..600 {
                     for port in [Port::Lan, FAR] {
                         assert_eq!(learn(second * 1000, port), Learned::Moved);
-                        assert_eq!(learn(second * 1000, third), Learned::Elsewhere);
+                        assert_eq!(learn(second * 1000, third), Learned::KeptAtOtherPort);
                     }
                 }
                 assert_eq!(learn(600_000, third), Learned::Moved, "moved after a silence");
                 assert_eq!(learn(600_001, FAR), Learned::Moved);
-                assert_eq!(learn(600_002, third), Learned::Elsewhere, "a claim makes no home");
+                assert_eq!(
+                    learn(600_002, third),
+                    Learned::KeptAtOtherPort,
+                    "a claim makes no home"
+                );
                 assert_eq!(learn(600_003, Port::Lan), Learned::Moved);
             }
         }
-        let bridge = bridge(Limits::default());
+        let bridge = bridge(StationLimits::default());
         let learn = |millis, port| bridge.learn(at(millis), station(1), port);
         learn(0, Port::Lan);
         learn(1000, FAR);
@@ -544,15 +563,20 @@ mod tests {
 
     #[test]
     fn a_station_is_back_though_its_lan_is_flooded() {
-        let limits = Limits { stations: 100, stations_a_port: 60, burst: 70, ..Limits::default() };
+        let limits = StationLimits {
+            stations: 100,
+            stations_a_port: 60,
+            burst: 70,
+            ..StationLimits::default()
+        };
         for stations in [60, 100] {
-            let bridge = bridge(Limits { stations, ..limits });
+            let bridge = bridge(StationLimits { stations, ..limits });
             bridge.learn(at(0), station(1), Port::Lan);
             assert_eq!(bridge.learn(at(1000), station(1), FAR), Learned::Moved);
             for number in 1000..2000 {
                 bridge.learn(at(1000), station(number), Port::Lan);
             }
-            assert_eq!(bridge.learn(at(1000), station(2), Port::Lan), Learned::Refused);
+            assert_eq!(bridge.learn(at(1000), station(2), Port::Lan), Learned::NotLearned);
             assert_eq!(bridge.learn(at(1000), station(1), Port::Lan), Learned::Moved);
             assert_eq!((bridge.len_at(FAR), bridge.len() - bridge.len_at(Port::Lan)), (0, 0));
         }
@@ -560,7 +584,12 @@ mod tests {
 
     #[test]
     fn a_flood_of_sources_fills_its_quota_and_no_more_and_who_was_there_stays() {
-        let limits = Limits { stations: 100, stations_a_port: 60, burst: 50, ..Limits::default() };
+        let limits = StationLimits {
+            stations: 100,
+            stations_a_port: 60,
+            burst: 50,
+            ..StationLimits::default()
+        };
         let bridge = bridge(limits);
         bridge.learn(at(0), station(1), FAR);
         bridge.find(at(0), station(1));
@@ -575,7 +604,7 @@ mod tests {
         assert_eq!(bridge.find(at(10_000), station(1)), Some(FAR));
         bridge.expire(at(16_000));
         assert_eq!(bridge.len(), 1, "no frame was sent to the others");
-        bridge.forget(FAR);
+        bridge.remove_at(FAR);
         assert!(bridge.is_empty());
     }
 }
