@@ -22,6 +22,7 @@ pub use device::Device;
 pub use error::StationError;
 pub use inside::Inside;
 pub use link::{Link, LinkError};
+use port::hand_over;
 pub use port::{Destination, Origin, Port};
 #[cfg(target_os = "linux")]
 pub use tun::Tun;
@@ -32,7 +33,7 @@ use lightseal_dtls::crypto::rustcrypto;
 use lightseal_group::control::{Admitted, Answer, GroupName, Reason, Request, WantedRoles};
 use lightseal_group::directory::Lookup;
 use lightseal_group::member::{
-    Delivery, Event, Listener, Member, Membership, Roles, SendError, Stats, Transmit,
+    Event, Listener, Member, Membership, RequestKind, Roles, SendError, Stats, Transmit,
 };
 use lightseal_group::policy::{Authenticity, Profile, Responses};
 use lightseal_group::rekey::{Grant, KeyPath, Timing};
@@ -429,7 +430,12 @@ impl Station {
                 let len = self.member.request(now, datagram, sealed);
                 len.map(|len| (self.admitted.policy.address, len))
             }
-            Destination::Sender(sender) => self.member.respond(now, sender, datagram, sealed),
+            Destination::Sender(sender) => {
+                self.member.respond(now, sender, RequestKind::Group, datagram, sealed)
+            }
+            Destination::DirectSender(sender) => {
+                self.member.respond(now, sender, RequestKind::Direct, datagram, sealed)
+            }
             Destination::Listener(listener) => {
                 self.member.request_to(now, listener, datagram, sealed)
             }
@@ -634,19 +640,6 @@ fn save(
         grant: keys.to_grant(now.ok_or(StoreError::Damaged("a membership"))?),
     };
     store.put_membership(name, admitted)
-}
-
-fn hand_over(delivery: Delivery<'_>, port: &mut impl Port) {
-    let (origin, content) = match delivery {
-        Delivery::Request { sender, content, .. } => (Origin::Sender(sender), content),
-        Delivery::DirectRequest { sender, content, .. } => (Origin::DirectSender(sender), content),
-        Delivery::Response { listener, content, .. } => (Origin::Listener(listener), content),
-    };
-    // The record is authentic, but the program that wrote it uses another payload format.
-    match Datagram::decode(content) {
-        Ok(datagram) => port.deliver(origin, datagram),
-        Err(error) => tracing::debug!("the payload is not a datagram with ports: {error}"),
-    }
 }
 
 /// A received datagram; `None` if none is waiting.

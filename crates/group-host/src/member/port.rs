@@ -1,8 +1,9 @@
 //! The interface between a member's host and its applications.
 
 use super::datagram::Datagram;
+use lightseal_core::Decode;
 use lightseal_group::directory::{Lookup, Names};
-use lightseal_group::member::Listener;
+use lightseal_group::member::{Delivery, Listener};
 use lightseal_group::{ListenerId, SenderId};
 use std::future::Future;
 use std::io;
@@ -13,8 +14,10 @@ use std::net::Ipv6Addr;
 pub enum Destination {
     /// All listeners of the group.
     Group,
-    /// A sender, in response to its request.
+    /// A sender, in response to its last request to the group.
     Sender(SenderId),
+    /// A sender, in response to its last direct request.
+    DirectSender(SenderId),
     /// One listener, under keys that only it and this member have.
     Listener(ListenerId),
     /// An address of the group's inner network that does not belong to a member to which this
@@ -66,4 +69,18 @@ pub trait Port: Send {
 
     /// Delivers a datagram to the applications. It is lost if they have no room for it.
     fn deliver(&mut self, origin: Origin, datagram: Datagram<'_>);
+}
+
+/// Delivers the content of an authentic record to the applications.
+pub(super) fn hand_over(delivery: Delivery<'_>, port: &mut impl Port) {
+    let (origin, content) = match delivery {
+        Delivery::Request { sender, content, .. } => (Origin::Sender(sender), content),
+        Delivery::DirectRequest { sender, content, .. } => (Origin::DirectSender(sender), content),
+        Delivery::Response { listener, content, .. } => (Origin::Listener(listener), content),
+    };
+    // The record is authentic, but the program that wrote it uses another payload format.
+    match Datagram::decode(content) {
+        Ok(datagram) => port.deliver(origin, datagram),
+        Err(error) => tracing::debug!("the payload is not a datagram with ports: {error}"),
+    }
 }
