@@ -22,8 +22,8 @@ pub use device::Device;
 pub use error::StationError;
 pub use inside::Inside;
 pub use link::{Link, LinkError};
-use port::hand_over;
 pub use port::{Destination, Origin, Port};
+use port::{hand_over, take_names};
 #[cfg(target_os = "linux")]
 pub use tun::Tun;
 
@@ -321,7 +321,7 @@ impl Station {
         loop {
             self.member.handle_timeout(self.clock.now());
             self.follow();
-            self.act()?;
+            self.act(port)?;
             if let Some(page) = port.names_wanted() {
                 self.ask(Kind::Names(page));
             }
@@ -458,7 +458,7 @@ impl Station {
     }
 
     /// Processes the outputs of the engine.
-    fn act(&mut self) -> Result<(), StationError> {
+    fn act(&mut self, port: &mut impl Port) -> Result<(), StationError> {
         while let Some(Transmit { to, datagram }) = self.member.poll_transmit() {
             self.send(to, &datagram);
         }
@@ -466,6 +466,7 @@ impl Station {
             match event {
                 Event::Rekeyed(epoch) => {
                     tracing::debug!("epoch {epoch}");
+                    port.rekeyed();
                     self.renew_at = None;
                     save(&self.store, &self.name, &self.admitted, self.member.keys())?;
                 }
@@ -591,7 +592,7 @@ impl Station {
             }
             Answer::Names(names) => {
                 self.asked.remove(&Kind::Names(names.lookup));
-                port.learn_names(names);
+                take_names(names, self.member.keys().epoch(), port);
             }
             Answer::Admitted(_) | Answer::Key(_) => {}
         }
