@@ -14,7 +14,7 @@ use lightseal_group::control::{
 use lightseal_group::controller::{
     Changes, Controller, Group, Member as Listed, Output, Roster, Settings, Store, StoreFailed,
 };
-use lightseal_group::member::{Delivery, Event, Membership, Suspended};
+use lightseal_group::member::{Delivery, Event, Membership, RequestKind, Suspended};
 use lightseal_group::policy::{Authenticity, Freshness, Profile, Responses};
 use lightseal_group::rekey::{
     Chain, ControllerSecret, KeyPath, KeyServer, KeyTree, Node, NodeKey, Timing,
@@ -547,7 +547,8 @@ impl World {
             let mut answers = Vec::new();
             for sender in heard {
                 let mut buf = [0; 300];
-                if let Ok((to, len)) = member.respond(self.now, sender, b"done", &mut buf) {
+                let kind = RequestKind::Group;
+                if let Ok((to, len)) = member.respond(self.now, sender, kind, b"done", &mut buf) {
                     answers.push((to, buf[..len].to_vec()));
                 }
             }

@@ -6,7 +6,7 @@ use crate::parallel::shared;
 use lightseal_core::Random;
 use lightseal_dtls::crypto::rustcrypto;
 use lightseal_group::compact::{EpochBits, EpochSecret, RecordKeys, Sealed, Suite};
-use lightseal_group::member::{Event, Listener, Membership, Roles};
+use lightseal_group::member::{Event, Listener, Membership, RequestKind, Roles};
 use lightseal_group::policy::{Authenticity, Freshness, Profile, Responses};
 use lightseal_group::rekey::{Grant, KeyPath, KeyServer, KeyTree};
 use lightseal_group::{Identity, Member, Policy, SenderId};
@@ -227,7 +227,10 @@ impl History {
         let newest = device.member.keys().epoch();
         let sending = device.member.epoch(now);
         let mut buf = [0; 200];
-        let Ok((to, len)) = device.member.respond(now, sender, &content, &mut buf) else { return };
+        let kind = RequestKind::Group;
+        let Ok((to, len)) = device.member.respond(now, sender, kind, &content, &mut buf) else {
+            return;
+        };
         if newest - sending > 3 {
             // Two bits of the epoch do not identify it any more, so the record is lost.
             return;

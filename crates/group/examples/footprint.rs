@@ -17,7 +17,7 @@ use lightseal_dtls::crypto::rustcrypto::PROVIDER;
 use lightseal_dtls::{
     ClientConfig, Connection, Endpoint, ProtocolVersion, Psk, ServerConfig, Settings,
 };
-use lightseal_group::member::{Delivery, Membership, Roles};
+use lightseal_group::member::{Delivery, Membership, RequestKind, Roles};
 use lightseal_group::numbers::{Ledger, LedgerFailed};
 use lightseal_group::rekey::{ControllerKey, Grant, KeyPath};
 use lightseal_group::{GroupId, Identity, Member, Policy, SenderId};
@@ -128,7 +128,7 @@ fn group(member: &mut Member, mut bytes: Vec<u8>) -> Done<()> {
         }
     });
     if WITHOUT_SESSIONS {
-        let (_, len) = member.respond(NOW, SenderId(1), &content, &mut buf)?;
+        let (_, len) = member.respond(NOW, SenderId(1), RequestKind::Group, &content, &mut buf)?;
         content = buf[..len].to_vec();
     }
     write(&content)

@@ -10,7 +10,7 @@
 //! page:   lookup (4) ‖ epoch (8): the controller's ‖ count (1): 0 to 16
 //!         ‖ for each member, in ascending order:
 //!           SenderID (1): 255 for none ‖ leaf (3) ‖ public keys (64)
-//! names:  lookup (4) ‖ count (1): 0 to 16
+//! names:  lookup (4) ‖ epoch (8): the controller's ‖ count (1): 0 to 16
 //!         ‖ for each member, in ascending order:
 //!           ID less the first ID of the page (1) ‖ name of the device<1..64>
 //! ```
@@ -153,8 +153,11 @@ impl Decode<'_> for Page {
 /// The names of the devices that are the members of a page.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Names {
-    /// Which page.
+    /// The page whose names were asked for.
     pub lookup: Lookup,
+    /// The controller's epoch when it answered. In another epoch an ID may belong to another
+    /// device.
+    pub epoch: u64,
     /// Each member's SenderID or ListenerID, whichever the page is of, with its device's name: in
     /// ascending order, each a name as [`is_name`] has it.
     pub names: Vec<(u32, String)>,
@@ -170,6 +173,7 @@ impl Names {
 impl Encode for Names {
     fn write(&self, w: &mut Writer<'_>) -> Result<(), BufferFull> {
         w.put(&self.lookup)?;
+        w.u64(self.epoch)?;
         w.u8(u8::try_from(self.names.len()).map_err(|_| BufferFull)?)?;
         self.names.iter().try_for_each(|(id, name)| {
             let offset = u8::try_from(id.saturating_sub(self.lookup.first()));
@@ -181,7 +185,7 @@ impl Encode for Names {
 
 impl Decode<'_> for Names {
     fn read(r: &mut Reader<'_>) -> Result<Self, DecodeError> {
-        let (lookup, count) = (Lookup::read(r)?, r.u8()?);
+        let (lookup, epoch, count) = (Lookup::read(r)?, r.u64()?, r.u8()?);
         let mut names: Vec<(u32, String)> = Vec::new();
         for _ in 0..count {
             let (offset, name) = (u32::from(r.u8()?), core::str::from_utf8(r.vec8()?));
@@ -195,7 +199,7 @@ impl Decode<'_> for Names {
                 _ => return Err(DecodeError::Invalid("entry of a page of names")),
             }
         }
-        Ok(Self { lookup, names })
+        Ok(Self { lookup, epoch, names })
     }
 }
 
@@ -253,7 +257,7 @@ mod tests {
     fn a_page_of_names_has_one_name_a_member_in_order() {
         let lookup = Lookup::listener(ListenerId::new(32).unwrap());
         let name = |id| (id, "x".repeat(64));
-        let names = Names { lookup, names: (32..48).map(name).collect() };
+        let names = Names { lookup, epoch: 9, names: (32..48).map(name).collect() };
         let mut buf = vec![0; 2000];
         let mut written = |names: &Names| {
             let mut w = Writer::new(&mut buf);
@@ -273,7 +277,7 @@ mod tests {
             vec![(32, "a\nb".into())],
             vec![(32, "x".repeat(65))],
         ] {
-            let bytes = written(&Names { lookup, names: wrong }).unwrap();
+            let bytes = written(&Names { lookup, epoch: 9, names: wrong }).unwrap();
             assert!(Names::decode(&bytes).is_err());
         }
     }

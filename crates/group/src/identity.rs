@@ -77,12 +77,16 @@ impl PublicKeys {
     /// Public keys from their 64 bytes.
     ///
     /// # Errors
-    /// The first 32 bytes are not a valid Ed25519 public key.
+    /// The first 32 bytes are not a valid Ed25519 public key, or the other 32 bytes are an X25519
+    /// public key of small order, with which no secret can be shared.
     pub fn from_bytes(bytes: &[u8; Self::BYTES]) -> Result<Self, InvalidPublicKey> {
         let (signing, exchange) = bytes.split_at(32);
         let part = |part: &[u8]| <[u8; 32]>::try_from(part).map_err(|_| InvalidPublicKey);
         let (signing, exchange) = (part(signing)?, PublicKey(part(exchange)?));
         VerifyingKey::new(&signing)?;
+        if exchange.is_small_order() {
+            return Err(InvalidPublicKey);
+        }
         Ok(Self { signing, exchange })
     }
 
@@ -145,5 +149,16 @@ mod tests {
         let mut bytes = Identity::generate(&mut Random::insecure(2)).public().to_bytes();
         bytes[..32].fill(0);
         assert_eq!(PublicKeys::from_bytes(&bytes), Err(InvalidPublicKey));
+    }
+
+    #[test]
+    fn a_key_that_shares_no_secret_is_refused() {
+        let mut bytes = Identity::generate(&mut Random::insecure(2)).public().to_bytes();
+        bytes[32..].fill(0);
+        assert_eq!(PublicKeys::from_bytes(&bytes), Err(InvalidPublicKey));
+        bytes[32] = 1;
+        assert!(PublicKeys::decode(&bytes).is_err());
+        bytes[32] = 9;
+        assert!(PublicKeys::decode(&bytes).is_ok());
     }
 }

@@ -5,7 +5,7 @@ mod site;
 use lightseal_core::{Instant, Random};
 use lightseal_group::compact::{EpochSecret, Outgoing, RecordKeys, Suite};
 use lightseal_group::control::{Answer, Request};
-use lightseal_group::member::{Member, Membership, Roles};
+use lightseal_group::member::{Member, Membership, RequestKind, Roles};
 use lightseal_group::policy::Profile;
 use lightseal_group::rekey::{KeyPath, Timing};
 use lightseal_group::{ListenerId, SenderId};
@@ -184,7 +184,8 @@ fn made_up_addresses(site: &mut Site) -> usize {
         let mut posing = Member::new(membership, provider, ledger, Instant::ZERO, rng).unwrap();
         posing.receive_multicast(now, from, &mut asked[..len].to_vec(), |_| {});
         let mut buf = [0; 200];
-        let (_, len) = posing.respond(now, SenderId(0), b"x", &mut buf).unwrap();
+        let (_, len) =
+            posing.respond(now, SenderId(0), RequestKind::Group, b"x", &mut buf).unwrap();
         let switch = &mut site.devices.get_mut("switch").unwrap().member;
         let from = SocketAddr::new(address, 5684);
         switch.receive_unicast(now, from, &mut buf[..len], |_| taken += 1);

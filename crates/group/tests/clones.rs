@@ -189,10 +189,14 @@ fn what_cannot_be_read_is_refused_and_not_only_dropped() {
     join.extend([5; 8]);
     join.extend(b"\x06lights\x02\x04\x7f\0\0\x01");
     let unfit = |byte: &u8| PublicKeys::from_bytes(&[*byte; 64]).is_err();
-    join.extend([(0..=255).find(unfit).unwrap(); 64]);
-    site.controller.handle(site.now, "lamp", BOTH, &join);
-    site.settle();
-    assert_eq!(refusal(&mut site, "lamp"), Reason::NotUnderstood);
+    let mut small_order = site::identity("lamp").public().to_bytes();
+    small_order[32..].fill(0);
+    for keys in [[(0..=255).find(unfit).unwrap(); 64], small_order] {
+        let join = [&join[..], &keys].concat();
+        site.controller.handle(site.now, "lamp", BOTH, &join);
+        site.settle();
+        assert_eq!(refusal(&mut site, "lamp"), Reason::NotUnderstood);
+    }
 }
 
 /// Two crashes of one device while its start waits do not count as a copy. A copy that is alive is

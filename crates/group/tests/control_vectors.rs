@@ -129,6 +129,7 @@ fn answers() -> Vec<(String, Answer)> {
             "names",
             Answer::Names(Names {
                 lookup,
+                epoch: EPOCH,
                 names: vec![(17, "lamp".into()), (31, "Türschloß".into())],
             }),
         ),

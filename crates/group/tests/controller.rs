@@ -248,3 +248,22 @@ fn members_are_told_each_others_keys() {
     assert_eq!(page(&mut site, "a", senders), keys(&["switch"]));
     assert_eq!(page(&mut site, "b", senders), [], "it is told nothing more");
 }
+
+#[test]
+fn only_senders_are_told_the_names_of_devices_and_the_epoch_of_these_names() {
+    let mut site = Site::new(Profile::Compact);
+    site.join("switch", WantedRoles { sender: true, listener: false });
+    site.join("a", LISTENER);
+    let listener = site.controller.roster().get("a").unwrap().leaf;
+    let lookup = Lookup::listener(listener.into());
+    for _ in 0..2 {
+        site.say("switch", BOTH, Request::Names(GROUP, lookup));
+        let Some(Answer::Names(names)) = site.last("switch") else { panic!("no names") };
+        assert_eq!((names.lookup, names.epoch), (lookup, site.controller.epoch()));
+        assert_eq!(names.get(listener.get()), Some("a"));
+        // The names of the next epoch state that epoch.
+        site.join("b", LISTENER);
+    }
+    site.say("a", BOTH, Request::Names(GROUP, lookup));
+    assert!(matches!(site.last("a"), Some(Answer::Refused(Reason::Roles))));
+}

@@ -5,6 +5,7 @@
 mod field;
 
 use field::{Field, Got, policy};
+use lightseal_dtls::codepoints::MAX_RECORD_NUMBER;
 use lightseal_dtls::crypto::rustcrypto;
 use lightseal_group::compact::{EpochSecret, Form, Outgoing, PrivateKey, RecordKeys, Suite};
 use lightseal_group::directory::Lookup;
@@ -59,6 +60,18 @@ fn forged(field: &Field, to: usize, own: &PrivateKey, number: u64) -> Vec<u8> {
     buf[..len].to_vec()
 }
 
+/// A group request in the name of the switch, which any member can write.
+fn forged_group_request(field: &Field, number: u64) -> Vec<u8> {
+    let secret = secret(field);
+    let suite = Suite::find(&rustcrypto::PROVIDER, field.policy.suite).unwrap();
+    let stream = secret.requests(SenderId(7));
+    let keys = RecordKeys::new(suite, stream, &secret.request_secret(SenderId(7)));
+    let mut buf = [0; 100];
+    let record = Outgoing { form: Form::Full, ..Outgoing::data(number, b"on") };
+    let len = keys.seal(&record, &mut buf).unwrap();
+    buf[..len].to_vec()
+}
+
 #[test]
 fn a_direct_request_is_delivered_once_to_its_listener_and_answered() {
     let mut field = room(paired());
@@ -67,7 +80,7 @@ fn a_direct_request_is_delivered_once_to_its_listener_and_answered() {
     assert_eq!(field.devices[2].got, [Got::Direct(SenderId(7), b"on".into())]);
     assert_eq!((got(&field, 1), got(&field, 3)), (0, 0));
     assert_eq!(field.devices[1].member.stats().strangers, 1, "for another member");
-    field.answer(2, 0, b"is on");
+    field.answer_direct(2, 0, b"is on");
     assert_eq!(got(&field, 0), 1);
     let from = field.devices[0].address;
     for by_multicast in [true, false] {
@@ -94,10 +107,10 @@ fn direct_requests_follow_a_listener_to_another_port() {
     };
     let group = field.policy.address;
     assert_eq!(ask(&mut field), group);
-    field.answer(1, 0, b"is on");
+    field.answer_direct(1, 0, b"is on");
     let own = field.devices[1].address;
     assert_eq!(ask(&mut field), own);
-    let answer = field.answer(1, 0, b"is on");
+    let answer = field.answer_direct(1, 0, b"is on");
     // The listener restarts at another port, and its response is replayed from a third address.
     let moved: SocketAddr = "[fd00::2]:6000".parse().unwrap();
     field.devices[1].address = moved;
@@ -106,7 +119,7 @@ fn direct_requests_follow_a_listener_to_another_port() {
     assert_eq!([ask(&mut field), ask(&mut field)], [own; 2]);
     assert_eq!(ask(&mut field), group);
     assert_eq!(got(&field, 1), 3);
-    field.answer(1, 0, b"is on");
+    field.answer_direct(1, 0, b"is on");
     assert_eq!(ask(&mut field), moved);
     assert_eq!(got(&field, 1), 4);
 }
@@ -121,33 +134,71 @@ fn no_other_member_reads_writes_or_suppresses_a_direct_request() {
     assert_eq!((got(&field, 1), field.devices[1].member.stats().unauthentic), (0, 1));
     // A forged group request with the highest number blocks the sender's own group requests, but
     // not its direct requests.
-    let secret = secret(&field);
-    let suite = Suite::find(&rustcrypto::PROVIDER, field.policy.suite).unwrap();
-    let stream = secret.requests(SenderId(7));
-    let keys = RecordKeys::new(suite, stream, &secret.request_secret(SenderId(7)));
-    let mut buf = [0; 100];
-    let last = lightseal_dtls::codepoints::MAX_RECORD_NUMBER;
-    let record = Outgoing { form: Form::Full, ..Outgoing::data(last, b"off") };
-    let len = keys.seal(&record, &mut buf).unwrap();
-    field.devices[1].hear(field.now, from, &buf[..len]);
+    let forged = forged_group_request(&field, MAX_RECORD_NUMBER);
+    field.devices[1].hear(field.now, from, &forged);
     assert_eq!(got(&field, 1), 1);
     field.ask(0, b"on");
     assert_eq!(got(&field, 1), 1, "suppressed");
     field.ask_one(0, 1, b"on");
     assert_eq!(field.devices[1].got[1..], [Got::Direct(SenderId(7), b"on".into())]);
+    // The response states the number of the direct request. The sender would drop one that states
+    // the forged number, because it has not sent that request.
+    field.answer_direct(1, 0, b"is on");
+    assert_eq!(got(&field, 0), 1);
     // A record with the number and the header of a direct request, but sealed under the group's
     // keys.
     let mut posed = field.ask_one(0, 1, b"on");
     let tail = posed.len() - 11;
-    let record = Outgoing { form: Form::Full, ..Outgoing::data(9, b"on") };
-    let len = keys.seal(&record, &mut buf).unwrap();
-    posed[tail..].copy_from_slice(&buf[len - 11..len]);
+    let sealed = forged_group_request(&field, 9);
+    posed[tail..].copy_from_slice(&sealed[sealed.len() - 11..]);
     let before = field.devices[1].member.stats().unauthentic;
     let heard = got(&field, 1);
     posed[19] ^= 0x40;
     field.devices[1].hear(field.now, from, &posed);
     assert_eq!(field.devices[1].member.stats().unauthentic, before + 1);
     assert_eq!(got(&field, 1), heard);
+}
+
+/// Another member forges a group request after the direct request, before the application answers.
+#[test]
+fn the_response_to_a_direct_request_goes_to_the_address_that_it_came_from() {
+    let mut field = room(paired());
+    field.ask_one(0, 1, b"on");
+    let forger = field.devices[3].address;
+    for number in [5, MAX_RECORD_NUMBER] {
+        let forged = forged_group_request(&field, number);
+        field.devices[1].hear(field.now, forger, &forged);
+    }
+    assert_eq!(got(&field, 1), 3);
+    let (now, switch) = (field.now, field.devices[0].address);
+    let (to, answer) = field.devices[1].answer_direct(now, SenderId(7), b"is on").unwrap();
+    assert_eq!(to, switch);
+    field.deliver(1, to, &answer);
+    assert_eq!(got(&field, 0), 1);
+    // A listener that has received no direct request has no address for a response to one.
+    let refused = field.devices[2].answer_direct(now, SenderId(7), b"is on");
+    assert_eq!(refused, Err(SendError::UnknownSender));
+}
+
+/// The number of a direct request from before the restart lies below the first request that the
+/// sender sent after it had last heard the listener, and must not be stated.
+#[test]
+fn a_resumed_listener_states_the_number_of_the_request_that_it_answers() {
+    let mut field = room(paired());
+    field.ask_one(0, 1, b"on");
+    field.answer_direct(1, 0, b"is on");
+    field.ask(0, b"on");
+    assert!(field.nap(1, None).is_some());
+    field.acquaint();
+    let now = field.now;
+    let refused = field.devices[1].answer_direct(now, SenderId(7), b"is on");
+    assert_eq!(refused, Err(SendError::UnknownSender), "no request since the restart");
+    field.ask(0, b"on");
+    field.answer(1, 0, b"is on");
+    assert_eq!(got(&field, 0), 2);
+    field.ask_one(0, 1, b"on");
+    field.answer_direct(1, 0, b"is on");
+    assert_eq!(got(&field, 0), 3);
 }
 
 #[test]
@@ -271,7 +322,7 @@ fn nothing_is_delivered_twice_across_restarts_of_the_listener() {
             seen.push(field.ask_one(0, 1, &[round]));
             let before = got(&field, 1);
             assert_eq!(before, 1 + usize::from(round), "{freshness} {round}");
-            field.answer(1, 0, b"is on");
+            field.answer_direct(1, 0, b"is on");
             field.carry();
             match round {
                 0 | 1 => assert!(field.nap(1, None).is_some()),
@@ -387,4 +438,34 @@ fn what_the_version_before_left_behind_is_resumed_and_direct_requests_are_taken_
     let direct = field.ask_one(0, 1, b"off");
     field.devices[1].hear(field.now, from, &direct);
     assert_eq!(field.devices[1].got[1..], [Got::Direct(SenderId(7), b"off".into())]);
+}
+
+/// A listener that still receives an earlier epoch does not hear a sender there whose SenderID the
+/// controller has given to another member, or to no member, since.
+#[test]
+fn the_former_owner_of_a_sender_id_is_not_heard_in_an_epoch_before() {
+    for is_given_away in [true, false] {
+        let mut field = room(paired());
+        let second = field.add(Some(8), false);
+        field.wait(2);
+        field.acquaint();
+        field.ask_one(0, 1, b"on");
+        let former = field.devices[0].identity.exchange().clone();
+        let old = [70, 71].map(|number| forged(&field, 1, &former, number));
+        let (now, from) = (field.now, field.devices[0].address);
+        field.change(&[], 0, |_| true);
+        // Until the controller says otherwise the SenderID belongs to the same member.
+        field.devices[1].hear(now, from, &old[0]);
+        assert_eq!(got(&field, 1), 2);
+        let owner = (field.devices[second].identity.public(), field.devices[second].leaf);
+        let mut page = field.page(Lookup::sender(SenderId(7)));
+        page.members.retain(|entry| entry.sender == Some(SenderId(7)) && is_given_away);
+        for entry in &mut page.members {
+            (entry.keys, entry.leaf) = owner;
+        }
+        field.devices[1].member.learn(now, &page);
+        field.devices[1].hear(now, from, &old[1]);
+        assert_eq!(got(&field, 1), 2, "given away: {is_given_away}");
+        assert!(field.devices[1].member.stats().unknown_keys >= 1);
+    }
 }

@@ -7,7 +7,7 @@ use field::{CONTROLLER, Field, Got, policy};
 use lightseal_core::Random;
 use lightseal_dtls::codepoints::ContentType;
 use lightseal_group::directory::Lookup;
-use lightseal_group::member::{Listener, Member, Membership, Roles};
+use lightseal_group::member::{Listener, Member, Membership, RequestKind, Roles};
 use lightseal_group::policy::{Authenticity, Profile};
 use lightseal_group::rekey::KeyPath;
 use lightseal_group::{Identity, Policy, SenderId};
@@ -84,7 +84,8 @@ fn nobody_forges_the_response_of_another() {
     impostor.learn(field.now, &field.page(Lookup::sender(SenderId(7))));
     impostor.receive_multicast(field.now, switch, &mut asked.clone(), |_| {});
     let mut buf = [0; 200];
-    let (_, len) = impostor.respond(field.now, SenderId(7), b"is off", &mut buf).unwrap();
+    let (_, len) =
+        impostor.respond(field.now, SenderId(7), RequestKind::Group, b"is off", &mut buf).unwrap();
     let from = field.devices[2].address;
     field.devices[0].hear_alone(field.now, from, &buf[..len]);
     assert_eq!((got(&field, 0), field.devices[0].member.stats().forged), (0, 1));

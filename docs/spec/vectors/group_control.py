@@ -76,7 +76,7 @@ def main():
     listeners = bytes([2]) + number(16, 3)
     page = listeners + number(EPOCH, 8) + bytes([2])
     page += bytes([255]) + number(17, 3) + public() + bytes([9]) + number(31, 3) + public(0x62, 0x52)
-    names = listeners + bytes([2])
+    names = listeners + number(EPOCH, 8) + bytes([2])
     names += bytes([1]) + with_length("lamp".encode()) + bytes([15]) + with_length("Türschloß".encode())
     requests = {
         "join": request(1, join + with_length(ip_address("fd00::7").packed) + public(), of_member=False),

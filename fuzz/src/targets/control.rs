@@ -119,7 +119,7 @@ pub(super) fn seeds() -> Vec<Vec<u8>> {
         grant: grant(),
     };
     let lookup = Lookup::sender(SenderId(1));
-    let names = Names { lookup, names: vec![(1, "switch".into())] };
+    let names = Names { lookup, epoch: 3, names: vec![(1, "switch".into())] };
     let page = Page { lookup, epoch: 3, members: Vec::new() };
     let answers = [
         Answer::Admitted(Box::new(admitted)),

@@ -23,6 +23,7 @@ pub use error::StationError;
 pub use inside::Inside;
 pub use link::{Link, LinkError};
 pub use port::{Destination, Origin, Port};
+use port::{hand_over, take_names};
 #[cfg(target_os = "linux")]
 pub use tun::Tun;
 
@@ -32,7 +33,7 @@ use lightseal_dtls::crypto::rustcrypto;
 use lightseal_group::control::{Admitted, Answer, GroupName, Reason, Request, WantedRoles};
 use lightseal_group::directory::Lookup;
 use lightseal_group::member::{
-    Delivery, Event, Listener, Member, Membership, Roles, SendError, Stats, Transmit,
+    Event, Listener, Member, Membership, RequestKind, Roles, SendError, Stats, Transmit,
 };
 use lightseal_group::policy::{Authenticity, Profile, Responses};
 use lightseal_group::rekey::{Grant, KeyPath, Timing};
@@ -320,7 +321,7 @@ impl Station {
         loop {
             self.member.handle_timeout(self.clock.now());
             self.follow();
-            self.act()?;
+            self.act(port)?;
             if let Some(page) = port.names_wanted() {
                 self.ask(Kind::Names(page));
             }
@@ -429,7 +430,12 @@ impl Station {
                 let len = self.member.request(now, datagram, sealed);
                 len.map(|len| (self.admitted.policy.address, len))
             }
-            Destination::Sender(sender) => self.member.respond(now, sender, datagram, sealed),
+            Destination::Sender(sender) => {
+                self.member.respond(now, sender, RequestKind::Group, datagram, sealed)
+            }
+            Destination::DirectSender(sender) => {
+                self.member.respond(now, sender, RequestKind::Direct, datagram, sealed)
+            }
             Destination::Listener(listener) => {
                 self.member.request_to(now, listener, datagram, sealed)
             }
@@ -452,7 +458,7 @@ impl Station {
     }
 
     /// Processes the outputs of the engine.
-    fn act(&mut self) -> Result<(), StationError> {
+    fn act(&mut self, port: &mut impl Port) -> Result<(), StationError> {
         while let Some(Transmit { to, datagram }) = self.member.poll_transmit() {
             self.send(to, &datagram);
         }
@@ -460,6 +466,7 @@ impl Station {
             match event {
                 Event::Rekeyed(epoch) => {
                     tracing::debug!("epoch {epoch}");
+                    port.rekeyed();
                     self.renew_at = None;
                     save(&self.store, &self.name, &self.admitted, self.member.keys())?;
                 }
@@ -585,7 +592,7 @@ impl Station {
             }
             Answer::Names(names) => {
                 self.asked.remove(&Kind::Names(names.lookup));
-                port.learn_names(names);
+                take_names(names, self.member.keys().epoch(), port);
             }
             Answer::Admitted(_) | Answer::Key(_) => {}
         }
@@ -634,19 +641,6 @@ fn save(
         grant: keys.to_grant(now.ok_or(StoreError::Damaged("a membership"))?),
     };
     store.put_membership(name, admitted)
-}
-
-fn hand_over(delivery: Delivery<'_>, port: &mut impl Port) {
-    let (origin, content) = match delivery {
-        Delivery::Request { sender, content, .. } => (Origin::Sender(sender), content),
-        Delivery::DirectRequest { sender, content, .. } => (Origin::DirectSender(sender), content),
-        Delivery::Response { listener, content, .. } => (Origin::Listener(listener), content),
-    };
-    // The record is authentic, but the program that wrote it uses another payload format.
-    match Datagram::decode(content) {
-        Ok(datagram) => port.deliver(origin, datagram),
-        Err(error) => tracing::debug!("the payload is not a datagram with ports: {error}"),
-    }
 }
 
 /// A received datagram; `None` if none is waiting.

@@ -5,6 +5,7 @@ use super::datagram::Datagram;
 use super::port::{Destination, Origin, Port};
 use lightseal_core::{AddressPair, Encode, Writer};
 use lightseal_group::SenderId;
+use lightseal_group::member::RequestKind;
 use lightseal_net::socket::{self, AddressedSocket};
 use std::collections::BTreeMap;
 use std::future::poll_fn;
@@ -37,9 +38,9 @@ pub struct Relay {
     applications: Option<AddressedSocket>,
     /// The applications by their source port, each with the turn in which it was heard last.
     known: BTreeMap<u16, (AddressPair, u64)>,
-    /// A socket to the service for each requesting peer, by its SenderID and source port, with the
-    /// turn in which it was heard last.
-    flows: BTreeMap<(SenderId, u16), (UdpSocket, u64)>,
+    /// A socket to the service for each requesting peer, by its SenderID, its source port and the
+    /// kind of its requests, with the turn in which it was heard last.
+    flows: BTreeMap<(SenderId, u16, RequestKind), (UdpSocket, u64)>,
     turn: u64,
 }
 
@@ -99,23 +100,31 @@ impl Relay {
                 }
             }
         }
-        for ((sender, port), (socket, _)) in &self.flows {
+        for ((sender, port, kind), (socket, _)) in &self.flows {
             let mut read = ReadBuf::new(room);
             if let Poll::Ready(Ok(())) = socket.poll_recv(context, &mut read) {
                 let len = read.filled().len();
-                return said(self.options.port, *port, Destination::Sender(*sender), len);
+                let to = match kind {
+                    RequestKind::Group => Destination::Sender(*sender),
+                    RequestKind::Direct => Destination::DirectSender(*sender),
+                };
+                return said(self.options.port, *port, to, len);
             }
         }
         Poll::Pending
     }
 
-    fn serve(&mut self, sender: SenderId, datagram: &Datagram<'_>) -> io::Result<()> {
+    fn serve(
+        &mut self,
+        (sender, kind): (SenderId, RequestKind),
+        datagram: &Datagram<'_>,
+    ) -> io::Result<()> {
         let Some(service) = self.options.service else { return Ok(()) };
         if datagram.destination != self.options.port {
             return Ok(());
         }
         self.turn += 1;
-        let flow = (sender, datagram.source);
+        let flow = (sender, datagram.source, kind);
         if !self.flows.contains_key(&flow) {
             if self.flows.len() >= MOST {
                 forget_oldest(&mut self.flows, |(_, turn)| *turn);
@@ -151,7 +160,8 @@ impl Port for Relay {
 
     fn deliver(&mut self, origin: Origin, datagram: Datagram<'_>) {
         let done = match origin {
-            Origin::Sender(sender) | Origin::DirectSender(sender) => self.serve(sender, &datagram),
+            Origin::Sender(sender) => self.serve((sender, RequestKind::Group), &datagram),
+            Origin::DirectSender(sender) => self.serve((sender, RequestKind::Direct), &datagram),
             Origin::Listener(_) => self.answer(&datagram),
         };
         if let Err(error) = done {
@@ -203,22 +213,29 @@ mod tests {
     async fn a_service_answers_whoever_asked() {
         let service = socket::bind((Ipv4Addr::LOCALHOST, 0).into()).unwrap();
         let mut relay = Relay::open(options(false, Some(service.local_addr().unwrap()))).unwrap();
-        for (sender, source) in [(1, 4000), (2, 4000), (1, 4001)] {
+        let requests = [(1, 4000, false), (2, 4000, false), (1, 4001, false), (1, 4000, true)];
+        for (sender, source, is_direct) in requests {
             let data = [sender, 9];
             let request = Datagram { source, destination: 5683, data: &data };
-            relay.deliver(Origin::Sender(SenderId(sender)), request);
+            let id = SenderId(sender);
+            let (origin, destination) = if is_direct {
+                (Origin::DirectSender(id), Destination::DirectSender(id))
+            } else {
+                (Origin::Sender(id), Destination::Sender(id))
+            };
+            relay.deliver(origin, request);
             let mut buf = [0; 100];
             let (len, from) = within(service.recv_from(&mut buf)).await.unwrap();
             assert_eq!(buf[..len], data);
             service.send_to(&[sender], from).await.unwrap();
             let (to, len) = within(relay.receive(&mut buf)).await.unwrap();
-            assert_eq!(to, Destination::Sender(SenderId(sender)));
+            assert_eq!(to, destination);
             let answer = Datagram::decode(&buf[..len]).unwrap();
             assert_eq!(answer, Datagram { source: 5683, destination: source, data: &[sender] });
         }
         let other_port = Datagram { source: 1, destination: 5684, data: b"x" };
         relay.deliver(Origin::Sender(SenderId(3)), other_port);
-        assert_eq!(relay.flows.len(), 3);
+        assert_eq!(relay.flows.len(), 4);
         for sender in 0..=255 {
             for source in 0..4 {
                 let request = Datagram { source, destination: 5683, data: b"many" };

@@ -7,12 +7,14 @@ use super::port::{Destination, Origin, Port};
 use etherparse::icmpv6::DestUnreachableCode;
 use etherparse::{Icmpv6Type, NetSlice, PacketBuilder, SlicedPacket, TransportSlice};
 use lightseal_core::{Encode, Writer};
-use lightseal_group::member::{Listener, Roles};
+use lightseal_group::SenderId;
+use lightseal_group::member::{Listener, RequestKind, Roles};
 use lightseal_net::interface::Interface;
 use route_manager::{Route, RouteManager};
 use std::collections::BTreeMap;
 use std::io;
 use std::net::{IpAddr, Ipv6Addr};
+use std::time::{Duration, Instant};
 use tun_rs::{AsyncDevice, DeviceBuilder};
 
 /// The minimum MTU of IPv6 (RFC 8200, section 5). The records with such packets fit into 1500
@@ -23,8 +25,13 @@ const HOP_LIMIT: u8 = 64;
 /// The maximum number of bytes that an ICMPv6 message quotes, so that it is no longer than the MTU
 /// (RFC 4443, section 2.4).
 const MOST_QUOTED: usize = MTU as usize - 48;
-/// The maximum number of applications' ports whose source address is stored.
+/// The maximum number of applications' ports whose source address is stored, and of remote
+/// applications whose direct requests are remembered.
 const MOST_PORTS: usize = 1024;
+/// How long after a direct request a datagram to the application that sent it counts as the
+/// response to that request, even if a group request came from the same application in between: any
+/// member can forge a group request, to draw the response to another address.
+const DIRECT_FIRST: Duration = Duration::from_secs(30);
 /// Linux's local routing table, which is looked up first, also for multicast.
 const TABLE_LOCAL: u8 = 255;
 
@@ -37,8 +44,46 @@ pub struct Tun {
     /// The member's inner address from which each application sent its last request, by source
     /// port.
     sources: BTreeMap<u16, Ipv6Addr>,
+    answered: AnsweredRequests,
     packet: Vec<u8>,
     arrived: Vec<u8>,
+}
+
+/// A remote application: a sender, and the source port of its requests.
+type Application = (SenderId, u16);
+
+/// The kind of request that an application's datagram to a remote application answers. A packet
+/// does not tell it, because its addresses are the same for both kinds.
+#[derive(Default)]
+struct AnsweredRequests {
+    /// The remote applications that sent a direct request: when the last one came, and the kind of
+    /// their last request.
+    direct: BTreeMap<Application, (Instant, RequestKind)>,
+}
+
+impl AnsweredRequests {
+    fn direct_request(&mut self, now: Instant, from: Application) {
+        if self.direct.len() >= MOST_PORTS {
+            self.direct.retain(|_, (at, _)| now < *at + DIRECT_FIRST);
+        }
+        if self.direct.len() < MOST_PORTS || self.direct.contains_key(&from) {
+            self.direct.insert(from, (now, RequestKind::Direct));
+        }
+    }
+
+    fn group_request(&mut self, from: Application) {
+        if let Some((_, last)) = self.direct.get_mut(&from) {
+            *last = RequestKind::Group;
+        }
+    }
+
+    fn kind(&self, now: Instant, to: Application) -> RequestKind {
+        match self.direct.get(&to) {
+            Some((at, _)) if now < *at + DIRECT_FIRST => RequestKind::Direct,
+            Some((_, last)) => *last,
+            None => RequestKind::Group,
+        }
+    }
 }
 
 /// A member's own inner addresses.
@@ -73,6 +118,7 @@ impl Tun {
             roles,
             own: Own::new(&inside, roles, listener),
             sources: BTreeMap::new(),
+            answered: AnsweredRequests::default(),
             packet: Vec::with_capacity(usize::from(MTU)),
             arrived: vec![0; usize::from(u16::MAX)],
         };
@@ -190,7 +236,13 @@ impl Port for Tun {
             let Some((to, from, datagram)) = read(packet, &self.inside, self.roles) else {
                 continue;
             };
-            if !matches!(to, Destination::Sender(_)) {
+            let mut to = to;
+            if let Destination::Sender(sender) = to {
+                let kind = self.answered.kind(Instant::now(), (sender, datagram.destination));
+                if kind == RequestKind::Direct {
+                    to = Destination::DirectSender(sender);
+                }
+            } else {
                 if self.sources.len() >= MOST_PORTS {
                     self.sources.clear();
                 }
@@ -208,7 +260,7 @@ impl Port for Tun {
         let to = match to {
             Destination::Listener(id) => self.inside.listener(Listener::Id(id)),
             Destination::Nobody(address) => address,
-            Destination::Sender(id) => self.inside.sender(id),
+            Destination::Sender(id) | Destination::DirectSender(id) => self.inside.sender(id),
             // ICMPv6 errors are not sent for multicast packets.
             Destination::Group => return,
         };
@@ -221,8 +273,14 @@ impl Port for Tun {
     fn deliver(&mut self, origin: Origin, datagram: Datagram<'_>) {
         let Datagram { source, destination, data } = datagram;
         let (from, to) = match origin {
-            Origin::Sender(sender) => (self.inside.sender(sender), self.inside.group()),
-            Origin::DirectSender(sender) => (self.inside.sender(sender), self.own.listener),
+            Origin::Sender(sender) => {
+                self.answered.group_request((sender, source));
+                (self.inside.sender(sender), self.inside.group())
+            }
+            Origin::DirectSender(sender) => {
+                self.answered.direct_request(Instant::now(), (sender, source));
+                (self.inside.sender(sender), self.own.listener)
+            }
             Origin::Listener(listener) => {
                 let asked_from = self.sources.get(&destination).copied();
                 let Some(to) = asked_from.or(self.own.sender) else { return };
@@ -266,7 +324,7 @@ fn unreachable(packet: &mut Vec<u8>, (from, to): (Ipv6Addr, Ipv6Addr), sent: &Da
 #[cfg(test)]
 mod tests {
     use super::*;
-    use lightseal_group::{GroupId, ListenerId, SenderId};
+    use lightseal_group::{GroupId, ListenerId};
 
     const BOTH: Roles = Roles { sender: Some(SenderId(1)), listener: true };
 
@@ -313,6 +371,30 @@ mod tests {
         for cut in 0..to_group.len() {
             assert_eq!(read(&to_group[..cut], &inside, BOTH), None, "{cut}");
         }
+    }
+
+    /// A forged group request between a direct request and its response changes nothing.
+    #[test]
+    fn a_response_soon_after_a_direct_request_answers_that_request() {
+        let mut answered = AnsweredRequests::default();
+        let (start, application) = (Instant::now(), (SenderId(7), 4000));
+        answered.group_request(application);
+        assert_eq!(answered.kind(start, application), RequestKind::Group);
+        answered.direct_request(start, application);
+        answered.group_request(application);
+        let soon = start + DIRECT_FIRST - Duration::from_millis(1);
+        assert_eq!(answered.kind(soon, application), RequestKind::Direct);
+        assert_eq!(answered.kind(soon, (SenderId(7), 4001)), RequestKind::Group);
+        assert_eq!(answered.kind(start + DIRECT_FIRST, application), RequestKind::Group);
+        answered.direct_request(start, application);
+        assert_eq!(answered.kind(start + DIRECT_FIRST * 9, application), RequestKind::Direct);
+        // A full table makes room for new applications as soon as its entries are old.
+        for port in 0..MOST_PORTS as u16 {
+            answered.direct_request(start, (SenderId(8), port));
+        }
+        assert_eq!(answered.direct.len(), MOST_PORTS);
+        answered.direct_request(start + DIRECT_FIRST, (SenderId(9), 1));
+        assert_eq!(answered.direct.len(), 1);
     }
 
     #[test]

@@ -72,6 +72,47 @@ impl fmt::Debug for PrivateKey {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct PublicKey(pub [u8; 32]);
 
+impl PublicKey {
+    /// Whether the shared secret with every private key is zero. Such a key would cost each peer a
+    /// scalar multiplication for each record in its owner's name, because no pairwise secret could
+    /// be computed and stored.
+    pub fn is_small_order(&self) -> bool {
+        let mut bytes = self.0;
+        // The top bit is ignored (RFC 7748, section 5).
+        bytes[31] &= 0x7f;
+        SMALL_ORDER.contains(&bytes)
+    }
+}
+
+/// The u-coordinates of all points of small order on Curve25519 and its twist, as D. J. Bernstein
+/// lists them at <https://cr.yp.to/ecdh.html#validate>: 0, 1, the two of order 8, p - 1, and the
+/// other encodings of 0 and 1, p and p + 1. The numbers are little-endian, without the top bit.
+const SMALL_ORDER: [[u8; 32]; 7] = [
+    ends(0, 0, 0),
+    ends(1, 0, 0),
+    [
+        0xe0, 0xeb, 0x7a, 0x7c, 0x3b, 0x41, 0xb8, 0xae, 0x16, 0x56, 0xe3, 0xfa, 0xf1, 0x9f, 0xc4,
+        0x6a, 0xda, 0x09, 0x8d, 0xeb, 0x9c, 0x32, 0xb1, 0xfd, 0x86, 0x62, 0x05, 0x16, 0x5f, 0x49,
+        0xb8, 0x00,
+    ],
+    [
+        0x5f, 0x9c, 0x95, 0xbc, 0xa3, 0x50, 0x8c, 0x24, 0xb1, 0xd0, 0xb1, 0x55, 0x9c, 0x83, 0xef,
+        0x5b, 0x04, 0x44, 0x5c, 0xc4, 0x58, 0x1c, 0x8e, 0x86, 0xd8, 0x22, 0x4e, 0xdd, 0xd0, 0x9f,
+        0x11, 0x57,
+    ],
+    ends(0xec, 0xff, 0x7f),
+    ends(0xed, 0xff, 0x7f),
+    ends(0xee, 0xff, 0x7f),
+];
+
+/// 32 bytes with this first and last byte, and `middle` between them.
+const fn ends(first: u8, middle: u8, last: u8) -> [u8; 32] {
+    let mut bytes = [middle; 32];
+    bytes[0] = first;
+    bytes[31] = last;
+    bytes
+}
+
 /// What a sender stores about a listener's current boot, in addition to the pairwise secret: 16
 /// bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -130,5 +171,29 @@ impl KnownBoot {
             Some(known) if boot.request < known.not_before => Standing::Stale,
             _ => Standing::New,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_key_of_small_order_is_known_without_a_scalar_multiplication() {
+        let own = PrivateKey::new(&[7; 32]);
+        for key in SMALL_ORDER {
+            for top in [0, 0x80] {
+                let mut bytes = key;
+                bytes[31] |= top;
+                let key = PublicKey(bytes);
+                assert!(key.is_small_order());
+                assert_eq!(own.agree(&key).err(), Some(InvalidPublicKey));
+            }
+        }
+        for near in [ends(2, 0, 0), ends(0xeb, 0xff, 0x7f), ends(0xef, 0xff, 0x7f)] {
+            assert!(!PublicKey(near).is_small_order());
+            assert!(own.agree(&PublicKey(near)).is_ok());
+        }
+        assert!(!own.public().is_small_order());
     }
 }

@@ -377,7 +377,15 @@ impl Controller {
                 let (epoch, members) = (self.keys.epoch(), self.roster.page(lookup));
                 Some(Answer::Page(Page { lookup, epoch, members }))
             }
-            Request::Names(_, lookup) => Some(Answer::Names(self.roster.names(lookup))),
+            Request::Names(_, lookup) => {
+                let asking = self.roster.get(device);
+                // Only senders receive responses, and show the names of the devices that respond.
+                Some(if asking.is_some_and(|member| member.roles.sender.is_some()) {
+                    Answer::Names(self.roster.names(lookup, self.keys.epoch()))
+                } else {
+                    Answer::Refused(Reason::Roles)
+                })
+            }
             Request::Conflict(..) => {
                 self.outbox.push_back(Output::Conflict(device.into()));
                 Some(Answer::Noted)

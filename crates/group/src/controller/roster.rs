@@ -90,8 +90,8 @@ impl Roster {
         }
     }
 
-    /// The names of the devices that are the members of a page.
-    pub(super) fn names(&self, lookup: Lookup) -> Names {
+    /// The names of the devices that are the members of a page in this epoch.
+    pub(super) fn names(&self, lookup: Lookup, epoch: u64) -> Names {
         let name = |member: Introduced| {
             let id = match lookup {
                 Lookup::Senders(_) => member.sender?.0.into(),
@@ -99,7 +99,7 @@ impl Roster {
             };
             Some((id, self.names.get(&member.leaf)?.clone()))
         };
-        Names { lookup, names: self.page(lookup).into_iter().filter_map(name).collect() }
+        Names { lookup, epoch, names: self.page(lookup).into_iter().filter_map(name).collect() }
     }
 
     /// A SenderID that no member has. The SenderID of a former member may be given out again,

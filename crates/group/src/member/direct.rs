@@ -10,10 +10,10 @@
 //! never goes back, even after a restart. The listener keeps a separate replay window for them,
 //! which members that forge group requests in the sender's name cannot move.
 
-use super::epoch::count;
+use super::epoch::{SenderPair, count};
 use super::keys::{Opened, Opener, Proof, Sealed};
 use super::receive::is_members;
-use super::{Delivery, Member, SendError, written};
+use super::{Delivery, Member, RequestKind, SendError, written};
 use crate::compact::{self, Form, Outgoing};
 use crate::directory::Lookup;
 use crate::policy::{Freshness, Profile, Responses};
@@ -170,8 +170,8 @@ impl Member {
         let known = epoch.senders.get(&sender).map(|heard| heard.direct.clone());
         let window = known.unwrap_or_else(|| epoch.heard(now).direct);
         let anything = ReplayWindow::new();
-        let Some((_, opener)) = epoch.sender_pairs.get(&sender) else { return };
-        let opened = record.open(opener, window.as_ref().unwrap_or(&anything), Proof::Member);
+        let Some(pair) = epoch.sender_pairs.get(&sender) else { return };
+        let opened = record.open(&pair.opener, window.as_ref().unwrap_or(&anything), Proof::Member);
         count(&mut epoch.direct, &opened);
         if is_members(&opened) {
             self.authentic += 1;
@@ -191,8 +191,9 @@ impl Member {
         window.commit(number);
         let mut heard = epoch.senders.remove(&sender).unwrap_or_else(|| epoch.heard(now));
         (heard.direct, heard.last) = (Some(window), now);
+        heard.last_direct = Some(number);
         epoch.senders.insert(sender, heard);
-        self.heard_from.insert(sender, from);
+        self.heard_from.insert((sender, RequestKind::Direct), from);
         if kind == ContentType::APPLICATION_DATA {
             self.stats.delivered += 1;
             deliver(Delivery::DirectRequest { sender, from, content });
@@ -219,9 +220,23 @@ impl Member {
             return false;
         }
         let (own, key) = ((me, identity.exchange()), (sender, &known.exchange));
-        let Some(pair) = epoch.keys.pair_for_listener(own, key) else { return false };
-        let Some(keys) = epoch.keys.direct_keys(&pair, (me, sender)) else { return false };
-        epoch.sender_pairs.insert(sender, (pair, Opener::Compact(keys)));
+        let Some(secret) = epoch.keys.pair_for_listener(own, key) else { return false };
+        let Some(keys) = epoch.keys.direct_keys(&secret, (me, sender)) else { return false };
+        let (owner, opener) = ((known.leaf, known.exchange), Opener::Compact(keys));
+        epoch.sender_pairs.insert(sender, SenderPair { owner, secret, opener });
         true
+    }
+
+    /// Forgets, in all epochs, the pairwise secrets of senders of this page that the controller no
+    /// longer lists with the same leaf and key. The former owner of such a SenderID is then not
+    /// heard in an earlier epoch that is still received.
+    pub(super) fn forget_former_senders(&mut self, page: Lookup) {
+        let Self { epochs, peers, .. } = self;
+        for epoch in epochs.values_mut() {
+            epoch.sender_pairs.retain(|sender, pair| {
+                let owner = peers.sender(*sender).map(|known| (known.leaf, known.exchange));
+                Lookup::sender(*sender) != page || owner == Some(pair.owner)
+            });
+        }
     }
 }

@@ -6,11 +6,11 @@
 //! and created again later, its record numbers would start again under the same key.
 
 use super::keys::{EpochKeys, Listener, NotOpened, Opened, Opener, Proof, Sealed, Sealer, Suite};
-use super::{SendError, written};
-use crate::compact::{Form, KnownBoot, Outgoing, PairSecret, SigningKey};
+use super::{RequestKind, SendError, written};
+use crate::compact::{Form, KnownBoot, Outgoing, PairSecret, PublicKey, SigningKey};
 use crate::numbers::{Ledger, LedgerFailed, NumberSpace, Reserved};
 use crate::policy::{Freshness, Policy, Responses};
-use crate::rekey::EpochKey;
+use crate::rekey::{EpochKey, Leaf};
 use crate::{ListenerId, SenderId};
 use alloc::collections::{BTreeMap, VecDeque};
 use lightseal_core::{Instant, ReplayWindow};
@@ -47,7 +47,7 @@ pub(super) struct Epoch {
     /// The pairwise secrets with senders whose public keys were looked up in this epoch or before
     /// it, and the keys of their direct requests. Each is computed once in the epoch, however many
     /// records are sent in the sender's name.
-    pub(super) sender_pairs: BTreeMap<SenderId, (PairSecret, Opener)>,
+    pub(super) sender_pairs: BTreeMap<SenderId, SenderPair>,
     /// For each listener whose pairwise responses were received: its current boot, and the replay
     /// window of that boot.
     pub(super) boots: BTreeMap<ListenerId, (KnownBoot, ReplayWindow)>,
@@ -56,6 +56,15 @@ pub(super) struct Epoch {
     pub(super) responses: Usage,
     /// The usage of the keys of direct requests, sealed and opened, in this epoch.
     pub(super) direct: Usage,
+}
+
+/// A listener's pairwise secret with a sender.
+pub(super) struct SenderPair {
+    /// The leaf and the public key that the sender had when the secret was computed.
+    pub(super) owner: (Leaf, PublicKey),
+    pub(super) secret: PairSecret,
+    /// The keys of the sender's direct requests.
+    pub(super) opener: Opener,
 }
 
 /// What a sender needs for its requests.
@@ -75,6 +84,10 @@ pub(super) struct Heard {
     /// The replay window of the sender's direct requests to this listener, which other members
     /// cannot move.
     pub(super) direct: Option<ReplayWindow>,
+    /// The record numbers of the last group request and of the last direct request that this run
+    /// accepted.
+    pub(super) last_group: Option<u64>,
+    pub(super) last_direct: Option<u64>,
     /// The record numbers of this listener's responses to the sender.
     pub(super) numbers: Option<NumberSpace>,
     pub(super) opener: Option<Opener>,
@@ -87,10 +100,16 @@ pub(super) struct Heard {
 }
 
 impl Heard {
-    /// The highest record number known of this sender, from group requests or direct requests.
-    pub(super) fn last_number(&self) -> Option<u64> {
-        let next = [&self.window, &self.direct].into_iter().flatten().map(ReplayWindow::next);
-        next.max().and_then(|next| next.checked_sub(1))
+    /// The record number that a response to the sender's last request of this kind states. If this
+    /// run has not accepted such a request, it is the last number that the sender's answer to a
+    /// challenge stated. Group requests never change the number that responses to direct requests
+    /// state, because other members can forge group requests.
+    pub(super) fn last_number(&self, request: RequestKind) -> Option<u64> {
+        let (last, window) = match request {
+            RequestKind::Group => (self.last_group, &self.window),
+            RequestKind::Direct => (self.last_direct, &self.direct),
+        };
+        last.or_else(|| window.as_ref()?.next().checked_sub(1))
     }
 }
 
@@ -172,6 +191,8 @@ impl Epoch {
         Heard {
             window: (self.from_the_start && !self.is_late).then(ReplayWindow::new),
             direct: (self.from_the_start && !self.is_late).then(ReplayWindow::new),
+            last_group: None,
+            last_direct: None,
             numbers: match &self.reserved {
                 _ if self.pairwise => Some(NumberSpace::unwritten()),
                 Ok(reserved) => Some(reserved.space()),

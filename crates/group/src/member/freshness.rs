@@ -151,7 +151,7 @@ impl Member {
         let challenge = Challenge::random(&mut self.rng);
         let mut buf = [0; ROOM];
         let record = (GROUP_CHALLENGE, &challenge.0[..]);
-        let sealed = self.seal_response(now, (at, sender), record, &mut buf);
+        let sealed = self.seal_response(now, (at, sender, None), record, &mut buf);
         let Some(asking) = self.challenges.0.get_mut(&sender) else { return };
         asking.challenge = Some(challenge);
         asking.at = now + TIMEOUT * (1 << asking.unanswered);

@@ -129,6 +129,17 @@ pub enum Event {
     Lookup(Lookup),
 }
 
+/// The two kinds of requests of a sender. Responses to them are kept apart, because every member
+/// can forge a group request if the policy has no source authentication, but only the sender can
+/// write a direct request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum RequestKind {
+    /// A request to the group, see [`Delivery::Request`].
+    Group,
+    /// A request to this listener only, see [`Delivery::DirectRequest`].
+    Direct,
+}
+
 /// A datagram that the member sends on its own, in addition to those that its host seals.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Transmit {

@@ -28,7 +28,9 @@ mod responses;
 mod suspend;
 pub(crate) mod voice;
 
-pub use interface::{Delivery, Event, MemberError, Membership, Roles, SendError, Stats, Transmit};
+pub use interface::{
+    Delivery, Event, MemberError, Membership, RequestKind, Roles, SendError, Stats, Transmit,
+};
 pub use keys::Listener;
 pub use suspend::Suspended;
 
@@ -97,8 +99,8 @@ pub struct Member {
     identity: Identity,
     peers: Peers,
     epochs: EpochSchedule<Epoch>,
-    /// The address from which each sender was heard last.
-    heard_from: BTreeMap<SenderId, SocketAddr>,
+    /// The address from which the last request of each kind came, for each sender.
+    heard_from: BTreeMap<(SenderId, RequestKind), SocketAddr>,
     sessions: BTreeSet<SocketAddr>,
     /// The addresses that direct requests are sent to.
     routes: Routes,
@@ -338,6 +340,10 @@ impl Member {
     pub fn learn(&mut self, now: Instant, page: &Page) {
         if !self.peers.learn(now, &mut self.rng, page) {
             self.suspect_rekey(now);
+        }
+        // Only pages of the newest epoch are stored.
+        if page.epoch == self.epochs.newest() {
+            self.forget_former_senders(page.lookup);
         }
         self.foresee(now);
     }

@@ -33,7 +33,7 @@ const MOST_WANTED: usize = 32;
 
 /// A sender's keys.
 pub(super) struct Sender {
-    leaf: Leaf,
+    pub(super) leaf: Leaf,
     pub(super) verifying: VerifyingKey,
     pub(super) exchange: PublicKey,
 }

@@ -4,7 +4,7 @@
 //! header. Therefore no state is stored and nothing is sent before the record's tag is verified.
 
 use super::keys::{Listener, NotOpened, Opened, Proof, Sealed};
-use super::{Delivery, Event, Member};
+use super::{Delivery, Event, Member, RequestKind};
 use crate::codepoints::GROUP_SYNC;
 use crate::directory::Lookup;
 use crate::policy::{Authenticity, Freshness, Profile};
@@ -126,7 +126,7 @@ impl Member {
             }
         };
         let Opened { number, kind, content } = opened;
-        heard.last = now;
+        (heard.last, heard.last_group) = (now, Some(number));
         let is_fresh = heard.window.is_some();
         if !is_fresh && drops_first {
             // Numbers up to the first one received count as replayed (Axiom, section 6.2).
@@ -140,7 +140,7 @@ impl Member {
             self.stats.not_fresh += 1;
             return;
         }
-        self.heard_from.insert(sender, from);
+        self.heard_from.insert((sender, RequestKind::Group), from);
         match kind {
             ContentType::APPLICATION_DATA => {
                 self.stats.delivered += 1;

@@ -3,7 +3,7 @@
 use super::epoch::{Epoch, HEADER_BYTES, Heard};
 use super::keys::{Listener, Suite};
 use super::peers::Peers;
-use super::{Member, SendError, signer, written};
+use super::{Member, RequestKind, SendError, signer, written};
 use crate::codepoints::GROUP_CHALLENGE;
 use crate::compact::{Boot, Form, Outgoing};
 use crate::directory::Lookup;
@@ -16,8 +16,9 @@ use lightseal_dtls::codepoints::{ContentType, MAX_RECORD_NUMBER};
 use lightseal_dtls::crypto::KeyState;
 
 impl Member {
-    /// Seals a response to the last request of `sender` into the front of `buf`. Returns the
-    /// address that it is to be sent to, and its length.
+    /// Seals a response to the last request of `sender` that was of the kind `request` into the
+    /// front of `buf`. Returns the address that it is to be sent to, from which that request came,
+    /// and its length.
     ///
     /// # Errors
     /// See [`SendError`].
@@ -25,31 +26,38 @@ impl Member {
         &mut self,
         now: Instant,
         sender: SenderId,
+        request: RequestKind,
         content: &[u8],
         buf: &mut [u8],
     ) -> Result<(SocketAddr, usize), SendError> {
         if !self.roles.listener {
             return Err(SendError::Role);
         }
-        let to = *self.heard_from.get(&sender).ok_or(SendError::UnknownSender)?;
+        let to = *self.heard_from.get(&(sender, request)).ok_or(SendError::UnknownSender)?;
         if self.sessions.contains(&to) {
             return Err(SendError::Session(to));
         }
-        let at = self.response_epoch(now, sender)?;
+        let at = self.response_epoch(now, sender, request)?;
         let data = (ContentType::APPLICATION_DATA, content);
-        let len = self.seal_response(now, (at, sender), data, buf)?;
+        let len = self.seal_response(now, (at, sender, Some(request)), data, buf)?;
         Ok((to, len))
     }
 
     /// The epoch in which to respond: the sending epoch, or a later one in which the sender was
     /// heard, because a sender that has just joined knows no older epoch. With pairwise responses
-    /// it is the newest epoch in which the sender acknowledged this listener's boot or was heard.
-    fn response_epoch(&mut self, now: Instant, sender: SenderId) -> Result<u64, SendError> {
+    /// it is the newest epoch in which the sender acknowledged this listener's boot or in which a
+    /// request of this kind was heard.
+    fn response_epoch(
+        &mut self,
+        now: Instant,
+        sender: SenderId,
+        request: RequestKind,
+    ) -> Result<u64, SendError> {
         let (sending, _) = self.epochs.sending(now);
         let paired = self.policy.responses == Responses::Pairwise;
         let is_known = |epoch: &Epoch| {
             let heard = epoch.senders.get(&sender);
-            heard.is_some_and(|heard| heard.knows_boot || heard.last_number().is_some())
+            heard.is_some_and(|heard| heard.knows_boot || heard.last_number(request).is_some())
         };
         let known = self.epochs.epochs().filter(|(_, epoch)| is_known(epoch));
         let newest = known.map(|(at, _)| at).max();
@@ -60,11 +68,12 @@ impl Member {
         }
     }
 
-    /// Seals a record from this listener to `sender` in the epoch `at`.
+    /// Seals a record from this listener to `sender` in the epoch `at`: a response to the sender's
+    /// last request of the kind `request`, or a challenge if that is `None`.
     pub(super) fn seal_response(
         &mut self,
         now: Instant,
-        (at, sender): (u64, SenderId),
+        (at, sender, request): (u64, SenderId, Option<RequestKind>),
         record: (ContentType, &[u8]),
         buf: &mut [u8],
     ) -> Result<usize, SendError> {
@@ -84,7 +93,7 @@ impl Member {
         };
         let sealed = match (policy.responses, me) {
             (Responses::Pairwise, Listener::Id(me)) => {
-                let ids = (me, sender);
+                let ids = (me, sender, request);
                 let sealed =
                     seal_paired(epoch, &mut heard, ids, (identity, peers), boot, record, buf);
                 if sealed == Err(SendError::NoKey) {
@@ -130,14 +139,14 @@ impl Member {
 fn seal_paired(
     epoch: &Epoch,
     heard: &mut Heard,
-    (me, sender): (ListenerId, SenderId),
+    (me, sender, request): (ListenerId, SenderId, Option<RequestKind>),
     (identity, peers): (&Identity, &Peers),
     boot: &[u8; 8],
     (kind, payload): (ContentType, &[u8]),
     buf: &mut [u8],
 ) -> Result<usize, SendError> {
     if heard.pair.is_none() {
-        heard.pair = epoch.sender_pairs.get(&sender).map(|(pair, _)| pair.clone());
+        heard.pair = epoch.sender_pairs.get(&sender).map(|pair| pair.secret.clone());
     }
     if heard.pair.is_none() {
         let peer = peers.sender(sender).ok_or(SendError::NoKey)?;
@@ -148,7 +157,7 @@ fn seal_paired(
     if heard.sealer.is_none() {
         heard.sealer = epoch.keys.paired_sealer(pair, (me, sender), boot);
     }
-    let request = heard.last_number().unwrap_or(0);
+    let request = request.and_then(|request| heard.last_number(request)).unwrap_or(0);
     let sealer = heard.sealer.as_ref().ok_or(SendError::Role)?;
     let numbers = heard.numbers.as_mut().ok_or(SendError::Role)?;
     let number = numbers.take_unwritten(MAX_RECORD_NUMBER).map_err(SendError::Number)?;

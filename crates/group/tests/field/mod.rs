@@ -7,7 +7,8 @@ use lightseal_core::{Decode, Instant, Random};
 use lightseal_dtls::crypto::{CipherSuiteId, rustcrypto};
 use lightseal_group::directory::{Introduced, Lookup, Page};
 use lightseal_group::member::{
-    Delivery, Event, Listener, Member, Membership, Roles, SendError, Suspended, Transmit,
+    Delivery, Event, Listener, Member, Membership, RequestKind, Roles, SendError, Suspended,
+    Transmit,
 };
 use lightseal_group::numbers::{KEPT, Ledger, LedgerFailed};
 use lightseal_group::policy::{Authenticity, Freshness, Profile, Responses};
@@ -144,8 +145,20 @@ impl Device {
         content: &[u8],
     ) -> Result<Vec<u8>, SendError> {
         let mut buf = [0; 2000];
-        let (_, len) = self.member.respond(now, sender, content, &mut buf)?;
+        let (_, len) = self.member.respond(now, sender, RequestKind::Group, content, &mut buf)?;
         Ok(buf[..len].to_vec())
+    }
+
+    /// Seals a response to a direct request. Returns its destination and its datagram.
+    pub(crate) fn answer_direct(
+        &mut self,
+        now: Instant,
+        sender: SenderId,
+        content: &[u8],
+    ) -> Result<(SocketAddr, Vec<u8>), SendError> {
+        let mut buf = [0; 2000];
+        let (to, len) = self.member.respond(now, sender, RequestKind::Direct, content, &mut buf)?;
+        Ok((to, buf[..len].to_vec()))
     }
 
     pub(crate) fn events(&mut self) -> Vec<String> {
@@ -517,6 +530,15 @@ impl Field {
         let datagram = self.devices[index].answer(self.now, sender, content).unwrap();
         let from = self.devices[index].address;
         assert!(self.devices[to].hear_alone(self.now, from, &datagram));
+        datagram
+    }
+
+    /// Delivers a device's response to a direct request at its destination, and returns its
+    /// datagram.
+    pub(crate) fn answer_direct(&mut self, index: usize, to: usize, content: &[u8]) -> Vec<u8> {
+        let sender = self.devices[to].roles.sender.unwrap();
+        let (to, datagram) = self.devices[index].answer_direct(self.now, sender, content).unwrap();
+        self.deliver(index, to, &datagram);
         datagram
     }
 }

@@ -6,7 +6,7 @@ use crate::Error;
 use core::net::{IpAddr, Ipv6Addr, SocketAddr};
 use core::time::Duration;
 use lightseal_core::{Instant, Random};
-use lightseal_group::member::{Delivery, Roles};
+use lightseal_group::member::{Delivery, RequestKind, Roles};
 use lightseal_group::policy::Profile;
 use lightseal_group::{Member, SenderId};
 
@@ -100,7 +100,8 @@ impl Crowd {
                 }
             });
             let answer = answer.ok_or(Error::Stream("a listener opens no request"))?;
-            let Ok((_, len)) = listener.respond(when, SENDER, &answer, &mut buf) else {
+            let kind = RequestKind::Group;
+            let Ok((_, len)) = listener.respond(when, SENDER, kind, &answer, &mut buf) else {
                 return Err(silent);
             };
             responses.push((when, at(1 + index), buf[..len].to_vec()));

@@ -7,7 +7,7 @@ use crate::world::{NodeId, Wish};
 use core::time::Duration;
 use lightseal_core::{Engine, Instant, Output, Random};
 use lightseal_dtls::{Endpoint, Event, Handle};
-use lightseal_group::member::{Delivery, SendError};
+use lightseal_group::member::{Delivery, RequestKind, SendError};
 use lightseal_group::policy::Profile;
 use lightseal_group::{Member, SenderId};
 use std::collections::VecDeque;
@@ -116,7 +116,8 @@ impl Listener {
         let mut buf = [0; 200];
         let sealed = match (&mut self.member, sender) {
             (Some(member), Some(sender)) => {
-                Some(member.respond(now, sender, &response, &mut buf).map(|(_, len)| len))
+                let kind = RequestKind::Group;
+                Some(member.respond(now, sender, kind, &response, &mut buf).map(|(_, len)| len))
             }
             _ => None,
         };

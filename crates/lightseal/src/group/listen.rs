@@ -54,7 +54,11 @@ impl Port for Ear<'_> {
     }
 
     fn deliver(&mut self, origin: Origin, datagram: Datagram<'_>) {
-        let (Origin::Sender(sender) | Origin::DirectSender(sender)) = origin else { return };
+        let to = match origin {
+            Origin::Sender(sender) => Destination::Sender(sender),
+            Origin::DirectSender(sender) => Destination::DirectSender(sender),
+            Origin::Listener(_) => return,
+        };
         self.heard += 1;
         print(origin, None, &datagram, self.args.json);
         let reply = match &self.args.reply {
@@ -66,7 +70,7 @@ impl Port for Ear<'_> {
         let answer = Datagram { source: destination, destination: source, data: reply };
         let mut buf = vec![0; lightseal_group_host::member::HEADER + reply.len()];
         if self.answers.len() < WAITING && answer.write(&mut Writer::new(&mut buf)).is_ok() {
-            self.answers.push_back((Destination::Sender(sender), buf));
+            self.answers.push_back((to, buf));
         }
     }
 }

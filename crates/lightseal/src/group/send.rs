@@ -75,7 +75,8 @@ impl Once<'_> {
     }
 }
 
-/// The names of devices that answer, in pages as the controller gives them out.
+/// The names of devices that answer, in pages as the controller gives them out. They are names of
+/// one epoch: at a rekey all are forgotten.
 #[derive(Default)]
 struct Directory {
     pages: BTreeMap<Lookup, Option<Names>>,
@@ -98,6 +99,12 @@ impl Directory {
             self.pages.insert(page, None);
             self.wanted.push_back(page);
         }
+    }
+
+    /// Forgets all names, because IDs may belong to other devices after a rekey.
+    fn forget(&mut self) {
+        self.pages.clear();
+        self.wanted.clear();
     }
 
     /// A listener's name. The outer `None`: it may still come.
@@ -151,7 +158,16 @@ impl Port for Once<'_> {
     }
 
     fn learn_names(&mut self, names: Names) {
-        self.names.pages.insert(names.lookup, Some(names));
+        // Names that were not asked for since the last rekey are not stored.
+        if let Some(page) = self.names.pages.get_mut(&names.lookup) {
+            *page = Some(names);
+        }
+        self.print(Instant::now());
+    }
+
+    /// Answers that wait for a name are printed without it: their IDs are of the epoch before.
+    fn rekeyed(&mut self) {
+        self.names.forget();
         self.print(Instant::now());
     }
 }
@@ -164,15 +180,40 @@ pub(super) fn print(origin: Origin, name: Option<&str>, datagram: &Datagram<'_>,
     let from = described(origin);
     let line = if as_json {
         let Datagram { source, destination, .. } = datagram;
-        json!({ "from": from, "name": name, "source": source, "destination": destination,
-                "text": text, "hex": hex() })
-        .to_string()
+        let line = json!({ "from": from, "name": name, "source": source,
+                           "destination": destination, "text": text, "hex": hex() });
+        escaped(&line.to_string())
     } else {
-        let from = name.map_or_else(|| from.clone(), |name| format!("{name} ({from})"));
+        let from = name.map_or_else(|| from.clone(), |name| format!("{} ({from})", shown(name)));
         format!("{from}: {}", text.map_or_else(hex, str::to_owned))
     };
     // If standard output is closed, nobody is there to read the line.
     let _ = writeln!(io::stdout(), "{line}");
+}
+
+/// Whether a character changes the direction or the order in which a terminal shows the text
+/// around it (Unicode Standard Annex 9).
+const fn is_bidirectional_control(c: char) -> bool {
+    matches!(c, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+}
+
+/// A name as it is printed for people. A device could otherwise have a name that makes the rest of
+/// the line look like that of another device.
+fn shown(name: &str) -> String {
+    name.replace(is_bidirectional_control, "\u{fffd}")
+}
+
+/// A line of JSON whose bidirectional control characters, all of them in strings, are escaped.
+fn escaped(json: &str) -> String {
+    let mut line = String::with_capacity(json.len());
+    for c in json.chars() {
+        if is_bidirectional_control(c) {
+            line.push_str(&format!("\\u{:04x}", u32::from(c)));
+        } else {
+            line.push(c);
+        }
+    }
+    line
 }
 
 fn described(origin: Origin) -> String {
@@ -225,5 +266,62 @@ pub(super) async fn run(args: &SendArgs) -> Result<(), Failure> {
             Err(Failure::new(format_args!("{answers} of {count} answers came in time")))
         }
         _ => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use lightseal_group::ListenerId;
+
+    fn names(lookup: Lookup, epoch: u64, name: &str) -> Names {
+        Names { lookup, epoch, names: vec![(17, name.to_owned())] }
+    }
+
+    /// After the rekey the ListenerID may belong to another device.
+    #[test]
+    fn no_name_of_before_a_rekey_is_printed_after_it() {
+        let mut once = Once {
+            message: None,
+            destination: 5683,
+            json: false,
+            answers: 0,
+            count: None,
+            sent: Arc::default(),
+            names: Directory::default(),
+            unnamed: VecDeque::new(),
+        };
+        let id = ListenerId::new(17).unwrap();
+        let (origin, page) = (Origin::Listener(Listener::Id(id)), Lookup::listener(id));
+        let answer = Datagram { source: 5683, destination: SOURCE, data: b"done" };
+        once.deliver(origin, answer);
+        assert_eq!(once.names_wanted(), Some(page));
+        once.learn_names(names(page, 1, "lamp"));
+        assert_eq!(once.names.get(origin), Some(Some("lamp")));
+        assert!(once.unnamed.is_empty());
+        once.rekeyed();
+        assert_eq!(once.names.get(origin), Some(None));
+        // The page is asked for again when the ListenerID answers again.
+        once.deliver(origin, answer);
+        assert_eq!(once.names_wanted(), Some(page));
+        // An answer that waits for its name when a rekey comes is printed without one.
+        assert_eq!(once.unnamed.len(), 1);
+        once.rekeyed();
+        assert!(once.unnamed.is_empty());
+        once.learn_names(names(page, 2, "other"));
+        assert_eq!(once.names.get(origin), Some(None));
+    }
+
+    #[test]
+    fn a_printed_name_cannot_turn_the_text_around_it() {
+        for c in ['\u{202e}', '\u{2066}', '\u{200f}', '\u{61c}'] {
+            assert_eq!(shown(&format!("la{c}mp")), "la\u{fffd}mp");
+            let line = json!({ "name": format!("la{c}mp") }).to_string();
+            let escaped = escaped(&line);
+            assert!(escaped.is_ascii());
+            let read: serde_json::Value = serde_json::from_str(&escaped).unwrap();
+            assert_eq!(read["name"], format!("la{c}mp"));
+        }
+        assert_eq!(shown("Türschloß שלום"), "Türschloß שלום");
     }
 }
