@@ -40,21 +40,13 @@ use lightseal_core::Random;
 /// other proxy may be configured to send larger datagrams than this one.
 const ARRIVAL_BYTES: usize = 9_216;
 
-/// The fastest provider of cryptography that this program was built with.
-fn provider() -> &'static lightseal_dtls::crypto::Provider {
-    #[cfg(feature = "aws-lc")]
-    return &lightseal_dtls_aws_lc::PROVIDER;
-    #[cfg(not(feature = "aws-lc"))]
-    return &lightseal_dtls::crypto::rustcrypto::PROVIDER;
-}
-
 /// The settings from which both proxies start.
 ///
 /// # Errors
 ///
 /// If the provider fails its self-test.
 pub(crate) fn settings() -> Result<lightseal_dtls::Settings, lightseal_dtls::ConfigError> {
-    lightseal_dtls::Settings::new(provider())
+    lightseal_dtls::Settings::new(&lightseal_dtls_aws_lc::PROVIDER)
 }
 
 /// What two ends agreed on, for the log. The name of a DTLS 1.2 suite already says how the key is
