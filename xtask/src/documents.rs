@@ -16,7 +16,7 @@ pub(crate) struct Arguments {
     /// Leave out commands that are marked as slow
     #[arg(long)]
     quick: bool,
-    /// Run this program as `lightseal` instead of building it
+    /// Run this program as `lightseal` instead of building it, with the `lightseal-lab` beside it
     #[arg(long, value_name = "FILE")]
     program: Option<PathBuf>,
 }
@@ -49,8 +49,9 @@ pub(crate) fn outcomes(
         Some(program) => program,
         None if list => PathBuf::new(),
         None => {
-            let build = ["build", "--quiet", "--release", "--package", "lightseal"];
-            run_command(cargo(&build)).map_err(Failure::Failed)?;
+            let packages = ["--package", "lightseal", "--package", "lightseal-lab"];
+            run_command(cargo(&[&["build", "--quiet", "--release"], &packages[..]].concat()))
+                .map_err(Failure::Failed)?;
             target_dir().join("release/lightseal")
         }
     };

@@ -15,7 +15,8 @@ use std::time::{Duration, Instant};
 pub struct Settings {
     /// The top directory of the repository, whose directories the commands find in their own.
     pub root: PathBuf,
-    /// The program that runs as `lightseal`.
+    /// The program that runs as `lightseal`. Its commands `lightseal lab` run the `lightseal-lab`
+    /// beside it.
     pub program: PathBuf,
     /// The program that runs as `cargo xtask`. If it is `None`, its commands are left out.
     pub xtask: Option<PathBuf>,
@@ -23,6 +24,15 @@ pub struct Settings {
     pub quick: bool,
     /// Whether to list the commands instead of running them.
     pub list: bool,
+}
+
+impl Settings {
+    /// The reason why `lightseal lab` cannot be run; `None` if it can.
+    pub fn missing_laboratory(&self) -> Option<String> {
+        let name = format!("lightseal-lab{}", std::env::consts::EXE_SUFFIX);
+        let there = self.program.with_file_name(name).is_file();
+        (!there).then(|| "this machine has no lightseal-lab beside lightseal".into())
+    }
 }
 
 /// How long a command may take.
@@ -154,6 +164,12 @@ fn left_out(settings: &Settings, command: &PageCommand) -> Option<String> {
     }
     if settings.xtask.is_none() && command.text.starts_with("cargo xtask") {
         return Some("maintenance is not part of this run".into());
+    }
+    if !settings.list && command.text.contains("lightseal lab") {
+        let missing = settings.missing_laboratory();
+        if missing.is_some() {
+            return missing;
+        }
     }
     let absent = command.needs.iter().find(|what| !exists(what))?;
     Some(format!("this machine has no {absent}"))

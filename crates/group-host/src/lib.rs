@@ -17,6 +17,7 @@ fn self_test() -> Result<(), lightseal_dtls::crypto::SelfTestFailed> {
     static OUTCOME: OnceLock<Result<(), lightseal_dtls::crypto::SelfTestFailed>> = OnceLock::new();
     *OUTCOME.get_or_init(|| {
         lightseal_group::self_test()?;
-        lightseal_dtls::crypto::rustcrypto::PROVIDER.self_test()
+        lightseal_dtls::crypto::rustcrypto::PROVIDER.self_test()?;
+        lightseal_dtls_aws_lc::PROVIDER.self_test()
     })
 }

@@ -3,7 +3,6 @@
 //!
 //! - [`figure`]: what a figure is, and the result of making one;
 //! - [`figures`]: the registry of figures;
-//! - [`ciphers`]: lightweight block ciphers and their sizes;
 //! - [`stream`]: a stream of messages of the engine over lossy links, simulated and real;
 //! - [`world`]: nodes with radios in virtual time, which run any engine;
 //! - [`links`], [`channels`], [`lowpan`], [`energy`], [`network`]: link layers, lossy channels,
@@ -37,7 +36,6 @@ pub mod aggregation;
 pub mod capture;
 pub mod channels;
 pub mod choice;
-pub mod ciphers;
 pub mod energy;
 mod error;
 pub mod figure;

@@ -7,16 +7,18 @@ use crate::aggregate::Aggregate;
 use crate::demo::group::GroupDemoArgs;
 use crate::gateway::GatewayCommand;
 use crate::group::GroupCommand;
-use crate::lab::LabCommand;
+use crate::lab::LabArgs;
 use crate::mac::MacCommand;
 use crate::macsec::MacsecArgs;
 use crate::offer::OfferArgs;
 use crate::proxy::status_command::ProxyStatusArgs;
-use crate::slots::when_full;
 use crate::units::{BitsPerSecond, Bytes, Quantity};
 use clap::builder::RangedU64ValueParser;
-use clap::{ArgAction, Args, Parser, Subcommand, ValueEnum};
-use clap_complete::Shell;
+use clap::{Args, Parser, Subcommand, ValueEnum};
+use lightseal_cli::logging::LogArgs;
+use lightseal_cli::manual::ManualCommand;
+use lightseal_cli::program::one_line;
+use lightseal_cli::when_full::when_full;
 use lightseal_dtls::{Delivery, Scheme, WhenFull};
 use lightseal_net::{Impairments, Probability};
 use std::num::NonZeroUsize;
@@ -30,12 +32,8 @@ use std::time::Duration;
 pub(crate) struct Cli {
     #[command(subcommand)]
     pub(crate) command: Command,
-    /// Log more: -v logs each association, -vv logs everything.
-    #[arg(short, long, global = true, action = ArgAction::Count, help_heading = "Log")]
-    pub(crate) verbose: u8,
-    /// Log only errors.
-    #[arg(short, long, global = true, conflicts_with = "verbose", help_heading = "Log")]
-    pub(crate) quiet: bool,
+    #[command(flatten)]
+    pub(crate) log: LogArgs,
 }
 
 #[derive(Debug, Subcommand)]
@@ -61,9 +59,9 @@ pub(crate) enum Command {
     /// Authenticate messages with LightMAC.
     #[command(subcommand)]
     Mac(MacCommand),
-    /// Reproduce figures of the papers that this program is built on.
-    #[command(subcommand)]
-    Lab(LabCommand),
+    /// Reproduce figures of the papers that this program is built on, with the program
+    /// `lightseal-lab`.
+    Lab(LabArgs),
     /// Generate a line with a new random key for a PSK file.
     Psk {
         /// Identity that the key belongs to. It is sent unencrypted.
@@ -73,16 +71,8 @@ pub(crate) enum Command {
         #[arg(long, value_name = "FILE")]
         out: Option<PathBuf>,
     },
-    /// Write a manual page for each command into a directory.
-    Man {
-        /// Directory for the pages, which is created if necessary, such as ~/.local/share/man/man1.
-        directory: PathBuf,
-    },
-    /// Print a script that lets a shell complete command lines.
-    Completions {
-        /// Shell that the script is for.
-        shell: Shell,
-    },
+    #[command(flatten)]
+    Manual(ManualCommand),
 }
 
 #[derive(Debug, Subcommand)]
@@ -402,20 +392,6 @@ impl LineArgs {
             reorder: self.reorder.map_or(none.reorder, |q| q.0),
             reorder_by: self.reorder_by.map_or(none.reorder_by, |q| q.0),
         }
-    }
-}
-
-/// The part of clap's message that says what is wrong, without the usage, and the flag that was
-/// probably meant.
-pub(crate) fn one_line(error: &clap::Error) -> String {
-    let text = error.to_string();
-    let mut lines = text.lines().map(str::trim);
-    let first: Vec<_> = lines.by_ref().take_while(|line| !line.is_empty()).collect();
-    let what = first.join(" ");
-    let what = what.trim_start_matches("error: ");
-    match lines.find_map(|line| line.strip_prefix("tip: a similar ")) {
-        Some(similar) => format!("{what}; a similar {similar}"),
-        None => what.to_owned(),
     }
 }
 

@@ -21,11 +21,11 @@
 //! command line. A new flag is therefore a new setting without further work,
 //! and both are checked in the same way.
 
-use crate::cli::{Cli, one_line};
+use crate::cli::Cli;
 use crate::failure::{Context, Failure};
-use clap::error::ErrorKind;
 use clap::parser::ValueSource;
 use clap::{ArgMatches, Command, CommandFactory, FromArgMatches};
+use lightseal_cli::program::{matches, one_line};
 use std::ffi::OsString;
 use std::path::Path;
 use toml::{Table, Value};
@@ -38,9 +38,9 @@ use toml::{Table, Value};
 /// the version are answered, and end the program.
 pub(crate) fn parse(args: impl IntoIterator<Item = OsString>) -> Result<Cli, Failure> {
     let mut args: Vec<OsString> = args.into_iter().collect();
-    let matches = understand(&args)?;
-    let path = subcommands(&matches);
-    let leaf = path.last().map_or(&matches, |(_, leaf)| *leaf);
+    let typed = matches(Cli::command(), &args)?;
+    let path = subcommands(&typed);
+    let leaf = path.last().map_or(&typed, |(_, leaf)| *leaf);
     let file = leaf.try_get_one::<std::path::PathBuf>("config").ok().flatten();
     if let Some(file) = file {
         let names: Vec<&str> = path.iter().map(|(name, _)| *name).collect();
@@ -56,19 +56,8 @@ pub(crate) fn parse(args: impl IntoIterator<Item = OsString>) -> Result<Cli, Fai
         }
         args.extend(flags);
     }
-    Cli::from_arg_matches(&understand(&args)?).map_err(|error| Failure::new(one_line(&error)))
-}
-
-fn understand(args: &[OsString]) -> Result<ArgMatches, Failure> {
-    Cli::command().try_get_matches_from(args).map_err(|error| {
-        // A command without its subcommand shows the help.
-        if !error.use_stderr()
-            || error.kind() == ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand
-        {
-            error.exit();
-        }
-        Failure::new(one_line(&error))
-    })
+    Cli::from_arg_matches(&matches(Cli::command(), &args)?)
+        .map_err(|error| Failure::new(one_line(&error)))
 }
 
 /// The subcommands of a command line, outermost first.

@@ -7,7 +7,7 @@
 //! - [`gateway`]: LANs of MACsec devices bridged over other networks;
 //! - [`mac`]: LightMAC as a command of its own;
 //! - [`macsec`]: a MACsec interface in user space;
-//! - [`lab`]: the papers' figures, made again;
+//! - [`lab`]: runs the program of the laboratory, `lightseal-lab`;
 //! - [`keys`]: the file of pre-shared keys;
 //! - [`aggregate`]: which schemes of shared tags are offered;
 //! - [`offer`]: what is offered to DTLS peers other than our proxies.
@@ -21,49 +21,36 @@ mod aggregate;
 mod cli;
 mod config;
 mod demo;
-mod failure;
 mod gateway;
 mod group;
 mod impair;
 mod keys;
 mod lab;
-mod logging;
 mod loud;
 mod mac;
 mod macsec;
 mod offer;
-mod progress;
 mod proxy;
 mod signals;
-mod slots;
 mod statistics;
 mod table;
 mod terminal;
-mod units;
 
 use clap::CommandFactory;
 use cli::{Cli, Command, ProxyCommand};
 use failure::{Context, Failure};
+use lightseal_cli::{failure, logging, program, progress, units};
 use std::io::Write;
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    match config::parse(std::env::args_os()).and_then(run) {
-        Ok(code) => code,
-        // A reader that closes the pipe early has seen enough: that is no failure.
-        Err(failure) if failure.is_closed_pipe() => ExitCode::SUCCESS,
-        Err(failure) => {
-            // Standard error is closed, so the failure cannot be reported.
-            let _ = writeln!(std::io::stderr(), "lightseal: {failure}");
-            ExitCode::from(Failure::EXIT_CODE)
-        }
-    }
+    program::exit_code("lightseal", config::parse(std::env::args_os()).and_then(run))
 }
 
 fn run(cli: Cli) -> Result<ExitCode, Failure> {
     // The demo draws a view of its own, which log lines would disturb.
-    let quiet = cli.quiet || (cli.verbose == 0 && matches!(cli.command, Command::Demo(_)));
-    logging::start(cli.verbose, quiet);
+    let quiet = cli.log.quiet || (cli.log.verbose == 0 && matches!(cli.command, Command::Demo(_)));
+    logging::start(cli.log.verbose, quiet);
     let runtime = || {
         let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
         runtime.context("cannot start")
@@ -77,17 +64,8 @@ fn run(cli: Cli) -> Result<ExitCode, Failure> {
                 None => std::io::stdout().write_all(line.as_bytes()).context("standard output"),
             }
         }
-        Command::Man { directory } => {
-            let written = std::fs::create_dir_all(&directory)
-                .and_then(|()| clap_mangen::generate_to(Cli::command(), &directory));
-            written.context(format_args!("manual pages in {}", directory.display()))
-        }
-        Command::Completions { shell } => {
-            // The script goes into memory first, since `generate` panics when the pipe is closed.
-            let mut script = Vec::new();
-            clap_complete::generate(shell, &mut Cli::command(), "lightseal", &mut script);
-            std::io::stdout().write_all(&script).context("standard output")
-        }
+        // The program of the laboratory writes its own pages.
+        Command::Manual(command) => command.run(Cli::command(), &["lab"]),
         Command::Impair(args) => runtime()?.block_on(impair::run(&args)),
         Command::Proxy(ProxyCommand::Client(args)) => {
             runtime()?.block_on(proxy::command::client(&args))
@@ -102,7 +80,7 @@ fn run(cli: Cli) -> Result<ExitCode, Failure> {
         Command::Gateway(command) => gateway::run(&command),
         Command::Group(command) => group::run(&command),
         Command::Macsec(args) => macsec::run(&args),
-        Command::Lab(command) => lab::run(&command),
+        Command::Lab(args) => return lab::run(cli.log, &args.arguments),
         Command::Mac(command) => return mac::run(&command, quiet),
     };
     done.map(|()| ExitCode::SUCCESS)

@@ -30,14 +30,6 @@ fn help_exists_for_every_command() {
         "mac bench",
         "mac bounds",
         "mac ciphers",
-        "lab",
-        "lab figure",
-        "lab handshake",
-        "lab stream",
-        "lab advise",
-        "lab sessions",
-        "lab speed",
-        "lab report",
         "psk",
         "completions",
     ] {
@@ -110,19 +102,6 @@ fn wrong_usage_is_one_line_that_names_it() {
         ("mac bounds --counter-bits 33", "half a block's bits"),
         ("mac bounds --probability 2", "expected a probability such as 2^-20"),
         ("mac bounds --length 0", "expected blocks as 16"),
-        ("lab sessions --rho 0", "a number from 0.001 to 1000"),
-        ("lab sessions --slots 0", "0 is not in 1..=100000"),
-        ("lab sessions --session 0.5s", "--session must be 1s to 100h"),
-        ("lab sessions --talk 1s", "--talk must be at least a thousandth"),
-        ("lab sessions --policy evict-idle:5", "expected a time"),
-        ("lab figure nosuch", "no figure nosuch"),
-        ("lab figure all --format png", "possible values: csv, json, svg"),
-        ("lab figure all --list", "cannot be used with"),
-        ("lab figure all --out Cargo.toml/x", "Cargo.toml/x"),
-        ("lab report --only lightmac-table-1,nosuch", "no figure nosuch"),
-        ("lab report --results nosuch", "stored results: nosuch"),
-        ("lab report --out Cargo.toml/x", "Cargo.toml/x"),
-        ("lab report --runs 1", "1 is not in 2..=1000000"),
     ] {
         fails(&wrong.split_whitespace().collect::<Vec<_>>(), &[expected]);
     }
@@ -133,7 +112,6 @@ fn a_command_without_its_subcommand_shows_what_there_is() {
     for (command, expected) in [
         ("", &["proxy", "man ", "completions"][..]),
         ("proxy", &["client", "server"]),
-        ("lab", &["handshake", "advise"]),
         ("mac", &["bench", "bounds"]),
     ] {
         let output = lightseal(&command.split_whitespace().collect::<Vec<_>>()).output().unwrap();
@@ -147,7 +125,7 @@ fn a_command_without_its_subcommand_shows_what_there_is() {
 
 #[test]
 fn a_reader_that_has_seen_enough_is_no_failure() {
-    for command in [&["completions", "zsh"][..], &["psk", "a"], &["lab", "figure", "--list"]] {
+    for command in [&["completions", "zsh"][..], &["psk", "a"]] {
         let mut child = lightseal(command);
         let (reader, writer) = std::io::pipe().unwrap();
         drop(reader);

@@ -5,20 +5,24 @@
 use documents::run::{Settings, missing, page};
 use std::path::{Path, PathBuf};
 
+fn settings() -> Settings {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let program = PathBuf::from(env!("CARGO_BIN_EXE_lightseal"));
+    Settings { root, program, xtask: None, quick: true, list: false }
+}
+
 /// Runs the blocks of a page, or only of the session whose block shows `command`.
 fn runs(name: &str, command: Option<&str>) {
     if let Some(reason) = missing() {
         return skip::test(reason);
     }
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
-    let text = std::fs::read_to_string(root.join(name)).unwrap();
+    let settings = settings();
+    let text = std::fs::read_to_string(settings.root.join(name)).unwrap();
     let line = command.map(|command| {
         let blocks = documents::markdown::blocks(&text).unwrap();
         let shows = |line: &String| line.starts_with(command);
         blocks.iter().find(|block| block.text.iter().any(shows)).expect("the page shows it").line
     });
-    let program = PathBuf::from(env!("CARGO_BIN_EXE_lightseal"));
-    let settings = Settings { root, program, xtask: None, quick: true, list: false };
     let outcomes = page(&settings, Path::new(name), line).unwrap();
     assert!(outcomes.iter().any(|outcome| outcome.ran > 0));
     for outcome in outcomes {
@@ -49,5 +53,9 @@ fn lightmac() {
 
 #[test]
 fn samples_for_wireshark() {
+    // A test of the whole workspace builds the program. A test of this package alone does not.
+    if let Some(reason) = settings().missing_laboratory() {
+        return skip::test(reason);
+    }
     runs("docs/wireshark.md", None);
 }

@@ -1,193 +1,88 @@
-//! Figures and bounds as users get them: files, and JSON for scripts.
+//! `lightseal lab` runs the program `lightseal-lab`.
+#![cfg(unix)]
 
 mod program;
 
-use program::{TempDir, fails, lightseal};
-use serde_json::Value;
+use program::TempDir;
+use std::os::unix::fs::PermissionsExt;
+use std::process::{Command, Output, Stdio};
 
-fn printed(args: &[&str]) -> String {
-    let output = lightseal(args).output().unwrap();
-    assert!(output.status.success(), "{args:?}: {}", String::from_utf8_lossy(&output.stderr));
-    assert!(output.stderr.is_empty(), "{args:?}");
-    String::from_utf8(output.stdout).unwrap()
+/// A program that prints its name and its arguments, each in brackets, and ends with exit code 7.
+const SCRIPT: &str =
+    "#!/bin/sh\nprintf '[%s]' \"$(basename \"$(dirname \"$0\")\")\" \"$@\"\nexit 7\n";
+
+/// Makes the directory `name` with a `lightseal-lab` in it.
+fn laboratory(dir: &TempDir, name: &str) -> String {
+    let path = dir.path(name);
+    std::fs::create_dir_all(&path).unwrap();
+    let script = dir.file(&format!("{name}/lightseal-lab"), SCRIPT);
+    std::fs::set_permissions(script, PermissionsExt::from_mode(0o700)).unwrap();
+    path
+}
+
+/// Runs a copy of `lightseal` in the directory `installed`, with a PATH that holds `elsewhere`.
+fn run(dir: &TempDir, args: &[&str]) -> Output {
+    let installed = dir.path("installed");
+    std::fs::create_dir_all(&installed).unwrap();
+    let program = format!("{installed}/lightseal");
+    std::fs::copy(env!("CARGO_BIN_EXE_lightseal"), &program).unwrap();
+    let path = format!("{}:/usr/bin:/bin", dir.path("elsewhere"));
+    let mut command = Command::new(program);
+    command.args(args).env("PATH", path).stdin(Stdio::null()).output().unwrap()
+}
+
+/// Exit code and standard output.
+fn ran(dir: &TempDir, args: &[&str]) -> (Option<i32>, String) {
+    let output = run(dir, args);
+    assert!(output.stderr.is_empty(), "{}", String::from_utf8_lossy(&output.stderr));
+    (output.status.code(), String::from_utf8(output.stdout).unwrap())
 }
 
 #[test]
-fn every_listed_figure_is_written_and_what_is_said_to_be_written_is_there() {
+fn the_laboratory_beside_the_command_goes_before_one_on_the_path() {
     let dir = TempDir::new();
-    let out = dir.path("new/folder");
-    let list = printed(&["lab", "figure", "--list"]);
-    assert_eq!(list, printed(&["lab", "figure"]));
-    // The number of messages is as low as possible, since this tests the files and not the figures.
-    let said =
-        printed(&["lab", "figure", "all", "--messages", "500", "--runs", "2", "--out", &out]);
-    assert_eq!(said.lines().count(), list.lines().count());
-    for line in said.lines() {
-        let files: Vec<_> = line.split(", ").filter(|part| part.starts_with(&out)).collect();
-        assert!(files.len() >= 2, "{line}");
-        for file in files {
-            let file = file.split(" (").next().unwrap();
-            let text = std::fs::read_to_string(file).unwrap();
-            if file.ends_with(".json") {
-                let value: Value = serde_json::from_str(&text).unwrap();
-                assert!(list.contains(value["name"].as_str().unwrap()));
-            } else if file.ends_with(".svg") {
-                assert!(text.starts_with("<svg") && text.contains("</svg>"), "{file}");
-            } else {
-                assert!(text.lines().count() > 2, "{file}");
-            }
+    laboratory(&dir, "elsewhere");
+    assert_eq!(ran(&dir, &["lab"]), (Some(7), "[elsewhere]".into()));
+    laboratory(&dir, "installed");
+    assert_eq!(ran(&dir, &["lab"]), (Some(7), "[installed]".into()));
+}
+
+#[test]
+fn arguments_arrive_as_they_were_given() {
+    let dir = TempDir::new();
+    laboratory(&dir, "installed");
+    for (args, expected) in [
+        (&["lab", "--help"][..], "[installed][--help]"),
+        (&["lab", "figure", "all", "--out", "a b"], "[installed][figure][all][--out][a b]"),
+        (&["lab", "figure", "--help", "-v", "--", "-x"], "[installed][figure][--help][-v][--][-x]"),
+        (&["lab", "-v", "speed"], "[installed][--verbose][speed]"),
+        (&["-vv", "lab", "speed"], "[installed][--verbose][--verbose][speed]"),
+        (&["--quiet", "lab", "speed"], "[installed][--quiet][speed]"),
+        (&["lab", "run", "--config", "x"], "[installed][run][--config][x]"),
+    ] {
+        assert_eq!(ran(&dir, args), (Some(7), expected.into()), "{args:?}");
+    }
+}
+
+#[test]
+fn a_missing_laboratory_is_one_line_that_says_how_to_get_it() {
+    let dir = TempDir::new();
+    for args in [&["lab", "figure", "all"][..], &["lab"], &["lab", "--help"]] {
+        let output = run(&dir, args);
+        let errors = String::from_utf8(output.stderr).unwrap();
+        assert_eq!((output.status.code(), errors.lines().count()), (Some(2), 1), "{errors}");
+        for part in ["lightseal: lab: ", "cargo install --path crates/lab", "-p lightseal-lab"] {
+            assert!(errors.contains(part), "no {part:?} in {errors}");
         }
     }
 }
 
 #[test]
-fn only_the_formats_asked_for_are_written() {
+fn the_laboratory_writes_its_own_manual_page() {
     let dir = TempDir::new();
-    let out = dir.path("");
-    printed(&["lab", "figure", "lightmac-figure-1", "--out", &out, "--format", "svg"]);
-    let names: Vec<_> = std::fs::read_dir(&out).unwrap().map(|e| e.unwrap().file_name()).collect();
-    assert_eq!(names, ["lightmac-figure-1.svg"]);
-}
-
-#[test]
-fn a_quick_report_has_every_figure_wherever_it_is_made() {
-    let dir = TempDir::new();
-    let out = dir.path("report.html");
-    let said = printed(&["lab", "report", "--quick", "--out", &out]);
-    assert!(said.starts_with(&out) && said.lines().count() == 1, "{said}");
-    let page = std::fs::read_to_string(&out).unwrap();
-    for line in printed(&["lab", "figure", "--list"]).lines() {
-        let name = line.split(' ').next().unwrap();
-        assert!(page.contains(&format!("<h3 id=\"{name}\">")), "{name}");
-        assert!(page.contains(&format!("<code>lightseal lab figure {name} ")), "{name}");
-    }
-    // Figures of stored results are there too, although tests do not run where the directory
-    // `results` is: the program contains the results.
-    assert!(!std::path::Path::new("results").exists());
-    for name in [
-        "lightmac-table-3",
-        "lightmac-table-4",
-        "group-figure-7",
-        "group-figure-8",
-        "group-figure-9",
-        "gateway-table-2",
-        "gateway-figure-5a",
-        "gateway-figure-5b",
-    ] {
-        assert!(page.contains(&format!("<h3 id=\"{name}\">")), "{name}");
-    }
-    assert!(!page.contains("Missing.") && page.ends_with("</html>\n"));
-    assert!(!page.contains("Not asked for"));
-}
-
-#[test]
-fn a_report_of_some_figures_reads_stored_results_and_replaces_the_page_before_it() {
-    let dir = TempDir::new();
-    let out = dir.path("report.html");
-    std::fs::write(&out, "x".repeat(1 << 24)).unwrap();
-    let results = concat!(env!("CARGO_MANIFEST_DIR"), "/../../results");
-    let only = "lightmac-table-1,lightmac-figure-1";
-    printed(&["lab", "report", "--only", only, "--results", results, "--out", &out]);
-    let page = std::fs::read_to_string(&out).unwrap();
-    assert!(page.starts_with("<!DOCTYPE html>") && page.ends_with("</html>\n"));
-    assert_eq!(page.matches("Made by <code>lightseal lab figure").count(), 2);
-    assert!(
-        page.contains("Measured by <code>cargo xtask measure") && page.contains("Not asked for")
-    );
-    std::fs::write(dir.path("broken.json"), "{").unwrap();
-    let broken = ["lab", "report", "--results", &dir.path(""), "--out", &out];
-    fails(&broken, &["stored results", "broken.json"]);
-}
-
-#[test]
-fn sessions_answer_scripts() {
-    let of = |policy| {
-        let args = ["lab", "sessions", "--attempts", "500", "--json", "--policy", policy];
-        serde_json::from_str::<Value>(&printed(&args)).unwrap()
-    };
-    let (refuse, evict) = (of("refuse"), of("evict-idle:2h"));
-    assert_eq!(refuse["formula"], evict["formula"]);
-    let time = refuse["formula"]["time_congestion_percent"].as_f64().unwrap();
-    assert!((time - 500.0 / 29.0).abs() < 1e-9);
-    assert!(refuse["counted"]["attempts"].as_u64().unwrap() > 300);
-    assert_eq!(refuse["counted"]["evicted"], 0);
-    assert!(evict["counted"]["refused"].as_u64().unwrap() > 0);
-    assert_eq!(evict["policy"], "evict-idle:7200s");
-    let text = printed(&["lab", "sessions", "--attempts", "100"]);
-    assert!(text.contains("formula  17.24") && text.lines().count() == 5, "{text}");
-}
-
-#[test]
-fn bounds_answer_scripts_with_the_papers_example() {
-    let text = printed(&["mac", "bounds", "--block-bits", "32", "--length", "16", "--json"]);
-    let value: Value = serde_json::from_str(&text).unwrap();
-    assert_eq!(value["lightmac"]["theorem_1"]["messages"], 63);
-    assert_eq!(value["lightmac"]["birthday_term"]["messages"], 64);
-    let modes = value["modes"].as_array().unwrap();
-    let typical = modes.iter().find(|mode| mode["name"] == "typical").unwrap();
-    assert_eq!(typical["lengths"][0]["data_bytes"], 1024.0);
-    let short = modes.iter().find(|mode| mode["name"] == "emac-short").unwrap();
-    assert!(short["lengths"][0]["most_messages"].is_null());
-    assert!(short["lengths"][0]["unproved"].is_string());
-}
-
-#[test]
-fn ciphers_answer_scripts() {
-    let value: Value = serde_json::from_str(&printed(&["mac", "ciphers", "--json"])).unwrap();
-    let taken = value.as_array().unwrap().iter().filter(|size| !size["taken_as"].is_null());
-    assert_eq!(taken.count(), 4);
-}
-
-/// The JSON that a subcommand of `lab` prints.
-fn json(args: &[&str]) -> Value {
-    serde_json::from_str(&printed(&[&["lab"], args, &["--json"]].concat())).unwrap()
-}
-
-#[test]
-fn handshakes_are_measured_over_link_layers() {
-    let args = ["handshake", "--profile", "tinydtls,1.3-no-cookie", "--runs", "10"];
-    for link in [
-        "x-mac,check_interval_ms=125",
-        "tsch,slotframe=31,cells=1",
-        "beacon,beacon_order=3,superframe_order=1",
-        "always-on,retries=3",
-    ] {
-        let found = json(&[&args[..], &["--link", link]].concat());
-        let of = |profile: &str| found["profiles"][profile]["duration_s"].as_f64().unwrap();
-        assert!(of("1.3-no-cookie") < of("tinydtls"), "{link}");
-        assert_eq!(found, json(&[&args[..], &["--link", link]].concat()), "{link}");
-    }
-    fails(&["lab", "handshake", "--link", "x-mac"], &["--link", "check_interval_ms"]);
-    fails(
-        &["lab", "handshake", "--link", "x-mac,check_interval_ms=1", "--runs", "1"],
-        &["check_interval_ms", "from 12.5"],
-    );
-    fails(&["lab", "handshake", "--profile", "3.0"], &["3.0"]);
-    fails(&["lab", "handshake", "--delivery", "1.5"], &["delivery", "from 0 to 1"]);
-}
-
-#[test]
-fn the_best_scheme_is_the_first_and_suits() {
-    let channel = ["--channel", "bernoulli,delivery=0.98", "--messages", "400"];
-    let found = json(&[&["advise", "--max-delay", "5"], &channel[..]].concat());
-    let schemes = found["schemes"].as_array().unwrap();
-    let goodput = |of: &Value| of["goodput_percent"].as_f64().unwrap();
-    assert_eq!(schemes[0]["suits"], true);
-    let off = schemes.iter().find(|row| row["scheme"] == "off").unwrap();
-    assert!(goodput(&schemes[0]) > goodput(off));
-    let found = json(&[&["stream", "--scheme", "agg:4"], &channel[..]].concat());
-    let of_stream = &found["schemes"][0];
-    let of_advice = schemes.iter().find(|row| row["scheme"] == "agg:4").unwrap();
-    assert_eq!(goodput(of_stream), goodput(of_advice));
-    let any = ["lab", "advise", "--max-delay", "any"];
-    fails(&[&any[..], &["--channel", "bernoulli,delivery=2"]].concat(), &["delivery"]);
-    fails(&["lab", "advise"], &["required", "--max-delay"]);
-    let soon = ["lab", "advise", "--max-delay", "0.5", "--messages", "100"];
-    let text = printed(&soon);
-    for part in ["one each 1 s", "within 0.5 s", "is more than 0.5 s", "best: --aggregate off"] {
-        assert!(text.contains(part), "no {part:?} in {text}");
-    }
-    let long = ["lab", "advise", "--max-delay", "9", "--messages", "400"];
-    let text = printed(&long);
-    assert!(text.contains("best: --aggregate agg:8 --max-wait 9s"), "{text}");
+    let into = dir.path("man1");
+    assert!(program::lightseal(&["man", &into]).status().unwrap().success());
+    let page = std::fs::read_to_string(format!("{into}/lightseal.1")).unwrap();
+    assert!(page.replace("\\-", "-").contains("lightseal-lab(1)"), "{page}");
+    assert!(!std::fs::exists(format!("{into}/lightseal-lab.1")).unwrap());
 }

@@ -3,6 +3,7 @@
 mod program;
 
 use program::{TempDir, fails, lightseal};
+use serde_json::Value;
 use std::fs::File;
 use std::io::Write;
 use std::process::{Output, Stdio};
@@ -44,16 +45,21 @@ fn run(args: &[&str]) -> Output {
     lightseal(args).output().unwrap()
 }
 
+/// The output of a command that succeeds without a word on standard error.
+fn printed(args: &[&str]) -> String {
+    let output = run(args);
+    assert!(output.status.success(), "{args:?}: {}", String::from_utf8_lossy(&output.stderr));
+    assert!(output.stderr.is_empty(), "{}", String::from_utf8_lossy(&output.stderr));
+    standard_output(&output)
+}
+
 fn standard_output(output: &Output) -> String {
     String::from_utf8(output.stdout.clone()).unwrap()
 }
 
 /// The output of `mac tag`.
 fn tag(args: &[&str]) -> String {
-    let output = run(&[&["mac", "tag"], args].concat());
-    assert!(output.status.success(), "{args:?}: {}", String::from_utf8_lossy(&output.stderr));
-    assert!(output.stderr.is_empty(), "{}", String::from_utf8_lossy(&output.stderr));
-    standard_output(&output).trim_end().to_owned()
+    printed(&[&["mac", "tag"], args].concat()).trim_end().to_owned()
 }
 
 #[test]
@@ -85,8 +91,7 @@ fn the_authors_vectors() {
 fn the_second_implementations_vectors() {
     let dir = TempDir::new();
     let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../lightmac/vectors/lightmac_aes.json");
-    let vectors: serde_json::Value =
-        serde_json::from_reader(File::open(path).unwrap()).expect("vectors");
+    let vectors: Value = serde_json::from_reader(File::open(path).unwrap()).expect("vectors");
     let mut tried = 0;
     for group in vectors["testGroups"].as_array().unwrap() {
         let cipher = match group["keySize"].as_u64().unwrap() {
@@ -105,13 +110,12 @@ fn the_second_implementations_vectors() {
             let output = run(&[&["mac", "verify"], &how[..], &what].concat());
             let valid = text("result") == "valid";
             // A tag that no message has, and a message that has no tag, are bad input.
-            let bad_input = ["TooLong", "TagLength", "StrayBits"]
-                .map(serde_json::Value::from)
-                .contains(&test["flags"][0]);
+            let bad_input =
+                ["TooLong", "TagLength", "StrayBits"].map(Value::from).contains(&test["flags"][0]);
             let code = if bad_input { 2 } else { i32::from(!valid) };
             assert_eq!(output.status.code(), Some(code), "{test}");
             if !bad_input {
-                let said: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+                let said: Value = serde_json::from_slice(&output.stdout).unwrap();
                 assert_eq!(said["valid"], valid);
             }
             tried += 1;
@@ -229,7 +233,7 @@ fn standard_input_is_the_default_and_chunks_change_nothing() {
         assert_eq!(piped(args, &bytes).1.trim_end(), expected);
         assert_eq!(piped(&[args, &["-"]].concat(), &bytes).1.trim_end(), expected);
         let json = tag(&[args, &["--json", &file]].concat());
-        let json: serde_json::Value = serde_json::from_str(&json).unwrap();
+        let json: Value = serde_json::from_str(&json).unwrap();
         assert_eq!((&json["tag"], &json["message_bytes"]), (&expected.into(), &700_001.into()));
     }
 }
@@ -297,7 +301,7 @@ fn the_bench_fills_its_cells() {
     };
     let modes = ["--mode", "lightmac,cmac", "--bytes", "64,2048"];
     let json = bench(&[&modes[..], &["--cipher", "present-80", "--json"]].concat());
-    let json: serde_json::Value = serde_json::from_str(&json).unwrap();
+    let json: Value = serde_json::from_str(&json).unwrap();
     let rows = json["rows"].as_array().unwrap();
     let row = |bytes: u64, s: u64| {
         rows.iter().find(|row| row["bytes"] == bytes && row["counter_bits"] == s)
@@ -329,4 +333,25 @@ fn the_bench_fills_its_cells() {
     ] {
         fails(&[&["mac", "bench", "--quick"], wrong].concat(), &[expected]);
     }
+}
+
+#[test]
+fn bounds_answer_scripts_with_the_papers_example() {
+    let text = printed(&["mac", "bounds", "--block-bits", "32", "--length", "16", "--json"]);
+    let value: Value = serde_json::from_str(&text).unwrap();
+    assert_eq!(value["lightmac"]["theorem_1"]["messages"], 63);
+    assert_eq!(value["lightmac"]["birthday_term"]["messages"], 64);
+    let modes = value["modes"].as_array().unwrap();
+    let typical = modes.iter().find(|mode| mode["name"] == "typical").unwrap();
+    assert_eq!(typical["lengths"][0]["data_bytes"], 1024.0);
+    let short = modes.iter().find(|mode| mode["name"] == "emac-short").unwrap();
+    assert!(short["lengths"][0]["most_messages"].is_null());
+    assert!(short["lengths"][0]["unproved"].is_string());
+}
+
+#[test]
+fn ciphers_answer_scripts() {
+    let value: Value = serde_json::from_str(&printed(&["mac", "ciphers", "--json"])).unwrap();
+    let taken = value.as_array().unwrap().iter().filter(|size| !size["taken_as"].is_null());
+    assert_eq!(taken.count(), 4);
 }

@@ -115,8 +115,8 @@ fn gain(payload: &str, accounting: &str) -> Result<Measured, Unmeasured> {
 
 /// The figure of the best scheme in a static scenario.
 fn best(payload: &str, accounting: &str, what: &str) -> Result<Measured, Unmeasured> {
-    let arguments = ["lab", "scenarios", "--payload", payload, "--messages", MESSAGES, "--json"];
-    let result = run_json("lightseal", "lightseal", &arguments)?;
+    let arguments = ["scenarios", "--payload", payload, "--messages", MESSAGES, "--json"];
+    let result = run_json("lightseal-lab", "lightseal-lab", &arguments)?;
     let rows = result["scenarios"][0]["rows"].as_array();
     let rows = rows.ok_or_else(|| Unmeasured::Broken("there are no rows".into()))?;
     let mut detail = format!("{MESSAGES} messages each, intervals of 95 %\n");
@@ -136,7 +136,7 @@ fn best(payload: &str, accounting: &str, what: &str) -> Result<Measured, Unmeasu
 
 /// The figure of the median course of a family of schemes, in the usual hall.
 fn drives(family: &str, what: &str) -> Result<Measured, Unmeasured> {
-    let result = run_json("lightseal", "lightseal", &["lab", "drives", "--json"])?;
+    let result = run_json("lightseal-lab", "lightseal-lab", &["drives", "--json"])?;
     let rows = result["drives"].as_array();
     let rows = rows.ok_or_else(|| Unmeasured::Broken("there are no drives".into()))?;
     let mut detail = String::new();

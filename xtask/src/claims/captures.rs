@@ -110,8 +110,8 @@ fn decrypted_in(folder: &std::path::Path) -> Result<Measured, Unmeasured> {
     for case in cases.iter().filter(|case| case["is_13"] == true) {
         let file = |field: &str| case[field].as_str().unwrap_or_default().to_owned();
         let (capture, keys) = (file("capture"), file("keys"));
-        let arguments = ["lab", "decrypt", &capture, "--keys", &keys, "--json"];
-        let result = run_json("lightseal", "lightseal", &arguments)?;
+        let arguments = ["decrypt", &capture, "--keys", &keys, "--json"];
+        let result = run_json("lightseal-lab", "lightseal-lab", &arguments)?;
         let of = |pointer| number(&result, pointer);
         let (protected, proved) = (of("/summary/protected")?, of("/summary/verified")?);
         detail += &format!("{}: {proved} of {protected}\n", name(case));

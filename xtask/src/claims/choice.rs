@@ -26,7 +26,7 @@ pub(super) const CLAIMS: &[Claim] = &[
 ];
 
 fn constants() -> Result<Measured, Unmeasured> {
-    let fit = run_json("lightseal", "lightseal", &["lab", "choice", "--json"])?;
+    let fit = run_json("lightseal-lab", "lightseal-lab", &["choice", "--json"])?;
     let mut detail = format!(
         "{} channels of {} packets, seed {}\n",
         number(&fit, "/channels")?,
@@ -46,7 +46,7 @@ fn constants() -> Result<Measured, Unmeasured> {
 }
 
 fn regret() -> Result<Measured, Unmeasured> {
-    let result = run_json("lightseal", "lightseal", &["lab", "rules", "--json"])?;
+    let result = run_json("lightseal-lab", "lightseal-lab", &["rules", "--json"])?;
     let mut figure = f64::INFINITY;
     let mut detail = String::from("goodput over that of the best member kept throughout\n");
     for pair in rows(&result, "rows")?.chunks(2) {

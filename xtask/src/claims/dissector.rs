@@ -29,9 +29,9 @@ fn measure() -> Result<Measured, Unmeasured> {
 fn measured(folder: &Path) -> Result<Measured, Unmeasured> {
     let (out, plugins) = (folder.display().to_string(), workspace().join("tools/wireshark"));
     let plugins = plugins.display().to_string();
-    let fixed = ["lab", "samples", "--noise", "2000", "--json"];
+    let fixed = ["samples", "--noise", "2000", "--json"];
     let arguments = [&fixed[..], &["--out", &out, "--dissect", &plugins]].concat();
-    let result = run_json("lightseal", "lightseal", &arguments)?;
+    let result = run_json("lightseal-lab", "lightseal-lab", &arguments)?;
     let mut detail = format!("tshark {}\n", result["tshark"].as_str().unwrap_or("?"));
     let (mut figure, mut records) = (0.0, 0.0);
     for sample in result["samples"].as_array().into_iter().flatten() {

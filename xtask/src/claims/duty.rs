@@ -249,9 +249,9 @@ const NS3: [(u32, &str, [f64; 6]); 4] = [
 
 /// The JSON of `lab handshake` for some profiles, with a thousand handshakes each.
 pub(super) fn handshake(link: &str, profiles: &str, more: &[&str]) -> Result<Value, Unmeasured> {
-    let fixed = ["lab", "handshake", "--json", "--link", link, "--profile", profiles];
+    let fixed = ["handshake", "--json", "--link", link, "--profile", profiles];
     let arguments = [&fixed, more].concat();
-    let value = run_json("lightseal", "lightseal", &arguments)?;
+    let value = run_json("lightseal-lab", "lightseal-lab", &arguments)?;
     value.pointer("/profiles").cloned().ok_or_else(|| Unmeasured::Broken("no profiles".into()))
 }
 
@@ -312,8 +312,11 @@ fn tables() -> Result<Measured, Unmeasured> {
     let mut worst: f64 = 0.0;
     let mut detail = String::new();
     for name in ["duty-table-1", "duty-table-2"] {
-        let value =
-            run_json("lightseal", "lightseal", &["lab", "figure", name, "--runs", "2", "--print"])?;
+        let value = run_json(
+            "lightseal-lab",
+            "lightseal-lab",
+            &["figure", name, "--runs", "2", "--print"],
+        )?;
         for row in value["rows"].as_array().into_iter().flatten() {
             let (ours, paper) = (number(row, "/equation_s")?, number(row, "/paper_s")?);
             detail += &format!("{name}: {ours:.4} s, the paper {paper} s\n");
@@ -429,7 +432,7 @@ fn slower() -> Result<Measured, Unmeasured> {
 }
 
 fn speed(what: &str) -> Result<Measured, Unmeasured> {
-    let value = run_json("lightseal", "lightseal", &["lab", "speed", "--json"])?;
+    let value = run_json("lightseal-lab", "lightseal-lab", &["speed", "--json"])?;
     let figure = match value.pointer(&format!("/{what}")) {
         Some(Value::Array(all)) => all.iter().filter_map(Value::as_f64).fold(0.0, f64::max),
         _ => number(&value, &format!("/{what}"))?,

@@ -81,7 +81,7 @@ pub(super) const CLAIMS: &[Claim] = &[
 const MEASURERS: [&str; 2] = ["lab", "paper"];
 
 fn figure(name: &str) -> Result<Value, Unmeasured> {
-    run_json("lightseal", "lightseal", &["lab", "figure", name, "--print"])
+    run_json("lightseal-lab", "lightseal-lab", &["figure", name, "--print"])
 }
 
 fn rows(figure: &Value) -> impl Iterator<Item = &Value> {

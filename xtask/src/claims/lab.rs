@@ -80,7 +80,7 @@ fn directory(name: &str) -> Result<PathBuf, Unmeasured> {
 }
 
 fn lab(arguments: &[&str]) -> Result<String, Unmeasured> {
-    run_text("lightseal", "lightseal", &[&["lab"], arguments].concat())
+    run_text("lightseal-lab", "lightseal-lab", arguments)
 }
 
 /// Every file of a directory, by name.
@@ -165,10 +165,10 @@ fn memory(few: u32, more: u32) -> Result<Measured, Unmeasured> {
 /// The peak resident memory of `lab run` in MiB, as the kernel reports it.
 fn peak_mib(runs: u32) -> Result<f64, Unmeasured> {
     let broken = |error: std::io::Error| Unmeasured::Broken(format!("lightseal lab run: {error}"));
-    let mut run = Command::new(target_dir().join("release/lightseal"));
+    let mut run = Command::new(target_dir().join("release/lightseal-lab"));
     let file = directory("memory")?.join("two-nodes.toml");
     std::fs::write(&file, TWO_NODES).map_err(broken)?;
-    run.args(["lab", "run", &file.to_string_lossy(), "--runs", &runs.to_string()]);
+    run.args(["run", &file.to_string_lossy(), "--runs", &runs.to_string()]);
     run.stdout(Stdio::null());
     let mut child = run.spawn().map_err(broken)?;
     let status = format!("/proc/{}/status", child.id());

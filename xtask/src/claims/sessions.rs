@@ -44,8 +44,8 @@ pub(super) const CLAIMS: &[Claim] = &[
 
 fn sessions(attempts: &str) -> Result<Value, Unmeasured> {
     let example = ["--slots", "3", "--clients", "5", "--rho", "0.5"];
-    let arguments = [&["lab", "sessions", "--json", "--attempts", attempts], &example[..]];
-    run_json("lightseal", "lightseal", &arguments.concat())
+    let arguments = [&["sessions", "--json", "--attempts", attempts], &example[..]];
+    run_json("lightseal-lab", "lightseal-lab", &arguments.concat())
 }
 
 /// The formula's value to two decimals, as documents quote it.

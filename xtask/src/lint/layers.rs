@@ -22,7 +22,7 @@ enum Layer {
     Driver,
     /// Programs and libraries around an engine.
     Host,
-    /// The command, the door to all of it.
+    /// The programs that users start.
     Command,
     /// Never shipped.
     Tool,
@@ -45,10 +45,11 @@ const CRATES: &[(&str, Layer)] = &[
     ("lightseal-owner-only", Layer::Driver),
     ("lightseal-packet-io", Layer::Driver),
     ("skip", Layer::Driver),
+    ("lightseal-cli", Layer::Host),
     ("lightseal-gateway-host", Layer::Host),
     ("lightseal-group-host", Layer::Host),
-    ("lightseal-lab", Layer::Host),
     ("lightseal", Layer::Command),
+    ("lightseal-lab", Layer::Command),
     ("fuzz", Layer::Tool),
     ("interop", Layer::Tool),
     ("interop-gateway", Layer::Tool),
@@ -160,7 +161,8 @@ mod tests {
             faults("lightseal-dtls", &["lightseal-core", "lightseal-aggregation", "lightmac"]),
             0
         );
-        assert_eq!(faults("lightseal", &["lightseal-net", "lightseal-dtls", "lightseal-lab"]), 0);
+        assert_eq!(faults("lightseal", &["lightseal-net", "lightseal-dtls", "lightseal-cli"]), 0);
+        assert_eq!(faults("lightseal", &["lightseal-lab"]), 1);
         assert_eq!(faults("lightseal-dtls", &["lightseal-net"]), 1);
         assert_eq!(faults("lightseal-core", &["lightmac"]), 1);
     }

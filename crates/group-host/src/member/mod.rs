@@ -29,7 +29,7 @@ pub use tun::Tun;
 
 use crate::store::{MemberStore, StoreError};
 use lightseal_core::{Decode, Instant};
-use lightseal_dtls::crypto::rustcrypto;
+use lightseal_dtls_aws_lc::PROVIDER;
 use lightseal_group::control::{Admitted, Answer, GroupName, Reason, Request, WantedRoles};
 use lightseal_group::directory::Lookup;
 use lightseal_group::member::{
@@ -183,7 +183,7 @@ impl Station {
         let membership =
             Membership { policy, roles, address, senders: stored.senders.clone(), keys, identity };
         let numbers = Box::new(store.numbers());
-        let (provider, now) = (&rustcrypto::PROVIDER, clock.now());
+        let (provider, now) = (&PROVIDER, clock.now());
         // `begin_start` has already deleted the suspended state from the store.
         let member = match left {
             Some(left) => Member::resume(membership, &left, provider, numbers, now, rng.fork()),

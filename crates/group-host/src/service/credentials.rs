@@ -6,6 +6,7 @@ use lightseal_dtls::{
     ConfigError, Negotiated, ProtocolVersion, Psk, PskStore, ServerConfig, SessionSlots, Settings,
     WhenFull,
 };
+use lightseal_dtls_aws_lc::PROVIDER;
 use lightseal_group::control::{GroupName, WantedRoles};
 use std::collections::BTreeMap;
 use std::num::NonZeroUsize;
@@ -117,7 +118,7 @@ impl PskStore for Devices {
 
 impl Credentials for Devices {
     fn server(self: Arc<Self>) -> Result<ServerConfig, ConfigError> {
-        let mut config = ServerConfig::new(self)?;
+        let mut config = ServerConfig::with(self, Settings::new(&PROVIDER)?);
         harden(&mut config.settings);
         config.slots = SessionSlots::at_most(MOST_ASSOCIATIONS, WhenFull::EvictIdle(MAKES_ROOM));
         Ok(config)

@@ -6,7 +6,8 @@ use crate::store::audit::since_1970;
 use crate::store::{ControllerStore, Device, Entry, MOST_OWN, OwnKey, StoreError};
 use crate::token::{Token, is_device_name};
 use lightseal_core::{Decode, Instant, Random, Writer};
-use lightseal_dtls::crypto::{Provider, rustcrypto};
+use lightseal_dtls::crypto::Provider;
+use lightseal_dtls_aws_lc::PROVIDER;
 use lightseal_group::control::{
     Answer, Asked, DeviceKey, GroupName, MAX_MESSAGE, Numbered, Reason, Request, VERSION,
     VERSION_1, WantedRoles,
@@ -96,7 +97,7 @@ impl Registry {
     /// The store cannot be read, or holds a group that this program cannot serve.
     pub fn open(store: ControllerStore, now: Instant, rng: Random) -> Result<Self, Refusal> {
         let devices = Arc::new(Devices::new(store.devices()?));
-        let provider = &rustcrypto::PROVIDER;
+        let provider = &PROVIDER;
         let groups = BTreeMap::new();
         let (outbox, log) = (Vec::new(), RateLimitedLog::default());
         let (trusts_addresses, allows_version_1) = (false, false);

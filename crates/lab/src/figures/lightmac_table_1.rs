@@ -1,8 +1,8 @@
 //! Table 1 of the LightMAC paper: how small the blocks of lightweight ciphers are.
 
 use super::LIGHTMAC_PAPER;
-use crate::ciphers::CIPHERS;
 use crate::figure::{Cell, Column, Figure, Options, Output, Source, Table};
+use lightseal_cli::ciphers::CIPHERS;
 
 pub(super) const FIGURE: Figure = Figure {
     name: "lightmac-table-1",

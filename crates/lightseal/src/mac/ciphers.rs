@@ -2,8 +2,8 @@
 //! `lightseal mac` supports.
 
 use crate::failure::{Context, Failure};
-use ::lightseal_lab::ciphers::{CIPHERS, Cipher};
 use clap::Args;
+use lightseal_cli::ciphers::{CIPHERS, Cipher};
 use serde_json::{Value, json};
 use std::fmt::Write as _;
 use std::io::Write as _;

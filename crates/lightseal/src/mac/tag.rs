@@ -214,7 +214,7 @@ impl MacArgs {
             let refused = |_: MessageTooLong| self.too_long(None);
             stream.update(&chunk[..count]).map_err(refused).context(&name)?;
             taken += count as u64;
-            progress.at(taken);
+            progress.set_bytes(taken);
         }
         Ok((Tag::leading(&stream.finalize(), self.tag_bits()), taken))
     }

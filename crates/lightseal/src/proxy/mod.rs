@@ -40,14 +40,6 @@ use lightseal_core::Random;
 /// other proxy may be configured to send larger datagrams than this one.
 const ARRIVAL_BYTES: usize = 9_216;
 
-/// The fastest provider of cryptography that this program was built with.
-fn provider() -> &'static lightseal_dtls::crypto::Provider {
-    #[cfg(feature = "aws-lc")]
-    return &lightseal_dtls_aws_lc::PROVIDER;
-    #[cfg(not(feature = "aws-lc"))]
-    return &lightseal_dtls::crypto::rustcrypto::PROVIDER;
-}
-
 /// The settings from which both proxies start. The provider is tested once in the life of the
 /// process.
 ///
@@ -55,10 +47,11 @@ fn provider() -> &'static lightseal_dtls::crypto::Provider {
 ///
 /// If the provider fails its self-test.
 pub(crate) fn settings() -> Result<lightseal_dtls::Settings, lightseal_dtls::ConfigError> {
+    use lightseal_dtls_aws_lc::PROVIDER;
     use std::sync::OnceLock;
     static OUTCOME: OnceLock<Result<(), lightseal_dtls::crypto::SelfTestFailed>> = OnceLock::new();
-    (*OUTCOME.get_or_init(|| provider().self_test()))?;
-    lightseal_dtls::Settings::new(provider())
+    (*OUTCOME.get_or_init(|| PROVIDER.self_test()))?;
+    lightseal_dtls::Settings::new(&PROVIDER)
 }
 
 /// What two ends agreed on, for the log. The name of a DTLS 1.2 suite already says how the key is

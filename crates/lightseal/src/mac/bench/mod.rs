@@ -99,7 +99,7 @@ pub(crate) fn run(args: &BenchArgs, quiet: bool) -> Result<(), Failure> {
     let progress = Progress::steps(plan.len() * (args.bytes.len() + 1), quiet);
     let mut report = Report::new(turns);
     for (cipher, kernel) in plan {
-        progress.name(&format!("{cipher}, {kernel}"));
+        progress.set_step_name(&format!("{cipher}, {kernel}"));
         let measured = match cipher {
             CipherName::Aes128 => measure::<lightmac::Aes128>(args, cipher, kernel, &progress),
             CipherName::Aes256 => measure::<lightmac::Aes256>(args, cipher, kernel, &progress),

@@ -1,13 +1,13 @@
-//! `lightseal lab speed`: the speed of the simulator on this machine.
+//! `lightseal-lab speed`: the speed of the simulator on this machine.
 
-use crate::failure::{Context, Failure};
-use crate::progress::Progress;
-use ::lightseal_lab::handshakes::{Course, Profile, Survey};
-use ::lightseal_lab::links::{Layer, xmac};
-use ::lightseal_lab::network::Network;
-use ::lightseal_lab::world::{NodeId, Topology};
 use clap::Args;
 use core::time::Duration;
+use lightseal_cli::failure::{Context, Failure};
+use lightseal_cli::progress::Progress;
+use lightseal_lab::handshakes::{Course, Profile, Survey};
+use lightseal_lab::links::{Layer, xmac};
+use lightseal_lab::network::Network;
+use lightseal_lab::world::{NodeId, Topology};
 use serde_json::json;
 use std::io::Write as _;
 use std::time::Instant;
@@ -68,14 +68,14 @@ fn world(nodes: u16) -> Result<(f64, usize), Failure> {
 
 /// Measures the times and prints them.
 pub(crate) fn run(args: &SpeedArgs) -> Result<(), Failure> {
-    let seconds = Progress::during("handshakes", handshakes)?;
+    let seconds = Progress::show_while("handshakes", handshakes)?;
     let sizes = (0..args.worlds).rev().map(|halvings| args.nodes >> halvings);
     let mut worlds: Vec<_> = sizes.map(|nodes| (nodes, f64::INFINITY, 0)).collect();
     // The worlds take turns, so that other work on the machine affects all of them alike.
     for _ in 0..TIMES {
         for (nodes, least, ended) in &mut worlds {
             let what = format!("a world of {nodes} nodes");
-            let (seconds, handshakes) = Progress::during(&what, || world(*nodes))?;
+            let (seconds, handshakes) = Progress::show_while(&what, || world(*nodes))?;
             (*least, *ended) = (seconds.min(*least), handshakes);
         }
     }

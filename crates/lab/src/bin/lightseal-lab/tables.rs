@@ -1,18 +1,18 @@
 //! Tables that are written row by row, so that no command needs memory for the rows of many runs.
 
-use crate::failure::{Context, Failure};
-use ::lightseal_lab::figure::Cell;
-use ::lightseal_lab::scenario::Rows;
+use lightseal_cli::failure::{Context, Failure};
+use lightseal_lab::figure::Cell;
+use lightseal_lab::scenario::Rows;
 use std::fmt;
 use std::fs::File;
 use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
 
 /// The reason why runs stopped before their end.
-pub(super) struct Stopped(Failure);
+pub(crate) struct Stopped(Failure);
 
-impl From<::lightseal_lab::Error> for Stopped {
-    fn from(error: ::lightseal_lab::Error) -> Self {
+impl From<lightseal_lab::Error> for Stopped {
+    fn from(error: lightseal_lab::Error) -> Self {
         Self(Failure::new(error))
     }
 }
@@ -31,7 +31,7 @@ impl fmt::Display for Stopped {
 
 /// The formats of rows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Form {
+pub(crate) enum Form {
     /// A header, and one line per row.
     Csv,
     /// One array with an object per row.
@@ -41,7 +41,7 @@ pub(super) enum Form {
 }
 
 /// A table that is being written into a sink.
-pub(super) struct Table<W> {
+pub(crate) struct Table<W> {
     columns: Rows,
     form: Form,
     is_empty: bool,
@@ -50,7 +50,7 @@ pub(super) struct Table<W> {
 
 impl<W: Write> Table<W> {
     /// Begins a table by writing what comes before its rows; `columns` names the columns.
-    pub(super) fn begin(columns: Rows, form: Form, mut sink: W) -> Result<Self, Failure> {
+    pub(crate) fn begin(columns: Rows, form: Form, mut sink: W) -> Result<Self, Failure> {
         let head = match form {
             Form::Csv => columns.csv_header().context("a table")?,
             Form::Json => "[\n".into(),
@@ -61,7 +61,7 @@ impl<W: Write> Table<W> {
     }
 
     /// Writes a row.
-    pub(super) fn row(&mut self, row: &[Cell]) -> Result<(), Failure> {
+    pub(crate) fn row(&mut self, row: &[Cell]) -> Result<(), Failure> {
         let line = match self.form {
             Form::Csv => Rows::csv_line(row),
             Form::Json | Form::JsonLines => self.columns.json_line(row),
@@ -77,7 +77,7 @@ impl<W: Write> Table<W> {
     }
 
     /// Ends the table by writing what comes behind its rows. Returns the sink.
-    pub(super) fn end(mut self) -> Result<W, Failure> {
+    pub(crate) fn end(mut self) -> Result<W, Failure> {
         if self.form == Form::Json {
             self.sink.write_all(b"\n]\n").context("a table")?;
         }
@@ -87,23 +87,23 @@ impl<W: Write> Table<W> {
 }
 
 /// A table in a file of its own.
-pub(super) struct TableFile {
-    pub(super) path: PathBuf,
+pub(crate) struct TableFile {
+    pub(crate) path: PathBuf,
     table: Table<BufWriter<File>>,
 }
 
 impl TableFile {
-    pub(super) fn create(path: &Path, columns: Rows, form: Form) -> Result<Self, Failure> {
+    pub(crate) fn create(path: &Path, columns: Rows, form: Form) -> Result<Self, Failure> {
         let file = BufWriter::new(File::create(path).context(path.display())?);
         let table = Table::begin(columns, form, file).context(path.display())?;
         Ok(Self { path: path.into(), table })
     }
 
-    pub(super) fn row(&mut self, row: &[Cell]) -> Result<(), Failure> {
+    pub(crate) fn row(&mut self, row: &[Cell]) -> Result<(), Failure> {
         self.table.row(row).context(self.path.display())
     }
 
-    pub(super) fn end(self) -> Result<PathBuf, Failure> {
+    pub(crate) fn end(self) -> Result<PathBuf, Failure> {
         self.table.end().context(self.path.display())?;
         Ok(self.path)
     }

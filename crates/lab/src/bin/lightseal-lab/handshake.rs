@@ -1,16 +1,16 @@
-//! `lightseal lab handshake`: the cost of one kind of handshake along a line of nodes.
+//! `lightseal-lab handshake`: the cost of one kind of handshake along a line of nodes.
 
-use crate::failure::{Context, Failure};
-use crate::progress::Progress;
-use ::lightseal_lab::channels::Model;
-use ::lightseal_lab::energy::{DEVICES, Device};
-use ::lightseal_lab::handshakes::{PROFILES, Profile, Summary, Survey};
-use ::lightseal_lab::links::Layer;
-use ::lightseal_lab::network::Network;
-use ::lightseal_lab::statistics::Interval;
 use clap::Args;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use core::time::Duration;
+use lightseal_cli::failure::{Context, Failure};
+use lightseal_cli::progress::Progress;
+use lightseal_lab::channels::Model;
+use lightseal_lab::energy::{DEVICES, Device};
+use lightseal_lab::handshakes::{PROFILES, Profile, Summary, Survey};
+use lightseal_lab::links::Layer;
+use lightseal_lab::network::Network;
+use lightseal_lab::statistics::Interval;
 use serde_json::{Value, json};
 use std::fmt::Write as _;
 use std::io::Write as _;
@@ -96,10 +96,10 @@ pub(crate) fn run(args: &HandshakeArgs) -> Result<(), Failure> {
     for profile in chosen {
         let survey = Survey::new(network.clone(), profile, args.runs, args.seed);
         let survey = Survey { timeout: args.timeout, ..survey };
-        let summary = Progress::during(profile.name, || survey.summarize());
+        let summary = Progress::show_while(profile.name, || survey.summarize());
         let summary = match summary {
             // A fault of the network belongs to `--link`, not to the profile.
-            Err(error @ ::lightseal_lab::Error::Fault(_)) => return Err(error).context("--link"),
+            Err(error @ lightseal_lab::Error::Fault(_)) => return Err(error).context("--link"),
             other => other.context(profile.name)?,
         };
         found.push((profile, summary));

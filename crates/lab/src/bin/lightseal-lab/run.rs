@@ -1,15 +1,15 @@
-//! `lightseal lab run`: runs a scenario from a file.
+//! `lightseal-lab run`: runs a scenario from a file.
 
-use super::tables::{Form, Stopped, TableFile};
-use crate::failure::{Context, Failure};
-use crate::progress::Progress;
-use ::lightseal_lab::figure::Cell;
-use ::lightseal_lab::handshakes::{Cost, Totals};
-use ::lightseal_lab::scenario::{
+use crate::tables::{Form, Stopped, TableFile};
+use clap::{Args, ValueEnum};
+use lightseal_cli::failure::{Context, Failure};
+use lightseal_cli::progress::Progress;
+use lightseal_lab::figure::Cell;
+use lightseal_lab::handshakes::{Cost, Totals};
+use lightseal_lab::scenario::{
     Grid, HANDSHAKE_COLUMNS, Instead, Rows, Run, SUMMARY_COLUMNS, Scenario, frame_line,
     handshake_rows, read, schema,
 };
-use clap::{Args, ValueEnum};
 use std::fmt::Write as _;
 use std::io::Write as _;
 use std::num::NonZeroUsize;
@@ -108,7 +108,7 @@ pub(crate) fn run(args: &RunArgs) -> Result<(), Failure> {
     }
     let mut totals = Totals::default();
     let progress = Progress::steps(scenario.runs as usize, false);
-    progress.name(&name);
+    progress.set_step_name(&name);
     let take = |run: Run| -> Result<(), Stopped> {
         progress.step();
         let costs = run.outcomes.iter().map(|of| Cost::of(of, &scenario.network.device));

@@ -1,7 +1,7 @@
 //! The first line of a file of rows. It names the sweep to which the rows belong, and has a digest
 //! of them.
 
-use super::tables::Form;
+use crate::tables::Form;
 use clap::ValueEnum;
 use std::fmt;
 use std::ops::Range;
@@ -9,13 +9,13 @@ use std::str::FromStr;
 
 /// The format of the rows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(super) enum Format {
+pub(crate) enum Format {
     Csv,
     Jsonl,
 }
 
 impl Format {
-    pub(super) const fn form(self) -> Form {
+    pub(crate) const fn form(self) -> Form {
         match self {
             Self::Csv => Form::Csv,
             Self::Jsonl => Form::JsonLines,
@@ -25,7 +25,7 @@ impl Format {
 
 /// How the shards divide a sweep among them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(super) enum Split {
+pub(crate) enum Split {
     /// Each shard has every N-th point, with all runs of it.
     Points,
     /// Each shard has every point, with an N-th of its runs.
@@ -34,7 +34,7 @@ pub(super) enum Split {
 
 /// What a row describes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Content {
+pub(crate) enum Content {
     /// Each row describes a point.
     Summaries,
     /// Each row describes a handshake.
@@ -57,25 +57,25 @@ impl Content {
 
 /// One of the parts into which a sweep is divided.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Shard {
+pub(crate) struct Shard {
     /// The number of the shard, from 1 to `count`.
-    pub(super) index: usize,
-    pub(super) count: usize,
+    pub(crate) index: usize,
+    pub(crate) count: usize,
 }
 
 impl Shard {
     /// The only shard of a sweep that is not divided.
-    pub(super) const WHOLE: Self = Self { index: 1, count: 1 };
+    pub(crate) const WHOLE: Self = Self { index: 1, count: 1 };
 
     /// Whether a point belongs to this shard if points are divided. The remainder of its number
     /// divided by `count` is then `index` − 1.
-    pub(super) const fn has(self, point: usize) -> bool {
+    pub(crate) const fn has(self, point: usize) -> bool {
         point % self.count == self.index - 1
     }
 
     /// The runs of a point that belong to this shard if runs are divided. They are consecutive, so
     /// that the shards in their order have all runs in order.
-    pub(super) fn part(self, runs: u32) -> Range<u32> {
+    pub(crate) fn part(self, runs: u32) -> Range<u32> {
         let at = |index: usize| (u64::from(runs) * index as u64 / self.count as u64) as u32;
         at(self.index - 1)..at(self.index)
     }
@@ -101,18 +101,18 @@ impl FromStr for Shard {
 
 /// What the rows of a file belong to.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Origin {
+pub(crate) struct Origin {
     /// SHA-256 of the scenario, and of everything else on which its rows depend.
-    pub(super) digest: String,
+    pub(crate) digest: String,
     /// Number of points in the whole grid.
-    pub(super) points: usize,
-    pub(super) shard: Shard,
-    pub(super) split: Split,
-    pub(super) content: Content,
+    pub(crate) points: usize,
+    pub(crate) shard: Shard,
+    pub(crate) split: Split,
+    pub(crate) content: Content,
     /// Number of rows that follow.
-    pub(super) rows: usize,
+    pub(crate) rows: usize,
     /// SHA-256 of everything behind this line.
-    pub(super) rows_digest: String,
+    pub(crate) rows_digest: String,
 }
 
 const CSV_MARK: &str = "# lightseal lab sweep";
@@ -120,11 +120,11 @@ const JSON_MARK: &str = r#"{"lightseal lab sweep":""#;
 
 impl Origin {
     /// A placeholder for the digest of rows that are not written yet.
-    pub(super) const NO_ROWS: &str =
+    pub(crate) const NO_ROWS: &str =
         "0000000000000000000000000000000000000000000000000000000000000000";
 
     /// The first line of a file.
-    pub(super) fn line(&self, format: Format) -> String {
+    pub(crate) fn line(&self, format: Format) -> String {
         let Self { digest, points, shard, split, content, rows, rows_digest } = self;
         let split = match split {
             Split::Points => "points",
@@ -142,7 +142,7 @@ impl Origin {
     }
 
     /// Parses the first line of a file, without its line end.
-    pub(super) fn read(line: &str) -> Option<(Self, Format)> {
+    pub(crate) fn read(line: &str) -> Option<(Self, Format)> {
         let (text, format) = match line.strip_prefix(CSV_MARK) {
             Some(text) => (text, Format::Csv),
             None => (line.strip_prefix(JSON_MARK)?.strip_suffix("\"}")?, Format::Jsonl),
@@ -166,7 +166,7 @@ impl Origin {
 }
 
 /// Bytes in hexadecimal.
-pub(super) fn hexadecimal(bytes: &[u8]) -> String {
+pub(crate) fn hexadecimal(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 

@@ -7,15 +7,15 @@ use std::time::Duration;
 
 /// A quantity that is written as text with a unit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Quantity<T>(pub(crate) T);
+pub struct Quantity<T>(pub T);
 
 /// A rate in bits per second.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct BitsPerSecond(pub(crate) u64);
+pub struct BitsPerSecond(pub u64);
 
 /// A number of bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Bytes(pub(crate) u64);
+pub struct Bytes(pub u64);
 
 /// Splits `12.5ms` into 12.5 and `ms`.
 fn split(text: &str) -> Option<(f64, &str)> {
@@ -96,13 +96,13 @@ impl FromStr for Quantity<Probability> {
 }
 
 /// A number of things with the right plural: `1 key`, `2 keys`.
-pub(crate) fn counted(count: u64, what: &str) -> String {
+pub fn counted(count: u64, what: &str) -> String {
     format!("{count} {what}{}", if count == 1 { "" } else { "s" })
 }
 
 /// A duration for messages, in the units that suit its size: `5 s`, `12 min`, `2 h 05 min`, `3 d 4
 /// h`.
-pub(crate) fn spoken(seconds: u64) -> String {
+pub fn spoken(seconds: u64) -> String {
     match seconds {
         0..60 => format!("{seconds} s"),
         60..3600 => format!("{} min", seconds / 60),

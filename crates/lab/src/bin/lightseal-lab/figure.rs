@@ -1,13 +1,13 @@
-//! `lightseal lab figure`: reproduces the papers' figures.
+//! `lightseal-lab figure`: reproduces the papers' figures.
 
-use crate::failure::{Context, Failure};
-use crate::progress::Progress;
-use crate::units::counted;
-use ::lightseal_lab::figures::{FIGURES, by_name};
-use ::lightseal_lab::write::{Format, json, write};
-use ::lightseal_lab::{Figure, Options};
 use clap::Args;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
+use lightseal_cli::failure::{Context, Failure};
+use lightseal_cli::progress::Progress;
+use lightseal_cli::units::counted;
+use lightseal_lab::figures::{FIGURES, by_name};
+use lightseal_lab::write::{Format, json, write};
+use lightseal_lab::{Figure, Options};
 use std::fmt::Write as _;
 use std::io::Write as _;
 use std::path::PathBuf;
@@ -74,7 +74,7 @@ pub(crate) fn run(args: &FigureArgs) -> Result<(), Failure> {
     let count = figures.len();
     for (number, figure) in (1..).zip(figures) {
         let what = format!("{}, {number} of {count}", figure.name);
-        let made = Progress::during(&what, || (figure.make)(&args.options()));
+        let made = Progress::show_while(&what, || (figure.make)(&args.options()));
         let output = made.context(figure.name)?;
         if args.print {
             let text = json::render(figure, &output).context(figure.name)?;

@@ -1,14 +1,14 @@
-//! `lightseal lab sessions`: servers with few session slots.
+//! `lightseal-lab sessions`: servers with few session slots.
 
-use crate::failure::{Context, Failure};
-use crate::progress::Progress;
-use crate::slots::when_full;
-use crate::units::Quantity;
-use ::lightseal_lab::sessions::{Crowd, Measured};
-use ::lightseal_lab::statistics::Interval;
 use clap::Args;
 use clap::builder::RangedU64ValueParser;
+use lightseal_cli::failure::{Context, Failure};
+use lightseal_cli::progress::Progress;
+use lightseal_cli::units::Quantity;
+use lightseal_cli::when_full::when_full;
 use lightseal_dtls::WhenFull;
+use lightseal_lab::sessions::{Crowd, Measured};
+use lightseal_lab::statistics::Interval;
 use serde_json::{Value, json};
 use std::fmt::Write as _;
 use std::io::Write as _;
@@ -86,7 +86,8 @@ impl SessionsArgs {
 /// Counts the attempts and prints the counts beside the formula.
 pub(crate) fn run(args: &SessionsArgs) -> Result<(), Failure> {
     let crowd = args.crowd()?;
-    let measured = Progress::during("simulating clients", || crowd.run()).context("sessions")?;
+    let measured =
+        Progress::show_while("simulating clients", || crowd.run()).context("sessions")?;
     let text = if args.json {
         serde_json::to_string_pretty(&as_json(&crowd, &measured)).context("sessions")? + "\n"
     } else {

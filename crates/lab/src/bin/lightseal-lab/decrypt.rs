@@ -1,13 +1,13 @@
-//! `lightseal lab decrypt`: decrypts the DTLS in a capture with a key log.
+//! `lightseal-lab decrypt`: decrypts the DTLS in a capture with a key log.
 
-use crate::failure::{Context, Failure};
-use crate::units::counted;
-use ::lightseal_lab::capture::pcap::Reader;
-use ::lightseal_lab::capture::{Datagram, Decryption, Entry, Stripped, Tally, describe};
 use clap::{Args, ValueEnum};
+use lightseal_cli::failure::{Context, Failure};
+use lightseal_cli::units::counted;
 use lightseal_dtls::NumberMasks;
 use lightseal_dtls::codepoints::ContentType;
 use lightseal_dtls::passive::{Record, Secrets, Sender};
+use lightseal_lab::capture::pcap::Reader;
+use lightseal_lab::capture::{Datagram, Decryption, Entry, Stripped, Tally, describe};
 use serde_json::{Value, json};
 use std::fmt::Write as _;
 use std::fs::File;

@@ -5,7 +5,7 @@ use lightseal_dtls::WhenFull;
 use std::time::Duration;
 
 /// Reads `refuse`, `evict-oldest` or `evict-idle:TIME`.
-pub(crate) fn when_full(text: &str) -> Result<WhenFull, String> {
+pub fn when_full(text: &str) -> Result<WhenFull, String> {
     match text.split_once(':') {
         None if text == "refuse" => Ok(WhenFull::Refuse),
         None if text == "evict-oldest" => Ok(WhenFull::EvictOldest),

@@ -1,16 +1,16 @@
-//! `lightseal lab choice` and `lightseal lab rules`: the constants for the choice between
+//! `lightseal-lab choice` and `lightseal lab rules`: the constants for the choice between
 //! aggregation schemes, and how good the choice is.
 
-use crate::failure::{Context, Failure};
-use crate::progress::Progress;
-use ::lightseal_lab::choice::Plan;
-use ::lightseal_lab::choice::channel::{BURSTY, Kind, MOVING, ORDINARY};
-use ::lightseal_lab::choice::fit::Fitted;
-use ::lightseal_lab::choice::report::Fit;
-use ::lightseal_lab::choice::session::{Rule, Session, sessions};
-use ::lightseal_lab::stream::Accounting;
 use clap::{Args, ValueEnum};
 use lightseal_aggregation::choice::Family;
+use lightseal_cli::failure::{Context, Failure};
+use lightseal_cli::progress::Progress;
+use lightseal_lab::choice::Plan;
+use lightseal_lab::choice::channel::{BURSTY, Kind, MOVING, ORDINARY};
+use lightseal_lab::choice::fit::Fitted;
+use lightseal_lab::choice::report::Fit;
+use lightseal_lab::choice::session::{Rule, Session, sessions};
+use lightseal_lab::stream::Accounting;
 use serde_json::{Value, json};
 use std::fmt::Write as _;
 use std::io::Write as _;
@@ -86,7 +86,7 @@ impl Simulation {
 /// program.
 pub(crate) fn choice(args: &ChoiceArgs) -> Result<(), Failure> {
     let plan = args.simulation.plan(Plan::default());
-    let fit = Progress::during("simulating channels", || Fit::new(plan));
+    let fit = Progress::show_while("simulating channels", || Fit::new(plan));
     let written = match &args.out {
         Some(directory) => fit.write(directory).context("choice")?,
         None => Vec::new(),
@@ -244,7 +244,7 @@ pub(crate) fn rules(args: &RulesArgs) -> Result<(), Failure> {
             sessions: sessions(plan, kind, family),
         })
     });
-    let rows: Vec<Row> = Progress::during("simulating channels", || rows.collect());
+    let rows: Vec<Row> = Progress::show_while("simulating channels", || rows.collect());
     let text = if args.json {
         serde_json::to_string_pretty(&rules_as_json(&plan, &rows)).context("rules")? + "\n"
     } else {

@@ -1,21 +1,21 @@
-//! `lightseal lab sweep`: runs a scenario at every point of its grid, or one shard of that work.
+//! `lightseal-lab sweep`: runs a scenario at every point of its grid, or one shard of that work.
 //!
-//! A file of rows begins with a line about its sweep. By this line [`merge`](super::merge)
+//! A file of rows begins with a line about its sweep. By this line [`merge`](crate::merge)
 //! recognises the files that belong together.
 
-use super::origin::{Content, Format, Origin, Shard, Split};
-use super::output::Output;
-use super::run::How;
-use super::tables::{Stopped, Table};
-use crate::failure::{Context, Failure};
-use crate::progress::Progress;
-use ::lightseal_lab::figure::Cell;
-use ::lightseal_lab::handshakes::{Cost, Totals};
-use ::lightseal_lab::scenario::{
+use crate::origin::{Content, Format, Origin, Shard, Split};
+use crate::output::Output;
+use crate::run::How;
+use crate::tables::{Stopped, Table};
+use clap::Args;
+use lightseal_cli::failure::{Context, Failure};
+use lightseal_cli::progress::Progress;
+use lightseal_lab::figure::Cell;
+use lightseal_lab::handshakes::{Cost, Totals};
+use lightseal_lab::scenario::{
     COST_COLUMNS, Grid, HANDSHAKE_COLUMNS, Rows, Run, SUMMARY_COLUMNS, Scenario, cost_row,
     handshake_rows, read,
 };
-use clap::Args;
 use sha2::{Digest, Sha256};
 use std::ops::Range;
 use std::path::{Path, PathBuf};
@@ -119,7 +119,7 @@ pub(crate) fn run(args: &SweepArgs) -> Result<(), Failure> {
         runs += of_point.len();
     }
     let origin = Origin {
-        digest: super::origin::hexadecimal(&digest.finalize()),
+        digest: crate::origin::hexadecimal(&digest.finalize()),
         points: grid.points(),
         shard: args.shard,
         split,
@@ -137,7 +137,7 @@ pub(crate) fn run(args: &SweepArgs) -> Result<(), Failure> {
         if runs.is_empty() {
             continue;
         }
-        progress.name(&format!("point {} of {}", point + 1, grid.points()));
+        progress.set_step_name(&format!("point {} of {}", point + 1, grid.points()));
         let mut before = vec![Cell::Integer(point as u64)];
         before.extend(grid.values(point));
         let mut totals = Totals::default();
@@ -166,14 +166,14 @@ pub(crate) fn run(args: &SweepArgs) -> Result<(), Failure> {
 }
 
 /// The summary of handshakes as a row that begins with `before`.
-pub(super) fn summary_row(before: &[Cell], totals: &Totals) -> Vec<Cell> {
+pub(crate) fn summary_row(before: &[Cell], totals: &Totals) -> Vec<Cell> {
     let mut rows = Rows::new([], SUMMARY_COLUMNS);
     rows.add_summary(before, &totals.summary());
     rows.rows.pop().unwrap_or_default()
 }
 
 /// Writes to a file, or to standard output.
-pub(super) fn write(path: Option<&Path>, text: &str) -> Result<(), Failure> {
+pub(crate) fn write(path: Option<&Path>, text: &str) -> Result<(), Failure> {
     use std::io::Write as _;
     match path {
         Some(path) => std::fs::write(path, text).context(path.display()),

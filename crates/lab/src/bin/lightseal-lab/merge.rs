@@ -1,11 +1,11 @@
-//! `lightseal lab merge`: makes of the shards of a sweep what the whole sweep would have written.
+//! `lightseal-lab merge`: makes of the shards of a sweep what the whole sweep would have written.
 
-use super::origin::{Content, Format, Origin, Shard, Split, hexadecimal};
-use super::sweep::{summary_row, write};
-use crate::failure::{Context, Failure};
-use ::lightseal_lab::handshakes::{Cost, Totals};
-use ::lightseal_lab::scenario::{COST_COLUMNS, Rows, SUMMARY_COLUMNS};
+use crate::origin::{Content, Format, Origin, Shard, Split, hexadecimal};
+use crate::sweep::{summary_row, write};
 use clap::Args;
+use lightseal_cli::failure::{Context, Failure};
+use lightseal_lab::handshakes::{Cost, Totals};
+use lightseal_lab::scenario::{COST_COLUMNS, Rows, SUMMARY_COLUMNS};
 use sha2::{Digest, Sha256};
 use std::path::PathBuf;
 use std::time::Duration;

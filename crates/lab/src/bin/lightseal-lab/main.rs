@@ -1,4 +1,5 @@
-//! `lightseal lab`: the commands of the laboratory, one file per subcommand.
+//! The program `lightseal-lab`, the laboratory for researchers, with one file per subcommand.
+//! `lightseal lab` runs it too.
 //!
 //! - [`figure`]: the papers' figures;
 //! - [`handshake`]: the cost of handshakes over a link layer;
@@ -9,7 +10,10 @@
 //! - [`mod@run`], [`sweep`], [`merge`]: handshakes as scenario files describe them. Their rows go
 //!   through [`tables`] and [`output`], behind a first line from [`origin`];
 //! - [`scenarios`]: MAC aggregation in scenarios, still and moving;
-//! - [`sessions`]: servers with few session slots.
+//! - [`sessions`]: servers with few session slots;
+//! - [`speed`]: the speed of the simulator.
+#![forbid(unsafe_code)]
+#![expect(clippy::disallowed_methods, reason = "a program owns its clock; the library has none")]
 
 mod choice;
 mod decrypt;
@@ -28,12 +32,25 @@ mod stream;
 mod sweep;
 mod tables;
 
-use crate::failure::Failure;
-use clap::Subcommand;
+use clap::{CommandFactory, Parser, Subcommand};
+use lightseal_cli::failure::Failure;
+use lightseal_cli::logging::{self, LogArgs};
+use lightseal_cli::manual::ManualCommand;
+use lightseal_cli::program;
+use std::process::ExitCode;
 
-/// Figures of the papers that this program is built on, and constants that were fitted for it.
+/// Reproduce figures of the papers that Lightseal is built on.
+#[derive(Debug, Parser)]
+#[command(name = "lightseal-lab", version, max_term_width = 100)]
+struct Cli {
+    #[command(subcommand)]
+    command: LabCommand,
+    #[command(flatten)]
+    log: LogArgs,
+}
+
 #[derive(Debug, Subcommand)]
-pub(crate) enum LabCommand {
+enum LabCommand {
     /// Run a scenario from a file: handshakes over duty-cycled radios.
     Run(run::RunArgs),
     /// Run a scenario at every point of its grid.
@@ -66,11 +83,17 @@ pub(crate) enum LabCommand {
     Sessions(sessions::SessionsArgs),
     /// Measure how fast the simulator is on this machine.
     Speed(speed::SpeedArgs),
+    #[command(flatten)]
+    Manual(ManualCommand),
 }
 
-/// Runs the subcommand.
-pub(crate) fn run(command: &LabCommand) -> Result<(), Failure> {
-    match command {
+fn main() -> ExitCode {
+    program::exit_code("lightseal-lab", program::parse().and_then(|cli: Cli| run(&cli)))
+}
+
+fn run(cli: &Cli) -> Result<ExitCode, Failure> {
+    logging::start(cli.log.verbose, cli.log.quiet);
+    let done = match &cli.command {
         LabCommand::Run(args) => run::run(args),
         LabCommand::Sweep(args) => sweep::run(args),
         LabCommand::Merge(args) => merge::run(args),
@@ -87,5 +110,7 @@ pub(crate) fn run(command: &LabCommand) -> Result<(), Failure> {
         LabCommand::Drives(args) => scenarios::drives(args),
         LabCommand::Sessions(args) => sessions::run(args),
         LabCommand::Speed(args) => speed::run(args),
-    }
+        LabCommand::Manual(command) => command.run(Cli::command(), &[]),
+    };
+    done.map(|()| ExitCode::SUCCESS)
 }

@@ -15,14 +15,14 @@ const REDRAWS: u8 = 5;
 const SECOND: Duration = Duration::from_secs(1);
 
 /// A progress bar: how much of a message was read, or how many steps are done.
-pub(crate) struct Progress {
+pub struct Progress {
     bar: ProgressBar,
     started: Instant,
 }
 
 impl Progress {
     /// A bar at 0 of `bytes`, if the number is known. It is never shown when `quiet`.
-    pub(crate) fn bytes(bytes: Option<u64>, quiet: bool) -> Self {
+    pub fn bytes(bytes: Option<u64>, quiet: bool) -> Self {
         let template = match bytes {
             Some(_) => "{bar:30} {bytes} of {total_bytes}, {bytes_per_sec}, {eta} left",
             None => "{bytes}, {bytes_per_sec}",
@@ -31,13 +31,13 @@ impl Progress {
     }
 
     /// A bar at 0 of `count` steps. It is never shown when `quiet`.
-    pub(crate) fn steps(count: usize, quiet: bool) -> Self {
+    pub fn steps(count: usize, quiet: bool) -> Self {
         Self::new(Some(count as u64), "{bar:30} {msg}, {elapsed} so far, {eta} left", quiet)
     }
 
     /// Does work whose duration is unknown. After [`PATIENCE`], `what` and the elapsed time are
     /// shown; they disappear when this returns.
-    pub(crate) fn during<T>(what: &str, work: impl FnOnce() -> T) -> T {
+    pub fn show_while<T>(what: &str, work: impl FnOnce() -> T) -> T {
         std::thread::scope(|scope| {
             let (working, done) = mpsc::channel::<()>();
             scope.spawn(move || {
@@ -66,20 +66,20 @@ impl Progress {
     }
 
     /// Sets the number of bytes that are done.
-    pub(crate) fn at(&self, bytes: u64) {
+    pub fn set_bytes(&self, bytes: u64) {
         if self.started.elapsed() >= PATIENCE {
             self.bar.set_position(bytes);
         }
     }
 
     /// Names the step that is being done now.
-    pub(crate) fn name(&self, what: &str) {
+    pub fn set_step_name(&self, what: &str) {
         self.bar.set_message(what.to_owned());
         self.bar.enable_steady_tick(SECOND);
     }
 
     /// Counts one more step as done.
-    pub(crate) fn step(&self) {
+    pub fn step(&self) {
         self.bar.inc(1);
     }
 }
@@ -98,7 +98,7 @@ mod tests {
     fn work_is_done_once_and_its_result_is_returned() {
         let mut count = 0;
         assert_eq!(
-            Progress::during("counting", || {
+            Progress::show_while("counting", || {
                 count += 1;
                 count
             }),

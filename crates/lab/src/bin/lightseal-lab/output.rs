@@ -1,7 +1,7 @@
 //! The output of a sweep. The digest of all rows is in the line before them.
 
-use super::origin::{Format, Origin, hexadecimal};
-use crate::failure::{Context, Failure};
+use crate::origin::{Format, Origin, hexadecimal};
+use lightseal_cli::failure::{Context, Failure};
 use sha2::{Digest, Sha256};
 use std::fs::File;
 use std::io::{BufWriter, Seek, SeekFrom, Write};
@@ -15,7 +15,7 @@ enum Place {
 }
 
 /// The rows of a sweep, behind the line that describes them.
-pub(super) struct Output {
+pub(crate) struct Output {
     place: Place,
     origin: Origin,
     format: Format,
@@ -24,7 +24,7 @@ pub(super) struct Output {
 
 impl Output {
     /// Opens `path`, or collects the rows for standard output.
-    pub(super) fn begin(
+    pub(crate) fn begin(
         path: Option<&Path>,
         origin: Origin,
         format: Format,
@@ -49,7 +49,7 @@ impl Output {
     }
 
     /// Writes the first line again, now that all rows are known.
-    pub(super) fn end(self) -> Result<(), Failure> {
+    pub(crate) fn end(self) -> Result<(), Failure> {
         let rows_digest = hexadecimal(&self.digest.finalize());
         let line = Origin { rows_digest, ..self.origin }.line(self.format);
         match self.place {

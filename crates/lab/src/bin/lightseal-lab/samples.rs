@@ -1,8 +1,8 @@
-//! `lightseal lab samples`: captures for tests of dissectors.
+//! `lightseal-lab samples`: captures for tests of dissectors.
 
-use crate::failure::{Context, Failure};
-use ::lightseal_lab::capture::samples::{self, Sample, tshark};
 use clap::Args;
+use lightseal_cli::failure::{Context, Failure};
+use lightseal_lab::capture::samples::{self, Sample, tshark};
 use serde_json::{Value, json};
 use std::fs::File;
 use std::io::{BufWriter, ErrorKind, Write};

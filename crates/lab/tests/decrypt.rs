@@ -1,10 +1,10 @@
-//! `lightseal lab decrypt` as users run it.
+//! `lightseal-lab decrypt` as users run it.
 
 mod program;
 
 use lightseal_dtls::{AggregationPolicy, ClientConfig, Psk, ServerConfig};
 use lightseal_lab::capture::Conversation;
-use program::{TempDir, fails, lightseal};
+use program::{TempDir, fails, printed};
 use serde_json::Value;
 use std::sync::Arc;
 
@@ -25,18 +25,12 @@ fn captured(dir: &TempDir) -> (String, String) {
     (capture, keys)
 }
 
-fn printed(args: &[&str]) -> String {
-    let output = lightseal(args).output().unwrap();
-    assert!(output.status.success(), "{args:?}: {}", String::from_utf8_lossy(&output.stderr));
-    String::from_utf8(output.stdout).unwrap()
-}
-
 #[test]
 fn every_record_is_listed_and_data_can_be_had_in_clear() {
     let dir = TempDir::new();
     let (capture, keys) = captured(&dir);
     let clear = dir.path("clear.pcap");
-    let text = printed(&["lab", "decrypt", &capture, "--keys", &keys, "--out", &clear]);
+    let text = printed(&["decrypt", &capture, "--keys", &keys, "--out", &clear]);
     for part in [
         "  0/0 handshake ",
         " clear: client_hello\n",
@@ -47,7 +41,7 @@ fn every_record_is_listed_and_data_can_be_had_in_clear() {
     ] {
         assert!(text.contains(part), "{part:?} is not in {text}");
     }
-    let json = printed(&["lab", "decrypt", &capture, "--keys", &keys, "--json"]);
+    let json = printed(&["decrypt", &capture, "--keys", &keys, "--json"]);
     let value: Value = serde_json::from_str(&json).unwrap();
     let summary = &value["summary"];
     assert_eq!(summary["protected"], summary["verified"]);
@@ -62,13 +56,12 @@ fn every_record_is_listed_and_data_can_be_had_in_clear() {
     assert_eq!(data[5]["content_hex"], "352e352043");
 
     // The file that was written is also a capture, of UDP without DTLS.
-    let listed = printed(&["lab", "decrypt", &clear, "--keys", &keys, "--json"]);
+    let listed = printed(&["decrypt", &clear, "--keys", &keys, "--json"]);
     let listed: Value = serde_json::from_str(&listed).unwrap();
     assert_eq!(listed["summary"]["frames"], 12);
     assert_eq!(listed["summary"]["datagrams_other"], 12);
 
-    let elsewhere =
-        printed(&["lab", "decrypt", &capture, "--keys", &keys, "--port", "4433", "--json"]);
+    let elsewhere = printed(&["decrypt", &capture, "--keys", &keys, "--port", "4433", "--json"]);
     let elsewhere: Value = serde_json::from_str(&elsewhere).unwrap();
     assert_eq!(elsewhere["summary"]["datagrams"], 0);
 }
@@ -90,7 +83,7 @@ fn what_is_wrong_is_said_in_one_line() {
     let dir = TempDir::new();
     let (capture, keys) = captured(&dir);
     let decrypt = |capture: &str, keys: &str, expected: &[&str]| {
-        fails(&["lab", "decrypt", capture, "--keys", keys], expected);
+        fails(&["decrypt", capture, "--keys", keys], expected);
     };
     decrypt(&dir.path("none.pcap"), &keys, &["none.pcap: No such file"]);
     decrypt(&capture, &dir.path("none.keys"), &["none.keys: No such file"]);
@@ -104,7 +97,7 @@ fn what_is_wrong_is_said_in_one_line() {
     std::fs::write(&cut, &bytes[..bytes.len() - 3]).unwrap();
     decrypt(&cut, &keys, &["cut.pcap: the file ends within frame "]);
     fails(
-        &["lab", "decrypt", &capture, "--keys", &keys, "--out", &dir.path("no/such/out.pcap")],
+        &["decrypt", &capture, "--keys", &keys, "--out", &dir.path("no/such/out.pcap")],
         &["out.pcap: No such file"],
     );
 }

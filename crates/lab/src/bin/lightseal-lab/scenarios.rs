@@ -1,13 +1,13 @@
-//! `lightseal lab scenarios` and `lab drives`: the two evaluations of MAC aggregation in scenarios.
+//! `lightseal-lab scenarios` and `lab drives`: the two evaluations of MAC aggregation in scenarios.
 
-use crate::failure::{Context, Failure};
-use crate::progress::Progress;
-use ::lightseal_lab::aggregation::robot::{Drive, Hall};
-use ::lightseal_lab::aggregation::statics::{Cell, SCENARIOS, Scenario};
-use ::lightseal_lab::aggregation::title;
-use ::lightseal_lab::stream::Accounting;
 use clap::{Args, ValueEnum};
+use lightseal_cli::failure::{Context, Failure};
+use lightseal_cli::progress::Progress;
 use lightseal_dtls::AdaptRule;
+use lightseal_lab::aggregation::robot::{Drive, Hall};
+use lightseal_lab::aggregation::statics::{Cell, SCENARIOS, Scenario};
+use lightseal_lab::aggregation::title;
+use lightseal_lab::stream::Accounting;
 use serde_json::{Value, json};
 use std::fmt::Write as _;
 use std::io::Write as _;
@@ -66,7 +66,7 @@ pub(crate) fn scenarios(args: &ScenariosArgs) -> Result<(), Failure> {
     let progress = Progress::steps(SCENARIOS.iter().filter(asked).count(), args.json);
     let (mut text, mut all) = (String::new(), Vec::new());
     for scenario in SCENARIOS.iter().filter(asked) {
-        progress.name(&format!("{} bytes", scenario.payload_bytes));
+        progress.set_step_name(&format!("{} bytes", scenario.payload_bytes));
         let cells = scenario.run(args.messages as usize, args.seed).context("scenarios")?;
         progress.step();
         describe(scenario, &cells, args.messages, &mut text);
@@ -161,7 +161,7 @@ pub(crate) fn drives(args: &DrivesArgs) -> Result<(), Failure> {
         for seed in (0..u64::from(args.courses)).map(|course| args.seed.wrapping_add(course)) {
             let what = format!("hall {}, seed {seed}", hall.name());
             let drives =
-                Progress::during(&what, || Drive::all(hall, rule, seed)).context("drives")?;
+                Progress::show_while(&what, || Drive::all(hall, rule, seed)).context("drives")?;
             outcomes.extend(drives.iter().map(|drive| outcome(hall, seed, drive, &drives[0])));
         }
     }

@@ -4,14 +4,14 @@ use std::fmt;
 
 /// Why a command could not do its work, in one line for the user who typed it.
 #[derive(Clone, PartialEq, Eq)]
-pub(crate) struct Failure(String);
+pub struct Failure(String);
 
 impl Failure {
     /// Exit code of every failure, wrong usage included.
-    pub(crate) const EXIT_CODE: u8 = 2;
+    pub const EXIT_CODE: u8 = 2;
 
     /// A failure. The message names the thing that failed and says what is wrong with it.
-    pub(crate) fn new(message: impl fmt::Display) -> Self {
+    pub fn new(message: impl fmt::Display) -> Self {
         // Messages of libraries may have several lines; they are joined into one.
         let text = message.to_string();
         let lines: Vec<_> = text.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
@@ -33,7 +33,7 @@ impl fmt::Debug for Failure {
 
 impl Failure {
     /// Whether standard output was closed by its reader.
-    pub(crate) fn is_closed_pipe(&self) -> bool {
+    pub fn is_closed_pipe(&self) -> bool {
         let broken = std::io::Error::from_raw_os_error(EPIPE).to_string();
         self.0.starts_with("standard output: ") && self.0.ends_with(&broken)
     }
@@ -43,7 +43,7 @@ impl Failure {
 const EPIPE: i32 = 32;
 
 /// Adds to an error what was being done when it occurred.
-pub(crate) trait Context<T> {
+pub trait Context<T> {
     /// Puts `what` and a colon before the error.
     fn context(self, what: impl fmt::Display) -> Result<T, Failure>;
 }

@@ -1,11 +1,11 @@
-//! `lightseal lab report`: all figures of the papers on one page.
+//! `lightseal-lab report`: all figures of the papers on one page.
 
-use crate::failure::{Context, Failure};
-use crate::progress::Progress;
-use ::lightseal_lab::figures::{FIGURES, by_name};
-use ::lightseal_lab::report::{Made, Report, stored};
-use ::lightseal_lab::{Figure, Options};
 use clap::Args;
+use lightseal_cli::failure::{Context, Failure};
+use lightseal_cli::progress::Progress;
+use lightseal_lab::figures::{FIGURES, by_name};
+use lightseal_lab::report::{Made, Report, stored};
+use lightseal_lab::{Figure, Options};
 use std::fs::OpenOptions;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
@@ -96,7 +96,7 @@ pub(crate) fn run(args: &ReportArgs) -> Result<(), Failure> {
     let progress = Progress::steps(figures.len(), false);
     let mut made = Vec::with_capacity(figures.len());
     for figure in figures {
-        progress.name(figure.name);
+        progress.set_step_name(figure.name);
         let begun = Instant::now();
         let output = (figure.make)(&options).context(figure.name)?;
         tracing::debug!(figure = figure.name, seconds = begun.elapsed().as_secs_f64(), "made");

@@ -2,7 +2,7 @@
 
 mod program;
 
-use program::{TempDir, fails, lightseal};
+use program::{TempDir, fails, printed};
 use serde_json::Value;
 
 const SCENARIO: &str = r#"about = "Two hops of TSCH"
@@ -31,13 +31,6 @@ handshake.profile = ['tinydtls', '1.3']
 channel.delivery = [1.0, 0.9, 0.8]
 ";
 
-fn printed(args: &[&str]) -> String {
-    let output = lightseal(args).output().unwrap();
-    assert!(output.status.success(), "{args:?}: {}", String::from_utf8_lossy(&output.stderr));
-    assert!(output.stderr.is_empty(), "{args:?}");
-    String::from_utf8(output.stdout).unwrap()
-}
-
 fn content(path: &str) -> String {
     std::fs::read_to_string(path).unwrap_or_else(|error| panic!("{path}: {error}"))
 }
@@ -47,7 +40,7 @@ fn a_run_writes_a_row_for_each_handshake_and_what_they_come_to() {
     let dir = TempDir::new();
     let file = dir.file("two-hops.toml", SCENARIO);
     let out = dir.path("new/folder");
-    let said = printed(&["lab", "run", &file, "--out", &out, "--log", "--pcap", "--seed", "7"]);
+    let said = printed(&["run", &file, "--out", &out, "--log", "--pcap", "--seed", "7"]);
     assert!(said.contains("6 runs of 1.3 over tsch, 3 nodes, 1 handshake a run, seed 7"), "{said}");
     assert!(said.contains("Two hops of TSCH"), "{said}");
     let handshakes = content(&format!("{out}/two-hops-handshakes.csv"));
@@ -74,10 +67,10 @@ fn a_run_writes_a_row_for_each_handshake_and_what_they_come_to() {
         );
     }
     let capture = format!("{out}/two-hops.pcap");
-    let read = printed(&["lab", "decrypt", &capture, "--keys", &format!("{out}/two-hops.keys")]);
+    let read = printed(&["decrypt", &capture, "--keys", &format!("{out}/two-hops.keys")]);
     assert!(read.contains("finished"), "{read}");
     // Without a directory no files are written.
-    let alone = printed(&["lab", "run", &file, "--seed", "7"]);
+    let alone = printed(&["run", &file, "--seed", "7"]);
     assert!(said.starts_with(&alone));
 }
 
@@ -88,11 +81,10 @@ fn any_number_of_threads_makes_the_same_bytes() {
     let sweep = dir.file("g.toml", &format!("{SCENARIO}{SWEEP}"));
     let written = |threads: &str| {
         let out = dir.path(threads);
-        printed(&["lab", "run", &file, "--threads", threads, "--out", &out, "--log"]);
+        printed(&["run", &file, "--threads", threads, "--out", &out, "--log"]);
         let files =
             ["handshakes.csv", "handshakes.json", "summary.csv", "summary.json", "frames.jsonl"];
-        let rows =
-            printed(&["lab", "sweep", &sweep, "--runs", "3", "--rows", "--threads", threads]);
+        let rows = printed(&["sweep", &sweep, "--runs", "3", "--rows", "--threads", threads]);
         (files.map(|name| content(&format!("{out}/s-{name}"))), rows)
     };
     assert_eq!(written("1"), written("2"));
@@ -105,33 +97,33 @@ fn shards_come_together_as_what_the_whole_sweep_writes() {
     for format in [&["--format", "csv"][..], &["--format", "jsonl", "--rows"]] {
         let sweep = |shard: &str, name: &str| {
             let path = dir.path(name);
-            let args = ["lab", "sweep", &file, "--runs", "3", "--shard", shard, "--out", &path];
+            let args = ["sweep", &file, "--runs", "3", "--shard", shard, "--out", &path];
             printed(&[&args[..], format].concat());
             path
         };
         let whole = content(&sweep("1/1", "whole"));
         let [a, b, c] = ["1/3", "2/3", "3/3"].map(|shard| sweep(shard, &shard.replace('/', "-")));
         let merged = dir.path("merged");
-        printed(&["lab", "merge", &c, &a, &b, "--out", &merged]);
+        printed(&["merge", &c, &a, &b, "--out", &merged]);
         assert_eq!(content(&merged), whole);
-        assert_eq!(whole, printed(&["lab", "merge", &merged]));
+        assert_eq!(whole, printed(&["merge", &merged]));
         assert!(whole.lines().count() > 6);
-        fails(&["lab", "merge", &a, &c], &["shard 2/3 is missing"]);
-        fails(&["lab", "merge", &a, &b, &a, &c], &["is shard 1/3, as is", &a]);
+        fails(&["merge", &a, &c], &["shard 2/3 is missing"]);
+        fails(&["merge", &a, &b, &a, &c], &["is shard 1/3, as is", &a]);
         // The same points with another seed are another sweep.
-        let args = ["lab", "sweep", &file, "--runs", "3", "--shard", "3/3", "--seed", "2"];
+        let args = ["sweep", &file, "--runs", "3", "--shard", "3/3", "--seed", "2"];
         let other = dir.path("other");
         printed(&[&args[..], format, &["--out", &other]].concat());
-        fails(&["lab", "merge", &a, &b, &other], &["other: belongs to another sweep", &a]);
+        fails(&["merge", &a, &b, &other], &["other: belongs to another sweep", &a]);
         let text = content(&b);
         let cut = dir.file("cut", &text[..text.len() - 5]);
-        fails(&["lab", "merge", &a, &cut, &c], &["cut: has ", " and a part of one instead of "]);
+        fails(&["merge", &a, &cut, &c], &["cut: has ", " and a part of one instead of "]);
         let altered = dir.file("altered", &text.replacen("0.9,", "0.7,", 1));
         assert_ne!(content(&altered), text);
-        fails(&["lab", "merge", &a, &altered, &c], &["altered: was changed: "]);
+        fails(&["merge", &a, &altered, &c], &["altered: was changed: "]);
     }
-    fails(&["lab", "merge", &file], &["g.toml: was not written by lightseal lab sweep"]);
-    fails(&["lab", "merge", &dir.path("none")], &["none: "]);
+    fails(&["merge", &file], &["g.toml: was not written by lightseal lab sweep"]);
+    fails(&["merge", &dir.path("none")], &["none: "]);
 }
 
 /// The shards divide the runs of one point, or of few points if that is asked for.
@@ -150,15 +142,15 @@ fn shards_of_runs_come_together_as_what_one_machine_writes() {
         let sweep = |shard: &str, name: &str| {
             let path = dir.path(name);
             // There are fewer runs than shards, so one shard is empty.
-            let args = ["lab", "sweep", file, "--runs", "3", "--shard", shard, "--out", &path];
+            let args = ["sweep", file, "--runs", "3", "--shard", shard, "--out", &path];
             printed(&[&args[..], options].concat());
             path
         };
         let whole = content(&sweep("1/1", "whole"));
         let parts = [1, 2, 3, 4].map(|index| sweep(&format!("{index}/4"), &format!("p{index}")));
         let [a, b, c, d] = parts.each_ref().map(String::as_str);
-        assert_eq!(printed(&["lab", "merge", d, b, a, c]), whole, "{file} {options:?}");
-        fails(&["lab", "merge", a, b, c], &["shard 4/4 is missing"]);
+        assert_eq!(printed(&["merge", d, b, a, c]), whole, "{file} {options:?}");
+        fails(&["merge", a, b, c], &["shard 4/4 is missing"]);
         let all = [a, b, c, d].map(content);
         assert!(all.iter().any(|text| text.contains(" rows=0 ")), "{all:?}");
     }
@@ -166,18 +158,18 @@ fn shards_of_runs_come_together_as_what_one_machine_writes() {
     let [a, b] = ["1/2", "2/2"].map(|shard| {
         let path = dir.path(&shard.replace('/', "-"));
         let split = if shard == "1/2" { "runs" } else { "points" };
-        let args = ["lab", "sweep", &grid, "--runs", "2", "--rows", "--shard", shard];
+        let args = ["sweep", &grid, "--runs", "2", "--rows", "--shard", shard];
         printed(&[&args[..], &["--split", split, "--out", &path]].concat());
         path
     });
-    fails(&["lab", "merge", &a, &b], &["belongs to another sweep"]);
+    fails(&["merge", &a, &b], &["belongs to another sweep"]);
 }
 
 #[test]
 fn a_sweep_has_a_row_for_each_point() {
     let dir = TempDir::new();
     let file = dir.file("g.toml", &format!("{SCENARIO}{SWEEP}"));
-    let text = printed(&["lab", "sweep", &file, "--runs", "2", "--format", "jsonl"]);
+    let text = printed(&["sweep", &file, "--runs", "2", "--format", "jsonl"]);
     let rows: Vec<Value> =
         text.lines().skip(1).map(|line| serde_json::from_str(line).unwrap()).collect();
     let fields = |row: &Value| {
@@ -208,37 +200,34 @@ fn mistakes_give_one_line_with_file_line_and_field() {
     ];
     for (from, to, expected) in wrong {
         let file = dir.file("s.toml", &SCENARIO.replace(from, to));
-        fails(&["lab", "run", &file], &[&format!("{file}{expected}")]);
-        fails(&["lab", "sweep", &file], &[&format!("{file}{expected}")]);
+        fails(&["run", &file], &[&format!("{file}{expected}")]);
+        fails(&["sweep", &file], &[&format!("{file}{expected}")]);
     }
     let file = dir
         .file("s.toml", &SCENARIO.replace("[handshake]", "[device]\nfile = 'd.toml'\n[handshake]"));
-    fails(&["lab", "run", &file], &["d.toml: "]);
+    fails(&["run", &file], &["d.toml: "]);
     dir.file("d.toml", "about = 'x'\nvolts = 'y'\n");
-    fails(&["lab", "run", &file], &["d.toml:2: volts: invalid type"]);
+    fails(&["run", &file], &["d.toml:2: volts: invalid type"]);
     let empty = dir.file("g.toml", &format!("{SCENARIO}\n[sweep]\nruns = []"));
-    fails(&["lab", "sweep", &empty], &["g.toml:21: sweep.runs: must have a value"]);
+    fails(&["sweep", &empty], &["g.toml:21: sweep.runs: must have a value"]);
     let sweep = dir.file("g.toml", &format!("{SCENARIO}{SWEEP}"));
-    fails(
-        &["lab", "run", &sweep],
-        &["g.toml:21: sweep.handshake.profile: is for lightseal lab sweep"],
-    );
-    fails(&["lab", "run", &dir.path("none.toml")], &["none.toml: "]);
-    fails(&["lab", "run"], &["SCENARIO"]);
+    fails(&["run", &sweep], &["g.toml:21: sweep.handshake.profile: is for lightseal lab sweep"]);
+    fails(&["run", &dir.path("none.toml")], &["none.toml: "]);
+    fails(&["run"], &["SCENARIO"]);
     for shard in ["0/2", "3/2", "x"] {
-        fails(&["lab", "sweep", &sweep, "--shard", shard], &["expected I/N"]);
+        fails(&["sweep", &sweep, "--shard", shard], &["expected I/N"]);
     }
     let good = dir.file("s.toml", SCENARIO);
     for threads in ["0", "1025", "x"] {
-        fails(&["lab", "run", &good, "--threads", threads], &["from 1 to 1024"]);
+        fails(&["run", &good, "--threads", threads], &["from 1 to 1024"]);
     }
-    fails(&["lab", "run", &good, "--log"], &["--out"]);
-    fails(&["lab", "run", &good, "--out", &good], &["s.toml"]);
+    fails(&["run", &good, "--log"], &["--out"]);
+    fails(&["run", &good, "--out", &good], &["s.toml"]);
 }
 
 #[test]
 fn the_schema_is_json() {
-    let schema: Value = serde_json::from_str(&printed(&["lab", "run", "--schema"])).unwrap();
+    let schema: Value = serde_json::from_str(&printed(&["run", "--schema"])).unwrap();
     assert_eq!(schema["title"], "Scenario");
     assert!(schema["properties"]["handshake"].is_object());
 }

@@ -1,18 +1,18 @@
-//! `lightseal lab stream` and `lab advise`: data with shared tags over link layers.
+//! `lightseal-lab stream` and `lab advise`: data with shared tags over link layers.
 
-use crate::failure::{Context, Failure};
-use crate::progress::Progress;
-use ::lightseal_lab::advise::{Advice, Workload, advise};
-use ::lightseal_lab::channels::Model;
-use ::lightseal_lab::energy::{DEVICES, Device};
-use ::lightseal_lab::links::Layer;
-use ::lightseal_lab::network::Network;
-use ::lightseal_lab::stream::radio::{Summary, run as send};
-use ::lightseal_lab::stream::{Accounting, Stream};
 use clap::Args;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use core::time::Duration;
+use lightseal_cli::failure::{Context, Failure};
+use lightseal_cli::progress::Progress;
 use lightseal_dtls::Scheme;
+use lightseal_lab::advise::{Advice, Workload, advise};
+use lightseal_lab::channels::Model;
+use lightseal_lab::energy::{DEVICES, Device};
+use lightseal_lab::links::Layer;
+use lightseal_lab::network::Network;
+use lightseal_lab::stream::radio::{Summary, run as send};
+use lightseal_lab::stream::{Accounting, Stream};
 use serde_json::{Value, json};
 use std::fmt::Write as _;
 use std::io::Write as _;
@@ -147,7 +147,7 @@ pub(crate) fn stream(args: &StreamArgs) -> Result<(), Failure> {
             seed: shared.seed,
             ..Stream::new(*scheme, shared.payload.into(), shared.messages as usize)
         };
-        let course = Progress::during(&scheme.to_string(), || send(&stream, &network));
+        let course = Progress::show_while(&scheme.to_string(), || send(&stream, &network));
         let course = course.context(format_args!("{scheme}"))?;
         found.push((*scheme, course.summarize(&network.device, Accounting::Ours), None));
     }
@@ -165,7 +165,7 @@ pub(crate) fn advice(args: &AdviseArgs) -> Result<(), Failure> {
         messages: shared.messages as usize,
         seed: shared.seed,
     };
-    let found = Progress::during("trying each scheme", || advise(&shared.network(), &workload));
+    let found = Progress::show_while("trying each scheme", || advise(&shared.network(), &workload));
     let found = found.context("advice")?;
     let last = match found.first().filter(|advice| advice.suits()) {
         Some(Advice { scheme, summary, .. }) => format!("best: {}\n", flags(*scheme, summary)),
