@@ -23,7 +23,7 @@ fn hold(meetings: Vec<Appointment<'_>>, least: usize) {
         meetings.into_iter().filter(|meeting| meeting.is_possible().is_ok()).collect();
     let told = |result: &matrix::Result<'_>| {
         println!("{}", matrix::line(result));
-        if let matrix::Outcome::Failed(failure) = &result.outcome {
+        if let Outcome::Failed(failure) = &result.outcome {
             println!("{}", failure.trace);
         }
     };

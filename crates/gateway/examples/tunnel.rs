@@ -5,12 +5,12 @@
 //!
 //! Run it with `cargo run --example tunnel`.
 
-use lightseal_gateway::bridge::{Limits, PeerIndex};
 use lightseal_gateway::control::{Control, Event, Output, Timing};
-use lightseal_gateway::gateway::{Arrived, Gateway, Mka, Settings};
+use lightseal_gateway::gateway::{Gateway, GatewayConfig, Mka, Received};
 use lightseal_gateway::keys::GatewayId;
 use lightseal_gateway::link::Link;
-use lightseal_gateway::schemes::sealed::Sealed;
+use lightseal_gateway::schemes::sealed::SealedScheme;
+use lightseal_gateway::stations::{PeerIndex, StationLimits};
 use lightseal_gateway::{Instant, PacketBuf, Random};
 use lightseal_macsec::crypto::rustcrypto::PROVIDER;
 use std::error::Error;
@@ -34,14 +34,14 @@ fn site(id: u8, peer: SocketAddr) -> Result<(Arc<Gateway>, Control), Box<dyn Err
     let mut seed = [0; 32];
     File::open("/dev/urandom")?.read_exact(&mut seed)?;
     let mut random = Random::from_seed(seed);
-    let settings = Settings {
+    let settings = GatewayConfig {
         id: GatewayId([id; 32]),
         mka: Mka::Tunnel,
         allow: Vec::new(),
         allow_bpdu: false,
         yields: false,
         lan_address: [2, 0, 0, 0, 1, id],
-        stations: Limits::default(),
+        stations: StationLimits::default(),
         floods_a_second: 1000,
         held_frames: 64,
         reassembly_bytes: 1 << 16,
@@ -49,7 +49,7 @@ fn site(id: u8, peer: SocketAddr) -> Result<(Arc<Gateway>, Control), Box<dyn Err
     };
     let links = vec![Link::new(PEER, GatewayId([3 - id; 32]), Some(peer), false, 1500)];
     let now = Instant::ZERO;
-    let gateway = Arc::new(Gateway::new(settings, links, Box::new(Sealed), &mut random, now));
+    let gateway = Arc::new(Gateway::new(settings, links, Box::new(SealedScheme), &mut random, now));
     let control = Control::new(Arc::clone(&gateway), &PROVIDER, Timing::default(), random);
     Ok((gateway, control))
 }
@@ -84,16 +84,16 @@ fn main() -> Result<(), Box<dyn Error>> {
     let (gateway, frame) = (&sites[0].0, [HEADER, &[0x5a; 64]].concat());
     let mut buf = [&[0; ROOM][..], &frame, &[0; ROOM]].concat();
     let mut packet = PacketBuf::new(&mut buf, ROOM..ROOM + frame.len()).ok_or("no room")?;
-    let parcel = gateway.from_lan(now, &frame).map_err(|reason| reason.to_string())?;
-    gateway.seal(now, 0, PEER, &parcel, &mut packet).map_err(|reason| reason.to_string())?;
+    let route = gateway.route_frame(now, &frame).map_err(|reason| reason.to_string())?;
+    gateway.seal(now, 0, PEER, &route, &mut packet).map_err(|reason| reason.to_string())?;
     println!("a frame of {} bytes, a datagram of {}", frame.len(), packet.len());
     sockets[0].send_to(packet.bytes(), there)?;
     let mut buf = [0; 2048];
     let (len, from) = sockets[1].recv_from(&mut buf)?;
     let mut packet = PacketBuf::new(&mut buf, 0..len).ok_or("no room")?;
-    let arrived = sites[1].0.from_peer(now, from, &mut packet);
-    match arrived.map_err(|reason| reason.to_string())? {
-        Arrived::Frame(_) if packet.bytes() == frame => println!("the frame arrived unchanged"),
+    let received = sites[1].0.open_datagram(now, from, &mut packet);
+    match received.map_err(|reason| reason.to_string())? {
+        Received::Frame(_) if packet.bytes() == frame => println!("the frame arrived unchanged"),
         other => return Err(format!("not the frame: {other:?}").into()),
     }
     Ok(())
