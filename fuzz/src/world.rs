@@ -294,6 +294,7 @@ impl<'a> World<'a> {
                     tell(&mut self.client_told, &event);
                     continue;
                 }
+                Output::BufferTooSmall { needed } => panic!("{needed} bytes are needed"),
                 Output::WakeAt(at) => break Some(at),
                 Output::Idle => break None,
             };
@@ -311,6 +312,7 @@ impl<'a> World<'a> {
                     tell(&mut self.server_told, &told.event);
                     continue;
                 }
+                Output::BufferTooSmall { needed } => panic!("{needed} bytes are needed"),
                 Output::WakeAt(at) => break Some(at),
                 Output::Idle => break None,
             };

@@ -148,6 +148,7 @@ fn own<'a, E>(output: Output<'a, E>, event: impl FnOnce(E) -> Event) -> Output<'
     match output {
         Output::Datagram { to, payload } => Output::Datagram { to, payload },
         Output::Event(happened) => Output::Event(event(happened)),
+        Output::BufferTooSmall { needed } => Output::BufferTooSmall { needed },
         Output::WakeAt(at) => Output::WakeAt(at),
         Output::Idle => Output::Idle,
     }

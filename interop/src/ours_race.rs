@@ -88,6 +88,7 @@ impl Ends {
                     self.server.handle_datagram(now, CLIENT, datagram);
                 }
                 Output::Event(_) => {}
+                Output::BufferTooSmall { needed } => panic!("{needed} bytes are needed"),
                 Output::WakeAt(_) | Output::Idle => break,
             }
         }
@@ -101,6 +102,7 @@ impl Ends {
                     self.client.handle_datagram(now, SERVER, datagram);
                 }
                 Output::Event(_) => {}
+                Output::BufferTooSmall { needed } => panic!("{needed} bytes are needed"),
                 Output::WakeAt(_) | Output::Idle => break,
             }
         }
@@ -150,6 +152,7 @@ impl Contender for Records {
                     }
                 }
                 Output::Datagram { .. } => {}
+                Output::BufferTooSmall { needed } => panic!("{needed} bytes are needed"),
                 Output::WakeAt(_) | Output::Idle => break,
             }
         }

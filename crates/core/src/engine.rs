@@ -52,6 +52,12 @@ pub enum Output<'a, E> {
     },
     /// Something the application should know.
     Event(E),
+    /// The lent buffer is too small for what the engine may have to send: poll again with at least
+    /// `needed` bytes. Nothing was lost.
+    BufferTooSmall {
+        /// The length in bytes that suffices.
+        needed: usize,
+    },
     /// There is nothing to do before this time; call [`Engine::handle_timeout`] then.
     WakeAt(Instant),
     /// There is nothing to do until the next datagram or application call.
@@ -81,8 +87,9 @@ pub trait Engine {
     /// Acts on the timers that have expired at `now`. Calling it early is harmless.
     fn handle_timeout(&mut self, now: Instant);
 
-    /// Returns the next thing to do. `buf` is lent for a datagram and should be as long as the
-    /// largest datagram that the engine is configured to send.
+    /// Returns the next thing to do. `buf` is lent for a datagram and must be as long as the largest
+    /// datagram that the engine is configured to send; otherwise the engine answers
+    /// [`Output::BufferTooSmall`].
     fn poll_output<'a>(&'a mut self, buf: &'a mut [u8]) -> Output<'a, Self::Event<'a>>;
 
     /// [`Self::poll_output`] for a host with several addresses. It also returns the local address

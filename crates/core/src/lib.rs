@@ -19,14 +19,19 @@
 //! use lightseal_core::{Engine, Instant, Output};
 //!
 //! fn drain<E: Engine>(engine: &mut E, mut transmit: impl FnMut(&[u8])) -> Option<Instant> {
-//!     let mut buf = [0; 1500];
+//!     let mut buf = vec![0; 1500];
 //!     loop {
-//!         match engine.poll_output(&mut buf) {
-//!             Output::Datagram { payload, .. } => transmit(payload),
-//!             Output::Event(_event) => {}
+//!         let needed = match engine.poll_output(&mut buf) {
+//!             Output::Datagram { payload, .. } => {
+//!                 transmit(payload);
+//!                 continue;
+//!             }
+//!             Output::Event(_event) => continue,
+//!             Output::BufferTooSmall { needed } => needed,
 //!             Output::WakeAt(deadline) => return Some(deadline),
 //!             Output::Idle => return None,
-//!         }
+//!         };
+//!         buf.resize(needed, 0);
 //!     }
 //! }
 //! ```

@@ -507,6 +507,12 @@ impl Settings {
         Ok(())
     }
 
+    /// The longest datagram that an association may send, in bytes of UDP payload: the least length
+    /// of a buffer for [`poll_output`](lightseal_core::Engine::poll_output).
+    pub fn longest_datagram(&self) -> usize {
+        self.path_mtu.unwrap_or(0).max(self.datagram_bytes)
+    }
+
     /// The longest connection ID of the peer that this end accepts, in bytes. The ID is part of
     /// each record, and in short datagrams must leave room for messages that cannot be split:
     /// closing tags and path messages.
@@ -522,8 +528,7 @@ impl Settings {
         let shares = self.aggregation.is_wanted() && self.max_fragment_length.is_none();
         self.record_size_limit.or_else(|| {
             // The shortest header: the flags and one byte of the record number.
-            let longest = self.path_mtu.unwrap_or(0).max(self.datagram_bytes);
-            let limit = longest.saturating_sub(2).min(MAX_CONTENT + 1);
+            let limit = self.longest_datagram().saturating_sub(2).min(MAX_CONTENT + 1);
             shares.then_some(u16::try_from(limit).unwrap_or(u16::MAX))
         })
     }

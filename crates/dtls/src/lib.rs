@@ -50,6 +50,7 @@
 //!                 server.handle_datagram(now, here, &mut payload.to_vec());
 //!             }
 //!             Output::Event(_) => {}
+//!             Output::BufferTooSmall { needed } => unreachable!("{needed} bytes"),
 //!             Output::WakeAt(_) | Output::Idle => break,
 //!         }
 //!     }
@@ -59,6 +60,7 @@
 //!                 client.handle_datagram(now, there, &mut payload.to_vec());
 //!             }
 //!             Output::Event(event) => received += usize::from(matches!(event.event, Event::Data(_))),
+//!             Output::BufferTooSmall { needed } => unreachable!("{needed} bytes"),
 //!             Output::WakeAt(_) | Output::Idle => break,
 //!         }
 //!     }

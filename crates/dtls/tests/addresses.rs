@@ -167,6 +167,7 @@ fn a_server_that_moves_is_followed_by_its_client() {
                 Output::Datagram { to, payload } => challenge = Some((to, payload.to_vec())),
                 Output::Event(lightseal_dtls::Event::Data(payload)) => data.push(payload.to_vec()),
                 Output::Event(_) => {}
+                Output::BufferTooSmall { needed } => panic!("{needed} bytes are needed"),
                 Output::WakeAt(_) | Output::Idle => break,
             }
         }

@@ -78,6 +78,7 @@ fn drain(endpoint: &mut Endpoint) -> Vec<(SocketAddr, Vec<u8>)> {
         match endpoint.poll_output(&mut buf) {
             Output::Datagram { to, payload } => sent.push((to, payload.to_vec())),
             Output::Event(_) => {}
+            Output::BufferTooSmall { needed } => panic!("{needed} bytes are needed"),
             Output::WakeAt(_) | Output::Idle => return sent,
         }
     }
@@ -97,6 +98,7 @@ fn come_and_go(endpoint: &mut Endpoint, now: Instant, from: SocketAddr, seed: u6
             match client.poll_output(&mut buf) {
                 Output::Datagram { payload, .. } => said.push(payload.to_vec()),
                 Output::Event(_) => {}
+                Output::BufferTooSmall { needed } => panic!("{needed} bytes are needed"),
                 Output::WakeAt(_) | Output::Idle => break,
             }
         }

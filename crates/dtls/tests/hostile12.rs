@@ -107,6 +107,7 @@ impl Server {
             let payload = match self.endpoint.poll_output(&mut buf) {
                 Output::Datagram { payload, .. } => payload,
                 Output::Event(_) => continue,
+                Output::BufferTooSmall { needed } => panic!("{needed} bytes are needed"),
                 Output::WakeAt(_) | Output::Idle => return first,
             };
             let header = PlaintextHeader::read(&mut Reader::new(payload)).unwrap();

@@ -67,6 +67,7 @@ impl Ends {
             match self.client.poll_output(&mut buf) {
                 Output::Datagram { payload, .. } => datagrams.push(payload.to_vec()),
                 Output::Event(_) => {}
+                Output::BufferTooSmall { needed } => panic!("{needed} bytes are needed"),
                 Output::WakeAt(_) | Output::Idle => break,
             }
         }

@@ -190,6 +190,7 @@ fn a_client_may_send_and_close_as_soon_as_it_is_connected() {
                     client.close(now);
                 }
                 Output::Event(_) => {}
+                Output::BufferTooSmall { needed } => panic!("{needed} bytes are needed"),
                 Output::WakeAt(_) | Output::Idle => break,
             }
         }
@@ -199,6 +200,7 @@ fn a_client_may_send_and_close_as_soon_as_it_is_connected() {
                     client.handle_datagram(now, server_address(), &mut payload.to_vec());
                 }
                 Output::Event(event) => events.push(format!("{:?}", event.event)),
+                Output::BufferTooSmall { needed } => panic!("{needed} bytes are needed"),
                 Output::WakeAt(_) | Output::Idle => break,
             }
         }
@@ -257,6 +259,7 @@ fn a_key_that_could_not_be_changed_in_time_ends_the_association() {
             Output::Datagram { .. } => datagrams += 1,
             Output::Event(Event::Closed(reason)) => closed = Some(reason),
             Output::Event(event) => panic!("{event:?}"),
+            Output::BufferTooSmall { needed } => panic!("{needed} bytes are needed"),
             Output::WakeAt(_) | Output::Idle => break,
         }
     }
@@ -269,11 +272,11 @@ fn a_key_that_could_not_be_changed_in_time_ends_the_association() {
 fn what_a_small_buffer_cannot_take_waits_for_a_larger_one() {
     fn starve(client: &mut Connection, room: usize) {
         match client.poll_output(&mut vec![0; room]) {
-            Output::WakeAt(_) | Output::Idle => {}
+            Output::BufferTooSmall { needed } => assert_eq!(needed, 1200),
             other => panic!("{other:?}"),
         }
     }
-    for room in [0, 20, 79] {
+    for room in [0, 20, 79, 1199] {
         let mut pair = Configs::aggregated("agg:8").pair(12);
         pair.connect();
         for _ in 0..3 {
@@ -294,7 +297,36 @@ fn what_a_small_buffer_cannot_take_waits_for_a_larger_one() {
         pair.run_for(Duration::from_millis(100));
         assert_eq!(pair.server_received.len(), 4, "a buffer of {room}");
         assert_eq!(pair.server_closed, Some(CloseReason::Peer));
+        let ended = pair.client.poll_output(&mut []);
+        assert!(matches!(ended, Output::Idle), "an ended association needs no buffer");
     }
+}
+
+#[test]
+fn an_answer_without_state_waits_for_a_buffer_that_can_take_it() {
+    let mut pair = Configs::new().pair(13);
+    let mut buf = [0; 1500];
+    let Output::Datagram { payload, .. } = pair.client.poll_output(&mut buf) else { panic!() };
+    let mut hello = payload.to_vec();
+    pair.server.handle_datagram(pair.now, pair.client_address, &mut hello);
+    match pair.server.poll_output(&mut [0; 20]) {
+        Output::BufferTooSmall { needed } => assert_eq!(needed, 1200),
+        other => panic!("{other:?}"),
+    }
+    let answered = pair.server.poll_output(&mut buf);
+    assert!(matches!(answered, Output::Datagram { .. }), "{answered:?}");
+}
+
+#[test]
+fn the_buffer_must_hold_the_longest_datagram_that_the_path_may_carry() {
+    let mut configs = Configs::new();
+    configs.client.settings.path_mtu = Some(1472);
+    let mut pair = configs.pair(14);
+    match pair.client.poll_output(&mut [0; 1471]) {
+        Output::BufferTooSmall { needed } => assert_eq!(needed, 1472),
+        other => panic!("{other:?}"),
+    }
+    assert!(matches!(pair.client.poll_output(&mut [0; 1472]), Output::Datagram { .. }));
 }
 
 #[test]

@@ -157,6 +157,7 @@ impl Crowd {
                             client.closed = Some((self.now, reason));
                         }
                         Output::Event(event) => panic!("{event:?}"),
+                        Output::BufferTooSmall { needed } => panic!("{needed} bytes are needed"),
                         Output::WakeAt(at) => {
                             wake = Some(wake.map_or(at, |wake| wake.min(at)));
                             break;
@@ -185,6 +186,7 @@ impl Crowd {
                         }
                         other => panic!("{other:?}"),
                     },
+                    Output::BufferTooSmall { needed } => panic!("{needed} bytes are needed"),
                     Output::WakeAt(at) => {
                         wake = Some(wake.map_or(at, |wake| wake.min(at)));
                         break;

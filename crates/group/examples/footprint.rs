@@ -71,6 +71,7 @@ fn drive<E: Engine>(engine: &mut E, mut datagram: Vec<u8>) -> Done<()> {
         match engine.poll_output(&mut buf) {
             Output::Datagram { payload, .. } => write(payload)?,
             Output::Event(_) => {}
+            Output::BufferTooSmall { needed } => panic!("{needed} bytes are needed"),
             Output::WakeAt(_) | Output::Idle => return Ok(()),
         }
     }

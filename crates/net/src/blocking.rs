@@ -92,18 +92,24 @@ impl<E: Engine> Driver<E> {
     pub fn flush(&mut self, mut event: impl FnMut(Instant, E::Event<'_>)) -> io::Result<()> {
         let now = self.clock.now();
         self.wake = loop {
-            match self.engine.poll_output(&mut self.buf) {
+            let needed = match self.engine.poll_output(&mut self.buf) {
                 Output::Datagram { to, payload } => {
                     if let Err(error) = self.socket.send_to(payload, to)
                         && !is_loss(&error)
                     {
                         return Err(error);
                     }
+                    continue;
                 }
-                Output::Event(what) => event(now, what),
+                Output::Event(what) => {
+                    event(now, what);
+                    continue;
+                }
+                Output::BufferTooSmall { needed } => needed,
                 Output::WakeAt(at) => break Some(at),
                 Output::Idle => break None,
-            }
+            };
+            self.buf.resize(needed, 0);
         };
         Ok(())
     }

@@ -85,6 +85,7 @@ fn wrap<E, F>(output: Output<'_, E>, event: impl FnOnce(E) -> F) -> Output<'_, F
     match output {
         Output::Datagram { to, payload } => Output::Datagram { to, payload },
         Output::Event(inner) => Output::Event(event(inner)),
+        Output::BufferTooSmall { needed } => Output::BufferTooSmall { needed },
         Output::WakeAt(at) => Output::WakeAt(at),
         Output::Idle => Output::Idle,
     }

@@ -250,7 +250,7 @@ impl<E: Engine, H: Host<E>> Inner<E, H> {
             self.unsent = None;
         }
         loop {
-            let wake = match self.engine.poll_output_on(&mut self.buf) {
+            let (wake, needed) = match self.engine.poll_output_on(&mut self.buf) {
                 (Output::Datagram { to: peer, payload }, local) => {
                     let way = AddressPair { peer, local };
                     if !self.counters.send(socket, payload, way) {
@@ -263,9 +263,14 @@ impl<E: Engine, H: Host<E>> Inner<E, H> {
                     self.host.event(now, event);
                     continue;
                 }
-                (Output::WakeAt(at), _) => Some(at),
-                (Output::Idle, _) => None,
+                (Output::BufferTooSmall { needed }, _) => (None, needed),
+                (Output::WakeAt(at), _) => (Some(at), 0),
+                (Output::Idle, _) => (None, 0),
             };
+            if needed > 0 {
+                self.buf.resize(needed, 0);
+                continue;
+            }
             if !self.host.drained(now, &mut self.engine) {
                 self.wake = wake;
                 return;

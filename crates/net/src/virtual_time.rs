@@ -307,14 +307,20 @@ impl<E: Engine + 'static> Network<E> {
         let Self { now, nodes, links, buf, .. } = self;
         let Node { engine, address: from, .. } = &mut nodes[node.0];
         let wake = loop {
-            match engine.poll_output(buf) {
+            let needed = match engine.poll_output(buf) {
                 Output::Datagram { to, payload } => {
                     links.transmit(node, Transmission { at: *now, from: *from, to, payload });
+                    continue;
                 }
-                Output::Event(what) => event(node, *now, what),
+                Output::Event(what) => {
+                    event(node, *now, what);
+                    continue;
+                }
+                Output::BufferTooSmall { needed } => needed,
                 Output::WakeAt(at) => break Some(at),
                 Output::Idle => break None,
-            }
+            };
+            buf.resize(needed, 0);
         };
         let slot = &mut self.nodes[node.0].wake;
         if let Some(old) = core::mem::replace(slot, wake) {

@@ -100,9 +100,14 @@ pub(crate) enum Notice {
 /// What [`Connection::step`] found to do. Borrows nothing from the connection.
 #[derive(Debug)]
 pub(crate) enum Step {
-    Datagram { len: usize, to: AddressPair },
+    Datagram {
+        len: usize,
+        to: AddressPair,
+    },
     Received(Received),
     Notice(Notice),
+    /// The buffer must have at least this many bytes.
+    BufferTooSmall(usize),
     WakeAt(Instant),
     Idle,
 }
@@ -559,6 +564,10 @@ impl Connection {
             }
             return Step::Received(received);
         }
+        let needed = self.settings().longest_datagram();
+        if buf.len() < needed && self.ending != Ending::Ended {
+            return Step::BufferTooSmall(needed);
+        }
         self.switch_if_closed();
         self.start_aggregation_update();
         self.start_id_messages();
@@ -598,7 +607,7 @@ impl Connection {
                 Some(Event::AggregationChanged { send, receive })
             }
             Step::Notice(Notice::Closed(reason)) => Some(Event::Closed(reason)),
-            Step::Datagram { .. } | Step::WakeAt(_) | Step::Idle => None,
+            Step::Datagram { .. } | Step::BufferTooSmall(_) | Step::WakeAt(_) | Step::Idle => None,
         }
     }
 
@@ -648,6 +657,7 @@ impl Engine for Connection {
                 let payload = buf.get(..len).unwrap_or_default();
                 return (Output::Datagram { to: peer, payload }, local);
             }
+            Step::BufferTooSmall(needed) => Output::BufferTooSmall { needed },
             Step::WakeAt(at) => Output::WakeAt(at),
             step => self.event(step).map_or(Output::Idle, Output::Event),
         };

@@ -87,6 +87,7 @@ impl Ends {
                 Output::Datagram { payload, .. } => return Some(payload.to_vec()),
                 Output::Event(Event::Closed(reason)) => self.client_closed = Some(reason),
                 Output::Event(_) => {}
+                Output::BufferTooSmall { needed } => panic!("{needed} bytes are needed"),
                 Output::WakeAt(_) | Output::Idle => return None,
             }
         }
@@ -101,6 +102,7 @@ impl Ends {
                         self.server_closed = Some(reason);
                     }
                 }
+                Output::BufferTooSmall { needed } => panic!("{needed} bytes are needed"),
                 Output::WakeAt(_) | Output::Idle => return None,
             }
         }

@@ -34,8 +34,8 @@ impl Connection {
         }
         let longest = buf.len().min(self.confirmed_datagram()).min(allowance);
         let most = longest.min(self.settings().datagram_bytes);
-        // Every record other than application data fits this size; a smaller buffer could only lose
-        // one.
+        // Every record other than application data fits this size. An allowance below it could only
+        // lose one.
         let whole = buf.get_mut(..longest).filter(|_| most >= MIN_DATAGRAM_BYTES)?;
         let buf = whole.get_mut(..most)?;
         match self.ending {

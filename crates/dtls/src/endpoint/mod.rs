@@ -650,9 +650,13 @@ impl Engine for Endpoint {
         &'a mut self,
         buf: &'a mut [u8],
     ) -> (Output<'a, EndpointEvent<'a>>, Option<IpAddr>) {
-        if let Some((to, answer)) = self.answers.pop_front()
-            && answer.len() <= buf.len()
+        if let Some((_, answer)) = self.answers.front()
+            && buf.len() < answer.len()
         {
+            let needed = answer.len().max(self.config.settings.longest_datagram());
+            return (Output::BufferTooSmall { needed }, None);
+        }
+        if let Some((to, answer)) = self.answers.pop_front() {
             let payload = &mut buf[..answer.len()];
             payload.copy_from_slice(&answer);
             return (Output::Datagram { to: to.peer, payload }, to.local);
@@ -670,6 +674,7 @@ impl Engine for Endpoint {
                         let payload = buf.get(..len).unwrap_or_default();
                         return (Output::Datagram { to: to.peer, payload }, to.local);
                     }
+                    Step::BufferTooSmall(needed) => Output::BufferTooSmall { needed },
                     step => entry.connection.event(step).map_or(Output::Idle, |event| {
                         Output::Event(EndpointEvent { handle, peer, event })
                     }),

@@ -258,6 +258,7 @@ impl<'a> Pair<'a> {
                     None
                 }
                 Output::Event(event) => panic!("{event}"),
+                Output::BufferTooSmall { needed } => panic!("{needed} bytes are needed"),
                 Output::WakeAt(at) => {
                     assert!(at >= self.now, "a deadline in the past");
                     wake = Some(at);
@@ -309,6 +310,7 @@ impl<'a> Pair<'a> {
                     }
                     None
                 }
+                Output::BufferTooSmall { needed } => panic!("{needed} bytes are needed"),
                 Output::WakeAt(at) => {
                     wake = Some(wake.map_or(at, |wake: Instant| wake.min(at)));
                     break;

@@ -438,6 +438,7 @@ mod tests {
             match engine.poll_output(&mut buf) {
                 Wanted::Datagram { payload, .. } => datagrams.push(payload.to_vec()),
                 Wanted::Event(_) => events += 1,
+                Wanted::BufferTooSmall { needed } => panic!("{needed} bytes are needed"),
                 Wanted::WakeAt(_) | Wanted::Idle => return (datagrams, events),
             }
         }

@@ -157,6 +157,7 @@ impl Run {
                 Output::Event(Event::Connected(_)) => self.connected = true,
                 Output::Event(Event::Data(_)) => self.echoed += 1,
                 Output::Event(_) => {}
+                Output::BufferTooSmall { needed } => panic!("{needed} bytes are needed"),
                 Output::WakeAt(at) => {
                     wake = Some(at);
                     break;
@@ -179,6 +180,7 @@ impl Run {
                     }
                     continue;
                 }
+                Output::BufferTooSmall { needed } => panic!("{needed} bytes are needed"),
                 Output::WakeAt(at) => wake = Some(wake.map_or(at, |wake| wake.min(at))),
                 Output::Idle => {}
             }

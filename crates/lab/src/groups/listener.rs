@@ -175,6 +175,7 @@ impl Listener {
                         Event::Data(data) => request = node(told.peer).zip(Some(data.to_vec())),
                         _ => {}
                     },
+                    Output::BufferTooSmall { needed } => panic!("{needed} bytes are needed"),
                     Output::WakeAt(at) => {
                         wake = Some(at);
                         break;

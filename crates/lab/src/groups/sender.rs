@@ -206,6 +206,7 @@ impl Sender {
                         wake = self.is_due.then_some(now).or(wake);
                     }
                     Output::Event(_) => {}
+                    Output::BufferTooSmall { needed } => panic!("{needed} bytes are needed"),
                     Output::WakeAt(then) => {
                         wake = Some(wake.map_or(then, |wake| wake.min(then)));
                         break;

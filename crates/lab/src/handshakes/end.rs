@@ -257,6 +257,7 @@ impl<E: Speaks> Party<E> {
                     node(to).map_or(Told::Nothing, |to| Told::Said(to, payload.len()))
                 }
                 Output::Event(event) => E::told(&event, self.start, server),
+                Output::BufferTooSmall { needed } => panic!("{needed} bytes are needed"),
                 Output::WakeAt(at) => {
                     wake = Some(at);
                     break;

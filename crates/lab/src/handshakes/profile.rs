@@ -291,6 +291,7 @@ fn next<E: Engine>(engine: &mut E, buf: &mut [u8]) -> Option<Vec<u8>> {
         match engine.poll_output(buf) {
             Output::Datagram { payload, .. } => return Some(payload.to_vec()),
             Output::Event(_) => {}
+            Output::BufferTooSmall { needed } => panic!("{needed} bytes are needed"),
             Output::WakeAt(_) | Output::Idle => return None,
         }
     }

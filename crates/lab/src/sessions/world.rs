@@ -264,6 +264,7 @@ impl World {
                 }
                 Output::Event(Event::Closed(reason)) => return self.closed(number, reason),
                 Output::Event(_) => {}
+                Output::BufferTooSmall { needed } => panic!("{needed} bytes are needed"),
                 Output::WakeAt(at) => {
                     if client.wake != Some(at) {
                         client.wake = Some(at);
@@ -317,6 +318,7 @@ impl World {
                     }
                 }
                 Output::Event(_) => {}
+                Output::BufferTooSmall { needed } => panic!("{needed} bytes are needed"),
                 Output::WakeAt(at) => {
                     self.server_wake = Some(at);
                     return Ok(());

@@ -124,6 +124,7 @@ impl Ends {
                         tell(Told::Changed(send), at);
                     }
                     Output::Event(_) => {}
+                    Output::BufferTooSmall { needed } => panic!("{needed} bytes are needed"),
                     Output::WakeAt(wake) => break Some(wake),
                     Output::Idle => break None,
                 }
@@ -141,6 +142,7 @@ impl Ends {
                         }
                         _ => {}
                     },
+                    Output::BufferTooSmall { needed } => panic!("{needed} bytes are needed"),
                     Output::WakeAt(wake) => break Some(wake),
                     Output::Idle => break None,
                 }

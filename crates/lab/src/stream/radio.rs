@@ -204,6 +204,7 @@ impl Source {
                     self.schemes.push((newest, send));
                 }
                 Output::Event(_) => {}
+                Output::BufferTooSmall { needed } => panic!("{needed} bytes are needed"),
                 Output::WakeAt(at) => {
                     wake = Some(at);
                     break;
@@ -240,6 +241,7 @@ impl Sink {
                     let follow_ups = u32::try_from(newest - index).unwrap_or(u32::MAX);
                     self.messages[index].taken.get_or_insert(Delay { follow_ups, time });
                 }
+                Output::BufferTooSmall { needed } => panic!("{needed} bytes are needed"),
                 Output::WakeAt(at) => return Wish::WakeAt(at),
                 Output::Idle => return Wish::Idle,
             }

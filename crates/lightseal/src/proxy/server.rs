@@ -573,6 +573,7 @@ mod tests {
                             socket.send_to(payload, server).unwrap();
                         }
                         Output::Event(_) => {}
+                        Output::BufferTooSmall { needed } => panic!("{needed} bytes are needed"),
                         Output::WakeAt(_) | Output::Idle => break,
                     }
                 }
