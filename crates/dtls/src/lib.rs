@@ -91,7 +91,13 @@ pub use handshake::Negotiated;
 pub use handshake::dtls12::session::Session;
 pub use lightseal_aggregation::Scheme;
 pub use lightseal_aggregation::choice::Family;
+pub use lightseal_core::{AddressPair, Engine, Instant, Output, Random};
 pub use messages::extensions::MaxFragmentLength;
 pub use record::ConnectionId;
 pub use record::{RecordId, Resolution, SecurityLevel};
 pub use stats::Stats;
+
+/// The examples of the page that the registry shows.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;
