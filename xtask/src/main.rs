@@ -1,5 +1,5 @@
 //! The commands of a maintainer: `cargo xtask lint`, `test`, `fresh`, `interop`, `interop-macsec`,
-//! `bench-gateway`, `documents`, `fuzz`, `claim` and `measure`.
+//! `bench-gateway`, `documents`, `fuzz`, `package`, `claim` and `measure`.
 //!
 //! The exit code is 0 if everything that was checked holds, 1 if something does not, and 2 if this
 //! machine cannot check it; then the last line says why.
@@ -7,6 +7,7 @@
 
 mod claim;
 mod claims;
+mod crates;
 mod documents;
 mod fresh;
 mod fuzz;
@@ -14,6 +15,7 @@ mod gateway;
 mod interop;
 mod lint;
 mod measure;
+mod package;
 mod process;
 mod system;
 mod test;
@@ -47,6 +49,8 @@ enum Command {
     Documents(documents::Arguments),
     /// Run the fuzz targets for some seconds each
     Fuzz(fuzz::Arguments),
+    /// Package all crates together, unpack them, and build and run their examples there
+    Package(package::Arguments),
     /// Measure a published figure afresh, or list them all
     Claim(claim::Arguments),
     /// Measure on this machine and store the results with date, commit and machine, or list the
@@ -73,6 +77,7 @@ fn main() -> ExitCode {
         Command::BenchGateway(arguments) => gateway::bench(&arguments),
         Command::Documents(arguments) => documents::run(&arguments),
         Command::Fuzz(arguments) => fuzz::run(&arguments),
+        Command::Package(arguments) => package::run(&arguments),
         Command::Measure(arguments) => measure::run(&arguments),
         Command::Claim(arguments) => return claim::run(&arguments),
     };
