@@ -1,10 +1,11 @@
 //! The commands of a maintainer: `cargo xtask lint`, `test`, `fresh`, `interop`, `interop-macsec`,
-//! `bench-gateway`, `documents`, `fuzz`, `package`, `claim` and `measure`.
+//! `bench-gateway`, `documents`, `fuzz`, `api`, `package`, `claim` and `measure`.
 //!
 //! The exit code is 0 if everything that was checked holds, 1 if something does not, and 2 if this
 //! machine cannot check it; then the last line says why.
 #![forbid(unsafe_code)]
 
+mod api;
 mod claim;
 mod claims;
 mod crates;
@@ -49,6 +50,8 @@ enum Command {
     Documents(documents::Arguments),
     /// Run the fuzz targets for some seconds each
     Fuzz(fuzz::Arguments),
+    /// Write the lists of public items that `lint api` compares with the sources
+    Api(api::Arguments),
     /// Package all crates together, unpack them, and build and run their examples there
     Package(package::Arguments),
     /// Measure a published figure afresh, or list them all
@@ -77,6 +80,7 @@ fn main() -> ExitCode {
         Command::BenchGateway(arguments) => gateway::bench(&arguments),
         Command::Documents(arguments) => documents::run(&arguments),
         Command::Fuzz(arguments) => fuzz::run(&arguments),
+        Command::Api(arguments) => api::run(&arguments),
         Command::Package(arguments) => package::run(&arguments),
         Command::Measure(arguments) => measure::run(&arguments),
         Command::Claim(arguments) => return claim::run(&arguments),
