@@ -1,12 +1,15 @@
 //! The commands of a maintainer: `cargo xtask lint`, `test`, `fresh`, `interop`, `interop-macsec`,
-//! `bench-gateway`, `documents`, `fuzz`, `claim` and `measure`.
+//! `bench-gateway`, `documents`, `book`, `fuzz`, `api`, `package`, `claim` and `measure`.
 //!
 //! The exit code is 0 if everything that was checked holds, 1 if something does not, and 2 if this
 //! machine cannot check it; then the last line says why.
 #![forbid(unsafe_code)]
 
+mod api;
+mod book;
 mod claim;
 mod claims;
+mod crates;
 mod documents;
 mod fresh;
 mod fuzz;
@@ -14,6 +17,7 @@ mod gateway;
 mod interop;
 mod lint;
 mod measure;
+mod package;
 mod process;
 mod system;
 mod test;
@@ -45,8 +49,14 @@ enum Command {
     BenchGateway(gateway::BenchArguments),
     /// Run the command blocks of README and docs as they are written, and list what is left out and why
     Documents(documents::Arguments),
+    /// Build docs/ as a book with the API of the crates beside it, in target/book
+    Book(book::Arguments),
     /// Run the fuzz targets for some seconds each
     Fuzz(fuzz::Arguments),
+    /// Write the lists of public items that `lint api` compares with the sources
+    Api(api::Arguments),
+    /// Package all crates together, unpack them, and build and run their examples there
+    Package(package::Arguments),
     /// Measure a published figure afresh, or list them all
     Claim(claim::Arguments),
     /// Measure on this machine and store the results with date, commit and machine, or list the
@@ -72,7 +82,10 @@ fn main() -> ExitCode {
         Command::InteropMacsec(arguments) => gateway::interop_macsec(&arguments),
         Command::BenchGateway(arguments) => gateway::bench(&arguments),
         Command::Documents(arguments) => documents::run(&arguments),
+        Command::Book(arguments) => book::run(&arguments),
         Command::Fuzz(arguments) => fuzz::run(&arguments),
+        Command::Api(arguments) => api::run(&arguments),
+        Command::Package(arguments) => package::run(&arguments),
         Command::Measure(arguments) => measure::run(&arguments),
         Command::Claim(arguments) => return claim::run(&arguments),
     };

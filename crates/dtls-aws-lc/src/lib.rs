@@ -78,3 +78,8 @@ pub static PSK_WITH_AES_128_GCM: CipherSuite12 =
 /// ChaCha20-Poly1305 in DTLS 1.2.
 pub static PSK_WITH_CHACHA20_POLY1305: CipherSuite12 =
     CipherSuite12 { aead: aead::chacha20_poly1305_12, ..rustcrypto::PSK_WITH_CHACHA20_POLY1305 };
+
+/// The examples of the page that the registry shows.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

@@ -112,3 +112,8 @@ pub use messages::extensions::MaxFragmentLength;
 pub use record::ConnectionId;
 pub use record::{RecordId, Resolution, SecurityLevel};
 pub use stats::Stats;
+
+/// The examples of the page that the registry shows.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

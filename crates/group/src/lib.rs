@@ -48,7 +48,13 @@ pub use compact::self_test;
 pub use controller::Controller;
 pub use identity::Identity;
 pub use ids::{GroupId, ListenerId, SenderId};
+pub use lightseal_core::{Decode, Encode, Instant, Random, Writer};
 pub use member::Member;
 pub use node::Node;
 pub use policy::Policy;
 pub use start::Start;
+
+/// The examples of the page that the registry shows.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

@@ -5,7 +5,7 @@ mod layers;
 mod source;
 
 use crate::process::{capture, cargo, run as run_command, succeeds};
-use crate::{Failure, system};
+use crate::{Failure, api, system};
 use clap::Args;
 use std::time::Instant;
 
@@ -29,6 +29,7 @@ const CHECKS: &[(&str, Check)] = &[
     ("dependencies", dependencies),
     ("clippy", clippy),
     ("rustdoc", rustdoc),
+    ("api", api::check),
 ];
 
 pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {

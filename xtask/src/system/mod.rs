@@ -22,6 +22,9 @@ pub(crate) const EMULATED_TARGET: &str = "aarch64-unknown-linux-musl";
 /// The version of the licence checker, pinned so that all machines give the same result.
 const CARGO_DENY: &str = "0.20.2";
 
+/// The version of the program that makes the book of the documents, pinned for the same reason.
+const MDBOOK: &str = "0.5.4";
+
 /// System packages that the tests of some packages of the workspace use.
 #[derive(Debug)]
 pub(crate) struct Need {
@@ -238,6 +241,17 @@ pub(crate) fn require_cargo_deny() -> Result<(), String> {
     }
     println!("installing cargo-deny {CARGO_DENY} (a few minutes)");
     run(cargo(&["install", "cargo-deny", "--locked", "--version", CARGO_DENY]))
+}
+
+/// Makes sure that `mdbook` can be run.
+pub(crate) fn require_mdbook() -> Result<(), String> {
+    if succeeds(command("mdbook", &["--version"])) {
+        return Ok(());
+    }
+    println!("installing mdbook {MDBOOK} (a few minutes)");
+    let features = ["--no-default-features", "--features", "search"];
+    let install = ["install", "mdbook", "--locked", "--version", MDBOOK];
+    run(cargo(&[&install[..], &features].concat()))
 }
 
 #[cfg(test)]
