@@ -15,6 +15,7 @@ mod interop;
 mod lint;
 mod measure;
 mod process;
+mod program;
 mod system;
 mod test;
 
