@@ -1,25 +1,39 @@
 //! `cargo xtask claim`: measures the figures that we publish, and compares them with their bars.
 
+use crate::Failure;
 use crate::claims;
 use crate::measure::processor;
 use clap::Args;
 use serde_json::json;
+use std::borrow::Cow;
 use std::fmt;
 use std::process::ExitCode;
 
 /// A figure that we publish, and how to measure it.
 pub(crate) struct Claim {
     /// The name by which `cargo xtask claim` measures it.
-    pub(crate) name: &'static str,
+    pub(crate) name: Cow<'static, str>,
     /// One sentence for a reader who does not know the code: the figure, its unit, and where the
     /// bar comes from.
-    pub(crate) about: &'static str,
+    pub(crate) about: Cow<'static, str>,
     /// The limit that the figure must meet.
     pub(crate) bar: Bar,
     /// Expected duration of the measurement in seconds, without building the programs.
     pub(crate) seconds: u32,
-    /// Runs the measurement.
-    pub(crate) measure: fn() -> Result<Measured, Unmeasured>,
+    /// The measurement.
+    pub(crate) measure: Box<dyn Measure>,
+}
+
+/// A way to measure a figure.
+pub(crate) trait Measure: Send + Sync {
+    /// Measures afresh. [`Failure::Failed`] counts against the claim.
+    fn measure(&self) -> Result<Measured, Failure>;
+}
+
+impl<Procedure: Fn() -> Result<Measured, Failure> + Send + Sync> Measure for Procedure {
+    fn measure(&self) -> Result<Measured, Failure> {
+        self()
+    }
 }
 
 /// The limit that a figure must meet.
@@ -39,19 +53,10 @@ pub(crate) struct Measured {
     pub(crate) detail: String,
 }
 
-/// Why there is no figure.
-#[derive(Debug)]
-pub(crate) enum Unmeasured {
-    /// The measurement failed, which counts against the claim.
-    Broken(String),
-    /// This machine lacks something that the measurement needs: what it is.
-    NotHere(String),
-}
-
 #[derive(Args)]
 pub(crate) struct Arguments {
     /// The claims to measure; without any, all claims are listed
-    #[arg(value_parser = clap::builder::PossibleValuesParser::new(claims::all().map(|claim| claim.name)))]
+    #[arg(value_parser = clap::builder::PossibleValuesParser::new(claims::all().map(|claim| &*claim.name)))]
     names: Vec<String>,
     /// Measure every claim
     #[arg(long, conflicts_with_all = ["names", "quick"])]
@@ -71,14 +76,14 @@ pub(crate) fn run(arguments: &Arguments) -> ExitCode {
     let chosen = |claim: &&Claim| {
         arguments.all
             || (arguments.quick && claim.seconds < QUICK_SECONDS)
-            || arguments.names.iter().any(|name| name == claim.name)
+            || arguments.names.iter().any(|name| *name == claim.name)
     };
     if !(arguments.all || arguments.quick) && arguments.names.is_empty() {
         list(arguments.json);
         return ExitCode::SUCCESS;
     }
     let verdicts = claims::all().filter(chosen).map(|claim| {
-        let outcome = (claim.measure)();
+        let outcome = claim.measure.measure();
         report(claim, &outcome, arguments.json);
         Verdict::of(claim, &outcome)
     });
@@ -113,11 +118,11 @@ enum Verdict {
 }
 
 impl Verdict {
-    fn of(claim: &Claim, outcome: &Result<Measured, Unmeasured>) -> Self {
+    fn of(claim: &Claim, outcome: &Result<Measured, Failure>) -> Self {
         match outcome {
             Ok(measured) if claim.bar.holds(measured.figure) => Self::Holds,
-            Ok(_) | Err(Unmeasured::Broken(_)) => Self::FallsShort,
-            Err(Unmeasured::NotHere(_)) => Self::NotMeasurable,
+            Ok(_) | Err(Failure::Failed(_)) => Self::FallsShort,
+            Err(Failure::NotPossibleHere(_)) => Self::NotMeasurable,
         }
     }
 }
@@ -131,15 +136,15 @@ fn exit_code(verdicts: impl Iterator<Item = Verdict>) -> u8 {
     })
 }
 
-fn report(claim: &Claim, outcome: &Result<Measured, Unmeasured>, json: bool) {
+fn report(claim: &Claim, outcome: &Result<Measured, Failure>, json: bool) {
     let verdict = Verdict::of(claim, outcome);
     let (figure, detail) = match outcome {
         Ok(measured) => (Some(measured.figure), &measured.detail),
-        Err(Unmeasured::Broken(reason) | Unmeasured::NotHere(reason)) => (None, reason),
+        Err(Failure::Failed(reason) | Failure::NotPossibleHere(reason)) => (None, reason),
     };
     if json {
         let holds = (verdict != Verdict::NotMeasurable).then_some(verdict == Verdict::Holds);
-        let (name, bar) = (claim.name, claim.bar.to_string());
+        let (name, bar) = (&claim.name, claim.bar.to_string());
         println!(
             "{}",
             json!({
@@ -215,17 +220,23 @@ mod tests {
     use super::*;
 
     fn claim(bar: Bar) -> Claim {
-        let measure = || Err(Unmeasured::NotHere("never called".into()));
-        Claim { name: "example", about: "", bar, seconds: 1, measure }
+        let never = || Err(Failure::NotPossibleHere("never called".into()));
+        Claim {
+            name: "example".into(),
+            about: "".into(),
+            bar,
+            seconds: 1,
+            measure: Box::new(never),
+        }
     }
 
-    fn line(bar: Bar, outcome: &Result<Measured, Unmeasured>) -> String {
+    fn line(bar: Bar, outcome: &Result<Measured, Failure>) -> String {
         let claim = claim(bar);
         let figure = outcome.as_ref().ok().map(|measured| measured.figure);
         last_line(&claim, figure, Verdict::of(&claim, outcome), "no radio\nat all")
     }
 
-    fn figure(figure: f64) -> Result<Measured, Unmeasured> {
+    fn figure(figure: f64) -> Result<Measured, Failure> {
         Ok(Measured { figure, detail: String::new() })
     }
 
@@ -246,13 +257,13 @@ mod tests {
     fn what_is_no_number_falls_short() {
         assert!(!Bar::AtLeast(1.0).holds(f64::NAN));
         assert!(!Bar::AtMost(1.0).holds(f64::NAN));
-        let broken = Err(Unmeasured::Broken("it crashed".into()));
+        let broken = Err(Failure::Failed("it crashed".into()));
         assert_eq!(line(Bar::AtLeast(1.0), &broken), "example: no figure (bar ≥ 1) falls short");
     }
 
     #[test]
     fn a_missing_program_is_said_on_one_line() {
-        let outcome = Err(Unmeasured::NotHere(String::new()));
+        let outcome = Err(Failure::NotPossibleHere(String::new()));
         assert_eq!(line(Bar::AtMost(0.0), &outcome), "example: not measurable here: no radio");
     }
 

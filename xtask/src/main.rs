@@ -19,6 +19,7 @@ mod lint;
 mod measure;
 mod package;
 mod process;
+mod program;
 mod system;
 mod test;
 

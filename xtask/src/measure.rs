@@ -2,6 +2,7 @@
 
 use crate::Failure;
 use crate::process::{capture, cargo, command, run as run_command, target_dir, workspace};
+use crate::program::{GROUPS, LIGHTSEAL, Program};
 use serde_json::{Value, json};
 use std::fs;
 
@@ -9,41 +10,32 @@ use std::fs;
 struct Set {
     name: &'static str,
     about: &'static str,
-    program: Program,
+    means: Means,
     /// The program's arguments. With them it prints JSON.
-    command: &'static [&'static str],
+    words: &'static str,
 }
 
-/// The program that measures.
-#[derive(Clone, Copy, PartialEq)]
-enum Program {
-    Lightseal,
-    /// The lab's example `groups`, which runs with a counting allocator.
-    Groups,
+/// What measures.
+#[derive(Clone, Copy)]
+enum Means {
+    Program(Program),
     /// The tool `size`, run on the example `footprint` built for each role.
     Footprints,
 }
 
-impl Program {
+impl Means {
     const fn name(self) -> &'static str {
         match self {
-            Self::Lightseal => "lightseal",
-            Self::Groups => "groups",
+            Self::Program(program) => program.name,
             Self::Footprints => "size",
         }
     }
 
-    /// Runs the program and returns its JSON.
-    fn result(self, command: &[&str]) -> Result<Value, Failure> {
-        let of: &[&str] = match self {
-            Self::Lightseal => &["--package", "lightseal", "--bin", "lightseal"],
-            Self::Groups => &["--package", "lightseal-lab", "--example", "groups"],
-            Self::Footprints => return footprints(),
-        };
-        let line = [&["run", "--quiet", "--release"], of, &["--"], command].concat();
-        let text = capture(cargo(&line)).map_err(Failure::Failed)?;
-        serde_json::from_str(&text)
-            .map_err(|error| Failure::Failed(format!("no JSON was printed: {error}")))
+    fn result(self, words: &str) -> Result<Value, Failure> {
+        match self {
+            Self::Program(program) => program.run(words).json(),
+            Self::Footprints => footprints(),
+        }
     }
 }
 
@@ -90,34 +82,23 @@ fn berkeley(said: &str) -> Option<[u64; 2]> {
 const GROUP_FOOTPRINT: Set = Set {
     name: "group-footprint",
     about: "code of senders and listeners by configuration, on this host: the Axiom paper's Figure 7",
-    program: Program::Footprints,
-    command: &["footprint"],
+    means: Means::Footprints,
+    words: "footprint",
 };
 
 const GROUP_MEMORY: Set = Set {
     name: "group-memory",
     about: "heap of senders and listeners by configuration and group: the Axiom paper's Figures 8, 9",
-    program: Program::Groups,
-    command: &["memory"],
+    means: Means::Program(GROUPS),
+    words: "memory",
 };
 
 const LIGHTMAC_SPEED: Set = Set {
     name: "lightmac-speed",
     about: "LightMAC and its rivals over AES and PRESENT on every kernel: the LightMAC paper's Tables 3, 4",
-    program: Program::Lightseal,
-    command: &[
-        "mac",
-        "bench",
-        "--cipher",
-        "aes-128,present-80",
-        "--kernel",
-        "all",
-        "--mode",
-        "lightmac,emac,pmac-parity",
-        "--bytes",
-        "128,256,512,1024,2048,4096,8192",
-        "--json",
-    ],
+    means: Means::Program(LIGHTSEAL),
+    words: "mac bench --cipher aes-128,present-80 --kernel all --mode lightmac,emac,pmac-parity \
+            --bytes 128,256,512,1024,2048,4096,8192 --json",
 };
 
 const SETS: &[Set] = &[LIGHTMAC_SPEED, GROUP_MEMORY, GROUP_FOOTPRINT];
@@ -139,12 +120,12 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
         }
         return Ok(());
     };
-    let mut result = set.program.result(set.command)?;
+    let mut result = set.means.result(set.words)?;
     for row in result["rows"].as_array_mut().into_iter().flatten().filter_map(Value::as_object_mut)
     {
         row.retain(|name, _| !DERIVED.contains(&name.as_str()));
     }
-    let measured_with = format!("{} {}", set.program.name(), set.command.join(" "));
+    let measured_with = format!("{} {}", set.means.name(), set.words);
     let mut stored =
         stored(set.name, set.about, &format!("cargo xtask measure {}", set.name), result)?;
     stored["measured_with"] = json!(measured_with);
@@ -254,8 +235,6 @@ mod tests {
     fn names_are_unique() {
         for (i, set) in SETS.iter().enumerate() {
             assert!(SETS[..i].iter().all(|other| other.name != set.name));
-            let json = set.command.last() == Some(&"--json");
-            assert_eq!(json, set.program == Program::Lightseal);
         }
     }
 }

@@ -1,8 +1,8 @@
 //! The claim `errors-exit-2`: the command is started with every kind of mistake.
 
-use crate::claim::{Measured, Unmeasured};
-use crate::process::{capture, cargo};
-use serde_json::Value;
+use crate::Failure;
+use crate::claim::Measured;
+use crate::program::LIGHTSEAL;
 use std::fs;
 use std::io::{BufRead, BufReader};
 use std::net::UdpSocket;
@@ -95,9 +95,9 @@ const STARTS: &[(&str, &str)] = &[
 const PATIENCE: Duration = Duration::from_secs(20);
 
 /// Tries every bad start and counts those that end as they should.
-pub(super) fn measure() -> Result<Measured, Unmeasured> {
-    let program = program()?;
-    let failed = |error: std::io::Error| Unmeasured::Broken(error.to_string());
+pub(super) fn measure() -> Result<Measured, Failure> {
+    let program = LIGHTSEAL.built()?;
+    let failed = |error: std::io::Error| Failure::Failed(error.to_string());
     let folder = Folder::with_files().map_err(failed)?;
     let holder = UdpSocket::bind("127.0.0.1:0").map_err(failed)?;
     let taken = holder.local_addr().map_err(failed)?.to_string();
@@ -121,26 +121,15 @@ pub(super) fn measure() -> Result<Measured, Unmeasured> {
     Ok(Measured { figure: f64::from(good), detail })
 }
 
-/// Builds the command and returns its path.
-fn program() -> Result<PathBuf, Unmeasured> {
-    let line =
-        ["build", "--quiet", "--release", "--package", "lightseal", "--message-format", "json"];
-    let text = capture(cargo(&line)).map_err(Unmeasured::Broken)?;
-    text.lines()
-        .filter_map(|line| serde_json::from_str::<Value>(line).ok())
-        .find_map(|message| message["executable"].as_str().map(PathBuf::from))
-        .ok_or_else(|| Unmeasured::Broken("cargo does not name the program that it built".into()))
-}
-
 /// Starts a server proxy and returns the address that it listens on.
-fn server(program: &Path, line: &str) -> Result<(Running, String), Unmeasured> {
-    let mut server = Running::start(program, line).map_err(Unmeasured::Broken)?;
+fn server(program: &Path, line: &str) -> Result<(Running, String), Failure> {
+    let mut server = Running::start(program, line).map_err(Failure::Failed)?;
     let says = server.0.stderr.take().map(BufReader::new);
     let says = says.and_then(|pipe| pipe.lines().next()?.ok()).unwrap_or_default();
     let mut words = says.split_whitespace().skip_while(|word| *word != "carrying");
     match words.nth(1) {
         Some(address) => Ok((server, address.to_owned())),
-        None => Err(Unmeasured::Broken(format!("the server proxy did not start: {says}"))),
+        None => Err(Failure::Failed(format!("the server proxy did not start: {says}"))),
     }
 }
 

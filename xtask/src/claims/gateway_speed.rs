@@ -1,175 +1,159 @@
 //! Claims on the speed of the MACsec gateway, measured in turns with the kernel's VXLAN and with
 //! VXLAN in WireGuard.
 
-use crate::Failure;
-use crate::claim::{Bar, Claim, Measured, Unmeasured};
-use crate::claims::number;
+use super::prelude::*;
 use crate::gateway;
-use serde_json::Value;
 
 /// The row of the kernel's VXLAN inside boringtun, a user-space WireGuard.
 const BORINGTUN: &str = "boringtun";
 /// The row of the kernel's VXLAN.
 const VXLAN: &str = "vxlan";
 
-const SMALL: &str = "frames_s_96";
-const LARGE: &str = "frames_s_1400";
+pub(super) fn claims() -> Vec<Claim> {
+    let topics = [rates(), round_trips(), streams()];
+    topics.into_iter().flatten().collect()
+}
 
-pub(super) const CLAIMS: &[Claim] = &[
-    thrice("gateway-rate-96-sealed-boringtun", || rate("sealed", SMALL, BORINGTUN)),
-    thrice("gateway-rate-1400-sealed-boringtun", || rate("sealed", LARGE, BORINGTUN)),
-    thrice("gateway-rate-96-identifier-boringtun", || rate("identifier", SMALL, BORINGTUN)),
-    thrice("gateway-rate-1400-identifier-boringtun", || rate("identifier", LARGE, BORINGTUN)),
-    no_less("gateway-rate-96-sealed-vxlan", || rate("sealed", SMALL, VXLAN)),
-    no_less("gateway-rate-1400-sealed-vxlan", || rate("sealed", LARGE, VXLAN)),
-    no_less("gateway-rate-96-identifier-vxlan", || rate("identifier", SMALL, VXLAN)),
-    no_less("gateway-rate-1400-identifier-vxlan", || rate("identifier", LARGE, VXLAN)),
-    fallback("gateway-rate-96-sealed-packet", || rate("sealed-packet", SMALL, BORINGTUN)),
-    fallback("gateway-rate-1400-sealed-packet", || rate("sealed-packet", LARGE, BORINGTUN)),
-    fallback("gateway-rate-96-identifier-packet", || rate("identifier-packet", SMALL, BORINGTUN)),
-    fallback("gateway-rate-1400-identifier-packet", || rate("identifier-packet", LARGE, BORINGTUN)),
-    round_trip("gateway-rtt-sealed", || rtt("sealed")),
-    round_trip("gateway-rtt-identifier", || rtt("identifier")),
-    through("gateway-tcp-sealed", || tcp("sealed")),
-    through("gateway-tcp-sealed-compressed", || tcp("sealed-compressed")),
-    through("gateway-tcp-identifier", || tcp("identifier")),
-    through("gateway-tcp-identifier-paper", || tcp("identifier-paper")),
-    through("gateway-tcp-encryption-paper", || tcp("encryption-paper")),
-    through("gateway-tcp-plain", || tcp("plain")),
-    through("gateway-tcp-sealed-packet", || tcp("sealed-packet")),
-    through("gateway-tcp-sealed-compressed-packet", || tcp("sealed-compressed-packet")),
-    through("gateway-tcp-identifier-packet", || tcp("identifier-packet")),
-    through("gateway-tcp-plain-packet", || tcp("plain-packet")),
+/// The end of a claim's name and of our row's, what is compared, the rival's row, the bar and its
+/// origin.
+const RATES: [(&str, &str, &str, &str, f64, &str); 3] = [
+    (
+        "boringtun",
+        "",
+        "AF_XDP over those of VXLAN in boringtun (user-space WireGuard)",
+        BORINGTUN,
+        3.0,
+        "our own target",
+    ),
+    ("vxlan", "", "AF_XDP over those of the kernel's VXLAN", VXLAN, 1.0, "we are no slower"),
+    (
+        "packet",
+        "-packet",
+        "packet sockets over those of VXLAN in boringtun (user-space WireGuard)",
+        BORINGTUN,
+        1.5,
+        "our own target",
+    ),
 ];
 
-type Measure = fn() -> Result<Measured, Unmeasured>;
-
-const fn thrice(name: &'static str, measure: Measure) -> Claim {
-    let about = "MACsec frames a second with AF_XDP over those of VXLAN in boringtun (user-space \
-        WireGuard), at the frame size and scheme in the claim's name. Bar: our own \
-        target";
-    Claim { name, about, bar: Bar::AtLeast(3.0), seconds: 40, measure }
-}
-
-const fn no_less(name: &'static str, measure: Measure) -> Claim {
-    let about = "MACsec frames a second with AF_XDP over those of the kernel's VXLAN, at the \
-        frame size and scheme in the claim's name. Bar: we are no slower";
-    Claim { name, about, bar: Bar::AtLeast(1.0), seconds: 40, measure }
-}
-
-const fn fallback(name: &'static str, measure: Measure) -> Claim {
-    let about = "MACsec frames a second with packet sockets over those of VXLAN in boringtun \
-        (user-space WireGuard), at the frame size and scheme in the claim's name. Bar: \
-        our own target";
-    Claim { name, about, bar: Bar::AtLeast(1.5), seconds: 40, measure }
-}
-
-const fn round_trip(name: &'static str, measure: Measure) -> Claim {
-    let about = "Median round trip of a 64 B MACsec frame with AF_XDP over that with VXLAN in \
-        boringtun (user-space WireGuard), under the scheme in the claim's name. Bar: our \
-        own target";
-    Claim { name, about, bar: Bar::AtMost(0.6), seconds: 30, measure }
-}
-
-const fn through(name: &'static str, measure: Measure) -> Claim {
-    let about = "TCP payload a second over that of VXLAN in boringtun (user-space WireGuard), \
-        between our own MACsec endpoints in both, under the scheme in the claim's name. \
-        Bar: our own target";
-    Claim { name, about, bar: Bar::AtLeast(1.5), seconds: 60, measure }
-}
-
-fn rate(row: &str, measure: &'static str, over: &str) -> Result<Measured, Unmeasured> {
-    ratio(row, over, Sitting { measures: "rate", turns: "10", measure, unit: "frames/s" })
-}
-
-fn rtt(row: &str) -> Result<Measured, Unmeasured> {
-    let sitting = Sitting { measures: "rtt", turns: "10", measure: "rtt_us", unit: "µs" };
-    ratio(row, BORINGTUN, sitting)
-}
-
-fn tcp(row: &str) -> Result<Measured, Unmeasured> {
-    let sitting = Sitting { measures: "tcp", turns: "4", measure: "tcp_mbit_s", unit: "Mbit/s" };
-    ratio(row, BORINGTUN, sitting)
-}
-
-/// A run of `bench-gateway` and the measure that is read from it. With an even number of turns each
-/// of the two rows goes first equally often.
-struct Sitting {
-    measures: &'static str,
-    turns: &'static str,
-    measure: &'static str,
-    unit: &'static str,
-}
-
-/// Measures two rows in turns: the median of the ratios of each turn.
-fn ratio(row: &str, over: &str, sitting: Sitting) -> Result<Measured, Unmeasured> {
-    let rows = [row, over].join(",");
-    let options = ["--rows", &rows, "--measures", sitting.measures, "--turns", sitting.turns];
-    let result = gateway::measured(&options).map_err(|failure| match failure {
-        Failure::Failed(reason) => Unmeasured::Broken(reason),
-        Failure::NotPossibleHere(reason) => Unmeasured::NotHere(reason),
-    })?;
-    read(&result, row, over, &sitting)
-}
-
-fn read(result: &Value, row: &str, over: &str, sitting: &Sitting) -> Result<Measured, Unmeasured> {
-    let Sitting { measure, unit, .. } = sitting;
-    let rows = result["rows"].as_array().map(Vec::as_slice).unwrap_or_default();
-    let named = |name: &str| rows.iter().find(|row| row["name"] == name).unwrap_or(&Value::Null);
-    for name in [row, over] {
-        let failures = named(name)["failures"].as_array().map(Vec::as_slice).unwrap_or_default();
-        if let Some(failure) = failures.first() {
-            return Err(Unmeasured::Broken(format!("{name}: {failure}")));
+fn rates() -> Vec<Claim> {
+    let mut claims = Vec::new();
+    for (end, io, what, over, bar, why) in RATES {
+        for (scheme, bytes) in ["sealed", "identifier"]
+            .map(|scheme| ["96", "1400"].map(|bytes| (scheme, bytes)))
+            .concat()
+        {
+            let (row, measure) = (format!("{scheme}{io}"), format!("frames_s_{bytes}"));
+            claims.push(
+                format!(
+                    "MACsec frames a second with {what}, at the frame size and scheme in the \
+                     claim's name. Bar: {why}"
+                )
+                .claim(format!("gateway-rate-{bytes}-{scheme}-{end}"), AtLeast(bar), Seconds(40))
+                .by(ratio(&row, over, "rate", 10, &measure, "frames/s")),
+            );
         }
     }
-    let ratio = |part| number(named(row), &format!("/ratios/{measure}_over_{over}/{part}"));
-    let median = |name: &str| number(named(name), &format!("/measures/{measure}/median"));
-    let detail = format!(
-        "{row} {:.1} {unit}, {over} {:.1} {unit} (medians); ratio {:.3}, half of {} turns within {:.3}..{:.3}; {}, {}\n\
-         average number of running and waiting threads before it: {}",
-        median(row)?,
-        median(over)?,
-        ratio("median")?,
-        number(result, "/turns")?,
-        ratio("low")?,
-        ratio("high")?,
-        result["versions"]["kernel"].as_str().unwrap_or("?"),
-        result["versions"]["boringtun"].as_str().unwrap_or("?"),
-        result["load_before"],
-    );
-    Ok(Measured { figure: ratio("median")?, detail })
+    claims
+}
+
+fn round_trips() -> Vec<Claim> {
+    let row = |scheme| {
+        "Median round trip of a 64 B MACsec frame with AF_XDP over that with VXLAN in boringtun \
+            (user-space WireGuard), under the scheme in the claim's name. Bar: our own target"
+            .claim(format!("gateway-rtt-{scheme}"), AtMost(0.6), Seconds(30))
+            .by(ratio(scheme, BORINGTUN, "rtt", 10, "rtt_us", "µs"))
+    };
+    ["sealed", "identifier"].map(row).into()
+}
+
+fn streams() -> Vec<Claim> {
+    let row = |row| {
+        "TCP payload a second over that of VXLAN in boringtun (user-space WireGuard), between our \
+            own MACsec endpoints in both, under the scheme in the claim's name. Bar: our own \
+            target"
+            .claim(format!("gateway-tcp-{row}"), AtLeast(1.5), Seconds(60))
+            .by(ratio(row, BORINGTUN, "tcp", 4, "tcp_mbit_s", "Mbit/s"))
+    };
+    [
+        "sealed",
+        "sealed-compressed",
+        "identifier",
+        "identifier-paper",
+        "encryption-paper",
+        "plain",
+        "sealed-packet",
+        "sealed-compressed-packet",
+        "identifier-packet",
+        "plain-packet",
+    ]
+    .map(row)
+    .into()
+}
+
+/// Measures two rows in turns: the median of the ratios of each turn. With an even number of turns
+/// each of the two rows goes first equally often.
+fn ratio(
+    row: &str,
+    over: &str,
+    measures: &'static str,
+    turns: u32,
+    measure: &str,
+    unit: &str,
+) -> Reading {
+    let rows = [row, over].join(",");
+    let (ours, theirs) = (format!("rows[name={row}]"), format!("rows[name={over}]"));
+    let (median, ratio) =
+        (format!("measures/{measure}/median"), format!("ratios/{measure}_over_{over}"));
+    let run = move || {
+        let turns = turns.to_string();
+        gateway::measured(&["--rows", &rows, "--measures", measures, "--turns", &turns])
+    };
+    read(run)
+        .each(format!("{ours}/failures[]"), format!("{row}: {{}}"))
+        .each(format!("{theirs}/failures[]"), format!("{over}: {{}}"))
+        .needs(format!("#{ours}/failures[] + #{theirs}/failures[] == 0"))
+        .line(format!(
+            "{row} {{{ours}/{median}:.1}} {unit}, {over} {{{theirs}/{median}:.1}} {unit} \
+             (medians); ratio {{{ours}/{ratio}/median:.3}}, half of {{turns}} turns within \
+             {{{ours}/{ratio}/low:.3}}..{{{ours}/{ratio}/high:.3}}; {{versions/kernel}}, \
+             {{versions/boringtun}}\n\
+             average number of running and waiting threads before it: {{load_before}}"
+        ))
+        .reduced(only, ours, format!("{ratio}/median"))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use serde_json::json;
-
-    const SITTING: Sitting =
-        Sitting { measures: "rtt", turns: "3", measure: "rtt_us", unit: "µs" };
 
     fn result() -> Value {
         let spread = |median: f64| json!({ "median": median, "low": 0.5, "high": 0.9 });
-        json!({ "turns": 3, "versions": {}, "load_before": 0.1, "rows": [
+        let versions = json!({ "kernel": "Linux", "boringtun": "0.7.1" });
+        json!({ "turns": 3, "versions": versions, "load_before": 0.1, "rows": [
             { "name": "boringtun", "failures": [], "measures": { "rtt_us": spread(100.0) } },
             { "name": "sealed", "failures": [], "measures": { "rtt_us": spread(55.0) },
               "ratios": { "rtt_us_over_boringtun": spread(0.55) } },
         ] })
     }
 
+    fn round_trip(over: &str) -> Reading {
+        ratio("sealed", over, "rtt", 3, "rtt_us", "µs")
+    }
+
     #[test]
     fn the_median_of_ratios_is_read() {
-        let measured = read(&result(), "sealed", BORINGTUN, &SITTING).unwrap();
+        let measured = round_trip(BORINGTUN).judge(&result()).unwrap();
         assert_eq!(measured.figure, 0.55);
         assert!(measured.detail.contains("ratio 0.550, half of 3 turns within 0.500..0.900"));
-        assert!(read(&result(), "sealed", VXLAN, &SITTING).is_err());
+        assert!(round_trip(VXLAN).judge(&result()).is_err());
     }
 
     #[test]
     fn a_row_that_failed_has_no_figure() {
         let mut result = result();
         result["rows"][0]["failures"] = json!(["iperf3 reported no rate"]);
-        let error = read(&result, "sealed", BORINGTUN, &SITTING).unwrap_err();
-        assert!(matches!(error, Unmeasured::Broken(reason) if reason.contains("reported no rate")));
+        let error = round_trip(BORINGTUN).judge(&result).unwrap_err();
+        assert!(matches!(error, Failure::Failed(reason) if reason.contains("reported no rate")));
     }
 }

@@ -1,243 +1,161 @@
 //! Claims on groups: what members must never do, and the bytes that messages take.
 
-use crate::claim::{Bar, Claim, Measured, Unmeasured};
-use crate::claims::{number, run_json};
-use crate::process::{capture, cargo, run};
-use serde_json::Value;
-use std::path::PathBuf;
+use super::prelude::*;
+use crate::process::{capture, cargo, run, target_dir};
 
-pub(super) const CLAIMS: &[Claim] = &[
-    Claim {
-        name: "group-overhead-axiom",
-        about: "Bytes beside the payload of a request, in a real record of profile axiom-1.2 \
-            with CCM_8. Bar: the value in section 6.4 of the Axiom paper",
-        bar: Bar::Exactly(29.0),
-        seconds: 2,
-        measure: || overhead("axiom-1.2", "request_bytes"),
-    },
-    Claim {
-        name: "group-overhead-request",
-        about: "Bytes beside the payload of a request, in a real record of profile compact with \
-            a tag of 8 B. Bar: our own target",
-        bar: Bar::AtMost(14.0),
-        seconds: 2,
-        measure: || overhead("compact", "request_bytes"),
-    },
-    Claim {
-        name: "group-overhead-response",
-        about: "Bytes beside the payload of a response, in a real record of profile compact with \
-            a tag of 8 B. Bar: our own target",
-        bar: Bar::AtMost(16.0),
-        seconds: 2,
-        measure: || overhead("compact", "response_bytes"),
-    },
-    Claim {
-        name: "group-rekey-100",
-        about: "Bytes of the signed datagram that evicts one of 100 members: the costliest leaf \
-            and profile. Bar: our own target",
-        bar: Bar::AtMost(480.0),
-        seconds: 5,
-        measure: || rekey(100.0),
-    },
-    Claim {
-        name: "group-rekey-100000",
-        about: "Bytes of the signed datagram that evicts one of 100 000 members: the costliest \
-            leaf and profile. Bar: our own target",
-        bar: Bar::AtMost(1100.0),
-        seconds: 5,
-        measure: || rekey(100_000.0),
-    },
-    Claim {
-        name: "group-rekey-openmls",
-        about: "Bytes of our datagram that evicts one of 100 members, over OpenMLS's smallest \
-            commit for the same change in a group just made. Bar: our own target",
-        bar: Bar::AtMost(0.1),
-        seconds: 60,
-        measure: beside_openmls,
-    },
-    Claim {
-        name: "group-histories",
-        about: "Number of violations in 1000 random histories of joins, leaves, evictions, \
-            rekeys, restarts and loss: records opened by a device outside the group, records \
-            delivered twice, record numbers used twice. Bar: there may be none",
-        bar: Bar::AtMost(0.0),
-        seconds: 60,
-        measure: histories,
-    },
-    Claim {
-        name: "group-clones-token",
-        about: "Number of nonces used twice under one key in 10 000 requests of two and of three \
-            machines that join with one token, crash, stop and restart. Bar: there may be \
-            none",
-        bar: Bar::AtMost(0.0),
-        seconds: 60,
-        measure: || clones("token"),
-    },
-    Claim {
-        name: "group-clones-state",
-        about: "Number of nonces used twice under one key in 10 000 requests of machines whose \
-            state directories are copied among them, with a controller that restarts and is \
-            restored from a backup. Bar: there may be none",
-        bar: Bar::AtMost(0.0),
-        seconds: 60,
-        measure: || clones("state"),
-    },
-    Claim {
-        name: "group-noise",
-        about: "Number of panics, deliveries, changes of state and groups that no longer receive \
-            after 1 000 000 random, altered, cut, foreign and repeated datagrams to members \
-            and controllers, over every suite and policy. Bar: there may be none",
-        bar: Bar::AtMost(0.0),
-        seconds: 120,
-        measure: noise,
-    },
-];
-
-fn figure(name: &str) -> Result<Value, Unmeasured> {
-    run_json("lightseal-lab", "lightseal-lab", &["figure", name, "--print"])
+pub(super) fn claims() -> Vec<Claim> {
+    [overheads(), rekeys(), campaigns()].into_iter().flatten().collect()
 }
 
-fn rows(figure: &Value) -> impl Iterator<Item = &Value> {
-    figure["rows"].as_array().into_iter().flatten()
+fn overheads() -> Vec<Claim> {
+    vec![
+        "Bytes beside the payload of a request, in a real record of profile axiom-1.2 with CCM_8. \
+            Bar: the value in section 6.4 of the Axiom paper"
+            .claim("group-overhead-axiom", Exactly(29.0), Seconds(2))
+            .by(overhead("axiom-1.2", "request_bytes")),
+        "Bytes beside the payload of a request, in a real record of profile compact with a tag of \
+            8 B. Bar: our own target"
+            .claim("group-overhead-request", AtMost(14.0), Seconds(2))
+            .by(overhead("compact", "request_bytes")),
+        "Bytes beside the payload of a response, in a real record of profile compact with a tag of \
+            8 B. Bar: our own target"
+            .claim("group-overhead-response", AtMost(16.0), Seconds(2))
+            .by(overhead("compact", "response_bytes")),
+    ]
 }
 
 /// The largest overhead of a profile's suites with 8-byte tags and without signatures, in bytes.
-fn overhead(profile: &str, column: &str) -> Result<Measured, Unmeasured> {
-    let figure = figure("group-overhead")?;
-    let (mut worst, mut detail) = (f64::NAN, String::new());
-    for row in rows(&figure).filter(|row| row["source"] == "measured") {
-        let (protocol, protection) = (row["protocol"].as_str(), row["protection"].as_str());
-        let (Some(protocol), Some(protection)) = (protocol, protection) else { continue };
-        let bytes = number(row, &format!("/{column}"))?;
-        detail += &format!("{protocol}, {protection}: {bytes} B\n");
-        let short = protection.ends_with("CCM_8") || protection.ends_with(" 8 B");
-        if protocol == profile && short {
-            worst = worst.max(bytes);
-        }
-    }
-    Ok(Measured { figure: worst, detail })
+fn overhead(profile: &str, column: &'static str) -> Reading {
+    read(with_tag_lengths)
+        .each("rows[source=measured]", format!("{{protocol}}, {{protection}}: {{{column}}} B"))
+        .reduced(
+            greatest,
+            format!("rows[source=measured][protocol={profile}][is_short=true]"),
+            column,
+        )
 }
 
-fn rekey(members: f64) -> Result<Measured, Unmeasured> {
-    let figure = figure("group-rekey")?;
-    let (mut worst, mut detail) = (f64::NAN, String::new());
-    for row in rows(&figure) {
-        let of = number(row, "/members")?;
-        let (axiom, compact) = (number(row, "/axiom_bytes")?, number(row, "/compact_bytes")?);
-        detail += &format!(
-            "{of} members, {} leaves tried: {axiom} B in axiom-1.2, {compact} B in compact\n",
-            number(row, "/leaves")?,
-        );
-        if of == members {
-            worst = axiom.max(compact);
-        }
+fn with_tag_lengths() -> Result<Value, Failure> {
+    let mut figure = lab_figure("group-overhead").json()?;
+    for row in figure["rows"].as_array_mut().into_iter().flatten() {
+        let protection = row["protection"].as_str().unwrap_or_default();
+        row["is_short"] = json!(protection.ends_with("CCM_8") || protection.ends_with(" 8 B"));
     }
-    Ok(Measured { figure: worst, detail })
+    Ok(figure)
 }
 
-/// The program with OpenMLS is a workspace of its own, since OpenMLS needs a newer Rust than ours.
-const OPENMLS: &str = "interop/peers/openmls/Cargo.toml";
+const REKEYS: &str = "{members} members, {leaves} leaves tried: {axiom_bytes} B in axiom-1.2, \
+                      {compact_bytes} B in compact";
 
-fn beside_openmls() -> Result<Measured, Unmeasured> {
-    let fetch = cargo(&["fetch", "--quiet", "--locked", "--manifest-path", OPENMLS]);
-    run(fetch).map_err(|error| Unmeasured::NotHere(format!("needs OpenMLS's crates ({error})")))?;
-    let target = std::env::var_os("CARGO_TARGET_DIR").map_or("target".into(), PathBuf::from);
-    let target = target.join("openmls").display().to_string();
-    let fixed = ["run", "--quiet", "--release", "--locked", "--manifest-path", OPENMLS];
-    let text = capture(cargo(&[&fixed[..], &["--target-dir", &target, "100"]].concat()));
-    let theirs: Value =
-        serde_json::from_str(&text.map_err(Unmeasured::Broken)?).map_err(|error| {
-            Unmeasured::Broken(format!("OpenMLS's program printed no JSON: {error}"))
-        })?;
-    let bytes = |what: &str| number(&theirs, what);
-    let [least, most] = [bytes("/cold_bytes/0")?, bytes("/cold_bytes/1")?];
-    let ours = rekey(100.0)?;
-    let detail = format!(
-        "OpenMLS, {}, any of 100 members evicted by the founder: {least} to {most} B in a group that was just \
-         made, {} to {} B once every member has committed\nours: {} B for the costliest leaf, signed, with its \
-         record: {:.2} of the latter's longest\n{}",
-        theirs["suite"].as_str().unwrap_or("?"),
-        bytes("/warm_bytes/0")?,
-        bytes("/warm_bytes/1")?,
-        ours.figure,
-        ours.figure / bytes("/warm_bytes/1")?,
-        ours.detail,
-    );
-    Ok(Measured { figure: ours.figure / least, detail })
+fn rekeys() -> Vec<Claim> {
+    vec![
+        "Bytes of the signed datagram that evicts one of 100 members: the costliest leaf and \
+            profile. Bar: our own target"
+            .claim("group-rekey-100", AtMost(480.0), Seconds(5))
+            .by(rekey("100")),
+        "Bytes of the signed datagram that evicts one of 100 000 members: the costliest leaf and \
+            profile. Bar: our own target"
+            .claim("group-rekey-100000", AtMost(1100.0), Seconds(5))
+            .by(rekey("100000")),
+        "Bytes of our datagram that evicts one of 100 members, over OpenMLS's smallest commit for \
+            the same change in a group just made. Bar: our own target"
+            .claim("group-rekey-openmls", AtMost(0.1), Seconds(60))
+            .by(beside_openmls()),
+    ]
 }
 
-fn clones(copied: &str) -> Result<Measured, Unmeasured> {
-    let result = run_json("fuzz", "campaign", &["clones", copied])?;
-    let (mut repeated, mut requests, mut detail) = (0.0, 0.0, String::new());
-    for report in result["reports"].as_array().into_iter().flatten() {
-        let count = |name| number(report, &format!("/{name}"));
-        repeated += count("repeated")?;
-        requests += count("requests")?;
-        detail += &format!(
-            "{} machines a device: {} requests, {} keys and nonces, {} records delivered, {} joins, {} starts \
-             taken, {} states copied, {} machines refused, {} restarts of the controller\n",
-            count("machines")?,
-            count("requests")?,
-            count("sealed")?,
-            count("delivered")?,
-            count("joins")?,
-            count("starts")?,
-            count("copies")?,
-            count("refused")?,
-            count("restarts")?,
-        );
-    }
-    if requests < 10_000.0 {
-        return Err(Unmeasured::Broken(detail));
-    }
-    Ok(Measured { figure: repeated, detail })
+fn rekey(members: &str) -> Reading {
+    read(lab_figure("group-rekey")).each("rows[]", REKEYS).reduced(
+        greatest,
+        format!("rows[members={members}]"),
+        "axiom_bytes, compact_bytes",
+    )
 }
 
-fn histories() -> Result<Measured, Unmeasured> {
-    let result = run_json("fuzz", "campaign", &["histories"])?;
-    let count = |name| number(&result, &format!("/{name}"));
-    let mut detail = format!(
-        "{} histories of seven kinds of groups: {} epochs, {} records sealed, {} delivered, {} restarts, \
-         {} shutdowns, {} members removed\n",
-        count("histories")?,
-        count("epochs")?,
-        count("sealed")?,
-        count("delivered")?,
-        count("restarts")?,
-        count("naps")?,
-        count("gone")?,
-    );
-    if count("histories")? < 1000.0 || count("delivered")? < 1000.0 {
-        return Err(Unmeasured::Broken("too little happened".into()));
-    }
-    let violations = result["violations"].as_array().map(Vec::as_slice).unwrap_or_default();
-    for violation in violations.iter().take(20) {
-        detail += &format!("seed {}: {}\n", violation["seed"], violation["what"]);
-    }
-    Ok(Measured { figure: violations.len() as f64, detail })
+fn beside_openmls() -> Reading {
+    const AXIOM: &str = "ours/rows[members=100]/axiom_bytes";
+    const COMPACT: &str = "ours/rows[members=100]/compact_bytes";
+    const LEAST: &str = "theirs/cold_bytes/0";
+    read(pair(("theirs", openmls), ("ours", lab_figure("group-rekey"))))
+        .line(
+            "OpenMLS, {theirs/suite}, any of 100 members evicted by the founder: \
+             {theirs/cold_bytes/0} to {theirs/cold_bytes/1} B in a group that was just made, \
+             {theirs/warm_bytes/0} to {theirs/warm_bytes/1} B once every member has committed\n\
+             ours for the costliest leaf, signed, with its record:",
+        )
+        .each("ours/rows[]", REKEYS)
+        .reduced(greatest, "", format!("{AXIOM} / {LEAST}, {COMPACT} / {LEAST}"))
 }
 
-fn noise() -> Result<Measured, Unmeasured> {
-    let result = run_json("fuzz", "campaign", &["noise", "--count", "1000000"])?;
-    let count = |name| number(&result, &format!("/{name}"));
-    let mut detail = format!(
-        "{} datagrams, {} to members' own addresses, {} to controllers, {} shorter than a tag: {} panics, \
-         {} deliveries, {} changes of state; {} groups that no longer receive\n",
-        count("datagrams")?,
-        count("unicast")?,
-        count("to_controller")?,
-        count("short")?,
-        count("panics")?,
-        count("deliveries")?,
-        count("touched")?,
-        count("deaf")?,
-    );
-    if count("datagrams")? < 1e6 {
-        return Err(Unmeasured::Broken("too little was sent".into()));
-    }
-    for failure in result["failures"].as_array().into_iter().flatten() {
-        detail += &format!("{}\n", failure.as_str().unwrap_or("?"));
-    }
-    let figure = count("panics")? + count("deliveries")? + count("touched")? + count("deaf")?;
-    Ok(Measured { figure, detail })
+/// Commits of OpenMLS. Its program is a workspace of its own, since OpenMLS needs a newer Rust than
+/// ours.
+fn openmls() -> Result<Value, Failure> {
+    const MANIFEST: [&str; 3] = ["--locked", "--manifest-path", "interop/peers/openmls/Cargo.toml"];
+    let fetch = cargo(&[&["fetch", "--quiet"], &MANIFEST[..]].concat());
+    run(fetch)
+        .map_err(|error| Failure::NotPossibleHere(format!("needs OpenMLS's crates ({error})")))?;
+    let mut program = cargo(&[&["run", "--quiet", "--release"], &MANIFEST[..]].concat());
+    program.arg("--target-dir").arg(target_dir().join("openmls")).arg("100");
+    parsed("OpenMLS's program", capture(program).map_err(Failure::Failed)?)
+}
+
+fn campaigns() -> Vec<Claim> {
+    vec![
+        "Number of violations in 1000 random histories of joins, leaves, evictions, rekeys, \
+            restarts and loss: records opened by a device outside the group, records delivered \
+            twice, record numbers used twice. Bar: there may be none"
+            .claim("group-histories", AtMost(0.0), Seconds(60))
+            .by(histories()),
+        "Number of nonces used twice under one key in 10 000 requests of two and of three machines \
+            that join with one token, crash, stop and restart. Bar: there may be none"
+            .claim("group-clones-token", AtMost(0.0), Seconds(60))
+            .by(clones("token")),
+        "Number of nonces used twice under one key in 10 000 requests of machines whose state \
+            directories are copied among them, with a controller that restarts and is restored \
+            from a backup. Bar: there may be none"
+            .claim("group-clones-state", AtMost(0.0), Seconds(60))
+            .by(clones("state")),
+        "Number of panics, deliveries, changes of state and groups that no longer receive after 1 \
+            000 000 random, altered, cut, foreign and repeated datagrams to members and \
+            controllers, over every suite and policy. Bar: there may be none"
+            .claim("group-noise", AtMost(0.0), Seconds(120))
+            .by(noise()),
+    ]
+}
+
+fn histories() -> Reading {
+    read(CAMPAIGN.run("histories"))
+        .line(
+            "{histories} histories of seven kinds of groups: {epochs} epochs, {sealed} records \
+             sealed, {delivered} delivered, {restarts} restarts, {naps} shutdowns, {gone} members \
+             removed",
+        )
+        .needs("histories >= 1000")
+        .needs("delivered >= 1000")
+        .each("violations[]", "seed {seed}: {what}")
+        .figure("#violations[]")
+}
+
+fn clones(copied: &str) -> Reading {
+    read(CAMPAIGN.run(format!("clones {copied}")))
+        .each(
+            "reports[]",
+            "{machines} machines a device: {requests} requests, {sealed} keys and nonces, \
+             {delivered} records delivered, {joins} joins, {starts} starts taken, {copies} states \
+             copied, {refused} machines refused, {restarts} restarts of the controller",
+        )
+        .needs("+reports[]/requests >= 10000")
+        .reduced(sum, "reports[]", "repeated")
+}
+
+fn noise() -> Reading {
+    read(CAMPAIGN.run("noise --count 1000000"))
+        .line(
+            "{datagrams} datagrams, {unicast} to members' own addresses, {to_controller} to \
+             controllers, {short} shorter than a tag: {panics} panics, {deliveries} deliveries, \
+             {touched} changes of state; {deaf} groups that no longer receive",
+        )
+        .needs("datagrams >= 1000000")
+        .each("failures[]", "{}")
+        .figure("panics + deliveries + touched + deaf")
 }

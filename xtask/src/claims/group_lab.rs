@@ -1,229 +1,137 @@
 //! Claims on groups in the lab: the Axiom paper's configurations, a group of 10 000 listeners, an
 //! eviction under loss.
 
-use crate::claim::{Bar, Claim, Measured, Unmeasured};
-use crate::claims::{number, run_json};
-use crate::process::{capture, cargo};
-use serde_json::Value;
+use super::prelude::*;
 
-pub(super) const CLAIMS: &[Claim] = &[
-    Claim {
-        name: "group-energy-sender",
-        about: "Energy of the sender in the configurations DTLS Uni-Uni and Mul-Uni, over its \
-            energy with Axiom: the smaller ratio. Bar: the factor of 7 reported by Tiloca et \
-            al. (Axiom)",
-        bar: Bar::AtLeast(7.0),
-        seconds: 5,
-        measure: || times("group-figure-11", &["DTLS Uni-Uni", "DTLS Mul-Uni"], "energy_mj", "mJ"),
-    },
-    Claim {
-        name: "group-energy-listener",
-        about: "Energy of a listener in the configurations DTLS Uni-Uni and Mul-Uni, over its \
-            energy with Axiom: the smaller ratio. Bar: our own target; Tiloca et al. (Axiom) \
-            report 6, and 6.5 in Table II",
-        bar: Bar::AtLeast(5.5),
-        seconds: 5,
-        measure: || times("group-figure-12", &["DTLS Uni-Uni", "DTLS Mul-Uni"], "energy_mj", "mJ"),
-    },
-    Claim {
-        name: "group-energy-paper",
-        about: "Largest deviation, in %, of the four energy ratios of the two claims above from \
-            Table II of Tiloca et al. (Axiom). Bar: our own target",
-        bar: Bar::AtMost(15.0),
-        seconds: 5,
-        measure: off_paper,
-    },
-    Claim {
-        name: "group-time-uni-uni",
-        about: "Duration of a first transaction with DTLS Uni-Uni over that with Axiom. Bar: our \
-            own target; Tiloca et al. (Axiom) report 5, most of which is neither radio nor \
-            processor",
-        bar: Bar::AtLeast(1.3),
-        seconds: 5,
-        measure: || times("group-figure-10", &["DTLS Uni-Uni"], "duration_s", "s"),
-    },
-    Claim {
-        name: "group-time-mul-uni",
-        about: "Duration of a first transaction with DTLS Mul-Uni over that with Axiom. Bar: our \
-            own target; Tiloca et al. (Axiom) report 6, most of which is neither radio nor \
-            processor",
-        bar: Bar::AtLeast(2.0),
-        seconds: 5,
-        measure: || times("group-figure-10", &["DTLS Mul-Uni"], "duration_s", "s"),
-    },
-    Claim {
-        name: "group-crowd-memory",
-        about: "Heap, in bytes for each listener, of a sender that 10 000 listeners have \
-            answered: the worse profile. Bar: our own target",
-        bar: Bar::AtMost(128.0),
-        seconds: 30,
-        measure: crowd_memory,
-    },
-    Claim {
-        name: "group-crowd-time",
-        about: "A sender's processor time for each of 10 000 listeners over that for each of \
-            1000, medians: the worse profile. Bar: our own target",
-        bar: Bar::AtMost(1.3),
-        seconds: 30,
-        measure: crowd_time,
-    },
-    Claim {
-        name: "group-rekey-step",
-        about: "Number of members without the new keys after an eviction at 20 % loss, in groups \
-            of 10 to 10 000 members, both profiles. Bar: there may be none",
-        bar: Bar::AtMost(0.0),
-        seconds: 40,
-        measure: step,
-    },
-];
-
-/// Values of the column `by`: rows measured by the lab, and rows from the paper.
-const MEASURERS: [&str; 2] = ["lab", "paper"];
-
-fn figure(name: &str) -> Result<Value, Unmeasured> {
-    run_json("lightseal-lab", "lightseal-lab", &["figure", name, "--print"])
+pub(super) fn claims() -> Vec<Claim> {
+    [energies(), times(), crowds()].into_iter().flatten().collect()
 }
 
-fn rows(figure: &Value) -> impl Iterator<Item = &Value> {
-    figure["rows"].as_array().into_iter().flatten()
+fn energies() -> Vec<Claim> {
+    let uni = ["DTLS Uni-Uni", "DTLS Mul-Uni"];
+    vec![
+        "Energy of the sender in the configurations DTLS Uni-Uni and Mul-Uni, over its energy with \
+            Axiom: the smaller ratio. Bar: the factor of 7 reported by Tiloca et al. (Axiom)"
+            .claim("group-energy-sender", AtLeast(7.0), Seconds(5))
+            .by(over_axiom("group-figure-11", &uni, "{energy_mj:.3} mJ")),
+        "Energy of a listener in the configurations DTLS Uni-Uni and Mul-Uni, over its energy with \
+            Axiom: the smaller ratio. Bar: our own target; Tiloca et al. (Axiom) report 6, and 6.5 \
+            in Table II"
+            .claim("group-energy-listener", AtLeast(5.5), Seconds(5))
+            .by(over_axiom("group-figure-12", &uni, "{energy_mj:.3} mJ")),
+        "Largest deviation, in %, of the four energy ratios of the two claims above from Table II \
+            of Tiloca et al. (Axiom). Bar: our own target"
+            .claim("group-energy-paper", AtMost(15.0), Seconds(5))
+            .by(off_paper()),
+    ]
 }
 
-/// A configuration's value over that of Axiom.
-fn ratio(figure: &Value, by: &str, configuration: &str) -> Result<f64, Unmeasured> {
-    let is_meant = |row: &&Value| row["by"] == by && row["configuration"] == configuration;
-    let row = rows(figure).find(is_meant);
-    number(row.unwrap_or(&Value::Null), "/times_axiom")
+fn times() -> Vec<Claim> {
+    vec![
+        "Duration of a first transaction with DTLS Uni-Uni over that with Axiom. Bar: our own \
+            target; Tiloca et al. (Axiom) report 5, most of which is neither radio nor processor"
+            .claim("group-time-uni-uni", AtLeast(1.3), Seconds(5))
+            .by(over_axiom("group-figure-10", &["DTLS Uni-Uni"], "{duration_s:.3} s")),
+        "Duration of a first transaction with DTLS Mul-Uni over that with Axiom. Bar: our own \
+            target; Tiloca et al. (Axiom) report 6, most of which is neither radio nor processor"
+            .claim("group-time-mul-uni", AtLeast(2.0), Seconds(5))
+            .by(over_axiom("group-figure-10", &["DTLS Mul-Uni"], "{duration_s:.3} s")),
+    ]
 }
 
-/// The least ratio of some configurations; the detail shows all rows.
-fn times(
-    name: &str,
-    configurations: &[&str],
-    column: &str,
-    unit: &str,
-) -> Result<Measured, Unmeasured> {
-    let figure = figure(name)?;
-    let mut detail = String::new();
-    for row in rows(&figure) {
-        let text = |name: &str| row[name].as_str().unwrap_or("?").to_owned();
-        detail += &format!(
-            "{} by the {}: {:.3} {unit}, {:.2} times Axiom's\n",
-            text("configuration"),
-            text("by"),
-            number(row, &format!("/{column}"))?,
-            number(row, "/times_axiom")?,
+/// The least ratio of some configurations; the detail shows all rows, also the paper's.
+fn over_axiom(figure: &str, configurations: &[&str], value: &str) -> Reading {
+    let ratio = |configuration: &&str| format!("{}/times_axiom", row("lab", configuration));
+    let ratios: Vec<_> = configurations.iter().map(ratio).collect();
+    read(lab_figure(figure))
+        .each(
+            "rows[]",
+            format!("{{configuration}} by the {{by}}: {value}, {{times_axiom:.2}} times Axiom's"),
+        )
+        .reduced(least, "", ratios.join(", "))
+}
+
+/// The row of a configuration as the lab measured it, or as the paper has it.
+fn row(by: &str, configuration: &str) -> String {
+    format!("rows[by={by}][configuration={configuration}]")
+}
+
+fn off_paper() -> Reading {
+    let figures = [("group-figure-11", "the sender"), ("group-figure-12", "a listener")];
+    let runs = figures.map(|(name, node)| (json!({ "node": node }), lab_figure(name)));
+    let percents = ["DTLS Uni-Uni", "DTLS Mul-Uni"].map(|configuration| {
+        let [ours, paper] =
+            ["lab", "paper"].map(|by| format!("found/{}/times_axiom", row(by, configuration)));
+        let percent = format!("100 * {ours} / {paper} - 100");
+        let line = format!(
+            "{configuration} at {{node}}: {{{ours}:.2}} times Axiom's, the paper {{{paper}:.2}}: \
+             {{{percent}:+.1}} %"
         );
-    }
-    let mut least = f64::INFINITY;
-    for configuration in configurations {
-        least = least.min(ratio(&figure, "lab", configuration)?);
-    }
-    Ok(Measured { figure: least, detail })
+        (percent, line)
+    });
+    let reading = read(series(runs));
+    let reading =
+        percents.iter().fold(reading, |reading, (_, line)| reading.each("runs[]", line.clone()));
+    let worst = percents.map(|(percent, _)| format!("|{percent}|"));
+    reading.reduced(greatest, "runs[]", worst.join(", "))
 }
 
-fn off_paper() -> Result<Measured, Unmeasured> {
-    let (mut worst, mut detail): (f64, _) = (0.0, String::new());
-    for (name, node) in [("group-figure-11", "the sender"), ("group-figure-12", "a listener")] {
-        let figure = figure(name)?;
-        for configuration in ["DTLS Uni-Uni", "DTLS Mul-Uni"] {
-            let [ours, paper] = MEASURERS.map(|by| ratio(&figure, by, configuration));
-            let (ours, paper) = (ours?, paper?);
-            let off = 100.0 * (ours / paper - 1.0);
-            detail += &format!(
-                "{configuration} at {node}: {ours:.2} times Axiom's, the paper {paper:.2}: {off:+.1} %\n"
-            );
-            worst = worst.max(off.abs());
-        }
-    }
-    Ok(Measured { figure: worst, detail })
+fn crowds() -> Vec<Claim> {
+    vec![
+        "Heap, in bytes for each listener, of a sender that 10 000 listeners have answered: the \
+            worse profile. Bar: our own target"
+            .claim("group-crowd-memory", AtMost(128.0), Seconds(30))
+            .by(crowd().reduced(greatest, "rows[listeners=10000]", "heap_bytes_a_listener")),
+        "A sender's processor time for each of 10 000 listeners over that for each of 1000, \
+            medians: the worse profile. Bar: our own target"
+            .claim("group-crowd-time", AtMost(1.3), Seconds(30))
+            .by(crowd().reduced(
+                greatest,
+                "rows[listeners=10000]",
+                "sender_us_a_listener / sender_us_of_1000",
+            )),
+        "Number of members without the new keys after an eviction at 20 % loss, in groups of 10 to \
+            10 000 members, both profiles. Bar: there may be none"
+            .claim("group-rekey-step", AtMost(0.0), Seconds(40))
+            .by(step()),
+    ]
 }
 
 /// Heap and time that many listeners take at the sender, measured with a counting allocator.
-fn crowd() -> Result<Value, Unmeasured> {
-    let line = [
-        "run",
-        "--quiet",
-        "--release",
-        "--package",
-        "lightseal-lab",
-        "--example",
-        "groups",
-        "--",
-        "crowd",
-    ];
-    let text = capture(cargo(&line)).map_err(Unmeasured::Broken)?;
-    let result: Value = serde_json::from_str(&text)
-        .map_err(|error| Unmeasured::Broken(format!("no JSON was printed: {error}")))?;
-    for row in rows(&result) {
-        if number(row, "/responses")? != number(row, "/listeners")? {
-            return Err(Unmeasured::Broken(format!("not all have answered: {row}")));
-        }
+fn crowd() -> Reading {
+    read(crowd_by_size)
+        .each(
+            "rows[]",
+            "{profile}, {listeners} listeners: {heap_bytes_a_listener:.1} B of heap and \
+             {sender_us_a_listener:.2} us at the sender for each, {listener_us:.2} us at the \
+             listener; responses within {virtual_seconds:.0} s",
+        )
+        .needs_each("rows[]", "responses == listeners")
+}
+
+/// Each row gets the sender's time of the profile's row with 1000 listeners.
+fn crowd_by_size() -> Result<Value, Failure> {
+    let mut result = GROUPS.run("crowd").json()?;
+    let small: Vec<(Value, f64)> = select(&result, "rows[listeners=1000]")
+        .into_iter()
+        .map(|row| Ok((row["profile"].clone(), number(row, "sender_us_a_listener")?)))
+        .collect::<Result<_, Failure>>()?;
+    for row in result["rows"].as_array_mut().into_iter().flatten() {
+        let of_profile = small.iter().find(|(profile, _)| *profile == row["profile"]);
+        row["sender_us_of_1000"] = json!(of_profile.map(|(_, time)| time));
     }
     Ok(result)
 }
 
-fn shown(result: &Value) -> Result<String, Unmeasured> {
-    let mut detail = String::new();
-    for row in rows(result) {
-        detail += &format!(
-            "{}, {} listeners: {:.1} B of heap and {:.2} us at the sender for each, {:.2} us at the \
-             listener; responses within {:.0} s\n",
-            row["profile"].as_str().unwrap_or("?"),
-            number(row, "/listeners")?,
-            number(row, "/heap_bytes_a_listener")?,
-            number(row, "/sender_us_a_listener")?,
-            number(row, "/listener_us")?,
-            number(row, "/virtual_seconds")?,
-        );
-    }
-    Ok(detail)
-}
-
-fn crowd_memory() -> Result<Measured, Unmeasured> {
-    let result = crowd()?;
-    let mut worst = f64::NAN;
-    for row in rows(&result).filter(|row| row["listeners"] == 10_000) {
-        worst = worst.max(number(row, "/heap_bytes_a_listener")?);
-    }
-    Ok(Measured { figure: worst, detail: shown(&result)? })
-}
-
-fn crowd_time() -> Result<Measured, Unmeasured> {
-    let result = crowd()?;
-    let mut worst = f64::NAN;
-    for large in rows(&result).filter(|row| row["listeners"] == 10_000) {
-        let is_small =
-            |row: &&Value| row["listeners"] == 1000 && row["profile"] == large["profile"];
-        let small = rows(&result).find(is_small).unwrap_or(&Value::Null);
-        let [large, small] = [large, small].map(|row| number(row, "/sender_us_a_listener"));
-        worst = worst.max(large? / small?);
-    }
-    Ok(Measured { figure: worst, detail: shown(&result)? })
-}
-
-fn step() -> Result<Measured, Unmeasured> {
-    let figure = figure("group-eviction")?;
-    let (mut lost, mut detail) = (0.0, String::new());
-    for row in rows(&figure) {
-        let of = |name: &str| number(row, &format!("/{name}"));
-        detail += &format!(
-            "{}, {} members: {} out of step after {:.2} s, {} in step by {} announcements of {} B, {} pulls\n",
-            row["profile"].as_str().unwrap_or("?"),
-            of("members")?,
-            of("out_of_step")?,
-            of("duration_s")?,
-            of("by_announcement")?,
-            of("announcements")?,
-            of("announcement_bytes")?,
-            of("pulls")?,
-        );
-        if of("opened_by_evicted")? > 0.0 {
-            return Err(Unmeasured::Broken(format!("the evicted member reads on: {row}")));
-        }
-        lost += of("out_of_step")?;
-    }
-    if detail.is_empty() {
-        return Err(Unmeasured::Broken("no member was evicted".into()));
-    }
-    Ok(Measured { figure: lost, detail })
+/// There is no figure if the evicted member reads on.
+fn step() -> Reading {
+    read(lab_figure("group-eviction"))
+        .each(
+            "rows[]",
+            "{profile}, {members} members: {out_of_step} out of step after {duration_s:.2} s, \
+             {by_announcement} in step by {announcements} announcements of {announcement_bytes} B, \
+             {pulls} pulls",
+        )
+        .needs_each("rows[]", "opened_by_evicted == 0")
+        .reduced(sum, "rows[]", "out_of_step")
 }

@@ -4,63 +4,35 @@
 //! with many records; the difference is divided by the number of additional records. Instruction
 //! counts do not depend on the machine's load.
 
-use crate::claim::{Bar, Claim, Measured, Unmeasured};
-use crate::process::{cargo, command, succeeds, target_dir};
+use super::prelude::*;
+use crate::process::{command, succeeds, target_dir};
 use std::path::PathBuf;
 
-pub(super) const CLAIMS: &[Claim] = &[
-    Claim {
-        name: "instructions-agg-8",
-        about: "Instructions to seal, open and take a record of 30 B under agg:8, over those \
-            with a plain tag, LightMAC suite. Bar: our own target",
-        bar: Bar::AtMost(1.05),
-        seconds: 10,
-        measure: || over_plain("agg:8", Aes::Native),
-    },
-    Claim {
-        name: "instructions-r2d2-50",
-        about: "Instructions to seal, open and take a record of 30 B under r2d2:50, over those \
-            with a plain tag, LightMAC suite. Bar: our own target",
-        bar: Bar::AtMost(1.3),
-        seconds: 10,
-        measure: || over_plain("r2d2:50", Aes::Native),
-    },
-    Claim {
-        name: "instructions-r2d2-200",
-        about: "Instructions to seal, open and take a record of 30 B under r2d2:200, over those \
-            with a plain tag, LightMAC suite. Bar: our own target",
-        bar: Bar::AtMost(1.6),
-        seconds: 10,
-        measure: || over_plain("r2d2:200", Aes::Native),
-    },
-    Claim {
-        name: "instructions-agg-8-portable",
-        about: "Instructions to seal, open and take a record of 30 B under agg:8, over those \
-            with a plain tag, LightMAC suite with AES in software, as on a small device. \
-            Bar: our own target",
-        bar: Bar::AtMost(1.05),
-        seconds: 10,
-        measure: || over_plain("agg:8", Aes::Portable),
-    },
-    Claim {
-        name: "instructions-r2d2-50-portable",
-        about: "Instructions to seal, open and take a record of 30 B under r2d2:50, over those \
-            with a plain tag, LightMAC suite with AES in software, as on a small device. \
-            Bar: our own target",
-        bar: Bar::AtMost(1.3),
-        seconds: 10,
-        measure: || over_plain("r2d2:50", Aes::Portable),
-    },
-    Claim {
-        name: "instructions-r2d2-200-portable",
-        about: "Instructions to seal, open and take a record of 30 B under r2d2:200, over those \
-            with a plain tag, LightMAC suite with AES in software, as on a small device. \
-            Bar: our own target",
-        bar: Bar::AtMost(1.6),
-        seconds: 10,
-        measure: || over_plain("r2d2:200", Aes::Portable),
-    },
-];
+pub(super) fn claims() -> Vec<Claim> {
+    let schemes = [("agg:8", 1.05), ("r2d2:50", 1.3), ("r2d2:200", 1.6)];
+    let native = schemes.map(|(scheme, bar)| {
+        format!(
+            "Instructions to seal, open and take a record of 30 B under {scheme}, over those with \
+             a plain tag, LightMAC suite. Bar: our own target"
+        )
+        .claim(name(scheme), AtMost(bar), Seconds(10))
+        .by(move || over_plain(scheme, Aes::Native))
+    });
+    let portable = schemes.map(|(scheme, bar)| {
+        format!(
+            "Instructions to seal, open and take a record of 30 B under {scheme}, over those with \
+             a plain tag, LightMAC suite with AES in software, as on a small device. Bar: our own \
+             target"
+        )
+        .claim(name(scheme) + "-portable", AtMost(bar), Seconds(10))
+        .by(move || over_plain(scheme, Aes::Portable))
+    });
+    native.into_iter().chain(portable).collect()
+}
+
+fn name(scheme: &str) -> String {
+    format!("instructions-{}", scheme.replace(':', "-"))
+}
 
 /// How AES is computed.
 #[derive(Clone, Copy)]
@@ -77,9 +49,9 @@ const PAYLOAD_BYTES: &str = "30";
 const FEW: u64 = 2_000;
 const MANY: u64 = 12_000;
 
-fn over_plain(scheme: &str, aes: Aes) -> Result<Measured, Unmeasured> {
+fn over_plain(scheme: &str, aes: Aes) -> Result<Measured, Failure> {
     if !succeeds(command("valgrind", &["--version"])) {
-        return Err(Unmeasured::NotHere("valgrind is not installed".into()));
+        return Err(Failure::NotPossibleHere("valgrind is not installed".into()));
     }
     let (plain, shared) = (a_record("off", aes)?, a_record(scheme, aes)?);
     let detail =
@@ -88,33 +60,25 @@ fn over_plain(scheme: &str, aes: Aes) -> Result<Measured, Unmeasured> {
 }
 
 /// Instructions that it takes to seal, open and take one record.
-fn a_record(scheme: &str, aes: Aes) -> Result<f64, Unmeasured> {
+fn a_record(scheme: &str, aes: Aes) -> Result<f64, Failure> {
     let (few, many) = (count(scheme, FEW, aes)?, count(scheme, MANY, aes)?);
     if many <= few {
-        return Err(Unmeasured::Broken(format!("{MANY} records cost no more than {FEW}")));
+        return Err(Failure::Failed(format!("{MANY} records cost no more than {FEW}")));
     }
     Ok((many - few) as f64 / (MANY - FEW) as f64)
 }
 
 /// Instructions of a program that seals, opens and takes this number of records.
-fn count(scheme: &str, records: u64, aes: Aes) -> Result<u64, Unmeasured> {
-    const RUNNER: &str = "target.'cfg(all())'.runner = \
-                          ['valgrind', '--tool=callgrind', '--callgrind-out-file=/dev/null']";
+fn count(scheme: &str, records: u64, aes: Aes) -> Result<u64, Failure> {
+    const RUNNER: &str = "target.'cfg(all())'.runner = ['valgrind', '--tool=callgrind', \
+                          '--callgrind-out-file=/dev/null']";
     let records = records.to_string();
-    let mut run = cargo(&[
-        "run",
-        "--quiet",
-        "--release",
-        "--package",
-        "lightseal-dtls",
-        "--example",
-        "records",
-    ]);
+    let mut run = RECORDS.cargo();
     run.args(["--config", RUNNER]);
     if let Aes::Portable = aes {
         run.env("RUSTFLAGS", "--cfg aes_backend=\"soft\"").arg("--target-dir").arg(portable_dir());
     }
-    let broken = |what: &str| Unmeasured::Broken(format!("records under callgrind: {what}"));
+    let broken = |what: &str| Failure::Failed(format!("records under callgrind: {what}"));
     let output = run
         .args(["--", scheme, &records, PAYLOAD_BYTES])
         .output()

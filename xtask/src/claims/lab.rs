@@ -1,59 +1,38 @@
 //! Claims on the lab's commands: a scenario gives the same bytes for any number of threads and
 //! shards, memory is bounded, and the report is made in time.
 
-use crate::claim::{Bar, Claim, Measured, Unmeasured};
-use crate::claims::run_text;
-use crate::process::target_dir;
+use super::prelude::*;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::Stdio;
 use std::time::{Duration, Instant};
 
-pub(super) const CLAIMS: &[Claim] = &[
-    Claim {
-        name: "lab-threads",
-        about: "Number of files of the example scenarios that differ between 1 and 2 threads. \
-            Bar: there may be none",
-        bar: Bar::AtMost(0.0),
-        seconds: 30,
-        measure: threads,
-    },
-    Claim {
-        name: "lab-shards",
-        about: "Number of bytes in which the merge of three shards differs from the whole: a \
-            grid, and a single point whose runs are shared among the shards. Bar: there may \
-            be none",
-        bar: Bar::AtMost(0.0),
-        seconds: 30,
-        measure: shards,
-    },
-    // Exact statistics keep 16 bytes a run for up to 131 072 runs, in a list whose room doubles: 2 MiB
-    // at 10^5 runs, beside the 11.6 MiB of the program.
-    Claim {
-        name: "lab-memory",
-        about: "Peak memory of `lightseal lab run` for 100 000 runs of a point, over that for 10 \
-            000 runs. Bar: the derivation in the comment",
-        bar: Bar::AtMost(1.2),
-        seconds: 30,
-        measure: || memory(10_000, 100_000),
-    },
-    Claim {
-        name: "lab-memory-flat",
-        about: "Peak memory of `lightseal lab run` for 500 000 runs of a point, over that for \
-            200 000 runs. Bar: our own target",
-        bar: Bar::AtMost(1.05),
-        seconds: 100,
-        measure: || memory(200_000, 500_000),
-    },
-    Claim {
-        name: "lab-report",
-        about: "Minutes for the whole report: every figure of the registry with default options. \
-            Bar: our own target",
-        bar: Bar::AtMost(15.0),
-        seconds: 600,
-        measure: report,
-    },
-];
+pub(super) fn claims() -> Vec<Claim> {
+    vec![
+        "Number of files of the example scenarios that differ between 1 and 2 threads. Bar: there \
+            may be none"
+            .claim("lab-threads", AtMost(0.0), Seconds(30))
+            .by(threads),
+        "Number of bytes in which the merge of three shards differs from the whole: a grid, and a \
+            single point whose runs are shared among the shards. Bar: there may be none"
+            .claim("lab-shards", AtMost(0.0), Seconds(30))
+            .by(shards),
+        // Exact statistics keep 16 bytes a run for up to 131 072 runs, in a list whose room doubles:
+        // 2 MiB at 10^5 runs, beside the 11.6 MiB of the program.
+        "Peak memory of `lightseal lab run` for 100 000 runs of a point, over that for 10 000 \
+            runs. Bar: the derivation in the comment"
+            .claim("lab-memory", AtMost(1.2), Seconds(30))
+            .by(|| memory(10_000, 100_000)),
+        "Peak memory of `lightseal lab run` for 500 000 runs of a point, over that for 200 000 \
+            runs. Bar: our own target"
+            .claim("lab-memory-flat", AtMost(1.05), Seconds(100))
+            .by(|| memory(200_000, 500_000)),
+        "Minutes for the whole report: every figure of the registry with default options. Bar: our \
+            own target"
+            .claim("lab-report", AtMost(15.0), Seconds(600))
+            .by(report),
+    ]
+}
 
 const SCENARIOS: &str = "crates/lab/scenarios";
 
@@ -69,8 +48,8 @@ const TWO_NODES: &str = "network = { topology = 'line', nodes = 2 }\n\
                          handshake = { profile = 'tinydtls' }\n";
 
 /// Makes an empty directory of this name in target/claims.
-fn directory(name: &str) -> Result<PathBuf, Unmeasured> {
-    let broken = |error: std::io::Error| Unmeasured::Broken(format!("{name}: {error}"));
+fn directory(name: &str) -> Result<PathBuf, Failure> {
+    let broken = |error: std::io::Error| Failure::Failed(format!("{name}: {error}"));
     let path = Path::new("target/claims").join(name);
     if path.exists() {
         std::fs::remove_dir_all(&path).map_err(broken)?;
@@ -79,13 +58,13 @@ fn directory(name: &str) -> Result<PathBuf, Unmeasured> {
     Ok(path)
 }
 
-fn lab(arguments: &[&str]) -> Result<String, Unmeasured> {
-    run_text("lightseal-lab", "lightseal-lab", arguments)
+fn lab(arguments: &[&str]) -> Result<String, Failure> {
+    LAB.run(arguments.join(" ")).text()
 }
 
 /// Every file of a directory, by name.
-fn contents(of: &Path) -> Result<BTreeMap<String, Vec<u8>>, Unmeasured> {
-    let broken = |error: std::io::Error| Unmeasured::Broken(format!("{}: {error}", of.display()));
+fn contents(of: &Path) -> Result<BTreeMap<String, Vec<u8>>, Failure> {
+    let broken = |error: std::io::Error| Failure::Failed(format!("{}: {error}", of.display()));
     let mut files = BTreeMap::new();
     for entry in std::fs::read_dir(of).map_err(broken)? {
         let path = entry.map_err(broken)?.path();
@@ -95,7 +74,7 @@ fn contents(of: &Path) -> Result<BTreeMap<String, Vec<u8>>, Unmeasured> {
     Ok(files)
 }
 
-fn threads() -> Result<Measured, Unmeasured> {
+fn threads() -> Result<Measured, Failure> {
     let mut written = Vec::new();
     for threads in ["1", "2"] {
         let out = directory(&format!("threads-{threads}"))?;
@@ -112,12 +91,12 @@ fn threads() -> Result<Measured, Unmeasured> {
     let different: Vec<&&String> = names.iter().filter(differ).collect();
     let detail = format!("{} files each; different: {different:?}\n", written[0].len());
     if written[0].is_empty() {
-        return Err(Unmeasured::Broken("no files were written".into()));
+        return Err(Failure::Failed("no files were written".into()));
     }
     Ok(Measured { figure: different.len() as f64, detail })
 }
 
-fn shards() -> Result<Measured, Unmeasured> {
+fn shards() -> Result<Measured, Failure> {
     let out = directory("shards")?;
     let at = |name: &str| out.join(name).to_string_lossy().into_owned();
     let (mut figure, mut detail) = (0, String::new());
@@ -154,21 +133,18 @@ fn shards() -> Result<Measured, Unmeasured> {
 }
 
 /// The peak of memory for `more` runs of a point over that for `few`.
-fn memory(few: u32, more: u32) -> Result<Measured, Unmeasured> {
-    // This builds the program.
-    lab(&["figure", "--list"])?;
+fn memory(few: u32, more: u32) -> Result<Measured, Failure> {
     let (few_mib, more_mib) = (peak_mib(few)?, peak_mib(more)?);
     let detail = format!("{few} runs: {few_mib:.1} MiB; {more} runs: {more_mib:.1} MiB\n");
     Ok(Measured { figure: more_mib / few_mib, detail })
 }
 
 /// The peak resident memory of `lab run` in MiB, as the kernel reports it.
-fn peak_mib(runs: u32) -> Result<f64, Unmeasured> {
-    let broken = |error: std::io::Error| Unmeasured::Broken(format!("lightseal lab run: {error}"));
-    let mut run = Command::new(target_dir().join("release/lightseal-lab"));
+fn peak_mib(runs: u32) -> Result<f64, Failure> {
+    let broken = |error: std::io::Error| Failure::Failed(format!("lightseal lab run: {error}"));
     let file = directory("memory")?.join("two-nodes.toml");
     std::fs::write(&file, TWO_NODES).map_err(broken)?;
-    run.args(["run", &file.to_string_lossy(), "--runs", &runs.to_string()]);
+    let mut run = LAB.run(format!("run {} --runs {runs}", file.display())).command()?;
     run.stdout(Stdio::null());
     let mut child = run.spawn().map_err(broken)?;
     let status = format!("/proc/{}/status", child.id());
@@ -184,14 +160,14 @@ fn peak_mib(runs: u32) -> Result<f64, Unmeasured> {
         std::thread::sleep(Duration::from_millis(2));
     };
     if !ended.success() {
-        return Err(Unmeasured::Broken(format!("lightseal lab run: {ended}")));
+        return Err(Failure::Failed(format!("lightseal lab run: {ended}")));
     }
     let none =
-        || Unmeasured::NotHere("the kernel does not say how much memory a process has".into());
+        || Failure::NotPossibleHere("the kernel does not say how much memory a process has".into());
     peak.map(|kib| kib / 1024.0).ok_or_else(none)
 }
 
-fn report() -> Result<Measured, Unmeasured> {
+fn report() -> Result<Measured, Failure> {
     let page = directory("report")?.join("report.html");
     // The program is built before the clock starts.
     lab(&["figure", "--list"])?;

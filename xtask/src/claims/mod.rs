@@ -1,7 +1,8 @@
 //! The registry of claims: one file for each topic.
 //!
 //! A claim runs a program of this workspace, built with optimisation, and reads the JSON that it
-//! prints. The source has bars, never measured figures.
+//! prints: most say in the notation of [`expression`] what they read. The source has bars, never
+//! measured figures.
 
 mod aggregation;
 mod attacks;
@@ -15,6 +16,7 @@ mod dissector;
 mod documents;
 mod duty;
 mod duty_xmac;
+mod expression;
 mod gateway;
 mod gateway_real;
 mod gateway_speed;
@@ -29,99 +31,124 @@ mod macs;
 mod masks;
 mod overload;
 mod peers;
+mod reading;
 mod reconnect;
 mod sessions;
 
-use crate::claim::{Claim, Unmeasured};
-use crate::process::{capture, cargo};
-use crate::{Failure, system};
-use serde_json::Value;
+use crate::Failure;
+use crate::claim::{Bar, Claim, Measure, Measured};
+use crate::program::{LAB, Run};
+use std::borrow::Cow;
+use std::path::Path;
+use std::sync::LazyLock;
 
 /// Every claim, by topic.
 pub(crate) fn all() -> impl Iterator<Item = &'static Claim> {
+    static ALL: LazyLock<Vec<Claim>> = LazyLock::new(|| topics().into_iter().flatten().collect());
+    ALL.iter()
+}
+
+fn topics() -> [Vec<Claim>; 27] {
     [
-        aggregation::CLAIMS,
-        attacks::CLAIMS,
-        captures::CLAIMS,
-        choice::CLAIMS,
-        coap::CLAIMS,
-        command::CLAIMS,
-        dialogue::CLAIMS,
-        dissector::CLAIMS,
-        documents::CLAIMS,
-        duty::CLAIMS,
-        duty_xmac::CLAIMS,
-        gateway::CLAIMS,
-        gateway_real::CLAIMS,
-        gateway_speed::CLAIMS,
-        group::CLAIMS,
-        group_attacks::CLAIMS,
-        group_kills::CLAIMS,
-        group_lab::CLAIMS,
-        hostile::CLAIMS,
-        instructions::CLAIMS,
-        lab::CLAIMS,
-        macs::CLAIMS,
-        masks::CLAIMS,
-        overload::CLAIMS,
-        peers::CLAIMS,
-        reconnect::CLAIMS,
-        sessions::CLAIMS,
+        aggregation::claims(),
+        attacks::claims(),
+        captures::claims(),
+        choice::claims(),
+        coap::claims(),
+        command::claims(),
+        dialogue::claims(),
+        dissector::claims(),
+        documents::claims(),
+        duty::claims(),
+        duty_xmac::claims(),
+        gateway::claims(),
+        gateway_real::claims(),
+        gateway_speed::claims(),
+        group::claims(),
+        group_attacks::claims(),
+        group_kills::claims(),
+        group_lab::claims(),
+        hostile::claims(),
+        instructions::claims(),
+        lab::claims(),
+        macs::claims(),
+        masks::claims(),
+        overload::claims(),
+        peers::claims(),
+        reconnect::claims(),
+        sessions::claims(),
     ]
-    .into_iter()
-    .flatten()
 }
 
-/// Builds and runs `program` of `package` and parses the JSON it prints.
-fn run_json(package: &str, program: &str, arguments: &[&str]) -> Result<Value, Unmeasured> {
-    run_json_with(&[], package, program, arguments)
+/// What the topics use.
+mod prelude {
+    pub(super) use super::expression::{fill, number, select};
+    pub(super) use super::reading::{
+        Reading, Reducer, above_one, greatest, least, median, only, pair, percentage, r_squared,
+        read, series, sum,
+    };
+    pub(super) use super::{About, Seconds, in_folder, lab_figure};
+    pub(super) use crate::Failure;
+    pub(super) use crate::claim::Bar::{AtLeast, AtMost, Exactly};
+    pub(super) use crate::claim::{Claim, Measure, Measured};
+    pub(super) use crate::program::{
+        CAMPAIGN, FLOOD, GROUPS, LAB, LIGHTSEAL, LIVENESS, LongTest, PACE, Program, RECORDS, Run,
+        beside_lightseal, parsed, python,
+    };
+    pub(super) use serde_json::{Value, json};
 }
 
-/// [`run_json`] with features of `package` that are off by default.
-fn run_json_with(
-    features: &[&str],
-    package: &str,
-    program: &str,
-    arguments: &[&str],
-) -> Result<Value, Unmeasured> {
-    let text = run_text_with(features, package, program, arguments)?;
-    serde_json::from_str(&text)
-        .map_err(|error| Unmeasured::Broken(format!("{program} printed no JSON: {error}")))
+/// Expected duration of a measurement, without building the programs.
+struct Seconds(u32);
+
+/// What a claim is about, in one sentence for a reader who does not know the code: the figure, its
+/// unit, and where the bar comes from.
+trait About: Into<Cow<'static, str>> {
+    /// The claim, without its measurement.
+    fn claim(
+        self,
+        name: impl Into<Cow<'static, str>>,
+        bar: Bar,
+        Seconds(seconds): Seconds,
+    ) -> Unmeasured {
+        Unmeasured { name: name.into(), about: self.into(), bar, seconds }
+    }
 }
 
-/// Builds and runs `program` of `package` and returns what it prints.
-fn run_text(package: &str, program: &str, arguments: &[&str]) -> Result<String, Unmeasured> {
-    run_text_with(&[], package, program, arguments)
+impl About for &'static str {}
+impl About for String {}
+
+/// A claim without its measurement.
+struct Unmeasured {
+    name: Cow<'static, str>,
+    about: Cow<'static, str>,
+    bar: Bar,
+    seconds: u32,
 }
 
-fn run_text_with(
-    features: &[&str],
-    package: &str,
-    program: &str,
-    arguments: &[&str],
-) -> Result<String, Unmeasured> {
-    let fixed = ["run", "--quiet", "--release", "--package", package, "--bin", program];
-    let features = features.iter().flat_map(|feature| ["--features", *feature]);
-    let line: Vec<_> =
-        fixed.into_iter().chain(features).chain(["--"]).chain(arguments.iter().copied()).collect();
-    capture(cargo(&line)).map_err(Unmeasured::Broken)
+impl Unmeasured {
+    /// The claim, measured in this way.
+    fn by(self, measure: impl Measure + 'static) -> Claim {
+        let Self { name, about, bar, seconds } = self;
+        Claim { name, about, bar, seconds, measure: Box::new(measure) }
+    }
 }
 
-/// [`run_json`] of a program of `interop`, which needs system packages.
-fn run_peer(program: &str, arguments: &[&str]) -> Result<Value, Unmeasured> {
-    system::require_packages().map_err(|failure| match failure {
-        Failure::Failed(reason) => Unmeasured::Broken(reason),
-        Failure::NotPossibleHere(reason) => Unmeasured::NotHere(reason),
-    })?;
-    run_json("interop", program, arguments)
+/// The run that prints the data of a figure of the lab.
+fn lab_figure(name: &str) -> Run {
+    LAB.run(format!("figure {name} --print"))
 }
 
-/// The number at `pointer` (RFC 6901) in the JSON that a program printed.
-fn number(value: &Value, pointer: &str) -> Result<f64, Unmeasured> {
-    value
-        .pointer(pointer)
-        .and_then(Value::as_f64)
-        .ok_or_else(|| Unmeasured::Broken(format!("there is no number at {pointer}")))
+/// Measures with a temporary folder of this name, which is removed afterwards.
+fn in_folder(
+    name: &str,
+    measure: fn(&Path) -> Result<Measured, Failure>,
+) -> Result<Measured, Failure> {
+    let folder = std::env::temp_dir().join(format!("lightseal-{name}-{}", std::process::id()));
+    let measured = measure(&folder);
+    // The folder is named after this process, so only files of this run are in it.
+    let _ = std::fs::remove_dir_all(&folder);
+    measured
 }
 
 #[cfg(test)]
@@ -130,19 +157,11 @@ mod tests {
 
     #[test]
     fn names_are_unique_and_every_claim_is_described() {
-        let mut names: Vec<_> = all().map(|claim| claim.name).collect();
+        let mut names: Vec<_> = all().map(|claim| &*claim.name).collect();
         names.sort_unstable();
         let count = names.len();
         names.dedup();
         assert_eq!(names.len(), count);
         assert!(all().all(|claim| !claim.about.is_empty() && claim.seconds > 0));
-    }
-
-    #[test]
-    fn a_missing_number_is_an_error() {
-        let value = serde_json::json!({ "ratio": 1.5, "name": "x" });
-        assert_eq!(number(&value, "/ratio").ok(), Some(1.5));
-        assert!(number(&value, "/name").is_err());
-        assert!(number(&value, "/none").is_err());
     }
 }
