@@ -79,7 +79,8 @@ fn flags(
     typed: &ArgMatches,
 ) -> Result<Vec<OsString>, Failure> {
     let text = std::fs::read_to_string(file).context(name)?;
-    let mut table = toml::from_str::<Table>(&text).map_err(|error| located(name, &text, &error))?;
+    let mut table =
+        toml::from_str::<Table>(&text).map_err(|error| with_line_number(name, &text, &error))?;
     check_sections(&table, name, section)?;
     for key in section {
         table = match table.remove(*key) {
@@ -88,7 +89,7 @@ fn flags(
             None => return Ok(Vec::new()),
         };
     }
-    let command = command(section);
+    let command = subcommand(section);
     let mut flags = Vec::new();
     for (key, value) in table {
         let known = |arg: &&clap::Arg| {
@@ -109,7 +110,7 @@ fn flags(
             (false, _) => {
                 return Err(Failure::new(format_args!("{name}: {key} must be true or false")));
             }
-            (true, value) => match written(&value) {
+            (true, value) => match as_argument(&value) {
                 Some(value) => flags.push(format!("--{key}={value}").into()),
                 None => {
                     return Err(Failure::new(format_args!("{name}: {key} cannot have this value")));
@@ -147,7 +148,7 @@ fn check_sections(table: &Table, name: &str, section: &[&str]) -> Result<(), Fai
     Ok(())
 }
 
-fn command(path: &[&str]) -> Command {
+fn subcommand(path: &[&str]) -> Command {
     let mut command = Cli::command();
     for name in path {
         if let Some(inner) = command.find_subcommand(name) {
@@ -158,24 +159,25 @@ fn command(path: &[&str]) -> Command {
 }
 
 /// A value as it would be written on the command line; `None` for values that no flag takes.
-fn written(value: &Value) -> Option<String> {
+fn as_argument(value: &Value) -> Option<String> {
     match value {
         Value::String(text) => Some(text.clone()),
         Value::Integer(number) => Some(number.to_string()),
         Value::Float(number) => Some(number.to_string()),
         Value::Boolean(_) | Value::Datetime(_) => None,
         Value::Array(items) => {
-            items.iter().map(written).collect::<Option<Vec<_>>>().map(|items| items.join(","))
+            items.iter().map(as_argument).collect::<Option<Vec<_>>>().map(|items| items.join(","))
         }
         Value::Table(table) => {
-            let pairs = table.iter().map(|(key, value)| Some(format!("{key}={}", written(value)?)));
+            let pairs =
+                table.iter().map(|(key, value)| Some(format!("{key}={}", as_argument(value)?)));
             pairs.collect::<Option<Vec<_>>>().map(|pairs| pairs.join(","))
         }
     }
 }
 
 /// A TOML error with its line number, without the excerpt of the file that the library adds.
-fn located(name: &str, text: &str, error: &toml::de::Error) -> Failure {
+fn with_line_number(name: &str, text: &str, error: &toml::de::Error) -> Failure {
     let what = error.message();
     match error.span() {
         Some(span) => {

@@ -174,12 +174,12 @@ pub(crate) fn store(path: &Path, content: &[u8]) -> Result<(), Failure> {
 struct Parsed {
     keys: Keys,
     first: Option<String>,
-    invisible: Option<Invisible>,
+    invisible: Option<InvisibleCharacters>,
 }
 
 /// Identities that contain characters which nobody can see. The identity at the other end may
 /// lack them.
-struct Invisible {
+struct InvisibleCharacters {
     /// The number of the first line with such a character, and that character.
     line: usize,
     character: char,
@@ -187,7 +187,7 @@ struct Invisible {
     lines: usize,
 }
 
-impl std::fmt::Display for Invisible {
+impl std::fmt::Display for InvisibleCharacters {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let Self { line, character, lines } = self;
         let code = u32::from(*character);
@@ -218,7 +218,7 @@ fn revokes_all(text: &str) -> bool {
 fn parse(text: &str) -> Result<Parsed, (usize, &'static str)> {
     let mut keys = Keys::new();
     let mut first = None;
-    let mut invisible: Option<Invisible> = None;
+    let mut invisible: Option<InvisibleCharacters> = None;
     let text = text.strip_prefix(BYTE_ORDER_MARK).unwrap_or(text);
     let revokes_all = revokes_all(text);
     for (number, line) in (1..).zip(text.lines()) {
@@ -245,7 +245,7 @@ fn parse(text: &str) -> Result<Parsed, (usize, &'static str)> {
         let written = written.trim_end_matches([' ', '\t']);
         if let Some(character) = written.chars().find(|character| is_invisible(*character)) {
             let (line, lines) = (number, 0);
-            invisible.get_or_insert(Invisible { line, character, lines }).lines += 1;
+            invisible.get_or_insert(InvisibleCharacters { line, character, lines }).lines += 1;
         }
         let key = decode_hex(hex).ok_or((number, "the key is not hexadecimal"))?;
         if key.len() < 16 {

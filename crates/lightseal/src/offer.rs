@@ -34,7 +34,7 @@ pub(crate) struct OfferArgs {
     psk_mode: Vec<PskMode>,
     /// How handshake messages are packed into records and datagrams.
     #[arg(long, value_name = "HOW", value_enum, default_value_t)]
-    packing: HowPacked,
+    packing: PackingName,
     /// Accept a DTLS 1.2 peer that cannot bind its keys to the whole handshake (RFC 7627).
     #[arg(long)]
     allow_no_extended_master_secret: bool,
@@ -42,7 +42,7 @@ pub(crate) struct OfferArgs {
     /// address changes keeps its flows if the server gives it a connection ID [default: 4 (server),
     /// 0 (client)].
     #[arg(long, value_name = "BYTES|off")]
-    connection_ids: Option<IdBytes>,
+    connection_ids: Option<ConnectionIdLength>,
     /// Accept the new address of a peer with connection IDs even if it cannot be checked (RFC
     /// 9853).
     #[arg(long)]
@@ -60,9 +60,9 @@ pub(crate) struct OfferArgs {
 
 /// Whether connection IDs are negotiated, and how many bytes this end's own have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct IdBytes(pub(crate) Option<u8>);
+pub(crate) struct ConnectionIdLength(pub(crate) Option<u8>);
 
-impl FromStr for IdBytes {
+impl FromStr for ConnectionIdLength {
     type Err = &'static str;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
@@ -88,7 +88,7 @@ enum Version {
 
 /// How the handshake messages of a flight are packed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
-enum HowPacked {
+enum PackingName {
     /// Full packing in DTLS 1.3, one message per record in 1.2.
     #[default]
     Auto,
@@ -174,13 +174,13 @@ impl From<Version> for ProtocolVersion {
     }
 }
 
-impl From<HowPacked> for Packing {
-    fn from(how: HowPacked) -> Self {
-        match how {
-            HowPacked::Auto => Self::Auto,
-            HowPacked::Full => Self::Full,
-            HowPacked::Record => Self::RecordPerMessage,
-            HowPacked::Datagram => Self::RecordPerDatagram,
+impl From<PackingName> for Packing {
+    fn from(name: PackingName) -> Self {
+        match name {
+            PackingName::Auto => Self::Auto,
+            PackingName::Full => Self::Full,
+            PackingName::Record => Self::RecordPerMessage,
+            PackingName::Datagram => Self::RecordPerDatagram,
         }
     }
 }
@@ -211,8 +211,8 @@ impl OfferArgs {
     ///
     /// If the key log cannot be opened, or the handshake timeout is 0.
     pub(crate) fn apply(&self, settings: &mut Settings, id_bytes: u8) -> Result<(), Failure> {
-        choose(&self.dtls, &mut settings.versions);
-        choose(&self.cipher_suite, &mut settings.suites);
+        replace_if_given(&self.dtls, &mut settings.versions);
+        replace_if_given(&self.cipher_suite, &mut settings.suites);
         if self.cipher_suite.contains(&CipherSuite::Sha256) {
             tracing::warn!(
                 "TLS_SHA256_SHA256 does NOT encrypt: anybody on the path reads everything"
@@ -220,9 +220,10 @@ impl OfferArgs {
         }
         settings.packing = self.packing.into();
         settings.require_extended_master_secret = !self.allow_no_extended_master_secret;
-        choose(&self.psk_mode, &mut settings.psk_modes);
-        choose(&self.group, &mut settings.groups);
-        settings.connection_id = self.connection_ids.unwrap_or(IdBytes(Some(id_bytes))).0;
+        replace_if_given(&self.psk_mode, &mut settings.psk_modes);
+        replace_if_given(&self.group, &mut settings.groups);
+        settings.connection_id =
+            self.connection_ids.unwrap_or(ConnectionIdLength(Some(id_bytes))).0;
         settings.unchecked_address_change = self.follow_unchecked;
         if self.handshake_timeout.0.is_zero() {
             return Err(Failure::new("--handshake-timeout must be longer than 0"));
@@ -237,7 +238,7 @@ impl OfferArgs {
 
 /// Replaces `setting` by the values that were asked for, if there are any. A value that is named
 /// twice counts once, at its first place.
-fn choose<T: Copy + Into<U>, U: PartialEq>(asked: &[T], setting: &mut Vec<U>) {
+fn replace_if_given<T: Copy + Into<U>, U: PartialEq>(asked: &[T], setting: &mut Vec<U>) {
     if asked.is_empty() {
         return;
     }
@@ -283,15 +284,15 @@ mod tests {
     #[test]
     fn what_is_not_asked_for_stays_and_nothing_is_listed_twice() {
         let mut setting = vec![NamedGroup::X25519, NamedGroup::P256];
-        choose::<Group, _>(&[], &mut setting);
+        replace_if_given::<Group, _>(&[], &mut setting);
         assert_eq!(setting, [NamedGroup::X25519, NamedGroup::P256]);
-        choose(&[Group::P256, Group::X25519, Group::P256], &mut setting);
+        replace_if_given(&[Group::P256, Group::X25519, Group::P256], &mut setting);
         assert_eq!(setting, [NamedGroup::P256, NamedGroup::X25519]);
     }
 
     #[test]
     fn connection_ids_have_a_length_or_are_off() {
-        let ids = |text: &str| text.parse::<IdBytes>().map(|ids| ids.0);
+        let ids = |text: &str| text.parse::<ConnectionIdLength>().map(|ids| ids.0);
         assert_eq!(ids("off"), Ok(None));
         assert_eq!((ids("0"), ids("32")), (Ok(Some(0)), Ok(Some(32))));
         assert!(["33", "-1", "", "on", "256"].into_iter().all(|text| ids(text).is_err()));

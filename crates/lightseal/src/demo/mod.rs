@@ -20,11 +20,11 @@ use crate::signals::{Signal, Signals};
 use lightseal_dtls::Scheme;
 use lightseal_net::Impairments;
 use readings::Readings;
-use session::{SentLog, Session, Standing};
+use session::{SentLog, Session, SessionResults};
 use std::io::IsTerminal;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-use view::{View, Wish};
+use view::{View, ViewResult};
 
 /// How often the messages that are due are sent.
 const TICK: Duration = Duration::from_millis(1);
@@ -41,7 +41,7 @@ const QUIET: Duration = Duration::from_secs(1);
 
 /// The parameters of the demo, for the view and the report.
 #[derive(Clone, Debug)]
-struct Plan {
+struct DemoParameters {
     messages: u32,
     rate: u32,
     loss: lightseal_net::Probability,
@@ -59,30 +59,30 @@ pub(crate) async fn run(args: &DemoArgs) -> Result<(), Failure> {
         return group::run(args).await;
     }
     let mut readings = Readings::new();
-    let plan = Plan {
+    let parameters = DemoParameters {
         messages: args.messages.min(readings::MOST),
         rate: args.rate,
         loss: args.loss.0,
         seed: args.seed,
         source: readings.source(),
     };
-    let line = Impairments { loss: plan.loss, ..Impairments::NONE };
+    let line = Impairments { loss: parameters.loss, ..Impairments::NONE };
     let log = Arc::new(SentLog::default());
     let schemes = std::iter::once(Scheme::Plain)
         .chain(args.schemes.iter().copied().filter(|scheme| scheme.aggregates()));
     let mut sessions = schemes
-        .map(|scheme| Session::start(scheme, &line, plan.seed, &log))
+        .map(|scheme| Session::start(scheme, &line, parameters.seed, &log))
         .collect::<Result<Vec<_>, _>>()?;
     let mut signals = Signals::listen()?;
     let live = !args.json && !args.plain && std::io::stdout().is_terminal();
-    let mut view = View::new(live, args.json, &plan);
+    let mut view = View::new(live, args.json, &parameters);
 
     connect(&mut sessions, &mut readings, &log).await?;
     let started = Instant::now();
     let mut tick = tokio::time::interval(TICK);
     let mut next_frame = started;
     let mut complete = true;
-    while readings.taken() < plan.messages {
+    while readings.taken() < parameters.messages {
         tokio::select! {
             _ = tick.tick() => {}
             // A terminal that is closed sends SIGHUP. A demo has no files to read again, so it
@@ -92,30 +92,30 @@ pub(crate) async fn run(args: &DemoArgs) -> Result<(), Failure> {
                 break;
             }
         }
-        let due = (started.elapsed().as_secs_f64() * f64::from(plan.rate)) as u32;
-        while readings.taken() < due.saturating_add(1).min(plan.messages)
+        let due = (started.elapsed().as_secs_f64() * f64::from(parameters.rate)) as u32;
+        while readings.taken() < due.saturating_add(1).min(parameters.messages)
             && sessions.iter().all(Session::has_room)
         {
             send(&mut sessions, &mut readings, &log).await?;
         }
         if Instant::now() >= next_frame {
             next_frame += FRAME;
-            let standings: Vec<_> = sessions.iter().map(Session::standing).collect();
-            match view.show(&standings, started.elapsed()) {
-                Wish::GoOn => {}
-                Wish::Stop => {
+            let results: Vec<_> = sessions.iter().map(Session::results).collect();
+            match view.show(&results, started.elapsed()) {
+                ViewResult::Continue => {}
+                ViewResult::Stop => {
                     complete = false;
                     break;
                 }
-                Wish::Gone => return Err(Failure::new("standard output was closed")),
+                ViewResult::Gone => return Err(Failure::new("standard output was closed")),
             }
         }
     }
     settle(&sessions).await;
-    let standings: Vec<_> = sessions.iter().map(Session::standing).collect();
+    let results: Vec<_> = sessions.iter().map(Session::results).collect();
     drop(view);
-    report::print(&plan, &standings, started.elapsed(), complete, args.json)?;
-    verify(&standings)
+    report::print(&parameters, &results, started.elapsed(), complete, args.json)?;
+    verify(&results)
 }
 
 /// Opens each session by sending a first message.
@@ -162,12 +162,12 @@ async fn settle(sessions: &[Session]) {
 }
 
 /// Checks what every session must fulfil: each message arrives unchanged, and only once.
-fn verify(standings: &[Standing]) -> Result<(), Failure> {
-    for standing in standings {
-        if standing.identical != standing.delivered || standing.repeated != 0 {
+fn verify(results: &[SessionResults]) -> Result<(), Failure> {
+    for session in results {
+        if session.identical != session.delivered || session.repeated != 0 {
             return Err(Failure::new(format_args!(
                 "{}: {} messages arrived, {} of them as they were sent, and {} more than once",
-                standing.scheme, standing.delivered, standing.identical, standing.repeated
+                session.scheme, session.delivered, session.identical, session.repeated
             )));
         }
     }

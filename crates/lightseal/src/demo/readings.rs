@@ -19,7 +19,7 @@ pub(crate) const MOST: u32 = 1 << 24;
 pub(crate) type Message = [u8; MESSAGE_BYTES];
 
 /// How often the instruments are read. All readings of one round come from the same moment.
-const LOOK: Duration = Duration::from_millis(10);
+const POLL_INTERVAL: Duration = Duration::from_millis(10);
 
 /// The instruments of this machine, whose values are sent in turn.
 #[derive(Debug)]
@@ -48,7 +48,7 @@ impl Readings {
 
     /// The next reading.
     pub(crate) fn take(&mut self) -> Message {
-        if self.looked_at.elapsed() >= LOOK {
+        if self.looked_at.elapsed() >= POLL_INTERVAL {
             self.values = look();
             self.looked_at = Instant::now();
         }

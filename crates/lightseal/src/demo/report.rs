@@ -1,14 +1,14 @@
 //! The results of the demo, as a table or as JSON.
 
-use super::Plan;
-use super::session::Standing;
+use super::DemoParameters;
+use super::session::SessionResults;
 use crate::failure::{Context, Failure};
 use std::io::Write;
 use std::time::Duration;
 
 /// A row of a table: its label, and a function that makes a cell of a session and the session with
 /// plain tags.
-type Row = (&'static str, fn(&Standing, &Standing) -> String);
+type Row = (&'static str, fn(&SessionResults, &SessionResults) -> String);
 
 /// The rows at the end of the demo.
 const RESULTS: &[Row] = &[
@@ -65,28 +65,28 @@ pub(super) fn sessions_that_fit(width: u16) -> usize {
 ///
 /// If the results cannot be written as JSON.
 pub(crate) fn print(
-    plan: &Plan,
-    standings: &[Standing],
+    parameters: &DemoParameters,
+    results: &[SessionResults],
     took: Duration,
     complete: bool,
     json: bool,
 ) -> Result<(), Failure> {
     let printed = if json {
         let value = serde_json::json!({
-            "messages": plan.messages,
+            "messages": parameters.messages,
             "message_bytes": super::readings::MESSAGE_BYTES,
-            "rate_per_second": plan.rate,
-            "loss": plan.loss.as_f64(),
-            "seed": plan.seed,
-            "source": plan.source,
+            "rate_per_second": parameters.rate,
+            "loss": parameters.loss.as_f64(),
+            "seed": parameters.seed,
+            "source": parameters.source,
             "seconds": took.as_secs_f64(),
             "complete": complete,
-            "sessions": standings,
+            "sessions": results,
         });
         let text = serde_json::to_string_pretty(&value).context("results")?;
         writeln!(std::io::stdout(), "{text}")
     } else {
-        write!(std::io::stdout(), "{}", table(plan, standings, took, complete))
+        write!(std::io::stdout(), "{}", table(parameters, results, took, complete))
     };
     printed.context("standard output")
 }
@@ -96,20 +96,25 @@ pub(crate) fn title(scheme: &str) -> String {
     if scheme == "off" { "one tag each".into() } else { scheme.into() }
 }
 
-fn table(plan: &Plan, standings: &[Standing], took: Duration, complete: bool) -> String {
+fn table(
+    parameters: &DemoParameters,
+    results: &[SessionResults],
+    took: Duration,
+    complete: bool,
+) -> String {
     let mut out = String::new();
     if !complete {
         out += "Stopped early; so far:\n";
     }
     out += &format!(
         "{} messages of {} bytes in {:.1} s\n{} independent loss, seed {}\n\n",
-        standings.first().map_or(0, |s| s.sent),
+        results.first().map_or(0, |s| s.sent),
         super::readings::MESSAGE_BYTES,
         took.as_secs_f64(),
-        plan.loss,
-        plan.seed
+        parameters.loss,
+        parameters.seed
     );
-    for line in lines(RESULTS, standings, standings.len()) {
+    for line in lines(RESULTS, results, results.len()) {
         out += &line;
         out.push('\n');
     }
@@ -119,20 +124,20 @@ fn table(plan: &Plan, standings: &[Standing], took: Duration, complete: bool) ->
 }
 
 /// The table of the live view with its head, for the first `shown` sessions.
-pub(super) fn live_lines(standings: &[Standing], shown: usize) -> Vec<String> {
-    lines(LIVE, standings, shown)
+pub(super) fn live_lines(results: &[SessionResults], shown: usize) -> Vec<String> {
+    lines(LIVE, results, shown)
 }
 
 /// A line with the names of the sessions, and one line for each row.
-fn lines(rows: &[Row], standings: &[Standing], shown: usize) -> Vec<String> {
-    let Some(plain) = standings.first() else { return Vec::new() };
-    let line = |label: &str, cell: &dyn Fn(&Standing) -> String| {
-        let cells = standings.iter().take(shown);
+fn lines(rows: &[Row], results: &[SessionResults], shown: usize) -> Vec<String> {
+    let Some(plain) = results.first() else { return Vec::new() };
+    let line = |label: &str, cell: &dyn Fn(&SessionResults) -> String| {
+        let cells = results.iter().take(shown);
         let cells: String = cells.map(|s| format!("{:>CELL_WIDTH$}", cell(s))).collect();
         format!("{label:LABEL_WIDTH$}{cells}")
     };
-    let head = line("", &|standing| title(&standing.scheme));
-    let rows = rows.iter().map(|(label, cell)| line(label, &|standing| cell(standing, plain)));
+    let head = line("", &|session| title(&session.scheme));
+    let rows = rows.iter().map(|(label, cell)| line(label, &|session| cell(session, plain)));
     std::iter::once(head).chain(rows).collect()
 }
 
@@ -156,8 +161,8 @@ fn milliseconds(ms: f64) -> String {
 mod tests {
     use super::*;
 
-    fn plan() -> Plan {
-        Plan {
+    fn parameters() -> DemoParameters {
+        DemoParameters {
             messages: 100,
             rate: 10,
             loss: lightseal_net::Probability::percent(1),
@@ -166,14 +171,14 @@ mod tests {
         }
     }
 
-    fn standing(scheme: &str, goodput: f64) -> Standing {
-        Standing { scheme: scheme.into(), sent: 100, goodput, ..Standing::default() }
+    fn session(scheme: &str, goodput: f64) -> SessionResults {
+        SessionResults { scheme: scheme.into(), sent: 100, goodput, ..SessionResults::default() }
     }
 
     #[test]
     fn every_row_has_a_cell_for_every_session() {
-        let standings = [standing("off", 0.3), standing("agg:8", 0.6)];
-        let text = table(&plan(), &standings, Duration::from_secs(10), false);
+        let results = [session("off", 0.3), session("agg:8", 0.6)];
+        let text = table(&parameters(), &results, Duration::from_secs(10), false);
         assert!(text.starts_with("Stopped early"));
         assert!(text.contains("one tag each") && text.contains("agg:8"));
         assert!(text.contains("2.00 x"), "{text}");
@@ -186,7 +191,7 @@ mod tests {
 
     #[test]
     fn the_table_fits_60_columns_with_the_largest_values() {
-        let largest = |scheme: &str| Standing {
+        let largest = |scheme: &str| SessionResults {
             sent: 16_777_216,
             delivered: 16_000_000,
             identical: 16_000_000,
@@ -197,10 +202,10 @@ mod tests {
             delay_mean_ms: 12_345.67,
             delay_p95_ms: 23_456.78,
             messages_behind: 123_456.7,
-            ..standing(scheme, 1.0)
+            ..session(scheme, 1.0)
         };
-        let standings = [largest("off"), largest("agg:16"), largest("r2d2:100")];
-        let text = table(&plan(), &standings, Duration::from_secs(10_000), true);
+        let results = [largest("off"), largest("agg:16"), largest("r2d2:100")];
+        let text = table(&parameters(), &results, Duration::from_secs(10_000), true);
         assert!(text.lines().all(|line| line.chars().count() <= 60), "{text}");
         for value in ["16777216", "486539264", "23456.78 ms"] {
             assert!(text.contains(&format!(" {value}")), "{value} is not whole in\n{text}");

@@ -73,7 +73,7 @@ pub(crate) struct Session {
 
 /// The results of a session so far.
 #[derive(Clone, Debug, Default, Serialize)]
-pub(crate) struct Standing {
+pub(crate) struct SessionResults {
     /// The scheme of its tags; `off` is a full tag for each record.
     pub(crate) scheme: String,
     /// Number of messages that the application sent.
@@ -104,7 +104,7 @@ pub(crate) struct Standing {
     pub(crate) messages_behind: f64,
 }
 
-impl Standing {
+impl SessionResults {
     /// Number of messages that were sent and have not arrived.
     pub(crate) fn missing(&self) -> u64 {
         self.sent.saturating_sub(self.delivered)
@@ -205,7 +205,7 @@ impl Session {
     }
 
     /// The results so far.
-    pub(crate) fn standing(&self) -> Standing {
+    pub(crate) fn results(&self) -> SessionResults {
         let (client, client_socket) = self.client.counters();
         let (server, server_socket) = self.server.counters();
         let relay = self.relay.counters();
@@ -221,7 +221,7 @@ impl Session {
         let p95_us = if delays.is_empty() { 0 } else { *delays.select_nth_unstable(p95).1 };
         let total_us: u64 = delays.iter().map(|us| u64::from(*us)).sum();
         let mean = |sum: f64, count: u64| if count == 0 { 0.0 } else { sum / count as f64 };
-        Standing {
+        SessionResults {
             scheme: self.scheme.to_string(),
             sent: self.sent,
             delivered,

@@ -1,9 +1,9 @@
 //! The output while the demo runs: a live view in a terminal, plain lines elsewhere.
 
-use super::Plan;
+use super::DemoParameters;
 use super::readings::MESSAGE_BYTES;
 use super::report::{live_lines, sessions_that_fit, title};
-use super::session::Standing;
+use super::session::SessionResults;
 use crate::terminal::{Heard, LiveTerminal};
 use ratatui::Frame;
 use ratatui::layout::{Constraint, Layout, Rect};
@@ -25,9 +25,9 @@ const OVERHEAD: Color = Color::DarkGray;
 
 /// What the user of a view wants next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Wish {
+pub(crate) enum ViewResult {
     /// The sessions continue.
-    GoOn,
+    Continue,
     /// The sessions stop, and their results so far are printed.
     Stop,
     /// Nobody reads the output: standard output was closed.
@@ -50,7 +50,7 @@ pub(crate) enum View {
 /// The live view's state.
 pub(crate) struct Live {
     terminal: LiveTerminal,
-    plan: Plan,
+    parameters: DemoParameters,
     /// Number of messages delivered between two frames, for each session.
     history: Vec<Vec<u64>>,
     last: Vec<u64>,
@@ -58,10 +58,10 @@ pub(crate) struct Live {
 
 impl View {
     /// A live view, or lines, or no output if the output is for a program.
-    pub(crate) fn new(live: bool, silent: bool, plan: &Plan) -> Self {
+    pub(crate) fn new(live: bool, silent: bool, parameters: &DemoParameters) -> Self {
         if live && let Some(terminal) = LiveTerminal::start() {
-            let plan = plan.clone();
-            let live = Live { terminal, plan, history: Vec::new(), last: Vec::new() };
+            let parameters = parameters.clone();
+            let live = Live { terminal, parameters, history: Vec::new(), last: Vec::new() };
             return Self::Live(Box::new(live));
         }
         if silent {
@@ -73,10 +73,10 @@ impl View {
             "{} messages a session, {} a second\n{} independent loss each way\n\
              messages: {}\n{PATH}, on loopback\n\n\
              {:>6}{:>14}{:>10}{:>10}{:>9}{:>10}",
-            plan.messages,
-            plan.rate,
-            plan.loss,
-            plan.source,
+            parameters.messages,
+            parameters.rate,
+            parameters.loss,
+            parameters.source,
             "time",
             "tags",
             "delivered",
@@ -88,57 +88,57 @@ impl View {
     }
 
     /// Shows the current results, and returns what the user wants.
-    pub(crate) fn show(&mut self, standings: &[Standing], elapsed: Duration) -> Wish {
+    pub(crate) fn show(&mut self, results: &[SessionResults], elapsed: Duration) -> ViewResult {
         match self {
-            Self::Live(live) => live.show(standings),
+            Self::Live(live) => live.show(results),
             Self::Lines { next } if elapsed >= *next => {
                 *next += LINE;
-                for standing in standings {
+                for session in results {
                     let written = writeln!(
                         stdout(),
                         "{:>4.0} s{:>14}{:>10}{:>8.2} %{:>7.2} B{:>7.2} ms",
                         elapsed.as_secs_f64(),
-                        title(&standing.scheme),
-                        standing.delivered,
-                        standing.goodput * 100.0,
-                        standing.bytes_per_message,
-                        standing.delay_mean_ms
+                        title(&session.scheme),
+                        session.delivered,
+                        session.goodput * 100.0,
+                        session.bytes_per_message,
+                        session.delay_mean_ms
                     );
                     if written.is_err() {
-                        return Wish::Gone;
+                        return ViewResult::Gone;
                     }
                 }
-                Wish::GoOn
+                ViewResult::Continue
             }
-            Self::Lines { .. } | Self::Silent => Wish::GoOn,
+            Self::Lines { .. } | Self::Silent => ViewResult::Continue,
         }
     }
 }
 
 impl Live {
-    fn show(&mut self, standings: &[Standing]) -> Wish {
-        self.remember(standings);
-        let (plan, history) = (&self.plan, &self.history);
-        if !self.terminal.draw(|frame| draw(frame, plan, standings, history)) {
-            return Wish::Gone;
+    fn show(&mut self, results: &[SessionResults]) -> ViewResult {
+        self.remember(results);
+        let (parameters, history) = (&self.parameters, &self.history);
+        if !self.terminal.draw(|frame| draw(frame, parameters, results, history)) {
+            return ViewResult::Gone;
         }
         loop {
             match self.terminal.wait(Duration::ZERO) {
-                Heard::Nothing => return Wish::GoOn,
+                Heard::Nothing => return ViewResult::Continue,
                 Heard::Redraw => {}
-                Heard::Stop => return Wish::Stop,
-                Heard::Gone => return Wish::Gone,
+                Heard::Stop => return ViewResult::Stop,
+                Heard::Gone => return ViewResult::Gone,
             }
         }
     }
 
-    fn remember(&mut self, standings: &[Standing]) {
-        self.history.resize(standings.len(), Vec::new());
-        self.last.resize(standings.len(), 0);
-        let sessions = self.history.iter_mut().zip(&mut self.last).zip(standings);
-        for ((history, last), standing) in sessions {
-            history.push(standing.delivered.saturating_sub(*last));
-            *last = standing.delivered;
+    fn remember(&mut self, results: &[SessionResults]) {
+        self.history.resize(results.len(), Vec::new());
+        self.last.resize(results.len(), 0);
+        let sessions = self.history.iter_mut().zip(&mut self.last).zip(results);
+        for ((history, last), session) in sessions {
+            history.push(session.delivered.saturating_sub(*last));
+            *last = session.delivered;
             if history.len() > HISTORY {
                 history.remove(0);
             }
@@ -149,29 +149,34 @@ impl Live {
 /// The path of a message.
 const PATH: &str = "application → proxy → lossy relay → proxy → service";
 
-fn draw(frame: &mut Frame<'_>, plan: &Plan, standings: &[Standing], history: &[Vec<u64>]) {
-    let shown = sessions_that_fit(frame.area().width).min(standings.len());
-    let table = live_lines(standings, shown);
+fn draw(
+    frame: &mut Frame<'_>,
+    parameters: &DemoParameters,
+    results: &[SessionResults],
+    history: &[Vec<u64>],
+) {
+    let shown = sessions_that_fit(frame.area().width).min(results.len());
+    let table = live_lines(results, shown);
     let [head, progress, facts, records, delivered, foot] = Layout::vertical([
         Constraint::Length(5),
         Constraint::Length(2),
         Constraint::Length(table.len() as u16 + 1),
-        Constraint::Length(standings.len() as u16 + 2),
+        Constraint::Length(results.len() as u16 + 2),
         Constraint::Fill(1),
         Constraint::Length(1),
     ])
     .areas(frame.area());
-    frame.render_widget(Paragraph::new(heading(plan)).wrap(Wrap { trim: true }), head);
-    let sent = standings.first().map_or(0, |standing| standing.sent);
-    draw_progress(frame, progress, sent, plan.messages);
+    frame.render_widget(Paragraph::new(heading(parameters)).wrap(Wrap { trim: true }), head);
+    let sent = results.first().map_or(0, |session| session.sent);
+    draw_progress(frame, progress, sent, parameters.messages);
     let lines = table.into_iter().enumerate();
     let lines: Vec<_> = lines
         .map(|(nth, line)| if nth == 0 { Line::from(line.bold()) } else { Line::from(line) })
         .collect();
     frame.render_widget(Paragraph::new(lines), facts);
-    frame.render_widget(Paragraph::new(record_bars(standings, records.width)), records);
-    draw_deliveries(frame, delivered, standings, history);
-    let hidden = standings.len() - shown;
+    frame.render_widget(Paragraph::new(record_bars(results, records.width)), records);
+    draw_deliveries(frame, delivered, results, history);
+    let hidden = results.len() - shown;
     let foot_text = match hidden {
         0 => "q: stop early".to_owned(),
         _ => format!("q: stop early   {hidden} more in a wider window"),
@@ -179,15 +184,18 @@ fn draw(frame: &mut Frame<'_>, plan: &Plan, standings: &[Standing], history: &[V
     frame.render_widget(Line::from(foot_text.dark_gray()), foot);
 }
 
-fn heading(plan: &Plan) -> Text<'static> {
+fn heading(parameters: &DemoParameters) -> Text<'static> {
     Text::from(vec![
         Line::from(vec![
             "lightseal demo".bold(),
-            format!("  {} messages of {MESSAGE_BYTES} bytes a session", plan.messages).into(),
+            format!("  {} messages of {MESSAGE_BYTES} bytes a session", parameters.messages).into(),
         ]),
-        Line::from(format!("{} a second, {} of the records lost", plan.rate, plan.loss)),
+        Line::from(format!(
+            "{} a second, {} of the records lost",
+            parameters.rate, parameters.loss
+        )),
         Line::from(PATH.cyan()),
-        Line::from(plan.source.clone().dark_gray()),
+        Line::from(parameters.source.clone().dark_gray()),
     ])
 }
 
@@ -205,10 +213,10 @@ fn draw_progress(frame: &mut Frame<'_>, area: Rect, sent: u64, all: u32) {
 
 /// A bar for the mean record of each session, all on one scale: the payload, and the bytes around
 /// it.
-fn record_bars(standings: &[Standing], width: u16) -> Vec<Line<'static>> {
+fn record_bars(results: &[SessionResults], width: u16) -> Vec<Line<'static>> {
     const LABEL: usize = 13;
     const BYTES: usize = 9;
-    let longest = standings.iter().map(|standing| standing.bytes_per_message).fold(1.0, f64::max);
+    let longest = results.iter().map(|session| session.bytes_per_message).fold(1.0, f64::max);
     let columns = usize::from(width).saturating_sub(LABEL + BYTES);
     let scale = columns as f64 / longest;
     let mut lines = vec![Line::from(vec![
@@ -218,14 +226,14 @@ fn record_bars(standings: &[Standing], width: u16) -> Vec<Line<'static>> {
         Span::styled("█", Style::new().fg(OVERHEAD)),
         " header and tag".dark_gray(),
     ])];
-    lines.extend(standings.iter().map(|standing| {
+    lines.extend(results.iter().map(|session| {
         let cells = |bytes: f64| "█".repeat((bytes * scale).round().max(0.0) as usize);
-        let payload = (MESSAGE_BYTES as f64).min(standing.bytes_per_message);
+        let payload = (MESSAGE_BYTES as f64).min(session.bytes_per_message);
         Line::from(vec![
-            Span::from(format!("{:LABEL$}", title(&standing.scheme))),
+            Span::from(format!("{:LABEL$}", title(&session.scheme))),
             Span::styled(cells(payload), Style::new().fg(PAYLOAD)),
-            Span::styled(cells(standing.bytes_per_message - payload), Style::new().fg(OVERHEAD)),
-            Span::from(format!("{:7.2} B", standing.bytes_per_message)),
+            Span::styled(cells(session.bytes_per_message - payload), Style::new().fg(OVERHEAD)),
+            Span::from(format!("{:7.2} B", session.bytes_per_message)),
         ])
     }));
     lines
@@ -235,19 +243,19 @@ fn record_bars(standings: &[Standing], width: u16) -> Vec<Line<'static>> {
 fn draw_deliveries(
     frame: &mut Frame<'_>,
     area: Rect,
-    standings: &[Standing],
+    results: &[SessionResults],
     history: &[Vec<u64>],
 ) {
     if area.height < 3 {
         return;
     }
-    let areas = Layout::horizontal(standings.iter().map(|_| Constraint::Fill(1)))
+    let areas = Layout::horizontal(results.iter().map(|_| Constraint::Fill(1)))
         .spacing(1)
         .split(Rect { height: area.height.min(6), ..area });
-    for ((area, standing), history) in areas.iter().zip(standings).zip(history) {
+    for ((area, session), history) in areas.iter().zip(results).zip(history) {
         let [label, line] =
             Layout::vertical([Constraint::Length(1), Constraint::Fill(1)]).areas(*area);
-        let text = format!("{}, in 0.1 s", title(&standing.scheme));
+        let text = format!("{}, in 0.1 s", title(&session.scheme));
         frame.render_widget(Line::from(text.dark_gray()), label);
         // A sparkline draws from its first value on. Older values are skipped, so that the newest
         // are shown.
@@ -265,14 +273,14 @@ mod tests {
     use ratatui::backend::TestBackend;
 
     fn screen(width: u16, height: u16) -> String {
-        let plan = Plan {
+        let parameters = DemoParameters {
             messages: 20_000,
             rate: 1_300,
             loss: lightseal_net::Probability::per_million(2_500),
             seed: 1,
             source: "live readings of this machine (load average, clock)".into(),
         };
-        let standing = |scheme: &str, goodput, bytes_per_message| Standing {
+        let session = |scheme: &str, goodput, bytes_per_message| SessionResults {
             scheme: scheme.into(),
             sent: 10_000,
             delivered: 9_974,
@@ -280,16 +288,16 @@ mod tests {
             goodput,
             bytes_per_message,
             delay_p95_ms: 2_345.67,
-            ..Standing::default()
+            ..SessionResults::default()
         };
-        let standings = [
-            standing("off", 0.3438, 29.01),
-            standing("agg:8", 0.6471, 15.11),
-            standing("agg:16", 0.6773, 14.10),
+        let results = [
+            session("off", 0.3438, 29.01),
+            session("agg:8", 0.6471, 15.11),
+            session("agg:16", 0.6773, 14.10),
         ];
         let history = vec![(0..HISTORY as u64).map(|i| 120 + i % 7).collect(); 3];
         let mut terminal = Terminal::new(TestBackend::new(width, height)).unwrap();
-        terminal.draw(|frame| draw(frame, &plan, &standings, &history)).unwrap();
+        terminal.draw(|frame| draw(frame, &parameters, &results, &history)).unwrap();
         terminal.backend().to_string()
     }
 

@@ -22,11 +22,11 @@ pub(crate) struct BoundsArgs {
     tag_bits: Option<u32>,
     /// Probability with which an attack may succeed at most: 2^-20, 1e-6 or 0.01%.
     #[arg(long, value_name = "P", default_value = "2^-20")]
-    probability: Margin,
+    probability: MaxProbability,
     /// Lengths of messages to compare: 16 for blocks, 1KiB or 100B for bytes [default: several
     /// lengths up to LightMAC's longest message].
     #[arg(long, value_name = "LENGTH,..", value_delimiter = ',')]
-    length: Vec<Length>,
+    length: Vec<MessageLength>,
     /// Print also with which probability an attack on this number of messages succeeds.
     #[arg(long, value_name = "Q", value_parser = clap::value_parser!(u64).range(1..))]
     messages: Option<u64>,
@@ -47,9 +47,9 @@ pub(crate) struct BoundsArgs {
 
 /// A probability above 0, in the forms in which people write small ones.
 #[derive(Clone, Copy, Debug, PartialEq)]
-struct Margin(f64);
+struct MaxProbability(f64);
 
-impl FromStr for Margin {
+impl FromStr for MaxProbability {
     type Err = &'static str;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
@@ -69,12 +69,12 @@ impl FromStr for Margin {
 
 /// The length of messages.
 #[derive(Clone, Copy, Debug, PartialEq)]
-enum Length {
+enum MessageLength {
     Blocks(u64),
     Bytes(u64),
 }
 
-impl FromStr for Length {
+impl FromStr for MessageLength {
     type Err = &'static str;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
@@ -91,7 +91,7 @@ impl FromStr for Length {
     }
 }
 
-impl Length {
+impl MessageLength {
     /// The length in blocks of `block_bits` bits, where the last block need not be full.
     fn blocks(self, block_bits: u32) -> u128 {
         match self {
@@ -102,7 +102,7 @@ impl Length {
 }
 
 /// The parameters that were asked for, with defaults filled in.
-struct Question {
+struct BoundsQuery {
     parameters: Parameters,
     probability: f64,
     lengths: Vec<u128>,
@@ -111,7 +111,7 @@ struct Question {
     outputs: u32,
 }
 
-impl Question {
+impl BoundsQuery {
     fn new(args: &BoundsArgs) -> Result<Self, Failure> {
         let n = args.block_bits;
         let (s, t) = (args.counter_bits.unwrap_or(n / 2), args.tag_bits.unwrap_or(n));
@@ -142,11 +142,11 @@ impl Question {
 
 /// Prints the table, or JSON.
 pub(crate) fn run(args: &BoundsArgs) -> Result<(), Failure> {
-    let question = Question::new(args)?;
+    let query = BoundsQuery::new(args)?;
     let text = if args.json {
-        serde_json::to_string_pretty(&as_json(&question)).context("bounds")? + "\n"
+        serde_json::to_string_pretty(&as_json(&query)).context("bounds")? + "\n"
     } else {
-        as_text(&question, args.sources)
+        as_text(&query, args.sources)
     };
     std::io::stdout().write_all(text.as_bytes()).context("standard output")
 }
@@ -154,42 +154,39 @@ pub(crate) fn run(args: &BoundsArgs) -> Result<(), Failure> {
 const TITLE_WIDTH: usize = 24;
 const CELL_WIDTH: usize = 11;
 
-fn as_text(question: &Question, sources: bool) -> String {
-    let mut out =
-        own_figures(question) + "\nMarks behind names, and blank cells:\n" + &notes(question);
-    let lengths = question.lengths.iter().map(|blocks| count(*blocks)).collect::<Vec<_>>();
+fn as_text(query: &BoundsQuery, sources: bool) -> String {
+    let mut out = own_figures(query) + "\nMarks behind names, and blank cells:\n" + &notes(query);
+    let lengths = query.lengths.iter().map(|blocks| count(*blocks)).collect::<Vec<_>>();
     let mut table = |heading: &str, cell: &dyn Fn(&Mode, u128) -> Option<String>| {
         let _ = writeln!(out, "\n{heading}");
         out += &row("message length in blocks", "keys", &lengths);
-        for mode in Question::modes() {
-            let cells = question.lengths.iter();
+        for mode in BoundsQuery::modes() {
+            let cells = query.lengths.iter();
             let cells: Vec<_> = cells.map(|l| cell(mode, *l).unwrap_or_default()).collect();
             let title = titled(mode);
             out += &row(&title, &mode.keys.to_string(), &cells);
         }
     };
-    let most = |mode: &Mode, blocks| {
-        mode.most_messages(question.parameters, question.probability, blocks).ok()
-    };
+    let most =
+        |mode: &Mode, blocks| mode.most_messages(query.parameters, query.probability, blocks).ok();
     table("Maximum number of messages", &|mode, blocks| most(mode, blocks).map(count));
     table("Data per key", &|mode, blocks| {
         most(mode, blocks).map(|messages| {
-            let bits =
-                messages as f64 * blocks as f64 * f64::from(question.parameters.block_bits());
+            let bits = messages as f64 * blocks as f64 * f64::from(query.parameters.block_bits());
             bytes(bits / 8.0 / f64::from(mode.keys))
         })
     });
-    if let Some(messages) = question.messages {
+    if let Some(messages) = query.messages {
         table(
             &format!("An attack on {messages} messages succeeds with at most this probability"),
             &|mode, blocks| {
                 let messages = messages as f64;
-                mode.advantage(question.parameters, messages, blocks as f64).ok().map(probability)
+                mode.advantage(query.parameters, messages, blocks as f64).ok().map(probability)
             },
         );
     }
     out += "\nBounds, for q messages of l blocks of n bits\n";
-    for mode in Question::modes() {
+    for mode in BoundsQuery::modes() {
         let title = titled(mode);
         let _ = writeln!(out, "{title:TITLE_WIDTH$} {}", mode.formula);
         if sources {
@@ -203,8 +200,8 @@ fn as_text(question: &Question, sources: bool) -> String {
 }
 
 /// The figures from LightMAC's own theorems.
-fn own_figures(question: &Question) -> String {
-    let Question { parameters: p, probability: margin, verifications, .. } = *question;
+fn own_figures(query: &BoundsQuery) -> String {
+    let BoundsQuery { parameters: p, probability: margin, verifications, .. } = *query;
     let mut out = format!(
         "{}-bit blocks, {}-bit counter, {}-bit tags; an attack succeeds with at most {}.\n\n",
         p.block_bits(),
@@ -237,18 +234,18 @@ fn own_figures(question: &Question) -> String {
     line("  by Theorem 1", fitting(p.most_messages(margin), ""));
     line("  by q²/2ⁿ alone", fitting(p.most_messages_roughly(margin), ""));
     line("  by Theorem 2", fitting(as_mac, &tried));
-    if question.outputs > 1 {
-        let long = p.most_messages_of_long_output(margin, question.outputs);
-        line(&format!("  with {} outputs each", question.outputs), fitting(long, ""));
+    if query.outputs > 1 {
+        let long = p.most_messages_of_long_output(margin, query.outputs);
+        line(&format!("  with {} outputs each", query.outputs), fitting(long, ""));
     }
-    if let Some(q) = question.messages {
+    if let Some(q) = query.messages {
         let messages = format!("an attack on {} messages", count(q.into()));
         let (prf, mac) = (p.prf(q as f64), p.mac(q as f64, verifications as f64));
         line("  Theorem 1", format!("{messages}: {}", probability(prf)));
         line("  Theorem 2", format!("{messages}{tried}: {}", probability(mac)));
-        if question.outputs > 1 {
-            let long = probability(p.long_output(q as f64, question.outputs));
-            line(&format!("  {} outputs each", question.outputs), format!("{messages}: {long}"));
+        if query.outputs > 1 {
+            let long = probability(p.long_output(q as f64, query.outputs));
+            line(&format!("  {} outputs each", query.outputs), format!("{messages}: {long}"));
         }
         let calls = p.cipher_queries(q.into(), verifications.into());
         let [hash, last, verification] =
@@ -259,7 +256,7 @@ fn own_figures(question: &Question) -> String {
 }
 
 /// Explains the marks and the blank cells.
-fn notes(question: &Question) -> String {
+fn notes(query: &BoundsQuery) -> String {
     let mut out = String::new();
     for certainty in
         [Certainty::Derived, Certainty::LeadingTerm, Certainty::OrderOnly, Certainty::Unchecked]
@@ -267,9 +264,9 @@ fn notes(question: &Question) -> String {
         let _ = writeln!(out, "{} {}", certainty.mark(), certainty.explanation());
     }
     let mut blank = Vec::new();
-    for mode in Question::modes() {
-        let outside = question.lengths.iter().find_map(|blocks| {
-            mode.most_messages(question.parameters, question.probability, *blocks).err()
+    for mode in BoundsQuery::modes() {
+        let outside = query.lengths.iter().find_map(|blocks| {
+            mode.most_messages(query.parameters, query.probability, *blocks).err()
         });
         if let Some(limits) = outside {
             blank.push(format!("{} is proved for {limits}", mode.title));
@@ -331,8 +328,8 @@ fn bytes(bytes: f64) -> String {
     format!("{text} {}", UNITS[unit])
 }
 
-fn as_json(question: &Question) -> Value {
-    let Question { parameters: p, probability, verifications, .. } = *question;
+fn as_json(query: &BoundsQuery) -> Value {
+    let BoundsQuery { parameters: p, probability, verifications, .. } = *query;
     let of = |messages: u128| {
         let bits = p.data_bits(messages) as f64;
         json!({
@@ -341,27 +338,27 @@ fn as_json(question: &Question) -> Value {
             "data_bytes_per_key": bits / 16.0,
         })
     };
-    let modes: Vec<Value> = Question::modes().map(|mode| mode_as_json(question, mode)).collect();
+    let modes: Vec<Value> = BoundsQuery::modes().map(|mode| mode_as_json(query, mode)).collect();
     json!({
         "block_bits": p.block_bits(),
         "counter_bits": p.counter_bits(),
         "tag_bits": p.tag_bits(),
         "probability": probability,
         "verifications": verifications,
-        "outputs": question.outputs,
+        "outputs": query.outputs,
         "lightmac": {
             "longest_message_bits": number(p.longest_message_bits()),
             "longest_message_blocks": number(p.longest_message_blocks()),
             "theorem_1": of(p.most_messages(probability)),
             "birthday_term": of(p.most_messages_roughly(probability)),
-            "long_output": of(p.most_messages_of_long_output(probability, question.outputs)),
+            "long_output": of(p.most_messages_of_long_output(probability, query.outputs)),
             "theorem_2": of(p.most_messages_as_mac(probability, verifications as f64)),
-            "attack": question.messages.map(|messages| {
+            "attack": query.messages.map(|messages| {
                 let calls = p.cipher_queries(messages.into(), verifications.into());
                 json!({
                     "messages": messages,
                     "theorem_1": p.prf(messages as f64),
-                    "long_output": p.long_output(messages as f64, question.outputs),
+                    "long_output": p.long_output(messages as f64, query.outputs),
                     "theorem_2": p.mac(messages as f64, verifications as f64),
                     "cipher_queries": {
                         "hash": number(calls.hash),
@@ -375,15 +372,15 @@ fn as_json(question: &Question) -> Value {
     })
 }
 
-fn mode_as_json(question: &Question, mode: &Mode) -> Value {
-    let p = question.parameters;
-    let lengths = question.lengths.iter().map(|blocks| {
-        let most = mode.most_messages(p, question.probability, *blocks);
+fn mode_as_json(query: &BoundsQuery, mode: &Mode) -> Value {
+    let p = query.parameters;
+    let lengths = query.lengths.iter().map(|blocks| {
+        let most = mode.most_messages(p, query.probability, *blocks);
         let data = most
             .as_ref()
             .ok()
             .map(|messages| *messages as f64 * *blocks as f64 * f64::from(p.block_bits()) / 8.0);
-        let advantage = question.messages.map(|q| mode.advantage(p, q as f64, *blocks as f64));
+        let advantage = query.messages.map(|q| mode.advantage(p, q as f64, *blocks as f64));
         json!({
             "blocks": number(*blocks),
             "most_messages": most.as_ref().ok().map(|messages| number(*messages)),
@@ -430,14 +427,14 @@ mod tests {
         args: BoundsArgs,
     }
 
-    fn question(line: &str) -> Result<Question, Failure> {
+    fn query(line: &str) -> Result<BoundsQuery, Failure> {
         let line = Line::try_parse_from(["bounds"].into_iter().chain(line.split_whitespace()));
-        Question::new(&line.expect("well-formed").args)
+        BoundsQuery::new(&line.expect("well-formed").args)
     }
 
     #[test]
     fn the_papers_example_is_printed() {
-        let asked = question("--block-bits 32 --length 1,4,16,32768 --messages 64").expect("right");
+        let asked = query("--block-bits 32 --length 1,4,16,32768 --messages 64").expect("right");
         let text = as_text(&asked, true);
         let line = |start: &str| text.lines().find(|line| line.starts_with(start)).expect(start);
         assert!(
@@ -459,7 +456,7 @@ mod tests {
     #[test]
     fn json_has_the_same_figures() {
         let asked =
-            question("--block-bits 32 --length 4 --messages 64 --verifications 3").expect("right");
+            query("--block-bits 32 --length 4 --messages 64 --verifications 3").expect("right");
         let value = as_json(&asked);
         assert_eq!(value["lightmac"]["theorem_1"]["messages"], 63);
         assert_eq!(value["lightmac"]["birthday_term"]["data_bytes_per_key"], 4_194_304.0);
@@ -475,36 +472,36 @@ mod tests {
             "--block-bits 64 --counter-bits 33",
             "--tag-bits 0",
         ] {
-            assert!(question(wrong).is_err(), "{wrong}");
+            assert!(query(wrong).is_err(), "{wrong}");
         }
-        assert!(question("--block-bits 128 --counter-bits 64 --tag-bits 128").is_ok());
+        assert!(query("--block-bits 128 --counter-bits 64 --tag-bits 128").is_ok());
     }
 
     #[test]
     fn margins_are_read_as_people_write_them() {
-        assert_eq!("2^-20".parse(), Ok(Margin(power_of_two(-20))));
-        assert_eq!("0.5%".parse(), Ok(Margin(0.005)));
-        assert_eq!("1e-6".parse(), Ok(Margin(1e-6)));
-        assert_eq!("1".parse(), Ok(Margin(1.0)));
+        assert_eq!("2^-20".parse(), Ok(MaxProbability(power_of_two(-20))));
+        assert_eq!("0.5%".parse(), Ok(MaxProbability(0.005)));
+        assert_eq!("1e-6".parse(), Ok(MaxProbability(1e-6)));
+        assert_eq!("1".parse(), Ok(MaxProbability(1.0)));
         for wrong in ["0", "-1", "2^1", "2^-2000", "nan", "inf", "2^x", "", "%"] {
-            assert!(wrong.parse::<Margin>().is_err(), "{wrong}");
+            assert!(wrong.parse::<MaxProbability>().is_err(), "{wrong}");
         }
     }
 
     #[test]
     fn lengths_are_blocks_or_bytes() {
-        assert_eq!("16".parse(), Ok(Length::Blocks(16)));
-        assert_eq!("1KiB".parse(), Ok(Length::Bytes(1024)));
-        assert_eq!("17B".parse::<Length>().map(|length| length.blocks(128)), Ok(2));
-        assert_eq!("16B".parse::<Length>().map(|length| length.blocks(128)), Ok(1));
+        assert_eq!("16".parse(), Ok(MessageLength::Blocks(16)));
+        assert_eq!("1KiB".parse(), Ok(MessageLength::Bytes(1024)));
+        assert_eq!("17B".parse::<MessageLength>().map(|length| length.blocks(128)), Ok(2));
+        assert_eq!("16B".parse::<MessageLength>().map(|length| length.blocks(128)), Ok(1));
         for wrong in ["0", "0B", "-1", "1.5", "many", ""] {
-            assert!(wrong.parse::<Length>().is_err(), "{wrong}");
+            assert!(wrong.parse::<MessageLength>().is_err(), "{wrong}");
         }
     }
 
     #[test]
     fn long_outputs_have_lines_of_their_own() {
-        let text = |line: &str| as_text(&question(line).expect("right"), false);
+        let text = |line: &str| as_text(&query(line).expect("right"), false);
         assert!(!text("").contains("outputs each"));
         let long = text("--outputs 3 --messages 1000");
         assert_eq!(long.matches("3 outputs each").count(), 2, "{long}");

@@ -53,12 +53,12 @@ struct Simulation {
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(500..=100_000))]
     packets: Option<u32>,
     /// Number of bytes that a record takes besides payload and tags.
-    #[arg(long, value_enum, default_value_t = Cost::Ours)]
-    accounting: Cost,
+    #[arg(long, value_enum, default_value_t = AccountingName::Ours)]
+    accounting: AccountingName,
 }
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
-enum Cost {
+enum AccountingName {
     /// A header of 2 bytes and the content type.
     Ours,
     /// 5 bytes, as in the paper on MAC aggregation.
@@ -74,8 +74,8 @@ impl Simulation {
             channels: count(self.channels, usual.channels),
             packets: count(self.packets, usual.packets),
             accounting: match self.accounting {
-                Cost::Ours => Accounting::Ours,
-                Cost::Paper => Accounting::Paper,
+                AccountingName::Ours => Accounting::Ours,
+                AccountingName::Paper => Accounting::Paper,
             },
             ..usual
         }
@@ -119,7 +119,7 @@ fn boundaries(fit: &Fit) -> impl Iterator<Item = (String, String, &Fitted)> {
     })
 }
 
-const KINDS: [&str; 2] = ["ordinary", "bursty"];
+const CHANNEL_KINDS: [&str; 2] = ["ordinary", "bursty"];
 
 fn fit_as_text(fit: &Fit) -> String {
     let Plan { seed, channels, packets, .. } = fit.plan;
@@ -145,7 +145,7 @@ fn fit_as_text(fit: &Fit) -> String {
         );
     }
     for family in Family::ALL {
-        for (kind, merit) in KINDS.iter().zip(fit.merits[family as usize]) {
+        for (kind, merit) in CHANNEL_KINDS.iter().zip(fit.merits[family as usize]) {
             let _ = writeln!(
                 text,
                 "{} on {kind} channels of known loss: the best member on {:.1} %, goodput {:.4} of \
@@ -181,7 +181,7 @@ fn fit_as_json(fit: &Fit) -> Value {
         })
         .collect();
     let merits = Family::ALL.into_iter().flat_map(|family| {
-        KINDS.iter().zip(fit.merits[family as usize]).map(move |(kind, merit)| {
+        CHANNEL_KINDS.iter().zip(fit.merits[family as usize]).map(move |(kind, merit)| {
             json!({
                 "family": family.name(),
                 "channels": kind,
@@ -202,13 +202,13 @@ fn fit_as_json(fit: &Fit) -> Value {
 }
 
 /// The sessions of one family of schemes on one kind of channels.
-struct Row {
+struct RuleSessions {
     family: Family,
     kind: &'static str,
     sessions: Vec<Session>,
 }
 
-impl Row {
+impl RuleSessions {
     /// For each session, the goodput divided by that of the best fixed scheme.
     fn ratios(&self, rule: Rule) -> impl Iterator<Item = f64> {
         let reached =
@@ -238,13 +238,13 @@ pub(crate) fn rules(args: &RulesArgs) -> Result<(), Failure> {
     let kinds: [&Kind; 3] = [&ORDINARY, &BURSTY, &MOVING];
     let rows = Family::ALL.into_iter().flat_map(|family| {
         let plan = &plan;
-        kinds.into_iter().map(move |kind| Row {
+        kinds.into_iter().map(move |kind| RuleSessions {
             family,
             kind: kind.name,
             sessions: sessions(plan, kind, family),
         })
     });
-    let rows: Vec<Row> = Progress::show_while("simulating channels", || rows.collect());
+    let rows: Vec<RuleSessions> = Progress::show_while("simulating channels", || rows.collect());
     let text = if args.json {
         serde_json::to_string_pretty(&rules_as_json(&plan, &rows)).context("rules")? + "\n"
     } else {
@@ -253,7 +253,7 @@ pub(crate) fn rules(args: &RulesArgs) -> Result<(), Failure> {
     std::io::stdout().lock().write_all(text.as_bytes()).context("standard output")
 }
 
-fn rules_as_text(plan: &Plan, rows: &[Row]) -> String {
+fn rules_as_text(plan: &Plan, rows: &[RuleSessions]) -> String {
     let mut text = format!(
         "{} sessions of {} packets, seed {}: goodput over that of the best member kept throughout\n",
         plan.channels, plan.packets, plan.seed
@@ -275,7 +275,7 @@ fn rules_as_text(plan: &Plan, rows: &[Row]) -> String {
     text
 }
 
-fn rules_as_json(plan: &Plan, rows: &[Row]) -> Value {
+fn rules_as_json(plan: &Plan, rows: &[RuleSessions]) -> Value {
     let rows = rows.iter().flat_map(|row| {
         Rule::ALL.map(|rule| {
             json!({
@@ -306,7 +306,7 @@ mod tests {
         let fit = Fit::new(plan.clone());
         assert_eq!(fit_as_text(&fit).lines().count(), 2 + 8 + 4 + 1);
         assert_eq!(fit_as_json(&fit)["boundaries"][7]["above"], "off");
-        let row = Row {
+        let row = RuleSessions {
             family: Family::R2d2,
             kind: "moving",
             sessions: sessions(&plan, &MOVING, Family::R2d2),

@@ -1,6 +1,6 @@
 //! `lightseal-lab merge`: makes of the shards of a sweep what the whole sweep would have written.
 
-use crate::origin::{Content, Format, Origin, Shard, Split, hexadecimal};
+use crate::origin::{RowContent, RowFormat, Shard, Split, SweepHeader, hexadecimal};
 use crate::sweep::{summary_row, write};
 use clap::Args;
 use lightseal_cli::failure::{Context, Failure};
@@ -21,10 +21,10 @@ pub(crate) struct MergeArgs {
 }
 
 /// A file of rows that a sweep wrote.
-struct Part {
+struct RowFile {
     name: String,
-    origin: Origin,
-    format: Format,
+    origin: SweepHeader,
+    format: RowFormat,
     /// The header line of a CSV file; empty for JSON lines.
     header: String,
     /// The rows in their order, each with the number of its point.
@@ -37,18 +37,18 @@ pub(crate) fn run(args: &MergeArgs) -> Result<(), Failure> {
     for path in &args.files {
         let name = path.display().to_string();
         let text = std::fs::read_to_string(path).context(&name)?;
-        parts.push(Part::read(name, &text)?);
+        parts.push(RowFile::read(name, &text)?);
     }
     write(args.out.as_deref(), &merged(parts)?)
 }
 
-fn merged(parts: Vec<Part>) -> Result<String, Failure> {
+fn merged(parts: Vec<RowFile>) -> Result<String, Failure> {
     let parts = in_order(parts)?;
     let Some(first) = parts.first() else { return Err(Failure::new("no files")) };
     let (origin, format) = (first.origin.clone(), first.format);
     let (header, rows) = match origin.content {
-        Content::Costs => (summary_header(&first.header), summaries(&parts)?),
-        Content::Summaries | Content::Handshakes => {
+        RowContent::Costs => (summary_header(&first.header), summaries(&parts)?),
+        RowContent::Summaries | RowContent::Handshakes => {
             let mut rows: Vec<&(usize, String)> =
                 parts.iter().flat_map(|part| &part.rows).collect();
             // The sort is stable. If shards share the runs of a point, the rows keep the order of
@@ -61,10 +61,10 @@ fn merged(parts: Vec<Part>) -> Result<String, Failure> {
     let count = rows.len();
     let text: String = std::iter::once(header).chain(rows).collect();
     let content = match origin.content {
-        Content::Costs => Content::Summaries,
+        RowContent::Costs => RowContent::Summaries,
         other => other,
     };
-    let whole = Origin {
+    let whole = SweepHeader {
         shard: Shard::WHOLE,
         split: Split::Points,
         content,
@@ -76,20 +76,20 @@ fn merged(parts: Vec<Part>) -> Result<String, Failure> {
 }
 
 /// All shards of one sweep in their order.
-fn in_order(parts: Vec<Part>) -> Result<Vec<Part>, Failure> {
+fn in_order(parts: Vec<RowFile>) -> Result<Vec<RowFile>, Failure> {
     let Some(first) = parts.first() else { return Ok(parts) };
     let count = first.origin.shard.count;
-    let like = |part: &Part| {
-        let Origin { digest, points, shard, split, content, .. } = &part.origin;
+    let sweep_of = |part: &RowFile| {
+        let SweepHeader { digest, points, shard, split, content, .. } = &part.origin;
         let shared = (digest.clone(), *points, shard.count, *split, *content);
         (shared, part.format, part.header.clone())
     };
-    let (expected, first) = (like(first), first.name.clone());
-    let mut by_shard: Vec<Option<Part>> = Vec::new();
+    let (expected, first) = (sweep_of(first), first.name.clone());
+    let mut by_shard: Vec<Option<RowFile>> = Vec::new();
     by_shard.resize_with(count, || None);
     for part in parts {
         let name = part.name.clone();
-        if like(&part) != expected {
+        if sweep_of(&part) != expected {
             let reason = "belongs to another sweep, or to one with other options, than";
             return Err(Failure::new(format_args!("{name}: {reason} {first}")));
         }
@@ -108,7 +108,7 @@ fn in_order(parts: Vec<Part>) -> Result<Vec<Part>, Failure> {
 
 /// The header of summaries that belongs to this header of costs.
 fn summary_header(costs: &str) -> String {
-    let Some((before, _)) = behind(costs.trim_end(), COST_COLUMNS.len()) else {
+    let Some((before, _)) = split_last_fields(costs.trim_end(), COST_COLUMNS.len()) else {
         return String::new();
     };
     let names: Vec<&str> = SUMMARY_COLUMNS.iter().map(|(name, _)| *name).collect();
@@ -116,7 +116,7 @@ fn summary_header(costs: &str) -> String {
 }
 
 /// A row for each point, computed from the cost of each handshake in all shards.
-fn summaries(parts: &[Part]) -> Result<Vec<String>, Failure> {
+fn summaries(parts: &[RowFile]) -> Result<Vec<String>, Failure> {
     let Some(first) = parts.first() else { return Ok(Vec::new()) };
     let mut places = vec![0; parts.len()];
     let mut rows = Vec::new();
@@ -141,8 +141,8 @@ fn summaries(parts: &[Part]) -> Result<Vec<String>, Failure> {
         };
         let row = summary_row(&[], &totals);
         let row = match first.format {
-            Format::Csv => Rows::csv_line(&row),
-            Format::Jsonl => Rows::new([], SUMMARY_COLUMNS).json_line(&row),
+            RowFormat::Csv => Rows::csv_line(&row),
+            RowFormat::Jsonl => Rows::new([], SUMMARY_COLUMNS).json_line(&row),
         };
         let row = row.context("a summary")?;
         rows.push(format!("{before},{}", row.strip_prefix('{').unwrap_or(&row)));
@@ -151,20 +151,20 @@ fn summaries(parts: &[Part]) -> Result<Vec<String>, Failure> {
 }
 
 /// Splits a line of CSV before its last `fields` fields, none of which contains a comma.
-fn behind(line: &str, fields: usize) -> Option<(&str, Vec<&str>)> {
+fn split_last_fields(line: &str, fields: usize) -> Option<(&str, Vec<&str>)> {
     let at = line.rmatch_indices(',').nth(fields - 1)?.0;
     Some((line.get(..at)?, line.get(at + 1..)?.split(',').collect()))
 }
 
 /// The part of a row of costs before the cost, unchanged, and the cost.
-fn cost(row: &str, format: Format) -> Option<(&str, Cost)> {
+fn cost(row: &str, format: RowFormat) -> Option<(&str, Cost)> {
     let (before, [duration, energy, datagrams, bytes]) = match format {
-        Format::Csv => {
-            let (before, fields) = behind(row, COST_COLUMNS.len())?;
+        RowFormat::Csv => {
+            let (before, fields) = split_last_fields(row, COST_COLUMNS.len())?;
             let [_, fields @ ..] = <[&str; COST_COLUMNS.len()]>::try_from(fields).ok()?;
             (before, fields)
         }
-        Format::Jsonl => {
+        RowFormat::Jsonl => {
             // This cannot be inside a string, where the quotes would follow backslashes.
             let at = row.rfind(r#","seed":"#)?;
             let mut fields = row.get(at + 1..)?.strip_suffix('}')?.split(',');
@@ -186,20 +186,20 @@ fn cost(row: &str, format: Format) -> Option<(&str, Cost)> {
     Some((before, Cost { duration, millijoules, datagrams, bytes }))
 }
 
-impl Part {
+impl RowFile {
     fn read(name: String, text: &str) -> Result<Self, Failure> {
         let refuse = |reason: String| Err(Failure::new(format_args!("{name}: {reason}")));
         let (first, rest) = text.split_once('\n').unwrap_or((text, ""));
-        let Some((origin, format)) = Origin::read(first) else {
+        let Some((origin, format)) = SweepHeader::read(first) else {
             return refuse("was not written by lightseal lab sweep".into());
         };
         let (header, body) = match format {
-            Format::Csv => rest.split_at(rest.find('\n').map_or(rest.len(), |at| at + 1)),
-            Format::Jsonl => ("", rest),
+            RowFormat::Csv => rest.split_at(rest.find('\n').map_or(rest.len(), |at| at + 1)),
+            RowFormat::Jsonl => ("", rest),
         };
         // A row is complete only with the end of its line.
         let whole = body.matches('\n').count();
-        let Origin { shard, rows: expected, points, .. } = origin;
+        let SweepHeader { shard, rows: expected, points, .. } = origin;
         if whole != expected || !(body.is_empty() || body.ends_with('\n')) {
             let rest =
                 if body.is_empty() || body.ends_with('\n') { "" } else { " and a part of one" };
@@ -231,10 +231,10 @@ impl Part {
 }
 
 /// The number of the point to which a row belongs; it is in the first column.
-fn point(line: &str, format: Format) -> Option<usize> {
+fn point(line: &str, format: RowFormat) -> Option<usize> {
     let text = match format {
-        Format::Csv => line,
-        Format::Jsonl => line.strip_prefix(r#"{"point":"#)?,
+        RowFormat::Csv => line,
+        RowFormat::Jsonl => line.strip_prefix(r#"{"point":"#)?,
     };
     text.split(',').next()?.parse().ok()
 }
@@ -244,43 +244,43 @@ mod tests {
     use super::*;
 
     /// A file of rows, as a sweep writes it.
-    fn file(origin: Origin, format: Format, rest: &str) -> String {
+    fn file(origin: SweepHeader, format: RowFormat, rest: &str) -> String {
         let rows_digest = hexadecimal(&Sha256::digest(rest));
-        Origin { rows_digest, ..origin }.line(format) + rest
+        SweepHeader { rows_digest, ..origin }.line(format) + rest
     }
 
-    fn origin(index: usize, count: usize, content: Content, rows: usize) -> Origin {
-        Origin {
+    fn origin(index: usize, count: usize, content: RowContent, rows: usize) -> SweepHeader {
+        SweepHeader {
             digest: "ab".into(),
             points: 3,
             shard: Shard { index, count },
-            split: if content == Content::Costs { Split::Runs } else { Split::Points },
+            split: if content == RowContent::Costs { Split::Runs } else { Split::Points },
             content,
             rows,
-            rows_digest: Origin::NO_ROWS.into(),
+            rows_digest: SweepHeader::NO_ROWS.into(),
         }
     }
 
-    fn part(name: &str, index: usize, rows: &[(usize, &str)]) -> Part {
+    fn part(name: &str, index: usize, rows: &[(usize, &str)]) -> RowFile {
         let mut rest = String::from("point,x\n");
         rows.iter().for_each(|(point, x)| rest += &format!("{point},{x}\n"));
-        let origin = origin(index, 2, Content::Summaries, rows.len());
-        Part::read(name.into(), &file(origin, Format::Csv, &rest)).unwrap()
+        let origin = origin(index, 2, RowContent::Summaries, rows.len());
+        RowFile::read(name.into(), &file(origin, RowFormat::Csv, &rest)).unwrap()
     }
 
     #[test]
     fn shards_come_together_whatever_their_order() {
         let (a, b) = (part("a", 1, &[(0, "q"), (0, "r"), (2, "s")]), part("b", 2, &[(1, "t")]));
         let text = merged(vec![b, a]).unwrap();
-        let whole = origin(1, 1, Content::Summaries, 4);
-        assert_eq!(text, file(whole, Format::Csv, "point,x\n0,q\n0,r\n1,t\n2,s\n"));
+        let whole = origin(1, 1, RowContent::Summaries, 4);
+        assert_eq!(text, file(whole, RowFormat::Csv, "point,x\n0,q\n0,r\n1,t\n2,s\n"));
     }
 
     #[test]
     fn what_does_not_belong_together_is_refused() {
         let a = || part("a", 1, &[(0, "q"), (2, "s")]);
         let b = || part("b", 2, &[(1, "t")]);
-        let said = |parts: Vec<Part>| merged(parts).unwrap_err().to_string();
+        let said = |parts: Vec<RowFile>| merged(parts).unwrap_err().to_string();
         assert_eq!(said(vec![a()]), "shard 2/2 is missing");
         assert_eq!(said(vec![a(), b(), a()]), "a: is shard 1/2, as is a");
         let mut other = b();
@@ -290,10 +290,10 @@ mod tests {
 
     #[test]
     fn files_that_were_cut_are_refused_with_the_rows_that_are_whole() {
-        let origin = Origin { points: 2, ..origin(1, 1, Content::Summaries, 2) };
+        let origin = SweepHeader { points: 2, ..origin(1, 1, RowContent::Summaries, 2) };
         let read = |rest: &str| {
-            let text = file(origin.clone(), Format::Csv, rest);
-            Part::read("f".into(), &text).map(drop).map_err(|failure| failure.to_string())
+            let text = file(origin.clone(), RowFormat::Csv, rest);
+            RowFile::read("f".into(), &text).map(drop).map_err(|failure| failure.to_string())
         };
         assert_eq!(read("point,x\n0,a\n1,b\n"), Ok(()));
         let said = |whole: &str| Err(format!("f: has {whole} instead of 2"));
@@ -308,27 +308,27 @@ mod tests {
 
     #[test]
     fn altered_values_are_refused() {
-        let origin = Origin { points: 1, ..origin(1, 1, Content::Summaries, 1) };
-        let text = file(origin, Format::Csv, "point,x\n0,1.25\n");
-        assert!(Part::read("f".into(), &text).is_ok());
+        let origin = SweepHeader { points: 1, ..origin(1, 1, RowContent::Summaries, 1) };
+        let text = file(origin, RowFormat::Csv, "point,x\n0,1.25\n");
+        assert!(RowFile::read("f".into(), &text).is_ok());
         for (from, to) in [("1.25", "1.26"), ("point,x", "point,y")] {
-            let failure = Part::read("f".into(), &text.replace(from, to)).err().unwrap();
+            let failure = RowFile::read("f".into(), &text.replace(from, to)).err().unwrap();
             assert!(failure.to_string().starts_with("f: was changed: "), "{failure}");
         }
     }
 
     #[test]
     fn what_stands_before_costs_is_kept_as_it_is() {
-        let (before, found) = cost(r#"0,"a,""b""",17,,2.5,10,612"#, Format::Csv).unwrap();
+        let (before, found) = cost(r#"0,"a,""b""",17,,2.5,10,612"#, RowFormat::Csv).unwrap();
         assert_eq!(before, r#"0,"a,""b""""#);
         assert_eq!((found.duration, found.millijoules, found.bytes), (None, 2.5, 612));
         let row = r#"{"point":0,"x":",\"seed\":","seed":17,"duration_us":1500,"energy_mj":2.5,"datagrams":10,"bytes":612}"#;
-        let (before, found) = cost(row, Format::Jsonl).unwrap();
+        let (before, found) = cost(row, RowFormat::Jsonl).unwrap();
         assert_eq!(before, r#"{"point":0,"x":",\"seed\":""#);
         assert_eq!((found.duration, found.datagrams), (Some(Duration::from_micros(1500)), 10));
         for wrong in ["0,1,2,3,4", "0,1,x,2.5,10,612", ""] {
-            assert!(cost(wrong, Format::Csv).is_none(), "{wrong}");
+            assert!(cost(wrong, RowFormat::Csv).is_none(), "{wrong}");
         }
-        assert!(cost(r#"{"point":0}"#, Format::Jsonl).is_none());
+        assert!(cost(r#"{"point":0}"#, RowFormat::Jsonl).is_none());
     }
 }

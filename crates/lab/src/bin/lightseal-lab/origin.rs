@@ -1,7 +1,7 @@
 //! The first line of a file of rows. It names the sweep to which the rows belong, and has a digest
 //! of them.
 
-use crate::tables::Form;
+use crate::tables::TableFormat;
 use clap::ValueEnum;
 use std::fmt;
 use std::ops::Range;
@@ -9,16 +9,16 @@ use std::str::FromStr;
 
 /// The format of the rows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(crate) enum Format {
+pub(crate) enum RowFormat {
     Csv,
     Jsonl,
 }
 
-impl Format {
-    pub(crate) const fn form(self) -> Form {
+impl RowFormat {
+    pub(crate) const fn form(self) -> TableFormat {
         match self {
-            Self::Csv => Form::Csv,
-            Self::Jsonl => Form::JsonLines,
+            Self::Csv => TableFormat::Csv,
+            Self::Jsonl => TableFormat::JsonLines,
         }
     }
 }
@@ -34,7 +34,7 @@ pub(crate) enum Split {
 
 /// What a row describes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Content {
+pub(crate) enum RowContent {
     /// Each row describes a point.
     Summaries,
     /// Each row describes a handshake.
@@ -43,7 +43,7 @@ pub(crate) enum Content {
     Costs,
 }
 
-impl Content {
+impl RowContent {
     const ALL: [Self; 3] = [Self::Summaries, Self::Handshakes, Self::Costs];
 
     const fn name(self) -> &'static str {
@@ -101,14 +101,14 @@ impl FromStr for Shard {
 
 /// What the rows of a file belong to.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Origin {
+pub(crate) struct SweepHeader {
     /// SHA-256 of the scenario, and of everything else on which its rows depend.
     pub(crate) digest: String,
     /// Number of points in the whole grid.
     pub(crate) points: usize,
     pub(crate) shard: Shard,
     pub(crate) split: Split,
-    pub(crate) content: Content,
+    pub(crate) content: RowContent,
     /// Number of rows that follow.
     pub(crate) rows: usize,
     /// SHA-256 of everything behind this line.
@@ -118,13 +118,13 @@ pub(crate) struct Origin {
 const CSV_MARK: &str = "# lightseal lab sweep";
 const JSON_MARK: &str = r#"{"lightseal lab sweep":""#;
 
-impl Origin {
+impl SweepHeader {
     /// A placeholder for the digest of rows that are not written yet.
     pub(crate) const NO_ROWS: &str =
         "0000000000000000000000000000000000000000000000000000000000000000";
 
     /// The first line of a file.
-    pub(crate) fn line(&self, format: Format) -> String {
+    pub(crate) fn line(&self, format: RowFormat) -> String {
         let Self { digest, points, shard, split, content, rows, rows_digest } = self;
         let split = match split {
             Split::Points => "points",
@@ -136,16 +136,16 @@ impl Origin {
              rows={rows} rows_sha256={rows_digest}"
         );
         match format {
-            Format::Csv => format!("{CSV_MARK} {text}\n"),
-            Format::Jsonl => format!("{JSON_MARK}{text}\"}}\n"),
+            RowFormat::Csv => format!("{CSV_MARK} {text}\n"),
+            RowFormat::Jsonl => format!("{JSON_MARK}{text}\"}}\n"),
         }
     }
 
     /// Parses the first line of a file, without its line end.
-    pub(crate) fn read(line: &str) -> Option<(Self, Format)> {
+    pub(crate) fn read(line: &str) -> Option<(Self, RowFormat)> {
         let (text, format) = match line.strip_prefix(CSV_MARK) {
-            Some(text) => (text, Format::Csv),
-            None => (line.strip_prefix(JSON_MARK)?.strip_suffix("\"}")?, Format::Jsonl),
+            Some(text) => (text, RowFormat::Csv),
+            None => (line.strip_prefix(JSON_MARK)?.strip_suffix("\"}")?, RowFormat::Jsonl),
         };
         let mut parts = text.split_whitespace();
         let mut part = |name: &str| parts.next()?.strip_prefix(name)?.strip_prefix('=');
@@ -158,7 +158,7 @@ impl Origin {
             _ => return None,
         };
         let content = part("content")?;
-        let content = Content::ALL.into_iter().find(|known| known.name() == content)?;
+        let content = RowContent::ALL.into_iter().find(|known| known.name() == content)?;
         let rows = part("rows")?.parse().ok()?;
         let rows_digest = part("rows_sha256")?.to_owned();
         Some((Self { digest, points, shard, split, content, rows, rows_digest }, format))
@@ -197,20 +197,20 @@ mod tests {
     #[test]
     fn what_rows_are_of_is_read_again() {
         for (format, content) in
-            [(Format::Csv, Content::Costs), (Format::Jsonl, Content::Handshakes)]
+            [(RowFormat::Csv, RowContent::Costs), (RowFormat::Jsonl, RowContent::Handshakes)]
         {
-            let origin = Origin {
+            let origin = SweepHeader {
                 digest: "ab".into(),
                 points: 7,
                 shard: Shard { index: 2, count: 3 },
                 split: Split::Runs,
                 content,
                 rows: 2,
-                rows_digest: Origin::NO_ROWS.into(),
+                rows_digest: SweepHeader::NO_ROWS.into(),
             };
             let line = origin.line(format);
-            assert_eq!(Origin::read(line.trim_end()), Some((origin, format)));
+            assert_eq!(SweepHeader::read(line.trim_end()), Some((origin, format)));
         }
-        assert_eq!(Origin::read("point,seed"), None);
+        assert_eq!(SweepHeader::read("point,seed"), None);
     }
 }

@@ -1,6 +1,6 @@
 //! The output of a sweep. The digest of all rows is in the line before them.
 
-use crate::origin::{Format, Origin, hexadecimal};
+use crate::origin::{RowFormat, SweepHeader, hexadecimal};
 use lightseal_cli::failure::{Context, Failure};
 use sha2::{Digest, Sha256};
 use std::fs::File;
@@ -9,16 +9,16 @@ use std::path::{Path, PathBuf};
 
 /// A file whose first line is written again at the end, or text in memory if the output cannot be
 /// written twice.
-enum Place {
+enum Sink {
     File(BufWriter<File>, PathBuf),
     Text(Vec<u8>, Option<PathBuf>),
 }
 
 /// The rows of a sweep, behind the line that describes them.
 pub(crate) struct Output {
-    place: Place,
-    origin: Origin,
-    format: Format,
+    sink: Sink,
+    origin: SweepHeader,
+    format: RowFormat,
     digest: Sha256,
 }
 
@@ -26,10 +26,10 @@ impl Output {
     /// Opens `path`, or collects the rows for standard output.
     pub(crate) fn begin(
         path: Option<&Path>,
-        origin: Origin,
-        format: Format,
+        origin: SweepHeader,
+        format: RowFormat,
     ) -> Result<Self, Failure> {
-        let place = match path {
+        let sink = match path {
             Some(path) => {
                 let file = File::create(path).context(path.display())?;
                 // In a pipe or a terminal the first line cannot be written again.
@@ -38,27 +38,27 @@ impl Output {
                         let mut file = BufWriter::new(file);
                         let line = origin.line(format);
                         file.write_all(line.as_bytes()).context(path.display())?;
-                        Place::File(file, path.into())
+                        Sink::File(file, path.into())
                     }
-                    false => Place::Text(Vec::new(), Some(path.into())),
+                    false => Sink::Text(Vec::new(), Some(path.into())),
                 }
             }
-            None => Place::Text(Vec::new(), None),
+            None => Sink::Text(Vec::new(), None),
         };
-        Ok(Self { place, origin, format, digest: Sha256::new() })
+        Ok(Self { sink, origin, format, digest: Sha256::new() })
     }
 
     /// Writes the first line again, now that all rows are known.
     pub(crate) fn end(self) -> Result<(), Failure> {
         let rows_digest = hexadecimal(&self.digest.finalize());
-        let line = Origin { rows_digest, ..self.origin }.line(self.format);
-        match self.place {
-            Place::File(mut file, path) => file
+        let line = SweepHeader { rows_digest, ..self.origin }.line(self.format);
+        match self.sink {
+            Sink::File(mut file, path) => file
                 .seek(SeekFrom::Start(0))
                 .and_then(|_| file.write_all(line.as_bytes()))
                 .and_then(|()| file.flush())
                 .context(path.display()),
-            Place::Text(text, path) => {
+            Sink::Text(text, path) => {
                 let mut whole = line.into_bytes();
                 whole.extend(text);
                 match path {
@@ -72,18 +72,18 @@ impl Output {
 
 impl Write for Output {
     fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
-        let written = match &mut self.place {
-            Place::File(file, _) => file.write(bytes)?,
-            Place::Text(text, _) => text.write(bytes)?,
+        let written = match &mut self.sink {
+            Sink::File(file, _) => file.write(bytes)?,
+            Sink::Text(text, _) => text.write(bytes)?,
         };
         self.digest.update(&bytes[..written]);
         Ok(written)
     }
 
     fn flush(&mut self) -> std::io::Result<()> {
-        match &mut self.place {
-            Place::File(file, _) => file.flush(),
-            Place::Text(..) => Ok(()),
+        match &mut self.sink {
+            Sink::File(file, _) => file.flush(),
+            Sink::Text(..) => Ok(()),
         }
     }
 }

@@ -1,6 +1,6 @@
 //! `lightseal-lab run`: runs a scenario from a file.
 
-use crate::tables::{Form, Stopped, TableFile};
+use crate::tables::{RunFailure, TableFile, TableFormat};
 use clap::{Args, ValueEnum};
 use lightseal_cli::failure::{Context, Failure};
 use lightseal_cli::progress::Progress;
@@ -24,7 +24,7 @@ pub(crate) struct RunArgs {
     #[arg(long, conflicts_with = "scenario")]
     schema: bool,
     #[command(flatten)]
-    how: How,
+    options: RunOptions,
     /// Write NAME-handshakes and NAME-summary into this directory, which is created if necessary
     /// [default: only print the summary].
     #[arg(long, value_name = "DIR")]
@@ -49,7 +49,7 @@ pub(crate) struct RunArgs {
 
 /// How scenarios are run.
 #[derive(Clone, Copy, Debug, Args)]
-pub(crate) struct How {
+pub(crate) struct RunOptions {
     /// Number of runs, instead of the number in the file.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     pub(crate) runs: Option<u32>,
@@ -66,7 +66,7 @@ fn threads(text: &str) -> Result<NonZeroUsize, &'static str> {
     threads.ok_or("expected a number from 1 to 1024")
 }
 
-impl How {
+impl RunOptions {
     /// The values that replace those of a file.
     pub(crate) const fn instead(self) -> Instead {
         Instead { seed: self.seed, runs: self.runs }
@@ -86,7 +86,7 @@ pub(crate) fn run(args: &RunArgs) -> Result<(), Failure> {
         return std::io::stdout().write_all(schema().as_bytes()).context("standard output");
     };
     let text = read(path).map_err(Failure::new)?;
-    let grid = Grid::parse(path, &text, args.how.instead()).map_err(Failure::new)?;
+    let grid = Grid::parse(path, &text, args.options.instead()).map_err(Failure::new)?;
     if let Some(mistake) = grid.sweep("is for lightseal lab sweep") {
         return Err(Failure::new(mistake));
     }
@@ -97,8 +97,8 @@ pub(crate) fn run(args: &RunArgs) -> Result<(), Failure> {
     }
     let name = path.file_stem().unwrap_or_default().to_string_lossy();
     let form = |format: &Format| match format {
-        Format::Csv => (Form::Csv, "csv"),
-        Format::Json => (Form::Json, "json"),
+        Format::Csv => (TableFormat::Csv, "csv"),
+        Format::Json => (TableFormat::Json, "json"),
     };
     let mut tables = Vec::new();
     for (out, format) in args.out.iter().flat_map(|out| args.format.iter().map(move |f| (out, f))) {
@@ -109,7 +109,7 @@ pub(crate) fn run(args: &RunArgs) -> Result<(), Failure> {
     let mut totals = Totals::default();
     let progress = Progress::steps(scenario.runs as usize, false);
     progress.set_step_name(&name);
-    let take = |run: Run| -> Result<(), Stopped> {
+    let take = |run: Run| -> Result<(), RunFailure> {
         progress.step();
         let costs = run.outcomes.iter().map(|of| Cost::of(of, &scenario.network.device));
         costs.for_each(|cost| totals.add(&cost));
@@ -118,7 +118,7 @@ pub(crate) fn run(args: &RunArgs) -> Result<(), Failure> {
         }
         Ok(())
     };
-    scenario.each(args.how.threads, take).context(path.display())?;
+    scenario.each(args.options.threads, take).context(path.display())?;
     drop(progress);
     let mut summary = Rows::new([], SUMMARY_COLUMNS);
     summary.add_summary(&[], &totals.summary());

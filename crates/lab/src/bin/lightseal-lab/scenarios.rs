@@ -39,15 +39,15 @@ pub(crate) struct DrivesArgs {
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
     /// Rule that chooses the parameters.
-    #[arg(long, value_enum, default_value_t = Chosen::Hindsight)]
-    rule: Chosen,
+    #[arg(long, value_enum, default_value_t = RuleName::Hindsight)]
+    rule: RuleName,
     /// Print everything as JSON instead.
     #[arg(long)]
     json: bool,
 }
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
-enum Chosen {
+enum RuleName {
     /// The number of records that each scheme would have verified recently.
     Hindsight,
     /// The loss rate of the last 200 records, as in the paper.
@@ -133,14 +133,14 @@ fn as_json(scenario: &Scenario, cells: &[Cell]) -> Value {
 }
 
 /// A drive, compared with the drive under plain tags on the same course.
-struct Outcome {
+struct DriveComparison {
     hall: Hall,
     seed: u64,
     family: &'static str,
     /// Goodput by each of [`Accounting::ALL`].
     goodput: [f64; 2],
     gain: [f64; 2],
-    /// The share of running averages that reach [`NO_WORSE`] times those of plain tags, and the
+    /// The share of running averages that reach [`NO_WORSE_SHARE`] times those of plain tags, and the
     /// worst running average, both counted in our bytes.
     windows: f64,
     worst: f64,
@@ -148,13 +148,13 @@ struct Outcome {
 }
 
 /// The share of plain tags' running average that a running average must reach to count as no worse.
-const NO_WORSE: f64 = 0.98;
+const NO_WORSE_SHARE: f64 = 0.98;
 
 /// Simulates a robot that drives, under plain tags, Agg and R2D2.
 pub(crate) fn drives(args: &DrivesArgs) -> Result<(), Failure> {
     let rule = match args.rule {
-        Chosen::Hindsight => AdaptRule::Hindsight,
-        Chosen::LossRate => AdaptRule::LossRate,
+        RuleName::Hindsight => AdaptRule::Hindsight,
+        RuleName::LossRate => AdaptRule::LossRate,
     };
     let mut outcomes = Vec::new();
     for hall in Hall::ALL {
@@ -174,12 +174,12 @@ pub(crate) fn drives(args: &DrivesArgs) -> Result<(), Failure> {
     std::io::stdout().lock().write_all(text.as_bytes()).context("standard output")
 }
 
-fn outcome(hall: Hall, seed: u64, drive: &Drive, plain: &Drive) -> Outcome {
+fn outcome(hall: Hall, seed: u64, drive: &Drive, plain: &Drive) -> DriveComparison {
     let gains = drive.running_gain(plain, Accounting::Ours);
-    let good = gains.iter().filter(|gain| **gain >= NO_WORSE).count();
+    let good = gains.iter().filter(|gain| **gain >= NO_WORSE_SHARE).count();
     let goodput = Accounting::ALL.map(|accounting| drive.log.goodput(accounting));
     let base = Accounting::ALL.map(|accounting| plain.log.goodput(accounting));
-    Outcome {
+    DriveComparison {
         hall,
         seed,
         family: drive.name(),
@@ -191,7 +191,7 @@ fn outcome(hall: Hall, seed: u64, drive: &Drive, plain: &Drive) -> Outcome {
     }
 }
 
-fn drives_as_text(outcomes: &[Outcome]) -> String {
+fn drives_as_text(outcomes: &[DriveComparison]) -> String {
     let mut text = String::from(
         "goodput in % and times that of plain tags, ours and the paper's accounting; running \
          averages over 200 packets that reach 0.98 of plain tags', and the worst\n",
@@ -216,7 +216,7 @@ fn drives_as_text(outcomes: &[Outcome]) -> String {
     text
 }
 
-fn drive_as_json(outcome: &Outcome) -> Value {
+fn drive_as_json(outcome: &DriveComparison) -> Value {
     json!({
         "hall": outcome.hall.name(),
         "seed": outcome.seed,

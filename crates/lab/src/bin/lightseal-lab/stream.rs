@@ -1,4 +1,4 @@
-//! `lightseal-lab stream` and `lab advise`: data with shared tags over link layers.
+//! `lightseal-lab stream` and `lab advise`: data with options tags over link layers.
 
 use clap::Args;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
@@ -19,7 +19,7 @@ use std::io::Write as _;
 
 /// Flags for the network and the messages, which both commands share.
 #[derive(Clone, Debug, Args)]
-struct Shared {
+struct StreamOptions {
     /// Length of a message in bytes.
     #[arg(long, value_name = "BYTES", default_value_t = 10, value_parser = clap::value_parser!(u16).range(1..=1000))]
     payload: u16,
@@ -62,12 +62,12 @@ pub(crate) struct StreamArgs {
     )]
     scheme: Vec<Scheme>,
     #[command(flatten)]
-    shared: Shared,
+    options: StreamOptions,
 }
 
 #[derive(Clone, Debug, Args)]
 pub(crate) struct AdviseArgs {
-    /// Seconds within which 95 % of the messages must be verified, or `any`. With shared tags a
+    /// Seconds within which 95 % of the messages must be verified, or `any`. With options tags a
     /// message waits for others.
     #[arg(long, value_name = "S|any", value_parser = bound)]
     max_delay: Duration,
@@ -75,7 +75,7 @@ pub(crate) struct AdviseArgs {
     #[arg(long, value_name = "SHARE", default_value_t = 0.9, value_parser = share)]
     min_verified: f64,
     #[command(flatten)]
-    shared: Shared,
+    options: StreamOptions,
 }
 
 fn devices() -> impl TypedValueParser<Value = Device> {
@@ -90,10 +90,14 @@ fn seconds(text: &str) -> Result<Duration, String> {
 }
 
 /// The value for a delay without limit.
-const ANY: Duration = Duration::MAX;
+const NO_DELAY_LIMIT: Duration = Duration::MAX;
 
 fn bound(text: &str) -> Result<Duration, String> {
-    if text == "any" { Ok(ANY) } else { seconds(text).map_err(|error| error + ", or any") }
+    if text == "any" {
+        Ok(NO_DELAY_LIMIT)
+    } else {
+        seconds(text).map_err(|error| error + ", or any")
+    }
 }
 
 fn share(text: &str) -> Result<f64, String> {
@@ -101,7 +105,7 @@ fn share(text: &str) -> Result<f64, String> {
     value.ok_or_else(|| "must be from 0 to 1".into())
 }
 
-impl Shared {
+impl StreamOptions {
     fn network(&self) -> Network {
         let line = Network::line(self.nodes, self.link.clone());
         Network { channel: self.channel.clone(), device: self.device.clone(), ..line }
@@ -114,7 +118,7 @@ impl Shared {
         format!("{messages} messages of {payload} bytes, one each {every} s (--interval)\n")
     }
 
-    fn print(&self, first: &str, schemes: &[Row], last: &str) -> Result<(), Failure> {
+    fn print(&self, first: &str, schemes: &[SchemeResult], last: &str) -> Result<(), Failure> {
         let text = match self.json {
             true => {
                 let rows: Vec<Value> = schemes.iter().map(as_json).collect();
@@ -138,34 +142,35 @@ impl Shared {
 
 /// Sends the messages under each scheme and prints the results.
 pub(crate) fn stream(args: &StreamArgs) -> Result<(), Failure> {
-    let StreamArgs { scheme, shared } = args;
-    let network = shared.network();
+    let StreamArgs { scheme, options } = args;
+    let network = options.network();
     let mut found = Vec::new();
     for scheme in scheme {
         let stream = Stream {
-            interval: shared.interval,
-            seed: shared.seed,
-            ..Stream::new(*scheme, shared.payload.into(), shared.messages as usize)
+            interval: options.interval,
+            seed: options.seed,
+            ..Stream::new(*scheme, options.payload.into(), options.messages as usize)
         };
         let course = Progress::show_while(&scheme.to_string(), || send(&stream, &network));
         let course = course.context(format_args!("{scheme}"))?;
         found.push((*scheme, course.summarize(&network.device, Accounting::Ours), None));
     }
-    shared.print(&shared.described(), &found, "")
+    options.print(&options.described(), &found, "")
 }
 
 /// Tries every scheme and prints which one is best.
 pub(crate) fn advice(args: &AdviseArgs) -> Result<(), Failure> {
-    let AdviseArgs { max_delay, min_verified, shared } = args;
+    let AdviseArgs { max_delay, min_verified, options } = args;
     let workload = Workload {
-        payload_bytes: shared.payload.into(),
-        interval: shared.interval,
-        most_delay: Some(*max_delay).filter(|delay| *delay != ANY),
+        payload_bytes: options.payload.into(),
+        interval: options.interval,
+        most_delay: Some(*max_delay).filter(|delay| *delay != NO_DELAY_LIMIT),
         least_taken: *min_verified,
-        messages: shared.messages as usize,
-        seed: shared.seed,
+        messages: options.messages as usize,
+        seed: options.seed,
     };
-    let found = Progress::show_while("trying each scheme", || advise(&shared.network(), &workload));
+    let found =
+        Progress::show_while("trying each scheme", || advise(&options.network(), &workload));
     let found = found.context("advice")?;
     let last = match found.first().filter(|advice| advice.suits()) {
         Some(Advice { scheme, summary, .. }) => format!("best: {}\n", flags(*scheme, summary)),
@@ -178,17 +183,17 @@ pub(crate) fn advice(args: &AdviseArgs) -> Result<(), Failure> {
         .map(|advice| (advice.scheme, advice.summary, Some(verdict(advice, *max_delay, least))))
         .collect();
     let delay = match *max_delay {
-        ANY => "after any time".into(),
+        NO_DELAY_LIMIT => "after any time".into(),
         delay => format!("within {} s for 95 % of them", delay.as_secs_f64()),
     };
     let share = 100.0 * least;
-    let first = format!("{}to be verified: {share:.1} % at least, {delay}\n", shared.described());
-    shared.print(&first, &rows, &last)
+    let first = format!("{}to be verified: {share:.1} % at least, {delay}\n", options.described());
+    options.print(&first, &rows, &last)
 }
 
 /// A scheme, the results of messages under it, and the verdict: why the scheme does not suit, or an
 /// empty string if it does. The verdict is `None` if none was asked for.
-type Row = (Scheme, Summary, Option<String>);
+type SchemeResult = (Scheme, Summary, Option<String>);
 
 /// The flags by which a proxy uses this scheme. Without `--max-wait` it lets a message of a stream
 /// wait 0.2 s at most.
@@ -214,7 +219,7 @@ fn verdict(advice: &Advice, most: Duration, least: f64) -> String {
     why.join(" and ")
 }
 
-fn as_text(schemes: &[Row]) -> String {
+fn as_text(schemes: &[SchemeResult]) -> String {
     let mut text = format!(
         "{:10} {:>9} {:>9} {:>11} {:>11} {:>14}\n",
         "", "goodput", "verified", "median, s", "95 %, s", "mJ a message"
@@ -239,7 +244,7 @@ fn as_text(schemes: &[Row]) -> String {
     text
 }
 
-fn as_json((scheme, summary, suits): &Row) -> Value {
+fn as_json((scheme, summary, suits): &SchemeResult) -> Value {
     json!({
         "scheme": scheme.to_string(),
         "suits": suits.as_ref().map(String::is_empty),

@@ -3,10 +3,10 @@
 //! A file of rows begins with a line about its sweep. By this line [`merge`](crate::merge)
 //! recognises the files that belong together.
 
-use crate::origin::{Content, Format, Origin, Shard, Split};
+use crate::origin::{RowContent, RowFormat, Shard, Split, SweepHeader};
 use crate::output::Output;
-use crate::run::How;
-use crate::tables::{Stopped, Table};
+use crate::run::RunOptions;
+use crate::tables::{RunFailure, Table};
 use clap::Args;
 use lightseal_cli::failure::{Context, Failure};
 use lightseal_cli::progress::Progress;
@@ -26,7 +26,7 @@ pub(crate) struct SweepArgs {
     #[arg(value_name = "SCENARIO")]
     scenario: PathBuf,
     #[command(flatten)]
-    how: How,
+    options: RunOptions,
     /// Do only the I-th of N shards of the work; `lightseal lab merge` merges them.
     #[arg(long, value_name = "I/N", default_value = "1/1")]
     shard: Shard,
@@ -37,9 +37,9 @@ pub(crate) struct SweepArgs {
     /// Write a row for each handshake instead of one for each point.
     #[arg(long)]
     rows: bool,
-    /// Format to write: `csv` with a comment before its header, or `jsonl`, one object per line.
+    /// RowFormat to write: `csv` with a comment before its header, or `jsonl`, one object per line.
     #[arg(long, value_name = "FORMAT", default_value = "csv")]
-    format: Format,
+    format: RowFormat,
     /// Write into this file [default: standard output].
     #[arg(long, value_name = "FILE")]
     out: Option<PathBuf>,
@@ -58,13 +58,13 @@ impl SweepArgs {
 }
 
 /// The part of a grid that is run, and the kind of rows that are written.
-struct Share {
+struct ShardWork {
     shard: Shard,
     split: Split,
-    content: Content,
+    content: RowContent,
 }
 
-impl Share {
+impl ShardWork {
     /// The runs of this scenario at this point that belong to the shard.
     fn runs(&self, point: usize, scenario: &Scenario) -> Range<u32> {
         match self.split {
@@ -77,16 +77,16 @@ impl Share {
     /// The number of rows that these runs produce.
     fn rows(&self, runs: &Range<u32>, scenario: &Scenario) -> usize {
         match self.content {
-            Content::Summaries => usize::from(!runs.is_empty()),
-            Content::Handshakes | Content::Costs => runs.len() * scenario.pairs.len(),
+            RowContent::Summaries => usize::from(!runs.is_empty()),
+            RowContent::Handshakes | RowContent::Costs => runs.len() * scenario.pairs.len(),
         }
     }
 
     const fn columns(&self) -> &'static [(&'static str, &'static str)] {
         match self.content {
-            Content::Summaries => SUMMARY_COLUMNS,
-            Content::Handshakes => HANDSHAKE_COLUMNS,
-            Content::Costs => COST_COLUMNS,
+            RowContent::Summaries => SUMMARY_COLUMNS,
+            RowContent::Handshakes => HANDSHAKE_COLUMNS,
+            RowContent::Costs => COST_COLUMNS,
         }
     }
 }
@@ -95,45 +95,45 @@ impl Share {
 pub(crate) fn run(args: &SweepArgs) -> Result<(), Failure> {
     let path = &args.scenario;
     let text = read(path).map_err(Failure::new)?;
-    let grid = Grid::parse(path, &text, args.how.instead()).map_err(Failure::new)?;
+    let grid = Grid::parse(path, &text, args.options.instead()).map_err(Failure::new)?;
     let split = args.split(grid.points());
     let content = match (args.rows, split) {
-        (true, _) => Content::Handshakes,
-        (false, Split::Points) => Content::Summaries,
+        (true, _) => RowContent::Handshakes,
+        (false, Split::Points) => RowContent::Summaries,
         // A summary can only be computed from all runs of its point.
-        (false, Split::Runs) => Content::Costs,
+        (false, Split::Runs) => RowContent::Costs,
     };
-    let share = Share { shard: args.shard, split, content };
+    let work = ShardWork { shard: args.shard, split, content };
     let mut digest = Sha256::new();
     digest.update(env!("CARGO_PKG_VERSION"));
     digest.update([0, args.rows.into(), args.format as u8]);
-    digest.update(format!("{:?}", args.how.instead()));
+    digest.update(format!("{:?}", args.options.instead()));
     digest.update(&text);
     let (mut runs, mut rows) = (0, 0);
     for point in 0..grid.points() {
         let scenario = grid.scenario(point).map_err(Failure::new)?;
         // The device may be described in a file of its own.
         digest.update(format!("{:?}", scenario.network.device));
-        let of_point = share.runs(point, &scenario);
-        rows += share.rows(&of_point, &scenario);
+        let of_point = work.runs(point, &scenario);
+        rows += work.rows(&of_point, &scenario);
         runs += of_point.len();
     }
-    let origin = Origin {
+    let origin = SweepHeader {
         digest: crate::origin::hexadecimal(&digest.finalize()),
         points: grid.points(),
         shard: args.shard,
         split,
         content,
         rows,
-        rows_digest: Origin::NO_ROWS.into(),
+        rows_digest: SweepHeader::NO_ROWS.into(),
     };
     let output = Output::begin(args.out.as_deref(), origin, args.format)?;
-    let columns = Rows::new(std::iter::once("point").chain(grid.fields()), share.columns());
+    let columns = Rows::new(std::iter::once("point").chain(grid.fields()), work.columns());
     let mut table = Table::begin(columns, args.format.form(), output)?;
     let progress = Progress::steps(runs, false);
     for point in 0..grid.points() {
         let scenario = grid.scenario(point).map_err(Failure::new)?;
-        let runs = share.runs(point, &scenario);
+        let runs = work.runs(point, &scenario);
         if runs.is_empty() {
             continue;
         }
@@ -141,23 +141,23 @@ pub(crate) fn run(args: &SweepArgs) -> Result<(), Failure> {
         let mut before = vec![Cell::Integer(point as u64)];
         before.extend(grid.values(point));
         let mut totals = Totals::default();
-        let take = |run: Run| -> Result<(), Stopped> {
+        let take = |run: Run| -> Result<(), RunFailure> {
             progress.step();
-            if content == Content::Handshakes {
+            if content == RowContent::Handshakes {
                 handshake_rows(&before, &scenario, &run).try_for_each(|row| table.row(&row))?;
                 return Ok(());
             }
             let costs = run.outcomes.iter().map(|of| Cost::of(of, &scenario.network.device));
             for cost in costs {
                 match content {
-                    Content::Costs => table.row(&cost_row(&before, run.seed, &cost))?,
+                    RowContent::Costs => table.row(&cost_row(&before, run.seed, &cost))?,
                     _ => totals.add(&cost),
                 }
             }
             Ok(())
         };
-        scenario.each_of(runs, args.how.threads, take).context(path.display())?;
-        if content == Content::Summaries {
+        scenario.each_of(runs, args.options.threads, take).context(path.display())?;
+        if content == RowContent::Summaries {
             table.row(&summary_row(&before, &totals))?;
         }
     }

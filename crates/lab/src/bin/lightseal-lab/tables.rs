@@ -9,21 +9,21 @@ use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
 
 /// The reason why runs stopped before their end.
-pub(crate) struct Stopped(Failure);
+pub(crate) struct RunFailure(Failure);
 
-impl From<lightseal_lab::Error> for Stopped {
+impl From<lightseal_lab::Error> for RunFailure {
     fn from(error: lightseal_lab::Error) -> Self {
         Self(Failure::new(error))
     }
 }
 
-impl From<Failure> for Stopped {
+impl From<Failure> for RunFailure {
     fn from(failure: Failure) -> Self {
         Self(failure)
     }
 }
 
-impl fmt::Display for Stopped {
+impl fmt::Display for RunFailure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.0.fmt(f)
     }
@@ -31,7 +31,7 @@ impl fmt::Display for Stopped {
 
 /// The formats of rows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Form {
+pub(crate) enum TableFormat {
     /// A header, and one line per row.
     Csv,
     /// One array with an object per row.
@@ -43,18 +43,18 @@ pub(crate) enum Form {
 /// A table that is being written into a sink.
 pub(crate) struct Table<W> {
     columns: Rows,
-    form: Form,
+    form: TableFormat,
     is_empty: bool,
     sink: W,
 }
 
 impl<W: Write> Table<W> {
     /// Begins a table by writing what comes before its rows; `columns` names the columns.
-    pub(crate) fn begin(columns: Rows, form: Form, mut sink: W) -> Result<Self, Failure> {
+    pub(crate) fn begin(columns: Rows, form: TableFormat, mut sink: W) -> Result<Self, Failure> {
         let head = match form {
-            Form::Csv => columns.csv_header().context("a table")?,
-            Form::Json => "[\n".into(),
-            Form::JsonLines => String::new(),
+            TableFormat::Csv => columns.csv_header().context("a table")?,
+            TableFormat::Json => "[\n".into(),
+            TableFormat::JsonLines => String::new(),
         };
         sink.write_all(head.as_bytes()).context("a table")?;
         Ok(Self { columns, form, is_empty: true, sink })
@@ -63,22 +63,22 @@ impl<W: Write> Table<W> {
     /// Writes a row.
     pub(crate) fn row(&mut self, row: &[Cell]) -> Result<(), Failure> {
         let line = match self.form {
-            Form::Csv => Rows::csv_line(row),
-            Form::Json | Form::JsonLines => self.columns.json_line(row),
+            TableFormat::Csv => Rows::csv_line(row),
+            TableFormat::Json | TableFormat::JsonLines => self.columns.json_line(row),
         };
         let line = line.context("a table")?;
         let is_first = std::mem::replace(&mut self.is_empty, false);
         let written = match self.form {
-            Form::Json if is_first => self.sink.write_all(line.trim_end().as_bytes()),
-            Form::Json => write!(self.sink, ",\n{}", line.trim_end()),
-            Form::Csv | Form::JsonLines => self.sink.write_all(line.as_bytes()),
+            TableFormat::Json if is_first => self.sink.write_all(line.trim_end().as_bytes()),
+            TableFormat::Json => write!(self.sink, ",\n{}", line.trim_end()),
+            TableFormat::Csv | TableFormat::JsonLines => self.sink.write_all(line.as_bytes()),
         };
         written.context("a table")
     }
 
     /// Ends the table by writing what comes behind its rows. Returns the sink.
     pub(crate) fn end(mut self) -> Result<W, Failure> {
-        if self.form == Form::Json {
+        if self.form == TableFormat::Json {
             self.sink.write_all(b"\n]\n").context("a table")?;
         }
         self.sink.flush().context("a table")?;
@@ -93,7 +93,7 @@ pub(crate) struct TableFile {
 }
 
 impl TableFile {
-    pub(crate) fn create(path: &Path, columns: Rows, form: Form) -> Result<Self, Failure> {
+    pub(crate) fn create(path: &Path, columns: Rows, form: TableFormat) -> Result<Self, Failure> {
         let file = BufWriter::new(File::create(path).context(path.display())?);
         let table = Table::begin(columns, form, file).context(path.display())?;
         Ok(Self { path: path.into(), table })
@@ -119,7 +119,7 @@ mod tests {
         for row in [["1", "x,y"], ["2", "\"z\""]] {
             rows.rows.push(row.map(Cell::from).to_vec());
         }
-        for (form, whole) in [(Form::Csv, rows.csv()), (Form::Json, rows.json())] {
+        for (form, whole) in [(TableFormat::Csv, rows.csv()), (TableFormat::Json, rows.json())] {
             let mut table = Table::begin(rows.clone(), form, Vec::new()).unwrap();
             rows.rows.iter().for_each(|row| table.row(row).unwrap());
             assert_eq!(String::from_utf8(table.end().unwrap()).unwrap(), whole.unwrap());

@@ -1,6 +1,6 @@
 //! A group inside one process, over multicast on loopback.
 
-use super::{Outcome, Scratch, Teller};
+use super::{Narration, Outcome, TempDir};
 use crate::failure::{Context, Failure};
 use lightseal_core::Random;
 use lightseal_group::control::{GroupName, WantedRoles};
@@ -36,9 +36,9 @@ fn bind(port: u16) -> Result<UdpSocket, Failure> {
 }
 
 /// The controller's directory, through which the controller is administered.
-struct Office(PathBuf);
+struct ControllerAdmin(PathBuf);
 
-impl Office {
+impl ControllerAdmin {
     async fn ask(&self, request: AdminRequest) -> Result<Value, Failure> {
         ask(&self.0, &request).await.context("controller")
     }
@@ -135,11 +135,11 @@ async fn request(port: SocketAddr) -> Result<Vec<String>, Failure> {
     Ok(answers)
 }
 
-pub(super) async fn run(servers: usize, teller: Teller) -> Result<Outcome, Failure> {
-    let scratch = Scratch::make()?;
+pub(super) async fn run(servers: usize, narration: Narration) -> Result<Outcome, Failure> {
+    let scratch = TempDir::make()?;
     let mut tasks = JoinSet::new();
     let at = |name: &str| scratch.path().join(name);
-    let office = Office(at("controller"));
+    let admin = ControllerAdmin(at("controller"));
     let interface = Interface::named("lo").context("lo")?;
     let options = service::Options {
         listen: loopback(0),
@@ -149,15 +149,15 @@ pub(super) async fn run(servers: usize, teller: Teller) -> Result<Outcome, Failu
         trust_addresses: false,
     };
     let rng = Random::from_os().context("no randomness")?;
-    let controller = Service::start(&office.0, options, rng).context("controller")?;
+    let controller = Service::start(&admin.0, options, rng).context("controller")?;
     let address = controller.local_addr().context("controller")?;
     tasks.spawn(async move { drop(controller.run().await) });
 
     // A port that no socket uses at the moment.
     let port = bind(0)?.local_addr().context("a port")?.port();
     let group = SocketAddr::from((Ipv4Addr::new(239, 255, 71, 1), port));
-    office.ask(AdminRequest::Create(described(group))).await?;
-    teller.say(format_args!("a controller at {address}, group {GROUP} at {group}"));
+    admin.ask(AdminRequest::Create(described(group))).await?;
+    narration.say(format_args!("a controller at {address}, group {GROUP} at {group}"));
 
     let began = Instant::now();
     let asked: Vec<Arc<AtomicUsize>> = (0..servers).map(|_| Arc::default()).collect();
@@ -167,41 +167,41 @@ pub(super) async fn run(servers: usize, teller: Teller) -> Result<Outcome, Failu
         let service = bind(0)?;
         let local = service.local_addr().context("a service")?;
         tasks.spawn(serve(service, name.clone(), Arc::clone(asked)));
-        let token = office.enrol(&name, address).await?;
+        let token = admin.enrol(&name, address).await?;
         let is_last = nth + 1 == servers;
         let port = join(&at(&name), token, is_last, Some(local), &mut tasks).await?;
         evicted_port = evicted_port.or(port);
     }
-    let token = office.enrol("client", address).await?;
+    let token = admin.enrol("client", address).await?;
     let client = join(&at("client"), token, true, None, &mut tasks).await?;
     let joined_ms = began.elapsed().as_millis() as u64;
     let (Some(client), Some(evicted_port)) = (client, evicted_port) else {
         return Err(Failure::new("no port for applications"));
     };
-    teller.say(format_args!("{} devices are in after {joined_ms} ms", servers + 1));
+    narration.say(format_args!("{} devices are in after {joined_ms} ms", servers + 1));
 
     let answers = request(client).await?;
-    teller.say(format_args!("one request, answers: {}", answers.join(", ")));
+    narration.say(format_args!("one request, answers: {}", answers.join(", ")));
 
     let last = format!("server {servers}");
     let answers_to_evicted = request(evicted_port).await?.len();
-    let before = office.epoch().await?;
+    let before = admin.epoch().await?;
     let began = Instant::now();
     let evict = AdminRequest::Evict { group: GROUP.to_owned(), device: last.clone() };
-    office.ask(evict).await?;
-    while office.epoch().await? == before {
+    admin.ask(evict).await?;
+    while admin.epoch().await? == before {
         if began.elapsed() > PATIENCE {
             return Err(Failure::new("the controller does not begin another epoch"));
         }
     }
     let evicted_ms = began.elapsed().as_millis() as u64;
-    teller.say(format_args!("{last} is evicted; a new epoch after {evicted_ms} ms"));
+    narration.say(format_args!("{last} is evicted; a new epoch after {evicted_ms} ms"));
     // The members learn of the eviction by multicast.
     tokio::time::sleep(QUIET).await;
     let read = || asked.last().map_or(0, |asked| asked.load(Ordering::Relaxed));
     let read_before = read();
     let after = request(client).await?;
-    teller.say(format_args!("one request, answers: {}", after.join(", ")));
+    narration.say(format_args!("one request, answers: {}", after.join(", ")));
     let evicted_answers = request(evicted_port).await?.len();
     let evicted_read = read() - read_before;
     tasks.shutdown().await;

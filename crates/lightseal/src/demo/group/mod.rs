@@ -94,11 +94,11 @@ impl Outcome {
 
 /// Prints what happens, unless only JSON is wanted.
 #[derive(Clone, Copy)]
-struct Teller {
+struct Narration {
     quiet: bool,
 }
 
-impl Teller {
+impl Narration {
     fn say(self, line: impl std::fmt::Display) {
         if !self.quiet {
             // If standard output is closed, nobody is there to read the line.
@@ -133,9 +133,9 @@ async fn interrupted(signals: &mut Signals) {
 }
 
 /// A directory that is removed when this is dropped.
-struct Scratch(PathBuf);
+struct TempDir(PathBuf);
 
-impl Scratch {
+impl TempDir {
     fn make() -> Result<Self, Failure> {
         let mut name = [0; 8];
         getrandom::fill(&mut name).context("no randomness")?;
@@ -156,7 +156,7 @@ impl Scratch {
     }
 }
 
-impl Drop for Scratch {
+impl Drop for TempDir {
     fn drop(&mut self) {
         let _ = std::fs::remove_dir_all(&self.0);
     }
@@ -167,7 +167,7 @@ impl Drop for Scratch {
 /// # Errors
 /// If something that the demonstration needs is missing, or a result is not as it must be.
 pub(crate) async fn run(args: &GroupDemoArgs) -> Result<(), Failure> {
-    let teller = Teller { quiet: args.json };
+    let narration = Narration { quiet: args.json };
     // From here on signals are handled, so that none ends the process before everything is removed.
     let mut signals = Signals::listen()?;
     #[cfg(unix)]
@@ -175,21 +175,22 @@ pub(crate) async fn run(args: &GroupDemoArgs) -> Result<(), Failure> {
     let outcome = match site(args) {
         #[cfg(target_os = "linux")]
         Ok(site) => {
-            teller.say("this takes half a minute");
-            namespaces::run(site, args.servers.into(), &args.profile, teller, &mut signals).await?
+            narration.say("this takes half a minute");
+            namespaces::run(site, args.servers.into(), &args.profile, narration, &mut signals)
+                .await?
         }
         #[cfg(not(target_os = "linux"))]
         Ok(never) => match never {},
         Err(reason) => {
-            teller.say(format_args!("{reason}: everything runs in this process, on loopback"));
+            narration.say(format_args!("{reason}: everything runs in this process, on loopback"));
             tokio::select! {
-                outcome = inside::run(args.servers.into(), teller) => outcome?,
+                outcome = inside::run(args.servers.into(), narration) => outcome?,
                 () = interrupted(&mut signals) => return Err(Interrupt::failure()),
             }
         }
     };
     let Outcome { servers, answers_after, evicted_read, evicted_answers, .. } = &outcome;
-    teller.say(format_args!(
+    narration.say(format_args!(
         "{answers_after} of {servers} answer now. The evicted server kept its keys. It read \
          {evicted_read} messages and got {evicted_answers} answers."
     ));
@@ -202,7 +203,7 @@ pub(crate) async fn run(args: &GroupDemoArgs) -> Result<(), Failure> {
 
 /// Network namespaces, or the reason why there can be none.
 #[cfg(target_os = "linux")]
-fn site(args: &GroupDemoArgs) -> Result<namespaces::Site, Failure> {
+fn site(args: &GroupDemoArgs) -> Result<namespaces::NamespaceSite, Failure> {
     if args.in_process {
         return Err(Failure::new("--in-process was given"));
     }
@@ -221,7 +222,7 @@ fn site(args: &GroupDemoArgs) -> Result<namespaces::Site, Failure> {
     // Root in a container may have neither TUN devices nor network namespaces.
     let device = std::fs::OpenOptions::new().read(true).write(true).open("/dev/net/tun");
     device.context("no TUN devices")?;
-    namespaces::Site::build(usize::from(args.servers) + 2).context("no network namespaces")
+    namespaces::NamespaceSite::build(usize::from(args.servers) + 2).context("no network namespaces")
 }
 
 #[cfg(not(target_os = "linux"))]

@@ -1,6 +1,6 @@
 //! A group in network namespaces on a bridge, with CoAP programs that know nothing of the group.
 
-use super::{Interrupt, NAME_PREFIX, Outcome, Scratch, Teller, interrupted};
+use super::{Interrupt, NAME_PREFIX, Narration, Outcome, TempDir, interrupted};
 use crate::failure::{Context, Failure};
 use crate::signals::Signals;
 use serde_json::Value;
@@ -21,10 +21,10 @@ const LEISURE_SECONDS: &str = "6";
 const PATIENCE: Duration = Duration::from_secs(30);
 
 /// How often a running program, or a condition, is checked.
-const LOOK: Duration = Duration::from_millis(20);
+const POLL_INTERVAL: Duration = Duration::from_millis(20);
 
 /// The namespaces and the programs that run in them. Dropping this removes all of them.
-pub(super) struct Site {
+pub(super) struct NamespaceSite {
     names: Vec<String>,
     running: Vec<Child>,
     interrupt: Interrupt,
@@ -52,7 +52,7 @@ pub(super) fn remove_namespace(name: &str) {
     let _ = ip(&["netns", "del", name]);
 }
 
-impl Site {
+impl NamespaceSite {
     /// Creates a bridge and `count` namespaces on it. The first namespace is that of the bridge
     /// itself.
     pub(super) fn build(count: usize) -> Result<Self, Failure> {
@@ -119,7 +119,7 @@ impl Site {
         let began = Instant::now();
         while began.elapsed() < time {
             self.interrupt.check()?;
-            std::thread::sleep(LOOK);
+            std::thread::sleep(POLL_INTERVAL);
         }
         Ok(())
     }
@@ -135,13 +135,13 @@ impl Site {
             if began.elapsed() > PATIENCE {
                 return Err(Failure::new(format_args!("{what}: not within 30 s")));
             }
-            std::thread::sleep(LOOK);
+            std::thread::sleep(POLL_INTERVAL);
         }
         Ok(())
     }
 }
 
-impl Drop for Site {
+impl Drop for NamespaceSite {
     fn drop(&mut self) {
         for child in &mut self.running {
             let _ = child.kill();
@@ -177,17 +177,18 @@ fn delivered(path: &Path) -> usize {
 }
 
 pub(super) async fn run(
-    site: Site,
+    site: NamespaceSite,
     servers: usize,
     profile: &str,
-    teller: Teller,
+    narration: Narration,
     signals: &mut Signals,
 ) -> Result<Outcome, Failure> {
     let profile = profile.to_owned();
     let interrupt = site.interrupt.clone();
     // Waiting for programs blocks, so it needs a thread of its own. If the thread fails, it ends
     // its children.
-    let mut work = tokio::task::spawn_blocking(move || act(site, servers, &profile, teller));
+    let mut work =
+        tokio::task::spawn_blocking(move || demonstrate(site, servers, &profile, narration));
     tokio::select! {
         // Ctrl-C in a terminal also ends the programs, and their failures would hide the reason.
         biased;
@@ -199,31 +200,36 @@ pub(super) async fn run(
     outcome
 }
 
-fn act(mut site: Site, servers: usize, profile: &str, teller: Teller) -> Result<Outcome, Failure> {
-    let scratch = Scratch::make()?;
-    let office = scratch.path().join("controller");
+fn demonstrate(
+    mut site: NamespaceSite,
+    servers: usize,
+    profile: &str,
+    narration: Narration,
+) -> Result<Outcome, Failure> {
+    let scratch = TempDir::make()?;
+    let state = scratch.path().join("controller");
     let (controller, client, evicted) = (1, 2, servers + 2);
-    teller.say(format_args!("{} namespaces on a bridge", servers + 2));
+    narration.say(format_args!("{} namespaces on a bridge", servers + 2));
 
     let (group, reached) = (format!("[{ADDRESS}]:5684"), format!("[{}]:5780", address(controller)));
     let create = ["create", GROUP, "--address", &group, "--profile", profile];
-    admin(&office, &[&create[..], &["--batch", "50ms", "--activation", "300ms"]].concat())?;
+    admin(&state, &[&create[..], &["--batch", "50ms", "--activation", "300ms"]].concat())?;
     let mut command = site.lightseal(controller)?;
     command.args(["group", "controller", "--listen", &reached, "--interface", "eth0", "--state"]);
     site.start({
-        command.arg(&office);
+        command.arg(&state);
         command
     })?;
-    let runs = || Ok(office.join("admin.sock").exists());
+    let runs = || Ok(state.join("admin.sock").exists());
     site.wait_until("the controller", runs)?;
-    teller.say(format_args!("a controller at {reached}, group {GROUP} at {group}, {profile}"));
+    narration.say(format_args!("a controller at {reached}, group {GROUP} at {group}, {profile}"));
 
     let began = Instant::now();
     let stats = scratch.path().join("evicted.json");
     for nth in client..=evicted {
         let name = if nth == client { "client".to_owned() } else { format!("server {}", nth - 2) };
         let enrol = ["enrol", &name, "--sender", "--listener", "--controller", &reached];
-        let token = admin(&office, &enrol)?;
+        let token = admin(&state, &enrol)?;
         let file = scratch.path().join(format!("{nth}.token"));
         write_private(&file, token["token"].as_str().unwrap_or_default())?;
         let role = match nth {
@@ -250,34 +256,34 @@ fn act(mut site: Site, servers: usize, profile: &str, teller: Teller) -> Result<
         }
         site.start(command)?;
     }
-    let members = |office: &Path| Ok(admin(office, &["show", GROUP])?["members"].as_u64());
-    site.wait_until("members", || Ok(members(&office)? == Some(servers as u64 + 1)))?;
+    let members = |state: &Path| Ok(admin(state, &["show", GROUP])?["members"].as_u64());
+    site.wait_until("members", || Ok(members(&state)? == Some(servers as u64 + 1)))?;
     for nth in client..=evicted {
         let path = site.names[nth].clone();
         let is_up = || Ok(ip(&["-n", &path, "link", "show", DEVICE]).is_ok());
         site.wait_until("a TUN device", is_up)?;
     }
     let joined_ms = began.elapsed().as_millis() as u64;
-    teller.say(format_args!("{} devices are in after {joined_ms} ms", servers + 1));
+    narration.say(format_args!("{} devices are in after {joined_ms} ms", servers + 1));
     for nth in client + 1..=evicted {
         let mut server = site.command(nth, SERVER);
         server.args(["-g", ADDRESS, "-G", DEVICE]);
         site.start(server)?;
     }
     site.pause(Duration::from_secs(1))?;
-    teller.say(format_args!("{CLIENT} -N -m get coap://[{ADDRESS}]/time, unmodified:"));
+    narration.say(format_args!("{CLIENT} -N -m get coap://[{ADDRESS}]/time, unmodified:"));
     let answers = site.request(client)?;
-    teller.say(format_args!("{answers} answers of {servers} times {SERVER}"));
+    narration.say(format_args!("{answers} answers of {servers} times {SERVER}"));
 
     let last = format!("server {servers}");
     let answers_to_evicted = site.request(evicted)?;
     let (before, began) = (delivered_now(&site, evicted, &stats)?, Instant::now());
-    admin(&office, &["evict", GROUP, &last])?;
+    admin(&state, &["evict", GROUP, &last])?;
     let evicted_ms = began.elapsed().as_millis() as u64;
-    teller.say(format_args!("{last} is evicted, within {evicted_ms} ms"));
+    narration.say(format_args!("{last} is evicted, within {evicted_ms} ms"));
     site.pause(Duration::from_secs(1))?;
     let answers_after = site.request(client)?;
-    teller.say(format_args!("the same request: {answers_after} answers"));
+    narration.say(format_args!("the same request: {answers_after} answers"));
     // The device's own server would answer it without going through the group.
     if let Some(own) = site.running.last_mut() {
         let _ = own.kill();
@@ -299,7 +305,7 @@ fn act(mut site: Site, servers: usize, profile: &str, teller: Teller) -> Result<
 }
 
 /// Has a member write its statistics, and returns the number of messages that it delivered.
-fn delivered_now(site: &Site, nth: usize, stats: &Path) -> Result<usize, Failure> {
+fn delivered_now(site: &NamespaceSite, nth: usize, stats: &Path) -> Result<usize, Failure> {
     let _ = std::fs::remove_file(stats);
     // `ip netns exec` replaces itself by the program, so the process ID is that of the member.
     let nth_member = nth - 1;

@@ -1,6 +1,6 @@
 //! The ciphers, each with its kernels and the MACs of RustCrypto over it.
 
-use super::contenders::{Entry, Mode, streaming};
+use super::contenders::{Measurement, Mode, streaming};
 use ::cipher::common::InnerInit;
 use ::cipher::{BlockCipherEncrypt, Key, KeyInit};
 use cmac::Cmac;
@@ -16,7 +16,7 @@ pub(super) trait BenchCipher: BlockCipherEncrypt + KeyInit + Clone + 'static {
     fn with_kernel(key: &Key<Self>, kernel: &str) -> Option<Self>;
 
     /// RustCrypto's CMAC or PMAC over this cipher.
-    fn peer<'a>(self, mode: Mode, data: &'a [u8], bytes: usize) -> Vec<Entry<'a>>;
+    fn peer<'a>(self, mode: Mode, data: &'a [u8], bytes: usize) -> Vec<Measurement<'a>>;
 }
 
 macro_rules! bench_cipher {
@@ -31,7 +31,7 @@ macro_rules! bench_cipher {
                 Self::with_kernel(key, kernel.parse().ok()?)
             }
 
-            fn peer<'a>(self, mode: Mode, data: &'a [u8], bytes: usize) -> Vec<Entry<'a>> {
+            fn peer<'a>(self, mode: Mode, data: &'a [u8], bytes: usize) -> Vec<Measurement<'a>> {
                 match mode {
                     Mode::Cmac => streaming(mode, <Cmac<Self>>::inner_init(self), data, bytes),
                     Mode::Pmac => streaming(mode, <Pmac<Self>>::inner_init(self), data, bytes),

@@ -40,7 +40,7 @@ pub(super) enum Mode {
 
 /// How messages follow each other in a measurement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Form {
+pub(super) enum MessageOrder {
     /// One call per message. The processor may begin a message before the last one is done.
     BackToBack,
     /// All messages in one call.
@@ -50,9 +50,9 @@ pub(super) enum Form {
 }
 
 /// A contender, and what one repetition of it does.
-pub(super) struct Entry<'a> {
+pub(super) struct Measurement<'a> {
     pub(super) mode: Mode,
-    pub(super) form: Form,
+    pub(super) form: MessageOrder,
     /// Length of a message in bytes.
     pub(super) bytes: usize,
     /// Number of messages in one repetition.
@@ -61,10 +61,10 @@ pub(super) struct Entry<'a> {
 }
 
 /// A cipher with four different keys.
-pub(super) type Keys<C> = [C; 4];
+pub(super) type KeyedCiphers<C> = [C; 4];
 
 /// The cipher with four keys, on a kernel that is available.
-pub(super) fn keys<C: BenchCipher>(kernel: &str) -> Keys<C> {
+pub(super) fn keys<C: BenchCipher>(kernel: &str) -> KeyedCiphers<C> {
     [0x11u8, 0x22, 0x33, 0x44].map(|byte| {
         let mut key = Key::<C>::default();
         key.fill(byte);
@@ -89,29 +89,29 @@ pub(super) fn counter_lengths(n: u32) -> [u32; 3] {
 }
 
 /// The cipher alone, on many independent blocks.
-pub(super) fn bulk<'a, C: BenchCipher>(keys: &Keys<C>) -> Entry<'a> {
+pub(super) fn bulk<'a, C: BenchCipher>(keys: &KeyedCiphers<C>) -> Measurement<'a> {
     let cipher = keys[0].clone();
     let mut blocks = vec![Block::<C>::default(); BULK_BYTES / C::block_size()];
     let run = move || cipher.encrypt_blocks(black_box(&mut blocks));
-    entry(Mode::Ecb, Form::Batch, BULK_BYTES, run)
+    entry(Mode::Ecb, MessageOrder::Batch, BULK_BYTES, run)
 }
 
 /// The cipher alone, where each block is the encryption of the one before.
-pub(super) fn serial<'a, C: BenchCipher>(keys: &Keys<C>) -> Entry<'a> {
+pub(super) fn serial<'a, C: BenchCipher>(keys: &KeyedCiphers<C>) -> Measurement<'a> {
     let cipher = keys[0].clone();
     let mut block = Block::<C>::default();
     let run = move || cipher.encrypt_block(black_box(&mut block));
-    entry(Mode::Ecb, Form::Alone, C::block_size(), run)
+    entry(Mode::Ecb, MessageOrder::Alone, C::block_size(), run)
 }
 
 /// The cipher alone, and after it all MACs that are asked for, with messages of `bytes` bytes from
 /// `data`.
 pub(super) fn all<'a, C: BenchCipher>(
     args: &BenchArgs,
-    keys: &Keys<C>,
+    keys: &KeyedCiphers<C>,
     data: &'a [u8],
     bytes: usize,
-) -> Vec<Entry<'a>> {
+) -> Vec<Measurement<'a>> {
     let mut entries = vec![bulk(keys)];
     let [a, b, c, d] = keys.clone();
     if args.wants(ModeName::Lightmac) {
@@ -155,7 +155,7 @@ fn lightmac<'a, C: BenchCipher>(
     s: u32,
     data: &'a [u8],
     bytes: usize,
-) -> Vec<Entry<'a>> {
+) -> Vec<Measurement<'a>> {
     let fits = "lengths are checked before";
     let hasher = Hasher::from_cipher(first.clone(), s).expect("the paper's counter lengths");
     let tag_bits = C::block_size() as u32 * 8;
@@ -170,8 +170,8 @@ fn lightmac<'a, C: BenchCipher>(
         batched.tag_many(black_box(&messages), &mut tags).expect(fits);
         black_box(&tags);
     };
-    let batch = entry(Mode::LightMac(s), Form::Batch, bytes, run);
-    entries.push(Entry { messages: count as f64, ..batch });
+    let batch = entry(Mode::LightMac(s), MessageOrder::Batch, bytes, run);
+    entries.push(Measurement { messages: count as f64, ..batch });
     entries
 }
 
@@ -181,7 +181,7 @@ pub(super) fn streaming<M: Mac + FixedOutputReset + Clone + 'static>(
     mut mac: M,
     data: &[u8],
     bytes: usize,
-) -> Vec<Entry<'_>> {
+) -> Vec<Measurement<'_>> {
     let tag = move |message: &[u8]| {
         Mac::update(&mut mac, message);
         mac.finalize_reset().into_bytes()
@@ -189,7 +189,10 @@ pub(super) fn streaming<M: Mac + FixedOutputReset + Clone + 'static>(
     each(mode, data, bytes, tag, |tag| tag[0])
 }
 
-fn gmac<A: AeadInOut + KeyInit + Clone + 'static>(data: &[u8], bytes: usize) -> Vec<Entry<'_>> {
+fn gmac<A: AeadInOut + KeyInit + Clone + 'static>(
+    data: &[u8],
+    bytes: usize,
+) -> Vec<Measurement<'_>> {
     let mut key = Key::<A>::default();
     key.fill(0x11);
     let cipher = <A as KeyInit>::new(&key);
@@ -209,7 +212,7 @@ fn each<'a, T: 'a>(
     bytes: usize,
     tag: impl FnMut(&[u8]) -> T + Clone + 'a,
     first: impl Fn(&T) -> u8 + 'a,
-) -> Vec<Entry<'a>> {
+) -> Vec<Measurement<'a>> {
     let message = &data[..bytes];
     let mut one = tag.clone();
     let back_to_back = move || {
@@ -222,11 +225,19 @@ fn each<'a, T: 'a>(
         let tag = one(&data[at..at + bytes]);
         at = usize::from(first(&tag) & none);
     };
-    vec![entry(mode, Form::BackToBack, bytes, back_to_back), entry(mode, Form::Alone, bytes, alone)]
+    vec![
+        entry(mode, MessageOrder::BackToBack, bytes, back_to_back),
+        entry(mode, MessageOrder::Alone, bytes, alone),
+    ]
 }
 
-fn entry<'a>(mode: Mode, form: Form, bytes: usize, run: impl FnMut() + 'a) -> Entry<'a> {
-    Entry { mode, form, bytes, messages: 1.0, contender: Box::new(run) }
+fn entry<'a>(
+    mode: Mode,
+    form: MessageOrder,
+    bytes: usize,
+    run: impl FnMut() + 'a,
+) -> Measurement<'a> {
+    Measurement { mode, form, bytes, messages: 1.0, contender: Box::new(run) }
 }
 
 #[cfg(test)]

@@ -18,7 +18,7 @@ use crate::progress::Progress;
 use ciphers::BenchCipher;
 use clap::builder::RangedU64ValueParser;
 use clap::{Args, ValueEnum};
-use contenders::{Entry, Mode};
+use contenders::{Measurement, Mode};
 use lightseal_measure::{Contender, CoreClock, Spread};
 use report::{Report, Row};
 use std::io::{self, Write};
@@ -188,7 +188,7 @@ fn measure<C: BenchCipher>(
 
 /// One race. Its first contender is the cipher alone on many independent blocks.
 fn race(
-    mut entries: Vec<Entry<'_>>,
+    mut entries: Vec<Measurement<'_>>,
     cipher: CipherName,
     kernel: &'static str,
     turns: usize,
@@ -212,7 +212,7 @@ fn race(
     let lightmac = |form| {
         entries.iter().position(|entry| entry.form == form && entry.mode == Mode::LightMac(a_third))
     };
-    let per_byte = |entry: &Entry<'_>| entry.messages * entry.bytes as f64;
+    let per_byte = |entry: &Measurement<'_>| entry.messages * entry.bytes as f64;
     let rows = entries.iter().enumerate().map(|(at, entry)| {
         let of_limit = match entry.mode {
             Mode::LightMac(s) => {

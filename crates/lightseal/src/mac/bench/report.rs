@@ -1,6 +1,6 @@
 //! The measured figures as tables, CSV and JSON.
 
-use super::contenders::{Form, Mode};
+use super::contenders::{MessageOrder, Mode};
 use crate::mac::cipher::CipherName;
 use lightseal_measure::Spread;
 use serde_json::{Value, json};
@@ -12,7 +12,7 @@ pub(super) struct Row {
     pub(super) cipher: CipherName,
     pub(super) kernel: &'static str,
     pub(super) mode: Mode,
-    pub(super) form: Form,
+    pub(super) form: MessageOrder,
     pub(super) bytes: usize,
     pub(super) ns: Spread,
     /// Core cycles per message.
@@ -70,7 +70,7 @@ impl Report {
             let Row { cipher, kernel, mode, form, bytes, ns, cycles, .. } = row;
             let s = mode.counter_bits().map_or(String::new(), |s| s.to_string());
             let (mac, form) = (mode.name(), form.name());
-            let (ns, cycles) = (three(ns), three(cycles));
+            let (ns, cycles) = (low_median_high(ns), low_median_high(cycles));
             let per_byte = row.cycles_per_byte();
             let line =
                 format!("{cipher},{kernel},{mac},{s},{form},{bytes},{ns},{cycles},{per_byte:.4}\n");
@@ -104,20 +104,21 @@ impl Report {
         let rows: Vec<&Row> =
             self.rows.iter().filter(|row| row.cipher == cipher && row.kernel == kernel).collect();
         writeln!(to, "{cipher}, kernel {kernel}\n")?;
-        for (form, what) in
-            [(Form::Alone, "one block after another"), (Form::Batch, "many blocks at a time")]
-        {
+        for (form, what) in [
+            (MessageOrder::Alone, "one block after another"),
+            (MessageOrder::Batch, "many blocks at a time"),
+        ] {
             let ecb = rows.iter().find(|row| row.mode == Mode::Ecb && row.form == form);
             if let Some(row) = ecb {
-                let (per_byte, off) = (row.cycles_per_byte(), row.off());
-                writeln!(to, "  {what:24} {per_byte:8.3} cycles/byte  ±{off:.1} %")?;
+                let (per_byte, spread) = (row.cycles_per_byte(), row.spread_percent());
+                writeln!(to, "  {what:24} {per_byte:8.3} cycles/byte  ±{spread:.1} %")?;
             }
         }
         writeln!(to)?;
         for (form, how) in [
-            (Form::BackToBack, "messages back to back"),
-            (Form::Batch, "messages in batches"),
-            (Form::Alone, "each message begun when the last is done"),
+            (MessageOrder::BackToBack, "messages back to back"),
+            (MessageOrder::Batch, "messages in batches"),
+            (MessageOrder::Alone, "each message begun when the last is done"),
         ] {
             let rows: Vec<&Row> = rows
                 .iter()
@@ -162,7 +163,7 @@ fn write_table(
         for length in &lengths {
             match rows.iter().find(|row| row.mode == mode && row.bytes == *length) {
                 Some(row) => {
-                    widest = widest.max(row.off());
+                    widest = widest.max(row.spread_percent());
                     let figure = figure(row);
                     let decimals = if figure < 10.0 { 3 } else { 1 };
                     write!(to, "{figure:>9.decimals$}")?;
@@ -181,7 +182,7 @@ impl Row {
     }
 
     /// Half the distance of the quartiles, in percent of the median.
-    fn off(&self) -> f64 {
+    fn spread_percent(&self) -> f64 {
         let Spread { low, median, high } = self.cycles;
         50.0 * (high - low) / median
     }
@@ -219,7 +220,7 @@ fn spread(spread: &Spread) -> Value {
     json!({ "low": spread.low, "median": spread.median, "high": spread.high })
 }
 
-fn three(spread: &Spread) -> String {
+fn low_median_high(spread: &Spread) -> String {
     format!("{:.2},{:.2},{:.2}", spread.low, spread.median, spread.high)
 }
 
@@ -262,7 +263,7 @@ impl fmt::Display for Mode {
     }
 }
 
-impl Form {
+impl MessageOrder {
     /// The name in CSV and JSON.
     fn name(self) -> &'static str {
         match self {
@@ -277,7 +278,7 @@ impl Form {
 mod tests {
     use super::*;
 
-    fn row(mode: Mode, form: Form, bytes: usize) -> Row {
+    fn row(mode: Mode, form: MessageOrder, bytes: usize) -> Row {
         let exact = |value| Spread { low: value * 0.99, median: value, high: value * 1.01 };
         Row {
             cipher: CipherName::Aes128,
@@ -295,10 +296,10 @@ mod tests {
     fn report() -> Report {
         let mut report = Report::new(3);
         let clock = Spread { low: 3.9, median: 4.0, high: 4.1 };
-        let ecb = || row(Mode::Ecb, Form::Batch, 8192);
-        report.add(vec![ecb(), row(Mode::LightMac(8), Form::BackToBack, 64)], clock);
-        report.add(vec![ecb(), row(Mode::LightMac(8), Form::BackToBack, 128)], clock);
-        report.add(vec![ecb(), row(Mode::LightMac(64), Form::BackToBack, 128)], clock);
+        let ecb = || row(Mode::Ecb, MessageOrder::Batch, 8192);
+        report.add(vec![ecb(), row(Mode::LightMac(8), MessageOrder::BackToBack, 64)], clock);
+        report.add(vec![ecb(), row(Mode::LightMac(8), MessageOrder::BackToBack, 128)], clock);
+        report.add(vec![ecb(), row(Mode::LightMac(64), MessageOrder::BackToBack, 128)], clock);
         report
     }
 
