@@ -98,7 +98,7 @@ impl Run {
         self
     }
 
-    /// The command line of the program when it was built already.
+    /// Builds the program and returns the command that runs it without cargo.
     pub(crate) fn command(&self) -> Result<Command, Failure> {
         let mut command = Command::new(self.program.built()?);
         command.args(&self.arguments);

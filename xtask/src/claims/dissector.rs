@@ -28,9 +28,10 @@ fn shown(folder: &Path) -> Result<Measured, Failure> {
         .line("tshark {tshark}")
         .each(
             "samples[]",
-            "{name}: {tshark/wrong} of {records} records differ: {tshark/failures}; \
+            "{name}: {tshark/wrong} of {records} records differ; \
              {noise/records} records in noise, {tshark/lua_errors + noise/lua_errors} Lua errors",
         )
+        .each("samples[]/tshark/failures[]", "  {}")
         .needs("+samples[]/records >= 100")
         .reduced(sum, "samples[]", "tshark/wrong + tshark/lua_errors + noise/lua_errors")
         .measure()

@@ -213,7 +213,7 @@ fn with_loss(what: &str) -> Reading {
     };
     let shown = |profile| {
         let with = line(profile).replace("found/", "found/with/");
-        format!("{with}  {{{}:.2}} times as without loss", times(profile))
+        format!("{with}\n  {{{}:.2}} times as without loss", times(profile))
     };
     read(series(runs)).each("runs[]", shown("tinydtls")).each("runs[]", shown("1.3")).reduced(
         least,

@@ -58,8 +58,8 @@ fn directory(name: &str) -> Result<PathBuf, Failure> {
     Ok(path)
 }
 
-fn lab(arguments: &[&str]) -> Result<String, Failure> {
-    LAB.run(arguments.join(" ")).text()
+fn lab(words: impl AsRef<str>) -> Result<String, Failure> {
+    LAB.run(words).text()
 }
 
 /// Every file of a directory, by name.
@@ -78,11 +78,9 @@ fn threads() -> Result<Measured, Failure> {
     let mut written = Vec::new();
     for threads in ["1", "2"] {
         let out = directory(&format!("threads-{threads}"))?;
-        let to = out.to_string_lossy();
+        let how = format!("--runs 40 --out {} --threads {threads} --log --pcap", out.display());
         for scenario in contents(Path::new(SCENARIOS))?.keys().filter(|name| *name != GRID) {
-            let file = format!("{SCENARIOS}/{scenario}");
-            let arguments = ["run", &file, "--runs", "40", "--out", &to, "--threads", threads];
-            lab(&[&arguments[..], &["--log", "--pcap"]].concat())?;
+            lab(format!("run {SCENARIOS}/{scenario} {how}"))?;
         }
         written.push(contents(&out)?);
     }
@@ -103,31 +101,26 @@ fn shards() -> Result<Measured, Failure> {
     // The grid has more points than there are shards; the other scenario has a single point, so its
     // runs are shared among the shards.
     for (scenario, options) in [
-        (GRID, &[][..]),
-        (POINT, &[]),
-        (POINT, &["--rows"]),
-        (POINT, &["--format", "jsonl"]),
-        (GRID, &["--split", "runs"]),
+        (GRID, ""),
+        (POINT, ""),
+        (POINT, "--rows"),
+        (POINT, "--format jsonl"),
+        (GRID, "--split runs"),
     ] {
-        let file = format!("{SCENARIOS}/{scenario}");
         let sweep = |shard: &str, to: &str| {
-            let fixed = ["sweep", &file, "--shard", shard, "--out", to];
-            lab(&[&fixed[..], options].concat())
+            lab(format!("sweep {SCENARIOS}/{scenario} --shard {shard} --out {to} {options}"))
         };
         sweep("1/1", &at("whole"))?;
-        let mut merge = vec!["merge".to_owned()];
-        for shard in 1..=3 {
-            let part = at(&format!("part-{shard}"));
-            sweep(&format!("{shard}/3"), &part)?;
-            merge.push(part);
+        let parts = [1, 2, 3].map(|shard| at(&format!("part-{shard}")));
+        for (shard, part) in (1..).zip(&parts) {
+            sweep(&format!("{shard}/3"), part)?;
         }
-        merge.extend(["--out".into(), at("merged")]);
-        lab(&merge.iter().map(String::as_str).collect::<Vec<_>>())?;
+        lab(format!("merge {} --out {}", parts.join(" "), at("merged")))?;
         let files = contents(&out)?;
         let (whole, merged) = (&files["whole"], &files["merged"]);
         let differ = whole.iter().zip(merged).filter(|(a, b)| a != b).count();
         figure += differ + whole.len().abs_diff(merged.len());
-        detail += &format!("{scenario} {}: {} bytes\n", options.join(" "), whole.len());
+        detail += &format!("{scenario} {options}: {} bytes\n", whole.len());
     }
     Ok(Measured { figure: figure as f64, detail })
 }
@@ -170,9 +163,9 @@ fn peak_mib(runs: u32) -> Result<f64, Failure> {
 fn report() -> Result<Measured, Failure> {
     let page = directory("report")?.join("report.html");
     // The program is built before the clock starts.
-    lab(&["figure", "--list"])?;
+    LAB.built()?;
     let begun = Instant::now();
-    lab(&["report", "--out", &page.to_string_lossy()])?;
+    lab(format!("report --out {}", page.display()))?;
     let minutes = begun.elapsed().as_secs_f64() / 60.0;
     let bytes = std::fs::metadata(&page).map_or(0, |found| found.len());
     Ok(Measured { figure: minutes, detail: format!("{}: {bytes} bytes\n", page.display()) })

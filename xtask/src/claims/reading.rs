@@ -155,7 +155,7 @@ impl Reading {
                 Step::Needed(rows, condition) => {
                     for row in select(printed, rows) {
                         if !holds(row, condition)? {
-                            lines.push(format!("{rows}: {condition} does not hold"));
+                            lines.push(format!("not the case: {condition} {rows}"));
                             return Err(Failure::Failed(lines.join("\n")));
                         }
                     }
