@@ -22,7 +22,7 @@ struct Echo {
 }
 
 impl Engine for Echo {
-    /// The address that was answered, and the number of bytes.
+    /// The peer that was answered, and the number of bytes.
     type Event<'a> = (SocketAddr, usize);
 
     fn handle_datagram(&mut self, _now: Instant, from: SocketAddr, datagram: &mut [u8]) {

@@ -34,11 +34,10 @@ const LICENCES: [&str; 2] = ["LICENSE-MIT", "LICENSE-APACHE"];
 
 pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     let place = target_dir().join("packages");
-    let rows = check(&place, arguments).map_err(Failure::Failed)?;
     let mut wrong = Vec::new();
     println!("{:<26} {:>5} {:>6}  {:<14} result", "package", "files", "KiB", "example");
-    for Row { name, files, kib, example, outcome } in &rows {
-        let result = match outcome {
+    let show = |Row { name, files, kib, example, outcome }: Row| {
+        let result = match &outcome {
             Ok(result) => result.as_str(),
             Err(reason) => {
                 wrong.push(format!("{name}: {reason}"));
@@ -46,7 +45,8 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
             }
         };
         println!("{name:<26} {files:>5} {kib:>6.1}  {example:<14} {result}");
-    }
+    };
+    check(&place, arguments, show).map_err(Failure::Failed)?;
     if wrong.is_empty() { Ok(()) } else { Err(Failure::Failed(wrong.join("\n"))) }
 }
 
@@ -63,8 +63,9 @@ struct Row {
     outcome: Result<String, String>,
 }
 
-/// Packages, unpacks, builds and runs, in the empty folder `place`.
-fn check(place: &Path, arguments: &Arguments) -> Result<Vec<Row>, String> {
+/// Packages, unpacks, builds and runs, in the empty folder `place`. Each package is shown when its
+/// outcome is known.
+fn check(place: &Path, arguments: &Arguments, mut show: impl FnMut(Row)) -> Result<(), String> {
     let all = crates::packages()?;
     let named =
         |name: &String| all.iter().any(|package| package.published && package.name == *name);
@@ -78,7 +79,6 @@ fn check(place: &Path, arguments: &Arguments) -> Result<Vec<Row>, String> {
     let packages = with_needs(&all, &wanted);
     clear(place)?;
     let crate_files = pack(place, &packages, arguments.allow_dirty)?;
-    let mut rows = Vec::new();
     for package in &packages {
         let file = crate_files.join(format!("{}-{}.crate", package.name, package.version));
         run_command(command("tar", &["-xzf"]).arg(&file).arg("-C").arg(place))?;
@@ -99,16 +99,15 @@ fn check(place: &Path, arguments: &Arguments) -> Result<Vec<Row>, String> {
             }
         });
         let seconds = started.elapsed().as_secs();
-        let row = Row {
+        show(Row {
             name: package.name.clone(),
             files: count(&unpacked),
             kib: length.len() as f64 / 1024.0,
             example: example.unwrap_or_else(|| "-".into()),
             outcome: outcome.map(|result| format!("{result} ({seconds} s)")),
-        };
-        rows.push(row);
+        });
     }
-    Ok(rows)
+    Ok(())
 }
 
 /// `wanted` and what they need, directly or not.
@@ -193,7 +192,9 @@ mod tests {
     fn the_smallest_packages_stand_alone() {
         let only = ["lightmac", "lightseal-core"].map(str::to_owned).to_vec();
         let arguments = Arguments { only, allow_dirty: true, examples_only: true };
-        let rows = check(&target_dir().join("packages-sample"), &arguments).expect("it packages");
+        let mut rows = Vec::new();
+        let place = target_dir().join("packages-sample");
+        check(&place, &arguments, |row| rows.push(row)).expect("it packages");
         assert_eq!(rows.len(), 2);
         for row in rows {
             assert!(row.outcome.is_ok(), "{}: {:?}", row.name, row.outcome);

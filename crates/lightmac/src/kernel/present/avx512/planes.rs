@@ -1,7 +1,7 @@
 //! PRESENT's rounds on bit planes in 512-bit registers, and the conversions from and to blocks.
 //!
-//! Bit b of a block has three indices of two bits each, b = 16k + 4m + i: it is bit i of nibble 4k
-//! + m. The permutation layer moves it to bit m of nibble 4i + k, so it is a rotation of the three
+//! Bit b of a block has three indices of two bits each, b = 16k + 4m + i: it is bit i of the nibble
+//! 4k + m. The permutation layer moves it to bit m of nibble 4i + k, so it is a rotation of the three
 //! indices. In a [`Set`] of 32 blocks, i is the index of the register, so that the S-box is a
 //! circuit on four registers. m is the index of the double word within a lane, k that of the byte
 //! within the double word, and lane and bit determine the block. The permutation layer is then an
