@@ -34,7 +34,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         let wake = loop {
             match server.poll_output(&mut buf) {
                 Output::Datagram { to, payload } => drop(socket.send_to(payload, to)?),
-                Output::Event(EndpointEvent { handle, peer, event }) => match event {
+                Output::Event(EndpointEvent { handle, peer, event, .. }) => match event {
                     Event::Connected(_) => println!("{peer}: connected"),
                     Event::Data(line) => answers.push((handle, line.to_ascii_uppercase())),
                     Event::Closed(reason) => println!("{peer}: {reason}"),
