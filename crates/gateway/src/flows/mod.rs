@@ -312,7 +312,7 @@ impl Flows {
         self.swept_at.store(now.as_micros(), Ordering::Relaxed);
         let answered = |header: &Header| self.downlink.lock().has_return_traffic(header);
         self.uplink.expire(now, &answered, &mut |peer, number| {
-            self.queue_message(peer, Message::Remove(number))
+            self.queue_message(peer, Message::Remove(number));
         });
     }
 

@@ -129,7 +129,7 @@ impl Link {
     pub fn note_channel_address(&self, now: Instant, address: SocketAddr) {
         let silent = self.is_silent(now);
         self.change_address(|peer_address| {
-            peer_address.note_channel(address, silent, self.is_unanswered())
+            peer_address.note_channel(address, silent, self.is_unanswered());
         });
     }
 
@@ -296,7 +296,7 @@ impl Link {
             AddressChange::OtherPort => return,
             AddressChange::Unchanged => {}
             AddressChange::Moved => {
-                self.change_address(|peer_address| peer_address.move_to(&evidence, self.roams))
+                self.change_address(|peer_address| peer_address.move_to(&evidence, self.roams));
             }
         }
         store_time(&self.heard_at, now);
