@@ -183,6 +183,13 @@ impl Connection {
         self.liveness.as_ref().is_some_and(|liveness| liveness.answers())
     }
 
+    /// The number of steps that the handshake has made so far. It grows with each complete handshake
+    /// message that comes when it is expected. In plaintext anybody can forge a few steps, but a
+    /// handshake with such a step comes to no end.
+    pub fn handshake_steps(&self) -> u32 {
+        self.incoming.taken()
+    }
+
     /// Reports a sign that the peer may have lost the association, such as an ICMP error, which
     /// anybody can forge. A watched peer is then probed immediately, but at most once a second, and
     /// more rarely after each sign that proves wrong.
