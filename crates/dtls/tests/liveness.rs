@@ -3,8 +3,9 @@
 mod pair;
 mod watched;
 
-use lightseal_dtls::{ProtocolVersion, Watch};
-use pair::{Configs, Direction, pass};
+use lightseal_core::Engine;
+use lightseal_dtls::{CookiePolicy, ProtocolVersion, Watch};
+use pair::{Configs, Direction, pass, server_address};
 use std::time::Duration;
 use watched::{INTERVAL, Scenario, hints, restart};
 
@@ -114,7 +115,7 @@ fn forged_hints_cost_a_probe_now_and_then() {
         pair.client.suspect(pair.now);
         pair.run_for(Duration::from_millis(10));
     }
-    // Probes are sent after 0, 1, 3, 7, 15 and 31 s.
+    // Probes are sent after 0, 2, 6, 14, 30 and 60 s.
     let stats = pair.client.stats();
     assert_eq!((stats.sent.probes, stats.received.hints), (6, 6000));
     assert!(!pair.client.peer_is_silent() && stats.received.silences == 0);
@@ -182,4 +183,120 @@ fn a_peer_that_comes_back_is_silent_no_more() {
     pair.run_for(3 * PATH);
     assert!(!pair.client.peer_is_silent() && pair.client_received.len() == 1);
     assert_eq!(pair.client.stats().received.silences, 1);
+}
+
+/// How long after its death a server is noticed whose path was interrupted for a minute before.
+fn until_noticed_after_an_outage(scenario: Scenario, seed: u64) -> Duration {
+    let mut pair = scenario.pair(Configs::new(), seed);
+    scenario.talk(&mut pair, Duration::from_secs(10));
+    let rule = std::mem::replace(&mut pair.rule, Box::new(|_, _, _| Vec::new()));
+    scenario.talk(&mut pair, Duration::from_secs(60));
+    assert!(pair.client.peer_is_silent());
+    pair.rule = rule;
+    // At last a probe, or a message if there are answers, finds that the path works again.
+    while pair.client.peer_is_silent() {
+        scenario.talk(&mut pair, Duration::from_millis(500));
+    }
+    scenario.talk(&mut pair, Duration::from_secs(5));
+    let died = pair.now;
+    restart(&mut pair, seed);
+    while !pair.client.peer_is_silent() {
+        assert!(pair.now < died + Duration::from_secs(120), "it is not noticed: {scenario:?}");
+        pair.client_send(b"how are you?");
+        pair.run_for(Duration::from_millis(100));
+    }
+    pair.now - died
+}
+
+#[test]
+fn an_outage_does_not_make_the_client_blind() {
+    for (echoes, seed) in [(true, 15), (false, 16)] {
+        let scenario = Scenario { echoes, ..TWICE_A_SECOND };
+        let took = until_noticed_after_an_outage(scenario, seed);
+        assert!(took <= Duration::from_secs(5), "{took:?}, {scenario:?}");
+    }
+}
+
+/// The probe is answered first, and then the message whose answer the outage has delayed.
+#[test]
+fn an_answer_after_an_outage_is_no_measure_of_the_service() {
+    let scenario = TWICE_A_SECOND;
+    let mut pair = scenario.pair(Configs::new(), 17);
+    scenario.talk(&mut pair, Duration::from_secs(10));
+    let rule = std::mem::replace(&mut pair.rule, Box::new(|_, _, _| Vec::new()));
+    pair.client_send(b"lost");
+    pair.run_for(Duration::from_secs(60));
+    pair.rule = rule;
+    while pair.client.peer_is_silent() {
+        pair.run_for(Duration::from_millis(100));
+    }
+    scenario.talk(&mut pair, Duration::from_secs(5));
+    let died = pair.now;
+    pair.rule = Box::new(|_, _, _| Vec::new());
+    while !pair.client.peer_is_silent() {
+        assert!(pair.now < died + Duration::from_secs(5), "it is not noticed");
+        pair.client_send(b"how are you?");
+        pair.run_for(Duration::from_millis(100));
+    }
+}
+
+/// Without a HelloRetryRequest, no flight of such a handshake measures the round trip.
+#[test]
+fn a_handshake_that_had_to_wait_does_not_make_the_client_blind() {
+    let mut configs = Configs::new();
+    configs.client.settings.handshake_deadline = Duration::from_secs(300);
+    configs.server.cookies = CookiePolicy::WhenRetrying;
+    let mut pair = configs.pair(18).with_rule(|_, _, _| Vec::new());
+    (pair.answers_probes, pair.echoes) = (true, true);
+    pair.client.watch(pair.now, Watch { interval: INTERVAL, answers: Some(true) });
+    pair.run_for(Duration::from_secs(60));
+    pair.rule = Box::new(|_, _, datagram| pass(datagram));
+    assert!(pair.run_until(|pair| pair.client.is_connected()));
+    // The ACK of the client's Finished would be a measurement.
+    pair.rule = Box::new(|_, _, _| Vec::new());
+    let died = pair.now;
+    pair.client.suspect(died);
+    while !pair.client.peer_is_silent() {
+        pair.run_for(Duration::from_millis(100));
+        assert!(pair.now < died + Duration::from_secs(12), "it is not noticed");
+    }
+}
+
+#[test]
+fn forged_hints_bring_ever_fewer_probes_to_a_peer_that_does_not_answer_them() {
+    let mut pair = Configs::new().pair(19);
+    pair.client.watch(pair.now, Watch { interval: 20 * INTERVAL, answers: Some(false) });
+    pair.connect();
+    for _ in 0..6000 {
+        pair.inject(Direction::ToClient, HINT.to_vec());
+        pair.run_for(Duration::from_millis(10));
+    }
+    assert_eq!(pair.client.stats().sent.probes, 5, "after 0, 2, 6, 14 and 30 s");
+}
+
+/// A connection ID is not secret: anybody on the path sees it.
+#[test]
+fn a_hint_from_another_address_is_ignored_also_behind_a_connection_id() {
+    let mut configs = Configs::new();
+    configs.client.settings.connection_id = Some(4);
+    configs.server.settings.connection_id = Some(4);
+    let mut pair = configs.pair(20);
+    pair.client.watch(pair.now, Watch { interval: INTERVAL, answers: Some(true) });
+    pair.connect();
+    pair.server_send(b"a record with our connection ID");
+    pair.run_for(Duration::from_millis(100));
+    let (_, record) = pair.log.iter().rfind(|(to, _)| *to == Direction::ToClient).unwrap();
+    assert_eq!(record[0] & 0x10, 0x10, "it begins with a connection ID");
+    // A record that states its length: otherwise the hint would be a part of it.
+    let stated = [&[0x3f], &record[1..5], &[0, 9, 0, 17], &[7; 17]].concat();
+    let mut datagram = [&stated[..], &HINT].concat();
+    let stranger = "[2001:db8::77]:7".parse().unwrap();
+    pair.client.handle_datagram(pair.now, stranger, &mut datagram.clone());
+    pair.run_for(Duration::from_millis(100));
+    let stats = pair.client.stats();
+    assert_eq!((stats.received.hints, stats.sent.probes), (0, 0));
+    pair.client.handle_datagram(pair.now, server_address(), &mut datagram);
+    pair.run_for(Duration::from_millis(100));
+    let stats = pair.client.stats();
+    assert_eq!((stats.received.hints, stats.sent.probes), (1, 1));
 }

@@ -8,7 +8,7 @@ use lightseal_dtls::error::Limit;
 use lightseal_dtls::{
     ClientConfig, CloseReason, Connection, CookiePolicy, Endpoint, Event, Fault, Handle,
     ProtocolVersion::{self, Dtls12, Dtls13},
-    ServerConfig, SessionSlots, WhenFull,
+    Psk, ServerConfig, SessionSlots, WhenFull,
 };
 use pair::{psk, server_address};
 use std::collections::VecDeque;
@@ -84,7 +84,12 @@ impl Crowd {
 
     /// A client that sends this many datagrams and is silent from then on.
     fn add(&mut self, address: SocketAddr, breath: usize) -> usize {
-        let mut config = ClientConfig::new(psk()).unwrap();
+        self.add_with(psk(), address, breath)
+    }
+
+    /// Adds a client with this key.
+    fn add_with(&mut self, psk: Psk, address: SocketAddr, breath: usize) -> usize {
+        let mut config = ClientConfig::new(psk).unwrap();
         config.settings.versions = vec![self.version];
         config.settings.psk_modes = vec![PskKeyExchangeMode::PSK_KE];
         let rng = Random::insecure(100 + self.clients.len() as u64);
@@ -307,6 +312,31 @@ fn the_oldest_session_makes_room_and_is_told() {
         assert_eq!(crowd.server.open_connections(), 2);
         crowd.send(4, b"ping");
         assert_eq!(crowd.received.last().unwrap(), b"ping");
+    }
+}
+
+/// A client that begins anew from another port gives up a session of its own.
+#[test]
+fn a_client_that_begins_anew_evicts_its_own_silent_session() {
+    for version in VERSIONS {
+        let other = || Psk::external(b"other", &[0x2b; 32]).unwrap();
+        let mut config = server_config(version, slots(2, WhenFull::EvictOldest));
+        config.psks = Arc::new(vec![psk(), other()]);
+        let mut crowd = Crowd::with(version, config);
+        let third_party = crowd.come();
+        let lost = crowd.add_with(other(), address(1), usize::MAX);
+        crowd.run_for(Duration::from_secs(1));
+        assert_eq!(crowd.inside(), [third_party, lost]);
+        let successor = crowd.add_with(other(), address(2), usize::MAX);
+        crowd.run_for(Duration::from_secs(1));
+        assert_eq!(crowd.inside(), [third_party, successor], "{version}");
+        // A client that has no silent session evicts the oldest one, as ever.
+        let fourth = crowd.add(address(3), 2);
+        crowd.run_for(Duration::from_millis(1));
+        crowd.clients[fourth].breath = usize::MAX;
+        crowd.send(third_party, b"still here");
+        crowd.run_for(Duration::from_secs(5));
+        assert_eq!(crowd.inside(), [successor, fourth], "{version}");
     }
 }
 

@@ -123,9 +123,10 @@ pub(crate) struct ProxyServerArgs {
     #[arg(long, value_name = "N")]
     pub(crate) max_sessions: Option<NonZeroUsize>,
     /// What to do with a new client when --max-sessions associations exist: `refuse` refuses it;
-    /// `evict-oldest` ends the association that was accepted first; `evict-idle:TIME` ends the
-    /// association that was silent longest if it was silent for at least TIME, and refuses the new
-    /// client otherwise [default: refuse].
+    /// `evict-oldest` ends the association that was accepted first, but rather one of the new
+    /// client's own that it no longer uses; `evict-idle:TIME` ends the association that was silent
+    /// longest if it was silent for at least TIME, and refuses the new client otherwise [default:
+    /// refuse].
     #[arg(long, value_name = "POLICY", value_parser = when_full)]
     pub(crate) when_full: Option<WhenFull>,
 }

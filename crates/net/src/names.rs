@@ -145,6 +145,12 @@ impl Candidates {
         self.current() != old
     }
 
+    /// Keeps only those addresses for which `keep` holds.
+    pub fn retain(&mut self, keep: impl Fn(SocketAddr) -> bool) {
+        let left = self.found.iter().copied().filter(|address| keep(*address)).collect();
+        self.found(left);
+    }
+
     /// Reports that `address` did not answer. If it is in use and there is another address, the
     /// next one is used from now on. Returns whether the address in use changed.
     pub fn silent(&mut self, address: SocketAddr) -> bool {

@@ -37,15 +37,25 @@ pub fn prepare_directory(directory: &Path) -> io::Result<()> {
 }
 
 /// Checks whether a directory may hold a socket: it must belong to this user or to root, and nobody
-/// else may be able to change its content.
+/// else may be able to change its content. If `directory` is a symbolic link, the link must belong
+/// to this user or to root as well: in a sticky directory such as `/tmp`, another user may have
+/// created it.
 ///
 /// # Errors
 /// Errors of the operating system, or a directory that fails the check.
 pub fn check_directory(directory: &Path) -> io::Result<()> {
+    check_directory_of(directory, geteuid().as_raw())
+}
+
+fn check_directory_of(directory: &Path, user: u32) -> io::Result<()> {
+    let refused = |what: String| Err(io::Error::new(io::ErrorKind::PermissionDenied, what));
+    let owner = directory.symlink_metadata()?.uid();
+    if owner != user && owner != 0 {
+        return refused(format!("the directory belongs to another user ({owner})"));
+    }
     let metadata = directory.metadata()?;
     let (mode, owner) = (metadata.permissions().mode() & 0o7777, metadata.uid());
-    let refused = |what: String| Err(io::Error::new(io::ErrorKind::PermissionDenied, what));
-    if owner != geteuid().as_raw() && owner != 0 {
+    if owner != user && owner != 0 {
         return refused(format!("the directory belongs to another user ({owner})"));
     }
     // In a sticky directory other users can create files, but can remove only their own.
@@ -101,6 +111,24 @@ impl Listener {
             Ok(stream)
         }))
     }
+}
+
+/// Checks who listens at the other end of a connection: this user or root. Root may ask every
+/// user's programs.
+///
+/// # Errors
+/// Errors of the operating system, or a socket of another user.
+pub fn check_listener(stream: &UnixStream) -> io::Result<()> {
+    trust(stream.peer_cred()?.uid(), geteuid().as_raw())
+}
+
+/// Refuses the socket of a user other than `asker` and root, unless root asks.
+fn trust(user: u32, asker: u32) -> io::Result<()> {
+    if user == asker || user == 0 || asker == 0 {
+        return Ok(());
+    }
+    let what = format!("the socket belongs to another user ({user})");
+    Err(io::Error::new(io::ErrorKind::PermissionDenied, what))
 }
 
 /// Refuses users other than the owner and root.
@@ -168,6 +196,40 @@ mod tests {
             listener.owner = own + 1;
             let _other = Connection::connect(&path).unwrap();
             assert!(listener.accept().await.is_err());
+        }
+    }
+
+    #[test]
+    fn only_sockets_of_this_user_and_of_root_are_trusted_unless_root_asks() {
+        assert!(trust(4711, 4711).is_ok() && trust(0, 4711).is_ok() && trust(4711, 0).is_ok());
+        let said = trust(4712, 4711).unwrap_err().to_string();
+        assert_eq!(said, "the socket belongs to another user (4712)");
+    }
+
+    #[tokio::test]
+    async fn the_listener_is_known_by_the_kernel_s_credentials() {
+        let dir = Dir::new("listener");
+        prepare_directory(&dir.0).unwrap();
+        let path = dir.0.join("s");
+        let _listener = listen(&path).unwrap();
+        check_listener(&UnixStream::connect(&path).await.unwrap()).unwrap();
+    }
+
+    /// Another user may link a directory of ours to where we look for it.
+    #[test]
+    fn a_link_of_another_user_is_refused() {
+        let dir = Dir::new("link");
+        prepare_directory(&dir.0).unwrap();
+        let (own, link) = (geteuid().as_raw(), dir.0.join("link"));
+        std::os::unix::fs::symlink("/", &link).unwrap();
+        check_directory_of(&link, own).unwrap();
+        // To another user, the link is a stranger's, and the directory is root's.
+        if own != 0 {
+            let said = check_directory_of(&link, own + 1).unwrap_err().to_string();
+            assert!(said.contains("belongs to another user"), "{said}");
+        } else if std::os::unix::fs::lchown(&link, Some(4712), None).is_ok() {
+            let said = check_directory_of(&link, 4711).unwrap_err().to_string();
+            assert!(said.contains("another user (4712)"), "{said}");
         }
     }
 

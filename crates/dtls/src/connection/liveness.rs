@@ -54,6 +54,9 @@ pub(super) struct Liveness {
     awaiting: Option<(Instant, Instant)>,
     /// The peer's application has answered a message.
     two_way: bool,
+    /// Three times the longest round trip that the duration of the handshake suggests; `None` if a
+    /// flight of the handshake measured the round trip.
+    unmeasured: Option<Duration>,
     /// The time from a message to the peer's next one, and the longest such time that is still
     /// usual.
     answer_gaps: RoundTrips,
@@ -86,6 +89,7 @@ impl Liveness {
             heard_at: now,
             awaiting: None,
             two_way: false,
+            unmeasured: None,
             answer_gaps: RoundTrips::default(),
             answer_patience: Duration::ZERO,
             vain: 0,
@@ -144,6 +148,11 @@ impl Liveness {
         self.due = true;
     }
 
+    /// A hint was wrong, or its round of probes could not tell whether it was right.
+    fn lengthen_hint_pause(&mut self) {
+        self.hint_pause = (self.hint_pause * 2).min(MOST_HINT_PAUSE);
+    }
+
     /// Ends the round, because a record arrived or because the round cannot tell anything.
     fn end_round(&mut self) {
         self.measurable = self.probes <= 1;
@@ -172,6 +181,13 @@ impl Connection {
     /// Whether the peer of a watched association is known to answer probes.
     pub fn peer_answers_probes(&self) -> bool {
         self.liveness.as_ref().is_some_and(|liveness| liveness.answers())
+    }
+
+    /// The number of steps that the handshake has made so far. It grows with each complete handshake
+    /// message that comes when it is expected. In plaintext anybody can forge a few steps, but a
+    /// handshake with such a step comes to no end.
+    pub fn handshake_steps(&self) -> u32 {
+        self.incoming.taken()
     }
 
     /// Reports a sign that the peer may have lost the association, such as an ICMP error, which
@@ -211,11 +227,13 @@ impl Connection {
     /// The handshake is complete.
     pub(super) fn begin_watching(&mut self) {
         let now = self.now;
+        let most = self.settings().initial_timeout;
         let Some(liveness) = &mut self.liveness else { return };
         // If no flight measured the round trip, the duration of the whole handshake is an upper
-        // bound.
+        // bound, unless the server was away meanwhile. A round of probes takes nine times the
+        // first timeout if that is the bound, which is enough for paths that are slower.
         if self.round_trips.patience().is_none() {
-            self.round_trips.take(now.saturating_since(liveness.since));
+            liveness.unmeasured = Some(3 * now.saturating_since(liveness.since).min(most));
         }
         (liveness.since, liveness.sent_at, liveness.heard_at) = (now, now, now);
         if liveness.watch.answers.is_none() {
@@ -224,24 +242,34 @@ impl Connection {
         self.set_liveness_timer();
     }
 
+    /// The time that an answer may take on the path.
+    fn path_patience(&self) -> Duration {
+        let measured = self.round_trips.patience();
+        let handshake = || self.liveness.as_ref()?.unmeasured;
+        measured.or_else(handshake).unwrap_or_default()
+    }
+
     fn set_liveness_timer(&mut self) {
         if self.ending == Ending::Open
             && matches!(self.state, State::Established(_))
             && let Some(liveness) = &self.liveness
         {
-            let path = self.round_trips.patience().unwrap_or_default();
+            let path = self.path_patience();
             self.timers.set(Timer::Liveness, liveness.deadline(path));
         }
     }
 
     /// [`Timer::Liveness`] has expired.
     pub(super) fn liveness_due(&mut self) {
-        let (now, path) = (self.now, self.round_trips.patience().unwrap_or_default());
+        let (now, path) = (self.now, self.path_patience());
         let Some(liveness) = &mut self.liveness else { return };
         if liveness.probes > 0 && !liveness.answers() {
             // The silence of a peer that does not answer probes means nothing. The next probe
             // follows after an interval.
             liveness.watch.answers.get_or_insert(false);
+            if liveness.hinted {
+                liveness.lengthen_hint_pause();
+            }
             liveness.end_round();
         }
         if now >= liveness.deadline(path) {
@@ -271,7 +299,7 @@ impl Connection {
 
     /// Notes what a datagram brought; `before` are the counters before it was processed.
     pub(super) fn liveness_heard(&mut self, before: &ReceiveStats) {
-        let (now, received) = (self.now, &self.stats.received);
+        let (now, received, path) = (self.now, &self.stats.received, self.path_patience());
         let Some(liveness) = &mut self.liveness else { return };
         if received.records == before.records {
             return;
@@ -279,14 +307,17 @@ impl Connection {
         let data = received.delivered_bytes > before.delivered_bytes;
         let empty = received.delivered > before.delivered && !data;
         liveness.heard_at = now;
-        liveness.silent = false;
+        let was_silent = core::mem::take(&mut liveness.silent);
         // Another record may already have ended the round to which this answer belongs.
         if empty && self.stats.sent.probes > 0 {
             liveness.watch.answers = Some(true);
         }
         if liveness.probes > 0 {
-            if empty {
-                let took = now.saturating_since(liveness.round_at);
+            // After a silence, the time since the first probe is the duration of an outage.
+            if empty && !was_silent {
+                // The timer that would have sent the next probe may be late.
+                let latest = liveness.asked_at + liveness.gap(path);
+                let took = now.min(latest).saturating_since(liveness.round_at);
                 // If it answers a later probe than the first, the round trip is shorter than
                 // `took`.
                 let longer = self.round_trips.mean().is_none_or(|mean| took > mean);
@@ -295,22 +326,28 @@ impl Connection {
                 }
             }
             if liveness.hinted {
-                liveness.hint_pause = (liveness.hint_pause * 2).min(MOST_HINT_PAUSE);
+                liveness.lengthen_hint_pause();
             }
             liveness.end_round();
-            if liveness.awaiting.is_some() {
+            if liveness.awaiting.is_some() && !was_silent {
                 liveness.vain = liveness.vain.saturating_add(1);
             }
         }
         if data {
             if let Some((sent, _)) = liveness.awaiting.take() {
                 liveness.two_way = true;
-                let gap = now.saturating_since(sent);
-                liveness.answer_patience = liveness.answer_gaps.take(gap);
+                if !was_silent {
+                    let gap = now.saturating_since(sent);
+                    liveness.answer_patience = liveness.answer_gaps.take(gap);
+                }
             }
             liveness.vain = 0;
-        } else if let Some((_, from)) = &mut liveness.awaiting {
+        } else if let Some((sent, from)) = &mut liveness.awaiting {
             *from = now;
+            if was_silent {
+                // The message was lost in the outage.
+                *sent = now;
+            }
         }
         self.set_liveness_timer();
     }

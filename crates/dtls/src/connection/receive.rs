@@ -71,8 +71,13 @@ impl Connection {
             let len = header.len + usize::from(header.body);
             let Some((record, rest)) = datagram.split_at_mut_checked(len) else { return Ok(None) };
             if header.kind == ContentType::UNKNOWN_ASSOCIATION && header.epoch == HINT_EPOCH {
-                self.stats.received.hints += 1;
-                self.suspect(self.now);
+                // A datagram that begins with one of our connection IDs gets here from any address.
+                if self.path.from().peer == self.peer {
+                    self.stats.received.hints += 1;
+                    self.suspect(self.now);
+                } else {
+                    self.stats.received.unauthentic += 1;
+                }
             } else if header.epoch == 0 && header.kind != ContentType::TLS12_CID {
                 let content = record.get(header.len..).unwrap_or_default();
                 self.plaintext_record(&header, content)?;

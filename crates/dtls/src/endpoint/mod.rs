@@ -95,6 +95,8 @@ struct Entry {
     /// While this handshake is not complete, the connected association at the same address: the
     /// client's own older one, or that of another client whose address has changed since.
     replaces: Option<Handle>,
+    /// When the client was accepted: its handshake began.
+    began: Instant,
     /// When the client was accepted, or when authenticated records came from it last.
     heard: Instant,
     deadline: Option<Instant>,
@@ -519,8 +521,8 @@ impl Endpoint {
             self.enter(handle, room, proved);
         }
         self.by_id.extend(connection.own_ids().map(|cid| (cid, handle)));
-        let (heard, deadline, ready) = (self.now, None, false);
-        let entry = Entry { connection, hello, cookie, replaces, heard, deadline, ready };
+        let (began, heard, deadline, ready) = (self.now, self.now, None, false);
+        let entry = Entry { connection, hello, cookie, replaces, began, heard, deadline, ready };
         self.entries.insert(handle, entry);
         self.by_peer.insert(from, handle);
         self.touch(handle);

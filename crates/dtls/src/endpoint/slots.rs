@@ -1,6 +1,6 @@
 //! Session slots: which associations hold one, get one, and lose one.
 
-use super::{Endpoint, Handle};
+use super::{Endpoint, Entry, Handle};
 use crate::codepoints::AlertDescription;
 use crate::config::{SessionSlots, WhenFull};
 use crate::error::{CloseReason, Fault, Limit};
@@ -113,6 +113,27 @@ impl Endpoint {
         }
     }
 
+    /// If the oldest sessions are evicted: the oldest one of the client that has completed the
+    /// handshake `newcomer`, among its sessions that have not been heard since that handshake
+    /// began. A client that begins anew from another port, because it has lost its session or
+    /// found the server silent, thus costs no other client its session.
+    fn own_former(&self, newcomer: Handle) -> Option<Handle> {
+        if self.config.slots.when_full != WhenFull::EvictOldest {
+            return None;
+        }
+        fn identity(entry: &Entry) -> Option<&[u8]> {
+            entry.connection.negotiated().map(|agreed| &*agreed.psk_identity)
+        }
+        let newcomer = self.entries.get(&newcomer)?;
+        let own = identity(newcomer)?;
+        let is_own = |entry: &Entry| entry.heard < newcomer.began && identity(entry) == Some(own);
+        self.slots
+            .sessions
+            .keys()
+            .copied()
+            .find(|handle| self.entries.get(handle).is_some_and(is_own))
+    }
+
     /// Makes room for a new handshake and gives it the slot.
     pub(super) fn enter(&mut self, handle: Handle, room: Room, proved: bool) {
         if let Room::Of(handshake) = room {
@@ -143,7 +164,7 @@ impl Endpoint {
         let session = entry.connection.session().filter(|_| !resumed);
         if let Some(most) = self.config.slots.most {
             while self.slots.sessions.len() >= most.get() {
-                let Some(evicted) = self.candidate() else {
+                let Some(evicted) = self.own_former(handle).or_else(|| self.candidate()) else {
                     self.stats.full += 1;
                     if let Some(entry) = self.entries.get_mut(&handle) {
                         entry.connection.turn_away(Fault::Limit(Limit::SessionSlots));

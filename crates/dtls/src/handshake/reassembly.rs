@@ -74,6 +74,12 @@ impl Reassembly {
         }
     }
 
+    /// The number of the next message: the number of messages taken so far, if the first one had
+    /// number 0.
+    pub(crate) const fn taken(&self) -> u32 {
+        self.next
+    }
+
     /// Whether no message is partly received or waits for an earlier one.
     pub(crate) const fn is_empty(&self) -> bool {
         self.partial.is_empty()

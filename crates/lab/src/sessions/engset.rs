@@ -61,8 +61,8 @@ impl Engset {
     }
 }
 
-/// The time congestion, by recursion over the slots on the reciprocal: 1/B(i) = 1 + i / ((N − i +
-/// 1) ρ) / B(i − 1). All terms are positive, so each step adds only one or two rounding errors.
+/// The time congestion, by recursion over the slots on the reciprocal:
+/// 1/B(i) = 1 + i / ((N − i + 1) ρ) / B(i − 1). All terms are positive, so each step adds only one or two rounding errors.
 /// Where the reciprocal overflows, the congestion is below 10^-308.
 fn blocking(slots: u64, clients: u64, load: f64) -> f64 {
     if slots > clients {

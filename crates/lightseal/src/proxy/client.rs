@@ -6,7 +6,9 @@ mod successors;
 use super::counters::{Count, Totals, add_socket};
 use super::destination::Destination;
 use super::loops::LoopGuard;
-use super::reconnect::{Action, Server, Successors, UNANSWERED};
+use super::reconnect::{
+    Action, Answering, Attention, Calls, Pause, Server, Successors, UNANSWERED,
+};
 use super::report::{self, Facts, Peer};
 use super::shares::Shares;
 use super::status::Standing;
@@ -29,7 +31,6 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use successors::Beginning;
 use tokio::net::UdpSocket;
-use tokio::sync::Notify;
 use tokio::task::JoinSet;
 
 /// The largest UDP payload, in bytes.
@@ -74,12 +75,11 @@ pub(crate) struct ClientProxy {
     known_overruns: Count,
     /// Whether all keys were revoked: no flow begins until there is a key again.
     revoked: AtomicBool,
-    /// Whether the server has ever answered a keepalive. Servers other than our proxy need not
-    /// answer, and the silence of such a server does not show that it is gone.
-    answers: Arc<AtomicBool>,
+    /// Which server answers keepalives.
+    answers: Arc<Answering>,
     server: Arc<Server>,
-    /// Notified when a flow has a change that [`ClientProxy::sweep`] should handle at once.
-    attention: Arc<Notify>,
+    /// Called when a flow has a change that [`ClientProxy::sweep`] should handle at once.
+    attention: Arc<Attention>,
 }
 
 #[derive(Debug, Default)]
@@ -176,7 +176,9 @@ impl ClientProxy {
         add_socket(&mut flows.ended_socket, &driver.counters());
         drop(flows);
         Ok(driver.call(|_, check, _| {
-            self.answers.fetch_or(check.answered, Ordering::Relaxed);
+            if check.answered {
+                self.answers.note(server);
+            }
             match check.ended {
                 Some(reason) if !check.connected => Err(reason),
                 _ => Ok(()),
@@ -192,6 +194,7 @@ impl ClientProxy {
     pub(crate) async fn run(&self) -> io::Result<()> {
         let mut tasks = JoinSet::new();
         let mut sweep = tokio::time::interval(self.sweep_interval());
+        let mut calls = Calls::default();
         let mut buf = vec![0; DATAGRAM_BYTES];
         let mut resolving = pin!(self.options.server.run());
         loop {
@@ -205,7 +208,7 @@ impl ClientProxy {
                     Err(error) => return Err(error),
                 },
                 _ = sweep.tick() => self.sweep(&mut tasks),
-                () = self.attention.notified() => self.sweep(&mut tasks),
+                () = calls.next(&self.attention) => self.sweep(&mut tasks),
                 Some(_) = tasks.join_next() => {}
             }
         }
@@ -369,17 +372,22 @@ impl ClientProxy {
             totals: Arc::clone(&self.totals),
             loops: Arc::clone(&self.loops),
             hops: Some(beginning.hops()),
-            succeeds: matches!(beginning, Beginning::Beside),
+            succeeds: beginning.is_beside(),
             stale: 0,
             too_long: 0,
             active_at: now,
             sent_at: now,
             began_at: now,
             opened_at: now,
+            progress: (0, 0),
+            progressed_at: None,
+            heard: false,
+            pause: Pause::default(),
             silent: false,
             hints: 0,
             hinted: false,
             answers: Arc::clone(&self.answers),
+            answers_noted: false,
             state: Arc::clone(&self.server),
             attention: Arc::clone(&self.attention),
             ended: None,
@@ -389,13 +397,13 @@ impl ClientProxy {
         let _ = socket::report_unreachable(&socket);
         let mut connection = self.connection(server, config)?;
         if let Some(interval) = self.options.keepalive {
-            let answers = self.answers.load(Ordering::Relaxed).then_some(true);
+            let answers = self.answers.by(server).then_some(true);
             connection.watch(now, Watch { interval, answers });
         }
         let flow = Driver::new(socket, self.clock, connection, host).with_buffers(ARRIVAL_BYTES);
         let flow = Arc::new(flow);
         self.presume_path_mtu(server, &flow);
-        if let Beginning::InPlaceOf(former) = beginning {
+        if let Some(former) = beginning.former() {
             former.call(|former, former_host, _| {
                 flow.call(|connection, host, _| {
                     connection.take_queue_of(former);
@@ -405,7 +413,9 @@ impl ClientProxy {
         }
         let mut flows = self.flows();
         match beginning {
-            Beginning::Beside => flows.successors.began(application, Arc::clone(&flow)),
+            Beginning::Beside | Beginning::BesideInPlaceOf(_) => {
+                flows.successors.began(application, Arc::clone(&flow));
+            }
             _ => drop(flows.open.insert(application, Arc::clone(&flow))),
         }
         drop(flows);
@@ -417,14 +427,18 @@ impl ClientProxy {
 
     fn sweep(&self, tasks: &mut JoinSet<()>) {
         self.totals.complain_of_overruns(&self.known_overruns, overruns(self.local.get_ref()));
-        let open: Vec<_> = self.flows().open.iter().map(|(a, f)| (*a, Arc::clone(f))).collect();
+        let mut flows = self.flows();
+        let Flows { open, successors, .. } = &mut *flows;
+        successors.forget_unless(|application| open.contains_key(application));
+        let open: Vec<_> = open.iter().map(|(a, f)| (*a, Arc::clone(f))).collect();
+        drop(flows);
         for (application, flow) in open {
             let idle = flow.call(|connection, host, now| {
                 let idle = now - host.active_at >= self.options.idle_timeout;
                 if idle {
                     connection.close(now);
-                } else if connection.stats().received.datagrams == 0
-                    && now - host.began_at >= UNANSWERED
+                } else if host.is_waiting(connection)
+                    && now - host.progressed_at.unwrap_or(host.began_at) >= UNANSWERED
                 {
                     host.state.silent(&host.destination.named(host.server), now);
                 }
@@ -453,8 +467,12 @@ impl ClientProxy {
                     }
                 }
                 Action::Replace(successor) => {
-                    let times = flow.call(|_, host, _| (host.active_at, host.sent_at));
-                    successor.call(|_, host, _| (host.active_at, host.sent_at) = times);
+                    let (times, pause) = flow.call(|_, host, now| {
+                        ((host.active_at, host.sent_at), host.pause.next(host.heard, now))
+                    });
+                    successor.call(|_, host, _| {
+                        ((host.active_at, host.sent_at), host.pause) = (times, pause);
+                    });
                     self.flows().open.insert(application, successor);
                     flow.call(|connection, _, now| connection.close(now));
                 }

@@ -2,7 +2,7 @@
 
 use super::ARRIVAL_BYTES;
 use super::client::{self, ClientProxy};
-use super::destination::Destination;
+use super::destination::{Destination, leads_to};
 use super::explained;
 use super::report::Report;
 use super::server::{self, ServerProxy};
@@ -103,10 +103,11 @@ pub(crate) async fn client(args: &ProxyClientArgs) -> Result<(), Failure> {
         return Ok(());
     };
     not_itself(&args.proxy, address)?;
+    let listen = proxy.local_addr().context("local socket")?;
+    server.avoid(listen);
     if !args.no_check {
         check(&proxy, &server, &String::from_utf8_lossy(config.psk.identity())).await?;
     }
-    let listen = proxy.local_addr().context("local socket")?;
     let (longest, from) = (proxy.longest_message(), Named(listen));
     tracing::info!("carrying {from} to {server}, messages of up to {longest} bytes");
     let stats_file = args.proxy.stats_file.as_deref();
@@ -185,6 +186,7 @@ pub(crate) async fn server(args: &ProxyServerArgs) -> Result<(), Failure> {
     let listen = address::listen(args.proxy.listen.as_deref())?;
     let proxy = ServerProxy::new(listen, Arc::new(config), options).context("server proxy")?;
     let listen = proxy.local_addr().context("listening socket")?;
+    service.avoid(listen);
     let (longest, count) = (proxy.longest_message(), counted(keys.len(), "key"));
     let from = Named(listen);
     tracing::info!("carrying {from} to {service}, messages of up to {longest} bytes; {count}");
@@ -406,11 +408,7 @@ fn destination(args: &ProxyArgs) -> Result<Arc<Destination>, Failure> {
 /// Refuses a proxy whose `--connect` is its own `--listen`.
 fn not_itself(args: &ProxyArgs, connect: SocketAddr) -> Result<(), Failure> {
     let listen = address::resolve("listen", args.listen.as_deref())?;
-    let everywhere = listen.ip().is_unspecified() && connect.ip().is_loopback();
-    if listen.port() != 0
-        && listen.port() == connect.port()
-        && (everywhere || listen.ip() == connect.ip())
-    {
+    if leads_to(connect, listen) {
         return Err(Failure::new(format_args!("--connect {connect} is this proxy's own --listen")));
     }
     Ok(())

@@ -7,7 +7,7 @@ use lightseal_net::names::{Candidates, Lookup, follow};
 use std::io;
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 use tokio::sync::Notify;
 
@@ -18,6 +18,8 @@ pub(crate) struct Destination {
     name: String,
     lookup: Lookup,
     candidates: Mutex<Candidates>,
+    /// The address on which this proxy itself listens.
+    own: OnceLock<SocketAddr>,
     /// Notified when the name should be looked up again before the regular time.
     again: Notify,
     /// Notified when an address was found.
@@ -37,10 +39,20 @@ impl Destination {
             name: name.to_owned(),
             lookup,
             candidates: Mutex::new(candidates),
+            own: OnceLock::new(),
             again: Notify::new(),
             known: Notify::new(),
             failing: AtomicBool::new(false),
             loud_silence: Loud::default(),
+        }
+    }
+
+    /// Never uses an address that leads to `listen`, where this proxy itself listens: the name may
+    /// come to have such an address later.
+    pub(crate) fn avoid(&self, listen: SocketAddr) {
+        let listen = *self.own.get_or_init(|| listen);
+        if self.name.parse::<SocketAddr>().is_err() {
+            self.candidates().retain(|address| !leads_to(address, listen));
         }
     }
 
@@ -131,7 +143,7 @@ impl Destination {
         }
         follow(&self.lookup, &self.name, &self.again, |found| {
             let name = &self.name;
-            let found = match found {
+            let found = match found.and_then(|found| self.others(found)) {
                 Ok(found) => found,
                 // A failure is logged once while it lasts.
                 Err(error) => {
@@ -162,9 +174,32 @@ impl Destination {
         .await;
     }
 
+    /// Removes the address on which this proxy itself listens.
+    ///
+    /// # Errors
+    ///
+    /// If there is no other address.
+    fn others(&self, mut found: Vec<SocketAddr>) -> io::Result<Vec<SocketAddr>> {
+        if let Some(listen) = self.own.get() {
+            found.retain(|address| !leads_to(*address, *listen));
+            if found.is_empty() {
+                return Err(io::Error::other(format!("it is this proxy's own --listen, {listen}")));
+            }
+        }
+        Ok(found)
+    }
+
     fn candidates(&self) -> MutexGuard<'_, Candidates> {
         self.candidates.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// Whether what is sent to `connect` arrives at a socket that listens on `listen`.
+pub(crate) fn leads_to(connect: SocketAddr, listen: SocketAddr) -> bool {
+    let everywhere = listen.ip().is_unspecified() && connect.ip().is_loopback();
+    listen.port() != 0
+        && listen.port() == connect.port()
+        && (everywhere || listen.ip() == connect.ip())
 }
 
 impl std::fmt::Display for Destination {
@@ -182,7 +217,8 @@ mod tests {
     use super::*;
     use crate::proxy::client::{ClientProxy, Options};
     use crate::proxy::server::{self, ServerProxy};
-    use lightseal_dtls::{ClientConfig, Psk, ServerConfig};
+    use lightseal_core::{Engine, Output, Random};
+    use lightseal_dtls::{ClientConfig, Endpoint, Psk, ServerConfig};
     use std::net::Ipv4Addr;
     use std::sync::Arc;
     use std::sync::atomic::AtomicU32;
@@ -324,5 +360,73 @@ mod tests {
         old_server.abort();
         answers(&application, local, b"new").await;
         assert_eq!(proxy.open_flows(), 1);
+    }
+
+    /// A server that answers the first hello with a HelloRetryRequest, and everything else with
+    /// junk.
+    async fn stuck() -> SocketAddr {
+        let socket = loopback().await;
+        let address = socket.local_addr().unwrap();
+        tokio::spawn(async move {
+            let config = Arc::new(ServerConfig::new(Arc::new(psk())).unwrap());
+            let mut server = Endpoint::server(config, Random::insecure(1)).unwrap();
+            let (mut buf, mut answer) = ([0; 2048], [0; 2048]);
+            let now = lightseal_core::Instant::from_micros(1);
+            let mut stuck = false;
+            loop {
+                let (len, from) = socket.recv_from(&mut buf).await.unwrap();
+                server.handle_datagram(now, from, &mut buf[..len]);
+                let answer = match server.poll_output(&mut answer) {
+                    Output::Datagram { payload, .. } if !stuck => payload,
+                    _ => b"junk",
+                };
+                stuck = true;
+                socket.send_to(answer, from).await.unwrap();
+            }
+        });
+        address
+    }
+
+    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+    async fn an_answer_that_proves_nothing_keeps_nobody_at_an_address() {
+        let stuck = stuck().await;
+        let (address, _server) = server(b"second").await;
+        let (_proxy, local) =
+            client(Lookup::new(move |_| Box::pin(async move { Ok(vec![stuck, address]) }))).await;
+        answers(&loopback().await, local, b"second").await;
+    }
+
+    #[tokio::test]
+    async fn a_name_that_comes_to_lead_to_the_proxy_itself_is_not_followed() {
+        let own: SocketAddr = ([0, 0, 0, 0], 5683).into();
+        let [itself, other] = [1, 2].map(|host| SocketAddr::from(([127, 0, 0, host], 5683)));
+        let elsewhere = ([192, 0, 2, 1], 5683).into();
+        let round = Arc::new(AtomicU32::new(0));
+        let counted = Arc::clone(&round);
+        let destination = Destination::new(
+            "gateway.test:5683",
+            Lookup::new(move |_| {
+                let found = match counted.fetch_add(1, Ordering::Relaxed) {
+                    0 => vec![itself, elsewhere],
+                    _ => vec![itself, other],
+                };
+                Box::pin(async { Ok(found) })
+            }),
+        );
+        destination.settle(PATIENCE).await;
+        assert_eq!(destination.current(), Some(itself), "nothing is known of the proxy yet");
+        destination.avoid(own);
+        assert_eq!((destination.current(), destination.len()), (Some(elsewhere), 1));
+        // When all addresses lead to the proxy, it stays with what it has.
+        tokio::select! {
+            () = destination.run() => {}
+            () = async {
+                while round.load(Ordering::Relaxed) < 2 {
+                    tokio::task::yield_now().await;
+                }
+                tokio::task::yield_now().await;
+            } => {}
+        }
+        assert_eq!((destination.current(), destination.len()), (Some(elsewhere), 1));
     }
 }

@@ -1,7 +1,7 @@
 //! `lightseal proxy status`.
 
 use super::report::Report;
-use super::status_socket::{ask, runtime_directory, sockets};
+use super::status_socket::{ask, plain, runtime_directory, sockets_of_user};
 use super::status_text::{Rates, line, text};
 use crate::failure::{Context, Failure};
 use crate::terminal::{Heard, LiveTerminal};
@@ -60,7 +60,10 @@ pub(crate) async fn run(args: &ProxyStatusArgs) -> Result<(), Failure> {
                 Rates::between(&last, &report, (now - at).as_secs_f64())
             });
             match (args.json, args.watch) {
-                (true, _) => shown += &format!("{value}\n"),
+                (true, _) => {
+                    shown += &escaped(&value);
+                    shown.push('\n');
+                }
                 (false, true) if live.is_none() => {
                     shown += &line(&report, rates.unwrap_or_default());
                 }
@@ -89,6 +92,19 @@ pub(crate) async fn run(args: &ProxyStatusArgs) -> Result<(), Failure> {
     }
 }
 
+/// A value as JSON in which all control characters are escaped. JSON itself asks for that only
+/// below U+0020, and terminals obey some others too.
+fn escaped(value: &Value) -> String {
+    let mut text = String::new();
+    for c in value.to_string().chars() {
+        match c {
+            c if c.is_control() => text += &format!("\\u{:04x}", u32::from(c)),
+            c => text.push(c),
+        }
+    }
+    text
+}
+
 /// The answer of each proxy, with its socket.
 async fn answers(args: &ProxyStatusArgs) -> Result<Vec<(PathBuf, Value, Report)>, Failure> {
     if let Some(socket) = &args.status_socket {
@@ -98,14 +114,14 @@ async fn answers(args: &ProxyStatusArgs) -> Result<Vec<(PathBuf, Value, Report)>
     let directory = runtime_directory();
     let mut answers = Vec::new();
     let mut silent = None;
-    for socket in sockets(&directory) {
+    for socket in sockets_of_user(&directory)? {
         match ask(&socket).await {
             Ok((value, report)) => answers.push((socket, value, report)),
             Err(failure) => silent = Some(failure),
         }
     }
     if answers.is_empty() {
-        let directory = directory.display();
+        let directory = plain(&directory.display().to_string());
         return Err(silent.unwrap_or_else(|| {
             Failure::new(format_args!(
                 "no proxy of this user runs (none has a socket in {directory}); --status-socket names \
@@ -129,5 +145,18 @@ fn show(live: &mut LiveTerminal, text: &str, until: Instant) -> bool {
             Heard::Redraw => {}
             Heard::Stop | Heard::Gone => return false,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn json_has_no_control_characters_and_means_the_same() {
+        let value = serde_json::json!({ "identity": "a\n\u{7f}\u{9b}2J\u{e9}" });
+        let text = escaped(&value);
+        assert!(!text.chars().any(char::is_control), "{text:?}");
+        assert_eq!(serde_json::from_str::<Value>(&text).unwrap(), value);
     }
 }

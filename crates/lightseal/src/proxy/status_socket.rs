@@ -10,6 +10,7 @@ use serde_json::{Value, json};
 use std::convert::Infallible;
 use std::io;
 use std::net::SocketAddr;
+use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
@@ -116,8 +117,15 @@ fn listen_at(path: &Path) -> io::Result<Listener> {
         Ok(_) => {
             return Err(io::Error::new(io::ErrorKind::AddrInUse, "another proxy answers there"));
         }
-        // The socket belongs to a proxy that was killed.
+        // The socket belongs to a proxy that was killed. Connections to other files are refused
+        // too.
         Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => {
+            if !is_socket(path) {
+                return Err(io::Error::new(
+                    io::ErrorKind::AlreadyExists,
+                    "a file is there already",
+                ));
+            }
             std::fs::remove_file(path)?;
         }
         Err(_) => {}
@@ -125,14 +133,32 @@ fn listen_at(path: &Path) -> io::Result<Listener> {
     Ok(Listener { socket: socket::listen(path)?, path: path.to_owned() })
 }
 
+/// The paths of proxies' sockets in the runtime directory; none if it does not exist.
+///
+/// # Errors
+///
+/// If another user can have put sockets there.
+pub(crate) fn sockets_of_user(directory: &Path) -> Result<Vec<PathBuf>, Failure> {
+    match socket::check_directory(directory) {
+        Ok(()) => Ok(sockets(directory)),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Vec::new()),
+        Err(error) => Err(Failure::new(plain(&format!("{}: {error}", directory.display())))),
+    }
+}
+
 /// The paths of proxies' sockets in a directory.
-pub(crate) fn sockets(directory: &Path) -> Vec<PathBuf> {
+fn sockets(directory: &Path) -> Vec<PathBuf> {
     let Ok(entries) = std::fs::read_dir(directory) else { return Vec::new() };
     let ours = |name: &str| name.starts_with(PREFIX) && name.ends_with(SUFFIX);
     let named = entries.flatten().filter(|entry| entry.file_name().to_str().is_some_and(ours));
     let mut paths: Vec<_> = named.map(|entry| entry.path()).collect();
     paths.sort();
     paths
+}
+
+/// Whether a path is a socket itself, and neither another file nor a link.
+fn is_socket(path: &Path) -> bool {
+    path.symlink_metadata().is_ok_and(|metadata| metadata.file_type().is_socket())
 }
 
 /// Whether a socket was left by a killed proxy. A new socket does not count: its proxy may not
@@ -142,6 +168,7 @@ fn is_abandoned(path: &Path) -> bool {
     let age = age.ok().and_then(|modified| SystemTime::now().duration_since(modified).ok());
     let refused = |error: io::Error| error.kind() == io::ErrorKind::ConnectionRefused;
     age.is_some_and(|age| age > ABANDONED)
+        && is_socket(path)
         && std::os::unix::net::UnixStream::connect(path).is_err_and(refused)
 }
 
@@ -182,8 +209,30 @@ async fn attend(stream: UnixStream, report: &impl Fn() -> Value) -> io::Result<(
 ///
 /// # Errors
 ///
-/// If no proxy answers on the socket.
+/// If no proxy answers on the socket, or the socket belongs to another user. The text has no control
+/// characters, whatever the socket's name and answer contain.
 pub(crate) async fn ask(path: &Path) -> Result<(Value, Report), Failure> {
+    answer(path).await.map_err(|failure| Failure::new(plain(&failure.to_string())))
+}
+
+/// Replaces control characters, so that a text cannot affect the terminal.
+pub(crate) fn plain(text: &str) -> String {
+    text.chars().map(|c| if c.is_control() { '?' } else { c }).collect()
+}
+
+/// Replaces control characters in all texts and keys of a value.
+fn made_plain(value: &Value) -> Value {
+    match value {
+        Value::String(text) => Value::String(plain(text)),
+        Value::Array(values) => values.iter().map(made_plain).collect(),
+        Value::Object(fields) => {
+            fields.iter().map(|(key, value)| (plain(key), made_plain(value))).collect()
+        }
+        Value::Null | Value::Bool(_) | Value::Number(_) => value.clone(),
+    }
+}
+
+async fn answer(path: &Path) -> Result<(Value, Report), Failure> {
     let name = path.display();
     let answer = tokio::time::timeout(PATIENCE, exchange(path)).await;
     let answer = match answer {
@@ -201,12 +250,13 @@ pub(crate) async fn ask(path: &Path) -> Result<(Value, Report), Failure> {
         return Err(Failure::new(format_args!("{name}: {why}")));
     }
     let value = answer["done"].take();
-    let report = serde_json::from_value(value.clone());
+    let report = serde_json::from_value(made_plain(&value));
     Ok((value, report.context(format_args!("{name}: the answer"))?))
 }
 
 async fn exchange(path: &Path) -> io::Result<String> {
     let mut stream = UnixStream::connect(path).await?;
+    socket::check_listener(&stream)?;
     stream.write_all(format!("{}\n", json!(STATUS)).as_bytes()).await?;
     let mut answer = String::new();
     stream.take(MAX_ANSWER).read_to_string(&mut answer).await?;
@@ -279,7 +329,8 @@ mod tests {
         drop((bind("killed"), bind("new")));
         let _alive = bind("alive");
         let old = SystemTime::now() - 2 * ABANDONED;
-        for name in ["killed", "alive"] {
+        std::fs::write(path("file"), "precious").unwrap();
+        for name in ["killed", "alive", "file"] {
             // The time of a socket cannot be set through an open file.
             let at = rustix::fs::Timespec {
                 tv_sec: old.duration_since(SystemTime::UNIX_EPOCH).unwrap().as_secs() as _,
@@ -290,7 +341,55 @@ mod tests {
             rustix::fs::utimensat(rustix::fs::CWD, path(name), &times, flags).unwrap();
         }
         let _own = listen_at(&path("own")).unwrap();
-        let names = ["alive", "new", "own"].map(path);
+        let names = ["alive", "file", "new", "own"].map(path);
         assert_eq!(sockets(&dir.0), names);
+        // Neither is a file that is no socket removed where the socket is to be.
+        let said = listen_at(&path("file")).unwrap_err().to_string();
+        assert!(said.contains("a file is there already"), "{said}");
+        assert_eq!(std::fs::read(path("file")).unwrap(), b"precious");
+    }
+
+    #[test]
+    fn a_runtime_directory_of_another_user_is_not_looked_into() {
+        let dir = Dir::new("strange");
+        assert!(sockets_of_user(&dir.0).unwrap().is_empty(), "no proxy has made it yet");
+        socket::prepare_directory(&dir.0).unwrap();
+        drop(std::os::unix::net::UnixListener::bind(dir.0.join("proxy-client-a.sock")).unwrap());
+        assert_eq!(sockets_of_user(&dir.0).unwrap().len(), 1);
+        std::fs::set_permissions(&dir.0, std::fs::Permissions::from_mode(0o777)).unwrap();
+        let said = sockets_of_user(&dir.0).unwrap_err().to_string();
+        assert!(said.contains("other users can change the directory"), "{said}");
+    }
+
+    #[tokio::test]
+    async fn what_a_socket_says_does_not_reach_the_terminal_as_commands() {
+        let dir = Dir::new("says");
+        socket::prepare_directory(&dir.0).unwrap();
+        let path = dir.0.join("proxy-client-\u{1b}[2J.sock");
+        let listener = socket::listen(&path).unwrap();
+        let answers = [
+            json!({ "refused": "\u{1b}[2J" }).to_string(),
+            json!({ "done": "\u{9b}2J" }).to_string(),
+            json!({ "done": { "role": "\u{1b}[2J", "peers": [{ "address": "\r1\u{7}" }] } })
+                .to_string(),
+        ];
+        let serving = async {
+            for answer in answers {
+                let mut stream = listener.accept().await.unwrap();
+                stream.write_all(answer.as_bytes()).await.unwrap();
+                stream.shutdown().await.unwrap();
+                let _ = stream.read_to_string(&mut String::new()).await;
+            }
+        };
+        let asking = async {
+            for _ in 0..2 {
+                let said = ask(&path).await.unwrap_err().to_string();
+                assert!(said.contains("?[2J") && !said.chars().any(char::is_control), "{said:?}");
+            }
+            let (value, report) = ask(&path).await.unwrap();
+            assert_eq!((&*report.role, &*report.peers[0].address), ("?[2J", "?1?"));
+            assert_eq!(value["role"], "\u{1b}[2J", "programs get it unchanged");
+        };
+        tokio::join!(serving, asking);
     }
 }

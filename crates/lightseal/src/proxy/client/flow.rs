@@ -4,7 +4,7 @@
 use crate::proxy::counters::Totals;
 use crate::proxy::destination::Destination;
 use crate::proxy::loops::{self, LoopGuard};
-use crate::proxy::reconnect::Server;
+use crate::proxy::reconnect::{Answering, Attention, Pause, Server};
 use crate::proxy::{described, explained, unshared};
 use lightseal_core::{AddressPair, Instant};
 use lightseal_dtls::{ClientConfig, CloseReason, Connection, Event, Resolution};
@@ -13,8 +13,6 @@ use lightseal_net::socket::AddressedSocket;
 use lightseal_net::tokio::Host;
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use tokio::sync::Notify;
 
 /// The host of an association.
 #[derive(Debug)]
@@ -45,15 +43,25 @@ pub(in crate::proxy) struct FlowHost {
     /// address.
     pub(in crate::proxy) began_at: Instant,
     pub(in crate::proxy) opened_at: Instant,
+    /// The progress of the handshake with this address, and when it was made. Datagrams that
+    /// anybody can send are no progress.
+    pub(in crate::proxy) progress: (u32, u64),
+    pub(in crate::proxy) progressed_at: Option<Instant>,
+    /// Whether the server has sent data since the handshake, such as the answer to a probe.
+    pub(in crate::proxy) heard: bool,
+    /// How the flow is replaced if its server is silent.
+    pub(in crate::proxy) pause: Pause,
     /// Whether the server is silent, and the number of hints, as of the last look at the
     /// connection.
     pub(in crate::proxy) silent: bool,
     pub(in crate::proxy) hints: u64,
     /// Whether a hint came that has not been handled yet.
     pub(in crate::proxy) hinted: bool,
-    pub(in crate::proxy) answers: Arc<AtomicBool>,
+    pub(in crate::proxy) answers: Arc<Answering>,
+    /// Whether it was noted that this flow's server answers keepalives.
+    pub(in crate::proxy) answers_noted: bool,
     pub(in crate::proxy) state: Arc<Server>,
-    pub(in crate::proxy) attention: Arc<Notify>,
+    pub(in crate::proxy) attention: Arc<Attention>,
     pub(in crate::proxy) ended: Option<CloseReason>,
 }
 
@@ -65,7 +73,7 @@ impl Host<Connection> for FlowHost {
                 self.state.answers(&self.destination.named(self.server), now);
                 self.destination.answered(self.server);
                 if self.succeeds {
-                    self.attention.notify_one();
+                    self.attention.call();
                 }
                 tracing::debug!(
                     "flow {}: {}",
@@ -77,6 +85,7 @@ impl Host<Connection> for FlowHost {
                 }
             }
             Event::Data(payload) | Event::Provisional { data: payload, .. } => {
+                self.heard = true;
                 if payload.is_empty() {
                     self.totals.keepalives.one();
                     return;
@@ -168,10 +177,20 @@ impl Host<Connection> for FlowHost {
 }
 
 impl FlowHost {
+    /// Whether the handshake is in progress.
+    pub(super) fn is_waiting(&self, connection: &Connection) -> bool {
+        self.ended.is_none() && !connection.is_connected()
+    }
+
     /// Notifies the proxy of changes in whether the server answers.
     fn watched(&mut self, now: Instant, connection: &Connection) {
-        if connection.peer_answers_probes() && !self.answers.load(Ordering::Relaxed) {
-            self.answers.store(true, Ordering::Relaxed);
+        if connection.peer_answers_probes() && self.heard && !self.answers_noted {
+            self.answers_noted = true;
+            self.answers.note(self.server);
+        }
+        let progress = (connection.handshake_steps(), connection.stats().received.records);
+        if progress != self.progress && !connection.is_connected() {
+            (self.progress, self.progressed_at) = (progress, Some(now));
         }
         let hints = connection.stats().received.hints;
         if hints > self.hints {
@@ -186,7 +205,7 @@ impl FlowHost {
         }
         if silent != self.silent || silent && self.hinted {
             self.silent = silent;
-            self.attention.notify_one();
+            self.attention.call();
         }
     }
 }

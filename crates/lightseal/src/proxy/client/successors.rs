@@ -1,6 +1,7 @@
 //! Flows that replace others: at the next address of the server, or when there are too many flows.
 
 use super::{ClientProxy, Flow, FlowHost, Flows};
+use crate::proxy::reconnect::RETRY;
 use crate::proxy::shares;
 use lightseal_core::{AddressPair, Instant};
 use lightseal_dtls::Connection;
@@ -8,7 +9,7 @@ use std::net::SocketAddr;
 use std::time::Duration;
 use tokio::task::JoinSet;
 
-/// How long a handshake waits for its first answer before another address of the server is tried.
+/// How long a handshake waits for an answer before another address of the server is tried.
 /// By then the ClientHello was sent three times. The time doubles each time all addresses were
 /// tried.
 const FIRST_ANSWER: Duration = Duration::from_millis(if cfg!(test) { 300 } else { 3_500 });
@@ -25,15 +26,39 @@ pub(super) enum Beginning<'a> {
     Beside,
     /// In place of this flow, whose handshake was not answered.
     InPlaceOf(&'a Flow),
+    /// Beside the application's flow, in place of this handshake, which was not answered.
+    BesideInPlaceOf(&'a Flow),
 }
 
-impl Beginning<'_> {
+impl<'a> Beginning<'a> {
     pub(super) const fn hops(self) -> u32 {
         match self {
             Self::New { hops } => hops,
-            Self::Beside | Self::InPlaceOf(_) => 0,
+            Self::Beside | Self::InPlaceOf(_) | Self::BesideInPlaceOf(_) => 0,
         }
     }
+
+    /// Whether the flow is to replace another one once its handshake is complete.
+    pub(super) const fn is_beside(self) -> bool {
+        matches!(self, Self::Beside | Self::BesideInPlaceOf(_))
+    }
+
+    /// The flow that was not answered.
+    pub(super) const fn former(self) -> Option<&'a Flow> {
+        match self {
+            Self::New { .. } | Self::Beside => None,
+            Self::InPlaceOf(former) | Self::BesideInPlaceOf(former) => Some(former),
+        }
+    }
+}
+
+/// How long a handshake waits for progress before another address of the server is tried, after
+/// `tries` others; the server has `addresses` of them. A handshake beside a flow `succeeds` it.
+fn patience(tries: u32, addresses: usize, succeeds: bool) -> Duration {
+    let addresses = u32::try_from(addresses.max(1)).unwrap_or(u32::MAX);
+    let rounds = tries / addresses;
+    let patience = FIRST_ANSWER.saturating_mul(1 << rounds.min(4));
+    if succeeds && rounds > 0 { patience.max(RETRY) } else { patience }
 }
 
 impl FlowHost {
@@ -46,19 +71,18 @@ impl FlowHost {
 }
 
 impl ClientProxy {
-    /// Whether a flow's handshake has waited too long for its first answer.
+    /// Whether a flow's handshake has waited too long for its first answer, or for the next one.
     pub(super) fn is_unheard(
         &self,
         connection: &Connection,
         host: &FlowHost,
         now: Instant,
     ) -> bool {
-        let addresses = u32::try_from(self.options.server.len().max(1)).unwrap_or(u32::MAX);
-        let patience = FIRST_ANSWER.saturating_mul(1 << (host.tries / addresses).min(4));
+        let patience = patience(host.tries, self.options.server.len(), host.succeeds);
         let deadline = host.config.settings.handshake_deadline;
-        connection.stats().received.datagrams == 0
+        host.is_waiting(connection)
             && connection.stats().sent.datagrams > 0
-            && now - host.opened_at >= patience
+            && now - host.progressed_at.unwrap_or(host.opened_at) >= patience
             && now - host.began_at < deadline
     }
 
@@ -79,7 +103,8 @@ impl ClientProxy {
         if !self.is_to_go_elsewhere(&successor) {
             return;
         }
-        if let Err(error) = self.open(application, Beginning::Beside, tasks) {
+        let beginning = Beginning::BesideInPlaceOf(&successor);
+        if let Err(error) = self.open(application, beginning, tasks) {
             self.totals.count_refused(&error);
         }
         successor.call(|connection, _, now| connection.close(now));
@@ -89,13 +114,15 @@ impl ClientProxy {
     /// Returns `false` if no network has enough more than that of `newcomer`.
     pub(super) fn make_room(&self, newcomer: AddressPair) -> bool {
         let mut flows = self.flows();
-        let Flows { open, shares, .. } = &mut *flows;
+        let Flows { open, successors, shares, .. } = &mut *flows;
         let networks = open.keys().map(|flow| (*flow, shares::network(flow.peer)));
         let active =
             |flow: &AddressPair| open.get(flow).map(|flow| flow.call(|_, host, _| host.active_at));
         let newcomer = shares::network(newcomer.peer);
         let gives_way = shares.who_gives_way(self.clock.now(), &newcomer, networks, active);
-        let Some(flow) = gives_way.and_then(|flow| open.remove(&flow)) else { return false };
+        let Some(application) = gives_way else { return false };
+        successors.forget(application);
+        let Some(flow) = open.remove(&application) else { return false };
         drop(flows);
         self.totals.gave_way.one();
         flow.call(|connection, _, now| connection.close(now));
@@ -113,5 +140,103 @@ impl ClientProxy {
         if let Some(known) = known.max() {
             flow.call(|connection, _, _| connection.presume_path_mtu(known));
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::proxy::client::Options;
+    use crate::proxy::destination::Destination;
+    use lightseal_dtls::{ClientConfig, Psk, SendError};
+    use std::net::Ipv4Addr;
+    use std::sync::Arc;
+    use tokio::net::UdpSocket;
+
+    /// A client proxy whose server never answers.
+    struct Alone {
+        proxy: ClientProxy,
+        tasks: JoinSet<()>,
+        _silent: UdpSocket,
+    }
+
+    impl Alone {
+        async fn new() -> Self {
+            let loopback = || UdpSocket::bind((Ipv4Addr::LOCALHOST, 0));
+            let (silent, local) = (loopback().await.unwrap(), loopback().await.unwrap());
+            let hour = Duration::from_secs(3600);
+            let options = Options {
+                server: Arc::new(Destination::at(silent.local_addr().unwrap())),
+                max_flows: 2,
+                idle_timeout: hour,
+                keepalive: Some(hour),
+            };
+            let psk = Psk::external(b"sensor", &[7; 32]).unwrap();
+            let config = Arc::new(ClientConfig::new(psk).unwrap());
+            let proxy = ClientProxy::new(local, config, options);
+            Self { proxy, tasks: JoinSet::new(), _silent: silent }
+        }
+
+        /// Begins the flow of an application and a handshake beside it.
+        fn flow_with_successor(&mut self, application: AddressPair) -> Arc<Flow> {
+            let Self { proxy, tasks, .. } = self;
+            proxy.open(application, Beginning::New { hops: 0 }, tasks).unwrap();
+            proxy.flows().successors.expect(application, proxy.clock.now());
+            proxy.open(application, Beginning::Beside, tasks).unwrap()
+        }
+
+        fn successors(&self) -> usize {
+            self.proxy.flows().successors.flows().count()
+        }
+    }
+
+    fn application(host: u8, port: u16) -> AddressPair {
+        AddressPair::to(([127, 0, 0, host], port).into())
+    }
+
+    fn is_closed(flow: &Flow) -> bool {
+        flow.call(|connection, _, now| connection.send(now, b"?") == Err(SendError::Closed))
+    }
+
+    #[tokio::test]
+    async fn a_flow_that_makes_room_takes_its_successor_along() {
+        let mut alone = Alone::new().await;
+        let successors = [1, 2].map(|port| alone.flow_with_successor(application(1, port)));
+        assert!(alone.proxy.make_room(application(2, 1)));
+        assert_eq!((alone.proxy.open_flows(), alone.successors()), (1, 1));
+        assert_eq!(successors.iter().filter(|flow| is_closed(flow)).count(), 1);
+    }
+
+    #[tokio::test]
+    async fn a_successor_without_a_flow_ends() {
+        let mut alone = Alone::new().await;
+        let successor = alone.flow_with_successor(application(1, 1));
+        alone.proxy.flows().open.clear();
+        alone.proxy.sweep(&mut alone.tasks);
+        assert!(is_closed(&successor) && alone.successors() == 0);
+        // Neither does one remain whose flow ended while it began.
+        let Alone { proxy, tasks, .. } = &mut alone;
+        let late = proxy.open(application(1, 1), Beginning::Beside, tasks).unwrap();
+        assert!(is_closed(&late));
+    }
+
+    #[tokio::test]
+    async fn a_handshake_at_the_next_address_counts_those_before() {
+        let mut alone = Alone::new().await;
+        let first = alone.flow_with_successor(application(1, 1));
+        let began_at = first.call(|_, host, _| host.began_at);
+        let Alone { proxy, tasks, .. } = &mut alone;
+        let beginning = Beginning::BesideInPlaceOf(&first);
+        let next = proxy.open(application(1, 1), beginning, tasks).unwrap();
+        assert_eq!(next.call(|_, host, _| (host.tries, host.began_at)), (1, began_at));
+        assert_eq!((proxy.open_flows(), alone.successors()), (1, 1));
+    }
+
+    #[test]
+    fn once_all_addresses_were_tried_a_silent_flow_tries_them_more_rarely() {
+        let patience = |tries| patience(tries, 2, true);
+        assert_eq!([patience(0), patience(1)], [FIRST_ANSWER; 2]);
+        assert!((2..100).all(|tries| patience(tries) >= RETRY));
+        assert!(super::patience(2, 2, false) == 2 * FIRST_ANSWER, "for a first handshake");
     }
 }
