@@ -104,7 +104,8 @@ pub(crate) async fn client(args: &ProxyClientArgs) -> Result<(), Failure> {
     };
     not_itself(&args.proxy, address)?;
     if !args.no_check {
-        check(&proxy, &server, &String::from_utf8_lossy(config.psk.identity())).await?;
+        let identity = config.credential.identity().unwrap_or_default();
+        check(&proxy, &server, &String::from_utf8_lossy(identity)).await?;
     }
     let listen = proxy.local_addr().context("local socket")?;
     let (longest, from) = (proxy.longest_message(), Named(listen));
