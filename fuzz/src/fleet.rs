@@ -187,7 +187,7 @@ fn server_config(rng: &mut Random, version: ProtocolVersion) -> ServerConfig {
 fn client_config(rng: &mut Random, index: usize, version: ProtocolVersion) -> ClientConfig {
     let identity = format!("client {index}");
     let mut config = defaults().0.clone();
-    config.psk = key(identity.as_bytes());
+    config.credential = key(identity.as_bytes()).into();
     let settings = &mut config.settings;
     if version == ProtocolVersion::Dtls12 {
         let suite = one_of(rng, &SUITES_12);
@@ -290,7 +290,8 @@ impl Fleet {
                 }
                 self.network.call(self.server, |node, now| {
                     // If the queue is full or the association closed, the answer is lost.
-                    node.right().map(|server| server.send(handle, now, &data).is_ok())
+                    let connection = node.right()?.connection_mut(handle);
+                    Some(connection?.send(now, &data).is_ok())
                 });
             }
             Happened::Client(node, now, event) => {

@@ -197,7 +197,10 @@ impl Association {
         let (node, handle) = ([self.client, self.server][side], self.handle);
         let sent = self.network.call(node, |node, now| match (node, handle) {
             (Either::Left(client), _) => client.send(now, &message).is_ok(),
-            (Either::Right(server), Some(handle)) => server.send(handle, now, &message).is_ok(),
+            (Either::Right(server), Some(handle)) => {
+                let connection = server.connection_mut(handle);
+                connection.is_some_and(|mut server| server.send(now, &message).is_ok())
+            }
             (Either::Right(_), None) => false,
         });
         way.sent += u64::from(sent);
@@ -214,7 +217,8 @@ impl Association {
         self.network.call(node, |node, now| match (node, handle) {
             (Either::Left(client), _) => client.request_aggregation(now, next).is_ok(),
             (Either::Right(server), Some(handle)) => {
-                server.request_aggregation(handle, now, next).is_ok()
+                let connection = server.connection_mut(handle);
+                connection.is_some_and(|mut server| server.request_aggregation(now, next).is_ok())
             }
             (Either::Right(_), None) => false,
         });
@@ -224,7 +228,11 @@ impl Association {
         let (node, handle) = ([self.client, self.server][side], self.handle);
         self.network.call(node, |node, now| match (node, handle) {
             (Either::Left(client), _) => client.update_keys(now),
-            (Either::Right(server), Some(handle)) => server.update_keys(handle, now),
+            (Either::Right(server), Some(handle)) => {
+                if let Some(mut connection) = server.connection_mut(handle) {
+                    connection.update_keys(now);
+                }
+            }
             (Either::Right(_), None) => {}
         });
     }

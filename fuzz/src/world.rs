@@ -359,7 +359,8 @@ impl<'a> World<'a> {
         let _ = match (direction, self.handle) {
             (Direction::ToServer, _) => self.client.send(self.now, payload).is_ok(),
             (Direction::ToClient, Some(handle)) => {
-                self.server.send(handle, self.now, payload).is_ok()
+                let connection = self.server.connection_mut(handle);
+                connection.is_some_and(|mut server| server.send(self.now, payload).is_ok())
             }
             (Direction::ToClient, None) => false,
         };
@@ -383,7 +384,11 @@ impl<'a> World<'a> {
     pub fn update_keys(&mut self, direction: Direction) {
         match (direction, self.handle) {
             (Direction::ToServer, _) => self.client.update_keys(self.now),
-            (Direction::ToClient, Some(handle)) => self.server.update_keys(handle, self.now),
+            (Direction::ToClient, Some(handle)) => {
+                if let Some(mut connection) = self.server.connection_mut(handle) {
+                    connection.update_keys(self.now);
+                }
+            }
             (Direction::ToClient, None) => {}
         }
     }
@@ -392,7 +397,9 @@ impl<'a> World<'a> {
     pub fn request_aggregation(&mut self, direction: Direction, scheme: Scheme) -> bool {
         match (direction, self.handle) {
             (Direction::ToServer, Some(handle)) => {
-                self.server.request_aggregation(handle, self.now, scheme).is_ok()
+                self.server.connection_mut(handle).is_some_and(|mut connection| {
+                    connection.request_aggregation(self.now, scheme).is_ok()
+                })
             }
             (Direction::ToServer, None) => false,
             (Direction::ToClient, _) => self.client.request_aggregation(self.now, scheme).is_ok(),

@@ -102,7 +102,10 @@ impl Ours {
     pub fn send(&mut self, now: Instant, payload: &[u8]) -> Result<(), SendError> {
         match self {
             Self::Client(client) => client.send(now, payload),
-            Self::Server(server, Some(handle)) => server.send(*handle, now, payload),
+            Self::Server(server, Some(handle)) => match server.connection_mut(*handle) {
+                Some(mut connection) => connection.send(now, payload),
+                None => Err(SendError::Closed),
+            },
             Self::Server(_, None) => Err(SendError::Closed),
         }
     }

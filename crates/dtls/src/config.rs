@@ -63,6 +63,35 @@ impl fmt::Debug for Psk {
     }
 }
 
+/// What a client proves its identity with.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub enum Credential {
+    /// An external pre-shared key.
+    Psk(Psk),
+}
+
+impl Credential {
+    /// The identity that the client sends in plaintext; `None` for a credential without one.
+    pub const fn identity(&self) -> Option<&[u8]> {
+        match self {
+            Self::Psk(psk) => Some(psk.identity.as_slice()),
+        }
+    }
+
+    /// The PSK.
+    pub(crate) const fn psk(&self) -> &Psk {
+        let Self::Psk(psk) = self;
+        psk
+    }
+}
+
+impl From<Psk> for Credential {
+    fn from(psk: Psk) -> Self {
+        Self::Psk(psk)
+    }
+}
+
 /// The PSKs of a server, found by identity.
 pub trait PskStore: Send + Sync {
     /// The PSK with this identity; `None` if the server has none.
@@ -605,9 +634,9 @@ impl fmt::Debug for Settings {
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct ClientConfig {
-    /// The PSK that the client offers.
-    pub psk: Psk,
-    /// A DTLS 1.2 session made with this PSK, to resume; from
+    /// What the client proves its identity with.
+    pub credential: Credential,
+    /// A DTLS 1.2 session made with this credential, to resume; from
     /// [`Connection::session`](crate::Connection::session).
     pub session: Option<Session>,
     /// The settings that servers have as well.
@@ -616,8 +645,8 @@ pub struct ClientConfig {
 
 impl ClientConfig {
     /// A client with these settings and no session to resume.
-    pub const fn with(psk: Psk, settings: Settings) -> Self {
-        Self { psk, session: None, settings }
+    pub fn with(credential: impl Into<Credential>, settings: Settings) -> Self {
+        Self { credential: credential.into(), session: None, settings }
     }
 
     /// The defaults with the portable provider.
@@ -625,8 +654,8 @@ impl ClientConfig {
     /// # Errors
     /// As [`Settings::new`].
     #[cfg(feature = "rustcrypto")]
-    pub fn new(psk: Psk) -> Result<Self, ConfigError> {
-        Ok(Self::with(psk, Settings::new(&crate::crypto::rustcrypto::PROVIDER)?))
+    pub fn new(credential: impl Into<Credential>) -> Result<Self, ConfigError> {
+        Ok(Self::with(credential, Settings::new(&crate::crypto::rustcrypto::PROVIDER)?))
     }
 }
 

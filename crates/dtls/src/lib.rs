@@ -90,13 +90,13 @@ mod timer;
 pub mod tuning;
 
 pub use config::{
-    Adapt, AdaptRule, AggregationPolicy, ClientConfig, CookiePolicy, Delivery, KeyLog, NumberMasks,
-    OnForgery, Packing, ProtocolVersion, Psk, PskStore, RecordNumbers, ServerConfig, SessionSlots,
-    Settings, WhenFull,
+    Adapt, AdaptRule, AggregationPolicy, ClientConfig, CookiePolicy, Credential, Delivery, KeyLog,
+    NumberMasks, OnForgery, Packing, ProtocolVersion, Psk, PskStore, RecordNumbers, ServerConfig,
+    SessionSlots, Settings, WhenFull,
 };
 pub use connection::{Connection, Event, Watch};
 pub use crypto::ExportError;
-pub use endpoint::{Endpoint, EndpointEvent, EndpointStats, Handle};
+pub use endpoint::{ConnectionMut, Endpoint, EndpointEvent, EndpointStats, Handle};
 pub use error::{
     AggregationError, CloseReason, ConfigError, ConnectError, Fault, Incompatibility, Limit,
     Misbehaviour, SendError,

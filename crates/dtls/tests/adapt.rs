@@ -135,7 +135,7 @@ fn it_goes_through_key_updates_of_either_end_and_reordering() {
                 pair.client.update_keys(pair.now);
             } else if round % 3 == 1 {
                 let handle = pair.handle.unwrap();
-                pair.server.update_keys(handle, pair.now);
+                pair.server.connection_mut(handle).unwrap().update_keys(pair.now);
             }
             send(&mut pair, 200 * round..200 * (round + 1));
         }
@@ -218,7 +218,11 @@ fn what_the_application_asks_for_is_where_it_goes_on_from() {
     send(&mut pair, 0..600);
     assert_eq!(in_use(&pair), "agg:16".parse().unwrap());
     let handle = pair.handle.unwrap();
-    pair.server.request_aggregation(handle, pair.now, Scheme::Plain).unwrap();
+    pair.server
+        .connection_mut(handle)
+        .unwrap()
+        .request_aggregation(pair.now, Scheme::Plain)
+        .unwrap();
     send(&mut pair, 600..700);
     assert_eq!(in_use(&pair), Scheme::Plain);
     send(&mut pair, 700..1600);

@@ -98,7 +98,8 @@ fn survives(seed: u64, handshake_too: bool) {
             up += 1;
         }
         if let Some(handle) = pair.handle
-            && pair.server.send(handle, pair.now, &down.to_be_bytes()).is_ok()
+            && let Some(mut connection) = pair.server.connection_mut(handle)
+            && connection.send(pair.now, &down.to_be_bytes()).is_ok()
         {
             down += 1;
         }

@@ -190,7 +190,7 @@ fn ids_are_rotated_as_often_as_one_likes() {
     let start = pair.log.len();
     exchange(&mut pair);
     for round in 0..20 {
-        pair.server.rotate_connection_id(pair.handle.unwrap(), pair.now);
+        pair.server.connection_mut(pair.handle.unwrap()).unwrap().rotate_connection_id(pair.now);
         if round % 2 == 0 {
             pair.client.rotate_connection_id(pair.now);
         }
@@ -219,7 +219,7 @@ fn an_endpoint_knows_all_live_ids_and_forgets_the_others() {
     pair.run_for(Duration::from_secs(1));
     let first = pair.log.last().unwrap().1.clone();
     for port in 50_000..50_010 {
-        pair.server.rotate_connection_id(pair.handle.unwrap(), pair.now);
+        pair.server.connection_mut(pair.handle.unwrap()).unwrap().rotate_connection_id(pair.now);
         pair.run_for(Duration::from_secs(1));
         pair.client_address.set_port(port);
         pair.client_send(b"here");
@@ -238,7 +238,7 @@ fn a_spare_id_is_used_when_the_peer_moves() {
     let mut pair = configs(Dtls13, Some(5), Some(7)).pair(9);
     pair.connect().assert_connected();
     let handle = pair.handle.unwrap();
-    pair.server.request_connection_ids(handle, pair.now, 200);
+    pair.server.connection_mut(handle).unwrap().request_connection_ids(pair.now, 200);
     pair.run_for(Duration::from_secs(1));
     let start = pair.log.len();
     for port in 50_000..50_008 {
@@ -253,7 +253,7 @@ fn a_spare_id_is_used_when_the_peer_moves() {
     let used = ids_since(&pair, start, Direction::ToClient, 5);
     assert_eq!(used.len(), 1 + lightseal_dtls::tuning::MAX_SPARE_IDS);
     // Further IDs can be requested.
-    pair.server.request_connection_ids(handle, pair.now, 1);
+    pair.server.connection_mut(handle).unwrap().request_connection_ids(pair.now, 1);
     pair.run_for(Duration::from_secs(1));
     pair.client_address.set_port(50_100);
     pair.client_send(b"here");
@@ -275,11 +275,11 @@ fn new_ids_get_through_a_bad_network_and_beside_new_keys() {
         });
         let handle = pair.handle.unwrap();
         for _ in 0..5 {
-            pair.server.rotate_connection_id(handle, pair.now);
+            pair.server.connection_mut(handle).unwrap().rotate_connection_id(pair.now);
             pair.client.rotate_connection_id(pair.now);
-            pair.server.update_keys(handle, pair.now);
+            pair.server.connection_mut(handle).unwrap().update_keys(pair.now);
             pair.client.update_keys(pair.now);
-            pair.server.request_connection_ids(handle, pair.now, 3);
+            pair.server.connection_mut(handle).unwrap().request_connection_ids(pair.now, 3);
             pair.client.request_connection_ids(pair.now, 1);
             pair.run_for(Duration::from_millis(seed * 37));
         }
@@ -301,9 +301,9 @@ fn where_ids_cannot_change_asking_does_nothing() {
         pair.connect().assert_connected();
         let before = pair.log.len();
         let handle = pair.handle.unwrap();
-        pair.server.rotate_connection_id(handle, pair.now);
+        pair.server.connection_mut(handle).unwrap().rotate_connection_id(pair.now);
         pair.client.rotate_connection_id(pair.now);
-        pair.server.request_connection_ids(handle, pair.now, 3);
+        pair.server.connection_mut(handle).unwrap().request_connection_ids(pair.now, 3);
         pair.client.request_connection_ids(pair.now, 3);
         pair.run_for(Duration::from_secs(1));
         assert_eq!(pair.log.len(), before);

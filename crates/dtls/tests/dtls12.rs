@@ -103,7 +103,7 @@ fn the_smallest_handshake_is_small() {
             settings.packing = packing;
         });
         let psk = lightseal_dtls::Psk::external(b"identity9", &[7; 16]).unwrap();
-        configs.client.psk = psk.clone();
+        configs.client.credential = psk.clone().into();
         configs.server.psks = std::sync::Arc::new(psk);
         let mut pair = configs.pair(4);
         pair.connect().assert_connected();
@@ -221,7 +221,8 @@ fn flights_come_one_record_a_datagram_if_asked_for() {
 #[test]
 fn a_wrong_key_is_told_soon() {
     let mut configs = older(CipherSuiteId::PSK_WITH_AES_128_CCM_8);
-    configs.client.psk = lightseal_dtls::Psk::external(b"Client_identity", &[0x1b; 32]).unwrap();
+    let psk = lightseal_dtls::Psk::external(b"Client_identity", &[0x1b; 32]).unwrap();
+    configs.client.credential = psk.into();
     let mut pair = configs.pair(9);
     pair.connect();
     let (client, server) = (pair.client_closed.unwrap(), pair.server_closed.unwrap());
@@ -248,7 +249,7 @@ fn records_are_no_longer_than_the_peer_takes() {
             pair.run_for(Duration::from_secs(1));
             assert_eq!(pair.client_received.last().unwrap().len(), most);
             assert_eq!(
-                pair.server.send(handle, pair.now, &vec![7; most + 1]),
+                pair.server.connection_mut(handle).unwrap().send(pair.now, &vec![7; most + 1]),
                 Err(lightseal_dtls::SendError::TooLong)
             );
         }

@@ -82,7 +82,7 @@ fn data_arrives_with_the_flight_and_the_finished_is_still_acknowledged() {
         assert_eq!(pair.client.stats().sent.retransmissions, before);
         pair.assert_connected();
         pair.client.update_keys(pair.now);
-        pair.server.update_keys(handle, pair.now);
+        pair.server.connection_mut(handle).unwrap().update_keys(pair.now);
         pair.run_for(Duration::from_secs(1));
         pair.server_send(b"on");
         pair.client_send(b"and on");
@@ -114,7 +114,13 @@ fn the_server_s_state_is_not_complete_before_finished() {
     );
     assert_eq!(connection.stats().received.delivered, 0);
     let mut datagram = [0; 200];
-    assert!(pair.server.seal_into(handle, pair.now, b"x", &mut datagram).is_err());
+    assert!(
+        pair.server
+            .connection_mut(handle)
+            .unwrap()
+            .seal_into(pair.now, b"x", &mut datagram)
+            .is_err()
+    );
     // The server's handshake deadline is the same as if it had sent no data.
     pair.run_for(Duration::from_secs(40));
     assert_eq!(pair.server_closed, Some(CloseReason::HandshakeTimeout));
@@ -131,7 +137,9 @@ fn a_client_that_is_not_heard_gives_up_though_data_comes() {
     pair.run_for(Duration::from_secs(2));
     let (handle, _) = pair.server_may_send.clone().unwrap();
     for _ in 0..200 {
-        let _ = pair.server.send(handle, pair.now, b"still here");
+        if let Some(mut connection) = pair.server.connection_mut(handle) {
+            connection.send(pair.now, b"still here").ok();
+        }
         pair.run_for(Duration::from_secs(1));
     }
     assert!(pair.client_received.len() > 50);
@@ -265,7 +273,7 @@ fn an_association_closes_though_nothing_may_be_sent() {
     });
     pair.run_for(Duration::from_millis(500));
     let (handle, _) = pair.server_may_send.clone().unwrap();
-    pair.server.close(handle, pair.now);
+    pair.server.connection_mut(handle).unwrap().close(pair.now);
     pair.run_for(Duration::from_millis(100));
     assert_eq!(pair.server_closed, Some(CloseReason::Local));
     assert_eq!(pair.server.open_connections(), 0);
@@ -305,7 +313,7 @@ fn a_server_that_closes_before_finished_is_understood() {
         });
         pair.run_for(Duration::from_millis(100));
         let (handle, _) = pair.server_may_send.clone().unwrap();
-        pair.server.close(handle, pair.now);
+        pair.server.connection_mut(handle).unwrap().close(pair.now);
         pair.run_for(Duration::from_millis(100));
         assert_eq!(pair.client_received, payloads(), "{scheme:?}");
         assert_eq!(pair.client_closed, Some(CloseReason::Peer), "{scheme:?}");
@@ -382,7 +390,7 @@ fn without_the_setting_data_waits_for_finished() {
     pair.run_for(Duration::from_millis(100));
     let (handle, connection) = pair.server.connections().next().unwrap();
     assert!(!connection.may_send());
-    pair.server.send(handle, pair.now, b"not yet").unwrap();
+    pair.server.connection_mut(handle).unwrap().send(pair.now, b"not yet").unwrap();
     pair.run_for(Duration::from_millis(200));
     assert!(pair.client_received.is_empty());
     pair.connect();

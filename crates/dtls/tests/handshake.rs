@@ -197,7 +197,8 @@ fn aggregation_with_gcm_alone_is_refused_by_configuration() {
 #[test]
 fn a_refusal_is_believed_when_it_is_repeated() {
     let mut configs = Configs::new();
-    configs.client.psk = lightseal_dtls::Psk::external(b"stranger", &[7; 32]).unwrap();
+    let psk = lightseal_dtls::Psk::external(b"stranger", &[7; 32]).unwrap();
+    configs.client.credential = psk.into();
     let mut pair = configs.pair(11);
     pair.run_for(Duration::from_secs(5));
     let unknown = lightseal_dtls::codepoints::AlertDescription::UNKNOWN_PSK_IDENTITY;

@@ -98,7 +98,7 @@ impl Ends {
     fn source(&mut self) -> Option<IpAddr> {
         while self.carry() {}
         self.sources.clear();
-        self.server.send(self.handle.unwrap(), NOW, b"to you").unwrap();
+        self.server.connection_mut(self.handle.unwrap()).unwrap().send(NOW, b"to you").unwrap();
         while self.carry() {}
         assert!(!self.sources.is_empty());
         self.sources[0]

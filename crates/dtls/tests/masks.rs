@@ -60,7 +60,11 @@ fn sessions_go_on_under_every_form_through_updates_and_losses() {
                 } else {
                     let scheme = ["agg:16", "r2d2:50"][round / 2].parse().unwrap();
                     let handle = pair.handle.unwrap();
-                    pair.server.request_aggregation(handle, pair.now, scheme).unwrap();
+                    pair.server
+                        .connection_mut(handle)
+                        .unwrap()
+                        .request_aggregation(pair.now, scheme)
+                        .unwrap();
                 }
             }
             pair.run_for(Duration::from_secs(10));

@@ -191,7 +191,11 @@ fn keys_and_schemes_change_under_way() {
                 pair.client.request_aggregation(pair.now, "agg:2".parse().unwrap()).unwrap();
                 let asked = if round == 4 { "agg:8" } else { "agg:2" };
                 let now = pair.now;
-                pair.server.request_aggregation(handle, now, asked.parse().unwrap()).unwrap();
+                pair.server
+                    .connection_mut(handle)
+                    .unwrap()
+                    .request_aggregation(now, asked.parse().unwrap())
+                    .unwrap();
             }
         }
         pair.run_for(Duration::from_secs(3));

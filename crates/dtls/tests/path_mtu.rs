@@ -40,7 +40,7 @@ fn a_long_payload_waits_one_round_trip_for_its_probe_in_every_layout() {
         for bytes in [1232, 1232, 1350] {
             let payload = vec![bytes as u8; bytes];
             pair.client_send(&payload);
-            pair.server.send(handle, pair.now, &payload).unwrap();
+            pair.server.connection_mut(handle).unwrap().send(pair.now, &payload).unwrap();
             pair.run_for(Duration::from_millis(700));
             assert_eq!(pair.server_received.pop(), Some(payload.clone()), "{what}");
             assert_eq!(pair.client_received.pop(), Some(payload), "{what}");

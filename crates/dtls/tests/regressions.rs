@@ -45,7 +45,7 @@ fn crossing_key_updates_survive_the_loss_of_both_acks() {
             },
         );
     pair.client.update_keys(pair.now);
-    pair.server.update_keys(pair.handle.unwrap(), pair.now);
+    pair.server.connection_mut(pair.handle.unwrap()).unwrap().update_keys(pair.now);
     pair.run_for(Duration::from_secs(10));
     assert!(pair.log.len() < first + 12, "{} datagrams", pair.log.len() - first);
     pair.client_send(b"a");
@@ -416,7 +416,7 @@ fn key_updates_of_both_ends_converge_whatever_is_lost() {
                 pair.client.update_keys(pair.now);
             }
             if rng.below(10) == 0 {
-                pair.server.update_keys(pair.handle.unwrap(), pair.now);
+                pair.server.connection_mut(pair.handle.unwrap()).unwrap().update_keys(pair.now);
             }
             pair.client_send(&n.to_be_bytes());
             pair.server_send(&n.to_be_bytes());
@@ -437,7 +437,7 @@ fn key_updates_of_both_ends_converge_whatever_is_lost() {
         }
         let before = [Direction::ToServer, Direction::ToClient].map(|d| epoch_bits(&pair, d));
         pair.client.update_keys(pair.now);
-        pair.server.update_keys(pair.handle.unwrap(), pair.now);
+        pair.server.connection_mut(pair.handle.unwrap()).unwrap().update_keys(pair.now);
         pair.run_for(Duration::from_secs(1));
         for n in 0..40u32 {
             pair.client_send(&n.to_be_bytes());

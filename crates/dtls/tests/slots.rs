@@ -300,7 +300,7 @@ fn the_oldest_session_makes_room_and_is_told() {
         // Sending data does not prevent eviction.
         crowd.send(0, b"busy");
         let (handle, _) = crowd.open[0];
-        crowd.server.send(handle, crowd.now, b"last words").unwrap();
+        crowd.server.connection_mut(handle).unwrap().send(crowd.now, b"last words").unwrap();
         for next in 2..5 {
             assert_eq!(crowd.come(), next);
             assert_eq!(crowd.inside(), [next - 1, next], "{version}");
@@ -353,7 +353,7 @@ fn the_session_idle_longest_makes_room_if_it_is_idle_long_enough() {
         // Neither the server's data nor noise from the peer's address counts.
         crowd.run_for(MINUTE - Duration::from_secs(4));
         let (handle, _) = crowd.open[2];
-        crowd.server.send(handle, crowd.now, b"hello?").unwrap();
+        crowd.server.connection_mut(handle).unwrap().send(crowd.now, b"hello?").unwrap();
         let mut noise = [0x2f; 40];
         crowd.server.handle_datagram(crowd.now, address(2), &mut noise);
         let early = crowd.come();

@@ -43,7 +43,11 @@ fn pair<'a>(seed: u64) -> Pair<'a> {
 
 fn server_requests(pair: &mut Pair<'_>, name: &str) {
     let handle = pair.handle.expect("connected");
-    pair.server.request_aggregation(handle, pair.now, scheme(name)).unwrap();
+    pair.server
+        .connection_mut(handle)
+        .unwrap()
+        .request_aggregation(pair.now, scheme(name))
+        .unwrap();
 }
 
 fn client_requests(pair: &mut Pair<'_>, name: &str) {
@@ -317,7 +321,7 @@ fn key_updates_of_either_end_cross_an_update() {
                 pair.client.update_keys(pair.now);
             }
             if rng.below(2) == 0 {
-                pair.server.update_keys(handle, pair.now);
+                pair.server.connection_mut(handle).unwrap().update_keys(pair.now);
             }
             if rng.below(3) == 0 {
                 pair.run_for(Duration::from_millis(rng.below(40)));
@@ -413,7 +417,9 @@ fn requests_are_bounded_by_what_was_offered() {
     let mut pair = configs.pair(11);
     pair.connect();
     let handle = pair.handle.unwrap();
-    let mut ask = |name| pair.server.request_aggregation(handle, pair.now, scheme(name));
+    let mut ask = |name| {
+        pair.server.connection_mut(handle).unwrap().request_aggregation(pair.now, scheme(name))
+    };
     assert_eq!(ask("agg:8"), Err(AggregationError::NotOffered));
     assert_eq!(ask("off"), Ok(()));
     let none = pair.client.request_aggregation(pair.now, Scheme::Plain);
@@ -515,7 +521,7 @@ fn connection_ids_change_with_the_schemes() {
     for (round, name) in ["agg:2", "off", "agg:16", "agg:4"].into_iter().enumerate() {
         let handle = pair.handle.unwrap();
         server_requests(&mut pair, name);
-        pair.server.rotate_connection_id(handle, pair.now);
+        pair.server.connection_mut(handle).unwrap().rotate_connection_id(pair.now);
         pair.client.rotate_connection_id(pair.now);
         client_requests(&mut pair, name);
         for n in 0..260 {

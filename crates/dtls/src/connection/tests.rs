@@ -268,7 +268,7 @@ fn an_epoch_s_end_is_told_only_to_who_asked_and_in_the_next_epoch() {
         let mut ends = Ends::connected_with(with_schemes);
         let handle = ends.server.connections().next().unwrap().0;
         let scheme = Scheme::agg(4).unwrap();
-        ends.server.request_aggregation(handle, ends.now, scheme).unwrap();
+        ends.server.connection_mut(handle).unwrap().request_aggregation(ends.now, scheme).unwrap();
         ends.exchange();
         assert_eq!(ends.client.negotiated().unwrap().send, scheme);
         ends
@@ -481,7 +481,7 @@ fn after_messages(count: u32, change: impl Fn(&mut Settings)) -> Ends {
     let mut ends = Ends::connected_with(change);
     ends.client.channel.flight.skip_to(count);
     let handle = ends.server.connections().next().unwrap().0;
-    ends.server.connection_mut(handle).incoming.skip_to(count);
+    ends.server.inner_mut(handle).incoming.skip_to(count);
     ends
 }
 

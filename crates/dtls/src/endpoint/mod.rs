@@ -3,6 +3,7 @@
 //! An endpoint demultiplexes datagrams by connection ID, or else by the peer's address, and
 //! answers first ClientHellos without keeping any state (RFC 9147, section 5.1).
 
+mod guard;
 mod hello;
 mod hints;
 mod replace;
@@ -12,7 +13,7 @@ use crate::codepoints::{ContentType, HandshakeType};
 use crate::config::ServerConfig;
 use crate::connection::write_plaintext;
 use crate::connection::{Admitted, Connection, Event, Step};
-use crate::error::{AggregationError, ConfigError, Fault, Limit, SendError};
+use crate::error::{ConfigError, Fault, Limit};
 use crate::handshake::cookie::CookieJar;
 use crate::handshake::dtls12::session::Sessions;
 use crate::handshake::greeting::{self, Greeting, Reception, fingerprint};
@@ -25,9 +26,9 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::fmt;
 use core::net::{IpAddr, SocketAddr};
+pub use guard::ConnectionMut;
 use hello::{Hello, Hellos};
 use hints::Hints;
-use lightseal_aggregation::Scheme;
 use lightseal_core::{AddressPair, Encode, Engine, Instant, Output, Random};
 use slots::{Room, Slots};
 
@@ -198,8 +199,13 @@ impl Endpoint {
         self.entries.get(&handle).map(|entry| &entry.connection)
     }
 
+    /// An association, to send on it or to change it; `None` if the handle is not valid.
+    pub fn connection_mut(&mut self, handle: Handle) -> Option<ConnectionMut<'_>> {
+        self.entries.contains_key(&handle).then_some(ConnectionMut { endpoint: self, handle })
+    }
+
     #[cfg(test)]
-    pub(crate) fn connection_mut(&mut self, handle: Handle) -> &mut Connection {
+    pub(crate) fn inner_mut(&mut self, handle: Handle) -> &mut Connection {
         &mut self.entries.get_mut(&handle).expect("an association").connection
     }
 
@@ -230,88 +236,14 @@ impl Endpoint {
         totals
     }
 
-    /// Calls [`Connection::send`] of an association.
-    ///
-    /// # Errors
-    /// As [`Connection::send`]; also [`SendError::Closed`] if the handle is not valid.
-    pub fn send(&mut self, handle: Handle, now: Instant, payload: &[u8]) -> Result<(), SendError> {
-        let entry = self.entries.get_mut(&handle).ok_or(SendError::Closed)?;
-        entry.connection.send(now, payload)?;
-        self.touch(handle);
-        Ok(())
-    }
-
-    /// Calls [`Connection::seal_into`] of an association. The datagram must be sent to the
-    /// association's peer.
-    ///
-    /// # Errors
-    /// As [`Connection::seal_into`]; also [`SendError::Closed`] if the handle is not valid.
-    pub fn seal_into(
-        &mut self,
-        handle: Handle,
-        now: Instant,
-        payload: &[u8],
-        datagram: &mut [u8],
-    ) -> Result<usize, SendError> {
-        let entry = self.entries.get_mut(&handle).ok_or(SendError::Closed)?;
-        let sealed = entry.connection.seal_into(now, payload, datagram);
-        self.touch(handle);
-        sealed
-    }
-
-    /// Calls [`Connection::update_keys`] of an association, if the handle is valid.
-    pub fn update_keys(&mut self, handle: Handle, now: Instant) {
-        if let Some(entry) = self.entries.get_mut(&handle) {
-            entry.connection.update_keys(now);
-            self.touch(handle);
-        }
-    }
-
-    /// Calls [`Connection::request_aggregation`] of an association.
-    ///
-    /// # Errors
-    /// As [`Connection::request_aggregation`]; also [`AggregationError::NotConnected`] if the
-    /// handle is not valid.
-    pub fn request_aggregation(
-        &mut self,
-        handle: Handle,
-        now: Instant,
-        scheme: Scheme,
-    ) -> Result<(), AggregationError> {
-        let entry = self.entries.get_mut(&handle).ok_or(AggregationError::NotConnected)?;
-        let asked = entry.connection.request_aggregation(now, scheme);
-        self.touch(handle);
-        asked
-    }
-
-    /// Calls [`Connection::rotate_connection_id`] of an association, if the handle is valid.
-    pub fn rotate_connection_id(&mut self, handle: Handle, now: Instant) {
-        if let Some(entry) = self.entries.get_mut(&handle) {
-            entry.connection.rotate_connection_id(now);
-            self.touch(handle);
-        }
-    }
-
-    /// Calls [`Connection::request_connection_ids`] of an association, if the handle is valid.
-    pub fn request_connection_ids(&mut self, handle: Handle, now: Instant, count: u8) {
-        if let Some(entry) = self.entries.get_mut(&handle) {
-            entry.connection.request_connection_ids(now, count);
-            self.touch(handle);
-        }
-    }
-
-    /// Calls [`Connection::close`] of an association, if the handle is valid.
-    pub fn close(&mut self, handle: Handle, now: Instant) {
-        if let Some(entry) = self.entries.get_mut(&handle) {
-            entry.connection.close(now);
-            self.touch(handle);
-        }
-    }
-
     /// Closes all associations.
     pub fn close_all(&mut self, now: Instant) {
         let handles: Vec<_> = self.entries.keys().copied().collect();
-        handles.into_iter().for_each(|handle| self.close(handle, now));
+        for handle in handles {
+            if let Some(mut connection) = self.connection_mut(handle) {
+                connection.close(now);
+            }
+        }
     }
 
     /// Marks an association to be polled, and frees its slot if it is ending.

@@ -72,12 +72,12 @@ fn start_share(settings: &Settings, channel: &mut Channel, group: NamedGroup) ->
 impl WaitServerHello {
     /// Sends the first ClientHello.
     pub(crate) fn start(config: &ClientConfig, channel: &mut Channel) -> Result<Self, Fault> {
-        let settings = &config.settings;
+        let (settings, psk) = (&config.settings, config.credential.psk());
         let random = channel.rng.array();
         let cid = settings.connection_id.map(|len| ConnectionId::random(&mut channel.rng, len));
         let newer = settings.speaks(ProtocolVersion::Dtls13);
         let offer_13 = newer.then(|| Offer {
-            early: EarlySecret::from_psk(config.psk.key()),
+            early: EarlySecret::from_psk(psk.key()),
             share: match settings.groups.first() {
                 Some(group) if settings.psk_modes.contains(&PskKeyExchangeMode::PSK_DHE_KE) => {
                     start_share(settings, channel, *group)
@@ -89,11 +89,11 @@ impl WaitServerHello {
         });
         let offer_12 = settings.speaks(ProtocolVersion::Dtls12).then(|| {
             let session = config.session.clone().filter(|session| {
-                settings.resumption && session.owner == dtls12::session::Owner::of(&config.psk)
+                settings.resumption && session.owner == dtls12::session::Owner::of(psk)
             });
-            Box::new(dtls12::client::Offer::new(random, &config.psk, newer, session, cid, channel))
+            Box::new(dtls12::client::Offer::new(random, psk, newer, session, cid, channel))
         });
-        let mut state = Self { random, psk: config.psk.clone(), cid, offer_13, offer_12 };
+        let mut state = Self { random, psk: psk.clone(), cid, offer_13, offer_12 };
         state.send_hello(settings, channel, &[], &[])?;
         Ok(state)
     }

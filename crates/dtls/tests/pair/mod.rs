@@ -318,11 +318,11 @@ impl<'a> Pair<'a> {
                 Output::Idle => break,
             };
             if let Some((handle, payload)) = answer {
-                self.server.send(handle, self.now, &payload).unwrap();
+                self.server.connection_mut(handle).unwrap().send(self.now, &payload).unwrap();
             }
             if let Some((handle, _)) = self.server_may_send.as_ref().filter(|_| may_send) {
                 for payload in &self.sent_at_once {
-                    self.server.send(*handle, self.now, payload).unwrap();
+                    self.server.connection_mut(*handle).unwrap().send(self.now, payload).unwrap();
                 }
             }
             if let Some((to, datagram)) = output {
@@ -421,6 +421,6 @@ impl<'a> Pair<'a> {
 
     pub fn server_send(&mut self, payload: &[u8]) {
         let handle = self.handle.expect("connected");
-        self.server.send(handle, self.now, payload).unwrap();
+        self.server.connection_mut(handle).unwrap().send(self.now, payload).unwrap();
     }
 }

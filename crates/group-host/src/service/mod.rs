@@ -155,7 +155,8 @@ impl Host<Endpoint> for Desk {
                 Output::Answer { device, answer } => {
                     let Some(handle) = self.asker(&device, &answer) else { continue };
                     called = true;
-                    if let Err(error) = endpoint.send(handle, now, &answer)
+                    let Some(mut asker) = endpoint.connection_mut(handle) else { continue };
+                    if let Err(error) = asker.send(now, &answer)
                         && let Some(count) = self.logs.answers.due()
                     {
                         tracing::warn!("device {device:?}: {error} ({count} since the last line)");
@@ -179,7 +180,9 @@ impl Host<Endpoint> for Desk {
         }
         for handle in self.unwelcome.drain(..) {
             called = true;
-            endpoint.close(handle, now);
+            if let Some(mut connection) = endpoint.connection_mut(handle) {
+                connection.close(now);
+            }
         }
         called
     }
@@ -258,7 +261,9 @@ fn end_handshakes(endpoint: &mut Endpoint, now: Instant) {
     let unfinished = endpoint.connections().filter(|(_, connection)| !connection.is_connected());
     let unfinished: Vec<Handle> = unfinished.map(|(handle, _)| handle).collect();
     for handle in unfinished {
-        endpoint.close(handle, now);
+        if let Some(mut connection) = endpoint.connection_mut(handle) {
+            connection.close(now);
+        }
     }
 }
 

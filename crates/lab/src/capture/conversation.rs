@@ -186,7 +186,9 @@ impl Run {
             }
             let (Some(peer), Some(data)) = (self.peer, self.to_echo.pop_front()) else { break };
             // The association may already be closed.
-            let _ = self.server.send(peer, self.now, &data);
+            if let Some(mut connection) = self.server.connection_mut(peer) {
+                let _ = connection.send(self.now, &data);
+            }
         }
         wake
     }

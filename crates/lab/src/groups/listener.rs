@@ -135,7 +135,8 @@ impl Listener {
             // A failure to send is not handled here. The sender misses the response and the
             // transaction fails.
             (None | Some(Err(SendError::Session(_))), Some(endpoint), Some(session)) => {
-                let _ = endpoint.send(session, now, &response);
+                let connection = endpoint.connection_mut(session);
+                let _ = connection.map(|mut connection| connection.send(now, &response));
             }
             (None, None, _) => self.outbox.push_back((from, response)),
             _ => {}

@@ -115,7 +115,8 @@ impl Speaks for Endpoint {
     }
 
     fn answer(&mut self, now: Instant, handle: Handle) -> Result<(), Error> {
-        self.send(handle, now, ANSWER).map_err(|_| Error::Stream("an association ended early"))
+        let sent = self.connection_mut(handle).and_then(|mut ends| ends.send(now, ANSWER).ok());
+        sent.ok_or(Error::Stream("an association ended early"))
     }
 
     fn repeated(&self, peer: NodeId) -> u64 {

@@ -272,8 +272,8 @@ impl ClientProxy {
                 let mut peer = Peer::of(connection, now.saturating_since(host.active_at));
                 peer.application = Some(Named::from(application).to_string());
                 if !peer.connected {
-                    peer.identity =
-                        String::from_utf8_lossy(host.config.psk.identity()).into_owned();
+                    let identity = host.config.credential.identity().unwrap_or_default();
+                    peer.identity = String::from_utf8_lossy(identity).into_owned();
                 }
                 peer
             })

@@ -106,7 +106,8 @@ pub(crate) async fn client(args: &ProxyClientArgs) -> Result<(), Failure> {
     let listen = proxy.local_addr().context("local socket")?;
     server.avoid(listen);
     if !args.no_check {
-        check(&proxy, &server, &String::from_utf8_lossy(config.psk.identity())).await?;
+        let identity = config.credential.identity().unwrap_or_default();
+        check(&proxy, &server, &String::from_utf8_lossy(identity)).await?;
     }
     let (longest, from) = (proxy.longest_message(), Named(listen));
     tracing::info!("carrying {from} to {server}, messages of up to {longest} bytes");

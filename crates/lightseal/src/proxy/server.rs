@@ -225,12 +225,16 @@ impl Host<Endpoint> for ServerHost {
         }
         let called = !self.answers.is_empty() || !self.refused.is_empty();
         for handle in self.answers.drain(..) {
-            if endpoint.send(handle, now, &[]).is_ok() {
+            if let Some(mut connection) = endpoint.connection_mut(handle)
+                && connection.send(now, &[]).is_ok()
+            {
                 self.totals.keepalives.one();
             }
         }
         for handle in self.refused.drain(..) {
-            endpoint.close(handle, now);
+            if let Some(mut connection) = endpoint.connection_mut(handle) {
+                connection.close(now);
+            }
         }
         let stats = endpoint.stats();
         if stats.refused != self.refusals {
@@ -326,12 +330,16 @@ impl Answers {
             let Some(outer) = outer.upgrade() else { return };
             let payload = &buf[..len];
             let (sent, limit) = outer.call(|endpoint, host, now| {
-                let limit =
-                    endpoint.connection(handle).map_or(0, lightseal_dtls::Connection::max_payload);
-                let limit = limit.min(longest);
-                let sent = match endpoint.connection(handle).is_some() && payload.len() > limit {
-                    true => Err(SendError::TooLong),
-                    false => endpoint.send(handle, now, payload),
+                let (sent, limit) = match endpoint.connection_mut(handle) {
+                    Some(mut connection) => {
+                        let limit = connection.max_payload().min(longest);
+                        let sent = match payload.len() > limit {
+                            true => Err(SendError::TooLong),
+                            false => connection.send(now, payload),
+                        };
+                        (sent, limit)
+                    }
+                    None => (Err(SendError::Closed), 0),
                 };
                 if let (Ok(()), Some(association)) = (&sent, host.associations.get_mut(&handle)) {
                     association.active_at = now;
@@ -439,7 +447,9 @@ impl ServerProxy {
             });
             let revoked: Vec<_> = revoked.map(|(handle, _)| handle).collect();
             for handle in revoked {
-                endpoint.close(handle, now);
+                if let Some(mut connection) = endpoint.connection_mut(handle) {
+                    connection.close(now);
+                }
             }
         });
     }
@@ -522,7 +532,9 @@ impl ServerProxy {
             for (handle, association) in &host.associations {
                 if now - association.active_at >= timeout {
                     tracing::debug!("{}: idle", Named(association.peer));
-                    endpoint.close(*handle, now);
+                    if let Some(mut connection) = endpoint.connection_mut(*handle) {
+                        connection.close(now);
+                    }
                 }
             }
         });

@@ -1,0 +1,107 @@
+//! Access to one association of an endpoint.
+
+use super::{Endpoint, Handle};
+use crate::connection::Connection;
+use crate::error::{AggregationError, SendError};
+use core::fmt;
+use core::ops::Deref;
+use lightseal_aggregation::Scheme;
+use lightseal_core::Instant;
+
+/// One association of an [`Endpoint`], borrowed to send on it or to change it. What the association
+/// then has to send follows in the endpoint's next output.
+///
+/// It dereferences to the [`Connection`] for everything that can be read.
+pub struct ConnectionMut<'a> {
+    pub(super) endpoint: &'a mut Endpoint,
+    /// The handle of an association that exists.
+    pub(super) handle: Handle,
+}
+
+impl ConnectionMut<'_> {
+    fn connection(&mut self) -> &mut Connection {
+        &mut self.endpoint.entries.get_mut(&self.handle).expect(EXISTS).connection
+    }
+
+    /// The handle of the association.
+    pub const fn handle(&self) -> Handle {
+        self.handle
+    }
+
+    /// Calls [`Connection::send`].
+    ///
+    /// # Errors
+    /// As [`Connection::send`].
+    pub fn send(&mut self, now: Instant, payload: &[u8]) -> Result<(), SendError> {
+        self.connection().send(now, payload)
+    }
+
+    /// Calls [`Connection::seal_into`]. The datagram must be sent to the association's peer.
+    ///
+    /// # Errors
+    /// As [`Connection::seal_into`].
+    pub fn seal_into(
+        &mut self,
+        now: Instant,
+        payload: &[u8],
+        datagram: &mut [u8],
+    ) -> Result<usize, SendError> {
+        self.connection().seal_into(now, payload, datagram)
+    }
+
+    /// Calls [`Connection::update_keys`].
+    pub fn update_keys(&mut self, now: Instant) {
+        self.connection().update_keys(now);
+    }
+
+    /// Calls [`Connection::request_aggregation`].
+    ///
+    /// # Errors
+    /// As [`Connection::request_aggregation`].
+    pub fn request_aggregation(
+        &mut self,
+        now: Instant,
+        scheme: Scheme,
+    ) -> Result<(), AggregationError> {
+        self.connection().request_aggregation(now, scheme)
+    }
+
+    /// Calls [`Connection::rotate_connection_id`].
+    pub fn rotate_connection_id(&mut self, now: Instant) {
+        self.connection().rotate_connection_id(now);
+    }
+
+    /// Calls [`Connection::request_connection_ids`].
+    pub fn request_connection_ids(&mut self, now: Instant, count: u8) {
+        self.connection().request_connection_ids(now, count);
+    }
+
+    /// Calls [`Connection::close`].
+    pub fn close(&mut self, now: Instant) {
+        self.connection().close(now);
+    }
+}
+
+/// Why the association of a guard is found.
+const EXISTS: &str = "the guard borrows the endpoint, so that no association is removed";
+
+impl Deref for ConnectionMut<'_> {
+    type Target = Connection;
+
+    fn deref(&self) -> &Connection {
+        &self.endpoint.entries.get(&self.handle).expect(EXISTS).connection
+    }
+}
+
+impl Drop for ConnectionMut<'_> {
+    /// Marks the association, so that the endpoint polls it and sees whether it is ending.
+    fn drop(&mut self) {
+        self.endpoint.touch(self.handle);
+    }
+}
+
+impl fmt::Debug for ConnectionMut<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ConnectionMut").field("handle", &self.handle).finish_non_exhaustive()
+    }
+}
