@@ -49,6 +49,6 @@ pub use controller::Controller;
 pub use identity::Identity;
 pub use ids::{GroupId, ListenerId, SenderId};
 pub use member::Member;
-pub use node::Node;
+pub use node::MultiGroupNode;
 pub use policy::Policy;
 pub use start::Start;
