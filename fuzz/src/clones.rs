@@ -9,10 +9,10 @@ use lightseal_dtls::crypto::{
     TrafficSecret, Unauthentic, rustcrypto,
 };
 use lightseal_group::control::{
-    Admitted, Answer, Asked, GroupName, Numbered, Reason, Request, WantedRoles,
+    Admitted, Answer, AnswerMessage, GroupName, Reason, Request, RequestMessage, RoleSet,
 };
 use lightseal_group::controller::{
-    Changes, Controller, Group, Member as Listed, Output, Roster, Settings, Store, StoreFailed,
+    Controller, Group, Member as Listed, Output, Roster, Settings, Store, StoreFailed, StoreUpdate,
 };
 use lightseal_group::member::{Delivery, Event, Membership, RequestKind, Suspended};
 use lightseal_group::policy::{Authenticity, Freshness, Profile, Responses};
@@ -169,7 +169,7 @@ struct Stored {
 }
 
 impl Store for Shelf {
-    fn commit(&mut self, changes: &Changes<'_>) -> Result<(), StoreFailed> {
+    fn commit(&mut self, changes: &StoreUpdate<'_>) -> Result<(), StoreFailed> {
         let mut stored = self.0.lock().expect("no thread panicked");
         stored.epoch = changes.epoch;
         stored.chain = Some((*changes.chain.seed(), changes.chain.left()));
@@ -220,7 +220,7 @@ struct Machine {
 
 struct Device {
     name: &'static str,
-    roles: WantedRoles,
+    roles: RoleSet,
     address: SocketAddr,
 }
 
@@ -270,7 +270,7 @@ impl World {
         let (shelf, ledger) = (Shelf::default(), Disk::default());
         let now = Instant::from_micros(5_000_000);
         let controller = controller(&policy, &shelf, &ledger, now, &mut rng);
-        let roles = |sender, listener| WantedRoles { sender, listener };
+        let roles = |sender, listener| RoleSet { sender, listener };
         let at = |last| SocketAddr::new(IpAddr::from([0xfd00, 0, 0, 0, 0, 0, 0, last]), 5684);
         let device = |name, roles, last| Device { name, roles, address: at(last) };
         let devices = [
@@ -320,14 +320,13 @@ impl World {
         };
         state.counter += 1;
         let left = state.left.take();
-        let answer =
-            Numbered::<Answer>::decode(&state.membership).expect("the stored state is valid");
-        let Answer::Admitted(admitted) = answer.said else { return };
+        let answer = AnswerMessage::decode(&state.membership).expect("the stored state is valid");
+        let Answer::Admitted(admitted) = answer.answer else { return };
         let start = Start { instance: admitted.instance, counter: state.counter, nonce };
         let left = left.map(|left| Suspended::decode(&left).expect("the suspended state is valid"));
         let (disk, identity) = (state.numbers.clone(), state.identity.clone());
         let mut member = self.member(*admitted, ip, disk, identity, left.as_ref());
-        member.hold();
+        member.receive_only();
         let resumes = member.is_resumed();
         let wants = [Request::Start { group: GROUP, resumes }].into();
         let run = Run { member: Some(member), start, resumes, wants, asking: None };
@@ -407,8 +406,8 @@ impl World {
             }
         }
         for answer in answers {
-            let Numbered { number, said } =
-                Numbered::<Answer>::decode(&answer).expect("the controller encodes valid answers");
+            let AnswerMessage { number, answer: said } =
+                AnswerMessage::decode(&answer).expect("the controller encodes valid answers");
             let asked = |machine: &Machine| {
                 let asking = machine.run.as_ref().and_then(|run| run.asking.as_ref());
                 asking.is_some_and(|(_, asked, _)| *asked == number)
@@ -452,8 +451,8 @@ impl World {
         {
             self.number += 1;
             let asked = match said {
-                Request::Join { .. } => Asked::new(self.number, said),
-                said => Asked::by(run.start, self.number, said),
+                Request::Join { .. } => RequestMessage::new(self.number, said),
+                said => RequestMessage::by(run.start, self.number, said),
             };
             let mut buf = [0; 700];
             let mut w = Writer::new(&mut buf);
@@ -510,7 +509,7 @@ impl World {
             }
             Answer::Refused(Reason::NotStarted) => {
                 if let Some(member) = &mut run.member {
-                    member.hold();
+                    member.receive_only();
                 }
                 (run.resumes, run.wants) =
                     (false, [Request::Start { group: GROUP, resumes: false }].into());
@@ -640,7 +639,7 @@ fn stored(instance: u64, member: &Member) -> Vec<u8> {
     };
     let mut buf = [0; lightseal_group::control::MAX_MESSAGE];
     let mut w = Writer::new(&mut buf);
-    let answer = Numbered { number: 0, said: Answer::Admitted(Box::new(admitted)) };
+    let answer = AnswerMessage { number: 0, answer: Answer::Admitted(Box::new(admitted)) };
     answer.write(&mut w).expect("an answer");
     w.finish().to_vec()
 }

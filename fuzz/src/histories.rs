@@ -5,7 +5,7 @@ use crate::field::{CONTROLLER, Device, Disk, Field, GROUP, Got, policy, timing};
 use crate::parallel::shared;
 use lightseal_core::Random;
 use lightseal_dtls::crypto::rustcrypto;
-use lightseal_group::compact::{EpochBits, EpochSecret, RecordKeys, Sealed, Suite};
+use lightseal_group::compact::{EpochBits, EpochSecret, RecordKeys, SealedRecord, Suite};
 use lightseal_group::member::{Event, Listener, Membership, RequestKind, Roles};
 use lightseal_group::policy::{Authenticity, Freshness, Profile, Responses};
 use lightseal_group::rekey::{Grant, KeyPath, KeyServer, KeyTree};
@@ -254,7 +254,7 @@ impl History {
             return (u16::from_be_bytes([datagram[3], datagram[4]]).into(), sender, me, None);
         }
         let mut copy = datagram.to_vec();
-        let (record, _) = Sealed::response(&mut copy).expect("it was just sealed");
+        let (record, _) = SealedRecord::response(&mut copy).expect("it was just sealed");
         let epoch = match record.epoch {
             EpochBits::Full(epoch) => epoch,
             EpochBits::Low(bits) => (epoch.saturating_sub(3)..=epoch)
@@ -336,7 +336,7 @@ impl History {
             None => {
                 let keyed = secret.request_secret(sender);
                 let keys = RecordKeys::new(suite, secret.requests(sender), &keyed);
-                let (record, _) = Sealed::request(&mut copy).expect("it was just sealed");
+                let (record, _) = SealedRecord::request(&mut copy).expect("it was just sealed");
                 record.reveal(&keys, expected).number()
             }
             Some(Listener::Id(listener)) => {
@@ -362,7 +362,7 @@ impl History {
                     }
                 };
                 let keys = RecordKeys::new(suite, stream, &keyed);
-                let (record, _) = Sealed::response(&mut copy).expect("it was just sealed");
+                let (record, _) = SealedRecord::response(&mut copy).expect("it was just sealed");
                 record.reveal(&keys, expected).number()
             }
             Some(Listener::Address(_)) => unreachable!("listeners have IDs in this profile"),

@@ -12,9 +12,9 @@ use crate::targets::control::{encoded, requests};
 use lightseal_core::{Decode, Instant, Random};
 use lightseal_dtls::crypto::{CipherSuiteId, rustcrypto};
 use lightseal_group::Policy;
-use lightseal_group::control::{Asked, GroupName, Request, WantedRoles};
+use lightseal_group::control::{GroupName, Request, RequestMessage, RoleSet};
 use lightseal_group::controller::{
-    Changes, Controller, Group, Output, Roster, Settings, Store, StoreFailed,
+    Controller, Group, Output, Roster, Settings, Store, StoreFailed, StoreUpdate,
 };
 use lightseal_group::policy::{Authenticity, Freshness, Profile, Responses};
 use lightseal_group::rekey::{ControllerSecret, KeyServer};
@@ -199,7 +199,7 @@ fn round(policy: &Policy, seed: u64, report: &mut Report) {
         };
         let to = rng.below(3) as usize;
         let (now, device) = (field.now, &mut field.devices[to]);
-        let before = device.member.remembered();
+        let before = device.member.state_for_tests();
         report.datagrams += 1;
         report.short += usize::from(bytes.len() < 8);
         if rng.below(2) == 0 {
@@ -209,7 +209,7 @@ fn round(policy: &Policy, seed: u64, report: &mut Report) {
             device.hear_alone(now, from, &bytes);
         }
         let delivered = device.got.drain(..).count();
-        let after = device.member.remembered();
+        let after = device.member.state_for_tests();
         report.deliveries += delivered;
         report.touched += usize::from(before != after);
         if delivered > 0 || before != after {
@@ -242,13 +242,13 @@ fn round(policy: &Policy, seed: u64, report: &mut Report) {
 struct Nowhere;
 
 impl Store for Nowhere {
-    fn commit(&mut self, _: &Changes<'_>) -> Result<(), StoreFailed> {
+    fn commit(&mut self, _: &StoreUpdate<'_>) -> Result<(), StoreFailed> {
         Ok(())
     }
 }
 
-const BOTH: WantedRoles = WantedRoles { sender: true, listener: true };
-const NONE: WantedRoles = WantedRoles { sender: false, listener: false };
+const BOTH: RoleSet = RoleSet { sender: true, listener: true };
+const NONE: RoleSet = RoleSet { sender: false, listener: false };
 
 /// A controller with members.
 fn controller(policy: &Policy, rng: &mut Random) -> (Controller, Instant) {
@@ -270,8 +270,8 @@ fn controller(policy: &Policy, rng: &mut Random) -> (Controller, Instant) {
     (controller, now)
 }
 
-fn is_join(request: &Asked) -> bool {
-    matches!(request.said, Request::Join { .. })
+fn is_join(request: &RequestMessage) -> bool {
+    matches!(request.request, Request::Join { .. })
 }
 
 /// The visible state of a controller.
@@ -290,9 +290,9 @@ fn control_round(policy: &Policy, seed: u64, report: &mut Report) {
             0 => mutate::noise(&mut rng),
             _ => mutate::altered(&mut rng, &corpus),
         };
-        let is_message = Asked::decode(&bytes).is_ok();
+        let is_message = RequestMessage::decode(&bytes).is_ok();
         // A request that cannot be decoded is answered with an error if its head can be.
-        let has_head = Asked::head(&bytes).is_some();
+        let has_head = RequestMessage::head(&bytes).is_some();
         // Valid requests are sent as a stranger only, because those of a member would be carried
         // out.
         let is_stranger = is_message || rng.below(2) == 0;
@@ -304,7 +304,7 @@ fn control_round(policy: &Policy, seed: u64, report: &mut Report) {
         let outputs: Vec<_> = std::iter::from_fn(|| controller.poll()).collect();
         let only_answered = outputs.iter().all(|output| match output {
             Output::Answer { device: to, .. } => to == device && has_head,
-            Output::Unfit(by) => by == device && has_head && !is_message,
+            Output::MalformedRequest(by) => by == device && has_head && !is_message,
             _ => false,
         });
         let after = seen(&controller);
@@ -352,15 +352,15 @@ mod tests {
             let (mut field, _) = lively(&policy, 5);
             field.devices.iter_mut().for_each(|device| device.got.clear());
             let before: Vec<_> =
-                field.devices.iter().map(|device| device.member.remembered()).collect();
+                field.devices.iter().map(|device| device.member.state_for_tests()).collect();
             talk(&mut field, 7);
             for (device, before) in field.devices.iter().zip(&before) {
                 assert!(device.got.len() >= 2, "{policy:?}");
-                assert_ne!(device.member.remembered(), *before, "{policy:?}");
+                assert_ne!(device.member.state_for_tests(), *before, "{policy:?}");
             }
-            let before = field.devices[2].member.remembered();
+            let before = field.devices[2].member.state_for_tests();
             field.change(&[], 0, |_| true);
-            assert_ne!(field.devices[2].member.remembered(), before, "{policy:?}");
+            assert_ne!(field.devices[2].member.state_for_tests(), before, "{policy:?}");
         }
         let mut rng = Random::insecure(5);
         let (mut controller, now) = controller(&policies()[0], &mut rng);

@@ -1,15 +1,17 @@
 //! Attacks on a controller's registry, with its real store.
 
 use lightseal_core::{Decode, Encode, Instant, Random, Writer};
-use lightseal_group::control::{Answer, Asked, GroupName, Numbered, Reason, Request, WantedRoles};
+use lightseal_group::control::{
+    Answer, AnswerMessage, GroupName, Reason, Request, RequestMessage, RoleSet,
+};
 use lightseal_group::controller::Output;
 use lightseal_group::{GroupId, Identity, Start};
-use lightseal_group_host::service::{Create, CreateText, Enrol, Registry};
+use lightseal_group_host::service::{Create, CreateRequest, Enrol, Registry};
 use lightseal_group_host::store::ControllerStore;
 use std::path::PathBuf;
 use std::time::Duration;
 
-const LISTENER: WantedRoles = WantedRoles { sender: false, listener: true };
+const LISTENER: RoleSet = RoleSet { sender: false, listener: true };
 
 /// A controller's directory, which is deleted when the test ends.
 struct Directory(PathBuf);
@@ -58,7 +60,7 @@ impl Site {
             number: 0,
             start: Start { instance: 0, counter: 0, nonce: [0; 8] },
         };
-        let text = CreateText {
+        let text = CreateRequest {
             name: "lights".into(),
             address: "[ff15::1]:5684".parse().unwrap(),
             profile: profile.into(),
@@ -95,8 +97,8 @@ impl Site {
         let mut buf = [0; 700];
         let mut w = Writer::new(&mut buf);
         let asked = match said {
-            Request::Join { .. } => Asked::new(self.number, said),
-            said => Asked::by(self.start, self.number, said),
+            Request::Join { .. } => RequestMessage::new(self.number, said),
+            said => RequestMessage::by(self.start, self.number, said),
         };
         asked.write(&mut w).unwrap();
         let request = w.finish().to_vec();
@@ -113,9 +115,7 @@ impl Site {
     fn answers(&mut self) -> Vec<Answer> {
         let polled = std::iter::from_fn(|| self.registry().poll());
         let answers = polled.filter_map(|(_, output)| match output {
-            Output::Answer { answer, .. } => {
-                Some(Numbered::<Answer>::decode(&answer).unwrap().said)
-            }
+            Output::Answer { answer, .. } => Some(AnswerMessage::decode(&answer).unwrap().answer),
             _ => None,
         });
         answers.collect()
@@ -212,7 +212,7 @@ fn a_device_cannot_take_the_address_of_another() {
         let said = Request::Join { nonce: [1; 8], name, roles: LISTENER, address, keys };
         let mut buf = [0; 700];
         let mut w = Writer::new(&mut buf);
-        Asked::new(1, said).write(&mut w).unwrap();
+        RequestMessage::new(1, said).write(&mut w).unwrap();
         let request = w.finish().to_vec();
         let now = site.now;
         site.registry().handle_from(now, "mallory", from.parse().unwrap(), &request);

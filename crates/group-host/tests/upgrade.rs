@@ -2,7 +2,7 @@
 
 use lightseal_core::{Decode, Encode, Instant, Random, Writer};
 use lightseal_group::control::{
-    Answer, Asked, GroupName, Numbered, Reason, Request, VERSION_1, WantedRoles,
+    Answer, AnswerMessage, GroupName, Reason, Request, RequestMessage, RoleSet, VERSION_1,
 };
 use lightseal_group::controller::Output;
 use lightseal_group::{Identity, SenderId};
@@ -54,7 +54,12 @@ fn lights() -> GroupName {
     GroupName::new("lights").unwrap()
 }
 
-fn ask(registry: &mut Registry, by_token: bool, now: Instant, asked: &Asked) -> Vec<Answer> {
+fn ask(
+    registry: &mut Registry,
+    by_token: bool,
+    now: Instant,
+    asked: &RequestMessage,
+) -> Vec<Answer> {
     let mut buf = [0; 700];
     let mut w = Writer::new(&mut buf);
     asked.write(&mut w).unwrap();
@@ -68,19 +73,19 @@ fn ask(registry: &mut Registry, by_token: bool, now: Instant, asked: &Asked) -> 
     let answers = std::iter::from_fn(|| registry.poll()).filter_map(|(_, output)| match output {
         Output::Answer { answer, .. } => {
             assert_eq!(answer[0], asked.version);
-            Some(Numbered::<Answer>::decode(&answer).unwrap().said)
+            Some(AnswerMessage::decode(&answer).unwrap().answer)
         }
         _ => None,
     });
     answers.collect()
 }
 
-fn join(version: u8, nonce: u8) -> Asked {
+fn join(version: u8, nonce: u8) -> RequestMessage {
     let keys = Identity::generate(&mut Random::insecure(3)).public();
     let (roles, address) =
-        (WantedRoles { sender: true, listener: false }, "127.77.0.10".parse().unwrap());
+        (RoleSet { sender: true, listener: false }, "127.77.0.10".parse().unwrap());
     let said = Request::Join { nonce: [nonce; 8], name: lights(), roles, address, keys };
-    Asked { version, ..Asked::new(1, said) }
+    RequestMessage { version, ..RequestMessage::new(1, said) }
 }
 
 #[test]
@@ -109,7 +114,7 @@ fn a_controllers_store_opens_and_its_members_join_again_as_others() {
     // A new program uses its token once more.
     let by_token = ask(&mut registry, true, now, &join(2, 9));
     assert!(matches!(by_token[..], [Answer::Refused(Reason::NotUnderstood)]), "{by_token:?}");
-    let key = Asked::new(2, Request::Key { nonce: [4; 16] });
+    let key = RequestMessage::new(2, Request::Key { nonce: [4; 16] });
     let [Answer::Key(first)] = &ask(&mut registry, true, now, &key)[..] else { panic!() };
     drop(registry);
     let mut registry = open();
@@ -166,7 +171,7 @@ fn a_used_token_that_is_tried_again_and_again_leaves_the_log_readable() {
     for nonce in 0..100 {
         let mut buf = [0; 100];
         let mut w = Writer::new(&mut buf);
-        Asked::new(2, Request::Key { nonce: [nonce; 16] }).write(&mut w).unwrap();
+        RequestMessage::new(2, Request::Key { nonce: [nonce; 16] }).write(&mut w).unwrap();
         registry.handle_by_token(now, "lamp9", "127.0.0.1".parse().unwrap(), w.written());
     }
     let log = registry.read_log(1000, None, Some("lamp9")).unwrap();

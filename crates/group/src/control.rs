@@ -100,14 +100,14 @@ impl fmt::Display for GroupName {
 
 /// The roles that a device asks for in a group.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct WantedRoles {
+pub struct RoleSet {
     /// Whether it wants to send requests. The controller then gives it a SenderID.
     pub sender: bool,
     /// Whether it wants to answer requests.
     pub listener: bool,
 }
 
-impl WantedRoles {
+impl RoleSet {
     /// Whether these roles are all permitted by `may`.
     pub const fn are_within(self, may: Self) -> bool {
         (may.sender || !self.sender) && (may.listener || !self.listener)
@@ -125,7 +125,7 @@ pub enum Request {
         /// The name of the group.
         name: GroupName,
         /// The roles that the device asks for.
-        roles: WantedRoles,
+        roles: RoleSet,
         /// The address that the device sends from.
         address: IpAddr,
         /// The device's public keys.
@@ -317,7 +317,7 @@ impl core::error::Error for Reason {}
 
 /// A request with its header.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Asked {
+pub struct RequestMessage {
     /// The version of the protocol: [`VERSION`] or [`VERSION_1`].
     pub version: u8,
     /// The request's number, chosen by the device.
@@ -326,18 +326,18 @@ pub struct Asked {
     /// version 1.
     pub start: Option<Start>,
     /// The request itself.
-    pub said: Request,
+    pub request: Request,
 }
 
-impl Asked {
+impl RequestMessage {
     /// A request without a start: a join or a request for a device key.
-    pub const fn new(number: u32, said: Request) -> Self {
-        Self { version: VERSION, number, start: None, said }
+    pub const fn new(number: u32, request: Request) -> Self {
+        Self { version: VERSION, number, start: None, request }
     }
 
     /// A member's request, with its current start.
-    pub const fn by(start: Start, number: u32, said: Request) -> Self {
-        Self { version: VERSION, number, start: Some(start), said }
+    pub const fn by(start: Start, number: u32, request: Request) -> Self {
+        Self { version: VERSION, number, start: Some(start), request }
     }
 
     /// Version and number of a request, also if its body is malformed.
@@ -348,12 +348,12 @@ impl Asked {
 }
 
 /// An answer with the number of the request that it answers.
-#[derive(Debug, PartialEq, Eq)]
-pub struct Numbered<T> {
+#[derive(Debug)]
+pub struct AnswerMessage {
     /// The request's number, chosen by the device.
     pub number: u32,
     /// The answer itself.
-    pub said: T,
+    pub answer: Answer,
 }
 
 fn read_head(r: &mut Reader<'_>) -> Result<(u8, u8, u32), DecodeError> {
@@ -390,10 +390,10 @@ fn write_roles(w: &mut Writer<'_>, sender: bool, listener: bool) -> Result<(), B
     w.u8(if sender { SENDER } else { 0 } | if listener { LISTENER } else { 0 })
 }
 
-fn read_roles(r: &mut Reader<'_>) -> Result<WantedRoles, DecodeError> {
+fn read_roles(r: &mut Reader<'_>) -> Result<RoleSet, DecodeError> {
     match r.u8()? {
         roles @ 1..=3 => {
-            Ok(WantedRoles { sender: roles & SENDER != 0, listener: roles & LISTENER != 0 })
+            Ok(RoleSet { sender: roles & SENDER != 0, listener: roles & LISTENER != 0 })
         }
         _ => Err(DecodeError::Invalid("roles")),
     }
@@ -416,13 +416,13 @@ pub(crate) fn read_senders(r: &mut Reader<'_>) -> Result<BTreeSet<SenderId>, Dec
     Ok((0..=u8::MAX).filter(is_set).map(SenderId).collect())
 }
 
-impl Decode<'_> for Asked {
+impl Decode<'_> for RequestMessage {
     fn read(r: &mut Reader<'_>) -> Result<Self, DecodeError> {
         let (version, kind, number) = read_head(r)?;
         let is_new = version == VERSION;
         let start = (is_new && !matches!(kind, JOIN | KEY)).then(|| Start::read(r)).transpose()?;
         let group = |r: &mut Reader<'_>| r.array().map(GroupId);
-        let said = match kind {
+        let request = match kind {
             JOIN => {
                 let nonce = r.array()?;
                 let name = core::str::from_utf8(r.vec8()?).ok().and_then(GroupName::new);
@@ -441,7 +441,7 @@ impl Decode<'_> for Asked {
             10 if is_new => Request::Names(group(r)?, Lookup::read(r)?),
             _ => return Err(DecodeError::Invalid("kind of request")),
         };
-        Ok(Self { version, number, start, said })
+        Ok(Self { version, number, start, request })
     }
 }
 
@@ -452,13 +452,13 @@ fn read_flag(r: &mut Reader<'_>) -> Result<bool, DecodeError> {
     }
 }
 
-impl Encode for Asked {
+impl Encode for RequestMessage {
     fn write(&self, w: &mut Writer<'_>) -> Result<(), BufferFull> {
         let mut head = |kind| {
             write_head(w, self.version, kind, self.number)?;
             self.start.as_ref().map_or(Ok(()), |start| w.put(start))
         };
-        match &self.said {
+        match &self.request {
             Request::Join { nonce, name, roles, address, keys } => {
                 head(JOIN)?;
                 w.bytes(nonce)?;
@@ -512,11 +512,11 @@ impl Encode for Asked {
     }
 }
 
-impl Decode<'_> for Numbered<Answer> {
+impl Decode<'_> for AnswerMessage {
     fn read(r: &mut Reader<'_>) -> Result<Self, DecodeError> {
         let (version, kind, number) = read_head(r)?;
         let is_new = version == VERSION;
-        let said = match kind {
+        let answer = match kind {
             1 => {
                 let instance = if is_new { r.u64()? } else { 0 };
                 let policy = Policy::read(r)?;
@@ -551,24 +551,24 @@ impl Decode<'_> for Numbered<Answer> {
             9 if is_new => Answer::Names(Names::read(r)?),
             _ => return Err(DecodeError::Invalid("kind of answer")),
         };
-        Ok(Self { number, said })
+        Ok(Self { number, answer })
     }
 }
 
-impl Encode for Numbered<Answer> {
+impl Encode for AnswerMessage {
     fn write(&self, w: &mut Writer<'_>) -> Result<(), BufferFull> {
         self.write_as(w, VERSION)
     }
 }
 
-impl Numbered<Answer> {
+impl AnswerMessage {
     /// Writes the answer in the format of `version`.
     ///
     /// # Errors
     /// The buffer is full.
     pub fn write_as(&self, w: &mut Writer<'_>, version: u8) -> Result<(), BufferFull> {
         let mut head = |kind| write_head(w, version, kind, self.number);
-        match &self.said {
+        match &self.answer {
             Answer::Admitted(admitted) => {
                 head(1)?;
                 let Admitted { instance, policy, roles, controller, senders, grant } = &**admitted;

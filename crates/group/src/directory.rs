@@ -25,7 +25,7 @@ use lightseal_core::wire::BufferFull;
 use lightseal_core::{Decode, DecodeError, Encode, Reader, Writer};
 
 /// The maximum number of members in a page.
-pub const PAGE: u32 = 16;
+pub const PAGE_SIZE: u32 = 16;
 
 const SENDERS: u8 = 1;
 const LISTENERS: u8 = 2;
@@ -42,12 +42,12 @@ pub enum Lookup {
 impl Lookup {
     /// The page that contains this sender.
     pub const fn sender(id: SenderId) -> Self {
-        Self::Senders(SenderId(id.0 & !(PAGE as u8 - 1)))
+        Self::Senders(SenderId(id.0 & !(PAGE_SIZE as u8 - 1)))
     }
 
     /// The page that contains this listener.
     pub fn listener(id: ListenerId) -> Self {
-        Self::Listeners(ListenerId::new(id.get() & !(PAGE - 1)).expect("below its limit"))
+        Self::Listeners(ListenerId::new(id.get() & !(PAGE_SIZE - 1)).expect("below its limit"))
     }
 
     /// The first ID of the page.
@@ -59,7 +59,7 @@ impl Lookup {
     }
 
     /// Whether an entry belongs to this page.
-    fn holds(self, entry: &Introduced) -> bool {
+    fn holds(self, entry: &DirectoryEntry) -> bool {
         match self {
             Self::Senders(_) => entry.sender.is_some_and(|sender| Self::sender(sender) == self),
             Self::Listeners(_) => Self::listener(entry.leaf.into()) == self,
@@ -80,7 +80,7 @@ impl Encode for Lookup {
 impl Decode<'_> for Lookup {
     fn read(r: &mut Reader<'_>) -> Result<Self, DecodeError> {
         let (kind, first) = (r.u8()?, r.u24()?);
-        if !first.is_multiple_of(PAGE) {
+        if !first.is_multiple_of(PAGE_SIZE) {
             return Err(DecodeError::Invalid("first of a page"));
         }
         match (kind, u8::try_from(first), ListenerId::new(first)) {
@@ -93,7 +93,7 @@ impl Decode<'_> for Lookup {
 
 /// A member's entry in a page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Introduced {
+pub struct DirectoryEntry {
     /// Its SenderID, if it is a sender.
     pub sender: Option<SenderId>,
     /// Its leaf in the key tree, whose number is also its ListenerID.
@@ -111,7 +111,7 @@ pub struct Page {
     pub epoch: u64,
     /// All members of the page, in ascending order. An ID that is missing here belonged to no
     /// member in this epoch.
-    pub members: Vec<Introduced>,
+    pub members: Vec<DirectoryEntry>,
 }
 
 impl Encode for Page {
@@ -130,17 +130,17 @@ impl Encode for Page {
 impl Decode<'_> for Page {
     fn read(r: &mut Reader<'_>) -> Result<Self, DecodeError> {
         let (lookup, epoch, count) = (Lookup::read(r)?, r.u64()?, r.u8()?);
-        let mut members: Vec<Introduced> = Vec::new();
+        let mut members: Vec<DirectoryEntry> = Vec::new();
         for _ in 0..count {
             let sender = Some(SenderId(r.u8()?)).filter(|id| *id != SenderId::CONTROLLER);
             let leaf = Leaf::new(r.u24()?).ok_or(DecodeError::Invalid("leaf"))?;
-            let entry = Introduced { sender, leaf, keys: PublicKeys::read(r)? };
+            let entry = DirectoryEntry { sender, leaf, keys: PublicKeys::read(r)? };
             let follows = members.last().is_none_or(|last| match lookup {
                 Lookup::Senders(_) => last.sender < entry.sender,
                 Lookup::Listeners(_) => last.leaf < entry.leaf,
             });
             // Entries are in ascending order and belong to this page, so there are at most
-            // [`PAGE`].
+            // [`PAGE_SIZE`].
             if !lookup.holds(&entry) || !follows {
                 return Err(DecodeError::Invalid("entry of a page"));
             }
@@ -193,7 +193,7 @@ impl Decode<'_> for Names {
             let follows = names.last().is_none_or(|(last, _)| *last < id);
             match name {
                 // In ascending order, each of this page: no more than it has room for.
-                Ok(name) if offset < PAGE && follows && is_name(name) => {
+                Ok(name) if offset < PAGE_SIZE && follows && is_name(name) => {
                     names.push((id, name.into()));
                 }
                 _ => return Err(DecodeError::Invalid("entry of a page of names")),
@@ -212,7 +212,7 @@ mod tests {
 
     fn page(first: u32, count: u32) -> Page {
         let mut rng = Random::insecure(3);
-        let mut introduce = |at| Introduced {
+        let mut introduce = |at| DirectoryEntry {
             sender: Some(SenderId(at as u8)),
             leaf: Leaf::new(first + at).unwrap(),
             keys: Identity::generate(&mut rng).public(),

@@ -50,7 +50,7 @@ pub use identity::Identity;
 pub use ids::{GroupId, ListenerId, SenderId};
 pub use lightseal_core::{Decode, Encode, Instant, Random, Writer};
 pub use member::Member;
-pub use node::Node;
+pub use node::MultiGroupNode;
 pub use policy::Policy;
 pub use start::Start;
 

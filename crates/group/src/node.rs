@@ -14,30 +14,30 @@ use core::net::SocketAddr;
 use lightseal_core::Instant;
 use zeroize::Zeroize;
 
-/// A handle to a member of a [`Node`].
+/// A handle to a member of a [`MultiGroupNode`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Seat(u32);
+pub struct MemberHandle(u32);
 
 /// Which member or session a datagram belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Received {
     /// A record in it was authentic for the member with this handle.
-    By(Seat),
+    Member(MemberHandle),
     /// It belongs to a unicast DTLS session, which takes precedence (Axiom, section 5.6).
-    Session,
+    UnicastSession,
     /// No member of this node could authenticate it.
-    Nobody,
+    Unauthenticated,
 }
 
 /// The memberships of one node, one for each of its groups.
 #[derive(Debug, Default)]
-pub struct Node {
-    members: BTreeMap<Seat, (SocketAddr, Member)>,
+pub struct MultiGroupNode {
+    members: BTreeMap<MemberHandle, (SocketAddr, Member)>,
     next: u32,
     scratch: Vec<u8>,
 }
 
-impl Node {
+impl MultiGroupNode {
     /// A node without members.
     pub const fn new() -> Self {
         Self { members: BTreeMap::new(), next: 0, scratch: Vec::new() }
@@ -45,26 +45,26 @@ impl Node {
 
     /// Adds a member that sends from `local`. The IP address of `local` may be unspecified (`::` or
     /// `0.0.0.0`).
-    pub fn add(&mut self, local: SocketAddr, member: Member) -> Seat {
-        let seat = Seat(self.next);
+    pub fn add(&mut self, local: SocketAddr, member: Member) -> MemberHandle {
+        let handle = MemberHandle(self.next);
         self.next += 1;
-        self.members.insert(seat, (local, member));
-        seat
+        self.members.insert(handle, (local, member));
+        handle
     }
 
     /// Removes a member and returns it.
-    pub fn remove(&mut self, seat: Seat) -> Option<Member> {
-        self.members.remove(&seat).map(|(_, member)| member)
+    pub fn remove(&mut self, handle: MemberHandle) -> Option<Member> {
+        self.members.remove(&handle).map(|(_, member)| member)
     }
 
     /// The member with this handle; `None` if it was removed.
-    pub fn member(&mut self, seat: Seat) -> Option<&mut Member> {
-        self.members.get_mut(&seat).map(|(_, member)| member)
+    pub fn member(&mut self, handle: MemberHandle) -> Option<&mut Member> {
+        self.members.get_mut(&handle).map(|(_, member)| member)
     }
 
     /// All members with their handles and local addresses.
-    pub fn members(&self) -> impl Iterator<Item = (Seat, SocketAddr, &Member)> {
-        self.members.iter().map(|(seat, (local, member))| (*seat, *local, member))
+    pub fn members(&self) -> impl Iterator<Item = (MemberHandle, SocketAddr, &Member)> {
+        self.members.iter().map(|(handle, (local, member))| (*handle, *local, member))
     }
 
     /// Takes a datagram that was sent from `from` to `to`, which is a multicast address or one of
@@ -75,7 +75,7 @@ impl Node {
         from: SocketAddr,
         to: SocketAddr,
         datagram: &mut [u8],
-        mut deliver: impl FnMut(Seat, Delivery<'_>),
+        mut deliver: impl FnMut(MemberHandle, Delivery<'_>),
     ) -> Received {
         let is_multicast = to.ip().is_multicast();
         let is_for = |local: &SocketAddr, member: &Member| {
@@ -84,27 +84,27 @@ impl Node {
             own.port() == to.port() && (any || own.ip() == to.ip())
         };
         let mut last = None;
-        for (seat, (local, member)) in &self.members {
+        for (handle, (local, member)) in &self.members {
             if !is_for(local, member) {
                 continue;
             }
             if !is_multicast && member.has_session(from) {
-                return Received::Session;
+                return Received::UnicastSession;
             }
             if member.may_open(datagram, is_multicast) {
-                last = Some(*seat);
+                last = Some(*handle);
             }
         }
         // Members that know the record's epoch are tried first. The others cannot open it, but must
         // see it as well, because one of them may have missed a rekey.
         for fits in [true, false] {
-            for (seat, (local, member)) in &mut self.members {
+            for (handle, (local, member)) in &mut self.members {
                 if !is_for(local, member) || member.may_open(datagram, is_multicast) != fits {
                     continue;
                 }
                 let before = member.authentic();
-                let deliver = |delivery: Delivery<'_>| deliver(*seat, delivery);
-                let copy = fits && last != Some(*seat);
+                let deliver = |delivery: Delivery<'_>| deliver(*handle, delivery);
+                let copy = fits && last != Some(*handle);
                 let datagram = if copy {
                     self.scratch.extend_from_slice(datagram);
                     &mut self.scratch[..]
@@ -120,11 +120,11 @@ impl Node {
                     self.scratch.zeroize();
                 }
                 if member.authentic() > before {
-                    return Received::By(*seat);
+                    return Received::Member(*handle);
                 }
             }
         }
-        Received::Nobody
+        Received::Unauthenticated
     }
 
     /// Runs the timers that are due at `now`.
@@ -138,16 +138,16 @@ impl Node {
     }
 
     /// The next event for the host, with the handle of the member that it comes from.
-    pub fn next_event(&mut self) -> Option<(Seat, Event)> {
+    pub fn next_event(&mut self) -> Option<(MemberHandle, Event)> {
         self.members
             .iter_mut()
-            .find_map(|(seat, (_, member))| member.next_event().map(|event| (*seat, event)))
+            .find_map(|(handle, (_, member))| member.next_event().map(|event| (*handle, event)))
     }
 
     /// The next datagram to be sent, with the handle of the member whose address it is sent from.
-    pub fn poll_transmit(&mut self) -> Option<(Seat, Transmit)> {
+    pub fn poll_transmit(&mut self) -> Option<(MemberHandle, Transmit)> {
         self.members
             .iter_mut()
-            .find_map(|(seat, (_, member))| member.poll_transmit().map(|sent| (*seat, sent)))
+            .find_map(|(handle, (_, member))| member.poll_transmit().map(|sent| (*handle, sent)))
     }
 }

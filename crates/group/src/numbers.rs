@@ -19,7 +19,7 @@ pub const BLOCK: u64 = 1024;
 
 /// The number of epochs before the newest that a ledger must keep: as many as a member holds at
 /// once.
-pub const KEPT: usize = crate::rekey::schedule::MOST_EPOCHS;
+pub const KEPT_EPOCHS: usize = crate::rekey::schedule::MOST_EPOCHS;
 
 /// Durable storage of the record numbers that a node has reserved.
 pub trait Ledger {
@@ -38,8 +38,8 @@ pub trait Ledger {
     fn reserved(&self, group: &GroupId, epoch: u64) -> Result<Option<u64>, LedgerFailed>;
 
     /// Records durably that numbers below `below` may have been used in this epoch. After this
-    /// returns, no crash may undo the write. The entries of the last [`KEPT`] earlier epochs must
-    /// be kept.
+    /// returns, no crash may undo the write. The entries of the last [`KEPT_EPOCHS`] earlier epochs
+    /// must be kept.
     ///
     /// # Errors
     /// The bound may not have been written.
@@ -80,7 +80,7 @@ impl core::error::Error for NoNumber {}
 
 /// The record numbers that a node has reserved in one epoch.
 #[derive(Clone, Copy, Debug)]
-pub struct Reserved {
+pub struct ReservedNumbers {
     group: GroupId,
     epoch: u64,
     /// The first number of each new number space.
@@ -91,7 +91,7 @@ pub struct Reserved {
     last: u64,
 }
 
-impl Reserved {
+impl ReservedNumbers {
     /// Enters an epoch; `last` is the last number that a record can carry. Also returns whether the
     /// node enters the epoch for the first time, so that it cannot have received anything in it
     /// before.
@@ -112,7 +112,7 @@ impl Reserved {
         let start = ledger.reserved(&group, epoch)?.ok_or(LedgerFailed)?;
         let mut reserved = Self { group, epoch, start, below: start, last };
         if !is_new {
-            reserved.mark(ledger)?;
+            reserved.invalidate_stored(ledger)?;
         }
         Ok((reserved, is_new))
     }
@@ -135,13 +135,16 @@ impl Reserved {
             return Err(LedgerFailed);
         }
         let mut reserved = Self { group, epoch, start, below, last };
-        reserved.mark(ledger)?;
+        reserved.invalidate_stored(ledger)?;
         Ok(reserved)
     }
 
     /// Increments the bound in the ledger, so that any state stored earlier is recognised as
     /// outdated.
-    fn mark(&mut self, ledger: &mut (impl Ledger + ?Sized)) -> Result<(), LedgerFailed> {
+    fn invalidate_stored(
+        &mut self,
+        ledger: &mut (impl Ledger + ?Sized),
+    ) -> Result<(), LedgerFailed> {
         let below = self.below.checked_add(1).ok_or(LedgerFailed)?;
         ledger.reserve(&self.group, self.epoch, below)?;
         self.below = below;
@@ -194,7 +197,7 @@ impl NumberSpace {
 
     /// A number space that begins at 0 and needs no ledger, for fresh keys that cannot be derived
     /// again after a restart.
-    pub const fn unwritten() -> Self {
+    pub const fn unreserved() -> Self {
         Self { next: 0 }
     }
 
@@ -203,7 +206,7 @@ impl NumberSpace {
     ///
     /// # Errors
     /// All numbers have been used.
-    pub const fn take_unwritten(&mut self, last: u64) -> Result<u64, NoNumber> {
+    pub const fn take_unreserved(&mut self, last: u64) -> Result<u64, NoNumber> {
         let number = self.next;
         if number > last {
             return Err(NoNumber::Exhausted);
@@ -227,14 +230,14 @@ mod tests {
     const GROUP: GroupId = GroupId([7; 16]);
 
     #[derive(Default)]
-    struct Paper {
+    struct MemoryLedger {
         written: BTreeMap<(GroupId, u64), u64>,
         writes: usize,
         full: bool,
         torn: bool,
     }
 
-    impl Ledger for Paper {
+    impl Ledger for MemoryLedger {
         fn newest(&self, group: &GroupId) -> Result<Option<u64>, LedgerFailed> {
             let epochs = self.written.keys().filter(|(of, _)| of == group);
             if self.torn { Err(LedgerFailed) } else { Ok(epochs.map(|(_, epoch)| *epoch).max()) }
@@ -258,11 +261,11 @@ mod tests {
     #[test]
     fn no_number_of_a_space_is_taken_twice_whatever_happens() {
         let mut rng = Random::insecure(1);
-        let mut paper = Paper::default();
+        let mut paper = MemoryLedger::default();
         let mut used = [BTreeSet::new(), BTreeSet::new()];
         for run in 0..200 {
             paper.full = false;
-            let entered = Reserved::enter(&mut paper, GROUP, 5, u64::MAX >> 16);
+            let entered = ReservedNumbers::enter(&mut paper, GROUP, 5, u64::MAX >> 16);
             let (mut reserved, is_new) = entered.unwrap();
             assert_eq!(is_new, run == 0);
             let mut spaces = [reserved.space(); 2];
@@ -281,9 +284,9 @@ mod tests {
 
     #[test]
     fn the_last_number_is_taken_and_none_after_it() {
-        let mut paper = Paper::default();
+        let mut paper = MemoryLedger::default();
         paper.written.insert((GROUP, 1), 99);
-        let (mut reserved, _) = Reserved::enter(&mut paper, GROUP, 1, 100).unwrap();
+        let (mut reserved, _) = ReservedNumbers::enter(&mut paper, GROUP, 1, 100).unwrap();
         let mut space = reserved.space();
         assert_eq!(reserved.take(&mut space, &mut paper), Ok(99));
         assert_eq!(reserved.take(&mut space, &mut paper), Ok(100));
@@ -293,12 +296,12 @@ mod tests {
 
     #[test]
     fn nothing_is_taken_without_a_ledger() {
-        let mut paper = Paper { torn: true, ..Paper::default() };
-        assert_eq!(Reserved::enter(&mut paper, GROUP, 1, 100).unwrap_err(), LedgerFailed);
+        let mut paper = MemoryLedger { torn: true, ..MemoryLedger::default() };
+        assert_eq!(ReservedNumbers::enter(&mut paper, GROUP, 1, 100).unwrap_err(), LedgerFailed);
         (paper.torn, paper.full) = (false, true);
-        assert_eq!(Reserved::enter(&mut paper, GROUP, 1, 100).unwrap_err(), LedgerFailed);
+        assert_eq!(ReservedNumbers::enter(&mut paper, GROUP, 1, 100).unwrap_err(), LedgerFailed);
         paper.full = false;
-        let (mut reserved, _) = Reserved::enter(&mut paper, GROUP, 1, 100).unwrap();
+        let (mut reserved, _) = ReservedNumbers::enter(&mut paper, GROUP, 1, 100).unwrap();
         let mut space = reserved.space();
         paper.full = true;
         assert_eq!(reserved.take(&mut space, &mut paper), Err(NoNumber::Ledger(LedgerFailed)));
@@ -308,32 +311,36 @@ mod tests {
 
     #[test]
     fn what_was_stored_is_resumed_once_and_not_after_another_run() {
-        let mut paper = Paper::default();
-        let (mut reserved, _) = Reserved::enter(&mut paper, GROUP, 1, 10_000).unwrap();
+        let mut paper = MemoryLedger::default();
+        let (mut reserved, _) = ReservedNumbers::enter(&mut paper, GROUP, 1, 10_000).unwrap();
         let mut space = reserved.space();
         for number in 0..1500 {
             assert_eq!(reserved.take(&mut space, &mut paper), Ok(number));
         }
         let stored = reserved.bounds();
-        let resume = |paper: &mut Paper| Reserved::resume(paper, GROUP, 1, stored, 10_000);
+        let resume =
+            |paper: &mut MemoryLedger| ReservedNumbers::resume(paper, GROUP, 1, stored, 10_000);
         let mut reserved = resume(&mut paper).unwrap();
         assert_eq!(reserved.take(&mut space, &mut paper), Ok(1500));
         assert_eq!(resume(&mut paper).unwrap_err(), LedgerFailed);
         let stored = reserved.bounds();
-        let resume = |paper: &mut Paper, epoch| Reserved::resume(paper, GROUP, epoch, stored, 9);
+        let resume = |paper: &mut MemoryLedger, epoch| {
+            ReservedNumbers::resume(paper, GROUP, epoch, stored, 9)
+        };
         assert!(resume(&mut paper, 2).is_err());
         paper.full = true;
         assert!(resume(&mut paper, 1).is_err());
         paper.full = false;
         // A start without the stored bounds.
-        assert!(Reserved::enter(&mut paper, GROUP, 1, 10_000).is_ok());
+        assert!(ReservedNumbers::enter(&mut paper, GROUP, 1, 10_000).is_ok());
         assert!(resume(&mut paper, 1).is_err());
     }
 
     #[test]
     fn an_epoch_is_new_once() {
-        let mut paper = Paper::default();
-        let mut enter = |epoch| Reserved::enter(&mut paper, GROUP, epoch, 100).map(|(_, new)| new);
+        let mut paper = MemoryLedger::default();
+        let mut enter =
+            |epoch| ReservedNumbers::enter(&mut paper, GROUP, epoch, 100).map(|(_, new)| new);
         assert_eq!(
             [enter(3), enter(5), enter(5), enter(3)].map(Result::unwrap),
             [true, true, false, false]

@@ -29,7 +29,7 @@ pub struct Start {
 
 /// How the start named in a request compares with the last start that the controller knows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Standing {
+pub enum StartComparison {
     /// Both are the same start.
     Current,
     /// A later start of the same instance, which the controller has not been told of yet.
@@ -48,14 +48,14 @@ impl Start {
     pub const BYTES: usize = 20;
 
     /// Compares this start with `known`, the last start that the controller knows.
-    pub fn standing(&self, known: &Self) -> Standing {
+    pub fn compare(&self, known: &Self) -> StartComparison {
         use core::cmp::Ordering::{Equal, Greater, Less};
         match (self.instance.cmp(&known.instance), self.counter.cmp(&known.counter)) {
-            (Greater, _) => Standing::Unknown,
-            (Less, _) | (Equal, Less) => Standing::Superseded,
-            (Equal, Greater) => Standing::Later,
-            (Equal, Equal) if self.nonce == known.nonce => Standing::Current,
-            (Equal, Equal) => Standing::Copied,
+            (Greater, _) => StartComparison::Unknown,
+            (Less, _) | (Equal, Less) => StartComparison::Superseded,
+            (Equal, Greater) => StartComparison::Later,
+            (Equal, Equal) if self.nonce == known.nonce => StartComparison::Current,
+            (Equal, Equal) => StartComparison::Copied,
         }
     }
 }
@@ -89,14 +89,14 @@ mod tests {
     #[test]
     fn each_counter_belongs_to_one_run() {
         let known = Start { instance: 5, counter: 2, nonce: [1; 8] };
-        let standing = |instance, counter, nonce| {
-            Start { instance, counter, nonce: [nonce; 8] }.standing(&known)
+        let compare = |instance, counter, nonce| {
+            Start { instance, counter, nonce: [nonce; 8] }.compare(&known)
         };
-        assert_eq!(standing(5, 2, 1), Standing::Current);
-        assert_eq!(standing(5, 2, 9), Standing::Copied);
-        assert_eq!(standing(5, 1, 1), Standing::Superseded);
-        assert_eq!(standing(5, 3, 9), Standing::Later);
-        assert_eq!(standing(4, 9, 1), Standing::Superseded);
-        assert_eq!(standing(6, 0, 1), Standing::Unknown);
+        assert_eq!(compare(5, 2, 1), StartComparison::Current);
+        assert_eq!(compare(5, 2, 9), StartComparison::Copied);
+        assert_eq!(compare(5, 1, 1), StartComparison::Superseded);
+        assert_eq!(compare(5, 3, 9), StartComparison::Later);
+        assert_eq!(compare(4, 9, 1), StartComparison::Superseded);
+        assert_eq!(compare(6, 0, 1), StartComparison::Unknown);
     }
 }

@@ -3,7 +3,7 @@
 mod site;
 
 use lightseal_core::{Instant, Random};
-use lightseal_group::compact::{EpochSecret, Outgoing, RecordKeys, Suite};
+use lightseal_group::compact::{EpochSecret, PlainRecord, RecordKeys, Suite};
 use lightseal_group::control::{Answer, Request};
 use lightseal_group::member::{Member, Membership, RequestKind, Roles};
 use lightseal_group::policy::Profile;
@@ -149,7 +149,7 @@ fn made_up_ids(site: &mut Site) -> usize {
         let keyed = secret.response_secret(SenderId(0), id);
         let keys = RecordKeys::new(suite, secret.responses(SenderId(0), id), &keyed);
         let mut buf = [0; 100];
-        let len = keys.seal(&Outgoing::data(0, b"x"), &mut buf).unwrap();
+        let len = keys.seal(&PlainRecord::data(0, b"x"), &mut buf).unwrap();
         let switch = &mut site.devices.get_mut("switch").unwrap().member;
         switch.receive_unicast(now, from, &mut buf[..len], |_| taken += 1);
     }
@@ -203,7 +203,7 @@ fn a_sender_remembers_no_more_listeners_than_its_tree_has_leaves() {
         };
         // The group has four members.
         assert!(taken <= 4, "{profile}: {taken} delivered");
-        let known = site.devices["switch"].member.remembered();
+        let known = site.devices["switch"].member.state_for_tests();
         let listeners = known.matches("Address(").count() + known.matches("Id(ListenerId").count();
         assert!(listeners <= 4, "{profile}: {known}");
         assert!(site.devices["switch"].member.stats().strangers >= 400);

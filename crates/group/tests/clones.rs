@@ -146,7 +146,7 @@ fn after_a_crash_a_member_gets_keys_that_its_old_self_cannot_follow() {
         // A run that waits for the answer to its start receives all records, and seals only in the
         // new epoch.
         let device = site.devices.get_mut("switch").unwrap();
-        device.member.hold();
+        device.member.receive_only();
         let mut buf = [0; 200];
         let refused = device.member.request(site.now, b"on", &mut buf);
         assert_eq!(refused, Err(SendError::NotStarted));
@@ -170,7 +170,7 @@ fn a_run_that_was_never_answered_leaves_nothing_to_resume() {
         site.wait(20_000);
         let Some(Answer::Started { grant, .. }) = site.last("switch") else { panic!() };
         let mut member = site.devices.remove("switch").unwrap().member;
-        member.hold();
+        member.receive_only();
         member.dangerous_release();
         let mut buf = [0; 200];
         assert!(member.request(site.now, b"on", &mut buf).is_ok());

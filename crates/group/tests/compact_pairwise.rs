@@ -6,9 +6,9 @@ use lightseal_dtls::crypto::{TrafficSecret, rustcrypto};
 use lightseal_group::codepoints::{GROUP_CHALLENGE, GROUP_SYNC};
 use lightseal_group::compact::freshness::{sync, synced};
 use lightseal_group::compact::{
-    Boot, Challenge, Direction, EpochSecret, Form, InvalidPublicKey, KnownBoot, OpenError, Opened,
-    Outgoing, PairSecret, PrivateKey, PublicKey, RecordKeys, Sealed, SigningKey, Standing, Suite,
-    VerifyingKey,
+    Boot, BootStatus, Challenge, Direction, EpochSecret, HeaderForm, InvalidPublicKey, KnownBoot,
+    OpenError, OpenedRecord, PairSecret, PlainRecord, PrivateKey, PublicKey, RecordKeys,
+    SealedRecord, SigningKey, Suite, VerifyingKey,
 };
 use lightseal_group::{GroupId, ListenerId, SenderId};
 use proptest::prelude::*;
@@ -131,10 +131,10 @@ impl Listener {
         let stream = epoch(1).pairwise_responses(SENDER, listener(7));
         let keys = RecordKeys::new(suite(), stream, &secret);
         let boot = Boot { nonce: self.nonce, request };
-        let form = if state_boot { Form::Boot(boot) } else { Form::Last };
+        let form = if state_boot { HeaderForm::Boot(boot) } else { HeaderForm::Last };
         let mut buf = [0; 100];
         let payload = request.to_be_bytes();
-        let record = Outgoing { form, ..Outgoing::data(self.next, &payload) };
+        let record = PlainRecord { form, ..PlainRecord::data(self.next, &payload) };
         let len = keys.seal(&record, &mut buf).unwrap();
         self.next += 1;
         buf[..len].to_vec()
@@ -151,14 +151,14 @@ impl Sender {
     /// Processes a pairwise response in all steps.
     fn receive(&mut self, datagram: &[u8]) -> Option<Vec<u8>> {
         let datagram = &mut datagram.to_vec();
-        let (record, _) = Sealed::response(datagram).unwrap();
+        let (record, _) = SealedRecord::response(datagram).unwrap();
         let known = self.known.as_ref().map(|(known, _)| known);
         let (boot, mut window) = match record.boot() {
             None => self.known.clone()?,
-            Some(boot) => match KnownBoot::standing(known, &boot, self.next) {
-                Standing::Known => self.known.clone()?,
-                Standing::New => (KnownBoot::new(&boot, self.next), ReplayWindow::new()),
-                Standing::Stale => return None,
+            Some(boot) => match KnownBoot::status_of(known, &boot, self.next) {
+                BootStatus::Known => self.known.clone()?,
+                BootStatus::New => (KnownBoot::new(&boot, self.next), ReplayWindow::new()),
+                BootStatus::Stale => return None,
             },
         };
         let secret = self.pair.response_secret(boot.nonce());
@@ -172,7 +172,7 @@ impl Sender {
         window.commit(opened.number);
         let payload = opened.payload.to_vec();
         let (known, _) = self.known.insert((boot, window));
-        known.heard(self.next);
+        known.mark_heard(self.next);
         Some(payload)
     }
 }
@@ -218,12 +218,12 @@ fn another_boot_is_taken_with_a_request_that_was_sent_since() {
     let boot = Boot { nonce: [1; 8], request: 500 };
     let known = KnownBoot::new(&boot, 510);
     let standing =
-        |request| KnownBoot::standing(Some(&known), &Boot { nonce: [2; 8], request }, 520);
+        |request| KnownBoot::status_of(Some(&known), &Boot { nonce: [2; 8], request }, 520);
     let expected = [
-        (509, Standing::Stale),
-        (510, Standing::New),
-        (519, Standing::New),
-        (520, Standing::Stale),
+        (509, BootStatus::Stale),
+        (510, BootStatus::New),
+        (519, BootStatus::New),
+        (520, BootStatus::Stale),
     ];
     assert!(expected.iter().all(|(request, expected)| standing(*request) == *expected));
 }
@@ -274,8 +274,8 @@ fn sender_keys(challenge: &Challenge) -> (RecordKeys, RecordKeys) {
 
 fn through<R>(
     keys: &RecordKeys,
-    record: &Outgoing<'_>,
-    then: impl FnOnce(Result<Opened<'_>, OpenError>) -> R,
+    record: &PlainRecord<'_>,
+    then: impl FnOnce(Result<OpenedRecord<'_>, OpenError>) -> R,
 ) -> R {
     let mut buf = [0; 200];
     let len = keys.seal(record, &mut buf).unwrap();
@@ -283,9 +283,9 @@ fn through<R>(
     let buf = &mut buf[..len];
     let record = match keys.stream().direction {
         Direction::Requests | Direction::Answers(_) => {
-            Sealed::request(buf).unwrap().0.reveal(keys, 0)
+            SealedRecord::request(buf).unwrap().0.reveal(keys, 0)
         }
-        _ => Sealed::response(buf).unwrap().0.reveal(keys, 0),
+        _ => SealedRecord::response(buf).unwrap().0.reveal(keys, 0),
     };
     let opened = record.open(keys, by.as_ref());
     then(opened)
@@ -295,16 +295,20 @@ fn through<R>(
 fn a_sync_record_brings_on_who_missed_thousands() {
     let (keys, _) = sender_keys(&Challenge([0; 8]));
     let key = &SigningKey::new(&[9; 32]);
-    let stated = |record: &Outgoing<'_>| {
+    let stated = |record: &PlainRecord<'_>| {
         through(&keys, record, |opened| synced(keys.stream(), &opened.unwrap()))
     };
     let number = 0x0123_4567_89ab;
     assert_eq!(stated(&sync(number, None)), Some(number + 1));
     assert_eq!(stated(&sync(number, Some(key))), Some(number + 1));
     assert_eq!(stated(&sync(MAX_RECORD_NUMBER, None)), Some(MAX_RECORD_NUMBER + 1));
-    assert_eq!(stated(&Outgoing { form: Form::Last, ..sync(4, None) }), None, "not in full");
-    assert_eq!(stated(&Outgoing { payload: b"x", ..sync(4, None) }), None);
-    assert_eq!(stated(&Outgoing { kind: GROUP_CHALLENGE, ..sync(4, None) }), None);
+    assert_eq!(
+        stated(&PlainRecord { form: HeaderForm::Last, ..sync(4, None) }),
+        None,
+        "not in full"
+    );
+    assert_eq!(stated(&PlainRecord { payload: b"x", ..sync(4, None) }), None);
+    assert_eq!(stated(&PlainRecord { kind: GROUP_CHALLENGE, ..sync(4, None) }), None);
     let mut buf = [0; 100];
     assert_eq!(keys.seal(&sync(number, None), &mut buf), Ok(26));
     assert_eq!(keys.seal(&sync(number, Some(key)), &mut buf), Ok(90));
@@ -325,7 +329,7 @@ fn only_the_sender_answers_a_challenge() {
     assert_ne!(challenge, other);
     let key = &SigningKey::new(&[9; 32]);
     let (requests, answers) = sender_keys(&challenge);
-    let answered = |keys: &RecordKeys, record: &Outgoing<'_>| {
+    let answered = |keys: &RecordKeys, record: &PlainRecord<'_>| {
         through(keys, record, |opened| challenge.answered(keys.stream(), &opened.unwrap()))
     };
     assert_eq!(answered(&answers, &challenge.answer(70_000, None)), Some(70_001));
@@ -333,20 +337,20 @@ fn only_the_sender_answers_a_challenge() {
     assert_eq!(answered(&requests, &challenge.answer(70_000, None)), None, "any member can do it");
     assert_eq!(answered(&requests, &other.answer(70_000, Some(key))), None);
     assert_eq!(answered(&answers, &other.answer(70_000, None)), None);
-    let shorter = Outgoing { payload: &challenge.0[..7], ..challenge.answer(1, None) };
+    let shorter = PlainRecord { payload: &challenge.0[..7], ..challenge.answer(1, None) };
     assert_eq!(answered(&answers, &shorter), None);
     for kind in [GROUP_SYNC, ContentType::APPLICATION_DATA] {
-        let record = Outgoing { kind, ..challenge.answer(1, None) };
+        let record = PlainRecord { kind, ..challenge.answer(1, None) };
         assert_eq!(answered(&answers, &record), None);
     }
-    let short = Outgoing { form: Form::Last, ..challenge.answer(1, Some(key)) };
+    let short = PlainRecord { form: HeaderForm::Last, ..challenge.answer(1, Some(key)) };
     assert_eq!(answered(&requests, &short), None, "its number is not in full");
 
     // Answers under the keys of another challenge do not open.
     let mut buf = [0; 100];
     let len = answers.seal(&challenge.answer(1, None), &mut buf).unwrap();
     let (_, others) = sender_keys(&other);
-    let (record, _) = Sealed::request(&mut buf[..len]).unwrap();
+    let (record, _) = SealedRecord::request(&mut buf[..len]).unwrap();
     assert_eq!(record.reveal(&others, 0).open(&others, None), Err(OpenError::Tag));
 }
 
@@ -361,14 +365,14 @@ fn a_challenge_arrives_from_listeners_alone() {
     let pairwise =
         keys(epoch.pairwise_responses(SENDER, listener(7)), &pair().response_secret(&boot.nonce));
     let (requests, _) = sender_keys(&challenge);
-    let asked = |keys: &RecordKeys, record: &Outgoing<'_>| {
+    let asked = |keys: &RecordKeys, record: &PlainRecord<'_>| {
         through(keys, record, |opened| Challenge::asked(keys.stream(), &opened.unwrap()))
     };
-    assert_eq!(asked(&group, &challenge.ask(0, Form::Full, None)), Some(challenge));
-    assert_eq!(asked(&group, &challenge.ask(0, Form::Last, None)), Some(challenge));
-    assert_eq!(asked(&pairwise, &challenge.ask(0, Form::Boot(boot), None)), Some(challenge));
-    assert_eq!(asked(&requests, &challenge.ask(0, Form::Full, None)), None);
-    let longer = Outgoing { payload: &[7; 9], ..challenge.ask(0, Form::Full, None) };
+    assert_eq!(asked(&group, &challenge.ask(0, HeaderForm::Full, None)), Some(challenge));
+    assert_eq!(asked(&group, &challenge.ask(0, HeaderForm::Last, None)), Some(challenge));
+    assert_eq!(asked(&pairwise, &challenge.ask(0, HeaderForm::Boot(boot), None)), Some(challenge));
+    assert_eq!(asked(&requests, &challenge.ask(0, HeaderForm::Full, None)), None);
+    let longer = PlainRecord { payload: &[7; 9], ..challenge.ask(0, HeaderForm::Full, None) };
     assert_eq!(asked(&group, &longer), None);
-    assert_eq!(asked(&group, &Outgoing { payload: &[7; 8], ..Outgoing::data(0, &[]) }), None);
+    assert_eq!(asked(&group, &PlainRecord { payload: &[7; 8], ..PlainRecord::data(0, &[]) }), None);
 }

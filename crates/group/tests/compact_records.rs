@@ -4,8 +4,9 @@ use lightseal_core::ReplayWindow;
 use lightseal_dtls::codepoints::{ContentType, MAX_CONTENT, MAX_RECORD_NUMBER};
 use lightseal_dtls::crypto::{CipherSuiteId, Record, rustcrypto};
 use lightseal_group::compact::{
-    Boot, Direction, EpochSecret, Form, Numbered, OpenError, Opened, Origin, Outgoing, PrivateKey,
-    RecordKeys, SealError, Sealed, SigningKey, Suite, VerifyingKey,
+    Boot, Direction, EpochSecret, HeaderForm, OpenError, OpenedRecord, PlainRecord, PrivateKey,
+    ProvenOrigin, RecordKeys, RevealedRecord, SealError, SealedRecord, SigningKey, Suite,
+    VerifyingKey,
 };
 use lightseal_group::{GroupId, ListenerId, SenderId};
 use proptest::prelude::*;
@@ -66,12 +67,12 @@ fn is_listeners(keys: &RecordKeys) -> bool {
     matches!(keys.stream().direction, Direction::Responses(_) | Direction::PairwiseResponses(_))
 }
 
-fn forms(keys: &RecordKeys) -> Vec<Form> {
-    let forms = [Form::Last, Form::Followed, Form::Full, Form::Boot(BOOT)];
+fn forms(keys: &RecordKeys) -> Vec<HeaderForm> {
+    let forms = [HeaderForm::Last, HeaderForm::Followed, HeaderForm::Full, HeaderForm::Boot(BOOT)];
     forms.into_iter().filter(|form| keys.overhead(*form, false).is_some()).collect()
 }
 
-fn seal(keys: &RecordKeys, record: &Outgoing<'_>) -> Vec<u8> {
+fn seal(keys: &RecordKeys, record: &PlainRecord<'_>) -> Vec<u8> {
     let mut buf = vec![0xee; record.payload.len() + record.padding + 200];
     let len = keys.seal(record, &mut buf).unwrap();
     assert!(buf[len..].iter().all(|byte| *byte == 0xee), "nothing beyond the record is touched");
@@ -84,13 +85,13 @@ fn reveal<'a>(
     keys: &RecordKeys,
     datagram: &'a mut [u8],
     expected: u64,
-) -> Option<(Numbered<'a>, usize)> {
+) -> Option<(RevealedRecord<'a>, usize)> {
     if is_listeners(keys) {
-        let (record, rest) = Sealed::response(datagram).ok()?;
+        let (record, rest) = SealedRecord::response(datagram).ok()?;
         assert!(!record.is_answer());
         Some((record.reveal(keys, expected), rest.len()))
     } else {
-        let (record, rest) = Sealed::request(datagram).ok()?;
+        let (record, rest) = SealedRecord::request(datagram).ok()?;
         assert_eq!(record.boot(), None);
         Some((record.reveal(keys, expected), rest.len()))
     }
@@ -101,7 +102,7 @@ fn open<'a>(
     datagram: &'a mut [u8],
     expected: u64,
     verifier: Option<&VerifyingKey>,
-) -> Option<Result<Opened<'a>, OpenError>> {
+) -> Option<Result<OpenedRecord<'a>, OpenError>> {
     let (record, _) = reveal(keys, datagram, expected)?;
     Some(record.open(keys, verifier))
 }
@@ -119,20 +120,20 @@ fn fourteen_bytes_a_request_and_sixteen_a_response() {
         for len in [0, 1, 2, 7, 15, 100, 1200] {
             let payload = vec![7; len];
             let overhead = |keys, form, signer| {
-                let record = Outgoing { form, signer, ..Outgoing::data(3, &payload) };
+                let record = PlainRecord { form, signer, ..PlainRecord::data(3, &payload) };
                 seal(keys, &record).len() - len
             };
             let key = &SigningKey::new(&[9; 32]);
-            assert_eq!(overhead(&requests, Form::Last, None), 6 + tag);
-            assert_eq!(overhead(&responses, Form::Last, None), 8 + tag);
-            assert_eq!(overhead(&pairwise, Form::Last, None), 8 + tag);
-            assert_eq!(overhead(&requests, Form::Last, Some(key)), 70 + tag);
-            assert_eq!(overhead(&responses, Form::Last, Some(key)), 72 + tag);
-            assert_eq!(overhead(&requests, Form::Followed, None), 8 + tag);
-            assert_eq!(overhead(&requests, Form::Full, None), 18 + tag);
-            assert_eq!(overhead(&answers, Form::Full, None), 18 + tag);
-            assert_eq!(overhead(&responses, Form::Full, None), 20 + tag);
-            assert_eq!(overhead(&pairwise, Form::Boot(BOOT), None), 34 + tag);
+            assert_eq!(overhead(&requests, HeaderForm::Last, None), 6 + tag);
+            assert_eq!(overhead(&responses, HeaderForm::Last, None), 8 + tag);
+            assert_eq!(overhead(&pairwise, HeaderForm::Last, None), 8 + tag);
+            assert_eq!(overhead(&requests, HeaderForm::Last, Some(key)), 70 + tag);
+            assert_eq!(overhead(&responses, HeaderForm::Last, Some(key)), 72 + tag);
+            assert_eq!(overhead(&requests, HeaderForm::Followed, None), 8 + tag);
+            assert_eq!(overhead(&requests, HeaderForm::Full, None), 18 + tag);
+            assert_eq!(overhead(&answers, HeaderForm::Full, None), 18 + tag);
+            assert_eq!(overhead(&responses, HeaderForm::Full, None), 20 + tag);
+            assert_eq!(overhead(&pairwise, HeaderForm::Boot(BOOT), None), 34 + tag);
             for keys in [&requests, &responses, &pairwise, &answers] {
                 for form in forms(keys) {
                     assert_eq!(keys.overhead(form, false), Some(overhead(keys, form, None)));
@@ -140,8 +141,8 @@ fn fourteen_bytes_a_request_and_sixteen_a_response() {
             }
         }
         if tag == 8 {
-            assert_eq!(requests.overhead(Form::Last, false), Some(14));
-            assert_eq!(responses.overhead(Form::Last, false), Some(16));
+            assert_eq!(requests.overhead(HeaderForm::Last, false), Some(14));
+            assert_eq!(responses.overhead(HeaderForm::Last, false), Some(16));
         }
     }
 }
@@ -164,42 +165,42 @@ fn suites_that_do_not_encrypt_are_none() {
 fn what_a_header_shows() {
     let suite = short_tags();
     let [requests, responses, pairwise, answers] = keys_of(suite, &epoch());
-    let mut request = seal(&requests, &Outgoing::data(0x1_0002, b"on"));
+    let mut request = seal(&requests, &PlainRecord::data(0x1_0002, b"on"));
     assert_eq!(request[..3], [0b0011_1011, b'l', 5]);
-    let (record, rest) = Sealed::request(&mut request).unwrap();
+    let (record, rest) = SealedRecord::request(&mut request).unwrap();
     assert!(rest.is_empty());
     assert_eq!((record.alias, record.id, record.is_answer()), (b'l', SENDER, false));
     assert_eq!((record.is_signed(), record.boot()), (None, None));
     assert!(record.epoch.is_of(EPOCH) && record.epoch.is_of(EPOCH + 4));
     assert!(!record.epoch.is_of(EPOCH + 1));
 
-    let mut response = seal(&responses, &Outgoing::data(0, b"on"));
+    let mut response = seal(&responses, &PlainRecord::data(0, b"on"));
     assert_eq!(response[..5], [0b0011_1011, b'l', 1, 2, 3]);
-    let (record, _) = Sealed::response(&mut response).unwrap();
+    let (record, _) = SealedRecord::response(&mut response).unwrap();
     assert_eq!((record.alias, record.id), (b'l', listener()));
 
-    let full = Outgoing { form: Form::Full, ..Outgoing::data(0x0a0b_0c0d_0e0f, b"") };
+    let full = PlainRecord { form: HeaderForm::Full, ..PlainRecord::data(0x0a0b_0c0d_0e0f, b"") };
     let mut sync = seal(&requests, &full);
     assert_eq!(sync[..3], [0xf8, b'l', 5]);
     assert_eq!(sync[3..11], EPOCH.to_be_bytes());
     assert_eq!(sync[11..17], [0x0a, 0x0b, 0x0c, 0x0d, 0x0e, 0x0f]);
-    let (record, _) = Sealed::request(&mut sync).unwrap();
+    let (record, _) = SealedRecord::request(&mut sync).unwrap();
     assert!(record.epoch.is_of(EPOCH) && !record.epoch.is_of(EPOCH + 4));
     assert_eq!((record.is_signed(), record.is_answer()), (Some(false), false));
 
     let mut answer = seal(&answers, &full);
     assert_eq!(answer[0], 0xf9);
-    assert!(Sealed::request(&mut answer).unwrap().0.is_answer());
+    assert!(SealedRecord::request(&mut answer).unwrap().0.is_answer());
 
-    let mut boot = seal(&pairwise, &Outgoing { form: Form::Boot(BOOT), ..full });
+    let mut boot = seal(&pairwise, &PlainRecord { form: HeaderForm::Boot(BOOT), ..full });
     assert_eq!(boot[0], 0xfb);
     assert_eq!(boot[19..33], *b"\0\0\0\0\0\x4drestart1");
-    assert_eq!(Sealed::response(&mut boot).unwrap().0.boot(), Some(BOOT));
+    assert_eq!(SealedRecord::response(&mut boot).unwrap().0.boot(), Some(BOOT));
 
     let key = &SigningKey::new(&[9; 32]);
-    let mut signed = seal(&requests, &Outgoing { signer: Some(key), ..full });
+    let mut signed = seal(&requests, &PlainRecord { signer: Some(key), ..full });
     assert_eq!(signed[0], 0xfc);
-    assert_eq!(Sealed::request(&mut signed).unwrap().0.is_signed(), Some(true));
+    assert_eq!(SealedRecord::request(&mut signed).unwrap().0.is_signed(), Some(true));
 }
 
 /// Headers with 8-bit numbers or without an ID, and signed answers, are refused.
@@ -208,8 +209,8 @@ fn a_record_begins_as_the_specification_says() {
     let of = |of_sender: bool| {
         let begins = |first: &u8| {
             let datagram = &mut [&[*first][..], &[0; 99]].concat();
-            let sender = Sealed::request(datagram).is_ok();
-            let listener = Sealed::response(datagram).is_ok();
+            let sender = SealedRecord::request(datagram).is_ok();
+            let listener = SealedRecord::response(datagram).is_ok();
             if of_sender { sender } else { listener }
         };
         (0..=255u8).filter(begins).collect::<Vec<_>>()
@@ -222,16 +223,16 @@ fn a_record_begins_as_the_specification_says() {
 #[test]
 fn records_follow_one_another_in_a_datagram() {
     let keys = requests(short_tags());
-    let first = Outgoing { form: Form::Followed, ..Outgoing::data(1, b"one") };
-    let mut datagram = [seal(&keys, &first), seal(&keys, &Outgoing::data(2, b"two"))].concat();
-    let (record, rest) = Sealed::request(&mut datagram).unwrap();
+    let first = PlainRecord { form: HeaderForm::Followed, ..PlainRecord::data(1, b"one") };
+    let mut datagram = [seal(&keys, &first), seal(&keys, &PlainRecord::data(2, b"two"))].concat();
+    let (record, rest) = SealedRecord::request(&mut datagram).unwrap();
     let opened = record.reveal(&keys, 0).open(&keys, None).unwrap();
     assert_eq!((opened.number, &*opened.payload), (1, &b"one"[..]));
-    let (record, rest) = Sealed::request(rest).unwrap();
+    let (record, rest) = SealedRecord::request(rest).unwrap();
     let opened = record.reveal(&keys, 2).open(&keys, None).unwrap();
     assert_eq!((opened.number, &*opened.payload), (2, &b"two"[..]));
     assert!(rest.is_empty());
-    assert!(Sealed::request(rest).is_err());
+    assert!(SealedRecord::request(rest).is_err());
 }
 
 /// Truncates the record at every byte, flips every bit, and appends bytes.
@@ -240,7 +241,7 @@ fn nothing_but_the_record_opens() {
     for suite in suites() {
         for keys in keys_of(suite, &epoch()) {
             for form in forms(&keys) {
-                let record = Outgoing { form, ..Outgoing::data(70_000, b"on") };
+                let record = PlainRecord { form, ..PlainRecord::data(70_000, b"on") };
                 let sealed = seal(&keys, &record);
                 assert!(opens(&keys, &sealed, 70_001, None));
                 for cut in 0..sealed.len() {
@@ -251,7 +252,7 @@ fn nothing_but_the_record_opens() {
                     other[bit / 8] ^= 1 << (bit % 8);
                     assert!(!opens(&keys, &other, 70_001, None), "{form:?} bit {bit}");
                 }
-                if form != Form::Followed {
+                if form != HeaderForm::Followed {
                     let longer = [&sealed[..], &[0]].concat();
                     assert!(!opens(&keys, &longer, 70_001, None), "{form:?}");
                 }
@@ -269,7 +270,8 @@ fn keys_are_of_one_group_epoch_and_writer() {
         EpochSecret::new(GROUP, EPOCH, &[0x5b; 16]),
     ];
     for (i, keys) in keys_of(suite, &epoch()).iter().enumerate() {
-        let sealed = seal(keys, &Outgoing { form: Form::Full, ..Outgoing::data(1, b"on") });
+        let sealed =
+            seal(keys, &PlainRecord { form: HeaderForm::Full, ..PlainRecord::data(1, b"on") });
         assert!(opens(keys, &sealed, 0, None));
         for other in &epochs {
             let others = keys_of(suite, other);
@@ -280,12 +282,12 @@ fn keys_are_of_one_group_epoch_and_writer() {
         }
     }
     let epoch = epoch();
-    let request = seal(&requests(suite), &Outgoing::data(1, b"on"));
+    let request = seal(&requests(suite), &PlainRecord::data(1, b"on"));
     let other =
         RecordKeys::new(suite, epoch.requests(SenderId(6)), &epoch.request_secret(SenderId(6)));
     assert!(!opens(&other, &request, 0, None));
     let [_, responses, ..] = keys_of(suite, &epoch);
-    let response = seal(&responses, &Outgoing::data(1, b"on"));
+    let response = seal(&responses, &PlainRecord::data(1, b"on"));
     let peer = ListenerId::new(9).unwrap();
     for (sender, listener) in [(SENDER, peer), (SenderId(6), listener())] {
         let secret = epoch.response_secret(sender, listener);
@@ -299,14 +301,14 @@ fn keys_are_of_one_group_epoch_and_writer() {
 fn a_request_is_no_response_and_a_response_no_request() {
     for suite in suites() {
         let [requests, responses, ..] = keys_of(suite, &epoch());
-        for form in [Form::Last, Form::Full] {
-            let record = Outgoing { form, ..Outgoing::data(0, b"a payload of some length") };
+        for form in [HeaderForm::Last, HeaderForm::Full] {
+            let record = PlainRecord { form, ..PlainRecord::data(0, b"a payload of some length") };
             let (request, response) = (seal(&requests, &record), seal(&responses, &record));
             for keys in [&requests, &responses] {
-                if let Ok((record, _)) = Sealed::response(&mut request.clone()) {
+                if let Ok((record, _)) = SealedRecord::response(&mut request.clone()) {
                     assert_eq!(record.reveal(keys, 0).open(keys, None), Err(OpenError::Tag));
                 }
-                if let Ok((record, _)) = Sealed::request(&mut response.clone()) {
+                if let Ok((record, _)) = SealedRecord::request(&mut response.clone()) {
                     assert_eq!(record.reveal(keys, 0).open(keys, None), Err(OpenError::Tag));
                 }
             }
@@ -321,20 +323,20 @@ fn a_wrong_guess_of_the_number_opens_nothing() {
     for suite in suites() {
         let keys = requests(suite);
         let number = 3 << 16 | 5;
-        let sealed = seal(&keys, &Outgoing::data(number, b"on"));
+        let sealed = seal(&keys, &PlainRecord::data(number, b"on"));
         let half = 1 << 15;
         for expected in [number - half + 1, number, number + half] {
             assert!(opens(&keys, &sealed, expected, None), "{expected}");
         }
         for expected in [0, number - half - 1, number + half + 1, number + (1 << 20)] {
             let mut copy = sealed.clone();
-            let (record, _) = Sealed::request(&mut copy).unwrap();
+            let (record, _) = SealedRecord::request(&mut copy).unwrap();
             let record = record.reveal(&keys, expected);
             let guess = record.number();
             assert!(guess != number && guess & 0xffff == number & 0xffff);
             assert_eq!(record.open(&keys, None), Err(OpenError::Tag));
         }
-        let full = Outgoing { form: Form::Full, ..Outgoing::data(number, b"on") };
+        let full = PlainRecord { form: HeaderForm::Full, ..PlainRecord::data(number, b"on") };
         assert!(opens(&keys, &seal(&keys, &full), 0, None), "a number in full is no guess");
     }
 }
@@ -343,11 +345,11 @@ fn a_wrong_guess_of_the_number_opens_nothing() {
 fn numbers_end_and_never_begin_again() {
     let keys = requests(short_tags());
     let buf = &mut [0; 100];
-    let last = Outgoing::data(MAX_RECORD_NUMBER, b"on");
+    let last = PlainRecord::data(MAX_RECORD_NUMBER, b"on");
     let len = keys.seal(&last, buf).unwrap();
     assert!(opens(&keys, &buf[..len], MAX_RECORD_NUMBER, None));
     for number in [MAX_RECORD_NUMBER + 1, u64::MAX] {
-        let beyond = Outgoing::data(number, b"on");
+        let beyond = PlainRecord::data(number, b"on");
         assert_eq!(keys.seal(&beyond, buf), Err(SealError::NumbersExhausted));
     }
 }
@@ -355,21 +357,21 @@ fn numbers_end_and_never_begin_again() {
 #[test]
 fn what_cannot_be_sealed_is_refused() {
     let [requests, responses, pairwise, answers] = keys_of(short_tags(), &epoch());
-    let data = Outgoing::data(0, b"on");
+    let data = PlainRecord::data(0, b"on");
     let key = &SigningKey::new(&[9; 32]);
-    let form = |form| Outgoing { form, ..data };
-    let refused = |keys: &RecordKeys, record: &Outgoing<'_>| {
+    let form = |form| PlainRecord { form, ..data };
+    let refused = |keys: &RecordKeys, record: &PlainRecord<'_>| {
         assert_eq!(keys.seal(record, &mut [0; 200]), Err(SealError::Form));
         assert_eq!(keys.overhead(record.form, record.signer.is_some()), None);
     };
-    refused(&requests, &form(Form::Boot(BOOT)));
-    refused(&responses, &form(Form::Boot(BOOT)));
-    refused(&answers, &form(Form::Last));
-    refused(&answers, &form(Form::Followed));
-    refused(&answers, &form(Form::Boot(BOOT)));
-    refused(&answers, &Outgoing { signer: Some(key), ..form(Form::Full) });
+    refused(&requests, &form(HeaderForm::Boot(BOOT)));
+    refused(&responses, &form(HeaderForm::Boot(BOOT)));
+    refused(&answers, &form(HeaderForm::Last));
+    refused(&answers, &form(HeaderForm::Followed));
+    refused(&answers, &form(HeaderForm::Boot(BOOT)));
+    refused(&answers, &PlainRecord { signer: Some(key), ..form(HeaderForm::Full) });
     let boot = Boot { request: MAX_RECORD_NUMBER + 1, ..BOOT };
-    refused(&pairwise, &form(Form::Boot(boot)));
+    refused(&pairwise, &form(HeaderForm::Boot(boot)));
 
     for len in 0..16 {
         assert_eq!(requests.seal(&data, &mut vec![0; len]), Err(SealError::BufferFull));
@@ -377,19 +379,19 @@ fn what_cannot_be_sealed_is_refused() {
     assert_eq!(requests.seal(&data, &mut [0; 16]), Ok(16));
     let mut buf = vec![0; 1 << 15];
     let long = vec![7; MAX_CONTENT];
-    let mut fits = |record: &Outgoing<'_>| match requests.seal(record, &mut buf) {
+    let mut fits = |record: &PlainRecord<'_>| match requests.seal(record, &mut buf) {
         Ok(len) => opens(&requests, &buf[..len], 0, record.signer.map(SigningKey::public).as_ref()),
         Err(error) => {
             assert_eq!(error, SealError::TooLong);
             false
         }
     };
-    assert!(fits(&Outgoing::data(0, &long)));
-    assert!(!fits(&Outgoing { padding: 1, ..Outgoing::data(0, &long) }));
-    assert!(!fits(&Outgoing { padding: usize::MAX, ..Outgoing::data(0, &long) }));
-    let signed = Outgoing { signer: Some(key), ..Outgoing::data(0, &long[64..]) };
+    assert!(fits(&PlainRecord::data(0, &long)));
+    assert!(!fits(&PlainRecord { padding: 1, ..PlainRecord::data(0, &long) }));
+    assert!(!fits(&PlainRecord { padding: usize::MAX, ..PlainRecord::data(0, &long) }));
+    let signed = PlainRecord { signer: Some(key), ..PlainRecord::data(0, &long[64..]) };
     assert!(fits(&signed));
-    assert!(!fits(&Outgoing { padding: 1, ..signed }));
+    assert!(!fits(&PlainRecord { padding: 1, ..signed }));
 }
 
 /// Such records have right tags and come from a member that violates the protocol.
@@ -400,7 +402,7 @@ fn a_record_may_be_too_long_to_be_one() {
         let raw = suite.get().keying.plain(&epoch().request_secret(SENDER));
         let opened = |content_len: usize| {
             let number = 3;
-            let full = Outgoing { form: Form::Full, ..Outgoing::data(number, &[]) };
+            let full = PlainRecord { form: HeaderForm::Full, ..PlainRecord::data(number, &[]) };
             let mut datagram = seal(&keys, &full)[..17].to_vec();
             let header = datagram.clone();
             let mut body = vec![23; content_len + suite.get().tag_len];
@@ -420,7 +422,7 @@ fn a_record_may_be_too_long_to_be_one() {
 #[test]
 fn a_record_of_zeros_has_no_type() {
     let keys = requests(short_tags());
-    let record = Outgoing { kind: ContentType(0), padding: 3, ..Outgoing::data(0, &[0; 4]) };
+    let record = PlainRecord { kind: ContentType(0), padding: 3, ..PlainRecord::data(0, &[0; 4]) };
     let mut sealed = seal(&keys, &record);
     assert_eq!(open(&keys, &mut sealed, 0, None).unwrap(), Err(OpenError::Content));
 }
@@ -432,20 +434,20 @@ fn a_signature_is_neither_stripped_nor_swapped() {
         let (key, other) = (&SigningKey::new(&[9; 32]), &SigningKey::new(&[8; 32]));
         for keys in [&requests, &responses, &pairwise] {
             for form in forms(keys) {
-                let record = Outgoing { form, signer: Some(key), ..Outgoing::data(4, b"on") };
-                let bare = Outgoing { signer: None, ..record };
+                let record = PlainRecord { form, signer: Some(key), ..PlainRecord::data(4, b"on") };
+                let bare = PlainRecord { signer: None, ..record };
                 let public = Some(key.public());
                 let result = |record, by: Option<VerifyingKey>| {
                     let sealed = &mut seal(keys, record);
                     let opened = open(keys, sealed, 5, by.as_ref()).unwrap();
                     opened.map(|opened| (opened.payload.to_vec(), opened.origin))
                 };
-                assert_eq!(result(&record, public), Ok((b"on".to_vec(), Origin::Signer)));
+                assert_eq!(result(&record, public), Ok((b"on".to_vec(), ProvenOrigin::Signer)));
                 assert_eq!(result(&bare, public), Err(OpenError::Source), "stripped");
                 assert_eq!(result(&record, Some(other.public())), Err(OpenError::Source));
-                let by_other = Outgoing { signer: Some(other), ..record };
+                let by_other = PlainRecord { signer: Some(other), ..record };
                 assert_eq!(result(&by_other, public), Err(OpenError::Source), "swapped");
-                if matches!(form, Form::Full | Form::Boot(_)) {
+                if matches!(form, HeaderForm::Full | HeaderForm::Boot(_)) {
                     assert_eq!(result(&record, None), Err(OpenError::Source), "not looked for");
                 }
             }
@@ -463,8 +465,8 @@ fn a_signature_holds_for_one_record_alone() {
     let [requests, responses, ..] = keys_of(suite, &epoch);
     let long = [b"on".as_slice(), &[ContentType::APPLICATION_DATA.0]].concat();
     // The signature of a record, which any member can extract.
-    let signature = |keys: &RecordKeys, record: &Outgoing<'_>| {
-        let mut sealed = seal(keys, &Outgoing { signer: Some(key), ..*record });
+    let signature = |keys: &RecordKeys, record: &PlainRecord<'_>| {
+        let mut sealed = seal(keys, &PlainRecord { signer: Some(key), ..*record });
         let (record, _) = reveal(keys, &mut sealed, record.number).unwrap();
         let opened = record.open(keys, None).unwrap();
         let whole = [&*opened.payload, &[opened.kind.0]].concat();
@@ -475,10 +477,11 @@ fn a_signature_holds_for_one_record_alone() {
     let forged = |keys: &RecordKeys, number, signature: &[u8]| {
         let (last, rest) = signature.split_last().unwrap();
         let payload = [&long, rest].concat();
-        let record = Outgoing { kind: ContentType(*last), ..Outgoing::data(number, &payload) };
+        let record =
+            PlainRecord { kind: ContentType(*last), ..PlainRecord::data(number, &payload) };
         opens(keys, &seal(keys, &record), number, Some(&public))
     };
-    let data = Outgoing::data(4, b"on");
+    let data = PlainRecord::data(4, b"on");
     let of_request = signature(&requests, &data);
     let of_response = signature(&responses, &data);
     assert_eq!(of_request.len(), 64);
@@ -488,7 +491,7 @@ fn a_signature_holds_for_one_record_alone() {
     assert!(!forged(&requests, 4 + (1 << 16), &of_request), "the same low 16 bits");
     assert!(!forged(&requests, 4, &of_response));
     assert!(!forged(&responses, 4, &of_request));
-    let of_followed = signature(&requests, &Outgoing { form: Form::Followed, ..data });
+    let of_followed = signature(&requests, &PlainRecord { form: HeaderForm::Followed, ..data });
     assert!(!forged(&requests, 4, &of_followed), "another header");
 
     let elsewhere =
@@ -512,11 +515,11 @@ fn a_signature_holds_for_one_record_alone() {
 #[test]
 fn replays_are_dropped_before_they_are_opened() {
     let keys = requests(short_tags());
-    let sealed: Vec<_> = (0..40).map(|n| seal(&keys, &Outgoing::data(n, b"on"))).collect();
+    let sealed: Vec<_> = (0..40).map(|n| seal(&keys, &PlainRecord::data(n, b"on"))).collect();
     let mut window = ReplayWindow::new();
     let mut receive = |datagram: &[u8]| {
         let datagram = &mut datagram.to_vec();
-        let (record, _) = Sealed::request(datagram).unwrap();
+        let (record, _) = SealedRecord::request(datagram).unwrap();
         let record = record.reveal(&keys, window.next());
         let fresh = window.check(record.number());
         let opened = fresh.then(|| record.open(&keys, None).unwrap().number);
@@ -548,7 +551,7 @@ proptest! {
         let signed = signed && keys.overhead(form, true).is_some();
         let signer = Some(&signer).filter(|_| signed);
         let kind = ContentType(kind);
-        let record = Outgoing { number, kind, payload: &payload, form, padding, signer };
+        let record = PlainRecord { number, kind, payload: &payload, form, padding, signer };
         let mut sealed = seal(keys, &record);
         let overhead = keys.overhead(form, signed).unwrap();
         prop_assert_eq!(sealed.len(), overhead + payload.len() + padding);
@@ -557,7 +560,7 @@ proptest! {
         let opened = open(keys, &mut sealed, expected, by.as_ref()).unwrap().unwrap();
         prop_assert_eq!((opened.number, opened.kind), (number, kind));
         prop_assert_eq!(&*opened.payload, &payload[..]);
-        prop_assert_eq!(opened.in_full, matches!(form, Form::Full | Form::Boot(_)));
+        prop_assert_eq!(opened.in_full, matches!(form, HeaderForm::Full | HeaderForm::Boot(_)));
     }
 
     #[test]

@@ -4,8 +4,8 @@
 use lightseal_dtls::codepoints::ContentType;
 use lightseal_dtls::crypto::{CipherSuiteId, TrafficSecret, rustcrypto};
 use lightseal_group::compact::{
-    Boot, EpochSecret, Form, Outgoing, PairSecret, PrivateKey, PublicKey, RecordKeys, Sealed,
-    SigningKey, Stream, Suite, VerifyingKey,
+    Boot, EpochSecret, HeaderForm, PairSecret, PlainRecord, PrivateKey, PublicKey, RecordKeys,
+    SealedRecord, SigningKey, Stream, Suite, VerifyingKey,
 };
 use lightseal_group::{GroupId, ListenerId, SenderId};
 use serde_json::Value;
@@ -139,16 +139,17 @@ fn check(keys: &RecordKeys, vector: &Value, members: &Members) {
     let signer = if from_listener { listener } else { sender };
     let signer = vector.get("signed").map(|_| signer);
     let form = match vector["form"].as_str().unwrap() {
-        "last" => Form::Last,
-        "followed" => Form::Followed,
-        "full" => Form::Full,
-        "boot" => {
-            Form::Boot(Boot { nonce: members.boot_nonce, request: number(&vector["request"]) })
-        }
+        "last" => HeaderForm::Last,
+        "followed" => HeaderForm::Followed,
+        "full" => HeaderForm::Full,
+        "boot" => HeaderForm::Boot(Boot {
+            nonce: members.boot_nonce,
+            request: number(&vector["request"]),
+        }),
         other => panic!("{other}"),
     };
     let payload = unhex(&vector["payload"]);
-    let record = Outgoing {
+    let record = PlainRecord {
         number: number(&vector["number"]),
         kind: ContentType(number(&vector["type"]) as u8),
         payload: &payload,
@@ -161,13 +162,13 @@ fn check(keys: &RecordKeys, vector: &Value, members: &Members) {
     let buf = &mut buf[..len];
     assert_eq!(buf, unhex(&vector["record"]), "{vector}");
     let record_ = if vector["stream"] == "direct" {
-        let direct = Sealed::direct(buf).unwrap();
+        let direct = SealedRecord::direct(buf).unwrap();
         assert_eq!(direct.id, (members.sender, members.listener));
         direct.reveal(keys, record.number)
     } else if from_listener {
-        Sealed::response(buf).unwrap().0.reveal(keys, record.number)
+        SealedRecord::response(buf).unwrap().0.reveal(keys, record.number)
     } else {
-        Sealed::request(buf).unwrap().0.reveal(keys, record.number)
+        SealedRecord::request(buf).unwrap().0.reveal(keys, record.number)
     };
     let verifier = signer.map(SigningKey::public);
     let opened = record_.open(keys, verifier.as_ref()).unwrap();
@@ -193,7 +194,7 @@ fn direct_requests_of_another_implementation_are_dropped_or_taken_as_it_says() {
     let mut outcomes = 0;
     for vector in list(&file["replay"]["records"]) {
         let mut bytes = unhex(&vector["record"]);
-        let outcome = match Sealed::direct(&mut bytes) {
+        let outcome = match SealedRecord::direct(&mut bytes) {
             Err(_) => "malformed",
             Ok(record) if record.id != (members.sender, members.listener) => "stranger",
             Ok(record) if !record.epoch.is_of(epoch) => "epoch",

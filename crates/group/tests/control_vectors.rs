@@ -3,9 +3,10 @@
 
 use lightseal_core::{Decode, Encode, Writer};
 use lightseal_group::control::{
-    Admitted, Answer, Asked, DeviceKey, GroupName, Numbered, Reason, Request, VERSION, WantedRoles,
+    Admitted, Answer, AnswerMessage, DeviceKey, GroupName, Reason, Request, RequestMessage,
+    RoleSet, VERSION,
 };
-use lightseal_group::directory::{Introduced, Lookup, Names, Page};
+use lightseal_group::directory::{DirectoryEntry, Lookup, Names, Page};
 use lightseal_group::identity::{Identity, PublicKeys};
 use lightseal_group::member::Roles;
 use lightseal_group::policy::{Authenticity, Freshness, Profile, Responses};
@@ -86,7 +87,7 @@ fn requests() -> Vec<(&'static str, Request)> {
     let join = |address: &str| Request::Join {
         nonce: counted(0x20),
         name: GroupName::new("lights").unwrap(),
-        roles: WantedRoles { sender: true, listener: true },
+        roles: RoleSet { sender: true, listener: true },
         address: address.parse::<IpAddr>().unwrap(),
         keys: keys(0x61, 0x51),
     };
@@ -110,7 +111,7 @@ fn requests() -> Vec<(&'static str, Request)> {
 
 fn answers() -> Vec<(String, Answer)> {
     let introduced =
-        |sender, leaf, keys| Introduced { sender, leaf: Leaf::new(leaf).unwrap(), keys };
+        |sender, leaf, keys| DirectoryEntry { sender, leaf: Leaf::new(leaf).unwrap(), keys };
     let members = vec![
         introduced(None, 17, keys(0x61, 0x51)),
         introduced(Some(SenderId(9)), 31, keys(0x62, 0x52)),
@@ -171,10 +172,10 @@ fn requests_are_those_of_another_implementation() {
         let start = Start { instance: INSTANCE, counter: 3, nonce: counted(0x20) };
         let is_members = !matches!(said, Request::Join { .. } | Request::Key { .. });
         let start = is_members.then_some(start);
-        let asked = Asked { version: VERSION, number: NUMBER, start, said };
+        let asked = RequestMessage { version: VERSION, number: NUMBER, start, request: said };
         assert_eq!(written(&asked), file[name], "{name}");
         assert_eq!(
-            format!("{:?}", Asked::decode(&file[name])),
+            format!("{:?}", RequestMessage::decode(&file[name])),
             format!("{:?}", Ok::<_, ()>(asked))
         );
     }
@@ -186,9 +187,9 @@ fn answers_are_those_of_another_implementation() {
     let answers = answers();
     assert_eq!(answers.len(), file.len());
     for (name, said) in answers {
-        let answer = Numbered { number: NUMBER, said };
+        let answer = AnswerMessage { number: NUMBER, answer: said };
         assert_eq!(written(&answer), file[&name], "{name}");
-        let read = Numbered::<Answer>::decode(&file[&name]).expect("an answer");
+        let read = AnswerMessage::decode(&file[&name]).expect("an answer");
         assert_eq!(written(&read), file[&name], "{name}");
     }
 }

@@ -4,7 +4,7 @@ mod site;
 
 use lightseal_core::Instant;
 use lightseal_group::SenderId;
-use lightseal_group::control::{Answer, GroupName, Reason, Request, WantedRoles};
+use lightseal_group::control::{Answer, GroupName, Reason, Request, RoleSet};
 use lightseal_group::controller::Output;
 use lightseal_group::directory::Lookup;
 use lightseal_group::policy::Profile;
@@ -219,7 +219,7 @@ fn all_that_is_said_is_repeated_in_its_time() {
 #[test]
 fn members_are_told_each_others_keys() {
     let mut site = Site::new(Profile::Compact);
-    site.join("switch", WantedRoles { sender: true, listener: false });
+    site.join("switch", RoleSet { sender: true, listener: false });
     site.join("a", LISTENER);
     site.join("b", BOTH);
     let listener = site.controller.roster().get("a").unwrap().leaf.into();
@@ -252,7 +252,7 @@ fn members_are_told_each_others_keys() {
 #[test]
 fn only_senders_are_told_the_names_of_devices_and_the_epoch_of_these_names() {
     let mut site = Site::new(Profile::Compact);
-    site.join("switch", WantedRoles { sender: true, listener: false });
+    site.join("switch", RoleSet { sender: true, listener: false });
     site.join("a", LISTENER);
     let listener = site.controller.roster().get("a").unwrap().leaf;
     let lookup = Lookup::listener(listener.into());

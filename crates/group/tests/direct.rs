@@ -7,7 +7,9 @@ mod field;
 use field::{Field, Got, policy};
 use lightseal_dtls::codepoints::MAX_RECORD_NUMBER;
 use lightseal_dtls::crypto::rustcrypto;
-use lightseal_group::compact::{EpochSecret, Form, Outgoing, PrivateKey, RecordKeys, Suite};
+use lightseal_group::compact::{
+    EpochSecret, HeaderForm, PlainRecord, PrivateKey, RecordKeys, Suite,
+};
 use lightseal_group::directory::Lookup;
 use lightseal_group::member::SendError;
 use lightseal_group::policy::{Freshness, Profile, Responses};
@@ -55,7 +57,7 @@ fn forged(field: &Field, to: usize, own: &PrivateKey, number: u64) -> Vec<u8> {
     let stream = secret.direct_requests(SenderId(7), listener);
     let keys = RecordKeys::new(suite, stream, &pair.direct_secret());
     let mut buf = [0; 100];
-    let record = Outgoing { form: Form::Full, ..Outgoing::data(number, b"off") };
+    let record = PlainRecord { form: HeaderForm::Full, ..PlainRecord::data(number, b"off") };
     let len = keys.seal(&record, &mut buf).unwrap();
     buf[..len].to_vec()
 }
@@ -67,7 +69,7 @@ fn forged_group_request(field: &Field, number: u64) -> Vec<u8> {
     let stream = secret.requests(SenderId(7));
     let keys = RecordKeys::new(suite, stream, &secret.request_secret(SenderId(7)));
     let mut buf = [0; 100];
-    let record = Outgoing { form: Form::Full, ..Outgoing::data(number, b"on") };
+    let record = PlainRecord { form: HeaderForm::Full, ..PlainRecord::data(number, b"on") };
     let len = keys.seal(&record, &mut buf).unwrap();
     buf[..len].to_vec()
 }
@@ -202,11 +204,11 @@ fn a_resumed_listener_states_the_number_of_the_request_that_it_answers() {
 }
 
 #[test]
-fn junk_in_the_name_of_a_sender_changes_nothing_that_is_remembered() {
+fn junk_in_the_name_of_a_sender_changes_nothing_that_is_state_for_tests() {
     let mut field = room(paired());
     field.ask_one(0, 1, b"on");
     let record = field.ask_one(0, 1, b"on");
-    let before = field.devices[1].member.remembered();
+    let before = field.devices[1].member.state_for_tests();
     let from = "[fd00::bad]:1".parse().unwrap();
     for at in 0..record.len() {
         for bit in [1, 0x80] {
@@ -217,7 +219,7 @@ fn junk_in_the_name_of_a_sender_changes_nothing_that_is_remembered() {
             field.devices[1].hear(field.now, from, &record[..at]);
         }
     }
-    assert_eq!(field.devices[1].member.remembered(), before);
+    assert_eq!(field.devices[1].member.state_for_tests(), before);
     assert_eq!(got(&field, 1), 2);
 }
 
@@ -304,7 +306,7 @@ fn the_next_owner_of_a_sender_id_is_not_heard_in_an_epoch_before_it_had_the_id()
     let stream = before.direct_requests(SenderId(7), id);
     let keys = RecordKeys::new(suite, stream, &pair.direct_secret());
     let mut buf = [0; 100];
-    let record = Outgoing { form: Form::Full, ..Outgoing::data(900, b"off") };
+    let record = PlainRecord { form: HeaderForm::Full, ..PlainRecord::data(900, b"off") };
     let len = keys.seal(&record, &mut buf).unwrap();
     assert_eq!(before.epoch(), epoch);
     let heard = got(&field, 1);
@@ -405,7 +407,7 @@ fn a_group_without_pairwise_keys_and_a_stranger_are_told_apart_from_members() {
     assert_eq!(field.devices[0].ask_one(now, own, b"on"), Err(SendError::NotAMember));
     let refused = field.devices[1].ask_one(now, own, b"on");
     assert_eq!(refused, Err(SendError::Role));
-    field.devices[0].member.hold();
+    field.devices[0].member.receive_only();
     let to = listener(&field, 1);
     assert_eq!(field.devices[0].ask_one(now, to, b"on"), Err(SendError::NotStarted));
 }

@@ -6,7 +6,7 @@ mod field;
 
 use field::{Field, Got, policy};
 use lightseal_dtls::crypto::rustcrypto;
-use lightseal_group::compact::{Challenge, EpochSecret, RecordKeys, Sealed, Suite};
+use lightseal_group::compact::{Challenge, EpochSecret, RecordKeys, SealedRecord, Suite};
 use lightseal_group::member::Transmit;
 use lightseal_group::policy::{Authenticity, Freshness, Profile, Responses};
 use lightseal_group::{Policy, SenderId};
@@ -154,7 +154,7 @@ fn another_member_cannot_answer() {
             let stream = secret.responses(SenderId(7), listener);
             let keyed = secret.response_secret(SenderId(7), listener);
             let keys = RecordKeys::new(suite, stream, &keyed);
-            let (record, _) = Sealed::response(&mut sent[0].datagram).unwrap();
+            let (record, _) = SealedRecord::response(&mut sent[0].datagram).unwrap();
             let verifier = field.devices[1].identity.signing().public();
             let opened = record.reveal(&keys, 0).open(&keys, Some(&verifier)).unwrap();
             challenge = Challenge::asked(keys.stream(), &opened).unwrap();
@@ -302,5 +302,5 @@ fn a_sync_record_comes_ten_minutes_after_what_it_covers() {
     assert!(member.wake_at(field.now) <= field.now + Duration::from_secs(1));
     let mut sync = sent(&mut field, 0, 1);
     assert_eq!(sync.len(), 1);
-    assert!(Sealed::request(&mut sync[0].datagram).is_ok());
+    assert!(SealedRecord::request(&mut sync[0].datagram).is_ok());
 }

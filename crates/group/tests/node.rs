@@ -5,7 +5,7 @@ mod field;
 
 use field::{Field, policy};
 use lightseal_group::member::{Delivery, Member};
-use lightseal_group::node::{Node, Received, Seat};
+use lightseal_group::node::{MemberHandle, MultiGroupNode, Received};
 use lightseal_group::policy::Profile;
 use lightseal_group::{GroupId, Policy, SenderId};
 use std::net::SocketAddr;
@@ -40,10 +40,10 @@ impl Group {
 }
 
 #[derive(Debug, PartialEq, Eq)]
-struct Got(Seat, Vec<u8>);
+struct Got(MemberHandle, Vec<u8>);
 
 fn receive(
-    node: &mut Node,
+    node: &mut MultiGroupNode,
     field: &Field,
     to: SocketAddr,
     datagram: &[u8],
@@ -53,25 +53,25 @@ fn receive(
 }
 
 fn receive_from(
-    node: &mut Node,
+    node: &mut MultiGroupNode,
     field: &Field,
     from: SocketAddr,
     to: SocketAddr,
     datagram: &[u8],
 ) -> (Received, Vec<Got>) {
     let (mut got, mut datagram) = (Vec::new(), datagram.to_vec());
-    let received = node.receive(field.now, from, to, &mut datagram, |seat, delivery| {
+    let received = node.receive(field.now, from, to, &mut datagram, |handle, delivery| {
         let (Delivery::Request { content, .. }
         | Delivery::DirectRequest { content, .. }
         | Delivery::Response { content, .. }) = delivery;
-        got.push(Got(seat, content.to_vec()));
+        got.push(Got(handle, content.to_vec()));
     });
     (received, got)
 }
 
 /// A node that is a listener in all of these groups.
-fn listener(groups: &mut [Group]) -> (Node, Vec<Seat>) {
-    let mut node = Node::new();
+fn listener(groups: &mut [Group]) -> (MultiGroupNode, Vec<MemberHandle>) {
+    let mut node = MultiGroupNode::new();
     let local = LOCAL.parse().unwrap();
     let seats = groups.iter_mut().map(|group| node.add(local, group.take(1))).collect();
     (node, seats)
@@ -80,16 +80,19 @@ fn listener(groups: &mut [Group]) -> (Node, Vec<Seat>) {
 fn hears_each(mut groups: Vec<Group>) {
     let (mut node, seats) = listener(&mut groups);
     for round in 0..3 {
-        for (group, seat) in groups.iter_mut().zip(&seats) {
+        for (group, handle) in groups.iter_mut().zip(&seats) {
             let now = group.field.now;
             let asked = group.field.devices[0].ask(now, &[round, 1]).unwrap();
             let (received, got) = receive(&mut node, &group.field, group.address, &asked);
-            assert_eq!((received, got), (Received::By(*seat), vec![Got(*seat, vec![round, 1])]));
+            assert_eq!(
+                (received, got),
+                (Received::Member(*handle), vec![Got(*handle, vec![round, 1])])
+            );
             let (_, again) = receive(&mut node, &group.field, group.address, &asked);
             assert!(again.is_empty(), "a replay");
             let elsewhere = "[ff15::9]:5684".parse().unwrap();
             let other = receive(&mut node, &group.field, elsewhere, &asked);
-            assert_eq!(other, (Received::Nobody, vec![]));
+            assert_eq!(other, (Received::Unauthenticated, vec![]));
         }
     }
 }
@@ -153,10 +156,11 @@ fn a_group_hears_of_a_rekey_beside_another_whose_epoch_looks_the_same() {
         let group = &mut groups[0];
         let asked = group.field.devices[0].ask(group.field.now, b"on").unwrap();
         let (received, _) = receive(&mut node, &group.field, group.address, &asked);
-        assert_eq!(received, Received::Nobody);
+        assert_eq!(received, Received::Unauthenticated);
         node.handle_timeout(group.field.now + std::time::Duration::from_secs(30));
-        let pulls = std::iter::from_fn(|| node.next_event())
-            .filter(|(seat, event)| *seat == seats[0] && format!("{event:?}").starts_with("Pull"));
+        let pulls = std::iter::from_fn(|| node.next_event()).filter(|(handle, event)| {
+            *handle == seats[0] && format!("{event:?}").starts_with("Pull")
+        });
         assert_eq!(pulls.count(), 1);
     }
 }
@@ -170,23 +174,23 @@ fn responses_of_groups_with_one_group_id_are_told_by_the_port_or_else_by_their_t
                 Group::new(profile, [1, 1], "[ff15::1]:5684", 7),
                 Group::new(profile, [1, 2], "[ff15::2]:5684", 7),
             ];
-            let mut node = Node::new();
+            let mut node = MultiGroupNode::new();
             let locals = ports.map(|port| SocketAddr::new("fd00::1".parse().unwrap(), port));
             let mut seats = Vec::new();
             for (group, local) in groups.iter_mut().zip(locals) {
                 seats.push(node.add(local, group.take(0)));
             }
-            for (at, (group, seat)) in groups.iter_mut().zip(&seats).enumerate() {
+            for (at, (group, handle)) in groups.iter_mut().zip(&seats).enumerate() {
                 let (now, mut buf) = (group.field.now, [0; 200]);
-                let len = node.member(*seat).unwrap().request(now, b"on", &mut buf).unwrap();
+                let len = node.member(*handle).unwrap().request(now, b"on", &mut buf).unwrap();
                 group.field.devices[1].hear(now, locals[at], &buf[..len]);
                 let answered = group.field.devices[1].answer(now, SenderId(7), b"is on").unwrap();
                 let from = group.field.devices[1].address;
                 let mut take = |to| receive_from(&mut node, &group.field, from, to, &answered);
                 let elsewhere = SocketAddr::new("fd00::1".parse().unwrap(), 9);
-                assert_eq!(take(elsewhere), (Received::Nobody, vec![]));
-                let got = vec![Got(*seat, b"is on".into())];
-                assert_eq!(take(locals[at]), (Received::By(*seat), got));
+                assert_eq!(take(elsewhere), (Received::Unauthenticated, vec![]));
+                let got = vec![Got(*handle, b"is on".into())];
+                assert_eq!(take(locals[at]), (Received::Member(*handle), got));
                 assert!(take(locals[at]).1.is_empty(), "a replay");
             }
         }
@@ -201,7 +205,7 @@ fn a_session_is_nobodys_group() {
     node.member(seats[0]).unwrap().set_session(from, true);
     let field = &groups[0].field;
     let received = receive_from(&mut node, field, from, LOCAL.parse().unwrap(), b"\x16\xfe\xfd");
-    assert_eq!(received, (Received::Session, vec![]));
+    assert_eq!(received, (Received::UnicastSession, vec![]));
 }
 
 #[test]
@@ -220,7 +224,7 @@ fn members_come_and_go_and_are_woken() {
     groups[1].field.wait(2);
     let asked = groups[1].field.devices[0].ask(groups[1].field.now, b"on").unwrap();
     let (received, _) = receive(&mut node, &groups[1].field, groups[1].address, &asked);
-    assert_eq!(received, Received::Nobody);
+    assert_eq!(received, Received::Unauthenticated);
     let later = groups[1].field.now + std::time::Duration::from_secs(30);
     node.handle_timeout(later);
     let events: Vec<_> = std::iter::from_fn(|| node.next_event()).collect();
@@ -229,5 +233,5 @@ fn members_come_and_go_and_are_woken() {
     assert!(node.remove(seats[1]).is_some() && node.remove(seats[1]).is_none());
     assert!(node.poll_transmit().is_none());
     let (received, _) = receive(&mut node, &groups[1].field, groups[1].address, &asked);
-    assert_eq!(received, Received::Nobody);
+    assert_eq!(received, Received::Unauthenticated);
 }

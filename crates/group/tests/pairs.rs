@@ -7,7 +7,8 @@ mod field;
 use field::{Field, Got, policy};
 use lightseal_dtls::crypto::{CipherSuiteId, rustcrypto};
 use lightseal_group::compact::{
-    Boot, EpochSecret, Form, Outgoing, PrivateKey, PublicKey, RecordKeys, Sealed, Suite,
+    Boot, EpochSecret, HeaderForm, PlainRecord, PrivateKey, PublicKey, RecordKeys, SealedRecord,
+    Suite,
 };
 use lightseal_group::member::{Listener, SendError};
 use lightseal_group::policy::{Authenticity, Profile, Responses};
@@ -52,7 +53,7 @@ fn forged(field: &Field, listener: ListenerId, key: &PrivateKey, boot: Boot) -> 
     let stream = secret.pairwise_responses(SenderId(7), listener);
     let keys = RecordKeys::new(suite(field), stream, &pair.response_secret(&boot.nonce));
     let mut buf = [0; 200];
-    let record = Outgoing { form: Form::Boot(boot), ..Outgoing::data(0, b"is off") };
+    let record = PlainRecord { form: HeaderForm::Boot(boot), ..PlainRecord::data(0, b"is off") };
     let len = keys.seal(&record, &mut buf).unwrap();
     buf[..len].to_vec()
 }
@@ -94,7 +95,7 @@ fn another_member_reads_no_response_and_writes_none() {
     let listener = field.devices[1].member.listener();
     let own = field.devices[2].identity.exchange();
     let peers = [0, 1].map(|index: usize| field.devices[index].identity.public().exchange);
-    let boot = Sealed::response(&mut answer.clone()).unwrap().0.boot().unwrap();
+    let boot = SealedRecord::response(&mut answer.clone()).unwrap().0.boot().unwrap();
     let mut secrets = vec![secret.response_secret(SenderId(7), listener)];
     for peer in peers {
         let pairs = [
@@ -107,7 +108,7 @@ fn another_member_reads_no_response_and_writes_none() {
         let stream = secret.pairwise_responses(SenderId(7), listener);
         let keys = RecordKeys::new(suite(&field), stream, &keyed);
         let mut copy = answer.clone();
-        let (record, _) = Sealed::response(&mut copy).unwrap();
+        let (record, _) = SealedRecord::response(&mut copy).unwrap();
         assert!(record.reveal(&keys, 0).open(&keys, None).is_err());
     }
     let forged = forged(&field, listener, own, Boot { nonce: [5; 8], request: 0 });

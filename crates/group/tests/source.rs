@@ -223,8 +223,8 @@ fn made_up_listeners_cost_a_lookup_a_page_and_no_more() {
         let keyed = secret.response_secret(SenderId(7), id);
         let stream = secret.responses(SenderId(7), id);
         let keys = lightseal_group::compact::RecordKeys::new(suite, stream, &keyed);
-        let data = lightseal_group::compact::Outgoing::data(0, b"is off");
-        let record = lightseal_group::compact::Outgoing { signer: Some(&signer), ..data };
+        let data = lightseal_group::compact::PlainRecord::data(0, b"is off");
+        let record = lightseal_group::compact::PlainRecord { signer: Some(&signer), ..data };
         let mut buf = [0; 200];
         let len = keys.seal(&record, &mut buf).unwrap();
         field.devices[0].hear_alone(field.now, from, &buf[..len]);

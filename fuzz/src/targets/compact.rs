@@ -4,7 +4,8 @@ use lightseal_dtls::codepoints::ContentType;
 use lightseal_dtls::crypto::{CipherSuiteId, MasterSecret12, rustcrypto};
 use lightseal_group::axiom::{self, Ciphertext};
 use lightseal_group::compact::{
-    Boot, EpochSecret, Form, Outgoing, PrivateKey, RecordKeys, Sealed, SigningKey, Suite,
+    Boot, EpochSecret, HeaderForm, PlainRecord, PrivateKey, RecordKeys, SealedRecord, SigningKey,
+    Suite,
 };
 use lightseal_group::{GroupId, ListenerId, SenderId};
 use std::sync::OnceLock;
@@ -46,11 +47,13 @@ fn scene() -> &'static Scene {
         let mut genuine = Vec::new();
         let mut number = 0;
         for keys in [&requests, &responses, &pairwise, &direct] {
-            for form in [Form::Last, Form::Followed, Form::Full, Form::Boot(BOOT)] {
+            for form in
+                [HeaderForm::Last, HeaderForm::Followed, HeaderForm::Full, HeaderForm::Boot(BOOT)]
+            {
                 for signed in [None, Some(&signer)] {
                     number += 1;
-                    let data = Outgoing::data(number, b"fuzzed payload");
-                    let out = Outgoing { form, signer: signed, ..data };
+                    let data = PlainRecord::data(number, b"fuzzed payload");
+                    let out = PlainRecord { form, signer: signed, ..data };
                     if let Ok(len) = keys.seal(&out, &mut buf) {
                         genuine.push(buf[..len].to_vec());
                     }
@@ -88,21 +91,21 @@ pub(super) fn records(input: &[u8]) {
     let verifier = scene.signer.public();
     for verifier in [None, Some(&verifier)] {
         let mut copy = input.to_vec();
-        if let Ok((record, rest)) = Sealed::request(&mut copy) {
+        if let Ok((record, rest)) = SealedRecord::request(&mut copy) {
             let len = input.len() - rest.len();
             let record = record.reveal(&scene.requests, 3);
             let opened = record.open(&scene.requests, verifier).is_ok();
             assert!(!opened || is_genuine(scene, input, len));
         }
         let mut copy = input.to_vec();
-        if let Ok(record) = Sealed::direct(&mut copy) {
+        if let Ok(record) = SealedRecord::direct(&mut copy) {
             let record = record.reveal(&scene.direct, 25);
             let opened = record.open(&scene.direct, verifier).is_ok();
             assert!(!opened || is_genuine(scene, input, input.len()));
         }
         for keys in [&scene.responses, &scene.pairwise] {
             let mut copy = input.to_vec();
-            if let Ok((record, rest)) = Sealed::response(&mut copy) {
+            if let Ok((record, rest)) = SealedRecord::response(&mut copy) {
                 let len = input.len() - rest.len();
                 let opened = record.reveal(keys, 12).open(keys, verifier).is_ok();
                 assert!(!opened || is_genuine(scene, input, len));

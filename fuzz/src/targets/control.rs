@@ -3,7 +3,7 @@
 use super::codec::written;
 use lightseal_core::{Decode, Random, Writer};
 use lightseal_group::control::{
-    Answer, Asked, DeviceKey, GroupName, Numbered, Request, WantedRoles,
+    Answer, AnswerMessage, DeviceKey, GroupName, Request, RequestMessage, RoleSet,
 };
 use lightseal_group::directory::{Lookup, Names, Page};
 use lightseal_group::identity::Identity;
@@ -16,11 +16,11 @@ use std::time::Duration;
 /// The group ID in the noise campaign.
 const GROUP: GroupId = GroupId(*b"lights of room 1");
 
-pub(crate) fn encoded(request: &Asked) -> Vec<u8> {
+pub(crate) fn encoded(request: &RequestMessage) -> Vec<u8> {
     written(request)
 }
 
-fn written_as(answer: &Numbered<Answer>, version: u8) -> Vec<u8> {
+fn written_as(answer: &AnswerMessage, version: u8) -> Vec<u8> {
     let mut buf = [0; lightseal_group::control::MAX_MESSAGE];
     let mut w = Writer::new(&mut buf);
     answer.write_as(&mut w, version).expect("the input was no longer");
@@ -28,7 +28,7 @@ fn written_as(answer: &Numbered<Answer>, version: u8) -> Vec<u8> {
 }
 
 /// A request of each kind, and several joins.
-pub(crate) fn requests() -> Vec<Asked> {
+pub(crate) fn requests() -> Vec<RequestMessage> {
     let mut rng = Random::insecure(11);
     let name = GroupName::new("lights").expect("a name");
     let mut join = |index: u8, roles| Request::Join {
@@ -38,7 +38,7 @@ pub(crate) fn requests() -> Vec<Asked> {
         address: IpAddr::from([192, 0, 2, index]),
         keys: Identity::generate(&mut rng).public(),
     };
-    let roles = |sender, listener| WantedRoles { sender, listener };
+    let roles = |sender, listener| RoleSet { sender, listener };
     let lookup = Lookup::listener(ListenerId::new(0).expect("a small identifier"));
     let said = [
         join(1, roles(true, true)),
@@ -58,8 +58,8 @@ pub(crate) fn requests() -> Vec<Asked> {
     ];
     let start = Start { instance: 1, counter: 0, nonce: [1; 8] };
     let asked = |(said, number)| match said {
-        Request::Join { .. } | Request::Key { .. } => Asked::new(number, said),
-        said => Asked::by(start, number, said),
+        Request::Join { .. } | Request::Key { .. } => RequestMessage::new(number, said),
+        said => RequestMessage::by(start, number, said),
     };
     said.into_iter().zip(1..).map(asked).collect()
 }
@@ -75,15 +75,15 @@ fn grant() -> Grant {
 }
 
 pub(super) fn messages(input: &[u8]) {
-    if let Ok(request) = Asked::decode(input) {
+    if let Ok(request) = RequestMessage::decode(input) {
         assert_eq!(written(&request), input);
     }
-    if let Ok(answer) = Numbered::<Answer>::decode(input) {
+    if let Ok(answer) = AnswerMessage::decode(input) {
         // The SenderID of a member that is only a listener has no meaning, and is encoded as that
         // of no sender.
         let once = written_as(&answer, input[0]);
         assert_eq!(once.len(), input.len());
-        let again = Numbered::<Answer>::decode(&once).expect("an encoded answer can be decoded");
+        let again = AnswerMessage::decode(&once).expect("an encoded answer can be decoded");
         assert_eq!(written_as(&again, input[0]), once);
     }
     if let Ok(page) = Page::decode(input) {
@@ -134,7 +134,7 @@ pub(super) fn seeds() -> Vec<Vec<u8>> {
     ];
     let mut seeds: Vec<_> = requests().iter().map(encoded).collect();
     let answers = answers.into_iter().zip(1..);
-    seeds.extend(answers.map(|(said, number)| written(&Numbered { number, said })));
+    seeds.extend(answers.map(|(said, number)| written(&AnswerMessage { number, answer: said })));
     seeds.push(written(&policy));
     seeds
 }

@@ -3,8 +3,8 @@
 
 use super::codec::written;
 use lightseal_core::{Decode, Instant, Random};
-use lightseal_group::control::{Answer, Asked, Numbered, Request};
-use lightseal_group::directory::{Introduced, Lookup, Page};
+use lightseal_group::control::{AnswerMessage, Request, RequestMessage};
+use lightseal_group::directory::{DirectoryEntry, Lookup, Page};
 use lightseal_group::member::Suspended;
 use lightseal_group::rekey::message::Unverified;
 use lightseal_group::rekey::{
@@ -48,10 +48,10 @@ fn scene() -> &'static Scene {
 }
 
 pub(super) fn messages(input: &[u8]) {
-    if let Ok(request) = Asked::decode(input) {
+    if let Ok(request) = RequestMessage::decode(input) {
         assert_eq!(written(&request), input);
     }
-    let _ = Numbered::<Answer>::decode(input);
+    let _ = AnswerMessage::decode(input);
     if let Ok(page) = Page::decode(input) {
         assert_eq!(written(&page), input);
     }
@@ -100,11 +100,11 @@ pub(super) fn seeds() -> Vec<Vec<u8>> {
     let keys = Identity::from_bytes(&[5; 64]).public();
     let leaf = Leaf::new(17).expect("a small identifier");
     let lookup = Lookup::listener(leaf.into());
-    let members = vec![Introduced { sender: None, leaf, keys }];
+    let members = vec![DirectoryEntry { sender: None, leaf, keys }];
     seeds.push(written(&Page { lookup, epoch: 2, members }));
     let group = GroupId(*b"fuzzed lights 01");
     let start = lightseal_group::Start { instance: 1, counter: 0, nonce: [1; 8] };
-    seeds.push(written(&Asked::by(start, 3, Request::Lookup(group, lookup))));
+    seeds.push(written(&RequestMessage::by(start, 3, Request::Lookup(group, lookup))));
     // A suspended member that knows no other member.
     seeds.push([&[1][..], &[0; 71]].concat());
     seeds.extend(scene.genuine.iter().chain(&scene.later).cloned());

@@ -1,16 +1,14 @@
 //! A device: its identity, its link to the controller, and how it joins a group.
 
-use super::link::{Link, LinkError, Spare};
-use super::{Options, Station, StationError};
+use super::link::{Link, LinkError, TokenFallback};
+use super::{MemberHost, MemberHostError, Options};
 use crate::service::own_identity;
 use crate::store::{MemberStore, StoreError};
 use crate::token::Token;
 use lightseal_core::Random;
 use lightseal_dtls::{ConfigError, Psk};
 use lightseal_group::Start;
-use lightseal_group::control::{
-    Admitted, Answer, DeviceKey, GroupName, Reason, Request, WantedRoles,
-};
+use lightseal_group::control::{Admitted, Answer, DeviceKey, GroupName, Reason, Request, RoleSet};
 use lightseal_group::identity::Identity;
 use lightseal_group::member::{Roles, Suspended};
 use lightseal_net::{Clock, socket};
@@ -42,14 +40,14 @@ impl Device {
     /// token is needed.
     ///
     /// # Errors
-    /// See [`StationError`].
+    /// See [`MemberHostError`].
     pub fn open(
         directory: &Path,
         token: Option<Token>,
         mut rng: Random,
-    ) -> Result<Self, StationError> {
+    ) -> Result<Self, MemberHostError> {
         let store = MemberStore::open(directory)?;
-        let damaged = || StationError::Store(StoreError::Damaged("its token"));
+        let damaged = || MemberHostError::Store(StoreError::Damaged("its token"));
         let known = match store.value(TOKEN)? {
             None => None,
             Some(text) => {
@@ -58,9 +56,9 @@ impl Device {
             }
         };
         let token = match (known, token) {
-            (None, None) => return Err(StationError::NotEnrolled),
+            (None, None) => return Err(MemberHostError::NotEnrolled),
             (Some(known), Some(given)) if known.device != given.device => {
-                return Err(StationError::OtherToken(known.device));
+                return Err(MemberHostError::OtherToken(known.device));
             }
             (known, Some(given)) => {
                 let text: Zeroizing<String> = given.to_text().ok_or_else(damaged)?;
@@ -83,7 +81,12 @@ impl Device {
                 let own = own_psk(&token.device, &own)?;
                 let mut link = Link::new(token.controller, own, clock, rng.fork());
                 let (device, nonce) = (token.device.clone(), key_nonce(&store, &mut rng)?);
-                link.fall_back(Spare { device, token: of_token, nonce, store: store.clone() });
+                link.fall_back(TokenFallback {
+                    device,
+                    token: of_token,
+                    nonce,
+                    store: store.clone(),
+                });
                 link
             }
             None => Link::new(token.controller, of_token, clock, rng.fork()),
@@ -101,18 +104,18 @@ impl Device {
     ///
     /// # Errors
     /// The controller's address cannot be resolved, or there is no route to it.
-    pub fn address(&self) -> Result<IpAddr, StationError> {
+    pub fn address(&self) -> Result<IpAddr, MemberHostError> {
         let controller = self.link.resolve()?;
         let socket = socket::connect(controller);
         let local = socket.and_then(|socket| socket.local_addr());
-        Ok(local.map_err(|error| StationError::Link(LinkError::Socket(error)))?.ip())
+        Ok(local.map_err(|error| MemberHostError::Link(LinkError::Socket(error)))?.ip())
     }
 
     /// Joins the group, if the device is not a member yet, and opens its sockets.
     ///
     /// # Errors
-    /// See [`StationError`].
-    pub async fn join(mut self, options: Options) -> Result<Station, StationError> {
+    /// See [`MemberHostError`].
+    pub async fn join(mut self, options: Options) -> Result<MemberHost, MemberHostError> {
         let Options { group, roles, .. } = &options;
         // A membership of version 1 has no instance: the device joins again.
         let stored = self.store.membership(group)?.filter(|stored| stored.instance > 0);
@@ -122,25 +125,26 @@ impl Device {
                 let instance = admitted.instance;
                 let (counter, left) = self.store.begin_start(group, instance)?;
                 let start = Start { instance, counter, nonce: self.rng.array() };
-                (admitted, Begun { start, left })
+                (admitted, BegunStart { start, left })
             }
             _ => {
                 if self.store.is_replaced(group)? && !options.anew {
-                    return Err(StationError::Replaced(Reason::Superseded));
+                    return Err(MemberHostError::Replaced(Reason::Superseded));
                 }
                 let controller = self.link.controller().to_owned();
-                let (admitted, nonce) = telling(&controller, self.ask_to_join(&options)).await?;
+                let (admitted, nonce) =
+                    log_when_slow(&controller, self.ask_to_join(&options)).await?;
                 let start = Start { instance: admitted.instance, counter: 0, nonce };
-                (admitted, Begun { start, left: None })
+                (admitted, BegunStart { start, left: None })
             }
         };
-        Station::new(self, options, admitted, begun)
+        MemberHost::new(self, options, admitted, begun)
     }
 
     async fn ask_to_join(
         &mut self,
         options: &Options,
-    ) -> Result<(Admitted, [u8; 8]), StationError> {
+    ) -> Result<(Admitted, [u8; 8]), MemberHostError> {
         let Options { group, roles, address, .. } = options;
         self.ask_for_key().await?;
         // The nonce is kept in memory only, so two copies of a device's state make two separate
@@ -164,25 +168,25 @@ impl Device {
                     );
                     tokio::time::sleep(REJOIN).await;
                 }
-                Answer::Refused(reason) => return Err(StationError::Refused(reason)),
-                _ => return Err(StationError::Answer),
+                Answer::Refused(reason) => return Err(MemberHostError::Refused(reason)),
+                _ => return Err(MemberHostError::Answer),
             }
         }
     }
 
     /// Asks for a key of the device's own for its token, unless the device has one.
-    async fn ask_for_key(&mut self) -> Result<(), StationError> {
+    async fn ask_for_key(&mut self) -> Result<(), MemberHostError> {
         if self.has_key {
             return Ok(());
         }
         let nonce = key_nonce(&self.store, &mut self.rng)?;
         let own = match self.link.ask(None, Request::Key { nonce }).await? {
             Answer::Key(own) => own,
-            Answer::Refused(reason) => return Err(StationError::Refused(reason)),
-            _ => return Err(StationError::Answer),
+            Answer::Refused(reason) => return Err(MemberHostError::Refused(reason)),
+            _ => return Err(MemberHostError::Answer),
         };
         let key = keep_key(&self.store, &self.name, &own)?;
-        self.link.set_key(key.map_err(|error| StationError::Link(LinkError::Config(error)))?);
+        self.link.set_key(key.map_err(|error| MemberHostError::Link(LinkError::Config(error)))?);
         self.has_key = true;
         Ok(())
     }
@@ -190,8 +194,8 @@ impl Device {
     /// Leaves a group and removes its membership from the store.
     ///
     /// # Errors
-    /// See [`StationError`].
-    pub async fn leave(&mut self, group: &GroupName) -> Result<(), StationError> {
+    /// See [`MemberHostError`].
+    pub async fn leave(&mut self, group: &GroupName) -> Result<(), MemberHostError> {
         let Some(stored) = self.store.membership(group)? else { return Ok(()) };
         let instance = stored.instance;
         if instance > 0 {
@@ -200,8 +204,8 @@ impl Device {
             match self.link.ask(Some(start), Request::Leave(stored.policy.group)).await? {
                 Answer::Noted | Answer::Refused(Reason::NotAMember | Reason::NoSuchGroup) => {}
                 Answer::Refused(Reason::Evicted | Reason::Superseded) => {}
-                Answer::Refused(reason) => return Err(StationError::Refused(reason)),
-                _ => return Err(StationError::Answer),
+                Answer::Refused(reason) => return Err(MemberHostError::Refused(reason)),
+                _ => return Err(MemberHostError::Answer),
             }
             self.link.close();
         }
@@ -214,7 +218,7 @@ const REJOIN: Duration = Duration::from_secs(10);
 /// How long a join may take before the log says what the device waits for.
 const SILENCE: Duration = Duration::from_secs(2);
 
-async fn telling<T>(controller: &str, work: impl Future<Output = T>) -> T {
+async fn log_when_slow<T>(controller: &str, work: impl Future<Output = T>) -> T {
     let mut work = std::pin::pin!(work);
     tokio::select! {
         done = &mut work => return done,
@@ -224,8 +228,8 @@ async fn telling<T>(controller: &str, work: impl Future<Output = T>) -> T {
     work.await
 }
 
-fn psk(identity: &[u8], key: &[u8]) -> Result<Psk, StationError> {
-    Psk::external(identity, key).map_err(|error| StationError::Link(LinkError::Config(error)))
+fn psk(identity: &[u8], key: &[u8]) -> Result<Psk, MemberHostError> {
+    Psk::external(identity, key).map_err(|error| MemberHostError::Link(LinkError::Config(error)))
 }
 
 /// The nonce with which the device asks for its own key. It is drawn once and stored.
@@ -251,8 +255,8 @@ pub(super) fn keep_key(
 }
 
 /// Reads the device's own key from its stored form.
-fn own_psk(device: &str, stored: &[u8]) -> Result<Psk, StationError> {
-    let damaged = StationError::Store(StoreError::Damaged("its key"));
+fn own_psk(device: &str, stored: &[u8]) -> Result<Psk, MemberHostError> {
+    let damaged = MemberHostError::Store(StoreError::Damaged("its key"));
     match stored.split_first_chunk::<8>() {
         Some((id, key)) if key.len() == 32 => psk(&own_identity(device, id), key),
         _ => Err(damaged),
@@ -260,12 +264,12 @@ fn own_psk(device: &str, stored: &[u8]) -> Result<Psk, StationError> {
 }
 
 /// A start of the member's program, and the suspended state of the previous run.
-pub(super) struct Begun {
+pub(super) struct BegunStart {
     pub(super) start: Start,
     pub(super) left: Option<Suspended>,
 }
 
-impl Begun {
+impl BegunStart {
     /// Whether this is the run that joined.
     pub(super) const fn is_fresh(&self) -> bool {
         self.start.counter == 0
@@ -283,6 +287,6 @@ fn identity(store: &MemberStore, rng: &mut Random) -> Result<Identity, StoreErro
     Ok(identity)
 }
 
-fn is_as_wanted(roles: &Roles, wanted: WantedRoles) -> bool {
+fn is_as_wanted(roles: &Roles, wanted: RoleSet) -> bool {
     (roles.sender.is_some(), roles.listener) == (wanted.sender, wanted.listener)
 }

@@ -9,7 +9,7 @@ use std::io;
 
 /// Why a device could not become a member, or is no longer one.
 #[derive(Debug)]
-pub enum StationError {
+pub enum MemberHostError {
     /// The device's store cannot be used.
     Store(StoreError),
     /// The device was never enrolled: there is no token in its store, and none was given.
@@ -36,7 +36,7 @@ pub enum StationError {
     Replaced(Reason),
 }
 
-impl fmt::Display for StationError {
+impl fmt::Display for MemberHostError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Store(error) => error.fmt(f),
@@ -62,15 +62,15 @@ impl fmt::Display for StationError {
     }
 }
 
-impl std::error::Error for StationError {}
+impl std::error::Error for MemberHostError {}
 
-impl From<StoreError> for StationError {
+impl From<StoreError> for MemberHostError {
     fn from(error: StoreError) -> Self {
         Self::Store(error)
     }
 }
 
-impl From<LinkError> for StationError {
+impl From<LinkError> for MemberHostError {
     fn from(error: LinkError) -> Self {
         Self::Link(error)
     }

@@ -16,12 +16,12 @@ const SENDERS: u64 = 0x7365 << 48;
 
 /// A group's inner network.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Inside {
+pub struct InnerNetwork {
     prefix: u64,
     group: Ipv6Addr,
 }
 
-impl Inside {
+impl InnerNetwork {
     /// The inner network of a group. `address` is the multicast address of its requests.
     pub fn new(group: &GroupId, address: SocketAddr) -> Self {
         let mut digest = Sha256::new();
@@ -69,7 +69,7 @@ impl Inside {
 
     /// Whether an address belongs to the group's inner network and is not the anycast address of
     /// its routers.
-    pub fn holds(&self, address: Ipv6Addr) -> bool {
+    pub fn contains(&self, address: Ipv6Addr) -> bool {
         let bits = u128::from(address);
         (bits >> 64) as u64 == self.prefix && bits as u64 != 0
     }
@@ -82,7 +82,7 @@ impl Inside {
     }
 
     /// The SenderID with this inner address, if there is one.
-    pub fn whose(&self, address: Ipv6Addr) -> Option<SenderId> {
+    pub fn sender_at(&self, address: Ipv6Addr) -> Option<SenderId> {
         let id = SenderId(u128::from(address) as u8);
         (self.sender(id) == address).then_some(id)
     }
@@ -96,31 +96,31 @@ mod tests {
     #[test]
     fn nobody_shares_an_address() {
         let group = GroupId([7; 16]);
-        let inside = Inside::new(&group, "[ff15::abcd]:5684".parse().unwrap());
+        let inside = InnerNetwork::new(&group, "[ff15::abcd]:5684".parse().unwrap());
         assert_eq!(inside.group().to_string(), "ff15::abcd");
         let sender = inside.sender(SenderId(3));
-        assert_eq!(inside.whose(sender), Some(SenderId(3)));
+        assert_eq!(inside.sender_at(sender), Some(SenderId(3)));
         assert!(sender.is_unique_local());
         let first = inside.listener(Listener::Id(ListenerId::new(0).unwrap()));
-        assert_eq!(inside.whose(first), None);
+        assert_eq!(inside.sender_at(first), None);
         assert_ne!(first.segments()[7], 0);
         assert_eq!(inside.listener_at(first), ListenerId::new(0));
         let last = ListenerId::new((1 << 24) - 1).unwrap();
         assert_eq!(inside.listener_at(inside.listener(Listener::Id(last))), Some(last));
         let [before, behind] = [0, (1 << 24) + 1].map(|id| inside.at(id));
         assert_eq!([before, behind, sender].map(|at| inside.listener_at(at)), [None; 3]);
-        assert!(inside.holds(behind) && inside.holds(sender) && !inside.holds(before));
-        let other = Inside::new(&GroupId([8; 16]), "[ff15::abcd]:5684".parse().unwrap());
-        assert_eq!(other.whose(sender), None);
+        assert!(inside.contains(behind) && inside.contains(sender) && !inside.contains(before));
+        let other = InnerNetwork::new(&GroupId([8; 16]), "[ff15::abcd]:5684".parse().unwrap());
+        assert_eq!(other.sender_at(sender), None);
         assert_eq!(other.listener_at(first), None);
-        assert!(!other.holds(sender));
+        assert!(!other.contains(sender));
         let by_address = inside.listener(Listener::Address("fd00::5:7".parse().unwrap()));
         assert_eq!(by_address.segments()[4..], [0, 0, 5, 7]);
     }
 
     #[test]
     fn a_group_of_ipv4_has_an_address_of_ipv6_inside() {
-        let inside = Inside::new(&GroupId([7; 16]), "239.1.2.3:5684".parse().unwrap());
+        let inside = InnerNetwork::new(&GroupId([7; 16]), "239.1.2.3:5684".parse().unwrap());
         assert_eq!(inside.group().to_string(), "ff15::ef01:203");
     }
 }

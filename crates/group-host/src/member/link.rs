@@ -1,14 +1,16 @@
 //! A device's link to its controller: a DTLS association that is established when it is needed.
 
 use super::device;
-use crate::service::harden;
+use crate::service::restrict_to_dtls13;
 use crate::store::{MemberStore, StoreError};
 use lightseal_core::{Decode, Encode, Instant, Random, Writer};
 use lightseal_dtls::codepoints::AlertDescription;
 use lightseal_dtls::{ClientConfig, CloseReason, Connection, Event, Psk, Settings};
 use lightseal_dtls_aws_lc::PROVIDER;
 use lightseal_group::Start;
-use lightseal_group::control::{Answer, Asked, MAX_MESSAGE, Numbered, Reason, Request, VERSION};
+use lightseal_group::control::{
+    Answer, AnswerMessage, MAX_MESSAGE, Reason, Request, RequestMessage, VERSION,
+};
 use lightseal_net::address::Named;
 use lightseal_net::tokio::{Driver, Host};
 use lightseal_net::{Clock, socket};
@@ -78,7 +80,7 @@ impl fmt::Display for LinkError {
 
 impl std::error::Error for LinkError {}
 
-type Association = Driver<Connection, Mailbox>;
+type Association = Driver<Connection, LinkEvents>;
 
 /// A device's link to its controller.
 pub struct Link {
@@ -86,14 +88,14 @@ pub struct Link {
     psk: Psk,
     clock: Clock,
     rng: Random,
-    open: Option<(Arc<Association>, mpsc::Receiver<Said>, SocketAddr)>,
+    open: Option<(Arc<Association>, mpsc::Receiver<LinkEvent>, SocketAddr)>,
     number: u32,
-    spare: Option<Spare>,
+    spare: Option<TokenFallback>,
 }
 
 /// What a device needs to ask for another key if its controller does not know the current one,
 /// because the controller was restored from a backup that is older than the key.
-pub(super) struct Spare {
+pub(super) struct TokenFallback {
     pub(super) device: String,
     /// The key of its token.
     pub(super) token: Psk,
@@ -102,20 +104,20 @@ pub(super) struct Spare {
 }
 
 /// An event of an association.
-enum Said {
+enum LinkEvent {
     Connected,
     Answer(Zeroizing<Vec<u8>>),
     Closed(CloseReason),
 }
 
-struct Mailbox(mpsc::Sender<Said>);
+struct LinkEvents(mpsc::Sender<LinkEvent>);
 
-impl Host<Connection> for Mailbox {
+impl Host<Connection> for LinkEvents {
     fn event(&mut self, _: Instant, event: Event<'_>) {
         let said = match event {
-            Event::Connected(_) => Said::Connected,
-            Event::Data(answer) => Said::Answer(Zeroizing::new(answer.to_vec())),
-            Event::Closed(reason) => Said::Closed(reason),
+            Event::Connected(_) => LinkEvent::Connected,
+            Event::Data(answer) => LinkEvent::Answer(Zeroizing::new(answer.to_vec())),
+            Event::Closed(reason) => LinkEvent::Closed(reason),
             _ => return,
         };
         // If there is no room, the event is lost and the request is repeated.
@@ -143,7 +145,7 @@ impl Link {
 
     /// Makes the device ask for another key with its token, once, if the controller does not know
     /// the current key.
-    pub(super) fn fall_back(&mut self, spare: Spare) {
+    pub(super) fn fall_back(&mut self, spare: TokenFallback) {
         self.spare = Some(spare);
     }
 
@@ -198,12 +200,12 @@ impl Link {
 
     /// Asks for another key for the device's token. The request has the nonce of the current key,
     /// so a controller that does know the current key answers with that key again.
-    async fn ask_for_key(&mut self, spare: Spare) -> Result<(), LinkError> {
+    async fn ask_for_key(&mut self, spare: TokenFallback) -> Result<(), LinkError> {
         tracing::warn!(
             "the controller does not know this device's key; it may have been restored from an older \
              backup: the device asks for another key with its token"
         );
-        let Spare { device, token, nonce, store } = spare;
+        let TokenFallback { device, token, nonce, store } = spare;
         let own = self.psk.clone();
         self.set_key(token);
         self.number = self.number.wrapping_add(1);
@@ -252,18 +254,20 @@ impl Link {
                 let until = tokio::time::Instant::now() + wait;
                 loop {
                     match tokio::time::timeout_at(until, said.recv()).await {
-                        Ok(Some(Said::Connected)) => {
+                        Ok(Some(LinkEvent::Connected)) => {
                             is_connected = true;
                             break;
                         }
-                        Ok(Some(Said::Answer(answer))) => {
-                            if let Ok(answer) = Numbered::<Answer>::decode(&answer)
+                        Ok(Some(LinkEvent::Answer(answer))) => {
+                            if let Ok(answer) = AnswerMessage::decode(&answer)
                                 && answer.number == number
                             {
-                                return Ok(answer.said);
+                                return Ok(answer.answer);
                             }
                         }
-                        Ok(Some(Said::Closed(reason))) => return Err(LinkError::Closed(reason)),
+                        Ok(Some(LinkEvent::Closed(reason))) => {
+                            return Err(LinkError::Closed(reason));
+                        }
                         Ok(None) => return Err(LinkError::Silent(controller)),
                         Err(_) if !is_connected => return Err(LinkError::Silent(controller)),
                         Err(_) => break,
@@ -282,18 +286,20 @@ impl Link {
         Ok(answer)
     }
 
-    fn begin(&mut self) -> Result<(Arc<Association>, mpsc::Receiver<Said>, SocketAddr), LinkError> {
+    fn begin(
+        &mut self,
+    ) -> Result<(Arc<Association>, mpsc::Receiver<LinkEvent>, SocketAddr), LinkError> {
         let controller = self.resolve()?;
         let socket = socket::connect(controller).map_err(LinkError::Socket)?;
         crate::self_test().map_err(|failed| LinkError::Config(failed.into()))?;
         let settings = Settings::new(&PROVIDER).map_err(LinkError::Config)?;
         let mut config = ClientConfig::with(self.psk.clone(), settings);
-        harden(&mut config.settings);
+        restrict_to_dtls13(&mut config.settings);
         let (config, now) = (Arc::new(config), self.clock.now());
         let connection = Connection::client(config, controller, now, self.rng.fork());
         let connection = connection.map_err(LinkError::Connect)?;
         let (tell, said) = mpsc::channel(WAITING);
-        let driver = Driver::new(socket, self.clock, connection, Mailbox(tell));
+        let driver = Driver::new(socket, self.clock, connection, LinkEvents(tell));
         Ok((Arc::new(driver), said, controller))
     }
 
@@ -319,16 +325,16 @@ fn encoded(
 ) -> Result<Zeroizing<Vec<u8>>, LinkError> {
     let mut buf = Zeroizing::new(vec![0; MAX_MESSAGE]);
     let mut w = Writer::new(&mut buf);
-    let written = Asked { version: VERSION, number, start, said }.write(&mut w);
+    let written = RequestMessage { version: VERSION, number, start, request: said }.write(&mut w);
     written.map_err(|_| LinkError::Socket(io::Error::other("the request is too long")))?;
     let len = w.len();
     buf.truncate(len);
     Ok(buf)
 }
 
-fn closing(said: &mut mpsc::Receiver<Said>) -> CloseReason {
+fn closing(said: &mut mpsc::Receiver<LinkEvent>) -> CloseReason {
     while let Ok(said) = said.try_recv() {
-        if let Said::Closed(reason) = said {
+        if let LinkEvent::Closed(reason) = said {
             return reason;
         }
     }

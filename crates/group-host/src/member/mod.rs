@@ -1,8 +1,8 @@
 //! A device that is a member of a group.
 //!
-//! A [`Station`] has two sockets on the group's network, a DTLS association with the controller
-//! when it needs one ([`Link`]), and its applications behind a [`Port`]. Its durable state is in
-//! its [`MemberStore`].
+//! A [`MemberHost`] has two sockets on the group's network, a DTLS association with the controller
+//! when it needs one ([`Link`]), and its applications behind an [`ApplicationPort`]. Its durable
+//! state is in its [`MemberStore`].
 
 mod datagram;
 mod device;
@@ -17,12 +17,12 @@ mod tun;
 mod waiting;
 
 pub use datagram::{Datagram, HEADER};
-use device::Begun;
+use device::BegunStart;
 pub use device::Device;
-pub use error::StationError;
-pub use inside::Inside;
+pub use error::MemberHostError;
+pub use inside::InnerNetwork;
 pub use link::{Link, LinkError};
-pub use port::{Destination, Origin, Port};
+pub use port::{ApplicationPort, Destination, Origin};
 use port::{hand_over, take_names};
 #[cfg(target_os = "linux")]
 pub use tun::Tun;
@@ -30,7 +30,7 @@ pub use tun::Tun;
 use crate::store::{MemberStore, StoreError};
 use lightseal_core::{Decode, Instant};
 use lightseal_dtls_aws_lc::PROVIDER;
-use lightseal_group::control::{Admitted, Answer, GroupName, Reason, Request, WantedRoles};
+use lightseal_group::control::{Admitted, Answer, GroupName, Reason, Request, RoleSet};
 use lightseal_group::directory::Lookup;
 use lightseal_group::member::{
     Event, Listener, Member, Membership, RequestKind, Roles, SendError, Stats, Transmit,
@@ -41,13 +41,12 @@ use lightseal_group::{GroupId, SenderId, Start};
 use lightseal_net::Clock;
 use lightseal_net::address::Named;
 use lightseal_net::multicast::Interface;
-use place::Place;
+use place::{GroupSockets, arrived};
 use std::collections::BTreeSet;
-use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 use tokio::sync::mpsc;
-use waiting::Waiting;
+use waiting::SendBuffer;
 
 /// The largest UDP payload.
 const DATAGRAM_BYTES: usize = 65_535;
@@ -81,7 +80,7 @@ pub struct Options {
     /// The name of the group.
     pub group: GroupName,
     /// The roles that the device asks for.
-    pub roles: WantedRoles,
+    pub roles: RoleSet,
     /// The network interface of the group.
     pub interface: Interface,
     /// The address that the device sends from.
@@ -102,7 +101,7 @@ pub struct Options {
 }
 
 /// A running member of a group.
-pub struct Station {
+pub struct MemberHost {
     name: GroupName,
     member: Member,
     /// The stored membership, without its keys.
@@ -115,7 +114,7 @@ pub struct Station {
     start: Start,
     /// Whether this start follows a run that was shut down cleanly.
     resumes: bool,
-    place: Place,
+    place: GroupSockets,
     requests: mpsc::Sender<Request>,
     answers: mpsc::Receiver<Answer>,
     /// The requests that the controller has not answered yet.
@@ -134,7 +133,7 @@ pub struct Station {
     controller: String,
     tell_at: Option<Instant>,
     /// Datagrams of applications that cannot be sealed yet.
-    waiting: Waiting,
+    waiting: SendBuffer,
     /// The number of datagrams of applications to addresses that this member cannot send to.
     unreachable: u64,
 }
@@ -159,15 +158,15 @@ enum Kind {
     Names(Lookup),
 }
 
-impl Station {
+impl MemberHost {
     fn new(
         device: Device,
         options: Options,
         admitted: Admitted,
-        begun: Begun,
-    ) -> Result<Self, StationError> {
+        begun: BegunStart,
+    ) -> Result<Self, MemberHostError> {
         let is_fresh = begun.is_fresh();
-        let Begun { start, left } = begun;
+        let BegunStart { start, left } = begun;
         let Device { identity, store, link, clock, mut rng, .. } = device;
         let Options {
             group: name, interface, address, hops, stubborn, unconfirmed, patient, ..
@@ -179,7 +178,7 @@ impl Station {
         if is_fresh {
             save(&store, &name, &stored, &keys)?;
         }
-        let place = Place::take(interface, policy.address, address, hops, clock.now())?;
+        let place = GroupSockets::take(interface, policy.address, address, hops, clock.now())?;
         let membership =
             Membership { policy, roles, address, senders: stored.senders.clone(), keys, identity };
         let numbers = Box::new(store.numbers());
@@ -189,19 +188,19 @@ impl Station {
             Some(left) => Member::resume(membership, &left, provider, numbers, now, rng.fork()),
             None => Member::new(membership, provider, numbers, now, rng.fork()),
         };
-        let mut member = member.map_err(StationError::Member)?;
+        let mut member = member.map_err(MemberHostError::Member)?;
         let resumes = member.is_resumed();
         if !is_fresh {
-            member.hold();
+            member.receive_only();
             if unconfirmed {
                 member.dangerous_release();
             }
         }
         let (requests, to_ask) = mpsc::channel(8);
         let (tell, answers) = mpsc::channel(8);
-        tokio::spawn(keep_asking(link, start, to_ask, tell));
+        tokio::spawn(send_requests(link, start, to_ask, tell));
         let asked = BTreeSet::new();
-        let mut station = Self {
+        let mut host = Self {
             name,
             member,
             admitted: stored,
@@ -222,18 +221,18 @@ impl Station {
             start_again_at: None,
             controller: at,
             tell_at: (!is_fresh).then_some(now + SILENCE),
-            waiting: Waiting::default(),
+            waiting: SendBuffer::default(),
             unreachable: 0,
         };
-        if is_fresh && station.has_keys_of_its_own() {
-            station.introduced_at = now + INTRODUCTION;
+        if is_fresh && host.has_keys_of_its_own() {
+            host.introduced_at = now + INTRODUCTION;
         }
         if !is_fresh {
             // While the member was not running, the group may have been rekeyed, or another
             // instance may have replaced it.
-            station.ask(Kind::Start);
+            host.ask(Kind::Start);
         }
-        Ok(station)
+        Ok(host)
     }
 
     /// The group's policy.
@@ -255,8 +254,8 @@ impl Station {
     }
 
     /// The group's inner network.
-    pub fn inside(&self) -> Inside {
-        Inside::new(&self.admitted.policy.group, self.admitted.policy.address)
+    pub fn inside(&self) -> InnerNetwork {
+        InnerNetwork::new(&self.admitted.policy.group, self.admitted.policy.address)
     }
 
     /// The member engine.
@@ -290,7 +289,7 @@ impl Station {
     /// Whether the member may send: it has all keys and lists that it has asked for, or has waited
     /// for the maximum time.
     fn is_settled(&self, now: Instant) -> bool {
-        if self.member.is_held() {
+        if self.member.is_receive_only() {
             return false;
         }
         let waits = self.asked.contains(&Kind::Pull)
@@ -304,7 +303,7 @@ impl Station {
     ///
     /// # Errors
     /// The store cannot be written. The later run then starts as after a crash.
-    pub fn close(self) -> Result<(), StationError> {
+    pub fn close(self) -> Result<(), MemberHostError> {
         let Self { name, member, store, .. } = self;
         let Some(left) = member.suspend() else { return Ok(()) };
         Ok(store.put_suspended(&name, &left)?)
@@ -314,14 +313,14 @@ impl Station {
     /// future is dropped while it waits, nothing is lost.
     ///
     /// # Errors
-    /// See [`StationError`].
-    pub async fn run(&mut self, port: &mut impl Port) -> Result<(), StationError> {
+    /// See [`MemberHostError`].
+    pub async fn run(&mut self, port: &mut impl ApplicationPort) -> Result<(), MemberHostError> {
         let mut datagram = vec![0; DATAGRAM_BYTES];
         let mut sealed = vec![0; DATAGRAM_BYTES];
         loop {
             self.member.handle_timeout(self.clock.now());
             self.follow();
-            self.act(port)?;
+            self.process_events(port)?;
             if let Some(page) = port.names_wanted() {
                 self.ask(Kind::Names(page));
             }
@@ -329,12 +328,12 @@ impl Station {
             let may_send = self.is_settled(now);
             if may_send {
                 while let Some((to, waited)) = self.waiting.pop(now) {
-                    self.say(to, &waited, &mut sealed, port);
+                    self.send_datagram(to, &waited, &mut sealed, port);
                 }
             }
             let is_asked = may_send || port.may_wait();
             let mut wake = self.member.wake_at(now);
-            if !may_send && !self.member.is_held() {
+            if !may_send && !self.member.is_receive_only() {
                 let settled =
                     if now < self.introduced_at { self.introduced_at } else { self.settled_by };
                 wake = wake.min(settled);
@@ -346,29 +345,29 @@ impl Station {
             let wait = wake.saturating_since(now);
             tokio::select! {
                 ready = self.place.group.readable() => {
-                    ready.map_err(|error| StationError::Socket("the group's address", error))?;
-                    self.hear_group(&mut datagram, port)?;
+                    ready.map_err(|error| MemberHostError::Socket("the group's address", error))?;
+                    self.receive_group(&mut datagram, port)?;
                 }
                 ready = self.place.own.readable() => {
-                    ready.map_err(|error| StationError::Socket("this member's address", error))?;
-                    self.hear_own(&mut datagram, port)?;
+                    ready.map_err(|error| MemberHostError::Socket("this member's address", error))?;
+                    self.receive_own(&mut datagram, port)?;
                 }
                 said = port.receive(&mut datagram), if is_asked => {
-                    let (to, len) = said.map_err(StationError::Port)?;
+                    let (to, len) = said.map_err(MemberHostError::Port)?;
                     if may_send {
-                        self.say(to, &datagram[..len], &mut sealed, port);
+                        self.send_datagram(to, &datagram[..len], &mut sealed, port);
                     } else {
                         self.waiting.push(now, to, &datagram[..len]);
                     }
                 }
-                Some(answer) = self.answers.recv() => self.learn(answer, port)?,
+                Some(answer) = self.answers.recv() => self.take_answer(answer, port)?,
                 () = tokio::time::sleep(wait) => {}
             }
         }
     }
 
     fn tell_what_it_waits_for(&mut self, now: Instant) {
-        if !self.member.is_held() {
+        if !self.member.is_receive_only() {
             self.tell_at = None;
         } else if self.tell_at.is_some_and(|at| at <= now) {
             self.tell_at = None;
@@ -380,7 +379,11 @@ impl Station {
         }
     }
 
-    fn hear_group(&mut self, buf: &mut [u8], port: &mut impl Port) -> Result<(), StationError> {
+    fn receive_group(
+        &mut self,
+        buf: &mut [u8],
+        port: &mut impl ApplicationPort,
+    ) -> Result<(), MemberHostError> {
         for _ in 0..BATCH {
             let Some((len, from)) = arrived(self.place.group.try_recv_from(buf))? else {
                 return Ok(());
@@ -391,7 +394,11 @@ impl Station {
         Ok(())
     }
 
-    fn hear_own(&mut self, buf: &mut [u8], port: &mut impl Port) -> Result<(), StationError> {
+    fn receive_own(
+        &mut self,
+        buf: &mut [u8],
+        port: &mut impl ApplicationPort,
+    ) -> Result<(), MemberHostError> {
         for _ in 0..BATCH {
             let Some((len, from)) = arrived(self.place.own.try_recv_from(buf))? else {
                 return Ok(());
@@ -423,7 +430,13 @@ impl Station {
         }
     }
 
-    fn say(&mut self, to: Destination, datagram: &[u8], sealed: &mut [u8], port: &mut impl Port) {
+    fn send_datagram(
+        &mut self,
+        to: Destination,
+        datagram: &[u8],
+        sealed: &mut [u8],
+        port: &mut impl ApplicationPort,
+    ) {
         let now = self.clock.now();
         let done = match to {
             Destination::Group => {
@@ -439,7 +452,7 @@ impl Station {
             Destination::Listener(listener) => {
                 self.member.request_to(now, listener, datagram, sealed)
             }
-            Destination::Nobody(_) => Err(SendError::NotAMember),
+            Destination::Unreachable(_) => Err(SendError::NotAMember),
         };
         match done {
             Ok((to, len)) => self.send(to, &sealed[..len]),
@@ -458,7 +471,7 @@ impl Station {
     }
 
     /// Processes the outputs of the engine.
-    fn act(&mut self, port: &mut impl Port) -> Result<(), StationError> {
+    fn process_events(&mut self, port: &mut impl ApplicationPort) -> Result<(), MemberHostError> {
         while let Some(Transmit { to, datagram }) = self.member.poll_transmit() {
             self.send(to, &datagram);
         }
@@ -533,7 +546,11 @@ impl Station {
         }
     }
 
-    fn learn(&mut self, answer: Answer, port: &mut impl Port) -> Result<(), StationError> {
+    fn take_answer(
+        &mut self,
+        answer: Answer,
+        port: &mut impl ApplicationPort,
+    ) -> Result<(), MemberHostError> {
         let now = self.clock.now();
         match answer {
             Answer::Granted(grant) => {
@@ -558,13 +575,13 @@ impl Station {
             Answer::Refused(Reason::NotStarted) => {
                 // The controller was restored from a backup, and does not know this start.
                 self.asked.clear();
-                self.member.hold();
+                self.member.receive_only();
                 self.resumes = false;
                 self.ask(Kind::Start);
             }
             Answer::Refused(reason @ (Reason::Superseded | Reason::Copied)) => {
                 self.store.replace(&self.name, self.start.instance)?;
-                return Err(StationError::Replaced(reason));
+                return Err(MemberHostError::Replaced(reason));
             }
             Answer::Refused(Reason::NotAMember | Reason::NoSuchGroup | Reason::Evicted)
                 if self.stubborn =>
@@ -575,7 +592,7 @@ impl Station {
                 reason @ (Reason::NotAMember | Reason::NoSuchGroup | Reason::Evicted),
             ) => {
                 self.store.remove_membership(&self.name)?;
-                return Err(StationError::Excluded(reason));
+                return Err(MemberHostError::Excluded(reason));
             }
             Answer::Refused(reason) if self.asked.contains(&Kind::Start) => {
                 tracing::warn!("the controller refuses: {reason}; the request will be repeated");
@@ -606,7 +623,7 @@ impl Station {
         clones: u32,
         senders: BTreeSet<SenderId>,
         grant: Grant,
-    ) -> Result<(), StationError> {
+    ) -> Result<(), MemberHostError> {
         if clones > 0 {
             tracing::warn!("the controller has refused copies of this device: {clones} times");
         }
@@ -643,21 +660,8 @@ fn save(
     store.put_membership(name, admitted)
 }
 
-/// A received datagram; `None` if none is waiting.
-fn arrived(
-    received: io::Result<(usize, SocketAddr)>,
-) -> Result<Option<(usize, SocketAddr)>, StationError> {
-    match received {
-        Ok(arrived) => Ok(Some(arrived)),
-        Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(None),
-        // The error comes from an ICMP message about an earlier datagram.
-        Err(error) if lightseal_net::blocking::is_loss(&error) => Ok(None),
-        Err(error) => Err(StationError::Socket("receiving", error)),
-    }
-}
-
-/// Sends requests to the controller one after the other, until the station is dropped.
-async fn keep_asking(
+/// Sends requests to the controller one after the other, until the [`MemberHost`] is dropped.
+async fn send_requests(
     mut link: Link,
     start: Start,
     mut requests: mpsc::Receiver<Request>,

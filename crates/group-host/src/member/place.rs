@@ -1,7 +1,7 @@
 //! A member's two sockets on the interface of the group's network. They are opened again when an
 //! interface with the same name is recreated, and when the member's address is replaced.
 
-use super::StationError;
+use super::MemberHostError;
 use lightseal_core::Instant;
 use lightseal_net::interface::{self, Interface};
 use lightseal_net::multicast;
@@ -16,7 +16,7 @@ use tokio::net::UdpSocket;
 const LOOK: Duration = Duration::from_millis(700);
 
 /// A member's sockets on the group's network.
-pub(super) struct Place {
+pub(super) struct GroupSockets {
     /// Receives datagrams that were sent to the group's address.
     pub(super) group: UdpSocket,
     /// Sends this member's datagrams, and receives those that were sent to its own address.
@@ -33,7 +33,7 @@ pub(super) struct Place {
     missing: Option<String>,
 }
 
-impl Place {
+impl GroupSockets {
     /// Opens the sockets for the group's address `to` and the address `local` of this host.
     pub(super) fn take(
         interface: Interface,
@@ -41,15 +41,15 @@ impl Place {
         local: IpAddr,
         hops: u8,
         now: Instant,
-    ) -> Result<Self, StationError> {
+    ) -> Result<Self, MemberHostError> {
         let local = match (to, local) {
             (SocketAddr::V4(_), IpAddr::V6(_)) => Ipv4Addr::UNSPECIFIED.into(),
             _ => local,
         };
         let group = multicast::listen(to, &interface);
-        let group = group.map_err(|error| StationError::Socket("the group's address", error))?;
+        let group = group.map_err(|error| MemberHostError::Socket("the group's address", error))?;
         let own = multicast::send_from(SocketAddr::new(local, 0), &interface, hops);
-        let own = own.map_err(|error| StationError::Socket("this member's address", error))?;
+        let own = own.map_err(|error| MemberHostError::Socket("this member's address", error))?;
         let (look_at, is_listed) = (now + LOOK, interface::is_own(local));
         Ok(Self { group, own, interface, to, local, is_listed, hops, look_at, missing: None })
     }
@@ -126,5 +126,18 @@ impl Place {
             self.look_at = now;
         }
         sent.map(drop)
+    }
+}
+
+/// A received datagram; `None` if none is waiting.
+pub(super) fn arrived(
+    received: io::Result<(usize, SocketAddr)>,
+) -> Result<Option<(usize, SocketAddr)>, MemberHostError> {
+    match received {
+        Ok(arrived) => Ok(Some(arrived)),
+        Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(None),
+        // The error comes from an ICMP message about an earlier datagram.
+        Err(error) if lightseal_net::blocking::is_loss(&error) => Ok(None),
+        Err(error) => Err(MemberHostError::Socket("receiving", error)),
     }
 }

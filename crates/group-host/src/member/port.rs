@@ -22,7 +22,7 @@ pub enum Destination {
     Listener(ListenerId),
     /// An address of the group's inner network that does not belong to a member to which this
     /// member can send.
-    Nobody(Ipv6Addr),
+    Unreachable(Ipv6Addr),
 }
 
 /// The member that sent a datagram.
@@ -38,7 +38,7 @@ pub enum Origin {
 
 /// The applications' side of a member's host: it supplies their datagrams and delivers datagrams to
 /// them.
-pub trait Port: Send {
+pub trait ApplicationPort: Send {
     /// Waits for a datagram of an application, writes it as an encoded [`Datagram`] to `buf`, and
     /// returns its destination and length. If the future is dropped while it waits, no datagram is
     /// lost.
@@ -76,7 +76,7 @@ pub trait Port: Send {
 }
 
 /// Delivers the content of an authentic record to the applications.
-pub(super) fn hand_over(delivery: Delivery<'_>, port: &mut impl Port) {
+pub(super) fn hand_over(delivery: Delivery<'_>, port: &mut impl ApplicationPort) {
     let (origin, content) = match delivery {
         Delivery::Request { sender, content, .. } => (Origin::Sender(sender), content),
         Delivery::DirectRequest { sender, content, .. } => (Origin::DirectSender(sender), content),
@@ -91,7 +91,7 @@ pub(super) fn hand_over(delivery: Delivery<'_>, port: &mut impl Port) {
 
 /// Passes names to the applications, unless they are of another epoch than `newest`, the member's
 /// newest one. A name of another epoch may be that of an ID's former or next owner.
-pub(super) fn take_names(names: Names, newest: u64, port: &mut impl Port) {
+pub(super) fn take_names(names: Names, newest: u64, port: &mut impl ApplicationPort) {
     if names.epoch == newest {
         port.learn_names(names);
     }
@@ -104,7 +104,7 @@ mod tests {
     #[derive(Default)]
     struct Learner(Vec<Names>);
 
-    impl Port for Learner {
+    impl ApplicationPort for Learner {
         async fn receive(&mut self, _: &mut [u8]) -> io::Result<(Destination, usize)> {
             std::future::pending().await
         }

@@ -1,8 +1,8 @@
-//! A [`Port`] for applications that send to a UDP port of this machine or serve one. It needs no
-//! privileges. Applications do not see which member of the group they communicate with.
+//! An [`ApplicationPort`] for applications that send to a UDP port of this machine or serve one. It
+//! needs no privileges. Applications do not see which member of the group they communicate with.
 
 use super::datagram::Datagram;
-use super::port::{Destination, Origin, Port};
+use super::port::{ApplicationPort, Destination, Origin};
 use lightseal_core::{AddressPair, Encode, Writer};
 use lightseal_group::SenderId;
 use lightseal_group::member::RequestKind;
@@ -153,7 +153,7 @@ fn forget_oldest<K: Ord + Copy, V>(map: &mut BTreeMap<K, V>, turn: impl Fn(&V) -
     }
 }
 
-impl Port for Relay {
+impl ApplicationPort for Relay {
     async fn receive(&mut self, buf: &mut [u8]) -> io::Result<(Destination, usize)> {
         poll_fn(|context| self.poll(context, buf)).await
     }

@@ -1,9 +1,9 @@
-//! A [`Port`] for applications behind a TUN device. They send UDP over IPv6 to the group's and the
-//! members' inner addresses, and need not be changed.
+//! An [`ApplicationPort`] for applications behind a TUN device. They send UDP over IPv6 to the
+//! group's and the members' inner addresses, and need not be changed.
 
 use super::datagram::Datagram;
-use super::inside::Inside;
-use super::port::{Destination, Origin, Port};
+use super::inside::InnerNetwork;
+use super::port::{ApplicationPort, Destination, Origin};
 use etherparse::icmpv6::DestUnreachableCode;
 use etherparse::{Icmpv6Type, NetSlice, PacketBuilder, SlicedPacket, TransportSlice};
 use lightseal_core::{Encode, Writer};
@@ -38,7 +38,7 @@ const TABLE_LOCAL: u8 = 255;
 /// A TUN device for one member.
 pub struct Tun {
     device: AsyncDevice,
-    inside: Inside,
+    inside: InnerNetwork,
     roles: Roles,
     own: Own,
     /// The member's inner address from which each application sent its last request, by source
@@ -103,7 +103,7 @@ impl Tun {
     /// The operating system's error. To create devices requires root or `CAP_NET_ADMIN`.
     pub fn create(
         name: &str,
-        inside: Inside,
+        inside: InnerNetwork,
         roles: Roles,
         listener: Listener,
         stays: bool,
@@ -133,7 +133,7 @@ impl Tun {
     /// The operating system's error.
     pub fn take_place(
         &mut self,
-        inside: Inside,
+        inside: InnerNetwork,
         roles: Roles,
         listener: Listener,
     ) -> io::Result<()> {
@@ -174,7 +174,7 @@ impl Tun {
 }
 
 impl Own {
-    fn new(inside: &Inside, roles: Roles, listener: Listener) -> Self {
+    fn new(inside: &InnerNetwork, roles: Roles, listener: Listener) -> Self {
         Self {
             sender: roles.sender.map(|id| inside.sender(id)),
             listener: inside.listener(listener),
@@ -199,7 +199,7 @@ fn route(group: Ipv6Addr, index: u32) -> io::Result<()> {
 /// not a UDP packet to the group's inner network.
 fn read<'p>(
     packet: &'p [u8],
-    inside: &Inside,
+    inside: &InnerNetwork,
     roles: Roles,
 ) -> Option<(Destination, Ipv6Addr, Datagram<'p>)> {
     let sliced = SlicedPacket::from_ip(packet).ok()?;
@@ -214,19 +214,19 @@ fn read<'p>(
     let (from, to) = (ip.header().source_addr(), ip.header().destination_addr());
     let destination = if to == inside.group() {
         roles.sender.map(|_| Destination::Group)?
-    } else if let Some(sender) = inside.whose(to).filter(|_| roles.listener) {
+    } else if let Some(sender) = inside.sender_at(to).filter(|_| roles.listener) {
         Destination::Sender(sender)
     } else if let Some(listener) = inside.listener_at(to).filter(|_| roles.sender.is_some()) {
         Destination::Listener(listener)
     } else {
-        Destination::Nobody(Some(to).filter(|to| inside.holds(*to))?)
+        Destination::Unreachable(Some(to).filter(|to| inside.contains(*to))?)
     };
     let (source, destination_port) = (udp.source_port(), udp.destination_port());
     let datagram = Datagram { source, destination: destination_port, data: udp.payload() };
     Some((destination, from, datagram))
 }
 
-impl Port for Tun {
+impl ApplicationPort for Tun {
     async fn receive(&mut self, buf: &mut [u8]) -> io::Result<(Destination, usize)> {
         loop {
             let len = self.device.recv(&mut self.arrived).await?;
@@ -259,7 +259,7 @@ impl Port for Tun {
     fn refuse(&mut self, to: Destination, datagram: Datagram<'_>) {
         let to = match to {
             Destination::Listener(id) => self.inside.listener(Listener::Id(id)),
-            Destination::Nobody(address) => address,
+            Destination::Unreachable(address) => address,
             Destination::Sender(id) | Destination::DirectSender(id) => self.inside.sender(id),
             // ICMPv6 errors are not sent for multicast packets.
             Destination::Group => return,
@@ -337,7 +337,7 @@ mod tests {
 
     #[test]
     fn only_datagrams_to_the_group_and_to_senders_leave() {
-        let inside = Inside::new(&GroupId([1; 16]), "[ff15::1]:5684".parse().unwrap());
+        let inside = InnerNetwork::new(&GroupId([1; 16]), "[ff15::1]:5684".parse().unwrap());
         let own = inside.sender(SenderId(1));
         let to_group = packet(own, inside.group(), b"get");
         let datagram = Datagram { source: 4000, destination: 5683, data: b"get" };
@@ -350,7 +350,7 @@ mod tests {
         assert_eq!(to, Destination::Sender(SenderId(7)));
         let sender = Roles { sender: Some(SenderId(1)), listener: false };
         let nobody = |to: &[u8], roles| match read(to, &inside, roles) {
-            Some((Destination::Nobody(_), ..)) => true,
+            Some((Destination::Unreachable(_), ..)) => true,
             Some(_) => false,
             None => panic!("the packet was ignored"),
         };
@@ -399,7 +399,7 @@ mod tests {
 
     #[test]
     fn what_reaches_nobody_is_quoted_to_who_sent_it() {
-        let inside = Inside::new(&GroupId([1; 16]), "[ff15::1]:5684".parse().unwrap());
+        let inside = InnerNetwork::new(&GroupId([1; 16]), "[ff15::1]:5684".parse().unwrap());
         let (from, to) = (inside.sender(SenderId(1)), inside.sender(SenderId(9)));
         for len in [0, 3, 1232, 9000] {
             let data = vec![7; len];

@@ -15,13 +15,13 @@ const MOST_AGE: Duration = Duration::from_secs(30);
 
 /// Datagrams that wait for the controller to confirm the member's start.
 #[derive(Default)]
-pub(super) struct Waiting {
+pub(super) struct SendBuffer {
     datagrams: VecDeque<(Instant, Destination, Vec<u8>)>,
     bytes: usize,
     dropped: u64,
 }
 
-impl Waiting {
+impl SendBuffer {
     /// Adds a datagram. The oldest datagrams are dropped if there is no room for it.
     pub(super) fn push(&mut self, now: Instant, to: Destination, datagram: &[u8]) {
         self.expire(now);
@@ -75,7 +75,7 @@ mod tests {
 
     #[test]
     fn the_oldest_make_room_and_all_are_sent_or_counted() {
-        let mut waiting = Waiting::default();
+        let mut waiting = SendBuffer::default();
         for n in 0..1000_u16 {
             waiting.push(at(1), Destination::Group, &n.to_be_bytes());
         }
@@ -93,7 +93,7 @@ mod tests {
 
     #[test]
     fn what_waited_for_too_long_is_not_sent() {
-        let mut waiting = Waiting::default();
+        let mut waiting = SendBuffer::default();
         waiting.push(at(0), Destination::Group, b"old");
         waiting.push(at(1), Destination::Group, b"new");
         let expired = at(0) + MOST_AGE;

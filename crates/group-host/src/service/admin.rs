@@ -76,7 +76,7 @@ pub(super) fn listen(directory: &Path) -> io::Result<Listener> {
 }
 
 /// Reads one request, and sends the result of `answer`.
-pub(super) async fn attend(
+pub(super) async fn serve_connection(
     stream: UnixStream,
     answer: impl FnOnce(AdminRequest) -> Result<Value, String>,
 ) -> io::Result<()> {

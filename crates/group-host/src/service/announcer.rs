@@ -28,7 +28,7 @@ pub struct Announcements {
 }
 
 /// The announcer's state for one group.
-struct Audience {
+struct GroupAnnouncements {
     address: SocketAddr,
     socket: Option<UdpSocket>,
     announcements: Announcements,
@@ -40,7 +40,7 @@ pub(super) struct Announcer {
     interface: Interface,
     local: IpAddr,
     hops: u8,
-    audiences: BTreeMap<GroupId, Audience>,
+    audiences: BTreeMap<GroupId, GroupAnnouncements>,
     is_missing: bool,
 }
 
@@ -54,7 +54,7 @@ impl Announcer {
     /// Sends an announcement to a group, now or as soon as possible.
     pub(super) fn announce(&mut self, group: GroupId, address: SocketAddr, datagram: &[u8]) {
         let (interface, local, hops) = (&self.interface, self.local, self.hops);
-        let audience = self.audiences.entry(group).or_insert_with(|| Audience {
+        let audience = self.audiences.entry(group).or_insert_with(|| GroupAnnouncements {
             address,
             socket: None,
             announcements: Announcements::default(),
@@ -123,7 +123,7 @@ impl Announcer {
     }
 }
 
-impl Audience {
+impl GroupAnnouncements {
     fn send(
         &mut self,
         interface: &Interface,

@@ -7,7 +7,7 @@ use lightseal_dtls::{
     WhenFull,
 };
 use lightseal_dtls_aws_lc::PROVIDER;
-use lightseal_group::control::{GroupName, WantedRoles};
+use lightseal_group::control::{GroupName, RoleSet};
 use std::collections::BTreeMap;
 use std::num::NonZeroUsize;
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
@@ -27,12 +27,12 @@ pub trait Credentials: Send + Sync {
     fn server(self: Arc<Self>) -> Result<ServerConfig, ConfigError>;
 
     /// The device that was authenticated by a handshake; `None` if it is no longer known.
-    fn device(&self, negotiated: &Negotiated) -> Option<Proven>;
+    fn device(&self, negotiated: &Negotiated) -> Option<AuthenticatedDevice>;
 }
 
 /// An authenticated device.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Proven {
+pub struct AuthenticatedDevice {
     /// The device's name.
     pub device: String,
     /// Whether it was authenticated by its token only. It may then ask only for a key of its own.
@@ -42,7 +42,7 @@ pub struct Proven {
 /// Restricts the link between devices and their controller to DTLS 1.3 with an ephemeral key
 /// exchange, which gives forward secrecy: recorded traffic cannot be read by an attacker that
 /// learns a key later.
-pub(crate) fn harden(settings: &mut Settings) {
+pub(crate) fn restrict_to_dtls13(settings: &mut Settings) {
     settings.versions = vec![ProtocolVersion::Dtls13];
     settings.psk_modes = vec![PskKeyExchangeMode::PSK_DHE_KE];
 }
@@ -76,7 +76,7 @@ impl Devices {
     }
 
     /// The roles that a device may have in a group; `None` if it may not join it.
-    pub(super) fn may(&self, device: &str, group: &GroupName) -> Option<WantedRoles> {
+    pub(super) fn may(&self, device: &str, group: &GroupName) -> Option<RoleSet> {
         let devices = self.read();
         let device = devices.get(device)?;
         let everywhere = device.groups.is_empty();
@@ -119,16 +119,16 @@ impl PskStore for Devices {
 impl Credentials for Devices {
     fn server(self: Arc<Self>) -> Result<ServerConfig, ConfigError> {
         let mut config = ServerConfig::with(self, Settings::new(&PROVIDER)?);
-        harden(&mut config.settings);
+        restrict_to_dtls13(&mut config.settings);
         config.slots = SessionSlots::at_most(MOST_ASSOCIATIONS, WhenFull::EvictIdle(MAKES_ROOM));
         Ok(config)
     }
 
-    fn device(&self, negotiated: &Negotiated) -> Option<Proven> {
+    fn device(&self, negotiated: &Negotiated) -> Option<AuthenticatedDevice> {
         let (name, id) = parse(&negotiated.psk_identity)?;
         let devices = self.read();
         let device = devices.get(name)?;
         let is_known = id.is_none_or(|id| device.own.iter().any(|own| own.id == id));
-        is_known.then(|| Proven { device: name.to_owned(), by_token: id.is_none() })
+        is_known.then(|| AuthenticatedDevice { device: name.to_owned(), by_token: id.is_none() })
     }
 }

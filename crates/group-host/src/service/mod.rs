@@ -10,18 +10,18 @@ mod request;
 
 pub use admin::{AskError, ask, serve};
 pub use announcer::Announcements;
-pub use credentials::{Credentials, Devices, Proven};
-pub(crate) use credentials::{harden, own_identity};
+pub use credentials::{AuthenticatedDevice, Credentials, Devices};
+pub(crate) use credentials::{own_identity, restrict_to_dtls13};
 pub use registry::{Refusal, Registry};
 pub use request::{
-    AdminRequest, Create, CreateText, Described, DescribedDevice, DescribedMember, Enrol, suites,
+    AdminRequest, Create, CreateRequest, Described, DescribedDevice, DescribedMember, Enrol, suites,
 };
 
 use announcer::Announcer;
 use lightseal_core::{Instant, Random};
 use lightseal_dtls::{CloseReason, Endpoint, EndpointEvent, Event, Handle};
 use lightseal_group::GroupId;
-use lightseal_group::control::Asked;
+use lightseal_group::control::RequestMessage;
 use lightseal_group::controller::Output;
 use lightseal_net::address::Named;
 use lightseal_net::multicast::Interface;
@@ -64,13 +64,13 @@ pub struct Options {
 
 /// A running controller.
 pub struct Service {
-    driver: Arc<Driver<Endpoint, Desk>>,
+    driver: Arc<Driver<Endpoint, ControllerHost>>,
     admin: lightseal_owner_only::socket::Listener,
     changed: Arc<Notify>,
 }
 
 /// The host of the controller's DTLS endpoint, which connects devices with groups.
-struct Desk {
+struct ControllerHost {
     registry: Registry,
     peers: BTreeMap<Handle, Peer>,
     /// The association over which each device sent its last request.
@@ -98,12 +98,12 @@ struct Peer {
     active_at: Instant,
 }
 
-impl Host<Endpoint> for Desk {
+impl Host<Endpoint> for ControllerHost {
     fn event(&mut self, now: Instant, event: EndpointEvent<'_>) {
         let EndpointEvent { handle, peer: address, event, .. } = event;
         match event {
             Event::Connected(negotiated) => match self.registry.devices().device(&negotiated) {
-                Some(Proven { device, by_token }) => {
+                Some(AuthenticatedDevice { device, by_token }) => {
                     tracing::debug!("{}: device {device:?}", Named(address));
                     let asked = VecDeque::new();
                     self.peers.insert(handle, Peer { device, by_token, asked, active_at: now });
@@ -116,7 +116,7 @@ impl Host<Endpoint> for Desk {
                 if !self.registry.devices().read().contains_key(&peer.device) {
                     return self.unwelcome.push(handle);
                 }
-                if let Some((_, number)) = Asked::head(request) {
+                if let Some((_, number)) = RequestMessage::head(request) {
                     peer.asked.truncate(MOST_ASKED - 1);
                     peer.asked.push_front(number);
                 }
@@ -162,10 +162,10 @@ impl Host<Endpoint> for Desk {
                         tracing::warn!("device {device:?}: {error} ({count} since the last line)");
                     }
                 }
-                Output::Clone { device, reason } => {
+                Output::CopyDetected { device, reason } => {
                     self.registry.note_clone(&group, &device, reason);
                 }
-                Output::Unfit(device) => {
+                Output::MalformedRequest(device) => {
                     tracing::debug!("group {group}: device {device:?} sent a malformed request");
                 }
                 Output::Conflict(device) => {
@@ -188,10 +188,10 @@ impl Host<Endpoint> for Desk {
     }
 }
 
-impl Desk {
+impl ControllerHost {
     /// The association that sent the request with this answer's number.
     fn asker(&self, device: &str, answer: &[u8]) -> Option<Handle> {
-        let (_, number) = Asked::head(answer)?;
+        let (_, number) = RequestMessage::head(answer)?;
         let asked = |peer: &Peer| peer.device == device && peer.asked.contains(&number);
         let last = self.speaks.get(device).copied();
         if last.and_then(|handle| self.peers.get(&handle)).is_some_and(asked) {
@@ -321,10 +321,10 @@ impl Service {
         let listen = options.listen;
         let socket = socket::bind(listen).map_err(|error| StartError::Listen(listen, error))?;
         let admin = admin::listen(directory).map_err(StartError::Admin)?;
-        registry.begin_anew(clock.now()).map_err(StartError::Registry)?;
+        registry.rekey_all(clock.now()).map_err(StartError::Registry)?;
         let changed = Arc::new(Notify::new());
         let announcer = Announcer::new(options.interface, listen.ip(), options.hops);
-        let desk = Desk {
+        let host = ControllerHost {
             registry,
             peers: BTreeMap::new(),
             speaks: BTreeMap::new(),
@@ -333,7 +333,7 @@ impl Service {
             changed: Arc::clone(&changed),
             logs: Logs::default(),
         };
-        let driver = Arc::new(Driver::new(socket, clock, endpoint, desk));
+        let driver = Arc::new(Driver::new(socket, clock, endpoint, host));
         Ok(Self { driver, admin, changed })
     }
 
@@ -353,7 +353,7 @@ impl Service {
         tokio::select! {
             ended = self.driver.run() => ended,
             ended = self.keep_time() => ended,
-            never = self.attend() => match never {},
+            never = self.accept_administrators() => match never {},
         }
     }
 
@@ -365,16 +365,16 @@ impl Service {
     async fn keep_time(&self) -> io::Result<()> {
         let mut sweep_at = self.driver.clock().now();
         loop {
-            let (wake, failed) = self.driver.call(|_, desk, now| {
-                desk.registry.handle_timeout(now);
+            let (wake, failed) = self.driver.call(|_, host, now| {
+                host.registry.handle_timeout(now);
                 if now >= sweep_at {
-                    desk.sweep(now);
-                    desk.look();
+                    host.sweep(now);
+                    host.look();
                     sweep_at = now + SWEEP;
                 }
                 let failed =
-                    desk.registry.failed().map(|name| format!("group {name}: store failed"));
-                (desk.registry.wake_at().map_or(sweep_at, |at| at.min(sweep_at)), failed)
+                    host.registry.failed().map(|name| format!("group {name}: store failed"));
+                (host.registry.wake_at().map_or(sweep_at, |at| at.min(sweep_at)), failed)
             });
             if let Some(failed) = failed {
                 // The state in memory may differ from the state on disk, so the program must be
@@ -389,7 +389,7 @@ impl Service {
         }
     }
 
-    async fn attend(&self) -> Infallible {
+    async fn accept_administrators(&self) -> Infallible {
         loop {
             let stream = match self.admin.accept().await {
                 Ok(accepted) => accepted,
@@ -404,24 +404,24 @@ impl Service {
             let answer = |request: AdminRequest| {
                 let is_announced = request.is_announced();
                 let revokes = matches!(request, AdminRequest::Revoke { .. });
-                let answer = self.driver.call(|endpoint, desk, now| {
-                    let answer = serve(&mut desk.registry, now, request);
+                let answer = self.driver.call(|endpoint, host, now| {
+                    let answer = serve(&mut host.registry, now, request);
                     if revokes {
                         end_handshakes(endpoint, now);
                     }
                     // The associations of a revoked device are closed before its name can be
                     // enrolled again.
-                    desk.sweep(now);
+                    host.sweep(now);
                     answer
                 });
                 self.changed.notify_one();
                 // By now the announcements were sent or have failed.
-                self.driver.call(|_, desk, _| desk.told(is_announced, answer))
+                self.driver.call(|_, host, _| host.told(is_announced, answer))
             };
             // Requests are served one at a time, because they are few and quick. A timeout keeps a
             // slow client from blocking others.
             let patience = Duration::from_secs(5);
-            match tokio::time::timeout(patience, admin::attend(stream, answer)).await {
+            match tokio::time::timeout(patience, admin::serve_connection(stream, answer)).await {
                 Ok(Ok(())) => {}
                 Ok(Err(error)) => tracing::debug!("administrator: {error}"),
                 Err(_) => tracing::debug!("administrator: too slow"),

@@ -9,8 +9,8 @@ use lightseal_core::{Decode, Instant, Random, Writer};
 use lightseal_dtls::crypto::Provider;
 use lightseal_dtls_aws_lc::PROVIDER;
 use lightseal_group::control::{
-    Answer, Asked, DeviceKey, GroupName, MAX_MESSAGE, Numbered, Reason, Request, VERSION,
-    VERSION_1, WantedRoles,
+    Answer, AnswerMessage, DeviceKey, GroupName, MAX_MESSAGE, Reason, Request, RequestMessage,
+    RoleSet, VERSION, VERSION_1,
 };
 use lightseal_group::controller::{Group, Output, Roster, Settings};
 use lightseal_group::member::MemberError;
@@ -123,7 +123,7 @@ impl Registry {
                     return Err(Refusal::Failed(controller.name().to_string()));
                 }
             }
-            registry.store.settle()?;
+            registry.store.mark_rekeyed()?;
         }
         Ok(registry)
     }
@@ -134,7 +134,7 @@ impl Registry {
     ///
     /// # Errors
     /// See [`Refusal`].
-    pub fn begin_anew(&mut self, now: Instant) -> Result<(), Refusal> {
+    pub fn rekey_all(&mut self, now: Instant) -> Result<(), Refusal> {
         for controller in self.groups.values_mut().filter(|group| !group.roster().is_empty()) {
             if !controller.rekey(now, false) {
                 return Err(Refusal::Failed(controller.name().to_string()));
@@ -197,7 +197,9 @@ impl Registry {
     /// Takes a request of a device that was authenticated by its token only. It may ask only for a
     /// key of its own.
     pub fn handle_by_token(&mut self, now: Instant, device: &str, from: IpAddr, request: &[u8]) {
-        let Ok(Asked { version, number, said, .. }) = Asked::decode(request) else {
+        let Ok(RequestMessage { version, number, request: said, .. }) =
+            RequestMessage::decode(request)
+        else {
             return self.refuse_unread(device, request);
         };
         match said {
@@ -239,7 +241,8 @@ impl Registry {
 
     /// The address in a join to a group of `axiom-1.2`, and the version and number of the request.
     fn claimed_address(&self, request: &[u8]) -> Option<((u8, u32), IpAddr)> {
-        let Asked { version, number, said, .. } = Asked::decode(request).ok()?;
+        let RequestMessage { version, number, request: said, .. } =
+            RequestMessage::decode(request).ok()?;
         let Request::Join { name, address, .. } = said else { return None };
         let profile = self.groups.get(&name)?.policy().profile;
         (profile == Profile::Axiom12).then_some(((version, number), address))
@@ -248,7 +251,9 @@ impl Registry {
     /// Takes a request of a device to one of the groups. Bytes without a valid request header are
     /// ignored.
     pub fn handle(&mut self, now: Instant, device: &str, request: &[u8]) {
-        let Ok(Asked { version, number, said, .. }) = Asked::decode(request) else {
+        let Ok(RequestMessage { version, number, request: said, .. }) =
+            RequestMessage::decode(request)
+        else {
             return self.refuse_unread(device, request);
         };
         let refused = |reason| Answer::Refused(reason);
@@ -284,7 +289,7 @@ impl Registry {
 
     /// Refuses a malformed request, if at least its header can be read.
     fn refuse_unread(&mut self, device: &str, request: &[u8]) {
-        let Some((version, number)) = Asked::head(request) else { return };
+        let Some((version, number)) = RequestMessage::head(request) else { return };
         if let Some(count) = self.log.due() {
             tracing::warn!(
                 "device {device:?} sent a malformed request ({count} since the last line)"
@@ -297,7 +302,7 @@ impl Registry {
     fn answer(&mut self, device: &str, (version, number): (u8, u32), said: Answer) {
         let mut answer = Zeroizing::new(vec![0; MAX_MESSAGE]);
         let mut w = Writer::new(&mut answer);
-        let written = Numbered { number, said }.write_as(&mut w, version);
+        let written = AnswerMessage { number, answer: said }.write_as(&mut w, version);
         let len = if written.is_ok() { w.len() } else { 0 };
         answer.truncate(len);
         self.outbox.push((GroupId([0; 16]), Output::Answer { device: device.into(), answer }));
@@ -366,7 +371,8 @@ impl Registry {
         tracing::warn!(
             "group {name}: there is a copy of device {device:?}, refused since {reason}"
         );
-        let entry = Entry::new("copy refused").within(name).of(device).saying(&reason.to_string());
+        let entry =
+            Entry::new("copy refused").within(name).of(device).with_detail(&reason.to_string());
         if let Err(error) = self.store.log(&entry) {
             tracing::error!("the audit log: {error}");
         }
@@ -509,7 +515,7 @@ impl Registry {
         let groups: Vec<GroupName> = groups.collect::<Result<_, _>>()?;
         let mut key = Zeroizing::new([0; 32]);
         getrandom::fill(&mut *key).map_err(|_| Refusal::Randomness)?;
-        let may = WantedRoles { sender: *sender, listener: *listener };
+        let may = RoleSet { sender: *sender, listener: *listener };
         let expires_at = expires_s.map(|s| since_1970().as_secs().saturating_add(s));
         let (barred, own) = (Vec::new(), Vec::new());
         let known = Device { key: key.clone(), may, groups, barred, uses: *uses, expires_at, own };

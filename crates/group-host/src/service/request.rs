@@ -15,7 +15,7 @@ use std::time::Duration;
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub enum AdminRequest {
     /// Create a group.
-    Create(CreateText),
+    Create(CreateRequest),
     /// Remove a group.
     Remove {
         /// The group's name.
@@ -84,7 +84,7 @@ impl AdminRequest {
 /// A group to be created, with names and numbers as an administrator gives them.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct CreateText {
+pub struct CreateRequest {
     /// The group's name.
     pub name: String,
     /// The multicast address and port of its requests.
@@ -145,10 +145,10 @@ pub const fn suites(profile: Profile) -> &'static [(&'static str, CipherSuiteId)
     }
 }
 
-impl TryFrom<&CreateText> for Create {
+impl TryFrom<&CreateRequest> for Create {
     type Error = String;
 
-    fn try_from(text: &CreateText) -> Result<Self, String> {
+    fn try_from(text: &CreateRequest) -> Result<Self, String> {
         fn parsed<T: std::str::FromStr>(text: &str) -> Result<T, String>
         where
             T::Err: ToString,

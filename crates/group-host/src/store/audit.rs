@@ -58,7 +58,7 @@ impl Entry {
 
     /// Sets the details.
     #[must_use]
-    pub fn saying(self, detail: &str) -> Self {
+    pub fn with_detail(self, detail: &str) -> Self {
         Self { detail: detail.to_owned(), ..self }
     }
 }

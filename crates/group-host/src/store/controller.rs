@@ -4,8 +4,8 @@ use super::audit::{self, Entry};
 use super::{Numbers, StoreError, begun, open};
 use lightseal_core::wire::BufferFull;
 use lightseal_core::{Decode, DecodeError, Encode, Random, Reader, Writer};
-use lightseal_group::control::{GroupName, WantedRoles};
-use lightseal_group::controller::{Changes, Member, Roster, Settings, Store, StoreFailed};
+use lightseal_group::control::{GroupName, RoleSet};
+use lightseal_group::controller::{Member, Roster, Settings, Store, StoreFailed, StoreUpdate};
 use lightseal_group::identity::PublicKeys;
 use lightseal_group::member::Roles;
 use lightseal_group::rekey::{
@@ -48,7 +48,7 @@ pub struct Device {
     /// The key in its token, which authenticates it.
     pub key: Zeroizing<[u8; 32]>,
     /// The roles that it may have in groups.
-    pub may: WantedRoles,
+    pub may: RoleSet,
     /// The groups that it may join; if empty, all groups.
     pub groups: Vec<GroupName>,
     /// The groups that it was evicted from, and may not join again until it is readmitted.
@@ -385,7 +385,7 @@ impl ControllerStore {
     ///
     /// # Errors
     /// See [`StoreError`].
-    pub fn settle(&self) -> Result<(), StoreError> {
+    pub fn mark_rekeyed(&self) -> Result<(), StoreError> {
         self.write(|transaction| {
             transaction.open_table(META)?.remove("restored")?;
             Ok(())
@@ -429,8 +429,8 @@ struct GroupStore {
 }
 
 impl GroupStore {
-    fn write(&self, changes: &Changes<'_>) -> Result<(), StoreError> {
-        let Changes { epoch, chain, tree, nodes, joined, left } = changes;
+    fn write(&self, changes: &StoreUpdate<'_>) -> Result<(), StoreError> {
+        let StoreUpdate { epoch, chain, tree, nodes, joined, left } = changes;
         let mut buf = Zeroizing::new([0; EPOCH_BYTES]);
         write_epoch(&mut Writer::new(&mut *buf), *epoch, chain, tree.depth())
             .map_err(|_| StoreError::Damaged("an epoch"))?;
@@ -466,7 +466,7 @@ impl GroupStore {
             for (name, member) in joined {
                 let joins = member.start.counter == 0;
                 let what = if joins { "joined" } else { "started anew" };
-                let entry = self.entry(what, name).saying(&format!(
+                let entry = self.entry(what, name).with_detail(&format!(
                     "listener {}, {}address {}",
                     member.leaf.get(),
                     member.roles.sender.map_or_else(String::new, |s| format!("sender {}, ", s.0)),
@@ -474,7 +474,8 @@ impl GroupStore {
                 ));
                 audit::write(transaction, &entry)?;
             }
-            let entry = Entry::new("rekey").within(&self.name).saying(&format!("epoch {epoch}"));
+            let entry =
+                Entry::new("rekey").within(&self.name).with_detail(&format!("epoch {epoch}"));
             audit::write(transaction, &entry)
         })
     }
@@ -485,7 +486,7 @@ impl GroupStore {
 }
 
 impl Store for GroupStore {
-    fn commit(&mut self, changes: &Changes<'_>) -> Result<(), StoreFailed> {
+    fn commit(&mut self, changes: &StoreUpdate<'_>) -> Result<(), StoreFailed> {
         self.write(changes).map_err(|error| {
             tracing::error!("group {}: {error}", GroupId(self.group));
             StoreFailed
@@ -499,13 +500,13 @@ fn encoded<'b>(value: &impl Encode, buf: &'b mut [u8]) -> Result<&'b [u8], Store
     Ok(w.finish())
 }
 
-fn write_wanted(w: &mut Writer<'_>, roles: WantedRoles) -> Result<(), BufferFull> {
+fn write_wanted(w: &mut Writer<'_>, roles: RoleSet) -> Result<(), BufferFull> {
     w.u8(u8::from(roles.sender) | u8::from(roles.listener) << 1)
 }
 
-fn read_wanted(r: &mut Reader<'_>) -> Result<WantedRoles, DecodeError> {
+fn read_wanted(r: &mut Reader<'_>) -> Result<RoleSet, DecodeError> {
     let roles = r.u8()?;
-    Ok(WantedRoles { sender: roles & 1 != 0, listener: roles & 2 != 0 })
+    Ok(RoleSet { sender: roles & 1 != 0, listener: roles & 2 != 0 })
 }
 
 impl Encode for Device {
@@ -628,7 +629,7 @@ fn write_member(w: &mut Writer<'_>, member: &Member) -> Result<(), BufferFull> {
     w.bytes(&start.nonce)?;
     w.bytes(&keys.to_bytes())?;
     let Roles { sender, listener } = *roles;
-    write_wanted(w, WantedRoles { sender: sender.is_some(), listener })?;
+    write_wanted(w, RoleSet { sender: sender.is_some(), listener })?;
     w.u8(sender.map_or(0, |sender| sender.0))?;
     match address {
         IpAddr::V4(v4) => w.bytes(&v4.to_ipv6_mapped().octets())?,
@@ -669,7 +670,7 @@ mod tests {
         let store = ControllerStore::open(&from).unwrap();
         let device = Device {
             key: Zeroizing::new([1; 32]),
-            may: WantedRoles { sender: true, listener: false },
+            may: RoleSet { sender: true, listener: false },
             groups: Vec::new(),
             barred: Vec::new(),
             uses: None,

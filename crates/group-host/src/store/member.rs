@@ -2,7 +2,7 @@
 
 use super::{Numbers, StoreError, begun, open};
 use lightseal_core::{Decode, Encode, Writer};
-use lightseal_group::control::{Admitted, Answer, GroupName, MAX_MESSAGE, Numbered};
+use lightseal_group::control::{Admitted, Answer, AnswerMessage, GroupName, MAX_MESSAGE};
 use lightseal_group::member::Suspended;
 use redb::{Database, ReadableDatabase, ReadableTable, TableDefinition};
 use std::path::Path;
@@ -142,8 +142,8 @@ impl MemberStore {
     pub fn membership(&self, name: &GroupName) -> Result<Option<StoredMembership>, StoreError> {
         let table = self.database.begin_read()?.open_table(MEMBERSHIPS)?;
         let Some(stored) = table.get(name.as_str())? else { return Ok(None) };
-        match Numbered::<Answer>::decode(stored.value()) {
-            Ok(Numbered { said: Answer::Admitted(admitted), .. }) => Ok(Some(*admitted)),
+        match AnswerMessage::decode(stored.value()) {
+            Ok(AnswerMessage { answer: Answer::Admitted(admitted), .. }) => Ok(Some(*admitted)),
             _ => Err(StoreError::Damaged("a membership")),
         }
     }
@@ -159,7 +159,7 @@ impl MemberStore {
     ) -> Result<(), StoreError> {
         let mut buf = Zeroizing::new([0; MAX_MESSAGE]);
         let mut w = Writer::new(&mut *buf);
-        let answer = Numbered { number: 0, said: Answer::Admitted(Box::new(membership)) };
+        let answer = AnswerMessage { number: 0, answer: Answer::Admitted(Box::new(membership)) };
         answer.write(&mut w).map_err(|_| StoreError::Damaged("a membership too long"))?;
         let transaction = self.database.begin_write()?;
         transaction.open_table(MEMBERSHIPS)?.insert(name.as_str(), w.written())?;

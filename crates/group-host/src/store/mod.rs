@@ -76,7 +76,7 @@ fn open(directory: &Path, name: &str) -> Result<Arc<Database>, StoreError> {
     if !has_sizes_of_a_database(&mut file).map_err(at_path)? {
         return Err(StoreError::Damaged("its first bytes"));
     }
-    match guarded(|| checked(file)) {
+    match catch_panic(|| checked(file)) {
         Some(Ok(database)) => Ok(Arc::new(database)),
         Some(Err(DatabaseError::DatabaseAlreadyOpen)) => Err(StoreError::InUse(path)),
         Some(Err(error)) => Err(error.into()),
@@ -141,7 +141,7 @@ fn begun<T>(
     database: &Arc<Database>,
     work: impl FnOnce() -> Result<T, StoreError>,
 ) -> Result<T, StoreError> {
-    guarded(work).unwrap_or_else(|| {
+    catch_panic(work).unwrap_or_else(|| {
         // Closing the database would panic again, so it is leaked.
         std::mem::forget(Arc::clone(database));
         Err(StoreError::Damaged("the database cannot read it"))
@@ -149,7 +149,7 @@ fn begun<T>(
 }
 
 /// Runs work that may panic, without the panic message on standard error. `None` if it panicked.
-fn guarded<T>(work: impl FnOnce() -> T) -> Option<T> {
+fn catch_panic<T>(work: impl FnOnce() -> T) -> Option<T> {
     use std::cell::Cell;
     use std::panic::{AssertUnwindSafe, catch_unwind, set_hook, take_hook};
     use std::sync::Once;

@@ -2,7 +2,7 @@
 
 use super::StoreError;
 use lightseal_group::GroupId;
-use lightseal_group::numbers::{KEPT, Ledger, LedgerFailed};
+use lightseal_group::numbers::{KEPT_EPOCHS, Ledger, LedgerFailed};
 use redb::{Database, ReadableDatabase, ReadableTable, TableDefinition};
 use std::sync::Arc;
 
@@ -41,7 +41,7 @@ impl Numbers {
             let epochs: Vec<u64> = of_group
                 .map(|entry| entry.map(|(key, _)| key.value().1))
                 .collect::<Result<_, _>>()?;
-            for old in epochs.iter().rev().skip(1 + KEPT) {
+            for old in epochs.iter().rev().skip(1 + KEPT_EPOCHS) {
                 table.remove((group.0, *old))?;
             }
         }
@@ -109,7 +109,7 @@ mod tests {
         assert_eq!(ledger.newest(&b), Ok(Some(3)));
         assert_eq!(ledger.reserved(&b, 3), Ok(Some(8)));
         for epoch in 0..20 {
-            let kept = (epoch + KEPT as u64 >= 19).then_some(epoch * 1024);
+            let kept = (epoch + KEPT_EPOCHS as u64 >= 19).then_some(epoch * 1024);
             assert_eq!(ledger.reserved(&a, epoch), Ok(kept), "{epoch}");
         }
     }

@@ -18,10 +18,10 @@ pub const HEADER_LEN: usize = lightseal_dtls::record::dtls12::HEADER;
 /// | TLS_PSK_WITH_CHACHA20_POLY1305_SHA256 | 16 | – | 29 |
 /// | TLS_PSK_WITH_NULL_SHA256, **which does not encrypt** | 32 | – | 45 |
 #[derive(Clone, Copy)]
-pub struct Suite(Kind);
+pub struct Suite(SuiteKind);
 
 #[derive(Clone, Copy)]
-enum Kind {
+enum SuiteKind {
     Aead(&'static CipherSuite12),
     Null,
 }
@@ -29,7 +29,7 @@ enum Kind {
 impl Suite {
     /// HMAC-SHA256 over records that are **not encrypted** (RFC 5487, section 3; RFC 5246,
     /// section 6.2.3.1). It needs no provider.
-    pub const PSK_WITH_NULL_SHA256: Self = Self(Kind::Null);
+    pub const PSK_WITH_NULL_SHA256: Self = Self(SuiteKind::Null);
 
     /// The suite with this code point, if a group can use it: a PSK suite of `provider` without a
     /// key exchange, or [`Self::PSK_WITH_NULL_SHA256`].
@@ -38,28 +38,28 @@ impl Suite {
             return Some(Self::PSK_WITH_NULL_SHA256);
         }
         let suite = provider.suite_12(id).filter(|suite| suite.exchange == Exchange12::Psk)?;
-        Some(Self(Kind::Aead(suite)))
+        Some(Self(SuiteKind::Aead(suite)))
     }
 
     /// The suite's code point.
     pub const fn id(&self) -> CipherSuiteId {
         match self.0 {
-            Kind::Aead(suite) => suite.id,
-            Kind::Null => CipherSuiteId::PSK_WITH_NULL_SHA256,
+            SuiteKind::Aead(suite) => suite.id,
+            SuiteKind::Null => CipherSuiteId::PSK_WITH_NULL_SHA256,
         }
     }
 
     /// The suite's name in the IANA registry.
     pub const fn name(&self) -> &'static str {
         match self.0 {
-            Kind::Aead(suite) => suite.name,
-            Kind::Null => "TLS_PSK_WITH_NULL_SHA256",
+            SuiteKind::Aead(suite) => suite.name,
+            SuiteKind::Null => "TLS_PSK_WITH_NULL_SHA256",
         }
     }
 
     /// Whether records are encrypted.
     pub const fn encrypts(&self) -> bool {
-        matches!(self.0, Kind::Aead(_))
+        matches!(self.0, SuiteKind::Aead(_))
     }
 
     /// The usage limits of one key. All senders seal under one server write key, and none knows how
@@ -68,8 +68,8 @@ impl Suite {
     /// of the epoch had sealed as much. A record's additional data has [`HEADER_LEN`] bytes.
     pub const fn limits(&self) -> &'static Limits {
         match self.0 {
-            Kind::Aead(suite) => &suite.limits,
-            Kind::Null => &Limits::HMAC,
+            SuiteKind::Aead(suite) => &suite.limits,
+            SuiteKind::Null => &Limits::HMAC,
         }
     }
 
@@ -81,8 +81,8 @@ impl Suite {
     /// `mac_length`, or the length of an AEAD's tag, in bytes.
     pub const fn tag_len(&self) -> usize {
         match self.0 {
-            Kind::Aead(suite) => suite.tag_len,
-            Kind::Null => NullSha256::LEN,
+            SuiteKind::Aead(suite) => suite.tag_len,
+            SuiteKind::Null => NullSha256::LEN,
         }
     }
 
@@ -90,32 +90,32 @@ impl Suite {
     /// content.
     pub const fn explicit_nonce_len(&self) -> usize {
         match self.0 {
-            Kind::Aead(suite) => suite.explicit_nonce_len(),
-            Kind::Null => 0,
+            SuiteKind::Aead(suite) => suite.explicit_nonce_len(),
+            SuiteKind::Null => 0,
         }
     }
 
     /// `mac_key_length` in bytes: 0 for an AEAD.
     pub const fn mac_key_len(&self) -> usize {
         match self.0 {
-            Kind::Aead(_) => 0,
-            Kind::Null => NullSha256::LEN,
+            SuiteKind::Aead(_) => 0,
+            SuiteKind::Null => NullSha256::LEN,
         }
     }
 
     /// `enc_key_length` in bytes.
     pub const fn enc_key_len(&self) -> usize {
         match self.0 {
-            Kind::Aead(suite) => suite.key_len,
-            Kind::Null => 0,
+            SuiteKind::Aead(suite) => suite.key_len,
+            SuiteKind::Null => 0,
         }
     }
 
     /// `fixed_iv_length` in bytes.
     pub const fn fixed_iv_len(&self) -> usize {
         match self.0 {
-            Kind::Aead(suite) => suite.fixed_iv_len,
-            Kind::Null => 0,
+            SuiteKind::Aead(suite) => suite.fixed_iv_len,
+            SuiteKind::Null => 0,
         }
     }
 
@@ -123,8 +123,8 @@ impl Suite {
     /// key, the NULL suite uses only the MAC key.
     pub(super) fn protection(&self, mac_key: &[u8], enc_key: &[u8], iv: &[u8]) -> Box<dyn Aead> {
         match self.0 {
-            Kind::Aead(suite) => (suite.aead)(enc_key, iv),
-            Kind::Null => Box::new(NullSha256::new(mac_key)),
+            SuiteKind::Aead(suite) => (suite.aead)(enc_key, iv),
+            SuiteKind::Null => Box::new(NullSha256::new(mac_key)),
         }
     }
 }

@@ -51,7 +51,7 @@ const NUMBER_LEN: usize = 2;
 
 /// The form of a record's header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Form {
+pub enum HeaderForm {
     /// The low 16 bits of the number, encrypted. The record is the last of its datagram.
     Last,
     /// The low 16 bits of the number, encrypted, and a length: another record follows.
@@ -123,7 +123,12 @@ pub(super) struct FullHeader {
 
 /// The header of a record of `stream` in this form; `None` if the stream has no records of this
 /// form, or no signed ones.
-pub(super) fn of(stream: &Stream, number: u64, form: Form, signed: bool) -> Option<Header> {
+pub(super) fn header_for(
+    stream: &Stream,
+    number: u64,
+    form: HeaderForm,
+    signed: bool,
+) -> Option<Header> {
     let cid_len = match stream.direction {
         Direction::Direct(_) => DIRECT_CID,
         _ if writer(stream).is_some() => 4,
@@ -139,19 +144,19 @@ pub(super) fn of(stream: &Stream, number: u64, form: Form, signed: bool) -> Opti
     };
     match (stream.direction, form) {
         // An answer is alone in its datagram, and its pairwise key makes a signature unnecessary.
-        (Direction::Answers(_), Form::Full) if !signed => Some(full(ANSWER, None)),
-        (Direction::Direct(_), Form::Full) if !signed => Some(full(DIRECT, None)),
+        (Direction::Answers(_), HeaderForm::Full) if !signed => Some(full(ANSWER, None)),
+        (Direction::Direct(_), HeaderForm::Full) if !signed => Some(full(DIRECT, None)),
         (Direction::Answers(_) | Direction::Direct(_), _) => None,
-        (_, Form::Last) => Some(unified(None)),
-        (_, Form::Followed) => Some(unified(Some(0))),
-        (Direction::Requests, Form::Full) => Some(full(REQUEST, None)),
-        (Direction::Responses(_) | Direction::PairwiseResponses(_), Form::Full) => {
+        (_, HeaderForm::Last) => Some(unified(None)),
+        (_, HeaderForm::Followed) => Some(unified(Some(0))),
+        (Direction::Requests, HeaderForm::Full) => Some(full(REQUEST, None)),
+        (Direction::Responses(_) | Direction::PairwiseResponses(_), HeaderForm::Full) => {
             Some(full(RESPONSE, None))
         }
-        (Direction::PairwiseResponses(_), Form::Boot(boot)) => {
+        (Direction::PairwiseResponses(_), HeaderForm::Boot(boot)) => {
             Some(full(BOOT, Some(boot))).filter(|_| boot.request <= MAX_RECORD_NUMBER)
         }
-        (Direction::Requests | Direction::Responses(_), Form::Boot(_)) => None,
+        (Direction::Requests | Direction::Responses(_), HeaderForm::Boot(_)) => None,
     }
 }
 

@@ -17,11 +17,11 @@
 //!   stream.
 //!
 //! The example seals and opens a listener's record. A sender's record goes through the same steps,
-//! with [`Sealed::request`]:
+//! with [`SealedRecord::request`]:
 //!
 //! ```
 //! use lightseal_dtls::crypto::rustcrypto::AES_128_CTR_LIGHTMAC_8;
-//! use lightseal_group::compact::{EpochSecret, Outgoing, RecordKeys, Sealed, Suite};
+//! use lightseal_group::compact::{EpochSecret, PlainRecord, RecordKeys, SealedRecord, Suite};
 //! use lightseal_group::{GroupId, ListenerId, SenderId};
 //! use lightseal_core::ReplayWindow;
 //!
@@ -32,11 +32,11 @@
 //! let keys = RecordKeys::new(suite, epoch.responses(sender, listener), &secret);
 //!
 //! let mut datagram = [0; 64];
-//! let len = keys.seal(&Outgoing::data(0, b"on"), &mut datagram)?;
+//! let len = keys.seal(&PlainRecord::data(0, b"on"), &mut datagram)?;
 //! assert_eq!(len, 2 + 16);
 //!
 //! let mut window = ReplayWindow::new();
-//! let (record, rest) = Sealed::response(&mut datagram[..len])?;
+//! let (record, rest) = SealedRecord::response(&mut datagram[..len])?;
 //! assert!(record.alias == b'l' && record.id == listener && record.epoch.is_of(3));
 //! let record = record.reveal(&keys, window.next());
 //! if window.check(record.number()) {
@@ -57,11 +57,12 @@ mod self_test;
 pub mod source;
 
 pub use freshness::Challenge;
-pub use header::{Boot, EpochBits, Form};
+pub use header::{Boot, EpochBits, HeaderForm};
 pub use keys::{Direction, EpochSecret, PairSecret, Stream};
-pub use pairwise::{KnownBoot, PrivateKey, PublicKey, Standing};
+pub use pairwise::{BootStatus, KnownBoot, PrivateKey, PublicKey};
 pub use record::{
-    Numbered, OpenError, Opened, Origin, Outgoing, RecordKeys, SealError, Sealed, Tagged,
+    OpenError, OpenedRecord, PlainRecord, ProvenOrigin, RecordKeys, RevealedRecord, SealError,
+    SealedRecord, TagVerifiedRecord,
 };
 pub use self_test::self_test;
 pub use source::{SigningKey, VerifyingKey};

@@ -12,7 +12,7 @@
 //! a changed nonce gives another key, under which the record does not open. A *replayed* boot
 //! nonce, with the records behind it, must not make an old boot current again. A sender therefore
 //! accepts a new boot nonce only from a record that states a request which was sent after the
-//! listener was last heard ([`KnownBoot::standing`]). An old boot has never received such a
+//! listener was last heard ([`KnownBoot::status_of`]). An old boot has never received such a
 //! request, so its records are refused, and the sender need not remember old nonces. Each epoch
 //! begins without a known boot, because the sender may have lost its state.
 
@@ -124,7 +124,7 @@ pub struct KnownBoot {
 
 /// How a sender treats a record that states a boot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Standing {
+pub enum BootStatus {
     /// The record is of the boot that the sender knows: use its keys and its replay window.
     Known,
     /// If the record opens, the listener has restarted: use new keys and a new replay window.
@@ -159,17 +159,17 @@ impl KnownBoot {
     /// Must be called for each record of this boot that opened, before the sender's request `next`
     /// is sent. Must not be called for a challenge from another boot: a replayed challenge would
     /// then keep the sender from accepting a new boot.
-    pub const fn heard(&mut self, next: u64) {
+    pub const fn mark_heard(&mut self, next: u64) {
         self.not_before = next;
     }
 
     /// How to treat a record of `boot` while the sender's next request has the number `next`.
-    pub fn standing(known: Option<&Self>, boot: &Boot, next: u64) -> Standing {
+    pub fn status_of(known: Option<&Self>, boot: &Boot, next: u64) -> BootStatus {
         match known {
-            Some(known) if known.nonce == boot.nonce => Standing::Known,
-            _ if boot.request >= next => Standing::Stale,
-            Some(known) if boot.request < known.not_before => Standing::Stale,
-            _ => Standing::New,
+            Some(known) if known.nonce == boot.nonce => BootStatus::Known,
+            _ if boot.request >= next => BootStatus::Stale,
+            Some(known) if boot.request < known.not_before => BootStatus::Stale,
+            _ => BootStatus::New,
         }
     }
 }

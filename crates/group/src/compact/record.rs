@@ -1,16 +1,17 @@
 //! Records of profile `compact`, sealed into a caller's buffer and opened in place.
 //!
-//! Opening takes several steps, so that the caller holds all state. [`Sealed`] shows the stated
-//! writer of the record, by which the caller selects keys and replay window. [`Sealed::reveal`]
-//! decrypts the record's number, which the caller checks against the window. [`Numbered::open`]
-//! authenticates the record, and only then does the caller commit the number.
+//! Opening takes several steps, so that the caller holds all state. [`SealedRecord`] shows the
+//! stated writer of the record, by which the caller selects keys and replay window.
+//! [`SealedRecord::reveal`] decrypts the record's number, which the caller checks against the
+//! window. [`RevealedRecord::open`] authenticates the record, and only then does the caller commit
+//! the number.
 //!
 //! The payload is followed by its content type and optional zero padding (RFC 9147, section 4), in
 //! a group with source authentication by a signature over these ([`source`](super::source)), and by
 //! the suite's tag. The additional data is the header with its number in clear.
 
 use super::Suite;
-use super::header::{self, Boot, EpochBits, Form, Header};
+use super::header::{self, Boot, EpochBits, Header, HeaderForm};
 use super::keys::{Direction, Stream};
 use super::source::{SIGNATURE_LEN, Signed, SigningKey, VerifyingKey};
 use crate::{ListenerId, SenderId};
@@ -51,8 +52,8 @@ impl RecordKeys {
 
     /// The length of a record without its payload and padding, in bytes; `None` if the stream has
     /// no records of this form.
-    pub fn overhead(&self, form: Form, signed: bool) -> Option<usize> {
-        let header = header::of(&self.stream, 0, form, signed)?;
+    pub fn overhead(&self, form: HeaderForm, signed: bool) -> Option<usize> {
+        let header = header::header_for(&self.stream, 0, form, signed)?;
         let signature = if signed { SIGNATURE_LEN } else { 0 };
         Some(header.len() + 1 + signature + self.tag_len)
     }
@@ -62,12 +63,12 @@ impl RecordKeys {
     /// # Errors
     /// The number is 2^48 or more, the stream has no records of this form, `buf` is too short, or
     /// the record is too long.
-    pub fn seal(&self, record: &Outgoing<'_>, buf: &mut [u8]) -> Result<usize, SealError> {
-        let Outgoing { number, kind, payload, form, padding, signer } = *record;
+    pub fn seal(&self, record: &PlainRecord<'_>, buf: &mut [u8]) -> Result<usize, SealError> {
+        let PlainRecord { number, kind, payload, form, padding, signer } = *record;
         if number > MAX_RECORD_NUMBER {
             return Err(SealError::NumbersExhausted);
         }
-        let header = header::of(&self.stream, number, form, signer.is_some());
+        let header = header::header_for(&self.stream, number, form, signer.is_some());
         let header = header.ok_or(SealError::Form)?;
         let plain_len = payload.len().saturating_add(1).saturating_add(padding);
         let content_len =
@@ -109,7 +110,7 @@ impl fmt::Debug for RecordKeys {
 
 /// A record to be sealed.
 #[derive(Clone, Copy, Debug)]
-pub struct Outgoing<'a> {
+pub struct PlainRecord<'a> {
     /// The record number, below 2^48. Each number may be used for one record of the stream only.
     pub number: u64,
     /// The content type, not 0.
@@ -117,18 +118,18 @@ pub struct Outgoing<'a> {
     /// The payload.
     pub payload: &'a [u8],
     /// The form of the header.
-    pub form: Form,
+    pub form: HeaderForm,
     /// The number of zero bytes of padding, which hide the payload's length.
     pub padding: usize,
     /// The key that signs the record; `None` if it is not signed.
     pub signer: Option<&'a SigningKey>,
 }
 
-impl<'a> Outgoing<'a> {
+impl<'a> PlainRecord<'a> {
     /// A record of application data that is the last of its datagram and not signed.
     pub const fn data(number: u64, payload: &'a [u8]) -> Self {
         let kind = ContentType::APPLICATION_DATA;
-        Self { number, kind, payload, form: Form::Last, padding: 0, signer: None }
+        Self { number, kind, payload, form: HeaderForm::Last, padding: 0, signer: None }
     }
 }
 
@@ -160,7 +161,7 @@ impl core::error::Error for SealError {}
 
 /// A record as it was received. Nothing in it is authenticated yet.
 #[derive(Debug)]
-pub struct Sealed<'a, Id> {
+pub struct SealedRecord<'a, Id> {
     /// The group's alias. Several groups may have the same alias.
     pub alias: u8,
     /// The stated writer. For a direct request, the stated writer and receiver.
@@ -172,7 +173,7 @@ pub struct Sealed<'a, Id> {
     body: &'a mut [u8],
 }
 
-impl<'a> Sealed<'a, SenderId> {
+impl<'a> SealedRecord<'a, SenderId> {
     /// Splits the first record off a sender's datagram, and also returns the rest.
     ///
     /// # Errors
@@ -182,27 +183,27 @@ impl<'a> Sealed<'a, SenderId> {
     }
 }
 
-impl<'a> Sealed<'a, ListenerId> {
+impl<'a> SealedRecord<'a, ListenerId> {
     /// Splits the first record off a listener's datagram, and also returns the rest.
     ///
     /// # Errors
-    /// As [`Sealed::request`].
+    /// As [`SealedRecord::request`].
     pub fn response(datagram: &'a mut [u8]) -> Result<(Self, &'a mut [u8]), DecodeError> {
         Self::read(datagram, 4, header::listener)
     }
 }
 
-impl<'a> Sealed<'a, (SenderId, ListenerId)> {
+impl<'a> SealedRecord<'a, (SenderId, ListenerId)> {
     /// Takes a datagram as a direct request, which is always alone in its datagram.
     ///
     /// # Errors
-    /// As [`Sealed::request`].
+    /// As [`SealedRecord::request`].
     pub fn direct(datagram: &'a mut [u8]) -> Result<Self, DecodeError> {
         Ok(Self::read(datagram, header::DIRECT_CID, header::direct)?.0)
     }
 }
 
-impl<'a, Id> Sealed<'a, Id> {
+impl<'a, Id> SealedRecord<'a, Id> {
     fn read(
         datagram: &'a mut [u8],
         cid_len: usize,
@@ -246,7 +247,7 @@ impl<'a, Id> Sealed<'a, Id> {
     ///
     /// The record is not authenticated yet, and the number in the header is no longer encrypted. To
     /// try other keys (several groups may have the same alias), make a copy of the datagram first.
-    pub fn reveal(self, keys: &RecordKeys, expected: u64) -> Numbered<'a> {
+    pub fn reveal(self, keys: &RecordKeys, expected: u64) -> RevealedRecord<'a> {
         let Self { header, head, body, .. } = self;
         let number = match &header {
             Header::Unified(header) => {
@@ -255,20 +256,20 @@ impl<'a, Id> Sealed<'a, Id> {
             }
             Header::Full(header) => header.number,
         };
-        Numbered { number, header, head, body }
+        RevealedRecord { number, header, head, body }
     }
 }
 
 /// A record whose number is known, provided that the keys are right.
 #[derive(Debug)]
-pub struct Numbered<'a> {
+pub struct RevealedRecord<'a> {
     number: u64,
     header: Header,
     head: &'a [u8],
     body: &'a mut [u8],
 }
 
-impl<'a> Numbered<'a> {
+impl<'a> RevealedRecord<'a> {
     /// The number, to be checked against the replay window.
     pub const fn number(&self) -> u64 {
         self.number
@@ -282,7 +283,7 @@ impl<'a> Numbered<'a> {
     /// Authenticates and decrypts the record. In a group with source authentication, the `verifier`
     /// of the writer must be given for every record under keys of the group, except for the
     /// controller's records. In other groups it is given only for records that
-    /// [state](Sealed::is_signed) that they are signed.
+    /// [state](SealedRecord::is_signed) that they are signed.
     ///
     /// # Errors
     /// See [`OpenError`]. The record must be dropped.
@@ -290,7 +291,7 @@ impl<'a> Numbered<'a> {
         self,
         keys: &RecordKeys,
         verifier: Option<&VerifyingKey>,
-    ) -> Result<Opened<'a>, OpenError> {
+    ) -> Result<OpenedRecord<'a>, OpenError> {
         self.authenticate(keys)?.open(&keys.stream, verifier)
     }
 
@@ -299,29 +300,29 @@ impl<'a> Numbered<'a> {
     ///
     /// # Errors
     /// [`OpenError::Tag`]: the tag is wrong.
-    pub fn authenticate(self, keys: &RecordKeys) -> Result<Tagged<'a>, OpenError> {
+    pub fn authenticate(self, keys: &RecordKeys) -> Result<TagVerifiedRecord<'a>, OpenError> {
         let Self { number, header, head, body } = self;
         let content_len = body.len().checked_sub(keys.tag_len);
         let content_len = content_len.filter(|len| (1..=MAX_PLAINTEXT).contains(len));
         let (content, tag) = body.split_at_mut(content_len.ok_or(OpenError::Tag)?);
         let record = Record { number, header: head };
         keys.protection.open(record, content, tag).map_err(|_| OpenError::Tag)?;
-        Ok(Tagged { number, header, head, content })
+        Ok(TagVerifiedRecord { number, header, head, content })
     }
 }
 
 /// A record whose tag is right and whose signature was not checked yet.
 #[derive(Debug)]
-pub struct Tagged<'a> {
+pub struct TagVerifiedRecord<'a> {
     number: u64,
     header: Header,
     head: &'a [u8],
     content: &'a mut [u8],
 }
 
-impl<'a> Tagged<'a> {
-    /// Checks the signature if a `verifier` is given, as in [`Numbered::open`]. `stream` must be
-    /// the stream of the keys.
+impl<'a> TagVerifiedRecord<'a> {
+    /// Checks the signature if a `verifier` is given, as in [`RevealedRecord::open`]. `stream` must
+    /// be the stream of the keys.
     ///
     /// # Errors
     /// The signature is missing, unexpected or wrong, or the content is malformed.
@@ -329,7 +330,7 @@ impl<'a> Tagged<'a> {
         self,
         stream: &Stream,
         verifier: Option<&VerifyingKey>,
-    ) -> Result<Opened<'a>, OpenError> {
+    ) -> Result<OpenedRecord<'a>, OpenError> {
         let Self { number, header, head, content } = self;
         if let Header::Full(header) = header
             && header.signed != verifier.is_some()
@@ -352,21 +353,21 @@ impl<'a> Tagged<'a> {
         let end = plain.iter().rposition(|byte| *byte != 0).ok_or(OpenError::Content)?;
         let (payload, rest) = plain.split_at_mut(end);
         let origin = match (verifier, stream.direction) {
-            (Some(_), _) => Origin::Signer,
+            (Some(_), _) => ProvenOrigin::Signer,
             (
                 None,
                 Direction::PairwiseResponses(_) | Direction::Answers(_) | Direction::Direct(_),
-            ) => Origin::Pair,
-            (None, Direction::Requests | Direction::Responses(_)) => Origin::Member,
+            ) => ProvenOrigin::Pair,
+            (None, Direction::Requests | Direction::Responses(_)) => ProvenOrigin::Member,
         };
         let in_full = matches!(header, Header::Full(_));
-        Ok(Opened { number, kind: ContentType(rest[0]), payload, in_full, origin })
+        Ok(OpenedRecord { number, kind: ContentType(rest[0]), payload, in_full, origin })
     }
 }
 
 /// An authentic record. The caller commits its number to the replay window.
 #[derive(Debug, PartialEq, Eq)]
-pub struct Opened<'a> {
+pub struct OpenedRecord<'a> {
     /// The record number.
     pub number: u64,
     /// The content type.
@@ -376,12 +377,12 @@ pub struct Opened<'a> {
     /// Whether the header carried the number in full.
     pub in_full: bool,
     /// The members that can have written the record.
-    pub origin: Origin,
+    pub origin: ProvenOrigin,
 }
 
 /// The members that can have written a record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Origin {
+pub enum ProvenOrigin {
     /// Any member of the group.
     Member,
     /// The stated writer or the receiver: the two have the same pairwise key.

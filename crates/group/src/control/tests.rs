@@ -1,7 +1,7 @@
 //! Requests and answers are read as they were written, and random bytes cause no panic.
 
 use super::*;
-use crate::directory::Introduced;
+use crate::directory::DirectoryEntry;
 use crate::identity::Identity;
 use crate::policy::{Authenticity, Freshness, Profile, Responses};
 use crate::rekey::{ControllerSecret, Leaf, NodeKey, Timing};
@@ -19,7 +19,7 @@ fn keys(byte: u8) -> PublicKeys {
 
 fn requests() -> Vec<Request> {
     let name = GroupName::new("lights, 2. floor").unwrap();
-    let roles = WantedRoles { sender: true, listener: false };
+    let roles = RoleSet { sender: true, listener: false };
     let address = "192.0.2.7".parse().unwrap();
     vec![
         Request::Join { nonce: [5; 8], name, roles, address, keys: keys(0) },
@@ -34,13 +34,15 @@ fn requests() -> Vec<Request> {
     ]
 }
 
-fn asked() -> impl Iterator<Item = Asked> {
+fn asked() -> impl Iterator<Item = RequestMessage> {
     let start = Start { instance: 3, counter: 2, nonce: [1; 8] };
     requests().into_iter().flat_map(move |said| {
         let is_members = !matches!(said, Request::Join { .. } | Request::Key { .. });
         let is_new = matches!(said, Request::Start { .. } | Request::Key { .. });
-        let old = Asked { version: VERSION_1, number: 7, start: None, said: said.clone() };
-        let new = Asked { version: VERSION, start: is_members.then_some(start), ..old.clone() };
+        let old =
+            RequestMessage { version: VERSION_1, number: 7, start: None, request: said.clone() };
+        let new =
+            RequestMessage { version: VERSION, start: is_members.then_some(start), ..old.clone() };
         [(!is_new).then_some(old), Some(new)].into_iter().flatten()
     })
 }
@@ -83,7 +85,7 @@ fn answers() -> Vec<Answer> {
         Answer::Key(DeviceKey { id: [4; 8], key: Zeroizing::new([5; 32]) }),
     ];
     let introduce =
-        |at| Introduced { sender: None, leaf: Leaf::new(at).unwrap(), keys: keys(at as u8) };
+        |at| DirectoryEntry { sender: None, leaf: Leaf::new(at).unwrap(), keys: keys(at as u8) };
     let lookup = Lookup::Listeners(Leaf::new(0).unwrap().into());
     let members = (0..16).map(introduce).collect();
     answers.push(Answer::Page(Page { lookup, epoch: 4, members }));
@@ -110,7 +112,7 @@ fn requests_and_answers_come_back_in_both_versions() {
         let mut w = Writer::new(&mut buf);
         asked.write(&mut w).expect("the longest fits");
         comes_back(&asked, asked.version, w.written());
-        assert_eq!(Asked::head(w.written()), Some((asked.version, 7)));
+        assert_eq!(RequestMessage::head(w.written()), Some((asked.version, 7)));
     }
     for (mut said, version) in answers().into_iter().flat_map(|said| {
         let again = answers_like(&said);
@@ -123,7 +125,7 @@ fn requests_and_answers_come_back_in_both_versions() {
             continue;
         }
         let mut w = Writer::new(&mut buf);
-        let answer = Numbered { number: 0xdead_beef, said };
+        let answer = AnswerMessage { number: 0xdead_beef, answer: said };
         answer.write_as(&mut w, version).expect("the longest fits");
         comes_back(&answer, version, w.written());
     }
@@ -152,7 +154,7 @@ fn noise_does_no_harm() {
         if let [version, kind, ..] = &mut noise[..] {
             (*version, *kind) = (1 + *version % 2, *kind % 11);
         }
-        let _ = Asked::decode(&noise);
-        let _ = Numbered::<Answer>::decode(&noise);
+        let _ = RequestMessage::decode(&noise);
+        let _ = AnswerMessage::decode(&noise);
     }
 }

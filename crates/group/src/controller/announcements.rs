@@ -51,7 +51,7 @@ struct Reminder {
 }
 
 /// A datagram that is due.
-pub(super) enum Due {
+pub(super) enum DueDatagram {
     Datagram(Vec<u8>),
     /// The list of senders, sealed in the newest epoch.
     Reminder,
@@ -72,21 +72,21 @@ impl Announcements {
     }
 
     /// The datagrams that are due at `now`, in order.
-    pub(super) fn due(&mut self, now: Instant) -> Vec<Due> {
+    pub(super) fn due(&mut self, now: Instant) -> Vec<DueDatagram> {
         let mut due = Vec::new();
         while let Some((at, _)) = self.repeats.front()
             && *at <= now
             && let Some((_, datagram)) = self.repeats.pop_front()
         {
-            due.push(Due::Datagram(datagram));
+            due.push(DueDatagram::Datagram(datagram));
         }
         let Some(reminder) = self.reminder.as_mut().filter(|reminder| reminder.at <= now) else {
             return due;
         };
         if reminder.gap <= LAST_REKEY_GAP {
-            due.extend(reminder.rekeys.iter().cloned().map(Due::Datagram));
+            due.extend(reminder.rekeys.iter().cloned().map(DueDatagram::Datagram));
         }
-        due.push(Due::Reminder);
+        due.push(DueDatagram::Reminder);
         (reminder.at, reminder.gap) = (reminder.at + reminder.gap, reminder.gap * 2);
         // If the host was suspended for several intervals, only one reminder is sent for them.
         reminder.at = reminder.at.max(now);
@@ -106,7 +106,7 @@ impl Announcements {
 impl Controller {
     /// Announces a stored rekey and enters its epoch. `senders` are the active senders before the
     /// rekey.
-    pub(super) fn tell_group(
+    pub(super) fn announce_rekey(
         &mut self,
         now: Instant,
         timing: Timing,

@@ -1,7 +1,7 @@
 //! How the controller handles joins.
 
-use super::{Controller, Join, Member, PATIENCE, To};
-use crate::control::{Answer, GroupName, Reason, WantedRoles};
+use super::{Controller, Join, MOST_JOIN_WAIT, Member, ReplyTo};
+use crate::control::{Answer, GroupName, Reason, RoleSet};
 use crate::member::Roles;
 use crate::policy::Profile;
 use crate::rekey::Leaf;
@@ -17,7 +17,7 @@ impl Controller {
         &mut self,
         now: Instant,
         device: &str,
-        may: WantedRoles,
+        may: RoleSet,
         name: &GroupName,
         join: Join,
     ) -> Option<Answer> {
@@ -50,19 +50,19 @@ impl Controller {
             return refused(Reason::Full);
         }
         self.pending.joins.insert(device.into(), join);
-        self.gather(now, ready);
+        self.schedule_rekey(now, ready);
         // The join is carried out later nevertheless. The device is admitted when it asks again
         // then.
-        (ready > now + PATIENCE).then_some(Answer::Refused(Reason::NotNow))
+        (ready > now + MOST_JOIN_WAIT).then_some(Answer::Refused(Reason::NotNow))
     }
 
     /// Lets a device join without the minimum interval between its joins, because an administrator
     /// has readmitted it. A waiting join of the device is carried out.
     pub fn readmit(&mut self, now: Instant, device: &str) {
-        self.pacing.forget_joins(device);
+        self.limiter.forget_joins(device);
         if let Some(join) = self.pending.joins.get_mut(device) {
             join.ready = now;
-            self.gather(now, now);
+            self.schedule_rekey(now, now);
         }
     }
 
@@ -83,14 +83,14 @@ impl Controller {
         leaves: &[Leaf],
         gone: &BTreeSet<String>,
         epoch: u64,
-    ) -> Vec<(String, To)> {
+    ) -> Vec<(String, ReplyTo)> {
         let (mut answers, mut joined) = (Vec::new(), Vec::new());
         // SenderIDs are assigned before the leaving members are removed, so that none of theirs is
         // given out again in this epoch.
         let mut given = BTreeSet::new();
         for ((name, join), leaf) in joins.into_iter().zip(leaves) {
             let Join { to, nonce, roles, address, keys, .. } = join;
-            self.pacing.joined(&name, now);
+            self.limiter.joined(&name, now);
             let free = roles.sender.then(|| self.roster.free_sender(|id| !given.contains(id)));
             let sender = free.flatten();
             given.extend(sender);

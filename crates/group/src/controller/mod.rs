@@ -16,13 +16,13 @@ mod starts;
 pub use roster::{Member, Roster};
 
 use crate::control::{
-    Admitted, Answer, Asked, GroupName, MAX_MESSAGE, Numbered, Reason, Request, VERSION,
-    WantedRoles,
+    Admitted, Answer, AnswerMessage, GroupName, MAX_MESSAGE, Reason, Request, RequestMessage,
+    RoleSet, VERSION,
 };
 use crate::directory::Page;
 use crate::identity::PublicKeys;
 use crate::member::MemberError;
-use crate::member::voice::Voice;
+use crate::member::voice::ControllerSealer;
 use crate::numbers::Ledger;
 use crate::policy::Policy;
 use crate::rekey::{Chain, Change, KeyServer, KeyTree, Leaf, Node, Timing};
@@ -31,19 +31,19 @@ use alloc::boxed::Box;
 use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
 use alloc::string::String;
 use alloc::vec::Vec;
-use announcements::{Announcements, Due};
+use announcements::{Announcements, DueDatagram};
 use core::fmt;
 use core::net::IpAddr;
 use core::time::Duration;
 use lightseal_core::{Decode, Instant, Random, Writer};
 use lightseal_dtls::crypto::Provider;
-use pacing::Pacing;
+use pacing::RekeyLimiter;
 
 /// The minimum time after a rekey until a new epoch may begin at the request of a member.
 const RENEWAL_GAP: Duration = Duration::from_secs(5);
 /// If a join has to wait for longer than this, the device is refused with [`Reason::NotNow`] and
 /// must ask again.
-const PATIENCE: Duration = Duration::from_secs(10);
+const MOST_JOIN_WAIT: Duration = Duration::from_secs(10);
 
 /// The settings of a controller.
 #[derive(Clone, Copy, Debug)]
@@ -82,7 +82,7 @@ impl Default for Settings {
 
 /// The changes of a rekey or a start, which must be stored as a whole or not at all.
 #[derive(Debug)]
-pub struct Changes<'a> {
+pub struct StoreUpdate<'a> {
     /// The current epoch after the change.
     pub epoch: u64,
     /// The hash chain after the change.
@@ -103,7 +103,7 @@ pub trait Store {
     ///
     /// # Errors
     /// The changes were not written, or it is not known whether they were.
-    fn commit(&mut self, changes: &Changes<'_>) -> Result<(), StoreFailed>;
+    fn commit(&mut self, changes: &StoreUpdate<'_>) -> Result<(), StoreFailed>;
 }
 
 /// A controller's store could not be written.
@@ -134,18 +134,18 @@ pub enum Output {
     Conflict(String),
     /// A copy of a member was detected: a run sent a request although another run has replaced it,
     /// or two runs started from one state. The roster has counted the copy.
-    Clone {
+    CopyDetected {
         /// The device's name.
         device: String,
         /// The reason with which the request was refused.
         reason: Reason,
     },
     /// The device with this name sent a malformed request, which was refused.
-    Unfit(String),
+    MalformedRequest(String),
 }
 
 /// Returns the roles that a device may have in the group now; `None` if it may not be a member.
-pub type Admission = Box<dyn Fn(&str) -> Option<WantedRoles> + Send>;
+pub type Admission = Box<dyn Fn(&str) -> Option<RoleSet> + Send>;
 
 /// The controller of one group.
 pub struct Controller {
@@ -154,13 +154,13 @@ pub struct Controller {
     settings: Settings,
     keys: KeyServer,
     roster: Roster,
-    voice: Voice,
+    voice: ControllerSealer,
     store: Box<dyn Store + Send>,
     ledger: Box<dyn Ledger + Send>,
     rng: Random,
     admission: Option<Admission>,
     pending: Pending,
-    pacing: Pacing,
+    limiter: RekeyLimiter,
     /// When senders begin to use the current epoch.
     active_at: Instant,
     /// The earliest time at which a new epoch may begin at a member's request.
@@ -193,10 +193,10 @@ struct Pending {
     joins: BTreeMap<String, Join>,
     leaves: BTreeSet<String>,
     /// Members that were restarted after a crash.
-    starts: BTreeMap<String, (To, Start)>,
+    starts: BTreeMap<String, (ReplyTo, Start)>,
     /// The devices that are answered [`Answer::Noted`] once the changes are made. Each device is
     /// answered once, however many requests it sent.
-    noted: BTreeMap<String, To>,
+    acknowledgements: BTreeMap<String, ReplyTo>,
     /// Whether a rekey is to be made even without joins and leaves.
     renewal: bool,
     /// When the next rekey is due, unless that is too soon after the last one.
@@ -205,7 +205,7 @@ struct Pending {
 
 /// The version and the number of the request that is answered.
 #[derive(Clone, Copy)]
-struct To {
+struct ReplyTo {
     version: u8,
     number: u32,
 }
@@ -213,9 +213,9 @@ struct To {
 struct Join {
     /// The earliest time at which the join may be carried out.
     ready: Instant,
-    to: To,
+    to: ReplyTo,
     nonce: [u8; 8],
-    roles: WantedRoles,
+    roles: RoleSet,
     address: IpAddr,
     keys: PublicKeys,
 }
@@ -241,10 +241,10 @@ impl Controller {
         Self::voice(policy, provider).map(drop)
     }
 
-    fn voice(policy: &Policy, provider: &Provider) -> Result<Voice, MemberError> {
+    fn voice(policy: &Policy, provider: &Provider) -> Result<ControllerSealer, MemberError> {
         match policy.fault() {
             Some(fault) => Err(MemberError::Policy(fault)),
-            None => Voice::new(policy, provider).ok_or(MemberError::Suite),
+            None => ControllerSealer::new(policy, provider).ok_or(MemberError::Suite),
         }
     }
 
@@ -277,7 +277,7 @@ impl Controller {
             rng,
             admission: None,
             pending: Pending::default(),
-            pacing: Pacing::default(),
+            limiter: RekeyLimiter::default(),
             active_at: now,
             renewable_at: now,
             renew_at: settings.renewal.map(|after| now + after),
@@ -317,11 +317,13 @@ impl Controller {
 
     /// Takes a request of `device`, which may have at most the roles `may`. Bytes without a valid
     /// request header are ignored.
-    pub fn handle(&mut self, now: Instant, device: &str, may: WantedRoles, request: &[u8]) {
-        let Ok(Asked { version, number, start, said }) = Asked::decode(request) else {
+    pub fn handle(&mut self, now: Instant, device: &str, may: RoleSet, request: &[u8]) {
+        let Ok(RequestMessage { version, number, start, request: said }) =
+            RequestMessage::decode(request)
+        else {
             return self.refuse_unread(device, request);
         };
-        let to = To { version, number };
+        let to = ReplyTo { version, number };
         if self.failed {
             return self.answer(device, to, Answer::Refused(Reason::NotNow));
         }
@@ -330,7 +332,7 @@ impl Controller {
         }
         let answer = match said {
             Request::Join { nonce, name, roles, address, keys } => {
-                let ready = self.pacing.join_at(device, now);
+                let ready = self.limiter.join_at(device, now);
                 let join = Join { ready, to, nonce, roles, address, keys };
                 self.join(now, device, may, &name, join)
             }
@@ -350,19 +352,19 @@ impl Controller {
 
     /// Refuses a malformed request, if at least its header can be read.
     fn refuse_unread(&mut self, device: &str, request: &[u8]) {
-        let Some((version, number)) = Asked::head(request) else { return };
-        self.outbox.push_back(Output::Unfit(device.into()));
+        let Some((version, number)) = RequestMessage::head(request) else { return };
+        self.outbox.push_back(Output::MalformedRequest(device.into()));
         let reason = if version == VERSION { Reason::NotUnderstood } else { Reason::NotNow };
-        self.answer(device, To { version, number }, Answer::Refused(reason));
+        self.answer(device, ReplyTo { version, number }, Answer::Refused(reason));
     }
 
     /// Serves a request of a current member.
-    fn serve(&mut self, now: Instant, device: &str, to: To, said: Request) -> Option<Answer> {
+    fn serve(&mut self, now: Instant, device: &str, to: ReplyTo, said: Request) -> Option<Answer> {
         match said {
             Request::Leave(_) => {
                 self.pending.leaves.insert(device.into());
-                self.pending.noted.insert(device.into(), to);
-                self.gather(now, now);
+                self.pending.acknowledgements.insert(device.into(), to);
+                self.schedule_rekey(now, now);
                 None
             }
             Request::Pull(pull) => Some(self.granted(now, device, pull.epoch)),
@@ -449,7 +451,7 @@ impl Controller {
     }
 
     /// Schedules a rekey for a change that may be made at `ready` or later.
-    fn gather(&mut self, now: Instant, ready: Instant) {
+    fn schedule_rekey(&mut self, now: Instant, ready: Instant) {
         let at = ready.max(now + self.settings.batch);
         let due = self.pending.due.get_or_insert(at);
         *due = at.min(*due);
@@ -468,7 +470,7 @@ impl Controller {
             self.pending.due = joins.values().map(|join| join.ready).min();
             return;
         }
-        let at = self.pacing.rekey_at(now, self.settings.batch);
+        let at = self.limiter.rekey_at(now, self.settings.batch);
         self.pending.due = Some(at);
         if at <= now {
             self.change(now, Cause::Other);
@@ -480,7 +482,8 @@ impl Controller {
             Cause::Eviction => self.settings.eviction,
             Cause::AtOnce | Cause::Other => self.settings.timing,
         };
-        let Pending { joins, leaves, starts, noted, .. } = core::mem::take(&mut self.pending);
+        let Pending { joins, leaves, starts, acknowledgements, .. } =
+            core::mem::take(&mut self.pending);
         if self.failed {
             return;
         }
@@ -489,7 +492,7 @@ impl Controller {
         self.pending.due = waiting.values().map(|join| join.ready).min();
         self.pending.joins = waiting;
         if cause != Cause::Eviction {
-            self.pacing.rekeyed(now);
+            self.limiter.rekeyed(now);
         }
         self.refuse_forbidden(&mut joins);
         // A joining device that is already a member has lost its state: its previous membership
@@ -501,7 +504,7 @@ impl Controller {
             leaves.into_iter().chain(again.iter().map(|(name, _)| name.clone())).collect();
         let leave: Vec<Leaf> =
             gone.iter().filter_map(|name| Some(self.roster.get(name)?.leaf)).collect();
-        let starts: Vec<(String, (To, Start))> = starts
+        let starts: Vec<(String, (ReplyTo, Start))> = starts
             .into_iter()
             .filter(|(name, _)| is_member(name) && !gone.contains(name))
             .collect();
@@ -533,7 +536,7 @@ impl Controller {
             changed.iter().filter_map(|name| Some((&**name, self.roster.get(name)?))).collect();
         let left: Vec<String> =
             gone.iter().filter(|name| self.roster.get(name).is_none()).cloned().collect();
-        let changes = Changes {
+        let changes = StoreUpdate {
             epoch: rekeying.epoch,
             chain: self.keys.chain(),
             tree: self.keys.tree(),
@@ -544,12 +547,12 @@ impl Controller {
         answers.extend(starts.iter().map(|(name, (to, _))| (name.clone(), *to)));
         if self.store.commit(&changes).is_err() {
             self.failed = true;
-            for (name, to) in answers.into_iter().chain(noted) {
+            for (name, to) in answers.into_iter().chain(acknowledgements) {
                 self.answer(&name, to, Answer::Refused(Reason::NotNow));
             }
             return;
         }
-        self.tell_group(now, timing, cause, &rekeying, &senders);
+        self.announce_rekey(now, timing, cause, &rekeying, &senders);
         self.renewable_at = now + RENEWAL_GAP;
         self.renew_at = self.settings.renewal.map(|after| now + after);
         for (name, to) in answers {
@@ -557,7 +560,7 @@ impl Controller {
             let answer = if is_new { self.admitted(now, &name) } else { self.started(now, &name) };
             self.answer(&name, to, answer);
         }
-        for (name, to) in noted {
+        for (name, to) in acknowledgements {
             self.answer(&name, to, Answer::Noted);
         }
     }
@@ -594,11 +597,11 @@ impl Controller {
         }))
     }
 
-    fn answer(&mut self, device: &str, to: To, said: Answer) {
+    fn answer(&mut self, device: &str, to: ReplyTo, said: Answer) {
         let mut answer = zeroize::Zeroizing::new(alloc::vec![0; MAX_MESSAGE]);
         let mut w = Writer::new(&mut answer);
-        let To { version, number } = to;
-        let written = Numbered { number, said }.write_as(&mut w, version);
+        let ReplyTo { version, number } = to;
+        let written = AnswerMessage { number, answer: said }.write_as(&mut w, version);
         written.expect("the longest answer fits");
         let len = w.len();
         answer.truncate(len);
@@ -613,8 +616,8 @@ impl Controller {
         self.make_due_changes(now);
         for due in self.announcements.due(now) {
             let datagram = match due {
-                Due::Datagram(datagram) => Some(datagram),
-                Due::Reminder => self.sealed_list(),
+                DueDatagram::Datagram(datagram) => Some(datagram),
+                DueDatagram::Reminder => self.sealed_list(),
             };
             self.outbox.extend(datagram.map(Output::Multicast));
         }

@@ -32,7 +32,7 @@ const MOST_RESUMED: usize = 256;
 
 /// When devices joined or started, and when the group was rekeyed.
 #[derive(Debug, Default)]
-pub(super) struct Pacing {
+pub(super) struct RekeyLimiter {
     /// The times of rekeys without an eviction in the [`WINDOW`] before the latest one.
     rekeys: VecDeque<Instant>,
     joins: BTreeMap<String, Joined>,
@@ -49,7 +49,7 @@ struct Joined {
     gap: Duration,
 }
 
-impl Pacing {
+impl RekeyLimiter {
     /// When a join of this device may be carried out.
     pub(super) fn join_at(&self, device: &str, now: Instant) -> Instant {
         self.joins.get(device).map_or(now, |joined| now.max(joined.at + joined.gap))
@@ -119,73 +119,73 @@ mod tests {
 
     #[test]
     fn a_device_waits_twice_as_long_each_time_and_no_longer_than_an_hour() {
-        let mut pacing = Pacing::default();
+        let mut limiter = RekeyLimiter::default();
         let mut now = at(1000);
-        assert_eq!(pacing.join_at("a", now), now);
+        assert_eq!(limiter.join_at("a", now), now);
         let mut gaps = Vec::new();
         for _ in 0..9 {
-            pacing.joined("a", now);
-            let next = pacing.join_at("a", now);
+            limiter.joined("a", now);
+            let next = limiter.join_at("a", now);
             gaps.push((next - now).as_secs());
             now = next;
         }
         assert_eq!(gaps, [60, 120, 240, 480, 960, 1920, 3600, 3600, 3600]);
         // Another device need not wait.
-        assert_eq!(pacing.join_at("b", now), now);
+        assert_eq!(limiter.join_at("b", now), now);
         // After a pause of two intervals, the next join counts as the first one.
         now += 2 * MOST_REJOIN_GAP;
-        pacing.joined("a", now);
-        assert_eq!(pacing.join_at("a", now), now + REJOIN_GAP);
-        pacing.forget_joins("a");
-        assert_eq!(pacing.join_at("a", now), now);
+        limiter.joined("a", now);
+        assert_eq!(limiter.join_at("a", now), now + REJOIN_GAP);
+        limiter.forget_joins("a");
+        assert_eq!(limiter.join_at("a", now), now);
     }
 
     #[test]
     fn a_member_that_starts_without_end_is_slowed_down_and_others_are_not() {
-        let mut pacing = Pacing::default();
+        let mut limiter = RekeyLimiter::default();
         let mut now = at(1000);
         let mut taken = 0;
         for _ in 0..1000 {
-            taken += usize::from(pacing.may_resume("a", now));
+            taken += usize::from(limiter.may_resume("a", now));
             now += Duration::from_millis(100);
         }
         assert_eq!(taken, RESUMES as usize + 99);
-        assert!(pacing.may_resume("b", now));
+        assert!(limiter.may_resume("b", now));
         // A script that starts a member once each second is never refused.
-        assert!((0..100).all(|n| pacing.may_resume("c", at(2000 + n))));
+        assert!((0..100).all(|n| limiter.may_resume("c", at(2000 + n))));
         for n in 0..2000 {
-            pacing.may_resume(&alloc::format!("{n}"), at(3000 + n));
+            limiter.may_resume(&alloc::format!("{n}"), at(3000 + n));
         }
-        assert!(pacing.resumes.len() <= 2 * MOST_RESUMED, "{}", pacing.resumes.len());
+        assert!(limiter.resumes.len() <= 2 * MOST_RESUMED, "{}", limiter.resumes.len());
     }
 
     #[test]
     fn devices_that_wait_for_nothing_are_forgotten() {
-        let mut pacing = Pacing::default();
+        let mut limiter = RekeyLimiter::default();
         for n in 0..1000 {
-            pacing.joined(&alloc::format!("{n}"), at(n));
+            limiter.joined(&alloc::format!("{n}"), at(n));
         }
-        assert!(pacing.joins.len() <= 200, "{}", pacing.joins.len());
+        assert!(limiter.joins.len() <= 200, "{}", limiter.joins.len());
     }
 
     #[test]
     fn a_group_that_changes_all_the_time_slows_down() {
-        let mut pacing = Pacing::default();
+        let mut limiter = RekeyLimiter::default();
         let (mut now, batch) = (at(1000), Duration::from_millis(200));
         let mut rekeys = Vec::new();
         while now < at(1600) {
-            pacing.rekeyed(now);
+            limiter.rekeyed(now);
             rekeys.push(now);
-            now = pacing.rekey_at(now, batch);
+            now = limiter.rekey_at(now, batch);
         }
         assert!(rekeys[..4].windows(2).all(|pair| pair[1] - pair[0] == Duration::from_secs(1)));
         let last_minute = rekeys.iter().filter(|at| **at >= self::at(1540)).count();
         assert!((14..=17).contains(&last_minute), "{last_minute}");
         assert!(rekeys.len() < 180, "{}", rekeys.len());
         // A minute later all earlier rekeys are outside the window.
-        assert_eq!(pacing.rekey_at(now + WINDOW, batch), now + WINDOW);
+        assert_eq!(limiter.rekey_at(now + WINDOW, batch), now + WINDOW);
         assert_eq!(
-            pacing.rekey_at(*rekeys.last().unwrap(), Duration::from_secs(30)),
+            limiter.rekey_at(*rekeys.last().unwrap(), Duration::from_secs(30)),
             *rekeys.last().unwrap() + Duration::from_secs(30)
         );
     }

@@ -1,7 +1,7 @@
 //! The controller's list of members.
 
 use crate::SenderId;
-use crate::directory::{Introduced, Lookup, Names, PAGE};
+use crate::directory::{DirectoryEntry, Lookup, Names, PAGE_SIZE};
 use crate::identity::PublicKeys;
 use crate::member::Roles;
 use crate::rekey::Leaf;
@@ -34,7 +34,7 @@ pub struct Member {
 pub struct Roster {
     members: BTreeMap<String, Member>,
     /// The directory entry of each member, and whether the member is a listener.
-    leaves: BTreeMap<Leaf, (Introduced, bool)>,
+    leaves: BTreeMap<Leaf, (DirectoryEntry, bool)>,
     /// The names of the devices, by their leaves.
     names: BTreeMap<Leaf, String>,
     senders: BTreeMap<SenderId, Leaf>,
@@ -74,15 +74,15 @@ impl Roster {
     }
 
     /// The directory entries of a page.
-    pub(super) fn page(&self, lookup: Lookup) -> Vec<Introduced> {
+    pub(super) fn page(&self, lookup: Lookup) -> Vec<DirectoryEntry> {
         match lookup {
             Lookup::Senders(SenderId(first)) => {
-                let last = first.saturating_add(PAGE as u8 - 1);
+                let last = first.saturating_add(PAGE_SIZE as u8 - 1);
                 let leaves = self.senders.range(SenderId(first)..=SenderId(last));
                 leaves.filter_map(|(_, leaf)| Some(self.leaves.get(leaf)?.0)).collect()
             }
             Lookup::Listeners(first) => {
-                let ends = [first.get(), first.get() + PAGE - 1].map(Leaf::new);
+                let ends = [first.get(), first.get() + PAGE_SIZE - 1].map(Leaf::new);
                 let [Some(first), Some(last)] = ends else { return Vec::new() };
                 let leaves = self.leaves.range(first..=last);
                 leaves.filter(|(_, entry)| entry.1).map(|(_, entry)| entry.0).collect()
@@ -92,7 +92,7 @@ impl Roster {
 
     /// The names of the devices that are the members of a page in this epoch.
     pub(super) fn names(&self, lookup: Lookup, epoch: u64) -> Names {
-        let name = |member: Introduced| {
+        let name = |member: DirectoryEntry| {
             let id = match lookup {
                 Lookup::Senders(_) => member.sender?.0.into(),
                 Lookup::Listeners(_) => member.leaf.get(),
@@ -127,7 +127,7 @@ impl Roster {
         self.remove(&device);
         let Member { leaf, roles, keys, .. } = member;
         self.senders.extend(roles.sender.map(|sender| (sender, leaf)));
-        let entry = Introduced { sender: roles.sender, leaf, keys };
+        let entry = DirectoryEntry { sender: roles.sender, leaf, keys };
         self.leaves.insert(leaf, (entry, roles.listener));
         self.names.insert(leaf, device.clone());
         self.members.insert(device, member);

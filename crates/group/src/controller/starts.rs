@@ -1,8 +1,8 @@
 //! How the controller decides which run of a member's program continues, and which runs are copies.
 
-use super::{Changes, Controller, Output, To};
+use super::{Controller, Output, ReplyTo, StoreUpdate};
 use crate::control::{Answer, Reason, Request, VERSION_1};
-use crate::start::{Standing, Start};
+use crate::start::{Start, StartComparison};
 use alloc::vec::Vec;
 use lightseal_core::Instant;
 
@@ -21,14 +21,14 @@ impl Controller {
             // it accepts such devices.
             return (version != VERSION_1).then_some(Reason::NotUnderstood);
         };
-        match start.standing(&member.start) {
-            Standing::Current => None,
+        match start.compare(&member.start) {
+            StartComparison::Current => None,
             // A leaving member seals no more records, so it need not announce its start first.
-            Standing::Later if matches!(said, Request::Leave(_)) => None,
-            Standing::Later => Some(Reason::NotStarted),
-            Standing::Unknown => Some(Reason::NotAMember),
-            Standing::Superseded => Some(self.clone_seen(device, Reason::Superseded)),
-            Standing::Copied => Some(self.clone_seen(device, Reason::Copied)),
+            StartComparison::Later if matches!(said, Request::Leave(_)) => None,
+            StartComparison::Later => Some(Reason::NotStarted),
+            StartComparison::Unknown => Some(Reason::NotAMember),
+            StartComparison::Superseded => Some(self.count_copy(device, Reason::Superseded)),
+            StartComparison::Copied => Some(self.count_copy(device, Reason::Copied)),
         }
     }
 
@@ -41,7 +41,7 @@ impl Controller {
         &mut self,
         now: Instant,
         device: &str,
-        to: To,
+        to: ReplyTo,
         (start, resumes): (Start, bool),
     ) -> Option<Answer> {
         let Some(member) = self.roster.get(device) else {
@@ -49,21 +49,21 @@ impl Controller {
         };
         let known = member.start;
         let waiting = self.pending.starts.get(device).map(|(_, start)| *start);
-        match start.standing(&waiting.unwrap_or(known)) {
+        match start.compare(&waiting.unwrap_or(known)) {
             // A repeated request: its answer was lost or is still to come.
-            Standing::Current if waiting.is_some() => {
+            StartComparison::Current if waiting.is_some() => {
                 self.pending.starts.insert(device.into(), (to, start));
                 None
             }
-            Standing::Current => Some(self.started(now, device)),
+            StartComparison::Current => Some(self.started(now, device)),
             // Over the rate limit: the device must ask again later, so that it cannot cause
             // unlimited writes to the store.
-            Standing::Later
-                if resumes && waiting.is_none() && !self.pacing.may_resume(device, now) =>
+            StartComparison::Later
+                if resumes && waiting.is_none() && !self.limiter.may_resume(device, now) =>
             {
                 None
             }
-            Standing::Later if resumes && waiting.is_none() => {
+            StartComparison::Later if resumes && waiting.is_none() => {
                 self.roster.set_start(device, start);
                 Some(if self.keep(device) {
                     self.started(now, device)
@@ -71,7 +71,7 @@ impl Controller {
                     Answer::Refused(Reason::NotNow)
                 })
             }
-            Standing::Later => {
+            StartComparison::Later => {
                 // An earlier start that still waits has not been given keys, and its run may have
                 // crashed in the meantime. If that run is alive, it is a copy: it asks again, and
                 // is then refused and counted.
@@ -79,11 +79,13 @@ impl Controller {
                 self.renew_soon(now);
                 None
             }
-            Standing::Unknown => Some(Answer::Refused(Reason::NotAMember)),
-            Standing::Superseded => {
-                Some(Answer::Refused(self.clone_seen(device, Reason::Superseded)))
+            StartComparison::Unknown => Some(Answer::Refused(Reason::NotAMember)),
+            StartComparison::Superseded => {
+                Some(Answer::Refused(self.count_copy(device, Reason::Superseded)))
             }
-            Standing::Copied => Some(Answer::Refused(self.clone_seen(device, Reason::Copied))),
+            StartComparison::Copied => {
+                Some(Answer::Refused(self.count_copy(device, Reason::Copied)))
+            }
         }
     }
 
@@ -100,13 +102,13 @@ impl Controller {
     }
 
     /// Counts a copy of a member and reports it to the host.
-    fn clone_seen(&mut self, device: &str, reason: Reason) -> Reason {
+    fn count_copy(&mut self, device: &str, reason: Reason) -> Reason {
         // The count is stored only when it is a power of two, so that a copy that keeps asking does
         // not cause a write each time. The stored count may be lower than the true one.
         if self.roster.count_clone(device).is_power_of_two() {
             self.keep(device);
         }
-        self.outbox.push_back(Output::Clone { device: device.into(), reason });
+        self.outbox.push_back(Output::CopyDetected { device: device.into(), reason });
         reason
     }
 
@@ -114,7 +116,7 @@ impl Controller {
     fn keep(&mut self, device: &str) -> bool {
         let joined: Vec<_> =
             self.roster.get(device).map(|member| (device, member)).into_iter().collect();
-        let changes = Changes {
+        let changes = StoreUpdate {
             epoch: self.keys.epoch(),
             chain: self.keys.chain(),
             tree: self.keys.tree(),

@@ -5,10 +5,10 @@
 //! announcements. Instead each announcement carries the controller's signature, and is idempotent:
 //! a rekey that is already known, a list of senders that is already in use and the end of an epoch
 //! that has already ended are dropped without a signature check. The rate of other signature checks
-//! is limited ([`Checks`](crate::rekey::checks::Checks)).
+//! is limited ([`SignatureBudget`](crate::rekey::checks::SignatureBudget)).
 
-use super::epoch::Heard;
-use super::keys::{Opened, Proof, Sealed};
+use super::epoch::SenderState;
+use super::keys::{AuthenticRecord, ReceivedRecord, RequiredProof};
 use super::receive::is_members;
 use super::{Event, Member};
 use crate::SenderId;
@@ -19,13 +19,18 @@ use lightseal_dtls::codepoints::ContentType;
 
 impl Member {
     /// Takes a record of the epoch `at` under [`SenderId::CONTROLLER`].
-    pub(super) fn announced(&mut self, now: Instant, at: u64, record: Sealed<'_, SenderId>) {
+    pub(super) fn controller_record(
+        &mut self,
+        now: Instant,
+        at: u64,
+        record: ReceivedRecord<'_, SenderId>,
+    ) {
         let Some(epoch) = self.epochs.receiving(now, at) else { return };
         let known = epoch.senders.remove(&SenderId::CONTROLLER);
         let was_known = known.is_some();
         // Only the expanded keys of the controller's stream are stored.
-        let mut heard = Heard { window: None, ..known.unwrap_or_else(|| epoch.heard(now)) };
-        let opened = epoch.open(record, &mut heard, Proof::Member);
+        let mut heard = SenderState { window: None, ..known.unwrap_or_else(|| epoch.heard(now)) };
+        let opened = epoch.open(record, &mut heard, RequiredProof::Member);
         if opened.is_ok() {
             heard.last = now;
         }
@@ -35,7 +40,7 @@ impl Member {
         if is_members(&opened) {
             self.authentic += 1;
         }
-        let Opened { kind, content, .. } = match opened {
+        let AuthenticRecord { kind, content, .. } = match opened {
             Ok(opened) => opened,
             Err(reason) => return self.count(now, reason),
         };
@@ -63,7 +68,7 @@ impl Member {
             Err(Refusal::Excluded) => {
                 // The event is reported once, even if the message is repeated.
                 if !core::mem::replace(&mut self.is_excluded, true) {
-                    self.tell(Event::Excluded);
+                    self.push_event(Event::Excluded);
                 }
             }
             Err(_) => self.stats.refused_rekeys += 1,
@@ -77,7 +82,7 @@ impl Member {
             return;
         }
         // An unchanged list needs no signature check.
-        if listing::unproven(content).is_some_and(|said| said == self.senders) {
+        if listing::read_unverified(content).is_some_and(|said| said == self.senders) {
             return;
         }
         if !self.checks.take(now) {
@@ -89,7 +94,7 @@ impl Member {
                 self.checks.give_back();
                 self.listed_in = Some(at);
                 self.set_senders(senders);
-                self.tell(Event::SendersChanged);
+                self.push_event(Event::SendersChanged);
             }
             None => self.stats.forged += 1,
         }

@@ -11,13 +11,13 @@
 //! which members that forge group requests in the sender's name cannot move.
 
 use super::epoch::{SenderPair, count};
-use super::keys::{Opened, Opener, Proof, Sealed};
+use super::keys::{AuthenticRecord, Opener, ReceivedRecord, RequiredProof};
 use super::receive::is_members;
 use super::{Delivery, Member, RequestKind, SendError, written};
-use crate::compact::{self, Form, Outgoing};
+use crate::compact::{self, HeaderForm, PlainRecord};
 use crate::directory::Lookup;
 use crate::policy::{Freshness, Profile, Responses};
-use crate::rekey::{Kept, Leaf};
+use crate::rekey::{Leaf, UnchangedOwners};
 use crate::{ListenerId, SenderId};
 use alloc::collections::BTreeMap;
 use core::net::SocketAddr;
@@ -59,8 +59,8 @@ impl Routes {
     }
 
     /// Removes the routes of leaves that may have another owner after a rekey.
-    pub(super) fn move_to(&mut self, kept: &Kept) {
-        self.0.retain(|id, _| Leaf::new(id.get()).is_some_and(|leaf| kept.holds(leaf)));
+    pub(super) fn move_to(&mut self, kept: &UnchangedOwners) {
+        self.0.retain(|id, _| Leaf::new(id.get()).is_some_and(|leaf| kept.contains(leaf)));
     }
 }
 
@@ -92,13 +92,13 @@ impl Member {
             if peers.has(page) {
                 return Err(SendError::NotAMember);
             }
-            peers.want(now, rng, page);
+            peers.schedule_lookup(now, rng, page);
             return Err(SendError::NoKey);
         };
         // A listener that has just joined knows no epoch before the one in which its key was looked
         // up.
-        let at = epochs.sending(now).0.max(peers.since(page));
-        if at < self.seals_from {
+        let at = epochs.sending(now).0.max(peers.valid_from(page));
+        if at < self.first_sealing_epoch {
             return Err(SendError::NotStarted);
         }
         let epoch = epochs.receiving(now, at).ok_or(SendError::NoKey)?;
@@ -118,13 +118,13 @@ impl Member {
         let reserved = written(&mut epoch.reserved)?;
         let numbers = &mut epoch.own.as_mut().ok_or(SendError::Role)?.numbers;
         let number = reserved.take(numbers, &mut **ledger).map_err(SendError::Number)?;
-        let record = Outgoing { form: Form::Full, ..Outgoing::data(number, content) };
+        let record = PlainRecord { form: HeaderForm::Full, ..PlainRecord::data(number, content) };
         let len = sealer.seal(&record, buf).map_err(|_| SendError::TooLong)?;
         epoch.direct.add_sealed(super::epoch::HEADER_BYTES, len);
         stats.sealed += 1;
         let to = self.routes.take(listener).unwrap_or(self.policy.address);
         self.used_numbers(now);
-        self.look_at_keys(now);
+        self.check_key_usage(now);
         Ok((to, len))
     }
 
@@ -137,7 +137,7 @@ impl Member {
         datagram: &mut [u8],
         deliver: &mut impl FnMut(Delivery<'_>),
     ) {
-        let Ok(record) = compact::Sealed::direct(datagram) else {
+        let Ok(record) = compact::SealedRecord::direct(datagram) else {
             self.stats.malformed += 1;
             return;
         };
@@ -156,7 +156,7 @@ impl Member {
             self.stats.unknown_senders += 1;
             return;
         }
-        let record = Sealed::Compact(record);
+        let record = ReceivedRecord::Compact(record);
         let Some(at) = self.epoch_of(now, &record) else { return };
         if !self.share_with(now, at, (me, sender)) {
             self.stats.unknown_keys += 1;
@@ -171,12 +171,13 @@ impl Member {
         let window = known.unwrap_or_else(|| epoch.heard(now).direct);
         let anything = ReplayWindow::new();
         let Some(pair) = epoch.sender_pairs.get(&sender) else { return };
-        let opened = record.open(&pair.opener, window.as_ref().unwrap_or(&anything), Proof::Member);
+        let opened =
+            record.open(&pair.opener, window.as_ref().unwrap_or(&anything), RequiredProof::Member);
         count(&mut epoch.direct, &opened);
         if is_members(&opened) {
             self.authentic += 1;
         }
-        let Opened { number, kind, content } = match opened {
+        let AuthenticRecord { number, kind, content } = match opened {
             Ok(opened) => opened,
             Err(reason) => return self.count(now, reason),
         };
@@ -184,7 +185,7 @@ impl Member {
             // The record may be a replay of one that was received before a restart.
             self.stats.not_fresh += 1;
             if self.policy.freshness == Freshness::Challenge {
-                self.challenges.want(now, &mut self.rng, (sender, at), from, true);
+                self.challenges.schedule(now, &mut self.rng, (sender, at), from, true);
             }
             return;
         };
@@ -213,10 +214,10 @@ impl Member {
         }
         let page = Lookup::sender(sender);
         let Some(known) = peers.sender(sender) else {
-            peers.want(now, rng, page);
+            peers.schedule_lookup(now, rng, page);
             return false;
         };
-        if at < peers.since(page) {
+        if at < peers.valid_from(page) {
             return false;
         }
         let (own, key) = ((me, identity.exchange()), (sender, &known.exchange));

@@ -5,10 +5,13 @@
 //! (section 6.4 of the paper), because they can be computed again. If the whole state were deleted
 //! and created again later, its record numbers would start again under the same key.
 
-use super::keys::{EpochKeys, Listener, NotOpened, Opened, Opener, Proof, Sealed, Sealer, Suite};
+use super::keys::{
+    AuthenticRecord, DropReason, EpochKeys, Listener, Opener, ReceivedRecord, RequiredProof,
+    Sealer, Suite,
+};
 use super::{RequestKind, SendError, written};
-use crate::compact::{Form, KnownBoot, Outgoing, PairSecret, PublicKey, SigningKey};
-use crate::numbers::{Ledger, LedgerFailed, NumberSpace, Reserved};
+use crate::compact::{HeaderForm, KnownBoot, PairSecret, PlainRecord, PublicKey, SigningKey};
+use crate::numbers::{Ledger, LedgerFailed, NumberSpace, ReservedNumbers};
 use crate::policy::{Freshness, Policy, Responses};
 use crate::rekey::{EpochKey, Leaf};
 use crate::{ListenerId, SenderId};
@@ -18,7 +21,7 @@ use lightseal_dtls::codepoints::ContentType;
 use lightseal_dtls::crypto::{KeyState, Usage};
 
 /// The number of listeners whose expanded keys are kept: those heard most recently.
-const HOT_LISTENERS: usize = 16;
+const CACHED_LISTENERS: usize = 16;
 /// The maximum length in bytes of a record's additional data, used to count block cipher calls.
 pub(super) const HEADER_BYTES: usize = 32;
 
@@ -36,11 +39,11 @@ pub(super) struct Epoch {
     shared: Option<Opener>,
     /// The reserved record numbers. If the ledger failed, the member cannot seal records in this
     /// epoch.
-    pub(super) reserved: Result<Reserved, LedgerFailed>,
+    pub(super) reserved: Result<ReservedNumbers, LedgerFailed>,
     /// The state for the member's own requests, if it is a sender.
-    pub(super) own: Option<Own>,
-    pub(super) senders: BTreeMap<SenderId, Heard>,
-    pub(super) listeners: BTreeMap<Listener, Answered>,
+    pub(super) own: Option<OwnRequests>,
+    pub(super) senders: BTreeMap<SenderId, SenderState>,
+    pub(super) listeners: BTreeMap<Listener, ListenerState>,
     /// The pairwise secrets with listeners whose public keys are known. Each is computed once in
     /// the epoch.
     pub(super) pairs: BTreeMap<ListenerId, PairSecret>,
@@ -51,7 +54,7 @@ pub(super) struct Epoch {
     /// For each listener whose pairwise responses were received: its current boot, and the replay
     /// window of that boot.
     pub(super) boots: BTreeMap<ListenerId, (KnownBoot, ReplayWindow)>,
-    hot: VecDeque<(Listener, Opener)>,
+    opener_cache: VecDeque<(Listener, Opener)>,
     pub(super) requests: Usage,
     pub(super) responses: Usage,
     /// The usage of the keys of direct requests, sealed and opened, in this epoch.
@@ -68,7 +71,7 @@ pub(super) struct SenderPair {
 }
 
 /// What a sender needs for its requests.
-pub(super) struct Own {
+pub(super) struct OwnRequests {
     pub(super) numbers: NumberSpace,
     pub(super) sealer: Sealer,
     /// The first record number after the last sync record, and when the next sync record is due.
@@ -77,7 +80,7 @@ pub(super) struct Own {
 }
 
 /// What a listener remembers of a sender.
-pub(super) struct Heard {
+pub(super) struct SenderState {
     /// The replay window of the sender's group requests; `None` while it is not known which of its
     /// records are fresh.
     pub(super) window: Option<ReplayWindow>,
@@ -99,7 +102,7 @@ pub(super) struct Heard {
     pub(super) last: Instant,
 }
 
-impl Heard {
+impl SenderState {
     /// The record number that a response to the sender's last request of this kind states. If this
     /// run has not accepted such a request, it is the last number that the sender's answer to a
     /// challenge stated. Group requests never change the number that responses to direct requests
@@ -114,7 +117,7 @@ impl Heard {
 }
 
 /// What a sender stores for each listener: about 70 bytes, including the map key.
-pub(super) struct Answered {
+pub(super) struct ListenerState {
     pub(super) window: ReplayWindow,
 }
 
@@ -126,7 +129,7 @@ impl Epoch {
         is_late: bool,
         ledger: &mut dyn Ledger,
     ) -> Self {
-        let entered = Reserved::enter(ledger, policy.group, epoch, suite.last_number());
+        let entered = ReservedNumbers::enter(ledger, policy.group, epoch, suite.last_number());
         Self::entered((policy, suite), own, (epoch, key), is_late, entered)
     }
 
@@ -137,12 +140,12 @@ impl Epoch {
         own: Option<SenderId>,
         (epoch, key): (u64, &EpochKey),
         is_late: bool,
-        entered: Result<(Reserved, bool), LedgerFailed>,
+        entered: Result<(ReservedNumbers, bool), LedgerFailed>,
     ) -> Self {
         let keys = EpochKeys::new(policy, suite, epoch, key);
         let from_the_start = entered.as_ref().is_ok_and(|(_, is_new)| *is_new);
         let reserved = entered.map(|(reserved, _)| reserved);
-        let own = own.zip(reserved.as_ref().ok()).map(|(sender, reserved)| Own {
+        let own = own.zip(reserved.as_ref().ok()).map(|(sender, reserved)| OwnRequests {
             numbers: reserved.space(),
             sealer: keys.request_sealer(sender),
             synced: reserved.space().next(),
@@ -162,7 +165,7 @@ impl Epoch {
             pairs: BTreeMap::new(),
             sender_pairs: BTreeMap::new(),
             boots: BTreeMap::new(),
-            hot: VecDeque::new(),
+            opener_cache: VecDeque::new(),
             requests: Usage::new(suite.limits()),
             responses: Usage::new(suite.limits()),
             direct: Usage::new(suite.limits()),
@@ -176,7 +179,7 @@ impl Epoch {
 
     /// Whether the ledger shows that the member was in this epoch before a restart. False if the
     /// ledger failed, because a new epoch would not help then.
-    pub(super) const fn is_lost(&self) -> bool {
+    pub(super) const fn was_interrupted(&self) -> bool {
         !self.from_the_start && self.reserved.is_ok()
     }
 
@@ -187,14 +190,14 @@ impl Epoch {
 
     /// The initial state for a sender. The caller stores it only after it has opened a record of
     /// that sender.
-    pub(super) fn heard(&self, now: Instant) -> Heard {
-        Heard {
+    pub(super) fn heard(&self, now: Instant) -> SenderState {
+        SenderState {
             window: (self.from_the_start && !self.is_late).then(ReplayWindow::new),
             direct: (self.from_the_start && !self.is_late).then(ReplayWindow::new),
             last_group: None,
             last_direct: None,
             numbers: match &self.reserved {
-                _ if self.pairwise => Some(NumberSpace::unwritten()),
+                _ if self.pairwise => Some(NumberSpace::unreserved()),
                 Ok(reserved) => Some(reserved.space()),
                 Err(LedgerFailed) => None,
             },
@@ -211,7 +214,7 @@ impl Epoch {
         &mut self,
         suite: Suite,
         ledger: &mut dyn Ledger,
-        (kind, payload, form): (ContentType, &[u8], Form),
+        (kind, payload, form): (ContentType, &[u8], HeaderForm),
         signer: Option<&SigningKey>,
         buf: &mut [u8],
     ) -> Result<usize, SendError> {
@@ -221,7 +224,7 @@ impl Epoch {
         let reserved = written(&mut self.reserved)?;
         let own = self.own.as_mut().ok_or(SendError::Role)?;
         let number = reserved.take(&mut own.numbers, ledger).map_err(SendError::Number)?;
-        let record = Outgoing { number, kind, payload, form, padding: 0, signer };
+        let record = PlainRecord { number, kind, payload, form, padding: 0, signer };
         let len = own.sealer.seal_as(&record, buf).ok_or(SendError::TooLong)?;
         self.requests.add_sealed_by(suite.sealers(), HEADER_BYTES, len);
         Ok(len)
@@ -230,10 +233,10 @@ impl Epoch {
     /// Opens a sender's record. If the sender has no replay window yet, an empty one is used.
     pub(super) fn open<'a>(
         &mut self,
-        record: Sealed<'a, SenderId>,
-        heard: &mut Heard,
-        proof: Proof<'_>,
-    ) -> Result<Opened<'a>, NotOpened> {
+        record: ReceivedRecord<'a, SenderId>,
+        heard: &mut SenderState,
+        proof: RequiredProof<'_>,
+    ) -> Result<AuthenticRecord<'a>, DropReason> {
         let Self { keys, shared, requests, .. } = self;
         let opener = match shared {
             Some(shared) => shared,
@@ -246,10 +249,10 @@ impl Epoch {
     }
 
     /// The expanded keys of a listener's responses, taken out of the cache or computed. The caller
-    /// puts them back with [`Self::keep_hot`].
-    pub(super) fn take_hot(&mut self, listener: Listener, own: SenderId) -> Option<Opener> {
-        match self.hot.iter().position(|(hot, _)| *hot == listener) {
-            Some(at) => self.hot.remove(at).map(|(_, opener)| opener),
+    /// puts them back with [`Self::cache`].
+    pub(super) fn take_cached(&mut self, listener: Listener, own: SenderId) -> Option<Opener> {
+        match self.opener_cache.iter().position(|(cached, _)| *cached == listener) {
+            Some(at) => self.opener_cache.remove(at).map(|(_, opener)| opener),
             None => self.keys.response_opener(listener, own),
         }
     }
@@ -262,10 +265,10 @@ impl Epoch {
         own: SenderId,
         nonce: &[u8; 8],
     ) -> Option<Opener> {
-        let is = |(hot, _): &(Listener, Opener)| *hot == Listener::Id(listener);
+        let is = |(cached, _): &(Listener, Opener)| *cached == Listener::Id(listener);
         let known = self.boots.get(&listener).is_some_and(|(boot, _)| boot.nonce() == nonce);
-        match self.hot.iter().position(is) {
-            Some(at) if known => self.hot.remove(at).map(|(_, opener)| opener),
+        match self.opener_cache.iter().position(is) {
+            Some(at) if known => self.opener_cache.remove(at).map(|(_, opener)| opener),
             _ => {
                 let pair = self.pairs.get(&listener)?;
                 self.keys.paired_opener(pair, (listener, own), nonce)
@@ -275,14 +278,14 @@ impl Epoch {
 
     /// Removes a listener's expanded keys from the cache because it has restarted with a new boot
     /// nonce.
-    pub(super) fn drop_hot(&mut self, listener: ListenerId) {
-        self.hot.retain(|(hot, _)| *hot != Listener::Id(listener));
+    pub(super) fn evict_cached(&mut self, listener: ListenerId) {
+        self.opener_cache.retain(|(cached, _)| *cached != Listener::Id(listener));
     }
 
     /// Returns a listener's expanded keys to the cache.
-    pub(super) fn keep_hot(&mut self, listener: Listener, opener: Opener) {
-        self.hot.truncate(HOT_LISTENERS - 1);
-        self.hot.push_front((listener, opener));
+    pub(super) fn cache(&mut self, listener: Listener, opener: Opener) {
+        self.opener_cache.truncate(CACHED_LISTENERS - 1);
+        self.opener_cache.push_front((listener, opener));
     }
 
     /// Releases the expanded keys of senders that were not heard since `before`, and of all
@@ -291,19 +294,19 @@ impl Epoch {
         for heard in self.senders.values_mut().filter(|heard| heard.last < before) {
             (heard.opener, heard.sealer) = (None, None);
         }
-        self.hot.clear();
+        self.opener_cache.clear();
     }
 }
 
 /// Counts an attempt to open a record against the key's limits.
-pub(super) fn count(usage: &mut Usage, opened: &Result<Opened<'_>, NotOpened>) {
+pub(super) fn count(usage: &mut Usage, opened: &Result<AuthenticRecord<'_>, DropReason>) {
     match opened {
         Ok(opened) => usage.add_evaluated(HEADER_BYTES, opened.content.len()),
-        Err(NotOpened::Unauthentic { len }) => {
+        Err(DropReason::Unauthentic { len }) => {
             usage.add_evaluated(HEADER_BYTES, *len);
             usage.add_failed();
         }
-        Err(NotOpened::Forged | NotOpened::NoKey) => usage.add_evaluated(HEADER_BYTES, 0),
-        Err(NotOpened::Replayed | NotOpened::Malformed | NotOpened::NotFresh) => {}
+        Err(DropReason::Forged | DropReason::NoKey) => usage.add_evaluated(HEADER_BYTES, 0),
+        Err(DropReason::Replayed | DropReason::Malformed | DropReason::NotFresh) => {}
     }
 }

@@ -6,11 +6,11 @@
 //! record with a listed SenderID, so a listener has at most one outstanding challenge for each
 //! sender, and waits longer each time that it is not answered.
 
-use super::keys::{Opened, Proof, Sealed};
+use super::keys::{AuthenticRecord, ReceivedRecord, RequiredProof};
 use super::receive::is_members;
 use super::{Member, Transmit, micros};
 use crate::codepoints::{GROUP_CHALLENGE, GROUP_SYNC};
-use crate::compact::{Challenge, Form, Outgoing, RecordKeys};
+use crate::compact::{Challenge, HeaderForm, PlainRecord, RecordKeys};
 use crate::policy::{Profile, Responses};
 use crate::{ListenerId, SenderId, compact};
 use alloc::collections::{BTreeMap, VecDeque};
@@ -45,9 +45,9 @@ const MOST_ANSWER: usize = 17 + 9 + 16;
 
 /// A listener's challenges, at most one for each sender.
 #[derive(Default)]
-pub(super) struct Challenges(BTreeMap<SenderId, Asking>);
+pub(super) struct Challenges(BTreeMap<SenderId, PendingChallenge>);
 
-struct Asking {
+struct PendingChallenge {
     epoch: u64,
     to: SocketAddr,
     /// Whether an authentic record of some member came from that address.
@@ -70,7 +70,7 @@ impl Challenges {
     }
 
     /// Schedules a challenge to a sender.
-    pub(super) fn want(
+    pub(super) fn schedule(
         &mut self,
         now: Instant,
         rng: &mut Random,
@@ -91,7 +91,7 @@ impl Challenges {
             unanswered = (asking.unanswered + 1).min(MOST_DOUBLINGS);
         }
         let at = now + Duration::from_micros(rng.below(micros(JITTER)));
-        let asking = Asking { epoch, to, is_proven, challenge: None, at, unanswered };
+        let asking = PendingChallenge { epoch, to, is_proven, challenge: None, at, unanswered };
         self.0.insert(sender, asking);
     }
 
@@ -107,13 +107,13 @@ impl Challenges {
 }
 
 /// Limits the rate at which a sender answers challenges.
-pub(super) struct Answers {
+pub(super) struct AnswerLimiter {
     left: u32,
     since: Instant,
     recent: VecDeque<(ListenerId, Challenge)>,
 }
 
-impl Answers {
+impl AnswerLimiter {
     pub(super) const fn new(now: Instant) -> Self {
         Self { left: BURST, since: now, recent: VecDeque::new() }
     }
@@ -132,8 +132,8 @@ impl Answers {
 
 impl Member {
     /// Sends the challenges and the sync record that are due.
-    pub(super) fn freshen(&mut self, now: Instant) {
-        let due = |(sender, asking): (&SenderId, &Asking)| {
+    pub(super) fn send_due(&mut self, now: Instant) {
+        let due = |(sender, asking): (&SenderId, &PendingChallenge)| {
             (asking.challenge.is_none() && asking.at <= now).then_some((*sender, asking.epoch))
         };
         while let Some(due) = self.challenges.0.iter().find_map(due) {
@@ -242,18 +242,18 @@ impl Member {
 
     fn sync(&mut self, now: Instant) {
         let signer = super::signer(&self.policy, self.roles, &self.identity);
-        let seals_from = self.seals_from;
+        let first_sealing_epoch = self.first_sealing_epoch;
         let (at, epoch) = self.epochs.sending(now);
         let (Some(own), Ok(reserved)) = (&mut epoch.own, &mut epoch.reserved) else { return };
         own.sync_at = None;
-        if at < seals_from {
+        if at < first_sealing_epoch {
             return;
         }
         let Ok(number) = reserved.take(&mut own.numbers, &mut *self.ledger) else { return };
         own.synced = number + 1;
         let mut buf = [0; ROOM];
-        let (kind, form) = (GROUP_SYNC, Form::Full);
-        let record = Outgoing { number, kind, payload: &[], form, padding: 0, signer };
+        let (kind, form) = (GROUP_SYNC, HeaderForm::Full);
+        let record = PlainRecord { number, kind, payload: &[], form, padding: 0, signer };
         if let Some(len) = own.sealer.seal_as(&record, &mut buf) {
             let to = self.policy.address;
             self.transmit(Transmit { to, datagram: buf[..len].into() });
@@ -265,7 +265,7 @@ impl Member {
         let mut copy = [0; MOST_ANSWER];
         let len = datagram.len();
         copy[..len.min(MOST_ANSWER)].copy_from_slice(&datagram[..len.min(MOST_ANSWER)]);
-        let Ok((record, _)) = compact::Sealed::request(datagram) else {
+        let Ok((record, _)) = compact::SealedRecord::request(datagram) else {
             self.stats.malformed += 1;
             return;
         };
@@ -288,18 +288,22 @@ impl Member {
         };
         let Some(epoch) = self.epochs.receiving(now, at) else { return };
         let proof = match self.peers.sender(sender) {
-            Some(known) if record.is_signed() == Some(true) => Proof::Signer(&known.verifying),
-            _ => Proof::Unknown,
+            Some(known) if record.is_signed() == Some(true) => {
+                RequiredProof::Signer(&known.verifying)
+            }
+            _ => RequiredProof::Unknown,
         };
         let opener = epoch.keys.request_opener(sender);
-        let opened = Sealed::Compact(record).open(&opener, &ReplayWindow::new(), proof);
+        let opened = ReceivedRecord::Compact(record).open(&opener, &ReplayWindow::new(), proof);
         super::epoch::count(&mut epoch.requests, &opened);
         if is_members(&opened) {
             self.authentic += 1;
         }
         match opened {
-            Ok(Opened { number, kind: GROUP_CHALLENGE, content }) if *content == challenge.0 => {
-                self.stands_at(now, (sender, at), number + 1);
+            Ok(AuthenticRecord { number, kind: GROUP_CHALLENGE, content })
+                if *content == challenge.0 =>
+            {
+                self.start_windows_at(now, (sender, at), number + 1);
             }
             Ok(_) => self.stats.strangers += 1,
             Err(reason) => self.count(now, reason),
@@ -328,7 +332,7 @@ impl Member {
             if boot == Some(expected) {
                 heard.knows_boot = true;
             } else {
-                self.stands_at(now, (sender, at), next);
+                self.start_windows_at(now, (sender, at), next);
             }
             return;
         }
@@ -337,7 +341,7 @@ impl Member {
 
     /// Starts the replay windows of a sender at `next`, the next number that it stated in its
     /// answer.
-    fn stands_at(&mut self, now: Instant, (sender, at): (SenderId, u64), next: u64) {
+    fn start_windows_at(&mut self, now: Instant, (sender, at): (SenderId, u64), next: u64) {
         self.challenges.0.remove(&sender);
         let Some(epoch) = self.epochs.receiving(now, at) else { return };
         let heard = epoch.heard(now);
@@ -349,7 +353,7 @@ impl Member {
 }
 
 fn open_answer(keys: &RecordKeys, record: &mut [u8], challenge: Challenge) -> Option<u64> {
-    let (record, _) = compact::Sealed::request(record).ok()?;
+    let (record, _) = compact::SealedRecord::request(record).ok()?;
     let opened = record.reveal(keys, 0).open(keys, None).ok()?;
     challenge.answered(keys.stream(), &opened)
 }

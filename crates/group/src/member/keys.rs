@@ -245,7 +245,11 @@ impl Sealer {
     /// Seals a record and returns its length; `None` if `buf` is too short or the payload too long
     /// for a record. `axiom-1.2` has one form of record only, and ignores the form that `record`
     /// asks for.
-    pub(super) fn seal_as(&self, record: &compact::Outgoing<'_>, buf: &mut [u8]) -> Option<usize> {
+    pub(super) fn seal_as(
+        &self,
+        record: &compact::PlainRecord<'_>,
+        buf: &mut [u8],
+    ) -> Option<usize> {
         match self {
             Self::Axiom(sealer) => {
                 sealer.seal(buf, record.number, record.kind, |w| w.bytes(record.payload)).ok()
@@ -263,23 +267,23 @@ pub(super) enum Opener {
 
 /// What a record must prove about its origin.
 #[derive(Clone, Copy)]
-pub(super) enum Proof<'k> {
+pub(super) enum RequiredProof<'k> {
     /// Some member wrote it: its tag is right.
     Member,
     /// The owner of this key wrote it: its signature is right.
     Signer(&'k VerifyingKey),
     /// The writer's key is not known, so only the tag is checked and the record is refused with
-    /// [`NotOpened::NoKey`].
+    /// [`DropReason::NoKey`].
     Unknown,
 }
 
 /// A record as it was received. Its writer is stated in the header but not authenticated.
-pub(super) enum Sealed<'a, Id> {
+pub(super) enum ReceivedRecord<'a, Id> {
     Axiom(axiom::Ciphertext<'a>),
-    Compact(compact::Sealed<'a, Id>),
+    Compact(compact::SealedRecord<'a, Id>),
 }
 
-impl<'a> Sealed<'a, SenderId> {
+impl<'a> ReceivedRecord<'a, SenderId> {
     pub(super) fn request(
         profile: Profile,
         datagram: &'a mut [u8],
@@ -290,7 +294,7 @@ impl<'a> Sealed<'a, SenderId> {
                 (Self::Axiom(record), rest)
             }
             Profile::Compact => {
-                let (record, rest) = compact::Sealed::request(datagram)?;
+                let (record, rest) = compact::SealedRecord::request(datagram)?;
                 (Self::Compact(record), rest)
             }
         })
@@ -305,7 +309,7 @@ impl<'a> Sealed<'a, SenderId> {
     }
 }
 
-impl<'a> Sealed<'a, ListenerId> {
+impl<'a> ReceivedRecord<'a, ListenerId> {
     pub(super) fn response(
         profile: Profile,
         datagram: &'a mut [u8],
@@ -316,7 +320,7 @@ impl<'a> Sealed<'a, ListenerId> {
                 (Self::Axiom(record), rest)
             }
             Profile::Compact => {
-                let (record, rest) = compact::Sealed::response(datagram)?;
+                let (record, rest) = compact::SealedRecord::response(datagram)?;
                 (Self::Compact(record), rest)
             }
         })
@@ -332,7 +336,7 @@ impl<'a> Sealed<'a, ListenerId> {
     }
 }
 
-impl<'a, Id> Sealed<'a, Id> {
+impl<'a, Id> ReceivedRecord<'a, Id> {
     /// Whether the record may belong to this epoch.
     pub(super) const fn is_of(&self, epoch: u64) -> bool {
         match self {
@@ -365,49 +369,49 @@ impl<'a, Id> Sealed<'a, Id> {
         self,
         opener: &Opener,
         window: &ReplayWindow,
-        proof: Proof<'_>,
-    ) -> Result<Opened<'a>, NotOpened> {
+        proof: RequiredProof<'_>,
+    ) -> Result<AuthenticRecord<'a>, DropReason> {
         match (self, opener) {
             (Self::Axiom(record), Opener::Axiom(opener)) => {
                 if !window.check(record.header().number) {
-                    return Err(NotOpened::Replayed);
+                    return Err(DropReason::Replayed);
                 }
                 let len = record.header().body_len.into();
                 let opened = opener.open(record).map_err(|error| match error {
-                    axiom::OpenError::Unauthentic => NotOpened::Unauthentic { len },
-                    _ => NotOpened::Malformed,
+                    axiom::OpenError::Unauthentic => DropReason::Unauthentic { len },
+                    _ => DropReason::Malformed,
                 })?;
                 let axiom::Plaintext { header, content } = opened;
-                Ok(Opened { number: header.number, kind: header.kind, content })
+                Ok(AuthenticRecord { number: header.number, kind: header.kind, content })
             }
             (Self::Compact(record), Opener::Compact(keys)) => {
                 let record = record.reveal(keys, window.next());
                 if !window.check(record.number()) {
-                    return Err(NotOpened::Replayed);
+                    return Err(DropReason::Replayed);
                 }
                 let len = record.body_len();
                 let error = |error| match error {
-                    compact::OpenError::Tag => NotOpened::Unauthentic { len },
-                    compact::OpenError::Source => NotOpened::Forged,
-                    compact::OpenError::Content => NotOpened::Malformed,
+                    compact::OpenError::Tag => DropReason::Unauthentic { len },
+                    compact::OpenError::Source => DropReason::Forged,
+                    compact::OpenError::Content => DropReason::Malformed,
                 };
                 let tagged = record.authenticate(keys).map_err(error)?;
                 let verifier = match proof {
-                    Proof::Member => None,
-                    Proof::Signer(key) => Some(key),
-                    Proof::Unknown => return Err(NotOpened::NoKey),
+                    RequiredProof::Member => None,
+                    RequiredProof::Signer(key) => Some(key),
+                    RequiredProof::Unknown => return Err(DropReason::NoKey),
                 };
                 let opened = tagged.open(keys.stream(), verifier).map_err(error)?;
-                let compact::Opened { number, kind, payload, .. } = opened;
-                Ok(Opened { number, kind, content: payload })
+                let compact::OpenedRecord { number, kind, payload, .. } = opened;
+                Ok(AuthenticRecord { number, kind, content: payload })
             }
-            _ => Err(NotOpened::Malformed),
+            _ => Err(DropReason::Malformed),
         }
     }
 }
 
 /// A record that is authentic and not a replay. The caller commits its number to the window.
-pub(super) struct Opened<'a> {
+pub(super) struct AuthenticRecord<'a> {
     pub(super) number: u64,
     pub(super) kind: ContentType,
     pub(super) content: &'a mut [u8],
@@ -415,7 +419,7 @@ pub(super) struct Opened<'a> {
 
 /// Why a record was dropped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum NotOpened {
+pub(super) enum DropReason {
     Replayed,
     Unauthentic {
         /// The length of the record's body in bytes, which counts against the key's limits.

@@ -22,9 +22,9 @@ mod keys;
 mod pairs;
 mod peers;
 mod receive;
-mod remembered;
 mod respond;
 mod responses;
+mod state_for_tests;
 mod suspend;
 pub(crate) mod voice;
 
@@ -34,12 +34,12 @@ pub use interface::{
 pub use keys::Listener;
 pub use suspend::Suspended;
 
-use crate::compact::{Form, SigningKey};
-use crate::directory::{Lookup, PAGE, Page};
+use crate::compact::{HeaderForm, SigningKey};
+use crate::directory::{Lookup, PAGE_SIZE, Page};
 use crate::identity::Identity;
 use crate::numbers::{Ledger, LedgerFailed, NoNumber};
 use crate::policy::{Authenticity, Freshness, Policy, Responses};
-use crate::rekey::checks::Checks;
+use crate::rekey::checks::SignatureBudget;
 use crate::rekey::{EpochSchedule, KeyPath, NewEpoch};
 use crate::{ListenerId, SenderId};
 use alloc::boxed::Box;
@@ -49,12 +49,12 @@ use core::net::{IpAddr, SocketAddr};
 use core::time::Duration;
 use direct::Routes;
 use epoch::Epoch;
-use freshness::{Answers, Challenges};
+use freshness::{AnswerLimiter, Challenges};
 use keys::Suite;
 use lightseal_core::{Instant, Random};
 use lightseal_dtls::codepoints::ContentType;
 use lightseal_dtls::crypto::{KeyState, Provider};
-use peers::Peers;
+use peers::KeyDirectory;
 
 /// How long a peer must be silent before the state about it that can be recomputed (expanded keys)
 /// is released.
@@ -75,7 +75,7 @@ pub const POLLING_INTERVAL: Duration = Duration::from_secs(300);
 /// How long after a rekey other members may still send in the epoch before it, because they have
 /// missed the rekey. During this time a record whose truncated epoch also fits that previous epoch
 /// is not taken as a sign of a later epoch.
-const STRAGGLING: Duration = Duration::from_secs(30);
+const PREVIOUS_EPOCH_GRACE: Duration = Duration::from_secs(30);
 /// The maximum number of events, and of datagrams, that wait for the host. Further ones are
 /// dropped.
 const MOST_EVENTS: usize = 64;
@@ -94,10 +94,10 @@ pub struct Member {
     /// The last epoch whose list of active senders came by multicast with a valid signature.
     listed_in: Option<u64>,
     /// Until this time, records of the epoch before the newest may still arrive.
-    stragglers_until: Instant,
+    previous_epoch_until: Instant,
     keys: KeyPath,
     identity: Identity,
-    peers: Peers,
+    peers: KeyDirectory,
     epochs: EpochSchedule<Epoch>,
     /// The address from which the last request of each kind came, for each sender.
     heard_from: BTreeMap<(SenderId, RequestKind), SocketAddr>,
@@ -110,10 +110,10 @@ pub struct Member {
     /// derived from it.
     boot: [u8; 8],
     challenges: Challenges,
-    answers: Answers,
+    answers: AnswerLimiter,
     /// The first epoch in which the member may seal records. In earlier epochs another run of the
     /// same state may have sealed records.
-    seals_from: u64,
+    first_sealing_epoch: u64,
     /// Whether the member continues from a [`Suspended`] state of an earlier run.
     is_resumed: bool,
     /// Whether the controller has not answered this start yet. Until then another run of the same
@@ -129,9 +129,9 @@ pub struct Member {
     is_excluded: bool,
     /// The budget of signature checks for records under the controller's SenderID other than rekey
     /// messages.
-    checks: Checks,
+    checks: SignatureBudget,
     release_at: Instant,
-    told_worn: u64,
+    renewal_requested_in: u64,
     events: VecDeque<Event>,
     outbox: VecDeque<Transmit>,
     stats: Stats,
@@ -196,7 +196,7 @@ impl Member {
         let first = resumed.unwrap_or_else(|| {
             Epoch::new((&policy, suite), roles.sender, epoch, true, &mut *ledger)
         });
-        let is_lost = first.is_lost();
+        let was_interrupted = first.was_interrupted();
         let mut member = Self {
             suite,
             roles,
@@ -204,9 +204,9 @@ impl Member {
             senders,
             is_list_new: false,
             listed_in: None,
-            stragglers_until: Instant::ZERO,
+            previous_epoch_until: Instant::ZERO,
             epochs: EpochSchedule::new(keys.epoch(), first),
-            peers: Peers::new(policy.responses == Responses::Pairwise, keys.epoch()),
+            peers: KeyDirectory::new(policy.responses == Responses::Pairwise, keys.epoch()),
             keys,
             identity,
             heard_from: BTreeMap::new(),
@@ -215,36 +215,36 @@ impl Member {
             ledger,
             boot: rng.array(),
             poll_at: now + until_poll(&mut rng),
-            checks: Checks::new(),
+            checks: SignatureBudget::new(),
             is_excluded: false,
             rng,
             challenges: Challenges::default(),
-            answers: Answers::new(now),
-            seals_from: 0,
+            answers: AnswerLimiter::new(now),
+            first_sealing_epoch: 0,
             is_resumed,
             is_unanswered: false,
             pull_at: None,
             pulled_until: Instant::ZERO,
             release_at: now + IDLE,
-            told_worn: 0,
+            renewal_requested_in: 0,
             events: VecDeque::new(),
             outbox: VecDeque::new(),
             stats: Stats::default(),
             authentic: 0,
             policy,
         };
-        if is_lost {
-            member.tell_lost();
+        if was_interrupted {
+            member.report_interruption();
         }
-        member.foresee(now);
-        member.peers.hurry(now);
+        member.look_up_in_advance(now);
+        member.peers.look_up_now(now);
         Ok(member)
     }
 
     /// Makes the member receive only, and seal nothing until the controller has answered this start
     /// of its program: another run of the same state may be sealing.
-    pub const fn hold(&mut self) {
-        self.seals_from = u64::MAX;
+    pub const fn receive_only(&mut self) {
+        self.first_sealing_epoch = u64::MAX;
         self.is_unanswered = true;
     }
 
@@ -261,17 +261,18 @@ impl Member {
         let epoch = grant.epoch;
         self.grant(now, grant)?;
         self.epochs.activate(now);
-        self.seals_from = self.seals_from.min(epoch);
+        self.first_sealing_epoch = self.first_sealing_epoch.min(epoch);
         self.is_unanswered = false;
         Ok(())
     }
 
-    /// Lets a member that was [held](Self::hold) seal records without the controller's answer. If
-    /// another run of the same state is active, both seal under the same keys and numbers. Until
-    /// the controller has answered, the member cannot be [suspended](Self::suspend): a later run
-    /// would continue under keys that another run may be using.
+    /// Lets a member that was made [receive-only](Self::receive_only) seal records without the
+    /// controller's answer. If another run of the same state is active, both seal under the same
+    /// keys and numbers. Until the controller has answered, the member cannot be
+    /// [suspended](Self::suspend): a later run would continue under keys that another run may be
+    /// using.
     pub const fn dangerous_release(&mut self) {
-        self.seals_from = 0;
+        self.first_sealing_epoch = 0;
     }
 
     /// Whether the member was resumed from a suspended state.
@@ -285,13 +286,13 @@ impl Member {
     }
 
     /// Whether the member waits for the controller's answer before it may seal records.
-    pub const fn is_held(&self) -> bool {
-        self.seals_from == u64::MAX
+    pub const fn is_receive_only(&self) -> bool {
+        self.first_sealing_epoch == u64::MAX
     }
 
     /// Whether the member may seal records in this epoch.
     const fn may_seal(&self, epoch: u64) -> bool {
-        epoch >= self.seals_from
+        epoch >= self.first_sealing_epoch
     }
 
     /// The group's policy.
@@ -338,14 +339,14 @@ impl Member {
 
     /// Takes a page of other members' public keys, the controller's answer to an [`Event::Lookup`].
     pub fn learn(&mut self, now: Instant, page: &Page) {
-        if !self.peers.learn(now, &mut self.rng, page) {
+        if !self.peers.store_page(now, &mut self.rng, page) {
             self.suspect_rekey(now);
         }
         // Only pages of the newest epoch are stored.
         if page.epoch == self.epochs.newest() {
             self.forget_former_senders(page.lookup);
         }
-        self.foresee(now);
+        self.look_up_in_advance(now);
     }
 
     /// Whether the member waits for public keys of other members. Until they arrive, records from
@@ -355,7 +356,7 @@ impl Member {
     }
 
     /// Asks for public keys before they are needed.
-    fn foresee(&mut self, now: Instant) {
+    fn look_up_in_advance(&mut self, now: Instant) {
         self.is_list_new = false;
         let by_source = self.policy.authenticity == Authenticity::Source;
         if !by_source && self.policy.responses == Responses::Group {
@@ -366,15 +367,15 @@ impl Member {
             let others = senders.iter().filter(|sender| roles.sender != Some(**sender));
             for sender in others {
                 if peers.sender(*sender).is_none() {
-                    peers.want(now, rng, Lookup::sender(*sender));
+                    peers.schedule_lookup(now, rng, Lookup::sender(*sender));
                 }
             }
         }
         let leaves = self.keys.leaves();
-        if roles.sender.is_some() && leaves <= FEW_PAGES * PAGE {
-            for first in (0..leaves).step_by(PAGE as usize).filter_map(ListenerId::new) {
+        if roles.sender.is_some() && leaves <= FEW_PAGES * PAGE_SIZE {
+            for first in (0..leaves).step_by(PAGE_SIZE as usize).filter_map(ListenerId::new) {
                 if !peers.has(Lookup::listener(first)) {
-                    peers.want(now, rng, Lookup::listener(first));
+                    peers.schedule_lookup(now, rng, Lookup::listener(first));
                 }
             }
         }
@@ -428,17 +429,19 @@ impl Member {
         if self.roles.sender.is_none() {
             return Err(SendError::Role);
         }
-        let Self { epochs, ledger, stats, suite, policy, roles, identity, seals_from, .. } = self;
+        let Self {
+            epochs, ledger, stats, suite, policy, roles, identity, first_sealing_epoch, ..
+        } = self;
         let signer = signer(policy, *roles, identity);
         let (at, epoch) = epochs.sending(now);
-        if at < *seals_from {
+        if at < *first_sealing_epoch {
             return Err(SendError::NotStarted);
         }
-        let record = (kind, content, Form::Last);
+        let record = (kind, content, HeaderForm::Last);
         let sealed = epoch.seal(*suite, &mut **ledger, record, signer, buf)?;
         stats.sealed += 1;
         self.used_numbers(now);
-        self.look_at_keys(now);
+        self.check_key_usage(now);
         Ok(sealed)
     }
 
@@ -456,7 +459,7 @@ impl Member {
         let Self { epochs, ledger, stats, suite, policy, roles, identity, .. } = self;
         let signer = signer(policy, *roles, identity);
         let epoch = epochs.values_mut().last().ok_or(SendError::Role)?;
-        let record = (kind, content, Form::Last);
+        let record = (kind, content, HeaderForm::Last);
         let sealed = epoch.seal(*suite, &mut **ledger, record, signer, buf)?;
         stats.sealed += 1;
         Ok(sealed)
@@ -485,17 +488,17 @@ impl Member {
         let policy = (&self.policy, self.suite);
         let ledger = &mut *self.ledger;
         let state = Epoch::new(policy, self.roles.sender, (*epoch, key), is_late, ledger);
-        let is_lost = state.is_lost();
+        let was_interrupted = state.was_interrupted();
         if self.epochs.install(now, *epoch, *timing, state) {
             self.pull_at = None;
             self.is_excluded = false;
             self.peers.move_to(*epoch, kept);
             self.routes.move_to(kept);
-            self.stragglers_until = now + timing.activation() + STRAGGLING;
-            self.foresee(now);
-            self.tell(Event::Rekeyed(*epoch));
-            if is_lost {
-                self.tell_lost();
+            self.previous_epoch_until = now + timing.activation() + PREVIOUS_EPOCH_GRACE;
+            self.look_up_in_advance(now);
+            self.push_event(Event::Rekeyed(*epoch));
+            if was_interrupted {
+                self.report_interruption();
             }
         }
     }
@@ -504,18 +507,18 @@ impl Member {
     pub fn handle_timeout(&mut self, now: Instant) {
         self.epochs.expire(now);
         if self.is_list_new {
-            self.foresee(now);
+            self.look_up_in_advance(now);
         }
         if self.poll_at <= now || self.pull_at.is_some_and(|at| at <= now) {
             self.pull_at = None;
             self.pulled_until = now + PULL_INTERVAL;
             self.poll_at = now + until_poll(&mut self.rng);
-            self.tell(Event::Pull(self.keys.pull_request()));
+            self.push_event(Event::Pull(self.keys.pull_request()));
         }
-        if let Some(page) = self.peers.due(now) {
-            self.tell(Event::Lookup(page));
+        if let Some(page) = self.peers.next_lookup(now) {
+            self.push_event(Event::Lookup(page));
         }
-        self.freshen(now);
+        self.send_due(now);
         if self.release_at <= now {
             let before = Instant::from_micros(now.as_micros().saturating_sub(micros(IDLE)));
             self.epochs.values_mut().for_each(|epoch| epoch.release(before));
@@ -554,16 +557,16 @@ impl Member {
         }
     }
 
-    fn tell(&mut self, event: Event) {
+    fn push_event(&mut self, event: Event) {
         if self.events.len() < MOST_EVENTS {
             self.events.push_back(event);
         }
     }
 
     /// Reports that the member cannot tell which records of an epoch it received before a restart.
-    fn tell_lost(&mut self) {
+    fn report_interruption(&mut self) {
         if self.policy.freshness == Freshness::NewEpoch || self.roles.sender.is_some() {
-            self.tell(Event::NewEpochNeeded);
+            self.push_event(Event::NewEpochNeeded);
         }
     }
 
@@ -580,13 +583,13 @@ impl Member {
     }
 
     /// Asks for a new epoch, once in each epoch, when its keys or numbers are running out.
-    fn look_at_keys(&mut self, now: Instant) {
+    fn check_key_usage(&mut self, now: Instant) {
         let (epoch, state) = self.epochs.sending(now);
         let last = self.suite.last_number();
         let few = state.own.as_ref().is_some_and(|own| own.numbers.next() > last / 2);
-        if self.told_worn != epoch && (few || state.key_state() != KeyState::Fresh) {
-            self.told_worn = epoch;
-            self.tell(Event::NewEpochNeeded);
+        if self.renewal_requested_in != epoch && (few || state.key_state() != KeyState::Fresh) {
+            self.renewal_requested_in = epoch;
+            self.push_event(Event::NewEpochNeeded);
         }
     }
 }

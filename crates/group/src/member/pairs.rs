@@ -5,10 +5,10 @@
 //! however many records are sent under it.
 
 use super::epoch::count;
-use super::keys::{Listener, Opened, Proof, Sealed};
+use super::keys::{AuthenticRecord, Listener, ReceivedRecord, RequiredProof};
 use super::{Delivery, Member};
 use crate::codepoints::GROUP_CHALLENGE;
-use crate::compact::{Challenge, KnownBoot, PublicKey, Standing};
+use crate::compact::{BootStatus, Challenge, KnownBoot, PublicKey};
 use crate::{ListenerId, SenderId, compact};
 use core::net::SocketAddr;
 use lightseal_core::{Instant, ReplayWindow};
@@ -19,7 +19,7 @@ impl Member {
         &mut self,
         now: Instant,
         (own, from): (SenderId, SocketAddr),
-        record: compact::Sealed<'_, ListenerId>,
+        record: compact::SealedRecord<'_, ListenerId>,
         at: u64,
         deliver: &mut impl FnMut(Delivery<'_>),
     ) {
@@ -44,25 +44,25 @@ impl Member {
         let boot = record.boot();
         let (nonce, standing) = match (boot, known) {
             (Some(boot), _) => {
-                (boot.nonce, KnownBoot::standing(known.map(|(known, _)| known), &boot, next))
+                (boot.nonce, KnownBoot::status_of(known.map(|(known, _)| known), &boot, next))
             }
-            (None, Some((known, _))) => (*known.nonce(), Standing::Known),
+            (None, Some((known, _))) => (*known.nonce(), BootStatus::Known),
             (None, None) => {
                 stats.not_fresh += 1;
                 return;
             }
         };
         let window = match known {
-            Some((_, window)) if standing == Standing::Known => window.clone(),
+            Some((_, window)) if standing == BootStatus::Known => window.clone(),
             _ => ReplayWindow::new(),
         };
         let Some(opener) = epoch.take_paired(id, own, &nonce) else { return };
-        let opened = Sealed::Compact(record).open(&opener, &window, Proof::Member);
+        let opened = ReceivedRecord::Compact(record).open(&opener, &window, RequiredProof::Member);
         count(&mut epoch.responses, &opened);
-        if standing == Standing::Known {
-            epoch.keep_hot(Listener::Id(id), opener);
+        if standing == BootStatus::Known {
+            epoch.cache(Listener::Id(id), opener);
         }
-        let Opened { number, kind, content } = match opened {
+        let AuthenticRecord { number, kind, content } = match opened {
             Ok(opened) => opened,
             Err(reason) => return self.count(now, reason),
         };
@@ -83,9 +83,9 @@ impl Member {
             return;
         }
         match (standing, boot) {
-            (Standing::Known, _) => {}
-            (Standing::New, Some(boot)) => {
-                epoch.drop_hot(id);
+            (BootStatus::Known, _) => {}
+            (BootStatus::New, Some(boot)) => {
+                epoch.evict_cached(id);
                 epoch.boots.insert(id, (KnownBoot::new(&boot, next), window));
             }
             _ => {
@@ -94,7 +94,7 @@ impl Member {
             }
         }
         if let Some((known, window)) = epoch.boots.get_mut(&id) {
-            known.heard(next);
+            known.mark_heard(next);
             window.commit(number);
         }
         if kind == ContentType::APPLICATION_DATA {

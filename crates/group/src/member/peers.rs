@@ -11,8 +11,8 @@
 //! this is rare.
 
 use crate::compact::{PublicKey, VerifyingKey};
-use crate::directory::{Lookup, PAGE, Page};
-use crate::rekey::{Kept, Leaf};
+use crate::directory::{Lookup, PAGE_SIZE, Page};
+use crate::rekey::{Leaf, UnchangedOwners};
 use crate::{ListenerId, SenderId};
 use alloc::collections::{BTreeMap, BTreeSet};
 use core::time::Duration;
@@ -39,7 +39,7 @@ pub(super) struct Sender {
 }
 
 /// The public keys of other members that are known.
-pub(super) struct Peers {
+pub(super) struct KeyDirectory {
     /// Whether the key stored for a listener is its X25519 key (pairwise responses) instead of its
     /// Ed25519 key.
     pairwise: bool,
@@ -51,14 +51,14 @@ pub(super) struct Peers {
     /// Pages that are complete, with the last epoch in which each was received.
     pages: BTreeMap<Lookup, u64>,
     /// The last epoch in which each page was received, even if its members may have changed since.
-    told: BTreeMap<Lookup, u64>,
+    received_in: BTreeMap<Lookup, u64>,
     wanted: BTreeSet<Lookup>,
     asked: Option<(Lookup, Instant)>,
     next_at: Option<Instant>,
     unanswered: u32,
 }
 
-impl Peers {
+impl KeyDirectory {
     pub(super) const fn new(pairwise: bool, epoch: u64) -> Self {
         Self {
             pairwise,
@@ -66,7 +66,7 @@ impl Peers {
             senders: BTreeMap::new(),
             listeners: BTreeMap::new(),
             pages: BTreeMap::new(),
-            told: BTreeMap::new(),
+            received_in: BTreeMap::new(),
             wanted: BTreeSet::new(),
             asked: None,
             next_at: None,
@@ -96,12 +96,12 @@ impl Peers {
 
     /// The first epoch for which the stored keys of a page are valid. In earlier epochs its leaves
     /// or SenderIDs may have belonged to other members. `u64::MAX` if the page was never received.
-    pub(super) fn since(&self, page: Lookup) -> u64 {
-        self.told.get(&page).copied().unwrap_or(u64::MAX)
+    pub(super) fn valid_from(&self, page: Lookup) -> u64 {
+        self.received_in.get(&page).copied().unwrap_or(u64::MAX)
     }
 
     /// Schedules a lookup of a page, unless it was received in this epoch.
-    pub(super) fn want(&mut self, now: Instant, rng: &mut Random, page: Lookup) {
+    pub(super) fn schedule_lookup(&mut self, now: Instant, rng: &mut Random, page: Lookup) {
         let is_asked = self.asked.is_some_and(|(asked, _)| asked == page);
         let is_told = self.pages.get(&page) == Some(&self.epoch);
         if is_asked || is_told || self.wanted.len() >= MOST_WANTED {
@@ -115,7 +115,7 @@ impl Peers {
 
     /// Makes a scheduled lookup due at once. A member that starts need not wait, because other
     /// members do not start at the same moment.
-    pub(super) fn hurry(&mut self, now: Instant) {
+    pub(super) fn look_up_now(&mut self, now: Instant) {
         self.next_at = self.next_at.map(|_| now);
     }
 
@@ -125,7 +125,7 @@ impl Peers {
     }
 
     /// The page to look up now, if one is due.
-    pub(super) fn due(&mut self, now: Instant) -> Option<Lookup> {
+    pub(super) fn next_lookup(&mut self, now: Instant) -> Option<Lookup> {
         if let Some((page, until)) = self.asked
             && until <= now
         {
@@ -148,7 +148,7 @@ impl Peers {
     }
 
     /// Stores a page. Returns false if the page is of a later epoch than the member's newest.
-    pub(super) fn learn(&mut self, now: Instant, rng: &mut Random, page: &Page) -> bool {
+    pub(super) fn store_page(&mut self, now: Instant, rng: &mut Random, page: &Page) -> bool {
         let Page { lookup, epoch, members } = page;
         if self.asked.is_some_and(|(asked, _)| asked == *lookup) {
             (self.asked, self.unanswered) = (None, 0);
@@ -166,10 +166,10 @@ impl Peers {
         *epoch <= self.epoch
     }
 
-    fn take(&mut self, page: Lookup, members: &[crate::directory::Introduced]) {
+    fn take(&mut self, page: Lookup, members: &[crate::directory::DirectoryEntry]) {
         self.wanted.remove(&page);
         self.pages.insert(page, self.epoch);
-        self.told.insert(page, self.epoch);
+        self.received_in.insert(page, self.epoch);
         match page {
             Lookup::Senders(_) => {
                 self.senders.retain(|sender, _| Lookup::sender(*sender) != page);
@@ -179,7 +179,7 @@ impl Peers {
                 }));
             }
             Lookup::Listeners(first) => {
-                let last = ListenerId::new(first.get() + PAGE - 1).unwrap_or(first);
+                let last = ListenerId::new(first.get() + PAGE_SIZE - 1).unwrap_or(first);
                 while let Some((id, _)) = self.listeners.range(first..=last).next() {
                     let id = *id;
                     self.listeners.remove(&id);
@@ -196,16 +196,15 @@ impl Peers {
 
     /// Enters an epoch, and removes the keys of all leaves that are not in `kept` and may have
     /// another owner.
-    pub(super) fn move_to(&mut self, epoch: u64, kept: &Kept) {
-        let holds = |id: ListenerId| Leaf::new(id.get()).is_some_and(|leaf| kept.holds(leaf));
+    pub(super) fn move_to(&mut self, epoch: u64, kept: &UnchangedOwners) {
+        let holds = |id: ListenerId| Leaf::new(id.get()).is_some_and(|leaf| kept.contains(leaf));
         self.epoch = epoch;
-        self.senders.retain(|_, sender| kept.holds(sender.leaf));
+        self.senders.retain(|_, sender| kept.contains(sender.leaf));
         self.listeners.retain(|listener, _| holds(*listener));
         self.pages.retain(|page, _| match page {
             Lookup::Senders(_) => false,
-            Lookup::Listeners(first) => {
-                (first.get()..first.get() + PAGE).all(|id| ListenerId::new(id).is_some_and(holds))
-            }
+            Lookup::Listeners(first) => (first.get()..first.get() + PAGE_SIZE)
+                .all(|id| ListenerId::new(id).is_some_and(holds)),
         });
     }
 }

@@ -3,7 +3,7 @@
 //! The header of a record determines the keys and the replay window, and anybody can write a
 //! header. Therefore no state is stored and nothing is sent before the record's tag is verified.
 
-use super::keys::{Listener, NotOpened, Opened, Proof, Sealed};
+use super::keys::{AuthenticRecord, DropReason, Listener, ReceivedRecord, RequiredProof};
 use super::{Delivery, Event, Member, RequestKind};
 use crate::codepoints::GROUP_SYNC;
 use crate::directory::Lookup;
@@ -29,7 +29,7 @@ impl Member {
         }
         let mut rest = datagram;
         while !rest.is_empty() {
-            let Ok((record, behind)) = Sealed::request(self.policy.profile, rest) else {
+            let Ok((record, behind)) = ReceivedRecord::request(self.policy.profile, rest) else {
                 self.stats.malformed += 1;
                 return;
             };
@@ -42,7 +42,7 @@ impl Member {
         &mut self,
         now: Instant,
         from: SocketAddr,
-        record: Sealed<'_, SenderId>,
+        record: ReceivedRecord<'_, SenderId>,
         deliver: &mut impl FnMut(Delivery<'_>),
     ) {
         let sender = record.sender();
@@ -58,13 +58,13 @@ impl Member {
             return;
         }
         if sender == SenderId::CONTROLLER {
-            return self.announced(now, at, record);
+            return self.controller_record(now, at, record);
         }
         if !is_listed {
             self.stats.unknown_senders += 1;
             // The controller is asked for the list of senders only if some member wrote this
             // record.
-            let opened = epoch.open(record, &mut epoch.heard(now), Proof::Unknown);
+            let opened = epoch.open(record, &mut epoch.heard(now), RequiredProof::Unknown);
             if is_members(&opened) {
                 self.authentic += 1;
                 self.tell_unknown(sender);
@@ -83,9 +83,9 @@ impl Member {
         let drops_first = self.policy.freshness == Freshness::DropFirst;
         let by_source = self.policy.authenticity == Authenticity::Source;
         let proof = match self.peers.sender(sender) {
-            _ if !by_source => Proof::Member,
-            Some(known) if !own => Proof::Signer(&known.verifying),
-            _ => Proof::Unknown,
+            _ if !by_source => RequiredProof::Member,
+            Some(known) if !own => RequiredProof::Signer(&known.verifying),
+            _ => RequiredProof::Unknown,
         };
         let challenges = self.policy.freshness == Freshness::Challenge && self.roles.listener;
         let mut to_be_asked = None;
@@ -94,11 +94,11 @@ impl Member {
                 // The sender is challenged even if the tag is wrong: with an unknown number the tag
                 // of an authentic record may not verify.
                 let is_asked = self.challenges.is_asked(now, sender, at);
-                let open = || epoch.open(record, &mut heard, Proof::Unknown);
+                let open = || epoch.open(record, &mut heard, RequiredProof::Unknown);
                 to_be_asked = Some(!is_asked && is_members(&open()));
-                Err(NotOpened::NotFresh)
+                Err(DropReason::NotFresh)
             }
-            None if !drops_first => Err(NotOpened::NotFresh),
+            None if !drops_first => Err(DropReason::NotFresh),
             _ => epoch.open(record, &mut heard, proof),
         };
         if is_members(&opened) || to_be_asked == Some(true) {
@@ -106,7 +106,7 @@ impl Member {
         }
         if own && is_members(&opened) {
             epoch.senders.insert(sender, heard);
-            return self.tell(Event::SenderConflict(sender));
+            return self.push_event(Event::SenderConflict(sender));
         }
         let opened = match opened {
             Ok(opened) => opened,
@@ -115,17 +115,17 @@ impl Member {
                 if was_known {
                     epoch.senders.insert(sender, heard);
                 }
-                if reason == NotOpened::NoKey || reason == NotOpened::Forged {
+                if reason == DropReason::NoKey || reason == DropReason::Forged {
                     // The SenderID may belong to another member since its key was looked up.
-                    self.peers.want(now, &mut self.rng, Lookup::sender(sender));
+                    self.peers.schedule_lookup(now, &mut self.rng, Lookup::sender(sender));
                 }
                 if let Some(is_proven) = to_be_asked {
-                    self.challenges.want(now, &mut self.rng, (sender, at), from, is_proven);
+                    self.challenges.schedule(now, &mut self.rng, (sender, at), from, is_proven);
                 }
                 return self.count(now, reason);
             }
         };
-        let Opened { number, kind, content } = opened;
+        let AuthenticRecord { number, kind, content } = opened;
         (heard.last, heard.last_group) = (now, Some(number));
         let is_fresh = heard.window.is_some();
         if !is_fresh && drops_first {
@@ -159,37 +159,41 @@ impl Member {
     pub(crate) fn may_open(&self, datagram: &mut [u8], is_multicast: bool) -> bool {
         let profile = self.policy.profile;
         if profile == Profile::Compact && compact::header::is_direct(datagram) {
-            let record = compact::Sealed::direct(datagram);
+            let record = compact::SealedRecord::direct(datagram);
             return record.is_ok_and(|record| {
-                record.id.1 == self.listener() && self.holds(&Sealed::Compact(record))
+                record.id.1 == self.listener() && self.holds(&ReceivedRecord::Compact(record))
             });
         }
         let is_senders =
             is_multicast || profile == Profile::Compact && compact::header::is_senders(datagram);
         if is_senders {
-            let record = Sealed::request(profile, datagram);
+            let record = ReceivedRecord::request(profile, datagram);
             record.is_ok_and(|(record, _)| self.holds(&record))
         } else {
-            let record = Sealed::response(profile, datagram);
+            let record = ReceivedRecord::response(profile, datagram);
             record.is_ok_and(|(record, _)| self.holds(&record))
         }
     }
 
-    fn holds<Id>(&self, record: &Sealed<'_, Id>) -> bool {
+    fn holds<Id>(&self, record: &ReceivedRecord<'_, Id>) -> bool {
         record.alias().is_none_or(|alias| alias == self.policy.group.alias())
             && self.epochs.epochs().any(|(epoch, _)| record.is_of(epoch))
     }
 
     /// The held epoch that a record belongs to. A record of a later epoch is a sign that the member
     /// has missed a rekey, or an attempt to make it believe so.
-    pub(super) fn epoch_of<Id>(&mut self, now: Instant, record: &Sealed<'_, Id>) -> Option<u64> {
+    pub(super) fn epoch_of<Id>(
+        &mut self,
+        now: Instant,
+        record: &ReceivedRecord<'_, Id>,
+    ) -> Option<u64> {
         let held =
             self.epochs.epochs().map(|(epoch, _)| epoch).filter(|epoch| record.is_of(*epoch));
         let held = held.max();
         if held.is_none() {
             self.stats.strangers += 1;
             let newest = self.epochs.newest();
-            let may_straggle = now < self.stragglers_until
+            let may_straggle = now < self.previous_epoch_until
                 && newest.checked_sub(1).is_some_and(|before| record.is_of(before));
             if record.may_be_after(newest) && !may_straggle {
                 self.suspect_rekey(now);
@@ -198,16 +202,16 @@ impl Member {
         held
     }
 
-    pub(super) fn count(&mut self, now: Instant, reason: NotOpened) {
+    pub(super) fn count(&mut self, now: Instant, reason: DropReason) {
         match reason {
-            NotOpened::Replayed => self.stats.replayed += 1,
-            NotOpened::Malformed => self.stats.malformed += 1,
-            NotOpened::NotFresh => self.stats.not_fresh += 1,
-            NotOpened::Forged => self.stats.forged += 1,
-            NotOpened::NoKey => self.stats.unknown_keys += 1,
-            NotOpened::Unauthentic { .. } => {
+            DropReason::Replayed => self.stats.replayed += 1,
+            DropReason::Malformed => self.stats.malformed += 1,
+            DropReason::NotFresh => self.stats.not_fresh += 1,
+            DropReason::Forged => self.stats.forged += 1,
+            DropReason::NoKey => self.stats.unknown_keys += 1,
+            DropReason::Unauthentic { .. } => {
                 self.stats.unauthentic += 1;
-                self.look_at_keys(now);
+                self.check_key_usage(now);
             }
         }
     }
@@ -217,19 +221,19 @@ impl Member {
         if let Listener::Id(id) = listener
             && id.get() < self.keys.leaves()
         {
-            self.peers.want(now, &mut self.rng, Lookup::listener(id));
+            self.peers.schedule_lookup(now, &mut self.rng, Lookup::listener(id));
         }
     }
 
     fn tell_unknown(&mut self, sender: SenderId) {
         let told = |event: &Event| matches!(event, Event::UnknownSender(_));
         if !self.events.iter().any(told) {
-            self.tell(Event::UnknownSender(sender));
+            self.push_event(Event::UnknownSender(sender));
         }
     }
 }
 
 /// Whether the tag was right, so that some member of the group wrote the record.
-pub(super) const fn is_members(opened: &Result<Opened<'_>, NotOpened>) -> bool {
-    matches!(opened, Ok(_) | Err(NotOpened::NoKey | NotOpened::Forged))
+pub(super) const fn is_members(opened: &Result<AuthenticRecord<'_>, DropReason>) -> bool {
+    matches!(opened, Ok(_) | Err(DropReason::NoKey | DropReason::Forged))
 }

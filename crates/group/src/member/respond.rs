@@ -1,11 +1,11 @@
 //! How a listener seals responses and challenges.
 
-use super::epoch::{Epoch, HEADER_BYTES, Heard};
+use super::epoch::{Epoch, HEADER_BYTES, SenderState};
 use super::keys::{Listener, Suite};
-use super::peers::Peers;
+use super::peers::KeyDirectory;
 use super::{Member, RequestKind, SendError, signer, written};
 use crate::codepoints::GROUP_CHALLENGE;
-use crate::compact::{Boot, Form, Outgoing};
+use crate::compact::{Boot, HeaderForm, PlainRecord};
 use crate::directory::Lookup;
 use crate::identity::Identity;
 use crate::policy::Responses;
@@ -97,7 +97,7 @@ impl Member {
                 let sealed =
                     seal_paired(epoch, &mut heard, ids, (identity, peers), boot, record, buf);
                 if sealed == Err(SendError::NoKey) {
-                    peers.want(now, rng, Lookup::sender(sender));
+                    peers.schedule_lookup(now, rng, Lookup::sender(sender));
                 }
                 sealed
             }
@@ -112,9 +112,10 @@ impl Member {
                     heard.sealer = epoch.keys.response_sealer(me, sender);
                 }
                 let sealer = heard.sealer.as_ref().ok_or(SendError::Role)?;
-                let form = if kind == GROUP_CHALLENGE { Form::Full } else { Form::Last };
+                let form =
+                    if kind == GROUP_CHALLENGE { HeaderForm::Full } else { HeaderForm::Last };
                 let signer = signer(policy, *roles, identity);
-                let record = Outgoing { number, kind, payload, form, padding: 0, signer };
+                let record = PlainRecord { number, kind, payload, form, padding: 0, signer };
                 sealer.seal_as(&record, buf).ok_or(SendError::TooLong)
             })(),
         };
@@ -138,9 +139,9 @@ impl Member {
 /// ledger, because the key is derived from the boot nonce, which is new after each restart.
 fn seal_paired(
     epoch: &Epoch,
-    heard: &mut Heard,
+    heard: &mut SenderState,
     (me, sender, request): (ListenerId, SenderId, Option<RequestKind>),
-    (identity, peers): (&Identity, &Peers),
+    (identity, peers): (&Identity, &KeyDirectory),
     boot: &[u8; 8],
     (kind, payload): (ContentType, &[u8]),
     buf: &mut [u8],
@@ -160,12 +161,12 @@ fn seal_paired(
     let request = request.and_then(|request| heard.last_number(request)).unwrap_or(0);
     let sealer = heard.sealer.as_ref().ok_or(SendError::Role)?;
     let numbers = heard.numbers.as_mut().ok_or(SendError::Role)?;
-    let number = numbers.take_unwritten(MAX_RECORD_NUMBER).map_err(SendError::Number)?;
+    let number = numbers.take_unreserved(MAX_RECORD_NUMBER).map_err(SendError::Number)?;
     let form = if heard.knows_boot && kind != GROUP_CHALLENGE {
-        Form::Last
+        HeaderForm::Last
     } else {
-        Form::Boot(Boot { nonce: *boot, request })
+        HeaderForm::Boot(Boot { nonce: *boot, request })
     };
-    let record = Outgoing { number, kind, payload, form, padding: 0, signer: None };
+    let record = PlainRecord { number, kind, payload, form, padding: 0, signer: None };
     sealer.seal_as(&record, buf).ok_or(SendError::TooLong)
 }

@@ -1,7 +1,7 @@
 //! How a member processes datagrams that were sent to its own address.
 
-use super::epoch::{Answered, count};
-use super::keys::{Listener, NotOpened, Opened, Proof, Sealed};
+use super::epoch::{ListenerState, count};
+use super::keys::{AuthenticRecord, DropReason, Listener, ReceivedRecord, RequiredProof};
 use super::receive::is_members;
 use super::{Delivery, Member};
 use crate::codepoints::GROUP_CHALLENGE;
@@ -42,7 +42,7 @@ impl Member {
         };
         let mut rest = datagram;
         while !rest.is_empty() {
-            let Ok((record, behind)) = Sealed::response(self.policy.profile, rest) else {
+            let Ok((record, behind)) = ReceivedRecord::response(self.policy.profile, rest) else {
                 self.stats.malformed += 1;
                 break;
             };
@@ -56,7 +56,7 @@ impl Member {
         &mut self,
         now: Instant,
         (own, from): (SenderId, SocketAddr),
-        record: Sealed<'_, crate::ListenerId>,
+        record: ReceivedRecord<'_, crate::ListenerId>,
         deliver: &mut impl FnMut(Delivery<'_>),
     ) {
         if record.alias().is_some_and(|alias| alias != self.policy.group.alias()) {
@@ -80,25 +80,25 @@ impl Member {
             return;
         }
         let record = match record {
-            Sealed::Compact(record) if self.policy.responses == Responses::Pairwise => {
+            ReceivedRecord::Compact(record) if self.policy.responses == Responses::Pairwise => {
                 return self.paired_record(now, (own, from), record, at, deliver);
             }
             record => record,
         };
-        let Some(opener) = epoch.take_hot(listener, own) else { return };
+        let Some(opener) = epoch.take_cached(listener, own) else { return };
         let known = epoch.listeners.get(&listener).map(|known| &known.window);
         let nothing = ReplayWindow::new();
         let verifying;
         let proof = match listener {
-            _ if self.policy.authenticity == Authenticity::Group => Proof::Member,
+            _ if self.policy.authenticity == Authenticity::Group => RequiredProof::Member,
             Listener::Id(id) => match self.peers.listener(id).map(VerifyingKey::new) {
                 Some(Ok(key)) => {
                     verifying = key;
-                    Proof::Signer(&verifying)
+                    RequiredProof::Signer(&verifying)
                 }
-                _ => Proof::Unknown,
+                _ => RequiredProof::Unknown,
             },
-            Listener::Address(_) => Proof::Unknown,
+            Listener::Address(_) => RequiredProof::Unknown,
         };
         let opened = record.open(&opener, known.unwrap_or(&nothing), proof);
         count(&mut epoch.responses, &opened);
@@ -107,12 +107,12 @@ impl Member {
         }
         // Invented listeners must not evict the expanded keys of real ones.
         if known.is_some() || is_members(&opened) {
-            epoch.keep_hot(listener, opener);
+            epoch.cache(listener, opener);
         }
-        let Opened { number, kind, content } = match opened {
+        let AuthenticRecord { number, kind, content } = match opened {
             Ok(opened) => opened,
             Err(reason) => {
-                if reason == NotOpened::NoKey || reason == NotOpened::Forged {
+                if reason == DropReason::NoKey || reason == DropReason::Forged {
                     self.want_listener(now, listener);
                 }
                 return self.count(now, reason);
@@ -131,7 +131,7 @@ impl Member {
             return;
         }
         let known = epoch.listeners.entry(listener);
-        known.or_insert_with(|| Answered { window: nothing }).window.commit(number);
+        known.or_insert_with(|| ListenerState { window: nothing }).window.commit(number);
         if kind == ContentType::APPLICATION_DATA {
             self.stats.delivered += 1;
             deliver(Delivery::Response { listener, from, content });

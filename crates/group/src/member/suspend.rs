@@ -5,11 +5,11 @@
 //! numbers of the newest epoch. This state contains no secrets. Together with the keys it can be
 //! used once.
 
-use super::epoch::{Answered, Epoch};
+use super::epoch::{Epoch, ListenerState};
 use super::keys::{Listener, Suite};
 use super::{Member, Roles};
 use crate::compact::KnownBoot;
-use crate::numbers::{Ledger, NumberSpace, Reserved};
+use crate::numbers::{Ledger, NumberSpace, ReservedNumbers};
 use crate::policy::{Policy, Responses};
 use crate::rekey::{EpochKey, Leaf};
 use crate::{GroupId, ListenerId, SenderId};
@@ -30,7 +30,7 @@ const ID: u8 = 3;
 const V4: u8 = 4;
 const V6: u8 = 16;
 /// Stands for a missing number.
-const NONE: u64 = u64::MAX;
+const NO_NUMBER: u64 = u64::MAX;
 /// The length in bytes without the lists, rounded up.
 const HEAD: usize = 80;
 /// The maximum length in bytes of one entry of a list.
@@ -85,7 +85,7 @@ impl Member {
         let senders = core::mem::take(&mut epoch.senders).into_iter().map(|(sender, heard)| {
             // Numbers of pairwise responses are valid for this boot only and are not stored.
             let numbers = heard.numbers.filter(|_| !pairwise);
-            let next = numbers.map_or(NONE, |numbers| numbers.next());
+            let next = numbers.map_or(NO_NUMBER, |numbers| numbers.next());
             (sender, (next, [heard.window, heard.direct]))
         });
         let listeners = core::mem::take(&mut epoch.listeners).into_iter();
@@ -122,13 +122,15 @@ impl Suspended {
         let fits =
             (self.group, self.epoch, self.leaf, own) == (policy.group, epoch, leaf, roles.sender);
         let [_, below] = self.bounds;
-        let numbers = self.senders.values().map(|(next, _)| *next).filter(|next| *next != NONE);
+        let numbers =
+            self.senders.values().map(|(next, _)| *next).filter(|next| *next != NO_NUMBER);
         let mut numbers = numbers.chain(self.own.map(|(_, next, _)| next));
         if !fits || numbers.any(|next| next > below) {
             return None;
         }
         let last = suite.last_number();
-        let reserved = Reserved::resume(ledger, policy.group, epoch, self.bounds, last).ok()?;
+        let reserved =
+            ReservedNumbers::resume(ledger, policy.group, epoch, self.bounds, last).ok()?;
         let entered = Ok((reserved, self.from_the_start));
         let named = (policy, suite);
         let mut resumed = Epoch::entered(named, roles.sender, (epoch, key), true, entered);
@@ -140,13 +142,13 @@ impl Suspended {
             let mut heard = resumed.heard(now);
             heard.window.clone_from(window);
             heard.direct.clone_from(direct);
-            if policy.responses == Responses::Group && *next != NONE {
+            if policy.responses == Responses::Group && *next != NO_NUMBER {
                 heard.numbers = Some(NumberSpace::at(*next));
             }
             resumed.senders.insert(*sender, heard);
         }
         for (listener, window) in &self.listeners {
-            resumed.listeners.insert(*listener, Answered { window: window.clone() });
+            resumed.listeners.insert(*listener, ListenerState { window: window.clone() });
         }
         for (listener, (nonce, request, window)) in &self.boots {
             let boot = KnownBoot::restore(*nonce, *request);
@@ -168,14 +170,14 @@ impl Suspended {
 }
 
 fn write_window(w: &mut Writer<'_>, window: Option<&ReplayWindow>) -> Result<(), BufferFull> {
-    w.u64(window.map_or(NONE, ReplayWindow::next))?;
+    w.u64(window.map_or(NO_NUMBER, ReplayWindow::next))?;
     w.bytes(&window.map_or(0, ReplayWindow::seen).to_be_bytes())
 }
 
 fn read_window(r: &mut Reader<'_>) -> Result<Option<ReplayWindow>, DecodeError> {
     match (r.u64()?, u128::from_be_bytes(r.array()?)) {
-        (NONE, 0) => Ok(None),
-        (NONE, _) => Err(DecodeError::Invalid("window of a suspended member")),
+        (NO_NUMBER, 0) => Ok(None),
+        (NO_NUMBER, _) => Err(DecodeError::Invalid("window of a suspended member")),
         (next, seen) => Ok(Some(ReplayWindow::restore(next, seen))),
     }
 }

@@ -5,7 +5,7 @@ use super::SendError;
 use super::epoch::Epoch;
 use super::keys::Suite;
 use crate::SenderId;
-use crate::compact::Form;
+use crate::compact::HeaderForm;
 use crate::numbers::Ledger;
 use crate::policy::Policy;
 use crate::rekey::EpochKey;
@@ -13,14 +13,14 @@ use lightseal_dtls::codepoints::ContentType;
 use lightseal_dtls::crypto::Provider;
 
 /// Seals records under [`SenderId::CONTROLLER`] in the newest epoch.
-pub(crate) struct Voice {
+pub(crate) struct ControllerSealer {
     policy: Policy,
     suite: Suite,
     /// `None` while the group has no members.
     epoch: Option<Epoch>,
 }
 
-impl Voice {
+impl ControllerSealer {
     /// A voice that has not entered an epoch; `None` if `provider` lacks the group's cipher suite.
     pub(crate) fn new(policy: &Policy, provider: &Provider) -> Option<Self> {
         let suite = Suite::of(policy, provider)?;
@@ -47,6 +47,6 @@ impl Voice {
         // The content carries the controller's signature, so the record needs none. Number and
         // epoch are written in full: members keep no replay window for the controller, and see from
         // the epoch at once that they have missed a rekey.
-        epoch.seal(self.suite, ledger, (kind, content, Form::Full), None, buf)
+        epoch.seal(self.suite, ledger, (kind, content, HeaderForm::Full), None, buf)
     }
 }

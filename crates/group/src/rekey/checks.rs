@@ -13,12 +13,12 @@ pub const INTERVAL: Duration = Duration::from_millis(250);
 
 /// A budget of signature checks. A check that found a valid and useful signature is given back.
 #[derive(Clone, Debug)]
-pub struct Checks {
+pub struct SignatureBudget {
     left: u32,
     since: Instant,
 }
 
-impl Checks {
+impl SignatureBudget {
     /// A full budget.
     pub const fn new() -> Self {
         Self { left: BURST, since: Instant::ZERO }
@@ -48,7 +48,7 @@ impl Checks {
     }
 }
 
-impl Default for Checks {
+impl Default for SignatureBudget {
     fn default() -> Self {
         Self::new()
     }
@@ -64,8 +64,8 @@ mod tests {
 
     #[test]
     fn a_burst_and_then_four_a_second() {
-        let mut checks = Checks::new();
-        let taken = |checks: &mut Checks, at| (0..100).filter(|_| checks.take(at)).count();
+        let mut checks = SignatureBudget::new();
+        let taken = |checks: &mut SignatureBudget, at| (0..100).filter(|_| checks.take(at)).count();
         assert_eq!(taken(&mut checks, at(0)), 8);
         assert_eq!(taken(&mut checks, at(249)), 0);
         assert_eq!(taken(&mut checks, at(250)), 1);
@@ -78,7 +78,7 @@ mod tests {
 
     #[test]
     fn what_was_worth_it_costs_nothing() {
-        let mut checks = Checks::new();
+        let mut checks = SignatureBudget::new();
         for _ in 0..100 {
             assert!(checks.take(at(0)));
             checks.give_back();

@@ -6,32 +6,32 @@
 //! key. About all other leaves, and about leaves outside the message's range, nothing is known.
 
 use super::node::{Leaf, Node};
-use super::shape::{Child, Shape};
+use super::shape::{ChildUse, Shape};
 use alloc::vec::Vec;
 
 /// The leaves whose owners are unchanged.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Kept {
+pub struct UnchangedOwners {
     /// The first and the last leaf of each range, in ascending order.
     ranges: Vec<[u32; 2]>,
 }
 
-impl Kept {
+impl UnchangedOwners {
     /// Whether the owner of this leaf is certainly unchanged.
-    pub fn holds(&self, leaf: Leaf) -> bool {
+    pub fn contains(&self, leaf: Leaf) -> bool {
         let after = self.ranges.partition_point(|[first, _]| *first <= leaf.get());
         after.checked_sub(1).is_some_and(|at| leaf.get() <= self.ranges[at][1])
     }
 
     /// The unchanged leaves according to the shape of a message.
-    pub(super) fn said_by(shape: &Shape<'_>) -> Self {
+    pub(super) fn from_shape(shape: &Shape<'_>) -> Self {
         let mut kept = Self::default();
         for described in shape.nodes() {
             if described.is_own() {
                 kept.add(described.node);
             }
             for (child, node) in described.children.into_iter().zip(described.node.children()) {
-                if child == Child::Unchanged {
+                if child == ChildUse::Unchanged {
                     kept.add(node);
                 }
             }

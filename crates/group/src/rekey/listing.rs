@@ -39,7 +39,7 @@ impl ControllerSecret {
 }
 
 /// The senders in a list whose signature was not checked; `None` if the content is too short.
-pub(crate) fn unproven(content: &[u8]) -> Option<BTreeSet<SenderId>> {
+pub(crate) fn read_unverified(content: &[u8]) -> Option<BTreeSet<SenderId>> {
     let (list, _) = content.split_at_checked(LIST)?;
     read_senders(&mut Reader::new(list)).ok()
 }

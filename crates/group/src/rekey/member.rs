@@ -6,8 +6,8 @@ use core::time::Duration;
 use lightseal_core::{DecodeError, Instant};
 
 use super::chain::{self, Element};
-use super::checks::Checks;
-use super::kept::Kept;
+use super::checks::SignatureBudget;
+use super::kept::UnchangedOwners;
 use super::message::{BadSignature, ControllerKey, RekeyMessage, Timing, Unverified};
 use super::node::{EpochKey, Leaf, NodeKey};
 use super::pull::{Grant, PullRequest};
@@ -49,7 +49,7 @@ pub struct NewEpoch {
     /// When to send in the epoch, and how long to receive in the previous one.
     pub timing: Timing,
     /// The leaves whose owners are certainly the same as in the previous epoch.
-    pub kept: Kept,
+    pub kept: UnchangedOwners,
 }
 
 /// Why a rekey message or a grant was refused. The member's keys are unchanged.
@@ -109,7 +109,7 @@ pub struct KeyPath {
     /// When the signature of a message that is not on the hash chain may be checked next.
     off_chain_at: Instant,
     /// The budget of signature checks for messages that are on the hash chain.
-    checks: Checks,
+    checks: SignatureBudget,
     /// The latest epoch for which a genuine message was received.
     begun: u64,
 }
@@ -117,9 +117,16 @@ pub struct KeyPath {
 impl KeyPath {
     /// The state of a new member, from the grant that its controller sent point to point.
     pub fn join(controller: ControllerKey, grant: Grant) -> (Self, NewEpoch) {
-        let new = entered(&grant.group, grant.epoch, grant.timing, grant.keys(), Kept::default());
+        let new = entered(
+            &grant.group,
+            grant.epoch,
+            grant.timing,
+            grant.keys(),
+            UnchangedOwners::default(),
+        );
         let Grant { group, epoch, leaf, anchor, .. } = grant;
-        let (keys, off_chain_at, checks) = (grant.into_keys(), Instant::ZERO, Checks::new());
+        let (keys, off_chain_at, checks) =
+            (grant.into_keys(), Instant::ZERO, SignatureBudget::new());
         (
             Self {
                 group,
@@ -245,7 +252,7 @@ impl KeyPath {
         self.epoch = message.epoch;
         self.anchor = message.next_anchor.unwrap_or(element);
         self.checks.give_back();
-        let kept = Kept::said_by(&message.shape);
+        let kept = UnchangedOwners::from_shape(&message.shape);
         Ok(Outcome::Moved(entered(&self.group, self.epoch, message.timing, &self.keys, kept)))
     }
 
@@ -293,7 +300,13 @@ fn entered_key(group: &GroupId, epoch: u64, keys: &[NodeKey]) -> EpochKey {
     wrap::epoch_key(group, epoch, keys.last().expect("a path has two keys at least"))
 }
 
-fn entered(group: &GroupId, epoch: u64, timing: Timing, keys: &[NodeKey], kept: Kept) -> NewEpoch {
+fn entered(
+    group: &GroupId,
+    epoch: u64,
+    timing: Timing,
+    keys: &[NodeKey],
+    kept: UnchangedOwners,
+) -> NewEpoch {
     NewEpoch { epoch, key: entered_key(group, epoch, keys), timing, kept }
 }
 
@@ -302,7 +315,7 @@ mod tests {
     use super::*;
     use crate::rekey::message::{ControllerSecret, Draft};
     use crate::rekey::node::Node;
-    use crate::rekey::shape::{Child, Nibbles, Shape};
+    use crate::rekey::shape::{ChildUse, Nibbles, Shape};
     use crate::rekey::wrap::wrap;
     use lightseal_core::{Random, Reader};
     use proptest::prelude::*;
@@ -329,22 +342,22 @@ mod tests {
     /// Writes a random valid shape.
     fn describe(level: u8, rng: &mut Random, nibbles: &mut Nibbles) {
         let children = if rng.below(3) == 0 {
-            let code = |rng: &mut Random| [Child::Nothing, Child::Own][rng.below(2) as usize];
+            let code = |rng: &mut Random| [ChildUse::Nothing, ChildUse::Own][rng.below(2) as usize];
             [code(rng), code(rng)]
         } else {
             let code = |rng: &mut Random| {
-                [Child::Nothing, Child::Unchanged, Child::Changed, Child::Changed]
+                [ChildUse::Nothing, ChildUse::Unchanged, ChildUse::Changed, ChildUse::Changed]
                     [rng.below(4) as usize]
             };
             [code(rng), code(rng)]
         };
         let children = children.map(|child| match child {
-            Child::Changed | Child::Own if level == 1 => Child::Unchanged,
+            ChildUse::Changed | ChildUse::Own if level == 1 => ChildUse::Unchanged,
             child => child,
         });
         nibbles.push(children);
         for child in children {
-            if matches!(child, Child::Changed | Child::Own) {
+            if matches!(child, ChildUse::Changed | ChildUse::Own) {
                 describe(level - 1, rng, nibbles);
             }
         }

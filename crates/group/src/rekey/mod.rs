@@ -41,7 +41,7 @@ pub mod tree;
 pub mod wrap;
 
 pub use chain::Chain;
-pub use kept::Kept;
+pub use kept::UnchangedOwners;
 pub use member::{KeyPath, NewEpoch, Outcome, Refusal};
 pub use message::{ControllerKey, ControllerSecret, Timing};
 pub use node::{EpochKey, Leaf, Node, NodeKey};

@@ -9,12 +9,12 @@ use alloc::vec::Vec;
 use core::ops::Range;
 
 use super::node::Node;
-use super::shape::{Child, Nibbles};
+use super::shape::{ChildUse, Nibbles};
 use super::wrap::WRAPPED;
 
 /// What is below one child of a node with a new key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Way {
+pub(super) enum PlannedChild {
     /// No member that stays.
     Nobody,
     /// A child with an unchanged key: the audience with this index.
@@ -25,41 +25,41 @@ pub(super) enum Way {
 
 /// A child of a node, and the node's new key wrapped under the child's key.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Planned {
-    pub(super) way: Way,
+pub(super) struct ChildWrap {
+    pub(super) way: PlannedChild,
     pub(super) wrapped: Option<[u8; WRAPPED]>,
 }
 
-impl Planned {
-    pub(super) const NOBODY: Self = Self { way: Way::Nobody, wrapped: None };
+impl ChildWrap {
+    pub(super) const NOBODY: Self = Self { way: PlannedChild::Nobody, wrapped: None };
 }
 
 #[derive(Clone, Debug)]
-struct PlanNode {
+struct RekeyNode {
     /// The node's new key wrapped under its own old key, if no member below it has left.
     own: Option<[u8; WRAPPED]>,
-    children: [Planned; 2],
+    children: [ChildWrap; 2],
     /// The audiences below this node.
     audiences: Range<usize>,
 }
 
 /// All wrapped keys of one change. It contains no keys in clear.
 #[derive(Clone, Debug)]
-pub(super) struct Plan {
+pub(super) struct RekeyPlan {
     pub(super) depth: u8,
-    nodes: Vec<PlanNode>,
+    nodes: Vec<RekeyNode>,
     /// The number of the first leaf of each audience.
     first_leaves: Vec<u32>,
 }
 
 /// The shape and the wrapped keys of a part.
 #[derive(Debug, Default)]
-pub(super) struct Told {
+pub(super) struct PartContent {
     pub(super) shape: Nibbles,
     pub(super) wraps: Vec<[u8; WRAPPED]>,
 }
 
-impl Plan {
+impl RekeyPlan {
     pub(super) const fn new(depth: u8) -> Self {
         Self { depth, nodes: Vec::new(), first_leaves: Vec::new() }
     }
@@ -68,7 +68,7 @@ impl Plan {
     /// Returns its index.
     pub(super) fn open(&mut self, own: Option<[u8; WRAPPED]>) -> usize {
         let audiences = self.first_leaves.len()..0;
-        self.nodes.push(PlanNode { own, children: [Planned::NOBODY; 2], audiences });
+        self.nodes.push(RekeyNode { own, children: [ChildWrap::NOBODY; 2], audiences });
         self.nodes.len() - 1
     }
 
@@ -79,7 +79,7 @@ impl Plan {
     }
 
     /// Closes a node.
-    pub(super) fn close(&mut self, at: usize, children: [Planned; 2]) {
+    pub(super) fn close(&mut self, at: usize, children: [ChildWrap; 2]) {
         self.nodes[at].children = children;
         self.nodes[at].audiences.end = self.first_leaves.len();
     }
@@ -97,8 +97,8 @@ impl Plan {
     }
 
     /// The shape and the wrapped keys of a part.
-    pub(super) fn tell(&self, part: &Range<usize>) -> Told {
-        let mut told = Told::default();
+    pub(super) fn tell(&self, part: &Range<usize>) -> PartContent {
+        let mut told = PartContent::default();
         self.visit(0, part, &mut |children, wraps| {
             told.shape.push(children);
             told.wraps.extend(wraps.into_iter().flatten());
@@ -120,29 +120,29 @@ impl Plan {
         &self,
         at: usize,
         part: &Range<usize>,
-        tell: &mut impl FnMut([Child; 2], [Option<[u8; WRAPPED]>; 2]),
+        tell: &mut impl FnMut([ChildUse; 2], [Option<[u8; WRAPPED]>; 2]),
     ) {
         let node = &self.nodes[at];
-        let concerned = |planned: &Planned| match planned.way {
-            Way::Nobody => false,
-            Way::Unchanged(audience) => part.contains(&audience),
-            Way::Described(at) => {
+        let concerned = |planned: &ChildWrap| match planned.way {
+            PlannedChild::Nobody => false,
+            PlannedChild::Unchanged(audience) => part.contains(&audience),
+            PlannedChild::Described(at) => {
                 let below = &self.nodes[at].audiences;
                 below.start < part.end && part.start < below.end
             }
         };
         let children = node.children.map(|planned| match planned.way {
-            _ if !concerned(&planned) => Child::Nothing,
-            Way::Described(_) if node.own.is_some() => Child::Own,
-            Way::Described(_) => Child::Changed,
-            _ if node.own.is_some() => Child::Nothing,
-            _ => Child::Unchanged,
+            _ if !concerned(&planned) => ChildUse::Nothing,
+            PlannedChild::Described(_) if node.own.is_some() => ChildUse::Own,
+            PlannedChild::Described(_) => ChildUse::Changed,
+            _ if node.own.is_some() => ChildUse::Nothing,
+            _ => ChildUse::Unchanged,
         });
         let under_children =
             node.children.map(|planned| planned.wrapped.filter(|_| concerned(&planned)));
         tell(children, if node.own.is_some() { [node.own, None] } else { under_children });
         for planned in node.children.iter().filter(|planned| concerned(planned)) {
-            if let Way::Described(below) = planned.way {
+            if let PlannedChild::Described(below) = planned.way {
                 self.visit(below, part, tell);
             }
         }

@@ -15,12 +15,12 @@ const EPOCHS_A_SECOND: u64 = 1 << 20;
 /// continues. It is more than the group can have used since the backup.
 const LEAST: u64 = 1 << 20;
 /// Records of `axiom-1.2` carry the low 16 bits of an epoch. In these bits the restored epoch is
-/// `SEEN_LATER` above the stored one, so members see that they have missed a rekey.
-const SEEN_BITS: u32 = 16;
-const SEEN_LATER: u64 = 1 << 10;
+/// `WIRE_EPOCH_STEP` above the stored one, so members see that they have missed a rekey.
+const WIRE_EPOCH_BITS: u32 = 16;
+const WIRE_EPOCH_STEP: u64 = 1 << 10;
 /// The number of random offsets, each 2^16 epochs apart, for restorations at the same time.
 /// Restorations within a quarter of an hour may therefore be in any order.
-const PLACES: u64 = 1 << 14;
+const RANDOM_OFFSETS: u64 = 1 << 14;
 
 /// The epoch that a restored controller assigns to the keys that the backup holds for the epoch
 /// `stored`. No record may be sealed or opened in this epoch: the controller must make a rekey
@@ -29,10 +29,10 @@ const PLACES: u64 = 1 << 14;
 /// With a correct clock, a restoration continues in later epochs than one that was made more than a
 /// quarter of an hour before it. `unix_time` is the time since 1970.
 pub fn epoch_after_restoration(stored: u64, unix_time: Duration, rng: &mut Random) -> u64 {
-    let seen = stored & ((1 << SEEN_BITS) - 1);
+    let seen = stored & ((1 << WIRE_EPOCH_BITS) - 1);
     let by_clock = unix_time.as_secs().saturating_mul(EPOCHS_A_SECOND) | seen;
-    let place = rng.below(PLACES) << SEEN_BITS;
-    stored.max(by_clock).saturating_add(LEAST + SEEN_LATER + place)
+    let place = rng.below(RANDOM_OFFSETS) << WIRE_EPOCH_BITS;
+    stored.max(by_clock).saturating_add(LEAST + WIRE_EPOCH_STEP + place)
 }
 
 #[cfg(test)]

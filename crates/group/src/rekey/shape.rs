@@ -27,7 +27,7 @@ use super::node::{Leaf, Node};
 
 /// The use of a child's key in the description of a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Child {
+pub enum ChildUse {
     /// No wrap under the child's key, and no description of the child.
     Nothing = 0,
     /// The node's new key is wrapped under the child's key, which is unchanged.
@@ -39,7 +39,7 @@ pub enum Child {
     Own = 3,
 }
 
-impl Child {
+impl ChildUse {
     const fn from_bits(bits: u8) -> Self {
         match bits & 3 {
             0 => Self::Nothing,
@@ -64,7 +64,7 @@ pub struct Described {
     /// The node.
     pub node: Node,
     /// The use of its left and its right child's key.
-    pub children: [Child; 2],
+    pub children: [ChildUse; 2],
     /// The index of its first wrap among all wraps of the message.
     pub first_wrap: usize,
 }
@@ -72,7 +72,7 @@ pub struct Described {
 impl Described {
     /// Whether the new key is wrapped under the node's own old key.
     pub fn is_own(&self) -> bool {
-        !self.children.into_iter().any(Child::is_wrap)
+        !self.children.into_iter().any(ChildUse::is_wrap)
     }
 
     /// The number of wraps of its new key.
@@ -116,7 +116,7 @@ impl<'a> Shape<'a> {
     /// # Errors
     /// The bytes are truncated or not a valid shape.
     pub fn read(reader: &mut Reader<'a>, depth: u8) -> Result<Self, DecodeError> {
-        let mut walk = Walk::new(reader.rest(), depth);
+        let mut walk = ShapeReader::new(reader.rest(), depth);
         while walk.step()?.is_some() {}
         let (nibbles, wraps) = (walk.nibble, walk.wraps);
         let bytes = reader.take(nibbles.div_ceil(2))?;
@@ -133,13 +133,13 @@ impl<'a> Shape<'a> {
 
     /// The described nodes in order.
     pub fn nodes(&self) -> impl Iterator<Item = Described> + use<'a> {
-        let mut walk = Walk::new(self.bytes, self.depth);
+        let mut walk = ShapeReader::new(self.bytes, self.depth);
         core::iter::from_fn(move || walk.step().ok().flatten())
     }
 }
 
 /// Reads nibbles in preorder.
-struct Walk<'a> {
+struct ShapeReader<'a> {
     bytes: &'a [u8],
     nibble: usize,
     wraps: usize,
@@ -149,7 +149,7 @@ struct Walk<'a> {
     count: usize,
 }
 
-impl<'a> Walk<'a> {
+impl<'a> ShapeReader<'a> {
     fn new(bytes: &'a [u8], depth: u8) -> Self {
         let root = Node::root(depth);
         Self { bytes, nibble: 0, wraps: 0, ahead: [root; MAX_DEPTH as usize + 1], count: 1 }
@@ -160,12 +160,12 @@ impl<'a> Walk<'a> {
         let node = self.ahead[count];
         let byte = self.bytes.get(self.nibble / 2).ok_or(DecodeError::Short)?;
         let bits = if self.nibble.is_multiple_of(2) { byte >> 4 } else { byte & 0x0f };
-        let children = [Child::from_bits(bits >> 2), Child::from_bits(bits)];
+        let children = [ChildUse::from_bits(bits >> 2), ChildUse::from_bits(bits)];
         let described = Described { node, children, first_wrap: self.wraps };
-        if node.level() == 1 && children.into_iter().any(Child::is_described) {
+        if node.level() == 1 && children.into_iter().any(ChildUse::is_described) {
             return Err(DecodeError::Invalid("shape: a leaf's key does not change"));
         }
-        if !described.is_own() && children.contains(&Child::Own) {
+        if !described.is_own() && children.contains(&ChildUse::Own) {
             return Err(DecodeError::Invalid(
                 "shape: a key is wrapped under its own old key and under others",
             ));
@@ -191,7 +191,7 @@ pub(super) struct Nibbles {
 }
 
 impl Nibbles {
-    pub(super) fn push(&mut self, [left, right]: [Child; 2]) {
+    pub(super) fn push(&mut self, [left, right]: [ChildUse; 2]) {
         let nibble = (left as u8) << 2 | right as u8;
         match self.bytes.last_mut() {
             Some(last) if self.count % 2 == 1 => *last |= nibble,
@@ -267,10 +267,12 @@ mod tests {
             assert_eq!((nodes.len(), wraps, rest), (count, 2 * count, 0));
         }
         // The maximum depth, along the left side and then along the right side.
-        for side in [[Child::Changed, Child::Unchanged], [Child::Unchanged, Child::Changed]] {
+        for side in
+            [[ChildUse::Changed, ChildUse::Unchanged], [ChildUse::Unchanged, ChildUse::Changed]]
+        {
             let mut nibbles = Nibbles::default();
             (1..MAX_DEPTH).for_each(|_| nibbles.push(side));
-            nibbles.push([Child::Unchanged, Child::Nothing]);
+            nibbles.push([ChildUse::Unchanged, ChildUse::Nothing]);
             let (nodes, wraps, _) = read(&nibbles.into_bytes(), MAX_DEPTH).unwrap();
             assert_eq!((nodes.len(), wraps), (24, 47));
         }
@@ -279,7 +281,7 @@ mod tests {
     }
 
     fn fill(level: u8, nibbles: &mut Nibbles) {
-        nibbles.push(if level == 1 { [Child::Unchanged; 2] } else { [Child::Changed; 2] });
+        nibbles.push(if level == 1 { [ChildUse::Unchanged; 2] } else { [ChildUse::Changed; 2] });
         if level > 1 {
             fill(level - 1, nibbles);
             fill(level - 1, nibbles);

@@ -8,7 +8,7 @@ use zeroize::{Zeroize, Zeroizing};
 
 use super::MAX_DEPTH;
 use super::node::{KEY, Leaf, Node, NodeKey};
-use super::plan::{Plan, Planned, Way};
+use super::plan::{ChildWrap, PlannedChild, RekeyPlan};
 use super::server::{Change, ChangeError};
 use super::wrap::WRAPPED;
 
@@ -28,7 +28,7 @@ pub struct KeyTree {
 
 /// The effect of a batch of changes on a node.
 #[derive(Clone, Copy, Debug, Default)]
-struct Mark {
+struct NodeChange {
     /// Whether the new key must not be wrapped under the old one, because a member below has left
     /// or the node is new.
     fresh: bool,
@@ -40,7 +40,7 @@ struct Mark {
 #[derive(Debug)]
 pub(super) struct Changed {
     /// The wrapped keys for the members that stay; `None` if no member stays.
-    pub(super) plan: Option<Plan>,
+    pub(super) plan: Option<RekeyPlan>,
     /// The leaves of the new members.
     pub(super) joined: Vec<Leaf>,
     /// Every node whose key was changed or removed.
@@ -174,7 +174,7 @@ impl KeyTree {
     fn give_leaves(
         &mut self,
         joiners: u32,
-        marks: &mut BTreeMap<Node, Mark>,
+        marks: &mut BTreeMap<Node, NodeChange>,
         joined: &mut Vec<Leaf>,
     ) {
         for _ in 0..joiners {
@@ -213,7 +213,7 @@ impl KeyTree {
         if members > u64::from(Leaf::LIMIT) {
             return Err(ChangeError::Full);
         }
-        let mut marks: BTreeMap<Node, Mark> = BTreeMap::new();
+        let mut marks: BTreeMap<Node, NodeChange> = BTreeMap::new();
         while members > 1 << self.depth {
             self.grow();
             marks.entry(Node::root(self.depth)).or_default().fresh = true;
@@ -257,7 +257,7 @@ impl KeyTree {
         }
         let root = Node::root(self.depth);
         let plan = (self.stayed(&marks, root) > 0).then(|| {
-            let mut plan = Plan::new(self.depth);
+            let mut plan = RekeyPlan::new(self.depth);
             self.plan(root, &marks, &own, &wrap, &mut plan);
             plan
         });
@@ -265,7 +265,7 @@ impl KeyTree {
     }
 
     /// The number of members below a node that stay and do not get their keys point to point.
-    fn stayed(&self, marks: &BTreeMap<Node, Mark>, node: Node) -> u32 {
+    fn stayed(&self, marks: &BTreeMap<Node, NodeChange>, node: Node) -> u32 {
         self.below(node) - marks.get(&node).map_or(0, |mark| mark.joined)
     }
 
@@ -274,24 +274,24 @@ impl KeyTree {
     fn plan(
         &self,
         node: Node,
-        marks: &BTreeMap<Node, Mark>,
+        marks: &BTreeMap<Node, NodeChange>,
         own: &BTreeMap<Node, [u8; WRAPPED]>,
         wrap: &impl Fn(Node, &NodeKey, &NodeKey) -> [u8; WRAPPED],
-        plan: &mut Plan,
+        plan: &mut RekeyPlan,
     ) -> usize {
         let at = plan.open(own.get(&node).copied());
         let children = node.children().map(|child| {
             if self.stayed(marks, child) == 0 {
-                return Planned::NOBODY;
+                return ChildWrap::NOBODY;
             }
             let wrapped = (!own.contains_key(&node))
                 .then(|| wrap(child, &self.key_of(child), &self.key_of(node)));
             let way = if child.level() > 0 && marks.contains_key(&child) {
-                Way::Described(self.plan(child, marks, own, wrap, plan))
+                PlannedChild::Described(self.plan(child, marks, own, wrap, plan))
             } else {
-                Way::Unchanged(plan.audience(child))
+                PlannedChild::Unchanged(plan.audience(child))
             };
-            Planned { way, wrapped }
+            ChildWrap { way, wrapped }
         });
         plan.close(at, children);
         at

@@ -5,12 +5,12 @@
 
 use lightseal_core::{Decode, Instant, Random};
 use lightseal_dtls::crypto::{CipherSuiteId, rustcrypto};
-use lightseal_group::directory::{Introduced, Lookup, Page};
+use lightseal_group::directory::{DirectoryEntry, Lookup, Page};
 use lightseal_group::member::{
     Delivery, Event, Listener, Member, Membership, RequestKind, Roles, SendError, Suspended,
     Transmit,
 };
-use lightseal_group::numbers::{KEPT, Ledger, LedgerFailed};
+use lightseal_group::numbers::{KEPT_EPOCHS, Ledger, LedgerFailed};
 use lightseal_group::policy::{Authenticity, Freshness, Profile, Responses};
 use lightseal_group::rekey::{
     Change, ControllerSecret, Grant, KeyPath, KeyServer, Leaf, Rekeying, Timing,
@@ -62,7 +62,7 @@ impl Ledger for Disk {
         }
         written.below.insert((*group, epoch), below);
         // Keeps as few entries as a ledger may.
-        while written.below.len() > 1 + KEPT {
+        while written.below.len() > 1 + KEPT_EPOCHS {
             written.below.pop_first();
         }
         Ok(())
@@ -454,7 +454,7 @@ impl Field {
         let mut members: Vec<_> = self
             .devices
             .iter()
-            .map(|device| Introduced {
+            .map(|device| DirectoryEntry {
                 sender: device.roles.sender,
                 leaf: device.leaf,
                 keys: device.identity.public(),

@@ -10,10 +10,10 @@ use field::{Disk, GROUP, policy};
 use lightseal_core::{Decode, Encode, Instant, Random, Writer};
 use lightseal_dtls::crypto::rustcrypto;
 use lightseal_group::control::{
-    Admitted, Answer, Asked, GroupName, Numbered, Reason, Request, WantedRoles,
+    Admitted, Answer, AnswerMessage, GroupName, Reason, Request, RequestMessage, RoleSet,
 };
 use lightseal_group::controller::{
-    Changes, Controller, Group, Member, Output, Roster, Settings, Store, StoreFailed,
+    Controller, Group, Member, Output, Roster, Settings, Store, StoreFailed, StoreUpdate,
 };
 use lightseal_group::member::{Event, Membership};
 use lightseal_group::policy::Profile;
@@ -27,8 +27,8 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 pub(crate) const SEED: [u8; 32] = [3; 32];
-pub(crate) const BOTH: WantedRoles = WantedRoles { sender: true, listener: true };
-pub(crate) const LISTENER: WantedRoles = WantedRoles { sender: false, listener: true };
+pub(crate) const BOTH: RoleSet = RoleSet { sender: true, listener: true };
+pub(crate) const LISTENER: RoleSet = RoleSet { sender: false, listener: true };
 
 /// The content of a controller's store.
 #[derive(Clone, Default)]
@@ -45,7 +45,7 @@ pub(crate) struct Stored {
 }
 
 impl Store for Shelf {
-    fn commit(&mut self, changes: &Changes<'_>) -> Result<(), StoreFailed> {
+    fn commit(&mut self, changes: &StoreUpdate<'_>) -> Result<(), StoreFailed> {
         let mut stored = self.0.lock().unwrap();
         if stored.fails {
             return Err(StoreFailed);
@@ -159,7 +159,7 @@ impl Site {
         self.controller = Self::start(group, &self.shelf, &self.disk, self.now, &mut self.rng);
     }
 
-    pub(crate) fn say(&mut self, device: &str, may: WantedRoles, said: Request) {
+    pub(crate) fn say(&mut self, device: &str, may: RoleSet, said: Request) {
         let known = self.controller.roster().get(device).map(|member| member.start);
         let start = known.unwrap_or(Start { instance: 0, counter: 0, nonce: [0; 8] });
         self.say_as(start, device, may, said);
@@ -167,13 +167,13 @@ impl Site {
 
     /// Sends a request with the start `start`, which may differ from the one that the controller
     /// knows.
-    pub(crate) fn say_as(&mut self, start: Start, device: &str, may: WantedRoles, said: Request) {
+    pub(crate) fn say_as(&mut self, start: Start, device: &str, may: RoleSet, said: Request) {
         self.numbers += 1;
         let mut buf = [0; 700];
         let mut w = Writer::new(&mut buf);
         let asked = match said {
-            Request::Join { .. } => Asked::new(self.numbers, said),
-            said => Asked::by(start, self.numbers, said),
+            Request::Join { .. } => RequestMessage::new(self.numbers, said),
+            said => RequestMessage::by(start, self.numbers, said),
         };
         asked.write(&mut w).unwrap();
         let request = w.finish().to_vec();
@@ -197,11 +197,11 @@ impl Site {
                     }
                 }
                 Output::Answer { device, answer } => {
-                    let answer = Numbered::<Answer>::decode(&answer).unwrap().said;
+                    let answer = AnswerMessage::decode(&answer).unwrap().answer;
                     self.answers.entry(device).or_default().push(answer);
                 }
-                Output::Clone { device, reason } => self.clones.push((device, reason)),
-                Output::Conflict(_) | Output::Unfit(_) => {}
+                Output::CopyDetected { device, reason } => self.clones.push((device, reason)),
+                Output::Conflict(_) | Output::MalformedRequest(_) => {}
             }
         }
     }
@@ -223,7 +223,7 @@ impl Site {
         self.answers.get_mut(device)?.pop()
     }
 
-    pub(crate) fn ask_to_join(&mut self, device: &str, nonce: u8, roles: WantedRoles, ip: IpAddr) {
+    pub(crate) fn ask_to_join(&mut self, device: &str, nonce: u8, roles: RoleSet, ip: IpAddr) {
         let keys = identity(device).public();
         let join = Request::Join { nonce: [nonce; 8], name: name(), roles, address: ip, keys };
         self.say(device, BOTH, join);
@@ -244,7 +244,7 @@ impl Site {
         self.devices.insert(name.into(), Device { member, address, got: Vec::new() });
     }
 
-    pub(crate) fn join(&mut self, device: &str, roles: WantedRoles) {
+    pub(crate) fn join(&mut self, device: &str, roles: RoleSet) {
         let ip = ip(device);
         self.ask_to_join(device, 1, roles, ip);
         // Rekeys have a minimum interval, so a join may have to wait for the previous one's.

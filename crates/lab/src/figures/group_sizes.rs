@@ -9,7 +9,7 @@ use lightseal_core::Random;
 use lightseal_dtls::codepoints::ContentType;
 use lightseal_dtls::crypto::{CipherSuiteId, MasterSecret12, rustcrypto};
 use lightseal_group::codepoints::GROUP_REKEY;
-use lightseal_group::compact::{EpochSecret, Outgoing, RecordKeys};
+use lightseal_group::compact::{EpochSecret, PlainRecord, RecordKeys};
 use lightseal_group::rekey::{Chain, Change, ControllerSecret, KeyServer, Timing};
 use lightseal_group::{GroupId, ListenerId, SenderId, axiom, compact};
 
@@ -79,7 +79,7 @@ impl Wrapping {
         let mut buf = vec![0; message.len() + 100];
         let too_long = |_| Error::Stream("a rekey message is too long for a record");
         let axiom = self.axiom.seal(&mut buf, 0, GROUP_REKEY, |w| w.bytes(message));
-        let record = Outgoing { kind: GROUP_REKEY, ..Outgoing::data(0, message) };
+        let record = PlainRecord { kind: GROUP_REKEY, ..PlainRecord::data(0, message) };
         let compact = self.compact.seal(&record, &mut buf).map_err(|_| too_long(()))?;
         Ok([axiom.map_err(|_| too_long(()))?, compact])
     }
@@ -105,7 +105,7 @@ fn compact_lengths(id: CipherSuiteId, signed: bool) -> Option<[usize; 2]> {
     let epoch = EpochSecret::new(GROUP, 1, &[7; 16]);
     let signer = compact::SigningKey::new(&[9; 32]);
     let mut buf = [0; 200];
-    let record = Outgoing { signer: signed.then_some(&signer), ..Outgoing::data(0, PAYLOAD) };
+    let record = PlainRecord { signer: signed.then_some(&signer), ..PlainRecord::data(0, PAYLOAD) };
     let request = RecordKeys::new(suite, epoch.requests(SENDER), &epoch.request_secret(SENDER));
     let response = epoch.response_secret(SENDER, listener);
     let response = RecordKeys::new(suite, epoch.responses(SENDER, listener), &response);

@@ -7,9 +7,11 @@ use core::net::{IpAddr, Ipv6Addr, SocketAddr};
 use core::time::Duration;
 use lightseal_core::{Decode, Encode, Instant, Random, Writer};
 use lightseal_dtls::crypto::rustcrypto;
-use lightseal_group::control::{Answer, Asked, GroupName, Numbered, Request, WantedRoles};
+use lightseal_group::control::{
+    Answer, AnswerMessage, GroupName, Request, RequestMessage, RoleSet,
+};
 use lightseal_group::controller::{
-    Changes, Controller, Group, Output, Roster, Settings, Store, StoreFailed,
+    Controller, Group, Output, Roster, Settings, Store, StoreFailed, StoreUpdate,
 };
 use lightseal_group::member::{Event, Membership};
 use lightseal_group::policy::Profile;
@@ -74,7 +76,7 @@ pub struct Settled {
 struct Nowhere;
 
 impl Store for Nowhere {
-    fn commit(&mut self, _: &Changes<'_>) -> Result<(), StoreFailed> {
+    fn commit(&mut self, _: &StoreUpdate<'_>) -> Result<(), StoreFailed> {
         Ok(())
     }
 }
@@ -133,11 +135,11 @@ fn at(index: usize) -> SocketAddr {
 
 const CONTROLLER: usize = 0x00ff_ffff;
 
-fn roles(index: usize) -> WantedRoles {
-    WantedRoles { sender: index < SENDERS, listener: true }
+fn roles(index: usize) -> RoleSet {
+    RoleSet { sender: index < SENDERS, listener: true }
 }
 
-fn written(asked: &Asked) -> Vec<u8> {
+fn written(asked: &RequestMessage) -> Vec<u8> {
     let mut buf = vec![0; REQUEST_BYTES];
     let mut w = Writer::new(&mut buf);
     asked.write(&mut w).expect("the buffer holds the longest request");
@@ -223,7 +225,7 @@ impl Site {
             let (name, address) = (group.clone(), at(index).ip());
             let (nonce, keys) = ([0; 8], identity.public());
             let join = Request::Join { nonce, name, roles: roles(index), address, keys };
-            let request = written(&Asked::new(0, join));
+            let request = written(&RequestMessage::new(0, join));
             self.controller.handle(self.now, &self::name(index), roles(index), &request);
         }
         self.now += Settings::default().batch;
@@ -231,8 +233,8 @@ impl Site {
         let mut admitted = BTreeMap::new();
         while let Some(output) = self.controller.poll() {
             if let Output::Answer { device, answer } = output
-                && let Ok(Numbered { said: Answer::Admitted(one), .. }) =
-                    Numbered::<Answer>::decode(&answer)
+                && let Ok(AnswerMessage { answer: Answer::Admitted(one), .. }) =
+                    AnswerMessage::decode(&answer)
             {
                 admitted.insert(device, *one);
             }
@@ -290,7 +292,9 @@ impl Site {
                     let Ok(to) = device.parse() else { continue };
                     Datagram::Reply { to, answer: answer.to_vec() }
                 }
-                Output::Conflict(_) | Output::Clone { .. } | Output::Unfit(_) => continue,
+                Output::Conflict(_) | Output::CopyDetected { .. } | Output::MalformedRequest(_) => {
+                    continue;
+                }
             };
             self.queue.push_back((self.now + DELAY, datagram));
         }
@@ -310,8 +314,8 @@ impl Site {
             }
             Datagram::Reply { to, answer } => {
                 let is_lost = self.is_lost();
-                let (Ok(Numbered { said, .. }), Some(device)) =
-                    (Numbered::<Answer>::decode(&answer), self.devices.get_mut(to))
+                let (Ok(AnswerMessage { answer: said, .. }), Some(device)) =
+                    (AnswerMessage::decode(&answer), self.devices.get_mut(to))
                 else {
                     return;
                 };
@@ -364,7 +368,7 @@ impl Site {
         while let Some(event) = device.member.next_event() {
             if let Event::Pull(pull) = event {
                 self.asked += 1;
-                let asked = Asked::by(device.start, self.asked, Request::Pull(pull));
+                let asked = RequestMessage::by(device.start, self.asked, Request::Pull(pull));
                 device.asking = Some((written(&asked), self.now));
             }
         }

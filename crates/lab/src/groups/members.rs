@@ -6,7 +6,7 @@ use core::time::Duration;
 use lightseal_core::{Instant, Random};
 use lightseal_dtls::crypto::{CipherSuiteId, rustcrypto};
 use lightseal_group::member::{Membership, Roles};
-use lightseal_group::numbers::{KEPT, Ledger, LedgerFailed};
+use lightseal_group::numbers::{KEPT_EPOCHS, Ledger, LedgerFailed};
 use lightseal_group::policy::{Authenticity, Freshness, Profile, Responses};
 use lightseal_group::rekey::{Change, ControllerSecret, KeyPath, KeyServer, Timing};
 use lightseal_group::{GroupId, Identity, Member, Policy};
@@ -29,7 +29,7 @@ impl Ledger for Memory {
 
     fn reserve(&mut self, _: &GroupId, epoch: u64, below: u64) -> Result<(), LedgerFailed> {
         self.0.insert(epoch, below);
-        while self.0.len() > 1 + KEPT {
+        while self.0.len() > 1 + KEPT_EPOCHS {
             self.0.pop_first();
         }
         Ok(())

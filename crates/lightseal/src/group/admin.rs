@@ -6,8 +6,8 @@ use crate::units::Quantity;
 use clap::{Args, Subcommand};
 use lightseal_core::Random;
 use lightseal_group_host::service::{
-    AdminRequest, Announcements, AskError, CreateText, Described, DescribedDevice, Enrol, Registry,
-    ask, serve,
+    AdminRequest, Announcements, AskError, CreateRequest, Described, DescribedDevice, Enrol,
+    Registry, ask, serve,
 };
 use lightseal_group_host::store::{ControllerStore, Entry};
 use serde_json::Value;
@@ -183,7 +183,7 @@ impl AdminCommand {
         Some(match self.clone() {
             Self::Create(args) => {
                 let args = *args;
-                AdminRequest::Create(CreateText {
+                AdminRequest::Create(CreateRequest {
                     name: args.group,
                     address: args.address,
                     profile: args.profile,

@@ -8,7 +8,7 @@ use crate::statistics;
 use clap::Args;
 use lightseal_group::control::Reason;
 use lightseal_group_host::member::relay::{self, Relay};
-use lightseal_group_host::member::{Port, Station, StationError};
+use lightseal_group_host::member::{ApplicationPort, MemberHost, MemberHostError};
 use serde::Serialize;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -70,9 +70,9 @@ struct Statistics {
     waited_too_long: u64,
 }
 
-fn counted(station: &mut Station) -> Statistics {
-    let (stats, epoch) = (*station.stats(), station.epoch());
-    let (unreachable, waited_too_long) = station.not_sent();
+fn counted(host: &mut MemberHost) -> Statistics {
+    let (stats, epoch) = (*host.stats(), host.epoch());
+    let (unreachable, waited_too_long) = host.not_sent();
     Statistics {
         epoch,
         sealed: stats.sealed,
@@ -114,14 +114,14 @@ pub(super) async fn run(args: &JoinArgs) -> Result<(), Failure> {
     };
     let (mut was_in, mut wait) = (false, RETURN);
     loop {
-        let station = match args.member.try_join(args.role(), args.stubborn).await? {
-            Err(StationError::Refused(Reason::Evicted)) if was_in => None,
-            station => Some(station.context(format_args!("group {}", args.member.group))?),
+        let host = match args.member.try_join(args.role(), args.stubborn).await? {
+            Err(MemberHostError::Refused(Reason::Evicted)) if was_in => None,
+            host => Some(host.context(format_args!("group {}", args.member.group))?),
         };
-        if let Some(station) = station {
+        if let Some(host) = host {
             let ended = match &mut applications {
-                Applications::Ports(relay) => behind_ports(args, station, relay).await?,
-                Applications::Device(device) => behind_device(args, station, device).await?,
+                Applications::Ports(relay) => behind_ports(args, host, relay).await?,
+                Applications::Device(device) => behind_device(args, host, device).await?,
             };
             let Ended::Out(reason) = ended else { return Ok(()) };
             tracing::warn!(
@@ -165,11 +165,11 @@ impl JoinArgs {
 #[cfg(target_os = "linux")]
 async fn behind_device(
     args: &JoinArgs,
-    station: Station,
+    host: MemberHost,
     device: &mut Option<Device>,
 ) -> Result<Ended, Failure> {
     let name = args.tun.as_deref().unwrap_or_default();
-    let (inside, roles, listener) = (station.inside(), station.roles(), station.listener());
+    let (inside, roles, listener) = (host.inside(), host.roles(), host.listener());
     let placed = match device.take() {
         Some(mut there) => there.take_place(inside, roles, listener).map(|()| there),
         None => Device::create(name, inside, roles, listener, args.keep_tun),
@@ -188,11 +188,15 @@ async fn behind_device(
         let address = device.listener_address();
         tracing::info!("{name}: requests to {} are answered by {address}", inside.group());
     }
-    carry(args, station, device).await
+    carry(args, host, device).await
 }
 
 #[cfg(not(target_os = "linux"))]
-async fn behind_device(_: &JoinArgs, _: Station, _: &mut Option<Device>) -> Result<Ended, Failure> {
+async fn behind_device(
+    _: &JoinArgs,
+    _: MemberHost,
+    _: &mut Option<Device>,
+) -> Result<Ended, Failure> {
     Err(Failure::new("--tun works only on Linux; --listen and --service work everywhere"))
 }
 
@@ -210,7 +214,7 @@ fn open_relay(args: &JoinArgs) -> Result<Relay, Failure> {
 
 async fn behind_ports(
     args: &JoinArgs,
-    station: Station,
+    host: MemberHost,
     relay: &mut Relay,
 ) -> Result<Ended, Failure> {
     if let Some(local) = relay.local_addr().context("its socket")? {
@@ -222,35 +226,35 @@ async fn behind_ports(
     if let Some(service) = relay.service() {
         tracing::info!("requests are answered by {service}");
     }
-    carry(args, station, relay).await
+    carry(args, host, relay).await
 }
 
 async fn carry(
     args: &JoinArgs,
-    mut station: Station,
-    port: &mut impl Port,
+    mut host: MemberHost,
+    port: &mut impl ApplicationPort,
 ) -> Result<Ended, Failure> {
     let file = args.stats_file.as_deref();
     statistics::check(file)?;
     let mut signals = Signals::listen()?;
     let ended = loop {
         let signal = tokio::select! {
-            ended = station.run(port) => break ended,
+            ended = host.run(port) => break ended,
             signal = signals.next() => signal,
         };
         match signal {
             Signal::Stop => break Ok(()),
-            Signal::Statistics => statistics::write(file, &counted(&mut station))?,
+            Signal::Statistics => statistics::write(file, &counted(&mut host))?,
             Signal::Reload => {}
         }
     };
-    statistics::write(file, &counted(&mut station))?;
+    statistics::write(file, &counted(&mut host))?;
     match ended {
-        Err(StationError::Excluded(reason @ (Reason::Evicted | Reason::NotAMember))) => {
+        Err(MemberHostError::Excluded(reason @ (Reason::Evicted | Reason::NotAMember))) => {
             return Ok(Ended::Out(reason));
         }
         ended => ended.map_err(Failure::new)?,
     }
-    station.close().map_err(Failure::new)?;
+    host.close().map_err(Failure::new)?;
     Ok(Ended::Stopped)
 }

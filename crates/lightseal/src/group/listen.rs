@@ -5,7 +5,7 @@ use super::send::print;
 use crate::failure::Failure;
 use clap::Args;
 use lightseal_core::{Encode, Writer};
-use lightseal_group_host::member::{Datagram, Destination, Origin, Port};
+use lightseal_group_host::member::{ApplicationPort, Datagram, Destination, Origin};
 use std::collections::VecDeque;
 use std::io;
 
@@ -36,7 +36,7 @@ struct Ear<'a> {
     answers: VecDeque<(Destination, Vec<u8>)>,
 }
 
-impl Port for Ear<'_> {
+impl ApplicationPort for Ear<'_> {
     /// The answers wait in `answers` until they can be sent.
     fn may_wait(&self) -> bool {
         false
@@ -76,16 +76,16 @@ impl Port for Ear<'_> {
 }
 
 pub(super) async fn run(args: &ListenArgs) -> Result<(), Failure> {
-    let mut station = args.member.join(Role::Listener, false).await?;
-    tracing::info!("listening to {}", station.policy().address);
+    let mut host = args.member.join(Role::Listener, false).await?;
+    tracing::info!("listening to {}", host.policy().address);
     let mut ear = Ear { args, heard: 0, answers: VecDeque::new() };
     tokio::select! {
-        ended = station.run(&mut ear) => match ended {
-            Err(lightseal_group_host::member::StationError::Port(error))
+        ended = host.run(&mut ear) => match ended {
+            Err(lightseal_group_host::member::MemberHostError::Port(error))
                 if error.kind() == io::ErrorKind::Interrupted => {}
             ended => ended.map_err(Failure::new)?,
         },
         () = stopped() => {}
     }
-    station.close().map_err(Failure::new)
+    host.close().map_err(Failure::new)
 }

@@ -4,8 +4,8 @@ use crate::failure::{Context, Failure};
 use crate::signals::{Signal, Signals};
 use clap::{Args, ValueEnum};
 use lightseal_core::Random;
-use lightseal_group::control::{GroupName, WantedRoles};
-use lightseal_group_host::member::{Device, Options, Station, StationError};
+use lightseal_group::control::{GroupName, RoleSet};
+use lightseal_group_host::member::{Device, MemberHost, MemberHostError, Options};
 use lightseal_group_host::token::Token;
 use lightseal_net::multicast::Interface;
 use std::io::Read;
@@ -76,8 +76,8 @@ pub(crate) enum Role {
 }
 
 impl Role {
-    const fn wanted(self) -> WantedRoles {
-        WantedRoles {
+    const fn wanted(self) -> RoleSet {
+        RoleSet {
             sender: matches!(self, Self::Sender | Self::Both),
             listener: matches!(self, Self::Listener | Self::Both),
         }
@@ -114,9 +114,9 @@ fn read_token(path: &Path) -> Result<Token, Failure> {
 
 impl MemberArgs {
     /// Joins the group as this device, as soon as its interface and address are available.
-    pub(super) async fn join(&self, role: Role, stubborn: bool) -> Result<Station, Failure> {
-        let station = self.try_join(role, stubborn).await?;
-        station.context(format_args!("group {}", self.group))
+    pub(super) async fn join(&self, role: Role, stubborn: bool) -> Result<MemberHost, Failure> {
+        let host = self.try_join(role, stubborn).await?;
+        host.context(format_args!("group {}", self.group))
     }
 
     /// Does what [`Self::join`] does, but returns the controller's refusal separately from other
@@ -125,7 +125,7 @@ impl MemberArgs {
         &self,
         role: Role,
         stubborn: bool,
-    ) -> Result<Result<Station, StationError>, Failure> {
+    ) -> Result<Result<MemberHost, MemberHostError>, Failure> {
         let device = self.device.open()?;
         group_name(&self.group)?;
         let waiting = async {
@@ -141,7 +141,7 @@ impl MemberArgs {
 
     /// Joins the group for a command that does one thing and ends. A missing interface or address
     /// is a failure here.
-    pub(super) async fn join_at_once(&self, role: Role) -> Result<Station, Failure> {
+    pub(super) async fn join_at_once(&self, role: Role) -> Result<MemberHost, Failure> {
         let name = &self.interface;
         let interface = Interface::named(name).context(format_args!("--interface {name}"))?;
         let device = self.device.open()?;
@@ -149,8 +149,8 @@ impl MemberArgs {
             Some(address) => address,
             None => device.address().map_err(Failure::new)?,
         };
-        let station = self.join_from(device, role, (false, true), interface, address).await?;
-        station.context(format_args!("group {}", self.group))
+        let host = self.join_from(device, role, (false, true), interface, address).await?;
+        host.context(format_args!("group {}", self.group))
     }
 
     async fn address(&self, device: &Device) -> IpAddr {
@@ -178,7 +178,7 @@ impl MemberArgs {
         (stubborn, patient): (bool, bool),
         interface: Interface,
         address: IpAddr,
-    ) -> Result<Result<Station, StationError>, Failure> {
+    ) -> Result<Result<MemberHost, MemberHostError>, Failure> {
         let group = group_name(&self.group)?;
         let roles = role.wanted();
         let (hops, anew, unconfirmed) = (self.hops, self.anew, self.unconfirmed);
@@ -195,7 +195,7 @@ impl MemberArgs {
         };
         let joining = device.join(options);
         tokio::select! {
-            station = joining => Ok(station),
+            host = joining => Ok(host),
             () = stopped() => Err(Failure::new("interrupted")),
         }
     }

@@ -7,7 +7,7 @@ use clap::Args;
 use lightseal_core::{Decode, Encode, Writer};
 use lightseal_group::directory::{Lookup, Names};
 use lightseal_group::member::Listener;
-use lightseal_group_host::member::{Datagram, Destination, HEADER, Origin, Port};
+use lightseal_group_host::member::{ApplicationPort, Datagram, Destination, HEADER, Origin};
 use serde_json::json;
 use std::collections::{BTreeMap, VecDeque};
 use std::io::{self, Read, Write};
@@ -117,7 +117,7 @@ impl Directory {
     }
 }
 
-impl Port for Once<'_> {
+impl ApplicationPort for Once<'_> {
     /// The request is taken only when it can be sent, since `--wait` counts from that time.
     fn may_wait(&self) -> bool {
         false
@@ -194,7 +194,10 @@ pub(super) fn print(origin: Origin, name: Option<&str>, datagram: &Datagram<'_>,
 /// Whether a character changes the direction or the order in which a terminal shows the text
 /// around it (Unicode Standard Annex 9).
 const fn is_bidirectional_control(c: char) -> bool {
-    matches!(c, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+    matches!(
+        c,
+        '\u{61c}' | '\u{200e}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}'
+    )
 }
 
 /// A name as it is printed for people. A device could otherwise have a name that makes the rest of
@@ -231,7 +234,7 @@ pub(super) async fn run(args: &SendArgs) -> Result<(), Failure> {
         let read = io::stdin().take(MAX_MESSAGE).read_to_end(&mut message);
         read.context("standard input")?;
     }
-    let mut station = args.member.join_at_once(Role::Sender).await?;
+    let mut host = args.member.join_at_once(Role::Sender).await?;
     let mut once = Once {
         message: Some(&message),
         destination: args.port,
@@ -249,8 +252,8 @@ pub(super) async fn run(args: &SendArgs) -> Result<(), Failure> {
     };
     let mut enough = false;
     tokio::select! {
-        ended = station.run(&mut once) => match ended {
-            Err(lightseal_group_host::member::StationError::Port(error))
+        ended = host.run(&mut once) => match ended {
+            Err(lightseal_group_host::member::MemberHostError::Port(error))
                 if error.kind() == io::ErrorKind::Interrupted => enough = true,
             ended => ended.map_err(Failure::new)?,
         },
@@ -259,7 +262,7 @@ pub(super) async fn run(args: &SendArgs) -> Result<(), Failure> {
     }
     // Answers whose names have not come.
     once.print(Instant::now() + NAMING);
-    station.close().map_err(Failure::new)?;
+    host.close().map_err(Failure::new)?;
     match args.count {
         Some(count) if !enough && once.answers < count => {
             let answers = once.answers;

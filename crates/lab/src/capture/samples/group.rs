@@ -9,7 +9,7 @@ use lightseal_dtls::codepoints::{ContentType, MAX_RECORD_NUMBER};
 use lightseal_dtls::crypto::{CipherSuiteId, MasterSecret12, rustcrypto};
 use lightseal_group::codepoints::{GROUP_CHALLENGE, GROUP_REKEY, GROUP_SYNC, MAX_TRUNCATED_NUMBER};
 use lightseal_group::compact::{
-    Boot, Direction, EpochSecret, Form, Outgoing, PrivateKey, RecordKeys, SigningKey,
+    Boot, Direction, EpochSecret, HeaderForm, PlainRecord, PrivateKey, RecordKeys, SigningKey,
 };
 use lightseal_group::rekey::{Change, ControllerSecret, KeyServer, Leaf, Timing};
 use lightseal_group::{GroupId, ListenerId, SenderId, axiom, compact};
@@ -196,7 +196,7 @@ fn axiom_of(id: CipherSuiteId) -> Result<Sample, Error> {
     })
 }
 
-fn shown_compact(keys: &RecordKeys, tag: usize, out: &Outgoing<'_>, record: &[u8]) -> Shown {
+fn shown_compact(keys: &RecordKeys, tag: usize, out: &PlainRecord<'_>, record: &[u8]) -> Shown {
     let mut shown = Shown::default();
     let (kind, listener) = match keys.stream().direction {
         Direction::Requests => (0, None),
@@ -204,7 +204,7 @@ fn shown_compact(keys: &RecordKeys, tag: usize, out: &Outgoing<'_>, record: &[u8
         Direction::Direct(listener) => (1, Some(listener)),
         Direction::Responses(listener) => (2, Some(listener)),
         Direction::PairwiseResponses(listener) => {
-            (if matches!(out.form, Form::Boot(_)) { 3 } else { 2 }, Some(listener))
+            (if matches!(out.form, HeaderForm::Boot(_)) { 3 } else { 2 }, Some(listener))
         }
     };
     let signature = if out.signer.is_some() { 64 } else { 0 };
@@ -214,10 +214,10 @@ fn shown_compact(keys: &RecordKeys, tag: usize, out: &Outgoing<'_>, record: &[u8
     let mut put = |name: &str, value: String| shown.put(format!("lsgroup.{name}"), value);
     put("profile", "compact".into());
     put("direction", if listener.is_some() && !is_direct { "response" } else { "request" }.into());
-    let has_length = out.form == Form::Followed;
+    let has_length = out.form == HeaderForm::Followed;
     let low = EPOCH & 3;
     match out.form {
-        Form::Last | Form::Followed => {
+        HeaderForm::Last | HeaderForm::Followed => {
             put("form", "number in part".into());
             put("flags", format!("0x{:02x}", 0b0011_1000 | u64::from(has_length) << 2 | low));
             put("flags.connection_id", "1".into());
@@ -232,7 +232,7 @@ fn shown_compact(keys: &RecordKeys, tag: usize, out: &Outgoing<'_>, record: &[u8
                 put("length", (inside + tag).to_string());
             }
         }
-        Form::Full | Form::Boot(_) => {
+        HeaderForm::Full | HeaderForm::Boot(_) => {
             let which = match kind {
                 3 => ", boot",
                 _ if is_direct => ", to one listener",
@@ -254,7 +254,7 @@ fn shown_compact(keys: &RecordKeys, tag: usize, out: &Outgoing<'_>, record: &[u8
     if let Some(listener) = listener {
         put("listener_id", listener.get().to_string());
     }
-    if let Form::Boot(boot) = out.form {
+    if let HeaderForm::Boot(boot) = out.form {
         put("request_number", boot.request.to_string());
         shown.put_bytes("lsgroup.boot_nonce", &boot.nonce);
     }
@@ -298,10 +298,11 @@ fn compact_of(id: CipherSuiteId) -> Result<Sample, Error> {
 
     let signer = SigningKey::new(&[9; 32]);
     let signed = Some(&signer);
-    let data = Outgoing::data;
-    let full = |number, bytes| Outgoing { form: Form::Full, ..data(number, bytes) };
-    let boot = |number, bytes| Outgoing { form: Form::Boot(BOOT), ..data(number, bytes) };
-    let followed = |number, bytes| Outgoing { form: Form::Followed, ..data(number, bytes) };
+    let data = PlainRecord::data;
+    let full = |number, bytes| PlainRecord { form: HeaderForm::Full, ..data(number, bytes) };
+    let boot = |number, bytes| PlainRecord { form: HeaderForm::Boot(BOOT), ..data(number, bytes) };
+    let followed =
+        |number, bytes| PlainRecord { form: HeaderForm::Followed, ..data(number, bytes) };
     let [to_all, to_one] = ways();
     // The sender's messages to one listener alone travel in this direction.
     let back = (to_one.1, to_one.0);
@@ -309,29 +310,29 @@ fn compact_of(id: CipherSuiteId) -> Result<Sample, Error> {
         (to_all, &requests, vec![data(0, b"on")]),
         (to_all, &requests, vec![data(0x1234_5678_9abc, b"")]),
         (to_all, &requests, vec![followed(1, b"one"), followed(2, b""), data(3, &[7; 900])]),
-        (to_all, &requests, vec![Outgoing { padding: 30, ..data(4, b"padded") }]),
-        (to_all, &requests, vec![Outgoing { signer: signed, ..data(5, b"signed") }]),
+        (to_all, &requests, vec![PlainRecord { padding: 30, ..data(4, b"padded") }]),
+        (to_all, &requests, vec![PlainRecord { signer: signed, ..data(5, b"signed") }]),
         (to_all, &requests, vec![full(MAX_RECORD_NUMBER, b"in full")]),
-        (to_all, &requests, vec![Outgoing { signer: signed, ..full(7, b"in full, signed") }]),
-        (to_all, &requests, vec![Outgoing { kind: GROUP_SYNC, ..full(8, b"") }]),
+        (to_all, &requests, vec![PlainRecord { signer: signed, ..full(7, b"in full, signed") }]),
+        (to_all, &requests, vec![PlainRecord { kind: GROUP_SYNC, ..full(8, b"") }]),
         (to_all, &requests, vec![followed(9, b"before one in full"), full(10, b"")]),
-        (to_all, &rekeys, vec![Outgoing { kind: GROUP_REKEY, ..data(0, &message) }]),
+        (to_all, &rekeys, vec![PlainRecord { kind: GROUP_REKEY, ..data(0, &message) }]),
         (
             back,
             &requests,
-            vec![Outgoing { signer: signed, kind: GROUP_CHALLENGE, ..full(11, &CHALLENGE) }],
+            vec![PlainRecord { signer: signed, kind: GROUP_CHALLENGE, ..full(11, &CHALLENGE) }],
         ),
-        (back, &answers, vec![Outgoing { kind: GROUP_CHALLENGE, ..full(12, &CHALLENGE) }]),
+        (back, &answers, vec![PlainRecord { kind: GROUP_CHALLENGE, ..full(12, &CHALLENGE) }]),
         (back, &direct, vec![full(13, b"on, you alone")]),
         (to_all, &direct, vec![full(14, b"")]),
         (to_one, &responses, vec![data(0, b"2.05")]),
         (to_one, &responses, vec![followed(1, b"2.05"), data(2, b"2.05")]),
         (to_one, &responses, vec![full(3, b"")]),
-        (to_one, &responses, vec![Outgoing { signer: signed, ..full(4, b"signed") }]),
-        (to_one, &responses, vec![Outgoing { kind: GROUP_CHALLENGE, ..full(5, &CHALLENGE) }]),
+        (to_one, &responses, vec![PlainRecord { signer: signed, ..full(4, b"signed") }]),
+        (to_one, &responses, vec![PlainRecord { kind: GROUP_CHALLENGE, ..full(5, &CHALLENGE) }]),
         (to_one, &pairwise, vec![data(0, b"between us")]),
         (to_one, &pairwise, vec![boot(1, b"started again")]),
-        (to_one, &pairwise, vec![Outgoing { kind: GROUP_CHALLENGE, ..boot(2, &CHALLENGE) }]),
+        (to_one, &pairwise, vec![PlainRecord { kind: GROUP_CHALLENGE, ..boot(2, &CHALLENGE) }]),
     ];
     let tag = suite.get().tag_len;
     let mut datagrams = Vec::new();

@@ -3,10 +3,10 @@
 use super::{Narration, Outcome, TempDir};
 use crate::failure::{Context, Failure};
 use lightseal_core::Random;
-use lightseal_group::control::{GroupName, WantedRoles};
+use lightseal_group::control::{GroupName, RoleSet};
 use lightseal_group_host::member::relay::{self, Relay};
 use lightseal_group_host::member::{Device, Options};
-use lightseal_group_host::service::{self, AdminRequest, CreateText, Enrol, Service, ask};
+use lightseal_group_host::service::{self, AdminRequest, CreateRequest, Enrol, Service, ask};
 use lightseal_group_host::token::Token;
 use lightseal_net::multicast::Interface;
 use lightseal_net::socket;
@@ -63,8 +63,8 @@ impl ControllerAdmin {
     }
 }
 
-fn described(address: SocketAddr) -> CreateText {
-    CreateText {
+fn described(address: SocketAddr) -> CreateRequest {
+    CreateRequest {
         name: GROUP.to_owned(),
         address,
         profile: "compact".to_owned(),
@@ -102,7 +102,7 @@ async fn join(
     let device = device.context(state.display())?;
     let options = Options {
         group: GroupName::new(GROUP).ok_or_else(|| Failure::new(GROUP))?,
-        roles: WantedRoles { sender: listen, listener: service.is_some() },
+        roles: RoleSet { sender: listen, listener: service.is_some() },
         interface: Interface::named("lo").context("lo")?,
         address: IpAddr::from(Ipv4Addr::LOCALHOST),
         hops: 1,
@@ -114,8 +114,8 @@ async fn join(
     let ports = relay::Options { listen: listen.then(|| loopback(0)), service, port: PORT };
     let mut relay = Relay::open(ports).context("a UDP port")?;
     let local = relay.local_addr().context("a UDP port")?;
-    let mut station = device.join(options).await.context("join")?;
-    tasks.spawn(async move { drop(station.run(&mut relay).await) });
+    let mut host = device.join(options).await.context("join")?;
+    tasks.spawn(async move { drop(host.run(&mut relay).await) });
     Ok(local)
 }
 

@@ -1,7 +1,7 @@
 //! A text form of a member's state, which tests compare.
 
 use super::Member;
-use crate::numbers::{NumberSpace, Reserved};
+use crate::numbers::{NumberSpace, ReservedNumbers};
 use alloc::format;
 use alloc::string::String;
 use core::fmt::Write as _;
@@ -14,7 +14,7 @@ impl Member {
     /// counts of wrong tags, expanded keys, and the times of the next requests to the controller or
     /// to a sender.
     #[doc(hidden)]
-    pub fn remembered(&self) -> String {
+    pub fn state_for_tests(&self) -> String {
         let mut text = format!(
             "{:?} {} {:?} {:?} {} {}",
             self.senders,
@@ -26,7 +26,7 @@ impl Member {
         );
         for (number, epoch) in self.epochs.epochs() {
             let own = epoch.own.as_ref().map(|own| (own.numbers.next(), own.synced));
-            let bounds = epoch.reserved.as_ref().ok().map(Reserved::bounds);
+            let bounds = epoch.reserved.as_ref().ok().map(ReservedNumbers::bounds);
             let _ = write!(text, "; {number} {own:?} {bounds:?}");
             for (sender, heard) in &epoch.senders {
                 let next = heard.numbers.as_ref().map(NumberSpace::next);
