@@ -47,7 +47,8 @@ fn main() -> Result<(), Box<dyn Error>> {
         // Answers are output again. One client's trouble must not end the server.
         let answered = !answers.is_empty();
         for (handle, answer) in answers {
-            if let Err(error) = server.send(handle, now(), &answer) {
+            let Some(mut association) = server.connection_mut(handle) else { continue };
+            if let Err(error) = association.send(now(), &answer) {
                 println!("an answer is lost: {error}");
             }
         }

@@ -6,11 +6,9 @@
 #![allow(clippy::disallowed_methods, reason = "an example is a host, and a host owns the clock")]
 
 use lightseal_dtls::crypto::{CipherSuiteId, rustcrypto::PROVIDER};
-use lightseal_group::control::{
-    Admitted, Answer, Asked, GroupName, Numbered, Request, WantedRoles,
-};
+use lightseal_group::control::{Admitted, Answer, AnswerMessage, GroupName, Request, RequestMessage, RoleSet};
 use lightseal_group::controller::{
-    Changes, Controller, Group, Output, Roster, Settings, Store, StoreFailed,
+    Controller, Group, Output, Roster, Settings, Store, StoreFailed, StoreUpdate,
 };
 use lightseal_group::member::{Delivery, Member, Membership};
 use lightseal_group::numbers::{Ledger, LedgerFailed};
@@ -44,7 +42,7 @@ impl Ledger for Memory {
 }
 
 impl Store for Memory {
-    fn commit(&mut self, _: &Changes<'_>) -> Result<(), StoreFailed> {
+    fn commit(&mut self, _: &StoreUpdate<'_>) -> Result<(), StoreFailed> {
         Ok(())
     }
 }
@@ -81,13 +79,13 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     // Both devices ask to join. The controller collects requests for a while and answers together.
     let (mut identities, mut members) = (BTreeMap::new(), BTreeMap::new());
     for (device, sender) in [("switch", true), ("lamp", false)] {
-        let roles = WantedRoles { sender, listener: !sender };
+        let roles = RoleSet { sender, listener: !sender };
         let (identity, nonce) = (Identity::generate(&mut random), random.array());
         let (name, keys) = (name.clone(), identity.public());
         let join = Request::Join { nonce, name, roles, address: HERE.into(), keys };
         let mut buf = [0; 700];
         let mut writer = Writer::new(&mut buf);
-        Asked::new(1, join).write(&mut writer).map_err(|_| "the request is too long")?;
+        RequestMessage::new(1, join).write(&mut writer).map_err(|_| "the request is too long")?;
         controller.handle(now(), device, roles, writer.finish());
         identities.insert(device.to_owned(), identity);
     }
@@ -96,7 +94,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         controller.handle_timeout(now());
         while let Some(output) = controller.poll() {
             let Output::Answer { device, answer } = output else { continue };
-            let answer = Numbered::<Answer>::decode(&answer)?.said;
+            let answer = AnswerMessage::decode(&answer)?.answer;
             let Answer::Admitted(admitted) = answer else { return Err("refused".into()) };
             let Admitted { policy, roles, senders, controller, grant, .. } = *admitted;
             let identity = identities.remove(&device).ok_or("an answer to nobody")?;
