@@ -711,8 +711,8 @@ pub enum WhenFull {
     #[default]
     Refuse,
     /// It ends the session that was accepted first. If the new client has sessions that it has not
-    /// used since its handshake began, the first of these ends instead: a client that begins anew
-    /// from another port costs no other client its session.
+    /// used since its handshake began, the oldest such session ends instead: a client that begins
+    /// anew from another port costs no other client its session.
     EvictOldest,
     /// It ends the session of the peer that has been silent for the longest time, if that time is
     /// at least this long; otherwise it refuses the client.
