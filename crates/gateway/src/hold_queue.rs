@@ -15,19 +15,15 @@ const MAX_HELD_BYTES: usize = 1 << 20;
 /// retransmission timeout of a transport protocol.
 const MAX_HOLD_TIME: Duration = Duration::from_millis(500);
 
-/// A frame that was held and may be sent now, with [`Gateway::plan_datagrams`] and then
-/// [`Gateway::seal`].
-///
-/// [`Gateway::plan_datagrams`]: crate::gateway::Gateway::plan_datagrams
-/// [`Gateway::seal`]: crate::gateway::Gateway::seal
+/// A frame that was held and may be sent now.
 #[derive(Debug)]
-pub struct ReleasedFrame {
+pub(crate) struct ReleasedFrame {
     /// The peer that the frame is for.
-    pub peer: PeerIndex,
+    pub(crate) peer: PeerIndex,
     /// The frame's routing: destinations, length and header.
-    pub route: Route,
+    pub(crate) route: Route,
     /// The bytes of the frame, without padding.
-    pub frame: Vec<u8>,
+    pub(crate) frame: Vec<u8>,
 }
 
 #[derive(Debug)]

@@ -14,28 +14,23 @@
 //! - [`control`]: key agreement, keepalives and the path's MTU, over the management channel;
 //! - [`counters`]: how many frames and datagrams were dropped, by reason.
 //!
-//! Under some schemes a frame must wait until the peer knows its flow. `seal` answers such a frame
-//! with `Hold`: the host then gives a copy to [`Gateway::hold`](gateway::Gateway::hold), and later
-//! sends the frames that [`Gateway::poll_released`](gateway::Gateway::poll_released) returns.
-//!
-//! The host owns sockets, clocks and threads. Each of its threads has its own lane (key and packet
-//! counter) for sending, and may receive any datagram:
+//! The host owns sockets, clocks, threads and buffers. Each of its threads has its own lane (key and
+//! packet counter) for sending, and may receive any datagram. A thread gives each frame of the LAN
+//! to [`Gateway::dispatch`](gateway::Gateway::dispatch), which decides which peers the frame is for
+//! and returns datagrams to the host's [`Sink`](gateway::Sink). It gives each datagram of a peer to
+//! [`Gateway::open_datagram`](gateway::Gateway::open_datagram). Under some schemes a frame must wait
+//! until the peer knows its flow: the gateway then holds the frame, and sends it from
+//! [`Gateway::dispatch_released`](gateway::Gateway::dispatch_released).
 //!
 //! ```
-//! use lightseal_gateway::gateway::{DatagramPlan, Gateway};
-//! use lightseal_gateway::schemes::SealOutcome;
-//! use lightseal_gateway::{Instant, PacketBuf};
+//! use lightseal_gateway::Instant;
+//! use lightseal_gateway::gateway::{Gateway, Sink};
 //!
-//! /// A frame of the LAN that fits one datagram and goes to one peer.
-//! fn out(gateway: &Gateway, now: Instant, packet: &mut PacketBuf<'_>, mut send: impl FnMut(&[u8])) {
-//!     let Ok(route) = gateway.route_frame(now, packet.bytes()) else { return };
-//!     for peer in route.peers {
-//!         if gateway.plan_datagrams(peer, &route) == Ok(DatagramPlan::Single)
-//!             && gateway.seal(now, 0, peer, &route, packet) == Ok(SealOutcome::Ready)
-//!         {
-//!             send(packet.bytes());
-//!         }
-//!     }
+//! /// One turn of a thread: a frame from the LAN, then frames that were held.
+//! fn turn<S: Sink>(gateway: &Gateway, now: Instant, frame: S::Buffer, sink: &mut S) {
+//!     let lane = 0;
+//!     gateway.dispatch(now, lane, frame, sink);
+//!     gateway.dispatch_released(now, lane, sink);
 //! }
 //! ```
 

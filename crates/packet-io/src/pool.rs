@@ -178,6 +178,24 @@ impl Pool {
         Some(copied)
     }
 
+    /// Lends a frame with a copy of a part of the packet; `None` if no frame is free, or if the part
+    /// has more than [`max_packet`](Self::max_packet) bytes.
+    ///
+    /// # Panics
+    /// If the frame belongs to another pool, or its packet has no such part.
+    pub fn copy_part(&mut self, frame: &Frame, part: Range<usize>) -> Option<Frame> {
+        assert!(part.start <= part.end && part.end <= frame.len());
+        if part.len() > self.max_packet() {
+            return None;
+        }
+        let from = self.offset(frame) + frame.range().start;
+        let mut copied = self.allocate()?;
+        copied.end += part.len() as u32;
+        let to = self.offset(&copied) + copied.range().start;
+        self.region.copy_within(from + part.start..from + part.end, to);
+        Some(copied)
+    }
+
     /// Takes a frame back.
     ///
     /// # Panics
@@ -336,7 +354,14 @@ mod tests {
         assert_eq!(pool.bytes(&second), b"second");
         assert_eq!((copied.range(), second.len()), (first.range(), 6));
         assert_eq!(first.range().start, HEADROOM - 1);
-        pool.release_all([first, second, copied]);
+        pool.release(copied);
+        let part = pool.copy_part(&first, 1..4).unwrap();
+        assert_eq!((pool.bytes(&part), part.range().start), (&b"fir"[..], HEADROOM));
+        assert!(pool.copy_part(&first, 0..7).is_none(), "no frame is free");
+        pool.release(part);
+        let whole = pool.copy_part(&first, 0..7).unwrap();
+        assert_eq!(pool.bytes(&whole), b"<first>");
+        pool.release_all([first, second, whole]);
     }
 
     #[test]

@@ -536,7 +536,7 @@ mod tests {
             [&[1, 0x80, 0xc2, 0, 0, 3][..], &[2; 6], &[0x88, 0x8e, 3, 5], &[7; 1000]].concat();
         let gateways = [&one, &other].map(|running| Arc::clone(&running.shared.gateway));
         let until = Instant::now() + Duration::from_secs(60);
-        let (mut begun, mut rounds) = (false, 0);
+        let mut rounds = 0;
         loop {
             tokio::select! {
                 stepped = one.step() => stepped.unwrap(),
@@ -554,11 +554,11 @@ mod tests {
                         mka[100..104].copy_from_slice(&number.to_be_bytes());
                         let _dropped = gateway.route_frame(now, &mka);
                     }
-                    for flow in (0..FLOWS).filter(|_| !begun) {
+                    // Each flow is used again and again, so that none expires on a slow machine.
+                    for flow in (0..FLOWS).filter(|_| rounds % 50 == 1) {
                         gateway.scheme.flow_table().unwrap().send_form(now, PEER, &header(flow));
                     }
                 }
-                begun = true;
             }
             let known = gateways.iter().all(|gateway| {
                 (0..FLOWS).all(|flow| gateway.scheme.is_flow_known(PEER, &header(flow)))

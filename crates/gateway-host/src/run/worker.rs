@@ -7,18 +7,17 @@
 use super::port_counters::SharedPortCounters;
 use super::ports::Ports;
 use super::task_queue::{Task, TaskQueue};
+use lightseal_core::PacketBuf;
 use lightseal_gateway::codepoints::EncryptedContent;
 use lightseal_gateway::counters::Reason;
-use lightseal_gateway::gateway::{DatagramPlan, Gateway, Received, ReleasedFrame, Route};
-use lightseal_gateway::link::Link;
-use lightseal_gateway::schemes::SealOutcome;
-use lightseal_gateway::stations::PeerIndex;
+use lightseal_gateway::gateway::{Destination, Gateway, Received, Sink};
 use lightseal_net::Clock;
 use lightseal_packet_io::{
     Datagram, Frame, LanPort, Pool, Refusal, RefusalCause, Underlay, Waiter,
 };
 use std::io;
 use std::net::SocketAddr;
+use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -46,8 +45,6 @@ pub(super) struct Worker {
     outgoing: Vec<Datagram>,
     /// Frames to put on the LAN with the next flush.
     deliveries: Vec<Frame>,
-    /// The bytes of a piece while it is copied.
-    scratch: Vec<u8>,
     /// Probes among `outgoing`: the destination and the length in bytes of each.
     probes: Vec<(SocketAddr, usize)>,
 }
@@ -76,7 +73,6 @@ impl Worker {
             datagrams: Vec::new(),
             outgoing: Vec::new(),
             deliveries: Vec::new(),
-            scratch: Vec::new(),
             probes: Vec::new(),
         }
     }
@@ -116,7 +112,8 @@ impl Worker {
         let from_peers = self.underlay.receive(&mut self.pool, &mut self.datagrams)?;
         let mut frames = std::mem::take(&mut self.frames);
         for frame in frames.drain(..) {
-            self.handle_lan_frame(now, frame);
+            let (gateway, lane, mut sink) = self.sending();
+            gateway.dispatch(now, lane, frame, &mut sink);
         }
         self.frames = frames;
         let mut datagrams = std::mem::take(&mut self.datagrams);
@@ -129,12 +126,8 @@ impl Worker {
             tasks += 1;
             self.handle_task(task);
         }
-        while let Some(ReleasedFrame { peer, route, frame }) = self.gateway.poll_released() {
-            match self.pool.allocate_with(&frame) {
-                Some(frame) => self.send(now, peer, &route, frame),
-                None => self.gateway.drops.increment(Reason::NoBuffer),
-            }
-        }
+        let (gateway, lane, mut sink) = self.sending();
+        gateway.dispatch_released(now, lane, &mut sink);
         self.flush()?;
         if now - self.reported_at >= REPORT_INTERVAL {
             self.reported_at = now;
@@ -179,91 +172,10 @@ impl Worker {
         self.probes.clear();
     }
 
-    /// Handles a frame of the LAN.
-    fn handle_lan_frame(&mut self, now: lightseal_core::Instant, frame: Frame) {
-        let Ok(mut route) = self.gateway.route_frame(now, self.pool.bytes(&frame)) else {
-            self.pool.release(frame);
-            return;
-        };
-        let mut frame = frame;
-        let padding = frame.len() - route.len;
-        self.pool.with(&mut frame, |packet| packet.take_back(padding).is_some());
-        // The frame itself is sent to the last peer, and copies to the others.
-        while let Some(peer) = route.peers.next() {
-            if route.peers.is_empty() {
-                self.send(now, peer, &route, frame);
-                return;
-            }
-            match self.pool.copy(&frame) {
-                Some(copy) => self.send(now, peer, &route, copy),
-                None => self.gateway.drops.increment(Reason::NoBuffer),
-            }
-        }
-        self.pool.release(frame);
-    }
-
-    /// Sends a frame or a copy to one peer.
-    fn send(&mut self, now: lightseal_core::Instant, peer: PeerIndex, route: &Route, frame: Frame) {
-        let Some(destination) = self.gateway.links.get(peer).and_then(Destination::of) else {
-            self.gateway.drops.increment(Reason::NoPeer);
-            self.pool.release(frame);
-            return;
-        };
-        let mut frame = frame;
-        match self.gateway.plan_datagrams(peer, route) {
-            Ok(DatagramPlan::Single) => {
-                let (gateway, lane) = (&self.gateway, self.lane);
-                let sealed = self
-                    .pool
-                    .with(&mut frame, |packet| gateway.seal(now, lane, peer, route, packet));
-                if sealed == Ok(SealOutcome::Ready) {
-                    self.outgoing.push(destination.datagram(frame, route.class));
-                } else {
-                    if sealed == Ok(SealOutcome::Hold) {
-                        self.gateway.hold(now, peer, route, self.pool.bytes(&frame));
-                    }
-                    self.pool.release(frame);
-                }
-            }
-            Ok(DatagramPlan::Pieces { number, layout: split }) => {
-                self.send_pieces(peer, route, (number, split.size), &frame, destination);
-                self.pool.release(frame);
-            }
-            Err(reason) => {
-                self.gateway.drops.increment(reason);
-                self.pool.release(frame);
-            }
-        }
-    }
-
-    fn send_pieces(
-        &mut self,
-        peer: PeerIndex,
-        route: &Route,
-        (number, size): (u32, usize),
-        frame: &Frame,
-        destination: Destination,
-    ) {
-        let mut offset = 0;
-        while offset < frame.len() {
-            let end = frame.len().min(offset + size);
-            self.scratch.clear();
-            self.scratch.extend_from_slice(&self.pool.bytes(frame)[offset..end]);
-            let Some(mut piece) = self.pool.allocate_with(&self.scratch) else {
-                self.gateway.drops.increment(Reason::NoBuffer);
-                return;
-            };
-            let (gateway, lane) = (&self.gateway, self.lane);
-            let sealed = self.pool.with(&mut piece, |packet| {
-                gateway.seal_piece(lane, peer, route, (number, offset), packet)
-            });
-            if sealed.is_err() {
-                self.pool.release(piece);
-                return;
-            }
-            self.outgoing.push(destination.datagram(piece, route.class));
-            offset = end;
-        }
+    /// The engine, the lane of this thread, and the buffers and the queue for sending.
+    fn sending(&mut self) -> (&Gateway, u8, OutgoingQueue<'_>) {
+        let Self { gateway, lane, pool, outgoing, .. } = self;
+        (gateway, *lane, OutgoingQueue { pool, outgoing })
     }
 
     /// Handles a datagram, whose sender is not known yet.
@@ -293,30 +205,18 @@ impl Worker {
     fn handle_task(&mut self, task: Task) {
         match task {
             Task::Datagram(peer, kind, content) => {
-                let Some(destination) = self.gateway.links.get(peer).and_then(Destination::of)
-                else {
-                    return self.gateway.drops.increment(Reason::NoPeer);
-                };
                 // The probe does not fit a frame of the pool. It gets no answer, like a probe that
                 // is too long for the path.
-                if kind == EncryptedContent::Probe && content.len() > self.pool.max_packet() {
+                let is_probe = kind == EncryptedContent::Probe;
+                if is_probe && content.len() > self.pool.max_packet() {
                     return;
                 }
-                let Some(mut frame) = self.pool.allocate_with(&content) else {
-                    return self.gateway.drops.increment(Reason::NoBuffer);
-                };
-                let (gateway, lane) = (&self.gateway, self.lane);
-                let sealed = self
-                    .pool
-                    .with(&mut frame, |packet| gateway.seal_encrypted(lane, peer, kind, packet));
-                match sealed {
-                    Ok(()) => {
-                        if kind == EncryptedContent::Probe {
-                            self.probes.push((destination.remote, frame.len()));
-                        }
-                        self.outgoing.push(destination.datagram(frame, 0));
-                    }
-                    Err(_) => self.pool.release(frame),
+                let before = self.outgoing.len();
+                let (gateway, lane, mut sink) = self.sending();
+                gateway.dispatch_content(lane, peer, kind, &content, &mut sink);
+                if is_probe {
+                    let sent = self.outgoing[before..].iter();
+                    self.probes.extend(sent.map(|probe| (probe.remote, probe.frame.len())));
                 }
             }
             Task::Frame(bytes) => self.deliver(&bytes),
@@ -324,22 +224,42 @@ impl Worker {
     }
 }
 
-/// Where datagrams for a peer are sent, and whether from the port that the peer sends to.
-#[derive(Clone, Copy)]
-struct Destination {
-    remote: SocketAddr,
-    answers: bool,
+/// The buffers of a thread, and the datagrams that it sends with the next flush.
+struct OutgoingQueue<'a> {
+    pool: &'a mut Pool,
+    outgoing: &'a mut Vec<Datagram>,
 }
 
-impl Destination {
-    fn of(link: &Link) -> Option<Self> {
-        let (remote, answers) = link.destination()?;
-        Some(Self { remote, answers })
+impl Sink for OutgoingQueue<'_> {
+    type Buffer = Frame;
+
+    fn bytes<'a>(&'a self, frame: &'a Frame) -> &'a [u8] {
+        self.pool.bytes(frame)
     }
 
-    fn datagram(self, frame: Frame, class: u8) -> Datagram {
-        let Self { remote, answers } = self;
-        Datagram { frame, remote, class, answers }
+    fn with<R>(&mut self, frame: &mut Frame, change: impl FnOnce(&mut PacketBuf<'_>) -> R) -> R {
+        self.pool.with(frame, change)
+    }
+
+    fn allocate_with(&mut self, bytes: &[u8]) -> Option<Frame> {
+        self.pool.allocate_with(bytes)
+    }
+
+    fn copy(&mut self, frame: &Frame) -> Option<Frame> {
+        self.pool.copy(frame)
+    }
+
+    fn copy_part(&mut self, frame: &Frame, part: Range<usize>) -> Option<Frame> {
+        self.pool.copy_part(frame, part)
+    }
+
+    fn send(&mut self, to: Destination, frame: Frame) {
+        let Destination { remote, class, answers, .. } = to;
+        self.outgoing.push(Datagram { frame, remote, class, answers });
+    }
+
+    fn release(&mut self, frame: Frame) {
+        self.pool.release(frame);
     }
 }
 
@@ -347,6 +267,7 @@ impl Destination {
 mod tests {
     use super::super::shared;
     use super::*;
+    use lightseal_gateway::stations::PeerIndex;
     use lightseal_packet_io::{PoolSettings, memory};
 
     #[test]

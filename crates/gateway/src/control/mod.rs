@@ -80,7 +80,7 @@ pub enum Output {
     /// Send this message over the management channel, unless many messages wait there already: an
     /// MKA frame may be lost, as on a LAN.
     Mka(PeerIndex, Vec<u8>),
-    /// Seal this content for the peer ([`Gateway::seal_encrypted`]) and send it.
+    /// Seal this content for the peer and send it ([`Gateway::dispatch_content`]).
     Datagram(PeerIndex, EncryptedContent, Vec<u8>),
     /// Put this frame on the LAN.
     Frame(Vec<u8>),

@@ -215,7 +215,7 @@ pub trait Scheme: Send + Sync + fmt::Debug {
         None
     }
 
-    /// Handles the content of a [`EncryptedContent::Beacon`] datagram, which is authentic.
+    /// Handles the content of an [`EncryptedContent::Beacon`] datagram, which is authentic.
     fn handle_beacon(&self, _now: Instant, _peer: PeerIndex, _content: &[u8]) {}
 
     /// The management channel to a peer is new, and the peer may know none of our flows.

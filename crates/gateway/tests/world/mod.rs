@@ -3,17 +3,16 @@
 #![allow(dead_code, reason = "each test uses a part of it")]
 
 use core::net::SocketAddr;
+use core::ops::Range;
 use core::time::Duration;
 use lightseal_core::{Encode, Instant, PacketBuf, Random, Writer};
 use lightseal_gateway::codepoints::EncryptedContent;
 use lightseal_gateway::control::{Control, Event, Output, Timing};
 use lightseal_gateway::counters::Reason;
-use lightseal_gateway::gateway::{
-    DatagramPlan, Gateway, GatewayConfig, Mka, Received, ReleasedFrame, Route,
-};
+use lightseal_gateway::gateway::{Destination, Gateway, GatewayConfig, Mka, Received, Sink};
 use lightseal_gateway::keys::GatewayId;
 use lightseal_gateway::link::Link;
-use lightseal_gateway::schemes::{Scheme, SealOutcome};
+use lightseal_gateway::schemes::Scheme;
 use lightseal_gateway::stations::{PeerIndex, StationLimits};
 use lightseal_macsec::crypto::rustcrypto::PROVIDER;
 use lightseal_macsec::{AssociationNumber, Header, Protection, Sci, SciField, SecTag, ShortLength};
@@ -220,11 +219,8 @@ impl World {
                 while let Some(output) = self.sites[site].control.poll(self.now) {
                     self.act(site, output);
                 }
-                while let Some(ReleasedFrame { peer, route, frame }) =
-                    self.sites[site].gateway.poll_released()
-                {
-                    self.send(site, 0, peer, &route, &frame);
-                }
+                let gateway = Arc::clone(&self.sites[site].gateway);
+                gateway.dispatch_released(self.now, 0, &mut self.sink(site));
             }
             let Some((from, to, bytes)) = self.messages.pop_front() else { return };
             let peer = index(to, from);
@@ -270,42 +266,12 @@ impl World {
 
     pub(crate) fn frame_in_lane(&mut self, site: usize, lane: u8, frame: &[u8]) {
         let gateway = Arc::clone(&self.sites[site].gateway);
-        let Ok(route) = gateway.route_frame(self.now, frame) else { return };
-        for peer in route.peers {
-            self.send(site, lane, peer, &route, &frame[..route.len]);
-        }
+        gateway.dispatch(self.now, lane, Buffer::new(frame), &mut self.sink(site));
     }
 
-    fn send(&mut self, site: usize, lane: u8, peer: PeerIndex, route: &Route, frame: &[u8]) {
-        let gateway = Arc::clone(&self.sites[site].gateway);
-        match gateway.plan_datagrams(peer, route) {
-            Ok(DatagramPlan::Single) => {
-                let mut sealed = Ok(SealOutcome::Ready);
-                let bytes = in_room(frame, |packet| {
-                    sealed = gateway.seal(self.now, lane, peer, route, packet);
-                    (sealed == Ok(SealOutcome::Ready)).then_some(())
-                });
-                if sealed == Ok(SealOutcome::Hold) {
-                    gateway.hold(self.now, peer, route, frame);
-                }
-                self.post(site, peer, bytes);
-            }
-            Ok(DatagramPlan::Pieces { number, layout: split }) => {
-                for (at, piece) in frame.chunks(split.size).enumerate() {
-                    let place = (number, at * split.size);
-                    let bytes = in_room(piece, |packet| {
-                        gateway.seal_piece(lane, peer, route, place, packet).ok()
-                    });
-                    self.post(site, peer, bytes);
-                }
-            }
-            Err(_) => {}
-        }
-    }
-
-    fn post(&mut self, site: usize, peer: PeerIndex, bytes: Option<Vec<u8>>) {
-        let to = other(site, peer);
-        self.wire.extend(bytes.map(|bytes| Datagram { from: site, to, bytes }));
+    /// What a site sends is appended to the wire.
+    fn sink(&mut self, site: usize) -> WireSink<'_> {
+        WireSink { site, wire: &mut self.wire }
     }
 
     /// Delivers all datagrams on the wire, and all datagrams that they cause.
@@ -364,6 +330,63 @@ pub(crate) fn drops(world: &World, site: usize, from: usize, reason: Reason) -> 
     let gateway = &world.sites[site].gateway;
     let link = gateway.links.get(index(site, from)).unwrap();
     link.counters.drops.get(reason) + gateway.drops.get(reason)
+}
+
+/// A packet with room around it.
+struct Buffer {
+    bytes: Vec<u8>,
+    packet: Range<usize>,
+}
+
+impl Buffer {
+    fn new(content: &[u8]) -> Self {
+        let bytes = [&[0; ROOM][..], content, &[0; ROOM]].concat();
+        Self { bytes, packet: ROOM..ROOM + content.len() }
+    }
+
+    fn content(&self) -> &[u8] {
+        &self.bytes[self.packet.clone()]
+    }
+}
+
+/// The wire, for datagrams of one site.
+struct WireSink<'a> {
+    site: usize,
+    wire: &'a mut VecDeque<Datagram>,
+}
+
+impl Sink for WireSink<'_> {
+    type Buffer = Buffer;
+
+    fn bytes<'a>(&'a self, buffer: &'a Buffer) -> &'a [u8] {
+        buffer.content()
+    }
+
+    fn with<R>(&mut self, buffer: &mut Buffer, change: impl FnOnce(&mut PacketBuf<'_>) -> R) -> R {
+        let mut packet = PacketBuf::new(&mut buffer.bytes, buffer.packet.clone()).unwrap();
+        let result = change(&mut packet);
+        buffer.packet = packet.range();
+        result
+    }
+
+    fn allocate_with(&mut self, bytes: &[u8]) -> Option<Buffer> {
+        Some(Buffer::new(bytes))
+    }
+
+    fn copy(&mut self, buffer: &Buffer) -> Option<Buffer> {
+        Some(Buffer::new(buffer.content()))
+    }
+
+    fn copy_part(&mut self, buffer: &Buffer, part: Range<usize>) -> Option<Buffer> {
+        Some(Buffer::new(&buffer.content()[part]))
+    }
+
+    fn send(&mut self, to: Destination, datagram: Buffer) {
+        let bytes = datagram.content().to_vec();
+        self.wire.push_back(Datagram { from: self.site, to: other(self.site, to.peer), bytes });
+    }
+
+    fn release(&mut self, _buffer: Buffer) {}
 }
 
 /// Calls a function with a copy of `content` that has room around it; returns the resulting packet.

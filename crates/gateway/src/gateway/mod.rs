@@ -3,15 +3,18 @@
 //! Nothing here allocates for a frame that is sent or received in one piece. All methods take
 //! `&self`: each of a host's threads sends in a lane of its own and may receive any datagram.
 
+mod dispatch;
+
+pub use dispatch::{Destination, Sink};
+
 use crate::bucket::Bucket;
 use crate::claims::PendingQueries;
 use crate::codepoints::{ANNOUNCEMENT, DatagramType, EncryptedContent};
 use crate::control::messages;
 use crate::counters::{Counter, Drops, Reason, Traffic};
 use crate::echoes::EchoFilter;
-use crate::fragments::{PIECE_LEN, PieceHeader, PieceLayout, Reassembly};
+use crate::fragments::{PIECE_LEN, PieceHeader, Reassembly};
 use crate::hold_queue::HoldQueue;
-pub use crate::hold_queue::ReleasedFrame;
 use crate::keys::GatewayId;
 use crate::link::{Link, Links, SEAL_OVERHEAD};
 use crate::lock;
@@ -19,9 +22,9 @@ pub use crate::notices::Notice;
 use crate::notices::Notices;
 use crate::other_gateway::{self, OtherGateway};
 use crate::peer_set::PeerSet;
-use crate::schemes::{Incoming, Outgoing, Scheme, SealOutcome};
+use crate::schemes::{Incoming, Scheme};
 use crate::stations::{Learned, PeerIndex, Port, Station, StationLimits, StationTable};
-use crate::tuning::{LEAST_MTU, SWEEP_INTERVAL};
+use crate::tuning::SWEEP_INTERVAL;
 use core::net::SocketAddr;
 use core::sync::atomic::{AtomicU64, Ordering};
 use lightseal_core::{Decode, Instant, PacketBuf, Random};
@@ -80,20 +83,6 @@ pub struct Route {
     pub class: u8,
     /// The header of a MACsec frame; `None` for other frames.
     pub header: Option<Header>,
-}
-
-/// How a frame becomes datagrams for one peer.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum DatagramPlan {
-    /// In one datagram: [`Gateway::seal`].
-    Single,
-    /// In several datagrams: [`Gateway::seal_piece`] for each piece.
-    Pieces {
-        /// The number that all pieces of the frame carry.
-        number: u32,
-        /// The number and the size of the pieces.
-        layout: PieceLayout,
-    },
 }
 
 /// The content of a datagram from a peer.
@@ -309,121 +298,9 @@ impl Gateway {
         if up.is_empty() { Err(Reason::NoPeer) } else { Ok(up) }
     }
 
-    /// Decides whether a frame is sent to `peer` in one datagram or in pieces.
-    ///
-    /// # Errors
-    /// If the frame is longer than the longest frame that may be split.
-    pub fn plan_datagrams(&self, peer: PeerIndex, route: &Route) -> Result<DatagramPlan, Reason> {
-        let link = self.links.get(peer).ok_or(Reason::NoPeer)?;
-        let payload = link.payload();
-        if route.len + SEAL_OVERHEAD + link.headers() > LEAST_MTU {
-            link.note_long_frame();
-        }
-        let fits = |growth| route.len.checked_add_signed(growth).is_some_and(|len| len <= payload);
-        let whole = match &route.header {
-            Some(header) => {
-                fits(self.scheme.max_overhead(header))
-                    || fits(self.scheme.overhead_to(peer, header))
-            }
-            None => fits(SEAL_OVERHEAD as isize + 1),
-        };
-        if whole {
-            return Ok(DatagramPlan::Single);
-        }
-        let most = payload.saturating_sub(SEAL_OVERHEAD + PIECE_LEN);
-        let split = PieceLayout::of(route.len, most).ok_or(Reason::TooLong)?;
-        Ok(DatagramPlan::Pieces { number: link.next_piece_number(), layout: split })
-    }
-
-    /// Makes a datagram for `peer` of a frame without its padding, in place.
-    ///
-    /// # Errors
-    /// The reason why no datagram was made; it is counted.
-    pub fn seal(
-        &self,
-        now: Instant,
-        lane: u8,
-        peer: PeerIndex,
-        route: &Route,
-        packet: &mut PacketBuf<'_>,
-    ) -> Result<SealOutcome, Reason> {
-        let link = self.links.get(peer).ok_or(Reason::NoPeer)?;
-        let len = packet.len();
-        let sealed = match &route.header {
-            Some(header) => self.scheme.seal(&Outgoing { now, lane, link, header }, packet),
-            None => self.scheme.seal_other(lane, link, packet).map(|()| SealOutcome::Ready),
-        };
-        match sealed {
-            Ok(SealOutcome::Ready) => link.counters.frames_out.count(len),
-            Ok(SealOutcome::Hold) => {}
-            Err(reason) => link.counters.drops.increment(reason),
-        }
-        sealed
-    }
-
-    /// Makes a datagram for `peer` of one piece of a frame, in place. `packet` is the piece and
-    /// `offset` its position in the frame.
-    ///
-    /// # Errors
-    /// The reason why no datagram was made; it is counted.
-    pub fn seal_piece(
-        &self,
-        lane: u8,
-        peer: PeerIndex,
-        route: &Route,
-        (number, offset): (u32, usize),
-        packet: &mut PacketBuf<'_>,
-    ) -> Result<(), Reason> {
-        let link = self.links.get(peer).ok_or(Reason::NoPeer)?;
-        // The casts lose nothing: `plan_datagrams` splits no frame of more than 16 384 bytes.
-        let piece = PieceHeader { number, offset: offset as u16, total: route.len as u16 };
-        let sealed = match &route.header {
-            Some(header) if offset == 0 => PIECE_LEN + header.len(),
-            Some(_) => PIECE_LEN,
-            None => 0,
-        };
-        let len = packet.len();
-        // A first piece that ends inside of the frame's header is encrypted as a whole.
-        let sealed = if sealed > PIECE_LEN + len { 0 } else { sealed as u8 };
-        let done = packet
-            .prepend(&piece.encode())
-            .ok_or(Reason::NoBuffer)
-            .and_then(|()| link.seal(lane, DatagramType::Fragment, sealed, packet));
-        match done {
-            Ok(()) => {
-                link.counters.frames_out.bytes.add(len as u64);
-                if offset == 0 {
-                    link.counters.frames_out.packets.add(1);
-                    link.counters.split.add(1);
-                }
-            }
-            Err(reason) => link.counters.drops.increment(reason),
-        }
-        done
-    }
-
-    /// Holds a frame, without its padding, for which [`seal`](Self::seal) returned
-    /// [`SealOutcome::Hold`]. A frame for which there is no room is dropped and counted.
-    pub fn hold(&self, now: Instant, peer: PeerIndex, route: &Route, frame: &[u8]) {
-        let released = ReleasedFrame { peer, route: *route, frame: frame.to_vec() };
-        if !self.hold_queue.hold(now, released)
-            && let Some(link) = self.links.get(peer)
-        {
-            link.counters.drops.increment(Reason::HoldFull);
-        }
-    }
-
     /// How many frames are held.
     pub fn held_frames(&self) -> usize {
         self.hold_queue.len()
-    }
-
-    /// The next frame that was held and may be sent now. The call is cheap while no frame is held.
-    /// One of the sending threads should call it about as often as it looks for frames.
-    pub fn poll_released(&self) -> Option<ReleasedFrame> {
-        self.hold_queue.release(self.scheme.acknowledged(), |peer, route| {
-            route.header.as_ref().is_some_and(|header| self.scheme.is_flow_known(peer, header))
-        })
     }
 
     /// Opens a datagram that came from `from`, in place. A dropped datagram is counted.
