@@ -28,8 +28,8 @@ fn shown(folder: &Path) -> Result<Measured, Failure> {
         .line("tshark {tshark}")
         .each(
             "samples[]",
-            "{name}: {tshark/wrong} of {records} records differ; \
-             {noise/records} records in noise, {tshark/lua_errors + noise/lua_errors} Lua errors",
+            "{name}: {tshark/wrong} of {records} records differ; {noise/records} records in noise, \
+             {tshark/lua_errors + noise/lua_errors} Lua errors",
         )
         .each("samples[]/tshark/failures[]", "  {}")
         .needs("+samples[]/records >= 100")

@@ -75,6 +75,9 @@ enum Step {
     Made(fn(&Value) -> Result<String, Failure>),
 }
 
+/// How many elements of a list get a line at most, such as failures of a run that went wrong.
+const MOST_LINES: usize = 100;
+
 #[derive(Clone)]
 struct Figure {
     reducer: Reducer,
@@ -161,7 +164,7 @@ impl Reading {
                     }
                 }
                 Step::Lines(rows, template) => {
-                    for row in select(printed, rows) {
+                    for row in select(printed, rows).into_iter().take(MOST_LINES) {
                         lines.push(fill(row, template)?);
                     }
                 }
