@@ -6,7 +6,9 @@
 #![allow(clippy::disallowed_methods, reason = "an example is a host, and a host owns the clock")]
 
 use lightseal_dtls::crypto::{CipherSuiteId, rustcrypto::PROVIDER};
-use lightseal_group::control::{Admitted, Answer, AnswerMessage, GroupName, Request, RequestMessage, RoleSet};
+use lightseal_group::control::{
+    Admitted, Answer, AnswerMessage, GroupName, Request, RequestMessage, RoleSet,
+};
 use lightseal_group::controller::{
     Controller, Group, Output, Roster, Settings, Store, StoreFailed, StoreUpdate,
 };
