@@ -7,8 +7,8 @@ use lightseal_dtls::codepoints::PskKeyExchangeMode;
 use lightseal_dtls::crypto::{CipherSuiteId, NamedGroup};
 use lightseal_dtls::{
     AggregationPolicy, ClientConfig, CloseReason, Connection, CookiePolicy, Endpoint,
-    EndpointEvent, Event, Handle, Packing, ProtocolVersion, Psk, PskStore, Scheme, ServerConfig,
-    Settings,
+    EndpointEvent, Event, Handle, Lookup, Packing, ProtocolVersion, Psk, PskStore, Scheme,
+    ServerConfig, Settings,
 };
 use lightseal_net::impairment::{Impairments, Probability};
 use lightseal_net::virtual_time::{Network, NodeId};
@@ -133,8 +133,8 @@ fn key(identity: &[u8]) -> Psk {
 }
 
 impl PskStore for Keys {
-    fn psk(&self, identity: &[u8]) -> Option<Psk> {
-        Some(key(identity))
+    fn look_up(&self, identity: &[u8]) -> Lookup {
+        Lookup::Found(key(identity))
     }
 }
 

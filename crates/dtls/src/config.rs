@@ -92,21 +92,42 @@ impl From<Psk> for Credential {
     }
 }
 
+/// The answer of a [`PskStore`].
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub enum Lookup {
+    /// The PSK with the identity.
+    Found(Psk),
+    /// The server has no PSK with the identity.
+    Unknown,
+    /// The answer is not known yet. The client's message waits, and the store is asked again when
+    /// the program calls [`Endpoint::lookups_answered`](crate::Endpoint::lookups_answered).
+    Later,
+}
+
+impl From<Option<Psk>> for Lookup {
+    fn from(psk: Option<Psk>) -> Self {
+        psk.map_or(Self::Unknown, Self::Found)
+    }
+}
+
 /// The PSKs of a server, found by identity.
 pub trait PskStore: Send + Sync {
-    /// The PSK with this identity; `None` if the server has none.
-    fn psk(&self, identity: &[u8]) -> Option<Psk>;
+    /// Looks up the PSK with this identity. A store in memory answers with an `Option<Psk>`, made
+    /// into a [`Lookup`] by `into()`. A store elsewhere begins a query, answers [`Lookup::Later`],
+    /// and keeps the result until it is asked again.
+    fn look_up(&self, identity: &[u8]) -> Lookup;
 }
 
 impl PskStore for Psk {
-    fn psk(&self, identity: &[u8]) -> Option<Psk> {
-        (self.identity == identity).then(|| self.clone())
+    fn look_up(&self, identity: &[u8]) -> Lookup {
+        (self.identity == identity).then(|| self.clone()).into()
     }
 }
 
 impl PskStore for Vec<Psk> {
-    fn psk(&self, identity: &[u8]) -> Option<Psk> {
-        self.iter().find(|psk| psk.identity == identity).cloned()
+    fn look_up(&self, identity: &[u8]) -> Lookup {
+        self.iter().find(|psk| psk.identity == identity).cloned().into()
     }
 }
 

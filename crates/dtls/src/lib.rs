@@ -91,8 +91,8 @@ pub mod tuning;
 
 pub use config::{
     Adapt, AdaptRule, AggregationPolicy, ClientConfig, CookiePolicy, Credential, Delivery, KeyLog,
-    NumberMasks, OnForgery, Packing, ProtocolVersion, Psk, PskStore, RecordNumbers, ServerConfig,
-    SessionSlots, Settings, WhenFull,
+    Lookup, NumberMasks, OnForgery, Packing, ProtocolVersion, Psk, PskStore, RecordNumbers,
+    ServerConfig, SessionSlots, Settings, WhenFull,
 };
 pub use connection::{Connection, Event, Watch};
 pub use crypto::ExportError;

@@ -125,6 +125,9 @@ pub const COOKIE_ROTATION: Duration = Duration::from_secs(60);
 /// The number of complete associations whose ClientHellos an endpoint remembers: 8 KiB, and more
 /// clients than begin anew within a cookie's lifetime.
 pub const MAX_PAST_HELLOS: usize = 256;
+/// The number of ClientHellos that an endpoint holds while their PSKs are looked up: at most 512 KiB
+/// of hellos as long as they can be, and usually 20 KiB.
+pub const MAX_WAITING_HELLOS: usize = 64;
 /// The number of fragmented ClientHellos that an endpoint holds at once: at most one MiB. The first
 /// fragment of a hello survives 62 fragments from forged addresses in 61 of 100 cases.
 pub const MAX_PARTIAL_HELLOS: usize = 128;

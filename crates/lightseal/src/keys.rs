@@ -5,7 +5,7 @@
 //! written, unless it has the line `!revoke-all`. Messages never show a key.
 
 use crate::failure::{Context, Failure};
-use lightseal_dtls::{Psk, PskStore};
+use lightseal_dtls::{Lookup, Psk, PskStore};
 use lightseal_owner_only::file::Version;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{File, Metadata};
@@ -108,6 +108,13 @@ impl KeyFile {
 }
 
 impl PskStore for KeyFile {
+    fn look_up(&self, identity: &[u8]) -> Lookup {
+        self.psk(identity).into()
+    }
+}
+
+impl KeyFile {
+    /// The key with this identity.
     fn psk(&self, identity: &[u8]) -> Option<Psk> {
         let name = std::str::from_utf8(identity).ok()?;
         Psk::external(identity, self.read_state().keys.get(name)?).ok()

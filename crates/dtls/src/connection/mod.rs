@@ -51,7 +51,8 @@ use crate::handshake::dtls12::session::Session;
 use crate::handshake::greeting::Accepted;
 use crate::handshake::reassembly::Reassembly;
 use crate::handshake::{
-    Channel, Established, EstablishedKeys, Negotiated, State, dtls12 as handshake12, server,
+    Channel, Established, EstablishedKeys, Negotiated, State, Unaccepted, dtls12 as handshake12,
+    server,
 };
 use crate::messages::Fragment;
 use crate::record::held::{Received, Slot};
@@ -240,7 +241,7 @@ impl Connection {
         admitted: Admitted<'_>,
         record_number: u64,
         cid: Option<ConnectionId>,
-    ) -> Result<Self, Fault> {
+    ) -> Result<Self, Unaccepted> {
         // Message numbers continue after the exchange that was answered without state, and record
         // numbers after the record number of the first hello, which the client has seen in its
         // answer.

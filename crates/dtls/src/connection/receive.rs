@@ -15,7 +15,7 @@ use crate::stats::ReceiveStats;
 use crate::timer::Timer;
 use crate::tuning::{ACK_PATIENCE, HANDSHAKE_KEYS_LIFETIME, MIN_TIMEOUT, REPEAT_INTERVAL};
 use alloc::boxed::Box;
-use lightseal_core::{Decode, Reader};
+use lightseal_core::{Decode, Instant, Reader};
 
 impl Connection {
     pub(super) fn receive_datagram(&mut self, datagram: &mut [u8]) {
@@ -404,6 +404,25 @@ impl Connection {
         } else if let Some(last) = self.last_repeat {
             self.timers.set_at_most(Timer::Acknowledge, last + REPEAT_INTERVAL);
         }
+    }
+
+    /// Whether the message of a DTLS 1.2 client waits for the answer to a lookup.
+    pub(crate) fn awaits_lookup(&self) -> bool {
+        matches!(&self.state, State::WaitKeyExchange12(state) if state.is_waiting())
+    }
+
+    /// Processes the message of a DTLS 1.2 client that waits for the answer to a lookup.
+    pub(crate) fn lookup_answered(&mut self, now: Instant) {
+        self.now = self.now.max(now);
+        let State::WaitKeyExchange12(state) = &mut self.state else { return };
+        let Some(message) = state.take_waiting() else { return };
+        if self.ending != Ending::Open {
+            return;
+        }
+        if let Err(fault) = self.message(&message) {
+            self.fail(fault);
+        }
+        self.after_receiving();
     }
 
     fn message(&mut self, message: &Message) -> Result<(), Fault> {

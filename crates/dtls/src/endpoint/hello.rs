@@ -14,6 +14,7 @@ use lightseal_core::{Decode, Random, Reader};
 const MAX_HELLO_SEQUENCE: u16 = 3;
 
 /// A ClientHello, reassembled.
+#[derive(Clone, Debug)]
 pub(super) struct Hello {
     /// The number of the record that contained it.
     pub(super) record: u64,

@@ -6,6 +6,7 @@
 mod guard;
 mod hello;
 mod hints;
+mod lookups;
 mod replace;
 mod slots;
 
@@ -14,6 +15,7 @@ use crate::config::ServerConfig;
 use crate::connection::write_plaintext;
 use crate::connection::{Admitted, Connection, Event, Step};
 use crate::error::{ConfigError, Fault, Limit};
+use crate::handshake::Unaccepted;
 use crate::handshake::cookie::CookieJar;
 use crate::handshake::dtls12::session::Sessions;
 use crate::handshake::greeting::{self, Greeting, Reception, fingerprint};
@@ -30,6 +32,7 @@ pub use guard::ConnectionMut;
 use hello::{Hello, Hellos};
 use hints::Hints;
 use lightseal_core::{AddressPair, Encode, Engine, Instant, Output, Random};
+use lookups::Lookups;
 use slots::{Room, Slots};
 
 /// Identifies an association of an endpoint. An endpoint never uses a handle twice.
@@ -140,6 +143,8 @@ pub struct Endpoint {
     answers: VecDeque<(AddressPair, Vec<u8>)>,
     hellos: Hellos,
     hints: Hints,
+    /// ClientHellos that wait for the answer to a lookup.
+    lookups: Lookups,
     /// Fingerprints of the ClientHellos of complete associations, oldest first. While its cookie is
     /// valid, a recorded hello must neither begin a handshake nor end one, even if its association
     /// has ended. Only clients with a key complete handshakes, so nobody else can displace entries.
@@ -174,6 +179,7 @@ impl Endpoint {
             answers: VecDeque::new(),
             hellos: Hellos::default(),
             hints: Hints::default(),
+            lookups: Lookups::default(),
             past: VecDeque::new(),
             stats: EndpointStats::default(),
             ended: Stats::default(),
@@ -303,7 +309,8 @@ impl Endpoint {
         let cid = self.fresh_cid();
         match Connection::accept(config, from, self.now, rng, admitted, record, cid) {
             Ok(connection) => self.insert(from, connection, (fingerprint, cookie), room, proves),
-            Err(fault) => self.refuse(from, record, fault),
+            Err(Unaccepted::Fault(fault)) => self.refuse(from, record, fault),
+            Err(Unaccepted::Waiting) => self.lookups.wait(from, self.local, hello, fingerprint),
         }
     }
 

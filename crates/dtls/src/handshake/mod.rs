@@ -27,7 +27,7 @@ use crate::connection::OwnIds;
 use crate::crypto::{
     CipherSuite, CipherSuiteId, ExportError, ExporterSecret, NamedGroup, TrafficSecret, Transcript,
 };
-use crate::error::{Fault, Misbehaviour};
+use crate::error::{Fault, Incompatibility, Misbehaviour};
 use crate::messages::fragment::transcript_header;
 use crate::record::epochs::APPLICATION_EPOCH;
 use crate::record::{ConnectionId, ReceiveEpoch, ReceiveEpochs, SendEpoch, SendEpochs};
@@ -357,6 +357,32 @@ impl State {
             }
             _ => Err(Misbehaviour::UnexpectedMessage.into()),
         }
+    }
+}
+
+/// Why no state was created for a client.
+#[derive(Debug)]
+pub(crate) enum Unaccepted {
+    Fault(Fault),
+    /// The client's PSK is not known yet.
+    Waiting,
+}
+
+impl From<Fault> for Unaccepted {
+    fn from(fault: Fault) -> Self {
+        Self::Fault(fault)
+    }
+}
+
+impl From<Misbehaviour> for Unaccepted {
+    fn from(misbehaviour: Misbehaviour) -> Self {
+        Self::Fault(misbehaviour.into())
+    }
+}
+
+impl From<Incompatibility> for Unaccepted {
+    fn from(incompatibility: Incompatibility) -> Self {
+        Self::Fault(incompatibility.into())
     }
 }
 

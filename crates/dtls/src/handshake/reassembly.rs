@@ -22,7 +22,7 @@ impl Partial {
 }
 
 /// A complete message.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Message {
     pub(crate) kind: HandshakeType,
     /// The message number.

@@ -4,11 +4,11 @@ use super::extras::Answer;
 use super::greeting::Accepted;
 use super::reassembly::Message;
 use super::{
-    Channel, Established, EstablishedKeys, Negotiated, OfferedSchemes, State, absorb, expect_epoch,
-    log_secret, message_body,
+    Channel, Established, EstablishedKeys, Negotiated, OfferedSchemes, State, Unaccepted, absorb,
+    expect_epoch, log_secret, message_body,
 };
 use crate::codepoints::{DTLS_1_3, ExtensionType, HandshakeType};
-use crate::config::{ProtocolVersion, Psk, ServerConfig};
+use crate::config::{Lookup, ProtocolVersion, Psk, ServerConfig};
 use crate::crypto::EarlySecret;
 use crate::error::{Fault, Incompatibility, Misbehaviour};
 use crate::messages::aggregation as aggregation_extension;
@@ -37,7 +37,7 @@ pub(crate) fn accept(
     channel: &mut Channel,
     accepted: Accepted<'_>,
     cid: Option<ConnectionId>,
-) -> Result<State, Fault> {
+) -> Result<State, Unaccepted> {
     let settings = &config.settings;
     let offer = accepted.hello.extensions;
     let answer = Answer::new(settings, ProtocolVersion::Dtls13, offer, cid)?;
@@ -148,11 +148,17 @@ pub(crate) fn accept(
     }))
 }
 
-fn find_psk(config: &ServerConfig, accepted: &Accepted<'_>) -> Result<(u16, Psk), Fault> {
-    (0..)
-        .zip(accepted.psks.iter())
-        .find_map(|(index, (identity, _))| Some((index, config.psks.psk(identity)?)))
-        .ok_or(Incompatibility::UnknownIdentity.into())
+/// Finds the first PSK of the client that the server has. It waits for the answer about an earlier
+/// identity rather than take a later one.
+fn find_psk(config: &ServerConfig, accepted: &Accepted<'_>) -> Result<(u16, Psk), Unaccepted> {
+    for (index, (identity, _)) in (0..).zip(accepted.psks.iter()) {
+        match config.psks.look_up(identity) {
+            Lookup::Found(psk) => return Ok((index, psk)),
+            Lookup::Unknown => {}
+            Lookup::Later => return Err(Unaccepted::Waiting),
+        }
+    }
+    Err(Incompatibility::UnknownIdentity.into())
 }
 
 /// Verifies the client's PSK binder (RFC 8446, section 4.2.11.2).

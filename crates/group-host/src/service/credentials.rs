@@ -3,8 +3,8 @@
 use crate::store::Device;
 use lightseal_dtls::codepoints::PskKeyExchangeMode;
 use lightseal_dtls::{
-    ConfigError, Negotiated, ProtocolVersion, Psk, PskStore, ServerConfig, SessionSlots, Settings,
-    WhenFull,
+    ConfigError, Lookup, Negotiated, ProtocolVersion, Psk, PskStore, ServerConfig, SessionSlots,
+    Settings, WhenFull,
 };
 use lightseal_dtls_aws_lc::PROVIDER;
 use lightseal_group::control::{GroupName, RoleSet};
@@ -104,6 +104,13 @@ impl Devices {
 }
 
 impl PskStore for Devices {
+    fn look_up(&self, identity: &[u8]) -> Lookup {
+        self.psk(identity).into()
+    }
+}
+
+impl Devices {
+    /// The key of the device that names itself so.
     fn psk(&self, identity: &[u8]) -> Option<Psk> {
         let (name, id) = parse(identity)?;
         let devices = self.read();

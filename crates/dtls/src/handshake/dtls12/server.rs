@@ -4,7 +4,7 @@ use super::greeting::Accepted12;
 use super::session::{Owner, Session, TicketSealer, fresh_id};
 use super::{End, Hellos, Keyed, absorb, absorb_message, send};
 use crate::codepoints::{DOWNGRADE_1_2, ExtensionType, HandshakeType};
-use crate::config::{ProtocolVersion, PskStore, ServerConfig, Settings};
+use crate::config::{Lookup, ProtocolVersion, PskStore, ServerConfig, Settings};
 use crate::crypto::{Exchange12, KeyExchange, NamedGroup, PremasterSecret, Transcript};
 use crate::error::{Fault, Incompatibility, Misbehaviour};
 use crate::handshake::extras::Answer;
@@ -37,6 +37,8 @@ pub(crate) struct WaitKeyExchange {
     psks: Arc<dyn PskStore>,
     session_id: Vec<u8>,
     tickets: Tickets,
+    /// The ClientKeyExchange, while the client's PSK is looked up.
+    waiting: Option<Message>,
 }
 
 impl core::fmt::Debug for WaitKeyExchange {
@@ -126,12 +128,23 @@ pub(crate) fn accept(
     send(channel, transcript, 0, HandshakeType::SERVER_HELLO_DONE, Vec::new());
     let tickets = Tickets { sealer: accepted.ticket, now };
     let psks = Arc::clone(&config.psks);
-    let state = WaitKeyExchange { hellos, exchange, psks, session_id: id, tickets };
+    let state = WaitKeyExchange { hellos, exchange, psks, session_id: id, tickets, waiting: None };
     Ok(State::WaitKeyExchange12(state))
 }
 
 impl WaitKeyExchange {
-    /// Processes the ClientKeyExchange and derives the keys.
+    /// Whether the ClientKeyExchange waits for the client's PSK.
+    pub(crate) const fn is_waiting(&self) -> bool {
+        self.waiting.is_some()
+    }
+
+    /// The ClientKeyExchange that waits for the client's PSK. The state then waits for it again.
+    pub(crate) fn take_waiting(&mut self) -> Option<Message> {
+        self.waiting.take()
+    }
+
+    /// Processes the ClientKeyExchange and derives the keys. If the client's PSK is not known yet,
+    /// the message waits.
     pub(crate) fn key_exchange(
         mut self,
         settings: &Settings,
@@ -139,24 +152,31 @@ impl WaitKeyExchange {
         message: &Message,
     ) -> Result<State, Fault> {
         expect_epoch(message, 0)?;
-        let find = |identity: &[u8]| {
-            self.psks.psk(identity).ok_or(Fault::from(Incompatibility::UnknownIdentity))
+        // Nothing follows it before the client has our Finished.
+        if self.waiting.is_some() {
+            return Err(Misbehaviour::UnexpectedMessage.into());
+        }
+        let (identity, point) = match self.hellos.suite.exchange {
+            Exchange12::EcdhePsk => read_ecdhe_psk_client_key_exchange(&message.body)?,
+            _ => (read_psk_client_key_exchange(&message.body)?, &[][..]),
         };
-        let (psk, premaster, group) = match (self.hellos.suite.exchange, self.exchange) {
+        let psk = match self.psks.look_up(identity) {
+            Lookup::Found(psk) => psk,
+            Lookup::Unknown => return Err(Incompatibility::UnknownIdentity.into()),
+            Lookup::Later => {
+                self.waiting = Some(message.clone());
+                return Ok(State::WaitKeyExchange12(self));
+            }
+        };
+        let (premaster, group) = match (self.hellos.suite.exchange, self.exchange) {
             (Exchange12::EcdhePsk, Some((group, exchange))) => {
-                let (identity, point) = read_ecdhe_psk_client_key_exchange(&message.body)?;
-                let psk = find(identity)?;
                 let shared = exchange
                     .complete(point)
                     .map_err(|_| Misbehaviour::IllegalParameter("key share"))?;
                 let premaster = PremasterSecret::ecdhe_psk(&shared, psk.key());
-                (psk, premaster, Some(group))
+                (premaster, Some(group))
             }
-            _ => {
-                let psk = find(read_psk_client_key_exchange(&message.body)?)?;
-                let premaster = PremasterSecret::psk(psk.key());
-                (psk, premaster, None)
-            }
+            _ => (PremasterSecret::psk(psk.key()), None),
         };
         absorb_message(&mut self.hellos.transcript, message);
         let master = self.hellos.master(premaster);

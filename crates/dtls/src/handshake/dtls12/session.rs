@@ -1,7 +1,7 @@
 //! Sessions that later handshakes resume by session ID (RFC 5246, section 7.3) or by ticket (RFC
 //! 5077).
 
-use crate::config::{Psk, PskStore};
+use crate::config::{Lookup, Psk, PskStore};
 use crate::crypto::{Aead, CipherSuite12, CipherSuiteId, MasterSecret12, Provider, Record};
 use crate::tuning::{SESSION_LIFETIME, TICKET_ROTATION};
 use alloc::boxed::Box;
@@ -46,7 +46,7 @@ impl Owner {
 
     /// Whether a server still has this key.
     pub(crate) fn is_known(&self, psks: &dyn PskStore) -> bool {
-        psks.psk(&self.identity).is_some_and(|psk| Self::of(&psk) == *self)
+        matches!(psks.look_up(&self.identity), Lookup::Found(psk) if Self::of(&psk) == *self)
     }
 }
 

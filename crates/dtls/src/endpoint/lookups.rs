@@ -1,0 +1,82 @@
+//! Clients that wait until the server's store knows whether it has their PSK.
+
+use super::hello::Hello;
+use super::{Endpoint, Handle};
+use crate::tuning::MAX_WAITING_HELLOS;
+use alloc::collections::VecDeque;
+use alloc::vec::Vec;
+use core::net::{IpAddr, SocketAddr};
+use lightseal_core::Instant;
+
+/// A ClientHello of DTLS 1.3 whose PSK is looked up. Its client has proved its address, where
+/// cookies are used.
+#[derive(Debug)]
+struct Waiting {
+    from: SocketAddr,
+    /// The local address at which the hello arrived.
+    local: Option<IpAddr>,
+    hello: Hello,
+    fingerprint: [u8; 32],
+}
+
+/// The ClientHellos that wait, oldest first. A client of DTLS 1.2 names its identity later, so that
+/// its association waits.
+#[derive(Debug, Default)]
+pub(super) struct Lookups(VecDeque<Waiting>);
+
+impl Lookups {
+    /// Keeps a hello. A client has one place: its newest hello takes it. Beyond
+    /// [`MAX_WAITING_HELLOS`] clients the oldest hello is dropped; its client sends it again.
+    pub(super) fn wait(
+        &mut self,
+        from: SocketAddr,
+        local: Option<IpAddr>,
+        hello: &Hello,
+        fingerprint: [u8; 32],
+    ) {
+        self.0.retain(|waiting| waiting.from != from);
+        if self.0.len() == MAX_WAITING_HELLOS {
+            self.0.pop_front();
+        }
+        self.0.push_back(Waiting { from, local, hello: hello.clone(), fingerprint });
+    }
+}
+
+impl Endpoint {
+    /// Asks the [`PskStore`](crate::PskStore) again for every client for which it answered
+    /// [`Lookup::Later`](crate::Lookup::Later). Clients whose answer is still not known wait on.
+    pub fn lookups_answered(&mut self, now: Instant) {
+        self.now = self.now.max(now);
+        for Waiting { from, local, hello, fingerprint } in core::mem::take(&mut self.lookups.0) {
+            let known = self.by_peer.get(&from).and_then(|handle| self.entries.get(handle));
+            // The store may have answered the client's retransmission of the hello already.
+            if known.is_some_and(|entry| entry.hello == fingerprint)
+                || self.is_of_older(known, &fingerprint)
+                || self.past.contains(&fingerprint)
+            {
+                continue;
+            }
+            let known = known.is_some();
+            self.local = local;
+            self.greet(from, &hello, fingerprint, known);
+        }
+        let handles: Vec<Handle> = self.entries.keys().copied().collect();
+        for handle in handles {
+            let Some(entry) = self.entries.get_mut(&handle) else { continue };
+            if entry.connection.awaits_lookup() {
+                entry.connection.lookup_answered(now);
+                // The client's Finished may have arrived before.
+                if entry.connection.negotiated().is_some() {
+                    self.remember_hello(handle);
+                    self.completed(handle);
+                }
+                self.touch(handle);
+            }
+        }
+    }
+
+    /// The number of clients of DTLS 1.3 that wait for the answer to a lookup.
+    pub fn waiting_for_lookups(&self) -> usize {
+        self.lookups.0.len()
+    }
+}
