@@ -221,8 +221,8 @@ impl StationTable {
         self.update(now, station, port).0
     }
 
-    /// Does the same as [`learn`](Self::learn), and also says whether the station [was
-    /// settled](Self::is_settled) at `port` before.
+    /// Does the same as [`learn`](Self::learn), and also returns whether the station [was heard
+    /// recently](Self::was_heard_recently) at `port` before.
     pub(crate) fn update(&self, now: Instant, station: Station, port: Port) -> (Learned, bool) {
         if station.is_group() {
             return (Learned::NotLearned, false);
