@@ -17,11 +17,12 @@ pub(super) fn claims() -> Vec<Claim> {
             single point whose runs are shared among the shards. Bar: there may be none"
             .claim("lab-shards", AtMost(0.0), Seconds(30))
             .by(shards),
-        // Exact statistics keep 16 bytes a run for up to 131 072 runs, in a list whose room doubles:
-        // 2 MiB at 10^5 runs, beside the 11.6 MiB of the program.
+        // Exact statistics keep 16 bytes a run for up to 131 072 runs, in lists whose room doubles.
+        // These take 2.4 MiB at 10^5 runs, copies while they grow included, beside the 8.4 MiB that
+        // the program of the laboratory takes at 10^4 runs.
         "Peak memory of `lightseal lab run` for 100 000 runs of a point, over that for 10 000 \
             runs. Bar: the derivation in the comment"
-            .claim("lab-memory", AtMost(1.2), Seconds(30))
+            .claim("lab-memory", AtMost(1.3), Seconds(30))
             .by(|| memory(10_000, 100_000)),
         "Peak memory of `lightseal lab run` for 500 000 runs of a point, over that for 200 000 \
             runs. Bar: our own target"
