@@ -71,7 +71,7 @@ fn main() -> Result<(), Box<dyn Error>> {
             match output {
                 Output::Message(_, bytes) => sites[1 - at].1.handle_message(now, PEER, &bytes),
                 Output::Event(Event::Up(_, epoch)) => {
-                    println!("gateway {at}: keys of epoch {epoch}")
+                    println!("gateway {at}: epoch {epoch}");
                 }
                 Output::Close(_, error) => return Err(error.into()),
                 // A host also sends probes of the path, and announcements on the LAN.

@@ -35,7 +35,7 @@ const LICENCES: [&str; 2] = ["LICENSE-MIT", "LICENSE-APACHE"];
 pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     let place = target_dir().join("packages");
     let mut wrong = Vec::new();
-    println!("{:<26} {:>5} {:>6}  {:<14} result", "package", "files", "KiB", "example");
+    println!("{:<26} {:>5} {:>6}  {:<15} result", "package", "files", "KiB", "example");
     let show = |Row { name, files, kib, example, outcome }: Row| {
         let result = match &outcome {
             Ok(result) => result.as_str(),
@@ -44,7 +44,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
                 "FAILED"
             }
         };
-        println!("{name:<26} {files:>5} {kib:>6.1}  {example:<14} {result}");
+        println!("{name:<26} {files:>5} {kib:>6.1}  {example:<15} {result}");
     };
     check(&place, arguments, show).map_err(Failure::Failed)?;
     if wrong.is_empty() { Ok(()) } else { Err(Failure::Failed(wrong.join("\n"))) }
