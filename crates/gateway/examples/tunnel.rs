@@ -6,7 +6,7 @@
 //! Run it with `cargo run --example tunnel`.
 
 use lightseal_gateway::control::{Control, Event, Output, Timing};
-use lightseal_gateway::gateway::{Gateway, GatewayConfig, Mka, Received};
+use lightseal_gateway::gateway::{Destination, Gateway, GatewayConfig, Mka, Received, Sink};
 use lightseal_gateway::keys::GatewayId;
 use lightseal_gateway::link::Link;
 use lightseal_gateway::schemes::sealed::SealedScheme;
@@ -17,6 +17,7 @@ use std::error::Error;
 use std::fs::File;
 use std::io::Read;
 use std::net::{SocketAddr, UdpSocket};
+use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -54,6 +55,62 @@ fn site(id: u8, peer: SocketAddr) -> Result<(Arc<Gateway>, Control), Box<dyn Err
     Ok((gateway, control))
 }
 
+/// A frame or datagram, with room before and behind it.
+struct Buffer {
+    bytes: Vec<u8>,
+    packet: Range<usize>,
+}
+
+impl Buffer {
+    fn new(content: &[u8]) -> Self {
+        let bytes = [&[0; ROOM][..], content, &[0; ROOM]].concat();
+        Self { bytes, packet: ROOM..ROOM + content.len() }
+    }
+
+    fn content(&self) -> &[u8] {
+        &self.bytes[self.packet.clone()]
+    }
+}
+
+/// The socket to which a gateway sends. A host has a pool of buffers, and queues datagrams.
+struct Outgoing<'a>(&'a UdpSocket);
+
+impl Sink for Outgoing<'_> {
+    type Buffer = Buffer;
+
+    fn bytes<'a>(&'a self, buffer: &'a Buffer) -> &'a [u8] {
+        buffer.content()
+    }
+
+    fn with<R>(&mut self, buffer: &mut Buffer, change: impl FnOnce(&mut PacketBuf<'_>) -> R) -> R {
+        let mut packet =
+            PacketBuf::new(&mut buffer.bytes, buffer.packet.clone()).expect("in range");
+        let result = change(&mut packet);
+        buffer.packet = packet.range();
+        result
+    }
+
+    fn allocate_with(&mut self, bytes: &[u8]) -> Option<Buffer> {
+        Some(Buffer::new(bytes))
+    }
+
+    fn copy(&mut self, buffer: &Buffer) -> Option<Buffer> {
+        Some(Buffer::new(buffer.content()))
+    }
+
+    fn copy_part(&mut self, buffer: &Buffer, part: Range<usize>) -> Option<Buffer> {
+        buffer.content().get(part).map(Buffer::new)
+    }
+
+    fn send(&mut self, to: Destination, datagram: Buffer) {
+        println!("a datagram of {} bytes goes to {}", datagram.content().len(), to.remote);
+        // A datagram that the socket does not take is lost, as on the network.
+        let _ = self.0.send_to(datagram.content(), to.remote);
+    }
+
+    fn release(&mut self, _buffer: Buffer) {}
+}
+
 fn main() -> Result<(), Box<dyn Error>> {
     let sockets = [UdpSocket::bind("127.0.0.1:0")?, UdpSocket::bind("127.0.0.1:0")?];
     let (here, there) = (sockets[0].local_addr()?, sockets[1].local_addr()?);
@@ -82,12 +139,7 @@ fn main() -> Result<(), Box<dyn Error>> {
 
     // A frame of the first LAN becomes a datagram, and a frame of the second LAN.
     let (gateway, frame) = (&sites[0].0, [HEADER, &[0x5a; 64]].concat());
-    let mut buf = [&[0; ROOM][..], &frame, &[0; ROOM]].concat();
-    let mut packet = PacketBuf::new(&mut buf, ROOM..ROOM + frame.len()).ok_or("no room")?;
-    let route = gateway.route_frame(now, &frame).map_err(|reason| reason.to_string())?;
-    gateway.seal(now, 0, PEER, &route, &mut packet).map_err(|reason| reason.to_string())?;
-    println!("a frame of {} bytes, a datagram of {}", frame.len(), packet.len());
-    sockets[0].send_to(packet.bytes(), there)?;
+    gateway.dispatch(now, 0, Buffer::new(&frame), &mut Outgoing(&sockets[0]));
     let mut buf = [0; 2048];
     let (len, from) = sockets[1].recv_from(&mut buf)?;
     let mut packet = PacketBuf::new(&mut buf, 0..len).ok_or("no room")?;
