@@ -77,6 +77,7 @@ extern crate std;
 pub mod codepoints;
 pub mod config;
 mod connection;
+mod credential;
 pub mod crypto;
 mod endpoint;
 pub mod error;

@@ -379,10 +379,10 @@ impl RunningGateway {
             }
             // A warning follows once the channel has been up for a while.
             Event::Unanswered(peer) => {
-                tracing::debug!(peer = name(peer), "the tunnel is not answered")
+                tracing::debug!(peer = name(peer), "the tunnel is not answered");
             }
             Event::Answered(peer) => {
-                tracing::debug!(peer = name(peer), "the tunnel is answered again")
+                tracing::debug!(peer = name(peer), "the tunnel is answered again");
             }
             Event::SecondGateway(id) => {
                 let before = self.other_gateway.replace((id, Instant::now()));
@@ -411,7 +411,7 @@ async fn resolve(shared: Arc<GatewayShared>) {
                 match tokio::net::lookup_host(&endpoint).await {
                     Ok(found) => shared.note_resolved(at, found),
                     Err(error) => {
-                        tracing::warn!(peer = name, endpoint, %error, "name not resolved")
+                        tracing::warn!(peer = name, endpoint, %error, "name not resolved");
                     }
                 }
             }
