@@ -28,7 +28,7 @@ pub(super) async fn run(args: &RunArgs) -> Result<(), Failure> {
             Signal::Stop => return Order::Stop,
             Signal::Reload => return Order::Reload,
             Signal::Statistics => {
-                tracing::info!("`lightseal gateway status` shows the gateway's state")
+                tracing::info!("`lightseal gateway status` shows the gateway's state");
             }
         }
     };
