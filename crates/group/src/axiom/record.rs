@@ -150,8 +150,9 @@ impl RecordKey {
 
 /// Seals the requests of a sender, or the responses of a listener to one sender.
 ///
-/// It holds no state: the caller takes record numbers from [`Reserved`](crate::numbers::Reserved)
-/// and counts the usage of the key against [`Suite::limits`].
+/// It holds no state: the caller takes record numbers from
+/// [`ReservedNumbers`](crate::numbers::ReservedNumbers) and counts the usage of the key against
+/// [`Suite::limits`].
 pub struct Sealer {
     key: RecordKey,
     epoch: u16,
