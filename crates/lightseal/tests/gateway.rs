@@ -76,7 +76,7 @@ fn keys_are_private_and_never_overwritten() {
     fails(&["gateway", "keygen", "--sample", &file], &["cannot be used with"]);
     fails(&["gateway", "keygen", "--public", &dir.path("c.key")], &["identity", "c.key"]);
     let junk = dir.file("junk.key", "junk\n");
-    fails(&["gateway", "keygen", "--public", &junk], &["junk.key", "not a gateway's private key"]);
+    fails(&["gateway", "keygen", "--public", &junk], &["junk.key", "not the private key of a gateway"]);
     std::fs::set_permissions(&file, std::fs::Permissions::from_mode(0o644)).unwrap();
     fails(&["gateway", "keygen", "--public", &file], &["mode 644", "chmod 600"]);
 }
@@ -148,7 +148,7 @@ fn mistakes_of_a_configuration_end_with_one_line() {
         (&interface, "interface = \"lo\"", "[lan] interface: interface lo does not carry Ethernet"),
         (free, &listen, "(TCP)"),
         (&peer, &own, "peer plant-b: its key is our own"),
-        ("[lan]", "user = \"root\"\n[lan]", "root's rights"),
+        ("[lan]", "user = \"root\"\n[lan]", "rights would still be those of root"),
         ("[lan]", "user = \"no-such-user\"\n[lan]", "\"no-such-user\": no such user"),
         ("[lan]", "[metrics]\nlisten = \"192.0.2.1:1\"\n[lan]", "[metrics] listen 192.0.2.1:1"),
     ] {
