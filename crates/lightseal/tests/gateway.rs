@@ -76,7 +76,10 @@ fn keys_are_private_and_never_overwritten() {
     fails(&["gateway", "keygen", "--sample", &file], &["cannot be used with"]);
     fails(&["gateway", "keygen", "--public", &dir.path("c.key")], &["identity", "c.key"]);
     let junk = dir.file("junk.key", "junk\n");
-    fails(&["gateway", "keygen", "--public", &junk], &["junk.key", "not the private key of a gateway"]);
+    fails(
+        &["gateway", "keygen", "--public", &junk],
+        &["junk.key", "not the private key of a gateway"],
+    );
     std::fs::set_permissions(&file, std::fs::Permissions::from_mode(0o644)).unwrap();
     fails(&["gateway", "keygen", "--public", &file], &["mode 644", "chmod 600"]);
 }

@@ -56,11 +56,11 @@ const STEPS: &[Step] = &[
     // The broken suite of the paper is compiled in only for these tests.
     Step {
         name: "the forgery of aggregated GCM tags",
-        packages: &["dtls", "fuzz"],
+        packages: &["lightseal-dtls", "fuzz"],
         arguments: &[
             "test",
             "--features",
-            "dtls/dangerous-gcm-aggregation,fuzz/dangerous-gcm-aggregation",
+            "lightseal-dtls/dangerous-gcm-aggregation,fuzz/dangerous-gcm-aggregation",
             "--test",
             "dangerous",
             "--test",
