@@ -181,7 +181,7 @@ impl History {
         };
         let left = self.field.nap(index, instead.as_deref());
         self.lives.get_mut(&address).expect("the device exists").left.extend(left.clone());
-        // The same state is restored once more, after the member has gone on for a while.
+        // The restored state is restored once more, after the member has gone on for a while.
         if let Some(left) = left
             && self.chance(2)
         {

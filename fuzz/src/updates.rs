@@ -35,7 +35,7 @@ const KEY_UPDATES: u64 = 10;
 /// Number of messages in each direction on a network without loss at the end.
 const LAST_MESSAGES: u64 = 400;
 /// How many of the last messages may still be lost: they share tags with earlier lost ones, or
-/// their receiver could verify nothing for so long that it must first find the current numbers.
+/// their receiver verified nothing for such a long time that it must first find the current numbers.
 const NEAR_A_LOSS: u64 = 300;
 
 /// The results for the association.

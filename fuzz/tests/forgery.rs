@@ -27,7 +27,7 @@ fn no_attack_forges_hmac() {
     forged(CipherSuiteId::SHA256_SHA256, 4);
 }
 
-/// The same harness and attacks forge records under a suite that must not be aggregated.
+/// The harness and the attacks of the tests above forge records under a suite that must not be aggregated.
 #[cfg(feature = "dangerous-gcm-aggregation")]
 #[test]
 fn gcm_is_forged_every_time() {

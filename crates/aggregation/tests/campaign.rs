@@ -22,7 +22,7 @@ enum Move {
     Swap(Index, Index),
     /// An earlier record with a bit of its body flipped.
     Flip(Index, u8),
-    /// The same bit flipped in two earlier records, which breaks sums like GHASH's.
+    /// Flips one bit, at equal positions, in two earlier records, which breaks sums like GHASH's.
     FlipTwo(Index, Index, u8),
     /// An earlier record with a bit of its tag flipped.
     FlipTag(Index, u8),

@@ -216,7 +216,7 @@ pub enum CloseReason {
     /// The handshake was not complete within
     /// [`Settings::handshake_deadline`](crate::Settings::handshake_deadline).
     HandshakeTimeout,
-    /// The same client began a new association from the same address.
+    /// The client of this association began a new one from its address.
     Replaced,
     /// Too many handshakes were in progress at once, and this one was given up: the oldest whose
     /// client had not proved its key, or one that lost the slot it was to take over.

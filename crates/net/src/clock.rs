@@ -22,7 +22,7 @@ impl Clock {
         Instant::ZERO + self.origin.elapsed()
     }
 
-    /// The same point in time as an `Instant` of the standard library, for a runtime's timer.
+    /// A time of this clock as an `Instant` of the standard library, for a runtime's timer.
     /// `None` if the platform cannot represent it.
     pub fn to_std(&self, at: Instant) -> Option<StdInstant> {
         self.origin.checked_add(at.saturating_since(Instant::ZERO))

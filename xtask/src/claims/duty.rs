@@ -299,7 +299,7 @@ fn ours_under_loss() -> Vec<Claim> {
 /// the client's Finished.
 const HALF_RTT: &str = "found/profiles/1.3-half-rtt-no-cookie/duration_s / \
                         found/profiles/tinydtls-no-cookie/duration_s";
-/// The same ratio where our server waits for that Finished.
+/// The ratio of durations where our server waits for that Finished.
 const WAITING: &str = "found/profiles/1.3-no-cookie/duration_s / \
                        found/profiles/tinydtls-no-cookie/duration_s";
 

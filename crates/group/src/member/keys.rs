@@ -154,7 +154,7 @@ impl EpochKeys {
         secret.pair_for_listener(listener, sender).ok()
     }
 
-    /// The same pairwise secret, computed by the sender.
+    /// The pairwise secret of a sender and a listener, computed by the sender.
     pub(super) fn pair_for_sender(
         &self,
         sender: (SenderId, &PrivateKey),

@@ -42,7 +42,7 @@ fn history(seed: u64) {
         // None, a tenth or half of the members do not receive the messages.
         let lost = [0, 10, 50][loss as usize];
         let messages = world.rekey_with(&change, &mut |rng| rng.below(100) >= lost);
-        // The same messages are repeated.
+        // The controller repeats its rekey messages unchanged.
         let epoch = world.server.epoch();
         for person in world.present.values_mut().filter(|person| person.path.epoch() == epoch) {
             for message in &messages {

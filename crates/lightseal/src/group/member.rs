@@ -59,7 +59,7 @@ pub(crate) struct LeaveArgs {
     pub(crate) group: String,
     #[command(flatten)]
     pub(crate) device: DeviceArgs,
-    /// The same flag as in the other commands of a member; not needed here.
+    /// A flag that all commands of a member have; this command does not need it.
     #[arg(long, value_name = "NAME")]
     pub(crate) interface: Option<String>,
 }
