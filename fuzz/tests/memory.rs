@@ -1,4 +1,5 @@
-//! Spoofed hellos leave nothing in a server's memory, as counted by the allocator.
+//! Spoofed hellos leave nothing in a server's memory, as counted by the allocator. The allocator
+//! counts for the whole process, so this file is a program of its own.
 
 use lightseal_core::{Engine, Instant, Output, Random};
 use lightseal_dtls::{ClientConfig, Connection, Endpoint, Psk, ServerConfig};
