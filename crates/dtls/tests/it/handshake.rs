@@ -61,7 +61,7 @@ fn the_smallest_datagrams_hold_a_handshake_under_every_suite() {
 }
 
 #[test]
-fn a_group_the_server_prefers_not_is_asked_for_by_retry() {
+fn a_server_asks_in_a_retry_for_a_key_exchange_group_that_it_supports() {
     let mut configs = Configs::new();
     configs.server.settings.groups = vec![NamedGroup::P256];
     configs.server.cookies = CookiePolicy::WhenRetrying;
@@ -134,7 +134,7 @@ fn duplicates_and_reversal_do_not_multiply_answers() {
 #[test]
 fn data_that_overtakes_the_finished_waits_for_it() {
     let mut pair = Configs::new().pair(7).with_rule(|direction, _, datagram| {
-        // The client's third datagram contains its Finished.
+        // A datagram of epoch 2 to the server contains the client's Finished.
         let finished = direction == Direction::ToServer && datagram[0] & 0xe3 == 0x22;
         let delay = if finished { 80 } else { 10 };
         vec![(Duration::from_millis(delay), datagram.to_vec())]
@@ -194,8 +194,9 @@ fn aggregation_with_gcm_alone_is_refused_by_configuration() {
     assert_eq!(configs.client.settings.check(), Err(lightseal_dtls::ConfigError::AggregationSuite));
 }
 
+/// Anybody can forge an alert without encryption, so a client gives up only at the third one.
 #[test]
-fn a_refusal_is_believed_when_it_is_repeated() {
+fn the_third_refusal_ends_a_handshake() {
     let mut configs = Configs::new();
     let psk = lightseal_dtls::Psk::external(b"stranger", &[7; 32]).unwrap();
     configs.client.credential = psk.into();
@@ -225,7 +226,7 @@ fn two_forged_refusals_stop_no_handshake() {
 }
 
 #[test]
-fn clear_text_is_spoken_only_by_name_and_shows() {
+fn a_suite_without_encryption_is_used_only_if_both_ends_name_it() {
     let suite = CipherSuiteId::SHA256_SHA256;
     let mut configs = Configs::new();
     configs.client.settings.suites = vec![suite];
@@ -245,7 +246,8 @@ fn clear_text_is_spoken_only_by_name_and_shows() {
     assert!(pair.log.iter().any(shows));
 }
 
-/// An end that wants shared tags still prefers encryption if the order of suites does.
+/// An end that wants shared tags does not prefer a suite without encryption for their sake: the order
+/// of its suites decides.
 #[test]
 fn aggregation_puts_no_clear_text_before_encryption() {
     let [clear, gcm, lightmac] = [
