@@ -77,8 +77,8 @@ pub struct EndpointStats {
     /// Ignored datagrams: those of no association that are not a ClientHello, and repeated or
     /// outdated ClientHellos of associations.
     pub ignored: u64,
-    /// Clients for which no session slot was free. They were refused upon their hello, which also
-    /// counts in `refused`, or when their handshake was complete.
+    /// Clients for which no session slot was free. A client is refused either when its ClientHello
+    /// arrives, which also counts in `refused`, or when its handshake is complete.
     pub full: u64,
     /// Associations that were evicted and whose slot was given to another client.
     pub evicted: u64,
@@ -96,8 +96,9 @@ struct Entry {
     hello: [u8; 32],
     /// When the cookie of that hello was made, if it had one.
     cookie: Option<Instant>,
-    /// While this handshake is not complete, the connected association at the same address: the
-    /// client's own older one, or that of another client whose address has changed since.
+    /// While this handshake is not complete: the connected association whose peer has this address
+    /// too. It is the client's own older association, or that of another client which has moved to
+    /// the address.
     replaces: Option<Handle>,
     /// When the client was accepted: its handshake began.
     began: Instant,
@@ -107,8 +108,8 @@ struct Entry {
     ready: bool,
 }
 
-/// The number of queued answers that belong to no association. The oldest ones are dropped beyond
-/// it.
+/// The maximum number of answers that wait to be sent and belong to no association. If there are
+/// more, the oldest ones are dropped.
 const MAX_STATELESS_ANSWERS: usize = 64;
 
 /// The length in bytes of the connection IDs in a configuration.
@@ -291,15 +292,17 @@ impl Endpoint {
             Ok(Greeting::Accept12(accepted)) => Admitted::Dtls12(accepted),
             Err(fault) => return self.refuse(from, record, fault),
         };
-        // Anybody may have recorded a hello without a cookie. In DTLS 1.2 no hello proves a key; in
-        // 1.3 the binder is verified below, before anything changes.
+        // A hello without a cookie may be a replay of a recorded one, and a hello of DTLS 1.2 proves
+        // no key. A hello of DTLS 1.3 with a cookie proves address and key: its binder is verified
+        // below, before anything changes.
         let cookie = admitted.cookie();
         let proves = matches!(&admitted, Admitted::Dtls13(_)) && cookie.is_some();
         if self.has_newer_at(from, cookie) {
             self.stats.ignored += 1;
             return;
         }
-        // A client that begins a new association takes over the slot of its old one in the end.
+        // When the handshake of a known client completes, it takes over the slot of the client's old
+        // association.
         let room = if known { Some(Room::Free) } else { self.room(proves) };
         let Some(room) = room else {
             self.stats.full += 1;
@@ -347,7 +350,7 @@ impl Endpoint {
         let Some(entry) = self.entries.get_mut(&handle) else { return };
         let before: Vec<_> = entry.connection.own_ids().collect();
         entry.connection.give_ids(&fresh);
-        // IDs before the one in use are retired, and IDs that were not given are free again.
+        // IDs that the association has retired, and IDs that it did not take, are free again.
         for cid in before.iter().chain(&fresh) {
             if !entry.connection.own_ids().any(|own| own == *cid) {
                 self.by_id.remove(cid);
@@ -375,7 +378,8 @@ impl Endpoint {
             if self.by_peer.get(&old) == Some(&handle) {
                 self.by_peer.remove(&old);
             } else {
-                // The handshake at the old address no longer replaces this association.
+                // A handshake at the old address was to replace this association and take over its
+                // slot. It now needs a slot of its own.
                 self.adopt_slot(old, handle);
             }
             // This association is found by its connection ID. It must not hide another one at the
@@ -389,7 +393,7 @@ impl Endpoint {
         self.touch(handle);
     }
 
-    /// Requests another hello, in as many fragments as necessary.
+    /// Sends a HelloRetryRequest or HelloVerifyRequest, in as many fragments as necessary.
     fn answer_retry(
         &mut self,
         to: SocketAddr,
@@ -455,7 +459,8 @@ impl Endpoint {
         let replaces = old.and_then(|old| self.superseded_by_hello(old));
         let handle = Handle(self.next_handle);
         self.next_handle += 1;
-        // A handshake beside a connected association holds no slot: it will take over that one's.
+        // A handshake that is to replace a connected association needs no slot of its own: it takes
+        // over the slot of that association when it completes.
         if replaces.is_none() {
             self.enter(handle, room, proved);
         }
@@ -496,7 +501,8 @@ impl Endpoint {
             return;
         }
         self.by_peer.remove(&peer);
-        // The handshake failed: the address belongs again to the association beside it.
+        // A handshake failed that was to replace an older association at this address: datagrams
+        // from the address go to the older association again.
         let older = entry.replaces.and_then(|old| Some((old, self.entries.get(&old)?)));
         if let Some((old, _)) = older.filter(|(_, old)| old.connection.peer() == peer) {
             self.by_peer.insert(peer, old);
