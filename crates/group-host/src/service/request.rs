@@ -231,7 +231,7 @@ pub struct Described {
     pub suite: String,
     /// What a record proves about its origin: the name of an [`Authenticity`].
     pub authenticity: String,
-    /// Who can read and forge responses: the name of a value of [`Responses`].
+    /// Which members can read and forge responses: the name of a value of [`Responses`].
     pub responses: String,
     /// How a listener that joins in the middle of an epoch tells fresh records from replays: the name
     /// of a [`Freshness`].
