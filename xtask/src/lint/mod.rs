@@ -1,11 +1,11 @@
 //! `cargo xtask lint`: what can be judged without running the code.
 
 mod language;
-mod layers;
+pub(crate) mod layers;
 mod source;
 
 use crate::process::{capture, cargo, run as run_command, succeeds};
-use crate::{Failure, api, system};
+use crate::{Failure, api, pictures, system};
 use clap::Args;
 use std::time::Instant;
 
@@ -25,6 +25,7 @@ const CHECKS: &[(&str, Check)] = &[
     ("source", source::check),
     ("language", language::check),
     ("layers", layers::check),
+    ("pictures", pictures::check),
     ("no-std", no_std),
     ("dependencies", dependencies),
     ("clippy", clippy),
