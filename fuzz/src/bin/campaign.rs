@@ -61,7 +61,8 @@ enum Campaign {
     /// Attackers without a key: replayed hellos, forged ACKs, and hellos with another host's
     /// address
     Strangers {
-        /// Number of associations with replayed hellos, and also number of handshakes with forged ACKs
+        /// Number of associations with replayed hellos, and also number of handshakes with forged
+        /// ACKs
         #[arg(long, default_value_t = 200)]
         count: u64,
     },
@@ -78,8 +79,8 @@ enum Campaign {
         #[arg(long, default_value_t = 1000)]
         count: u64,
     },
-    /// Several machines that are copies of one device of a group: whether two of them ever seal with
-    /// one key and nonce
+    /// Several machines that are copies of one device of a group: whether two of them ever seal
+    /// with one key and nonce
     Clones {
         /// What is copied from one machine to another
         #[arg(value_enum)]
@@ -88,7 +89,8 @@ enum Campaign {
         #[arg(long, default_value_t = 10_000)]
         count: u64,
     },
-    /// Datagrams of arbitrary bytes to every port of active members of a group and of its controller
+    /// Datagrams of arbitrary bytes to every port of active members of a group and of its
+    /// controller
     Noise {
         /// Number of datagrams
         #[arg(long, default_value_t = 1_000_000)]
@@ -104,8 +106,8 @@ enum Campaign {
     /// The share of genuine records that is delivered while an attacker sends junk under the number
     /// of each record before the record itself arrives
     Rivals,
-    /// After how many records an observer sees that two of them have equal record number masks, in the
-    /// worst case: payloads of one byte under Agg(16)
+    /// After how many records an observer sees that two of them have equal record number masks, in
+    /// the worst case: payloads of one byte under Agg(16)
     Masks {
         /// Number of epochs in which each form of masks is observed
         #[arg(long, default_value_t = 2000)]
@@ -143,8 +145,8 @@ enum Campaign {
         #[arg(long, default_value_t = 1_000_000)]
         count: u64,
     },
-    /// A station that sends frames with the address of a station of another LAN: how many frames that
-    /// station misses
+    /// A station that sends frames with the address of a station of another LAN: how many frames
+    /// that station misses
     TunnelClaims {
         #[command(flatten)]
         of: Tunnels,
