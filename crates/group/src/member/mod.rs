@@ -19,6 +19,7 @@ mod epoch;
 mod freshness;
 mod interface;
 mod keys;
+mod outcome;
 mod pairs;
 mod peers;
 mod receive;
@@ -29,7 +30,8 @@ mod suspend;
 pub(crate) mod voice;
 
 pub use interface::{
-    Delivery, Event, MemberError, Membership, RequestKind, Roles, SendError, Stats, Transmit,
+    DatagramOrigin, Delivery, Event, MemberError, Membership, RequestKind, Roles, SendError, Stats,
+    Transmit,
 };
 pub use keys::Listener;
 pub use suspend::Suspended;
@@ -135,9 +137,6 @@ pub struct Member {
     events: VecDeque<Event>,
     outbox: VecDeque<Transmit>,
     stats: Stats,
-    /// The number of received records whose tag was right, so that some member of this group wrote
-    /// them.
-    authentic: u64,
 }
 
 impl Member {
@@ -230,7 +229,6 @@ impl Member {
             events: VecDeque::new(),
             outbox: VecDeque::new(),
             stats: Stats::default(),
-            authentic: 0,
             policy,
         };
         if was_interrupted {
@@ -394,11 +392,6 @@ impl Member {
     /// Whether a unicast DTLS session with `peer` is open.
     pub fn has_session(&self, peer: SocketAddr) -> bool {
         self.sessions.contains(&peer)
-    }
-
-    /// The number of received records that some member of this group wrote.
-    pub(crate) const fn authentic(&self) -> u64 {
-        self.authentic
     }
 
     /// Seals a group request into the front of `buf` and returns its length. The host sends it to
