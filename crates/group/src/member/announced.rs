@@ -7,7 +7,7 @@
 //! that has already ended are dropped without a signature check. The rate of other signature checks
 //! is limited ([`SignatureBudget`](crate::rekey::checks::SignatureBudget)).
 
-use super::epoch::ReplayCheck;
+use super::epoch::{EpochUse, ReplayCheck};
 use super::keys::{AuthenticRecord, ReceivedRecord, RequiredProof};
 use super::outcome::{DropReason, RecordOutcome};
 use super::{Event, Member};
@@ -50,7 +50,7 @@ impl Member {
     /// Takes a rekey message.
     fn rekey(&mut self, now: Instant, message: &[u8]) -> Result<(), DropReason> {
         match self.keys.handle(now, message) {
-            Ok(Outcome::Moved(new)) => self.enter(now, &new, false),
+            Ok(Outcome::Moved(new)) => self.enter(now, &new, EpochUse::New),
             Ok(Outcome::Duplicate | Outcome::OtherLeaves) => {}
             Ok(Outcome::Pull(_)) | Err(Refusal::OutOfStep) => self.suspect_rekey(now),
             // The message is forged, but its hash chain element shows that the controller has sent

@@ -98,7 +98,7 @@ impl Member {
         // A listener that has just joined knows no epoch before the one in which its key was looked
         // up.
         let at = epochs.sending(now).0.max(peers.valid_from(page));
-        if at < self.first_sealing_epoch {
+        if !self.permission.covers(at) {
             return Err(SendError::NotStarted);
         }
         let epoch = epochs.receiving(now, at).ok_or(SendError::NoKey)?;

@@ -11,7 +11,7 @@ use super::keys::{
 use super::outcome::{DropReason, Origin};
 use super::{RequestKind, SendError, written};
 use crate::compact::{HeaderForm, KnownBoot, PairSecret, PlainRecord, PublicKey, SigningKey};
-use crate::numbers::{Ledger, LedgerFailed, NumberSpace, ReservedNumbers};
+use crate::numbers::{EpochEntry, Ledger, LedgerFailed, NumberSpace, ReservedNumbers};
 use crate::policy::{Freshness, Policy, Responses};
 use crate::rekey::{EpochKey, Leaf};
 use crate::{ListenerId, SenderId};
@@ -28,13 +28,13 @@ pub(super) const HEADER_BYTES: usize = 32;
 /// A member's state in one epoch: its keys, and its state for each peer.
 pub(super) struct Epoch {
     pub(super) keys: EpochKeys,
-    /// Whether the member has kept its state ever since it entered this epoch. If so, every
+    /// If the member has kept its state ever since it entered this epoch for the first time, every
     /// record whose number it has not seen is fresh.
-    from_the_start: bool,
-    /// Whether the epoch was already in use when the member entered it, and the policy demands a
-    /// challenge before records of a sender are accepted.
-    is_late: bool,
-    pairwise: bool,
+    entry: EpochEntry,
+    /// The state of the epoch when the member entered it, if the policy demands a challenge before
+    /// records of a sender in a used epoch are accepted; otherwise [`EpochUse::New`].
+    entered: EpochUse,
+    responses_policy: Responses,
     /// The keys that open requests, if all senders share one key.
     shared: Option<Opener>,
     /// The reserved record numbers. If the ledger failed, the member cannot seal records in this
@@ -59,6 +59,15 @@ pub(super) struct Epoch {
     pub(super) responses: Usage,
     /// The usage of the keys of direct requests, sealed and opened, in this epoch.
     pub(super) direct: Usage,
+}
+
+/// Whether an epoch was in use when a member entered it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum EpochUse {
+    /// No member had sent in it yet.
+    New,
+    /// Other members may have sent in it.
+    InUse,
 }
 
 /// A listener's pairwise secret with a sender.
@@ -161,25 +170,29 @@ impl Epoch {
         (policy, suite): (&Policy, Suite),
         own: Option<SenderId>,
         (epoch, key): (u64, &EpochKey),
-        is_late: bool,
+        entered: EpochUse,
         ledger: &mut dyn Ledger,
     ) -> Self {
-        let entered = ReservedNumbers::enter(ledger, policy.group, epoch, suite.last_number());
-        Self::entered((policy, suite), own, (epoch, key), is_late, entered)
+        let reserved = ReservedNumbers::enter(ledger, policy.group, epoch, suite.last_number());
+        Self::entered((policy, suite), own, (epoch, key), entered, reserved)
     }
 
-    /// As [`Self::new`], with the ledger's answer: the reserved numbers, and whether the epoch was
-    /// never entered before.
+    /// As [`Self::new`], with the ledger's answer: the reserved numbers, and whether the member has
+    /// been in the epoch before.
     pub(super) fn entered(
         (policy, suite): (&Policy, Suite),
         own: Option<SenderId>,
         (epoch, key): (u64, &EpochKey),
-        is_late: bool,
-        entered: Result<(ReservedNumbers, bool), LedgerFailed>,
+        entered: EpochUse,
+        reserved: Result<(ReservedNumbers, EpochEntry), LedgerFailed>,
     ) -> Self {
         let keys = EpochKeys::new(policy, suite, epoch, key);
-        let from_the_start = entered.as_ref().is_ok_and(|(_, is_new)| *is_new);
-        let reserved = entered.map(|(reserved, _)| reserved);
+        let entry = reserved.as_ref().map_or(EpochEntry::Repeated, |(_, entry)| *entry);
+        let reserved = reserved.map(|(reserved, _)| reserved);
+        let entered = match policy.freshness {
+            Freshness::Challenge => entered,
+            Freshness::NewEpoch | Freshness::DropFirst => EpochUse::New,
+        };
         let own = own.zip(reserved.as_ref().ok()).map(|(sender, reserved)| OwnRequests {
             numbers: reserved.space(),
             sealer: keys.request_sealer(sender),
@@ -189,9 +202,9 @@ impl Epoch {
         let shared = keys.shared_opener();
         Self {
             keys,
-            from_the_start,
-            is_late: is_late && policy.freshness == Freshness::Challenge,
-            pairwise: policy.responses == Responses::Pairwise,
+            entry,
+            entered,
+            responses_policy: policy.responses,
             shared,
             reserved,
             own,
@@ -207,15 +220,15 @@ impl Epoch {
         }
     }
 
-    /// Whether the member has kept its state ever since it entered this epoch.
-    pub(super) const fn is_from_the_start(&self) -> bool {
-        self.from_the_start
+    /// Whether the member has been in this epoch before, and has lost its state since.
+    pub(super) const fn entry(&self) -> EpochEntry {
+        self.entry
     }
 
     /// Whether the ledger shows that the member was in this epoch before a restart. False if the
     /// ledger failed, because a new epoch would not help then.
     pub(super) const fn was_interrupted(&self) -> bool {
-        !self.from_the_start && self.reserved.is_ok()
+        matches!((self.entry, &self.reserved), (EpochEntry::Repeated, Ok(_)))
     }
 
     /// How close the epoch's keys are to their usage limits.
@@ -226,7 +239,10 @@ impl Epoch {
     /// The initial replay window of a sender; `None` if it may have sent records that the member
     /// does not know of.
     fn first_window(&self) -> Option<ReplayWindow> {
-        (self.from_the_start && !self.is_late).then(ReplayWindow::new)
+        match (self.entry, self.entered) {
+            (EpochEntry::First, EpochUse::New) => Some(ReplayWindow::new()),
+            _ => None,
+        }
     }
 
     /// The initial state for a sender. The caller stores it only after it has opened a record of
@@ -238,7 +254,9 @@ impl Epoch {
             last_group: None,
             last_direct: None,
             numbers: match &self.reserved {
-                _ if self.pairwise => Some(NumberSpace::unreserved()),
+                _ if self.responses_policy == Responses::Pairwise => {
+                    Some(NumberSpace::unreserved())
+                }
                 Ok(reserved) => Some(reserved.space()),
                 Err(LedgerFailed) => None,
             },

@@ -201,7 +201,7 @@ impl Member {
         (listener, to): (ListenerId, SocketAddr),
         challenge: Challenge,
     ) {
-        let Some(sender) = self.roles.sender.filter(|_| self.may_seal(at)) else { return };
+        let Some(sender) = self.roles.sender.filter(|_| self.permission.covers(at)) else { return };
         let Self { epochs, ledger, policy, identity, .. } = self;
         let Some(epoch) = epochs.receiving(now, at) else { return };
         let (Some(own), Ok(reserved)) = (&mut epoch.own, &mut epoch.reserved) else { return };
@@ -242,11 +242,11 @@ impl Member {
 
     fn sync(&mut self, now: Instant) {
         let signer = super::signer(&self.policy, self.roles, &self.identity);
-        let first_sealing_epoch = self.first_sealing_epoch;
+        let permission = self.permission;
         let (at, epoch) = self.epochs.sending(now);
         let (Some(own), Ok(reserved)) = (&mut epoch.own, &mut epoch.reserved) else { return };
         own.sync_at = None;
-        if at < first_sealing_epoch {
+        if !permission.covers(at) {
             return;
         }
         let Ok(number) = reserved.take(&mut own.numbers, &mut *self.ledger) else { return };

@@ -10,6 +10,7 @@ use super::outcome::{DropReason, Origin, RecordOutcome};
 use super::{Delivery, Member};
 use crate::codepoints::GROUP_CHALLENGE;
 use crate::compact::{Boot, BootStatus, Challenge, KnownBoot, PublicKey};
+use crate::numbers::EpochEntry;
 use crate::{ListenerId, SenderId, compact};
 use core::net::SocketAddr;
 use lightseal_core::{Instant, ReplayWindow};
@@ -89,7 +90,7 @@ impl Member {
                 _ => RecordOutcome::dropped_authentic(DropReason::Malformed),
             };
         }
-        if !epoch.is_from_the_start() {
+        if epoch.entry() == EpochEntry::Repeated {
             // Responses that arrived before the restart may be replayed.
             return RecordOutcome::dropped_authentic(DropReason::NotFresh);
         }

@@ -6,6 +6,7 @@ use super::outcome::{DropReason, Origin, RecordOutcome};
 use super::{DatagramOrigin, Delivery, Member};
 use crate::codepoints::GROUP_CHALLENGE;
 use crate::compact::{Challenge, VerifyingKey};
+use crate::numbers::EpochEntry;
 use crate::policy::{Authenticity, Profile, Responses};
 use crate::{SenderId, compact};
 use core::net::SocketAddr;
@@ -115,7 +116,7 @@ impl Member {
             self.answer(now, at, (id, from), Challenge(challenge));
             return RecordOutcome::Processed;
         }
-        if !epoch.is_from_the_start() {
+        if epoch.entry() == EpochEntry::Repeated {
             // Responses that arrived before the restart may be replayed.
             return RecordOutcome::dropped_authentic(DropReason::NotFresh);
         }

@@ -198,7 +198,7 @@ impl Sender {
                             wake = Some(now);
                         }
                         if let Some(member) = &mut self.member {
-                            member.set_session(address(listener), true);
+                            member.open_session(address(listener));
                         }
                     }
                     Output::Event(Event::Data(data)) => {
