@@ -568,7 +568,7 @@ impl World {
                 continue;
             };
             let delivered = &mut self.report.delivered;
-            let _ = member.receive_unicast(self.now, from, &mut datagram.to_vec(), |_| {
+            member.receive_unicast(self.now, from, &mut datagram.to_vec(), |_| {
                 *delivered += 1;
             });
         }

@@ -80,13 +80,21 @@ impl PublicKeys {
     /// The first 32 bytes are not a valid Ed25519 public key, or the other 32 bytes are an X25519
     /// public key of small order, with which no secret can be shared.
     pub fn from_bytes(bytes: &[u8; Self::BYTES]) -> Result<Self, InvalidPublicKey> {
+        let keys = Self::from_storage(bytes)?;
+        if keys.exchange.is_small_order() { Err(InvalidPublicKey) } else { Ok(keys) }
+    }
+
+    /// Public keys from a controller's store. The X25519 key may be of small order, because earlier
+    /// controllers did not refuse such a key when a device joined. The controller keeps the keys of
+    /// such a member out of its [directory](crate::directory).
+    ///
+    /// # Errors
+    /// The first 32 bytes are not a valid Ed25519 public key.
+    pub fn from_storage(bytes: &[u8; Self::BYTES]) -> Result<Self, InvalidPublicKey> {
         let (signing, exchange) = bytes.split_at(32);
         let part = |part: &[u8]| <[u8; 32]>::try_from(part).map_err(|_| InvalidPublicKey);
         let (signing, exchange) = (part(signing)?, PublicKey(part(exchange)?));
         VerifyingKey::new(&signing)?;
-        if exchange.is_small_order() {
-            return Err(InvalidPublicKey);
-        }
         Ok(Self { signing, exchange })
     }
 
@@ -156,6 +164,7 @@ mod tests {
         let mut bytes = Identity::generate(&mut Random::insecure(2)).public().to_bytes();
         bytes[32..].fill(0);
         assert_eq!(PublicKeys::from_bytes(&bytes), Err(InvalidPublicKey));
+        assert!(PublicKeys::from_storage(&bytes).is_ok());
         bytes[32] = 1;
         assert!(PublicKeys::decode(&bytes).is_err());
         bytes[32] = 9;

@@ -7,7 +7,7 @@
 //! record. Only in this case is the datagram copied. A group that tries a record of another group
 //! counts it as a record with a wrong tag.
 
-use crate::member::{Delivery, Event, Member, Transmit};
+use crate::member::{DatagramOrigin, Delivery, Event, Member, Transmit};
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 use core::net::SocketAddr;
@@ -102,7 +102,6 @@ impl MultiGroupNode {
                 if !is_for(local, member) || member.may_open(datagram, is_multicast) != fits {
                     continue;
                 }
-                let before = member.authentic();
                 let deliver = |delivery: Delivery<'_>| deliver(*handle, delivery);
                 let copy = fits && last != Some(*handle);
                 let datagram = if copy {
@@ -111,15 +110,15 @@ impl MultiGroupNode {
                 } else {
                     &mut *datagram
                 };
-                if is_multicast {
-                    member.receive_multicast(now, from, datagram, deliver);
+                let origin = if is_multicast {
+                    member.receive_multicast(now, from, datagram, deliver)
                 } else {
-                    member.receive_unicast(now, from, datagram, deliver);
-                }
+                    member.receive_unicast(now, from, datagram, deliver)
+                };
                 if copy {
                     self.scratch.zeroize();
                 }
-                if member.authentic() > before {
+                if origin == DatagramOrigin::Member {
                     return Received::Member(*handle);
                 }
             }

@@ -78,6 +78,15 @@ impl fmt::Display for NoNumber {
 
 impl core::error::Error for NoNumber {}
 
+/// Whether a node has been in an epoch before.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum EpochEntry {
+    /// The node enters the epoch for the first time, so it cannot have received anything in it.
+    First,
+    /// The node was in the epoch before a restart, and may have received any record of it.
+    Repeated,
+}
+
 /// The record numbers that a node has reserved in one epoch.
 #[derive(Clone, Copy, Debug)]
 pub struct ReservedNumbers {
@@ -93,8 +102,7 @@ pub struct ReservedNumbers {
 
 impl ReservedNumbers {
     /// Enters an epoch; `last` is the last number that a record can carry. Also returns whether the
-    /// node enters the epoch for the first time, so that it cannot have received anything in it
-    /// before.
+    /// node has been in the epoch before.
     ///
     /// # Errors
     /// The ledger cannot be read or written, or no longer has an entry for an epoch that is not
@@ -104,17 +112,20 @@ impl ReservedNumbers {
         group: GroupId,
         epoch: u64,
         last: u64,
-    ) -> Result<(Self, bool), LedgerFailed> {
-        let is_new = ledger.newest(&group)?.is_none_or(|newest| newest < epoch);
-        if is_new {
+    ) -> Result<(Self, EpochEntry), LedgerFailed> {
+        let entry = match ledger.newest(&group)? {
+            Some(newest) if newest >= epoch => EpochEntry::Repeated,
+            _ => EpochEntry::First,
+        };
+        if entry == EpochEntry::First {
             ledger.reserve(&group, epoch, 0)?;
         }
         let start = ledger.reserved(&group, epoch)?.ok_or(LedgerFailed)?;
         let mut reserved = Self { group, epoch, start, below: start, last };
-        if !is_new {
+        if entry == EpochEntry::Repeated {
             reserved.invalidate_stored(ledger)?;
         }
-        Ok((reserved, is_new))
+        Ok((reserved, entry))
     }
 
     /// Continues where a node was shut down cleanly and stored its [`Self::bounds`]. This succeeds
@@ -266,8 +277,8 @@ mod tests {
         for run in 0..200 {
             paper.full = false;
             let entered = ReservedNumbers::enter(&mut paper, GROUP, 5, u64::MAX >> 16);
-            let (mut reserved, is_new) = entered.unwrap();
-            assert_eq!(is_new, run == 0);
+            let (mut reserved, entry) = entered.unwrap();
+            assert_eq!(entry == EpochEntry::First, run == 0);
             let mut spaces = [reserved.space(); 2];
             for _ in 0..rng.below(3000) {
                 paper.full = rng.below(10) == 0;
@@ -340,13 +351,17 @@ mod tests {
     fn an_epoch_is_new_once() {
         let mut paper = MemoryLedger::default();
         let mut enter =
-            |epoch| ReservedNumbers::enter(&mut paper, GROUP, epoch, 100).map(|(_, new)| new);
-        assert_eq!(
-            [enter(3), enter(5), enter(5), enter(3)].map(Result::unwrap),
-            [true, true, false, false]
-        );
+            |epoch| ReservedNumbers::enter(&mut paper, GROUP, epoch, 100).map(|(_, entry)| entry);
+        for (epoch, entry) in [
+            (3, EpochEntry::First),
+            (5, EpochEntry::First),
+            (5, EpochEntry::Repeated),
+            (3, EpochEntry::Repeated),
+        ] {
+            assert_eq!(enter(epoch), Ok(entry));
+        }
         // An epoch without an entry may have been used: its entry may no longer be kept.
         assert_eq!(enter(4), Err(LedgerFailed));
-        assert_eq!(enter(6), Ok(true));
+        assert_eq!(enter(6), Ok(EpochEntry::First));
     }
 }

@@ -174,6 +174,14 @@ impl Registry {
         let mut controller = controller.map_err(Refusal::Group)?;
         let (devices, group) = (Arc::clone(&self.devices), name.clone());
         controller.set_admission(Box::new(move |device| devices.may(device, &group)));
+        let unusable: Vec<&str> = controller.roster().unusable().collect();
+        if !unusable.is_empty() {
+            tracing::warn!(
+                "group {name}: {} members have an X25519 key of small order, which other members                  do not get; evict {}",
+                unusable.len(),
+                unusable.join(", ")
+            );
+        }
         self.groups.insert(name, controller);
         Ok(())
     }
@@ -661,6 +669,7 @@ impl Described {
             freshness: policy.freshness.to_string(),
             epoch: controller.epoch(),
             members: controller.roster().len(),
+            unusable: controller.roster().unusable().map(str::to_owned).collect(),
             roster: with_members.then(|| controller.roster().iter().map(member).collect()),
             announcements: None,
         }

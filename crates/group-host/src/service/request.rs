@@ -240,6 +240,10 @@ pub struct Described {
     pub epoch: u64,
     /// The number of its members.
     pub members: usize,
+    /// The devices of the members whose X25519 key is of small order. An earlier controller
+    /// admitted them, other members do not get their keys, and they should be evicted.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub unusable: Vec<String>,
     /// Its members, if they were asked for.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub roster: Option<Vec<DescribedMember>>,

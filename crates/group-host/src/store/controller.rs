@@ -644,7 +644,7 @@ fn read_member(bytes: &[u8]) -> Result<Member, DecodeError> {
     let r = &mut Reader::new(bytes);
     let leaf = Leaf::new(r.u32()?).ok_or(DecodeError::Invalid("leaf"))?;
     let nonce = r.array()?;
-    let keys = PublicKeys::from_bytes(&r.array()?);
+    let keys = PublicKeys::from_storage(&r.array()?);
     let keys = keys.map_err(|_| DecodeError::Invalid("keys of a member"))?;
     let (wanted, sender) = (read_wanted(r)?, SenderId(r.u8()?));
     let roles = Roles { sender: wanted.sender.then_some(sender), listener: wanted.listener };

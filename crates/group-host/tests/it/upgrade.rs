@@ -9,6 +9,7 @@ use lightseal_group::{Identity, SenderId};
 use lightseal_group_host::service::{Enrol, Registry};
 use lightseal_group_host::store::{ControllerStore, MemberStore};
 use lightseal_group_host::token::Token;
+use redb::ReadableTable as _;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
@@ -86,6 +87,39 @@ fn join(version: u8, nonce: u8) -> RequestMessage {
         (RoleSet { sender: true, listener: false }, "127.77.0.10".parse().unwrap());
     let said = Request::Join { nonce: [nonce; 8], name: lights(), roles, address, keys };
     RequestMessage { version, ..RequestMessage::new(1, said) }
+}
+
+/// Earlier controllers admitted such a member. It must not keep its group from being opened.
+#[test]
+fn a_member_whose_key_has_small_order_is_named_and_can_be_evicted() {
+    let directory = Directory::with("controller", "controller.redb");
+    let database = redb::Database::open(directory.0.join("controller.redb")).unwrap();
+    let table = redb::TableDefinition::<'_, ([u8; 16], &str), &[u8]>::new("members");
+    let transaction = database.begin_write().unwrap();
+    {
+        let mut members = transaction.open_table(table).unwrap();
+        let stored: Vec<_> = members
+            .iter()
+            .unwrap()
+            .map(Result::unwrap)
+            .map(|(key, value)| (key.value().0, key.value().1.to_owned(), value.value().to_vec()))
+            .filter(|(_, device, _)| device == "lamp1")
+            .collect();
+        for (group, device, mut member) in stored {
+            // The X25519 key stands after the leaf, the nonce and the Ed25519 key.
+            member[4 + 8 + 32..][..32].fill(0);
+            members.insert((group, &*device), &*member).unwrap();
+        }
+    }
+    transaction.commit().unwrap();
+    drop(database);
+    let store = ControllerStore::open(&directory.0).unwrap();
+    let now = Instant::from_micros(5_000_000);
+    let mut registry = Registry::open(store, now, Random::insecure(1)).unwrap();
+    let shown = registry.show("lights").unwrap();
+    assert_eq!((shown.members, shown.unusable), (2, vec!["lamp1".to_owned()]));
+    let shown = registry.evict(now, "lights", "lamp1").unwrap();
+    assert_eq!((shown.members, shown.unusable), (1, Vec::new()));
 }
 
 #[test]

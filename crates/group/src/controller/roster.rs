@@ -73,9 +73,17 @@ impl Roster {
         self.senders.keys().copied().collect()
     }
 
+    /// The members whose X25519 key is of small order, so that no secret can be shared with them.
+    /// Other members do not learn their keys. An earlier controller has admitted them; an
+    /// administrator should evict them.
+    pub fn unusable(&self) -> impl Iterator<Item = &str> {
+        let unusable = |(_, member): &(&str, &Member)| member.keys.exchange.is_small_order();
+        self.iter().filter(unusable).map(|(name, _)| name)
+    }
+
     /// The directory entries of a page.
     pub(super) fn page(&self, lookup: Lookup) -> Vec<DirectoryEntry> {
-        match lookup {
+        let mut members: Vec<DirectoryEntry> = match lookup {
             Lookup::Senders(SenderId(first)) => {
                 let last = first.saturating_add(PAGE_SIZE as u8 - 1);
                 let leaves = self.senders.range(SenderId(first)..=SenderId(last));
@@ -87,7 +95,10 @@ impl Roster {
                 let leaves = self.leaves.range(first..=last);
                 leaves.filter(|(_, entry)| entry.1).map(|(_, entry)| entry.0).collect()
             }
-        }
+        };
+        // A page with such a key could not be read.
+        members.retain(|member| !member.keys.exchange.is_small_order());
+        members
     }
 
     /// The names of the devices that are the members of a page in this epoch.
@@ -140,5 +151,37 @@ impl Roster {
         if let Some(sender) = roles.sender {
             self.senders.remove(&sender);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ListenerId;
+    use crate::identity::Identity;
+    use lightseal_core::Random;
+
+    #[test]
+    fn other_members_do_not_get_keys_of_small_order() {
+        let mut rng = Random::insecure(1);
+        let mut member = |leaf, is_small| {
+            let mut keys = Identity::generate(&mut rng).public().to_bytes();
+            if is_small {
+                keys[32..].fill(0);
+            }
+            Member {
+                leaf: Leaf::new(leaf).unwrap(),
+                start: Start { instance: 1, counter: 0, nonce: [0; 8] },
+                clones: 0,
+                roles: Roles { sender: None, listener: true },
+                address: [127, 0, 0, 1].into(),
+                keys: PublicKeys::from_storage(&keys).unwrap(),
+            }
+        };
+        let members = [("bell".into(), member(0, true)), ("lamp".into(), member(1, false))];
+        let roster = Roster::restore(members);
+        assert_eq!(roster.unusable().collect::<Vec<_>>(), ["bell"]);
+        let page = roster.page(Lookup::listener(ListenerId::new(0).unwrap()));
+        assert_eq!(page.iter().map(|entry| entry.leaf.get()).collect::<Vec<_>>(), [1]);
     }
 }

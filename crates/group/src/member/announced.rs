@@ -7,9 +7,9 @@
 //! that has already ended are dropped without a signature check. The rate of other signature checks
 //! is limited ([`SignatureBudget`](crate::rekey::checks::SignatureBudget)).
 
-use super::epoch::SenderState;
+use super::epoch::{EpochUse, ReplayCheck};
 use super::keys::{AuthenticRecord, ReceivedRecord, RequiredProof};
-use super::receive::is_members;
+use super::outcome::{DropReason, RecordOutcome};
 use super::{Event, Member};
 use crate::SenderId;
 use crate::codepoints::{GROUP_REKEY, GROUP_SENDERS};
@@ -24,46 +24,40 @@ impl Member {
         now: Instant,
         at: u64,
         record: ReceivedRecord<'_, SenderId>,
-    ) {
-        let Some(epoch) = self.epochs.receiving(now, at) else { return };
-        let known = epoch.senders.remove(&SenderId::CONTROLLER);
-        let was_known = known.is_some();
-        // Only the expanded keys of the controller's stream are stored.
-        let mut heard = SenderState { window: None, ..known.unwrap_or_else(|| epoch.heard(now)) };
-        let opened = epoch.open(record, &mut heard, RequiredProof::Member);
-        if opened.is_ok() {
-            heard.last = now;
-        }
-        if was_known || opened.is_ok() {
-            epoch.senders.insert(SenderId::CONTROLLER, heard);
-        }
-        if is_members(&opened) {
-            self.authentic += 1;
-        }
-        let AuthenticRecord { kind, content, .. } = match opened {
-            Ok(opened) => opened,
-            Err(reason) => return self.count(now, reason),
+    ) -> RecordOutcome {
+        let Some(epoch) = self.epochs.receiving(now, at) else {
+            return DropReason::NoState.into();
         };
-        match kind {
+        let check = ReplayCheck::Idempotent;
+        let AuthenticRecord { kind, content, .. } =
+            match epoch.open_request(now, record, check, RequiredProof::Member) {
+                Ok(opened) => opened,
+                Err(reason) => return reason.into(),
+            };
+        let processed = match kind {
             GROUP_REKEY => self.rekey(now, content),
             GROUP_SENDERS => self.list(now, at, content),
             ContentType::CHANGE_CIPHER_SPEC => self.end_epoch(now, at, content),
             // The controller sends no other type, so another member wrote this record.
-            _ => self.stats.strangers += 1,
+            _ => Err(DropReason::Stranger),
+        };
+        match processed {
+            Ok(()) => RecordOutcome::Processed,
+            Err(reason) => RecordOutcome::dropped_authentic(reason),
         }
     }
 
     /// Takes a rekey message.
-    fn rekey(&mut self, now: Instant, message: &[u8]) {
+    fn rekey(&mut self, now: Instant, message: &[u8]) -> Result<(), DropReason> {
         match self.keys.handle(now, message) {
-            Ok(Outcome::Moved(new)) => self.enter(now, &new, false),
+            Ok(Outcome::Moved(new)) => self.enter(now, &new, EpochUse::New),
             Ok(Outcome::Duplicate | Outcome::OtherLeaves) => {}
             Ok(Outcome::Pull(_)) | Err(Refusal::OutOfStep) => self.suspect_rekey(now),
             // The message is forged, but its hash chain element shows that the controller has sent
             // a rekey message.
             Err(Refusal::BadSignature | Refusal::Unchecked) => {
-                self.stats.refused_rekeys += 1;
                 self.suspect_rekey(now);
+                return Err(DropReason::RefusedRekey);
             }
             Err(Refusal::Excluded) => {
                 // The event is reported once, even if the message is repeated.
@@ -71,54 +65,53 @@ impl Member {
                     self.push_event(Event::Excluded);
                 }
             }
-            Err(_) => self.stats.refused_rekeys += 1,
+            Err(_) => return Err(DropReason::RefusedRekey),
         }
+        Ok(())
     }
 
     /// Takes a list of active senders. Each epoch has exactly one list.
-    fn list(&mut self, now: Instant, at: u64, content: &[u8]) {
+    fn list(&mut self, now: Instant, at: u64, content: &[u8]) -> Result<(), DropReason> {
         // The list of an earlier epoch is outdated.
         if at != self.epochs.newest() || self.listed_in == Some(at) {
-            return;
+            return Ok(());
         }
         // An unchanged list needs no signature check.
         if listing::read_unverified(content).is_some_and(|said| said == self.senders) {
-            return;
+            return Ok(());
         }
         if !self.checks.take(now) {
-            self.stats.unchecked += 1;
-            return;
+            return Err(DropReason::Unchecked);
         }
-        match self.keys.controller().senders(&self.policy.group, at, content) {
-            Some(senders) => {
-                self.checks.give_back();
-                self.listed_in = Some(at);
-                self.set_senders(senders);
-                self.push_event(Event::SendersChanged);
-            }
-            None => self.stats.forged += 1,
-        }
+        let listed = self.keys.controller().senders(&self.policy.group, at, content);
+        let senders = listed.ok_or(DropReason::Forged)?;
+        self.checks.give_back();
+        self.listed_in = Some(at);
+        self.set_senders(senders);
+        self.push_event(Event::SendersChanged);
+        Ok(())
     }
 
     /// Takes the controller's announcement that an epoch has ended: the next epoch is to be used
     /// from now on (Axiom, section 6.3).
-    fn end_epoch(&mut self, now: Instant, at: u64, content: &[u8]) {
+    fn end_epoch(&mut self, now: Instant, at: u64, content: &[u8]) -> Result<(), DropReason> {
         let newest = self.epochs.newest();
         let is_done = at < newest && self.epochs.sending(now).0 == newest;
         if is_done || at == newest && self.pull_at.is_some() {
-            return;
+            return Ok(());
         }
         if !self.checks.take(now) {
-            self.stats.unchecked += 1;
-            return;
+            return Err(DropReason::Unchecked);
         }
         if !self.keys.controller().ends(&self.policy.group, at, content) {
-            self.stats.forged += 1;
-        } else if at < newest {
+            return Err(DropReason::Forged);
+        }
+        if at < newest {
             self.checks.give_back();
             self.epochs.activate(now);
         } else {
             self.suspect_rekey(now);
         }
+        Ok(())
     }
 }

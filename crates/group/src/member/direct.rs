@@ -12,7 +12,7 @@
 
 use super::epoch::{SenderPair, count};
 use super::keys::{AuthenticRecord, Opener, ReceivedRecord, RequiredProof};
-use super::receive::is_members;
+use super::outcome::{DropReason, Origin, RecordOutcome};
 use super::{Delivery, Member, RequestKind, SendError, written};
 use crate::compact::{self, HeaderForm, PlainRecord};
 use crate::directory::Lookup;
@@ -98,7 +98,7 @@ impl Member {
         // A listener that has just joined knows no epoch before the one in which its key was looked
         // up.
         let at = epochs.sending(now).0.max(peers.valid_from(page));
-        if at < self.first_sealing_epoch {
+        if !self.permission.covers(at) {
             return Err(SendError::NotStarted);
         }
         let epoch = epochs.receiving(now, at).ok_or(SendError::NoKey)?;
@@ -136,10 +136,9 @@ impl Member {
         from: SocketAddr,
         datagram: &mut [u8],
         deliver: &mut impl FnMut(Delivery<'_>),
-    ) {
+    ) -> RecordOutcome {
         let Ok(record) = compact::SealedRecord::direct(datagram) else {
-            self.stats.malformed += 1;
-            return;
+            return DropReason::Malformed.into();
         };
         let (sender, to) = record.id;
         let me = self.listener();
@@ -149,45 +148,45 @@ impl Member {
             || self.roles.sender == Some(sender)
             || self.policy.responses != Responses::Pairwise
         {
-            self.stats.strangers += 1;
-            return;
+            return DropReason::Stranger.into();
         }
         if !self.senders.contains(&sender) {
-            self.stats.unknown_senders += 1;
-            return;
+            return DropReason::UnknownSender.into();
         }
         let record = ReceivedRecord::Compact(record);
-        let Some(at) = self.epoch_of(now, &record) else { return };
+        let at = match self.epoch_of(now, &record) {
+            Ok(at) => at,
+            Err(reason) => return reason.into(),
+        };
         if !self.share_with(now, at, (me, sender)) {
-            self.stats.unknown_keys += 1;
-            return;
+            return RecordOutcome::Dropped(DropReason::NoKey, Origin::Unproven);
         }
-        let Some(epoch) = self.epochs.receiving(now, at) else { return };
+        let Some(epoch) = self.epochs.receiving(now, at) else {
+            return DropReason::NoState.into();
+        };
         if epoch.direct.state() == KeyState::Exhausted {
-            self.stats.strangers += 1;
-            return;
+            return DropReason::Stranger.into();
         }
         let known = epoch.senders.get(&sender).map(|heard| heard.direct.clone());
         let window = known.unwrap_or_else(|| epoch.heard(now).direct);
         let anything = ReplayWindow::new();
-        let Some(pair) = epoch.sender_pairs.get(&sender) else { return };
+        let Some(pair) = epoch.sender_pairs.get(&sender) else {
+            return DropReason::NoState.into();
+        };
         let opened =
             record.open(&pair.opener, window.as_ref().unwrap_or(&anything), RequiredProof::Member);
         count(&mut epoch.direct, &opened);
-        if is_members(&opened) {
-            self.authentic += 1;
-        }
         let AuthenticRecord { number, kind, content } = match opened {
             Ok(opened) => opened,
-            Err(reason) => return self.count(now, reason),
+            Err(reason) => return reason.into(),
         };
         let Some(mut window) = window else {
             // The record may be a replay of one that was received before a restart.
-            self.stats.not_fresh += 1;
             if self.policy.freshness == Freshness::Challenge {
-                self.challenges.schedule(now, &mut self.rng, (sender, at), from, true);
+                let (origin, of) = (Origin::Member, (sender, at));
+                self.challenges.schedule(now, &mut self.rng, of, from, origin);
             }
-            return;
+            return RecordOutcome::dropped_authentic(DropReason::NotFresh);
         };
         window.commit(number);
         let mut heard = epoch.senders.remove(&sender).unwrap_or_else(|| epoch.heard(now));
@@ -195,12 +194,11 @@ impl Member {
         heard.last_direct = Some(number);
         epoch.senders.insert(sender, heard);
         self.heard_from.insert((sender, RequestKind::Direct), from);
-        if kind == ContentType::APPLICATION_DATA {
-            self.stats.delivered += 1;
-            deliver(Delivery::DirectRequest { sender, from, content });
-        } else {
-            self.stats.strangers += 1;
+        if kind != ContentType::APPLICATION_DATA {
+            return RecordOutcome::dropped_authentic(DropReason::Stranger);
         }
+        deliver(Delivery::DirectRequest { sender, from, content });
+        RecordOutcome::Delivered
     }
 
     /// Makes sure that the pairwise secret with `sender` in the epoch `at` is available. Returns

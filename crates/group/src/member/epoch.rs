@@ -6,12 +6,12 @@
 //! and created again later, its record numbers would start again under the same key.
 
 use super::keys::{
-    AuthenticRecord, DropReason, EpochKeys, Listener, Opener, ReceivedRecord, RequiredProof,
-    Sealer, Suite,
+    AuthenticRecord, EpochKeys, Listener, Opener, ReceivedRecord, RequiredProof, Sealer, Suite,
 };
+use super::outcome::{DropReason, Origin};
 use super::{RequestKind, SendError, written};
 use crate::compact::{HeaderForm, KnownBoot, PairSecret, PlainRecord, PublicKey, SigningKey};
-use crate::numbers::{Ledger, LedgerFailed, NumberSpace, ReservedNumbers};
+use crate::numbers::{EpochEntry, Ledger, LedgerFailed, NumberSpace, ReservedNumbers};
 use crate::policy::{Freshness, Policy, Responses};
 use crate::rekey::{EpochKey, Leaf};
 use crate::{ListenerId, SenderId};
@@ -28,13 +28,13 @@ pub(super) const HEADER_BYTES: usize = 32;
 /// A member's state in one epoch: its keys, and its state for each peer.
 pub(super) struct Epoch {
     pub(super) keys: EpochKeys,
-    /// Whether the member has kept its state ever since it entered this epoch. If so, every
+    /// If the member has kept its state ever since it entered this epoch for the first time, every
     /// record whose number it has not seen is fresh.
-    from_the_start: bool,
-    /// Whether the epoch was already in use when the member entered it, and the policy demands a
-    /// challenge before records of a sender are accepted.
-    is_late: bool,
-    pairwise: bool,
+    entry: EpochEntry,
+    /// The state of the epoch when the member entered it, if the policy demands a challenge before
+    /// records of a sender in a used epoch are accepted; otherwise [`EpochUse::New`].
+    entered: EpochUse,
+    responses_policy: Responses,
     /// The keys that open requests, if all senders share one key.
     shared: Option<Opener>,
     /// The reserved record numbers. If the ledger failed, the member cannot seal records in this
@@ -59,6 +59,15 @@ pub(super) struct Epoch {
     pub(super) responses: Usage,
     /// The usage of the keys of direct requests, sealed and opened, in this epoch.
     pub(super) direct: Usage,
+}
+
+/// Whether an epoch was in use when a member entered it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum EpochUse {
+    /// No member had sent in it yet.
+    New,
+    /// Other members may have sent in it.
+    InUse,
 }
 
 /// A listener's pairwise secret with a sender.
@@ -114,6 +123,23 @@ impl SenderState {
         };
         last.or_else(|| window.as_ref()?.next().checked_sub(1))
     }
+
+    /// Notes an authentic group request with this number.
+    fn accept(&mut self, now: Instant, number: u64, check: ReplayCheck) {
+        self.last = now;
+        match check {
+            ReplayCheck::Window => {}
+            ReplayCheck::FirstNumber => self.window = Some(ReplayWindow::starting_at(number)),
+            ReplayCheck::Idempotent => {
+                self.window = None;
+                return;
+            }
+        }
+        self.last_group = Some(number);
+        if let Some(window) = &mut self.window {
+            window.commit(number);
+        }
+    }
 }
 
 /// What a sender stores for each listener: about 70 bytes, including the map key.
@@ -121,30 +147,52 @@ pub(super) struct ListenerState {
     pub(super) window: ReplayWindow,
 }
 
+impl ListenerState {
+    pub(super) const fn new() -> Self {
+        Self { window: ReplayWindow::new() }
+    }
+}
+
+/// How replays of a sender's group requests are recognised.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum ReplayCheck {
+    /// By the sender's replay window. While there is none, the record is only opened.
+    Window,
+    /// There is no window yet: the record's number becomes its start. Numbers up to this one count
+    /// as replayed (Axiom, section 6.2).
+    FirstNumber,
+    /// Not at all: the content is idempotent, and no window is kept.
+    Idempotent,
+}
+
 impl Epoch {
     pub(super) fn new(
         (policy, suite): (&Policy, Suite),
         own: Option<SenderId>,
         (epoch, key): (u64, &EpochKey),
-        is_late: bool,
+        entered: EpochUse,
         ledger: &mut dyn Ledger,
     ) -> Self {
-        let entered = ReservedNumbers::enter(ledger, policy.group, epoch, suite.last_number());
-        Self::entered((policy, suite), own, (epoch, key), is_late, entered)
+        let reserved = ReservedNumbers::enter(ledger, policy.group, epoch, suite.last_number());
+        Self::entered((policy, suite), own, (epoch, key), entered, reserved)
     }
 
-    /// As [`Self::new`], with the ledger's answer: the reserved numbers, and whether the epoch was
-    /// never entered before.
+    /// As [`Self::new`], with the ledger's answer: the reserved numbers, and whether the member has
+    /// been in the epoch before.
     pub(super) fn entered(
         (policy, suite): (&Policy, Suite),
         own: Option<SenderId>,
         (epoch, key): (u64, &EpochKey),
-        is_late: bool,
-        entered: Result<(ReservedNumbers, bool), LedgerFailed>,
+        entered: EpochUse,
+        reserved: Result<(ReservedNumbers, EpochEntry), LedgerFailed>,
     ) -> Self {
         let keys = EpochKeys::new(policy, suite, epoch, key);
-        let from_the_start = entered.as_ref().is_ok_and(|(_, is_new)| *is_new);
-        let reserved = entered.map(|(reserved, _)| reserved);
+        let entry = reserved.as_ref().map_or(EpochEntry::Repeated, |(_, entry)| *entry);
+        let reserved = reserved.map(|(reserved, _)| reserved);
+        let entered = match policy.freshness {
+            Freshness::Challenge => entered,
+            Freshness::NewEpoch | Freshness::DropFirst => EpochUse::New,
+        };
         let own = own.zip(reserved.as_ref().ok()).map(|(sender, reserved)| OwnRequests {
             numbers: reserved.space(),
             sealer: keys.request_sealer(sender),
@@ -154,9 +202,9 @@ impl Epoch {
         let shared = keys.shared_opener();
         Self {
             keys,
-            from_the_start,
-            is_late: is_late && policy.freshness == Freshness::Challenge,
-            pairwise: policy.responses == Responses::Pairwise,
+            entry,
+            entered,
+            responses_policy: policy.responses,
             shared,
             reserved,
             own,
@@ -172,15 +220,15 @@ impl Epoch {
         }
     }
 
-    /// Whether the member has kept its state ever since it entered this epoch.
-    pub(super) const fn is_from_the_start(&self) -> bool {
-        self.from_the_start
+    /// Whether the member has been in this epoch before, and has lost its state since.
+    pub(super) const fn entry(&self) -> EpochEntry {
+        self.entry
     }
 
     /// Whether the ledger shows that the member was in this epoch before a restart. False if the
     /// ledger failed, because a new epoch would not help then.
     pub(super) const fn was_interrupted(&self) -> bool {
-        !self.from_the_start && self.reserved.is_ok()
+        matches!((self.entry, &self.reserved), (EpochEntry::Repeated, Ok(_)))
     }
 
     /// How close the epoch's keys are to their usage limits.
@@ -188,16 +236,27 @@ impl Epoch {
         self.requests.state().max(self.responses.state()).max(self.direct.state())
     }
 
+    /// The initial replay window of a sender; `None` if it may have sent records that the member
+    /// does not know of.
+    fn first_window(&self) -> Option<ReplayWindow> {
+        match (self.entry, self.entered) {
+            (EpochEntry::First, EpochUse::New) => Some(ReplayWindow::new()),
+            _ => None,
+        }
+    }
+
     /// The initial state for a sender. The caller stores it only after it has opened a record of
     /// that sender.
     pub(super) fn heard(&self, now: Instant) -> SenderState {
         SenderState {
-            window: (self.from_the_start && !self.is_late).then(ReplayWindow::new),
-            direct: (self.from_the_start && !self.is_late).then(ReplayWindow::new),
+            window: self.first_window(),
+            direct: self.first_window(),
             last_group: None,
             last_direct: None,
             numbers: match &self.reserved {
-                _ if self.pairwise => Some(NumberSpace::unreserved()),
+                _ if self.responses_policy == Responses::Pairwise => {
+                    Some(NumberSpace::unreserved())
+                }
                 Ok(reserved) => Some(reserved.space()),
                 Err(LedgerFailed) => None,
             },
@@ -230,27 +289,126 @@ impl Epoch {
         Ok(len)
     }
 
-    /// Opens a sender's record. If the sender has no replay window yet, an empty one is used.
-    pub(super) fn open<'a>(
+    /// Whether replays of this sender's requests can be recognised.
+    pub(super) fn has_window(&self, sender: SenderId) -> bool {
+        let known = self.senders.get(&sender);
+        known.map_or_else(|| self.first_window().is_some(), |known| known.window.is_some())
+    }
+
+    /// Opens a sender's request, and commits its number. State of a sender that was not known is
+    /// stored only if the record is authentic; state of a known one is always kept, above all its
+    /// number space.
+    pub(super) fn open_request<'a>(
         &mut self,
+        now: Instant,
         record: ReceivedRecord<'a, SenderId>,
-        heard: &mut SenderState,
+        check: ReplayCheck,
         proof: RequiredProof<'_>,
     ) -> Result<AuthenticRecord<'a>, DropReason> {
+        let sender = record.sender();
+        let known = self.senders.remove(&sender);
+        let was_known = known.is_some();
+        let mut state = known.unwrap_or_else(|| self.heard(now));
         let Self { keys, shared, requests, .. } = self;
         let opener = match shared {
             Some(shared) => shared,
-            None => heard.opener.get_or_insert_with(|| keys.request_opener(record.sender())),
+            None => state.opener.get_or_insert_with(|| keys.request_opener(sender)),
         };
         let anything = ReplayWindow::new();
-        let opened = record.open(opener, heard.window.as_ref().unwrap_or(&anything), proof);
+        let window = match check {
+            ReplayCheck::Window => state.window.as_ref().unwrap_or(&anything),
+            ReplayCheck::FirstNumber | ReplayCheck::Idempotent => &anything,
+        };
+        let opened = record.open(opener, window, proof);
         count(requests, &opened);
+        if let Ok(record) = &opened {
+            state.accept(now, record.number, check);
+        }
+        if was_known || opened.is_ok() {
+            self.senders.insert(sender, state);
+        }
+        opened
+    }
+
+    /// Opens a record under the member's own SenderID. The member's own requests may be looped back
+    /// to it, so numbers that it has used are replays.
+    pub(super) fn open_own<'a>(
+        &mut self,
+        record: ReceivedRecord<'a, SenderId>,
+        freshness: Freshness,
+        proof: RequiredProof<'_>,
+    ) -> Result<AuthenticRecord<'a>, DropReason> {
+        let window = match &self.own {
+            Some(own) => ReplayWindow::starting_at(own.numbers.next()),
+            None if freshness == Freshness::DropFirst => ReplayWindow::new(),
+            None => return Err(DropReason::NotFresh),
+        };
+        self.open_with(record, &window, proof)
+    }
+
+    /// Opens a request of any number, and stores nothing.
+    pub(super) fn open_without_state<'a>(
+        &mut self,
+        record: ReceivedRecord<'a, SenderId>,
+        proof: RequiredProof<'_>,
+    ) -> Result<AuthenticRecord<'a>, DropReason> {
+        self.open_with(record, &ReplayWindow::new(), proof)
+    }
+
+    fn open_with<'a>(
+        &mut self,
+        record: ReceivedRecord<'a, SenderId>,
+        window: &ReplayWindow,
+        proof: RequiredProof<'_>,
+    ) -> Result<AuthenticRecord<'a>, DropReason> {
+        let Self { keys, shared, requests, .. } = self;
+        let computed;
+        let opener = match shared {
+            Some(shared) => shared,
+            None => {
+                computed = keys.request_opener(record.sender());
+                &computed
+            }
+        };
+        let opened = record.open(opener, window, proof);
+        count(requests, &opened);
+        opened
+    }
+
+    /// Whether responses of this listener may be opened. A malicious member can invent listeners.
+    /// Each would be stored until the epoch ends, so their number is limited to the number of
+    /// leaves.
+    pub(super) fn may_be_listener(&self, listener: Listener, leaves: u32) -> bool {
+        match listener {
+            Listener::Id(id) => id.get() < leaves,
+            Listener::Address(_) => {
+                self.listeners.contains_key(&listener) || self.listeners.len() < leaves as usize
+            }
+        }
+    }
+
+    /// Opens a response of `listener` to the member's SenderID `own`, unless its number is a
+    /// replay. The caller commits the number.
+    pub(super) fn open_response<'a>(
+        &mut self,
+        record: ReceivedRecord<'a, ListenerId>,
+        (listener, own): (Listener, SenderId),
+        proof: RequiredProof<'_>,
+    ) -> Result<AuthenticRecord<'a>, DropReason> {
+        let opener = self.take_cached(listener, own).ok_or(DropReason::NoState)?;
+        let known = self.listeners.get(&listener).map(|known| &known.window);
+        let opened = record.open(&opener, known.unwrap_or(&ReplayWindow::new()), proof);
+        count(&mut self.responses, &opened);
+        // Invented listeners must not evict the expanded keys of real ones.
+        if known.is_some() || origin(&opened) == Origin::Member {
+            self.cache(listener, opener);
+        }
         opened
     }
 
     /// The expanded keys of a listener's responses, taken out of the cache or computed. The caller
     /// puts them back with [`Self::cache`].
-    pub(super) fn take_cached(&mut self, listener: Listener, own: SenderId) -> Option<Opener> {
+    fn take_cached(&mut self, listener: Listener, own: SenderId) -> Option<Opener> {
         match self.opener_cache.iter().position(|(cached, _)| *cached == listener) {
             Some(at) => self.opener_cache.remove(at).map(|(_, opener)| opener),
             None => self.keys.response_opener(listener, own),
@@ -307,6 +465,14 @@ pub(super) fn count(usage: &mut Usage, opened: &Result<AuthenticRecord<'_>, Drop
             usage.add_failed();
         }
         Err(DropReason::Forged | DropReason::NoKey) => usage.add_evaluated(HEADER_BYTES, 0),
-        Err(DropReason::Replayed | DropReason::Malformed | DropReason::NotFresh) => {}
+        Err(_) => {}
+    }
+}
+
+/// What the opening of a record has shown about its writer.
+pub(super) const fn origin(opened: &Result<AuthenticRecord<'_>, DropReason>) -> Origin {
+    match opened {
+        Ok(_) => Origin::Member,
+        Err(reason) => reason.origin(),
     }
 }

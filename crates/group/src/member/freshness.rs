@@ -7,7 +7,7 @@
 //! sender, and waits longer each time that it is not answered.
 
 use super::keys::{AuthenticRecord, ReceivedRecord, RequiredProof};
-use super::receive::is_members;
+use super::outcome::{DropReason, Origin, RecordOutcome};
 use super::{Member, Transmit, micros};
 use crate::codepoints::{GROUP_CHALLENGE, GROUP_SYNC};
 use crate::compact::{Challenge, HeaderForm, PlainRecord, RecordKeys};
@@ -50,8 +50,8 @@ pub(super) struct Challenges(BTreeMap<SenderId, PendingChallenge>);
 struct PendingChallenge {
     epoch: u64,
     to: SocketAddr,
-    /// Whether an authentic record of some member came from that address.
-    is_proven: bool,
+    /// Whether an authentic record came from that address.
+    origin: Origin,
     /// `None` until the challenge is sent.
     challenge: Option<Challenge>,
     /// When the challenge is to be sent or, once sent, when it expires.
@@ -65,7 +65,7 @@ impl Challenges {
     pub(super) fn is_asked(&self, now: Instant, sender: SenderId, epoch: u64) -> bool {
         self.0.get(&sender).is_some_and(|asking| {
             let waits = asking.challenge.is_none() || now < asking.at;
-            asking.epoch == epoch && asking.is_proven && waits
+            asking.epoch == epoch && asking.origin == Origin::Member && waits
         })
     }
 
@@ -76,22 +76,22 @@ impl Challenges {
         rng: &mut Random,
         (sender, epoch): (SenderId, u64),
         to: SocketAddr,
-        is_proven: bool,
+        origin: Origin,
     ) {
         let mut unanswered = 0;
         if let Some(asking) = self.0.get_mut(&sender)
             && asking.epoch >= epoch
         {
             if asking.challenge.is_none() || now < asking.at {
-                if is_proven && !asking.is_proven && asking.challenge.is_none() {
-                    (asking.to, asking.is_proven) = (to, true);
+                if origin > asking.origin && asking.challenge.is_none() {
+                    (asking.to, asking.origin) = (to, origin);
                 }
                 return;
             }
             unanswered = (asking.unanswered + 1).min(MOST_DOUBLINGS);
         }
         let at = now + Duration::from_micros(rng.below(micros(JITTER)));
-        let asking = PendingChallenge { epoch, to, is_proven, challenge: None, at, unanswered };
+        let asking = PendingChallenge { epoch, to, origin, challenge: None, at, unanswered };
         self.0.insert(sender, asking);
     }
 
@@ -201,7 +201,7 @@ impl Member {
         (listener, to): (ListenerId, SocketAddr),
         challenge: Challenge,
     ) {
-        let Some(sender) = self.roles.sender.filter(|_| self.may_seal(at)) else { return };
+        let Some(sender) = self.roles.sender.filter(|_| self.permission.covers(at)) else { return };
         let Self { epochs, ledger, policy, identity, .. } = self;
         let Some(epoch) = epochs.receiving(now, at) else { return };
         let (Some(own), Ok(reserved)) = (&mut epoch.own, &mut epoch.reserved) else { return };
@@ -242,11 +242,11 @@ impl Member {
 
     fn sync(&mut self, now: Instant) {
         let signer = super::signer(&self.policy, self.roles, &self.identity);
-        let first_sealing_epoch = self.first_sealing_epoch;
+        let permission = self.permission;
         let (at, epoch) = self.epochs.sending(now);
         let (Some(own), Ok(reserved)) = (&mut epoch.own, &mut epoch.reserved) else { return };
         own.sync_at = None;
-        if at < first_sealing_epoch {
+        if !permission.covers(at) {
             return;
         }
         let Ok(number) = reserved.take(&mut own.numbers, &mut *self.ledger) else { return };
@@ -261,66 +261,69 @@ impl Member {
     }
 
     /// Takes a sender's record that arrived by unicast, which should be an answer to this listener.
-    pub(super) fn answered(&mut self, now: Instant, datagram: &mut [u8]) {
+    pub(super) fn answered(&mut self, now: Instant, datagram: &mut [u8]) -> RecordOutcome {
         let mut copy = [0; MOST_ANSWER];
         let len = datagram.len();
         copy[..len.min(MOST_ANSWER)].copy_from_slice(&datagram[..len.min(MOST_ANSWER)]);
         let Ok((record, _)) = compact::SealedRecord::request(datagram) else {
-            self.stats.malformed += 1;
-            return;
+            return DropReason::Malformed.into();
         };
         let (sender, is_paired) = (record.id, record.is_answer());
-        let compact::EpochBits::Full(at) = record.epoch else { return };
+        let compact::EpochBits::Full(at) = record.epoch else { return DropReason::NoState.into() };
         if record.alias != self.policy.group.alias()
             || !self.roles.listener
             || !self.senders.contains(&sender)
             || is_paired && (self.policy.responses == Responses::Group || len > MOST_ANSWER)
         {
-            self.stats.strangers += 1;
-            return;
+            return DropReason::Stranger.into();
         }
         if is_paired {
             return self.paired_answer(now, (sender, at), &copy[..len]);
         }
         let Some(challenge) = self.challenges.outstanding(sender, at) else {
-            self.stats.not_fresh += 1;
-            return;
+            return DropReason::NotFresh.into();
         };
-        let Some(epoch) = self.epochs.receiving(now, at) else { return };
+        let Some(epoch) = self.epochs.receiving(now, at) else {
+            return DropReason::NoState.into();
+        };
         let proof = match self.peers.sender(sender) {
             Some(known) if record.is_signed() == Some(true) => {
                 RequiredProof::Signer(&known.verifying)
             }
             _ => RequiredProof::Unknown,
         };
-        let opener = epoch.keys.request_opener(sender);
-        let opened = ReceivedRecord::Compact(record).open(&opener, &ReplayWindow::new(), proof);
-        super::epoch::count(&mut epoch.requests, &opened);
-        if is_members(&opened) {
-            self.authentic += 1;
-        }
-        match opened {
+        match epoch.open_without_state(ReceivedRecord::Compact(record), proof) {
             Ok(AuthenticRecord { number, kind: GROUP_CHALLENGE, content })
                 if *content == challenge.0 =>
             {
                 self.start_windows_at(now, (sender, at), number + 1);
+                RecordOutcome::Processed
             }
-            Ok(_) => self.stats.strangers += 1,
-            Err(reason) => self.count(now, reason),
+            Ok(_) => RecordOutcome::dropped_authentic(DropReason::Stranger),
+            Err(reason) => reason.into(),
         }
     }
 
     /// Takes an answer under pairwise keys. It answers the outstanding challenge, or acknowledges
     /// this listener's boot nonce, which is sent as if it were a challenge.
-    fn paired_answer(&mut self, now: Instant, (sender, at): (SenderId, u64), record: &[u8]) {
+    fn paired_answer(
+        &mut self,
+        now: Instant,
+        (sender, at): (SenderId, u64),
+        record: &[u8],
+    ) -> RecordOutcome {
         let me = self.listener();
         let challenge = self.challenges.outstanding(sender, at);
-        let Some(epoch) = self.epochs.receiving(now, at) else { return };
-        let Some(heard) = epoch.senders.get_mut(&sender) else { return };
+        let Some(epoch) = self.epochs.receiving(now, at) else {
+            return DropReason::NoState.into();
+        };
+        let Some(heard) = epoch.senders.get_mut(&sender) else {
+            return DropReason::NoState.into();
+        };
         let boot = (!heard.knows_boot).then_some(Challenge(self.boot));
         // There is no pairwise secret yet if this listener has neither challenged this sender nor
         // responded to it.
-        let Some(pair) = &heard.pair else { return };
+        let Some(pair) = &heard.pair else { return DropReason::NoState.into() };
         for expected in [challenge, boot].into_iter().flatten() {
             let mut copy = [0; MOST_ANSWER];
             let copy = &mut copy[..record.len()];
@@ -328,15 +331,14 @@ impl Member {
             let keys = epoch.keys.answer_keys(pair, (me, sender), &expected);
             let stated = keys.as_ref().and_then(|keys| open_answer(keys, copy, expected));
             let Some(next) = stated else { continue };
-            self.authentic += 1;
             if boot == Some(expected) {
                 heard.knows_boot = true;
             } else {
                 self.start_windows_at(now, (sender, at), next);
             }
-            return;
+            return RecordOutcome::Processed;
         }
-        self.stats.unauthentic += 1;
+        DropReason::WrongAnswer.into()
     }
 
     /// Starts the replay windows of a sender at `next`, the next number that it stated in its

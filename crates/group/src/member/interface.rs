@@ -149,6 +149,18 @@ pub struct Transmit {
     pub datagram: Vec<u8>,
 }
 
+/// What a member knows about the origin of a datagram that it has received.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum DatagramOrigin {
+    /// No record in it was authentic.
+    Unproven,
+    /// Some member of the group wrote a record in it.
+    Member,
+    /// The datagram belongs to a unicast DTLS session and is unchanged. The session takes
+    /// precedence (Axiom, section 5.6).
+    UnicastSession,
+}
+
 /// The content of a record, which is authentic and not a replay.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Delivery<'a> {

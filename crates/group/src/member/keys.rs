@@ -1,5 +1,6 @@
 //! The keys of one epoch in either profile, behind one interface for sealing and opening.
 
+use super::outcome::DropReason;
 use crate::compact::{Challenge, PairSecret, PrivateKey, PublicKey, VerifyingKey};
 use crate::policy::{Policy, Profile};
 use crate::rekey::EpochKey;
@@ -415,21 +416,4 @@ pub(super) struct AuthenticRecord<'a> {
     pub(super) number: u64,
     pub(super) kind: ContentType,
     pub(super) content: &'a mut [u8],
-}
-
-/// Why a record was dropped.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum DropReason {
-    Replayed,
-    Unauthentic {
-        /// The length of the record's body in bytes, which counts against the key's limits.
-        len: usize,
-    },
-    Malformed,
-    /// It is not known whether the record is fresh or a replay.
-    NotFresh,
-    /// The tag is right but the signature is not: another member wrote the record.
-    Forged,
-    /// The tag is right, but the writer's public key is not known.
-    NoKey,
 }

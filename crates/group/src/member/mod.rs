@@ -19,6 +19,7 @@ mod epoch;
 mod freshness;
 mod interface;
 mod keys;
+mod outcome;
 mod pairs;
 mod peers;
 mod receive;
@@ -29,7 +30,8 @@ mod suspend;
 pub(crate) mod voice;
 
 pub use interface::{
-    Delivery, Event, MemberError, Membership, RequestKind, Roles, SendError, Stats, Transmit,
+    DatagramOrigin, Delivery, Event, MemberError, Membership, RequestKind, Roles, SendError, Stats,
+    Transmit,
 };
 pub use keys::Listener;
 pub use suspend::Suspended;
@@ -48,7 +50,7 @@ use core::fmt;
 use core::net::{IpAddr, SocketAddr};
 use core::time::Duration;
 use direct::Routes;
-use epoch::Epoch;
+use epoch::{Epoch, EpochUse};
 use freshness::{AnswerLimiter, Challenges};
 use keys::Suite;
 use lightseal_core::{Instant, Random};
@@ -111,14 +113,9 @@ pub struct Member {
     boot: [u8; 8],
     challenges: Challenges,
     answers: AnswerLimiter,
-    /// The first epoch in which the member may seal records. In earlier epochs another run of the
-    /// same state may have sealed records.
-    first_sealing_epoch: u64,
+    permission: SealingPermission,
     /// Whether the member continues from a [`Suspended`] state of an earlier run.
     is_resumed: bool,
-    /// Whether the controller has not answered this start yet. Until then another run of the same
-    /// state may be sealing records.
-    is_unanswered: bool,
     /// When the controller is to be asked for a missed rekey, and the earliest time at which it may
     /// be asked again.
     pull_at: Option<Instant>,
@@ -135,9 +132,51 @@ pub struct Member {
     events: VecDeque<Event>,
     outbox: VecDeque<Transmit>,
     stats: Stats,
-    /// The number of received records whose tag was right, so that some member of this group wrote
-    /// them.
-    authentic: u64,
+}
+
+/// The epochs in which a member may seal records.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum SealingPermission {
+    /// This epoch and later ones. In earlier epochs another run of the same state may have sealed
+    /// records.
+    From(u64),
+    /// None, until the controller has answered this start: another run of the same state may be
+    /// sealing records.
+    Awaited,
+    /// All, although the controller has not answered this start.
+    Unconfirmed,
+}
+
+impl SealingPermission {
+    const fn covers(self, epoch: u64) -> bool {
+        match self {
+            Self::From(first) => first <= epoch,
+            Self::Awaited => false,
+            Self::Unconfirmed => true,
+        }
+    }
+
+    /// Whether no other run of the same state may be sealing records.
+    const fn is_confirmed(self) -> bool {
+        matches!(self, Self::From(_))
+    }
+
+    /// The permission once the controller has answered this start in `epoch`.
+    fn confirmed(self, epoch: u64) -> Self {
+        match self {
+            Self::From(first) => Self::From(first.min(epoch)),
+            Self::Awaited => Self::From(epoch),
+            Self::Unconfirmed => Self::From(0),
+        }
+    }
+
+    /// The permission of a member that is not to wait for the controller's answer.
+    const fn released(self) -> Self {
+        match self {
+            Self::From(_) => Self::From(0),
+            Self::Awaited | Self::Unconfirmed => Self::Unconfirmed,
+        }
+    }
 }
 
 impl Member {
@@ -194,7 +233,7 @@ impl Member {
         });
         let is_resumed = resumed.is_some();
         let first = resumed.unwrap_or_else(|| {
-            Epoch::new((&policy, suite), roles.sender, epoch, true, &mut *ledger)
+            Epoch::new((&policy, suite), roles.sender, epoch, EpochUse::InUse, &mut *ledger)
         });
         let was_interrupted = first.was_interrupted();
         let mut member = Self {
@@ -206,7 +245,7 @@ impl Member {
             listed_in: None,
             previous_epoch_until: Instant::ZERO,
             epochs: EpochSchedule::new(keys.epoch(), first),
-            peers: KeyDirectory::new(policy.responses == Responses::Pairwise, keys.epoch()),
+            peers: KeyDirectory::new(policy.responses, keys.epoch()),
             keys,
             identity,
             heard_from: BTreeMap::new(),
@@ -220,9 +259,8 @@ impl Member {
             rng,
             challenges: Challenges::default(),
             answers: AnswerLimiter::new(now),
-            first_sealing_epoch: 0,
+            permission: SealingPermission::From(0),
             is_resumed,
-            is_unanswered: false,
             pull_at: None,
             pulled_until: Instant::ZERO,
             release_at: now + IDLE,
@@ -230,7 +268,6 @@ impl Member {
             events: VecDeque::new(),
             outbox: VecDeque::new(),
             stats: Stats::default(),
-            authentic: 0,
             policy,
         };
         if was_interrupted {
@@ -244,8 +281,7 @@ impl Member {
     /// Makes the member receive only, and seal nothing until the controller has answered this start
     /// of its program: another run of the same state may be sealing.
     pub const fn receive_only(&mut self) {
-        self.first_sealing_epoch = u64::MAX;
-        self.is_unanswered = true;
+        self.permission = SealingPermission::Awaited;
     }
 
     /// Takes the controller's answer to this start. From now on the member may seal records in the
@@ -261,8 +297,7 @@ impl Member {
         let epoch = grant.epoch;
         self.grant(now, grant)?;
         self.epochs.activate(now);
-        self.first_sealing_epoch = self.first_sealing_epoch.min(epoch);
-        self.is_unanswered = false;
+        self.permission = self.permission.confirmed(epoch);
         Ok(())
     }
 
@@ -272,7 +307,7 @@ impl Member {
     /// [suspended](Self::suspend): a later run would continue under keys that another run may be
     /// using.
     pub const fn dangerous_release(&mut self) {
-        self.first_sealing_epoch = 0;
+        self.permission = self.permission.released();
     }
 
     /// Whether the member was resumed from a suspended state.
@@ -287,12 +322,7 @@ impl Member {
 
     /// Whether the member waits for the controller's answer before it may seal records.
     pub const fn is_receive_only(&self) -> bool {
-        self.first_sealing_epoch == u64::MAX
-    }
-
-    /// Whether the member may seal records in this epoch.
-    const fn may_seal(&self, epoch: u64) -> bool {
-        epoch >= self.first_sealing_epoch
+        matches!(self.permission, SealingPermission::Awaited)
     }
 
     /// The group's policy.
@@ -381,24 +411,20 @@ impl Member {
         }
     }
 
-    /// States whether a unicast DTLS session with `peer` is open. If it is, responses to and from
-    /// `peer` go through that session (Axiom, section 5.6).
-    pub fn set_session(&mut self, peer: SocketAddr, open: bool) {
-        if open {
-            self.sessions.insert(peer);
-        } else {
-            self.sessions.remove(&peer);
-        }
+    /// States that a unicast DTLS session with `peer` is open. Responses to and from `peer` go
+    /// through that session (Axiom, section 5.6) until it is [closed](Self::close_session).
+    pub fn open_session(&mut self, peer: SocketAddr) {
+        self.sessions.insert(peer);
+    }
+
+    /// States that the unicast DTLS session with `peer` is closed.
+    pub fn close_session(&mut self, peer: SocketAddr) {
+        self.sessions.remove(&peer);
     }
 
     /// Whether a unicast DTLS session with `peer` is open.
     pub fn has_session(&self, peer: SocketAddr) -> bool {
         self.sessions.contains(&peer)
-    }
-
-    /// The number of received records that some member of this group wrote.
-    pub(crate) const fn authentic(&self) -> u64 {
-        self.authentic
     }
 
     /// Seals a group request into the front of `buf` and returns its length. The host sends it to
@@ -429,12 +455,10 @@ impl Member {
         if self.roles.sender.is_none() {
             return Err(SendError::Role);
         }
-        let Self {
-            epochs, ledger, stats, suite, policy, roles, identity, first_sealing_epoch, ..
-        } = self;
+        let Self { epochs, ledger, stats, suite, policy, roles, identity, permission, .. } = self;
         let signer = signer(policy, *roles, identity);
         let (at, epoch) = epochs.sending(now);
-        if at < *first_sealing_epoch {
+        if !permission.covers(at) {
             return Err(SendError::NotStarted);
         }
         let record = (kind, content, HeaderForm::Last);
@@ -476,18 +500,18 @@ impl Member {
     ) -> Result<(), crate::rekey::Refusal> {
         if let Some(new) = self.keys.grant(grant)? {
             // If the activation time is over, the epoch may have been in use for some time.
-            let is_late = new.timing.activation().is_zero();
-            self.enter(now, &new, is_late);
+            let is_over = new.timing.activation().is_zero();
+            self.enter(now, &new, if is_over { EpochUse::InUse } else { EpochUse::New });
         }
         Ok(())
     }
 
     /// Installs a new epoch.
-    fn enter(&mut self, now: Instant, new: &NewEpoch, is_late: bool) {
+    fn enter(&mut self, now: Instant, new: &NewEpoch, entered: EpochUse) {
         let NewEpoch { epoch, key, timing, kept } = new;
         let policy = (&self.policy, self.suite);
         let ledger = &mut *self.ledger;
-        let state = Epoch::new(policy, self.roles.sender, (*epoch, key), is_late, ledger);
+        let state = Epoch::new(policy, self.roles.sender, (*epoch, key), entered, ledger);
         let was_interrupted = state.was_interrupted();
         if self.epochs.install(now, *epoch, *timing, state) {
             self.pull_at = None;

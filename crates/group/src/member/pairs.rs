@@ -4,15 +4,47 @@
 //! lookup. For every other ListenerID there is at most one X25519 computation in each epoch,
 //! however many records are sent under it.
 
-use super::epoch::count;
+use super::epoch::Epoch;
 use super::keys::{AuthenticRecord, Listener, ReceivedRecord, RequiredProof};
+use super::outcome::{DropReason, Origin, RecordOutcome};
 use super::{Delivery, Member};
 use crate::codepoints::GROUP_CHALLENGE;
-use crate::compact::{BootStatus, Challenge, KnownBoot, PublicKey};
+use crate::compact::{Boot, BootStatus, Challenge, KnownBoot, PublicKey};
+use crate::numbers::EpochEntry;
 use crate::{ListenerId, SenderId, compact};
 use core::net::SocketAddr;
 use lightseal_core::{Instant, ReplayWindow};
 use lightseal_dtls::codepoints::ContentType;
+
+/// The boot of the listener under which a pairwise response was sealed.
+struct NamedBoot {
+    nonce: [u8; 8],
+    status: BootStatus,
+    /// The replay window of the boot.
+    window: ReplayWindow,
+    /// The boot as the record states it; `None` if the record leaves it out.
+    stated: Option<Boot>,
+}
+
+impl NamedBoot {
+    /// Classifies the boot of a record from the listener `id`. `next` is the number of the
+    /// member's next request. `None` if the record leaves out its boot and none is known.
+    fn of(epoch: &Epoch, id: ListenerId, stated: Option<Boot>, next: u64) -> Option<Self> {
+        let known = epoch.boots.get(&id);
+        let (nonce, status) = match (&stated, known) {
+            (Some(boot), _) => {
+                (boot.nonce, KnownBoot::status_of(known.map(|(known, _)| known), boot, next))
+            }
+            (None, Some((known, _))) => (*known.nonce(), BootStatus::Known),
+            (None, None) => return None,
+        };
+        let window = match known {
+            Some((_, window)) if status == BootStatus::Known => window.clone(),
+            _ => ReplayWindow::new(),
+        };
+        Some(Self { nonce, status, window, stated })
+    }
+}
 
 impl Member {
     pub(super) fn paired_record(
@@ -22,91 +54,98 @@ impl Member {
         record: compact::SealedRecord<'_, ListenerId>,
         at: u64,
         deliver: &mut impl FnMut(Delivery<'_>),
-    ) {
+    ) -> RecordOutcome {
         let id = record.id;
-        let Self { epochs, peers, identity, stats, .. } = self;
-        let Some(epoch) = epochs.receiving(now, at) else { return };
-        let Some(next) = epoch.own.as_ref().map(|own| own.numbers.next()) else { return };
-        if !epoch.pairs.contains_key(&id) {
-            let Some(key) = peers.listener(id) else {
-                stats.unknown_keys += 1;
-                return self.want_listener(now, Listener::Id(id));
-            };
-            let (own, key) = ((own, identity.exchange()), (id, &PublicKey(*key)));
-            let Some(pair) = epoch.keys.pair_for_sender(own, key) else {
-                // The listener's key is invalid, and is dropped so that it is not tried again.
-                stats.malformed += 1;
-                return peers.refuse(id);
-            };
-            epoch.pairs.insert(id, pair);
-        }
-        let known = epoch.boots.get(&id);
-        let boot = record.boot();
-        let (nonce, standing) = match (boot, known) {
-            (Some(boot), _) => {
-                (boot.nonce, KnownBoot::status_of(known.map(|(known, _)| known), &boot, next))
-            }
-            (None, Some((known, _))) => (*known.nonce(), BootStatus::Known),
-            (None, None) => {
-                stats.not_fresh += 1;
-                return;
-            }
+        let next = match self.share_with_listener(now, at, (own, id)) {
+            Ok(next) => next,
+            Err(reason) => return RecordOutcome::Dropped(reason, Origin::Unproven),
         };
-        let window = match known {
-            Some((_, window)) if standing == BootStatus::Known => window.clone(),
-            _ => ReplayWindow::new(),
+        let Some(epoch) = self.epochs.receiving(now, at) else {
+            return DropReason::NoState.into();
         };
-        let Some(opener) = epoch.take_paired(id, own, &nonce) else { return };
-        let opened = ReceivedRecord::Compact(record).open(&opener, &window, RequiredProof::Member);
-        count(&mut epoch.responses, &opened);
-        if standing == BootStatus::Known {
+        let Some(boot) = NamedBoot::of(epoch, id, record.boot(), next) else {
+            return DropReason::NotFresh.into();
+        };
+        let Some(opener) = epoch.take_paired(id, own, &boot.nonce) else {
+            return DropReason::NoState.into();
+        };
+        let record = ReceivedRecord::Compact(record);
+        let opened = record.open(&opener, &boot.window, RequiredProof::Member);
+        super::epoch::count(&mut epoch.responses, &opened);
+        if boot.status == BootStatus::Known {
             epoch.cache(Listener::Id(id), opener);
         }
         let AuthenticRecord { number, kind, content } = match opened {
             Ok(opened) => opened,
-            Err(reason) => return self.count(now, reason),
+            Err(reason) => return reason.into(),
         };
-        self.authentic += 1;
         if kind == GROUP_CHALLENGE {
             // A challenge from any boot is answered, because it changes neither the known boot
             // nonce nor the replay window.
             return match <[u8; 8]>::try_from(&*content) {
-                Ok(challenge) if challenge != nonce => {
+                Ok(challenge) if challenge != boot.nonce => {
                     self.answer(now, at, (id, from), Challenge(challenge));
+                    RecordOutcome::Processed
                 }
-                _ => self.stats.malformed += 1,
+                _ => RecordOutcome::dropped_authentic(DropReason::Malformed),
             };
         }
-        if !epoch.is_from_the_start() {
+        if epoch.entry() == EpochEntry::Repeated {
             // Responses that arrived before the restart may be replayed.
-            self.stats.not_fresh += 1;
-            return;
+            return RecordOutcome::dropped_authentic(DropReason::NotFresh);
         }
-        match (standing, boot) {
+        let NamedBoot { nonce, status, window, stated } = boot;
+        match (status, &stated) {
             (BootStatus::Known, _) => {}
             (BootStatus::New, Some(boot)) => {
                 epoch.evict_cached(id);
-                epoch.boots.insert(id, (KnownBoot::new(&boot, next), window));
+                epoch.boots.insert(id, (KnownBoot::new(boot, next), window));
             }
-            _ => {
-                self.stats.replayed += 1;
-                return;
-            }
+            _ => return RecordOutcome::dropped_authentic(DropReason::Replayed),
         }
         if let Some((known, window)) = epoch.boots.get_mut(&id) {
             known.mark_heard(next);
             window.commit(number);
         }
-        if kind == ContentType::APPLICATION_DATA {
+        let outcome = if kind == ContentType::APPLICATION_DATA {
             self.routes.heard(id, from);
-            self.stats.delivered += 1;
             deliver(Delivery::Response { listener: Listener::Id(id), from, content });
+            RecordOutcome::Delivered
         } else {
-            self.stats.strangers += 1;
-        }
-        if boot.is_some() {
+            RecordOutcome::dropped_authentic(DropReason::Stranger)
+        };
+        if stated.is_some() {
             // After this acknowledgement the listener omits the boot nonce.
             self.acknowledge(now, at, (id, from), nonce);
         }
+        outcome
+    }
+
+    /// Makes sure that the pairwise secret with the listener `id` in the epoch `at` is available,
+    /// and returns the number of the member's next request. An unknown public key is looked up.
+    fn share_with_listener(
+        &mut self,
+        now: Instant,
+        at: u64,
+        (own, id): (SenderId, ListenerId),
+    ) -> Result<u64, DropReason> {
+        let Self { epochs, peers, identity, .. } = self;
+        let epoch = epochs.receiving(now, at).ok_or(DropReason::NoState)?;
+        let next = epoch.own.as_ref().ok_or(DropReason::NoState)?.numbers.next();
+        if epoch.pairs.contains_key(&id) {
+            return Ok(next);
+        }
+        let Some(key) = peers.listener(id) else {
+            self.want_listener(now, Listener::Id(id));
+            return Err(DropReason::NoKey);
+        };
+        let (own, key) = ((own, identity.exchange()), (id, &PublicKey(*key)));
+        let Some(pair) = epoch.keys.pair_for_sender(own, key) else {
+            // The listener's key is invalid, and is dropped so that it is not tried again.
+            peers.refuse(id);
+            return Err(DropReason::Malformed);
+        };
+        epoch.pairs.insert(id, pair);
+        Ok(next)
     }
 }

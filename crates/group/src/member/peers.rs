@@ -12,6 +12,7 @@
 
 use crate::compact::{PublicKey, VerifyingKey};
 use crate::directory::{Lookup, PAGE_SIZE, Page};
+use crate::policy::Responses;
 use crate::rekey::{Leaf, UnchangedOwners};
 use crate::{ListenerId, SenderId};
 use alloc::collections::{BTreeMap, BTreeSet};
@@ -40,9 +41,9 @@ pub(super) struct Sender {
 
 /// The public keys of other members that are known.
 pub(super) struct KeyDirectory {
-    /// Whether the key stored for a listener is its X25519 key (pairwise responses) instead of its
+    /// With pairwise responses the key stored for a listener is its X25519 key, otherwise its
     /// Ed25519 key.
-    pairwise: bool,
+    responses: Responses,
     epoch: u64,
     senders: BTreeMap<SenderId, Sender>,
     /// Only the one key of each listener that the policy needs, because there may be thousands of
@@ -59,9 +60,9 @@ pub(super) struct KeyDirectory {
 }
 
 impl KeyDirectory {
-    pub(super) const fn new(pairwise: bool, epoch: u64) -> Self {
+    pub(super) const fn new(responses: Responses, epoch: u64) -> Self {
         Self {
-            pairwise,
+            responses,
             epoch,
             senders: BTreeMap::new(),
             listeners: BTreeMap::new(),
@@ -184,10 +185,13 @@ impl KeyDirectory {
                     let id = *id;
                     self.listeners.remove(&id);
                 }
-                let pairwise = self.pairwise;
+                let responses = self.responses;
                 self.listeners.extend(members.iter().map(|member| {
                     let keys = &member.keys;
-                    let key = if pairwise { keys.exchange.0 } else { *keys.signing_bytes() };
+                    let key = match responses {
+                        Responses::Pairwise => keys.exchange.0,
+                        Responses::Group => *keys.signing_bytes(),
+                    };
                     (ListenerId::from(member.leaf), key)
                 }));
             }

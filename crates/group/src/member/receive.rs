@@ -3,16 +3,38 @@
 //! The header of a record determines the keys and the replay window, and anybody can write a
 //! header. Therefore no state is stored and nothing is sent before the record's tag is verified.
 
-use super::keys::{AuthenticRecord, DropReason, Listener, ReceivedRecord, RequiredProof};
-use super::{Delivery, Event, Member, RequestKind};
+use super::epoch::{ReplayCheck, origin};
+use super::keys::{AuthenticRecord, Listener, ReceivedRecord, RequiredProof};
+use super::outcome::{DropReason, Origin, RecordOutcome};
+use super::{DatagramOrigin, Delivery, Event, Member, RequestKind};
 use crate::codepoints::GROUP_SYNC;
 use crate::directory::Lookup;
 use crate::policy::{Authenticity, Freshness, Profile};
 use crate::{SenderId, compact};
 use core::net::SocketAddr;
-use lightseal_core::{Instant, ReplayWindow};
+use lightseal_core::Instant;
 use lightseal_dtls::codepoints::ContentType;
 use lightseal_dtls::crypto::KeyState;
+
+/// The sender that the header of a group request names.
+enum NamedSender {
+    Controller,
+    /// The SenderID is not in the list of active senders.
+    Unlisted,
+    /// This member: the record was looped back to it, or another member has the same SenderID.
+    Own,
+    Listed,
+}
+
+/// What a listed sender's replay window tells about a record.
+enum KnownFreshness {
+    /// The record can be opened, and replays are recognised in this way.
+    Checked(ReplayCheck),
+    /// The sender must be challenged first.
+    AskSender,
+    /// Nothing is known until the next epoch.
+    Unknown,
+}
 
 impl Member {
     /// Takes a datagram that arrived at the group's address, and delivers its content. The datagram
@@ -23,134 +45,150 @@ impl Member {
         from: SocketAddr,
         datagram: &mut [u8],
         mut deliver: impl FnMut(Delivery<'_>),
-    ) {
+    ) -> DatagramOrigin {
         if self.policy.profile == Profile::Compact && compact::header::is_direct(datagram) {
-            return self.direct_record(now, from, datagram, &mut deliver);
+            let outcome = self.direct_record(now, from, datagram, &mut deliver);
+            return self.count(now, outcome).into();
         }
+        let mut origin = Origin::Unproven;
         let mut rest = datagram;
         while !rest.is_empty() {
             let Ok((record, behind)) = ReceivedRecord::request(self.policy.profile, rest) else {
-                self.stats.malformed += 1;
-                return;
+                self.count(now, DropReason::Malformed.into());
+                break;
             };
-            self.request_record(now, from, record, &mut deliver);
+            let outcome = self.request_record(now, from, record, &mut deliver);
+            origin = origin.max(self.count(now, outcome));
             rest = behind;
         }
+        origin.into()
     }
 
+    /// Takes a group request, which is treated according to the sender that its header names.
     fn request_record(
         &mut self,
         now: Instant,
         from: SocketAddr,
         record: ReceivedRecord<'_, SenderId>,
         deliver: &mut impl FnMut(Delivery<'_>),
-    ) {
-        let sender = record.sender();
-        if record.alias().is_some_and(|alias| alias != self.policy.group.alias()) {
-            self.stats.strangers += 1;
-            return;
-        }
-        let Some(at) = self.epoch_of(now, &record) else { return };
-        let is_listed = self.senders.contains(&sender);
-        let Some(epoch) = self.epochs.receiving(now, at) else { return };
-        if epoch.requests.state() == KeyState::Exhausted {
-            self.stats.strangers += 1;
-            return;
-        }
-        if sender == SenderId::CONTROLLER {
-            return self.controller_record(now, at, record);
-        }
-        if !is_listed {
-            self.stats.unknown_senders += 1;
-            // The controller is asked for the list of senders only if some member wrote this
-            // record.
-            let opened = epoch.open(record, &mut epoch.heard(now), RequiredProof::Unknown);
-            if is_members(&opened) {
-                self.authentic += 1;
-                self.tell_unknown(sender);
-            }
-            return;
-        }
-        let own = self.roles.sender == Some(sender);
-        let known = epoch.senders.remove(&sender);
-        let was_known = known.is_some();
-        let mut heard = known.unwrap_or_else(|| epoch.heard(now));
-        if own && let Some(own) = &epoch.own {
-            // The member's own requests may be looped back to it: numbers that it has used are
-            // replays.
-            heard.window = Some(ReplayWindow::starting_at(own.numbers.next()));
-        }
-        let drops_first = self.policy.freshness == Freshness::DropFirst;
-        let by_source = self.policy.authenticity == Authenticity::Source;
-        let proof = match self.peers.sender(sender) {
-            _ if !by_source => RequiredProof::Member,
-            Some(known) if !own => RequiredProof::Signer(&known.verifying),
-            _ => RequiredProof::Unknown,
+    ) -> RecordOutcome {
+        let at = match self.epoch_of(now, &record) {
+            Ok(at) => at,
+            Err(reason) => return reason.into(),
         };
-        let challenges = self.policy.freshness == Freshness::Challenge && self.roles.listener;
-        let mut to_be_asked = None;
-        let opened = match heard.window {
-            None if challenges && !own => {
+        let sender = record.sender();
+        let named = self.named_sender(sender);
+        let Some(epoch) = self.epochs.receiving(now, at) else {
+            return DropReason::NoState.into();
+        };
+        if epoch.requests.state() == KeyState::Exhausted {
+            return DropReason::Stranger.into();
+        }
+        match named {
+            NamedSender::Controller => self.controller_record(now, at, record),
+            NamedSender::Unlisted => {
+                // The controller is asked for the list of senders only if some member wrote this
+                // record.
+                let opened = epoch.open_without_state(record, RequiredProof::Unknown);
+                let origin = origin(&opened);
+                if origin == Origin::Member {
+                    self.report_unknown(sender);
+                }
+                RecordOutcome::Dropped(DropReason::UnknownSender, origin)
+            }
+            NamedSender::Own => {
+                let proof = match self.policy.authenticity {
+                    Authenticity::Group => RequiredProof::Member,
+                    Authenticity::Source => RequiredProof::Unknown,
+                };
+                let opened = epoch.open_own(record, self.policy.freshness, proof);
+                match (origin(&opened), opened) {
+                    (Origin::Unproven, Err(reason)) => reason.into(),
+                    _ => {
+                        self.push_event(Event::SenderConflict(sender));
+                        RecordOutcome::Processed
+                    }
+                }
+            }
+            NamedSender::Listed => self.listed_record(now, (at, from), record, deliver),
+        }
+    }
+
+    fn named_sender(&self, sender: SenderId) -> NamedSender {
+        if sender == SenderId::CONTROLLER {
+            NamedSender::Controller
+        } else if !self.senders.contains(&sender) {
+            NamedSender::Unlisted
+        } else if self.roles.sender == Some(sender) {
+            NamedSender::Own
+        } else {
+            NamedSender::Listed
+        }
+    }
+
+    /// Takes a record of the epoch `at` under the SenderID of another member.
+    fn listed_record(
+        &mut self,
+        now: Instant,
+        (at, from): (u64, SocketAddr),
+        record: ReceivedRecord<'_, SenderId>,
+        deliver: &mut impl FnMut(Delivery<'_>),
+    ) -> RecordOutcome {
+        let sender = record.sender();
+        let Self { epochs, policy, roles, peers, challenges, rng, .. } = self;
+        let Some(epoch) = epochs.receiving(now, at) else { return DropReason::NoState.into() };
+        let known = match policy.freshness {
+            _ if epoch.has_window(sender) => KnownFreshness::Checked(ReplayCheck::Window),
+            Freshness::DropFirst => KnownFreshness::Checked(ReplayCheck::FirstNumber),
+            Freshness::Challenge if roles.listener => KnownFreshness::AskSender,
+            Freshness::Challenge | Freshness::NewEpoch => KnownFreshness::Unknown,
+        };
+        let check = match known {
+            KnownFreshness::Checked(check) => check,
+            KnownFreshness::Unknown => return DropReason::NotFresh.into(),
+            KnownFreshness::AskSender => {
                 // The sender is challenged even if the tag is wrong: with an unknown number the tag
                 // of an authentic record may not verify.
-                let is_asked = self.challenges.is_asked(now, sender, at);
-                let open = || epoch.open(record, &mut heard, RequiredProof::Unknown);
-                to_be_asked = Some(!is_asked && is_members(&open()));
-                Err(DropReason::NotFresh)
+                let origin = if challenges.is_asked(now, sender, at) {
+                    Origin::Unproven
+                } else {
+                    let check = ReplayCheck::Window;
+                    origin(&epoch.open_request(now, record, check, RequiredProof::Unknown))
+                };
+                challenges.schedule(now, rng, (sender, at), from, origin);
+                return RecordOutcome::Dropped(DropReason::NotFresh, origin);
             }
-            None if !drops_first => Err(DropReason::NotFresh),
-            _ => epoch.open(record, &mut heard, proof),
         };
-        if is_members(&opened) || to_be_asked == Some(true) {
-            self.authentic += 1;
-        }
-        if own && is_members(&opened) {
-            epoch.senders.insert(sender, heard);
-            return self.push_event(Event::SenderConflict(sender));
-        }
-        let opened = match opened {
+        let proof = match (policy.authenticity, peers.sender(sender)) {
+            (Authenticity::Group, _) => RequiredProof::Member,
+            (Authenticity::Source, Some(known)) => RequiredProof::Signer(&known.verifying),
+            (Authenticity::Source, None) => RequiredProof::Unknown,
+        };
+        let opened = epoch.open_request(now, record, check, proof);
+        let AuthenticRecord { kind, content, .. } = match opened {
             Ok(opened) => opened,
             Err(reason) => {
-                // The state of a known sender is kept, above all its number space.
-                if was_known {
-                    epoch.senders.insert(sender, heard);
-                }
-                if reason == DropReason::NoKey || reason == DropReason::Forged {
+                if reason.origin() == Origin::Member {
                     // The SenderID may belong to another member since its key was looked up.
-                    self.peers.schedule_lookup(now, &mut self.rng, Lookup::sender(sender));
+                    peers.schedule_lookup(now, rng, Lookup::sender(sender));
                 }
-                if let Some(is_proven) = to_be_asked {
-                    self.challenges.schedule(now, &mut self.rng, (sender, at), from, is_proven);
-                }
-                return self.count(now, reason);
+                return reason.into();
             }
         };
-        let AuthenticRecord { number, kind, content } = opened;
-        (heard.last, heard.last_group) = (now, Some(number));
-        let is_fresh = heard.window.is_some();
-        if !is_fresh && drops_first {
-            // Numbers up to the first one received count as replayed (Axiom, section 6.2).
-            heard.window = Some(ReplayWindow::starting_at(number));
-        }
-        if let Some(window) = &mut heard.window {
-            window.commit(number);
-        }
-        epoch.senders.insert(sender, heard);
-        if !is_fresh {
-            self.stats.not_fresh += 1;
-            return;
+        if let ReplayCheck::FirstNumber = check {
+            return RecordOutcome::dropped_authentic(DropReason::NotFresh);
         }
         self.heard_from.insert((sender, RequestKind::Group), from);
         match kind {
             ContentType::APPLICATION_DATA => {
-                self.stats.delivered += 1;
                 if self.roles.listener {
                     deliver(Delivery::Request { sender, from, content });
                 }
+                RecordOutcome::Delivered
             }
             // A sync record has no content: its number has moved the window.
-            GROUP_SYNC => {}
-            _ => self.stats.strangers += 1,
+            GROUP_SYNC => RecordOutcome::Processed,
+            _ => RecordOutcome::dropped_authentic(DropReason::Stranger),
         }
     }
 
@@ -182,38 +220,28 @@ impl Member {
 
     /// The held epoch that a record belongs to. A record of a later epoch is a sign that the member
     /// has missed a rekey, or an attempt to make it believe so.
+    ///
+    /// # Errors
+    /// The record is of another group, or of an epoch that the member does not hold.
     pub(super) fn epoch_of<Id>(
         &mut self,
         now: Instant,
         record: &ReceivedRecord<'_, Id>,
-    ) -> Option<u64> {
-        let held =
-            self.epochs.epochs().map(|(epoch, _)| epoch).filter(|epoch| record.is_of(*epoch));
-        let held = held.max();
-        if held.is_none() {
-            self.stats.strangers += 1;
-            let newest = self.epochs.newest();
-            let may_straggle = now < self.previous_epoch_until
-                && newest.checked_sub(1).is_some_and(|before| record.is_of(before));
-            if record.may_be_after(newest) && !may_straggle {
-                self.suspect_rekey(now);
-            }
+    ) -> Result<u64, DropReason> {
+        if record.alias().is_some_and(|alias| alias != self.policy.group.alias()) {
+            return Err(DropReason::Stranger);
         }
-        held
-    }
-
-    pub(super) fn count(&mut self, now: Instant, reason: DropReason) {
-        match reason {
-            DropReason::Replayed => self.stats.replayed += 1,
-            DropReason::Malformed => self.stats.malformed += 1,
-            DropReason::NotFresh => self.stats.not_fresh += 1,
-            DropReason::Forged => self.stats.forged += 1,
-            DropReason::NoKey => self.stats.unknown_keys += 1,
-            DropReason::Unauthentic { .. } => {
-                self.stats.unauthentic += 1;
-                self.check_key_usage(now);
-            }
+        let held = self.epochs.epochs().map(|(epoch, _)| epoch);
+        if let Some(held) = held.filter(|epoch| record.is_of(*epoch)).max() {
+            return Ok(held);
         }
+        let newest = self.epochs.newest();
+        let may_straggle = now < self.previous_epoch_until
+            && newest.checked_sub(1).is_some_and(|before| record.is_of(before));
+        if record.may_be_after(newest) && !may_straggle {
+            self.suspect_rekey(now);
+        }
+        Err(DropReason::Stranger)
     }
 
     /// Asks for a listener's public keys, unless the key tree has no such leaf.
@@ -225,15 +253,10 @@ impl Member {
         }
     }
 
-    fn tell_unknown(&mut self, sender: SenderId) {
-        let told = |event: &Event| matches!(event, Event::UnknownSender(_));
-        if !self.events.iter().any(told) {
+    fn report_unknown(&mut self, sender: SenderId) {
+        let reported = |event: &Event| matches!(event, Event::UnknownSender(_));
+        if !self.events.iter().any(reported) {
             self.push_event(Event::UnknownSender(sender));
         }
     }
-}
-
-/// Whether the tag was right, so that some member of the group wrote the record.
-pub(super) const fn is_members(opened: &Result<AuthenticRecord<'_>, DropReason>) -> bool {
-    matches!(opened, Ok(_) | Err(DropReason::NoKey | DropReason::Forged))
 }

@@ -77,7 +77,7 @@ impl Member {
         record: (ContentType, &[u8]),
         buf: &mut [u8],
     ) -> Result<usize, SendError> {
-        if !self.may_seal(at) {
+        if !self.permission.covers(at) {
             return Err(SendError::NotStarted);
         }
         let me = self.as_listener();

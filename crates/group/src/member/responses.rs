@@ -1,55 +1,67 @@
 //! How a member processes datagrams that were sent to its own address.
 
-use super::epoch::{ListenerState, count};
-use super::keys::{AuthenticRecord, DropReason, Listener, ReceivedRecord, RequiredProof};
-use super::receive::is_members;
-use super::{Delivery, Member};
+use super::epoch::ListenerState;
+use super::keys::{AuthenticRecord, Listener, ReceivedRecord, RequiredProof};
+use super::outcome::{DropReason, Origin, RecordOutcome};
+use super::{DatagramOrigin, Delivery, Member};
 use crate::codepoints::GROUP_CHALLENGE;
 use crate::compact::{Challenge, VerifyingKey};
+use crate::numbers::EpochEntry;
 use crate::policy::{Authenticity, Profile, Responses};
 use crate::{SenderId, compact};
 use core::net::SocketAddr;
-use lightseal_core::{Instant, ReplayWindow};
+use lightseal_core::Instant;
 use lightseal_dtls::codepoints::ContentType;
 use lightseal_dtls::crypto::KeyState;
 
 impl Member {
-    /// Takes a datagram that arrived at the member's own address. Returns false if it belongs to a
-    /// unicast DTLS session instead of the group: the session takes precedence (Axiom, section
-    /// 5.6).
+    /// Takes a datagram that arrived at the member's own address, and delivers its content. The
+    /// datagram is decrypted in place, unless it belongs to a unicast DTLS session: the session
+    /// takes precedence (Axiom, section 5.6).
     pub fn receive_unicast(
         &mut self,
         now: Instant,
         from: SocketAddr,
         datagram: &mut [u8],
         mut deliver: impl FnMut(Delivery<'_>),
-    ) -> bool {
+    ) -> DatagramOrigin {
         if self.sessions.contains(&from) {
-            return false;
+            return DatagramOrigin::UnicastSession;
         }
-        if self.policy.profile == Profile::Compact && compact::header::is_direct(datagram) {
-            self.direct_record(now, from, datagram, &mut deliver);
-            return true;
-        }
-        if self.policy.profile == Profile::Compact && compact::header::is_senders(datagram) {
-            self.answered(now, datagram);
-            return true;
-        }
-        // Only senders receive responses (Axiom, section 5.6).
-        let Some(own) = self.roles.sender else {
-            self.stats.strangers += 1;
-            return true;
+        let is_compact = self.policy.profile == Profile::Compact;
+        let alone = match self.roles.sender {
+            _ if is_compact && compact::header::is_direct(datagram) => {
+                self.direct_record(now, from, datagram, &mut deliver)
+            }
+            _ if is_compact && compact::header::is_senders(datagram) => {
+                self.answered(now, datagram)
+            }
+            Some(own) => return self.responses(now, (own, from), datagram, &mut deliver).into(),
+            // Only senders receive responses (Axiom, section 5.6).
+            None => DropReason::Stranger.into(),
         };
+        self.count(now, alone).into()
+    }
+
+    fn responses(
+        &mut self,
+        now: Instant,
+        ids: (SenderId, SocketAddr),
+        datagram: &mut [u8],
+        deliver: &mut impl FnMut(Delivery<'_>),
+    ) -> Origin {
+        let mut origin = Origin::Unproven;
         let mut rest = datagram;
         while !rest.is_empty() {
             let Ok((record, behind)) = ReceivedRecord::response(self.policy.profile, rest) else {
-                self.stats.malformed += 1;
+                self.count(now, DropReason::Malformed.into());
                 break;
             };
-            self.response_record(now, (own, from), record, &mut deliver);
+            let outcome = self.response_record(now, ids, record, deliver);
+            origin = origin.max(self.count(now, outcome));
             rest = behind;
         }
-        true
+        origin
     }
 
     fn response_record(
@@ -58,85 +70,62 @@ impl Member {
         (own, from): (SenderId, SocketAddr),
         record: ReceivedRecord<'_, crate::ListenerId>,
         deliver: &mut impl FnMut(Delivery<'_>),
-    ) {
-        if record.alias().is_some_and(|alias| alias != self.policy.group.alias()) {
-            self.stats.strangers += 1;
-            return;
-        }
-        let Some(at) = self.epoch_of(now, &record) else { return };
-        let leaves = self.keys.leaves();
-        let Some(epoch) = self.epochs.receiving(now, at) else { return };
-        let listener = record.listener(from.ip());
-        // A malicious member can invent listeners. Each would be stored until the epoch ends, so
-        // their number is limited to the number of leaves.
-        let may_be_one = match listener {
-            Listener::Id(id) => id.get() < leaves,
-            Listener::Address(_) => {
-                epoch.listeners.contains_key(&listener) || epoch.listeners.len() < leaves as usize
-            }
+    ) -> RecordOutcome {
+        let at = match self.epoch_of(now, &record) {
+            Ok(at) => at,
+            Err(reason) => return reason.into(),
         };
-        if !may_be_one || epoch.responses.state() == KeyState::Exhausted {
-            self.stats.strangers += 1;
-            return;
+        let listener = record.listener(from.ip());
+        let Self { epochs, peers, policy, keys, .. } = self;
+        let Some(epoch) = epochs.receiving(now, at) else { return DropReason::NoState.into() };
+        if !epoch.may_be_listener(listener, keys.leaves())
+            || epoch.responses.state() == KeyState::Exhausted
+        {
+            return DropReason::Stranger.into();
         }
         let record = match record {
-            ReceivedRecord::Compact(record) if self.policy.responses == Responses::Pairwise => {
+            ReceivedRecord::Compact(record) if policy.responses == Responses::Pairwise => {
                 return self.paired_record(now, (own, from), record, at, deliver);
             }
             record => record,
         };
-        let Some(opener) = epoch.take_cached(listener, own) else { return };
-        let known = epoch.listeners.get(&listener).map(|known| &known.window);
-        let nothing = ReplayWindow::new();
-        let verifying;
-        let proof = match listener {
-            _ if self.policy.authenticity == Authenticity::Group => RequiredProof::Member,
-            Listener::Id(id) => match self.peers.listener(id).map(VerifyingKey::new) {
-                Some(Ok(key)) => {
-                    verifying = key;
-                    RequiredProof::Signer(&verifying)
-                }
-                _ => RequiredProof::Unknown,
-            },
-            Listener::Address(_) => RequiredProof::Unknown,
+        let verifying = match listener {
+            Listener::Id(id) => peers.listener(id).and_then(|key| VerifyingKey::new(key).ok()),
+            Listener::Address(_) => None,
         };
-        let opened = record.open(&opener, known.unwrap_or(&nothing), proof);
-        count(&mut epoch.responses, &opened);
-        if is_members(&opened) {
-            self.authentic += 1;
-        }
-        // Invented listeners must not evict the expanded keys of real ones.
-        if known.is_some() || is_members(&opened) {
-            epoch.cache(listener, opener);
-        }
-        let AuthenticRecord { number, kind, content } = match opened {
-            Ok(opened) => opened,
-            Err(reason) => {
-                if reason == DropReason::NoKey || reason == DropReason::Forged {
-                    self.want_listener(now, listener);
-                }
-                return self.count(now, reason);
-            }
+        let proof = match (policy.authenticity, &verifying) {
+            (Authenticity::Group, _) => RequiredProof::Member,
+            (Authenticity::Source, Some(key)) => RequiredProof::Signer(key),
+            (Authenticity::Source, None) => RequiredProof::Unknown,
         };
-        if self.policy.authenticity == Authenticity::Source
+        let AuthenticRecord { number, kind, content } =
+            match epoch.open_response(record, (listener, own), proof) {
+                Ok(opened) => opened,
+                Err(reason) => {
+                    if reason.origin() == Origin::Member {
+                        self.want_listener(now, listener);
+                    }
+                    return reason.into();
+                }
+            };
+        if policy.authenticity == Authenticity::Source
             && let (GROUP_CHALLENGE, Listener::Id(id)) = (kind, listener)
             && let Ok(challenge) = <[u8; 8]>::try_from(&*content)
         {
             // A replayed challenge may be answered again: it changes no state.
-            return self.answer(now, at, (id, from), Challenge(challenge));
+            self.answer(now, at, (id, from), Challenge(challenge));
+            return RecordOutcome::Processed;
         }
-        if !epoch.is_from_the_start() {
+        if epoch.entry() == EpochEntry::Repeated {
             // Responses that arrived before the restart may be replayed.
-            self.stats.not_fresh += 1;
-            return;
+            return RecordOutcome::dropped_authentic(DropReason::NotFresh);
         }
         let known = epoch.listeners.entry(listener);
-        known.or_insert_with(|| ListenerState { window: nothing }).window.commit(number);
-        if kind == ContentType::APPLICATION_DATA {
-            self.stats.delivered += 1;
-            deliver(Delivery::Response { listener, from, content });
-        } else {
-            self.stats.strangers += 1;
+        known.or_insert_with(ListenerState::new).window.commit(number);
+        if kind != ContentType::APPLICATION_DATA {
+            return RecordOutcome::dropped_authentic(DropReason::Stranger);
         }
+        deliver(Delivery::Response { listener, from, content });
+        RecordOutcome::Delivered
     }
 }

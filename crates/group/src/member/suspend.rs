@@ -5,11 +5,11 @@
 //! numbers of the newest epoch. This state contains no secrets. Together with the keys it can be
 //! used once.
 
-use super::epoch::{Epoch, ListenerState};
+use super::epoch::{Epoch, EpochUse, ListenerState};
 use super::keys::{Listener, Suite};
 use super::{Member, Roles};
 use crate::compact::KnownBoot;
-use crate::numbers::{Ledger, NumberSpace, ReservedNumbers};
+use crate::numbers::{EpochEntry, Ledger, NumberSpace, ReservedNumbers};
 use crate::policy::{Policy, Responses};
 use crate::rekey::{EpochKey, Leaf};
 use crate::{GroupId, ListenerId, SenderId};
@@ -54,7 +54,7 @@ pub struct Suspended {
     group: GroupId,
     epoch: u64,
     leaf: Leaf,
-    from_the_start: bool,
+    entry: EpochEntry,
     bounds: [u64; 2],
     /// The member's SenderID, its next record number, and the first number after the last sync
     /// record.
@@ -71,7 +71,7 @@ impl Member {
     /// that another run of the same state may be sealing.
     #[must_use]
     pub fn suspend(mut self) -> Option<Suspended> {
-        if self.is_unanswered {
+        if !self.permission.is_confirmed() {
             return None;
         }
         let (group, leaf) = (self.policy.group, self.keys.leaf());
@@ -94,7 +94,7 @@ impl Member {
             group,
             epoch: epoch_number,
             leaf,
-            from_the_start: epoch.is_from_the_start(),
+            entry: epoch.entry(),
             bounds,
             own,
             senders: senders.collect(),
@@ -131,9 +131,14 @@ impl Suspended {
         let last = suite.last_number();
         let reserved =
             ReservedNumbers::resume(ledger, policy.group, epoch, self.bounds, last).ok()?;
-        let entered = Ok((reserved, self.from_the_start));
         let named = (policy, suite);
-        let mut resumed = Epoch::entered(named, roles.sender, (epoch, key), true, entered);
+        let mut resumed = Epoch::entered(
+            named,
+            roles.sender,
+            (epoch, key),
+            EpochUse::InUse,
+            Ok((reserved, self.entry)),
+        );
         if let Some((own, (_, next, synced))) = resumed.own.as_mut().zip(self.own) {
             (own.numbers, own.synced) = (NumberSpace::at(next), synced.min(next));
         }
@@ -199,7 +204,8 @@ impl Encode for Suspended {
     fn write(&self, w: &mut Writer<'_>) -> Result<(), BufferFull> {
         let (sender, next, synced) = self.own.unwrap_or((SenderId(0), 0, 0));
         let sends = if self.own.is_some() { SENDS } else { 0 };
-        let flags = if self.from_the_start { FROM_THE_START } else { 0 } | sends;
+        let entry = if self.entry == EpochEntry::First { FROM_THE_START } else { 0 };
+        let flags = entry | sends;
         w.bytes(&[VERSION, flags, sender.0])?;
         w.bytes(&self.group.0)?;
         w.u64(self.epoch)?;
@@ -250,6 +256,8 @@ impl Decode<'_> for Suspended {
         let leaf = Leaf::new(r.u24()?).ok_or(DecodeError::Invalid("leaf"))?;
         let bounds = [r.u64()?, r.u64()?];
         let own = (SenderId(sender), r.u64()?, r.u64()?);
+        let entry =
+            if flags & FROM_THE_START == 0 { EpochEntry::Repeated } else { EpochEntry::First };
         let sends = flags & SENDS != 0;
         if !sends && own != (SenderId(0), 0, 0) {
             return Err(DecodeError::Invalid("numbers of a suspended member"));
@@ -288,7 +296,7 @@ impl Decode<'_> for Suspended {
             group,
             epoch,
             leaf,
-            from_the_start: flags & FROM_THE_START != 0,
+            entry,
             bounds,
             own: sends.then_some(own),
             senders,

@@ -2,7 +2,7 @@
 //! key tree.
 
 use super::SendError;
-use super::epoch::Epoch;
+use super::epoch::{Epoch, EpochUse};
 use super::keys::Suite;
 use crate::SenderId;
 use crate::compact::HeaderForm;
@@ -30,8 +30,9 @@ impl ControllerSealer {
     /// Seals records in this epoch from now on.
     pub(crate) fn enter(&mut self, epoch: u64, key: Option<&EpochKey>, ledger: &mut dyn Ledger) {
         let policy = (&self.policy, self.suite);
-        let enter =
-            |key| Epoch::new(policy, Some(SenderId::CONTROLLER), (epoch, key), false, ledger);
+        let enter = |key| {
+            Epoch::new(policy, Some(SenderId::CONTROLLER), (epoch, key), EpochUse::New, ledger)
+        };
         self.epoch = key.map(enter);
     }
 

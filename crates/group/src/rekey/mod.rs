@@ -48,8 +48,8 @@ pub use node::{EpochKey, Leaf, Node, NodeKey};
 pub use pull::{Grant, PullRequest};
 pub use restoration::epoch_after_restoration;
 pub use schedule::EpochSchedule;
-pub use server::{Change, ChangeError, KeyServer, Rekeying};
-pub use tree::KeyTree;
+pub use server::{KeyServer, Rekeying};
+pub use tree::{Change, ChangeError, KeyTree};
 
 /// The version number at the start of every message of this module.
 pub const VERSION: u8 = 1;

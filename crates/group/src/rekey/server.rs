@@ -2,7 +2,6 @@
 //! key server of RFC 4046's GCKS).
 
 use alloc::vec::Vec;
-use core::fmt;
 use lightseal_core::Random;
 
 use super::MAX_MESSAGE_BYTES;
@@ -10,58 +9,9 @@ use super::chain::Chain;
 use super::message::{ControllerKey, ControllerSecret, Draft, Timing};
 use super::node::{EpochKey, Leaf, Node};
 use super::pull::Grant;
-use super::tree::KeyTree;
+use super::tree::{Change, ChangeError, KeyTree};
 use super::wrap::{epoch_key, wrap};
 use crate::GroupId;
-
-/// A batch of membership changes, which are made in one rekey.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Change<'a> {
-    /// The members that leave or are evicted.
-    pub leave: &'a [Leaf],
-    /// The number of new members.
-    pub join: u32,
-    /// The number of new members, counted from the first, that must not get a leaf that becomes
-    /// free in this change.
-    pub apart: u32,
-    /// The members that keep their leaves and get new keys point to point, by a
-    /// [`KeyServer::grant`]. Anybody who has the old keys of such a leaf cannot follow the rekey.
-    pub renew: &'a [Leaf],
-    /// Renews the key of every node and wraps it under the keys of its children: about two wraps
-    /// for each member. Without this, an empty change renews only the root key and wraps it under
-    /// the old root key: one wrap, which does not exclude anybody that had the old key.
-    pub refresh: bool,
-}
-
-/// Why a change was refused.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ChangeError {
-    /// A leaf that is to leave or to be renewed does not belong to a member.
-    NoMember,
-    /// A leaf occurs twice among those to leave or to be renewed.
-    Twice,
-    /// The group would have more members than [`Leaf::LIMIT`].
-    Full,
-    /// The requested maximum size of messages is below [`KeyServer::least_bytes`] or above
-    /// [`MAX_MESSAGE_BYTES`].
-    MessageSize,
-    /// The group is in the last possible epoch, 2^64 - 1.
-    Exhausted,
-}
-
-impl fmt::Display for ChangeError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::NoMember => "a leaf to leave or to be renewed does not belong to a member",
-            Self::Twice => "a member is to leave or to be renewed twice",
-            Self::Full => "the group would have more members than possible",
-            Self::MessageSize => "rekey messages cannot have the requested size",
-            Self::Exhausted => "the group has used its last epoch",
-        })
-    }
-}
-
-impl core::error::Error for ChangeError {}
 
 /// The result of a rekey.
 #[derive(Debug)]

@@ -9,7 +9,6 @@ use zeroize::{Zeroize, Zeroizing};
 use super::MAX_DEPTH;
 use super::node::{KEY, Leaf, Node, NodeKey};
 use super::plan::{ChildWrap, PlannedChild, RekeyPlan};
-use super::server::{Change, ChangeError};
 use super::wrap::WRAPPED;
 
 /// The key tree. It starts with two leaves and doubles when it is full. A new member gets the
@@ -25,6 +24,55 @@ pub struct KeyTree {
     /// The number of members below each node. If it is 0, the node has no valid key.
     members: Vec<u32>,
 }
+
+/// A batch of membership changes, which are made in one rekey.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Change<'a> {
+    /// The members that leave or are evicted.
+    pub leave: &'a [Leaf],
+    /// The number of new members.
+    pub join: u32,
+    /// The number of new members, counted from the first, that must not get a leaf that becomes
+    /// free in this change.
+    pub apart: u32,
+    /// The members that keep their leaves and get new keys point to point, by a
+    /// [`KeyServer::grant`](super::KeyServer::grant). Anybody who has the old keys of such a leaf cannot follow the rekey.
+    pub renew: &'a [Leaf],
+    /// Renews the key of every node and wraps it under the keys of its children: about two wraps
+    /// for each member. Without this, an empty change renews only the root key and wraps it under
+    /// the old root key: one wrap, which does not exclude anybody that had the old key.
+    pub refresh: bool,
+}
+
+/// Why a change was refused.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ChangeError {
+    /// A leaf that is to leave or to be renewed does not belong to a member.
+    NoMember,
+    /// A leaf occurs twice among those to leave or to be renewed.
+    Twice,
+    /// The group would have more members than [`Leaf::LIMIT`].
+    Full,
+    /// The requested maximum size of messages is below [`KeyServer::least_bytes`](super::KeyServer::least_bytes) or above
+    /// [`MAX_MESSAGE_BYTES`](super::MAX_MESSAGE_BYTES).
+    MessageSize,
+    /// The group is in the last possible epoch, 2^64 - 1.
+    Exhausted,
+}
+
+impl fmt::Display for ChangeError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::NoMember => "a leaf to leave or to be renewed does not belong to a member",
+            Self::Twice => "a member is to leave or to be renewed twice",
+            Self::Full => "the group would have more members than possible",
+            Self::MessageSize => "rekey messages cannot have the requested size",
+            Self::Exhausted => "the group has used its last epoch",
+        })
+    }
+}
+
+impl core::error::Error for ChangeError {}
 
 /// The effect of a batch of changes on a node.
 #[derive(Clone, Copy, Debug, Default)]

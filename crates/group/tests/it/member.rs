@@ -196,12 +196,12 @@ fn an_open_session_takes_precedence_for_responses() {
         field.ask(0, b"on");
         let answer = field.devices[1].answer(field.now, SenderId(7), b"is on").unwrap();
         let (switch, light) = (field.devices[0].address, field.devices[1].address);
-        field.devices[1].member.set_session(switch, true);
+        field.devices[1].member.open_session(switch);
         let refused = field.devices[1].answer(field.now, SenderId(7), b"is on");
         assert_eq!(refused, Err(SendError::Session(switch)));
-        field.devices[0].member.set_session(light, true);
+        field.devices[0].member.open_session(light);
         assert!(!field.devices[0].hear_alone(field.now, light, &answer), "the session's");
-        field.devices[0].member.set_session(light, false);
+        field.devices[0].member.close_session(light);
         assert!(field.devices[0].hear_alone(field.now, light, &answer));
         assert_eq!(got(&field, 0), 1);
     });

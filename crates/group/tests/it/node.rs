@@ -201,7 +201,7 @@ fn a_session_is_nobodys_group() {
     let mut groups = [Group::new(Profile::Compact, [1, 1], "[ff15::1]:5684", 7)];
     let (mut node, seats) = listener(&mut groups);
     let from: SocketAddr = "[fd00::9]:5684".parse().unwrap();
-    node.member(seats[0]).unwrap().set_session(from, true);
+    node.member(seats[0]).unwrap().open_session(from);
     let field = &groups[0].field;
     let received = receive_from(&mut node, field, from, LOCAL.parse().unwrap(), b"\x16\xfe\xfd");
     assert_eq!(received, (Received::UnicastSession, vec![]));

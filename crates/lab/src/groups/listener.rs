@@ -170,7 +170,7 @@ impl Listener {
                         Event::Connected(_) => {
                             self.session = Some(told.handle);
                             if let Some(member) = &mut self.member {
-                                member.set_session(told.peer, true);
+                                member.open_session(told.peer);
                             }
                         }
                         Event::Data(data) => request = node(told.peer).zip(Some(data.to_vec())),

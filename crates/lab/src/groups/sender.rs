@@ -7,7 +7,7 @@ use crate::world::{NodeId, Wish};
 use lightseal_core::{Engine, Instant, Output, Random};
 use lightseal_dtls::{ClientConfig, Connection, Event};
 use lightseal_group::Member;
-use lightseal_group::member::Delivery;
+use lightseal_group::member::{DatagramOrigin, Delivery};
 use lightseal_group::policy::Profile;
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
@@ -98,7 +98,8 @@ impl Sender {
                     response = Some(content.to_vec());
                 }
             };
-            is_of_session = !member.receive_unicast(now, there, datagram, delivered);
+            let origin = member.receive_unicast(now, there, datagram, delivered);
+            is_of_session = origin == DatagramOrigin::UnicastSession;
         }
         if is_of_session {
             let session = self.listeners.iter().position(|listener| *listener == from);
@@ -197,7 +198,7 @@ impl Sender {
                             wake = Some(now);
                         }
                         if let Some(member) = &mut self.member {
-                            member.set_session(address(listener), true);
+                            member.open_session(address(listener));
                         }
                     }
                     Output::Event(Event::Data(data)) => {

@@ -369,6 +369,10 @@ fn shown(group: &Described) -> String {
         "GroupID {id}, authenticity {}, responses {}, freshness {}, members {}",
         group.authenticity, group.responses, group.freshness, group.members
     );
+    if !group.unusable.is_empty() {
+        let (count, names) = (group.unusable.len(), group.unusable.join(", "));
+        let _ = writeln!(text, "X25519 keys of small order {count}: evict {names}");
+    }
     if let Some(Announcements { sent, failed, failure }) = &group.announcements {
         let _ = write!(text, "announcements sent {sent}, failed {failed}");
         let _ = match failure {

@@ -7,8 +7,8 @@ use lightseal_core::{Decode, Instant, Random};
 use lightseal_dtls::crypto::{CipherSuiteId, rustcrypto};
 use lightseal_group::directory::{DirectoryEntry, Lookup, Page};
 use lightseal_group::member::{
-    Delivery, Event, Listener, Member, Membership, RequestKind, Roles, SendError, Suspended,
-    Transmit,
+    DatagramOrigin, Delivery, Event, Listener, Member, Membership, RequestKind, Roles, SendError,
+    Suspended, Transmit,
 };
 use lightseal_group::numbers::{KEPT_EPOCHS, Ledger, LedgerFailed};
 use lightseal_group::policy::{Authenticity, Freshness, Profile, Responses};
@@ -115,9 +115,12 @@ impl Device {
         self.member.receive_multicast(now, from, &mut datagram, |delivery| got.push(own(delivery)));
     }
 
+    /// Returns false if the datagram belongs to a unicast session.
     pub(crate) fn hear_alone(&mut self, now: Instant, from: SocketAddr, datagram: &[u8]) -> bool {
         let (got, mut datagram) = (&mut self.got, datagram.to_vec());
-        self.member.receive_unicast(now, from, &mut datagram, |delivery| got.push(own(delivery)))
+        let deliver = |delivery: Delivery<'_>| got.push(own(delivery));
+        let origin = self.member.receive_unicast(now, from, &mut datagram, deliver);
+        origin != DatagramOrigin::UnicastSession
     }
 
     pub(crate) fn ask(&mut self, now: Instant, content: &[u8]) -> Result<Vec<u8>, SendError> {
