@@ -26,10 +26,12 @@ pub struct Handshakes {
 impl Handshakes {
     /// Handshakes with these settings.
     pub fn new(settings: &wolfssl::Settings, provider: &'static Provider) -> Self {
-        let mut client = client_config(settings, provider);
-        let mut server = server_config(settings, provider);
-        client.settings.datagram_bytes = DATAGRAM_BYTES;
-        server.settings.datagram_bytes = DATAGRAM_BYTES;
+        let (client, server) =
+            (client_config(settings, provider), server_config(settings, provider));
+        let mut ours = client.settings().clone();
+        ours.datagram_bytes = DATAGRAM_BYTES;
+        let client = client.with_settings(ours.clone()).expect("a valid length");
+        let server = server.with_settings(ours).expect("a valid length");
         Self { client: Arc::new(client), server: Arc::new(server), rng: Random::insecure(1) }
     }
 
@@ -42,8 +44,8 @@ impl Handshakes {
         let (client, server) = (Arc::clone(&self.client), Arc::clone(&self.server));
         let (ours, theirs) = (self.rng.fork(), self.rng.fork());
         let mut ends = Ends {
-            client: Connection::client(client, SERVER, Instant::ZERO, ours).expect("checked"),
-            server: Endpoint::server(server, theirs).expect("checked"),
+            client: Connection::client(client, SERVER, Instant::ZERO, ours),
+            server: Endpoint::server(server, theirs),
             network: vec![0; 2048],
             received: vec![0; 2048],
             lengths: Vec::with_capacity(8),

@@ -21,8 +21,8 @@ fn main() -> Result<(), Box<dyn Error>> {
     let start = std::time::Instant::now();
     let now = || Instant::ZERO + start.elapsed();
     // The key that both ends know. A real one is drawn at random, and is kept in a file.
-    let config = ClientConfig::new(Psk::external(b"sensor 7", &[0x2a; 32])?)?;
-    let mut client = Connection::client(Arc::new(config), server, now(), random()?)?;
+    let config = ClientConfig::new(Psk::external(b"sensor 7", &[0x2a; 32])?);
+    let mut client = Connection::client(Arc::new(config), server, now(), random()?);
     // Lines wait in the engine until the handshake is complete.
     for line in arguments.chain(["bye".into()]) {
         client.send(now(), line.as_bytes())?;

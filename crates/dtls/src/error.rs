@@ -247,39 +247,6 @@ impl fmt::Display for CloseReason {
     }
 }
 
-/// Why a client could not begin an association.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum ConnectError {
-    /// The configuration is invalid.
-    Config(ConfigError),
-    /// No ClientHello can be made from the configuration.
-    Hello(Fault),
-}
-
-impl From<ConfigError> for ConnectError {
-    fn from(error: ConfigError) -> Self {
-        Self::Config(error)
-    }
-}
-
-impl From<Fault> for ConnectError {
-    fn from(fault: Fault) -> Self {
-        Self::Hello(fault)
-    }
-}
-
-impl fmt::Display for ConnectError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Config(error) => error.fmt(f),
-            Self::Hello(fault) => write!(f, "no ClientHello can be made: {fault}"),
-        }
-    }
-}
-
-impl core::error::Error for ConnectError {}
-
 /// Why data could not be sent. The association is unchanged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
@@ -335,12 +302,6 @@ impl fmt::Display for AggregationError {
 
 impl core::error::Error for AggregationError {}
 
-impl From<crate::crypto::SelfTestFailed> for ConfigError {
-    fn from(failed: crate::crypto::SelfTestFailed) -> Self {
-        Self::Provider(failed)
-    }
-}
-
 /// What is wrong with a configuration.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
@@ -355,11 +316,8 @@ pub enum ConfigError {
     Versions,
     /// A record size limit must be 64 to 16,385 bytes.
     RecordSizeLimit,
-    /// A connection ID may have at most 32 bytes.
+    /// A connection ID must have 1 to 32 bytes.
     ConnectionIdLength,
-    /// The length of connection IDs differs from the endpoint's previous configuration; it cannot
-    /// change.
-    ConnectionIdLengthChanged,
     /// No key exchange group is configured, or the provider lacks one of them.
     Groups,
     /// No PSK key exchange mode is configured, or an unknown one.
@@ -377,8 +335,15 @@ pub enum ConfigError {
     /// The first retransmission timeout or the handshake deadline is below
     /// [`LEAST_TIMEOUT`](crate::tuning::LEAST_TIMEOUT).
     Timeout,
-    /// The provider computes wrong results.
-    Provider(crate::crypto::SelfTestFailed),
+    /// A list has too many entries for a ClientHello.
+    ListTooLong {
+        /// The list's name in [`Settings`](crate::Settings).
+        list: &'static str,
+        /// The number of its entries.
+        entries: usize,
+        /// The largest valid number.
+        most: usize,
+    },
 }
 
 impl fmt::Display for ConfigError {
@@ -390,10 +355,7 @@ impl fmt::Display for ConfigError {
             Self::CipherSuites => f.write_str("no usable cipher suite"),
             Self::Versions => f.write_str("no protocol version"),
             Self::RecordSizeLimit => f.write_str("a record size limit below 64 or above 16385"),
-            Self::ConnectionIdLengthChanged => {
-                f.write_str("connection IDs of another length than before")
-            }
-            Self::ConnectionIdLength => f.write_str("a connection ID of more than 32 bytes"),
+            Self::ConnectionIdLength => f.write_str("a connection ID of no or more than 32 bytes"),
             Self::Groups => f.write_str("no usable key exchange group"),
             Self::PskModes => f.write_str("no PSK key exchange mode"),
             Self::AggregationSuite => {
@@ -404,9 +366,24 @@ impl fmt::Display for ConfigError {
                 write!(f, "datagrams of {bytes} bytes, not {least} to {most}")
             }
             Self::Timeout => f.write_str("a timeout shorter than one millisecond"),
-            Self::Provider(error) => error.fmt(f),
+            Self::ListTooLong { list, entries, most } => {
+                write!(f, "{entries} entries in the list {list}, more than {most}")
+            }
         }
     }
 }
 
 impl core::error::Error for ConfigError {}
+
+/// The length of an endpoint's connection IDs cannot change while associations use them. The
+/// endpoint's configuration is unchanged.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ConnectionIdLengthChanged;
+
+impl fmt::Display for ConnectionIdLengthChanged {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("connection IDs of another length than before")
+    }
+}
+
+impl core::error::Error for ConnectionIdLengthChanged {}

@@ -24,20 +24,20 @@
 //! ```
 //! use lightseal_dtls::{
 //!     AggregationPolicy, ClientConfig, Connection, Endpoint, Engine, Event, Instant, Output, Psk,
-//!     Random, ServerConfig,
+//!     Random, ServerConfig, Settings, crypto::rustcrypto::PROVIDER,
 //! };
 //! use std::sync::Arc;
 //!
 //! let psk = Psk::external(b"sensor 7", &[0x2a; 32])?;
-//! let mut client = ClientConfig::new(psk.clone())?;
-//! client.settings.aggregation = AggregationPolicy::both("agg:8".parse()?);
-//! let mut server = ServerConfig::new(Arc::new(psk))?;
-//! server.settings.aggregation = AggregationPolicy::both("agg:8".parse()?);
+//! let mut settings = Settings::new(&PROVIDER);
+//! settings.aggregation = AggregationPolicy::both("agg:8".parse()?);
+//! let client = ClientConfig::with(psk.clone(), settings.clone())?;
+//! let server = ServerConfig::with(Arc::new(psk), settings)?;
 //!
 //! let (here, there) = ("[::1]:1000".parse()?, "[::1]:2000".parse()?);
 //! let now = Instant::ZERO;
-//! let mut client = Connection::client(Arc::new(client), there, now, Random::insecure(1))?;
-//! let mut server = Endpoint::server(Arc::new(server), Random::insecure(2))?;
+//! let mut client = Connection::client(Arc::new(client), there, now, Random::insecure(1));
+//! let mut server = Endpoint::server(Arc::new(server), Random::insecure(2));
 //! for _ in 0..8 {
 //!     client.send(now, b"23.5 C")?;
 //! }
@@ -91,16 +91,16 @@ mod timer;
 pub mod tuning;
 
 pub use config::{
-    Adapt, AdaptRule, AggregationPolicy, ClientConfig, CookiePolicy, Credential, Delivery, KeyLog,
-    Lookup, NumberMasks, OnForgery, Packing, ProtocolVersion, Psk, PskStore, RecordNumbers,
-    ServerConfig, SessionSlots, Settings, WhenFull,
+    Adapt, AdaptRule, AggregationPolicy, ClientConfig, ConnectionIds, CookiePolicy, Credential,
+    Delivery, KeyLog, Lookup, NumberMasks, OnForgery, Packing, ProtocolVersion, Psk, PskStore,
+    RecordNumbers, ServerConfig, SessionSlots, Settings, WhenFull,
 };
 pub use connection::{Connection, Event, Watch};
 pub use crypto::ExportError;
 pub use endpoint::{ConnectionMut, Endpoint, EndpointEvent, EndpointStats, Handle};
 pub use error::{
-    AggregationError, CloseReason, ConfigError, ConnectError, Fault, Incompatibility, Limit,
-    Misbehaviour, SendError,
+    AggregationError, CloseReason, ConfigError, ConnectionIdLengthChanged, Fault, Incompatibility,
+    Limit, Misbehaviour, SendError,
 };
 pub use handshake::Negotiated;
 pub use handshake::dtls12::session::Session;

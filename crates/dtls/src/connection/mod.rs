@@ -44,7 +44,7 @@ pub(crate) use transmit::write_plaintext;
 use crate::codepoints::AlertDescription;
 use crate::config::{ClientConfig, ProtocolVersion, ServerConfig, Settings};
 use crate::crypto::ExportError;
-use crate::error::{CloseReason, ConnectError, Fault, SendError};
+use crate::error::{CloseReason, Fault, SendError};
 use crate::handshake::client::WaitServerHello;
 use crate::handshake::dtls12::greeting::Accepted12;
 use crate::handshake::dtls12::session::Session;
@@ -208,26 +208,16 @@ pub struct Connection {
 
 impl Connection {
     /// Begins an association as client. Its first flight is ready to be polled.
-    ///
-    /// # Errors
-    /// Fails if the configuration does not pass [`Settings::check`], or if no ClientHello can be
-    /// made from it.
-    pub fn client(
-        config: Arc<ClientConfig>,
-        peer: SocketAddr,
-        now: Instant,
-        rng: Random,
-    ) -> Result<Self, ConnectError> {
-        config.settings.check()?;
+    pub fn client(config: Arc<ClientConfig>, peer: SocketAddr, now: Instant, rng: Random) -> Self {
         let mut channel = Channel::new(rng, &config.settings, 0, 0);
-        let state = WaitServerHello::start(&config, &mut channel)?;
+        let state = WaitServerHello::start(&config, &mut channel);
         let older = config.settings.speaks(ProtocolVersion::Dtls12);
         let mut connection =
             Self::new(Role::Client(config), peer, now, channel, Reassembly::default());
         connection.incoming.allow_clear_ahead(older);
         connection.cid = state.cid();
         connection.state = State::WaitServerHello(state);
-        Ok(connection)
+        connection
     }
 
     /// Creates the state of a client whose hello was accepted without state. The hello came in the
@@ -335,7 +325,7 @@ impl Connection {
     }
 
     /// Whether data can be sent immediately: the handshake is complete, or this is a server that
-    /// need not wait for that ([`ServerConfig::send_half_rtt_data`]).
+    /// need not wait for that ([`ServerConfig::with_half_rtt_data`]).
     pub fn may_send(&self) -> bool {
         self.ending == Ending::Open && self.sending().is_some()
     }
@@ -372,7 +362,7 @@ impl Connection {
         }
     }
 
-    /// The DTLS 1.2 session, for [`ClientConfig::session`] of a later association; `None` in 1.3,
+    /// The DTLS 1.2 session, for [`ClientConfig::with_session`] of a later association; `None` in 1.3,
     /// before the handshake is complete, and if the server offered no way to resume.
     pub fn session(&self) -> Option<Session> {
         match &self.state {

@@ -11,10 +11,10 @@ mod replace;
 mod slots;
 
 use crate::codepoints::{ContentType, HandshakeType};
-use crate::config::ServerConfig;
+use crate::config::{ConnectionIds, ServerConfig};
 use crate::connection::write_plaintext;
 use crate::connection::{Admitted, Connection, Event, Step};
-use crate::error::{ConfigError, Fault, Limit};
+use crate::error::{ConnectionIdLengthChanged, Fault, Limit};
 use crate::handshake::Unaccepted;
 use crate::handshake::cookie::CookieJar;
 use crate::handshake::dtls12::session::Sessions;
@@ -114,7 +114,7 @@ const MAX_STATELESS_ANSWERS: usize = 64;
 
 /// The length in bytes of the connection IDs in a configuration.
 fn id_len(config: &ServerConfig) -> usize {
-    config.settings.connection_id.unwrap_or(0).into()
+    config.settings.connection_ids.own_bytes().into()
 }
 
 /// Whether a datagram's first record is plaintext.
@@ -157,13 +157,9 @@ pub struct Endpoint {
 
 impl Endpoint {
     /// An endpoint that accepts associations.
-    ///
-    /// # Errors
-    /// The configuration must pass [`Settings::check`](crate::Settings::check).
-    pub fn server(config: Arc<ServerConfig>, mut rng: Random) -> Result<Self, ConfigError> {
-        config.settings.check()?;
+    pub fn server(config: Arc<ServerConfig>, mut rng: Random) -> Self {
         let jar = CookieJar::new(&mut rng);
-        Ok(Self {
+        Self {
             config,
             rng,
             now: Instant::ZERO,
@@ -184,18 +180,20 @@ impl Endpoint {
             past: VecDeque::new(),
             stats: EndpointStats::default(),
             ended: Stats::default(),
-        })
+        }
     }
 
     /// Sets the configuration of future associations.
     ///
     /// # Errors
-    /// As [`Self::server`]; also fails if the length of connection IDs would change. The old
+    /// Fails if the length of connection IDs would change while associations use them. The old
     /// configuration then stays in use.
-    pub fn set_config(&mut self, config: Arc<ServerConfig>) -> Result<(), ConfigError> {
-        config.settings.check()?;
+    pub fn set_config(
+        &mut self,
+        config: Arc<ServerConfig>,
+    ) -> Result<(), ConnectionIdLengthChanged> {
         if self.id_len() > 0 && self.id_len() != id_len(&config) && !self.by_id.is_empty() {
-            return Err(ConfigError::ConnectionIdLengthChanged);
+            return Err(ConnectionIdLengthChanged);
         }
         self.config = config;
         Ok(())
@@ -320,10 +318,11 @@ impl Endpoint {
     /// A connection ID that no association has; `None` if the configuration wants none or none was
     /// found.
     fn fresh_cid(&mut self) -> Option<ConnectionId> {
-        let len = self.config.settings.connection_id?;
-        if len == 0 {
-            return Some(ConnectionId::EMPTY);
-        }
+        let len = match self.config.settings.connection_ids {
+            ConnectionIds::Off => return None,
+            ConnectionIds::SendOnly => return Some(ConnectionId::EMPTY),
+            ConnectionIds::Bytes(len) => len,
+        };
         (0..MAX_ID_DRAWS)
             .map(|_| ConnectionId::random(&mut self.rng, len))
             .find(|cid| !self.by_id.contains_key(cid))

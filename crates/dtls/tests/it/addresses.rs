@@ -16,7 +16,7 @@ fn configs(version: ProtocolVersion) -> Configs {
     let mut configs = Configs::new();
     for settings in [&mut configs.client.settings, &mut configs.server.settings] {
         settings.versions = vec![version];
-        settings.connection_id = Some(6);
+        settings.connection_ids = lightseal_dtls::ConnectionIds::Bytes(6);
     }
     configs
 }
@@ -88,8 +88,8 @@ fn a_rebound_client_is_followed_after_a_check() {
 #[test]
 fn aggregated_records_move_the_client_too() {
     let mut configs = Configs::aggregated("agg:4");
-    configs.client.settings.connection_id = Some(0);
-    configs.server.settings.connection_id = Some(6);
+    configs.client.settings.connection_ids = lightseal_dtls::ConnectionIds::SendOnly;
+    configs.server.settings.connection_ids = lightseal_dtls::ConnectionIds::Bytes(6);
     let mut pair = configs.pair(2);
     pair.connect().assert_connected();
     pair.client_address = rebound();
@@ -292,7 +292,7 @@ fn an_unchecked_address_is_followed_only_if_that_is_allowed() {
 fn a_client_without_ids_is_not_heard_from_elsewhere() {
     for version in VERSIONS {
         let mut configs = configs(version);
-        configs.server.settings.connection_id = Some(0);
+        configs.server.settings.connection_ids = lightseal_dtls::ConnectionIds::SendOnly;
         configs.server.settings.unchecked_address_change = true;
         let mut pair = configs.pair(10);
         pair.connect().assert_connected();

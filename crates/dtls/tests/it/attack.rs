@@ -7,10 +7,9 @@ use lightseal_core::{Engine, Instant, Output, Random};
 use lightseal_dtls::ProtocolVersion::{Dtls12, Dtls13};
 use lightseal_dtls::codepoints::PskKeyExchangeMode;
 use lightseal_dtls::{
-    ClientConfig, CloseReason, Connection, CookiePolicy, Endpoint, Psk, ServerConfig, SessionSlots,
-    WhenFull,
+    CloseReason, Connection, CookiePolicy, Endpoint, Psk, SessionSlots, WhenFull,
 };
-use pair::{Configs, Direction, Pair, pass, psk, server_address};
+use pair::{ClientParts, Configs, Direction, Pair, ServerParts, pass, psk, server_address};
 use std::cell::Cell;
 use std::net::SocketAddr;
 use std::num::NonZeroUsize;
@@ -34,7 +33,7 @@ fn configs(ids: Option<u8>) -> Configs {
     let mut configs = Configs::new();
     for settings in [&mut configs.client.settings, &mut configs.server.settings] {
         settings.versions = vec![Dtls13];
-        settings.connection_id = ids;
+        settings.connection_ids = pair::ids(ids);
     }
     configs
 }
@@ -87,10 +86,10 @@ fn drain(endpoint: &mut Endpoint) -> Vec<(SocketAddr, Vec<u8>)> {
 /// An attacker without a key, at its own address: a DTLS 1.2 handshake that stops after the first
 /// flight.
 fn come_and_go(endpoint: &mut Endpoint, now: Instant, from: SocketAddr, seed: u64) {
-    let mut config = ClientConfig::new(Psk::external(b"nobody", &[1; 16]).unwrap()).unwrap();
+    let mut config = ClientParts::new(Psk::external(b"nobody", &[1; 16]).unwrap());
     config.settings.versions = vec![Dtls12];
     let rng = Random::insecure(seed);
-    let mut client = Connection::client(Arc::new(config), server_address(), now, rng).unwrap();
+    let mut client = Connection::client(config.config(), server_address(), now, rng);
     let mut buf = [0; 2048];
     for _ in 0..6 {
         let mut said = Vec::new();
@@ -347,19 +346,18 @@ fn forged_acks_make_a_client_say_little() {
 fn an_address_that_is_not_proved_gets_three_times_what_came_from_it() {
     for version in [Dtls13, Dtls12] {
         for half_rtt in [false, true] {
-            let mut config = ClientConfig::new(psk()).unwrap();
+            let mut config = ClientParts::new(psk());
             config.settings.versions = vec![version];
             let now = Instant::from_micros(1_000_000);
             let rng = Random::insecure(1);
-            let mut client =
-                Connection::client(Arc::new(config), server_address(), now, rng).unwrap();
+            let mut client = Connection::client(config.config(), server_address(), now, rng);
             let mut buf = [0; 2048];
             let Output::Datagram { payload, .. } = client.poll_output(&mut buf) else { panic!() };
             let hello = payload.to_vec();
-            let mut config = ServerConfig::new(Arc::new(psk())).unwrap();
+            let mut config = ServerParts::new(Arc::new(psk()));
             config.cookies = CookiePolicy::WhenRetrying;
             config.send_half_rtt_data = half_rtt;
-            let mut server = Endpoint::server(Arc::new(config), Random::insecure(2)).unwrap();
+            let mut server = Endpoint::server(config.config(), Random::insecure(2));
             let victim: SocketAddr = "[2001:db8::bad]:9".parse().unwrap();
             server.handle_datagram(now, victim, &mut hello.clone());
             let (mut bytes, mut now) = (0, now);

@@ -259,7 +259,7 @@ fn a_late_copy_that_completes_a_set_does_not_move_the_peer() {
         for checked in [false, true] {
             let mut configs = aggregated(scheme);
             for settings in [&mut configs.client.settings, &mut configs.server.settings] {
-                settings.connection_id = Some(6);
+                settings.connection_ids = lightseal_dtls::ConnectionIds::Bytes(6);
                 settings.return_routability = checked;
                 settings.unchecked_address_change = true;
             }
@@ -302,7 +302,7 @@ fn a_peer_that_moved_is_followed_by_its_verified_records() {
     for scheme in ["agg:8", "r2d2:100"] {
         let mut configs = aggregated(scheme);
         for settings in [&mut configs.client.settings, &mut configs.server.settings] {
-            settings.connection_id = Some(6);
+            settings.connection_ids = lightseal_dtls::ConnectionIds::Bytes(6);
         }
         let mut pair = configs.pair(3);
         pair.connect().assert_connected();

@@ -55,7 +55,7 @@ fn survives(seed: u64, handshake_too: bool) {
     };
     for settings in [&mut configs.client.settings, &mut configs.server.settings] {
         settings.versions = versions.clone();
-        settings.connection_id = [None, Some(0), Some(1), Some(8)][pick(4) as usize];
+        settings.connection_ids = pair::ids([None, Some(0), Some(1), Some(8)][pick(4) as usize]);
         settings.return_routability = pick(4) > 0;
         settings.packing =
             [lightseal_dtls::Packing::Full, lightseal_dtls::Packing::RecordPerMessage]

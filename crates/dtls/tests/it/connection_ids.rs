@@ -23,7 +23,7 @@ fn with_ids(
         [(&mut configs.client.settings, client), (&mut configs.server.settings, server)]
     {
         settings.versions = vec![version];
-        settings.connection_id = len;
+        settings.connection_ids = pair::ids(len);
     }
     configs
 }

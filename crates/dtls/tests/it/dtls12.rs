@@ -311,9 +311,9 @@ fn the_smallest_datagrams_hold_records_with_the_longest_ids() {
     for version in [ProtocolVersion::Dtls12, ProtocolVersion::Dtls13] {
         let ids = |bytes| {
             both(CipherSuiteId::PSK_WITH_CHACHA20_POLY1305_SHA256, |settings| {
-                *settings = Settings::new(settings.provider).unwrap();
+                *settings = Settings::new(settings.provider);
                 settings.versions = vec![version];
-                settings.connection_id = Some(32);
+                settings.connection_ids = lightseal_dtls::ConnectionIds::Bytes(32);
                 settings.datagram_bytes = bytes;
             })
         };
@@ -338,9 +338,9 @@ fn links_of_80_bytes_carry_handshakes_and_data_with_connection_ids() {
     for version in [ProtocolVersion::Dtls12, ProtocolVersion::Dtls13] {
         for id in [0, 4, 16] {
             let configs = both(CipherSuiteId::PSK_WITH_CHACHA20_POLY1305_SHA256, |settings| {
-                *settings = Settings::new(settings.provider).unwrap();
+                *settings = Settings::new(settings.provider);
                 settings.versions = vec![version];
-                settings.connection_id = Some(id);
+                settings.connection_ids = lightseal_dtls::ConnectionIds::of_bytes(id);
                 settings.datagram_bytes = 80;
             });
             let mut pair = configs.pair(14);
@@ -360,7 +360,7 @@ fn links_of_80_bytes_carry_handshakes_and_data_with_connection_ids() {
 fn small_devices_ask_again_as_their_profile_says() {
     let mut configs = Configs::new();
     let provider = configs.client.settings.provider;
-    configs.client.settings = Settings::rfc7925(provider).unwrap();
+    configs.client.settings = Settings::rfc7925(provider);
     let mut pair = configs.pair(15).with_rule(|_, _, _| Vec::new());
     let start = pair.now;
     pair.run_for(Duration::ZERO);

@@ -332,8 +332,8 @@ fn a_client_that_closes_at_once_is_heard() {
 #[test]
 fn connection_ids_are_in_such_records_too() {
     let mut configs = configs();
-    configs.client.settings.connection_id = Some(3);
-    configs.server.settings.connection_id = Some(5);
+    configs.client.settings.connection_ids = lightseal_dtls::ConnectionIds::Bytes(3);
+    configs.server.settings.connection_ids = lightseal_dtls::ConnectionIds::Bytes(5);
     let mut pair = pair(configs, 15);
     pair.connect();
     pair.assert_connected();

@@ -11,8 +11,8 @@ use lightseal_dtls::crypto::CipherSuiteId;
 use lightseal_dtls::messages::extensions::write_extension;
 use lightseal_dtls::messages::{Fragment, HelloVerifyRequest, RecordNumber, ServerHello, ack};
 use lightseal_dtls::record::PlaintextHeader;
-use lightseal_dtls::{CloseReason, Endpoint, Fault, ProtocolVersion, ServerConfig, Settings};
-use pair::{Configs, Direction, client_address, pass, psk};
+use lightseal_dtls::{CloseReason, Endpoint, Fault, ProtocolVersion, Settings};
+use pair::{Configs, Direction, ServerParts, client_address, pass, psk};
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
@@ -92,10 +92,10 @@ struct Server {
 
 impl Server {
     fn new(change: impl Fn(&mut Settings)) -> Self {
-        let mut config = ServerConfig::new(Arc::new(psk())).unwrap();
+        let mut config = ServerParts::new(Arc::new(psk()));
         config.settings.versions = vec![ProtocolVersion::Dtls12];
         change(&mut config.settings);
-        let endpoint = Endpoint::server(Arc::new(config), Random::insecure(1)).unwrap();
+        let endpoint = Endpoint::server(config.config(), Random::insecure(1));
         Self { endpoint, now: Instant::from_micros(1_000_000) }
     }
 
@@ -269,7 +269,7 @@ fn acks_in_clear_stop_no_flight() {
 #[test]
 fn who_has_no_key_does_not_end_an_association_from_its_own_address() {
     for ids in [None, Some(4)] {
-        let mut pair = older(|settings| settings.connection_id = ids).pair(5);
+        let mut pair = older(|settings| settings.connection_ids = pair::ids(ids)).pair(5);
         pair.connect().assert_connected();
         let handle = pair.handle;
         // An attacker that reads the traffic, and so gets a cookie for the client's address.
@@ -303,7 +303,7 @@ fn a_client_that_starts_anew_at_its_address_takes_its_own_place() {
         for packing in [lightseal_dtls::Packing::Auto, lightseal_dtls::Packing::RecordPerDatagram] {
             let configs = || {
                 older(|settings| {
-                    settings.connection_id = ids;
+                    settings.connection_ids = pair::ids(ids);
                     settings.packing = packing;
                 })
             };

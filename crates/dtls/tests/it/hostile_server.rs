@@ -118,8 +118,8 @@ struct Server {
 
 impl Server {
     fn new() -> Self {
-        let config = ServerConfig::new(Arc::new(psk())).unwrap();
-        let endpoint = Endpoint::server(Arc::new(config), Random::insecure(1)).unwrap();
+        let config = ServerConfig::new(Arc::new(psk()));
+        let endpoint = Endpoint::server(Arc::new(config), Random::insecure(1));
         Self { endpoint, now: Instant::from_micros(1_000_000) }
     }
 
@@ -355,10 +355,9 @@ fn a_recorded_hello_of_a_closed_association_does_not_end_the_next_one() {
         assert_eq!(pair.server.open_connections(), 0);
     }
 
-    let config = Arc::new(Configs::new().client);
+    let config = Configs::new().client.config();
     let rng = Random::insecure(77);
-    pair.client =
-        lightseal_dtls::Connection::client(config, pair::server_address(), pair.now, rng).unwrap();
+    pair.client = lightseal_dtls::Connection::client(config, pair::server_address(), pair.now, rng);
     (pair.client_connected, pair.server_connected) = (None, None);
     (pair.client_closed, pair.server_closed) = (None, None);
     pair.connect();

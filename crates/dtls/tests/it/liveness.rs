@@ -278,8 +278,8 @@ fn forged_hints_bring_ever_fewer_probes_to_a_peer_that_does_not_answer_them() {
 #[test]
 fn a_hint_from_another_address_is_ignored_also_behind_a_connection_id() {
     let mut configs = Configs::new();
-    configs.client.settings.connection_id = Some(4);
-    configs.server.settings.connection_id = Some(4);
+    configs.client.settings.connection_ids = lightseal_dtls::ConnectionIds::Bytes(4);
+    configs.server.settings.connection_ids = lightseal_dtls::ConnectionIds::Bytes(4);
     let mut pair = configs.pair(20);
     pair.client.watch(pair.now, Watch { interval: INTERVAL, answers: Some(true) });
     pair.connect();

@@ -7,7 +7,6 @@ use lightseal_dtls::ProtocolVersion::{self, Dtls12, Dtls13};
 use lightseal_dtls::{Connection, Endpoint, EndpointEvent, Event, Handle};
 use pair::{Configs, client_address, server_address};
 use std::net::{IpAddr, Ipv6Addr};
-use std::sync::Arc;
 
 const NOW: Instant = Instant::from_micros(1_000_000);
 
@@ -36,13 +35,13 @@ impl Ends {
         let mut configs = Configs::new();
         for settings in [&mut configs.client.settings, &mut configs.server.settings] {
             settings.versions = vec![version];
-            settings.connection_id = id;
+            settings.connection_ids = pair::ids(id);
         }
-        let (client, server) = (Arc::new(configs.client), Arc::new(configs.server));
+        let (client, server) = (configs.client.config(), configs.server.config());
         let client = Connection::client(client, server_address(), NOW, Random::insecure(1));
         let mut ends = Self {
-            client: client.unwrap(),
-            server: Endpoint::server(server, Random::insecure(2)).unwrap(),
+            client,
+            server: Endpoint::server(server, Random::insecure(2)),
             handle: None,
             asked: address(1),
             sent: Vec::new(),

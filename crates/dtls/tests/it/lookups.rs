@@ -82,13 +82,12 @@ fn the_number_of_waiting_clients_is_bounded() {
     let (mut pair, ..) = remote(ProtocolVersion::Dtls13);
     pair.run_for(Duration::from_secs(10));
     assert_eq!(pair.server.waiting_for_lookups(), 1, "retransmissions take one place");
-    let config = Arc::new(Configs::new().client);
+    let config = Configs::new().client.config();
     let mut buf = [0; 1500];
     for port in 1..=MAX_WAITING_HELLOS as u16 + 6 {
         let (here, now) = (SocketAddr::from(([192, 0, 2, 1], port)), pair.now);
         let rng = Random::insecure(port.into());
-        let mut client =
-            Connection::client(Arc::clone(&config), server_address(), now, rng).unwrap();
+        let mut client = Connection::client(Arc::clone(&config), server_address(), now, rng);
         // The first hello is answered with a cookie.
         for _ in 0..2 {
             while let Output::Datagram { payload, .. } = client.poll_output(&mut buf) {

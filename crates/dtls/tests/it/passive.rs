@@ -104,7 +104,7 @@ fn every_suite_of_both_versions_with_and_without_connection_ids() {
             let mut configs = Configs::new().suite(suite);
             for settings in [&mut configs.client.settings, &mut configs.server.settings] {
                 settings.versions = vec![version];
-                settings.connection_id = ids;
+                settings.connection_ids = pair::ids(ids);
                 settings.record_numbers = RecordNumbers::Short;
             }
             let lines = logged(&mut configs);
@@ -142,7 +142,7 @@ fn shared_tags_verify_what_they_cover() {
             let mut configs = Configs::aggregated(scheme);
             for settings in [&mut configs.client.settings, &mut configs.server.settings] {
                 settings.number_masks = masks;
-                settings.connection_id = Some(seed as u8);
+                settings.connection_ids = lightseal_dtls::ConnectionIds::of_bytes(seed as u8);
             }
             let lines = logged(&mut configs);
             let mut pair = configs.pair(seed as u64);
@@ -215,7 +215,7 @@ fn a_client_that_moves_is_known_by_its_connection_id() {
         let mut configs = Configs::new();
         for settings in [&mut configs.client.settings, &mut configs.server.settings] {
             settings.versions = vec![version];
-            settings.connection_id = Some(5);
+            settings.connection_ids = lightseal_dtls::ConnectionIds::Bytes(5);
         }
         let lines = logged(&mut configs);
         let mut pair = configs.pair(5);
@@ -289,8 +289,8 @@ fn altered_datagrams_are_read_without_a_panic() {
     let mut rng = Random::insecure(17);
     for seed in 0..20 {
         let mut configs = Configs::aggregated(SCHEMES[seed % SCHEMES.len()]);
-        configs.client.settings.connection_id = Some(2);
-        configs.server.settings.connection_id = Some(2);
+        configs.client.settings.connection_ids = lightseal_dtls::ConnectionIds::Bytes(2);
+        configs.server.settings.connection_ids = lightseal_dtls::ConnectionIds::Bytes(2);
         if seed % 3 == 2 {
             configs.client.settings.aggregation = AggregationPolicy::default();
             configs.client.settings.versions = vec![ProtocolVersion::Dtls12];

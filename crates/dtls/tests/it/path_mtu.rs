@@ -15,7 +15,7 @@ fn searching() -> Configs {
     let mut configs = Configs::new();
     for settings in [&mut configs.client.settings, &mut configs.server.settings] {
         settings.path_mtu = Some(LIMIT);
-        settings.connection_id = Some(4);
+        settings.connection_ids = lightseal_dtls::ConnectionIds::Bytes(4);
     }
     configs
 }
@@ -57,7 +57,7 @@ fn layouts() -> Vec<(&'static str, Configs)> {
     let mut shared = Configs::aggregated("agg:8");
     for settings in [&mut shared.client.settings, &mut shared.server.settings] {
         settings.path_mtu = Some(LIMIT);
-        settings.connection_id = Some(4);
+        settings.connection_ids = lightseal_dtls::ConnectionIds::Bytes(4);
         settings.max_wait = Some(Duration::ZERO);
     }
     let mut older = searching();
@@ -152,10 +152,10 @@ fn a_peer_that_cannot_answer_is_not_probed() {
     let mut no_checks = searching();
     no_checks.server.settings.return_routability = false;
     let mut no_ids = searching();
-    no_ids.server.settings.connection_id = None;
+    no_ids.server.settings.connection_ids = lightseal_dtls::ConnectionIds::Off;
     let mut no_padding = searching();
     no_padding.server.settings.versions = vec![ProtocolVersion::Dtls12];
-    no_padding.server.settings.connection_id = Some(0);
+    no_padding.server.settings.connection_ids = lightseal_dtls::ConnectionIds::SendOnly;
     for configs in [no_checks, no_ids, no_padding] {
         let takes = Rc::new(Cell::new(LIMIT));
         let mut pair = narrow(configs, &takes);

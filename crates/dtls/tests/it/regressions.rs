@@ -11,7 +11,6 @@ use lightseal_dtls::crypto::{
 use lightseal_dtls::error::{Limit, Misbehaviour};
 use lightseal_dtls::{CloseReason, ConfigError, Connection, Endpoint, Event, Fault};
 use pair::{Configs, Direction, Pair, client_address, pass, server_address};
-use std::sync::Arc;
 use std::time::Duration;
 
 /// The epoch bits of the last datagram in a direction.
@@ -174,10 +173,9 @@ fn hellos_answer_nothing_that_was_not_asked() {
 fn a_client_may_send_and_close_as_soon_as_it_is_connected() {
     let configs = Configs::new();
     let now = Instant::from_micros(1);
-    let (client, server) = (Arc::new(configs.client), Arc::new(configs.server));
-    let mut client =
-        Connection::client(client, server_address(), now, Random::insecure(8)).unwrap();
-    let mut server = Endpoint::server(server, Random::insecure(9)).unwrap();
+    let (client, server) = (configs.client.config(), configs.server.config());
+    let mut client = Connection::client(client, server_address(), now, Random::insecure(8));
+    let mut server = Endpoint::server(server, Random::insecure(9));
     let (mut buf, mut events) = ([0; 1500], Vec::new());
     for _ in 0..10 {
         loop {
@@ -523,9 +521,8 @@ fn an_old_hello_played_again_does_not_end_a_newer_association() {
         hellos.clone().nth(n).unwrap().1.clone()
     };
     // The client restarts at the same address, and its first association ends for that reason.
-    let config = Arc::new(Configs::new().client);
-    pair.client =
-        Connection::client(config, server_address(), pair.now, Random::insecure(17)).unwrap();
+    let config = Configs::new().client.config();
+    pair.client = Connection::client(config, server_address(), pair.now, Random::insecure(17));
     pair.client_connected = None;
     pair.connect();
     pair.assert_connected();

@@ -3,8 +3,8 @@
 use crate::pair;
 
 use lightseal_dtls::crypto::CipherSuiteId;
-use lightseal_dtls::{ProtocolVersion, Psk, ServerConfig, Session, Settings};
-use pair::{Configs, Pair, psk};
+use lightseal_dtls::{ProtocolVersion, Psk, Session, Settings};
+use pair::{Configs, Pair, ServerParts, psk};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -52,9 +52,9 @@ fn a_session_ends_with_its_key() {
         // The server has another key for this identity, or none. A client that kept a session of
         // the old key cannot resume it.
         for psks in [vec![changed.clone()], vec![other.clone()]] {
-            let mut config = ServerConfig::new(Arc::new(psks)).unwrap();
+            let mut config = ServerParts::new(Arc::new(psks));
             config.settings = older(tickets, |_| {}).server.settings;
-            pair.server.set_config(Arc::new(config)).unwrap();
+            pair.server.set_config(config.config()).unwrap();
             let mut client = older(tickets, |_| {}).client;
             client.session = Some(session.clone());
             client.settings.handshake_deadline = Duration::from_secs(20);
@@ -66,9 +66,9 @@ fn a_session_ends_with_its_key() {
             pair.now = next.now;
         }
         // A client with the new key does not offer the session of the old one.
-        let mut config = ServerConfig::new(Arc::new(changed.clone())).unwrap();
+        let mut config = ServerParts::new(Arc::new(changed.clone()));
         config.settings = older(tickets, |_| {}).server.settings;
-        pair.server.set_config(Arc::new(config)).unwrap();
+        pair.server.set_config(config.config()).unwrap();
         assert!(!resumed(&again(&mut pair, changed, tickets, &session)));
     }
 }

@@ -6,11 +6,11 @@ use lightseal_core::{Engine, Instant, Output, Random};
 use lightseal_dtls::codepoints::{AlertDescription, ContentType, PskKeyExchangeMode};
 use lightseal_dtls::error::Limit;
 use lightseal_dtls::{
-    ClientConfig, CloseReason, Connection, CookiePolicy, Endpoint, Event, Fault, Handle,
+    CloseReason, Connection, CookiePolicy, Endpoint, Event, Fault, Handle,
     ProtocolVersion::{self, Dtls12, Dtls13},
-    Psk, ServerConfig, SessionSlots, WhenFull,
+    Psk, SessionSlots, WhenFull,
 };
-use pair::{psk, server_address};
+use pair::{ClientParts, ServerParts, psk, server_address};
 use std::collections::VecDeque;
 use std::net::SocketAddr;
 use std::num::NonZeroUsize;
@@ -55,8 +55,8 @@ fn slots(most: usize, when_full: WhenFull) -> SessionSlots {
     SessionSlots::at_most(NonZeroUsize::new(most).unwrap(), when_full)
 }
 
-fn server_config(version: ProtocolVersion, slots: SessionSlots) -> ServerConfig {
-    let mut config = ServerConfig::new(Arc::new(psk())).unwrap();
+fn server_config(version: ProtocolVersion, slots: SessionSlots) -> ServerParts {
+    let mut config = ServerParts::new(Arc::new(psk()));
     config.settings.versions = vec![version];
     config.slots = slots;
     config
@@ -67,10 +67,10 @@ impl Crowd {
         Self::with(version, server_config(version, slots(most, when_full)))
     }
 
-    fn with(version: ProtocolVersion, config: ServerConfig) -> Self {
+    fn with(version: ProtocolVersion, config: ServerParts) -> Self {
         Self {
             now: Instant::from_micros(1_000_000),
-            server: Endpoint::server(Arc::new(config), Random::insecure(1)).unwrap(),
+            server: Endpoint::server(config.config(), Random::insecure(1)),
             clients: Vec::new(),
             version,
             open: Vec::new(),
@@ -89,12 +89,11 @@ impl Crowd {
 
     /// Adds a client with this key.
     fn add_with(&mut self, psk: Psk, address: SocketAddr, breath: usize) -> usize {
-        let mut config = ClientConfig::new(psk).unwrap();
+        let mut config = ClientParts::new(psk);
         config.settings.versions = vec![self.version];
         config.settings.psk_modes = vec![PskKeyExchangeMode::PSK_KE];
         let rng = Random::insecure(100 + self.clients.len() as u64);
-        let connection =
-            Connection::client(Arc::new(config), server_address(), self.now, rng).unwrap();
+        let connection = Connection::client(config.config(), server_address(), self.now, rng);
         let (received, closed) = (Vec::new(), None);
         self.clients.push(Client {
             connection,
@@ -511,7 +510,7 @@ fn a_client_that_begins_anew_takes_its_own_slot() {
         for version in VERSIONS {
             for when_full in [WhenFull::Refuse, WhenFull::EvictOldest] {
                 let mut config = server_config(version, slots(2, when_full));
-                config.settings.connection_id = ids;
+                config.settings.connection_ids = pair::ids(ids);
                 let mut crowd = Crowd::with(version, config);
                 crowd.fill(2);
                 // The client's power failed, so it sends no close_notify.
@@ -559,7 +558,7 @@ fn a_lower_limit_ends_sessions_when_the_next_client_comes() {
     let mut crowd = Crowd::new(Dtls13, 5, WhenFull::EvictOldest);
     crowd.fill(5);
     let config = server_config(Dtls13, slots(2, WhenFull::EvictOldest));
-    crowd.server.set_config(Arc::new(config)).unwrap();
+    crowd.server.set_config(config.config()).unwrap();
     crowd.run_for(Duration::from_secs(1));
     assert_eq!(crowd.inside().len(), 5);
     let next = crowd.come();

@@ -510,7 +510,7 @@ fn an_update_to_a_peer_that_is_gone_is_repeated_ever_less_often() {
 fn connection_ids_change_with_the_schemes() {
     let mut configs = configs();
     for settings in [&mut configs.client.settings, &mut configs.server.settings] {
-        settings.connection_id = Some(4);
+        settings.connection_ids = lightseal_dtls::ConnectionIds::Bytes(4);
     }
     let mut rng = Random::insecure(15);
     let mut pair = configs

@@ -5,7 +5,7 @@ use lightseal_dtls::codepoints::ContentType;
 use lightseal_dtls::crypto::{CipherSuiteId, rustcrypto};
 use lightseal_dtls::passive::{Proof, Secrets, Sender};
 use lightseal_dtls::{
-    AggregationPolicy, ClientConfig, ProtocolVersion, Psk, ServerConfig, Settings,
+    AggregationPolicy, ClientConfig, ConnectionIds, ProtocolVersion, Psk, ServerConfig, Settings,
 };
 use lightseal_lab::capture::pcap::{Error, Reader};
 use lightseal_lab::capture::{
@@ -22,10 +22,10 @@ fn messages() -> Vec<Vec<u8>> {
 
 fn captured(seed: u64, adapt: impl Fn(&mut Settings)) -> Captured {
     let psk = Psk::external(b"Client_identity", b"secretPSKsecretP").unwrap();
-    let mut settings = Settings::new(&rustcrypto::PROVIDER).unwrap();
+    let mut settings = Settings::new(&rustcrypto::PROVIDER);
     adapt(&mut settings);
-    let client = ClientConfig::with(psk.clone(), settings.clone());
-    let server = ServerConfig::with(Arc::new(psk), settings);
+    let client = ClientConfig::with(psk.clone(), settings.clone()).unwrap();
+    let server = ServerConfig::with(Arc::new(psk), settings).unwrap();
     let new_keys_after = Some(5);
     Conversation { client, server, messages: messages(), new_keys_after, seed }.run().unwrap()
 }
@@ -64,7 +64,7 @@ fn whoever_has_the_keys_reads_all_of_a_capture() {
     let aggregated = |settings: &mut Settings| {
         settings.suites = vec![CipherSuiteId::AES_128_CCM_SHA256];
         settings.aggregation = AggregationPolicy::both("agg:4".parse().unwrap());
-        settings.connection_id = Some(2);
+        settings.connection_ids = ConnectionIds::Bytes(2);
     };
     let captures = [
         captured(1, version(ProtocolVersion::Dtls12, CipherSuiteId::PSK_WITH_AES_128_CCM_8)),

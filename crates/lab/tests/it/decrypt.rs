@@ -2,7 +2,8 @@
 
 use crate::program;
 
-use lightseal_dtls::{AggregationPolicy, ClientConfig, Psk, ServerConfig};
+use lightseal_dtls::crypto::rustcrypto;
+use lightseal_dtls::{AggregationPolicy, ClientConfig, Psk, ServerConfig, Settings};
 use lightseal_lab::capture::Conversation;
 use program::{TempDir, fails, printed};
 use serde_json::Value;
@@ -11,11 +12,10 @@ use std::sync::Arc;
 /// A capture of a DTLS 1.3 association with shared tags, and its key log.
 fn captured(dir: &TempDir) -> (String, String) {
     let psk = Psk::external(b"sensor 7", &[0x2a; 32]).unwrap();
-    let mut client = ClientConfig::new(psk.clone()).unwrap();
-    let mut server = ServerConfig::new(Arc::new(psk)).unwrap();
-    for settings in [&mut client.settings, &mut server.settings] {
-        settings.aggregation = AggregationPolicy::both("agg:4".parse().unwrap());
-    }
+    let mut settings = Settings::new(&rustcrypto::PROVIDER);
+    settings.aggregation = AggregationPolicy::both("agg:4".parse().unwrap());
+    let client = ClientConfig::with(psk.clone(), settings.clone()).unwrap();
+    let server = ServerConfig::with(Arc::new(psk), settings).unwrap();
     let messages = (0..6).map(|i| format!("{i}.5 C").into_bytes()).collect();
     let conversation = Conversation { client, server, messages, new_keys_after: None, seed: 1 };
     let captured = conversation.run().unwrap();

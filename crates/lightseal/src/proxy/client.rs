@@ -103,7 +103,7 @@ impl ClientProxy {
     /// A proxy that serves applications on `local`.
     pub(crate) fn new(local: UdpSocket, config: Arc<ClientConfig>, options: Options) -> Self {
         // Invalid settings are not reported here, but when the first association begins.
-        let longest = longest_message(&config.settings).unwrap_or(usize::MAX);
+        let longest = longest_message(config.settings()).unwrap_or(usize::MAX);
         Self {
             longest,
             loops: Arc::default(),
@@ -154,8 +154,10 @@ impl ClientProxy {
         server: SocketAddr,
         patience: Duration,
     ) -> io::Result<Result<(), CloseReason>> {
-        let mut config = ClientConfig::clone(&self.current_config());
-        config.settings.handshake_deadline = patience.min(config.settings.handshake_deadline);
+        let config = ClientConfig::clone(&self.current_config());
+        let mut settings = config.settings().clone();
+        settings.handshake_deadline = patience.min(settings.handshake_deadline);
+        let config = config.with_settings(settings).map_err(io::Error::other)?;
         let socket = self.outer_socket(server)?;
         let connection = self.connection(server, Arc::new(config))?;
         let driver = Driver::new(socket, self.clock, connection, Check::default());
@@ -272,7 +274,7 @@ impl ClientProxy {
                 let mut peer = Peer::of(connection, now.saturating_since(host.active_at));
                 peer.application = Some(Named::from(application).to_string());
                 if !peer.connected {
-                    let identity = host.config.credential.identity().unwrap_or_default();
+                    let identity = host.config.credential().identity().unwrap_or_default();
                     peer.identity = String::from_utf8_lossy(identity).into_owned();
                 }
                 peer
@@ -482,7 +484,7 @@ impl ClientProxy {
 
     fn connection(&self, server: SocketAddr, config: Arc<ClientConfig>) -> io::Result<Connection> {
         let rng = Random::from_os().map_err(io::Error::other)?;
-        Connection::client(config, server, self.clock.now(), rng).map_err(io::Error::other)
+        Ok(Connection::client(config, server, self.clock.now(), rng))
     }
 
     fn outer_socket(&self, server: SocketAddr) -> io::Result<UdpSocket> {
@@ -491,7 +493,7 @@ impl ClientProxy {
             SocketAddr::V6(_) => Ipv6Addr::UNSPECIFIED.into(),
         };
         let socket = socket::bind((any, 0).into())?;
-        if self.current_config().settings.path_mtu.is_some() {
+        if self.current_config().settings().path_mtu.is_some() {
             path_mtu::forbid_fragments(&socket)?;
         }
         Ok(socket)

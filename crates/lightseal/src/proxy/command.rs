@@ -84,7 +84,8 @@ pub(crate) async fn client(args: &ProxyClientArgs) -> Result<(), Failure> {
     let settings = settings(&args.proxy, CLIENT_ID_BYTES, largest)?;
     let configure = || {
         let psk = keys.choose(args.identity.as_deref())?;
-        Ok::<_, Failure>(Arc::new(ClientConfig::with(psk, settings.clone())))
+        let config = ClientConfig::with(psk, settings.clone()).context("settings")?;
+        Ok::<_, Failure>(Arc::new(config))
     };
     let config = configure()?;
     let options = client::Options {
@@ -106,7 +107,7 @@ pub(crate) async fn client(args: &ProxyClientArgs) -> Result<(), Failure> {
     let listen = proxy.local_addr().context("local socket")?;
     server.avoid(listen);
     if !args.no_check {
-        let identity = config.credential.identity().unwrap_or_default();
+        let identity = config.credential().identity().unwrap_or_default();
         check(&proxy, &server, &String::from_utf8_lossy(identity)).await?;
     }
     let (longest, from) = (proxy.longest_message(), Named(listen));
@@ -164,13 +165,13 @@ pub(crate) async fn server(args: &ProxyServerArgs) -> Result<(), Failure> {
     let keys = Arc::new(open_keys(&args.proxy)?);
     let largest = path_mtu::at(address::resolve("listen", args.proxy.listen.as_deref())?);
     let settings = settings(&args.proxy, SERVER_ID_BYTES, largest)?;
-    let mut config = ServerConfig::with(Arc::clone(&keys) as _, settings);
+    let mut config = ServerConfig::with(Arc::clone(&keys) as _, settings).context("settings")?;
     if args.when_full.is_some() && args.max_sessions.is_none() {
         return Err(Failure::new("--when-full needs --max-sessions"));
     }
     let when_full = args.when_full.unwrap_or_default();
     if let Some(most) = args.max_sessions {
-        config.slots = SessionSlots::at_most(most, when_full);
+        config = config.with_slots(SessionSlots::at_most(most, when_full));
     }
     let service = destination(&args.proxy)?;
     service.settle(SETTLE).await;

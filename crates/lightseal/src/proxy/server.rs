@@ -364,19 +364,19 @@ impl ServerProxy {
     ///
     /// # Errors
     ///
-    /// If the configuration is invalid, or there is no randomness.
+    /// If the settings of the socket cannot be changed, or there is no randomness.
     pub(crate) fn new(
         listen: UdpSocket,
         config: Arc<ServerConfig>,
         options: Options,
     ) -> io::Result<Self> {
         let rng = Random::from_os().map_err(io::Error::other)?;
-        let longest = longest_message(&config.settings).map_err(io::Error::other)?;
-        let policy = config.settings.aggregation.clone();
-        if config.settings.path_mtu.is_some() {
+        let longest = longest_message(config.settings()).map_err(io::Error::other)?;
+        let policy = config.settings().aggregation.clone();
+        if config.settings().path_mtu.is_some() {
             path_mtu::forbid_fragments(&listen)?;
         }
-        let endpoint = Endpoint::server(config, rng).map_err(io::Error::other)?;
+        let endpoint = Endpoint::server(config, rng);
         let totals = Arc::<Totals>::default();
         let outer = Arc::new_cyclic(|outer| {
             let host = ServerHost {
@@ -563,7 +563,7 @@ mod tests {
                 idle_timeout: Duration::from_secs(60),
             };
             let listen = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap();
-            let config = Arc::new(ServerConfig::new(Arc::new(psk.clone())).unwrap());
+            let config = Arc::new(ServerConfig::new(Arc::new(psk.clone())));
             let proxy = Arc::new(ServerProxy::new(listen, config, options).unwrap());
             let running = Arc::clone(&proxy);
             let task = tokio::spawn(async move { running.run().await });
@@ -572,8 +572,8 @@ mod tests {
             let socket = StdSocket::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
             socket.set_read_timeout(Some(PATIENCE)).unwrap();
             let (now, rng) = (Instant::from_micros(1), Random::from_os().unwrap());
-            let config = Arc::new(ClientConfig::new(psk).unwrap());
-            let mut client = Connection::client(config, server, now, rng).unwrap();
+            let config = Arc::new(ClientConfig::new(psk));
+            let mut client = Connection::client(config, server, now, rng);
             let mut buf = vec![0; 2048];
             let mut last = Vec::new();
             while last.is_empty() {

@@ -4,8 +4,9 @@
 
 use lightseal_core::{Engine, Instant, Output, Random};
 use lightseal_dtls::{
-    AggregationPolicy, ClientConfig, CloseReason, Connection, Endpoint, Event, Handle, Negotiated,
-    Psk, RecordId, Resolution, Scheme, ServerConfig,
+    AggregationPolicy, ClientConfig, CloseReason, Connection, ConnectionIds, CookiePolicy,
+    Credential, Endpoint, Event, Handle, Negotiated, Psk, PskStore, RecordId, Resolution, Scheme,
+    ServerConfig, Session, SessionSlots, Settings, crypto::rustcrypto, tuning,
 };
 use std::collections::BinaryHeap;
 use std::net::SocketAddr;
@@ -95,17 +96,73 @@ pub struct Pair<'a> {
     sequence: u64,
 }
 
+/// The connection IDs of an end that wants IDs of this length.
+pub fn ids(bytes: Option<u8>) -> ConnectionIds {
+    bytes.map_or(ConnectionIds::Off, ConnectionIds::of_bytes)
+}
+
+/// What a client's configuration is made from.
+pub struct ClientParts {
+    pub credential: Credential,
+    pub session: Option<Session>,
+    pub settings: Settings,
+}
+
+impl ClientParts {
+    pub fn new(psk: Psk) -> Self {
+        let settings = Settings::new(&rustcrypto::PROVIDER);
+        Self { credential: psk.into(), session: None, settings }
+    }
+
+    pub fn config(self) -> Arc<ClientConfig> {
+        let config = ClientConfig::with(self.credential, self.settings).unwrap();
+        Arc::new(match self.session {
+            Some(session) => config.with_session(session),
+            None => config,
+        })
+    }
+}
+
+/// What a server's configuration is made from.
+pub struct ServerParts {
+    pub psks: Arc<dyn PskStore>,
+    pub cookies: CookiePolicy,
+    pub remembered_sessions: usize,
+    pub slots: SessionSlots,
+    pub send_half_rtt_data: bool,
+    pub settings: Settings,
+}
+
+impl ServerParts {
+    pub fn new(psks: Arc<dyn PskStore>) -> Self {
+        Self {
+            psks,
+            cookies: CookiePolicy::default(),
+            remembered_sessions: tuning::REMEMBERED_SESSIONS,
+            slots: SessionSlots::default(),
+            send_half_rtt_data: false,
+            settings: Settings::new(&rustcrypto::PROVIDER),
+        }
+    }
+
+    pub fn config(self) -> Arc<ServerConfig> {
+        let config = ServerConfig::with(self.psks, self.settings)
+            .unwrap()
+            .with_cookies(self.cookies)
+            .with_remembered_sessions(self.remembered_sessions)
+            .with_slots(self.slots);
+        Arc::new(if self.send_half_rtt_data { config.with_half_rtt_data() } else { config })
+    }
+}
+
 pub struct Configs {
-    pub client: ClientConfig,
-    pub server: ServerConfig,
+    pub client: ClientParts,
+    pub server: ServerParts,
 }
 
 impl Configs {
     pub fn new() -> Self {
-        Self {
-            client: ClientConfig::new(psk()).unwrap(),
-            server: ServerConfig::new(Arc::new(psk())).unwrap(),
-        }
+        Self { client: ClientParts::new(psk()), server: ServerParts::new(Arc::new(psk())) }
     }
 
     pub fn aggregated(scheme: &str) -> Self {
@@ -148,10 +205,8 @@ impl<'a> Pair<'a> {
 
     fn starting_at(now: Instant, configs: Configs, seed: u64) -> Self {
         let mut rng = Random::insecure(seed);
-        let client =
-            Connection::client(Arc::new(configs.client), server_address(), now, rng.fork())
-                .unwrap();
-        let server = Endpoint::server(Arc::new(configs.server), rng.fork()).unwrap();
+        let client = Connection::client(configs.client.config(), server_address(), now, rng.fork());
+        let server = Endpoint::server(configs.server.config(), rng.fork());
         Self {
             now,
             client,
@@ -182,7 +237,7 @@ impl<'a> Pair<'a> {
     }
 
     /// Another client at the same address, with the same server.
-    pub fn reconnect<'b>(&mut self, client: ClientConfig, seed: u64) -> Pair<'b> {
+    pub fn reconnect<'b>(&mut self, client: ClientParts, seed: u64) -> Pair<'b> {
         let mut configs = Configs::new();
         configs.client = client;
         let mut pair = Pair::starting_at(self.now, configs, seed);

@@ -106,8 +106,8 @@ impl Scenario {
 
 /// Replaces the server with one that has the same keys and no state.
 pub fn restart(pair: &mut Pair<'_>, seed: u64) {
-    let config = Arc::new(ServerConfig::new(Arc::new(psk())).unwrap());
-    pair.server = Endpoint::server(config, Random::insecure(seed ^ 0xdead)).unwrap();
+    let config = Arc::new(ServerConfig::new(Arc::new(psk())));
+    pair.server = Endpoint::server(config, Random::insecure(seed ^ 0xdead));
     pair.handle = None;
 }
 
