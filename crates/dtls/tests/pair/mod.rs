@@ -5,7 +5,7 @@
 use lightseal_core::{Engine, Instant, Output, Random};
 use lightseal_dtls::{
     AggregationPolicy, ClientConfig, CloseReason, Connection, Endpoint, Event, Handle, Negotiated,
-    Psk, RecordId, Resolution, Scheme, ServerConfig,
+    Psk, RecordId, Resolution, Scheme, Sent, ServerConfig,
 };
 use std::collections::BinaryHeap;
 use std::net::SocketAddr;
@@ -318,11 +318,21 @@ impl<'a> Pair<'a> {
                 Output::Idle => break,
             };
             if let Some((handle, payload)) = answer {
-                self.server.connection_mut(handle).unwrap().send(self.now, &payload).unwrap();
+                let _ = self
+                    .server
+                    .connection_mut(handle)
+                    .unwrap()
+                    .send(self.now, &payload, &mut [])
+                    .unwrap();
             }
             if let Some((handle, _)) = self.server_may_send.as_ref().filter(|_| may_send) {
                 for payload in &self.sent_at_once {
-                    self.server.connection_mut(*handle).unwrap().send(self.now, payload).unwrap();
+                    let _ = self
+                        .server
+                        .connection_mut(*handle)
+                        .unwrap()
+                        .send(self.now, payload, &mut [])
+                        .unwrap();
                 }
             }
             if let Some((to, datagram)) = output {
@@ -416,11 +426,24 @@ impl<'a> Pair<'a> {
     }
 
     pub fn client_send(&mut self, payload: &[u8]) {
-        self.client.send(self.now, payload).unwrap();
+        let _ = self.client.send(self.now, payload, &mut []).unwrap();
+    }
+
+    /// Sends a payload as a host does that lends a buffer.
+    pub fn client_send_at_once(&mut self, payload: &[u8]) -> Sent {
+        let mut datagram = [0; 2048];
+        let sent = self.client.send(self.now, payload, &mut datagram).unwrap();
+        if let Sent::Datagram { len, to } = sent {
+            assert_eq!(to.peer, server_address());
+            let datagram = datagram[..len].to_vec();
+            self.transmit(Direction::ToServer, self.client_address, datagram);
+        }
+        sent
     }
 
     pub fn server_send(&mut self, payload: &[u8]) {
         let handle = self.handle.expect("connected");
-        self.server.connection_mut(handle).unwrap().send(self.now, payload).unwrap();
+        let _ =
+            self.server.connection_mut(handle).unwrap().send(self.now, payload, &mut []).unwrap();
     }
 }
