@@ -298,7 +298,7 @@ impl Fleet {
                 self.network.call(self.server, |node, now| {
                     // If the queue is full or the association closed, the answer is lost.
                     let connection = node.right()?.connection_mut(handle);
-                    Some(connection?.send(now, &data).is_ok())
+                    Some(connection?.send(now, &data, &mut []).is_ok())
                 });
             }
             Happened::Client(node, now, event) => {
@@ -325,7 +325,7 @@ impl Fleet {
         let Some(client) = self.clients.get_mut(&address) else { return };
         client.asked = self.network.now();
         self.network.call(client.node, |node, now| {
-            node.left().map(|client| client.send(now, &request(address)).is_ok())
+            node.left().map(|client| client.send(now, &request(address), &mut []).is_ok())
         });
     }
 

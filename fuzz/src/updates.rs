@@ -191,10 +191,10 @@ impl Association {
         let message = Way::message(direction as u8, way.sent);
         let (node, handle) = ([self.client, self.server][side], self.handle);
         let sent = self.network.call(node, |node, now| match (node, handle) {
-            (Either::Left(client), _) => client.send(now, &message).is_ok(),
+            (Either::Left(client), _) => client.send(now, &message, &mut []).is_ok(),
             (Either::Right(server), Some(handle)) => {
                 let connection = server.connection_mut(handle);
-                connection.is_some_and(|mut server| server.send(now, &message).is_ok())
+                connection.is_some_and(|mut server| server.send(now, &message, &mut []).is_ok())
             }
             (Either::Right(_), None) => false,
         });

@@ -358,10 +358,10 @@ impl<'a> World<'a> {
     pub fn send(&mut self, direction: Direction, payload: &[u8]) {
         // An attack may have ended the association.
         let _ = match (direction, self.handle) {
-            (Direction::ToServer, _) => self.client.send(self.now, payload).is_ok(),
+            (Direction::ToServer, _) => self.client.send(self.now, payload, &mut []).is_ok(),
             (Direction::ToClient, Some(handle)) => {
                 let connection = self.server.connection_mut(handle);
-                connection.is_some_and(|mut server| server.send(self.now, payload).is_ok())
+                connection.is_some_and(|mut server| server.send(self.now, payload, &mut []).is_ok())
             }
             (Direction::ToClient, None) => false,
         };

@@ -93,9 +93,9 @@ impl Ours {
     /// As for [`Connection::send`]; `Closed` if a server has no client.
     pub fn send(&mut self, now: Instant, payload: &[u8]) -> Result<(), SendError> {
         match self {
-            Self::Client(client) => client.send(now, payload),
+            Self::Client(client) => client.send(now, payload, &mut []).map(drop),
             Self::Server(server, Some(handle)) => match server.connection_mut(*handle) {
-                Some(mut connection) => connection.send(now, payload),
+                Some(mut connection) => connection.send(now, payload, &mut []).map(drop),
                 None => Err(SendError::Closed),
             },
             Self::Server(_, None) => Err(SendError::Closed),

@@ -29,7 +29,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let now = || Instant::ZERO + start.elapsed();
     let mut client = Connection::client(Arc::new(ours), there.local_addr()?, now(), random()?);
     let mut server = Endpoint::server(Arc::new(theirs), random()?);
-    client.send(now(), b"hello")?;
+    let _ = client.send(now(), b"hello", &mut [])?;
     let (mut arrived, mut failed) = (false, None);
     while !arrived {
         turn(&here, &mut client, now(), |event| match event {

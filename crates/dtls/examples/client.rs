@@ -25,7 +25,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let mut client = Connection::client(Arc::new(config), server, now(), random()?);
     // Lines wait in the engine until the handshake is complete.
     for line in arguments.chain(["bye".into()]) {
-        client.send(now(), line.as_bytes())?;
+        let _queued = client.send(now(), line.as_bytes(), &mut [])?;
     }
 
     let (mut buf, mut done) = ([0; 2048], false);

@@ -5,7 +5,7 @@
 #![allow(clippy::disallowed_methods, reason = "an example is a host, and a host owns the clock")]
 
 use lightseal_dtls::{
-    Endpoint, EndpointEvent, Engine, Event, Instant, Output, Psk, Random, ServerConfig,
+    Endpoint, EndpointEvent, Engine, Event, Instant, Output, Psk, Random, Sent, ServerConfig,
 };
 use std::error::Error;
 use std::fs::File;
@@ -48,8 +48,10 @@ fn main() -> Result<(), Box<dyn Error>> {
         let answered = !answers.is_empty();
         for (handle, answer) in answers {
             let Some(mut association) = server.connection_mut(handle) else { continue };
-            if let Err(error) = association.send(now(), &answer) {
-                println!("an answer is lost: {error}");
+            match association.send(now(), &answer, &mut buf) {
+                Ok(Sent::Datagram { len, to }) => drop(socket.send_to(&buf[..len], to.peer)?),
+                Ok(Sent::Queued) => {}
+                Err(error) => println!("an answer is lost: {error}"),
             }
         }
         if answered {

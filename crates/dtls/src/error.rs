@@ -255,13 +255,8 @@ pub enum SendError {
     TooLong,
     /// The send queue is full; call `poll_output` first.
     QueueFull,
-    /// The handshake is not complete. Only [`Connection::seal_into`](crate::Connection::seal_into)
-    /// needs that.
-    NotConnected,
     /// The association has ended.
     Closed,
-    /// The buffer is too small for the datagram.
-    BufferTooSmall,
 }
 
 impl fmt::Display for SendError {
@@ -269,9 +264,7 @@ impl fmt::Display for SendError {
         f.write_str(match self {
             Self::TooLong => "payload too long for a datagram",
             Self::QueueFull => "send queue full",
-            Self::NotConnected => "handshake not complete",
             Self::Closed => "association closed",
-            Self::BufferTooSmall => "buffer too small for the datagram",
         })
     }
 }

@@ -39,7 +39,8 @@
 //! let mut client = Connection::client(Arc::new(client), there, now, Random::insecure(1));
 //! let mut server = Endpoint::server(Arc::new(server), Random::insecure(2));
 //! for _ in 0..8 {
-//!     client.send(now, b"23.5 C")?;
+//!     // Queued until the handshake is complete; then it would be sealed into the buffer.
+//!     let _queued = client.send(now, b"23.5 C", &mut [])?;
 //! }
 //!
 //! let (mut buf, mut received) = ([0; 1500], 0);
@@ -108,7 +109,7 @@ pub use lightseal_aggregation::choice::Family;
 pub use lightseal_aggregation::{Scheme, SchemeError};
 #[cfg(feature = "os")]
 pub use lightseal_core::OsRandomError;
-pub use lightseal_core::{AddressPair, Engine, Instant, Output, Random};
+pub use lightseal_core::{AddressPair, Engine, Instant, Output, Random, Sent};
 pub use messages::extensions::MaxFragmentLength;
 pub use record::ConnectionId;
 pub use record::{RecordId, Resolution, SecurityLevel};

@@ -153,7 +153,7 @@ fn main() -> Done<()> {
     loop {
         let bytes = datagram()?;
         if CLIENT && let Some(client) = &mut client {
-            client.send(NOW, &bytes)?;
+            let _ = client.send(NOW, &bytes, &mut [])?;
             drive(client, bytes.clone())?;
         }
         if SERVER && let Some(server) = &mut server {

@@ -14,6 +14,7 @@
 //! - `adapt`: the choice of the scheme that a receiver requests by itself;
 //! - `pace`: how long a message under shared tags waits for further messages;
 //! - `acks`: records that wait to be acknowledged;
+//! - `send`: payloads of the application, sealed at once or queued;
 //! - `queue`: payloads that wait to be sealed.
 
 mod acks;
@@ -30,6 +31,7 @@ mod path;
 mod queue;
 mod receive;
 mod schemes;
+mod send;
 #[cfg(test)]
 mod tests;
 mod transmit;
@@ -44,7 +46,7 @@ pub(crate) use transmit::write_plaintext;
 use crate::codepoints::AlertDescription;
 use crate::config::{ClientConfig, ProtocolVersion, ServerConfig, Settings};
 use crate::crypto::ExportError;
-use crate::error::{CloseReason, Fault, SendError};
+use crate::error::{CloseReason, Fault};
 use crate::handshake::client::WaitServerHello;
 use crate::handshake::dtls12::greeting::Accepted12;
 use crate::handshake::dtls12::session::Session;
@@ -407,65 +409,6 @@ impl Connection {
             State::Established(established) => established.export(label, context, out),
             _ => Err(ExportError::NotConnected),
         }
-    }
-
-    /// Queues a payload. It is sent as one record through [`poll_output`](Engine::poll_output), as
-    /// soon as [`Self::may_send`]. A payload that turns out to be longer than the records that the
-    /// peer accepts is dropped and counted
-    /// ([`SendStats::too_long`](crate::stats::SendStats::too_long)).
-    ///
-    /// # Errors
-    /// Fails if the payload is too long, the queue is full, or the association is closed.
-    pub fn send(&mut self, now: Instant, payload: &[u8]) -> Result<(), SendError> {
-        self.now = self.now.max(now);
-        if self.ending != Ending::Open {
-            return Err(SendError::Closed);
-        }
-        if payload.len() > self.max_payload() {
-            return Err(SendError::TooLong);
-        }
-        self.queue.push(self.now, payload)
-    }
-
-    /// Replaces this association's send queue with that of `former`, including the times when its
-    /// payloads were queued. For a client that continues at another address of a server that did
-    /// not answer.
-    pub fn take_queue_of(&mut self, former: &mut Self) {
-        core::mem::swap(&mut self.queue, &mut former.queue);
-        former.queue.clear();
-    }
-
-    /// Seals a payload directly into `datagram` and returns the datagram's length: there is no
-    /// queue, and no copy but this one. Payloads queued by [`Self::send`] should be sent first, so
-    /// mix the two only after draining the queue.
-    ///
-    /// # Errors
-    /// As [`Self::send`]. Also fails if the handshake is not complete, or if the path is not known
-    /// to carry the datagram ([`Self::path_mtu`]); a datagram that is too long for what is known
-    /// causes a probe.
-    pub fn seal_into(
-        &mut self,
-        now: Instant,
-        payload: &[u8],
-        datagram: &mut [u8],
-    ) -> Result<usize, SendError> {
-        self.now = self.now.max(now);
-        if self.ending != Ending::Open {
-            return Err(SendError::Closed);
-        }
-        if !self.is_connected() {
-            return Err(SendError::NotConnected);
-        }
-        if payload.len() > self.payload_of(self.confirmed_datagram()) {
-            if payload.len() <= self.max_payload() {
-                self.want_datagram(payload.len() + self.data_overhead());
-            }
-            return Err(SendError::TooLong);
-        }
-        let len = self.seal_data(datagram, payload.len(), false, |w| w.bytes(payload))?;
-        self.count_sent(len);
-        self.sent_datagram(len);
-        Ok(len)
     }
 
     /// Ends the association: open aggregates are closed, and the peer is sent close_notify.

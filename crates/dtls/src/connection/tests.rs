@@ -289,7 +289,7 @@ fn an_epoch_s_end_is_told_only_to_who_asked_and_in_the_next_epoch() {
     let mut ends = asked();
     ends.client.update_keys(ends.now);
     ends.exchange();
-    ends.client.send(ends.now, b"under new keys").unwrap();
+    let _ = ends.client.send(ends.now, b"under new keys", &mut []).unwrap();
     ends.exchange();
     ends.client_says(APPLICATION_EPOCH + 2, ContentType::EPOCH_END, |w| w.bytes(&end));
     assert_eq!(ends.server_closed, Some(CloseReason::Fault(unexpected)));
@@ -491,10 +491,10 @@ fn an_association_ends_before_message_numbers_wrap() {
     // The last message number is used, then one more is needed for a used-up key.
     ends.client.want_key_update();
     ends.exchange();
-    ends.client.send(ends.now, b"under the last keys").unwrap();
+    let _ = ends.client.send(ends.now, b"under the last keys", &mut []).unwrap();
     ends.exchange();
     assert_eq!((ends.client_closed, ends.server_closed), (None, None));
-    ends.client.send(ends.now, b"the last words").unwrap();
+    let _ = ends.client.send(ends.now, b"the last words", &mut []).unwrap();
     ends.client.want_key_update();
     ends.exchange();
     let fault = Fault::Limit(Limit::MessageNumbers);
@@ -534,7 +534,7 @@ fn a_peer_whose_message_numbers_wrap_is_told() {
     let mut ends = after_messages(LAST_MESSAGE, |_| {});
     ends.client.want_key_update();
     ends.exchange();
-    ends.client.send(ends.now, b"under the last keys").unwrap();
+    let _ = ends.client.send(ends.now, b"under the last keys", &mut []).unwrap();
     ends.exchange();
     let message = key_update(0);
     ends.client_says(APPLICATION_EPOCH + 1, ContentType::HANDSHAKE, |w| message.write(w));

@@ -156,13 +156,10 @@ fn a_server_that_moves_is_followed_by_its_client() {
         let payload = b"right here";
         // The datagram is passed by hand, because the pair has only one server address.
         pair.run_for(Duration::ZERO);
-        let len = pair
-            .server
-            .connection_mut(handle)
-            .unwrap()
-            .seal_into(pair.now, payload, &mut buf)
-            .unwrap();
-        use lightseal_core::{Engine, Output};
+        use lightseal_core::{Engine, Output, Sent};
+        let sent =
+            pair.server.connection_mut(handle).unwrap().send(pair.now, payload, &mut buf).unwrap();
+        let Sent::Datagram { len, .. } = sent else { panic!("the payload was queued") };
         pair.client.handle_datagram(pair.now, moved, &mut buf[..len]);
         let mut out = [0; 2000];
         let mut challenge = None;

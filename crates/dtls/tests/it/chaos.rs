@@ -94,12 +94,14 @@ fn survives(seed: u64, handshake_too: bool) {
     }
     let (mut up, mut down) = (0u32, 0u32);
     for _ in 0..60 {
-        if pair.client.is_connected() && pair.client.send(pair.now, &up.to_be_bytes()).is_ok() {
+        if pair.client.is_connected()
+            && pair.client.send(pair.now, &up.to_be_bytes(), &mut []).is_ok()
+        {
             up += 1;
         }
         if let Some(handle) = pair.handle
             && let Some(mut connection) = pair.server.connection_mut(handle)
-            && connection.send(pair.now, &down.to_be_bytes()).is_ok()
+            && connection.send(pair.now, &down.to_be_bytes(), &mut []).is_ok()
         {
             down += 1;
         }

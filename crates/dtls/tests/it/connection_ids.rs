@@ -131,7 +131,7 @@ fn room_for_an_id_is_reckoned_with() {
         pair.run_for(Duration::from_secs(1));
         assert_eq!(pair.server_received.last().unwrap().len(), most);
         assert_eq!(pair.log.last().unwrap().1.len(), 200);
-        assert!(pair.client.send(pair.now, &vec![1; most + 1]).is_err());
+        assert!(pair.client.send(pair.now, &vec![1; most + 1], &mut []).is_err());
     }
 }
 

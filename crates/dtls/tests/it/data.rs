@@ -4,7 +4,7 @@ use crate::pair;
 
 use lightseal_core::Random;
 use lightseal_dtls::crypto::CipherSuiteId;
-use lightseal_dtls::{CloseReason, RecordNumbers};
+use lightseal_dtls::{CloseReason, RecordNumbers, SendError, Sent};
 use pair::{Configs, Direction, Pair, pass};
 use std::time::Duration;
 
@@ -270,8 +270,8 @@ fn payloads_up_to_the_limit_fit_and_one_byte_more_is_refused() {
             pair.client_send(&vec![1; most]);
         }
         assert_eq!(
-            pair.client.send(pair.now, &vec![1; most + 1]),
-            Err(lightseal_dtls::SendError::TooLong)
+            pair.client.send(pair.now, &vec![1; most + 1], &mut []),
+            Err(SendError::TooLong)
         );
         pair.run_for(Duration::from_secs(1));
         assert_eq!(pair.server_received.len(), 16);
@@ -279,17 +279,79 @@ fn payloads_up_to_the_limit_fit_and_one_byte_more_is_refused() {
     }
 }
 
-#[test]
-fn direct_sealing_makes_the_same_records() {
-    let mut pair = Configs::aggregated("agg:4").pair(11);
-    pair.connect();
-    for n in 0..9u32 {
-        let mut datagram = [0; 1500];
-        let len = pair.client.seal_into(pair.now, &numbered(n), &mut datagram).unwrap();
-        pair.inject(Direction::ToServer, datagram[..len].to_vec());
+/// Both ends send, the server answers, and the keys change meanwhile.
+fn conversation(
+    scheme: &str,
+    max_wait: Option<Duration>,
+    send: fn(&mut Pair<'_>, u32),
+) -> Vec<(Direction, Vec<u8>)> {
+    let mut configs = Configs::aggregated(scheme);
+    configs.client.settings.max_wait = max_wait;
+    configs.server.settings.max_wait = max_wait;
+    let mut pair = configs.pair(11);
+    pair.echoes = true;
+    pair.connect().assert_connected();
+    for n in 0..120 {
+        match n {
+            50 => pair.client.update_keys(pair.now),
+            90 => pair.client.rotate_connection_id(pair.now),
+            _ => {}
+        }
+        send(&mut pair, n);
+        pair.run_for(Duration::from_millis(u64::from(n % 9) * 4));
     }
     pair.run_for(Duration::from_secs(1));
-    assert_eq!(pair.server_received, (0..9).map(numbered).collect::<Vec<_>>());
+    let expected: Vec<_> = (0..120).map(numbered).collect();
+    assert_eq!(pair.server_received, expected);
+    pair.log.clone()
+}
+
+#[test]
+fn a_payload_that_is_sealed_at_once_makes_the_datagrams_of_a_queued_one() {
+    for scheme in ["off", "agg:4", "agg:4+check", "r2d2:100", "sliding:50"] {
+        for max_wait in [None, Some(Duration::ZERO), Some(Duration::from_millis(20))] {
+            let queued = conversation(scheme, max_wait, |pair, n| pair.client_send(&numbered(n)));
+            let at_once = conversation(scheme, max_wait, |pair, n| {
+                let _ = pair.client_send_at_once(&numbered(n));
+            });
+            assert!(queued == at_once, "{scheme} {max_wait:?}");
+        }
+    }
+}
+
+#[test]
+fn payloads_are_sealed_in_the_order_of_the_calls() {
+    let mut pair = Configs::aggregated("off").pair(11);
+    assert_eq!(pair.client_send_at_once(&numbered(0)), Sent::Queued, "before the handshake");
+    pair.connect().assert_connected();
+    let is_sealed = |sent| matches!(sent, Sent::Datagram { .. });
+    assert!(is_sealed(pair.client_send_at_once(&numbered(1))));
+    // Behind a queued payload.
+    pair.client_send(&numbered(2));
+    assert_eq!(pair.client_send_at_once(&numbered(3)), Sent::Queued);
+    pair.run_for(Duration::ZERO);
+    assert!(is_sealed(pair.client_send_at_once(&numbered(4))));
+    // Behind a message of the association.
+    pair.client.update_keys(pair.now);
+    assert_eq!(pair.client_send_at_once(&numbered(5)), Sent::Queued);
+    pair.run_for(Duration::from_secs(1));
+    assert!(is_sealed(pair.client_send_at_once(&numbered(6))));
+    // Into a buffer that is too short.
+    let sent = pair.client.send(pair.now, &numbered(7), &mut [0; 90]);
+    assert!(sent.is_ok_and(is_sealed));
+    let sent = pair.client.send(pair.now, &[8; 80], &mut [0; 90]);
+    assert_eq!(sent, Ok(Sent::Queued));
+    pair.run_for(Duration::from_secs(1));
+    let mut expected: Vec<_> = (0..7).map(numbered).collect();
+    expected.push(vec![8; 80]);
+    assert_eq!(pair.server_received, expected, "the seventh was sealed but not transmitted");
+    // The same through an endpoint.
+    let handle = pair.handle.unwrap();
+    let mut datagram = [0; 1500];
+    let sent = pair.server.connection_mut(handle).unwrap().send(pair.now, b"x", &mut datagram);
+    assert!(sent.is_ok_and(is_sealed));
+    pair.client.close(pair.now);
+    assert_eq!(pair.client.send(pair.now, b"x", &mut datagram), Err(SendError::Closed));
 }
 
 #[test]

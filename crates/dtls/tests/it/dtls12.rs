@@ -249,7 +249,11 @@ fn records_are_no_longer_than_the_peer_takes() {
             pair.run_for(Duration::from_secs(1));
             assert_eq!(pair.client_received.last().unwrap().len(), most);
             assert_eq!(
-                pair.server.connection_mut(handle).unwrap().send(pair.now, &vec![7; most + 1]),
+                pair.server.connection_mut(handle).unwrap().send(
+                    pair.now,
+                    &vec![7; most + 1],
+                    &mut []
+                ),
                 Err(lightseal_dtls::SendError::TooLong)
             );
         }

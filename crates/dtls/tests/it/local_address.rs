@@ -97,7 +97,12 @@ impl Ends {
     fn source(&mut self) -> Option<IpAddr> {
         while self.carry() {}
         self.sources.clear();
-        self.server.connection_mut(self.handle.unwrap()).unwrap().send(NOW, b"to you").unwrap();
+        let _ = self
+            .server
+            .connection_mut(self.handle.unwrap())
+            .unwrap()
+            .send(NOW, b"to you", &mut [])
+            .unwrap();
         while self.carry() {}
         assert!(!self.sources.is_empty());
         self.sources[0]
@@ -121,7 +126,7 @@ fn every_datagram_of_a_handshake_leaves_from_the_address_that_was_asked() {
 fn a_new_authentic_record_moves_the_source_and_nothing_else_does() {
     for (version, id) in CASES {
         let mut ends = Ends::new(version, id);
-        ends.client.send(NOW, b"one").unwrap();
+        let _ = ends.client.send(NOW, b"one", &mut []).unwrap();
         assert_eq!(ends.source(), address(1));
         let old = ends.sent.last().unwrap().clone();
 
@@ -136,7 +141,7 @@ fn a_new_authentic_record_moves_the_source_and_nothing_else_does() {
 
         let before = ends.delivered;
         ends.asked = address(2);
-        ends.client.send(NOW, b"two").unwrap();
+        let _ = ends.client.send(NOW, b"two", &mut []).unwrap();
         assert_eq!(ends.source(), address(2));
         assert_eq!(ends.delivered, before + 1);
     }
@@ -150,7 +155,7 @@ fn a_client_keeps_its_source_until_it_is_told_to_forget_it() {
         assert_eq!(ends.client.local(), address(9));
         ends.client.forget_local();
         assert_eq!(ends.client.local(), None);
-        ends.client.send(NOW, b"still there?").unwrap();
+        let _ = ends.client.send(NOW, b"still there?", &mut []).unwrap();
         let mut buf = [0; 4096];
         assert_eq!(ends.client.poll_output_on(&mut buf).1, None);
         ends.source();

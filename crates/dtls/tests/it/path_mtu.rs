@@ -2,7 +2,7 @@
 
 use crate::pair;
 
-use lightseal_dtls::{ProtocolVersion, SendError};
+use lightseal_dtls::{ProtocolVersion, SendError, Sent};
 use pair::{Configs, Direction, pass};
 use std::cell::Cell;
 use std::rc::Rc;
@@ -40,7 +40,12 @@ fn a_long_payload_waits_one_round_trip_for_its_probe_in_every_layout() {
         for bytes in [1232, 1232, 1350] {
             let payload = vec![bytes as u8; bytes];
             pair.client_send(&payload);
-            pair.server.connection_mut(handle).unwrap().send(pair.now, &payload).unwrap();
+            let _ = pair
+                .server
+                .connection_mut(handle)
+                .unwrap()
+                .send(pair.now, &payload, &mut [])
+                .unwrap();
             pair.run_for(Duration::from_millis(700));
             assert_eq!(pair.server_received.pop(), Some(payload.clone()), "{what}");
             assert_eq!(pair.client_received.pop(), Some(payload), "{what}");
@@ -94,7 +99,7 @@ fn a_path_of_1280_bytes_gets_what_it_takes_and_the_rest_is_counted() {
     let most = pair.client.max_payload();
     assert_eq!(most, pair.client.path_mtu() - 24);
     assert!((1190..1232).contains(&most), "{most}");
-    let refused = pair.client.send(pair.now, &[1; 1232]);
+    let refused = pair.client.send(pair.now, &[1; 1232], &mut []);
     assert_eq!(refused, Err(SendError::TooLong));
     pair.client_send(&vec![3; most]);
     pair.run_for(Duration::from_secs(4));
@@ -106,6 +111,23 @@ fn a_path_of_1280_bytes_gets_what_it_takes_and_the_rest_is_counted() {
     pair.client_send(&[4; 1232]);
     pair.run_for(Duration::from_secs(1));
     assert_eq!(pair.server_received.pop(), Some(vec![4; 1232]));
+}
+
+/// A short payload does not overtake a long one that waits for its probe.
+#[test]
+fn payloads_behind_one_that_waits_for_its_probe_wait_with_it() {
+    let takes = Rc::new(Cell::new(LIMIT));
+    let mut pair = narrow(searching(), &takes);
+    pair.connect().assert_connected();
+    assert_eq!(pair.client_send_at_once(&[1; 1232]), Sent::Queued);
+    assert_eq!(pair.client_send_at_once(b"short"), Sent::Queued);
+    pair.run_for(Duration::from_secs(1));
+    assert_eq!(pair.server_received, [vec![1; 1232], b"short".to_vec()]);
+    // The path is known now, so that a long payload goes out at once.
+    assert!(matches!(pair.client_send_at_once(&[2; 1232]), Sent::Datagram { .. }));
+    pair.run_for(Duration::from_secs(1));
+    assert_eq!(pair.server_received.len(), 3);
+    assert!(pair.log.iter().all(|(_, datagram)| datagram.len() <= LIMIT));
 }
 
 /// RFC 8899, section 4.3: a path that becomes narrower.
@@ -130,7 +152,7 @@ fn a_black_hole_costs_long_payloads_at_most_some_seconds() {
     takes.set(1250);
     let mut last_loss = 0;
     for n in 0..200u8 {
-        if pair.client.send(pair.now, &[n; 1232]).is_err() {
+        if pair.client.send(pair.now, &[n; 1232], &mut []).is_err() {
             continue;
         }
         let before = pair.server_received.len();
@@ -160,7 +182,7 @@ fn a_peer_that_cannot_answer_is_not_probed() {
         let takes = Rc::new(Cell::new(LIMIT));
         let mut pair = narrow(configs, &takes);
         // The first message of a flow, before anything is known about the path.
-        pair.client.send(pair.now, &[1; 1232]).unwrap();
+        pair.client_send(&[1; 1232]);
         pair.connect().assert_connected();
         pair.run_for(Duration::from_secs(5));
         assert_eq!(pair.client.stats().sent.mtu_probes, 0);

@@ -184,7 +184,7 @@ fn a_client_may_send_and_close_as_soon_as_it_is_connected() {
                     server.handle_datagram(now, client_address(), &mut payload.to_vec());
                 }
                 Output::Event(Event::Connected(_)) => {
-                    client.send(now, b"one shot").unwrap();
+                    let _ = client.send(now, b"one shot", &mut []).unwrap();
                     client.close(now);
                 }
                 Output::Event(_) => {}

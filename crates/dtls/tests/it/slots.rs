@@ -134,7 +134,7 @@ impl Crowd {
 
     fn send(&mut self, client: usize, payload: &[u8]) {
         let now = self.now;
-        self.clients[client].connection.send(now, payload).unwrap();
+        let _ = self.clients[client].connection.send(now, payload, &mut []).unwrap();
         self.run_for(Duration::from_millis(1));
     }
 
@@ -299,7 +299,12 @@ fn the_oldest_session_makes_room_and_is_told() {
         // Sending data does not prevent eviction.
         crowd.send(0, b"busy");
         let (handle, _) = crowd.open[0];
-        crowd.server.connection_mut(handle).unwrap().send(crowd.now, b"last words").unwrap();
+        let _ = crowd
+            .server
+            .connection_mut(handle)
+            .unwrap()
+            .send(crowd.now, b"last words", &mut [])
+            .unwrap();
         for next in 2..5 {
             assert_eq!(crowd.come(), next);
             assert_eq!(crowd.inside(), [next - 1, next], "{version}");
@@ -352,7 +357,12 @@ fn the_session_idle_longest_makes_room_if_it_is_idle_long_enough() {
         // Neither the server's data nor noise from the peer's address counts.
         crowd.run_for(MINUTE - Duration::from_secs(4));
         let (handle, _) = crowd.open[2];
-        crowd.server.connection_mut(handle).unwrap().send(crowd.now, b"hello?").unwrap();
+        let _ = crowd
+            .server
+            .connection_mut(handle)
+            .unwrap()
+            .send(crowd.now, b"hello?", &mut [])
+            .unwrap();
         let mut noise = [0x2f; 40];
         crowd.server.handle_datagram(crowd.now, address(2), &mut noise);
         let early = crowd.come();
@@ -382,7 +392,7 @@ fn a_session_that_wakes_up_in_time_is_not_evicted() {
         assert_eq!(crowd.server.open_connections(), 2);
         crowd.send(0, b"awake");
         let now = crowd.now;
-        crowd.clients[late].connection.send(now, b"not to be seen").unwrap();
+        let _ = crowd.clients[late].connection.send(now, b"not to be seen", &mut []).unwrap();
         crowd.clients[late].breath = usize::MAX;
         crowd.run_for(Duration::from_secs(10));
         assert_eq!(crowd.inside(), [0], "{version}");

@@ -245,7 +245,9 @@ impl Link {
                     };
                     // This fails only if the association has ended, which is also reported as an
                     // event.
-                    let _ = association.call(|connection, _, now| connection.send(now, message));
+                    let _ = association.send(|connection, _, now, datagram| {
+                        connection.send(now, message, datagram)
+                    });
                     *wait
                 } else {
                     HANDSHAKE

@@ -156,7 +156,7 @@ impl Host<Endpoint> for ControllerHost {
                     let Some(handle) = self.asker(&device, &answer) else { continue };
                     called = true;
                     let Some(mut asker) = endpoint.connection_mut(handle) else { continue };
-                    if let Err(error) = asker.send(now, &answer)
+                    if let Err(error) = asker.send(now, &answer, &mut [])
                         && let Some(count) = self.logs.answers.due()
                     {
                         tracing::warn!("device {device:?}: {error} ({count} since the last line)");

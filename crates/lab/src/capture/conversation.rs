@@ -92,7 +92,7 @@ impl Conversation {
             if self.new_keys_after == Some(at) {
                 run.client.update_keys(run.now);
             }
-            run.client.send(run.now, message).map_err(|_| STUCK)?;
+            let _ = run.client.send(run.now, message, &mut []).map_err(|_| STUCK)?;
             run.until(run.now + PAUSE, |_| false)?;
         }
         // Messages that wait for a shared tag are delivered when the deadline of their run passes.
@@ -192,7 +192,7 @@ impl Run {
             let (Some(peer), Some(data)) = (self.peer, self.to_echo.pop_front()) else { break };
             // The association may already be closed.
             if let Some(mut connection) = self.server.connection_mut(peer) {
-                let _ = connection.send(self.now, &data);
+                let _ = connection.send(self.now, &data, &mut []);
             }
         }
         wake

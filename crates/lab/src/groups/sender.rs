@@ -162,7 +162,7 @@ impl Sender {
             let session = self.sessions.get_mut(self.asked - 1);
             match (session, listener) {
                 // A request that cannot be sent is not answered either, and the transaction fails.
-                (Some(session), _) => drop(session.send(now, &request)),
+                (Some(session), _) => drop(session.send(now, &request, &mut [])),
                 (None, Some(listener)) => self.outbox.push_back((listener, request)),
                 (None, None) => {}
             }

@@ -5,7 +5,7 @@ use crate::Error;
 use crate::world::NodeId;
 use core::net::SocketAddr;
 use core::time::Duration;
-use lightseal_core::{Engine, Instant, Output, Random};
+use lightseal_core::{Engine, Instant, Output, Random, Sent};
 use lightseal_dtls::codepoints::PskKeyExchangeMode;
 use lightseal_dtls::crypto::{CipherSuiteId, rustcrypto};
 use lightseal_dtls::{
@@ -156,9 +156,10 @@ impl Profile {
         let mut client = self.client(&making, ends, &mut server, Instant::ZERO, random.fork())?;
         meet(&mut client, address(ends[0]), &mut server, address(ends[1]))?;
         let mut datagram = [0; 256];
-        let len = client.seal_into(Instant::ZERO, &PAYLOAD, &mut datagram);
-        let len = len.map_err(|_| Error::Stream("a record was not sealed"))?;
-        Ok(len - PAYLOAD.len())
+        match client.send(Instant::ZERO, &PAYLOAD, &mut datagram) {
+            Ok(Sent::Datagram { len, .. }) => Ok(len - PAYLOAD.len()),
+            _ => Err(Error::Stream("a record was not sealed")),
+        }
     }
 
     /// Number of multiplications on an elliptic curve at each end.

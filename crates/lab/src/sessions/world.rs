@@ -187,8 +187,9 @@ impl World {
                         connection.close(at);
                     }
                     (Phase::Inside, Some(connection)) => {
-                        let sent = connection.send(at, b"!");
-                        sent.map_err(|_| Error::Stream("a session ended without an event"))?;
+                        let sent = connection.send(at, b"!", &mut []);
+                        let _ =
+                            sent.map_err(|_| Error::Stream("a session ended without an event"))?;
                         self.plan_inside(number);
                     }
                     _ => {}

@@ -79,8 +79,8 @@ impl Ends {
 
     /// Gives a payload to the sender.
     pub(super) fn send(&mut self, payload: &[u8]) -> Result<(), Error> {
-        let sent = self.sender.send(self.now, payload);
-        sent.map_err(|_| Error::Stream("the association ended early"))
+        let sent = self.sender.send(self.now, payload, &mut []);
+        sent.map(drop).map_err(|_| Error::Stream("the association ended early"))
     }
 
     /// Lets virtual time pass until `until` after the first message, and handles the timers that

@@ -331,24 +331,23 @@ impl ClientProxy {
     }
 
     fn send(&self, flow: &Flow, payload: &[u8]) -> Result<(), SendError> {
-        let (sent, limit) = flow.call(|connection, host, now| {
-            let limit = connection.max_payload().min(self.longest);
-            let sent = match payload.len() > limit {
+        let sent = flow.send(|connection, host, now, datagram| {
+            let sent = match payload.len() > self.longest {
                 true => Err(SendError::TooLong),
-                false => connection.send(now, payload),
+                false => connection.send(now, payload, datagram),
             };
             if sent.is_ok() {
                 (host.active_at, host.sent_at) = (now, now);
             }
-            (sent, limit)
+            sent.map_err(|error| (error, connection.max_payload().min(self.longest)))
         });
         match sent {
             Ok(()) => self.totals.outward.message(payload),
-            Err(SendError::TooLong) => self.totals.count_oversize(payload.len(), limit),
-            Err(SendError::Closed) => {}
+            Err((SendError::TooLong, limit)) => self.totals.count_oversize(payload.len(), limit),
+            Err((SendError::Closed, _)) => {}
             Err(_) => self.totals.queue_full.one(),
         }
-        sent
+        sent.map_err(|(error, _)| error)
     }
 
     /// Begins a flow for an application.
@@ -559,7 +558,7 @@ impl Host<Connection> for Check {
     fn drained(&mut self, now: Instant, connection: &mut Connection) -> bool {
         if self.connected && !self.asked {
             self.asked = true;
-            return connection.send(now, &[]).is_ok();
+            return connection.send(now, &[], &mut []).is_ok();
         }
         let goodbye = self.answered && connection.is_connected();
         if goodbye {

@@ -226,7 +226,7 @@ impl Host<Endpoint> for ServerHost {
         let called = !self.answers.is_empty() || !self.refused.is_empty();
         for handle in self.answers.drain(..) {
             if let Some(mut connection) = endpoint.connection_mut(handle)
-                && connection.send(now, &[]).is_ok()
+                && connection.send(now, &[], &mut []).is_ok()
             {
                 self.totals.keepalives.one();
             }
@@ -329,27 +329,23 @@ impl Answers {
             };
             let Some(outer) = outer.upgrade() else { return };
             let payload = &buf[..len];
-            let (sent, limit) = outer.call(|endpoint, host, now| {
-                let (sent, limit) = match endpoint.connection_mut(handle) {
-                    Some(mut connection) => {
-                        let limit = connection.max_payload().min(longest);
-                        let sent = match payload.len() > limit {
-                            true => Err(SendError::TooLong),
-                            false => connection.send(now, payload),
-                        };
-                        (sent, limit)
-                    }
-                    None => (Err(SendError::Closed), 0),
+            let sent = outer.send(|endpoint, host, now, datagram| {
+                let Some(mut connection) = endpoint.connection_mut(handle) else {
+                    return Err((SendError::Closed, 0));
                 };
-                if let (Ok(()), Some(association)) = (&sent, host.associations.get_mut(&handle)) {
+                let sent = match payload.len() > longest {
+                    true => Err(SendError::TooLong),
+                    false => connection.send(now, payload, datagram),
+                };
+                if let (Ok(_), Some(association)) = (&sent, host.associations.get_mut(&handle)) {
                     association.active_at = now;
                 }
-                (sent, limit)
+                sent.map_err(|error| (error, connection.max_payload().min(longest)))
             });
             match sent {
                 Ok(()) => totals.outward.message(payload),
-                Err(SendError::TooLong) => totals.count_oversize(len, limit),
-                Err(SendError::Closed) => {
+                Err((SendError::TooLong, limit)) => totals.count_oversize(len, limit),
+                Err((SendError::Closed, _)) => {
                     totals.refused_messages.one();
                     return;
                 }

@@ -6,7 +6,7 @@ use lightseal_core::{Engine, Instant, Output, Random};
 use lightseal_dtls::{
     AggregationPolicy, ClientConfig, CloseReason, Connection, ConnectionIds, CookiePolicy,
     Credential, Endpoint, Event, Handle, Negotiated, Psk, PskStore, RecordId, Resolution, Scheme,
-    ServerConfig, Session, SessionSlots, Settings, crypto::rustcrypto, tuning,
+    Sent, ServerConfig, Session, SessionSlots, Settings, crypto::rustcrypto, tuning,
 };
 use std::collections::BinaryHeap;
 use std::net::SocketAddr;
@@ -373,11 +373,21 @@ impl<'a> Pair<'a> {
                 Output::Idle => break,
             };
             if let Some((handle, payload)) = answer {
-                self.server.connection_mut(handle).unwrap().send(self.now, &payload).unwrap();
+                let _ = self
+                    .server
+                    .connection_mut(handle)
+                    .unwrap()
+                    .send(self.now, &payload, &mut [])
+                    .unwrap();
             }
             if let Some((handle, _)) = self.server_may_send.as_ref().filter(|_| may_send) {
                 for payload in &self.sent_at_once {
-                    self.server.connection_mut(*handle).unwrap().send(self.now, payload).unwrap();
+                    let _ = self
+                        .server
+                        .connection_mut(*handle)
+                        .unwrap()
+                        .send(self.now, payload, &mut [])
+                        .unwrap();
                 }
             }
             if let Some((to, datagram)) = output {
@@ -471,11 +481,24 @@ impl<'a> Pair<'a> {
     }
 
     pub fn client_send(&mut self, payload: &[u8]) {
-        self.client.send(self.now, payload).unwrap();
+        let _ = self.client.send(self.now, payload, &mut []).unwrap();
+    }
+
+    /// Sends a payload as a host does that lends a buffer.
+    pub fn client_send_at_once(&mut self, payload: &[u8]) -> Sent {
+        let mut datagram = [0; 2048];
+        let sent = self.client.send(self.now, payload, &mut datagram).unwrap();
+        if let Sent::Datagram { len, to } = sent {
+            assert_eq!(to.peer, server_address());
+            let datagram = datagram[..len].to_vec();
+            self.transmit(Direction::ToServer, self.client_address, datagram);
+        }
+        sent
     }
 
     pub fn server_send(&mut self, payload: &[u8]) {
         let handle = self.handle.expect("connected");
-        self.server.connection_mut(handle).unwrap().send(self.now, payload).unwrap();
+        let _ =
+            self.server.connection_mut(handle).unwrap().send(self.now, payload, &mut []).unwrap();
     }
 }

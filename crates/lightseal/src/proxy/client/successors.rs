@@ -195,7 +195,9 @@ mod tests {
     }
 
     fn is_closed(flow: &Flow) -> bool {
-        flow.call(|connection, _, now| connection.send(now, b"?") == Err(SendError::Closed))
+        flow.call(|connection, _, now| {
+            connection.send(now, b"?", &mut []) == Err(SendError::Closed)
+        })
     }
 
     #[tokio::test]
