@@ -8,8 +8,6 @@
 //! - [`stream`]: messages in pieces; [`LightMacStream`] implements RustCrypto's `Mac` traits;
 //! - [`hash`]: [`Hasher`], the inner sum alone;
 //! - [`limits`]: the longest message for a counter length, and the errors;
-//! - [`bounds`]: proven security bounds of LightMAC and of the modes it is compared with;
-//! - [`comparators`]: EMAC and PMAC/P, which the paper compares LightMAC with;
 //! - [`aes`]: [`Aes128`] and [`Aes256`]; [`present`]: [`Present80`] and [`Present128`]. Both are
 //!   computed in constant time, on the fastest kernel for the processor.
 //!
@@ -86,8 +84,6 @@
 extern crate std;
 
 pub mod aes;
-pub mod bounds;
-pub mod comparators;
 pub mod hash;
 mod kernel;
 pub mod limits;
@@ -105,6 +101,14 @@ pub use limits::{MessageTooLong, ParameterError, max_message_bits, max_message_b
 pub use mac::{BatchError, LightMac, LongLightMac, Tag, VerifyError};
 pub use present::{Present80, Present128};
 pub use stream::{LightMacStream, Stream};
+
+/// Kernels for the MACs that the crate `lightseal-mac-papers` compares LightMAC with. They are no
+/// part of the API, and change without notice.
+#[cfg(feature = "internals")]
+#[doc(hidden)]
+pub mod internals {
+    pub use crate::kernel::comparison::{ComparisonKernel, Half, comparison_kernel};
+}
 
 /// The examples of the page that the registry shows.
 #[cfg(doctest)]

@@ -48,6 +48,7 @@ const CRATES: &[(&str, Layer)] = &[
     ("lightseal-cli", Layer::Host),
     ("lightseal-gateway-host", Layer::Host),
     ("lightseal-group-host", Layer::Host),
+    ("lightseal-mac-papers", Layer::Host),
     ("lightseal", Layer::Command),
     ("lightseal-lab", Layer::Command),
     ("fuzz", Layer::Tool),

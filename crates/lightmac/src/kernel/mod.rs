@@ -17,6 +17,8 @@ use zeroize::Zeroize;
 #[cfg(target_arch = "x86_64")]
 #[allow(unsafe_code)]
 pub(crate) mod aes;
+#[cfg(feature = "internals")]
+pub(crate) mod comparison;
 pub(crate) mod present;
 
 /// A cipher that computes LightMAC's inner sums itself. Blocks and states have the cipher's block
@@ -34,38 +36,6 @@ pub(crate) trait Native {
     /// Encrypts the blocks of `shares` and adds them to `state`. Shares are the message bytes of
     /// whole blocks, without counters. The first block's counter is `counter`.
     fn add(&self, counter_bytes: usize, counter: u64, shares: &[u8], state: &mut [u8]);
-
-    /// Encrypts one block of each pair, with its mask, and adds it to `state`, for PMAC/P.
-    ///
-    /// The mask of pair i is the sum of `base` and block i of `masks`, which has at least as many
-    /// blocks as `pairs` has whole pairs. Returns `false` if the cipher has no kernel for this.
-    fn add_halves(
-        &self,
-        half: Half,
-        base: &[u8],
-        masks: &[u8],
-        pairs: &[u8],
-        state: &mut [u8],
-    ) -> bool {
-        let _ = (half, base, masks, pairs, state);
-        false
-    }
-
-    /// Chains whole blocks into `state`, state ← E(state ⊕ block), for EMAC. Returns `false` if the
-    /// cipher has no kernel for this.
-    fn chain(&self, blocks: &[u8], state: &mut [u8]) -> bool {
-        let _ = (blocks, state);
-        false
-    }
-}
-
-/// The block of a pair that is encrypted.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Half {
-    First,
-    Second,
-    /// The sum of both blocks.
-    Sum,
 }
 
 /// The kernel of `cipher`, if it has one. This is decided at compile time, except for the kernel

@@ -1,11 +1,16 @@
 #!/usr/bin/env python3
 """Makes vectors of the MACs for comparison over AES-128: EMAC, and PMAC/P with the masks of
-src/comparators/pmac_parity.rs. The implementation shares no code with the Rust crate.
+src/pmac_parity.rs. The implementation shares no code with the Rust crate.
 
     python3 comparators.py          prints length, EMAC, PMAC/P
 """
 
-from lightmac_aes import aes
+import sys
+from pathlib import Path
+
+CRATES = Path(__file__).resolve().parents[3]
+sys.path.append(str(CRATES / "lightmac" / "vectors"))
+from ciphers import aes  # noqa: E402
 
 KEYS = [bytes([byte]) * 16 for byte in (0x11, 0x22, 0x33, 0x44)]
 

@@ -6,12 +6,12 @@
 //! blocks were not available to us, so those are our own, and its tags are not those of PMAC with
 //! Parity. The amount of computation is the same.
 
-use crate::kernel::{Half, Native, native};
-use crate::pipeline::xor;
+use crate::xor;
 use cipher::array::{Array, ArraySize};
 use cipher::typenum::Unsigned;
 use cipher::{Block, BlockCipherEncrypt, Key, KeyInit};
 use core::fmt;
+use lightmac::internals::{ComparisonKernel, Half, comparison_kernel};
 use zeroize::Zeroize;
 
 /// Number of pairs of blocks in flight, which fills the widest kernels.
@@ -39,7 +39,7 @@ const DOUBLINGS: usize = 64;
 ///
 /// ```
 /// use lightmac::Present80;
-/// use lightmac::comparators::PmacParity;
+/// use lightseal_mac_papers::PmacParity;
 ///
 /// let mac = PmacParity::<Present80>::new([1, 2, 3, 4].map(|i| [i; 10].into()).each_ref());
 /// assert_ne!(mac.tag(b"message"), mac.tag(b"message\x80"));
@@ -69,10 +69,10 @@ impl<C: BlockCipherEncrypt + 'static> PmacParity<C> {
 
     /// The tag of `message`.
     pub fn tag(&self, message: &[u8]) -> Block<C> {
-        if let [Some(first), Some(second), Some(parity)] = self.ciphers.each_ref().map(native)
-            && let Some(tag) = self.tag_by_kernels([first, second, parity], message)
+        if let [Some(first), Some(second), Some(parity)] =
+            self.ciphers.each_ref().map(comparison_kernel)
         {
-            return tag;
+            return self.tag_by_kernels([first, second, parity], message);
         }
         // A smaller buffer takes less time to clear.
         if message.len() < 2 * SHORT * C::BlockSize::USIZE {
@@ -83,8 +83,8 @@ impl<C: BlockCipherEncrypt + 'static> PmacParity<C> {
     }
 
     /// The tag, computed by each cipher's kernel in turn over all pairs, so that round keys stay in
-    /// registers. `None` if a kernel does not support this.
-    fn tag_by_kernels(&self, kernels: [&dyn Native; 3], message: &[u8]) -> Option<Block<C>> {
+    /// registers.
+    fn tag_by_kernels(&self, kernels: [&dyn ComparisonKernel; 3], message: &[u8]) -> Block<C> {
         let (blocks, rest) = Block::<C>::slice_as_chunks(message);
         let (pairs, single) = blocks.split_at(blocks.len() / 2 * 2);
         let mut sum = Block::<C>::default();
@@ -93,9 +93,7 @@ impl<C: BlockCipherEncrypt + 'static> PmacParity<C> {
         for (number, group) in (1..).zip(pairs.chunks(2 * WIDTH)) {
             for (kernel, half) in kernels.iter().zip([Half::First, Half::Second, Half::Sum]) {
                 let group = Array::slice_as_flattened(group);
-                if !kernel.add_halves(half, &base, within, group, &mut sum) {
-                    return None;
-                }
+                kernel.add_halves(half, &base, within, group, &mut sum);
             }
             if group.len() == 2 * WIDTH {
                 self.masks.advance(&mut base, number);
@@ -109,7 +107,7 @@ impl<C: BlockCipherEncrypt + 'static> PmacParity<C> {
         xor(&mut sum, rest);
         sum[rest.len()] ^= 0x80;
         self.last.encrypt_block(&mut sum);
-        Some(sum)
+        sum
     }
 
     /// The tag, computed with `L` pairs at a time: all pairs of a short message, or [`WIDTH`].

@@ -1,9 +1,9 @@
-//! `lightseal mac bounds`: how much data one key may process.
+//! `lightseal-lab mac bounds`: how much data one key may process.
 
-use crate::failure::{Context, Failure};
-use crate::units::{Bytes, Quantity};
 use clap::Args;
-use lightmac::bounds::{Certainty, MODES, Mode, Parameters, TYPICAL, power_of_two};
+use lightseal_cli::failure::{Context, Failure};
+use lightseal_cli::units::{Bytes, Quantity};
+use lightseal_mac_papers::bounds::{Certainty, MODES, Mode, Parameters, TYPICAL, power_of_two};
 use serde_json::{Value, json};
 use std::fmt::Write as _;
 use std::io::Write as _;

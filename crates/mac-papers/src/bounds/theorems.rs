@@ -1,7 +1,7 @@
 //! LightMAC's own theorems.
 
 use super::{largest, power_of_two};
-use crate::limits::{ParameterError, check_counter, max_message_bits};
+use lightmac::{ParameterError, max_message_bits};
 
 /// The lengths of block, counter and tag of a LightMAC, in bits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -37,11 +37,11 @@ impl Parameters {
         counter_bits: u32,
         tag_bits: u32,
     ) -> Result<Self, ParameterError> {
-        if !block_bits.is_multiple_of(8) {
+        if !block_bits.is_multiple_of(8) || block_bits < 32 || block_bits > 128 {
             return Err(ParameterError::BlockSize);
         }
-        if let Err(error) = check_counter(block_bits as usize / 8, counter_bits) {
-            return Err(error);
+        if counter_bits == 0 || counter_bits > block_bits / 2 {
+            return Err(ParameterError::CounterBits);
         }
         if tag_bits == 0 || tag_bits > block_bits {
             return Err(ParameterError::TagBits);
@@ -98,7 +98,7 @@ impl Parameters {
     }
 
     /// The bound with `outputs` tags of a block each from one pass over a message
-    /// ([`LongLightMac`](crate::LongLightMac)), as a pseudorandom function for `messages` messages:
+    /// ([`LongLightMac`](lightmac::LongLightMac)), as a pseudorandom function for `messages` messages:
     ///
     /// ```text
     /// (1 + ε)·(r + 1)/2 · q²/2^n     with Theorem 1's ε

@@ -1,14 +1,14 @@
 //! EMAC: CBC-MAC with its last block encrypted once more, under a second key
 //! (Petrank and Rackoff, "CBC MAC for real-time data sources", Journal of Cryptology 2000).
 
-use crate::kernel::native;
-use crate::pipeline::xor;
+use crate::xor;
 use cipher::array::ArraySize;
 use cipher::{
     Block, BlockCipherEncBackend, BlockCipherEncClosure, BlockCipherEncrypt, BlockSizeUser, Key,
     KeyInit,
 };
 use core::fmt;
+use lightmac::internals::comparison_kernel;
 
 /// EMAC with two independent keys and tags of a whole block.
 ///
@@ -22,7 +22,7 @@ use core::fmt;
 ///
 /// ```
 /// use lightmac::Present80;
-/// use lightmac::comparators::Emac;
+/// use lightseal_mac_papers::Emac;
 ///
 /// let mac = Emac::<Present80>::new(&[1; 10].into(), &[2; 10].into());
 /// assert_ne!(mac.tag(b"message"), mac.tag(b"message\x80"));
@@ -50,7 +50,8 @@ impl<C: BlockCipherEncrypt + 'static> Emac<C> {
     pub fn tag(&self, message: &[u8]) -> Block<C> {
         let mut state = Block::<C>::default();
         let (blocks, rest) = message.split_at(message.len() - message.len() % C::block_size());
-        if native(&self.first).is_some_and(|kernel| kernel.chain(blocks, &mut state)) {
+        if let Some(kernel) = comparison_kernel(&self.first) {
+            kernel.chain(blocks, &mut state);
             xor(&mut state, rest);
             state[rest.len()] ^= 0x80;
             self.first.encrypt_block(&mut state);

@@ -1,7 +1,7 @@
 //! The measured figures as tables, CSV and JSON.
 
 use super::contenders::{MessageOrder, Mode};
-use crate::mac::cipher::CipherName;
+use lightseal_cli::ciphers::CipherName;
 use lightseal_measure::Spread;
 use serde_json::{Value, json};
 use std::fmt::{self, Write};

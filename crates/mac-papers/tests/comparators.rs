@@ -2,8 +2,8 @@
 
 use aes::Aes128;
 use cipher::{Block, BlockCipherEncrypt, KeyInit};
-use lightmac::comparators::{Emac, PmacParity};
 use lightmac::{Present80, Present128};
+use lightseal_mac_papers::{Emac, PmacParity};
 use proptest::prelude::*;
 
 fn hex(bytes: &[u8]) -> String {

@@ -1,4 +1,4 @@
-//! `lightseal mac bench`: the paper's Tables 3 and 4 on this machine.
+//! `lightseal-lab mac bench`: the paper's Tables 3 and 4 on this machine.
 //!
 //! - [`ciphers`]: the ciphers and their kernels;
 //! - [`contenders`]: the MACs that are measured, set up outside the measured
@@ -12,13 +12,13 @@ mod ciphers;
 mod contenders;
 mod report;
 
-use crate::failure::{Context, Failure};
-use crate::mac::cipher::CipherName;
-use crate::progress::Progress;
 use ciphers::BenchCipher;
 use clap::builder::RangedU64ValueParser;
 use clap::{Args, ValueEnum};
 use contenders::{Measurement, Mode};
+use lightseal_cli::ciphers::CipherName;
+use lightseal_cli::failure::{Context, Failure};
+use lightseal_cli::progress::Progress;
 use lightseal_measure::{Contender, CoreClock, Spread};
 use report::{Report, Row};
 use std::io::{self, Write};

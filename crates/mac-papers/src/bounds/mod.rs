@@ -21,7 +21,7 @@
 //! # Example
 //!
 //! ```
-//! use lightmac::bounds::{Parameters, TYPICAL, power_of_two};
+//! use lightseal_mac_papers::bounds::{Parameters, TYPICAL, power_of_two};
 //!
 //! // Section 1.1 of the paper: a 32-bit cipher, success at most once in a million.
 //! let lightmac = Parameters::new(32, 16, 32)?;
