@@ -10,6 +10,8 @@ use std::path::Path;
 enum Layer {
     /// Time, randomness, codec, replay window, the engine contract.
     Core,
+    /// Block ciphers.
+    Cipher,
     /// Algorithms without a protocol.
     Primitive,
     /// One protocol, sans I/O.
@@ -31,6 +33,7 @@ enum Layer {
 /// Every crate of the workspace and where it stands.
 const CRATES: &[(&str, Layer)] = &[
     ("lightseal-core", Layer::Core),
+    ("lightseal-present", Layer::Cipher),
     ("lightseal-aggregation", Layer::Primitive),
     ("lightmac", Layer::Primitive),
     ("lightseal-dtls", Layer::Engine),

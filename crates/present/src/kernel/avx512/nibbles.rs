@@ -7,7 +7,7 @@
 //! the permutation layer's result, which one more shuffle moves to its position.
 
 use super::planes::{Register, constant, transposed};
-use crate::kernel::present::ROUND_KEYS;
+use crate::kernel::ROUND_KEYS;
 use core::arch::x86_64::*;
 use zeroize::ZeroizeOnDrop;
 

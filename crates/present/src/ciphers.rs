@@ -1,14 +1,9 @@
-//! PRESENT, a 64-bit block cipher with keys of 80 or 128 bits (Bogdanov et al., CHES 2007; ISO/IEC
-//! 29192-2). Only encryption is implemented, because a MAC does not decrypt.
-//!
-//! Every [`Kernel`] computes in constant time. The S-box is a Boolean circuit or a shuffle within a
-//! register, and the permutation consists of shuffles and masked swaps, so no table in memory is
-//! read at a secret index.
+//! The ciphers, their key schedule, and the choice of a kernel.
 
-use crate::kernel::Native;
 #[cfg(target_arch = "x86_64")]
-use crate::kernel::present::{Avx2, Avx512};
-use crate::kernel::present::{Portable, ROUND_KEYS};
+use crate::kernel::{Avx2, Avx512};
+use crate::kernel::{Portable, ROUND_KEYS};
+use crate::sum::{CounterSum, check};
 use cipher::consts::{U8, U10, U16};
 use cipher::{BlockCipherEncClosure, BlockCipherEncrypt, BlockSizeUser, Key, KeyInit, KeySizeUser};
 use core::{fmt, str};
@@ -171,14 +166,14 @@ macro_rules! present {
                 }
             }
 
-            pub(crate) fn native(&self) -> Option<&dyn Native> {
-                Some(match &self.0 {
+            fn sums(&self) -> &dyn CounterSum {
+                match &self.0 {
                     Expanded::Portable(kernel) => kernel,
                     #[cfg(target_arch = "x86_64")]
                     Expanded::Avx2(kernel) => kernel,
                     #[cfg(target_arch = "x86_64")]
                     Expanded::Avx512(kernel) => kernel,
-                })
+                }
             }
         }
 
@@ -205,6 +200,26 @@ macro_rules! present {
                     #[cfg(target_arch = "x86_64")]
                     Expanded::Avx512(kernel) => f.call(kernel),
                 }
+            }
+        }
+
+        impl CounterSum for $name {
+            #[inline]
+            fn hash(&self, counter_bytes: usize, message: &[u8], state: &mut [u8]) {
+                check(counter_bytes, 1, state);
+                self.sums().hash(counter_bytes, message, state);
+            }
+
+            #[inline]
+            fn hash_many(&self, counter_bytes: usize, messages: &[&[u8]], states: &mut [u8]) {
+                check(counter_bytes, messages.len(), states);
+                self.sums().hash_many(counter_bytes, messages, states);
+            }
+
+            #[inline]
+            fn add(&self, counter_bytes: usize, counter: u64, shares: &[u8], state: &mut [u8]) {
+                check(counter_bytes, 1, state);
+                self.sums().add(counter_bytes, counter, shares, state);
             }
         }
 

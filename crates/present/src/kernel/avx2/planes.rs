@@ -1,7 +1,7 @@
 //! Sixteen blocks in four registers of 256 bits, in the layout that `avx512/planes.rs` explains.
 
-use crate::kernel::present::ROUND_KEYS;
-use crate::kernel::present::sliced::{Word, substitute};
+use crate::kernel::ROUND_KEYS;
+use crate::kernel::sliced::{Word, substitute};
 use core::arch::x86_64::*;
 use zeroize::ZeroizeOnDrop;
 

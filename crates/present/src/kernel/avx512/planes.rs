@@ -8,7 +8,7 @@
 //! interleaving of the registers' bytes: the register's index becomes the byte's, the byte's that
 //! of the double word, and the double word's that of the register.
 
-use crate::kernel::present::ROUND_KEYS;
+use crate::kernel::ROUND_KEYS;
 use core::arch::asm;
 use core::arch::x86_64::*;
 use zeroize::{Zeroize, ZeroizeOnDrop};

@@ -15,7 +15,7 @@ pub(crate) use avx2::Avx2;
 pub(crate) use avx512::Avx512;
 pub(crate) use portable::Portable;
 
-use super::Native;
+use crate::sum::CounterSum;
 use cipher::consts::{U8, U256};
 use cipher::inout::{InOut, InOutBuf};
 use cipher::{Block, BlockCipherEncBackend, BlockSizeUser, ParBlocks, ParBlocksSizeUser};
@@ -37,7 +37,7 @@ pub(crate) trait Backend {
 #[derive(Clone)]
 pub(crate) struct Sliced<K>(K);
 
-impl<K: Backend> Native for Sliced<K> {
+impl<K: Backend> CounterSum for Sliced<K> {
     fn hash(&self, counter_bytes: usize, message: &[u8], state: &mut [u8]) {
         self.0.hash(counter_bytes, message, state);
     }
