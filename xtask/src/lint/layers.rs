@@ -10,6 +10,8 @@ use std::path::Path;
 enum Layer {
     /// Time, randomness, codec, replay window, the engine contract.
     Core,
+    /// Block ciphers.
+    Cipher,
     /// Algorithms without a protocol.
     Primitive,
     /// One protocol, sans I/O.
@@ -30,7 +32,7 @@ enum Layer {
 
 impl Layer {
     /// All layers, highest first; the tools, which are not shipped, come last.
-    const SHOWN: [Self; 9] = [
+    const SHOWN: [Self; 10] = [
         Self::Command,
         Self::Host,
         Self::Driver,
@@ -38,6 +40,7 @@ impl Layer {
         Self::Composite,
         Self::Engine,
         Self::Primitive,
+        Self::Cipher,
         Self::Core,
         Self::Tool,
     ];
@@ -52,6 +55,7 @@ impl Layer {
             Self::Composite => ("Composites", "protocols made of others, without I/O"),
             Self::Engine => ("Engines", "one protocol each, without I/O"),
             Self::Primitive => ("Primitives", "algorithms without a protocol"),
+            Self::Cipher => ("Ciphers", "block ciphers without a mode of operation"),
             Self::Core => ("Core", "what all engines share"),
             Self::Tool => ("Tools", "not shipped; may use all crates above"),
         }
@@ -94,6 +98,7 @@ pub(crate) fn layered() -> Result<Vec<Row>, String> {
 /// Every crate of the workspace and where it stands.
 const CRATES: &[(&str, Layer)] = &[
     ("lightseal-core", Layer::Core),
+    ("lightseal-present", Layer::Cipher),
     ("lightseal-aggregation", Layer::Primitive),
     ("lightmac", Layer::Primitive),
     ("lightseal-dtls", Layer::Engine),
@@ -111,6 +116,7 @@ const CRATES: &[(&str, Layer)] = &[
     ("lightseal-cli", Layer::Host),
     ("lightseal-gateway-host", Layer::Host),
     ("lightseal-group-host", Layer::Host),
+    ("lightseal-mac-papers", Layer::Host),
     ("lightseal", Layer::Command),
     ("lightseal-lab", Layer::Command),
     ("fuzz", Layer::Tool),

@@ -84,7 +84,7 @@ const STEPS: &[Step] = &[
     // The target has musl, because for it Rust brings everything that a program is linked with.
     Step {
         name: "LightMAC on aarch64, emulated",
-        packages: &["lightmac"],
+        packages: &["lightseal-present", "lightmac"],
         arguments: &["test", "--lib", "--tests", "--target", system::EMULATED_TARGET],
         feature: None,
         filters: &[],

@@ -3,7 +3,7 @@
 #![cfg(all(target_os = "linux", target_arch = "x86_64"))]
 
 use cipher::{Block, BlockCipherEncrypt, Key, KeyInit};
-use lightmac::comparators::{Emac, PmacParity};
+use lightmac::internals::{Half, comparison_kernel};
 use lightmac::{Aes128, Aes256, Hasher, LightMac, Present80, Present128, Stream, aes, present};
 use nix::sys::mman::{MapFlags, ProtFlags, mmap_anonymous, mprotect, munmap};
 use std::ffi::c_void;
@@ -142,27 +142,51 @@ fn light_mac<C: Kernels>(counters: impl Iterator<Item = u32>) {
     }
 }
 
-fn rivals<C: Kernels>() {
-    // PMAC/P processes 64 pairs at a time.
-    let group = 2 * 64 * C::block_size();
-    let memory = Guarded::new(group + 64);
-    let lengths = (0..=700).chain(group - 8..group + 40);
-    let messages: Vec<&[u8]> = lengths.flat_map(|length| memory.edges(length)).collect();
-    let keys = [1, 2, 3, 4].map(C::by_kernel);
-    let macs = |at: usize| {
-        let [a, b, c, d] = keys.each_ref().map(|key| key[at].1.clone());
-        (Emac::from_ciphers(a.clone(), b.clone()), PmacParity::from_ciphers([a, b, c], d))
-    };
-    let reference = macs(0);
-    let expected: Vec<_> = messages
-        .iter()
-        .map(|message| (reference.0.tag(message), reference.1.tag(message)))
-        .collect();
-    for (at, (kernel, _)) in keys[0].iter().enumerate() {
-        let (emac, pmac) = macs(at);
-        for (message, expected) in messages.iter().zip(&expected) {
-            let found = (emac.tag(message), pmac.tag(message));
-            assert!(found == *expected, "{kernel}, {} bytes", message.len());
+/// The kernels for the MACs that LightMAC is compared with.
+fn comparison_kernels<C: Kernels>() {
+    const MOST: usize = 70;
+    let size = C::block_size();
+    let memory = Guarded::new((2 * MOST + 1) * size);
+    let masks_memory = Guarded::new(MOST * size);
+    let ciphers = C::by_kernel(0x4b);
+    let encrypt = |block: &mut [u8]| ciphers[0].1.encrypt_blocks(blocks::<C>(block));
+    let add = |to: &mut [u8], block: &[u8]| to.iter_mut().zip(block).for_each(|(a, b)| *a ^= b);
+    let start = vec![0xa5; size];
+    for (count, at_end) in (0..=MOST).flat_map(|count| [(count, 0), (count, 1)]) {
+        let pairs = memory.edges(2 * count * size)[at_end];
+        let masks = masks_memory.edges(count * size)[at_end];
+        let base = memory.edges(size)[at_end];
+        let mut chained = start.clone();
+        for block in pairs.chunks(size) {
+            add(&mut chained, block);
+            encrypt(&mut chained);
+        }
+        let mut sums = [Half::First, Half::Second, Half::Sum].map(|half| (half, start.clone()));
+        for (pair, mask) in pairs.chunks(2 * size).zip(masks.chunks(size)) {
+            for (half, sum) in &mut sums {
+                let from = if *half == Half::Second { size } else { 0 };
+                let mut block = pair[from..from + size].to_vec();
+                if *half == Half::Sum {
+                    add(&mut block, &pair[size..]);
+                }
+                add(&mut block, mask);
+                add(&mut block, base);
+                encrypt(&mut block);
+                add(sum, &block);
+            }
+        }
+        for (name, cipher) in &ciphers {
+            let Some(kernel) = comparison_kernel(cipher) else { continue };
+            let mut state = Guarded::new(size);
+            let state = state.edge_mut(size, at_end == 1);
+            state.copy_from_slice(&start);
+            kernel.chain(pairs, state);
+            assert_eq!(state, chained, "{name}, a chain of {count} pairs");
+            for (half, sum) in &sums {
+                state.copy_from_slice(&start);
+                kernel.add_halves(*half, base, masks, pairs, state);
+                assert_eq!(state, sum, "{name}, {half:?} of {count} pairs");
+            }
         }
     }
 }
@@ -216,9 +240,9 @@ fn light_mac_over_present() {
 }
 
 #[test]
-fn the_rivals() {
-    rivals::<Aes128>();
-    rivals::<Present80>();
+fn the_kernels_for_comparison() {
+    comparison_kernels::<Aes128>();
+    comparison_kernels::<Aes256>();
 }
 
 #[test]

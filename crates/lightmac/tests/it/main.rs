@@ -1,7 +1,6 @@
 //! All integration tests of `lightmac`, in one program that is linked once.
 
 mod aes_kernels;
-mod comparators;
 mod constant_time;
 mod guard_pages;
 mod model;

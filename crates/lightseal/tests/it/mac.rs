@@ -291,62 +291,12 @@ fn a_key_file_open_to_others_is_refused() {
     assert!(errors.contains("open to other users (mode 644): chmod 600 "), "{errors}");
 }
 
-/// The test checks that there are figures, and not their values.
 #[test]
-fn the_bench_fills_its_cells() {
-    let bench = |args: &[&str]| {
-        let output = run(&[&["mac", "bench", "--quick", "--kernel", "portable"], args].concat());
-        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-        standard_output(&output)
-    };
-    let modes = ["--mode", "lightmac,cmac", "--bytes", "64,2048"];
-    let json = bench(&[&modes[..], &["--cipher", "present-80", "--json"]].concat());
-    let json: Value = serde_json::from_str(&json).unwrap();
-    let rows = json["rows"].as_array().unwrap();
-    let row = |bytes: u64, s: u64| {
-        rows.iter().find(|row| row["bytes"] == bytes && row["counter_bits"] == s)
-    };
-    assert!(row(64, 8).is_some() && row(2048, 24).is_some());
-    assert!(row(2048, 8).is_none(), "longer than 8 counter bits allow");
-    for row in rows {
-        let [low, median, high] =
-            ["low", "median", "high"].map(|part| row["cycles"][part].as_f64().unwrap());
-        assert!(0.0 < low && low <= median && median <= high, "{row}");
-        assert_eq!(row["kernel"], "portable");
+fn moved_commands_say_where_they_are() {
+    for args in [&["mac", "bounds", "--block-bits", "64"][..], &["mac", "bounds", "--help"]] {
+        fails(args, &["mac bounds: is now `lightseal lab mac bounds`"]);
     }
-    let csv = bench(&["--cipher", "aes-256", "--mode", "gmac", "--bytes", "16", "--csv"]);
-    let columns = |line: &str| line.split(',').count();
-    assert_eq!(csv.lines().count(), 1 + 2 + 2, "{csv}");
-    assert!(csv.lines().all(|line| columns(line) == columns(csv.lines().next().unwrap())), "{csv}");
-    let text = bench(&["--bytes", "16", "--mode", "emac"]);
-    for part in ["aes-128, kernel portable", "present-80, kernel portable", "EMAC", "GHz"] {
-        assert!(text.contains(part), "{text}");
-    }
-    for (wrong, expected) in [
-        (&["--kernel", "fast"][..], "--kernel fast: aes-128 has portable, "),
-        (&["--bytes", "0"], "0 is not in 1.."),
-        (
-            &["--cipher", "aes-128", "--kernel", "avx512-gfni"],
-            "none of these ciphers has this kernel",
-        ),
-        (&["--json", "--csv"], "cannot be used with"),
-    ] {
-        fails(&[&["mac", "bench", "--quick"], wrong].concat(), &[expected]);
-    }
-}
-
-#[test]
-fn bounds_answer_scripts_with_the_papers_example() {
-    let text = printed(&["mac", "bounds", "--block-bits", "32", "--length", "16", "--json"]);
-    let value: Value = serde_json::from_str(&text).unwrap();
-    assert_eq!(value["lightmac"]["theorem_1"]["messages"], 63);
-    assert_eq!(value["lightmac"]["birthday_term"]["messages"], 64);
-    let modes = value["modes"].as_array().unwrap();
-    let typical = modes.iter().find(|mode| mode["name"] == "typical").unwrap();
-    assert_eq!(typical["lengths"][0]["data_bytes"], 1024.0);
-    let short = modes.iter().find(|mode| mode["name"] == "emac-short").unwrap();
-    assert!(short["lengths"][0]["most_messages"].is_null());
-    assert!(short["lengths"][0]["unproved"].is_string());
+    fails(&["mac", "bench", "--quick"], &["mac bench: is now `lightseal lab mac bench`"]);
 }
 
 #[test]
