@@ -1,5 +1,6 @@
 //! `cargo xtask lint`: what can be judged without running the code.
 
+mod circles;
 mod language;
 mod layers;
 mod source;
@@ -25,6 +26,7 @@ const CHECKS: &[(&str, Check)] = &[
     ("source", source::check),
     ("language", language::check),
     ("layers", layers::check),
+    ("circles", circles::check),
     ("no-std", no_std),
     ("dependencies", dependencies),
     ("clippy", clippy),
