@@ -38,10 +38,13 @@
 //! 8 on and the answers from 7 on did not exist, and the SenderID of a device that was only a
 //! listener was 0 instead of 255.
 
+pub use crate::ids::{MAX_NAME, is_name};
+
 use crate::directory::{Lookup, Names, Page};
 use crate::identity::PublicKeys;
 use crate::member::Roles;
 use crate::policy::Policy;
+use crate::rekey::listing::{read_senders, write_senders};
 use crate::rekey::{ControllerKey, Grant, PullRequest};
 use crate::start::Start;
 use crate::{GroupId, SenderId};
@@ -64,8 +67,6 @@ const KEY: u8 = 9;
 const SENDER: u8 = 1;
 const LISTENER: u8 = 2;
 
-/// The maximum length of the name of a group or a device in bytes.
-pub const MAX_NAME: usize = 64;
 /// The maximum length in bytes of a request or an answer: an answer with a full page of members.
 pub const MAX_MESSAGE: usize = 1110;
 
@@ -84,12 +85,6 @@ impl GroupName {
     pub fn as_str(&self) -> &str {
         &self.0
     }
-}
-
-/// Whether a text can be the name of a group or a device: 1 to 64 bytes of UTF-8 without control
-/// characters.
-pub fn is_name(text: &str) -> bool {
-    (1..=MAX_NAME).contains(&text.len()) && !text.chars().any(char::is_control)
 }
 
 impl fmt::Display for GroupName {
@@ -397,23 +392,6 @@ fn read_roles(r: &mut Reader<'_>) -> Result<RoleSet, DecodeError> {
         }
         _ => Err(DecodeError::Invalid("roles")),
     }
-}
-
-pub(crate) fn write_senders(
-    w: &mut Writer<'_>,
-    senders: &BTreeSet<SenderId>,
-) -> Result<(), BufferFull> {
-    let mut bits = [0_u8; 32];
-    for SenderId(id) in senders {
-        bits[usize::from(*id) / 8] |= 0x80 >> (id % 8);
-    }
-    w.bytes(&bits)
-}
-
-pub(crate) fn read_senders(r: &mut Reader<'_>) -> Result<BTreeSet<SenderId>, DecodeError> {
-    let bits: [u8; 32] = r.array()?;
-    let is_set = |id: &u8| bits[usize::from(*id) / 8] & 0x80 >> (id % 8) != 0;
-    Ok((0..=u8::MAX).filter(is_set).map(SenderId).collect())
 }
 
 impl Decode<'_> for RequestMessage {

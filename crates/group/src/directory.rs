@@ -15,8 +15,8 @@
 //!           ID less the first ID of the page (1) ‖ name of the device<1..64>
 //! ```
 
-use crate::control::is_name;
 use crate::identity::PublicKeys;
+use crate::ids::is_name;
 use crate::rekey::Leaf;
 use crate::{ListenerId, SenderId};
 use alloc::string::String;

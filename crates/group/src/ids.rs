@@ -1,7 +1,15 @@
 //! Identifiers of groups, senders and listeners.
 
-use crate::rekey::Leaf;
 use core::fmt;
+
+/// The maximum length of the name of a group or a device in bytes.
+pub const MAX_NAME: usize = 64;
+
+/// Whether a text can be the name of a group or a device: 1 to 64 bytes of UTF-8 without control
+/// characters.
+pub fn is_name(text: &str) -> bool {
+    (1..=MAX_NAME).contains(&text.len()) && !text.chars().any(char::is_control)
+}
 
 /// A group's identifier, 16 bytes. The group's keys and its controller's signatures are bound to
 /// it.
@@ -69,13 +77,6 @@ impl ListenerId {
     /// A ListenerID from its three bytes on the wire.
     pub const fn from_bytes([a, b, c]: [u8; 3]) -> Self {
         Self(u32::from_be_bytes([0, a, b, c]))
-    }
-}
-
-/// The number of a member's leaf in the key tree is also its ListenerID.
-impl From<Leaf> for ListenerId {
-    fn from(leaf: Leaf) -> Self {
-        Self(leaf.get())
     }
 }
 

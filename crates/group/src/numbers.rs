@@ -19,7 +19,7 @@ pub const BLOCK: u64 = 1024;
 
 /// The number of epochs before the newest that a ledger must keep: as many as a member holds at
 /// once.
-pub const KEPT_EPOCHS: usize = crate::rekey::schedule::MOST_EPOCHS;
+pub const KEPT_EPOCHS: usize = 4;
 
 /// Durable storage of the record numbers that a node has reserved.
 pub trait Ledger {

@@ -20,7 +20,7 @@ use std::io;
 use std::net::UdpSocket;
 
 /// The largest UDP payload, in bytes.
-const DATAGRAM_BYTES: usize = 65_535;
+pub const DATAGRAM_BYTES: usize = 65_535;
 
 /// Drives one engine over one socket.
 #[derive(Debug)]

@@ -8,7 +8,7 @@
 //! the runtime's timer, one millisecond.
 
 use crate::Clock;
-use crate::blocking::is_loss;
+use crate::blocking::{DATAGRAM_BYTES, is_loss};
 use crate::delay_line::DelayLine;
 use crate::impairment::{Counters, Impairments, Path};
 use crate::socket::{self, AddressedSocket};
@@ -23,9 +23,6 @@ use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 use std::io;
 use std::sync::{Arc, Mutex, MutexGuard};
-
-/// The largest UDP payload, in bytes.
-const DATAGRAM_BYTES: usize = 65_535;
 
 /// How long a datagram waits if its socket has no room.
 const RETRY: Duration = Duration::from_millis(1);

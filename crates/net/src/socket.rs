@@ -1,5 +1,6 @@
 //! UDP sockets with room for bursts, which answer from the address at which a datagram arrived.
 
+use crate::blocking::is_loss;
 use lightseal_core::AddressPair;
 use quinn_udp::{RecvMeta, Transmit, UdpSockRef, UdpSocketState};
 use socket2::{Domain, Protocol, Socket as RawSocket, Type};
@@ -10,11 +11,36 @@ use std::task::{Context, Poll, ready};
 use tokio::io::Interest;
 use tokio::net::UdpSocket;
 
+/// Number of datagrams that are received from one socket before other work is done.
+pub const BATCH: usize = 32;
+
 /// Size in bytes that each socket asks of the kernel for its receive and send buffers.
 ///
 /// The kernel accounts about 800 bytes for a small datagram, so this holds about 5000 of them. The
 /// kernel may grant less (`net.core.rmem_max`).
 pub const BUFFER_BYTES: usize = 4 << 20;
+
+/// Takes up to [`BATCH`] datagrams that wait in a socket. `receive` receives one without waiting.
+/// Errors that an earlier datagram has caused count as losses.
+///
+/// # Errors
+///
+/// Other errors of the socket.
+pub fn receive_batch<A>(
+    buf: &mut [u8],
+    receive: impl Fn(&mut [u8]) -> io::Result<(usize, A)>,
+    mut take: impl FnMut(A, &mut [u8]),
+) -> io::Result<()> {
+    for _ in 0..BATCH {
+        match receive(buf) {
+            Ok((len, from)) => take(from, &mut buf[..len]),
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
+            Err(error) if is_loss(&error) || is_report(&error) => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(())
+}
 
 /// A UDP socket bound to `address`, with large buffers.
 ///

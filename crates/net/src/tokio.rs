@@ -7,8 +7,8 @@
 //! needs an allocation.
 
 use crate::Clock;
-use crate::blocking::is_loss;
-use crate::socket::{AddressedSocket, is_report};
+use crate::blocking::{DATAGRAM_BYTES, is_loss};
+use crate::socket::{AddressedSocket, is_report, receive_batch};
 use ::tokio::net::UdpSocket;
 use ::tokio::sync::Notify;
 use ::tokio::time::{Instant as TokioInstant, sleep_until};
@@ -17,12 +17,6 @@ use core::time::Duration;
 use lightseal_core::{AddressPair, Engine, Instant, Output, Sent};
 use std::io;
 use std::sync::{Mutex, MutexGuard};
-
-/// The largest UDP payload, in bytes.
-const DATAGRAM_BYTES: usize = 65_535;
-
-/// Number of datagrams that are received before other tasks can lock the engine.
-const BATCH: usize = 32;
 
 /// How far in the future a timer lies that is not set.
 const FAR: Duration = Duration::from_secs(86_400);
@@ -252,21 +246,19 @@ impl<E: Engine, H: Host<E>> Driver<E, H> {
     }
 
     fn receive(&self, buf: &mut [u8]) -> io::Result<()> {
+        // Other tasks can lock the engine between two batches.
         let mut inner = self.lock();
-        for _ in 0..BATCH {
-            let (len, way) = match self.socket.try_recv_from(buf) {
-                Ok(arrived) => arrived,
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(()),
-                Err(error) if is_loss(&error) || is_report(&error) => continue,
-                Err(error) => return Err(error),
-            };
-            inner.counters.received += 1;
-            inner.counters.received_bytes += len as u64;
-            let now = self.clock.now();
-            inner.engine.handle_datagram_on(now, way, &mut buf[..len]);
-            inner.drain(&self.socket, now);
-        }
-        Ok(())
+        receive_batch(
+            buf,
+            |buf| self.socket.try_recv_from(buf),
+            |way, datagram| {
+                inner.counters.received += 1;
+                inner.counters.received_bytes += datagram.len() as u64;
+                let now = self.clock.now();
+                inner.engine.handle_datagram_on(now, way, datagram);
+                inner.drain(&self.socket, now);
+            },
+        )
     }
 
     fn lock(&self) -> MutexGuard<'_, Inner<E, H>> {

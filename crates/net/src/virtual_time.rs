@@ -11,14 +11,12 @@
 //! ([`call`](Network::call)), impair links, move a node to another address, or
 //! inject datagrams.
 
+use crate::blocking::DATAGRAM_BYTES;
 use crate::delay_line::DelayLine;
 use crate::impairment::{Counters, Impairments, Path};
 use core::net::SocketAddr;
 use lightseal_core::{Engine, Instant, Output, Random};
 use std::collections::{BTreeSet, HashMap, VecDeque};
-
-/// The largest UDP payload, in bytes.
-const DATAGRAM_BYTES: usize = 65_535;
 
 /// How often one engine may ask to be woken at the same instant before that counts as a live-lock.
 /// Real engines ask a handful of times.

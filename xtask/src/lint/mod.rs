@@ -1,5 +1,6 @@
 //! `cargo xtask lint`: what can be judged without running the code.
 
+mod circles;
 mod language;
 pub(crate) mod layers;
 mod source;
@@ -26,6 +27,7 @@ const CHECKS: &[(&str, Check)] = &[
     ("language", language::check),
     ("layers", layers::check),
     ("pictures", pictures::check),
+    ("circles", circles::check),
     ("no-std", no_std),
     ("dependencies", dependencies),
     ("clippy", clippy),

@@ -33,25 +33,23 @@ use lightseal_dtls_aws_lc::PROVIDER;
 use lightseal_group::control::{Admitted, Answer, GroupName, Reason, Request, RoleSet};
 use lightseal_group::directory::Lookup;
 use lightseal_group::member::{
-    Event, Listener, Member, Membership, RequestKind, Roles, SendError, Stats, Transmit,
+    Delivery, Event, Listener, Member, Membership, RequestKind, Roles, SendError, Stats, Transmit,
 };
 use lightseal_group::policy::{Authenticity, Profile, Responses};
 use lightseal_group::rekey::{Grant, KeyPath, Timing};
 use lightseal_group::{GroupId, SenderId, Start};
 use lightseal_net::Clock;
 use lightseal_net::address::Named;
+use lightseal_net::blocking::DATAGRAM_BYTES;
 use lightseal_net::multicast::Interface;
-use place::{GroupSockets, arrived};
+use lightseal_net::socket::receive_batch;
+use place::GroupSockets;
 use std::collections::BTreeSet;
 use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 use tokio::sync::mpsc;
 use waiting::SendBuffer;
 
-/// The largest UDP payload.
-const DATAGRAM_BYTES: usize = 65_535;
-/// The maximum number of datagrams that are read from one socket before other sources are served.
-const BATCH: usize = 32;
 /// The time before a request to a controller that cannot be reached is repeated. It doubles with
 /// each attempt, up to `RETRY_MOST`.
 const RETRY: Duration = Duration::from_secs(1);
@@ -384,14 +382,16 @@ impl MemberHost {
         buf: &mut [u8],
         port: &mut impl ApplicationPort,
     ) -> Result<(), MemberHostError> {
-        for _ in 0..BATCH {
-            let Some((len, from)) = arrived(self.place.group.try_recv_from(buf))? else {
-                return Ok(());
-            };
-            let now = self.clock.now();
-            self.member.receive_multicast(now, from, &mut buf[..len], |d| hand_over(d, port));
-        }
-        Ok(())
+        let Self { place, member, clock, .. } = self;
+        let received = receive_batch(
+            buf,
+            |buf| place.group.try_recv_from(buf),
+            |from, datagram| {
+                let deliver = |delivery: Delivery<'_>| hand_over(delivery, port);
+                member.receive_multicast(clock.now(), from, datagram, deliver);
+            },
+        );
+        received.map_err(|error| MemberHostError::Socket("the group's address", error))
     }
 
     fn receive_own(
@@ -399,14 +399,16 @@ impl MemberHost {
         buf: &mut [u8],
         port: &mut impl ApplicationPort,
     ) -> Result<(), MemberHostError> {
-        for _ in 0..BATCH {
-            let Some((len, from)) = arrived(self.place.own.try_recv_from(buf))? else {
-                return Ok(());
-            };
-            let now = self.clock.now();
-            self.member.receive_unicast(now, from, &mut buf[..len], |d| hand_over(d, port));
-        }
-        Ok(())
+        let Self { place, member, clock, .. } = self;
+        let received = receive_batch(
+            buf,
+            |buf| place.own.try_recv_from(buf),
+            |from, datagram| {
+                let deliver = |delivery: Delivery<'_>| hand_over(delivery, port);
+                member.receive_unicast(clock.now(), from, datagram, deliver);
+            },
+        );
+        received.map_err(|error| MemberHostError::Socket("this member's address", error))
     }
 
     /// Adapts to changes of the interface and its address.

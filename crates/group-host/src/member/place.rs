@@ -128,16 +128,3 @@ impl GroupSockets {
         sent.map(drop)
     }
 }
-
-/// A received datagram; `None` if none is waiting.
-pub(super) fn arrived(
-    received: io::Result<(usize, SocketAddr)>,
-) -> Result<Option<(usize, SocketAddr)>, MemberHostError> {
-    match received {
-        Ok(arrived) => Ok(Some(arrived)),
-        Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(None),
-        // The error comes from an ICMP message about an earlier datagram.
-        Err(error) if lightseal_net::blocking::is_loss(&error) => Ok(None),
-        Err(error) => Err(MemberHostError::Socket("receiving", error)),
-    }
-}

@@ -2,8 +2,7 @@
 //! revoked, and every rekey. An entry is written in the same transaction as the change that it
 //! describes.
 
-use super::StoreError;
-use super::controller::copy_table;
+use super::{StoreError, copy_table};
 use lightseal_group::control::GroupName;
 use redb::{ReadTransaction, ReadableTable, TableDefinition, WriteTransaction};
 use serde::{Deserialize, Serialize};

@@ -1,7 +1,7 @@
 //! The store of a controller: devices with their keys, and groups with their keys and members.
 
 use super::audit::{self, Entry};
-use super::{Numbers, StoreError, begun, open};
+use super::{Numbers, StoreError, begun, copy_table, open};
 use lightseal_core::wire::BufferFull;
 use lightseal_core::{Decode, DecodeError, Encode, Random, Reader, Writer};
 use lightseal_group::control::{GroupName, RoleSet};
@@ -13,10 +13,7 @@ use lightseal_group::rekey::{
     epoch_after_restoration,
 };
 use lightseal_group::{GroupId, Policy, SenderId, Start};
-use redb::{
-    Database, ReadableDatabase, ReadableTable, ReadableTableMetadata, TableDefinition,
-    WriteTransaction,
-};
+use redb::{Database, ReadableDatabase, ReadableTable, TableDefinition, WriteTransaction};
 use std::net::{IpAddr, Ipv6Addr};
 use std::path::Path;
 use std::sync::Arc;
@@ -406,20 +403,6 @@ impl ControllerStore {
     pub fn of(&self, group: GroupId, name: &GroupName) -> Box<dyn Store + Send> {
         Box::new(GroupStore { store: self.clone(), group: group.0, name: name.clone() })
     }
-}
-
-pub(super) fn copy_table<K: redb::Key + 'static, V: redb::Value + 'static>(
-    from: &redb::ReadTransaction,
-    to: &WriteTransaction,
-    definition: TableDefinition<'_, K, V>,
-) -> Result<(), StoreError> {
-    let (from, mut to) = (from.open_table(definition)?, to.open_table(definition)?);
-    for entry in from.iter()? {
-        let (key, value) = entry?;
-        to.insert(key.value(), value.value())?;
-    }
-    debug_assert_eq!(from.len().ok(), to.len().ok());
-    Ok(())
 }
 
 struct GroupStore {

@@ -16,7 +16,10 @@ pub use controller::{ControllerStore, Device, Enrolled, MOST_OWN, OwnKey, Stored
 pub use member::{MemberStore, StoredMembership};
 pub use numbers::Numbers;
 
-use redb::{Database, DatabaseError};
+use redb::{
+    Database, DatabaseError, ReadableTable as _, ReadableTableMetadata as _, TableDefinition,
+    WriteTransaction,
+};
 use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -169,4 +172,18 @@ fn catch_panic<T>(work: impl FnOnce() -> T) -> Option<T> {
     let done = catch_unwind(AssertUnwindSafe(work));
     IS_GUARDED.set(false);
     done.ok()
+}
+
+fn copy_table<K: redb::Key + 'static, V: redb::Value + 'static>(
+    from: &redb::ReadTransaction,
+    to: &WriteTransaction,
+    definition: TableDefinition<'_, K, V>,
+) -> Result<(), StoreError> {
+    let (from, mut to) = (from.open_table(definition)?, to.open_table(definition)?);
+    for entry in from.iter()? {
+        let (key, value) = entry?;
+        to.insert(key.value(), value.value())?;
+    }
+    debug_assert_eq!(from.len().ok(), to.len().ok());
+    Ok(())
 }

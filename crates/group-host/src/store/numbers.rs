@@ -53,7 +53,7 @@ impl Numbers {
         from: &redb::ReadTransaction,
         to: &redb::WriteTransaction,
     ) -> Result<(), StoreError> {
-        super::controller::copy_table(from, to, NUMBERS)
+        super::copy_table(from, to, NUMBERS)
     }
 
     /// Removes the entries of a group that was removed and whose identifier is never used again.

@@ -28,6 +28,7 @@
 //! byte never occurs as the first byte of a DTLS record (RFC 9147, section 4.1).
 
 use super::keys::{Direction, Stream};
+use super::pairwise::Boot;
 use crate::{ListenerId, SenderId};
 use lightseal_core::wire::BufferFull;
 use lightseal_core::{DecodeError, Reader, Writer};
@@ -60,15 +61,6 @@ pub enum HeaderForm {
     Full,
     /// The number and the epoch in full, and the listener's boot: for pairwise responses.
     Boot(Boot),
-}
-
-/// A listener's statement about its current boot.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Boot {
-    /// The boot nonce, drawn at random when the listener started.
-    pub nonce: [u8; 8],
-    /// The highest request number that the listener has received from the sender.
-    pub request: u64,
 }
 
 /// The epoch as stated in a header.

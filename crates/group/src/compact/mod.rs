@@ -57,9 +57,9 @@ mod self_test;
 pub mod source;
 
 pub use freshness::Challenge;
-pub use header::{Boot, EpochBits, HeaderForm};
+pub use header::{EpochBits, HeaderForm};
 pub use keys::{Direction, EpochSecret, PairSecret, Stream};
-pub use pairwise::{BootStatus, KnownBoot, PrivateKey, PublicKey};
+pub use pairwise::{Boot, BootStatus, KnownBoot, PrivateKey, PublicKey};
 pub use record::{
     OpenError, OpenedRecord, PlainRecord, ProvenOrigin, RecordKeys, RevealedRecord, SealError,
     SealedRecord, TagVerifiedRecord,

@@ -17,7 +17,6 @@
 //! begins without a known boot, because the sender may have lost its state.
 
 use super::InvalidPublicKey;
-use super::header::Boot;
 use core::fmt;
 use x25519_dalek::StaticSecret;
 use zeroize::Zeroizing;
@@ -111,6 +110,15 @@ const fn ends(first: u8, middle: u8, last: u8) -> [u8; 32] {
     bytes[0] = first;
     bytes[31] = last;
     bytes
+}
+
+/// A listener's statement about its current boot.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Boot {
+    /// The boot nonce, drawn at random when the listener started.
+    pub nonce: [u8; 8],
+    /// The highest request number that the listener has received from the sender.
+    pub request: u64,
 }
 
 /// What a sender stores about a listener's current boot, in addition to the pairwise secret: 16

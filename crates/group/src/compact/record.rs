@@ -10,8 +10,9 @@
 //! a group with source authentication by a signature over these ([`source`](super::source)), and by
 //! the suite's tag. The additional data is the header with its number in clear.
 
+use super::Boot;
 use super::Suite;
-use super::header::{self, Boot, EpochBits, Header, HeaderForm};
+use super::header::{self, EpochBits, Header, HeaderForm};
 use super::keys::{Direction, Stream};
 use super::source::{SIGNATURE_LEN, Signed, SigningKey, VerifyingKey};
 use crate::{ListenerId, SenderId};

@@ -9,15 +9,32 @@
 //! is never outdated.
 
 use super::message::{ControllerKey, ControllerSecret};
-use crate::control::{read_senders, write_senders};
 use crate::{GroupId, SenderId};
 use alloc::collections::BTreeSet;
 use alloc::vec::Vec;
 use ed25519_dalek::{Signature, Signer};
-use lightseal_core::{Reader, Writer};
+use lightseal_core::wire::BufferFull;
+use lightseal_core::{DecodeError, Reader, Writer};
 
 const DOMAIN: &[u8] = b"lightseal group senders\0";
 const LIST: usize = 32;
+
+pub(crate) fn write_senders(
+    w: &mut Writer<'_>,
+    senders: &BTreeSet<SenderId>,
+) -> Result<(), BufferFull> {
+    let mut bits = [0_u8; 32];
+    for SenderId(id) in senders {
+        bits[usize::from(*id) / 8] |= 0x80 >> (id % 8);
+    }
+    w.bytes(&bits)
+}
+
+pub(crate) fn read_senders(r: &mut Reader<'_>) -> Result<BTreeSet<SenderId>, DecodeError> {
+    let bits: [u8; 32] = r.array()?;
+    let is_set = |id: &u8| bits[usize::from(*id) / 8] & 0x80 >> (id % 8) != 0;
+    Ok((0..=u8::MAX).filter(is_set).map(SenderId).collect())
+}
 
 fn signed(group: &GroupId, epoch: u64, list: &[u8]) -> Vec<u8> {
     [DOMAIN, &group.0, &epoch.to_be_bytes(), list].concat()

@@ -4,6 +4,7 @@ use core::fmt;
 use zeroize::{Zeroize, ZeroizeOnDrop};
 
 use super::MAX_DEPTH;
+use crate::ListenerId;
 
 /// The length of a key in bytes.
 pub const KEY: usize = 16;
@@ -39,6 +40,13 @@ impl Leaf {
     /// Whether this leaf is below the right child of its ancestor at `level`, which must not be 0.
     pub const fn is_right_of(self, level: u8) -> bool {
         self.0 >> (level - 1) & 1 == 1
+    }
+}
+
+/// The number of a member's leaf in the key tree is also its ListenerID.
+impl From<Leaf> for ListenerId {
+    fn from(leaf: Leaf) -> Self {
+        Self::new(leaf.get()).expect("there are as many ListenerIDs as leaves")
     }
 }
 

@@ -13,7 +13,7 @@ use lightseal_core::Instant;
 use super::message::Timing;
 
 /// The maximum number of epochs that a member holds at once. A further epoch drops the oldest.
-pub const MOST_EPOCHS: usize = 4;
+pub const MOST_EPOCHS: usize = crate::numbers::KEPT_EPOCHS;
 
 #[derive(Debug)]
 struct Entry<T> {

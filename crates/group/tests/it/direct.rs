@@ -3,52 +3,24 @@
 
 use crate::field;
 
-use field::{Field, Got, policy};
+use field::{Field, Got, got, paired, policy, room};
 use lightseal_dtls::codepoints::MAX_RECORD_NUMBER;
 use lightseal_dtls::crypto::rustcrypto;
-use lightseal_group::compact::{
-    EpochSecret, HeaderForm, PlainRecord, PrivateKey, RecordKeys, Suite,
-};
+use lightseal_group::compact::{HeaderForm, PlainRecord, PrivateKey, RecordKeys, Suite};
 use lightseal_group::directory::Lookup;
 use lightseal_group::member::SendError;
-use lightseal_group::policy::{Freshness, Profile, Responses};
+use lightseal_group::policy::{Freshness, Profile};
 use lightseal_group::{ListenerId, Policy, SenderId};
 use std::net::SocketAddr;
-
-fn paired() -> Policy {
-    Policy { responses: Responses::Pairwise, ..policy(Profile::Compact) }
-}
-
-/// A group of a switch and three lights that know each other's keys.
-fn room(policy: Policy) -> Field {
-    let mut field = Field::with(policy, 1);
-    field.add(Some(7), false);
-    for _ in 0..3 {
-        field.add(None, true);
-    }
-    field.wait(20);
-    field.acquaint();
-    field.devices.iter_mut().for_each(|device| drop(device.events()));
-    field
-}
-
-fn got(field: &Field, index: usize) -> usize {
-    field.devices[index].got.len()
-}
 
 fn listener(field: &Field, index: usize) -> ListenerId {
     field.devices[index].member.listener()
 }
 
-fn secret(field: &Field) -> EpochSecret {
-    let key = field.keys.epoch_key().unwrap();
-    EpochSecret::new(field::GROUP, field.keys.epoch(), key.as_bytes())
-}
-
 /// A direct request to a listener in the name of the switch, written by the owner of the private
 /// key `own`.
 fn forged(field: &Field, to: usize, own: &PrivateKey, number: u64) -> Vec<u8> {
-    let secret = secret(field);
+    let secret = field.secret();
     let key = field.devices[to].identity.public().exchange;
     let listener = listener(field, to);
     let pair = secret.pair_for_sender((SenderId(7), own), (listener, &key)).unwrap();
@@ -63,7 +35,7 @@ fn forged(field: &Field, to: usize, own: &PrivateKey, number: u64) -> Vec<u8> {
 
 /// A group request in the name of the switch, which any member can write.
 fn forged_group_request(field: &Field, number: u64) -> Vec<u8> {
-    let secret = secret(field);
+    let secret = field.secret();
     let suite = Suite::find(&rustcrypto::PROVIDER, field.policy.suite).unwrap();
     let stream = secret.requests(SenderId(7));
     let keys = RecordKeys::new(suite, stream, &secret.request_secret(SenderId(7)));
@@ -288,7 +260,7 @@ fn the_next_owner_of_a_sender_id_is_not_heard_in_an_epoch_before_it_had_the_id()
     field.acquaint();
     let epoch = field.keys.epoch();
     let accomplice = field.devices[second].identity.exchange().clone();
-    let before = secret(&field);
+    let before = field.secret();
     // The switch leaves, and the second sender gets its SenderID in the next epoch.
     let owner = field.devices[second].identity.public();
     field.change(&[], 0, |_| true);

@@ -3,50 +3,23 @@
 
 use crate::field;
 
-use field::{Field, Got, policy};
+use field::{Field, Got, got, paired, room};
 use lightseal_dtls::crypto::{CipherSuiteId, rustcrypto};
 use lightseal_group::compact::{
-    Boot, EpochSecret, HeaderForm, PlainRecord, PrivateKey, PublicKey, RecordKeys, SealedRecord,
-    Suite,
+    Boot, HeaderForm, PlainRecord, PrivateKey, PublicKey, RecordKeys, SealedRecord, Suite,
 };
 use lightseal_group::member::{Listener, SendError};
-use lightseal_group::policy::{Authenticity, Profile, Responses};
+use lightseal_group::policy::Authenticity;
 use lightseal_group::{ListenerId, Policy, SenderId};
 use std::time::Duration;
-
-fn paired() -> Policy {
-    Policy { responses: Responses::Pairwise, ..policy(Profile::Compact) }
-}
-
-/// A group of a switch and three lights that know each other's keys.
-fn room(policy: Policy) -> Field {
-    let mut field = Field::with(policy, 1);
-    field.add(Some(7), false);
-    for _ in 0..3 {
-        field.add(None, true);
-    }
-    field.wait(20);
-    field.acquaint();
-    field.devices.iter_mut().for_each(|device| drop(device.events()));
-    field
-}
-
-fn got(field: &Field, index: usize) -> usize {
-    field.devices[index].got.len()
-}
 
 fn suite(field: &Field) -> Suite {
     Suite::find(&rustcrypto::PROVIDER, field.policy.suite).unwrap()
 }
 
-fn epoch(field: &Field) -> EpochSecret {
-    let key = field.keys.epoch_key().unwrap();
-    EpochSecret::new(field::GROUP, field.keys.epoch(), key.as_bytes())
-}
-
 /// A response in the name of `listener`, written by the owner of another private key `key`.
 fn forged(field: &Field, listener: ListenerId, key: &PrivateKey, boot: Boot) -> Vec<u8> {
-    let secret = epoch(field);
+    let secret = field.secret();
     let sender = (SenderId(7), &field.devices[0].identity.public().exchange);
     let pair = secret.pair_for_listener((listener, key), sender).unwrap();
     let stream = secret.pairwise_responses(SenderId(7), listener);
@@ -90,7 +63,7 @@ fn another_member_reads_no_response_and_writes_none() {
     field.ask(0, b"on");
     let answer = field.devices[1].answer(field.now, SenderId(7), b"is on").unwrap();
     // The attacker has the group's keys, and the identity of another member.
-    let secret = epoch(&field);
+    let secret = field.secret();
     let listener = field.devices[1].member.listener();
     let own = field.devices[2].identity.exchange();
     let peers = [0, 1].map(|index: usize| field.devices[index].identity.public().exchange);

@@ -2,7 +2,7 @@
 
 use crate::field;
 
-use field::{CONTROLLER, Field, Got, policy};
+use field::{CONTROLLER, Field, Got, got, policy};
 use lightseal_core::Random;
 use lightseal_dtls::codepoints::ContentType;
 use lightseal_group::directory::Lookup;
@@ -19,19 +19,7 @@ fn signed() -> Policy {
 /// A group of two switches, of which one is also a listener, and two lights, which know each
 /// other's keys.
 fn room() -> Field {
-    let mut field = Field::with(signed(), 1);
-    field.add(Some(7), false);
-    field.add(Some(8), true);
-    field.add(None, true);
-    field.add(None, true);
-    field.wait(20);
-    field.acquaint();
-    field.devices.iter_mut().for_each(|device| drop(device.events()));
-    field
-}
-
-fn got(field: &Field, index: usize) -> usize {
-    field.devices[index].got.len()
+    field::acquainted(signed(), &[(Some(8), true), (None, true), (None, true)])
 }
 
 /// A member with another member's leaf and group keys, but with an identity of its own.

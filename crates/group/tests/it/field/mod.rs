@@ -5,6 +5,7 @@
 
 use lightseal_core::{Decode, Instant, Random};
 use lightseal_dtls::crypto::{CipherSuiteId, rustcrypto};
+use lightseal_group::compact::EpochSecret;
 use lightseal_group::directory::{DirectoryEntry, Lookup, Page};
 use lightseal_group::member::{
     DatagramOrigin, Delivery, Event, Listener, Member, Membership, RequestKind, Roles, SendError,
@@ -85,6 +86,35 @@ pub(crate) fn policy(profile: Profile) -> Policy {
         client_random: [1; 32],
         server_random: [2; 32],
     }
+}
+
+/// A policy with pairwise responses.
+pub(crate) fn paired() -> Policy {
+    Policy { responses: Responses::Pairwise, ..policy(Profile::Compact) }
+}
+
+/// A group of a switch and three lights that know each other's keys.
+pub(crate) fn room(policy: Policy) -> Field {
+    acquainted(policy, &[(None, true); 3])
+}
+
+/// A group of a switch and other members that know each other's keys. Each of the others may be a
+/// sender and a listener.
+pub(crate) fn acquainted(policy: Policy, others: &[(Option<u8>, bool)]) -> Field {
+    let mut field = Field::with(policy, 1);
+    field.add(Some(7), false);
+    for (sender, listener) in others {
+        field.add(*sender, *listener);
+    }
+    field.wait(20);
+    field.acquaint();
+    field.devices.iter_mut().for_each(|device| drop(device.events()));
+    field
+}
+
+/// The number of records that were delivered to a device.
+pub(crate) fn got(field: &Field, index: usize) -> usize {
+    field.devices[index].got.len()
 }
 
 /// A payload that was delivered to a member's application.
@@ -297,6 +327,12 @@ impl Field {
         let senders: BTreeSet<_> = self.senders().into_iter().chain(roles.sender).collect();
         self.devices.iter_mut().for_each(|other| other.member.set_senders(senders.clone()));
         device
+    }
+
+    /// The secret of the current epoch.
+    pub(crate) fn secret(&self) -> EpochSecret {
+        let key = self.keys.epoch_key().unwrap();
+        EpochSecret::new(GROUP, self.keys.epoch(), key.as_bytes())
     }
 
     pub(crate) fn add(&mut self, sender: Option<u8>, listener: bool) -> usize {
