@@ -35,7 +35,7 @@ pub use protection::{
     Aead, Block, Opened, Pad, Prf, PrfProtection, PrfState, Protection, Record, Unauthentic,
 };
 pub use provider::{
-    CipherSuite, CipherSuite12, Exchange12, Keying, PadKeying, Provider, SelfTestFailed,
+    AeadKeying, CipherSuite, CipherSuite12, Exchange12, Keying, PadKeying, Provider, SelfTestFailed,
 };
 pub use schedule::{
     BinderKey, EarlySecret, ExportError, ExporterSecret, FinishedKey, HandshakeSecret,
