@@ -8,8 +8,7 @@ use lightseal_dtls::{
     Endpoint, EndpointEvent, Engine, Event, Instant, Output, Psk, Random, Sent, ServerConfig,
 };
 use std::error::Error;
-use std::fs::File;
-use std::io::{ErrorKind, Read};
+use std::io::ErrorKind;
 use std::net::UdpSocket;
 use std::sync::Arc;
 use std::time::Duration;
@@ -22,7 +21,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     // The key that both ends know. A real one is drawn at random, and is kept in a file.
     let psk = Psk::external(b"sensor 7", &[0x2a; 32])?;
     let config = ServerConfig::new(Arc::new(psk));
-    let mut server = Endpoint::server(Arc::new(config), random()?);
+    let mut server = Endpoint::server(Arc::new(config), Random::from_os()?);
 
     // The host owns the clock: the engine's time is the time since this moment.
     let start = std::time::Instant::now();
@@ -69,11 +68,4 @@ fn main() -> Result<(), Box<dyn Error>> {
             Err(error) => return Err(error.into()),
         }
     }
-}
-
-/// A random generator whose seed comes from the operating system.
-fn random() -> std::io::Result<Random> {
-    let mut seed = [0; 32];
-    File::open("/dev/urandom")?.read_exact(&mut seed)?;
-    Ok(Random::from_seed(seed))
 }

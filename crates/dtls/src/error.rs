@@ -317,8 +317,9 @@ pub enum ConfigError {
     PskModes,
     /// Aggregation needs a cipher suite whose tags are a pseudorandom function's output.
     AggregationSuite,
-    /// The datagram size is below [`MIN_DATAGRAM_BYTES`](crate::tuning::MIN_DATAGRAM_BYTES) or
-    /// above [`MAX_DATAGRAM_BYTES`](crate::tuning::MAX_DATAGRAM_BYTES).
+    /// The datagram size is below
+    /// [`Settings::MIN_DATAGRAM_BYTES`](crate::Settings::MIN_DATAGRAM_BYTES) or above
+    /// [`Settings::MAX_DATAGRAM_BYTES`](crate::Settings::MAX_DATAGRAM_BYTES).
     DatagramSize {
         /// The configured size in bytes.
         bytes: usize,
@@ -326,7 +327,7 @@ pub enum ConfigError {
         least: usize,
     },
     /// The first retransmission timeout or the handshake deadline is below
-    /// [`LEAST_TIMEOUT`](crate::tuning::LEAST_TIMEOUT).
+    /// [`Settings::LEAST_TIMEOUT`](crate::Settings::LEAST_TIMEOUT).
     Timeout,
     /// A list has too many entries for a ClientHello.
     ListTooLong {

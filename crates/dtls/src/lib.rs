@@ -9,7 +9,9 @@
 //!
 //! - `rustcrypto` (default): the portable provider of cryptography, [`crypto::rustcrypto`];
 //! - `os` (default): `Random::from_os`, a random generator that the operating system seeds;
-//! - `passive`: decryption of recorded associations with secrets from a key log.
+//! - `passive`: decryption of recorded associations with secrets from a key log;
+//! - `internals`: makes modules public that the crates of this repository use, such as messages and
+//!   records. They are not covered by semantic versioning: any release may change them.
 //!
 //! Supported: external PSKs with and without (EC)DHE, stateless retries, fragmentation,
 //! retransmission timeouts that adapt to the path, key usage limits, and fallback from 1.3 to 1.2.
@@ -70,6 +72,10 @@
 //! ```
 #![no_std]
 #![forbid(unsafe_code)]
+#![cfg_attr(
+    not(feature = "internals"),
+    allow(dead_code, unreachable_pub, unused_imports, reason = "the internals are private")
+)]
 
 extern crate alloc;
 #[cfg(test)]
@@ -82,13 +88,25 @@ mod credential;
 pub mod crypto;
 mod endpoint;
 pub mod error;
+#[cfg(not(feature = "internals"))]
+mod handshake;
+#[cfg(feature = "internals")]
 pub mod handshake;
+#[cfg(not(feature = "internals"))]
+mod messages;
+#[cfg(feature = "internals")]
 pub mod messages;
 #[cfg(feature = "passive")]
 pub mod passive;
+#[cfg(not(feature = "internals"))]
+mod record;
+#[cfg(feature = "internals")]
 pub mod record;
 pub mod stats;
 mod timer;
+#[cfg(not(feature = "internals"))]
+mod tuning;
+#[cfg(feature = "internals")]
 pub mod tuning;
 
 pub use config::{

@@ -117,6 +117,14 @@ pub struct Settings {
 }
 
 impl Settings {
+    /// The smallest valid [`datagram_bytes`](Self::datagram_bytes), in bytes of UDP payload.
+    pub const MIN_DATAGRAM_BYTES: usize = tuning::MIN_DATAGRAM_BYTES;
+    /// The largest valid [`datagram_bytes`](Self::datagram_bytes), in bytes of UDP payload.
+    pub const MAX_DATAGRAM_BYTES: usize = tuning::MAX_DATAGRAM_BYTES;
+    /// The smallest valid [`initial_timeout`](Self::initial_timeout) and
+    /// [`handshake_deadline`](Self::handshake_deadline).
+    pub const LEAST_TIMEOUT: Duration = tuning::LEAST_TIMEOUT;
+
     /// The defaults with `provider`: both versions, all its suites except those with short tags or
     /// without encryption, all its groups, both PSK modes with preference for the one with key
     /// exchange, no aggregation.

@@ -214,16 +214,14 @@ fn short_lived(records: u64) -> &'static Provider {
         let gcm = PROVIDER.suite(CipherSuiteId::AES_128_GCM_SHA256).unwrap();
         gcm.keying.plain(secret)
     }
-    let suite = Box::leak(Box::new(CipherSuite {
-        id: CipherSuiteId::AES_128_GCM_SHA256,
-        name: "SHORT_LIVED",
-        encrypts: true,
-        tag_len: 16,
-        limits: Limits { sealed_records: records, ..Limits::GCM },
-        keying: Keying::Aead(plain),
-        known_answer: KnownAnswer::AES_128_GCM,
-    }));
-    Box::leak(Box::new(Provider { suites: Box::leak(Box::new([&*suite])), ..PROVIDER }))
+    let suite = Box::leak(Box::new(CipherSuite::new(
+        CipherSuiteId::AES_128_GCM_SHA256,
+        "SHORT_LIVED",
+        Limits { sealed_records: records, ..Limits::GCM },
+        Keying::Aead(plain),
+        KnownAnswer::AES_128_GCM,
+    )));
+    Box::leak(Box::new(PROVIDER.with_suites(Box::leak(Box::new([&*suite])))))
 }
 
 fn with_short_lived_keys() -> Configs {

@@ -26,7 +26,7 @@ const CONTEXT: [u8; 3] = [1, 16, 0];
 fn aggregated(suite: &CipherSuite, secret: [u8; 32], context: [u8; 3]) -> Box<dyn PrfProtection> {
     match suite.keying {
         Keying::Prf { aggregated, .. } => aggregated(&TrafficSecret::new(secret), context),
-        Keying::Aead(_) => panic!("{} has no aggregated tags", suite.name),
+        _ => panic!("{} has no aggregated tags", suite.name),
     }
 }
 
@@ -81,20 +81,18 @@ fn only_whole_tags_may_be_aggregated() {
 #[test]
 fn the_self_test_notices_a_wrong_suite() {
     use lightseal_dtls::crypto::{KnownAnswer, Provider, SelfTestFailed};
-    static WRONG: CipherSuite = CipherSuite {
-        id: AES_128_GCM.id,
-        name: "wrong",
-        encrypts: true,
-        tag_len: 16,
-        limits: AES_128_GCM.limits,
-        keying: Keying::Aead(|secret| {
+    static WRONG: CipherSuite = CipherSuite::new(
+        AES_128_GCM.id,
+        "wrong",
+        AES_128_GCM.limits,
+        Keying::Aead(|secret| {
             let mut other = [0; 32];
             secret.expand("other", &[], &mut other);
             AES_128_GCM.keying.plain(&TrafficSecret::new(other))
         }),
-        known_answer: KnownAnswer::AES_128_GCM,
-    };
-    static BROKEN: Provider = Provider { suites: &[&WRONG], ..PROVIDER };
+        KnownAnswer::AES_128_GCM,
+    );
+    static BROKEN: Provider = PROVIDER.with_suites(&[&WRONG]);
     assert_eq!(BROKEN.self_test(), Err(SelfTestFailed("wrong")));
     assert_eq!(PROVIDER.self_test(), Ok(()));
 }

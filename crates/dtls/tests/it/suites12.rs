@@ -67,23 +67,30 @@ fn suites_of_the_rfcs() {
 
 #[test]
 fn the_self_test_notices_a_wrong_suite() {
-    static WRONG: CipherSuite12 = CipherSuite12 {
-        name: "wrong",
-        aead: |key, iv| {
+    static RIGHT: CipherSuite12 = lightseal_dtls::crypto::rustcrypto::PSK_WITH_AES_128_CCM;
+    static WRONG: CipherSuite12 = CipherSuite12::new(
+        RIGHT.id,
+        "wrong",
+        RIGHT.exchange,
+        RIGHT.limits,
+        |key, iv| {
             let mut other = [0; 16];
             other.copy_from_slice(key);
             other[15] ^= 1;
-            (lightseal_dtls::crypto::rustcrypto::PSK_WITH_AES_128_CCM.aead)(&other, iv)
+            (RIGHT.aead)(&other, iv)
         },
-        ..lightseal_dtls::crypto::rustcrypto::PSK_WITH_AES_128_CCM
-    };
-    static SHORT: CipherSuite12 = CipherSuite12 {
-        name: "short",
-        known_answer: KnownAnswer12 { sealed: b"0123456789" },
-        ..lightseal_dtls::crypto::rustcrypto::PSK_WITH_AES_128_CCM
-    };
-    static OF_WRONG: Provider = Provider { suites_12: &[&WRONG], ..PROVIDER };
-    static OF_SHORT: Provider = Provider { suites_12: &[&SHORT], ..PROVIDER };
+        RIGHT.known_answer,
+    );
+    static SHORT: CipherSuite12 = CipherSuite12::new(
+        RIGHT.id,
+        "short",
+        RIGHT.exchange,
+        RIGHT.limits,
+        RIGHT.aead,
+        KnownAnswer12 { sealed: b"0123456789" },
+    );
+    static OF_WRONG: Provider = PROVIDER.with_suites_12(&[&WRONG]);
+    static OF_SHORT: Provider = PROVIDER.with_suites_12(&[&SHORT]);
     assert_eq!(OF_WRONG.self_test(), Err(SelfTestFailed("wrong")));
     assert_eq!(OF_SHORT.self_test(), Err(SelfTestFailed("short")));
     assert_eq!(PROVIDER.self_test(), Ok(()));

@@ -18,7 +18,6 @@ use crate::signals::{Signal, Signals};
 use crate::statistics;
 use crate::units::Quantity;
 use lightseal_dtls::codepoints::AlertDescription;
-use lightseal_dtls::tuning::MIN_DATAGRAM_BYTES;
 use lightseal_dtls::{
     ClientConfig, CloseReason, RecordNumbers, ServerConfig, SessionSlots, Settings,
 };
@@ -419,16 +418,17 @@ fn not_itself(args: &ProxyArgs, connect: SocketAddr) -> Result<(), Failure> {
 /// Sets the largest datagram: as `--max-datagram` says, or as probes of the path find, up to
 /// `largest` bytes.
 fn size(args: &ProxyArgs, largest: usize, settings: &mut Settings) -> Result<(), Failure> {
+    const LEAST: usize = Settings::MIN_DATAGRAM_BYTES;
     let Some(Quantity(bytes)) = args.max_datagram else {
-        let largest = largest.clamp(MIN_DATAGRAM_BYTES, ARRIVAL_BYTES);
+        let largest = largest.clamp(LEAST, ARRIVAL_BYTES);
         settings.datagram_bytes = settings.datagram_bytes.min(largest);
         settings.path_mtu = Some(largest);
         return Ok(());
     };
     let bytes = usize::try_from(bytes.0).unwrap_or(usize::MAX);
-    if !(MIN_DATAGRAM_BYTES..=ARRIVAL_BYTES).contains(&bytes) {
+    if !(LEAST..=ARRIVAL_BYTES).contains(&bytes) {
         return Err(Failure::new(format_args!(
-            "--max-datagram of {bytes} bytes, not {MIN_DATAGRAM_BYTES} to {ARRIVAL_BYTES}"
+            "--max-datagram of {bytes} bytes, not {LEAST} to {ARRIVAL_BYTES}"
         )));
     }
     settings.datagram_bytes = bytes;
