@@ -6,6 +6,7 @@
 mod guard;
 mod hello;
 mod hints;
+mod incoming;
 mod lookups;
 mod replace;
 mod slots;
@@ -18,7 +19,7 @@ use crate::error::{ConfigError, Fault, Limit};
 use crate::handshake::Unaccepted;
 use crate::handshake::cookie::CookieJar;
 use crate::handshake::dtls12::session::Sessions;
-use crate::handshake::greeting::{self, Greeting, Reception, fingerprint};
+use crate::handshake::greeting::{self, AddressProof, Greeting, Reception, fingerprint};
 use crate::messages::{Alert, Fragment};
 use crate::record::{ConnectionId, Header12, PlaintextHeader, cid};
 use crate::stats::Stats;
@@ -31,6 +32,8 @@ use core::net::{IpAddr, SocketAddr};
 pub use guard::ConnectionMut;
 use hello::{Hello, Hellos};
 use hints::Hints;
+pub use incoming::Incoming;
+use incoming::Waiting;
 use lightseal_core::{AddressPair, Encode, Engine, Instant, Output, Random};
 use lookups::Lookups;
 use slots::{Room, Slots};
@@ -107,6 +110,15 @@ struct Entry {
     ready: bool,
 }
 
+/// Whether a client may be accepted at once.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Gate {
+    /// The application is asked first, if it wants to be.
+    Ask,
+    /// The client was accepted by the application, or waited for a lookup.
+    Open,
+}
+
 /// The number of queued answers that belong to no association. The oldest ones are dropped beyond
 /// it.
 const MAX_STATELESS_ANSWERS: usize = 64;
@@ -143,6 +155,8 @@ pub struct Endpoint {
     answers: VecDeque<(AddressPair, Vec<u8>)>,
     hellos: Hellos,
     hints: Hints,
+    /// Clients about which the application decides.
+    incoming: Waiting,
     /// ClientHellos that wait for the answer to a lookup.
     lookups: Lookups,
     /// Fingerprints of the ClientHellos of complete associations, oldest first. While its cookie is
@@ -179,6 +193,7 @@ impl Endpoint {
             answers: VecDeque::new(),
             hellos: Hellos::default(),
             hints: Hints::default(),
+            incoming: Waiting::default(),
             lookups: Lookups::default(),
             past: VecDeque::new(),
             stats: EndpointStats::default(),
@@ -264,7 +279,16 @@ impl Endpoint {
         }
     }
 
-    fn greet(&mut self, from: SocketAddr, hello: &Hello, fingerprint: [u8; 32], known: bool) {
+    /// Answers a hello; returns the association that it has begun. `known` tells whether there is
+    /// an association at its address.
+    fn greet(
+        &mut self,
+        from: SocketAddr,
+        hello: &Hello,
+        fingerprint: [u8; 32],
+        known: bool,
+        gate: Gate,
+    ) -> Option<Handle> {
         let config = Arc::clone(&self.config);
         let reception = Reception {
             config: &config,
@@ -274,22 +298,20 @@ impl Endpoint {
             now: self.now,
             from,
             // A client that replaces an association must prove its address.
-            require_cookie: known,
+            proof: if known { AddressProof::Required } else { AddressProof::Configured },
         };
         let record = hello.record;
         let admitted = match greeting::consider(reception, hello.sequence, &hello.body) {
-            Ok(Greeting::Retry(request)) => {
-                self.stats.retries += 1;
-                return self.answer_retry(from, record, 0, HandshakeType::SERVER_HELLO, &request);
-            }
-            Ok(Greeting::Verify(request)) => {
-                self.stats.retries += 1;
-                let kind = HandshakeType::HELLO_VERIFY_REQUEST;
-                return self.answer_retry(from, record, hello.sequence, kind, &request);
-            }
             Ok(Greeting::Accept(accepted)) => Admitted::Dtls13(accepted),
             Ok(Greeting::Accept12(accepted)) => Admitted::Dtls12(accepted),
-            Err(fault) => return self.refuse(from, record, fault),
+            Ok(request) => {
+                self.request_hello(from, record, hello.sequence, &request);
+                return None;
+            }
+            Err(fault) => {
+                self.refuse_hello(from, record, fault);
+                return None;
+            }
         };
         // Anybody may have recorded a hello without a cookie. In DTLS 1.2 no hello proves a key; in
         // 1.3 the binder is verified below, before anything changes.
@@ -297,21 +319,29 @@ impl Endpoint {
         let proves = matches!(&admitted, Admitted::Dtls13(_)) && cookie.is_some();
         if self.has_newer_at(from, cookie) {
             self.stats.ignored += 1;
-            return;
+            return None;
+        }
+        if gate == Gate::Ask && self.incoming.is_wanted() {
+            self.ask_about(from, hello, fingerprint, &admitted);
+            return None;
         }
         // A client that begins a new association takes over the slot of its old one in the end.
         let room = if known { Some(Room::Free) } else { self.room(proves) };
         let Some(room) = room else {
             self.stats.full += 1;
-            return self.refuse(from, record, Fault::Limit(Limit::SessionSlots));
+            self.refuse_hello(from, record, Fault::Limit(Limit::SessionSlots));
+            return None;
         };
         let rng = self.rng.fork();
         let cid = self.fresh_cid();
         match Connection::accept(config, from, self.now, rng, admitted, record, cid) {
-            Ok(connection) => self.insert(from, connection, (fingerprint, cookie), room, proves),
-            Err(Unaccepted::Fault(fault)) => self.refuse(from, record, fault),
+            Ok(connection) => {
+                return Some(self.insert(from, connection, (fingerprint, cookie), room, proves));
+            }
+            Err(Unaccepted::Fault(fault)) => self.refuse_hello(from, record, fault),
             Err(Unaccepted::Waiting) => self.lookups.wait(from, self.local, hello, fingerprint),
         }
+        None
     }
 
     /// A connection ID that no association has; `None` if the configuration wants none or none was
@@ -389,6 +419,23 @@ impl Endpoint {
         self.touch(handle);
     }
 
+    /// Requests another hello with a cookie.
+    fn request_hello(
+        &mut self,
+        to: SocketAddr,
+        record: u64,
+        sequence: u16,
+        request: &Greeting<'_>,
+    ) {
+        let (sequence, kind, body) = match request {
+            Greeting::Retry(body) => (0, HandshakeType::SERVER_HELLO, body),
+            Greeting::Verify(body) => (sequence, HandshakeType::HELLO_VERIFY_REQUEST, body),
+            Greeting::Accept(_) | Greeting::Accept12(_) => return,
+        };
+        self.stats.retries += 1;
+        self.answer_retry(to, record, sequence, kind, body);
+    }
+
     /// Requests another hello, in as many fragments as necessary.
     fn answer_retry(
         &mut self,
@@ -407,7 +454,7 @@ impl Endpoint {
         }
     }
 
-    fn refuse(&mut self, from: SocketAddr, record_number: u64, fault: Fault) {
+    fn refuse_hello(&mut self, from: SocketAddr, record_number: u64, fault: Fault) {
         self.stats.refused += 1;
         self.stats.last_refusal = Some((from, fault));
         // A malformed hello gets no answer.
@@ -448,7 +495,7 @@ impl Endpoint {
         (hello, cookie): ([u8; 32], Option<Instant>),
         room: Room,
         proved: bool,
-    ) {
+    ) -> Handle {
         connection.set_local(self.local);
         self.stats.accepted += 1;
         let old = self.by_peer.get(&from).copied();
@@ -465,6 +512,7 @@ impl Endpoint {
         self.entries.insert(handle, entry);
         self.by_peer.insert(from, handle);
         self.touch(handle);
+        handle
     }
 
     fn set_deadline(&mut self, handle: Handle, deadline: Option<Instant>) {
@@ -550,7 +598,7 @@ impl Engine for Endpoint {
                     return;
                 }
                 _ => {
-                    self.greet(from, &hello, print, known.is_some());
+                    self.greet(from, &hello, print, known.is_some(), Gate::Ask);
                     return;
                 }
             }
