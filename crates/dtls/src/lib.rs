@@ -17,6 +17,13 @@
 //! implementations ignore. In 1.2 also session resumption. Not supported yet: certificates, and
 //! resumption in 1.3.
 //!
+//! # Many associations on one socket
+//!
+//! An [`Endpoint`] is a server, and with [`Endpoint::connect`] a client too: it tells its
+//! associations apart by connection ID ([`Settings::connection_id`]), and by the peer's address
+//! where there is none. [`Endpoint::client`] makes an endpoint that accepts nobody. A [`Connection`]
+//! is one association by itself, with a socket of its own.
+//!
 //! # Clients that are not welcome
 //!
 //! A server accepts every client that fits its configuration and has a key. An application that
