@@ -82,6 +82,9 @@ pub enum Limit {
     KeyExhausted,
     /// All session slots of a server are taken.
     SessionSlots,
+    /// An association of this endpoint waited for another one with the same address, which turned
+    /// out to have no connection ID: the two could not be told apart.
+    AddressInUse,
     /// The association has sent 65,536 handshake messages and needs one more, for example for a
     /// KeyUpdate.
     MessageNumbers,
@@ -135,9 +138,8 @@ impl Fault {
             Self::Limit(Limit::Forgeries | Limit::Forgery) => AlertDescription::BAD_RECORD_MAC,
             // Nothing failed: the peer should begin a new association.
             Self::Limit(Limit::MessageNumbers) => AlertDescription::CLOSE_NOTIFY,
-            Self::Limit(Limit::KeyExhausted | Limit::SessionSlots) | Self::Internal(_) => {
-                AlertDescription::INTERNAL_ERROR
-            }
+            Self::Limit(Limit::KeyExhausted | Limit::SessionSlots | Limit::AddressInUse)
+            | Self::Internal(_) => AlertDescription::INTERNAL_ERROR,
         }
     }
 }
@@ -194,6 +196,7 @@ impl fmt::Display for Limit {
             Self::Forgery => "a forged record",
             Self::KeyExhausted => "a key reached its limit",
             Self::SessionSlots => "all session slots are taken",
+            Self::AddressInUse => "another association with this address has no connection ID",
             Self::MessageNumbers => "all message numbers of the association are used up",
         })
     }
@@ -246,6 +249,35 @@ impl fmt::Display for CloseReason {
         }
     }
 }
+
+/// Why a client could not begin an association.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum ConnectError {
+    /// The connection IDs of the configuration do not have the length of the endpoint's.
+    ConnectionIdLength,
+    /// The endpoint has an association with the address that has no connection ID, so that no other
+    /// one can be told from it.
+    AddressInUse,
+    /// All session slots of the endpoint are taken, or all its connection IDs.
+    Full,
+}
+
+impl fmt::Display for ConnectError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::ConnectionIdLength => {
+                f.write_str("the connection IDs differ in length from those of the endpoint")
+            }
+            Self::AddressInUse => {
+                f.write_str("another association with this address has no connection ID")
+            }
+            Self::Full => f.write_str("the endpoint has no room for another association"),
+        }
+    }
+}
+
+impl core::error::Error for ConnectError {}
 
 /// Why data could not be sent. The association is unchanged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -19,6 +19,22 @@
 //! implementations ignore. In 1.2 also session resumption. Not supported yet: certificates, and
 //! resumption in 1.3.
 //!
+//! # Many associations on one socket
+//!
+//! An [`Endpoint`] is a server, and with [`Endpoint::connect`] a client too: it tells its
+//! associations apart by connection ID ([`Settings::connection_id`]), and by the peer's address
+//! where there is none. [`Endpoint::client`] makes an endpoint that accepts nobody. A [`Connection`]
+//! is one association by itself, with a socket of its own.
+//!
+//! # Clients that are not welcome
+//!
+//! A server accepts every client that fits its configuration and has a key. An application that
+//! wants to decide by address, load or identity calls [`Endpoint::hold_incoming`] once. Each new
+//! client then waits as an [`Incoming`], after it has proved its address by a cookie and before the
+//! endpoint keeps any state for it: [`Endpoint::next_incoming`] returns it, and the application
+//! [accepts](Endpoint::accept) it, asks it for a cookie [once more](Endpoint::retry),
+//! [refuses](Endpoint::refuse) it with an alert, or [ignores](Endpoint::ignore) it.
+//!
 //! # Example
 //!
 //! A client and a server in one process that agree on one tag for eight records:
@@ -116,10 +132,10 @@ pub use config::{
 };
 pub use connection::{Connection, Event, Watch};
 pub use crypto::ExportError;
-pub use endpoint::{ConnectionMut, Endpoint, EndpointEvent, EndpointStats, Handle};
+pub use endpoint::{ConnectionMut, Endpoint, EndpointEvent, EndpointStats, Handle, Incoming};
 pub use error::{
-    AggregationError, CloseReason, ConfigError, ConnectionIdLengthChanged, Fault, Incompatibility,
-    Limit, Misbehaviour, SendError,
+    AggregationError, CloseReason, ConfigError, ConnectError, ConnectionIdLengthChanged, Fault,
+    Incompatibility, Limit, Misbehaviour, SendError,
 };
 pub use handshake::Negotiated;
 pub use handshake::dtls12::session::Session;

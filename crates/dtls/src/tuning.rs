@@ -140,6 +140,9 @@ pub const MAX_PAST_HELLOS: usize = 256;
 /// The number of ClientHellos that an endpoint holds while their PSKs are looked up: at most 512 KiB
 /// of hellos as long as they can be, and usually 20 KiB.
 pub const MAX_WAITING_HELLOS: usize = 64;
+/// The number of clients about which an application has not been asked yet: as many hellos as wait
+/// for lookups.
+pub const MAX_INCOMING: usize = 64;
 /// The number of fragmented ClientHellos that an endpoint holds at once: at most one MiB. The first
 /// fragment of a hello survives 62 fragments from forged addresses in 61 of 100 cases.
 pub const MAX_PARTIAL_HELLOS: usize = 128;

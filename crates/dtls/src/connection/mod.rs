@@ -316,6 +316,24 @@ impl Connection {
         }
     }
 
+    /// Begins the handshake of a client that was made earlier: its deadline counts from now on.
+    pub(crate) fn begin_handshake(&mut self, now: Instant) {
+        self.now = self.now.max(now);
+        let deadline = self.now + self.settings().handshake_deadline;
+        self.timers.set(Timer::HandshakeDeadline, deadline);
+    }
+
+    /// The connection ID that this end asked the peer to use in records to it, whether or not the
+    /// peer agreed; empty if it wants none.
+    pub(crate) const fn offered_id(&self) -> ConnectionId {
+        self.cid
+    }
+
+    /// Whether the peer has acknowledged everything that this end sent of the handshake and after it.
+    pub(crate) fn is_acknowledged(&self) -> bool {
+        self.channel.flight.is_done()
+    }
+
     /// The peer's transport address.
     pub const fn peer(&self) -> SocketAddr {
         self.peer

@@ -1,37 +1,41 @@
-//! A server with many associations on one socket.
+//! Many associations on one socket, as server and as client.
 //!
 //! An endpoint demultiplexes datagrams by connection ID, or else by the peer's address, and
 //! answers first ClientHellos without keeping any state (RFC 9147, section 5.1).
 
+mod answers;
+mod connect;
 mod guard;
 mod hello;
 mod hints;
+mod incoming;
 mod lookups;
 mod replace;
 mod slots;
 
-use crate::codepoints::{ContentType, HandshakeType};
+use crate::codepoints::ContentType;
 use crate::config::{ConnectionIds, ServerConfig};
-use crate::connection::write_plaintext;
 use crate::connection::{Admitted, Connection, Event, Step};
-use crate::error::{ConnectionIdLengthChanged, Fault, Limit};
+use crate::error::{CloseReason, ConnectionIdLengthChanged, Fault, Limit};
 use crate::handshake::Unaccepted;
 use crate::handshake::cookie::CookieJar;
 use crate::handshake::dtls12::session::Sessions;
-use crate::handshake::greeting::{self, Greeting, Reception, fingerprint};
-use crate::messages::{Alert, Fragment};
-use crate::record::{ConnectionId, Header12, PlaintextHeader, cid};
+use crate::handshake::greeting::{self, AddressProof, Greeting, Reception, fingerprint};
+use crate::record::{ConnectionId, Header12, cid};
 use crate::stats::Stats;
 use crate::tuning::MAX_ID_DRAWS;
 use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
 use alloc::sync::Arc;
 use alloc::vec::Vec;
+use connect::Queues;
 use core::fmt;
 use core::net::{IpAddr, SocketAddr};
 pub use guard::ConnectionMut;
 use hello::{Hello, Hellos};
 use hints::Hints;
-use lightseal_core::{AddressPair, Encode, Engine, Instant, Output, Random};
+pub use incoming::Incoming;
+use incoming::Waiting;
+use lightseal_core::{AddressPair, Engine, Instant, Output, Random};
 use lookups::Lookups;
 use slots::{Room, Slots};
 
@@ -88,9 +92,21 @@ pub struct EndpointStats {
     pub last_refusal: Option<(SocketAddr, Fault)>,
 }
 
+/// This endpoint's part in an association.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Part {
+    /// It accepted the client.
+    Server,
+    /// It began the association.
+    Client,
+    /// It is to begin the association when the handshake before it at its address has ended.
+    Waiting,
+}
+
 #[derive(Debug)]
 struct Entry {
     connection: Connection,
+    part: Part,
     /// The fingerprint of the association's ClientHello, to tell its retransmission from a new
     /// attempt.
     hello: [u8; 32],
@@ -108,9 +124,14 @@ struct Entry {
     ready: bool,
 }
 
-/// The maximum number of answers that wait to be sent and belong to no association. If there are
-/// more, the oldest ones are dropped.
-const MAX_STATELESS_ANSWERS: usize = 64;
+/// Whether a client may be accepted at once.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Gate {
+    /// The application is asked first, if it wants to be.
+    Ask,
+    /// The client was accepted by the application, or waited for a lookup.
+    Open,
+}
 
 /// The length in bytes of the connection IDs in a configuration.
 fn id_len(config: &ServerConfig) -> usize {
@@ -123,7 +144,7 @@ fn begins_in_clear(datagram: &[u8]) -> bool {
         .is_ok_and(|header| header.epoch == 0 && header.kind != ContentType::TLS12_CID)
 }
 
-/// The server side of many associations.
+/// Many associations over one socket: those of clients that it accepts, and those that it begins.
 #[derive(Debug)]
 pub struct Endpoint {
     config: Arc<ServerConfig>,
@@ -142,8 +163,13 @@ pub struct Endpoint {
     /// The local address at which the datagram being processed arrived.
     local: Option<IpAddr>,
     answers: VecDeque<(AddressPair, Vec<u8>)>,
-    hellos: Hellos,
+    /// `None` if the endpoint accepts no clients.
+    hellos: Option<Hellos>,
     hints: Hints,
+    /// Clients about which the application decides.
+    incoming: Waiting,
+    /// Handshakes of this endpoint that wait for their turn.
+    queues: Queues,
     /// ClientHellos that wait for the answer to a lookup.
     lookups: Lookups,
     /// Fingerprints of the ClientHellos of complete associations, oldest first. While its cookie is
@@ -174,8 +200,10 @@ impl Endpoint {
             ready: VecDeque::new(),
             local: None,
             answers: VecDeque::new(),
-            hellos: Hellos::default(),
+            hellos: Some(Hellos::default()),
             hints: Hints::default(),
+            incoming: Waiting::default(),
+            queues: Queues::default(),
             lookups: Lookups::default(),
             past: VecDeque::new(),
             stats: EndpointStats::default(),
@@ -257,13 +285,36 @@ impl Endpoint {
         if !entry.connection.is_open() {
             self.slots.release(handle);
         }
+        if entry.part == Part::Waiting {
+            if entry.connection.is_open() {
+                return;
+            }
+            // The server has not heard of it.
+            entry.part = Part::Client;
+            entry.connection.abandon(CloseReason::Local);
+        }
         if !entry.ready {
             entry.ready = true;
             self.ready.push_back(handle);
         }
     }
 
-    fn greet(&mut self, from: SocketAddr, hello: &Hello, fingerprint: [u8; 32], known: bool) {
+    /// Answers a hello; returns the association that it has begun. `known` tells whether there is
+    /// an association at its address.
+    fn greet(
+        &mut self,
+        from: SocketAddr,
+        hello: &Hello,
+        fingerprint: [u8; 32],
+        known: bool,
+        gate: Gate,
+    ) -> Option<Handle> {
+        let there = self.by_peer.get(&from).and_then(|handle| self.entries.get(handle));
+        if there.is_some_and(|entry| entry.part != Part::Server) {
+            // The peer is a server for this endpoint.
+            self.stats.ignored += 1;
+            return None;
+        }
         let config = Arc::clone(&self.config);
         let reception = Reception {
             config: &config,
@@ -273,22 +324,20 @@ impl Endpoint {
             now: self.now,
             from,
             // A client that replaces an association must prove its address.
-            require_cookie: known,
+            proof: if known { AddressProof::Required } else { AddressProof::Configured },
         };
         let record = hello.record;
         let admitted = match greeting::consider(reception, hello.sequence, &hello.body) {
-            Ok(Greeting::Retry(request)) => {
-                self.stats.retries += 1;
-                return self.answer_retry(from, record, 0, HandshakeType::SERVER_HELLO, &request);
-            }
-            Ok(Greeting::Verify(request)) => {
-                self.stats.retries += 1;
-                let kind = HandshakeType::HELLO_VERIFY_REQUEST;
-                return self.answer_retry(from, record, hello.sequence, kind, &request);
-            }
             Ok(Greeting::Accept(accepted)) => Admitted::Dtls13(accepted),
             Ok(Greeting::Accept12(accepted)) => Admitted::Dtls12(accepted),
-            Err(fault) => return self.refuse(from, record, fault),
+            Ok(request) => {
+                self.request_hello(from, record, hello.sequence, &request);
+                return None;
+            }
+            Err(fault) => {
+                self.refuse_hello(from, record, fault);
+                return None;
+            }
         };
         // A hello without a cookie may be a replay of a recorded one, and a hello of DTLS 1.2 proves
         // no key. A hello of DTLS 1.3 with a cookie proves address and key: its binder is verified
@@ -297,22 +346,30 @@ impl Endpoint {
         let proves = matches!(&admitted, Admitted::Dtls13(_)) && cookie.is_some();
         if self.has_newer_at(from, cookie) {
             self.stats.ignored += 1;
-            return;
+            return None;
+        }
+        if gate == Gate::Ask && self.incoming.is_wanted() {
+            self.ask_about(from, hello, fingerprint, &admitted);
+            return None;
         }
         // When the handshake of a known client completes, it takes over the slot of the client's old
         // association.
         let room = if known { Some(Room::Free) } else { self.room(proves) };
         let Some(room) = room else {
             self.stats.full += 1;
-            return self.refuse(from, record, Fault::Limit(Limit::SessionSlots));
+            self.refuse_hello(from, record, Fault::Limit(Limit::SessionSlots));
+            return None;
         };
         let rng = self.rng.fork();
         let cid = self.fresh_cid();
         match Connection::accept(config, from, self.now, rng, admitted, record, cid) {
-            Ok(connection) => self.insert(from, connection, (fingerprint, cookie), room, proves),
-            Err(Unaccepted::Fault(fault)) => self.refuse(from, record, fault),
+            Ok(connection) => {
+                return Some(self.insert(from, connection, (fingerprint, cookie), room, proves));
+            }
+            Err(Unaccepted::Fault(fault)) => self.refuse_hello(from, record, fault),
             Err(Unaccepted::Waiting) => self.lookups.wait(from, self.local, hello, fingerprint),
         }
+        None
     }
 
     /// A connection ID that no association has; `None` if the configuration wants none or none was
@@ -386,62 +443,16 @@ impl Endpoint {
             self.by_peer.entry(new).or_insert(handle);
         }
         if after.0 && !before.0 {
-            self.remember_hello(handle);
-            self.completed(handle);
+            match self.entries.get(&handle).map(|entry| entry.part) {
+                Some(Part::Client) => drop(self.take_slot(handle)),
+                _ => {
+                    self.remember_hello(handle);
+                    self.completed(handle);
+                }
+            }
         }
         self.touch(handle);
-    }
-
-    /// Sends a HelloRetryRequest or HelloVerifyRequest, in as many fragments as necessary.
-    fn answer_retry(
-        &mut self,
-        to: SocketAddr,
-        record_number: u64,
-        sequence: u16,
-        kind: HandshakeType,
-        request: &[u8],
-    ) {
-        let room = self.config.settings.datagram_bytes - PlaintextHeader::LEN - Fragment::HEADER;
-        let mut offset = 0;
-        for (number, body) in (record_number..).zip(request.chunks(room)) {
-            let fragment = Fragment { kind, length: request.len() as u32, sequence, offset, body };
-            self.answer(to, ContentType::HANDSHAKE, number, |w| fragment.write(w));
-            offset += body.len() as u32;
-        }
-    }
-
-    fn refuse(&mut self, from: SocketAddr, record_number: u64, fault: Fault) {
-        self.stats.refused += 1;
-        self.stats.last_refusal = Some((from, fault));
-        // A malformed hello gets no answer.
-        if !matches!(fault, Fault::Malformed(_)) {
-            let alert = Alert(fault.alert());
-            self.answer(from, ContentType::ALERT, record_number, |w| alert.write(w));
-        }
-    }
-
-    fn answer(
-        &mut self,
-        to: SocketAddr,
-        kind: ContentType,
-        mut record_number: u64,
-        content: impl FnOnce(
-            &mut lightseal_core::Writer<'_>,
-        ) -> Result<(), lightseal_core::wire::BufferFull>,
-    ) {
-        let mut datagram = alloc::vec![0; self.config.settings.datagram_bytes];
-        // The answer uses the client's record number, so that two answers never share a number.
-        if let Some((len, _)) = write_plaintext(&mut datagram, kind, &mut record_number, content) {
-            datagram.truncate(len);
-            self.answer_with(to, datagram);
-        }
-    }
-
-    fn answer_with(&mut self, to: SocketAddr, datagram: Vec<u8>) {
-        if self.answers.len() == MAX_STATELESS_ANSWERS {
-            self.answers.pop_front();
-        }
-        self.answers.push_back((AddressPair { peer: to, local: self.local }, datagram));
+        self.begin_after(handle);
     }
 
     fn insert(
@@ -451,7 +462,7 @@ impl Endpoint {
         (hello, cookie): ([u8; 32], Option<Instant>),
         room: Room,
         proved: bool,
-    ) {
+    ) -> Handle {
         connection.set_local(self.local);
         self.stats.accepted += 1;
         let old = self.by_peer.get(&from).copied();
@@ -465,10 +476,13 @@ impl Endpoint {
         }
         self.by_id.extend(connection.own_ids().map(|cid| (cid, handle)));
         let (began, heard, deadline, ready) = (self.now, self.now, None, false);
-        let entry = Entry { connection, hello, cookie, replaces, began, heard, deadline, ready };
+        let part = Part::Server;
+        let entry =
+            Entry { connection, part, hello, cookie, replaces, began, heard, deadline, ready };
         self.entries.insert(handle, entry);
         self.by_peer.insert(from, handle);
         self.touch(handle);
+        handle
     }
 
     fn set_deadline(&mut self, handle: Handle, deadline: Option<Instant>) {
@@ -487,17 +501,29 @@ impl Endpoint {
 
     /// Removes an association that has ended.
     fn remove(&mut self, handle: Handle) {
+        if let Some(peer) = self.take_out(handle) {
+            self.ended_at(peer, handle);
+        }
+    }
+
+    /// Takes out an association; returns its address.
+    fn take_out(&mut self, handle: Handle) -> Option<SocketAddr> {
         self.set_deadline(handle, None);
         self.slots.release(handle);
-        let Some(entry) = self.entries.remove(&handle) else { return };
+        let entry = self.entries.remove(&handle)?;
         self.ended += entry.connection.stats();
         for cid in entry.connection.own_ids() {
             self.by_id.remove(&cid);
         }
+        // The ID that a server was offered may not be among them.
+        let offered = entry.connection.offered_id();
+        if self.by_id.get(&offered) == Some(&handle) {
+            self.by_id.remove(&offered);
+        }
         let peer = entry.connection.peer();
         if self.by_peer.get(&peer) != Some(&handle) {
             self.adopt_slot(peer, handle);
-            return;
+            return Some(peer);
         }
         self.by_peer.remove(&peer);
         // A handshake failed that was to replace an older association at this address: datagrams
@@ -506,6 +532,7 @@ impl Endpoint {
         if let Some((old, _)) = older.filter(|(_, old)| old.connection.peer() == peer) {
             self.by_peer.insert(peer, old);
         }
+        Some(peer)
     }
 
     /// The next step of any association; `None` when all are idle.
@@ -546,7 +573,10 @@ impl Engine for Endpoint {
         self.local = local;
         let known = self.by_peer.get(&from).copied();
         let looks_like_hello = datagram.first() == Some(&ContentType::HANDSHAKE.0);
-        if looks_like_hello && let Some(hello) = self.hellos.take(from, datagram, &mut self.rng) {
+        if looks_like_hello
+            && let Some(hellos) = &mut self.hellos
+            && let Some(hello) = hellos.take(from, datagram, &mut self.rng)
+        {
             let print = fingerprint(&hello.body);
             match known.and_then(|handle| self.entries.get(&handle)) {
                 Some(entry) if entry.hello == print => {}
@@ -555,7 +585,7 @@ impl Engine for Endpoint {
                     return;
                 }
                 _ => {
-                    self.greet(from, &hello, print, known.is_some());
+                    self.greet(from, &hello, print, known.is_some(), Gate::Ask);
                     return;
                 }
             }
@@ -584,6 +614,7 @@ impl Engine for Endpoint {
             if let Some(entry) = self.entries.get_mut(&handle) {
                 entry.connection.handle_timeout(now);
                 self.touch(handle);
+                self.begin_after(handle);
             }
         }
     }

@@ -3,7 +3,14 @@
 use crate::pair;
 
 use lightseal_dtls::ProtocolVersion::{self, Dtls12, Dtls13};
+use lightseal_dtls::{
+    ClientConfig, CloseReason, ConnectError, ConnectionIds, Endpoint, Engine, Event, Fault, Handle,
+    Instant, Limit, Output, Psk, Random, ServerConfig, SessionSlots, Settings, WhenFull,
+};
 use pair::{Configs, Direction, Pair};
+use std::collections::{BTreeSet, VecDeque};
+use std::net::{IpAddr, Ipv6Addr, SocketAddr};
+use std::sync::Arc;
 use std::time::Duration;
 
 const VERSIONS: [ProtocolVersion; 2] = [Dtls12, Dtls13];
@@ -268,7 +275,7 @@ fn new_ids_get_through_a_bad_network_and_beside_new_keys() {
     for seed in 0..8 {
         let mut pair = configs(Dtls13, Some(5), Some(2)).pair(seed);
         pair.connect().assert_connected();
-        let mut rng = lightseal_core::Random::insecure(seed);
+        let mut rng = Random::insecure(seed);
         pair.rule = Box::new(move |_, _, datagram| match rng.below(10) {
             0..3 => vec![],
             n => vec![(Duration::from_millis(n * n), datagram.to_vec()); 1 + (n == 9) as usize],
@@ -315,7 +322,7 @@ fn where_ids_cannot_change_asking_does_nothing() {
 #[test]
 fn no_two_associations_have_the_same_id() {
     let mut pair = configs(Dtls13, Some(0), Some(1)).pair(11);
-    let mut ids = std::collections::BTreeSet::new();
+    let mut ids = BTreeSet::new();
     let mut complete = 0;
     for n in 0..300u16 {
         let mut next = configs(Dtls13, Some(0), Some(1)).pair(u64::from(n) + 100);
@@ -349,4 +356,287 @@ fn a_record_of_another_association_hides_the_rest_of_its_datagram() {
     pair.inject(Direction::ToServer, genuine);
     pair.run_for(Duration::from_millis(1));
     assert_eq!(pair.server_received, [b"hidden"]);
+}
+
+fn psk(n: usize) -> Psk {
+    Psk::external(format!("device {n}").as_bytes(), &[0x2a; 32]).unwrap()
+}
+
+/// One endpoint that begins associations over one socket, and the servers that it speaks with. The
+/// servers answer each payload with the same payload.
+struct Crowd {
+    now: Instant,
+    client: Endpoint,
+    servers: Vec<Endpoint>,
+    /// Datagrams under way: to which server, and to the client from which server.
+    network: VecDeque<(Direction, usize, Vec<u8>)>,
+    /// One datagram of this number is lost.
+    lose: Option<usize>,
+    /// A server that is away.
+    silent: Option<usize>,
+    sent: usize,
+    connected: BTreeSet<Handle>,
+    received: Vec<(Handle, Vec<u8>)>,
+    closed: Vec<(Handle, CloseReason)>,
+}
+
+const CROWD: SocketAddr = SocketAddr::new(IpAddr::V6(Ipv6Addr::LOCALHOST), 9);
+
+fn server_at(n: usize) -> SocketAddr {
+    SocketAddr::from((Ipv6Addr::LOCALHOST, 100 + n as u16))
+}
+
+impl Crowd {
+    fn new(servers: usize, client: &Settings, server: &Settings) -> Self {
+        let keys: Vec<Psk> = (0..200).map(psk).collect();
+        let config = ServerConfig::with(Arc::new(keys), server.clone()).unwrap();
+        let config = Arc::new(config.with_cookies(lightseal_dtls::CookiePolicy::Always));
+        let begin = |n| Endpoint::server(Arc::clone(&config), Random::insecure(n));
+        Self {
+            now: Instant::from_micros(1),
+            client: Endpoint::client(client.clone(), Random::insecure(99)).unwrap(),
+            servers: (0..servers as u64).map(begin).collect(),
+            network: VecDeque::new(),
+            lose: None,
+            silent: None,
+            sent: 0,
+            connected: BTreeSet::new(),
+            received: Vec::new(),
+            closed: Vec::new(),
+        }
+    }
+
+    fn connect(&mut self, settings: &Settings, server: usize, n: usize) -> Handle {
+        let config = Arc::new(ClientConfig::with(psk(n), settings.clone()).unwrap());
+        self.client.connect(self.now, config, server_at(server)).unwrap()
+    }
+
+    fn send(&mut self, handle: Handle, payload: &[u8]) {
+        let mut connection = self.client.connection_mut(handle).unwrap();
+        let _ = connection.send(self.now, payload, &mut []).unwrap();
+    }
+
+    fn transmit(&mut self, direction: Direction, server: usize, datagram: Vec<u8>) {
+        self.sent += 1;
+        if self.silent != Some(server) && self.lose.is_none_or(|each| self.sent % each != 0) {
+            self.network.push_back((direction, server, datagram));
+        }
+    }
+
+    /// Drains all endpoints; returns the earliest wake-up time.
+    fn drain(&mut self) -> Option<Instant> {
+        let mut buf = [0; 2048];
+        let mut wake: Option<Instant> = None;
+        let mut sooner = |at: Instant| wake = Some(wake.map_or(at, |wake| wake.min(at)));
+        let mut out = Vec::new();
+        loop {
+            match self.client.poll_output(&mut buf) {
+                Output::Datagram { to, payload } => {
+                    let server = usize::from(to.port()) - 100;
+                    out.push((Direction::ToServer, server, payload.to_vec()));
+                }
+                Output::Event(event) => match event.event {
+                    Event::Connected(_) => assert!(self.connected.insert(event.handle)),
+                    Event::Data(data) => self.received.push((event.handle, data.to_vec())),
+                    Event::Closed(reason) => self.closed.push((event.handle, reason)),
+                    event => panic!("{event}"),
+                },
+                Output::BufferTooSmall { needed } => panic!("{needed} bytes are needed"),
+                Output::WakeAt(at) => break sooner(at),
+                Output::Idle => break,
+            }
+        }
+        for (at, server) in self.servers.iter_mut().enumerate() {
+            let mut answer = None;
+            loop {
+                match server.poll_output(&mut buf) {
+                    Output::Datagram { to, payload } => {
+                        assert_eq!(to, CROWD);
+                        out.push((Direction::ToClient, at, payload.to_vec()));
+                    }
+                    Output::Event(event) => {
+                        if let Event::Data(data) = event.event {
+                            answer = Some((event.handle, data.to_vec()));
+                        }
+                    }
+                    Output::BufferTooSmall { needed } => panic!("{needed} bytes are needed"),
+                    Output::WakeAt(at) => break sooner(at),
+                    Output::Idle => break,
+                }
+                if let Some((handle, data)) = answer.take() {
+                    let mut connection = server.connection_mut(handle).unwrap();
+                    let _ = connection.send(self.now, &data, &mut []).unwrap();
+                }
+            }
+        }
+        for (direction, server, datagram) in out {
+            self.transmit(direction, server, datagram);
+        }
+        wake
+    }
+
+    /// Lets virtual time pass. Each datagram takes a millisecond.
+    fn run_for(&mut self, duration: Duration) {
+        let until = self.now + duration;
+        loop {
+            let wake = self.drain();
+            if self.network.is_empty() {
+                let Some(wake) = wake.filter(|wake| *wake <= until) else { break };
+                self.now = self.now.max(wake);
+                self.client.handle_timeout(self.now);
+                for server in &mut self.servers {
+                    server.handle_timeout(self.now);
+                }
+                continue;
+            }
+            self.now = self.now + Duration::from_millis(1);
+            for (direction, server, mut datagram) in std::mem::take(&mut self.network) {
+                if direction == Direction::ToServer {
+                    self.servers[server].handle_datagram(self.now, CROWD, &mut datagram);
+                } else {
+                    let from = server_at(server);
+                    self.client.handle_datagram(self.now, from, &mut datagram);
+                }
+            }
+        }
+        self.now = self.now.max(until);
+    }
+}
+
+/// Settings of both ends with connection IDs of these lengths.
+fn crowd_settings(
+    version: ProtocolVersion,
+    client: Option<u8>,
+    server: Option<u8>,
+) -> [Settings; 2] {
+    let Configs { client, server, .. } = configs(version, client, server);
+    [client.settings, server.settings]
+}
+
+#[test]
+fn one_socket_carries_a_hundred_associations_with_one_server_and_more_with_others() {
+    for (version, lose) in [(Dtls13, None), (Dtls12, None), (Dtls13, Some(11)), (Dtls12, Some(11))]
+    {
+        let [ours, theirs] = crowd_settings(version, Some(4), Some(4));
+        let mut crowd = Crowd::new(4, &ours, &theirs);
+        crowd.lose = lose;
+        let mut all = Vec::new();
+        for n in 0..160 {
+            let server = if n < 100 { 0 } else { 1 + n % 3 };
+            let handle = crowd.connect(&ours, server, n);
+            crowd.send(handle, format!("early {n}").as_bytes());
+            all.push(handle);
+        }
+        assert_eq!(crowd.client.open_connections(), 160);
+        crowd.run_for(Duration::from_secs(900));
+        assert_eq!(crowd.connected.len(), 160, "{version} {lose:?}: {:?}", crowd.closed);
+        assert_eq!(crowd.servers[0].open_connections(), 100);
+        crowd.lose = None;
+        crowd.received.clear();
+        for (n, handle) in all.iter().enumerate() {
+            crowd.send(*handle, format!("for {n}").as_bytes());
+        }
+        crowd.run_for(Duration::from_secs(1));
+        crowd.received.sort();
+        let expected: Vec<_> =
+            all.iter().enumerate().map(|(n, h)| (*h, format!("for {n}").into_bytes())).collect();
+        assert!(crowd.received == expected, "{version} {lose:?}: each answer at its association");
+        // The IDs that change later are the endpoint's too.
+        for handle in &all {
+            crowd.client.connection_mut(*handle).unwrap().rotate_connection_id(crowd.now);
+        }
+        crowd.run_for(Duration::from_secs(2));
+        crowd.received.clear();
+        for (n, handle) in all.iter().enumerate() {
+            crowd.send(*handle, format!("for {n}").as_bytes());
+        }
+        crowd.run_for(Duration::from_secs(1));
+        crowd.received.sort();
+        assert!(crowd.received == expected, "{version} {lose:?}: after new connection IDs");
+        crowd.client.close_all(crowd.now);
+        crowd.run_for(Duration::from_secs(30));
+        assert_eq!((crowd.client.open_connections(), crowd.closed.len()), (0, 160));
+        assert!(crowd.servers.iter().all(|server| server.open_connections() == 0));
+    }
+}
+
+#[test]
+fn without_connection_ids_there_is_one_association_with_each_server() {
+    let [mut ours, theirs] = crowd_settings(Dtls13, None, None);
+    let mut crowd = Crowd::new(2, &ours, &theirs);
+    let first = crowd.connect(&ours, 0, 0);
+    let other = crowd.connect(&ours, 1, 0);
+    let waits = crowd.connect(&ours, 0, 1);
+    crowd.send(waits, b"never sent");
+    crowd.run_for(Duration::from_secs(2));
+    assert_eq!(crowd.connected, BTreeSet::from([first, other]));
+    let fault = CloseReason::Fault(Fault::Limit(Limit::AddressInUse));
+    assert_eq!(crowd.closed, [(waits, fault)]);
+    let config = Arc::new(ClientConfig::with(psk(2), ours.clone()).unwrap());
+    let again = crowd.client.connect(crowd.now, config, server_at(0));
+    assert_eq!(again, Err(ConnectError::AddressInUse));
+    ours.connection_ids = ConnectionIds::Bytes(4);
+    let config = Arc::new(ClientConfig::with(psk(2), ours.clone()).unwrap());
+    let again = crowd.client.connect(crowd.now, config, server_at(0));
+    assert_eq!(again, Err(ConnectError::ConnectionIdLength));
+    // When the association has ended, another one can begin.
+    ours.connection_ids = ConnectionIds::Off;
+    crowd.client.connection_mut(first).unwrap().close(crowd.now);
+    crowd.run_for(Duration::from_secs(2));
+    let next = crowd.connect(&ours, 0, 2);
+    crowd.run_for(Duration::from_secs(2));
+    assert!(crowd.connected.contains(&next));
+}
+
+#[test]
+fn an_association_that_waits_can_be_closed_and_the_next_one_begins() {
+    let [ours, theirs] = crowd_settings(Dtls13, Some(4), Some(4));
+    let mut crowd = Crowd::new(1, &ours, &theirs);
+    let all: Vec<_> = (0..3).map(|n| crowd.connect(&ours, 0, n)).collect();
+    crowd.client.connection_mut(all[1]).unwrap().close(crowd.now);
+    crowd.run_for(Duration::from_secs(2));
+    assert_eq!(crowd.closed, [(all[1], CloseReason::Local)]);
+    assert_eq!(crowd.connected, BTreeSet::from([all[0], all[2]]));
+    assert_eq!(crowd.servers[0].stats().accepted, 2);
+}
+
+#[test]
+fn a_server_that_does_not_answer_holds_up_no_other_server() {
+    let [ours, theirs] = crowd_settings(Dtls13, Some(4), Some(4));
+    let mut crowd = Crowd::new(2, &ours, &theirs);
+    crowd.silent = Some(0);
+    let first = crowd.connect(&ours, 0, 0);
+    let behind = crowd.connect(&ours, 0, 1);
+    let other = crowd.connect(&ours, 1, 2);
+    crowd.run_for(ours.handshake_deadline - Duration::from_secs(1));
+    assert_eq!((&crowd.connected, crowd.closed.len()), (&BTreeSet::from([other]), 0));
+    crowd.run_for(Duration::from_secs(2));
+    // The deadline of the one behind counts from now on.
+    assert_eq!(crowd.closed, [(first, CloseReason::HandshakeTimeout)]);
+    crowd.silent = None;
+    crowd.run_for(ours.handshake_deadline / 2);
+    assert_eq!(crowd.connected, BTreeSet::from([behind, other]));
+}
+
+#[test]
+fn associations_that_an_endpoint_begins_take_its_slots() {
+    let [ours, theirs] = crowd_settings(Dtls13, Some(4), Some(4));
+    let three = std::num::NonZeroUsize::new(3).unwrap();
+    let config = ServerConfig::with(Arc::new(psk(0)), ours.clone()).unwrap();
+    let config = config.with_slots(SessionSlots::at_most(three, WhenFull::Refuse));
+    let mut crowd = Crowd::new(2, &ours, &theirs);
+    crowd.client = Endpoint::server(Arc::new(config), Random::insecure(7));
+    let first: Vec<_> = (0..3).map(|n| crowd.connect(&ours, n % 2, n)).collect();
+    let config = Arc::new(ClientConfig::with(psk(3), ours.clone()).unwrap());
+    let full = crowd.client.connect(crowd.now, Arc::clone(&config), server_at(1));
+    assert_eq!(full, Err(ConnectError::Full));
+    crowd.run_for(Duration::from_secs(2));
+    assert_eq!(crowd.connected.len(), 3);
+    let full = crowd.client.connect(crowd.now, config, server_at(1));
+    assert_eq!(full, Err(ConnectError::Full));
+    crowd.client.connection_mut(first[0]).unwrap().close(crowd.now);
+    crowd.run_for(Duration::from_secs(2));
+    crowd.connect(&ours, 1, 4);
+    crowd.run_for(Duration::from_secs(2));
+    assert_eq!(crowd.connected.len(), 4);
 }

@@ -25,6 +25,8 @@ pub(crate) mod command;
 pub(crate) mod counters;
 pub(crate) mod destination;
 pub(crate) mod loops;
+#[cfg(test)]
+mod one_socket;
 mod reconnect;
 pub(crate) mod report;
 pub(crate) mod server;
