@@ -10,15 +10,15 @@ use lightseal_dtls::{
     Settings,
 };
 use std::error::Error;
-use std::fs::File;
-use std::io::{self, ErrorKind, Read};
+use std::io::{self, ErrorKind};
 use std::net::UdpSocket;
 use std::sync::Arc;
 use std::time::{Duration, Instant as Clock};
 
 fn main() -> Result<(), Box<dyn Error>> {
     let (here, there) = (UdpSocket::bind("127.0.0.1:0")?, UdpSocket::bind("127.0.0.1:0")?);
-    // A provider is checked against known answers when it is put into a configuration.
+    // A program tests its provider once, when it starts.
+    lightseal_dtls_aws_lc::PROVIDER.self_test()?;
     let psk = Psk::external(b"sensor 7", &[0x2a; 32])?;
     let ours = ClientConfig::with(psk.clone(), Settings::new(&lightseal_dtls_aws_lc::PROVIDER))?;
     let theirs = ServerConfig::with(Arc::new(psk), Settings::new(&rustcrypto::PROVIDER))?;
@@ -27,8 +27,9 @@ fn main() -> Result<(), Box<dyn Error>> {
 
     let start = Clock::now();
     let now = || Instant::ZERO + start.elapsed();
-    let mut client = Connection::client(Arc::new(ours), there.local_addr()?, now(), random()?);
-    let mut server = Endpoint::server(Arc::new(theirs), random()?);
+    let mut client =
+        Connection::client(Arc::new(ours), there.local_addr()?, now(), Random::from_os()?);
+    let mut server = Endpoint::server(Arc::new(theirs), Random::from_os()?);
     let _ = client.send(now(), b"hello", &mut [])?;
     let (mut arrived, mut failed) = (false, None);
     while !arrived {
@@ -75,11 +76,4 @@ fn turn<E: Engine>(
         Err(error) => return Err(error),
     }
     Ok(())
-}
-
-/// A random generator whose seed comes from the operating system.
-fn random() -> io::Result<Random> {
-    let mut seed = [0; 32];
-    File::open("/dev/urandom")?.read_exact(&mut seed)?;
-    Ok(Random::from_seed(seed))
 }

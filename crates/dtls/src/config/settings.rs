@@ -27,15 +27,16 @@ pub struct Settings {
     /// The protocol versions that this end speaks; a version needs at least one suite in `suites`.
     /// DTLS 1.2 is used only if the peer does not speak 1.3.
     pub versions: Vec<ProtocolVersion>,
-    /// The cipher suites of all these versions, in order of preference. If aggregation is wanted,
-    /// suites that can aggregate come before the others, except that a suite without encryption
-    /// never moves before a preferred one that encrypts.
+    /// The cipher suites of all these versions, at most 32, in order of preference. If aggregation
+    /// is wanted, suites that can aggregate come before the others, except that a suite without
+    /// encryption never moves before a preferred one that encrypts.
     pub suites: Vec<CipherSuiteId>,
-    /// The key exchange groups, in order of preference.
+    /// The key exchange groups, at most 16, in order of preference.
     pub groups: Vec<NamedGroup>,
-    /// The PSK key exchange modes, in order of preference. `PSK_KE` gives no forward secrecy.
+    /// The PSK key exchange modes, at most 16, in order of preference. `PSK_KE` gives no forward
+    /// secrecy.
     pub psk_modes: Vec<PskKeyExchangeMode>,
-    /// The accepted aggregation schemes.
+    /// The accepted aggregation schemes, at most 16 for each direction.
     pub aggregation: AggregationPolicy,
     /// Whether, and by which rule, this end requests other schemes for the records that it
     /// receives.
