@@ -19,8 +19,8 @@ use lightseal_core::{AddressPair, Decode, Encode, Instant};
 /// the endpoint speaks, and a cookie where cookies are used. Its key is not verified yet.
 ///
 /// It owns what it needs, so that an application can keep it while it finds out what to do with the
-/// client, and it keeps nothing in the endpoint: dropping it is the same as
-/// [`Endpoint::ignore`], except that no counter notices. A client repeats its hello until it is
+/// client, and it keeps nothing in the endpoint. Dropping it ignores the client, but
+/// only [`Endpoint::ignore`] counts that. A client repeats its hello until it is
 /// answered, and comes again as another `Incoming` each time. The cookie of a hello is valid for a
 /// minute or two; a client that is accepted later must prove its address anew.
 #[must_use = "a client that is neither accepted nor refused is ignored"]
@@ -134,7 +134,7 @@ impl Endpoint {
 
     /// Accepts a client: its handshake begins. Returns the handle of its association; `None` if
     /// there is none yet, because the store of PSKs has not answered
-    /// ([`Lookup::Later`](crate::Lookup::Later)) or the client must prove its address (anew), and if
+    /// ([`Lookup::Later`](crate::Lookup::Later)) or the client must prove its address first, and if
     /// the client was refused after all, because its key is wrong or no session slot is free. A
     /// hello that was accepted already is ignored.
     pub fn accept(&mut self, now: Instant, incoming: Incoming) -> Option<Handle> {

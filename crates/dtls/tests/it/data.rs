@@ -345,7 +345,7 @@ fn payloads_are_sealed_in_the_order_of_the_calls() {
     let mut expected: Vec<_> = (0..7).map(numbered).collect();
     expected.push(vec![8; 80]);
     assert_eq!(pair.server_received, expected, "the seventh was sealed but not transmitted");
-    // The same through an endpoint.
+    // The guard of an endpoint's association.
     let handle = pair.handle.unwrap();
     let mut datagram = [0; 1500];
     let sent = pair.server.connection_mut(handle).unwrap().send(pair.now, b"x", &mut datagram);
