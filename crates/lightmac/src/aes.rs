@@ -16,6 +16,7 @@ use zeroize::ZeroizeOnDrop;
 
 /// An implementation of AES. All give the same result, in constant time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[non_exhaustive]
 pub enum Kernel {
     /// The crate `aes`, with the instructions that it uses on this processor, one block at a time.
     Portable,
@@ -29,11 +30,11 @@ pub enum Kernel {
 
 impl Kernel {
     /// All kernels, slowest first.
-    pub const ALL: [Self; 4] = [Self::Portable, Self::AesNi, Self::Vaes256, Self::Vaes512];
+    pub const ALL: &[Self] = &[Self::Portable, Self::AesNi, Self::Vaes256, Self::Vaes512];
 
     /// The kernels whose instructions this processor has, slowest first.
     pub fn available() -> impl DoubleEndedIterator<Item = Self> {
-        Self::ALL.into_iter().filter(|kernel| kernel.is_available())
+        Self::ALL.iter().copied().filter(|kernel| kernel.is_available())
     }
 
     /// The kernel that new keys use: the fastest whose instructions this processor has. If the
@@ -82,12 +83,13 @@ impl str::FromStr for Kernel {
     type Err = UnknownKernel;
 
     fn from_str(name: &str) -> Result<Self, UnknownKernel> {
-        Self::ALL.into_iter().find(|kernel| kernel.name() == name).ok_or(UnknownKernel)
+        Self::ALL.iter().copied().find(|kernel| kernel.name() == name).ok_or(UnknownKernel)
     }
 }
 
 /// The error of a name that no kernel has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct UnknownKernel;
 
 impl fmt::Display for UnknownKernel {
@@ -243,7 +245,7 @@ mod tests {
     #[test]
     fn kernels_are_known_by_name() {
         for kernel in Kernel::ALL {
-            assert_eq!(kernel.name().parse(), Ok(kernel));
+            assert_eq!(kernel.name().parse(), Ok(*kernel));
         }
         assert_eq!("neon".parse::<Kernel>(), Err(UnknownKernel));
         assert!(Kernel::Portable.is_available() && Kernel::best().is_available());

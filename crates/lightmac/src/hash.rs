@@ -1,7 +1,7 @@
 //! The inner sum of LightMAC: everything except the last cipher call.
 
 use crate::kernel::{Native, Shares, native};
-use crate::limits::{MessageTooLong, ParameterError, check_counter, max_message_bits};
+use crate::limits::{BatchError, MessageTooLong, ParameterError, check_counter, max_message_bits};
 use crate::pipeline::{Pipeline, xor};
 use crate::single;
 use cipher::array::{Array, ArraySize};
@@ -34,7 +34,7 @@ impl<C: BlockCipherEncrypt + KeyInit> Hasher<C> {
     ///
     /// # Errors
     ///
-    /// Fails if the cipher's block has not 4 to 16 bytes, or s is not 1 to n/2.
+    /// Fails if the cipher's block does not have 4 to 16 bytes, or s is not from 1 to n/2.
     pub fn new(k1: &Key<C>, counter_bits: u32) -> Result<Self, ParameterError> {
         Self::from_cipher(C::new(k1), counter_bits)
     }
@@ -135,17 +135,11 @@ impl<C: BlockCipherEncrypt + 'static> Hasher<C> {
     ///
     /// # Errors
     ///
-    /// Fails if a message is too long. The states are then meaningless.
-    ///
-    /// # Panics
-    ///
-    /// Panics if the slices' lengths differ, which is a misuse by the caller.
-    pub fn hash_many(
-        &self,
-        messages: &[&[u8]],
-        states: &mut [Block<C>],
-    ) -> Result<(), MessageTooLong> {
-        assert_eq!(messages.len(), states.len(), "one state for each message");
+    /// Fails if the lengths differ or a message is too long. The states are then unchanged.
+    pub fn hash_many(&self, messages: &[&[u8]], states: &mut [Block<C>]) -> Result<(), BatchError> {
+        if messages.len() != states.len() {
+            return Err(BatchError::LengthsDiffer);
+        }
         for message in messages {
             self.check_length(message.len() as u128)?;
         }

@@ -3,11 +3,12 @@
 //! cipher whose blocks have 4 to 16 bytes. AES and PRESENT are included in implementations made for
 //! it.
 //!
-//! - [`mac`]: [`LightMac`], for whole messages and batches; [`LongLightMac`], several output blocks
-//!   from one pass over the message;
-//! - [`stream`]: messages in pieces; [`LightMacStream`] implements RustCrypto's `Mac` traits;
-//! - [`hash`]: [`Hasher`], the inner sum alone;
-//! - [`limits`]: the longest message for a counter length, and the errors;
+//! - [`LightMac`]: whole messages and batches; [`LongLightMac`]: several output blocks from one pass
+//!   over the message;
+//! - [`Stream`]: messages in pieces; [`LightMacStream`]: messages in pieces, with RustCrypto's `Mac`
+//!   traits;
+//! - [`Hasher`]: the inner sum alone;
+//! - [`max_message_bits`], [`max_message_bytes`]: the longest message for a counter length;
 //! - [`aes`]: [`Aes128`] and [`Aes256`]; `present`: `Present80` and `Present128`, from the crate
 //!   `lightseal-present`, with the feature `present`, which is on by default. Both are computed in
 //!   constant time, on the fastest kernel for the processor.
@@ -85,13 +86,13 @@
 extern crate std;
 
 pub mod aes;
-pub mod hash;
+mod hash;
 mod kernel;
-pub mod limits;
-pub mod mac;
+mod limits;
+mod mac;
 mod pipeline;
 mod single;
-pub mod stream;
+mod stream;
 
 pub use aes::{Aes128, Aes256};
 pub use cipher;
@@ -99,8 +100,10 @@ pub use digest;
 pub use hash::Hasher;
 #[cfg(feature = "present")]
 pub use lightseal_present::{self as present, Present80, Present128};
-pub use limits::{MessageTooLong, ParameterError, max_message_bits, max_message_bytes};
-pub use mac::{BatchError, LightMac, LongLightMac, Tag, VerifyError};
+pub use limits::{
+    BatchError, MessageTooLong, ParameterError, VerifyError, max_message_bits, max_message_bytes,
+};
+pub use mac::{LightMac, LongLightMac, Tag};
 pub use stream::{LightMacStream, Stream};
 
 /// Kernels for the MACs that the crate `lightseal-mac-papers` compares LightMAC with. They are no

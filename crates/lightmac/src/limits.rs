@@ -1,4 +1,4 @@
-//! The limits that follow from a block length and a counter length.
+//! The limits that follow from a block length and a counter length, and the errors.
 
 use core::fmt;
 
@@ -35,6 +35,7 @@ pub(crate) const fn check_counter(
 
 /// The error of parameters for which LightMAC is not defined, which is a misuse by the caller.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum ParameterError {
     /// The cipher's block does not have 4 to 16 bytes.
     BlockSize,
@@ -58,6 +59,7 @@ impl core::error::Error for ParameterError {}
 
 /// The error of a message with more than 2^s·(n − s) bits, for which the counter would repeat.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct MessageTooLong {
     /// The length of the longest message that the parameters allow, in bits.
     pub max_bits: u128,
@@ -70,6 +72,46 @@ impl fmt::Display for MessageTooLong {
 }
 
 impl core::error::Error for MessageTooLong {}
+
+/// The error of a tag that does not belong to the message.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct VerifyError;
+
+impl fmt::Display for VerifyError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("tag mismatch")
+    }
+}
+
+impl core::error::Error for VerifyError {}
+
+/// The reason why a batch was refused.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum BatchError {
+    /// The number of output blocks differs from that of messages, which is a misuse by the caller.
+    LengthsDiffer,
+    /// A message is too long for the counter.
+    TooLong(MessageTooLong),
+}
+
+impl fmt::Display for BatchError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::LengthsDiffer => f.write_str("a batch needs one output block for each message"),
+            Self::TooLong(error) => error.fmt(f),
+        }
+    }
+}
+
+impl core::error::Error for BatchError {}
+
+impl From<MessageTooLong> for BatchError {
+    fn from(error: MessageTooLong) -> Self {
+        Self::TooLong(error)
+    }
+}
 
 #[cfg(test)]
 mod tests {

@@ -1,7 +1,7 @@
 //! LightMAC of whole messages, in batches, and with a long output.
 
 use crate::hash::Hasher;
-use crate::limits::{MessageTooLong, ParameterError};
+use crate::limits::{BatchError, MessageTooLong, ParameterError, VerifyError};
 use cipher::{Block, BlockCipherEncrypt, Key, KeyInit};
 use core::fmt;
 use subtle::ConstantTimeEq;
@@ -83,10 +83,7 @@ impl<C: BlockCipherEncrypt + 'static> LightMac<C> {
     ///
     /// Fails if the lengths differ or a message is too long. The blocks are then meaningless.
     pub fn tag_many(&self, messages: &[&[u8]], blocks: &mut [Block<C>]) -> Result<(), BatchError> {
-        if messages.len() != blocks.len() {
-            return Err(BatchError::LengthsDiffer);
-        }
-        self.hasher.hash_many(messages, blocks).map_err(BatchError::TooLong)?;
+        self.hasher.hash_many(messages, blocks)?;
         self.last.encrypt_blocks(blocks);
         Ok(())
     }
@@ -204,35 +201,3 @@ impl fmt::Debug for Tag {
         f.debug_struct("Tag").field("bits", &self.bits).finish_non_exhaustive()
     }
 }
-
-/// The error of a tag that does not belong to the message.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct VerifyError;
-
-impl fmt::Display for VerifyError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("tag mismatch")
-    }
-}
-
-impl core::error::Error for VerifyError {}
-
-/// The reason why a batch was refused.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum BatchError {
-    /// The number of output blocks differs from that of messages, which is a misuse by the caller.
-    LengthsDiffer,
-    /// A message is too long for the counter.
-    TooLong(MessageTooLong),
-}
-
-impl fmt::Display for BatchError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::LengthsDiffer => f.write_str("a batch needs one output block for each message"),
-            Self::TooLong(error) => error.fmt(f),
-        }
-    }
-}
-
-impl core::error::Error for BatchError {}

@@ -43,6 +43,7 @@ fn expand(mut register: u128, bits: u32, nibbles: u32, place: u32) -> [u64; ROUN
 
 /// An implementation of PRESENT. All give the same result, in constant time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[non_exhaustive]
 pub enum Kernel {
     /// Circuits on words of 64 bits.
     Portable,
@@ -54,11 +55,11 @@ pub enum Kernel {
 
 impl Kernel {
     /// All kernels, slowest first.
-    pub const ALL: [Self; 3] = [Self::Portable, Self::Avx2, Self::Avx512];
+    pub const ALL: &[Self] = &[Self::Portable, Self::Avx2, Self::Avx512];
 
     /// The kernels whose instructions this processor has, slowest first.
     pub fn available() -> impl DoubleEndedIterator<Item = Self> {
-        Self::ALL.into_iter().filter(|kernel| kernel.is_available())
+        Self::ALL.iter().copied().filter(|kernel| kernel.is_available())
     }
 
     /// The kernel that new keys use: the fastest whose instructions this processor has.
@@ -99,12 +100,13 @@ impl str::FromStr for Kernel {
     type Err = UnknownKernel;
 
     fn from_str(name: &str) -> Result<Self, UnknownKernel> {
-        Self::ALL.into_iter().find(|kernel| kernel.name() == name).ok_or(UnknownKernel)
+        Self::ALL.iter().copied().find(|kernel| kernel.name() == name).ok_or(UnknownKernel)
     }
 }
 
 /// The error of a name that no kernel has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct UnknownKernel;
 
 impl fmt::Display for UnknownKernel {

@@ -1,7 +1,7 @@
 //! Every kernel compared with published vectors, and with single blocks of the portable kernel.
 
 use cipher::{Block, BlockCipherEncrypt, KeyInit};
-use lightseal_present::{CounterSum, Kernel, Present80, UnknownKernel};
+use lightseal_present::{CounterSum, Kernel, Present80};
 
 type State = Block<Present80>;
 
@@ -55,9 +55,9 @@ fn published_vectors() {
 #[test]
 fn kernels_are_known_by_name() {
     for kernel in Kernel::ALL {
-        assert_eq!(kernel.to_string().parse(), Ok(kernel));
+        assert_eq!(kernel.to_string().parse(), Ok(*kernel));
     }
-    assert_eq!("neon".parse::<Kernel>(), Err(UnknownKernel));
+    assert!("neon".parse::<Kernel>().is_err());
     assert!(Kernel::Portable.is_available() && Kernel::best().is_available());
     assert_eq!(Present80::new(&[0; 10].into()).kernel(), Kernel::best());
 }

@@ -67,9 +67,9 @@ fn every_counter_length_up_to_its_limit() {
                 assert_eq!(mac.verify(&[a, &[], b], &expected), Ok(()));
             }
         }
-        let refusal = MessageTooLong { max_bits: most as u128 };
+        let refusal = mac.tag(&[&bytes[..most / 8 + 1]]).unwrap_err();
+        assert_eq!(refusal.max_bits, most as u128, "s = {s}");
         assert_eq!(streamed(s, &bytes, most + 1), Err(refusal), "s = {s}");
-        assert_eq!(mac.tag(&[&bytes[..most / 8 + 1]]).unwrap_err(), refusal, "s = {s}");
     }
 }
 

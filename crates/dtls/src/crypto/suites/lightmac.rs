@@ -27,7 +27,7 @@ use crate::crypto::{
 use alloc::boxed::Box;
 use cipher::consts::U16;
 use cipher::{BlockCipherEncrypt, BlockSizeUser, KeyInit};
-use lightmac::hash::Hasher;
+use lightmac::Hasher;
 use subtle::ConstantTimeEq;
 
 /// The width of LightMAC's counter in bits: 2^16 blocks of 14 bytes are far more than a record.

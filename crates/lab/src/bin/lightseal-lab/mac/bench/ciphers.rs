@@ -24,7 +24,7 @@ macro_rules! bench_cipher {
         impl BenchCipher for $cipher {
             fn kernels() -> (Vec<&'static str>, Vec<&'static str>) {
                 let here = <$kernel>::available().map(<$kernel>::name).collect();
-                (<$kernel>::ALL.map(<$kernel>::name).to_vec(), here)
+                (<$kernel>::ALL.iter().map(|kernel| kernel.name()).collect(), here)
             }
 
             fn with_kernel(key: &Key<Self>, kernel: &str) -> Option<Self> {
