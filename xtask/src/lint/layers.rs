@@ -16,7 +16,7 @@ enum Layer {
     Engine,
     /// Protocols made of others, sans I/O.
     Composite,
-    /// Faster cryptography for an engine, from outside.
+    /// Faster cryptography or further schemes for an engine, from outside.
     Provider,
     /// Sockets, clocks and threads for engines.
     Driver,
@@ -38,6 +38,7 @@ const CRATES: &[(&str, Layer)] = &[
     ("lightseal-gateway", Layer::Composite),
     ("lightseal-group", Layer::Composite),
     ("lightseal-dtls-aws-lc", Layer::Provider),
+    ("lightseal-gateway-papers", Layer::Provider),
     ("lightseal-macsec-aws-lc", Layer::Provider),
     ("documents", Layer::Driver),
     ("lightseal-measure", Layer::Driver),

@@ -16,7 +16,6 @@ use crate::codepoints::{DatagramType, EncryptedContent};
 use crate::counters::{PeerCounters, Reason};
 use crate::hashing::{Keyed, Table};
 use crate::keys::GatewayId;
-use crate::pcbc::Pcbc;
 use crate::stations::PeerIndex;
 use crate::{read, write};
 use core::net::{IpAddr, SocketAddr};
@@ -260,15 +259,16 @@ impl Link {
         }
     }
 
-    /// Calls `encrypt` with the block cipher of the scheme `encryption-paper` for this peer.
-    /// Returns the receiver index.
+    /// Encrypts `packet` in place with the scheme's own cipher for this peer. Returns the receiver
+    /// index, by which the peer finds the keys.
     ///
     /// # Errors
-    /// [`Reason::NoPeer`] if there are no keys, [`Reason::NoBuffer`] if `encrypt` returned `None`.
-    pub fn encrypt_blocks(&self, encrypt: impl FnOnce(&Pcbc) -> Option<()>) -> Result<u32, Reason> {
+    /// [`Reason::NoPeer`] if there are no keys or the scheme has no cipher, and the errors of the
+    /// cipher.
+    pub fn encrypt(&self, packet: &mut PacketBuf<'_>) -> Result<u32, Reason> {
         let outbound = read(&self.outbound);
         let outbound = outbound.as_ref().ok_or(Reason::NoPeer)?;
-        encrypt(outbound.pcbc()).ok_or(Reason::NoBuffer)?;
+        outbound.cipher().ok_or(Reason::NoPeer)?.encrypt(packet)?;
         Ok(outbound.index())
     }
 
@@ -328,6 +328,13 @@ struct Receiver {
     inbound: Inbound,
     /// When these keys, which were replaced, expire.
     until: Option<Instant>,
+}
+
+impl Receiver {
+    /// The keys for `index`, unless they have expired.
+    fn find(receivers: &Table<u32, Self>, now: Instant, index: u32) -> Option<&Self> {
+        receivers.get(&index).filter(|receiver| receiver.until.is_none_or(|until| now < until))
+    }
 }
 
 impl Links {
@@ -398,23 +405,22 @@ impl Links {
         write(&self.receivers).retain(|_, receiver| receiver.until.is_none_or(|until| now < until));
     }
 
-    /// Calls `decrypt` with the block cipher of the scheme `encryption-paper` for datagrams with
-    /// the receiver index `index`, and returns the peer that sends them.
+    /// Decrypts `packet` in place with the scheme's own cipher for datagrams with the receiver index
+    /// `index`, and returns the peer that has the keys.
     ///
     /// # Errors
-    /// If no keys have this index.
-    pub fn decrypt_blocks(
+    /// If no keys have this index or the scheme has no cipher, and the errors of the cipher.
+    pub fn decrypt(
         &self,
         now: Instant,
         index: u32,
-        decrypt: impl FnOnce(&Pcbc),
+        packet: &mut PacketBuf<'_>,
     ) -> Result<PeerIndex, (Option<PeerIndex>, Reason)> {
         let receivers = read(&self.receivers);
-        let receiver = receivers
-            .get(&index)
-            .filter(|receiver| receiver.until.is_none_or(|until| now < until))
-            .ok_or((None, Reason::UnknownReceiver))?;
-        decrypt(receiver.inbound.pcbc());
+        let unknown = (None, Reason::UnknownReceiver);
+        let receiver = Receiver::find(&receivers, now, index).ok_or(unknown)?;
+        let cipher = receiver.inbound.cipher().ok_or(unknown)?;
+        cipher.decrypt(packet).map_err(|reason| (None, reason))?;
         Ok(receiver.peer)
     }
 
@@ -430,9 +436,7 @@ impl Links {
     ) -> Result<(PeerIndex, Prefix), (Option<PeerIndex>, Reason)> {
         let prefix = Prefix::decode(packet.bytes()).ok_or((None, Reason::Malformed))?;
         let receivers = read(&self.receivers);
-        let receiver = receivers
-            .get(&prefix.receiver)
-            .filter(|receiver| receiver.until.is_none_or(|until| now < until))
+        let receiver = Receiver::find(&receivers, now, prefix.receiver)
             .ok_or((None, Reason::UnknownReceiver))?;
         let peer = receiver.peer;
         let first = !receiver.inbound.is_used();
