@@ -3,6 +3,7 @@
 /// The type of a tunnel datagram, which is its first byte. Other first bytes belong to schemes outside
 /// of this crate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
 #[repr(u8)]
 pub enum DatagramType {
     /// A VXLAN header (RFC 7348, section 5): the byte has its flags, of which only I is set.
@@ -38,6 +39,7 @@ impl DatagramType {
 
 /// The content of a [`DatagramType::Encrypted`] datagram: its first byte after decryption.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
 #[repr(u8)]
 pub enum EncryptedContent {
     /// An Ethernet frame for the other LAN: MKA, or a frame of an EtherType that the administrator

@@ -7,7 +7,7 @@ use lightseal_gateway::control::Timing;
 use lightseal_gateway::flows;
 use lightseal_gateway::gateway::GatewayConfig;
 use lightseal_gateway::keys::GatewayId;
-use lightseal_gateway::link::Link;
+use lightseal_gateway::link::{Link, PeerPort};
 use lightseal_gateway::schemes::compressed::Compressed;
 use lightseal_gateway::schemes::identifier::{self, Identifier};
 use lightseal_gateway::schemes::plain::Plain;
@@ -54,7 +54,11 @@ pub(super) fn links(config: &Config) -> Vec<Link> {
             config::Mtu::Probe => 1280,
             config::Mtu::Bytes(mtu) => mtu.into(),
         };
-        Link::new(PeerIndex(at as u8), id, None, peer.endpoint.is_none(), mtu)
+        let port = match peer.endpoint {
+            Some(_) => PeerPort::Configured,
+            None => PeerPort::Learned,
+        };
+        Link::new(PeerIndex(at as u8), id, None, port, mtu)
     };
     config.peers.iter().enumerate().map(link).collect()
 }

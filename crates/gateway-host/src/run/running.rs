@@ -400,6 +400,7 @@ impl RunningGateway {
                     tracing::error!(key, yields, "another gateway is on this LAN");
                 }
             }
+            other => tracing::info!(?other, "an event without a text"),
         }
     }
 }

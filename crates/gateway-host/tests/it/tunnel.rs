@@ -205,9 +205,10 @@ fn sites_of(queues: u32, scheme: &str, io: [&str; 2], mtu: u32, more: &str) -> [
         let directory = directory();
         let config = format!(
             "[gateway]\nname = \"g{at}\"\nidentity = \"unused\"\nstate = {directory:?}\n\
-             scheme = \"{scheme}\"\n{more}\n[lan]\ninterface = \"lan\"\nio = \"{}\"\nqueues = {queues}\n\
+             scheme = \"{scheme}\"\nnothing_is_protected = {}\n{more}\n[lan]\ninterface = \"lan\"\nio = \"{}\"\nqueues = {queues}\n\
              [underlay]\nlisten = \"192.0.2.{at}:8885\"\ninterface = \"wan\"\nio = \"{}\"\n\
              [[peer]]\nname = \"other\"\npublic_key = \"{}\"\nendpoint = \"192.0.2.{}:8885\"\n",
+            scheme == "plain",
             io[0],
             io[1],
             identity(3 - at).public_key(),

@@ -5,7 +5,7 @@ use crate::world::{address, in_room};
 use lightseal_core::{Instant, Random};
 use lightseal_gateway::flows::{BaseIdentifier, FlowLimits};
 use lightseal_gateway::keys::{DirectionSecret, EpochSecret, GatewayId};
-use lightseal_gateway::link::{Inbound, Link, Links};
+use lightseal_gateway::link::{Inbound, Link, Links, PeerPort};
 use lightseal_gateway::schemes::Incoming;
 use lightseal_gateway::stations::PeerIndex;
 use lightseal_gateway_papers::{PaperScheme, encryption, identifier};
@@ -70,7 +70,7 @@ fn datagrams_come_out_as_the_frame() {
         let scheme = scheme.make(FlowLimits::default(), random, NOW);
         let inbound = Inbound::new(secret.clone(), (sender, receiver), epoch, &PROVIDER)
             .with_cipher(scheme.cipher(&direction));
-        let link = Link::new(PEER, sender, Some(address(0)), false, 1452);
+        let link = Link::new(PEER, sender, Some(address(0)), PeerPort::Configured, 1452);
         let links = Links::new(vec![link], &mut Random::insecure(1));
         links.install(index, PEER, inbound);
         let open = || {

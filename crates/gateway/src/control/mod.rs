@@ -92,6 +92,7 @@ pub enum Output {
 
 /// An event that may be worth a line in the log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Event {
     /// Frames can be sent to the peer, with the keys of this epoch.
     Up(PeerIndex, u32),

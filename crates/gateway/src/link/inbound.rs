@@ -16,6 +16,7 @@ use zeroize::Zeroizing;
 
 /// Why a sealed datagram was refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum OpenError {
     /// The datagram is too short, or its lane or epoch is invalid.
     Malformed,

@@ -29,6 +29,15 @@ const IPV4_HEADERS: usize = 20 + 8;
 /// Bytes of the IPv6 and UDP headers.
 const IPV6_HEADERS: usize = 40 + 8;
 
+/// What decides about the UDP port of a peer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PeerPort {
+    /// The configured endpoint of the peer.
+    Configured,
+    /// The authentic datagrams of the peer, which has no configured endpoint: its port follows them.
+    Learned,
+}
+
 /// The state of one peer.
 #[derive(Debug)]
 pub struct Link {
@@ -38,8 +47,7 @@ pub struct Link {
     pub id: GatewayId,
     /// Counters of the frames to and from the peer.
     pub counters: PeerCounters,
-    /// Whether the peer has no configured endpoint. Its UDP port then follows its datagrams.
-    roams: bool,
+    port: PeerPort,
     outbound: RwLock<Option<Arc<Outbound>>>,
     peer_address: RwLock<PeerAddress>,
     /// Bytes of the IP and UDP headers of datagrams to the peer; 0 if it has no address. Read for
@@ -65,20 +73,19 @@ pub struct Link {
 
 impl Link {
     /// Creates the state of a peer without keys, at `address` if that is known, on a path whose MTU
-    /// is `mtu` bytes. If it `roams`, it has no configured endpoint: its port follows its
-    /// datagrams.
+    /// is `mtu` bytes.
     pub fn new(
         peer: PeerIndex,
         id: GatewayId,
         address: Option<SocketAddr>,
-        roams: bool,
+        port: PeerPort,
         mtu: usize,
     ) -> Self {
         let link = Self {
             peer,
             id,
             counters: PeerCounters::default(),
-            roams,
+            port,
             outbound: RwLock::new(None),
             peer_address: RwLock::default(),
             headers: AtomicUsize::new(0),
@@ -108,7 +115,9 @@ impl Link {
     /// local port that the peer sends to: a NAT in front of the peer lets in no others.
     pub fn destination(&self) -> Option<(SocketAddr, bool)> {
         let peer_address = *read(&self.peer_address);
-        peer_address.address().map(|address| (address, self.roams || peer_address.is_learned()))
+        peer_address
+            .address()
+            .map(|address| (address, self.port == PeerPort::Learned || peer_address.is_learned()))
     }
 
     /// Sends datagrams to `address` from now on, whatever was learned.
@@ -291,12 +300,12 @@ impl Link {
     fn note_source(&self, now: Instant, from: SocketAddr, lane: u8, first: bool) {
         let (silent, unanswered) = (self.is_silent(now), self.is_unanswered());
         let evidence = AddressEvidence { from, lane, first, silent, unanswered };
-        let change = read(&self.peer_address).assess(&evidence, self.roams);
+        let change = read(&self.peer_address).assess(&evidence, self.port);
         match change {
             AddressChange::OtherPort => return,
             AddressChange::Unchanged => {}
             AddressChange::Moved => {
-                self.change_address(|peer_address| peer_address.move_to(&evidence, self.roams));
+                self.change_address(|peer_address| peer_address.move_to(&evidence, self.port));
             }
         }
         store_time(&self.heard_at, now);

@@ -19,6 +19,7 @@ pub const SEAL_OVERHEAD: usize = PREFIX_LEN + TAG_LEN;
 
 /// Why a packet was not sealed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum SealError {
     /// The buffer has no room for the prefix and the tag, or the packet is shorter than the part to
     /// encrypt.
@@ -49,6 +50,7 @@ struct Lane {
 
 /// The state of a key after sealing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct KeyUsage {
     /// Whether the key is nearly used up, so that a new epoch should be asked for.
     pub near_limit: bool,

@@ -8,7 +8,7 @@ use lightseal_gateway::codepoints::{DatagramType, EncryptedContent};
 use lightseal_gateway::flows::messages::{Beacon, Message};
 use lightseal_gateway::flows::{BaseIdentifier, FlowLimits, keyed};
 use lightseal_gateway::keys::{EpochSecret, GatewayId};
-use lightseal_gateway::link::{Inbound, Link, Links, Outbound, Prefix};
+use lightseal_gateway::link::{Inbound, Link, Links, Outbound, PeerPort, Prefix};
 use lightseal_gateway::schemes::compressed::Compressed;
 use lightseal_gateway::schemes::identifier::{Identifier, IdentifierConfig};
 use lightseal_gateway::schemes::{Incoming, Scheme};
@@ -57,7 +57,7 @@ fn inbound(file: &Value) -> Inbound {
 
 /// The receiver's links: the sender is the peer, with the keys of the file.
 fn links(file: &Value) -> Links {
-    let link = Link::new(PEER, ends(file).0, Some(address(0)), false, 1452);
+    let link = Link::new(PEER, ends(file).0, Some(address(0)), PeerPort::Configured, 1452);
     let links = Links::new(vec![link], &mut Random::insecure(1));
     links.install(number(&file["index"]) as u32, PEER, inbound(file));
     links
