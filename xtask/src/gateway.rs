@@ -60,11 +60,14 @@ fn ran(program: &str, options: &[&str], failed: &str) -> Result<(), Failure> {
 }
 
 /// Builds a program of `interop-gateway` and returns the command that runs it. The program finds
-/// `lightseal` in its own folder. One call of cargo builds both, so that dependencies are shared.
+/// `lightseal` and `lightseal-lab` in its own folder. One call of cargo builds all three, so that
+/// dependencies are shared.
 fn built(program: &str) -> Result<Command, Failure> {
-    let packages = ["--package", "interop-gateway", "--package", "lightseal"];
-    let programs = ["--bin", program, "--bin", "lightseal"];
-    let build = [&["build", "--quiet", "--release"], &packages[..], &programs].concat();
+    let packages =
+        ["interop-gateway", "lightseal", "lightseal-lab"].map(|name| ["--package", name]);
+    let programs = [program, "lightseal", "lightseal-lab"].map(|name| ["--bin", name]);
+    let build =
+        [&["build", "--quiet", "--release"], &packages.concat()[..], &programs.concat()].concat();
     run(cargo(&build)).map_err(Failure::NotPossibleHere)?;
     let path = target_dir().join("release").join(program);
     Ok(command(&path.to_string_lossy(), &[]))

@@ -130,10 +130,10 @@ pub(crate) fn python(line: &str) -> Result<Value, Failure> {
     parsed("python3", capture(python).map_err(Failure::Failed)?)
 }
 
-/// Builds a program of `interop-gateway` and the `lightseal` that it starts, runs the program, and
+/// Builds a program of `interop-gateway` and the programs that it starts, runs the program, and
 /// returns the JSON that it prints, also if its exit code says that a trial failed.
 pub(crate) fn beside_lightseal(name: &'static str, arguments: &[&str]) -> Result<Value, Failure> {
-    let program = built(&[LIGHTSEAL, Program::bin("interop-gateway", name)])?;
+    let program = built(&[LIGHTSEAL, LAB, Program::bin("interop-gateway", name)])?;
     let mut command = command(&program.to_string_lossy(), arguments);
     command.arg("--json").stderr(std::process::Stdio::inherit());
     let done = command.output().map_err(|error| Failure::Failed(error.to_string()))?;

@@ -8,7 +8,7 @@
 use lightseal_gateway::control::{Control, Event, Output, Timing};
 use lightseal_gateway::gateway::{Destination, Gateway, GatewayConfig, Mka, Received, Sink};
 use lightseal_gateway::keys::GatewayId;
-use lightseal_gateway::link::Link;
+use lightseal_gateway::link::{Link, PeerPort};
 use lightseal_gateway::schemes::sealed::SealedScheme;
 use lightseal_gateway::stations::{PeerIndex, StationLimits};
 use lightseal_gateway::{Instant, PacketBuf, Random};
@@ -44,7 +44,8 @@ fn site(id: u8, peer: SocketAddr) -> Result<(Arc<Gateway>, Control), Box<dyn Err
         reassembly_bytes: 1 << 16,
         dscp: true,
     };
-    let links = vec![Link::new(PEER, GatewayId([3 - id; 32]), Some(peer), false, 1500)];
+    let links =
+        vec![Link::new(PEER, GatewayId([3 - id; 32]), Some(peer), PeerPort::Configured, 1500)];
     let now = Instant::ZERO;
     let gateway = Arc::new(Gateway::new(settings, links, Box::new(SealedScheme), &mut random, now));
     let control = Control::new(Arc::clone(&gateway), &PROVIDER, Timing::default(), random);

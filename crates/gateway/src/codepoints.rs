@@ -1,7 +1,9 @@
 //! Code points on the wire: our own, and those of standards.
 
-/// The type of a tunnel datagram, which is its first byte.
+/// The type of a tunnel datagram, which is its first byte. Other first bytes belong to schemes outside
+/// of this crate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
 #[repr(u8)]
 pub enum DatagramType {
     /// A VXLAN header (RFC 7348, section 5): the byte has its flags, of which only I is set.
@@ -16,23 +18,17 @@ pub enum DatagramType {
     Fragment = 0x44,
     /// A frame with a rotating identifier in place of its header.
     Identifier = 0x51,
-    /// A frame with a rotating identifier as the paper derives it.
-    IdentifierPaper = 0x52,
-    /// A frame whose first two blocks are encrypted, as in the paper.
-    EncryptionPaper = 0x53,
 }
 
 impl DatagramType {
     /// Every type.
-    pub const ALL: [Self; 8] = [
+    pub const ALL: [Self; 6] = [
         Self::Plain,
         Self::Sealed,
         Self::Compressed,
         Self::Encrypted,
         Self::Fragment,
         Self::Identifier,
-        Self::IdentifierPaper,
-        Self::EncryptionPaper,
     ];
 
     /// The type with the code `byte`.
@@ -43,6 +39,7 @@ impl DatagramType {
 
 /// The content of a [`DatagramType::Encrypted`] datagram: its first byte after decryption.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
 #[repr(u8)]
 pub enum EncryptedContent {
     /// An Ethernet frame for the other LAN: MKA, or a frame of an EtherType that the administrator

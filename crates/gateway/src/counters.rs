@@ -7,6 +7,7 @@ macro_rules! reasons {
     ($($(#[$doc:meta])* $variant:ident => $name:literal,)*) => {
         /// Why a frame or a datagram was dropped.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+        #[non_exhaustive]
         #[repr(u8)]
         pub enum Reason {
             $($(#[$doc])* $variant,)*

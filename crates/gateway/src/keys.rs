@@ -5,7 +5,7 @@
 //!   └ Extract(nonce of the proposer ‖ nonce of the answerer, R) ─► EpochSecret
 //!        ├ "ls tun key" (sender ‖ receiver ‖ epoch ‖ lane)   an AES-256-GCM key
 //!        ├ "ls tun iv"  (sender ‖ receiver ‖ epoch ‖ lane)   its 12-byte IV
-//!        └ "ls tun pcbc" (sender ‖ receiver ‖ epoch)         AES-128, of `encryption-paper`
+//!        └ a label of the scheme (sender ‖ receiver ‖ epoch)  keys of a scheme's own cipher
 //! ```
 //!
 //! No two lanes, directions, peers or epochs share a key. A lane's own packet counter therefore
@@ -45,23 +45,6 @@ impl EpochSecret {
         Self(secret.into())
     }
 
-    /// The AES-128 key with which `sender` encrypts blocks for `receiver` in `epoch`, under the
-    /// scheme `encryption-paper`.
-    pub fn block_key(
-        &self,
-        sender: &GatewayId,
-        receiver: &GatewayId,
-        epoch: u32,
-    ) -> Zeroizing<[u8; 16]> {
-        let mut context = [0; 68];
-        context[..32].copy_from_slice(&sender.0);
-        context[32..64].copy_from_slice(&receiver.0);
-        context[64..].copy_from_slice(&epoch.to_be_bytes());
-        let mut key = Zeroizing::new([0; 16]);
-        self.expand_label(b"ls tun pcbc", &context, &mut *key);
-        key
-    }
-
     /// The key with which `lane` of `sender` seals datagrams for `receiver` in `epoch`.
     pub fn lane_key(
         &self,
@@ -83,13 +66,48 @@ impl EpochSecret {
 
     /// Fills `out` with HKDF-Expand-Label of this secret (RFC 8446, section 7.1).
     fn expand_label(&self, label: &[u8], context: &[u8], out: &mut [u8]) {
-        // The labels and contexts of this file have at most 75 bytes, and keys have 32.
+        // Labels with their prefix and contexts have at most 70 bytes, and keys have 64.
         let [label_len, context_len, out_len] =
             [LABEL_PREFIX.len() + label.len(), context.len(), out.len()].map(|len| len as u8);
         let info: [&[u8]; 5] =
             [&[0, out_len, label_len], LABEL_PREFIX, label, &[context_len], context];
         let hkdf = Hkdf::<Sha256>::from_prk(&self.0).expect("the secret is as long as the hash");
         hkdf.expand_multi_info(&info, out).expect("keys are short");
+    }
+}
+
+/// The secret of one direction in one epoch, from which a scheme derives the keys of a cipher of its
+/// own (see [`Scheme::cipher`](crate::schemes::Scheme::cipher)).
+#[derive(Debug)]
+pub struct DirectionSecret<'a> {
+    secret: &'a EpochSecret,
+    context: [u8; 68],
+}
+
+impl<'a> DirectionSecret<'a> {
+    /// The secret for what `sender` sends to `receiver` in `epoch`.
+    pub fn new(
+        secret: &'a EpochSecret,
+        sender: &GatewayId,
+        receiver: &GatewayId,
+        epoch: u32,
+    ) -> Self {
+        let mut context = [0; 68];
+        context[..32].copy_from_slice(&sender.0);
+        context[32..64].copy_from_slice(&receiver.0);
+        context[64..].copy_from_slice(&epoch.to_be_bytes());
+        Self { secret, context }
+    }
+
+    /// The key of `N` bytes under `label`.
+    ///
+    /// # Panics
+    /// If the label or the key is longer than 64 bytes.
+    pub fn derive<const N: usize>(&self, label: &[u8]) -> Zeroizing<[u8; N]> {
+        assert!(label.len() <= 64 && N <= 64, "labels and keys have at most 64 bytes");
+        let mut key = Zeroizing::new([0; N]);
+        self.secret.expand_label(label, &self.context, &mut *key);
+        key
     }
 }
 

@@ -5,7 +5,8 @@
 //! frame that arrives from a peer is forwarded to the LAN only if it is authentic and was not
 //! received before. A gateway holds no MACsec keys and needs none.
 //!
-//! - [`schemes`]: how a frame is represented in a tunnel datagram; one trait, five schemes;
+//! - [`schemes`]: how a frame is represented in a tunnel datagram; one trait, which schemes outside of
+//!   this crate may implement too;
 //! - [`flows`]: the state that both gateways keep for frames with a common header, so that
 //!   datagrams can carry a short header;
 //! - [`link`]: sealed datagrams between two gateways, and [`keys`] for them;
@@ -51,7 +52,6 @@ pub mod keys;
 pub mod link;
 mod notices;
 mod other_gateway;
-pub mod pcbc;
 pub mod peer_set;
 pub mod schemes;
 pub mod stations;

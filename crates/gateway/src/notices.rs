@@ -7,6 +7,7 @@ use std::collections::VecDeque;
 
 /// An event that the data path reports to the control path.
 #[derive(Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Notice {
     /// An MKA frame that is to be sent over the management channels of these peers.
     Mka(PeerSet, Vec<u8>),

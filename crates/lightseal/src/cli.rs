@@ -4,6 +4,7 @@
 //! under the same names; see [`crate::config`].
 
 use crate::aggregate::Aggregate;
+use crate::config_args::ConfigArgs;
 use crate::demo::group::GroupDemoArgs;
 use crate::gateway::GatewayCommand;
 use crate::group::GroupCommand;
@@ -83,14 +84,6 @@ pub(crate) enum ProxyCommand {
     Server(Box<ProxyServerArgs>),
     /// Show what the proxies of this user carry and for which peers, and what was dropped and why.
     Status(ProxyStatusArgs),
-}
-
-/// The flag that names the configuration file.
-#[derive(Clone, Debug, Args)]
-pub(crate) struct ConfigArgs {
-    /// Read settings from this TOML file. Flags override the file.
-    #[arg(short, long, value_name = "FILE")]
-    pub(crate) config: Option<PathBuf>,
 }
 
 #[derive(Clone, Debug, Args)]

@@ -20,6 +20,7 @@ mod address;
 mod aggregate;
 mod cli;
 mod config;
+mod config_args;
 mod demo;
 mod gateway;
 mod group;

@@ -5,6 +5,7 @@
 
 /// Counters of received frames that belong to no channel, and of frames to transmit.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct SecyCounters {
     /// InPktsUntagged: frames without a SecTAG, delivered.
     pub in_pkts_untagged: u64,
@@ -33,6 +34,7 @@ pub struct SecyCounters {
 
 /// Counters of the transmitting channel.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct TransmitCounters {
     /// OutPktsProtected: frames with integrity protection only.
     pub out_pkts_protected: u64,
@@ -47,6 +49,7 @@ pub struct TransmitCounters {
 
 /// Counters of one receiving channel.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct ReceiveCounters {
     /// InPktsOK: frames that were validated and delivered.
     pub in_pkts_ok: u64,
@@ -75,6 +78,7 @@ pub struct ReceiveCounters {
 
 /// Counters of one association number of a channel, over all its keys.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct SaCounters {
     /// InPktsOK, or the sum of OutPktsProtected and OutPktsEncrypted.
     pub pkts_ok: u64,

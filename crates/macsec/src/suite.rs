@@ -144,6 +144,7 @@ impl fmt::Debug for XpnParameters {
 
 /// Why a key was refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum KeyError {
     /// The length of the key is not [`CipherSuite::key_len`].
     Length(CipherSuite),

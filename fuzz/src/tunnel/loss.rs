@@ -136,7 +136,7 @@ pub fn loss(seed: u64, names: &[String], rounds: u32) -> Value {
 fn window(scheme: &str) -> u32 {
     let window = match scheme {
         "identifier" => IdentifierConfig::default().behind,
-        "identifier-paper" => IdentifierConfig::as_in_paper().behind,
+        lightseal_gateway_papers::identifier::NAME => lightseal_gateway_papers::identifier::WINDOW,
         _ => lightseal_gateway::tuning::REPLAY_WINDOW,
     };
     window as u32

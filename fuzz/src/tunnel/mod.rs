@@ -1,12 +1,12 @@
 //! Attacks on the MACsec gateway's tunnel, without sockets: observers, loss, forgeries and floods,
 //! and what the tunnel costs. The simulated sites and the trials are shared with the tests of
-//! `gateway`.
+//! `lightseal-gateway` and `lightseal-gateway-papers`.
 //!
 //! Each function runs the named schemes and returns JSON with a row for each.
 
 mod bytes;
 mod loss;
-#[path = "../../../crates/gateway/tests/it/trials/mod.rs"]
+#[path = "../../../crates/gateway-papers/tests/it/trials/mod.rs"]
 mod trials;
 #[path = "../../../crates/gateway/tests/it/world/mod.rs"]
 mod world;

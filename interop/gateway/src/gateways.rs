@@ -20,7 +20,7 @@ pub const METRICS: &str = "127.0.0.1:9431";
 /// The configuration that all gateways share.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Setup {
-    /// The scheme by which frames are sealed.
+    /// The scheme by which frames are sealed. Schemes of the tunnel paper run in `lightseal-lab`.
     pub scheme: &'static str,
     /// Whether packets of known flows have short headers.
     pub compress: bool,
@@ -47,6 +47,24 @@ impl Setup {
         rekey_seconds: None,
         metrics: false,
     };
+
+    /// Whether the scheme is one of the tunnel paper, which no configuration can choose.
+    fn is_of_paper(&self) -> bool {
+        self.scheme.ends_with("-paper")
+    }
+
+    /// Checks that the program exists that has the scheme; `program` is the path of `lightseal`.
+    ///
+    /// # Errors
+    /// [`Failure::NotHere`] if not.
+    pub fn require(&self, program: &Path) -> Result<(), Failure> {
+        if !self.is_of_paper() {
+            return Ok(());
+        }
+        output(Command::new(laboratory(program)).args(["gateway", "--help"]))
+            .map(drop)
+            .map_err(|why| Failure::not_here("no laboratory", why))
+    }
 }
 
 /// The place of one gateway in the network.
@@ -73,6 +91,11 @@ pub fn program() -> PathBuf {
     let folder = own.parent().unwrap_or(Path::new("."));
     let folder = if folder.ends_with("deps") { folder.parent().unwrap_or(folder) } else { folder };
     folder.join("lightseal")
+}
+
+/// The program `lightseal-lab` beside `lightseal`.
+fn laboratory(program: &Path) -> PathBuf {
+    program.with_file_name("lightseal-lab")
 }
 
 /// Checks that `program` exists and has the command `gateway`.
@@ -108,7 +131,7 @@ pub fn start(
         let file = scratch.file(&format!("{}.toml", name(number)));
         let text = configuration(setup, posts, &keys, number, scratch);
         fs::write(&file, text).map_err(|error| Failure::broken(file.display(), error))?;
-        running.push(launch(program, post, number, scratch)?);
+        running.push(launch(program, setup, post, number, scratch)?);
     }
     for (number, daemon) in running.iter_mut().enumerate() {
         await_peers(program, daemon, number, posts.len() - 1, scratch)?;
@@ -142,12 +165,20 @@ pub fn await_peers(
 /// The gateway cannot be started.
 pub fn launch(
     program: &Path,
+    setup: &Setup,
     post: &Post<'_>,
     number: usize,
     scratch: &Scratch,
 ) -> Result<Daemon, Failure> {
-    let mut command = post.place.command(program);
-    command.args(["gateway", "run"]).arg(scratch.file(&format!("{}.toml", name(number))));
+    let file = scratch.file(&format!("{}.toml", name(number)));
+    let mut command;
+    if setup.is_of_paper() {
+        command = post.place.command(laboratory(program));
+        command.args(["gateway", "--scheme", setup.scheme]).arg(file);
+    } else {
+        command = post.place.command(program);
+        command.args(["gateway", "run"]).arg(file);
+    }
     Daemon::start(&mut command, &scratch.file(&format!("{}.log", name(number))))
 }
 
@@ -169,14 +200,15 @@ fn configuration(
     scratch: &Scratch,
 ) -> String {
     let post = &posts[number];
+    let scheme = if setup.is_of_paper() { "sealed" } else { setup.scheme };
     let mut text = format!(
-        "[gateway]\nname = \"{}\"\nidentity = \"{}\"\nstate = \"{}\"\nscheme = \"{}\"\n\
-         compress = {}\n\n[lan]\ninterface = \"{}\"\nio = \"{}\"\n\n\
+        "[gateway]\nname = \"{}\"\nidentity = \"{}\"\nstate = \"{}\"\nscheme = \"{scheme}\"\n\
+         nothing_is_protected = {}\ncompress = {}\n\n[lan]\ninterface = \"{}\"\nio = \"{}\"\n\n\
          [underlay]\nlisten = \"{}:{PORT}\"\nio = \"{}\"\n",
         name(number),
         scratch.file(&key_file(number)).display(),
         scratch.file(&name(number)).display(),
-        setup.scheme,
+        scheme == "plain",
         setup.compress,
         post.lan,
         setup.lan_io,

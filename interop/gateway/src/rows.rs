@@ -143,7 +143,8 @@ impl Row for Ours {
     }
 
     fn require(&self) -> Result<(), Failure> {
-        gateways::require(&self.program)
+        gateways::require(&self.program)?;
+        self.setup.require(&self.program)
     }
 
     fn carries_plain(&self) -> bool {

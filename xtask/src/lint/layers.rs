@@ -18,7 +18,7 @@ enum Layer {
     Engine,
     /// Protocols made of others, sans I/O.
     Composite,
-    /// Faster cryptography for an engine, from outside.
+    /// Faster cryptography or further schemes for an engine, from outside.
     Provider,
     /// Sockets, clocks and threads for engines.
     Driver,
@@ -106,6 +106,7 @@ const CRATES: &[(&str, Layer)] = &[
     ("lightseal-gateway", Layer::Composite),
     ("lightseal-group", Layer::Composite),
     ("lightseal-dtls-aws-lc", Layer::Provider),
+    ("lightseal-gateway-papers", Layer::Provider),
     ("lightseal-macsec-aws-lc", Layer::Provider),
     ("documents", Layer::Driver),
     ("lightseal-measure", Layer::Driver),

@@ -1,7 +1,8 @@
 //! Checks that concern several settings, or limits that no type expresses.
 
-use super::{Config, MOST_ALLOWED, Scheme};
+use super::{Config, MOST_ALLOWED};
 use lightseal_gateway::peer_set::PeerSet;
+use lightseal_gateway::schemes::SchemeName;
 use serde::Deserialize;
 use serde::de::IgnoredAny;
 use std::collections::BTreeSet;
@@ -37,9 +38,21 @@ impl Config {
             let what = format!("allow: at most {MOST_ALLOWED} kinds of frames are possible");
             return Err((at(gateway.allow), what));
         }
-        if self.gateway.compress && self.gateway.scheme != Scheme::Sealed {
+        if self.gateway.compress && self.gateway.scheme != SchemeName::Sealed {
             let what = "compress: only scheme \"sealed\" has short headers".into();
             return Err((at(gateway.compress), what));
+        }
+        match (self.gateway.scheme, self.gateway.nothing_is_protected) {
+            (SchemeName::Plain, false) => {
+                let what = "scheme: under \"plain\" anybody on the path reads and forges frames; \
+                            use \"sealed\", or accept it with nothing_is_protected = true";
+                return Err((at(gateway.scheme), what.into()));
+            }
+            (SchemeName::Plain, true) | (_, false) => {}
+            (_, true) => {
+                let what = "nothing_is_protected: only scheme \"plain\" protects nothing".into();
+                return Err((at(gateway.nothing_is_protected), what));
+            }
         }
         if self.underlay.io.wants_xdp() && self.underlay.interface.is_none() {
             return Err((at(underlay.io), "[underlay] io: AF_XDP needs an interface".into()));
@@ -72,6 +85,8 @@ type SettingSpan = Spanned<IgnoredAny>;
 struct GatewaySpans {
     allow: Option<SettingSpan>,
     compress: Option<SettingSpan>,
+    scheme: Option<SettingSpan>,
+    nothing_is_protected: Option<SettingSpan>,
 }
 
 #[derive(Default, Deserialize)]

@@ -18,13 +18,15 @@ use crate::ErrorLine;
 use crate::identity::PublicKey;
 use crate::privileges::User;
 use lightseal_gateway::codepoints::ANNOUNCEMENT;
+use lightseal_gateway::gateway::Mka;
+use lightseal_gateway::schemes::SchemeName;
 use lightseal_gateway::tuning::MAX_LANES;
 use serde::de::Error;
 use serde::{Deserialize, Deserializer};
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
-use values::{bytes, some_time, time, user, within};
+use values::{bytes, scheme, some_time, time, user, within};
 
 /// A configuration file with every setting, its default and its range.
 pub const SAMPLE: &str = include_str!("../../gateway.toml");
@@ -81,8 +83,11 @@ pub struct Gateway {
     /// The file of the gateway's private key.
     pub identity: PathBuf,
     /// The scheme, which must be the same at all gateways.
+    #[serde(default, deserialize_with = "scheme")]
+    pub scheme: SchemeName,
+    /// The administrator's consent to the scheme `plain`, which protects nothing.
     #[serde(default)]
-    pub scheme: Scheme,
+    pub nothing_is_protected: bool,
     /// With `sealed`: whether frames of known flows have short headers.
     #[serde(default)]
     pub compress: bool,
@@ -98,36 +103,6 @@ pub struct Gateway {
     /// number.
     #[serde(default, deserialize_with = "user")]
     pub user: Option<String>,
-}
-
-/// How frames are protected in the tunnel.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Scheme {
-    /// The header is encrypted; the payload and the ICV are authenticated.
-    #[default]
-    Sealed,
-    /// Rotating identifiers, derived with a SipHash that is keyed with the secret.
-    Identifier,
-    /// Rotating identifiers as in the paper.
-    IdentifierPaper,
-    /// The first two blocks encrypted, as in the paper.
-    EncryptionPaper,
-    /// The framing of VXLAN (RFC 7348), **without protection**.
-    Plain,
-}
-
-/// What the gateway does with MKA frames.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Mka {
-    /// They are sent through the tunnel like other frames.
-    #[default]
-    Tunnel,
-    /// They are sent over the management channel, which is reliable.
-    Management,
-    /// They are dropped and counted.
-    Drop,
 }
 
 /// A kind of frame without a SecTAG that may be carried.

@@ -182,6 +182,36 @@ fn short_headers_are_for_sealed_alone() {
 }
 
 #[test]
+fn schemes_that_left_are_refused_with_their_replacement_and_plain_needs_consent() {
+    let with = |lines: &str| {
+        parse(&least().replace("[lan]", &format!("{lines}\n[lan]")))
+            .map(|config| config.gateway.scheme)
+            .map_err(|error| error.to_string())
+    };
+    for (name, replacement) in [("identifier-paper", "identifier"), ("encryption-paper", "sealed")]
+    {
+        let error = with(&format!("scheme = \"{name}\"")).unwrap_err();
+        let start = format!("a.toml, line 4: scheme: \"{name}\" is no longer supported, since ");
+        assert!(error.starts_with(&start), "{error}");
+        assert!(error.ends_with(&format!("; use \"{replacement}\" at all gateways")), "{error}");
+        assert_eq!(error.lines().count(), 1, "{error}");
+    }
+    let unknown = with("scheme = \"vxlan\"").unwrap_err();
+    assert!(unknown.contains("expected one of `sealed`, `identifier`, `plain`"), "{unknown}");
+    let plain = with("scheme = \"plain\"").unwrap_err();
+    assert_eq!(
+        plain,
+        "a.toml, line 4: scheme: under \"plain\" anybody on the path reads and forges frames; use \
+         \"sealed\", or accept it with nothing_is_protected = true"
+    );
+    let consent = "nothing_is_protected = true";
+    assert_eq!(with(&format!("{consent}\nscheme = \"plain\"")), Ok(SchemeName::Plain));
+    let without = with(consent).unwrap_err();
+    assert!(without.starts_with("a.toml, line 4: nothing_is_protected: only"), "{without}");
+    assert_eq!(with("nothing_is_protected = false"), Ok(SchemeName::Sealed));
+}
+
+#[test]
 fn a_user_has_a_name_or_a_number() {
     let user = |written: &str| {
         let text = least().replace("[lan]", &format!("user = {written}\n[lan]"));

@@ -1,6 +1,7 @@
 //! Values as people write them, with their ranges.
 
-use serde::de::{Deserializer, Error, Visitor};
+use lightseal_gateway::schemes::SchemeName;
+use serde::de::{Deserialize, Deserializer, Error, IntoDeserializer, Visitor};
 use std::fmt;
 use std::time::Duration;
 
@@ -55,6 +56,19 @@ where
 /// A user by name or number.
 pub(super) fn user<'de, D: Deserializer<'de>>(d: D) -> Result<Option<String>, D::Error> {
     d.deserialize_any(User).map(Some)
+}
+
+/// The name of a scheme. Schemes of earlier versions are refused with their replacement.
+pub(super) fn scheme<'de, D: Deserializer<'de>>(d: D) -> Result<SchemeName, D::Error> {
+    let name = String::deserialize(d)?;
+    let (fault, replacement) = match name.as_str() {
+        "identifier-paper" => ("a burst of losses stops its flows for good", "identifier"),
+        "encryption-paper" => ("it forwards replayed and altered frames", "sealed"),
+        _ => return SchemeName::deserialize(name.into_deserializer()),
+    };
+    Err(Error::custom(format_args!(
+        "{name:?} is no longer supported, since {fault}; use {replacement:?} at all gateways"
+    )))
 }
 
 /// Displays a number of milliseconds in the largest unit that divides it.

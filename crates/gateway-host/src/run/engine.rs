@@ -5,15 +5,14 @@ use crate::identity::Identity;
 use lightseal_core::{Instant, Random};
 use lightseal_gateway::control::Timing;
 use lightseal_gateway::flows;
-use lightseal_gateway::gateway::{GatewayConfig, Mka};
+use lightseal_gateway::gateway::GatewayConfig;
 use lightseal_gateway::keys::GatewayId;
-use lightseal_gateway::link::Link;
-use lightseal_gateway::schemes::Scheme;
+use lightseal_gateway::link::{Link, PeerPort};
 use lightseal_gateway::schemes::compressed::Compressed;
-use lightseal_gateway::schemes::encryption::{self, Encryption};
 use lightseal_gateway::schemes::identifier::{self, Identifier};
 use lightseal_gateway::schemes::plain::Plain;
 use lightseal_gateway::schemes::sealed::SealedScheme;
+use lightseal_gateway::schemes::{Scheme, SchemeName};
 use lightseal_gateway::stations::{PeerIndex, StationLimits};
 use std::time::Duration;
 
@@ -28,11 +27,7 @@ pub(super) fn settings(
     let limits = &config.limits;
     GatewayConfig {
         id: GatewayId(*identity.public_key().as_bytes()),
-        mka: match config.gateway.mka {
-            config::Mka::Tunnel => Mka::Tunnel,
-            config::Mka::Management => Mka::Management,
-            config::Mka::Drop => Mka::Drop,
-        },
+        mka: config.gateway.mka,
         allow: config.gateway.allow.iter().filter_map(ethertype).collect(),
         allow_bpdu: config.gateway.allow.contains(&config::Allowed::Bpdu),
         yields: config.lan.second_gateway == config::SecondGateway::Stop,
@@ -59,7 +54,11 @@ pub(super) fn links(config: &Config) -> Vec<Link> {
             config::Mtu::Probe => 1280,
             config::Mtu::Bytes(mtu) => mtu.into(),
         };
-        Link::new(PeerIndex(at as u8), id, None, peer.endpoint.is_none(), mtu)
+        let port = match peer.endpoint {
+            Some(_) => PeerPort::Configured,
+            None => PeerPort::Learned,
+        };
+        Link::new(PeerIndex(at as u8), id, None, port, mtu)
     };
     config.peers.iter().enumerate().map(link).collect()
 }
@@ -67,32 +66,20 @@ pub(super) fn links(config: &Config) -> Vec<Link> {
 pub(super) fn scheme(config: &Config, random: &mut Random, now: Instant) -> Box<dyn Scheme> {
     let limits = flow_limits(config);
     match config.gateway.scheme {
-        config::Scheme::Sealed if config.gateway.compress => {
+        SchemeName::Sealed if config.gateway.compress => {
             Box::new(Compressed::new(limits, random, now))
         }
-        config::Scheme::Sealed => Box::new(SealedScheme),
-        config::Scheme::Identifier => {
+        SchemeName::Sealed => Box::new(SealedScheme),
+        SchemeName::Identifier => {
             let settings =
                 identifier::IdentifierConfig { limits, ..identifier::IdentifierConfig::default() };
             Box::new(Identifier::new(settings, random, now))
         }
-        config::Scheme::IdentifierPaper => {
-            let settings = identifier::IdentifierConfig {
-                limits,
-                ..identifier::IdentifierConfig::as_in_paper()
-            };
-            Box::new(Identifier::paper(settings, random, now))
-        }
-        config::Scheme::EncryptionPaper => {
-            let settings =
-                encryption::EncryptionConfig { limits, ..encryption::EncryptionConfig::default() };
-            Box::new(Encryption::new(settings, random, now))
-        }
-        config::Scheme::Plain => Box::new(Plain::new(VNI)),
+        SchemeName::Plain => Box::new(Plain::new(VNI)),
     }
 }
 
-fn flow_limits(config: &Config) -> flows::FlowLimits {
+pub(super) fn flow_limits(config: &Config) -> flows::FlowLimits {
     let limits = &config.limits;
     let all = limits.flows as usize;
     flows::FlowLimits {

@@ -30,6 +30,9 @@ use crate::privileges;
 use crate::service_manager::{self, Notice};
 use crate::status::{self, Request};
 use crate::{ErrorLine, metrics, sides};
+use lightseal_core::Random;
+use lightseal_gateway::flows::FlowLimits;
+use lightseal_gateway::schemes::Scheme;
 use lightseal_net::Clock;
 use ports::Ports;
 use running::{HostState, PreparedGateway, RunningGateway};
@@ -46,6 +49,10 @@ pub enum Order {
     /// Read the configuration again.
     Reload,
 }
+
+/// Makes the scheme of a gateway, within limits on its flows, whenever the configuration is read.
+pub type MakeScheme =
+    Box<dyn Fn(FlowLimits, &mut Random, lightseal_core::Instant) -> Box<dyn Scheme> + Send + Sync>;
 
 /// A gateway whose sockets are open.
 pub struct GatewayHost {
@@ -87,8 +94,17 @@ impl GatewayHost {
             management,
             started,
             port_counters,
+            make_scheme: None,
         };
         Ok(Self { config, state: host_state, ports: threads, status, metrics })
+    }
+
+    /// Carries frames under the scheme that `make` returns, in place of the configured scheme. The
+    /// laboratory runs schemes in this way that no configuration can choose.
+    #[must_use]
+    pub fn with_scheme(mut self, make: MakeScheme) -> Self {
+        self.state.make_scheme = Some(make);
+        self
     }
 
     /// How frames and datagrams are read and written: for example `packet, udp`.

@@ -175,8 +175,7 @@ mod tests {
 
     #[test]
     fn what_was_refused_or_waits_is_counted_wherever_it_is() {
-        let shared =
-            shared::test_shared("scheme = \"identifier-paper\"\n", "[limits]\nheld_frames = 3\n");
+        let shared = shared::test_shared("", "[limits]\nheld_frames = 3\n");
         let (gateway, now) = (Arc::clone(&shared.gateway), lightseal_core::Instant::from_micros(1));
         let peer = PeerIndex(0);
         let parcel = Route { peers: PeerSet::of(peer), len: 60, class: 0, header: None };

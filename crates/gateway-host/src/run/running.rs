@@ -4,6 +4,7 @@
 //! The ports are lent to it, and returned when the configuration is read again. Packets that arrive
 //! meanwhile wait in the queues of the ports.
 
+use super::MakeScheme;
 use super::engine;
 use super::path_report::{PathReporter, PathState};
 use super::port_counters::SharedPortCounters;
@@ -51,6 +52,8 @@ pub(super) struct HostState {
     pub(super) management: std::net::TcpListener,
     pub(super) started: Instant,
     pub(super) port_counters: Vec<Arc<SharedPortCounters>>,
+    /// Makes the scheme in place of the configured one.
+    pub(super) make_scheme: Option<MakeScheme>,
 }
 
 /// An engine and its channels, before ports are lent to it.
@@ -72,10 +75,14 @@ impl PreparedGateway {
         let mut random = lightseal_core::Random::from_os()
             .map_err(|error| ErrorLine::of("randomness of the operating system", error))?;
         let now = host_state.clock.now();
+        let scheme = match &host_state.make_scheme {
+            Some(make) => make(engine::flow_limits(&config), &mut random, now),
+            None => engine::scheme(&config, &mut random, now),
+        };
         let gateway = Arc::new(Gateway::new(
             engine::settings(&config, &host_state.identity, host_state.lan_address),
             engine::links(&config),
-            engine::scheme(&config, &mut random, now),
+            scheme,
             &mut random,
             now,
         ));
@@ -393,6 +400,7 @@ impl RunningGateway {
                     tracing::error!(key, yields, "another gateway is on this LAN");
                 }
             }
+            other => tracing::info!(?other, "an event without a text"),
         }
     }
 }
@@ -456,6 +464,7 @@ mod tests {
             management: listeners[own].try_clone().unwrap(),
             started: Instant::now(),
             port_counters: Vec::new(),
+            make_scheme: None,
         };
         let ports = Ports {
             pool: Pool::new(PoolSettings { frames: 64, ..PoolSettings::default() }).unwrap(),

@@ -13,6 +13,7 @@ use lightseal_gateway_host::config::{Config, check};
 use lightseal_gateway_host::identity::Identity;
 use lightseal_gateway_host::run::{GatewayHost, Order};
 use lightseal_gateway_host::status::{GatewayStatus, StatusClient};
+use lightseal_gateway_papers::PaperScheme;
 use lightseal_macsec::{
     AssociationNumber, Header, Protection, Sci, SciField, SecTag, ShortLength, VlanTag,
 };
@@ -35,6 +36,8 @@ struct Site {
     space: Space,
     device: Device,
     config: String,
+    /// A scheme of the paper, in place of the configured one.
+    paper: Option<PaperScheme>,
     seed: u8,
     running: Option<Running>,
     directory: PathBuf,
@@ -53,14 +56,19 @@ impl Site {
         let identity = identity(self.seed);
         let (orders, mut ordered) = mpsc::unbounded_channel();
         let again = Arc::new(Mutex::new(None::<String>));
-        let text = Arc::clone(&again);
+        let (text, paper) = (Arc::clone(&again), self.paper);
         let thread = self.space.call(move || {
             spawn(move || {
                 let runtime =
                     tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
                 runtime.block_on(async {
-                    let host =
+                    let mut host =
                         GatewayHost::open(config, identity).await.map_err(|e| e.to_string())?;
+                    if let Some(paper) = paper {
+                        host = host.with_scheme(Box::new(move |limits, random, now| {
+                            paper.make(limits, random, now)
+                        }));
+                    }
                     let read = || {
                         let text = text.lock().unwrap().take().unwrap();
                         Config::parse("again", &text)
@@ -179,6 +187,8 @@ fn sites(scheme: &str, io: [&str; 2], mtu: u32, more: &str) -> [Site; 2] {
 /// Two gateways that are not started yet, with this number of threads, at interfaces with as many
 /// queues.
 fn sites_of(queues: u32, scheme: &str, io: [&str; 2], mtu: u32, more: &str) -> [Site; 2] {
+    let paper = PaperScheme::of(scheme);
+    let scheme = if paper.is_some() { "sealed" } else { scheme };
     let spaces = [Space::new(), Space::new()];
     let _wire = spaces[0].wire_to(&spaces[1], "wan", 1600, queues);
     let mut number = 0;
@@ -195,16 +205,17 @@ fn sites_of(queues: u32, scheme: &str, io: [&str; 2], mtu: u32, more: &str) -> [
         let directory = directory();
         let config = format!(
             "[gateway]\nname = \"g{at}\"\nidentity = \"unused\"\nstate = {directory:?}\n\
-             scheme = \"{scheme}\"\n{more}\n[lan]\ninterface = \"lan\"\nio = \"{}\"\nqueues = {queues}\n\
+             scheme = \"{scheme}\"\nnothing_is_protected = {}\n{more}\n[lan]\ninterface = \"lan\"\nio = \"{}\"\nqueues = {queues}\n\
              [underlay]\nlisten = \"192.0.2.{at}:8885\"\ninterface = \"wan\"\nio = \"{}\"\n\
              [[peer]]\nname = \"other\"\npublic_key = \"{}\"\nendpoint = \"192.0.2.{}:8885\"\n",
+            scheme == "plain",
             io[0],
             io[1],
             identity(3 - at).public_key(),
             3 - at,
         );
         let device = Device { port, pool, _space: far };
-        Site { space, device, config, seed: at, running: None, directory }
+        Site { space, device, config, paper, seed: at, running: None, directory }
     })
 }
 

@@ -1,7 +1,7 @@
 //! Messages between two gateways over the management channel, which is reliable, ordered and
 //! secure.
 
-use crate::schemes::SchemeName;
+use crate::schemes::SchemeCode;
 use lightseal_core::wire::BufferFull;
 use lightseal_core::{Decode, DecodeError, Encode, Reader, Writer};
 
@@ -35,7 +35,7 @@ pub struct Hello {
     /// The version of the messages.
     pub version: u8,
     /// The scheme, which determines the representation of MACsec frames in datagrams.
-    pub scheme: SchemeName,
+    pub scheme: SchemeCode,
 }
 
 /// The contribution of one gateway to the keys of an epoch.
@@ -53,7 +53,7 @@ impl<'a> Decode<'a> for Message<'a> {
     fn read(reader: &mut Reader<'a>) -> Result<Self, DecodeError> {
         let kind = reader.u8()?;
         let message = match kind {
-            1 => Self::Hello(Hello { version: reader.u8()?, scheme: scheme(reader.u8()?)? }),
+            1 => Self::Hello(Hello { version: reader.u8()?, scheme: SchemeCode(reader.u8()?) }),
             2 => Self::Propose(offer(reader)?),
             3 => Self::Answer(offer(reader)?),
             4 => Self::Ready(reader.u32()?),
@@ -70,7 +70,7 @@ impl Encode for Message<'_> {
     fn write(&self, writer: &mut Writer<'_>) -> Result<(), BufferFull> {
         match self {
             Self::Hello(hello) => {
-                writer.bytes(&[1, hello.version, code(hello.scheme)])?;
+                writer.bytes(&[1, hello.version, hello.scheme.0])?;
             }
             Self::Propose(offer) => write_offer(2, offer, writer)?,
             Self::Answer(offer) => write_offer(3, offer, writer)?,
@@ -112,21 +112,6 @@ impl Message<'_> {
     }
 }
 
-fn code(scheme: SchemeName) -> u8 {
-    match scheme {
-        SchemeName::Sealed => 1,
-        SchemeName::Identifier => 2,
-        SchemeName::IdentifierPaper => 3,
-        SchemeName::EncryptionPaper => 4,
-        SchemeName::Plain => 5,
-    }
-}
-
-fn scheme(byte: u8) -> Result<SchemeName, DecodeError> {
-    let mut all = SchemeName::ALL.into_iter();
-    all.find(|&scheme| code(scheme) == byte).ok_or(DecodeError::Invalid("scheme"))
-}
-
 fn offer(reader: &mut Reader<'_>) -> Result<Offer, DecodeError> {
     Ok(Offer { epoch: reader.u32()?, nonce: reader.array()?, index: reader.u32()? })
 }
@@ -141,13 +126,14 @@ fn write_offer(kind: u8, offer: &Offer, writer: &mut Writer<'_>) -> Result<(), B
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::schemes::SchemeName;
     use proptest::prelude::*;
 
     #[test]
     fn messages_round_trip_and_every_cut_is_refused() {
         let offer = Offer { epoch: 7, nonce: [9; 32], index: 0x0102_0304 };
         let hellos = SchemeName::ALL
-            .map(|scheme| (Message::Hello(Hello { version: VERSION, scheme }), true));
+            .map(|name| (Message::Hello(Hello { version: VERSION, scheme: name.code() }), true));
         let others = [
             (Message::Propose(offer), true),
             (Message::Answer(offer), true),

@@ -26,9 +26,9 @@ mod probing;
 use crate::claims::{self, ClaimQueries};
 use crate::codepoints::EncryptedContent;
 use crate::gateway::{Gateway, Notice};
-use crate::keys::{EpochSecret, GatewayId};
+use crate::keys::{DirectionSecret, EpochSecret, GatewayId};
 use crate::link::{Inbound, Link, Outbound};
-use crate::schemes::SchemeName;
+use crate::schemes::SchemeCode;
 use crate::stations::PeerIndex;
 use crate::tuning::OLD_KEY_LIFETIME;
 use core::fmt;
@@ -92,11 +92,12 @@ pub enum Output {
 
 /// An event that may be worth a line in the log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Event {
     /// Frames can be sent to the peer, with the keys of this epoch.
     Up(PeerIndex, u32),
     /// The peer is configured with this scheme, which is not ours, or speaks this version.
-    Incompatible(PeerIndex, SchemeName, u8),
+    Incompatible(PeerIndex, SchemeCode, u8),
     /// The path to the peer carries IP packets of this many bytes.
     Mtu(PeerIndex, usize),
     /// The peer no longer answers what is sent to it through the tunnel.
@@ -238,7 +239,7 @@ impl Control {
             answered_on_lost_channels: answered,
             ..Channel::default()
         };
-        let hello = Hello { version: VERSION, scheme: self.gateway.scheme.name() };
+        let hello = Hello { version: VERSION, scheme: self.gateway.scheme.code() };
         self.queue_message(peer, &Message::Hello(hello));
     }
 
@@ -278,7 +279,7 @@ impl Control {
         }
         match (message, is_leader) {
             (Message::Hello(hello), _) => {
-                let ours = self.gateway.scheme.name();
+                let ours = self.gateway.scheme.code();
                 if hello.scheme != ours || hello.version != VERSION {
                     let event = Event::Incompatible(peer, hello.scheme, hello.version);
                     self.outputs.push_back(Output::Event(event));
@@ -450,9 +451,15 @@ impl Control {
     ) -> Result<(Inbound, Outbound), DecodeError> {
         let us = self.gateway.config().id;
         let link = self.gateway.links.get(peer).ok_or(DecodeError::Invalid("peer"))?;
-        let inbound = Inbound::new(secret.clone(), (link.id, us), theirs.epoch, self.provider);
-        let outbound =
-            Outbound::new(secret.clone(), (us, link.id), theirs.epoch, theirs.index, self.provider);
+        let Offer { epoch, index, .. } = *theirs;
+        let cipher = |sender, receiver| {
+            let secret = DirectionSecret::new(secret, &sender, &receiver, epoch);
+            self.gateway.scheme.cipher(&secret)
+        };
+        let inbound = Inbound::new(secret.clone(), (link.id, us), epoch, self.provider)
+            .with_cipher(cipher(link.id, us));
+        let outbound = Outbound::new(secret.clone(), (us, link.id), epoch, index, self.provider)
+            .with_cipher(cipher(us, link.id));
         Ok((inbound, outbound))
     }
 

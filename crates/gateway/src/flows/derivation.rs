@@ -1,19 +1,11 @@
 //! Rotating identifiers: a datagram carries one in place of the frame's header.
 
 use super::BaseIdentifier;
-use siphasher::{sip, sip128};
+use siphasher::sip128;
 
-/// How the rotating identifiers (ridf) of a flow are derived from its base identifier (bidf).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Derivation {
-    /// SipHash-2-4-128 keyed with bidf, over PN (8 bytes) ‖ AN (1) ‖ 1. The first 8 of its 16 bytes
-    /// are ridf; the next two mask TCI and SL.
-    Keyed,
-    /// The paper's derivation (section 5): SipHash-2-4 keyed with the PN, as a 128-bit number, over
-    /// bidf. A keyed hash function is not a PRF of its message when the key is known, so only the
-    /// secrecy of the 128-bit input protects identifiers against guesses.
-    Paper,
-}
+/// Derives the rotating identifier (ridf) of a frame from the base identifier (bidf) of its flow, the
+/// frame's extended packet number and its association number.
+pub type Derivation = fn(base: &BaseIdentifier, pn: u64, an: u8) -> Rotating;
 
 /// Domain separation: keeps this use of bidf apart from any later one.
 const DOMAIN: u8 = 1;
@@ -34,26 +26,15 @@ impl Rotating {
     }
 }
 
-impl Derivation {
-    /// Derives the identifier of the frame with the extended packet number `pn` and the association
-    /// number `an`.
-    pub fn derive(self, base: &BaseIdentifier, pn: u64, an: u8) -> Rotating {
-        match self {
-            Self::Keyed => {
-                let mut input = [0; 10];
-                input[..8].copy_from_slice(&pn.to_be_bytes());
-                input[8..].copy_from_slice(&[an, DOMAIN]);
-                let hash = sip128::SipHasher24::new_with_key(base.expose()).hash(&input);
-                let mask = hash.h2.to_le_bytes();
-                Rotating { identifier: hash.h1.to_le_bytes(), mask: [mask[0], mask[1]] }
-            }
-            Self::Paper => {
-                let key = u128::from(pn as u32).to_be_bytes();
-                let hash = sip::SipHasher24::new_with_key(&key).hash(base.expose());
-                Rotating { identifier: hash.to_le_bytes(), mask: [0; 2] }
-            }
-        }
-    }
+/// The [`Derivation`] of the scheme `identifier`: SipHash-2-4-128 keyed with bidf, over PN (8 bytes)
+/// ‖ AN (1) ‖ 1. The first 8 of its 16 bytes are ridf; the next two mask TCI and SL.
+pub fn keyed(base: &BaseIdentifier, pn: u64, an: u8) -> Rotating {
+    let mut input = [0; 10];
+    input[..8].copy_from_slice(&pn.to_be_bytes());
+    input[8..].copy_from_slice(&[an, DOMAIN]);
+    let hash = sip128::SipHasher24::new_with_key(base.expose()).hash(&input);
+    let mask = hash.h2.to_le_bytes();
+    Rotating { identifier: hash.h1.to_le_bytes(), mask: [mask[0], mask[1]] }
 }
 
 #[cfg(test)]
@@ -63,19 +44,10 @@ mod tests {
     #[test]
     fn everything_that_may_differ_changes_the_identifier() {
         let base = BaseIdentifier::new([3; 16]);
-        let one = Derivation::Keyed.derive(&base, 1, 0);
-        assert_ne!(one, Derivation::Keyed.derive(&base, 2, 0));
-        assert_ne!(one, Derivation::Keyed.derive(&base, 1, 1));
-        assert_ne!(one, Derivation::Keyed.derive(&base, 1 << 32 | 1, 0));
-        assert_ne!(one, Derivation::Keyed.derive(&BaseIdentifier::new([4; 16]), 1, 0));
-        assert_ne!(one, Derivation::Paper.derive(&base, 1, 0));
-    }
-
-    #[test]
-    fn the_papers_identifiers_repeat_after_a_round_of_packet_numbers_and_under_another_an() {
-        let base = BaseIdentifier::new([3; 16]);
-        let one = Derivation::Paper.derive(&base, 1, 0);
-        assert_eq!(one, Derivation::Paper.derive(&base, 1 << 32 | 1, 1));
-        assert_ne!(one, Derivation::Paper.derive(&base, 2, 0));
+        let one = keyed(&base, 1, 0);
+        assert_ne!(one, keyed(&base, 2, 0));
+        assert_ne!(one, keyed(&base, 1, 1));
+        assert_ne!(one, keyed(&base, 1 << 32 | 1, 0));
+        assert_ne!(one, keyed(&BaseIdentifier::new([4; 16]), 1, 0));
     }
 }

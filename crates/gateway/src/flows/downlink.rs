@@ -579,8 +579,8 @@ fn identifier(
     slot: u32,
     pn: u64,
 ) -> Option<(u64, IdentifierEntry)> {
-    let (how, secret) = options.derivation.zip(flow.secret.as_ref())?;
-    let derived = how.derive(secret, pn, flow.template.header().tag.an.get());
+    let (derive, secret) = options.derivation.zip(flow.secret.as_ref())?;
+    let derived = derive(secret, pn, flow.template.header().tag.an.get());
     Some((derived.key(), IdentifierEntry { flow: slot, mask: derived.mask, pn }))
 }
 

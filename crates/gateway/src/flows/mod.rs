@@ -20,7 +20,7 @@ pub mod messages;
 mod template;
 pub mod uplink;
 
-pub use derivation::{Derivation, Rotating};
+pub use derivation::{Derivation, Rotating, keyed};
 pub use messages::BaseIdentifier;
 pub use template::{AssociationId, Template};
 

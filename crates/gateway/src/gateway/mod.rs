@@ -22,7 +22,7 @@ pub use crate::notices::Notice;
 use crate::notices::Notices;
 use crate::other_gateway::{self, OtherGateway};
 use crate::peer_set::PeerSet;
-use crate::schemes::{Incoming, Scheme};
+use crate::schemes::{Forwarded, Incoming, Scheme};
 use crate::stations::{Learned, PeerIndex, Port, Station, StationLimits, StationTable};
 use crate::tuning::SWEEP_INTERVAL;
 use core::net::SocketAddr;
@@ -33,6 +33,7 @@ use std::sync::Mutex;
 
 /// What a gateway does with MKA frames.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Deserialize), serde(rename_all = "kebab-case"))]
 pub enum Mka {
     /// They are sent through the tunnel, encrypted.
     #[default]
@@ -345,12 +346,15 @@ impl Gateway {
         packet: &mut PacketBuf<'_>,
     ) -> Result<Received, (Option<PeerIndex>, Reason)> {
         let first = packet.bytes().first().copied();
-        let kind = first.and_then(DatagramType::of).ok_or((None, Reason::UnknownType))?;
+        let first = first.ok_or((None, Reason::UnknownType))?;
+        let kind = DatagramType::of(first);
         let peer = match kind {
-            DatagramType::Sealed
-            | DatagramType::Compressed
-            | DatagramType::Encrypted
-            | DatagramType::Fragment => {
+            Some(
+                kind @ (DatagramType::Sealed
+                | DatagramType::Compressed
+                | DatagramType::Encrypted
+                | DatagramType::Fragment),
+            ) => {
                 let (peer, prefix) = self.links.open(now, from, packet)?;
                 let blamed = |reason| (Some(peer), reason);
                 match kind {
@@ -368,23 +372,25 @@ impl Gateway {
                 }
                 peer
             }
-            _ => self.scheme.open(&Incoming { now, from, kind, links: &self.links }, packet)?,
+            _ => {
+                let from = Incoming { now, from, kind: first, links: &self.links };
+                self.scheme.open(&from, packet)?
+            }
         };
         match Frame::parse(packet.bytes()) {
             Ok(frame) => {
                 self.learn_behind(now, peer, &frame);
-                if matches!(kind, DatagramType::Sealed | DatagramType::Compressed) {
+                if matches!(kind, Some(DatagramType::Sealed | DatagramType::Compressed)) {
                     self.scheme.note_sealed_frame(peer, &frame.header);
                 }
             }
-            Err(_) if kind == DatagramType::Plain => {
-                self.check_other(now, peer, packet.bytes())
-                    .map_err(|reason| (Some(peer), reason))?;
-            }
-            Err(_) if self.scheme.requires_valid_frames() => {
-                return Err((Some(peer), Reason::NotMacsec));
-            }
-            Err(_) => {}
+            Err(_) => match self.scheme.forwarded() {
+                Forwarded::Macsec => return Err((Some(peer), Reason::NotMacsec)),
+                Forwarded::Allowed => self
+                    .check_other(now, peer, packet.bytes())
+                    .map_err(|reason| (Some(peer), reason))?,
+                Forwarded::Unchecked => {}
+            },
         }
         Ok(Received::Frame(peer))
     }

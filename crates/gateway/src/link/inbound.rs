@@ -4,7 +4,7 @@ use super::outbound::{SEAL_OVERHEAD, TAG_LEN};
 use super::prefix::{PREFIX_LEN, Prefix};
 use crate::keys::{EpochSecret, GatewayId};
 use crate::lock;
-use crate::pcbc::Pcbc;
+use crate::schemes::FrameCipher;
 use crate::tuning::{MAX_FORGERIES_PER_KEY, MAX_LANES};
 use crate::window::Window;
 use core::fmt;
@@ -16,6 +16,7 @@ use zeroize::Zeroizing;
 
 /// Why a sealed datagram was refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum OpenError {
     /// The datagram is too short, or its lane or epoch is invalid.
     Malformed,
@@ -39,7 +40,8 @@ pub struct Inbound {
     lanes: [OnceLock<Mutex<Lane>>; MAX_LANES],
     /// Whether any datagram was opened.
     used: AtomicBool,
-    pcbc: OnceLock<Pcbc>,
+    /// The scheme's own cipher, in schemes that have one.
+    cipher: Option<Box<dyn FrameCipher>>,
 }
 
 struct Lane {
@@ -58,8 +60,8 @@ impl Inbound {
         provider: &'static GcmProvider,
     ) -> Self {
         let lanes = [const { OnceLock::new() }; MAX_LANES];
-        let (used, pcbc) = (AtomicBool::new(false), OnceLock::new());
-        Self { secret, sender, receiver, epoch, provider, lanes, used, pcbc }
+        let used = AtomicBool::new(false);
+        Self { secret, sender, receiver, epoch, provider, lanes, used, cipher: None }
     }
 
     /// The number of the epoch.
@@ -111,11 +113,16 @@ impl Inbound {
         self.used.load(Ordering::Relaxed)
     }
 
-    /// The block cipher of the scheme `encryption-paper`.
-    pub fn pcbc(&self) -> &Pcbc {
-        self.pcbc.get_or_init(|| {
-            Pcbc::new(&self.secret.block_key(&self.sender, &self.receiver, self.epoch))
-        })
+    /// Adds the scheme's own cipher for this direction and epoch.
+    #[must_use]
+    pub fn with_cipher(mut self, cipher: Option<Box<dyn FrameCipher>>) -> Self {
+        self.cipher = cipher;
+        self
+    }
+
+    /// The scheme's own cipher, if it has one.
+    pub fn cipher(&self) -> Option<&dyn FrameCipher> {
+        self.cipher.as_deref()
     }
 
     fn lane(&self, lane: u8) -> Lane {

@@ -16,7 +16,6 @@ use crate::codepoints::{DatagramType, EncryptedContent};
 use crate::counters::{PeerCounters, Reason};
 use crate::hashing::{Keyed, Table};
 use crate::keys::GatewayId;
-use crate::pcbc::Pcbc;
 use crate::stations::PeerIndex;
 use crate::{read, write};
 use core::net::{IpAddr, SocketAddr};
@@ -30,6 +29,15 @@ const IPV4_HEADERS: usize = 20 + 8;
 /// Bytes of the IPv6 and UDP headers.
 const IPV6_HEADERS: usize = 40 + 8;
 
+/// What decides about the UDP port of a peer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PeerPort {
+    /// The configured endpoint of the peer.
+    Configured,
+    /// The authentic datagrams of the peer, which has no configured endpoint: its port follows them.
+    Learned,
+}
+
 /// The state of one peer.
 #[derive(Debug)]
 pub struct Link {
@@ -39,8 +47,7 @@ pub struct Link {
     pub id: GatewayId,
     /// Counters of the frames to and from the peer.
     pub counters: PeerCounters,
-    /// Whether the peer has no configured endpoint. Its UDP port then follows its datagrams.
-    roams: bool,
+    port: PeerPort,
     outbound: RwLock<Option<Arc<Outbound>>>,
     peer_address: RwLock<PeerAddress>,
     /// Bytes of the IP and UDP headers of datagrams to the peer; 0 if it has no address. Read for
@@ -66,20 +73,19 @@ pub struct Link {
 
 impl Link {
     /// Creates the state of a peer without keys, at `address` if that is known, on a path whose MTU
-    /// is `mtu` bytes. If it `roams`, it has no configured endpoint: its port follows its
-    /// datagrams.
+    /// is `mtu` bytes.
     pub fn new(
         peer: PeerIndex,
         id: GatewayId,
         address: Option<SocketAddr>,
-        roams: bool,
+        port: PeerPort,
         mtu: usize,
     ) -> Self {
         let link = Self {
             peer,
             id,
             counters: PeerCounters::default(),
-            roams,
+            port,
             outbound: RwLock::new(None),
             peer_address: RwLock::default(),
             headers: AtomicUsize::new(0),
@@ -109,7 +115,9 @@ impl Link {
     /// local port that the peer sends to: a NAT in front of the peer lets in no others.
     pub fn destination(&self) -> Option<(SocketAddr, bool)> {
         let peer_address = *read(&self.peer_address);
-        peer_address.address().map(|address| (address, self.roams || peer_address.is_learned()))
+        peer_address
+            .address()
+            .map(|address| (address, self.port == PeerPort::Learned || peer_address.is_learned()))
     }
 
     /// Sends datagrams to `address` from now on, whatever was learned.
@@ -260,15 +268,16 @@ impl Link {
         }
     }
 
-    /// Calls `encrypt` with the block cipher of the scheme `encryption-paper` for this peer.
-    /// Returns the receiver index.
+    /// Encrypts `packet` in place with the scheme's own cipher for this peer. Returns the receiver
+    /// index, by which the peer finds the keys.
     ///
     /// # Errors
-    /// [`Reason::NoPeer`] if there are no keys, [`Reason::NoBuffer`] if `encrypt` returned `None`.
-    pub fn encrypt_blocks(&self, encrypt: impl FnOnce(&Pcbc) -> Option<()>) -> Result<u32, Reason> {
+    /// [`Reason::NoPeer`] if there are no keys or the scheme has no cipher, and the errors of the
+    /// cipher.
+    pub fn encrypt(&self, packet: &mut PacketBuf<'_>) -> Result<u32, Reason> {
         let outbound = read(&self.outbound);
         let outbound = outbound.as_ref().ok_or(Reason::NoPeer)?;
-        encrypt(outbound.pcbc()).ok_or(Reason::NoBuffer)?;
+        outbound.cipher().ok_or(Reason::NoPeer)?.encrypt(packet)?;
         Ok(outbound.index())
     }
 
@@ -291,12 +300,12 @@ impl Link {
     fn note_source(&self, now: Instant, from: SocketAddr, lane: u8, first: bool) {
         let (silent, unanswered) = (self.is_silent(now), self.is_unanswered());
         let evidence = AddressEvidence { from, lane, first, silent, unanswered };
-        let change = read(&self.peer_address).assess(&evidence, self.roams);
+        let change = read(&self.peer_address).assess(&evidence, self.port);
         match change {
             AddressChange::OtherPort => return,
             AddressChange::Unchanged => {}
             AddressChange::Moved => {
-                self.change_address(|peer_address| peer_address.move_to(&evidence, self.roams));
+                self.change_address(|peer_address| peer_address.move_to(&evidence, self.port));
             }
         }
         store_time(&self.heard_at, now);
@@ -328,6 +337,13 @@ struct Receiver {
     inbound: Inbound,
     /// When these keys, which were replaced, expire.
     until: Option<Instant>,
+}
+
+impl Receiver {
+    /// The keys for `index`, unless they have expired.
+    fn find(receivers: &Table<u32, Self>, now: Instant, index: u32) -> Option<&Self> {
+        receivers.get(&index).filter(|receiver| receiver.until.is_none_or(|until| now < until))
+    }
 }
 
 impl Links {
@@ -398,23 +414,22 @@ impl Links {
         write(&self.receivers).retain(|_, receiver| receiver.until.is_none_or(|until| now < until));
     }
 
-    /// Calls `decrypt` with the block cipher of the scheme `encryption-paper` for datagrams with
-    /// the receiver index `index`, and returns the peer that sends them.
+    /// Decrypts `packet` in place with the scheme's own cipher for datagrams with the receiver index
+    /// `index`, and returns the peer that has the keys.
     ///
     /// # Errors
-    /// If no keys have this index.
-    pub fn decrypt_blocks(
+    /// If no keys have this index or the scheme has no cipher, and the errors of the cipher.
+    pub fn decrypt(
         &self,
         now: Instant,
         index: u32,
-        decrypt: impl FnOnce(&Pcbc),
+        packet: &mut PacketBuf<'_>,
     ) -> Result<PeerIndex, (Option<PeerIndex>, Reason)> {
         let receivers = read(&self.receivers);
-        let receiver = receivers
-            .get(&index)
-            .filter(|receiver| receiver.until.is_none_or(|until| now < until))
-            .ok_or((None, Reason::UnknownReceiver))?;
-        decrypt(receiver.inbound.pcbc());
+        let unknown = (None, Reason::UnknownReceiver);
+        let receiver = Receiver::find(&receivers, now, index).ok_or(unknown)?;
+        let cipher = receiver.inbound.cipher().ok_or(unknown)?;
+        cipher.decrypt(packet).map_err(|reason| (None, reason))?;
         Ok(receiver.peer)
     }
 
@@ -430,9 +445,7 @@ impl Links {
     ) -> Result<(PeerIndex, Prefix), (Option<PeerIndex>, Reason)> {
         let prefix = Prefix::decode(packet.bytes()).ok_or((None, Reason::Malformed))?;
         let receivers = read(&self.receivers);
-        let receiver = receivers
-            .get(&prefix.receiver)
-            .filter(|receiver| receiver.until.is_none_or(|until| now < until))
+        let receiver = Receiver::find(&receivers, now, prefix.receiver)
             .ok_or((None, Reason::UnknownReceiver))?;
         let peer = receiver.peer;
         let first = !receiver.inbound.is_used();

@@ -4,7 +4,7 @@ use super::prefix::{PREFIX_LEN, Prefix};
 use crate::codepoints::DatagramType;
 use crate::keys::{EpochSecret, GatewayId};
 use crate::lock;
-use crate::pcbc::Pcbc;
+use crate::schemes::FrameCipher;
 use crate::tuning::{MAX_LANES, MAX_PACKETS_PER_KEY, PACKETS_BEFORE_REKEY};
 use core::fmt;
 use lightseal_core::PacketBuf;
@@ -19,6 +19,7 @@ pub const SEAL_OVERHEAD: usize = PREFIX_LEN + TAG_LEN;
 
 /// Why a packet was not sealed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum SealError {
     /// The buffer has no room for the prefix and the tag, or the packet is shorter than the part to
     /// encrypt.
@@ -37,7 +38,8 @@ pub struct Outbound {
     index: u32,
     provider: &'static GcmProvider,
     lanes: [OnceLock<Mutex<Lane>>; MAX_LANES],
-    pcbc: OnceLock<Pcbc>,
+    /// The scheme's own cipher, in schemes that have one.
+    cipher: Option<Box<dyn FrameCipher>>,
 }
 
 struct Lane {
@@ -48,6 +50,7 @@ struct Lane {
 
 /// The state of a key after sealing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct KeyUsage {
     /// Whether the key is nearly used up, so that a new epoch should be asked for.
     pub near_limit: bool,
@@ -64,7 +67,7 @@ impl Outbound {
         provider: &'static GcmProvider,
     ) -> Self {
         let lanes = [const { OnceLock::new() }; MAX_LANES];
-        Self { secret, sender, receiver, epoch, index, provider, lanes, pcbc: OnceLock::new() }
+        Self { secret, sender, receiver, epoch, index, provider, lanes, cipher: None }
     }
 
     /// The number of the epoch.
@@ -119,11 +122,16 @@ impl Outbound {
         self.index
     }
 
-    /// The block cipher of the scheme `encryption-paper`.
-    pub fn pcbc(&self) -> &Pcbc {
-        self.pcbc.get_or_init(|| {
-            Pcbc::new(&self.secret.block_key(&self.sender, &self.receiver, self.epoch))
-        })
+    /// Adds the scheme's own cipher for this direction and epoch.
+    #[must_use]
+    pub fn with_cipher(mut self, cipher: Option<Box<dyn FrameCipher>>) -> Self {
+        self.cipher = cipher;
+        self
+    }
+
+    /// The scheme's own cipher, if it has one.
+    pub fn cipher(&self) -> Option<&dyn FrameCipher> {
+        self.cipher.as_deref()
     }
 
     fn lane(&self, lane: u8) -> Lane {

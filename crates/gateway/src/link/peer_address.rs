@@ -5,6 +5,7 @@
 //! other ports. The port of a peer without an endpoint follows its datagrams, since a NAT chooses
 //! it.
 
+use super::PeerPort;
 use core::net::SocketAddr;
 use core::time::Duration;
 
@@ -95,20 +96,20 @@ impl PeerAddress {
         }
     }
 
-    /// Decides what a datagram means for the address. `roams`: the peer has no configured endpoint.
-    pub(super) fn assess(&self, evidence: &AddressEvidence, roams: bool) -> AddressChange {
+    /// Decides what a datagram means for the address.
+    pub(super) fn assess(&self, evidence: &AddressEvidence, port: PeerPort) -> AddressChange {
         let &AddressEvidence { from, lane, first, silent, unanswered } = evidence;
         let Some((address, source)) = self.current else { return AddressChange::Moved };
         let another_port_counts = match source {
             _ if address == from => return AddressChange::Unchanged,
             _ if address.ip() != from.ip() => return AddressChange::Moved,
             Source::Lane(known) => known == lane || first || silent,
-            Source::Configured | Source::Channel if roams => first || silent,
+            Source::Configured | Source::Channel if port == PeerPort::Learned => first || silent,
             Source::Configured | Source::Channel => unanswered,
         };
         match another_port_counts {
             true => AddressChange::Moved,
-            false if roams || self.is_learned() => AddressChange::OtherPort,
+            false if port == PeerPort::Learned || self.is_learned() => AddressChange::OtherPort,
             // The other port is that of one of the peer's lanes.
             false => AddressChange::Unchanged,
         }
@@ -116,11 +117,12 @@ impl PeerAddress {
 
     /// Sets the address to that of the datagram. If the peer is back at the host of its endpoint,
     /// the port becomes that of the endpoint again.
-    pub(super) fn move_to(&mut self, evidence: &AddressEvidence, roams: bool) {
+    pub(super) fn move_to(&mut self, evidence: &AddressEvidence, port: PeerPort) {
         let &AddressEvidence { from, lane, .. } = evidence;
         let moves = self.address().is_none_or(|address| address.ip() != from.ip());
-        let back =
-            self.configured.filter(|configured| moves && !roams && configured.ip() == from.ip());
+        let back = self.configured.filter(|configured| {
+            moves && port == PeerPort::Configured && configured.ip() == from.ip()
+        });
         self.current = Some(match back {
             Some(configured) => (configured, Source::Configured),
             None => (from, Source::Lane(lane)),

@@ -10,8 +10,7 @@
 //! the peer has acknowledged their flow, and if there are too many flows. An observer sees which of
 //! the two forms a datagram has, and nothing else.
 
-use super::identifier::put_header;
-use super::{Incoming, Outgoing, Scheme, SchemeName, SealOutcome};
+use super::{Incoming, Outgoing, Scheme, SchemeCode, SchemeName, SealOutcome, prepend_header};
 use crate::codepoints::DatagramType;
 use crate::counters::Reason;
 use crate::flows::uplink::{SendForm, ShortForm};
@@ -75,8 +74,12 @@ impl<'a> Decode<'a> for Short {
 }
 
 impl Scheme for Compressed {
-    fn name(&self) -> SchemeName {
-        SchemeName::Sealed
+    fn name(&self) -> &'static str {
+        SchemeName::Sealed.as_str()
+    }
+
+    fn code(&self) -> SchemeCode {
+        SchemeName::Sealed.code()
     }
 
     fn max_overhead(&self, _header: &Header) -> isize {
@@ -123,7 +126,7 @@ impl Scheme for Compressed {
             short.short_length,
             short.pn,
         );
-        put_header(&restored.ok_or(Reason::Malformed)?, packet)
+        prepend_header(&restored.ok_or(Reason::Malformed)?, packet)
     }
 
     fn flow_table(&self) -> Option<&Flows> {

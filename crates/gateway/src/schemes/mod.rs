@@ -4,15 +4,14 @@
 //! |---|---|---|
 //! | [`sealed`] | nothing | nothing |
 //! | [`identifier`] | nothing | junk under an identifier it overtook |
-//! | [`identifier-paper`](identifier) | TCI and SL | junk under an identifier it overtook; each guess costs a lookup |
-//! | [`encryption-paper`](encryption) | nothing | replays, and frames with random addresses |
 //! | [`plain`] | everything | everything |
 //!
-//! Each scheme implements [`Scheme`]. Frames that are not MACsec (MKA, allowed EtherTypes),
+//! Each scheme implements [`Scheme`], and so may schemes outside of this crate: they have a
+//! [`SchemeCode`] and first bytes of datagrams of their own, and may have flows of their own
+//! ([`Flows`]) and a cipher of their own ([`FrameCipher`]). Frames that are not MACsec (MKA, allowed EtherTypes),
 //! keepalives and the pieces of split frames are sent sealed under every scheme but `plain`.
 
 pub mod compressed;
-pub mod encryption;
 pub mod identifier;
 pub mod plain;
 pub mod sealed;
@@ -20,54 +19,67 @@ pub mod sealed;
 use crate::codepoints::{DatagramType, EncryptedContent};
 use crate::counters::Reason;
 use crate::flows::Flows;
-use crate::link::{Link, Links};
+use crate::keys::DirectionSecret;
+use crate::link::{Link, Links, SEAL_OVERHEAD};
 use crate::stations::PeerIndex;
 use core::fmt;
 use core::net::SocketAddr;
-use lightseal_core::{DecodeError, Instant, PacketBuf};
+use lightseal_core::{DecodeError, Encode, Instant, PacketBuf, Writer};
 use lightseal_macsec::Header;
 
-/// The names of the schemes.
+/// The schemes of this crate.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Deserialize), serde(rename_all = "kebab-case"))]
 pub enum SchemeName {
-    /// Our own scheme, which is the default.
+    /// The header is encrypted, and the whole frame is authenticated. This is the default.
     #[default]
     Sealed,
-    /// The paper's rotating identifiers, with its weaknesses corrected.
+    /// Rotating identifiers in place of the header.
     Identifier,
-    /// The paper's rotating identifiers, unchanged.
-    IdentifierPaper,
-    /// The paper's encryption, unchanged.
-    EncryptionPaper,
-    /// VXLAN.
+    /// The framing of VXLAN (RFC 7348), **without protection**.
     Plain,
 }
 
 impl SchemeName {
     /// Every scheme.
-    pub const ALL: [Self; 5] =
-        [Self::Sealed, Self::Identifier, Self::IdentifierPaper, Self::EncryptionPaper, Self::Plain];
+    pub const ALL: [Self; 3] = [Self::Sealed, Self::Identifier, Self::Plain];
 
     /// The name in configurations.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Sealed => "sealed",
             Self::Identifier => "identifier",
-            Self::IdentifierPaper => "identifier-paper",
-            Self::EncryptionPaper => "encryption-paper",
             Self::Plain => "plain",
         }
     }
 
-    /// The scheme with the name `name`.
-    pub fn of(name: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|scheme| scheme.as_str() == name)
+    /// The code of the scheme between gateways.
+    pub const fn code(self) -> SchemeCode {
+        SchemeCode(match self {
+            Self::Sealed => 1,
+            Self::Identifier => 2,
+            Self::Plain => 5,
+        })
     }
 }
 
 impl fmt::Display for SchemeName {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.as_str())
+    }
+}
+
+/// The code by which two gateways compare their schemes. Schemes outside of this crate have codes
+/// that [`SchemeName`] does not have.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct SchemeCode(pub u8);
+
+impl fmt::Display for SchemeCode {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match SchemeName::ALL.into_iter().find(|name| name.code() == *self) {
+            Some(name) => name.fmt(f),
+            None => write!(f, "scheme {}", self.0),
+        }
     }
 }
 
@@ -84,6 +96,32 @@ pub struct Outgoing<'a> {
     pub header: &'a Header,
 }
 
+impl Outgoing<'_> {
+    /// Seals the frame with its whole header, as under the scheme `sealed`, if it fits a datagram.
+    ///
+    /// # Errors
+    /// [`Reason::TooLong`] if it does not fit, and as for [`Link::seal`].
+    pub fn seal_whole(&self, packet: &mut PacketBuf<'_>) -> Result<SealOutcome, Reason> {
+        if packet.len() + SEAL_OVERHEAD > self.link.payload() {
+            return Err(Reason::TooLong);
+        }
+        // The header has at most 36 bytes, which fits the length byte.
+        self.link.seal(self.lane, DatagramType::Sealed, self.header.len() as u8, packet)?;
+        Ok(SealOutcome::Ready)
+    }
+}
+
+/// Puts a header before the rest of a frame.
+///
+/// # Errors
+/// [`Reason::NoBuffer`] if the packet has no room.
+pub fn prepend_header(header: &Header, packet: &mut PacketBuf<'_>) -> Result<(), Reason> {
+    let mut bytes = [0; Header::MAX_LEN];
+    let mut writer = Writer::new(&mut bytes);
+    header.write(&mut writer).map_err(|_| Reason::NoBuffer)?;
+    packet.prepend_slice(writer.written()).ok_or(Reason::NoBuffer)
+}
+
 /// A datagram that was received.
 #[derive(Clone, Copy, Debug)]
 pub struct Incoming<'a> {
@@ -91,8 +129,9 @@ pub struct Incoming<'a> {
     pub now: Instant,
     /// Its source address, which is not authenticated.
     pub from: SocketAddr,
-    /// Its type, from its first byte.
-    pub kind: DatagramType,
+    /// Its type, which is its first byte: a [`DatagramType`], or a type of a scheme outside of this
+    /// crate.
+    pub kind: u8,
     /// The links to all peers.
     pub links: &'a Links,
 }
@@ -106,12 +145,47 @@ pub enum SealOutcome {
     Hold,
 }
 
+/// A scheme's own cipher in one direction and one epoch, under keys from a [`DirectionSecret`].
+pub trait FrameCipher: Send + Sync {
+    /// Encrypts a frame in place.
+    ///
+    /// # Errors
+    /// If the frame is too short.
+    fn encrypt(&self, packet: &mut PacketBuf<'_>) -> Result<(), Reason>;
+
+    /// Decrypts a frame in place.
+    ///
+    /// # Errors
+    /// If the datagram is too short.
+    fn decrypt(&self, packet: &mut PacketBuf<'_>) -> Result<(), Reason>;
+}
+
+/// Which bytes from [`Scheme::open`] the gateway puts on its LAN.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Forwarded {
+    /// Well-formed MACsec frames.
+    Macsec,
+    /// Well-formed MACsec frames, and other frames that the configuration allows.
+    Allowed,
+    /// Any bytes. Only a scheme that shows what follows from missing authentication returns this.
+    Unchecked,
+}
+
 /// The representation of MACsec frames that the gateways of one tunnel have agreed on.
 ///
 /// All methods take `&self`: threads share a scheme, which keeps its state behind locks.
 pub trait Scheme: Send + Sync + fmt::Debug {
-    /// The name of the scheme.
-    fn name(&self) -> SchemeName;
+    /// The name of the scheme, in the status and in metrics.
+    fn name(&self) -> &'static str;
+
+    /// The code of the scheme, which must be that of the peer.
+    fn code(&self) -> SchemeCode;
+
+    /// Makes the scheme's own cipher for one direction and epoch, in schemes that have one. It is
+    /// used by [`Link::encrypt`] and [`Links::decrypt`].
+    fn cipher(&self, _secret: &DirectionSecret<'_>) -> Option<Box<dyn FrameCipher>> {
+        None
+    }
 
     /// The flows, in schemes that have them. Their messages are the same in all schemes.
     fn flow_table(&self) -> Option<&Flows> {
@@ -153,10 +227,9 @@ pub trait Scheme: Send + Sync + fmt::Debug {
         Err(Reason::UnknownType)
     }
 
-    /// Whether the result of [`open`](Self::open) must be a well-formed MACsec frame. Only a scheme
-    /// that exists to demonstrate the consequences returns `false`.
-    fn requires_valid_frames(&self) -> bool {
-        true
+    /// Which bytes from [`open`](Self::open) the gateway puts on its LAN.
+    fn forwarded(&self) -> Forwarded {
+        Forwarded::Macsec
     }
 
     /// Makes a datagram of a frame that is not MACsec, in place.

@@ -3,7 +3,7 @@
 //! An attacker who can send to the gateway can put any frame on its LAN, and an observer sees each
 //! frame except for its MACsec-encrypted payload. Peers are recognised by their IP addresses only.
 
-use super::{Incoming, Outgoing, Scheme, SchemeName, SealOutcome};
+use super::{Forwarded, Incoming, Outgoing, Scheme, SchemeCode, SchemeName, SealOutcome};
 use crate::codepoints::DatagramType;
 use crate::counters::Reason;
 use crate::link::Link;
@@ -29,8 +29,12 @@ impl Plain {
 }
 
 impl Scheme for Plain {
-    fn name(&self) -> SchemeName {
-        SchemeName::Plain
+    fn name(&self) -> &'static str {
+        SchemeName::Plain.as_str()
+    }
+
+    fn code(&self) -> SchemeCode {
+        SchemeName::Plain.code()
     }
 
     fn max_overhead(&self, _header: &Header) -> isize {
@@ -55,12 +59,16 @@ impl Scheme for Plain {
         true
     }
 
+    fn forwarded(&self) -> Forwarded {
+        Forwarded::Allowed
+    }
+
     fn open(
         &self,
         from: &Incoming<'_>,
         packet: &mut PacketBuf<'_>,
     ) -> Result<PeerIndex, (Option<PeerIndex>, Reason)> {
-        if from.kind != DatagramType::Plain {
+        if from.kind != DatagramType::Plain as u8 {
             return Err((None, Reason::UnknownType));
         }
         // Reserved bits are ignored on receipt (RFC 7348, section 5).

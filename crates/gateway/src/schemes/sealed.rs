@@ -1,7 +1,7 @@
 //! `sealed`: the header is encrypted, and the whole frame is authenticated. The payload, which
 //! MACsec has encrypted already, is not encrypted again.
 
-use super::{Incoming, Outgoing, Scheme, SchemeName, SealOutcome};
+use super::{Incoming, Outgoing, Scheme, SchemeCode, SchemeName, SealOutcome};
 use crate::codepoints::DatagramType;
 use crate::counters::Reason;
 use crate::link::SEAL_OVERHEAD;
@@ -14,8 +14,12 @@ use lightseal_macsec::Header;
 pub struct SealedScheme;
 
 impl Scheme for SealedScheme {
-    fn name(&self) -> SchemeName {
-        SchemeName::Sealed
+    fn name(&self) -> &'static str {
+        SchemeName::Sealed.as_str()
+    }
+
+    fn code(&self) -> SchemeCode {
+        SchemeName::Sealed.code()
     }
 
     fn max_overhead(&self, _header: &Header) -> isize {

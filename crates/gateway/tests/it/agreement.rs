@@ -33,7 +33,7 @@ fn a_peer_that_proposes_keys_again_and_again_fills_no_memory() {
         site.control.handle_up(world.now, index(1, 0), [round; 32].into());
         let hello = messages::Hello {
             version: messages::VERSION,
-            scheme: lightseal_gateway::schemes::SchemeName::Sealed,
+            scheme: lightseal_gateway::schemes::SchemeName::Sealed.code(),
         };
         let offer = messages::Offer { epoch: 1, nonce: [round; 32], index: 7 };
         for message in [messages::Message::Hello(hello), messages::Message::Propose(offer)] {
@@ -236,7 +236,8 @@ fn keys_that_near_their_end_are_proposed_once_when_the_channel_returns() {
 #[test]
 fn a_second_hello_closes_the_channel() {
     let mut world = World::up_sealed(2);
-    let (version, scheme) = (messages::VERSION, lightseal_gateway::schemes::SchemeName::Sealed);
+    let (version, scheme) =
+        (messages::VERSION, lightseal_gateway::schemes::SchemeName::Sealed.code());
     let hello = messages::Message::Hello(messages::Hello { version, scheme }).to_vec();
     world.sites[0].control.handle_message(world.now, index(0, 1), &hello);
     let outputs: Vec<_> = core::iter::from_fn(|| world.sites[0].control.poll(world.now)).collect();

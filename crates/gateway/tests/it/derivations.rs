@@ -8,7 +8,7 @@ use lightseal_core::{Decode, Instant, Random};
 use lightseal_gateway::codepoints::DatagramType;
 use lightseal_gateway::counters::Reason;
 use lightseal_gateway::flows::messages::{Beacon, Message, Register};
-use lightseal_gateway::flows::{BaseIdentifier, Derivation, FlowOptions, Flows, Template};
+use lightseal_gateway::flows::{BaseIdentifier, Derivation, FlowOptions, Flows, Template, keyed};
 use lightseal_gateway::schemes::Scheme;
 use lightseal_gateway::schemes::identifier::{Identifier, IdentifierConfig};
 use lightseal_gateway::stations::PeerIndex;
@@ -147,7 +147,7 @@ fn sealed_frames_that_jump_have_their_group_refused_until_it_is_registered_again
 #[test]
 fn windows_move_on_step_by_step_and_what_comes_meanwhile_is_known() {
     let settings = IdentifierConfig::default();
-    let derivation = Derivation::Keyed;
+    let derivation: Derivation = keyed;
     let needs = FlowOptions {
         an: true,
         follows: true,
@@ -163,7 +163,7 @@ fn windows_move_on_step_by_step_and_what_comes_meanwhile_is_known() {
         assert!(!flows.downlink().has_lagging_windows());
     }
     let take = |number: u32, pn: u64| {
-        let rotating = derivation.derive(&secret(number), pn, 0);
+        let rotating = derivation(&secret(number), pn, 0);
         let tag = header(to(number), pn as u32).tag;
         let octets = [tag.tci_an(), tag.short_length.get()];
         let clear = core::array::from_fn(|at| octets[at] ^ rotating.mask[at]);

@@ -5,7 +5,7 @@ use core::time::Duration;
 use lightseal_core::{Instant, PacketBuf, Random};
 use lightseal_gateway::codepoints::DatagramType;
 use lightseal_gateway::keys::{EpochSecret, GatewayId};
-use lightseal_gateway::link::{Inbound, Link, Links, Outbound};
+use lightseal_gateway::link::{Inbound, Link, Links, Outbound, PeerPort};
 use lightseal_gateway::stations::PeerIndex;
 use lightseal_macsec::crypto::rustcrypto::PROVIDER;
 
@@ -26,10 +26,10 @@ struct Pair {
 }
 
 impl Pair {
-    fn new(roams: bool) -> Self {
+    fn new(port: PeerPort) -> Self {
         let secret = || EpochSecret::new(&[1; 32], &[2; 32], &[3; 32]);
         let ends = (GatewayId([1; 32]), GatewayId([2; 32]));
-        let link = Link::new(PEER, ends.0, None, roams, 1452);
+        let link = Link::new(PEER, ends.0, None, port, 1452);
         let links = Links::new(vec![link], &mut Random::insecure(1));
         links.install(INDEX, PEER, Inbound::new(secret(), ends, 1, &PROVIDER));
         Self { outbound: Outbound::new(secret(), ends, 1, INDEX, &PROVIDER), links }
@@ -66,7 +66,7 @@ impl Pair {
 #[test]
 fn lanes_with_ports_of_their_own_do_not_move_a_peer_to_and_fro() {
     for first in [0, 2] {
-        let pair = Pair::new(true);
+        let pair = Pair::new(PeerPort::Learned);
         let known = HOME[usize::from(first)];
         assert_eq!(
             pair.after(pair.sealed(first), known),
@@ -85,7 +85,7 @@ fn lanes_with_ports_of_their_own_do_not_move_a_peer_to_and_fro() {
 
 #[test]
 fn a_peer_has_moved_when_any_lane_comes_from_elsewhere() {
-    let pair = Pair::new(true);
+    let pair = Pair::new(PeerPort::Learned);
     pair.after(pair.sealed(0), HOME[0]);
     let (old, late) = (pair.sealed(0), pair.sealed(1));
     assert_eq!(pair.after(pair.sealed(1), AWAY[1]), Some(AWAY[1]));
@@ -113,7 +113,7 @@ fn a_peer_has_moved_when_any_lane_comes_from_elsewhere() {
 
 #[test]
 fn a_lane_from_whose_port_nothing_comes_any_more_gives_way_to_another() {
-    let pair = Pair::new(true);
+    let pair = Pair::new(PeerPort::Learned);
     pair.after(pair.sealed(0), HOME[0]);
     pair.after(pair.sealed(1), HOME[1]);
     // The NAT restarts. Only lane 1 has a station, and sends from a new port.
@@ -132,7 +132,7 @@ fn a_lane_from_whose_port_nothing_comes_any_more_gives_way_to_another() {
 
 #[test]
 fn new_keys_show_at_once_where_the_peer_is() {
-    let mut pair = Pair::new(true);
+    let mut pair = Pair::new(PeerPort::Learned);
     pair.after(pair.sealed(1), HOME[1]);
     pair.rekey();
     assert_eq!(pair.after(pair.sealed(0), HOME[0]), Some(HOME[0]));
@@ -141,7 +141,7 @@ fn new_keys_show_at_once_where_the_peer_is() {
 
 #[test]
 fn a_peer_with_an_endpoint_is_followed_to_another_host_and_back_but_not_to_another_port() {
-    let pair = Pair::new(false);
+    let pair = Pair::new(PeerPort::Configured);
     let endpoint = at(1, 8885);
     let link = || pair.links.get(PEER).unwrap();
     link().set_address(Some(endpoint));
@@ -182,7 +182,7 @@ fn a_peer_with_an_endpoint_is_followed_to_another_host_and_back_but_not_to_anoth
 
 #[test]
 fn a_management_channel_from_another_host_moves_a_peer_that_is_not_heard() {
-    let pair = Pair::new(false);
+    let pair = Pair::new(PeerPort::Configured);
     let (endpoint, other) = (at(1, 8885), at(2, 8885));
     let link = || pair.links.get(PEER).unwrap();
     let after = |millis| NOW + Duration::from_millis(millis);

@@ -2,6 +2,7 @@
 
 mod check;
 mod keygen;
+mod readings;
 #[cfg(target_os = "linux")]
 mod run;
 mod status;

@@ -1,6 +1,6 @@
 //! The live view of a gateway in a terminal.
 
-use super::status::{Rate, Rates, channel, or_dash};
+use super::readings::{Rate, Rates, channel, or_dash};
 use crate::terminal::{Heard, LiveTerminal};
 use crate::units::spoken;
 use lightseal_gateway_host::status::GatewayStatus;
@@ -176,7 +176,7 @@ fn draw_drops(frame: &mut Frame<'_>, area: Rect, status: &GatewayStatus, rates: 
 
 #[cfg(test)]
 mod tests {
-    use super::super::status::tests::status;
+    use super::super::readings::tests::status;
     use super::*;
     use ratatui::Terminal;
     use ratatui::backend::TestBackend;

@@ -12,7 +12,7 @@ mod report;
 #[cfg(target_os = "linux")]
 mod station;
 
-use crate::cli::ConfigArgs;
+use crate::config_args::ConfigArgs;
 use crate::failure::Failure;
 use crate::statistics;
 use clap::{Args, ValueEnum};

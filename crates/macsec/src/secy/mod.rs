@@ -94,6 +94,7 @@ impl SecyConfig {
 
 /// Why settings or a key were refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum ConfigError {
     /// The SCI has another port than the tag implies: 1 with ES, 0 with SCB.
     Port(SciInTag),

@@ -34,6 +34,7 @@ pub enum Delivery {
 
 /// Why a frame is discarded. The content of its buffer is undefined then.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Discard {
     /// The frame has no SecTAG.
     NoTag,

@@ -20,6 +20,7 @@ pub enum ProtectOutcome {
 
 /// Why a frame must not be sent. The frame is unchanged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum ProtectError {
     /// The frame has less than 14 bytes: addresses and an EtherType.
     Short,

@@ -147,7 +147,8 @@ impl Join for Gateways {
         let posts: Vec<_> = places.iter().map(Place::post).collect();
         let running = gateways::start(&self.program, &self.setup, &posts, &scratch)?;
         let program = self.program.clone();
-        Ok(Box::new(Running { running, places, between, scratch, program }))
+        let setup = self.setup;
+        Ok(Box::new(Running { running, places, between, scratch, program, setup }))
     }
 }
 
@@ -158,6 +159,7 @@ struct Running {
     between: Between,
     scratch: Scratch,
     program: PathBuf,
+    setup: Setup,
 }
 
 struct Place {
@@ -177,7 +179,7 @@ impl Joined for Running {
         let number = end as usize;
         self.running.remove(number).kill();
         let post = self.places[number].post();
-        let mut again = gateways::launch(&self.program, &post, number, &self.scratch)?;
+        let mut again = gateways::launch(&self.program, &self.setup, &post, number, &self.scratch)?;
         let peers = self.places.len() - 1;
         gateways::await_peers(&self.program, &mut again, number, peers, &self.scratch)?;
         self.running.insert(number, again);

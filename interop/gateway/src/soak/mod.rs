@@ -164,6 +164,7 @@ const UNDER_WAY: Duration = Duration::from_millis(500);
 /// if gateways do not connect, or one ends by itself.
 pub fn run(plan: &Plan, interrupt: &Interrupt) -> Result<Report, Failure> {
     gateways::require(&plan.program)?;
+    plan.setup.require(&plan.program)?;
     if !(1..=MOST_FLOWS).contains(&plan.flows) {
         return Err(Failure::Broken(format!("1 to {MOST_FLOWS} flows, not {}", plan.flows)));
     }
@@ -389,7 +390,13 @@ impl Soak<'_> {
         }
         self.wait(self.plan.down)?;
         let posts = self.room.posts();
-        let again = gateways::launch(&self.plan.program, &posts[site], site, self.scratch)?;
+        let again = gateways::launch(
+            &self.plan.program,
+            &self.plan.setup,
+            &posts[site],
+            site,
+            self.scratch,
+        )?;
         self.programs[site] = Some(again);
         self.keyed()?;
         self.report.outage_time = started.elapsed();

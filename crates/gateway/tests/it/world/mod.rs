@@ -11,7 +11,7 @@ use lightseal_gateway::control::{Control, Event, Output, Timing};
 use lightseal_gateway::counters::Reason;
 use lightseal_gateway::gateway::{Destination, Gateway, GatewayConfig, Mka, Received, Sink};
 use lightseal_gateway::keys::GatewayId;
-use lightseal_gateway::link::Link;
+use lightseal_gateway::link::{Link, PeerPort};
 use lightseal_gateway::schemes::Scheme;
 use lightseal_gateway::stations::{PeerIndex, StationLimits};
 use lightseal_macsec::crypto::rustcrypto::PROVIDER;
@@ -96,7 +96,7 @@ impl Site {
         let links = others
             .map(|(at, other)| {
                 let id = GatewayId([other as u8 + 1; 32]);
-                Link::new(PeerIndex(at as u8), id, Some(address(other)), true, 1480)
+                Link::new(PeerIndex(at as u8), id, Some(address(other)), PeerPort::Learned, 1480)
             })
             .collect();
         let gateway = Arc::new(Gateway::new(settings, links, scheme, random, now));

@@ -12,13 +12,16 @@
 //! - [`scenarios`]: MAC aggregation in scenarios, still and moving;
 //! - [`mac`]: LightMAC beside other MACs;
 //! - [`sessions`]: servers with few session slots;
-//! - [`speed`]: the speed of the simulator.
+//! - [`speed`]: the speed of the simulator;
+//! - `gateway`: a MACsec gateway under a scheme of the tunnel paper.
 #![forbid(unsafe_code)]
 #![expect(clippy::disallowed_methods, reason = "a program owns its clock; the library has none")]
 
 mod choice;
 mod decrypt;
 mod figure;
+#[cfg(target_os = "linux")]
+mod gateway;
 mod handshake;
 mod mac;
 mod merge;
@@ -88,6 +91,9 @@ enum LabCommand {
     Sessions(sessions::SessionsArgs),
     /// Measure how fast the simulator is on this machine.
     Speed(speed::SpeedArgs),
+    /// Run a MACsec gateway under a scheme of the tunnel paper, with its faults.
+    #[cfg(target_os = "linux")]
+    Gateway(gateway::GatewayArgs),
     #[command(flatten)]
     Manual(ManualCommand),
 }
@@ -116,6 +122,8 @@ fn run(cli: &Cli) -> Result<ExitCode, Failure> {
         LabCommand::Mac(command) => mac::run(command, cli.log.quiet),
         LabCommand::Sessions(args) => sessions::run(args),
         LabCommand::Speed(args) => speed::run(args),
+        #[cfg(target_os = "linux")]
+        LabCommand::Gateway(args) => gateway::run(args),
         LabCommand::Manual(command) => command.run(Cli::command(), &[]),
     };
     done.map(|()| ExitCode::SUCCESS)

@@ -14,9 +14,9 @@ use lightseal_core::{Instant, Random};
 use lightseal_gateway::flows::FlowLimits;
 use lightseal_gateway::schemes::Scheme;
 use lightseal_gateway::schemes::compressed::Compressed;
-use lightseal_gateway::schemes::encryption::{self, Encryption};
 use lightseal_gateway::schemes::identifier::{Identifier, IdentifierConfig};
 use lightseal_gateway::schemes::plain::Plain;
+use lightseal_gateway_papers::PaperScheme;
 
 const START: Instant = Instant::from_micros(1_000_000);
 
@@ -31,11 +31,11 @@ pub(crate) fn identifier(random: &mut Random) -> Box<dyn Scheme> {
 }
 
 pub(crate) fn identifier_paper(random: &mut Random) -> Box<dyn Scheme> {
-    Box::new(Identifier::paper(IdentifierConfig::as_in_paper(), random, START))
+    PaperScheme::Identifier.make(FlowLimits::default(), random, START)
 }
 
 pub(crate) fn encryption_paper(random: &mut Random) -> Box<dyn Scheme> {
-    Box::new(Encryption::new(encryption::EncryptionConfig::default(), random, START))
+    PaperScheme::Encryption.make(FlowLimits::default(), random, START)
 }
 
 pub(crate) fn plain(_: &mut Random) -> Box<dyn Scheme> {

@@ -8,8 +8,9 @@ use core::time::Duration;
 use lightseal_core::Random;
 use lightseal_gateway::codepoints::DatagramType;
 use lightseal_gateway::counters::Reason;
-use lightseal_gateway::flows::{BaseIdentifier, Derivation};
-use lightseal_gateway::pcbc::Pcbc;
+use lightseal_gateway::flows::{BaseIdentifier, keyed};
+use lightseal_gateway_papers::pcbc::Pcbc;
+use lightseal_gateway_papers::{encryption, identifier as paper};
 use lightseal_macsec::VlanTag;
 use trials::claimed::{self, Claimed};
 use trials::flood::{self, Flood};
@@ -18,6 +19,9 @@ use trials::{
     identifier_paper, narrowing, sealed,
 };
 use world::{Datagram, Flow, World, drops, station};
+
+/// The first bytes of datagrams of the paper's schemes.
+const PAPER_TYPES: [u8; 2] = [paper::TYPE, encryption::TYPE];
 
 fn altered(datagram: &Datagram, at: usize) -> Datagram {
     let mut altered = datagram.clone();
@@ -264,9 +268,9 @@ fn the_papers_derivation_is_keyed_with_what_everybody_knows() {
     // The key is the PN, which everybody knows. And identifiers repeat after 2^32 packet numbers,
     // and under another AN.
     let base = BaseIdentifier::new([7; 16]);
-    let paper = |pn, an| Derivation::Paper.derive(&base, pn, an);
+    let paper = |pn, an| paper::derive(&base, pn, an);
     assert_eq!(paper(5, 0), paper(5 | 1 << 32, 1));
-    let ours = |pn, an| Derivation::Keyed.derive(&base, pn, an);
+    let ours = |pn, an| keyed(&base, pn, an);
     assert_ne!(ours(5, 0), ours(5 | 1 << 32, 0));
     assert_ne!(ours(5, 0), ours(5, 1));
 }
@@ -369,9 +373,9 @@ fn forgeries_that_reach_the_lan_are_counted() {
 fn a_datagram_of_another_scheme_is_dropped() {
     for (name, scheme) in ALL {
         let mut world = acquainted(scheme);
-        for kind in DatagramType::ALL {
-            let bytes = [&[kind as u8][..], &[0x55; 100]].concat();
-            assert!(!world.arrive(&Datagram { from: 0, to: 1, bytes }), "{name} {kind:?}");
+        for kind in DatagramType::ALL.map(|kind| kind as u8).into_iter().chain(PAPER_TYPES) {
+            let bytes = [&[kind][..], &[0x55; 100]].concat();
+            assert!(!world.arrive(&Datagram { from: 0, to: 1, bytes }), "{name} {kind:#x}");
         }
     }
 }

@@ -1,5 +1,5 @@
 //! `encryption-paper`: a frame's first 32 bytes are encrypted, and nothing authenticates them (the
-//! paper's section 4.3). Provided for comparison.
+//! paper's section 4.3).
 //!
 //! ```text
 //! | type (1) | receiver index (4) | first 32 bytes of the frame, encrypted | rest of the frame |
@@ -18,49 +18,40 @@
 //! case. Such frames are sent sealed here: to drop them would tell nothing about the scheme and
 //! would break networks.
 
-use super::identifier::{UnknownFlow, seal_until_known};
-use super::{Incoming, Outgoing, Scheme, SchemeName, SealOutcome};
-use crate::codepoints::DatagramType;
-use crate::counters::Reason;
-use crate::flows::uplink::SendForm;
-use crate::flows::{FlowLimits, FlowOptions, Flows};
-use crate::link::SEAL_OVERHEAD;
-use crate::pcbc::COVERED;
-use crate::stations::PeerIndex;
+use crate::pcbc::{COVERED, Pcbc};
 use lightseal_core::{Instant, PacketBuf, Random};
+use lightseal_gateway::counters::Reason;
+use lightseal_gateway::flows::uplink::SendForm;
+use lightseal_gateway::flows::{FlowLimits, FlowOptions, Flows};
+use lightseal_gateway::keys::DirectionSecret;
+use lightseal_gateway::link::SEAL_OVERHEAD;
+use lightseal_gateway::schemes::{
+    Forwarded, FrameCipher, Incoming, Outgoing, Scheme, SchemeCode, SealOutcome,
+};
+use lightseal_gateway::stations::PeerIndex;
 use lightseal_macsec::{Header, SciField};
 
+/// The name of the scheme.
+pub const NAME: &str = "encryption-paper";
+/// The first byte of datagrams.
+pub const TYPE: u8 = 0x53;
+/// The label of the key of [`Pcbc`].
+pub const LABEL: &[u8] = b"ls tun pcbc";
 /// Number of bytes before the frame.
 pub const PREFIX_LEN: usize = 5;
 /// Length of the headers that the paper's 32 bytes are meant for: addresses and a SecTAG with an
 /// SCI.
 const HEADER_LEN: usize = 28;
 
-/// The configuration of the scheme.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct EncryptionConfig {
-    /// Limits on the number of flows.
-    pub limits: FlowLimits,
-    /// How frames are sent whose flow the peer does not know.
-    pub unknown: UnknownFlow,
-}
-
-impl Default for EncryptionConfig {
-    fn default() -> Self {
-        Self { limits: FlowLimits::default(), unknown: UnknownFlow::Hold }
-    }
-}
-
 /// The scheme `encryption-paper`.
 #[derive(Debug)]
-pub struct Encryption {
-    unknown: UnknownFlow,
+pub struct EncryptionPaper {
     flows: Flows,
 }
 
-impl Encryption {
+impl EncryptionPaper {
     /// A scheme without flows. The keys of its hash tables are drawn from `random`.
-    pub fn new(settings: EncryptionConfig, random: &mut Random, now: Instant) -> Self {
+    pub fn new(limits: FlowLimits, random: &mut Random, now: Instant) -> Self {
         // A new AN is a new flow, but packet numbers are not followed.
         let options = FlowOptions {
             an: true,
@@ -70,8 +61,24 @@ impl Encryption {
             behind: 0,
             beacons: false,
         };
-        let flows = Flows::new(options, settings.limits, random, now);
-        Self { unknown: settings.unknown, flows }
+        Self { flows: Flows::new(options, limits, random, now) }
+    }
+}
+
+/// The bytes of a frame that are encrypted.
+fn blocks<'a>(packet: &'a mut PacketBuf<'_>) -> Option<&'a mut [u8; COVERED]> {
+    packet.bytes_mut().first_chunk_mut()
+}
+
+impl FrameCipher for Pcbc {
+    fn encrypt(&self, packet: &mut PacketBuf<'_>) -> Result<(), Reason> {
+        Self::encrypt(self, blocks(packet).ok_or(Reason::Malformed)?);
+        Ok(())
+    }
+
+    fn decrypt(&self, packet: &mut PacketBuf<'_>) -> Result<(), Reason> {
+        Self::decrypt(self, blocks(packet).ok_or(Reason::Malformed)?);
+        Ok(())
     }
 }
 
@@ -80,42 +87,35 @@ fn covers(header: &Header) -> bool {
     matches!(header.tag.sci_field, SciField::Explicit(_)) && header.len() == HEADER_LEN
 }
 
-impl Scheme for Encryption {
-    fn name(&self) -> SchemeName {
-        SchemeName::EncryptionPaper
+impl Scheme for EncryptionPaper {
+    fn name(&self) -> &'static str {
+        NAME
+    }
+
+    fn code(&self) -> SchemeCode {
+        SchemeCode(4)
+    }
+
+    fn cipher(&self, secret: &DirectionSecret<'_>) -> Option<Box<dyn FrameCipher>> {
+        Some(Box::new(Pcbc::new(&secret.derive(LABEL))))
     }
 
     fn max_overhead(&self, header: &Header) -> isize {
-        let sealed = self.unknown == UnknownFlow::Seal || !covers(header);
-        if sealed { SEAL_OVERHEAD as isize } else { PREFIX_LEN as isize }
-    }
-
-    fn overhead_to(&self, peer: PeerIndex, header: &Header) -> isize {
-        if covers(header) && self.flows.is_known_or_register(peer, header) {
-            PREFIX_LEN as isize
-        } else {
-            self.max_overhead(header)
-        }
+        if covers(header) { PREFIX_LEN as isize } else { SEAL_OVERHEAD as isize }
     }
 
     fn seal(&self, to: &Outgoing<'_>, packet: &mut PacketBuf<'_>) -> Result<SealOutcome, Reason> {
         if !covers(to.header) {
-            return seal_until_known(to, packet);
+            return to.seal_whole(packet);
         }
-        match (self.flows.send_form(to.now, to.link.peer, to.header), self.unknown) {
-            (SendForm::Short(_), _) => {
-                let index = to.link.encrypt_blocks(|pcbc| {
-                    let blocks = packet.bytes_mut().first_chunk_mut::<COVERED>();
-                    blocks.map(|blocks| pcbc.encrypt(blocks))
-                })?;
-                let [a, b, c, d] = index.to_be_bytes();
-                let prefix = [DatagramType::EncryptionPaper as u8, a, b, c, d];
-                packet.prepend(&prefix).ok_or(Reason::NoBuffer)?;
+        match self.flows.send_form(to.now, to.link.peer, to.header) {
+            SendForm::Short(_) => {
+                let [a, b, c, d] = to.link.encrypt(packet)?.to_be_bytes();
+                packet.prepend(&[TYPE, a, b, c, d]).ok_or(Reason::NoBuffer)?;
                 Ok(SealOutcome::Ready)
             }
-            (_, UnknownFlow::Seal) => seal_until_known(to, packet),
-            (SendForm::Registering, UnknownFlow::Hold) => Ok(SealOutcome::Hold),
-            (SendForm::NoFlow, UnknownFlow::Hold) => Err(Reason::FlowLimit),
+            SendForm::Registering => Ok(SealOutcome::Hold),
+            SendForm::NoFlow => Err(Reason::FlowLimit),
         }
     }
 
@@ -124,19 +124,19 @@ impl Scheme for Encryption {
         from: &Incoming<'_>,
         packet: &mut PacketBuf<'_>,
     ) -> Result<PeerIndex, (Option<PeerIndex>, Reason)> {
-        if from.kind != DatagramType::EncryptionPaper {
+        if from.kind != TYPE {
             return Err((None, Reason::UnknownType));
         }
         let malformed = (None, Reason::Malformed);
         let prefix = packet.take_front(PREFIX_LEN).ok_or(malformed)?;
         let &[_, a, b, c, d] = prefix.first_chunk().ok_or(malformed)?;
-        let blocks = packet.bytes_mut().first_chunk_mut::<COVERED>().ok_or(malformed)?;
         let index = u32::from_be_bytes([a, b, c, d]);
-        let peer = from.links.decrypt_blocks(from.now, index, |pcbc| pcbc.decrypt(blocks))?;
+        let peer = from.links.decrypt(from.now, index, packet)?;
         // The positions of these fields in a frame with such a header. As in the paper, the rest of
         // the frame is not checked.
         let unknown = (Some(peer), Reason::UnknownFlow);
-        let (&octet, sci) = blocks.get(14).zip(blocks.get(20..28)).ok_or(unknown)?;
+        let bytes = packet.bytes();
+        let (&octet, sci) = bytes.get(14).zip(bytes.get(20..28)).ok_or(unknown)?;
         let sci = sci.try_into().map_err(|_| unknown)?;
         if self.flows.downlink().has_association(peer, sci, octet & 3) {
             Ok(peer)
@@ -145,8 +145,8 @@ impl Scheme for Encryption {
         }
     }
 
-    fn requires_valid_frames(&self) -> bool {
-        false
+    fn forwarded(&self) -> Forwarded {
+        Forwarded::Unchecked
     }
 
     fn flow_table(&self) -> Option<&Flows> {
