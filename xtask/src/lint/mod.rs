@@ -24,9 +24,9 @@ type Check = fn() -> Result<(), String>;
 const CHECKS: &[(&str, Check)] = &[
     ("format", format),
     ("source", source::check),
-    ("circles", circles::check),
     ("language", language::check),
     ("layers", layers::check),
+    ("circles", circles::check),
     ("no-std", no_std),
     ("dependencies", dependencies),
     ("clippy", clippy),
