@@ -14,7 +14,7 @@ pub use credentials::{AuthenticatedDevice, Credentials, Devices};
 pub(crate) use credentials::{own_identity, restrict_to_dtls13};
 pub use registry::{Refusal, Registry};
 pub use request::{
-    AdminRequest, Create, CreateRequest, Described, DescribedDevice, DescribedMember, Enrol, suites,
+    AdminRequest, CreateRequest, Described, DescribedDevice, DescribedMember, Enrol, suites,
 };
 
 use announcer::Announcer;
