@@ -138,20 +138,15 @@ fn provider() -> &'static Provider {
         let new = real.suite(CipherSuiteId::AES_128_CCM_8_SHA256).expect("a known suite");
         let known =
             lightseal_dtls::crypto::KnownAnswer { plain: &[], mask: [0; 2], aggregated: None };
-        let new = Box::leak(Box::new(CipherSuite {
-            id: new.id,
-            name: new.name,
-            encrypts: new.encrypts,
-            tag_len: new.tag_len,
-            limits: new.limits,
-            keying: Keying::Aead(noting_13),
-            known_answer: known,
-        }));
+        let new = Box::leak(Box::new(
+            CipherSuite::new(new.id, new.name, new.limits, Keying::Aead(noting_13), known)
+                .with_tag_len(new.tag_len),
+        ));
         let old = *real.suite_12(CipherSuiteId::PSK_WITH_AES_128_CCM_8).expect("a known suite");
-        let old = Box::leak(Box::new(CipherSuite12 { aead: noting_12, ..old }));
+        let old = Box::leak(Box::new(old.with_aead(noting_12)));
         let suites: &'static [&'static CipherSuite] = Box::leak(Box::new([&*new]));
         let suites_12: &'static [&'static CipherSuite12] = Box::leak(Box::new([&*old]));
-        Box::leak(Box::new(Provider { suites, suites_12, ..*real }))
+        Box::leak(Box::new(real.with_suites(suites).with_suites_12(suites_12)))
     })
 }
 

@@ -1,11 +1,9 @@
 //! Handshakes with any two datagrams lost, and with many copies of any datagram.
 
-use crate::world::{Direction, World, defaults};
+use crate::world::{Direction, World, client, defaults, server};
 use lightseal_dtls::codepoints::PskKeyExchangeMode;
 use lightseal_dtls::crypto::CipherSuiteId;
-use lightseal_dtls::{
-    ClientConfig, CookiePolicy, Packing, ProtocolVersion, ServerConfig, Settings,
-};
+use lightseal_dtls::{ClientConfig, CookiePolicy, Packing, ProtocolVersion, ServerConfig};
 use std::time::Duration;
 
 /// A kind of handshake. All kinds use a cookie.
@@ -78,27 +76,26 @@ impl Kind {
     }
 
     fn configs(&self) -> (ClientConfig, ServerConfig) {
-        let (mut client, mut server) = defaults().clone();
-        server.cookies = CookiePolicy::Always;
-        let apply = |settings: &mut Settings| {
-            settings.versions = vec![self.version];
-            settings.suites = vec![self.suite];
-            settings.psk_modes = vec![self.mode];
-            settings.packing = self.packing;
-            settings.resumption = self.resumed.is_some();
-            settings.session_tickets = self.resumed == Some(true);
-        };
-        apply(&mut client.settings);
-        apply(&mut server.settings);
-        (client, server)
+        let mut settings = defaults();
+        settings.versions = vec![self.version];
+        settings.suites = vec![self.suite];
+        settings.psk_modes = vec![self.mode];
+        settings.packing = self.packing;
+        settings.resumption = self.resumed.is_some();
+        settings.session_tickets = self.resumed == Some(true);
+        (client(settings.clone()), server(settings).with_cookies(CookiePolicy::Always))
     }
 
     /// Two ends before their handshake, after a first association if there is one to resume.
     fn world<'a>(&self, seed: u64) -> World<'a> {
-        let (mut client, server) = self.configs();
+        let (client, server) = self.configs();
         let mut world = World::of(client.clone(), server, seed);
         if self.resumed.is_some() {
-            client.session = world.connect().client.session();
+            let session = world.connect().client.session();
+            let client = match session {
+                Some(session) => client.with_session(session),
+                None => client,
+            };
             world.reconnect(client, seed + 1);
         }
         world

@@ -166,13 +166,17 @@ fn make_older(rng: &mut Random, settings: &mut Settings, suites: &[CipherSuiteId
 }
 
 fn server_config(rng: &mut Random, version: ProtocolVersion) -> ServerConfig {
-    let mut config = defaults().1.clone();
-    config.psks = Arc::new(Keys);
-    config.cookies = one_of(rng, &[CookiePolicy::Always, CookiePolicy::WhenRetrying]);
-    let settings = &mut config.settings;
+    let cookies = one_of(rng, &[CookiePolicy::Always, CookiePolicy::WhenRetrying]);
+    let settings = server_settings(rng, version);
+    let config = ServerConfig::with(Arc::new(Keys), settings);
+    config.expect("the settings are valid").with_cookies(cookies)
+}
+
+fn server_settings(rng: &mut Random, version: ProtocolVersion) -> Settings {
+    let mut settings = defaults();
     if version == ProtocolVersion::Dtls12 {
-        make_older(rng, settings, &SUITES_12);
-        return config;
+        make_older(rng, &mut settings, &SUITES_12);
+        return settings;
     }
     settings.suites = SUITES.to_vec();
     // A group that some clients do not offer first makes a HelloRetryRequest necessary.
@@ -181,18 +185,21 @@ fn server_config(rng: &mut Random, version: ProtocolVersion) -> ServerConfig {
     }
     settings.aggregation = AggregationPolicy::new(schemes(rng), schemes(rng));
     settings.datagram_bytes = datagram_bytes(rng);
-    config
+    settings
 }
 
 fn client_config(rng: &mut Random, index: usize, version: ProtocolVersion) -> ClientConfig {
     let identity = format!("client {index}");
-    let mut config = defaults().0.clone();
-    config.credential = key(identity.as_bytes()).into();
-    let settings = &mut config.settings;
+    let config = ClientConfig::with(key(identity.as_bytes()), client_settings(rng, version));
+    config.expect("the settings are valid")
+}
+
+fn client_settings(rng: &mut Random, version: ProtocolVersion) -> Settings {
+    let mut settings = defaults();
     if version == ProtocolVersion::Dtls12 {
         let suite = one_of(rng, &SUITES_12);
-        make_older(rng, settings, &[suite]);
-        return config;
+        make_older(rng, &mut settings, &[suite]);
+        return settings;
     }
     settings.aggregation = AggregationPolicy::new(schemes(rng), schemes(rng));
     settings.suites = if settings.aggregation.is_wanted() {
@@ -206,7 +213,7 @@ fn client_config(rng: &mut Random, index: usize, version: ProtocolVersion) -> Cl
         _ => {}
     }
     settings.datagram_bytes = datagram_bytes(rng);
-    config
+    settings
 }
 
 type Node = Either<Connection, Endpoint>;
@@ -291,7 +298,7 @@ impl Fleet {
                 self.network.call(self.server, |node, now| {
                     // If the queue is full or the association closed, the answer is lost.
                     let connection = node.right()?.connection_mut(handle);
-                    Some(connection?.send(now, &data).is_ok())
+                    Some(connection?.send(now, &data, &mut []).is_ok())
                 });
             }
             Happened::Client(node, now, event) => {
@@ -318,7 +325,7 @@ impl Fleet {
         let Some(client) = self.clients.get_mut(&address) else { return };
         client.asked = self.network.now();
         self.network.call(client.node, |node, now| {
-            node.left().map(|client| client.send(now, &request(address)).is_ok())
+            node.left().map(|client| client.send(now, &request(address), &mut []).is_ok())
         });
     }
 
@@ -392,7 +399,7 @@ pub fn batch(seed: u64, clients: usize, version: ProtocolVersion) -> Report {
     });
     let server: SocketAddr = SERVER.parse().expect("an address");
     let config = Arc::new(server_config(&mut rng, version));
-    let endpoint = Endpoint::server(config, rng.fork()).expect("the configuration is valid");
+    let endpoint = Endpoint::server(config, rng.fork());
     let node = network.add(server, Either::Right(endpoint));
     let mut fleet = Fleet { network, server: node, clients: BTreeMap::new(), wrong: 0 };
 
@@ -403,8 +410,7 @@ pub fn batch(seed: u64, clients: usize, version: ProtocolVersion) -> Report {
         fleet.run_until(start);
         let address = SocketAddr::new(server.ip(), 10_000 + index as u16);
         let config = Arc::new(client_config(&mut rng, index, version));
-        let client = Connection::client(config, server, start, rng.fork())
-            .expect("the configuration is valid");
+        let client = Connection::client(config, server, start, rng.fork());
         let node = fleet.network.add(address, Either::Left(client));
         fleet.clients.insert(
             address,

@@ -24,7 +24,7 @@ pub mod cuts;
 #[cfg(feature = "dangerous-gcm-aggregation")]
 pub mod dangerous;
 pub mod drops;
-#[path = "../../crates/group/tests/field/mod.rs"]
+#[path = "../../crates/group/tests/it/field/mod.rs"]
 mod field;
 pub mod fleet;
 pub mod forgery;

@@ -1,10 +1,12 @@
 //! Attackers without a key that see an association's datagrams and send some of their own: replayed
 //! hellos, forged ACKs, and hellos with another host's address.
 
-use crate::world::{Direction, World, defaults};
+use crate::world::{Direction, World, client, defaults, server};
 use lightseal_core::Random;
 use lightseal_dtls::codepoints::PskKeyExchangeMode;
-use lightseal_dtls::{ClientConfig, Connection, CookiePolicy, ProtocolVersion, ServerConfig};
+use lightseal_dtls::{
+    ClientConfig, Connection, ConnectionIds, CookiePolicy, ProtocolVersion, ServerConfig, Settings,
+};
 use std::time::Duration;
 
 const VERSIONS: [ProtocolVersion; 2] = [ProtocolVersion::Dtls13, ProtocolVersion::Dtls12];
@@ -52,13 +54,16 @@ impl Amplification {
     }
 }
 
-fn configs(version: ProtocolVersion, ids: Option<u8>) -> (ClientConfig, ServerConfig) {
-    let (mut client, mut server) = defaults().clone();
-    for settings in [&mut client.settings, &mut server.settings] {
-        settings.versions = vec![version];
-        settings.connection_id = ids;
-    }
-    (client, server)
+fn settings(version: ProtocolVersion) -> Settings {
+    let mut settings = defaults();
+    settings.versions = vec![version];
+    settings
+}
+
+fn configs(version: ProtocolVersion, ids: ConnectionIds) -> (ClientConfig, ServerConfig) {
+    let mut settings = settings(version);
+    settings.connection_ids = ids;
+    (client(settings.clone()), server(settings))
 }
 
 fn pass(datagram: &[u8]) -> Vec<Vec<u8>> {
@@ -73,7 +78,7 @@ pub fn replays(seed: u64, count: u64) -> Replays {
     let mut report = Replays::default();
     for n in 0..count {
         let version = VERSIONS[(n % 2) as usize];
-        let ids = [None, Some(4)][(n / 2 % 2) as usize];
+        let ids = [ConnectionIds::Off, ConnectionIds::Bytes(4)][(n / 2 % 2) as usize];
         let (client, server) = configs(version, ids);
         let mut rng = Random::insecure(seed ^ n << 20);
         let mut world = World::of(client.clone(), server, seed ^ n);
@@ -138,10 +143,12 @@ fn forged_ack() -> Vec<u8> {
 pub fn acks(seed: u64, count: u64) -> Acks {
     let mut report = Acks::default();
     for n in 0..count {
-        let (mut client, server) = configs(VERSIONS[(n % 2) as usize], None);
+        let of_server = settings(VERSIONS[(n % 2) as usize]);
+        let mut of_client = of_server.clone();
         if n % 3 == 0 {
-            client.settings.versions = VERSIONS.to_vec();
+            of_client.versions = VERSIONS.to_vec();
         }
+        let (client, server) = (client(of_client), server(of_server));
         let mut rng = Random::insecure(seed ^ n << 20);
         let lost = rng.below(6) as usize;
         let mut world = World::of(client, server, seed ^ n).with_rule(move |_, index, datagram| {
@@ -170,10 +177,11 @@ pub fn amplification(seed: u64) -> Vec<Amplification> {
         modes.into_iter().flat_map(of_mode)
     });
     let measure = |(version, mode, half_rtt)| {
-        let (mut client, mut server) = configs(version, None);
-        client.settings.psk_modes = vec![mode];
-        server.cookies = CookiePolicy::WhenRetrying;
-        server.send_half_rtt_data = half_rtt;
+        let mut of_client = settings(version);
+        of_client.psk_modes = vec![mode];
+        let server = server(settings(version)).with_cookies(CookiePolicy::WhenRetrying);
+        let server = if half_rtt { server.with_half_rtt_data() } else { server };
+        let client = client(of_client);
         let mut world = World::of(client, server, seed)
             .with_rule(|_, index, datagram| if index == 0 { pass(datagram) } else { vec![] });
         world.run_for(Duration::from_secs(130));

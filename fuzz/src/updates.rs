@@ -1,13 +1,13 @@
 //! One association whose ends ask each other for other aggregation schemes again and again, over a
 //! lossy network that reorders, in virtual time.
 
-use crate::world::{client_address, defaults, server_address};
+use crate::world::{client, client_address, defaults, server, server_address};
 use lightseal_aggregation::scheme::Overprovision;
 use lightseal_core::{Instant, Random};
 use lightseal_dtls::crypto::CipherSuiteId;
 use lightseal_dtls::{
     AggregationPolicy, CloseReason, Connection, Endpoint, EndpointEvent, Event, Handle, Negotiated,
-    Scheme, Settings,
+    Scheme,
 };
 use lightseal_net::Either;
 use lightseal_net::impairment::{Impairments, Probability};
@@ -120,19 +120,14 @@ impl Association {
     fn new(suite: CipherSuiteId, seed: u64) -> Self {
         let mut rng = Random::insecure(seed);
         let schemes = schemes();
-        let apply = |settings: &mut Settings| {
-            settings.suites = vec![suite];
-            settings.aggregation = AggregationPolicy::new(schemes.clone(), schemes.clone());
-        };
-        let (mut client, mut server) = defaults().clone();
-        apply(&mut client.settings);
-        apply(&mut server.settings);
+        let mut settings = defaults();
+        settings.suites = vec![suite];
+        settings.aggregation = AggregationPolicy::new(schemes.clone(), schemes);
+        let (client, server) = (client(settings.clone()), server(settings));
         let mut network = Network::new(seed);
-        let endpoint =
-            Endpoint::server(Arc::new(server), rng.fork()).expect("the configuration is valid");
+        let endpoint = Endpoint::server(Arc::new(server), rng.fork());
         let now = network.now();
-        let connection = Connection::client(Arc::new(client), server_address(), now, rng.fork())
-            .expect("the configuration is valid");
+        let connection = Connection::client(Arc::new(client), server_address(), now, rng.fork());
         let server = network.add(server_address(), Either::Right(endpoint));
         let client = network.add(client_address(), Either::Left(connection));
         let ways = Default::default();
@@ -196,10 +191,10 @@ impl Association {
         let message = Way::message(direction as u8, way.sent);
         let (node, handle) = ([self.client, self.server][side], self.handle);
         let sent = self.network.call(node, |node, now| match (node, handle) {
-            (Either::Left(client), _) => client.send(now, &message).is_ok(),
+            (Either::Left(client), _) => client.send(now, &message, &mut []).is_ok(),
             (Either::Right(server), Some(handle)) => {
                 let connection = server.connection_mut(handle);
-                connection.is_some_and(|mut server| server.send(now, &message).is_ok())
+                connection.is_some_and(|mut server| server.send(now, &message, &mut []).is_ok())
             }
             (Either::Right(_), None) => false,
         });

@@ -5,6 +5,7 @@ use crate::secrets::Secrets;
 use lightseal_core::{Decode, Engine, Instant, Output, Random, Reader};
 use lightseal_dtls::RecordId;
 use lightseal_dtls::codepoints::PskKeyExchangeMode;
+use lightseal_dtls::crypto::rustcrypto;
 use lightseal_dtls::crypto::{CipherSuiteId, Provider};
 use lightseal_dtls::record::PlaintextHeader;
 use lightseal_dtls::{
@@ -13,7 +14,7 @@ use lightseal_dtls::{
 };
 use std::collections::VecDeque;
 use std::net::SocketAddr;
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 use std::time::Duration;
 
 /// The direction of a datagram.
@@ -60,7 +61,7 @@ impl Setup {
     /// A setup of `suite` with `scheme`, a PSK without key exchange, and a cookie.
     pub const fn new(suite: CipherSuiteId, scheme: Scheme) -> Self {
         Self {
-            provider: &lightseal_dtls::crypto::rustcrypto::PROVIDER,
+            provider: &rustcrypto::PROVIDER,
             suite,
             scheme,
             also: Scheme::Plain,
@@ -98,7 +99,8 @@ impl Setup {
         vec![new(CipherSuiteId::PSK_WITH_AES_128_CCM_8), exchange]
     }
 
-    fn apply(&self, settings: &mut Settings, secrets: &Secrets) {
+    fn settings(&self, secrets: &Secrets) -> Settings {
+        let mut settings = defaults();
         settings.provider = self.provider;
         settings.suites = vec![self.suite];
         settings.psk_modes = vec![self.mode];
@@ -109,19 +111,15 @@ impl Setup {
         }
         settings.delivery = self.delivery;
         settings.key_log = Some(secrets.log());
+        settings
     }
 
     fn client(&self, secrets: &Secrets) -> ClientConfig {
-        let mut config = defaults().0.clone();
-        self.apply(&mut config.settings, secrets);
-        config
+        client(self.settings(secrets))
     }
 
     fn server(&self, secrets: &Secrets) -> ServerConfig {
-        let mut config = defaults().1.clone();
-        config.cookies = self.cookies;
-        self.apply(&mut config.settings, secrets);
-        config
+        server(self.settings(secrets)).with_cookies(self.cookies)
     }
 }
 
@@ -129,13 +127,19 @@ fn psk() -> Psk {
     Psk::external(b"target", &[0x2b; 32]).expect("identity and key have legal lengths")
 }
 
-/// The default configurations of both ends, made once because the provider tests itself each time.
-pub(crate) fn defaults() -> &'static (ClientConfig, ServerConfig) {
-    static DEFAULTS: OnceLock<(ClientConfig, ServerConfig)> = OnceLock::new();
-    DEFAULTS.get_or_init(|| {
-        let client = ClientConfig::new(psk()).expect("the provider works");
-        (client, ServerConfig::new(Arc::new(psk())).expect("the provider works"))
-    })
+/// The default settings with the portable provider.
+pub(crate) fn defaults() -> Settings {
+    Settings::new(&rustcrypto::PROVIDER)
+}
+
+/// A client with these settings and the key of both ends.
+pub(crate) fn client(settings: Settings) -> ClientConfig {
+    ClientConfig::with(psk(), settings).expect("the settings are valid")
+}
+
+/// A server with these settings and the key of both ends.
+pub(crate) fn server(settings: Settings) -> ServerConfig {
+    ServerConfig::with(Arc::new(psk()), settings).expect("the settings are valid")
 }
 
 /// The client's address.
@@ -223,10 +227,8 @@ impl<'a> World<'a> {
         let mut rng = Random::insecure(seed);
         Self {
             now,
-            client: Connection::client(Arc::new(client), server_address(), now, rng.fork())
-                .expect("the configuration is valid"),
-            server: Endpoint::server(Arc::new(server), rng.fork())
-                .expect("the configuration is valid"),
+            client: Connection::client(Arc::new(client), server_address(), now, rng.fork()),
+            server: Endpoint::server(Arc::new(server), rng.fork()),
             handle: None,
             rule: Box::new(|_, _, datagram| vec![datagram.to_vec()]),
             log: Vec::new(),
@@ -243,8 +245,7 @@ impl<'a> World<'a> {
     /// kept.
     pub(crate) fn reconnect(&mut self, client: ClientConfig, seed: u64) {
         let rng = Random::insecure(seed);
-        self.client = Connection::client(Arc::new(client), server_address(), self.now, rng)
-            .expect("the configuration is valid");
+        self.client = Connection::client(Arc::new(client), server_address(), self.now, rng);
         self.handle = None;
         self.log.clear();
         (self.client_told, self.server_told) = Default::default();
@@ -357,10 +358,10 @@ impl<'a> World<'a> {
     pub fn send(&mut self, direction: Direction, payload: &[u8]) {
         // An attack may have ended the association.
         let _ = match (direction, self.handle) {
-            (Direction::ToServer, _) => self.client.send(self.now, payload).is_ok(),
+            (Direction::ToServer, _) => self.client.send(self.now, payload, &mut []).is_ok(),
             (Direction::ToClient, Some(handle)) => {
                 let connection = self.server.connection_mut(handle);
-                connection.is_some_and(|mut server| server.send(self.now, payload).is_ok())
+                connection.is_some_and(|mut server| server.send(self.now, payload, &mut []).is_ok())
             }
             (Direction::ToClient, None) => false,
         };

@@ -4,7 +4,8 @@ use lightseal_dtls::codepoints::{ContentType, PskKeyExchangeMode};
 use lightseal_dtls::crypto::{CipherSuiteId, rustcrypto};
 use lightseal_dtls::passive::{Proof, Secrets};
 use lightseal_dtls::{
-    AggregationPolicy, ClientConfig, CookiePolicy, ProtocolVersion, Psk, ServerConfig, Settings,
+    AggregationPolicy, ClientConfig, ConnectionIds, CookiePolicy, ProtocolVersion, Psk,
+    ServerConfig, Settings,
 };
 use lightseal_lab::capture::pcap::Reader;
 use lightseal_lab::capture::{Captured, Conversation, Decryption, Tally};
@@ -185,17 +186,17 @@ impl Case {
             return Captured::of(&course).expect("both ends are ours").1;
         }
         let psk = Psk::external(b"Client_identity", b"secretPSKsecretP").expect("legal lengths");
-        let mut settings = Settings::new(&rustcrypto::PROVIDER).expect("it knows its answers");
+        let mut settings = Settings::new(&rustcrypto::PROVIDER);
         settings.versions = vec![self.version];
         settings.suites = vec![self.suite];
         settings.psk_modes = vec![PskKeyExchangeMode::PSK_KE];
-        settings.connection_id = self.id_bytes;
+        settings.connection_ids = self.id_bytes.map_or(ConnectionIds::Off, ConnectionIds::of_bytes);
         if let Some(scheme) = self.scheme {
             settings.aggregation = AggregationPolicy::both(scheme.parse().expect("a scheme"));
         }
-        let client = ClientConfig::with(psk.clone(), settings.clone());
-        let mut server = ServerConfig::with(Arc::new(psk), settings);
-        server.cookies = CookiePolicy::Always;
+        let client = ClientConfig::with(psk.clone(), settings.clone()).expect("valid settings");
+        let server = ServerConfig::with(Arc::new(psk), settings).expect("valid settings");
+        let server = server.with_cookies(CookiePolicy::Always);
         let messages = (0..20).map(coap).collect();
         let conversation =
             Conversation { client, server, messages, new_keys_after: Some(10), seed: 1 };

@@ -36,14 +36,16 @@ impl Meeting {
         network.impair_all(&Impairments { delay: Duration::from_millis(20), ..Impairments::NONE });
         let (ours, theirs) = match our_role {
             Role::Client => {
-                let mut config = client_config(settings, &rustcrypto::PROVIDER);
-                want(&mut config.settings, policy);
+                let config = client_config(settings, &rustcrypto::PROVIDER);
+                let settings_with_wish = wanting(config.settings(), policy);
+                let config = config.with_settings(settings_with_wish).expect("valid settings");
                 let context = Context::new(Role::Server, settings);
                 (Ours::client(config, THERE, Instant::ZERO, seed), Driven::server(&context))
             }
             Role::Server => {
-                let mut config = server_config(settings, &rustcrypto::PROVIDER);
-                want(&mut config.settings, policy);
+                let config = server_config(settings, &rustcrypto::PROVIDER);
+                let settings_with_wish = wanting(config.settings(), policy);
+                let config = config.with_settings(settings_with_wish).expect("valid settings");
                 let context = Context::new(Role::Client, settings);
                 (Ours::server(config, seed), Driven::client(&context, HERE, Instant::ZERO))
             }
@@ -111,10 +113,15 @@ impl Meeting {
     }
 }
 
-/// Asks for shared tags, which only our own suite can carry.
-fn want(ours: &mut lightseal_dtls::Settings, policy: &AggregationPolicy) {
+/// The settings of an end that asks for shared tags, which only our own suite can carry.
+fn wanting(
+    ours: &lightseal_dtls::Settings,
+    policy: &AggregationPolicy,
+) -> lightseal_dtls::Settings {
+    let mut ours = ours.clone();
     if policy.is_wanted() {
         ours.suites.insert(0, CipherSuiteId::AES_128_CTR_LIGHTMAC_SHA256);
     }
     ours.aggregation = policy.clone();
+    ours
 }

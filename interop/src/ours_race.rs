@@ -1,10 +1,11 @@
 //! Lightseal against Lightseal, as [`crate::pair`] is wolfSSL against wolfSSL: with the same number
-//! of copies between the ends, and with each end drained as a host does.
+//! of copies between the ends, and with each end driven as `lightseal proxy` drives it: a payload is
+//! sealed into the host's buffer, and an end is drained after each call.
 
 use crate::ours::{client_config, server_config};
 use crate::race::Contender;
 use crate::wolfssl;
-use lightseal_core::{Engine, Instant, Output, Random};
+use lightseal_core::{Engine, Instant, Output, Random, Sent};
 use lightseal_dtls::crypto::Provider;
 use lightseal_dtls::{ClientConfig, Connection, Endpoint, Event, ServerConfig};
 use std::net::{Ipv4Addr, SocketAddr};
@@ -26,10 +27,12 @@ pub struct Handshakes {
 impl Handshakes {
     /// Handshakes with these settings.
     pub fn new(settings: &wolfssl::Settings, provider: &'static Provider) -> Self {
-        let mut client = client_config(settings, provider);
-        let mut server = server_config(settings, provider);
-        client.settings.datagram_bytes = DATAGRAM_BYTES;
-        server.settings.datagram_bytes = DATAGRAM_BYTES;
+        let (client, server) =
+            (client_config(settings, provider), server_config(settings, provider));
+        let mut ours = client.settings().clone();
+        ours.datagram_bytes = DATAGRAM_BYTES;
+        let client = client.with_settings(ours.clone()).expect("a valid length");
+        let server = server.with_settings(ours).expect("a valid length");
         Self { client: Arc::new(client), server: Arc::new(server), rng: Random::insecure(1) }
     }
 
@@ -42,8 +45,8 @@ impl Handshakes {
         let (client, server) = (Arc::clone(&self.client), Arc::clone(&self.server));
         let (ours, theirs) = (self.rng.fork(), self.rng.fork());
         let mut ends = Ends {
-            client: Connection::client(client, SERVER, Instant::ZERO, ours).expect("checked"),
-            server: Endpoint::server(server, theirs).expect("checked"),
+            client: Connection::client(client, SERVER, Instant::ZERO, ours),
+            server: Endpoint::server(server, theirs),
             network: vec![0; 2048],
             received: vec![0; 2048],
             lengths: Vec::with_capacity(8),
@@ -137,10 +140,12 @@ impl Contender for Records {
     fn run(&mut self) {
         let now = Instant::ZERO;
         let Ends { client, server, network, received, .. } = &mut self.ends;
-        let length = client.seal_into(now, &self.payload, &mut self.sealed).expect("connected");
+        let sent = client.send(now, &self.payload, &mut self.sealed).expect("connected");
+        let Sent::Datagram { len: length, .. } = sent else { panic!("the payload was queued") };
         // The record is copied into the network and out of it.
         network[..length].copy_from_slice(&self.sealed[..length]);
         received[..length].copy_from_slice(&network[..length]);
+        while !matches!(client.poll_output(network), Output::WakeAt(_) | Output::Idle) {}
         server.handle_datagram(now, CLIENT, &mut received[..length]);
         let mut delivered = 0;
         loop {

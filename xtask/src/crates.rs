@@ -44,7 +44,8 @@ const fn alone(name: &'static str, example: &'static str) -> PublicCrate {
 /// The crates that others build upon, those without dependencies on others first.
 pub(crate) const PUBLIC: &[PublicCrate] = &[
     alone("lightseal-core", "engine"),
-    alone("lightmac", "mac"),
+    alone("lightseal-present", "kernels"),
+    PublicCrate { features: &["present"], ..alone("lightmac", "mac") },
     PublicCrate { with: &[("lightmac", None)], ..alone("lightseal-aggregation", "stream") },
     PublicCrate { features: &["rustcrypto"], ..alone("lightseal-macsec", "frames") },
     PublicCrate {

@@ -1,5 +1,5 @@
 //! The commands of a maintainer: `cargo xtask lint`, `test`, `fresh`, `interop`, `interop-macsec`,
-//! `bench-gateway`, `documents`, `book`, `fuzz`, `api`, `package`, `claim` and `measure`.
+//! `bench-gateway`, `documents`, `book`, `pictures`, `fuzz`, `api`, `package`, `claim` and `measure`.
 //!
 //! The exit code is 0 if everything that was checked holds, 1 if something does not, and 2 if this
 //! machine cannot check it; then the last line says why.
@@ -18,6 +18,7 @@ mod interop;
 mod lint;
 mod measure;
 mod package;
+mod pictures;
 mod process;
 mod program;
 mod system;
@@ -52,6 +53,8 @@ enum Command {
     Documents(documents::Arguments),
     /// Build docs/ as a book with the API of the crates beside it, in target/book
     Book(book::Arguments),
+    /// Draw the pictures of README.md: the demo, and the crates in their layers
+    Pictures(pictures::Arguments),
     /// Run the fuzz targets for some seconds each
     Fuzz(fuzz::Arguments),
     /// Write the lists of public items that `lint api` compares with the sources
@@ -84,6 +87,7 @@ fn main() -> ExitCode {
         Command::BenchGateway(arguments) => gateway::bench(&arguments),
         Command::Documents(arguments) => documents::run(&arguments),
         Command::Book(arguments) => book::run(&arguments),
+        Command::Pictures(arguments) => pictures::run(&arguments),
         Command::Fuzz(arguments) => fuzz::run(&arguments),
         Command::Api(arguments) => api::run(&arguments),
         Command::Package(arguments) => package::run(&arguments),

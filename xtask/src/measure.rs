@@ -2,7 +2,7 @@
 
 use crate::Failure;
 use crate::process::{capture, cargo, command, run as run_command, target_dir, workspace};
-use crate::program::{GROUPS, LIGHTSEAL, Program};
+use crate::program::{GROUPS, LAB, Program};
 use serde_json::{Value, json};
 use std::fs;
 
@@ -96,7 +96,7 @@ const GROUP_MEMORY: Set = Set {
 const LIGHTMAC_SPEED: Set = Set {
     name: "lightmac-speed",
     about: "LightMAC and its rivals over AES and PRESENT on every kernel: the LightMAC paper's Tables 3, 4",
-    means: Means::Program(LIGHTSEAL),
+    means: Means::Program(LAB),
     words: "mac bench --cipher aes-128,present-80 --kernel all --mode lightmac,emac,pmac-parity \
             --bytes 128,256,512,1024,2048,4096,8192 --json",
 };

@@ -148,7 +148,7 @@ pub(crate) fn beside_lightseal(name: &'static str, arguments: &[&str]) -> Result
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct LongTest {
     pub(crate) package: &'static str,
-    /// The file of integration tests.
+    /// The file of integration tests, which is a module of the program `it`.
     pub(crate) file: &'static str,
     pub(crate) name: &'static str,
     /// The variable that makes the run long, and its value.
@@ -165,7 +165,7 @@ impl LongTest {
         let path = format!("lightseal-{name}-{}.json", std::process::id());
         let path = std::env::temp_dir().join(path);
         let mut test = cargo(&["test", "--quiet", "--release", "--package", package]);
-        test.args(["--test", file, "--", "--exact", name]);
+        test.args(["--test", "it", "--", "--exact", &format!("{file}::{name}")]);
         test.env(length.0, length.1.to_string()).env(report, &path);
         let ran = capture(test);
         let text = std::fs::read_to_string(&path);

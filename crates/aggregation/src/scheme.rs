@@ -31,9 +31,10 @@ macro_rules! schemes {
         const FORMS: &[&str] = &[$(<$parameters>::FORM),*];
 
         impl Scheme {
-            /// Scheme identifier, n and overprovisioning o, to which the epoch's keys are bound.
-            /// `00 00 00` for plain tags, `01 n 00` for Agg(n), `02 08 o` for R2D2(8, o), `80 08 o`
-            /// for a sliding window; with check bytes `81 n 00` and `82 08 o`.
+            /// The three bytes that stand for this scheme in the derivation of an epoch's keys: the
+            /// scheme's identifier and its two parameters. They are `00 00 00` for plain tags,
+            /// `01 n 00` for Agg(n), `02 08 o` for R2D2(8, o) and `80 08 o` for a sliding window;
+            /// with check bytes `81 n 00` and `82 08 o`.
             pub fn context(self) -> [u8; 3] {
                 match self {
                     Self::Plain => [0; 3],
@@ -44,8 +45,9 @@ macro_rules! schemes {
                 }
             }
 
-            /// How many bytes of the [`context`](Self::context) after the identifier are sent in
-            /// messages; `None` if no scheme has this identifier.
+            /// How many bytes of parameters follow this identifier in handshake messages: the first
+            /// 0, 1 or 2 parameters of the [`context`](Self::context). `None` if no scheme has this
+            /// identifier.
             pub const fn parameters_len(identifier: u8) -> Option<usize> {
                 match identifier {
                     $(<$parameters>::IDENTIFIER => Some(<$parameters>::PARAMETERS),)*
@@ -53,8 +55,9 @@ macro_rules! schemes {
                 }
             }
 
-            /// The scheme with this identifier and these parameters; `None` if there is none, or if
-            /// their number is not [`parameters_len`](Self::parameters_len).
+            /// The scheme with this identifier and these parameters, as handshake messages carry
+            /// them. `None` if there is no such scheme, or if `parameters` has another length than
+            /// [`parameters_len`](Self::parameters_len).
             pub fn from_parameters(identifier: u8, parameters: &[u8]) -> Option<Self> {
                 if Self::parameters_len(identifier) != Some(parameters.len()) {
                     return None;
@@ -67,9 +70,10 @@ macro_rules! schemes {
                 }
             }
 
-            /// Length in bytes of the aggregate that the record with this number carries, besides
-            /// any tag of its own: under Agg(n) 16 when `number` ≡ n − 1 (mod n), else 0; under
-            /// R2D2 and the sliding window 3 to 6; 0 without aggregation.
+            /// Length in bytes of the aggregate, that is the shared tag, in the record with this
+            /// number: under Agg(n) 16 when `number` ≡ n − 1 (mod n), else 0; under R2D2 and the
+            /// sliding window 3 to 6; 0 without aggregation. A full tag of the record's own, which
+            /// records without application data have as well, is not counted.
             #[inline]
             pub fn aggregate_len(self, number: u64) -> usize {
                 match self {
@@ -96,7 +100,7 @@ macro_rules! schemes {
                 }
             }
 
-            /// Whether its dependency sets can be drawn by a secret: [`Order::Keyed`].
+            /// Whether a secret can decide which records each tag bit covers: [`Order::Keyed`].
             pub const fn is_drawn(self) -> bool {
                 match self {
                     Self::Plain => false,
@@ -170,13 +174,16 @@ fn parts(form: &'static str) -> (&'static str, &'static str) {
     (form.split_once(':').map_or(form, |(name, _)| name), option)
 }
 
-/// How the dependency sets of the bits of an R2D2 tag are chosen.
+/// How the dependency set of each bit of an R2D2 tag is chosen. A dependency set is the eight
+/// records that the bit covers, given by their distances from the record with the tag.
 #[derive(Clone)]
 pub enum Order {
-    /// The first sets of the list. Everybody knows them: for tests and for comparison.
+    /// Bit j has set j of the published list of dependency sets. Attackers know this order, so it is
+    /// for tests and for comparison.
     List,
-    /// Drawn by a secret that only the two ends know (key label `agg rulers`), so that nobody else
-    /// knows which records to jam. Integrity never depends on it.
+    /// The sets are drawn from the list by a secret that only the two ends know (derived with the
+    /// label `agg rulers`). An attacker then does not know which records to jam in order to destroy
+    /// most tag bits. Integrity never depends on this secret.
     Keyed([u8; 32]),
 }
 
@@ -214,7 +221,7 @@ impl Scheme {
         }
     }
 
-    /// This scheme without check bytes: how its records share tags.
+    /// The scheme that shares tags in this scheme's way but has no check bytes.
     #[must_use]
     pub const fn unchecked(self) -> Self {
         match self {
@@ -242,9 +249,9 @@ impl Scheme {
         if self.is_checked() { CHECK_BYTES } else { 0 }
     }
 
-    /// How many record numbers may have records waiting for their tags at once while genuine
-    /// records arrive: the numbers that a later tag covers, and the numbers within the lateness
-    /// bound.
+    /// The maximum number of records that wait for a shared tag at once, if all of them are genuine:
+    /// those that a later tag covers, and those that may arrive late
+    /// ([`LATENESS`](tuning::LATENESS)).
     pub const fn waiting_numbers(self) -> usize {
         match self.unchecked() {
             Self::Plain => 0,

@@ -1,5 +1,8 @@
 //! Lightweight block ciphers and their sizes: a selection, as in the LightMAC paper's Table 1.
 
+use clap::ValueEnum;
+use std::fmt;
+
 /// A block cipher and the sizes it is defined for.
 #[derive(Clone, Copy, Debug)]
 pub struct Cipher {
@@ -143,6 +146,49 @@ pub const CIPHERS: &[Cipher] = &[
         sizes: &[size(64, 128)],
     },
 ];
+
+/// A block cipher that LightMAC is computed over, by its name on the command line.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub enum CipherName {
+    /// AES with 128-bit keys.
+    #[default]
+    #[value(name = "aes-128")]
+    Aes128,
+    /// AES with 256-bit keys.
+    #[value(name = "aes-256")]
+    Aes256,
+    /// PRESENT with 80-bit keys.
+    #[value(name = "present-80")]
+    Present80,
+    /// PRESENT with 128-bit keys.
+    #[value(name = "present-128")]
+    Present128,
+}
+
+impl CipherName {
+    /// The block length n in bits.
+    pub fn block_bits(self) -> u32 {
+        match self {
+            Self::Aes128 | Self::Aes256 => 128,
+            Self::Present80 | Self::Present128 => 64,
+        }
+    }
+
+    /// The key length in bytes.
+    pub fn key_bytes(self) -> usize {
+        match self {
+            Self::Aes128 | Self::Present128 => 16,
+            Self::Aes256 => 32,
+            Self::Present80 => 10,
+        }
+    }
+}
+
+impl fmt::Display for CipherName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.to_possible_value().as_ref().map_or("", |value| value.get_name()))
+    }
+}
 
 #[cfg(test)]
 mod tests {

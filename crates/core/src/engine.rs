@@ -64,6 +64,21 @@ pub enum Output<'a, E> {
     Idle,
 }
 
+/// What an engine did with a payload that its application wants to send.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[must_use = "a sealed datagram is lost unless the caller transmits it"]
+pub enum Sent {
+    /// The payload is sealed. The caller transmits the datagram.
+    Datagram {
+        /// The length in bytes of the datagram, at the front of the lent buffer.
+        len: usize,
+        /// The addresses of the datagram.
+        to: AddressPair,
+    },
+    /// The payload is queued: [`Engine::poll_output`] returns its datagram later.
+    Queued,
+}
+
 /// A protocol engine: bytes and time in, bytes, events and deadlines out.
 pub trait Engine {
     /// What the engine reports to its application. Data in an event is borrowed until the next

@@ -48,7 +48,7 @@ pub mod rng;
 pub mod time;
 pub mod wire;
 
-pub use engine::{AddressPair, Engine, Output};
+pub use engine::{AddressPair, Engine, Output, Sent};
 pub use packet::PacketBuf;
 pub use replay::ReplayWindow;
 #[cfg(feature = "os")]

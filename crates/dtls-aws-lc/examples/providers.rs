@@ -20,18 +20,16 @@ fn main() -> Result<(), Box<dyn Error>> {
     let (here, there) = (UdpSocket::bind("127.0.0.1:0")?, UdpSocket::bind("127.0.0.1:0")?);
     // A provider is checked against known answers when it is put into a configuration.
     let psk = Psk::external(b"sensor 7", &[0x2a; 32])?;
-    let mut ours = ClientConfig::new(psk.clone())?;
-    ours.settings = Settings::new(&lightseal_dtls_aws_lc::PROVIDER)?;
-    let mut theirs = ServerConfig::new(Arc::new(psk))?;
-    theirs.settings = Settings::new(&rustcrypto::PROVIDER)?;
-    println!("client: {}", ours.settings.provider.name);
-    println!("server: {}", theirs.settings.provider.name);
+    let ours = ClientConfig::with(psk.clone(), Settings::new(&lightseal_dtls_aws_lc::PROVIDER))?;
+    let theirs = ServerConfig::with(Arc::new(psk), Settings::new(&rustcrypto::PROVIDER))?;
+    println!("client: {}", ours.settings().provider.name);
+    println!("server: {}", theirs.settings().provider.name);
 
     let start = Clock::now();
     let now = || Instant::ZERO + start.elapsed();
-    let mut client = Connection::client(Arc::new(ours), there.local_addr()?, now(), random()?)?;
-    let mut server = Endpoint::server(Arc::new(theirs), random()?)?;
-    client.send(now(), b"hello")?;
+    let mut client = Connection::client(Arc::new(ours), there.local_addr()?, now(), random()?);
+    let mut server = Endpoint::server(Arc::new(theirs), random()?);
+    let _ = client.send(now(), b"hello", &mut [])?;
     let (mut arrived, mut failed) = (false, None);
     while !arrived {
         turn(&here, &mut client, now(), |event| match event {

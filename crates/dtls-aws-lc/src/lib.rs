@@ -23,61 +23,55 @@ use lightseal_dtls::crypto::{
 pub use exchange::{P256, X25519};
 
 /// Suites and groups as in [`lightseal_dtls::crypto::rustcrypto::PROVIDER`].
-pub static PROVIDER: Provider = Provider {
-    name: "AWS-LC",
-    suites: &[
+pub static PROVIDER: Provider = Provider::new("AWS-LC")
+    .with_suites(&[
         &AES_128_GCM,
         &CHACHA20_POLY1305,
         &rustcrypto::AES_128_CCM,
         &rustcrypto::AES_128_CCM_8,
         &rustcrypto::AES_128_CTR_LIGHTMAC,
         &rustcrypto::SHA256_SHA256,
-    ],
-    suites_multicast: &[&rustcrypto::AES_128_CTR_LIGHTMAC_8],
-    suites_12: &[
+    ])
+    .with_suites_multicast(&[&rustcrypto::AES_128_CTR_LIGHTMAC_8])
+    .with_suites_12(&[
         &ECDHE_PSK_WITH_AES_128_GCM,
         &PSK_WITH_AES_128_GCM,
         &PSK_WITH_CHACHA20_POLY1305,
         &rustcrypto::PSK_WITH_AES_128_CCM,
         &rustcrypto::ECDHE_PSK_WITH_AES_128_CCM_8,
         &rustcrypto::PSK_WITH_AES_128_CCM_8,
-    ],
-    groups: &[&X25519, &P256],
-};
+    ])
+    .with_groups(&[&X25519, &P256]);
 
 /// AES-128-GCM.
-pub static AES_128_GCM: CipherSuite = CipherSuite {
-    id: CipherSuiteId::AES_128_GCM_SHA256,
-    name: "TLS_AES_128_GCM_SHA256",
-    encrypts: true,
-    tag_len: 16,
-    limits: Limits::GCM,
-    keying: Keying::Aead(aead::aes_128_gcm),
-    known_answer: KnownAnswer::AES_128_GCM,
-};
+pub static AES_128_GCM: CipherSuite = CipherSuite::new(
+    CipherSuiteId::AES_128_GCM_SHA256,
+    "TLS_AES_128_GCM_SHA256",
+    Limits::GCM,
+    Keying::Aead(aead::aes_128_gcm),
+    KnownAnswer::AES_128_GCM,
+);
 
 /// ChaCha20-Poly1305.
-pub static CHACHA20_POLY1305: CipherSuite = CipherSuite {
-    id: CipherSuiteId::CHACHA20_POLY1305_SHA256,
-    name: "TLS_CHACHA20_POLY1305_SHA256",
-    encrypts: true,
-    tag_len: 16,
-    limits: Limits::CHACHA20_POLY1305,
-    keying: Keying::Aead(aead::chacha20_poly1305),
-    known_answer: KnownAnswer::CHACHA20_POLY1305,
-};
+pub static CHACHA20_POLY1305: CipherSuite = CipherSuite::new(
+    CipherSuiteId::CHACHA20_POLY1305_SHA256,
+    "TLS_CHACHA20_POLY1305_SHA256",
+    Limits::CHACHA20_POLY1305,
+    Keying::Aead(aead::chacha20_poly1305),
+    KnownAnswer::CHACHA20_POLY1305,
+);
 
 /// AES-128-GCM in DTLS 1.2, with a key exchange.
 pub static ECDHE_PSK_WITH_AES_128_GCM: CipherSuite12 =
-    CipherSuite12 { aead: aead::aes_128_gcm_12, ..rustcrypto::ECDHE_PSK_WITH_AES_128_GCM };
+    rustcrypto::ECDHE_PSK_WITH_AES_128_GCM.with_aead(aead::aes_128_gcm_12);
 
 /// AES-128-GCM in DTLS 1.2.
 pub static PSK_WITH_AES_128_GCM: CipherSuite12 =
-    CipherSuite12 { aead: aead::aes_128_gcm_12, ..rustcrypto::PSK_WITH_AES_128_GCM };
+    rustcrypto::PSK_WITH_AES_128_GCM.with_aead(aead::aes_128_gcm_12);
 
 /// ChaCha20-Poly1305 in DTLS 1.2.
 pub static PSK_WITH_CHACHA20_POLY1305: CipherSuite12 =
-    CipherSuite12 { aead: aead::chacha20_poly1305_12, ..rustcrypto::PSK_WITH_CHACHA20_POLY1305 };
+    rustcrypto::PSK_WITH_CHACHA20_POLY1305.with_aead(aead::chacha20_poly1305_12);
 
 /// The examples of the page that the registry shows.
 #[cfg(doctest)]

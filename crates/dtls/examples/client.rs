@@ -6,8 +6,7 @@
 
 use lightseal_dtls::{ClientConfig, Connection, Engine, Event, Instant, Output, Psk, Random};
 use std::error::Error;
-use std::fs::File;
-use std::io::{ErrorKind, Read};
+use std::io::ErrorKind;
 use std::net::{SocketAddr, UdpSocket};
 use std::sync::Arc;
 use std::time::Duration;
@@ -21,11 +20,11 @@ fn main() -> Result<(), Box<dyn Error>> {
     let start = std::time::Instant::now();
     let now = || Instant::ZERO + start.elapsed();
     // The key that both ends know. A real one is drawn at random, and is kept in a file.
-    let config = ClientConfig::new(Psk::external(b"sensor 7", &[0x2a; 32])?)?;
-    let mut client = Connection::client(Arc::new(config), server, now(), random()?)?;
+    let config = ClientConfig::new(Psk::external(b"sensor 7", &[0x2a; 32])?);
+    let mut client = Connection::client(Arc::new(config), server, now(), Random::from_os()?);
     // Lines wait in the engine until the handshake is complete.
     for line in arguments.chain(["bye".into()]) {
-        client.send(now(), line.as_bytes())?;
+        let _queued = client.send(now(), line.as_bytes(), &mut [])?;
     }
 
     let (mut buf, mut done) = ([0; 2048], false);
@@ -63,11 +62,4 @@ fn main() -> Result<(), Box<dyn Error>> {
             Err(error) => return Err(error.into()),
         }
     }
-}
-
-/// A random generator whose seed comes from the operating system.
-fn random() -> std::io::Result<Random> {
-    let mut seed = [0; 32];
-    File::open("/dev/urandom")?.read_exact(&mut seed)?;
-    Ok(Random::from_seed(seed))
 }

@@ -1,9 +1,9 @@
 //! How often a live server is considered dead, and how soon a dead one is, in virtual time: the
-//! figures that `tests/liveness.rs` bounds, as JSON.
+//! figures that `tests/it/liveness.rs` bounds, as JSON.
 
-#[path = "../tests/pair/mod.rs"]
+#[path = "../tests/it/pair/mod.rs"]
 mod pair;
-#[path = "../tests/watched/mod.rs"]
+#[path = "../tests/it/watched/mod.rs"]
 mod watched;
 
 use pair::Configs;

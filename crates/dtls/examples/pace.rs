@@ -1,9 +1,9 @@
-//! The delay that shared tags cause, in virtual time: the figures that `tests/dialogue.rs` bounds,
+//! The delay that shared tags cause, in virtual time: the figures that `tests/it/dialogue.rs` bounds,
 //! as JSON.
 
-#[path = "../tests/pace/mod.rs"]
+#[path = "../tests/it/pace/mod.rs"]
 mod pace;
-#[path = "../tests/pair/mod.rs"]
+#[path = "../tests/it/pair/mod.rs"]
 mod pair;
 
 use pace::{LONG_SETS, SCHEMES, STEADY, bytes, configs, exchanges, pair};

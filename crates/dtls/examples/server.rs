@@ -5,11 +5,10 @@
 #![allow(clippy::disallowed_methods, reason = "an example is a host, and a host owns the clock")]
 
 use lightseal_dtls::{
-    Endpoint, EndpointEvent, Engine, Event, Instant, Output, Psk, Random, ServerConfig,
+    Endpoint, EndpointEvent, Engine, Event, Instant, Output, Psk, Random, Sent, ServerConfig,
 };
 use std::error::Error;
-use std::fs::File;
-use std::io::{ErrorKind, Read};
+use std::io::ErrorKind;
 use std::net::UdpSocket;
 use std::sync::Arc;
 use std::time::Duration;
@@ -21,8 +20,8 @@ fn main() -> Result<(), Box<dyn Error>> {
 
     // The key that both ends know. A real one is drawn at random, and is kept in a file.
     let psk = Psk::external(b"sensor 7", &[0x2a; 32])?;
-    let config = ServerConfig::new(Arc::new(psk))?;
-    let mut server = Endpoint::server(Arc::new(config), random()?)?;
+    let config = ServerConfig::new(Arc::new(psk));
+    let mut server = Endpoint::server(Arc::new(config), Random::from_os()?);
 
     // The host owns the clock: the engine's time is the time since this moment.
     let start = std::time::Instant::now();
@@ -48,8 +47,10 @@ fn main() -> Result<(), Box<dyn Error>> {
         let answered = !answers.is_empty();
         for (handle, answer) in answers {
             let Some(mut association) = server.connection_mut(handle) else { continue };
-            if let Err(error) = association.send(now(), &answer) {
-                println!("an answer is lost: {error}");
+            match association.send(now(), &answer, &mut buf) {
+                Ok(Sent::Datagram { len, to }) => drop(socket.send_to(&buf[..len], to.peer)?),
+                Ok(Sent::Queued) => {}
+                Err(error) => println!("an answer is lost: {error}"),
             }
         }
         if answered {
@@ -67,11 +68,4 @@ fn main() -> Result<(), Box<dyn Error>> {
             Err(error) => return Err(error.into()),
         }
     }
-}
-
-/// A random generator whose seed comes from the operating system.
-fn random() -> std::io::Result<Random> {
-    let mut seed = [0; 32];
-    File::open("/dev/urandom")?.read_exact(&mut seed)?;
-    Ok(Random::from_seed(seed))
 }

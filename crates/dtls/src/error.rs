@@ -82,6 +82,9 @@ pub enum Limit {
     KeyExhausted,
     /// All session slots of a server are taken.
     SessionSlots,
+    /// An association of this endpoint waited for another one with the same address, which turned
+    /// out to have no connection ID: the two could not be told apart.
+    AddressInUse,
     /// The association has sent 65,536 handshake messages and needs one more, for example for a
     /// KeyUpdate.
     MessageNumbers,
@@ -135,9 +138,8 @@ impl Fault {
             Self::Limit(Limit::Forgeries | Limit::Forgery) => AlertDescription::BAD_RECORD_MAC,
             // Nothing failed: the peer should begin a new association.
             Self::Limit(Limit::MessageNumbers) => AlertDescription::CLOSE_NOTIFY,
-            Self::Limit(Limit::KeyExhausted | Limit::SessionSlots) | Self::Internal(_) => {
-                AlertDescription::INTERNAL_ERROR
-            }
+            Self::Limit(Limit::KeyExhausted | Limit::SessionSlots | Limit::AddressInUse)
+            | Self::Internal(_) => AlertDescription::INTERNAL_ERROR,
         }
     }
 }
@@ -194,6 +196,7 @@ impl fmt::Display for Limit {
             Self::Forgery => "a forged record",
             Self::KeyExhausted => "a key reached its limit",
             Self::SessionSlots => "all session slots are taken",
+            Self::AddressInUse => "another association with this address has no connection ID",
             Self::MessageNumbers => "all message numbers of the association are used up",
         })
     }
@@ -251,29 +254,25 @@ impl fmt::Display for CloseReason {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ConnectError {
-    /// The configuration is invalid.
-    Config(ConfigError),
-    /// No ClientHello can be made from the configuration.
-    Hello(Fault),
-}
-
-impl From<ConfigError> for ConnectError {
-    fn from(error: ConfigError) -> Self {
-        Self::Config(error)
-    }
-}
-
-impl From<Fault> for ConnectError {
-    fn from(fault: Fault) -> Self {
-        Self::Hello(fault)
-    }
+    /// The connection IDs of the configuration do not have the length of the endpoint's.
+    ConnectionIdLength,
+    /// The endpoint has an association with the address that has no connection ID, so that no other
+    /// one can be told from it.
+    AddressInUse,
+    /// All session slots of the endpoint are taken, or all its connection IDs.
+    Full,
 }
 
 impl fmt::Display for ConnectError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Config(error) => error.fmt(f),
-            Self::Hello(fault) => write!(f, "no ClientHello can be made: {fault}"),
+            Self::ConnectionIdLength => {
+                f.write_str("the connection IDs differ in length from those of the endpoint")
+            }
+            Self::AddressInUse => {
+                f.write_str("another association with this address has no connection ID")
+            }
+            Self::Full => f.write_str("the endpoint has no room for another association"),
         }
     }
 }
@@ -288,13 +287,8 @@ pub enum SendError {
     TooLong,
     /// The send queue is full; call `poll_output` first.
     QueueFull,
-    /// The handshake is not complete. Only [`Connection::seal_into`](crate::Connection::seal_into)
-    /// needs that.
-    NotConnected,
     /// The association has ended.
     Closed,
-    /// The buffer is too small for the datagram.
-    BufferTooSmall,
 }
 
 impl fmt::Display for SendError {
@@ -302,9 +296,7 @@ impl fmt::Display for SendError {
         f.write_str(match self {
             Self::TooLong => "payload too long for a datagram",
             Self::QueueFull => "send queue full",
-            Self::NotConnected => "handshake not complete",
             Self::Closed => "association closed",
-            Self::BufferTooSmall => "buffer too small for the datagram",
         })
     }
 }
@@ -335,12 +327,6 @@ impl fmt::Display for AggregationError {
 
 impl core::error::Error for AggregationError {}
 
-impl From<crate::crypto::SelfTestFailed> for ConfigError {
-    fn from(failed: crate::crypto::SelfTestFailed) -> Self {
-        Self::Provider(failed)
-    }
-}
-
 /// What is wrong with a configuration.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
@@ -355,19 +341,17 @@ pub enum ConfigError {
     Versions,
     /// A record size limit must be 64 to 16,385 bytes.
     RecordSizeLimit,
-    /// A connection ID may have at most 32 bytes.
+    /// A connection ID must have 1 to 32 bytes.
     ConnectionIdLength,
-    /// The length of connection IDs differs from the endpoint's previous configuration; it cannot
-    /// change.
-    ConnectionIdLengthChanged,
     /// No key exchange group is configured, or the provider lacks one of them.
     Groups,
     /// No PSK key exchange mode is configured, or an unknown one.
     PskModes,
     /// Aggregation needs a cipher suite whose tags are a pseudorandom function's output.
     AggregationSuite,
-    /// The datagram size is below [`MIN_DATAGRAM_BYTES`](crate::tuning::MIN_DATAGRAM_BYTES) or
-    /// above [`MAX_DATAGRAM_BYTES`](crate::tuning::MAX_DATAGRAM_BYTES).
+    /// The datagram size is below
+    /// [`Settings::MIN_DATAGRAM_BYTES`](crate::Settings::MIN_DATAGRAM_BYTES) or above
+    /// [`Settings::MAX_DATAGRAM_BYTES`](crate::Settings::MAX_DATAGRAM_BYTES).
     DatagramSize {
         /// The configured size in bytes.
         bytes: usize,
@@ -375,10 +359,17 @@ pub enum ConfigError {
         least: usize,
     },
     /// The first retransmission timeout or the handshake deadline is below
-    /// [`LEAST_TIMEOUT`](crate::tuning::LEAST_TIMEOUT).
+    /// [`Settings::LEAST_TIMEOUT`](crate::Settings::LEAST_TIMEOUT).
     Timeout,
-    /// The provider computes wrong results.
-    Provider(crate::crypto::SelfTestFailed),
+    /// A list has too many entries for a ClientHello.
+    ListTooLong {
+        /// The list's name in [`Settings`](crate::Settings).
+        list: &'static str,
+        /// The number of its entries.
+        entries: usize,
+        /// The largest valid number.
+        most: usize,
+    },
 }
 
 impl fmt::Display for ConfigError {
@@ -390,10 +381,7 @@ impl fmt::Display for ConfigError {
             Self::CipherSuites => f.write_str("no usable cipher suite"),
             Self::Versions => f.write_str("no protocol version"),
             Self::RecordSizeLimit => f.write_str("a record size limit below 64 or above 16385"),
-            Self::ConnectionIdLengthChanged => {
-                f.write_str("connection IDs of another length than before")
-            }
-            Self::ConnectionIdLength => f.write_str("a connection ID of more than 32 bytes"),
+            Self::ConnectionIdLength => f.write_str("a connection ID of no or more than 32 bytes"),
             Self::Groups => f.write_str("no usable key exchange group"),
             Self::PskModes => f.write_str("no PSK key exchange mode"),
             Self::AggregationSuite => {
@@ -404,9 +392,24 @@ impl fmt::Display for ConfigError {
                 write!(f, "datagrams of {bytes} bytes, not {least} to {most}")
             }
             Self::Timeout => f.write_str("a timeout shorter than one millisecond"),
-            Self::Provider(error) => error.fmt(f),
+            Self::ListTooLong { list, entries, most } => {
+                write!(f, "{entries} entries in the list {list}, more than {most}")
+            }
         }
     }
 }
 
 impl core::error::Error for ConfigError {}
+
+/// The length of an endpoint's connection IDs cannot change while associations use them. The
+/// endpoint's configuration is unchanged.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ConnectionIdLengthChanged;
+
+impl fmt::Display for ConnectionIdLengthChanged {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("connection IDs of another length than before")
+    }
+}
+
+impl core::error::Error for ConnectionIdLengthChanged {}

@@ -9,13 +9,31 @@
 //!
 //! - `rustcrypto` (default): the portable provider of cryptography, [`crypto::rustcrypto`];
 //! - `os` (default): `Random::from_os`, a random generator that the operating system seeds;
-//! - `passive`: decryption of recorded associations with secrets from a key log.
+//! - `passive`: decryption of recorded associations with secrets from a key log;
+//! - `internals`: makes modules public that the crates of this repository use, such as messages and
+//!   records. They are not covered by semantic versioning: any release may change them.
 //!
 //! Supported: external PSKs with and without (EC)DHE, stateless retries, fragmentation,
 //! retransmission timeouts that adapt to the path, key usage limits, and fallback from 1.3 to 1.2.
 //! In 1.3 also KeyUpdate and MAC aggregation, which is negotiated by an extension that other
 //! implementations ignore. In 1.2 also session resumption. Not supported yet: certificates, and
 //! resumption in 1.3.
+//!
+//! # Many associations on one socket
+//!
+//! An [`Endpoint`] is a server, and with [`Endpoint::connect`] a client too: it tells its
+//! associations apart by connection ID ([`Settings::connection_id`]), and by the peer's address
+//! where there is none. [`Endpoint::client`] makes an endpoint that accepts nobody. A [`Connection`]
+//! is one association by itself, with a socket of its own.
+//!
+//! # Clients that are not welcome
+//!
+//! A server accepts every client that fits its configuration and has a key. An application that
+//! wants to decide by address, load or identity calls [`Endpoint::hold_incoming`] once. Each new
+//! client then waits as an [`Incoming`], after it has proved its address by a cookie and before the
+//! endpoint keeps any state for it: [`Endpoint::next_incoming`] returns it, and the application
+//! [accepts](Endpoint::accept) it, asks it for a cookie [once more](Endpoint::retry),
+//! [refuses](Endpoint::refuse) it with an alert, or [ignores](Endpoint::ignore) it.
 //!
 //! # Example
 //!
@@ -24,22 +42,23 @@
 //! ```
 //! use lightseal_dtls::{
 //!     AggregationPolicy, ClientConfig, Connection, Endpoint, Engine, Event, Instant, Output, Psk,
-//!     Random, ServerConfig,
+//!     Random, ServerConfig, Settings, crypto::rustcrypto::PROVIDER,
 //! };
 //! use std::sync::Arc;
 //!
 //! let psk = Psk::external(b"sensor 7", &[0x2a; 32])?;
-//! let mut client = ClientConfig::new(psk.clone())?;
-//! client.settings.aggregation = AggregationPolicy::both("agg:8".parse()?);
-//! let mut server = ServerConfig::new(Arc::new(psk))?;
-//! server.settings.aggregation = AggregationPolicy::both("agg:8".parse()?);
+//! let mut settings = Settings::new(&PROVIDER);
+//! settings.aggregation = AggregationPolicy::both("agg:8".parse()?);
+//! let client = ClientConfig::with(psk.clone(), settings.clone())?;
+//! let server = ServerConfig::with(Arc::new(psk), settings)?;
 //!
 //! let (here, there) = ("[::1]:1000".parse()?, "[::1]:2000".parse()?);
 //! let now = Instant::ZERO;
-//! let mut client = Connection::client(Arc::new(client), there, now, Random::insecure(1))?;
-//! let mut server = Endpoint::server(Arc::new(server), Random::insecure(2))?;
+//! let mut client = Connection::client(Arc::new(client), there, now, Random::insecure(1));
+//! let mut server = Endpoint::server(Arc::new(server), Random::insecure(2));
 //! for _ in 0..8 {
-//!     client.send(now, b"23.5 C")?;
+//!     // Queued until the handshake is complete; then it would be sealed into the buffer.
+//!     let _queued = client.send(now, b"23.5 C", &mut [])?;
 //! }
 //!
 //! let (mut buf, mut received) = ([0; 1500], 0);
@@ -69,6 +88,10 @@
 //! ```
 #![no_std]
 #![forbid(unsafe_code)]
+#![cfg_attr(
+    not(feature = "internals"),
+    allow(dead_code, unreachable_pub, unused_imports, reason = "the internals are private")
+)]
 
 extern crate alloc;
 #[cfg(test)]
@@ -81,26 +104,38 @@ mod credential;
 pub mod crypto;
 mod endpoint;
 pub mod error;
+#[cfg(not(feature = "internals"))]
+mod handshake;
+#[cfg(feature = "internals")]
 pub mod handshake;
+#[cfg(not(feature = "internals"))]
+mod messages;
+#[cfg(feature = "internals")]
 pub mod messages;
 #[cfg(feature = "passive")]
 pub mod passive;
+#[cfg(not(feature = "internals"))]
+mod record;
+#[cfg(feature = "internals")]
 pub mod record;
 pub mod stats;
 mod timer;
+#[cfg(not(feature = "internals"))]
+mod tuning;
+#[cfg(feature = "internals")]
 pub mod tuning;
 
 pub use config::{
-    Adapt, AdaptRule, AggregationPolicy, ClientConfig, CookiePolicy, Credential, Delivery, KeyLog,
-    Lookup, NumberMasks, OnForgery, Packing, ProtocolVersion, Psk, PskStore, RecordNumbers,
-    ServerConfig, SessionSlots, Settings, WhenFull,
+    Adapt, AdaptRule, AggregationPolicy, ClientConfig, ConnectionIds, CookiePolicy, Credential,
+    Delivery, KeyLog, Lookup, NumberMasks, OnForgery, Packing, ProtocolVersion, Psk, PskStore,
+    RecordNumbers, ServerConfig, SessionSlots, Settings, WhenFull,
 };
 pub use connection::{Connection, Event, Watch};
 pub use crypto::ExportError;
-pub use endpoint::{ConnectionMut, Endpoint, EndpointEvent, EndpointStats, Handle};
+pub use endpoint::{ConnectionMut, Endpoint, EndpointEvent, EndpointStats, Handle, Incoming};
 pub use error::{
-    AggregationError, CloseReason, ConfigError, ConnectError, Fault, Incompatibility, Limit,
-    Misbehaviour, SendError,
+    AggregationError, CloseReason, ConfigError, ConnectError, ConnectionIdLengthChanged, Fault,
+    Incompatibility, Limit, Misbehaviour, SendError,
 };
 pub use handshake::Negotiated;
 pub use handshake::dtls12::session::Session;
@@ -108,7 +143,7 @@ pub use lightseal_aggregation::choice::Family;
 pub use lightseal_aggregation::{Scheme, SchemeError};
 #[cfg(feature = "os")]
 pub use lightseal_core::OsRandomError;
-pub use lightseal_core::{AddressPair, Engine, Instant, Output, Random};
+pub use lightseal_core::{AddressPair, Engine, Instant, Output, Random, Sent};
 pub use messages::extensions::MaxFragmentLength;
 pub use record::ConnectionId;
 pub use record::{RecordId, Resolution, SecurityLevel};

@@ -49,6 +49,18 @@ pub const STREAM_WAIT: Duration = Duration::from_millis(200);
 /// The longest time that a message waits for its set of shared tags if the peer sends messages as
 /// well: short enough that nobody notices an occasional wait.
 pub const DIALOGUE_WAIT: Duration = Duration::from_millis(20);
+/// The largest number of configured cipher suites. This and the next three numbers are several
+/// times what providers have, and let a ClientHello with the longest lists fit the room for it.
+pub const MOST_SUITES: usize = 32;
+/// The largest number of configured key exchange groups.
+pub const MOST_GROUPS: usize = 16;
+/// The largest number of configured PSK key exchange modes.
+pub const MOST_PSK_MODES: usize = 16;
+/// The largest number of configured aggregation schemes for one direction.
+pub const MOST_SCHEMES: usize = 16;
+/// The longest ticket that a DTLS 1.2 client keeps, in bytes: with it a ClientHello remains far
+/// below the 65,535 bytes that its extensions may have.
+pub const LONGEST_TICKET: usize = 1 << 14;
 /// The shortest timeout that may be configured. With zero a flight would be sent without end.
 pub const LEAST_TIMEOUT: Duration = Duration::from_millis(1);
 /// The default for the largest datagram sent, in bytes of UDP payload: with headers it fits IPv6's
@@ -128,6 +140,9 @@ pub const MAX_PAST_HELLOS: usize = 256;
 /// The number of ClientHellos that an endpoint holds while their PSKs are looked up: at most 512 KiB
 /// of hellos as long as they can be, and usually 20 KiB.
 pub const MAX_WAITING_HELLOS: usize = 64;
+/// The number of clients about which an application has not been asked yet: as many hellos as wait
+/// for lookups.
+pub const MAX_INCOMING: usize = 64;
 /// The number of fragmented ClientHellos that an endpoint holds at once: at most one MiB. The first
 /// fragment of a hello survives 62 fragments from forged addresses in 61 of 100 cases.
 pub const MAX_PARTIAL_HELLOS: usize = 128;

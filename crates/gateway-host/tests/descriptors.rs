@@ -1,5 +1,6 @@
 //! The servers for status and metrics continue after the process had no free descriptor for a
-//! while. The limit applies to the whole process, so this file has only one test.
+//! while. The limit applies to the whole process, so this file is a program
+//! of its own and has only one test.
 #![cfg(target_os = "linux")]
 
 use lightseal_gateway_host::{metrics, status};

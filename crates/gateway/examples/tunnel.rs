@@ -14,8 +14,6 @@ use lightseal_gateway::stations::{PeerIndex, StationLimits};
 use lightseal_gateway::{Instant, PacketBuf, Random};
 use lightseal_macsec::crypto::rustcrypto::PROVIDER;
 use std::error::Error;
-use std::fs::File;
-use std::io::Read;
 use std::net::{SocketAddr, UdpSocket};
 use std::ops::Range;
 use std::sync::Arc;
@@ -32,9 +30,7 @@ const HEADER: &[u8] =
 
 /// A gateway with the identity `id`, whose peer is at `peer`.
 fn site(id: u8, peer: SocketAddr) -> Result<(Arc<Gateway>, Control), Box<dyn Error>> {
-    let mut seed = [0; 32];
-    File::open("/dev/urandom")?.read_exact(&mut seed)?;
-    let mut random = Random::from_seed(seed);
+    let mut random = Random::from_os()?;
     let settings = GatewayConfig {
         id: GatewayId([id; 32]),
         mka: Mka::Tunnel,

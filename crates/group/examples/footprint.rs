@@ -57,11 +57,11 @@ fn write(bytes: &[u8]) -> Done<()> {
 }
 
 /// DTLS 1.2 with CCM_8, as in tinydtls.
-fn settings() -> Done<Settings> {
-    let mut settings = Settings::new(&PROVIDER)?;
+fn settings() -> Settings {
+    let mut settings = Settings::new(&PROVIDER);
     settings.versions = vec![ProtocolVersion::Dtls12];
     settings.suites = vec![lightseal_dtls::crypto::CipherSuiteId::PSK_WITH_AES_128_CCM_8];
-    Ok(settings)
+    settings
 }
 
 fn drive<E: Engine>(engine: &mut E, mut datagram: Vec<u8>) -> Done<()> {
@@ -140,12 +140,12 @@ fn main() -> Done<()> {
     let psk = || Psk::external(b"footprint", &[7; 16]);
     let (mut client, mut server, mut of_group) = (None, None, None);
     if CLIENT {
-        let config = ClientConfig::with(psk()?, settings()?);
-        client = Some(Connection::client(Arc::new(config), PEER, NOW, random.fork())?);
+        let config = ClientConfig::with(psk()?, settings())?;
+        client = Some(Connection::client(Arc::new(config), PEER, NOW, random.fork()));
     }
     if SERVER {
-        let config = ServerConfig::with(Arc::new(psk()?), settings()?);
-        server = Some(Endpoint::server(Arc::new(config), random.fork())?);
+        let config = ServerConfig::with(Arc::new(psk()?), settings())?;
+        server = Some(Endpoint::server(Arc::new(config), random.fork()));
     }
     if MEMBER {
         of_group = Some(member(&mut random)?);
@@ -153,7 +153,7 @@ fn main() -> Done<()> {
     loop {
         let bytes = datagram()?;
         if CLIENT && let Some(client) = &mut client {
-            client.send(NOW, &bytes)?;
+            let _ = client.send(NOW, &bytes, &mut [])?;
             drive(client, bytes.clone())?;
         }
         if SERVER && let Some(server) = &mut server {

@@ -18,7 +18,6 @@ use lightseal_group::policy::{Authenticity, Freshness, Policy, Profile, Response
 use lightseal_group::rekey::{ControllerSecret, KeyPath, KeyServer};
 use lightseal_group::{Decode, Encode, GroupId, Identity, Instant, Random, Writer};
 use std::collections::BTreeMap;
-use std::io::Read;
 use std::net::{Ipv4Addr, UdpSocket};
 use std::time::Duration;
 
@@ -50,9 +49,7 @@ impl Store for Memory {
 }
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
-    let mut seed = [0; 32];
-    std::fs::File::open("/dev/urandom")?.read_exact(&mut seed)?;
-    let mut random = Random::from_seed(seed);
+    let mut random = Random::from_os()?;
     let start = std::time::Instant::now();
     let now = || Instant::ZERO + start.elapsed();
 

@@ -22,8 +22,6 @@ pub enum Error {
     },
     /// The engine refused its configuration.
     Engine(lightseal_dtls::ConfigError),
-    /// A client of the DTLS engine could not begin an association.
-    Connect(lightseal_dtls::ConnectError),
     /// The description of a network is invalid.
     Fault(crate::links::Fault),
     /// A simulated association ended early, or an engine did something that the simulation does not
@@ -37,7 +35,6 @@ impl fmt::Display for Error {
             Self::Io { path, error } => write!(f, "{}: {error}", path.display()),
             Self::Format { format, reason } => write!(f, "{format}: {reason}"),
             Self::Engine(error) => write!(f, "the engine: {error}"),
-            Self::Connect(error) => write!(f, "the engine: {error}"),
             Self::Fault(fault) => write!(f, "{}: {}", fault.field, fault.reason),
             Self::Stream(reason) => f.write_str(reason),
         }

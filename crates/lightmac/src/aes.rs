@@ -7,6 +7,8 @@
 use crate::kernel::Native;
 #[cfg(target_arch = "x86_64")]
 use crate::kernel::aes::{AesNi, Vaes256, Vaes512};
+#[cfg(feature = "internals")]
+use crate::kernel::comparison::ComparisonKernel;
 use cipher::consts::{U16, U32};
 use cipher::{BlockCipherEncClosure, BlockCipherEncrypt, BlockSizeUser, Key, KeyInit, KeySizeUser};
 use core::{fmt, str};
@@ -148,6 +150,19 @@ macro_rules! aes {
             }
 
             pub(crate) fn native(&self) -> Option<&dyn Native> {
+                match &self.0 {
+                    Expanded::Portable(_) => None,
+                    #[cfg(target_arch = "x86_64")]
+                    Expanded::AesNi(kernel) => Some(kernel),
+                    #[cfg(target_arch = "x86_64")]
+                    Expanded::Vaes256(kernel) => Some(kernel),
+                    #[cfg(target_arch = "x86_64")]
+                    Expanded::Vaes512(kernel) => Some(kernel),
+                }
+            }
+
+            #[cfg(feature = "internals")]
+            pub(crate) fn comparison_kernel(&self) -> Option<&dyn ComparisonKernel> {
                 match &self.0 {
                     Expanded::Portable(_) => None,
                     #[cfg(target_arch = "x86_64")]

@@ -8,10 +8,9 @@
 //! - [`stream`]: messages in pieces; [`LightMacStream`] implements RustCrypto's `Mac` traits;
 //! - [`hash`]: [`Hasher`], the inner sum alone;
 //! - [`limits`]: the longest message for a counter length, and the errors;
-//! - [`bounds`]: proven security bounds of LightMAC and of the modes it is compared with;
-//! - [`comparators`]: EMAC and PMAC/P, which the paper compares LightMAC with;
-//! - [`aes`]: [`Aes128`] and [`Aes256`]; [`present`]: [`Present80`] and [`Present128`]. Both are
-//!   computed in constant time, on the fastest kernel for the processor.
+//! - [`aes`]: [`Aes128`] and [`Aes256`]; `present`: `Present80` and `Present128`, from the crate
+//!   `lightseal-present`, with the feature `present`, which is on by default. Both are computed in
+//!   constant time, on the fastest kernel for the processor.
 //!
 //! The crate needs neither heap nor std, and has unsafe code only in the kernels. It provides a MAC
 //! and no encryption mode: nothing is encrypted here.
@@ -86,14 +85,11 @@
 extern crate std;
 
 pub mod aes;
-pub mod bounds;
-pub mod comparators;
 pub mod hash;
 mod kernel;
 pub mod limits;
 pub mod mac;
 mod pipeline;
-pub mod present;
 mod single;
 pub mod stream;
 
@@ -101,10 +97,19 @@ pub use aes::{Aes128, Aes256};
 pub use cipher;
 pub use digest;
 pub use hash::Hasher;
+#[cfg(feature = "present")]
+pub use lightseal_present::{self as present, Present80, Present128};
 pub use limits::{MessageTooLong, ParameterError, max_message_bits, max_message_bytes};
 pub use mac::{BatchError, LightMac, LongLightMac, Tag, VerifyError};
-pub use present::{Present80, Present128};
 pub use stream::{LightMacStream, Stream};
+
+/// Kernels for the MACs that the crate `lightseal-mac-papers` compares LightMAC with. They are no
+/// part of the API, and change without notice.
+#[cfg(feature = "internals")]
+#[doc(hidden)]
+pub mod internals {
+    pub use crate::kernel::comparison::{ComparisonKernel, Half, comparison_kernel};
+}
 
 /// The examples of the page that the registry shows.
 #[cfg(doctest)]

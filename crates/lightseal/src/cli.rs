@@ -26,7 +26,7 @@ use std::path::PathBuf;
 use std::str::FromStr;
 use std::time::Duration;
 
-/// Secure datagrams for networks that drop, sleep and shout.
+/// Secure datagrams for networks that lose packets, sleep and multicast.
 #[derive(Debug, Parser)]
 #[command(name = "lightseal", version, max_term_width = 100)]
 pub(crate) struct Cli {

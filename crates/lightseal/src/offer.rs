@@ -9,7 +9,7 @@ use crate::units::Quantity;
 use clap::{Args, ValueEnum};
 use lightseal_dtls::codepoints::PskKeyExchangeMode;
 use lightseal_dtls::crypto::{CipherSuiteId, NamedGroup};
-use lightseal_dtls::{ConnectionId, KeyLog, Packing, ProtocolVersion, Settings};
+use lightseal_dtls::{ConnectionId, ConnectionIds, KeyLog, Packing, ProtocolVersion, Settings};
 use std::fs::{File, OpenOptions};
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -60,7 +60,7 @@ pub(crate) struct OfferArgs {
 
 /// Whether connection IDs are negotiated, and how many bytes this end's own have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct ConnectionIdLength(pub(crate) Option<u8>);
+pub(crate) struct ConnectionIdLength(pub(crate) ConnectionIds);
 
 impl FromStr for ConnectionIdLength {
     type Err = &'static str;
@@ -68,9 +68,9 @@ impl FromStr for ConnectionIdLength {
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         let most = ConnectionId::MAX_LEN;
         match text {
-            "off" => Ok(Self(None)),
+            "off" => Ok(Self(ConnectionIds::Off)),
             _ => match text.parse::<u8>() {
-                Ok(len) if usize::from(len) <= most => Ok(Self(Some(len))),
+                Ok(len) if usize::from(len) <= most => Ok(Self(ConnectionIds::of_bytes(len))),
                 _ => Err("expected a length of 0 to 32 bytes, or off"),
             },
         }
@@ -222,8 +222,8 @@ impl OfferArgs {
         settings.require_extended_master_secret = !self.allow_no_extended_master_secret;
         replace_if_given(&self.psk_mode, &mut settings.psk_modes);
         replace_if_given(&self.group, &mut settings.groups);
-        settings.connection_id =
-            self.connection_ids.unwrap_or(ConnectionIdLength(Some(id_bytes))).0;
+        settings.connection_ids =
+            self.connection_ids.map_or(ConnectionIds::of_bytes(id_bytes), |ids| ids.0);
         settings.unchecked_address_change = self.follow_unchecked;
         if self.handshake_timeout.0.is_zero() {
             return Err(Failure::new("--handshake-timeout must be longer than 0"));
@@ -293,8 +293,11 @@ mod tests {
     #[test]
     fn connection_ids_have_a_length_or_are_off() {
         let ids = |text: &str| text.parse::<ConnectionIdLength>().map(|ids| ids.0);
-        assert_eq!(ids("off"), Ok(None));
-        assert_eq!((ids("0"), ids("32")), (Ok(Some(0)), Ok(Some(32))));
+        assert_eq!(ids("off"), Ok(ConnectionIds::Off));
+        assert_eq!(
+            (ids("0"), ids("32")),
+            (Ok(ConnectionIds::SendOnly), Ok(ConnectionIds::Bytes(32)))
+        );
         assert!(["33", "-1", "", "on", "256"].into_iter().all(|text| ids(text).is_err()));
     }
 

@@ -2,8 +2,9 @@
 //!
 //! The engine is behind a lock. [`Driver::run`] receives, keeps the time and
 //! transmits. Any other task calls the engine through [`Driver::call`], and
-//! what the engine wants to send leaves within that call. No datagram is copied
-//! into a queue, and none needs an allocation.
+//! passes payloads to it through [`Driver::send`]; what the engine wants to
+//! send leaves within the call. No datagram is copied into a queue, and none
+//! needs an allocation.
 
 use crate::Clock;
 use crate::blocking::{DATAGRAM_BYTES, is_loss};
@@ -13,7 +14,7 @@ use ::tokio::sync::Notify;
 use ::tokio::time::{Instant as TokioInstant, sleep_until};
 use core::pin::pin;
 use core::time::Duration;
-use lightseal_core::{AddressPair, Engine, Instant, Output};
+use lightseal_core::{AddressPair, Engine, Instant, Output, Sent};
 use std::io;
 use std::sync::{Mutex, MutexGuard};
 
@@ -138,6 +139,39 @@ impl<E: Engine, H: Host<E>> Driver<E, H> {
         let now = self.clock.now();
         let Inner { engine, host, .. } = &mut *inner;
         let result = call(engine, host, now);
+        self.finish(inner, now);
+        result
+    }
+
+    /// Passes a payload to the engine and transmits what results from it. `seal` is lent the buffer
+    /// for a datagram. While the socket has no room, that buffer is empty, so that the engine queues
+    /// the payload.
+    ///
+    /// # Errors
+    ///
+    /// The error of `seal`.
+    pub fn send<X>(
+        &self,
+        seal: impl FnOnce(&mut E, &mut H, Instant, &mut [u8]) -> Result<Sent, X>,
+    ) -> Result<(), X> {
+        let mut inner = self.lock();
+        let now = self.clock.now();
+        let Inner { engine, host, buf, unsent, counters, .. } = &mut *inner;
+        let room = if unsent.is_none() { buf.as_mut_slice() } else { &mut [] };
+        let sent = seal(engine, host, now, room);
+        if let Ok(Sent::Datagram { len, to }) = &sent {
+            let payload = buf.get(..*len).unwrap_or_default();
+            if !counters.send(&self.socket, payload, *to) {
+                *unsent = Some((*to, payload.to_vec()));
+            }
+        }
+        self.finish(inner, now);
+        sent.map(|_| ())
+    }
+
+    /// Transmits what the engine wants to send after a call, and wakes the task that runs the
+    /// driver if it has to act earlier than it knows.
+    fn finish(&self, mut inner: MutexGuard<'_, Inner<E, H>>, now: Instant) {
         inner.drain(&self.socket, now);
         let wakes_earlier = match (inner.wake, inner.sleeps_until) {
             (Some(wake), Some(sleeps_until)) => wake < sleeps_until,
@@ -146,7 +180,6 @@ impl<E: Engine, H: Host<E>> Driver<E, H> {
         if wakes_earlier || inner.unsent.is_some() || inner.host.is_finished(&inner.engine) {
             self.attention.notify_one();
         }
-        result
     }
 
     /// Receives, keeps the time and transmits until the [`Host`] is finished.

@@ -14,11 +14,12 @@ use lightseal_dtls::crypto::CipherSuiteId;
 use lightseal_dtls::{NumberMasks, ProtocolVersion, Scheme};
 use serde_json::{Value, json};
 
-/// Attacks on the engines, repeatable from their seed
+/// Attack the engines and print the results as JSON. A campaign with equal seed and options gives
+/// equal results
 #[derive(Parser)]
 #[command(name = "campaign")]
 struct Arguments {
-    /// The seed that determines the whole campaign
+    /// Seed of all random choices of the campaign
     #[arg(long, default_value_t = 1, global = true)]
     seed: u64,
     #[command(subcommand)]
@@ -32,7 +33,7 @@ enum Campaign {
         /// Number of handshakes
         #[arg(long, default_value_t = 10_000)]
         count: usize,
-        /// Run them twice and compare every byte and time
+        /// Run all handshakes twice, and count those in batches where a byte or a time differs
         #[arg(long)]
         twice: bool,
         /// The version of DTLS
@@ -41,13 +42,13 @@ enum Campaign {
     },
     /// Handshakes with every pair of datagrams lost, and with many copies of every datagram
     Drops {
-        /// Try only every n-th pair
+        /// Try only every n-th pair of datagrams
         #[arg(long, default_value_t = 1)]
         stride: usize,
     },
-    /// Every message truncated at every byte and with every byte changed
+    /// Every message, truncated before each of its bytes, and with each of its bytes changed
     Cuts {
-        /// Try only every n-th alteration
+        /// Try only every n-th of these alterations
         #[arg(long, default_value_t = 1)]
         stride: usize,
     },
@@ -60,55 +61,59 @@ enum Campaign {
     /// Attackers without a key: replayed hellos, forged ACKs, and hellos with another host's
     /// address
     Strangers {
-        /// Number of associations, and number of handshakes
+        /// Number of associations with replayed hellos, and also number of handshakes with forged
+        /// ACKs
         #[arg(long, default_value_t = 200)]
         count: u64,
     },
     /// One association whose ends ask each other for other aggregation schemes, at 20 % loss with
     /// reordering
     Updates {
-        /// Number of changes
+        /// Number of changes of the scheme
         #[arg(long, default_value_t = 1000)]
         count: u64,
     },
     /// Groups whose members join, leave, are evicted, crash and miss datagrams
     Histories {
-        /// Number of histories
+        /// Number of histories; each is a group of its own with 250 random events
         #[arg(long, default_value_t = 1000)]
         count: u64,
     },
-    /// Copies of devices in groups, and every key and nonce with which they seal
+    /// Several machines that are copies of one device of a group: whether two of them ever seal
+    /// with one key and nonce
     Clones {
         /// What is copied from one machine to another
         #[arg(value_enum)]
         copied: CopiedName,
-        /// Number of requests, of two and of three copies together
+        /// Number of requests: half of them sent by two copies, half by three
         #[arg(long, default_value_t = 10_000)]
         count: u64,
     },
-    /// Arbitrary bytes to all ports of groups: to active members and a controller
+    /// Datagrams of arbitrary bytes to every port of active members of a group and of its
+    /// controller
     Noise {
         /// Number of datagrams
         #[arg(long, default_value_t = 1_000_000)]
         count: usize,
     },
-    /// What junk at a tenth of the packet rate costs associations that share tags
+    /// How much goodput associations that share tags lose while an attacker sends one junk datagram
+    /// for every ten genuine ones
     Injection {
         /// Number of records of each association
         #[arg(long, default_value_t = 20_000)]
         count: u64,
     },
-    /// Short and long junk ahead of genuine records under their numbers, and the share of records
-    /// delivered
+    /// The share of genuine records that is delivered while an attacker sends junk under the number
+    /// of each record before the record itself arrives
     Rivals,
-    /// How soon an observer sees that two records have the same number mask: 1-byte payloads
-    /// under Agg(16)
+    /// After how many records an observer sees that two of them have equal record number masks, in
+    /// the worst case: payloads of one byte under Agg(16)
     Masks {
-        /// Number of epochs for each form of masks
+        /// Number of epochs in which each form of masks is observed
         #[arg(long, default_value_t = 2000)]
         epochs: usize,
     },
-    /// Attacks on records that share tags
+    /// Attempts to forge records that share tags
     Forgery {
         /// The cipher suite whose tags are attacked
         suite: Suite,
@@ -140,7 +145,8 @@ enum Campaign {
         #[arg(long, default_value_t = 1_000_000)]
         count: u64,
     },
-    /// A station that sends with the address of another LAN's station
+    /// A station that sends frames with the address of a station of another LAN: how many frames
+    /// that station misses
     TunnelClaims {
         #[command(flatten)]
         of: Tunnels,
@@ -326,7 +332,9 @@ fn histories(seed: u64, count: u64) -> Value {
 
 #[derive(Clone, Copy, ValueEnum)]
 enum CopiedName {
+    /// The token: each machine joins by itself
     Token,
+    /// The state directory of one of the machines
     State,
 }
 

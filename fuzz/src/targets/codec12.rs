@@ -1,5 +1,5 @@
-//! Messages of DTLS 1.2, of connection IDs and of path checks: each decoded message is encoded to
-//! the same bytes.
+//! Messages of DTLS 1.2, of connection IDs and of path checks. A message that can be decoded must be
+//! encoded to the bytes from which it was decoded.
 
 use super::codec::written;
 use lightseal_core::wire::BufferFull;
@@ -35,7 +35,8 @@ fn write_block(extensions: Extensions<'_>, w: &mut Writer<'_>) -> Result<(), Buf
     })
 }
 
-/// Whether a hello was encoded to the same bytes. Its extension block may have been absent.
+/// Whether `written` encodes the hello that was decoded from `input`: the bytes are equal, or `input`
+/// has no extension block and `written` ends with an empty one.
 fn same_hello(written: &[u8], input: &[u8]) -> bool {
     written == input || written == [input, &[0, 0]].concat()
 }
@@ -66,11 +67,12 @@ fn hellos(input: &[u8]) {
     }
 }
 
-/// Runs every parser for messages that only a peer with DTLS 1.2 or with connection IDs sends.
+/// Gives the input to the parser of every message that only a peer with DTLS 1.2 or with connection
+/// IDs sends.
 pub(super) fn messages(input: &[u8]) {
     hellos(input);
     if let Ok(request) = HelloVerifyRequest::decode(input) {
-        // The decoded message does not keep the version on the wire.
+        // The first two bytes are the version, which the decoded message does not keep.
         assert_eq!(written(&request)[2..], input[2..]);
     }
     if let Ok(hint) = read_psk_hint(input) {
@@ -113,7 +115,7 @@ pub(super) fn messages(input: &[u8]) {
     }
 }
 
-/// A message of each kind, in the layout of the RFCs.
+/// A valid message of each kind, as the RFCs define it: the inputs from which others are derived.
 pub(super) fn seeds() -> Vec<Vec<u8>> {
     let random = [7; 32];
     let client = [&b"\xfe\xfd"[..], &random, b"\x02id\x04cook\0\x04\xc0\xa8\0\xff\x01\0"].concat();

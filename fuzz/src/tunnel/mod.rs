@@ -6,9 +6,9 @@
 
 mod bytes;
 mod loss;
-#[path = "../../../crates/gateway/tests/trials/mod.rs"]
+#[path = "../../../crates/gateway/tests/it/trials/mod.rs"]
 mod trials;
-#[path = "../../../crates/gateway/tests/world/mod.rs"]
+#[path = "../../../crates/gateway/tests/it/world/mod.rs"]
 mod world;
 
 pub use bytes::bytes;

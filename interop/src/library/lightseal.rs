@@ -6,7 +6,7 @@ use crate::peers::{Role, Version};
 use lightseal_core::{Instant, Random};
 use lightseal_dtls::codepoints::PskKeyExchangeMode;
 use lightseal_dtls::crypto::{CipherSuiteId, rustcrypto};
-use lightseal_dtls::{ClientConfig, CookiePolicy, Packing, Psk, ServerConfig};
+use lightseal_dtls::{ClientConfig, ConnectionIds, CookiePolicy, Packing, Psk, ServerConfig};
 use std::net::SocketAddr;
 use std::sync::Arc;
 
@@ -17,7 +17,7 @@ use std::sync::Arc;
 pub fn end(role: Role, settings: &Settings, address: SocketAddr) -> Result<Ours, String> {
     let text = |error: lightseal_dtls::ConfigError| error.to_string();
     let psk = Psk::external(&settings.identity, &settings.key).map_err(text)?;
-    let mut common = lightseal_dtls::Settings::new(&rustcrypto::PROVIDER).map_err(text)?;
+    let mut common = lightseal_dtls::Settings::new(&rustcrypto::PROVIDER);
     common.suites = vec![CipherSuiteId(settings.suite.code())];
     if settings.suite.version() == Version::Dtls13 {
         common.psk_modes = vec![if settings.suite.is_ephemeral() {
@@ -27,20 +27,22 @@ pub fn end(role: Role, settings: &Settings, address: SocketAddr) -> Result<Ours,
         }];
     }
     let cid = settings.cid.map(u8::try_from).transpose();
-    common.connection_id = cid.map_err(|_| "too long for a connection ID")?;
+    let cid = cid.map_err(|_| "too long for a connection ID")?;
+    common.connection_ids = cid.map_or(ConnectionIds::Off, ConnectionIds::of_bytes);
     // None of these peers knows the return routability check of RFC 9853.
     common.unchecked_address_change = true;
     if settings.single {
         common.packing = Packing::RecordPerMessage;
     }
-    common.check().map_err(text)?;
     let seed = seed();
     Ok(match role {
-        Role::Client => Ours::client(ClientConfig::with(psk, common), address, Instant::ZERO, seed),
+        Role::Client => {
+            let config = ClientConfig::with(psk, common).map_err(text)?;
+            Ours::client(config, address, Instant::ZERO, seed)
+        }
         Role::Server => {
-            let mut config = ServerConfig::with(Arc::new(psk), common);
-            config.cookies = CookiePolicy::Always;
-            Ours::server(config, seed)
+            let config = ServerConfig::with(Arc::new(psk), common).map_err(text)?;
+            Ours::server(config.with_cookies(CookiePolicy::Always), seed)
         }
     })
 }

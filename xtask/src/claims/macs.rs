@@ -32,7 +32,7 @@ fn bench(
 ) -> Reading {
     let options = format!("--cipher {cipher} --mode {modes} --bytes {bytes} --kernel all --json");
     let shown = value.split('/').next().unwrap_or_default();
-    read(LIGHTSEAL.run(format!("mac bench {options}")))
+    read(LAB.run(format!("mac bench {options}")))
         .possible_if(
             format!("#rows[kernel={kernel}] > 0"),
             format!("{cipher} has no kernel {kernel} here"),

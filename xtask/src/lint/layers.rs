@@ -10,6 +10,8 @@ use std::path::Path;
 enum Layer {
     /// Time, randomness, codec, replay window, the engine contract.
     Core,
+    /// Block ciphers.
+    Cipher,
     /// Algorithms without a protocol.
     Primitive,
     /// One protocol, sans I/O.
@@ -28,9 +30,75 @@ enum Layer {
     Tool,
 }
 
+impl Layer {
+    /// All layers, highest first; the tools, which are not shipped, come last.
+    const SHOWN: [Self; 10] = [
+        Self::Command,
+        Self::Host,
+        Self::Driver,
+        Self::Provider,
+        Self::Composite,
+        Self::Engine,
+        Self::Primitive,
+        Self::Cipher,
+        Self::Core,
+        Self::Tool,
+    ];
+
+    /// The layer's name for people, and what its crates are.
+    const fn described(self) -> (&'static str, &'static str) {
+        match self {
+            Self::Command => ("Commands", "the programs that users start"),
+            Self::Host => ("Hosts", "threads, files and settings around the engines"),
+            Self::Driver => ("Drivers", "sockets, clocks and files; helpers of tests"),
+            Self::Provider => ("Providers", "fast cryptography for the engines"),
+            Self::Composite => ("Composites", "protocols made of others, without I/O"),
+            Self::Engine => ("Engines", "one protocol each, without I/O"),
+            Self::Primitive => ("Primitives", "algorithms without a protocol"),
+            Self::Cipher => ("Ciphers", "block ciphers without a mode of operation"),
+            Self::Core => ("Core", "what all engines share"),
+            Self::Tool => ("Tools", "not shipped; may use all crates above"),
+        }
+    }
+}
+
+/// A layer as it is shown to people.
+#[derive(Debug)]
+pub(crate) struct Row {
+    pub(crate) title: &'static str,
+    pub(crate) about: &'static str,
+    pub(crate) has_io: bool,
+    pub(crate) is_tool: bool,
+    /// Name and description of each crate.
+    pub(crate) crates: Vec<(String, String)>,
+}
+
+/// All crates with their descriptions, layer by layer, the highest layer first.
+pub(crate) fn layered() -> Result<Vec<Row>, String> {
+    let packages = packages()?;
+    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+    let crates = |layer: Layer| {
+        let own = packages.iter().filter(|package| self::layer(&name_of(package)) == Some(layer));
+        let mut own: Vec<_> =
+            own.map(|package| (name_of(package), text(&package["description"]))).collect();
+        own.sort();
+        own
+    };
+    Ok(Layer::SHOWN
+        .into_iter()
+        .map(|layer| {
+            let (title, about) = layer.described();
+            let has_io = layer >= Layer::Driver;
+            let is_tool = layer == Layer::Tool;
+            Row { title, about, has_io, is_tool, crates: crates(layer) }
+        })
+        .collect())
+}
+
 /// Every crate of the workspace and where it stands.
 const CRATES: &[(&str, Layer)] = &[
     ("lightseal-core", Layer::Core),
+    ("lightseal-present", Layer::Cipher),
     ("lightseal-aggregation", Layer::Primitive),
     ("lightmac", Layer::Primitive),
     ("lightseal-dtls", Layer::Engine),
@@ -48,6 +116,7 @@ const CRATES: &[(&str, Layer)] = &[
     ("lightseal-cli", Layer::Host),
     ("lightseal-gateway-host", Layer::Host),
     ("lightseal-group-host", Layer::Host),
+    ("lightseal-mac-papers", Layer::Host),
     ("lightseal", Layer::Command),
     ("lightseal-lab", Layer::Command),
     ("fuzz", Layer::Tool),

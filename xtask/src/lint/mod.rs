@@ -2,11 +2,11 @@
 
 mod circles;
 mod language;
-mod layers;
+pub(crate) mod layers;
 mod source;
 
 use crate::process::{capture, cargo, run as run_command, succeeds};
-use crate::{Failure, api, system};
+use crate::{Failure, api, pictures, system};
 use clap::Args;
 use std::time::Instant;
 
@@ -26,6 +26,7 @@ const CHECKS: &[(&str, Check)] = &[
     ("source", source::check),
     ("language", language::check),
     ("layers", layers::check),
+    ("pictures", pictures::check),
     ("circles", circles::check),
     ("no-std", no_std),
     ("dependencies", dependencies),

@@ -45,7 +45,12 @@ const NEEDS: &[Need] = &[
         linux_only: false,
     },
     Need { packages: JAVA, used_by: &["interop"], builds: false, linux_only: false },
-    Need { packages: EMULATOR, used_by: &["lightmac"], builds: false, linux_only: false },
+    Need {
+        packages: EMULATOR,
+        used_by: &["lightseal-present", "lightmac"],
+        builds: false,
+        linux_only: false,
+    },
     Need {
         packages: NAMESPACES,
         used_by: &["lightseal-packet-io", "lightseal-gateway-host", "lightseal", "interop-gateway"],

@@ -37,6 +37,10 @@ struct Step {
     /// The packages that it tests; empty for the whole workspace.
     packages: &'static [&'static str],
     arguments: &'static [&'static str],
+    /// A feature of each of these packages that is off by default.
+    feature: Option<&'static str>,
+    /// The step runs tests whose names contain one of these texts; empty for all.
+    filters: &'static [&'static str],
     environment: &'static [(&'static str, &'static str)],
     /// Makes sure that the step can run on this machine. If it cannot, the error says why and the
     /// step is skipped.
@@ -50,6 +54,8 @@ const STEPS: &[Step] = &[
         name: "the workspace",
         packages: &[],
         arguments: &["test", "--no-fail-fast"],
+        feature: None,
+        filters: &[],
         environment: &[],
         require: nothing,
     },
@@ -57,15 +63,9 @@ const STEPS: &[Step] = &[
     Step {
         name: "the forgery of aggregated GCM tags",
         packages: &["lightseal-dtls", "fuzz"],
-        arguments: &[
-            "test",
-            "--features",
-            "lightseal-dtls/dangerous-gcm-aggregation,fuzz/dangerous-gcm-aggregation",
-            "--test",
-            "dangerous",
-            "--test",
-            "forgery",
-        ],
+        arguments: &["test", "--test", "dangerous"],
+        feature: Some("dangerous-gcm-aggregation"),
+        filters: &[],
         environment: &[],
         require: nothing,
     },
@@ -75,26 +75,19 @@ const STEPS: &[Step] = &[
     Step {
         name: "LightMAC over AES in software, in release",
         packages: &["lightmac"],
-        arguments: &[
-            "test",
-            "--release",
-            "--test",
-            "aes_kernels",
-            "--test",
-            "constant_time",
-            "--test",
-            "vectors",
-            "--target-dir",
-            "target/aes-in-software",
-        ],
+        arguments: &["test", "--release", "--test", "it", "--target-dir", "target/aes-in-software"],
+        feature: None,
+        filters: &["aes_kernels::", "constant_time::", "vectors::"],
         environment: &[("RUSTFLAGS", "--cfg aes_backend=\"soft\"")],
         require: nothing,
     },
     // The target has musl, because for it Rust brings everything that a program is linked with.
     Step {
         name: "LightMAC on aarch64, emulated",
-        packages: &["lightmac"],
+        packages: &["lightseal-present", "lightmac"],
         arguments: &["test", "--lib", "--tests", "--target", system::EMULATED_TARGET],
+        feature: None,
+        filters: &[],
         environment: &[
             ("CARGO_TARGET_AARCH64_UNKNOWN_LINUX_MUSL_LINKER", "rust-lld"),
             // The emulated processor has every instruction that the emulator knows, AES included.
@@ -188,7 +181,17 @@ impl<'a> Run<'a> {
             return Ok(());
         }
         let mut command = cargo(step.arguments);
-        command.args(&selection).args(self.arguments.filter.as_deref());
+        command.args(&selection);
+        // A feature of a package that is not selected would be an error.
+        let tested = selection.iter().filter(|word| !word.starts_with("--"));
+        if let Some(feature) = step.feature {
+            let features: Vec<_> = tested.map(|package| format!("{package}/{feature}")).collect();
+            command.args(["--features", &features.join(",")]);
+        }
+        match &self.arguments.filter {
+            Some(text) => command.arg(text),
+            None => command.arg("--").args(step.filters),
+        };
         command.envs(step.environment.iter().copied());
         command.env(skip::FILE, &self.skipped_path);
         // The tests of the package `lightseal` build the command before any test runs. Without this

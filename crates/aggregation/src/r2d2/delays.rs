@@ -1,5 +1,5 @@
-//! Computes the tags of consecutive records without a separate step for each member of each bit's
-//! dependency set.
+//! Computes the tags of consecutive records faster than bit by bit: without a separate step for each
+//! of the eight records that each tag bit covers (its dependency set).
 //!
 //! Bit j of word k of a record's long tag enters the tag of the record D_j\[k\] numbers later. Each
 //! such delay is a sum of powers of two, so the long tag passes through six stages: stage b holds a
@@ -14,9 +14,10 @@ use zeroize::{DefaultIsZeroes, Zeroize, ZeroizeOnDrop, Zeroizing};
 const WORDS: usize = MEMBERS * MOST_BITS / 64;
 /// Number of stages: delays are below 2^6.
 const STAGES: usize = 6;
-/// Long tags in the first stage, and therefore the least number that may be kept.
+/// The delay of the first stage in records. The first stage must keep at least this number of long
+/// tags.
 pub(crate) const LONGEST_DELAY: usize = 1 << (STAGES - 1);
-/// Long tags in all later stages together: 16, 8, 4, 2 and 1.
+/// The number of long tags in the five later stages together: 16 + 8 + 4 + 2 + 1.
 const LATER: usize = LONGEST_DELAY - 1;
 
 /// The long tag of a record: 8·t bits in the order of its output blocks, then zeros.
@@ -26,7 +27,7 @@ pub(crate) struct Long([u64; WORDS]);
 impl DefaultIsZeroes for Long {}
 
 impl Long {
-    /// The long tag for tags of `bytes` bytes.
+    /// The long tag of the record with this state, where a tag has `bytes` bytes.
     #[inline]
     pub(crate) fn of<P: Prf + ?Sized>(prf: &P, state: &PrfState, bytes: usize) -> Zeroizing<Self> {
         let mut long = Zeroizing::new(Self::default());
@@ -62,7 +63,8 @@ impl Long {
 pub(crate) struct Delays<const KEPT: usize> {
     /// Length of a tag in bytes.
     bytes: usize,
-    /// The bits that each stage holds back, the longest delay first.
+    /// For each stage, the bits of a long tag that it holds back; the stage with the longest delay
+    /// is first.
     masks: [Long; STAGES],
     /// The last long tags, by number modulo `KEPT`.
     kept: [Long; KEPT],
@@ -70,7 +72,7 @@ pub(crate) struct Delays<const KEPT: usize> {
 }
 
 impl<const KEPT: usize> Delays<KEPT> {
-    /// The stages for a table, as they are before record 0.
+    /// The stages for the dependency sets of a table, before the first record.
     pub(crate) fn new(table: &Table) -> Self {
         const { assert!(KEPT.is_power_of_two() && KEPT >= LONGEST_DELAY && SPAN <= 2 * LONGEST_DELAY) };
         let bytes = table.bytes();
@@ -96,7 +98,8 @@ impl<const KEPT: usize> Delays<KEPT> {
         &self.kept[number as usize % KEPT]
     }
 
-    /// The tag of the record `number`, which must follow the last one, as a big-endian number.
+    /// Takes the long tag of the record `number`, which must follow the record of the last call.
+    /// Returns that record's tag, as a big-endian number.
     #[inline]
     pub(crate) fn step(&mut self, number: u64, long: &Long) -> u64 {
         let tag = match self.bytes {

@@ -26,7 +26,7 @@ pub(super) struct Older {
     /// The number of records under the handshake's keys that failed authentication.
     wrong_keys: u64,
     /// A renegotiation was attempted and is to be refused.
-    refusal_due: bool,
+    pub(super) refusal_due: bool,
 }
 
 impl Connection {

@@ -13,7 +13,7 @@ use lightseal_aggregation::Scheme;
 pub enum Event<'a> {
     /// A server may send data before the handshake is complete, with the parameters given here.
     /// [`Self::Connected`] follows, or [`Self::Closed`]. Comes only if
-    /// [`ServerConfig::send_half_rtt_data`](crate::ServerConfig::send_half_rtt_data) is set.
+    /// [`ServerConfig::with_half_rtt_data`](crate::ServerConfig::with_half_rtt_data) says so.
     MaySend(Negotiated),
     /// The handshake is complete.
     Connected(Negotiated),

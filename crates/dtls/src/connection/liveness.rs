@@ -109,6 +109,11 @@ impl Liveness {
         self.watch.answers == Some(true)
     }
 
+    /// Whether a probe is to be written.
+    pub(super) const fn is_probe_due(&self) -> bool {
+        self.due
+    }
+
     /// The time after the last probe at which the next one is due, or the round has failed. `path`
     /// is the time that an answer may take on the path.
     fn gap(&self, path: Duration) -> Duration {

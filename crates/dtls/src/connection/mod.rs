@@ -14,6 +14,7 @@
 //! - `adapt`: the choice of the scheme that a receiver requests by itself;
 //! - `pace`: how long a message under shared tags waits for further messages;
 //! - `acks`: records that wait to be acknowledged;
+//! - `send`: payloads of the application, sealed at once or queued;
 //! - `queue`: payloads that wait to be sealed.
 
 mod acks;
@@ -30,6 +31,7 @@ mod path;
 mod queue;
 mod receive;
 mod schemes;
+mod send;
 #[cfg(test)]
 mod tests;
 mod transmit;
@@ -44,7 +46,7 @@ pub(crate) use transmit::write_plaintext;
 use crate::codepoints::AlertDescription;
 use crate::config::{ClientConfig, ProtocolVersion, ServerConfig, Settings};
 use crate::crypto::ExportError;
-use crate::error::{CloseReason, ConnectError, Fault, SendError};
+use crate::error::{CloseReason, Fault};
 use crate::handshake::client::WaitServerHello;
 use crate::handshake::dtls12::greeting::Accepted12;
 use crate::handshake::dtls12::session::Session;
@@ -208,26 +210,16 @@ pub struct Connection {
 
 impl Connection {
     /// Begins an association as client. Its first flight is ready to be polled.
-    ///
-    /// # Errors
-    /// Fails if the configuration does not pass [`Settings::check`], or if no ClientHello can be
-    /// made from it.
-    pub fn client(
-        config: Arc<ClientConfig>,
-        peer: SocketAddr,
-        now: Instant,
-        rng: Random,
-    ) -> Result<Self, ConnectError> {
-        config.settings.check()?;
+    pub fn client(config: Arc<ClientConfig>, peer: SocketAddr, now: Instant, rng: Random) -> Self {
         let mut channel = Channel::new(rng, &config.settings, 0, 0);
-        let state = WaitServerHello::start(&config, &mut channel)?;
+        let state = WaitServerHello::start(&config, &mut channel);
         let older = config.settings.speaks(ProtocolVersion::Dtls12);
         let mut connection =
             Self::new(Role::Client(config), peer, now, channel, Reassembly::default());
         connection.incoming.allow_clear_ahead(older);
         connection.cid = state.cid();
         connection.state = State::WaitServerHello(state);
-        Ok(connection)
+        connection
     }
 
     /// Creates the state of a client whose hello was accepted without state. The hello came in the
@@ -324,6 +316,24 @@ impl Connection {
         }
     }
 
+    /// Begins the handshake of a client that was made earlier: its deadline counts from now on.
+    pub(crate) fn begin_handshake(&mut self, now: Instant) {
+        self.now = self.now.max(now);
+        let deadline = self.now + self.settings().handshake_deadline;
+        self.timers.set(Timer::HandshakeDeadline, deadline);
+    }
+
+    /// The connection ID that this end asked the peer to use in records to it, whether or not the
+    /// peer agreed; empty if it wants none.
+    pub(crate) const fn offered_id(&self) -> ConnectionId {
+        self.cid
+    }
+
+    /// Whether the peer has acknowledged everything that this end sent of the handshake and after it.
+    pub(crate) fn is_acknowledged(&self) -> bool {
+        self.channel.flight.is_done()
+    }
+
     /// The peer's transport address.
     pub const fn peer(&self) -> SocketAddr {
         self.peer
@@ -335,7 +345,7 @@ impl Connection {
     }
 
     /// Whether data can be sent immediately: the handshake is complete, or this is a server that
-    /// need not wait for that ([`ServerConfig::send_half_rtt_data`]).
+    /// need not wait for that ([`ServerConfig::with_half_rtt_data`]).
     pub fn may_send(&self) -> bool {
         self.ending == Ending::Open && self.sending().is_some()
     }
@@ -372,7 +382,7 @@ impl Connection {
         }
     }
 
-    /// The DTLS 1.2 session, for [`ClientConfig::session`] of a later association; `None` in 1.3,
+    /// The DTLS 1.2 session, for [`ClientConfig::with_session`] of a later association; `None` in 1.3,
     /// before the handshake is complete, and if the server offered no way to resume.
     pub fn session(&self) -> Option<Session> {
         match &self.state {
@@ -417,65 +427,6 @@ impl Connection {
             State::Established(established) => established.export(label, context, out),
             _ => Err(ExportError::NotConnected),
         }
-    }
-
-    /// Queues a payload. It is sent as one record through [`poll_output`](Engine::poll_output), as
-    /// soon as [`Self::may_send`]. A payload that turns out to be longer than the records that the
-    /// peer accepts is dropped and counted
-    /// ([`SendStats::too_long`](crate::stats::SendStats::too_long)).
-    ///
-    /// # Errors
-    /// Fails if the payload is too long, the queue is full, or the association is closed.
-    pub fn send(&mut self, now: Instant, payload: &[u8]) -> Result<(), SendError> {
-        self.now = self.now.max(now);
-        if self.ending != Ending::Open {
-            return Err(SendError::Closed);
-        }
-        if payload.len() > self.max_payload() {
-            return Err(SendError::TooLong);
-        }
-        self.queue.push(self.now, payload)
-    }
-
-    /// Replaces this association's send queue with that of `former`, including the times when its
-    /// payloads were queued. For a client that continues at another address of a server that did
-    /// not answer.
-    pub fn take_queue_of(&mut self, former: &mut Self) {
-        core::mem::swap(&mut self.queue, &mut former.queue);
-        former.queue.clear();
-    }
-
-    /// Seals a payload directly into `datagram` and returns the datagram's length: there is no
-    /// queue, and no copy but this one. Payloads queued by [`Self::send`] should be sent first, so
-    /// mix the two only after draining the queue.
-    ///
-    /// # Errors
-    /// As [`Self::send`]. Also fails if the handshake is not complete, or if the path is not known
-    /// to carry the datagram ([`Self::path_mtu`]); a datagram that is too long for what is known
-    /// causes a probe.
-    pub fn seal_into(
-        &mut self,
-        now: Instant,
-        payload: &[u8],
-        datagram: &mut [u8],
-    ) -> Result<usize, SendError> {
-        self.now = self.now.max(now);
-        if self.ending != Ending::Open {
-            return Err(SendError::Closed);
-        }
-        if !self.is_connected() {
-            return Err(SendError::NotConnected);
-        }
-        if payload.len() > self.payload_of(self.confirmed_datagram()) {
-            if payload.len() <= self.max_payload() {
-                self.want_datagram(payload.len() + self.data_overhead());
-            }
-            return Err(SendError::TooLong);
-        }
-        let len = self.seal_data(datagram, payload.len(), false, |w| w.bytes(payload))?;
-        self.count_sent(len);
-        self.sent_datagram(len);
-        Ok(len)
     }
 
     /// Ends the association: open aggregates are closed, and the peer is sent close_notify.

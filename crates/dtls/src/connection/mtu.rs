@@ -181,7 +181,8 @@ impl Connection {
         /// The DTLS 1.2 header, explicit nonce, inner content type and full tag.
         const MOST_12: usize = 13 + 8 + 1 + 16;
         let settings = self.role.settings();
-        let cid = settings.connection_id.map_or(0, |_| settings.longest_peer_id());
+        let negotiated = settings.connection_ids.are_negotiated();
+        let cid = if negotiated { settings.longest_peer_id() } else { 0 };
         match (self.sending(), self.channel.send.peek()) {
             (Some(_), Some(epoch)) => epoch.largest_data_overhead(NumberLength::Two),
             _ if settings.speaks(ProtocolVersion::Dtls12) => MOST_12 + cid,
@@ -220,7 +221,7 @@ impl Connection {
                 agreed.return_routability
                     && self.channel.send.peek().is_some_and(SendEpoch::can_pad)
             }
-            None => settings.connection_id.is_some() && settings.return_routability,
+            None => settings.connection_ids.are_negotiated() && settings.return_routability,
         }
     }
 

@@ -42,6 +42,10 @@ impl SendQueue {
         self.lengths.front().is_some_and(|(_, at)| now.saturating_since(*at) > age)
     }
 
+    pub(super) fn is_empty(&self) -> bool {
+        self.lengths.is_empty()
+    }
+
     /// Whether there are payloads behind the first one.
     pub(super) fn has_more(&self) -> bool {
         self.lengths.len() > 1

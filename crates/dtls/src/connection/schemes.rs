@@ -56,6 +56,11 @@ enum Telling {
 }
 
 impl AggregationUpdates {
+    /// Whether the report of how an epoch ended is due even without an ACK.
+    pub(super) fn is_end_due(&self) -> bool {
+        self.ended.as_ref().is_some_and(|ended| ended.telling == Telling::Due)
+    }
+
     /// An old handshake message was retransmitted.
     pub(super) fn repeated(&mut self, kind: HandshakeType, sequence: u16) {
         if let Some(ended) = &mut self.ended

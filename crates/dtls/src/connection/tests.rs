@@ -4,9 +4,10 @@
 use super::{Connection, Event};
 use crate::codepoints::{AlertDescription, ContentType, HandshakeType};
 use crate::config::{
-    AggregationPolicy, ClientConfig, ProtocolVersion, Psk, ServerConfig, Settings,
+    AggregationPolicy, ClientConfig, ConnectionIds, ProtocolVersion, Psk, ServerConfig, Settings,
 };
 use crate::crypto::ExportError;
+use crate::crypto::rustcrypto::PROVIDER;
 use crate::endpoint::Endpoint;
 use crate::error::{CloseReason, Fault, Limit, Misbehaviour};
 use crate::messages::return_routability::{PathMessage, PathMessageKind};
@@ -42,17 +43,16 @@ impl Ends {
 
     fn connected_with(change: impl Fn(&mut Settings)) -> Self {
         let psk = Psk::external(b"sensor", &[7; 32]).unwrap();
-        let mut client = ClientConfig::new(psk.clone()).unwrap();
-        let mut server = ServerConfig::new(Arc::new(psk)).unwrap();
-        change(&mut client.settings);
-        change(&mut server.settings);
-        let (client, server) = (Arc::new(client), Arc::new(server));
+        let mut settings = Settings::new(&PROVIDER);
+        change(&mut settings);
+        let client = Arc::new(ClientConfig::with(psk.clone(), settings.clone()).unwrap());
+        let server = Arc::new(ServerConfig::with(Arc::new(psk), settings).unwrap());
         let now = Instant::from_micros(1);
         let rng = Random::insecure(1);
         let mut ends = Self {
             now,
-            client: Connection::client(client, SocketAddr::from(SERVER), now, rng).unwrap(),
-            server: Endpoint::server(server, Random::insecure(2)).unwrap(),
+            client: Connection::client(client, SocketAddr::from(SERVER), now, rng),
+            server: Endpoint::server(server, Random::insecure(2)),
             server_closed: None,
             client_closed: None,
         };
@@ -289,14 +289,14 @@ fn an_epoch_s_end_is_told_only_to_who_asked_and_in_the_next_epoch() {
     let mut ends = asked();
     ends.client.update_keys(ends.now);
     ends.exchange();
-    ends.client.send(ends.now, b"under new keys").unwrap();
+    let _ = ends.client.send(ends.now, b"under new keys", &mut []).unwrap();
     ends.exchange();
     ends.client_says(APPLICATION_EPOCH + 2, ContentType::EPOCH_END, |w| w.bytes(&end));
     assert_eq!(ends.server_closed, Some(CloseReason::Fault(unexpected)));
 }
 
 fn with_ids(settings: &mut Settings) {
-    settings.connection_id = Some(4);
+    settings.connection_ids = ConnectionIds::Bytes(4);
 }
 
 /// A message about connection IDs in one fragment.
@@ -310,12 +310,12 @@ fn messages_about_ids_have_no_place_without_ids() {
         (HandshakeType::NEW_CONNECTION_ID, &[0, 2, 1, 7, 1][..]),
         (HandshakeType::REQUEST_CONNECTION_ID, &[1]),
     ] {
-        for len in [None, Some(0)] {
-            let mut ends = Ends::connected_with(|settings| settings.connection_id = len);
+        for ids in [ConnectionIds::Off, ConnectionIds::SendOnly] {
+            let mut ends = Ends::connected_with(|settings| settings.connection_ids = ids);
             let message = about_ids(kind, ends.next_sequence(), body);
             ends.client_says(APPLICATION_EPOCH, ContentType::HANDSHAKE, |w| message.write(w));
             let fault = Fault::from(Misbehaviour::UnexpectedMessage);
-            assert_eq!(ends.server_closed, Some(CloseReason::Fault(fault)), "{kind}, {len:?}");
+            assert_eq!(ends.server_closed, Some(CloseReason::Fault(fault)), "{kind}, {ids:?}");
         }
     }
 }
@@ -491,10 +491,10 @@ fn an_association_ends_before_message_numbers_wrap() {
     // The last message number is used, then one more is needed for a used-up key.
     ends.client.want_key_update();
     ends.exchange();
-    ends.client.send(ends.now, b"under the last keys").unwrap();
+    let _ = ends.client.send(ends.now, b"under the last keys", &mut []).unwrap();
     ends.exchange();
     assert_eq!((ends.client_closed, ends.server_closed), (None, None));
-    ends.client.send(ends.now, b"the last words").unwrap();
+    let _ = ends.client.send(ends.now, b"the last words", &mut []).unwrap();
     ends.client.want_key_update();
     ends.exchange();
     let fault = Fault::Limit(Limit::MessageNumbers);
@@ -534,7 +534,7 @@ fn a_peer_whose_message_numbers_wrap_is_told() {
     let mut ends = after_messages(LAST_MESSAGE, |_| {});
     ends.client.want_key_update();
     ends.exchange();
-    ends.client.send(ends.now, b"under the last keys").unwrap();
+    let _ = ends.client.send(ends.now, b"under the last keys", &mut []).unwrap();
     ends.exchange();
     let message = key_update(0);
     ends.client_says(APPLICATION_EPOCH + 1, ContentType::HANDSHAKE, |w| message.write(w));

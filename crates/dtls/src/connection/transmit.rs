@@ -5,7 +5,7 @@ use super::{Connection, Ending};
 use crate::codepoints::{AlertDescription, ContentType};
 use crate::config::Packing;
 use crate::crypto::KeyState;
-use crate::error::{CloseReason, Fault, Limit, SendError};
+use crate::error::{CloseReason, Fault, Limit};
 use crate::handshake::State;
 use crate::messages::{Alert, RecordNumber, ack};
 use crate::record::epochs::{EPOCH_12, HANDSHAKE_EPOCH};
@@ -89,11 +89,11 @@ impl Connection {
         len: usize,
         more: bool,
         content: impl FnOnce(&mut Writer<'_>) -> Result<(), BufferFull>,
-    ) -> Result<usize, SendError> {
+    ) -> Result<usize, SealError> {
         let mut shape = self.data_shape();
         let shared = self.sending().is_some_and(|agreed| agreed.send.aggregates());
         let wait = if shared { self.wait_for_others(len, more) } else { None };
-        let epoch = self.channel.send.newest().ok_or(SendError::NotConnected)?;
+        let epoch = self.channel.send.newest().ok_or(SealError::Exhausted)?;
         let closing = shared && wait.is_none() && epoch.leaves_open();
         // This format has a length field, so that the closing tag can follow in the same datagram.
         let joined = Shape { last: false, ..shape };
@@ -124,10 +124,10 @@ impl Connection {
                 }
                 Ok(datagram_len)
             }
-            Err(SealError::Full) => Err(SendError::BufferTooSmall),
+            Err(SealError::Full) => Err(SealError::Full),
             Err(SealError::Exhausted) => {
                 self.fail(Fault::Limit(Limit::KeyExhausted));
-                Err(SendError::Closed)
+                Err(SealError::Exhausted)
             }
         }
     }
@@ -164,7 +164,7 @@ impl Connection {
     }
 
     /// Seals the first queued payload, if there is one. If that fails, the payload stays queued.
-    fn write_queued(&mut self, buf: &mut [u8]) -> Option<Result<usize, SendError>> {
+    fn write_queued(&mut self, buf: &mut [u8]) -> Option<Result<usize, SealError>> {
         // Payloads that wait for an MTU probe do not delay the end of the association.
         let open = self.ending == Ending::Open;
         let longest = if open { self.reachable_datagram() } else { self.confirmed_datagram() };
@@ -337,7 +337,7 @@ impl Connection {
                 }
                 match self.write_queued(buf) {
                     Some(Ok(len)) => return Some(len),
-                    Some(Err(SendError::BufferTooSmall)) => return None,
+                    Some(Err(SealError::Full)) => return None,
                     Some(Err(_)) | None => {}
                 }
             }

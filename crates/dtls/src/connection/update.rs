@@ -363,6 +363,10 @@ impl LossMeter {
         }
     }
 
+    pub(super) const fn is_report_due(&self) -> bool {
+        self.report.is_some()
+    }
+
     pub(super) fn take_report(&mut self) -> Option<u16> {
         self.report.take()
     }

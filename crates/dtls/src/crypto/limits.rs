@@ -27,6 +27,7 @@ pub struct Limits {
 
 /// The number of block cipher calls that count against a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Cost {
     /// The limits are in records; blocks are not counted.
     Uncounted,

@@ -3,9 +3,9 @@
 //! - [`provider`]: a [`Provider`] lists cipher suites and groups; what is not listed is not linked;
 //! - [`protection`]: traits that seal and open records in place;
 //! - [`limits`]: how much a key may be used;
-//! - [`schedule`]: the key schedule of DTLS 1.3, one type for each stage; [`schedule12`]: that of
-//!   1.2;
-//! - [`transcript`]: the hash of the handshake messages;
+//! - `schedule`: the key schedule of DTLS 1.3, one type for each stage; `schedule12`: that of 1.2
+//!   (feature `internals`);
+//! - `transcript`: the hash of the handshake messages (feature `internals`);
 //! - [`group`]: key exchange; [`groups`]: X25519 and P-256 (feature `rustcrypto`);
 //! - [`suites`]: the constructions of record protection, where possible generic over the block
 //!   cipher;
@@ -23,9 +23,18 @@ pub mod protection;
 pub mod provider;
 #[cfg(feature = "rustcrypto")]
 pub mod rustcrypto;
+#[cfg(not(feature = "internals"))]
+mod schedule;
+#[cfg(feature = "internals")]
 pub mod schedule;
+#[cfg(not(feature = "internals"))]
+mod schedule12;
+#[cfg(feature = "internals")]
 pub mod schedule12;
 pub mod suites;
+#[cfg(not(feature = "internals"))]
+mod transcript;
+#[cfg(feature = "internals")]
 pub mod transcript;
 
 pub use crate::codepoints::{CipherSuiteId, NamedGroup};
@@ -35,12 +44,22 @@ pub use protection::{
     Aead, Block, Opened, Pad, Prf, PrfProtection, PrfState, Protection, Record, Unauthentic,
 };
 pub use provider::{
-    CipherSuite, CipherSuite12, Exchange12, Keying, PadKeying, Provider, SelfTestFailed,
+    AeadKeying, CipherSuite, CipherSuite12, Exchange12, Keying, PadKeying, Provider, SelfTestFailed,
 };
+#[cfg(feature = "internals")]
 pub use schedule::{
-    BinderKey, EarlySecret, ExportError, ExporterSecret, FinishedKey, HandshakeSecret,
-    MasterSecret, ResumptionSecret, TrafficSecret,
+    BinderKey, EarlySecret, ExporterSecret, FinishedKey, HandshakeSecret, MasterSecret,
+    ResumptionSecret,
 };
+#[cfg(not(feature = "internals"))]
+pub(crate) use schedule::{EarlySecret, ExporterSecret, HandshakeSecret, MasterSecret};
+pub use schedule::{ExportError, TrafficSecret};
+#[cfg(feature = "internals")]
 pub use schedule12::{Keys12, MasterSecret12, PremasterSecret, Prf12};
+#[cfg(not(feature = "internals"))]
+pub(crate) use schedule12::{Keys12, MasterSecret12, PremasterSecret, Prf12};
 pub use suites::known_answer::{KnownAnswer, KnownAnswer12};
+#[cfg(feature = "internals")]
 pub use transcript::Transcript;
+#[cfg(not(feature = "internals"))]
+pub(crate) use transcript::Transcript;

@@ -7,6 +7,7 @@ use core::fmt;
 
 /// A cipher suite of DTLS 1.3. All of them use SHA-256.
 #[derive(Debug)]
+#[non_exhaustive]
 pub struct CipherSuite {
     /// The code point.
     pub id: CipherSuiteId,
@@ -25,6 +26,31 @@ pub struct CipherSuite {
     pub known_answer: KnownAnswer,
 }
 
+impl CipherSuite {
+    /// A suite that encrypts, with tags of 16 bytes.
+    pub const fn new(
+        id: CipherSuiteId,
+        name: &'static str,
+        limits: Limits,
+        keying: Keying,
+        known_answer: KnownAnswer,
+    ) -> Self {
+        Self { id, name, encrypts: true, tag_len: 16, limits, keying, known_answer }
+    }
+
+    /// The suite with tags of another length in bytes.
+    #[must_use]
+    pub const fn with_tag_len(self, tag_len: usize) -> Self {
+        Self { tag_len, ..self }
+    }
+
+    /// The suite as one that does not encrypt.
+    #[must_use]
+    pub const fn without_encryption(self) -> Self {
+        Self { encrypts: false, ..self }
+    }
+}
+
 /// Derives a [`Pad`] from a traffic secret, under an aggregation context.
 pub type PadKeying = fn(&TrafficSecret, context: [u8; 3]) -> Box<dyn Pad>;
 
@@ -33,6 +59,7 @@ pub type PadKeying = fn(&TrafficSecret, context: [u8; 3]) -> Box<dyn Pad>;
 /// Aggregation needs tags that are a pseudorandom function's output. GCM,
 /// ChaCha20-Poly1305 and short tags are excluded by this type, not by configuration.
 #[derive(Debug)]
+#[non_exhaustive]
 pub enum Keying {
     /// Plain tags only.
     Aead(fn(&TrafficSecret) -> Box<dyn Protection>),
@@ -61,6 +88,7 @@ impl Keying {
 
 /// A cipher suite of DTLS 1.2. All of them use SHA-256.
 #[derive(Clone, Copy, Debug)]
+#[non_exhaustive]
 pub struct CipherSuite12 {
     /// The code point.
     pub id: CipherSuiteId,
@@ -80,13 +108,17 @@ pub struct CipherSuite12 {
     /// Makes record protection from a key and an IV of the lengths above. In suites whose records
     /// carry a part of the nonce, [`Record::number`](crate::crypto::Record::number) is that part,
     /// which the sender chooses.
-    pub aead: fn(key: &[u8], fixed_iv: &[u8]) -> Box<dyn Aead>,
+    pub aead: AeadKeying,
     /// The results that the self-test must compute.
     pub known_answer: KnownAnswer12,
 }
 
+/// Makes record protection from a key and the part of the nonce that is in the key block.
+pub type AeadKeying = fn(key: &[u8], fixed_iv: &[u8]) -> Box<dyn Aead>;
+
 /// The source of the premaster secret in DTLS 1.2.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Exchange12 {
     /// A pre-shared key alone (RFC 4279): no forward secrecy.
     Psk,
@@ -95,14 +127,47 @@ pub enum Exchange12 {
 }
 
 impl CipherSuite12 {
+    /// A suite with tags and keys of 16 bytes, and IVs of 4 bytes in the key block.
+    pub const fn new(
+        id: CipherSuiteId,
+        name: &'static str,
+        exchange: Exchange12,
+        limits: Limits,
+        aead: AeadKeying,
+        known_answer: KnownAnswer12,
+    ) -> Self {
+        let (tag_len, key_len, fixed_iv_len) = (16, 16, 4);
+        Self { id, name, exchange, tag_len, key_len, fixed_iv_len, limits, aead, known_answer }
+    }
+
+    /// The suite with tags of another length in bytes.
+    #[must_use]
+    pub const fn with_tag_len(self, tag_len: usize) -> Self {
+        Self { tag_len, ..self }
+    }
+
+    /// The suite with keys, and IVs in the key block, of other lengths in bytes.
+    #[must_use]
+    pub const fn with_key_lengths(self, key_len: usize, fixed_iv_len: usize) -> Self {
+        Self { key_len, fixed_iv_len, ..self }
+    }
+
+    /// The suite with another implementation of the cipher.
+    #[must_use]
+    pub const fn with_aead(self, aead: AeadKeying) -> Self {
+        Self { aead, ..self }
+    }
+
     /// The number of bytes of the nonce that a record carries: 8 or 0.
     pub const fn explicit_nonce_len(&self) -> usize {
         12 - self.fixed_iv_len
     }
 }
 
-/// An implementation of the cryptography.
+/// An implementation of the cryptography: suites and groups. More will come, such as hashes and
+/// random generators.
 #[derive(Clone, Copy)]
+#[non_exhaustive]
 pub struct Provider {
     /// The name of the implementation.
     pub name: &'static str,
@@ -117,6 +182,38 @@ pub struct Provider {
 }
 
 impl Provider {
+    /// An implementation without suites and groups.
+    pub const fn new(name: &'static str) -> Self {
+        Self { name, suites: &[], suites_multicast: &[], suites_12: &[], groups: &[] }
+    }
+
+    /// The provider with these cipher suites of DTLS 1.3, in order of preference.
+    #[must_use]
+    pub const fn with_suites(self, suites: &'static [&'static CipherSuite]) -> Self {
+        Self { suites, ..self }
+    }
+
+    /// The provider with these cipher suites for group records only.
+    #[must_use]
+    pub const fn with_suites_multicast(
+        self,
+        suites_multicast: &'static [&'static CipherSuite],
+    ) -> Self {
+        Self { suites_multicast, ..self }
+    }
+
+    /// The provider with these cipher suites of DTLS 1.2, in order of preference.
+    #[must_use]
+    pub const fn with_suites_12(self, suites_12: &'static [&'static CipherSuite12]) -> Self {
+        Self { suites_12, ..self }
+    }
+
+    /// The provider with these key exchange groups, in order of preference.
+    #[must_use]
+    pub const fn with_groups(self, groups: &'static [&'static dyn Group]) -> Self {
+        Self { groups, ..self }
+    }
+
     /// The DTLS 1.3 suite with this code point, if there is one.
     pub fn suite(&self, id: CipherSuiteId) -> Option<&'static CipherSuite> {
         self.suites.iter().copied().find(|suite| suite.id == id)

@@ -7,6 +7,7 @@ use core::fmt;
 use core::ops::Deref;
 use lightseal_aggregation::Scheme;
 use lightseal_core::Instant;
+use lightseal_core::Sent;
 
 /// One association of an [`Endpoint`], borrowed to send on it or to change it. What the association
 /// then has to send follows in the endpoint's next output.
@@ -32,21 +33,13 @@ impl ConnectionMut<'_> {
     ///
     /// # Errors
     /// As [`Connection::send`].
-    pub fn send(&mut self, now: Instant, payload: &[u8]) -> Result<(), SendError> {
-        self.connection().send(now, payload)
-    }
-
-    /// Calls [`Connection::seal_into`]. The datagram must be sent to the association's peer.
-    ///
-    /// # Errors
-    /// As [`Connection::seal_into`].
-    pub fn seal_into(
+    pub fn send(
         &mut self,
         now: Instant,
         payload: &[u8],
         datagram: &mut [u8],
-    ) -> Result<usize, SendError> {
-        self.connection().seal_into(now, payload, datagram)
+    ) -> Result<Sent, SendError> {
+        self.connection().send(now, payload, datagram)
     }
 
     /// Calls [`Connection::update_keys`].

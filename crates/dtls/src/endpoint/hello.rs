@@ -11,7 +11,7 @@ use lightseal_core::{Decode, Random, Reader};
 
 /// The largest message number of a ClientHello: a DTLS 1.2 client may have been asked for a cookie
 /// more than once.
-const MAX_HELLO_SEQUENCE: u16 = 3;
+pub(super) const MAX_HELLO_SEQUENCE: u16 = 3;
 
 /// A ClientHello, reassembled.
 #[derive(Clone, Debug)]

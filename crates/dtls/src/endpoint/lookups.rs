@@ -1,7 +1,7 @@
 //! Clients that wait until the server's store knows whether it has their PSK.
 
 use super::hello::Hello;
-use super::{Endpoint, Handle};
+use super::{Endpoint, Gate, Handle};
 use crate::tuning::MAX_WAITING_HELLOS;
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
@@ -58,7 +58,7 @@ impl Endpoint {
             }
             let known = known.is_some();
             self.local = local;
-            self.greet(from, &hello, fingerprint, known);
+            self.greet(from, &hello, fingerprint, known, Gate::Open);
         }
         let handles: Vec<Handle> = self.entries.keys().copied().collect();
         for handle in handles {

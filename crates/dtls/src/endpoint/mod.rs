@@ -1,37 +1,41 @@
-//! A server with many associations on one socket.
+//! Many associations on one socket, as server and as client.
 //!
 //! An endpoint demultiplexes datagrams by connection ID, or else by the peer's address, and
 //! answers first ClientHellos without keeping any state (RFC 9147, section 5.1).
 
+mod answers;
+mod connect;
 mod guard;
 mod hello;
 mod hints;
+mod incoming;
 mod lookups;
 mod replace;
 mod slots;
 
-use crate::codepoints::{ContentType, HandshakeType};
-use crate::config::ServerConfig;
-use crate::connection::write_plaintext;
+use crate::codepoints::ContentType;
+use crate::config::{ConnectionIds, ServerConfig};
 use crate::connection::{Admitted, Connection, Event, Step};
-use crate::error::{ConfigError, Fault, Limit};
+use crate::error::{CloseReason, ConnectionIdLengthChanged, Fault, Limit};
 use crate::handshake::Unaccepted;
 use crate::handshake::cookie::CookieJar;
 use crate::handshake::dtls12::session::Sessions;
-use crate::handshake::greeting::{self, Greeting, Reception, fingerprint};
-use crate::messages::{Alert, Fragment};
-use crate::record::{ConnectionId, Header12, PlaintextHeader, cid};
+use crate::handshake::greeting::{self, AddressProof, Greeting, Reception, fingerprint};
+use crate::record::{ConnectionId, Header12, cid};
 use crate::stats::Stats;
 use crate::tuning::MAX_ID_DRAWS;
 use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
 use alloc::sync::Arc;
 use alloc::vec::Vec;
+use connect::Queues;
 use core::fmt;
 use core::net::{IpAddr, SocketAddr};
 pub use guard::ConnectionMut;
 use hello::{Hello, Hellos};
 use hints::Hints;
-use lightseal_core::{AddressPair, Encode, Engine, Instant, Output, Random};
+pub use incoming::Incoming;
+use incoming::Waiting;
+use lightseal_core::{AddressPair, Engine, Instant, Output, Random};
 use lookups::Lookups;
 use slots::{Room, Slots};
 
@@ -77,8 +81,8 @@ pub struct EndpointStats {
     /// Ignored datagrams: those of no association that are not a ClientHello, and repeated or
     /// outdated ClientHellos of associations.
     pub ignored: u64,
-    /// Clients for which no session slot was free. They were refused upon their hello, which also
-    /// counts in `refused`, or when their handshake was complete.
+    /// Clients for which no session slot was free. A client is refused either when its ClientHello
+    /// arrives, which also counts in `refused`, or when its handshake is complete.
     pub full: u64,
     /// Associations that were evicted and whose slot was given to another client.
     pub evicted: u64,
@@ -88,16 +92,29 @@ pub struct EndpointStats {
     pub last_refusal: Option<(SocketAddr, Fault)>,
 }
 
+/// This endpoint's part in an association.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Part {
+    /// It accepted the client.
+    Server,
+    /// It began the association.
+    Client,
+    /// It is to begin the association when the handshake before it at its address has ended.
+    Waiting,
+}
+
 #[derive(Debug)]
 struct Entry {
     connection: Connection,
+    part: Part,
     /// The fingerprint of the association's ClientHello, to tell its retransmission from a new
     /// attempt.
     hello: [u8; 32],
     /// When the cookie of that hello was made, if it had one.
     cookie: Option<Instant>,
-    /// While this handshake is not complete, the connected association at the same address: the
-    /// client's own older one, or that of another client whose address has changed since.
+    /// While this handshake is not complete: the connected association whose peer has this address
+    /// too. It is the client's own older association, or that of another client which has moved to
+    /// the address.
     replaces: Option<Handle>,
     /// When the client was accepted: its handshake began.
     began: Instant,
@@ -107,13 +124,18 @@ struct Entry {
     ready: bool,
 }
 
-/// The number of queued answers that belong to no association. The oldest ones are dropped beyond
-/// it.
-const MAX_STATELESS_ANSWERS: usize = 64;
+/// Whether a client may be accepted at once.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Gate {
+    /// The application is asked first, if it wants to be.
+    Ask,
+    /// The client was accepted by the application, or waited for a lookup.
+    Open,
+}
 
 /// The length in bytes of the connection IDs in a configuration.
 fn id_len(config: &ServerConfig) -> usize {
-    config.settings.connection_id.unwrap_or(0).into()
+    config.settings.connection_ids.own_bytes().into()
 }
 
 /// Whether a datagram's first record is plaintext.
@@ -122,7 +144,7 @@ fn begins_in_clear(datagram: &[u8]) -> bool {
         .is_ok_and(|header| header.epoch == 0 && header.kind != ContentType::TLS12_CID)
 }
 
-/// The server side of many associations.
+/// Many associations over one socket: those of clients that it accepts, and those that it begins.
 #[derive(Debug)]
 pub struct Endpoint {
     config: Arc<ServerConfig>,
@@ -141,8 +163,13 @@ pub struct Endpoint {
     /// The local address at which the datagram being processed arrived.
     local: Option<IpAddr>,
     answers: VecDeque<(AddressPair, Vec<u8>)>,
-    hellos: Hellos,
+    /// `None` if the endpoint accepts no clients.
+    hellos: Option<Hellos>,
     hints: Hints,
+    /// Clients about which the application decides.
+    incoming: Waiting,
+    /// Handshakes of this endpoint that wait for their turn.
+    queues: Queues,
     /// ClientHellos that wait for the answer to a lookup.
     lookups: Lookups,
     /// Fingerprints of the ClientHellos of complete associations, oldest first. While its cookie is
@@ -156,13 +183,9 @@ pub struct Endpoint {
 
 impl Endpoint {
     /// An endpoint that accepts associations.
-    ///
-    /// # Errors
-    /// The configuration must pass [`Settings::check`](crate::Settings::check).
-    pub fn server(config: Arc<ServerConfig>, mut rng: Random) -> Result<Self, ConfigError> {
-        config.settings.check()?;
+    pub fn server(config: Arc<ServerConfig>, mut rng: Random) -> Self {
         let jar = CookieJar::new(&mut rng);
-        Ok(Self {
+        Self {
             config,
             rng,
             now: Instant::ZERO,
@@ -177,24 +200,28 @@ impl Endpoint {
             ready: VecDeque::new(),
             local: None,
             answers: VecDeque::new(),
-            hellos: Hellos::default(),
+            hellos: Some(Hellos::default()),
             hints: Hints::default(),
+            incoming: Waiting::default(),
+            queues: Queues::default(),
             lookups: Lookups::default(),
             past: VecDeque::new(),
             stats: EndpointStats::default(),
             ended: Stats::default(),
-        })
+        }
     }
 
     /// Sets the configuration of future associations.
     ///
     /// # Errors
-    /// As [`Self::server`]; also fails if the length of connection IDs would change. The old
+    /// Fails if the length of connection IDs would change while associations use them. The old
     /// configuration then stays in use.
-    pub fn set_config(&mut self, config: Arc<ServerConfig>) -> Result<(), ConfigError> {
-        config.settings.check()?;
+    pub fn set_config(
+        &mut self,
+        config: Arc<ServerConfig>,
+    ) -> Result<(), ConnectionIdLengthChanged> {
         if self.id_len() > 0 && self.id_len() != id_len(&config) && !self.by_id.is_empty() {
-            return Err(ConfigError::ConnectionIdLengthChanged);
+            return Err(ConnectionIdLengthChanged);
         }
         self.config = config;
         Ok(())
@@ -258,13 +285,36 @@ impl Endpoint {
         if !entry.connection.is_open() {
             self.slots.release(handle);
         }
+        if entry.part == Part::Waiting {
+            if entry.connection.is_open() {
+                return;
+            }
+            // The server has not heard of it.
+            entry.part = Part::Client;
+            entry.connection.abandon(CloseReason::Local);
+        }
         if !entry.ready {
             entry.ready = true;
             self.ready.push_back(handle);
         }
     }
 
-    fn greet(&mut self, from: SocketAddr, hello: &Hello, fingerprint: [u8; 32], known: bool) {
+    /// Answers a hello; returns the association that it has begun. `known` tells whether there is
+    /// an association at its address.
+    fn greet(
+        &mut self,
+        from: SocketAddr,
+        hello: &Hello,
+        fingerprint: [u8; 32],
+        known: bool,
+        gate: Gate,
+    ) -> Option<Handle> {
+        let there = self.by_peer.get(&from).and_then(|handle| self.entries.get(handle));
+        if there.is_some_and(|entry| entry.part != Part::Server) {
+            // The peer is a server for this endpoint.
+            self.stats.ignored += 1;
+            return None;
+        }
         let config = Arc::clone(&self.config);
         let reception = Reception {
             config: &config,
@@ -274,53 +324,62 @@ impl Endpoint {
             now: self.now,
             from,
             // A client that replaces an association must prove its address.
-            require_cookie: known,
+            proof: if known { AddressProof::Required } else { AddressProof::Configured },
         };
         let record = hello.record;
         let admitted = match greeting::consider(reception, hello.sequence, &hello.body) {
-            Ok(Greeting::Retry(request)) => {
-                self.stats.retries += 1;
-                return self.answer_retry(from, record, 0, HandshakeType::SERVER_HELLO, &request);
-            }
-            Ok(Greeting::Verify(request)) => {
-                self.stats.retries += 1;
-                let kind = HandshakeType::HELLO_VERIFY_REQUEST;
-                return self.answer_retry(from, record, hello.sequence, kind, &request);
-            }
             Ok(Greeting::Accept(accepted)) => Admitted::Dtls13(accepted),
             Ok(Greeting::Accept12(accepted)) => Admitted::Dtls12(accepted),
-            Err(fault) => return self.refuse(from, record, fault),
+            Ok(request) => {
+                self.request_hello(from, record, hello.sequence, &request);
+                return None;
+            }
+            Err(fault) => {
+                self.refuse_hello(from, record, fault);
+                return None;
+            }
         };
-        // Anybody may have recorded a hello without a cookie. In DTLS 1.2 no hello proves a key; in
-        // 1.3 the binder is verified below, before anything changes.
+        // A hello without a cookie may be a replay of a recorded one, and a hello of DTLS 1.2 proves
+        // no key. A hello of DTLS 1.3 with a cookie proves address and key: its binder is verified
+        // below, before anything changes.
         let cookie = admitted.cookie();
         let proves = matches!(&admitted, Admitted::Dtls13(_)) && cookie.is_some();
         if self.has_newer_at(from, cookie) {
             self.stats.ignored += 1;
-            return;
+            return None;
         }
-        // A client that begins a new association takes over the slot of its old one in the end.
+        if gate == Gate::Ask && self.incoming.is_wanted() {
+            self.ask_about(from, hello, fingerprint, &admitted);
+            return None;
+        }
+        // When the handshake of a known client completes, it takes over the slot of the client's old
+        // association.
         let room = if known { Some(Room::Free) } else { self.room(proves) };
         let Some(room) = room else {
             self.stats.full += 1;
-            return self.refuse(from, record, Fault::Limit(Limit::SessionSlots));
+            self.refuse_hello(from, record, Fault::Limit(Limit::SessionSlots));
+            return None;
         };
         let rng = self.rng.fork();
         let cid = self.fresh_cid();
         match Connection::accept(config, from, self.now, rng, admitted, record, cid) {
-            Ok(connection) => self.insert(from, connection, (fingerprint, cookie), room, proves),
-            Err(Unaccepted::Fault(fault)) => self.refuse(from, record, fault),
+            Ok(connection) => {
+                return Some(self.insert(from, connection, (fingerprint, cookie), room, proves));
+            }
+            Err(Unaccepted::Fault(fault)) => self.refuse_hello(from, record, fault),
             Err(Unaccepted::Waiting) => self.lookups.wait(from, self.local, hello, fingerprint),
         }
+        None
     }
 
     /// A connection ID that no association has; `None` if the configuration wants none or none was
     /// found.
     fn fresh_cid(&mut self) -> Option<ConnectionId> {
-        let len = self.config.settings.connection_id?;
-        if len == 0 {
-            return Some(ConnectionId::EMPTY);
-        }
+        let len = match self.config.settings.connection_ids {
+            ConnectionIds::Off => return None,
+            ConnectionIds::SendOnly => return Some(ConnectionId::EMPTY),
+            ConnectionIds::Bytes(len) => len,
+        };
         (0..MAX_ID_DRAWS)
             .map(|_| ConnectionId::random(&mut self.rng, len))
             .find(|cid| !self.by_id.contains_key(cid))
@@ -347,7 +406,7 @@ impl Endpoint {
         let Some(entry) = self.entries.get_mut(&handle) else { return };
         let before: Vec<_> = entry.connection.own_ids().collect();
         entry.connection.give_ids(&fresh);
-        // IDs before the one in use are retired, and IDs that were not given are free again.
+        // IDs that the association has retired, and IDs that it did not take, are free again.
         for cid in before.iter().chain(&fresh) {
             if !entry.connection.own_ids().any(|own| own == *cid) {
                 self.by_id.remove(cid);
@@ -375,7 +434,8 @@ impl Endpoint {
             if self.by_peer.get(&old) == Some(&handle) {
                 self.by_peer.remove(&old);
             } else {
-                // The handshake at the old address no longer replaces this association.
+                // A handshake at the old address was to replace this association and take over its
+                // slot. It now needs a slot of its own.
                 self.adopt_slot(old, handle);
             }
             // This association is found by its connection ID. It must not hide another one at the
@@ -383,62 +443,16 @@ impl Endpoint {
             self.by_peer.entry(new).or_insert(handle);
         }
         if after.0 && !before.0 {
-            self.remember_hello(handle);
-            self.completed(handle);
+            match self.entries.get(&handle).map(|entry| entry.part) {
+                Some(Part::Client) => drop(self.take_slot(handle)),
+                _ => {
+                    self.remember_hello(handle);
+                    self.completed(handle);
+                }
+            }
         }
         self.touch(handle);
-    }
-
-    /// Requests another hello, in as many fragments as necessary.
-    fn answer_retry(
-        &mut self,
-        to: SocketAddr,
-        record_number: u64,
-        sequence: u16,
-        kind: HandshakeType,
-        request: &[u8],
-    ) {
-        let room = self.config.settings.datagram_bytes - PlaintextHeader::LEN - Fragment::HEADER;
-        let mut offset = 0;
-        for (number, body) in (record_number..).zip(request.chunks(room)) {
-            let fragment = Fragment { kind, length: request.len() as u32, sequence, offset, body };
-            self.answer(to, ContentType::HANDSHAKE, number, |w| fragment.write(w));
-            offset += body.len() as u32;
-        }
-    }
-
-    fn refuse(&mut self, from: SocketAddr, record_number: u64, fault: Fault) {
-        self.stats.refused += 1;
-        self.stats.last_refusal = Some((from, fault));
-        // A malformed hello gets no answer.
-        if !matches!(fault, Fault::Malformed(_)) {
-            let alert = Alert(fault.alert());
-            self.answer(from, ContentType::ALERT, record_number, |w| alert.write(w));
-        }
-    }
-
-    fn answer(
-        &mut self,
-        to: SocketAddr,
-        kind: ContentType,
-        mut record_number: u64,
-        content: impl FnOnce(
-            &mut lightseal_core::Writer<'_>,
-        ) -> Result<(), lightseal_core::wire::BufferFull>,
-    ) {
-        let mut datagram = alloc::vec![0; self.config.settings.datagram_bytes];
-        // The answer uses the client's record number, so that two answers never share a number.
-        if let Some((len, _)) = write_plaintext(&mut datagram, kind, &mut record_number, content) {
-            datagram.truncate(len);
-            self.answer_with(to, datagram);
-        }
-    }
-
-    fn answer_with(&mut self, to: SocketAddr, datagram: Vec<u8>) {
-        if self.answers.len() == MAX_STATELESS_ANSWERS {
-            self.answers.pop_front();
-        }
-        self.answers.push_back((AddressPair { peer: to, local: self.local }, datagram));
+        self.begin_after(handle);
     }
 
     fn insert(
@@ -448,23 +462,27 @@ impl Endpoint {
         (hello, cookie): ([u8; 32], Option<Instant>),
         room: Room,
         proved: bool,
-    ) {
+    ) -> Handle {
         connection.set_local(self.local);
         self.stats.accepted += 1;
         let old = self.by_peer.get(&from).copied();
         let replaces = old.and_then(|old| self.superseded_by_hello(old));
         let handle = Handle(self.next_handle);
         self.next_handle += 1;
-        // A handshake beside a connected association holds no slot: it will take over that one's.
+        // A handshake that is to replace a connected association needs no slot of its own: it takes
+        // over the slot of that association when it completes.
         if replaces.is_none() {
             self.enter(handle, room, proved);
         }
         self.by_id.extend(connection.own_ids().map(|cid| (cid, handle)));
         let (began, heard, deadline, ready) = (self.now, self.now, None, false);
-        let entry = Entry { connection, hello, cookie, replaces, began, heard, deadline, ready };
+        let part = Part::Server;
+        let entry =
+            Entry { connection, part, hello, cookie, replaces, began, heard, deadline, ready };
         self.entries.insert(handle, entry);
         self.by_peer.insert(from, handle);
         self.touch(handle);
+        handle
     }
 
     fn set_deadline(&mut self, handle: Handle, deadline: Option<Instant>) {
@@ -483,24 +501,38 @@ impl Endpoint {
 
     /// Removes an association that has ended.
     fn remove(&mut self, handle: Handle) {
+        if let Some(peer) = self.take_out(handle) {
+            self.ended_at(peer, handle);
+        }
+    }
+
+    /// Takes out an association; returns its address.
+    fn take_out(&mut self, handle: Handle) -> Option<SocketAddr> {
         self.set_deadline(handle, None);
         self.slots.release(handle);
-        let Some(entry) = self.entries.remove(&handle) else { return };
+        let entry = self.entries.remove(&handle)?;
         self.ended += entry.connection.stats();
         for cid in entry.connection.own_ids() {
             self.by_id.remove(&cid);
         }
+        // The ID that a server was offered may not be among them.
+        let offered = entry.connection.offered_id();
+        if self.by_id.get(&offered) == Some(&handle) {
+            self.by_id.remove(&offered);
+        }
         let peer = entry.connection.peer();
         if self.by_peer.get(&peer) != Some(&handle) {
             self.adopt_slot(peer, handle);
-            return;
+            return Some(peer);
         }
         self.by_peer.remove(&peer);
-        // The handshake failed: the address belongs again to the association beside it.
+        // A handshake failed that was to replace an older association at this address: datagrams
+        // from the address go to the older association again.
         let older = entry.replaces.and_then(|old| Some((old, self.entries.get(&old)?)));
         if let Some((old, _)) = older.filter(|(_, old)| old.connection.peer() == peer) {
             self.by_peer.insert(peer, old);
         }
+        Some(peer)
     }
 
     /// The next step of any association; `None` when all are idle.
@@ -541,7 +573,10 @@ impl Engine for Endpoint {
         self.local = local;
         let known = self.by_peer.get(&from).copied();
         let looks_like_hello = datagram.first() == Some(&ContentType::HANDSHAKE.0);
-        if looks_like_hello && let Some(hello) = self.hellos.take(from, datagram, &mut self.rng) {
+        if looks_like_hello
+            && let Some(hellos) = &mut self.hellos
+            && let Some(hello) = hellos.take(from, datagram, &mut self.rng)
+        {
             let print = fingerprint(&hello.body);
             match known.and_then(|handle| self.entries.get(&handle)) {
                 Some(entry) if entry.hello == print => {}
@@ -550,7 +585,7 @@ impl Engine for Endpoint {
                     return;
                 }
                 _ => {
-                    self.greet(from, &hello, print, known.is_some());
+                    self.greet(from, &hello, print, known.is_some(), Gate::Ask);
                     return;
                 }
             }
@@ -579,6 +614,7 @@ impl Engine for Endpoint {
             if let Some(entry) = self.entries.get_mut(&handle) {
                 entry.connection.handle_timeout(now);
                 self.touch(handle);
+                self.begin_after(handle);
             }
         }
     }

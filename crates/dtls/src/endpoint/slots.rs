@@ -1,6 +1,6 @@
 //! Session slots: which associations hold one, get one, and lose one.
 
-use super::{Endpoint, Entry, Handle};
+use super::{Endpoint, Entry, Handle, Part};
 use crate::codepoints::AlertDescription;
 use crate::config::{SessionSlots, WhenFull};
 use crate::error::{CloseReason, Fault, Limit};
@@ -124,14 +124,15 @@ impl Endpoint {
         fn identity(entry: &Entry) -> Option<&[u8]> {
             entry.connection.negotiated().map(|agreed| &*agreed.psk_identity)
         }
-        let newcomer = self.entries.get(&newcomer)?;
+        let accepted = |entry: &&Entry| entry.part == Part::Server;
+        let newcomer = self.entries.get(&newcomer).filter(accepted)?;
         let own = identity(newcomer)?;
         let is_own = |entry: &Entry| entry.heard < newcomer.began && identity(entry) == Some(own);
         self.slots
             .sessions
             .keys()
             .copied()
-            .find(|handle| self.entries.get(handle).is_some_and(is_own))
+            .find(|handle| self.entries.get(handle).filter(accepted).is_some_and(is_own))
     }
 
     /// Makes room for a new handshake and gives it the slot.
@@ -162,6 +163,16 @@ impl Endpoint {
         // session ID beside a ticket is chosen by the client.
         let resumed = entry.connection.negotiated().is_some_and(|agreed| agreed.resumed);
         let session = entry.connection.session().filter(|_| !resumed);
+        if self.take_slot(handle)
+            && let Some(session) = session
+        {
+            self.sessions.remember(self.now, session, self.config.remembered_sessions);
+        }
+    }
+
+    /// Gives the slot of a session to an association whose handshake is complete, for which another
+    /// one may be evicted. Returns `false` if there is none: the association then ends.
+    pub(super) fn take_slot(&mut self, handle: Handle) -> bool {
         if let Some(most) = self.config.slots.most {
             while self.slots.sessions.len() >= most.get() {
                 let Some(evicted) = self.own_former(handle).or_else(|| self.candidate()) else {
@@ -169,16 +180,14 @@ impl Endpoint {
                     if let Some(entry) = self.entries.get_mut(&handle) {
                         entry.connection.turn_away(Fault::Limit(Limit::SessionSlots));
                     }
-                    return;
+                    return false;
                 };
                 self.stats.evicted += 1;
                 self.dismiss(evicted, AlertDescription::CLOSE_NOTIFY, CloseReason::Evicted);
             }
         }
         self.slots.complete(handle, self.now);
-        if let Some(session) = session {
-            self.sessions.remember(self.now, session, self.config.remembered_sessions);
-        }
+        true
     }
 
     /// Ends an association in favour of another one, and sends its peer an alert.

@@ -9,7 +9,7 @@ use crate::codepoints::{
     DTLS_1_2, DTLS_1_3, EMPTY_RENEGOTIATION_INFO_SCSV, ExtensionType, HandshakeType,
     PskKeyExchangeMode, UNCOMPRESSED_POINTS,
 };
-use crate::config::{ClientConfig, ProtocolVersion, Psk, Settings, can_aggregate};
+use crate::config::{ClientConfig, ConnectionIds, ProtocolVersion, Psk, Settings, can_aggregate};
 use crate::crypto::{
     CipherSuite, CipherSuiteId, EarlySecret, HandshakeSecret, KeyExchange, NamedGroup,
     TrafficSecret, Transcript,
@@ -71,10 +71,13 @@ fn start_share(settings: &Settings, channel: &mut Channel, group: NamedGroup) ->
 
 impl WaitServerHello {
     /// Sends the first ClientHello.
-    pub(crate) fn start(config: &ClientConfig, channel: &mut Channel) -> Result<Self, Fault> {
+    pub(crate) fn start(config: &ClientConfig, channel: &mut Channel) -> Self {
         let (settings, psk) = (&config.settings, config.credential.psk());
         let random = channel.rng.array();
-        let cid = settings.connection_id.map(|len| ConnectionId::random(&mut channel.rng, len));
+        let cid = match settings.connection_ids {
+            ConnectionIds::Off => None,
+            ids => Some(ConnectionId::random(&mut channel.rng, ids.own_bytes())),
+        };
         let newer = settings.speaks(ProtocolVersion::Dtls13);
         let offer_13 = newer.then(|| Offer {
             early: EarlySecret::from_psk(psk.key()),
@@ -94,8 +97,9 @@ impl WaitServerHello {
             Box::new(dtls12::client::Offer::new(random, psk, newer, session, cid, channel))
         });
         let mut state = Self { random, psk: psk.clone(), cid, offer_13, offer_12 };
-        state.send_hello(settings, channel, &[], &[])?;
-        Ok(state)
+        let sent = state.send_hello(settings, channel, &[], &[]);
+        sent.expect("Settings::check and LONGEST_TICKET keep the first hello short enough");
+        state
     }
 
     /// The version, if only one is still possible.

@@ -80,8 +80,18 @@ pub(crate) struct Reception<'r> {
     pub(crate) now: Instant,
     /// The address from which the hello came.
     pub(crate) from: SocketAddr,
-    /// Whether the client must prove its address regardless of the configuration.
-    pub(crate) require_cookie: bool,
+    pub(crate) proof: AddressProof,
+}
+
+/// When a client must prove its address by a cookie.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum AddressProof {
+    /// As the configuration says.
+    Configured,
+    /// In any case.
+    Required,
+    /// In any case, and with a cookie that it gets now. A client of DTLS 1.3 is asked only once.
+    Renewed,
 }
 
 /// Selects the version to use with a client: 1.2 only if the client speaks no newer one that this
@@ -125,8 +135,8 @@ fn consider_13<'a>(
     hello: ClientHello<'a>,
     body: &'a [u8],
 ) -> Result<Greeting<'a>, Fault> {
-    let Reception { config, jar, rng, now, from, require_cookie, .. } = reception;
-    let (now, from, require_cookie) = (*now, *from, *require_cookie);
+    let Reception { config, jar, rng, now, from, proof, .. } = reception;
+    let (now, from, proof) = (*now, *from, *proof);
     let settings = &config.settings;
     let extension = |kind| hello.extensions.get(kind);
     if hello.compression_methods != [0] {
@@ -163,7 +173,9 @@ fn consider_13<'a>(
         (None, Exchange::Retry(group)) => {
             return bake_retry(suite.id, Some(group), jar, rng, now, from, body);
         }
-        (None, _) if require_cookie || config.cookies == CookiePolicy::Always => {
+        (None, _)
+            if proof != AddressProof::Configured || config.cookies == CookiePolicy::Always =>
+        {
             return bake_retry(suite.id, None, jar, rng, now, from, body);
         }
         (Some(_), Exchange::Retry(_)) => {

@@ -116,7 +116,7 @@ mod tests {
     }
 
     #[test]
-    fn errands_come_in_order_and_no_more_than_there_is_room_for() {
+    fn tasks_come_in_order_and_no_more_than_there_is_room_for() {
         let queue = TaskQueue::new().unwrap();
         let left = (0..MAX_TASKS + 3).filter(|&at| queue.push(Task::Frame(vec![at as u8])));
         assert_eq!(left.count(), MAX_TASKS);

@@ -1,5 +1,6 @@
 //! One thread of a gateway. It owns a pool of frames, a port of the LAN and a port of the underlay.
-//! It carries frames from one port to the other, and sends in a lane of its own.
+//! It carries frames from one port to the other, and sends in a lane of its own: with a key and a
+//! packet counter that no other thread uses.
 //!
 //! A frame stays in its buffer while headers and tags are added or removed. Only frames for several
 //! peers and frames in pieces are copied.
@@ -77,10 +78,11 @@ impl Worker {
         }
     }
 
-    /// Carries frames until `stop` is set, and returns the ports. The thread sleeps after it had no
-    /// work for `busy_wait`.
+    /// Carries frames until `stop` is set, and returns the ports. A thread that has had no work for
+    /// the time `busy_wait` sleeps until a port has work again.
     ///
-    /// The result is an error if a port is lost, for example with an interface that was removed.
+    /// The result is an error if a port cannot be used any more, for example because its interface
+    /// was removed.
     pub(super) fn run(mut self, stop: &AtomicBool, busy_wait: Duration) -> (Ports, io::Result<()>) {
         let ended = self.carry(stop, busy_wait);
         let Self { pool, lan, underlay, counters, .. } = self;
@@ -101,8 +103,8 @@ impl Worker {
         Ok(())
     }
 
-    /// Handles a batch of packets from each side, and the tasks of the control path. Returns how
-    /// many there were.
+    /// Handles one batch of frames from the LAN, one batch of datagrams from peers, and the tasks of
+    /// the control path. Returns the number of frames, datagrams and tasks together.
     ///
     /// # Errors
     /// If a port is lost.
@@ -156,8 +158,8 @@ impl Worker {
         Ok(())
     }
 
-    /// Does not count probes as refused that are longer than the interface allows: their loss is
-    /// expected.
+    /// Subtracts from the counter of refused packets the probes that were refused because they are
+    /// longer than the interface allows: a probe tests whether its length is possible.
     fn ignore_refused_probes(&mut self) {
         if self.probes.is_empty() {
             return;
@@ -172,13 +174,14 @@ impl Worker {
         self.probes.clear();
     }
 
-    /// The engine, the lane of this thread, and the buffers and the queue for sending.
+    /// What the engine's methods for sending need: the engine itself, this thread's lane, and the
+    /// buffers with the queue of outgoing datagrams.
     fn sending(&mut self) -> (&Gateway, u8, OutgoingQueue<'_>) {
         let Self { gateway, lane, pool, outgoing, .. } = self;
         (gateway, *lane, OutgoingQueue { pool, outgoing })
     }
 
-    /// Handles a datagram, whose sender is not known yet.
+    /// Opens a datagram and puts the frame in it on the LAN. Only opening shows which peer sent it.
     fn handle_datagram(&mut self, now: lightseal_core::Instant, datagram: Datagram) {
         let Datagram { mut frame, remote, .. } = datagram;
         let gateway = &self.gateway;
@@ -205,8 +208,8 @@ impl Worker {
     fn handle_task(&mut self, task: Task) {
         match task {
             Task::Datagram(peer, kind, content) => {
-                // The probe does not fit a frame of the pool. It gets no answer, like a probe that
-                // is too long for the path.
+                // A probe that is longer than the pool's buffers is not sent. It gets no answer, like
+                // a probe that is too long for the path.
                 let is_probe = kind == EncryptedContent::Probe;
                 if is_probe && content.len() > self.pool.max_packet() {
                     return;
@@ -271,7 +274,7 @@ mod tests {
     use lightseal_packet_io::{PoolSettings, memory};
 
     #[test]
-    fn probes_that_are_too_long_for_this_machine_are_no_losses() {
+    fn probes_that_are_too_long_for_this_machine_are_not_counted_as_refused() {
         let gateway = shared::test_shared("", "").gateway;
         let link = gateway.links.get(PeerIndex(0)).unwrap();
         let far: SocketAddr = ([192, 0, 2, 2], 8885).into();
@@ -312,7 +315,7 @@ mod tests {
     }
 
     #[test]
-    fn an_errand_to_a_peer_without_an_address_costs_no_frame() {
+    fn a_task_for_a_peer_without_an_address_takes_no_buffer_of_the_pool() {
         let gateway = shared::test_shared("", "").gateway;
         let ports = Ports {
             pool: Pool::new(PoolSettings { frames: 64, ..PoolSettings::default() }).unwrap(),

@@ -1,12 +1,11 @@
 //! A device's link to its controller: a DTLS association that is established when it is needed.
 
 use super::device;
-use crate::service::restrict_to_dtls13;
+use crate::service::link_settings;
 use crate::store::{MemberStore, StoreError};
 use lightseal_core::{Decode, Encode, Instant, Random, Writer};
 use lightseal_dtls::codepoints::AlertDescription;
-use lightseal_dtls::{ClientConfig, CloseReason, Connection, Event, Psk, Settings};
-use lightseal_dtls_aws_lc::PROVIDER;
+use lightseal_dtls::{ClientConfig, CloseReason, Connection, Event, Psk};
 use lightseal_group::Start;
 use lightseal_group::control::{
     Answer, AnswerMessage, MAX_MESSAGE, Reason, Request, RequestMessage, VERSION,
@@ -45,8 +44,8 @@ pub enum LinkError {
     Socket(io::Error),
     /// The DTLS configuration is not possible.
     Config(lightseal_dtls::ConfigError),
-    /// The association could not begin.
-    Connect(lightseal_dtls::ConnectError),
+    /// The implementation of the cryptography computes wrong results.
+    SelfTest(lightseal_dtls::crypto::SelfTestFailed),
     /// The association was closed, or the handshake failed.
     Closed(CloseReason),
     /// The controller does not answer.
@@ -64,7 +63,7 @@ impl fmt::Display for LinkError {
             Self::Address(text, error) => write!(f, "controller {text:?}: {error}"),
             Self::Socket(error) => write!(f, "controller: {error}"),
             Self::Config(error) => error.fmt(f),
-            Self::Connect(error) => error.fmt(f),
+            Self::SelfTest(failed) => failed.fmt(f),
             Self::Closed(reason) => write!(f, "controller: {reason}"),
             Self::Key(reason) => {
                 write!(
@@ -246,7 +245,9 @@ impl Link {
                     };
                     // This fails only if the association has ended, which is also reported as an
                     // event.
-                    let _ = association.call(|connection, _, now| connection.send(now, message));
+                    let _ = association.send(|connection, _, now, datagram| {
+                        connection.send(now, message, datagram)
+                    });
                     *wait
                 } else {
                     HANDSHAKE
@@ -291,13 +292,10 @@ impl Link {
     ) -> Result<(Arc<Association>, mpsc::Receiver<LinkEvent>, SocketAddr), LinkError> {
         let controller = self.resolve()?;
         let socket = socket::connect(controller).map_err(LinkError::Socket)?;
-        crate::self_test().map_err(|failed| LinkError::Config(failed.into()))?;
-        let settings = Settings::new(&PROVIDER).map_err(LinkError::Config)?;
-        let mut config = ClientConfig::with(self.psk.clone(), settings);
-        restrict_to_dtls13(&mut config.settings);
-        let (config, now) = (Arc::new(config), self.clock.now());
+        crate::self_test().map_err(LinkError::SelfTest)?;
+        let config = ClientConfig::with(self.psk.clone(), link_settings());
+        let (config, now) = (Arc::new(config.map_err(LinkError::Config)?), self.clock.now());
         let connection = Connection::client(config, controller, now, self.rng.fork());
-        let connection = connection.map_err(LinkError::Connect)?;
         let (tell, said) = mpsc::channel(WAITING);
         let driver = Driver::new(socket, self.clock, connection, LinkEvents(tell));
         Ok((Arc::new(driver), said, controller))

@@ -23,7 +23,7 @@ pub trait Credentials: Send + Sync {
     /// The configuration of a DTLS server with mutual authentication.
     ///
     /// # Errors
-    /// The crypto provider failed its self-test.
+    /// The configuration is invalid.
     fn server(self: Arc<Self>) -> Result<ServerConfig, ConfigError>;
 
     /// The device that was authenticated by a handshake; `None` if it is no longer known.
@@ -39,12 +39,14 @@ pub struct AuthenticatedDevice {
     pub by_token: bool,
 }
 
-/// Restricts the link between devices and their controller to DTLS 1.3 with an ephemeral key
-/// exchange, which gives forward secrecy: recorded traffic cannot be read by an attacker that
+/// The settings of the link between devices and their controller: DTLS 1.3 with an ephemeral key
+/// exchange, which gives forward secrecy. Recorded traffic cannot be read by an attacker that
 /// learns a key later.
-pub(crate) fn restrict_to_dtls13(settings: &mut Settings) {
+pub(crate) fn link_settings() -> Settings {
+    let mut settings = Settings::new(&PROVIDER);
     settings.versions = vec![ProtocolVersion::Dtls13];
     settings.psk_modes = vec![PskKeyExchangeMode::PSK_DHE_KE];
+    settings
 }
 
 /// The byte between a device's name and the ID of its own key in a PSK identity. No name contains
@@ -125,10 +127,8 @@ impl Devices {
 
 impl Credentials for Devices {
     fn server(self: Arc<Self>) -> Result<ServerConfig, ConfigError> {
-        let mut config = ServerConfig::with(self, Settings::new(&PROVIDER)?);
-        restrict_to_dtls13(&mut config.settings);
-        config.slots = SessionSlots::at_most(MOST_ASSOCIATIONS, WhenFull::EvictIdle(MAKES_ROOM));
-        Ok(config)
+        let slots = SessionSlots::at_most(MOST_ASSOCIATIONS, WhenFull::EvictIdle(MAKES_ROOM));
+        Ok(ServerConfig::with(self, link_settings())?.with_slots(slots))
     }
 
     fn device(&self, negotiated: &Negotiated) -> Option<AuthenticatedDevice> {

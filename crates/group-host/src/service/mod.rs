@@ -11,7 +11,7 @@ mod request;
 pub use admin::{AskError, ask, serve};
 pub use announcer::Announcements;
 pub use credentials::{AuthenticatedDevice, Credentials, Devices};
-pub(crate) use credentials::{own_identity, restrict_to_dtls13};
+pub(crate) use credentials::{link_settings, own_identity};
 pub use registry::{Refusal, Registry};
 pub use request::{
     AdminRequest, CreateRequest, Described, DescribedDevice, DescribedMember, Enrol, suites,
@@ -156,7 +156,7 @@ impl Host<Endpoint> for ControllerHost {
                     let Some(handle) = self.asker(&device, &answer) else { continue };
                     called = true;
                     let Some(mut asker) = endpoint.connection_mut(handle) else { continue };
-                    if let Err(error) = asker.send(now, &answer)
+                    if let Err(error) = asker.send(now, &answer, &mut [])
                         && let Some(count) = self.logs.answers.due()
                     {
                         tracing::warn!("device {device:?}: {error} ({count} since the last line)");
@@ -280,8 +280,10 @@ pub enum StartError {
     Listen(SocketAddr, io::Error),
     /// The administrator's socket cannot be opened.
     Admin(io::Error),
-    /// The DTLS configuration is not possible, or a self-test failed.
+    /// The DTLS configuration is not possible.
     Config(lightseal_dtls::ConfigError),
+    /// The implementation of the cryptography computes wrong results.
+    SelfTest(lightseal_dtls::crypto::SelfTestFailed),
 }
 
 impl std::fmt::Display for StartError {
@@ -293,6 +295,7 @@ impl std::fmt::Display for StartError {
             }
             Self::Admin(error) => write!(f, "the administrator's socket: {error}"),
             Self::Config(error) => error.fmt(f),
+            Self::SelfTest(failed) => failed.fmt(f),
         }
     }
 }
@@ -305,7 +308,7 @@ impl Service {
     /// # Errors
     /// See [`StartError`].
     pub fn start(directory: &Path, options: Options, mut rng: Random) -> Result<Self, StartError> {
-        crate::self_test().map_err(|failed| StartError::Config(failed.into()))?;
+        crate::self_test().map_err(StartError::SelfTest)?;
         let clock = Clock::start();
         let store = crate::store::ControllerStore::open(directory);
         let store = store.map_err(|error| StartError::Registry(error.into()))?;
@@ -313,8 +316,7 @@ impl Service {
         let mut registry = registry.map_err(StartError::Registry)?;
         registry.trust_addresses(options.trust_addresses);
         let config = Arc::clone(registry.devices()).server().map_err(StartError::Config)?;
-        let endpoint =
-            Endpoint::server(Arc::new(config), rng.fork()).map_err(StartError::Config)?;
+        let endpoint = Endpoint::server(Arc::new(config), rng.fork());
         if options.allow_version_1 {
             registry.allow_version_1();
         }
@@ -455,11 +457,10 @@ mod tests {
         let [here, there]: [SocketAddr; 2] = ["[::1]:1", "[::1]:2"].map(|at| at.parse().unwrap());
         for revoked in [false, true] {
             let now = Instant::from_micros(1_000_000);
-            let config = Arc::new(ServerConfig::new(Arc::new(psk.clone())).unwrap());
-            let mut endpoint = Endpoint::server(config, Random::insecure(1)).unwrap();
-            let config = Arc::new(ClientConfig::new(psk.clone()).unwrap());
-            let client = Connection::client(config, here, now, Random::insecure(2));
-            let mut client = client.unwrap();
+            let config = Arc::new(ServerConfig::new(Arc::new(psk.clone())));
+            let mut endpoint = Endpoint::server(config, Random::insecure(1));
+            let config = Arc::new(ClientConfig::new(psk.clone()));
+            let mut client = Connection::client(config, here, now, Random::insecure(2));
             // The ClientHello, the ClientHello with the cookie, and the client's last flight, which
             // is held back.
             for _ in 0..2 {

@@ -76,13 +76,14 @@ pub enum AdminRequest {
 }
 
 impl AdminRequest {
-    /// Whether the change must be announced to members, for which a controller must be running.
+    /// Whether the request succeeds only if a running controller announces new keys to the members.
     pub const fn is_announced(&self) -> bool {
         matches!(self, Self::Evict { .. } | Self::Revoke { .. } | Self::Rekey { .. })
     }
 }
 
-/// A group to be created, with names and numbers as an administrator gives them.
+/// A group to be created, with names and numbers as an administrator writes them. They are checked
+/// when the group is created.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct CreateRequest {
@@ -100,11 +101,14 @@ pub struct CreateRequest {
     pub responses: String,
     /// The name of a [`Freshness`](lightseal_group::policy::Freshness).
     pub freshness: String,
-    /// For how long membership changes are collected into one rekey, in milliseconds.
+    /// For how long membership changes are collected into one rekey, in milliseconds; values above
+    /// 60 000 count as 60 000.
     pub batch_ms: u64,
-    /// The time from a rekey until members send under the new keys, in milliseconds.
+    /// The time from a rekey until members send under the new keys, in milliseconds; at most
+    /// 6 553 000.
     pub activation_ms: u64,
-    /// How long records under the old keys are accepted after that, in seconds.
+    /// How long records under the old keys are accepted once members send under the new keys, in
+    /// seconds; at most 60.
     pub retention_s: u64,
     /// The interval between renewals of the keys, in seconds; 0: never.
     pub renewal_s: u64,
@@ -213,11 +217,12 @@ pub struct Described {
     pub profile: String,
     /// The name of its cipher suite.
     pub suite: String,
-    /// What records prove about their origin.
+    /// What a record proves about its origin: the name of an [`Authenticity`].
     pub authenticity: String,
-    /// The keys under which responses are sealed.
+    /// Which members can read and forge responses: the name of a value of [`Responses`].
     pub responses: String,
-    /// How a listener that joins in the middle of an epoch tells fresh records from replays.
+    /// How a listener that joins in the middle of an epoch tells fresh records from replays: the name
+    /// of a [`Freshness`].
     pub freshness: String,
     /// The current epoch.
     pub epoch: u64,

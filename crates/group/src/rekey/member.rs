@@ -29,13 +29,13 @@ pub enum Outcome {
     /// The message's epoch is not later than the member's. The state is unchanged. The signature
     /// was not checked, so the message may also be for another group with the same alias.
     Duplicate,
-    /// The message is for a range of other leaves. The signature was not checked, and the member
-    /// waits for the message with its own leaf.
+    /// The message has keys for other leaves of the tree only. The signature was not checked, and
+    /// the member waits for the message with the keys for its own leaf.
     OtherLeaves,
-    /// The message shows that the member has missed at least one rekey: this message, or an earlier
-    /// one of the same or a later epoch, was genuine. The member should send this request to the
-    /// controller once, after a random delay, because other members may have missed the same
-    /// message.
+    /// The member has missed at least one rekey: it has received a genuine message of the epoch
+    /// after the next one or of a later epoch. The member should send this request to the controller
+    /// once. It should wait for a random time first, because other members may have missed the rekey
+    /// as well and would ask at the same moment.
     Pull(PullRequest),
 }
 
@@ -48,7 +48,7 @@ pub struct NewEpoch {
     pub key: EpochKey,
     /// When to send in the epoch, and how long to receive in the previous one.
     pub timing: Timing,
-    /// The leaves whose owners are certainly the same as in the previous epoch.
+    /// The leaves that certainly belong to the members to which they belonged in the previous epoch.
     pub kept: UnchangedOwners,
 }
 
@@ -60,8 +60,8 @@ pub enum Refusal {
     Malformed(DecodeError),
     /// The message or grant is for another group.
     OtherGroup,
-    /// The message's element is not on the hash chain, so it was dropped without a check of its
-    /// signature.
+    /// The message's hash chain element does not lead to the member's anchor, so the message was
+    /// dropped without a check of its signature.
     OffChain,
     /// The message is not signed by the controller.
     BadSignature,
@@ -95,15 +95,17 @@ impl fmt::Display for Refusal {
 
 impl core::error::Error for Refusal {}
 
-/// The path of keys of one member.
+/// The keys that one member has: those of the nodes from its leaf up to the root of the key tree.
 ///
-/// In a tree of `depth` levels these are `depth + 1` keys of 16 bytes: 18 keys for 100 000 members.
+/// In a tree whose leaves are `depth` levels below the root these are `depth + 1` keys of 16 bytes:
+/// 18 keys for 100 000 members.
 #[derive(Debug)]
 pub struct KeyPath {
     group: GroupId,
     controller: ControllerKey,
     leaf: Leaf,
     epoch: u64,
+    /// The last element of the controller's hash chain that the member knows to be genuine.
     anchor: Element,
     /// The keys from the leaf's up to the root's.
     keys: Vec<NodeKey>,
@@ -257,8 +259,8 @@ impl KeyPath {
         Ok(Outcome::Moved(entered(&self.group, self.epoch, message.timing, &self.keys, kept)))
     }
 
-    /// Computes the path of keys after the message. Keys below the lowest node with a new key are
-    /// unchanged.
+    /// Computes the member's keys in the epoch of the message. Keys below the lowest node that has a
+    /// new key are unchanged.
     fn open(&self, message: &RekeyMessage<'_>) -> Result<Vec<NodeKey>, Refusal> {
         // The described nodes form a connected part of the tree that includes the root. On the
         // member's path there is therefore one for each level, from the root down to some level.
@@ -367,7 +369,8 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(400))]
 
-        /// A faulty controller may sign any valid shape, with wraps that can be opened.
+        /// A faulty controller may sign a description of any valid part of the tree, with wrapped
+        /// keys that members can open.
         #[test]
         fn whatever_is_signed_moves_a_member_whole_or_not_at_all(
             (had, says) in (1..5_u8, 1..7_u8),

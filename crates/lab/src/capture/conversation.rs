@@ -7,7 +7,7 @@ use crate::world::{Frame, NodeId};
 use core::net::{Ipv6Addr, SocketAddr};
 use core::time::Duration;
 use lightseal_core::{Engine, Instant, Output, Random};
-use lightseal_dtls::{ClientConfig, Connection, Endpoint, Event, Handle, ServerConfig};
+use lightseal_dtls::{ClientConfig, Connection, Endpoint, Event, Handle, ServerConfig, Settings};
 use std::collections::VecDeque;
 use std::sync::Arc;
 
@@ -61,18 +61,23 @@ impl Conversation {
     /// # Errors
     ///
     /// Fails when an engine refuses its configuration, or the association is not established.
-    pub fn run(mut self) -> Result<Captured, Error> {
+    pub fn run(self) -> Result<Captured, Error> {
         let keys = Arc::new(KeyLog::default());
-        self.client.settings.key_log = Some(keys.clone());
-        self.server.settings.key_log = Some(keys.clone());
+        let with_log = |settings: &Settings| {
+            let mut settings = settings.clone();
+            settings.key_log = Some(keys.clone());
+            settings
+        };
+        let (client, server) = (with_log(self.client.settings()), with_log(self.server.settings()));
+        let client = self.client.with_settings(client).map_err(Error::Engine)?;
+        let server = self.server.with_settings(server).map_err(Error::Engine)?;
         let mut random = Random::insecure(self.seed);
         let now = Instant::ZERO;
-        let (client, server) = (Arc::new(self.client), Arc::new(self.server));
+        let (client, server) = (Arc::new(client), Arc::new(server));
         let mut run = Run {
             now,
-            client: Connection::client(client, address(SERVER), now, random.fork())
-                .map_err(Error::Connect)?,
-            server: Endpoint::server(server, random.fork()).map_err(Error::Engine)?,
+            client: Connection::client(client, address(SERVER), now, random.fork()),
+            server: Endpoint::server(server, random.fork()),
             peer: None,
             connected: false,
             to_echo: VecDeque::new(),
@@ -87,7 +92,7 @@ impl Conversation {
             if self.new_keys_after == Some(at) {
                 run.client.update_keys(run.now);
             }
-            run.client.send(run.now, message).map_err(|_| STUCK)?;
+            let _ = run.client.send(run.now, message, &mut []).map_err(|_| STUCK)?;
             run.until(run.now + PAUSE, |_| false)?;
         }
         // Messages that wait for a shared tag are delivered when the deadline of their run passes.
@@ -187,7 +192,7 @@ impl Run {
             let (Some(peer), Some(data)) = (self.peer, self.to_echo.pop_front()) else { break };
             // The association may already be closed.
             if let Some(mut connection) = self.server.connection_mut(peer) {
-                let _ = connection.send(self.now, &data);
+                let _ = connection.send(self.now, &data, &mut []);
             }
         }
         wake

@@ -3,7 +3,7 @@
 use super::LIGHTMAC_PAPER;
 use crate::Error;
 use crate::figure::{Axis, Column, Figure, Marks, Options, Output, Plot, Scale, Source, Table};
-use lightmac::bounds::{Certainty, MODES, Mode, Parameters, power_of_two};
+use lightseal_mac_papers::bounds::{Certainty, MODES, Mode, Parameters, power_of_two};
 
 pub(super) const FIGURE: Figure = Figure {
     name: "lightmac-figure-1",

@@ -2,7 +2,7 @@
 
 use super::LIGHTMAC_PAPER;
 use crate::figure::{Column, Figure, Options, Output, Source, Table};
-use lightmac::bounds::MODES;
+use lightseal_mac_papers::bounds::MODES;
 
 pub(super) const FIGURE: Figure = Figure {
     name: "lightmac-table-2",

@@ -136,7 +136,7 @@ impl Listener {
             // transaction fails.
             (None | Some(Err(SendError::Session(_))), Some(endpoint), Some(session)) => {
                 let connection = endpoint.connection_mut(session);
-                let _ = connection.map(|mut connection| connection.send(now, &response));
+                let _ = connection.map(|mut connection| connection.send(now, &response, &mut []));
             }
             (None, None, _) => self.outbox.push_back((from, response)),
             _ => {}

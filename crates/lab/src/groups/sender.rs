@@ -145,11 +145,8 @@ impl Sender {
             && let Some(listener) = self.listeners.get(self.sessions.len())
         {
             let client = Connection::client(config, address(*listener), now, self.random.fork());
-            // Without a client the transaction never ends, and its end reports that.
-            if let Ok(client) = client {
-                self.sessions.push(client);
-                self.handshakes.push((now, None));
-            }
+            self.sessions.push(client);
+            self.handshakes.push((now, None));
             return;
         }
         self.began.get_or_insert(now);
@@ -165,7 +162,7 @@ impl Sender {
             let session = self.sessions.get_mut(self.asked - 1);
             match (session, listener) {
                 // A request that cannot be sent is not answered either, and the transaction fails.
-                (Some(session), _) => drop(session.send(now, &request)),
+                (Some(session), _) => drop(session.send(now, &request, &mut [])),
                 (None, Some(listener)) => self.outbox.push_back((listener, request)),
                 (None, None) => {}
             }

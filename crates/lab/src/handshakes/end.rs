@@ -115,8 +115,9 @@ impl Speaks for Endpoint {
     }
 
     fn answer(&mut self, now: Instant, handle: Handle) -> Result<(), Error> {
-        let sent = self.connection_mut(handle).and_then(|mut ends| ends.send(now, ANSWER).ok());
-        sent.ok_or(Error::Stream("an association ended early"))
+        let sent =
+            self.connection_mut(handle).and_then(|mut ends| ends.send(now, ANSWER, &mut []).ok());
+        sent.map(drop).ok_or(Error::Stream("an association ended early"))
     }
 
     fn repeated(&self, peer: NodeId) -> u64 {
@@ -171,7 +172,7 @@ impl Node for End {
             Role::Client(party) => {
                 if party.start == Start::Moved && party.sent.is_empty() {
                     // The client's data is the first sign of life from its new address.
-                    let _ = party.engine.send(now, ANSWER);
+                    let _ = party.engine.send(now, ANSWER, &mut []);
                 }
                 party.wake(now);
             }

@@ -5,14 +5,14 @@ use crate::Error;
 use crate::world::NodeId;
 use core::net::SocketAddr;
 use core::time::Duration;
-use lightseal_core::{Engine, Instant, Output, Random};
+use lightseal_core::{Engine, Instant, Output, Random, Sent};
 use lightseal_dtls::codepoints::PskKeyExchangeMode;
 use lightseal_dtls::crypto::{CipherSuiteId, rustcrypto};
 use lightseal_dtls::{
-    ClientConfig, Connection, CookiePolicy, Endpoint, KeyLog, Packing, ProtocolVersion, Psk,
-    ServerConfig, Settings,
+    ClientConfig, Connection, ConnectionIds, CookiePolicy, Endpoint, KeyLog, Packing,
+    ProtocolVersion, Psk, ServerConfig, Settings,
 };
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 
 /// A kind of handshake.
 #[derive(Debug)]
@@ -156,9 +156,10 @@ impl Profile {
         let mut client = self.client(&making, ends, &mut server, Instant::ZERO, random.fork())?;
         meet(&mut client, address(ends[0]), &mut server, address(ends[1]))?;
         let mut datagram = [0; 256];
-        let len = client.seal_into(Instant::ZERO, &PAYLOAD, &mut datagram);
-        let len = len.map_err(|_| Error::Stream("a record was not sealed"))?;
-        Ok(len - PAYLOAD.len())
+        match client.send(Instant::ZERO, &PAYLOAD, &mut datagram) {
+            Ok(Sent::Datagram { len, .. }) => Ok(len - PAYLOAD.len()),
+            _ => Err(Error::Stream("a record was not sealed")),
+        }
     }
 
     /// Number of multiplications on an elliptic curve at each end.
@@ -180,8 +181,8 @@ impl Profile {
         hello + if self.exchanges() > 0 { 2 } else { 1 }
     }
 
-    fn settings(&self, making: &Making) -> Result<Settings, Error> {
-        let mut settings = defaults()?;
+    fn settings(&self, making: &Making) -> Settings {
+        let mut settings = Settings::new(&rustcrypto::PROVIDER);
         settings.versions = vec![self.version];
         settings.suites = match self.version {
             ProtocolVersion::Dtls12 => vec![CipherSuiteId::PSK_WITH_AES_128_CCM_8],
@@ -194,10 +195,13 @@ impl Profile {
         settings.key_log = making.key_log.clone();
         settings.resumption = self.start == Start::Resumed;
         settings.session_tickets = settings.resumption;
-        settings.connection_id = (self.start == Start::Moved).then_some(ID_BYTES);
+        settings.connection_ids = match self.start {
+            Start::Moved => ConnectionIds::Bytes(ID_BYTES),
+            Start::Fresh | Start::Resumed => ConnectionIds::Off,
+        };
         // With connection IDs of any length, the smallest datagram size that may be set is larger
         // than a frame.
-        let own = !self.tinydtls && settings.connection_id.is_none();
+        let own = !self.tinydtls && !settings.connection_ids.are_negotiated();
         if let Some(bytes) = making.datagram_bytes.filter(|_| own) {
             settings.datagram_bytes = bytes;
         }
@@ -206,20 +210,20 @@ impl Profile {
             settings.require_extended_master_secret = false;
             settings.initial_timeout = DEADLINE;
         }
-        Ok(settings)
+        settings
     }
 
     pub(crate) fn server(&self, making: &Making, random: Random) -> Result<Endpoint, Error> {
-        let mut config = ServerConfig::with(Arc::new(psk()), self.settings(making)?);
-        config.cookies =
-            if self.cookie { CookiePolicy::Always } else { CookiePolicy::WhenRetrying };
-        config.send_half_rtt_data = self.half_rtt;
-        Endpoint::server(Arc::new(config), random).map_err(Error::Engine)
+        let cookies = if self.cookie { CookiePolicy::Always } else { CookiePolicy::WhenRetrying };
+        let config = ServerConfig::with(Arc::new(psk()), self.settings(making));
+        let config = config.map_err(Error::Engine)?.with_cookies(cookies);
+        let config = if self.half_rtt { config.with_half_rtt_data() } else { config };
+        Ok(Endpoint::server(Arc::new(config), random))
     }
 
     /// The configuration of this profile's clients.
     pub(crate) fn client_config(&self, making: &Making) -> Result<ClientConfig, Error> {
-        Ok(ClientConfig::with(psk(), self.settings(making)?))
+        ClientConfig::with(psk(), self.settings(making)).map_err(Error::Engine)
     }
 
     /// A client that begins at `start`. If the profile resumes or continues an association, that
@@ -235,7 +239,7 @@ impl Profile {
         let mut config = self.client_config(making)?;
         let connect = |config: &ClientConfig, at, random| {
             let config = Arc::new(config.clone());
-            Connection::client(config, address(server), at, random).map_err(Error::Connect)
+            Connection::client(config, address(server), at, random)
         };
         // The earlier association used another port of the same node.
         let mut before = address(me);
@@ -243,19 +247,21 @@ impl Profile {
         match self.start {
             Start::Fresh => {}
             Start::Resumed => {
-                let mut older = connect(&config, Instant::ZERO, random.fork())?;
+                let mut older = connect(&config, Instant::ZERO, random.fork());
                 meet(&mut older, before, endpoint, address(server))?;
-                config.session = older.session();
+                if let Some(session) = older.session() {
+                    config = config.with_session(session);
+                }
                 older.close(Instant::ZERO);
                 let _ = meet(&mut older, before, endpoint, address(server));
             }
             Start::Moved => {
-                let mut client = connect(&config, Instant::ZERO, random.fork())?;
+                let mut client = connect(&config, Instant::ZERO, random.fork());
                 meet(&mut client, before, endpoint, address(server))?;
                 return Ok(client);
             }
         }
-        connect(&config, start, random)
+        Ok(connect(&config, start, random))
     }
 }
 
@@ -295,16 +301,6 @@ fn next<E: Engine>(engine: &mut E, buf: &mut [u8]) -> Option<Vec<u8>> {
             Output::WakeAt(_) | Output::Idle => return None,
         }
     }
-}
-
-/// The engine's default settings. Making them tests the provider, which needs to be done only once.
-fn defaults() -> Result<Settings, Error> {
-    static DEFAULTS: OnceLock<Settings> = OnceLock::new();
-    if let Some(defaults) = DEFAULTS.get() {
-        return Ok(defaults.clone());
-    }
-    let made = Settings::new(&rustcrypto::PROVIDER).map_err(Error::Engine)?;
-    Ok(DEFAULTS.get_or_init(|| made).clone())
 }
 
 fn psk() -> Psk {

@@ -4,8 +4,8 @@ use super::{PORT, Packet, checksum};
 use crate::world::NodeId;
 use lightseal_core::{DecodeError, Reader};
 
-/// Length of the MAC header in bytes: frame control, sequence number, PAN identifier, two 64-bit
-/// addresses.
+/// Length in bytes of the MAC header of a frame to one node: frame control, sequence number, PAN
+/// identifier, two 64-bit addresses. The header of a broadcast is shorter by 6 bytes.
 pub(super) const MAC_BYTES: usize = 21;
 
 /// Frame control of a data frame with acknowledgement request, PAN identifier compression, 64-bit
@@ -20,7 +20,7 @@ const PAN: u16 = 0xabcd;
 
 /// The first byte of IPHC: traffic class elided, next header compressed.
 const IPHC: u8 = 0b0111_1100;
-/// The encodings of a hop limit: inline, and 64.
+/// The two lowest bits of the first byte of IPHC encode the hop limit: it follows inline, or is 64.
 const HOPS_INLINE: u8 = 0;
 const HOPS_64: u8 = 2;
 /// The second byte of IPHC between neighbours: both addresses are link-local and derived from those
@@ -38,7 +38,7 @@ const ALL_COAP_NODES: u8 = 0xfd;
 /// The UDP header compression with an inline checksum and both ports inline.
 const UDP: u8 = 0b1111_0000;
 
-/// A node's 64-bit address, with the universal/local bit as in an interface identifier.
+/// The interface identifier of a node: its 64-bit address with the universal/local bit inverted.
 fn identifier(node: NodeId) -> [u8; 8] {
     let [high, low] = node.0.to_be_bytes();
     [0, 0, 0, 0xff, 0xfe, 0, high, low]
@@ -53,6 +53,7 @@ fn node(identifier: [u8; 8]) -> Option<NodeId> {
 /// The universal/local bit, which is inverted in interface identifiers (RFC 4291, appendix A).
 const LOCAL: u8 = 2;
 
+/// A node's 64-bit address as a frame carries it: the lowest byte first.
 fn address_on_air(node: NodeId) -> [u8; 8] {
     let mut address = identifier(node);
     address[0] ^= LOCAL;
@@ -60,12 +61,14 @@ fn address_on_air(node: NodeId) -> [u8; 8] {
     address
 }
 
+/// The node with this 64-bit address of a frame; `None` if no node has it.
 fn node_on_air(mut address: [u8; 8]) -> Option<NodeId> {
     address.reverse();
     address[0] ^= LOCAL;
     node(address)
 }
 
+/// The MAC header of the frame number `sequence` from `here` to `next`.
 pub(super) fn mac_header(here: NodeId, next: NodeId, sequence: u8) -> Vec<u8> {
     let to_all = next == NodeId::EVERYBODY;
     let mut header = Vec::with_capacity(crate::links::FRAME_BYTES);
@@ -156,7 +159,8 @@ pub(super) struct Headers {
 }
 
 impl Headers {
-    /// Reads the headers that [`compress`] wrote. The rest of `r` is payload.
+    /// Reads the headers that [`compress`] wrote, in a frame from `here` to `next`. What is left in
+    /// `r` is payload.
     pub(super) fn read(
         r: &mut Reader<'_>,
         here: NodeId,

@@ -87,8 +87,8 @@ pub const TABLES: &[StoredTable] = &[
 /// program.
 const INCLUDED: [(&str, &str); 4] = [
     included!("gateway-amd-epyc-2026-11-22"),
-    included!("group-footprint-intel-xeon-processor-2026-11-22"),
-    included!("group-memory-intel-xeon-processor-2026-11-22"),
+    included!("group-footprint-amd-epyc-2026-11-23"),
+    included!("group-memory-amd-epyc-2026-11-23"),
     included!("lightmac-speed-intel-xeon-processor-2026-11-22"),
 ];
 

@@ -1,4 +1,4 @@
-//! Tables 3 and 4 of the LightMAC paper, from the output of `lightseal mac bench --json`.
+//! Tables 3 and 4 of the LightMAC paper, from the output of `lightseal-lab mac bench --json`.
 
 use super::papers::LIGHTMAC;
 use super::stored::StoredTable;

@@ -8,6 +8,7 @@ use core::time::Duration;
 use lightseal_core::{Engine, Instant, Output, Random};
 use lightseal_dtls::codepoints::{AlertDescription, PskKeyExchangeMode};
 use lightseal_dtls::crypto::CipherSuiteId;
+use lightseal_dtls::crypto::rustcrypto;
 use lightseal_dtls::{
     ClientConfig, CloseReason, Connection, CookiePolicy, Endpoint, Event, ProtocolVersion, Psk,
     ServerConfig, SessionSlots, Settings, WhenFull,
@@ -67,12 +68,14 @@ fn server_address() -> SocketAddr {
     SocketAddr::from(([0x2001, 0xdb8, 0, 0, 0, 0, 0, 1], 5684))
 }
 
-/// Configures the shortest handshake: DTLS 1.3 with a PSK alone.
-fn configure(settings: &mut Settings) {
+/// The settings of the shortest handshake: DTLS 1.3 with a PSK alone.
+fn settings() -> Settings {
+    let mut settings = Settings::new(&rustcrypto::PROVIDER);
     settings.versions = vec![ProtocolVersion::Dtls13];
     settings.suites = vec![CipherSuiteId::AES_128_GCM_SHA256];
     settings.psk_modes = vec![PskKeyExchangeMode::PSK_KE];
     settings.initial_timeout = FIRST_TIMEOUT;
+    settings
 }
 
 impl World {
@@ -83,14 +86,13 @@ impl World {
         }
         let mut random = Random::from_seed(seed);
         let psk = Psk::external(b"lab", &[0x1a; 32]).expect("valid lengths");
-        let mut client = ClientConfig::new(psk.clone()).map_err(Error::Engine)?;
-        let mut server = ServerConfig::new(Arc::new(psk)).map_err(Error::Engine)?;
-        configure(&mut client.settings);
-        configure(&mut server.settings);
+        let client = ClientConfig::with(psk.clone(), settings()).map_err(Error::Engine)?;
+        let server = ServerConfig::with(Arc::new(psk), settings()).map_err(Error::Engine)?;
         // Another round trip for a cookie would change nothing here.
-        server.cookies = CookiePolicy::WhenRetrying;
-        server.slots = SessionSlots::at_most(crowd.slots, crowd.when_full);
-        let server = Endpoint::server(Arc::new(server), random.fork()).map_err(Error::Engine)?;
+        let server = server
+            .with_cookies(CookiePolicy::WhenRetrying)
+            .with_slots(SessionSlots::at_most(crowd.slots, crowd.when_full));
+        let server = Endpoint::server(Arc::new(server), random.fork());
         Ok(Self {
             crowd: *crowd,
             idle: crowd.idle(),
@@ -185,8 +187,9 @@ impl World {
                         connection.close(at);
                     }
                     (Phase::Inside, Some(connection)) => {
-                        let sent = connection.send(at, b"!");
-                        sent.map_err(|_| Error::Stream("a session ended without an event"))?;
+                        let sent = connection.send(at, b"!", &mut []);
+                        let _ =
+                            sent.map_err(|_| Error::Stream("a session ended without an event"))?;
                         self.plan_inside(number);
                     }
                     _ => {}
@@ -222,7 +225,7 @@ impl World {
         let (config, random) = (Arc::clone(&self.config), self.random.fork());
         let connection = Connection::client(config, server_address(), self.now, random);
         let client = &mut self.clients[number];
-        client.connection = Some(Box::new(connection.map_err(Error::Connect)?));
+        client.connection = Some(Box::new(connection));
         client.phase = Phase::Coming;
         self.queue(number);
         Ok(())

@@ -7,6 +7,7 @@ use core::time::Duration;
 use lightseal_core::{Engine, Instant, Output, Random};
 use lightseal_dtls::codepoints::PskKeyExchangeMode;
 use lightseal_dtls::crypto::CipherSuiteId;
+use lightseal_dtls::crypto::rustcrypto;
 use lightseal_dtls::{
     AggregationPolicy, ClientConfig, Connection, Endpoint, Event, Psk, RecordNumbers, Scheme,
     ServerConfig, Settings,
@@ -49,15 +50,13 @@ impl Ends {
     /// Connects the ends over the link, before it loses anything.
     pub(super) fn connect(stream: &Stream, link: &mut dyn Link) -> Result<Self, Error> {
         let psk = Psk::external(b"lab", &[0x1a; 32]).expect("valid lengths");
-        let mut client = ClientConfig::new(psk.clone()).map_err(Error::Engine)?;
-        let mut server = ServerConfig::new(Arc::new(psk)).map_err(Error::Engine)?;
-        configure(&mut client.settings, stream);
-        configure(&mut server.settings, stream);
+        let settings = settings(stream);
+        let client = ClientConfig::with(psk.clone(), settings.clone()).map_err(Error::Engine)?;
+        let server = ServerConfig::with(Arc::new(psk), settings).map_err(Error::Engine)?;
         let mut random = Random::insecure(stream.seed);
         let start = Instant::from_micros(1_000_000);
-        let sender = Connection::client(Arc::new(client), address(Way::Back), start, random.fork())
-            .map_err(Error::Connect)?;
-        let receiver = Endpoint::server(Arc::new(server), random.fork()).map_err(Error::Engine)?;
+        let sender = Connection::client(Arc::new(client), address(Way::Back), start, random.fork());
+        let receiver = Endpoint::server(Arc::new(server), random.fork());
         let mut ends =
             Self { sender, receiver, start, now: start, connected: false, buf: vec![0; 2048] };
         ends.settle(link, true, |_, _| {})?;
@@ -80,8 +79,8 @@ impl Ends {
 
     /// Gives a payload to the sender.
     pub(super) fn send(&mut self, payload: &[u8]) -> Result<(), Error> {
-        let sent = self.sender.send(self.now, payload);
-        sent.map_err(|_| Error::Stream("the association ended early"))
+        let sent = self.sender.send(self.now, payload, &mut []);
+        sent.map(drop).map_err(|_| Error::Stream("the association ended early"))
     }
 
     /// Lets virtual time pass until `until` after the first message, and handles the timers that
@@ -173,7 +172,8 @@ impl Ends {
     }
 }
 
-fn configure(settings: &mut Settings, stream: &Stream) {
+fn settings(stream: &Stream) -> Settings {
+    let mut settings = Settings::new(&rustcrypto::PROVIDER);
     settings.suites = vec![CipherSuiteId::AES_128_CTR_LIGHTMAC_SHA256];
     settings.psk_modes = vec![PskKeyExchangeMode::PSK_KE];
     if let Some(adapt) = stream.adapt {
@@ -185,4 +185,5 @@ fn configure(settings: &mut Settings, stream: &Stream) {
     settings.delivery = stream.delivery;
     settings.record_numbers = RecordNumbers::Short;
     settings.max_wait = Some(NEVER);
+    settings
 }

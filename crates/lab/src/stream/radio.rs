@@ -176,7 +176,7 @@ impl Source {
             if self.next < self.pace.messages {
                 fill(&mut self.payload, self.next);
                 // A message that the engine refuses is not sent, and counts as lost.
-                let _ = self.engine.send(now, &self.payload);
+                let _ = self.engine.send(now, &self.payload, &mut []);
             } else {
                 self.engine.close(now);
             }

@@ -9,15 +9,17 @@
 
 use crate::aes::{Aes128, Aes256};
 use crate::pipeline::xor;
-use crate::present::{Present80, Present128};
 use cipher::array::{Array, ArraySize};
 use core::any::Any;
+#[cfg(feature = "present")]
+use lightseal_present::{CounterSum, Present80, Present128};
 use zeroize::Zeroize;
 
 #[cfg(target_arch = "x86_64")]
 #[allow(unsafe_code)]
 pub(crate) mod aes;
-pub(crate) mod present;
+#[cfg(feature = "internals")]
+pub(crate) mod comparison;
 
 /// A cipher that computes LightMAC's inner sums itself. Blocks and states have the cipher's block
 /// length. The counter has `8 · counter_bytes` bits, at most half a block. Callers have checked the
@@ -34,56 +36,49 @@ pub(crate) trait Native {
     /// Encrypts the blocks of `shares` and adds them to `state`. Shares are the message bytes of
     /// whole blocks, without counters. The first block's counter is `counter`.
     fn add(&self, counter_bytes: usize, counter: u64, shares: &[u8], state: &mut [u8]);
-
-    /// Encrypts one block of each pair, with its mask, and adds it to `state`, for PMAC/P.
-    ///
-    /// The mask of pair i is the sum of `base` and block i of `masks`, which has at least as many
-    /// blocks as `pairs` has whole pairs. Returns `false` if the cipher has no kernel for this.
-    fn add_halves(
-        &self,
-        half: Half,
-        base: &[u8],
-        masks: &[u8],
-        pairs: &[u8],
-        state: &mut [u8],
-    ) -> bool {
-        let _ = (half, base, masks, pairs, state);
-        false
-    }
-
-    /// Chains whole blocks into `state`, state ← E(state ⊕ block), for EMAC. Returns `false` if the
-    /// cipher has no kernel for this.
-    fn chain(&self, blocks: &[u8], state: &mut [u8]) -> bool {
-        let _ = (blocks, state);
-        false
-    }
-}
-
-/// The block of a pair that is encrypted.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Half {
-    First,
-    Second,
-    /// The sum of both blocks.
-    Sum,
 }
 
 /// The kernel of `cipher`, if it has one. This is decided at compile time, except for the kernel
 /// that a cipher of this crate has chosen for itself.
 pub(crate) fn native<C: 'static>(cipher: &C) -> Option<&dyn Native> {
     let cipher: &dyn Any = cipher;
+    #[cfg(feature = "present")]
+    if let Some(cipher) = cipher.downcast_ref::<Present80>() {
+        return Some(cipher);
+    } else if let Some(cipher) = cipher.downcast_ref::<Present128>() {
+        return Some(cipher);
+    }
     if let Some(cipher) = cipher.downcast_ref::<Aes128>() {
         cipher.native()
-    } else if let Some(cipher) = cipher.downcast_ref::<Aes256>() {
-        cipher.native()
-    } else if let Some(cipher) = cipher.downcast_ref::<Present80>() {
-        cipher.native()
-    } else if let Some(cipher) = cipher.downcast_ref::<Present128>() {
-        cipher.native()
     } else {
-        None
+        cipher.downcast_ref::<Aes256>()?.native()
     }
 }
+
+/// PRESENT has kernels of its own, which compute such sums.
+#[cfg(feature = "present")]
+macro_rules! native_present {
+    ($cipher:ty) => {
+        impl Native for $cipher {
+            fn hash(&self, counter_bytes: usize, message: &[u8], state: &mut [u8]) {
+                CounterSum::hash(self, counter_bytes, message, state);
+            }
+
+            fn hash_many(&self, counter_bytes: usize, messages: &[&[u8]], states: &mut [u8]) {
+                CounterSum::hash_many(self, counter_bytes, messages, states);
+            }
+
+            fn add(&self, counter_bytes: usize, counter: u64, shares: &[u8], state: &mut [u8]) {
+                CounterSum::add(self, counter_bytes, counter, shares, state);
+            }
+        }
+    };
+}
+
+#[cfg(feature = "present")]
+native_present!(Present80);
+#[cfg(feature = "present")]
+native_present!(Present128);
 
 /// The shares of a message that comes in pieces. Whole shares are given to a kernel at once, and
 /// the bytes after them are held.
@@ -144,8 +139,10 @@ impl<N: ArraySize> Zeroize for Shares<N> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{aes, present};
-    use cipher::{Block, BlockCipherEncrypt, KeyInit};
+    use crate::aes;
+    #[cfg(feature = "present")]
+    use cipher::KeyInit;
+    use cipher::{Block, BlockCipherEncrypt};
     use core::array;
 
     /// Tests the last blocks of the longest message, up to the counter 2^s, which is encoded as 0.
@@ -184,10 +181,13 @@ mod tests {
             let cipher = Aes128::with_kernel(&key, kernel).unwrap();
             the_last_blocks(&reference, &cipher, kernel.name());
         }
-        let reference = Present128::new(&key);
-        for kernel in present::Kernel::available() {
-            let cipher = Present128::with_kernel(&key, kernel).unwrap();
-            the_last_blocks(&reference, &cipher, kernel.name());
+        #[cfg(feature = "present")]
+        {
+            let reference = Present128::new(&key);
+            for kernel in lightseal_present::Kernel::available() {
+                let cipher = Present128::with_kernel(&key, kernel).unwrap();
+                the_last_blocks(&reference, &cipher, kernel.name());
+            }
         }
     }
 }

@@ -134,6 +134,7 @@ impl Session {
         let service = loopback()?;
         let settings = settings(scheme)?;
         let config = ServerConfig::with(Arc::new(psk.clone()), settings.clone());
+        let config = config.context("settings")?;
         let options = server::Options {
             service: at(service.local_addr().context("service")?),
             max_flows: 1,
@@ -150,7 +151,7 @@ impl Session {
             ..relay::Settings::new(upstream)
         };
         let relay = Arc::new(Relay::new(loopback()?, relay_settings));
-        let config = ClientConfig::with(psk, settings);
+        let config = ClientConfig::with(psk, settings).context("settings")?;
         let options = client::Options {
             server: at(relay.local_addr().context("relay")?),
             max_flows: 1,

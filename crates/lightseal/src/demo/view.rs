@@ -157,8 +157,10 @@ fn draw(
 ) {
     let shown = sessions_that_fit(frame.area().width).min(results.len());
     let table = live_lines(results, shown);
+    // The list of readings has three lines in 80 columns. The lowest usual terminal shows two.
+    let head_rows = if frame.area().height > 24 { 6 } else { 5 };
     let [head, progress, facts, records, delivered, foot] = Layout::vertical([
-        Constraint::Length(5),
+        Constraint::Length(head_rows),
         Constraint::Length(2),
         Constraint::Length(table.len() as u16 + 1),
         Constraint::Length(results.len() as u16 + 2),

@@ -20,7 +20,7 @@ pub(crate) struct ControllerArgs {
     /// Interface of the groups' network, on which new keys are announced.
     #[arg(long, value_name = "NAME")]
     pub(crate) interface: String,
-    /// Hop limit of announcements: 1 stays on the link.
+    /// Hop limit of announcements. With 1 no router forwards them.
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub(crate) hops: u8,
     /// Admit devices whose program speaks version 1 of the control protocol. Copies of such a

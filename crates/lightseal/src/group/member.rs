@@ -29,15 +29,16 @@ pub(crate) struct MemberArgs {
     /// Address to send from [default: the address from which packets to the controller leave].
     #[arg(long, value_name = "ADDR")]
     pub(crate) address: Option<IpAddr>,
-    /// Hop limit of requests: 1 stays on the link.
+    /// Hop limit of multicast datagrams. With 1 no router forwards them.
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub(crate) hops: u8,
-    /// Join even if another instance of this device has joined since. That other instance is
-    /// evicted.
+    /// Join even if another program with this device's token or a copy of its state has joined in
+    /// its place. That other program is excluded from the group.
     #[arg(long)]
     pub(crate) anew: bool,
     /// Send before the controller has confirmed this start. If the state directory was copied, two
-    /// programs then use the same keys and numbers, and an eavesdropper can read what both send.
+    /// programs can then encrypt with one key and one number, and an eavesdropper can read both
+    /// messages.
     #[arg(long)]
     pub(crate) unconfirmed: bool,
 }
@@ -48,7 +49,8 @@ pub(crate) struct DeviceArgs {
     /// Directory of the device's keys and memberships; created if necessary.
     #[arg(long, value_name = "DIR")]
     pub(crate) state: PathBuf,
-    /// File with the token of the device, or - for standard input. It is needed only once.
+    /// File with the token of the device, or - for standard input. It is needed only for the first
+    /// join.
     #[arg(long, value_name = "FILE")]
     pub(crate) token: Option<PathBuf>,
 }
@@ -59,7 +61,7 @@ pub(crate) struct LeaveArgs {
     pub(crate) group: String,
     #[command(flatten)]
     pub(crate) device: DeviceArgs,
-    /// A flag that all commands of a member have; this command does not need it.
+    /// Accepted because the other commands of members need it; leaving uses no interface.
     #[arg(long, value_name = "NAME")]
     pub(crate) interface: Option<String>,
 }
@@ -113,7 +115,8 @@ fn read_token(path: &Path) -> Result<Token, Failure> {
 }
 
 impl MemberArgs {
-    /// Joins the group as this device, as soon as its interface and address are available.
+    /// Joins the group as this device, as soon as its interface and address are available. A
+    /// `stubborn` member continues with its old keys after it was evicted.
     pub(super) async fn join(&self, role: Role, stubborn: bool) -> Result<MemberHost, Failure> {
         let host = self.try_join(role, stubborn).await?;
         host.context(format_args!("group {}", self.group))

@@ -78,9 +78,9 @@ fn by_block() -> Vec<(u32, &'static Cipher)> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::cipher::CipherName;
     use super::*;
     use clap::ValueEnum;
+    use lightseal_cli::ciphers::CipherName;
 
     #[test]
     fn exactly_what_mac_takes_is_said_to_be_taken() {

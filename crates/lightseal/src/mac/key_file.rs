@@ -5,7 +5,7 @@
 
 use crate::failure::{Context, Failure};
 use crate::keys::{decode_hex, refuse_exposed};
-use crate::mac::cipher::CipherName;
+use lightseal_cli::ciphers::CipherName;
 use std::fs::File;
 use std::io::Read;
 use std::path::Path;

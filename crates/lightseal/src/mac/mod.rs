@@ -1,21 +1,18 @@
 //! `lightseal mac`: LightMAC as a command, with one file per subcommand.
 //!
 //! - [`tag`]: computes and verifies tags of files;
-//! - [`cipher`]: the supported ciphers;
 //! - [`key_file`]: the two keys;
-//! - [`bounds`]: how much data one key may process;
-//! - [`ciphers`]: lightweight ciphers, and which of them are supported;
-//! - [`mod@bench`]: the speed of LightMAC and other MACs on this machine.
+//! - [`ciphers`]: lightweight ciphers, and which of them are supported.
+//!
+//! Bounds and speed beside other MACs are commands of the laboratory.
 
-mod bench;
-mod bounds;
-pub(crate) mod cipher;
 mod ciphers;
 mod key_file;
 pub(crate) mod tag;
 
 use crate::failure::Failure;
-use clap::Subcommand;
+use clap::{Args, Subcommand};
+use std::ffi::OsString;
 use std::process::ExitCode;
 
 /// Message authentication with LightMAC.
@@ -25,12 +22,22 @@ pub(crate) enum MacCommand {
     Tag(tag::TagArgs),
     /// Verify the tag of a message: the exit code is 0 if it is right, 1 if not.
     Verify(tag::VerifyArgs),
-    /// Print how much data one key may process, for LightMAC and other MACs.
-    Bounds(bounds::BoundsArgs),
     /// Print lightweight block ciphers with their sizes, and which of them are supported here.
     Ciphers(ciphers::CiphersArgs),
-    /// Measure LightMAC and other MACs: core cycles per byte and time per message.
-    Bench(bench::BenchArgs),
+    /// Moved to `lightseal lab mac bounds`.
+    #[command(hide = true)]
+    Bounds(MovedArgs),
+    /// Moved to `lightseal lab mac bench`.
+    #[command(hide = true)]
+    Bench(MovedArgs),
+}
+
+/// The arguments of a command that is now one of the laboratory's.
+#[derive(Debug, Args)]
+#[command(disable_help_flag = true)]
+pub(crate) struct MovedArgs {
+    #[arg(hide = true, trailing_var_arg = true, allow_hyphen_values = true)]
+    _arguments: Vec<OsString>,
 }
 
 /// Runs the subcommand. If `quiet`, only errors are printed.
@@ -38,8 +45,12 @@ pub(crate) fn run(command: &MacCommand, quiet: bool) -> Result<ExitCode, Failure
     match command {
         MacCommand::Tag(args) => tag::tag(args, quiet),
         MacCommand::Verify(args) => tag::verify(args, quiet),
-        MacCommand::Bench(args) => bench::run(args, quiet).map(|()| ExitCode::SUCCESS),
-        MacCommand::Bounds(args) => bounds::run(args).map(|()| ExitCode::SUCCESS),
+        MacCommand::Bench(_) => Err(moved("bench")),
+        MacCommand::Bounds(_) => Err(moved("bounds")),
         MacCommand::Ciphers(args) => ciphers::run(args).map(|()| ExitCode::SUCCESS),
     }
+}
+
+fn moved(name: &str) -> Failure {
+    Failure::new(format_args!("mac {name}: is now `lightseal lab mac {name}`"))
 }

@@ -2,12 +2,12 @@
 
 use crate::failure::{Context, Failure};
 use crate::keys::decode_hex;
-use crate::mac::cipher::CipherName;
 use crate::mac::key_file::Keys;
 use crate::progress::Progress;
 use ::cipher::{BlockCipherEncrypt, KeyInit};
 use clap::Args;
 use lightmac::{Hasher, MessageTooLong, Present80, Present128, Stream, Tag, max_message_bits};
+use lightseal_cli::ciphers::CipherName;
 use serde_json::json;
 use std::fmt;
 use std::fs::File;
@@ -252,6 +252,7 @@ impl fmt::Display for Hex<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use ::cipher::{BlockSizeUser, KeySizeUser};
 
     #[test]
     fn a_tag_has_its_length_to_the_bit() {
@@ -261,5 +262,21 @@ mod tests {
         assert!(parse_tag("ff", 8).is_ok());
         assert!(parse_tag("ffe", 11).unwrap_err().contains("hexadecimal"));
         assert!(parse_tag("", 11).is_err());
+    }
+
+    fn sizes<C: BlockSizeUser + KeySizeUser>() -> (u32, usize) {
+        (C::block_size() as u32 * 8, C::key_size())
+    }
+
+    #[test]
+    fn sizes_are_those_of_the_ciphers() {
+        for (name, expected) in [
+            (CipherName::Aes128, sizes::<lightmac::Aes128>()),
+            (CipherName::Aes256, sizes::<lightmac::Aes256>()),
+            (CipherName::Present80, sizes::<Present80>()),
+            (CipherName::Present128, sizes::<Present128>()),
+        ] {
+            assert_eq!((name.block_bits(), name.key_bytes()), expected, "{name}");
+        }
     }
 }

@@ -103,7 +103,7 @@ impl ClientProxy {
     /// A proxy that serves applications on `local`.
     pub(crate) fn new(local: UdpSocket, config: Arc<ClientConfig>, options: Options) -> Self {
         // Invalid settings are not reported here, but when the first association begins.
-        let longest = longest_message(&config.settings).unwrap_or(usize::MAX);
+        let longest = longest_message(config.settings()).unwrap_or(usize::MAX);
         Self {
             longest,
             loops: Arc::default(),
@@ -154,8 +154,10 @@ impl ClientProxy {
         server: SocketAddr,
         patience: Duration,
     ) -> io::Result<Result<(), CloseReason>> {
-        let mut config = ClientConfig::clone(&self.current_config());
-        config.settings.handshake_deadline = patience.min(config.settings.handshake_deadline);
+        let config = ClientConfig::clone(&self.current_config());
+        let mut settings = config.settings().clone();
+        settings.handshake_deadline = patience.min(settings.handshake_deadline);
+        let config = config.with_settings(settings).map_err(io::Error::other)?;
         let socket = self.outer_socket(server)?;
         let connection = self.connection(server, Arc::new(config))?;
         let driver = Driver::new(socket, self.clock, connection, Check::default());
@@ -272,7 +274,7 @@ impl ClientProxy {
                 let mut peer = Peer::of(connection, now.saturating_since(host.active_at));
                 peer.application = Some(Named::from(application).to_string());
                 if !peer.connected {
-                    let identity = host.config.credential.identity().unwrap_or_default();
+                    let identity = host.config.credential().identity().unwrap_or_default();
                     peer.identity = String::from_utf8_lossy(identity).into_owned();
                 }
                 peer
@@ -329,24 +331,23 @@ impl ClientProxy {
     }
 
     fn send(&self, flow: &Flow, payload: &[u8]) -> Result<(), SendError> {
-        let (sent, limit) = flow.call(|connection, host, now| {
-            let limit = connection.max_payload().min(self.longest);
-            let sent = match payload.len() > limit {
+        let sent = flow.send(|connection, host, now, datagram| {
+            let sent = match payload.len() > self.longest {
                 true => Err(SendError::TooLong),
-                false => connection.send(now, payload),
+                false => connection.send(now, payload, datagram),
             };
             if sent.is_ok() {
                 (host.active_at, host.sent_at) = (now, now);
             }
-            (sent, limit)
+            sent.map_err(|error| (error, connection.max_payload().min(self.longest)))
         });
         match sent {
             Ok(()) => self.totals.outward.message(payload),
-            Err(SendError::TooLong) => self.totals.count_oversize(payload.len(), limit),
-            Err(SendError::Closed) => {}
+            Err((SendError::TooLong, limit)) => self.totals.count_oversize(payload.len(), limit),
+            Err((SendError::Closed, _)) => {}
             Err(_) => self.totals.queue_full.one(),
         }
-        sent
+        sent.map_err(|(error, _)| error)
     }
 
     /// Begins a flow for an application.
@@ -482,7 +483,7 @@ impl ClientProxy {
 
     fn connection(&self, server: SocketAddr, config: Arc<ClientConfig>) -> io::Result<Connection> {
         let rng = Random::from_os().map_err(io::Error::other)?;
-        Connection::client(config, server, self.clock.now(), rng).map_err(io::Error::other)
+        Ok(Connection::client(config, server, self.clock.now(), rng))
     }
 
     fn outer_socket(&self, server: SocketAddr) -> io::Result<UdpSocket> {
@@ -491,7 +492,7 @@ impl ClientProxy {
             SocketAddr::V6(_) => Ipv6Addr::UNSPECIFIED.into(),
         };
         let socket = socket::bind((any, 0).into())?;
-        if self.current_config().settings.path_mtu.is_some() {
+        if self.current_config().settings().path_mtu.is_some() {
             path_mtu::forbid_fragments(&socket)?;
         }
         Ok(socket)
@@ -557,7 +558,7 @@ impl Host<Connection> for Check {
     fn drained(&mut self, now: Instant, connection: &mut Connection) -> bool {
         if self.connected && !self.asked {
             self.asked = true;
-            return connection.send(now, &[]).is_ok();
+            return connection.send(now, &[], &mut []).is_ok();
         }
         let goodbye = self.answered && connection.is_connected();
         if goodbye {

@@ -18,7 +18,6 @@ use crate::signals::{Signal, Signals};
 use crate::statistics;
 use crate::units::Quantity;
 use lightseal_dtls::codepoints::AlertDescription;
-use lightseal_dtls::tuning::MIN_DATAGRAM_BYTES;
 use lightseal_dtls::{
     ClientConfig, CloseReason, RecordNumbers, ServerConfig, SessionSlots, Settings,
 };
@@ -84,7 +83,8 @@ pub(crate) async fn client(args: &ProxyClientArgs) -> Result<(), Failure> {
     let settings = settings(&args.proxy, CLIENT_ID_BYTES, largest)?;
     let configure = || {
         let psk = keys.choose(args.identity.as_deref())?;
-        Ok::<_, Failure>(Arc::new(ClientConfig::with(psk, settings.clone())))
+        let config = ClientConfig::with(psk, settings.clone()).context("settings")?;
+        Ok::<_, Failure>(Arc::new(config))
     };
     let config = configure()?;
     let options = client::Options {
@@ -106,7 +106,7 @@ pub(crate) async fn client(args: &ProxyClientArgs) -> Result<(), Failure> {
     let listen = proxy.local_addr().context("local socket")?;
     server.avoid(listen);
     if !args.no_check {
-        let identity = config.credential.identity().unwrap_or_default();
+        let identity = config.credential().identity().unwrap_or_default();
         check(&proxy, &server, &String::from_utf8_lossy(identity)).await?;
     }
     let (longest, from) = (proxy.longest_message(), Named(listen));
@@ -164,13 +164,13 @@ pub(crate) async fn server(args: &ProxyServerArgs) -> Result<(), Failure> {
     let keys = Arc::new(open_keys(&args.proxy)?);
     let largest = path_mtu::at(address::resolve("listen", args.proxy.listen.as_deref())?);
     let settings = settings(&args.proxy, SERVER_ID_BYTES, largest)?;
-    let mut config = ServerConfig::with(Arc::clone(&keys) as _, settings);
+    let mut config = ServerConfig::with(Arc::clone(&keys) as _, settings).context("settings")?;
     if args.when_full.is_some() && args.max_sessions.is_none() {
         return Err(Failure::new("--when-full needs --max-sessions"));
     }
     let when_full = args.when_full.unwrap_or_default();
     if let Some(most) = args.max_sessions {
-        config.slots = SessionSlots::at_most(most, when_full);
+        config = config.with_slots(SessionSlots::at_most(most, when_full));
     }
     let service = destination(&args.proxy)?;
     service.settle(SETTLE).await;
@@ -418,16 +418,17 @@ fn not_itself(args: &ProxyArgs, connect: SocketAddr) -> Result<(), Failure> {
 /// Sets the largest datagram: as `--max-datagram` says, or as probes of the path find, up to
 /// `largest` bytes.
 fn size(args: &ProxyArgs, largest: usize, settings: &mut Settings) -> Result<(), Failure> {
+    const LEAST: usize = Settings::MIN_DATAGRAM_BYTES;
     let Some(Quantity(bytes)) = args.max_datagram else {
-        let largest = largest.clamp(MIN_DATAGRAM_BYTES, ARRIVAL_BYTES);
+        let largest = largest.clamp(LEAST, ARRIVAL_BYTES);
         settings.datagram_bytes = settings.datagram_bytes.min(largest);
         settings.path_mtu = Some(largest);
         return Ok(());
     };
     let bytes = usize::try_from(bytes.0).unwrap_or(usize::MAX);
-    if !(MIN_DATAGRAM_BYTES..=ARRIVAL_BYTES).contains(&bytes) {
+    if !(LEAST..=ARRIVAL_BYTES).contains(&bytes) {
         return Err(Failure::new(format_args!(
-            "--max-datagram of {bytes} bytes, not {MIN_DATAGRAM_BYTES} to {ARRIVAL_BYTES}"
+            "--max-datagram of {bytes} bytes, not {LEAST} to {ARRIVAL_BYTES}"
         )));
     }
     settings.datagram_bytes = bytes;

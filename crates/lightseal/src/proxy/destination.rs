@@ -245,7 +245,7 @@ mod tests {
             max_flows: 8,
             idle_timeout: LONG,
         };
-        let config = Arc::new(ServerConfig::new(Arc::new(psk())).unwrap());
+        let config = Arc::new(ServerConfig::new(Arc::new(psk())));
         let proxy = ServerProxy::new(loopback().await, config, options).unwrap();
         let address = proxy.local_addr().unwrap();
         let task = tokio::spawn(async move {
@@ -272,7 +272,7 @@ mod tests {
             idle_timeout: LONG,
             keepalive: Some(Duration::from_millis(200)),
         };
-        let config = Arc::new(ClientConfig::new(psk()).unwrap());
+        let config = Arc::new(ClientConfig::new(psk()));
         let proxy = Arc::new(ClientProxy::new(loopback().await, config, options));
         let local = proxy.local_addr().unwrap();
         let running = Arc::clone(&proxy);
@@ -368,8 +368,8 @@ mod tests {
         let socket = loopback().await;
         let address = socket.local_addr().unwrap();
         tokio::spawn(async move {
-            let config = Arc::new(ServerConfig::new(Arc::new(psk())).unwrap());
-            let mut server = Endpoint::server(config, Random::insecure(1)).unwrap();
+            let config = Arc::new(ServerConfig::new(Arc::new(psk())));
+            let mut server = Endpoint::server(config, Random::insecure(1));
             let (mut buf, mut answer) = ([0; 2048], [0; 2048]);
             let now = lightseal_core::Instant::from_micros(1);
             let mut stuck = false;

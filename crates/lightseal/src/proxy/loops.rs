@@ -9,7 +9,6 @@
 //! a new flow comes from such a port of one of its latest flows, [`MOST_HOPS`] times in a row. By
 //! chance this happens to one flow in 300 000 where ten flows begin per second, and far less often
 //! where fewer begin. Relays between the proxies do not affect the detection.
-//! fewer do. Relays between the proxies change nothing of it.
 
 use lightseal_core::Instant;
 use lightseal_dtls::Connection;

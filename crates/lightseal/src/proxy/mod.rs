@@ -25,6 +25,8 @@ pub(crate) mod command;
 pub(crate) mod counters;
 pub(crate) mod destination;
 pub(crate) mod loops;
+#[cfg(test)]
+mod one_socket;
 mod reconnect;
 pub(crate) mod report;
 pub(crate) mod server;
@@ -46,12 +48,13 @@ const ARRIVAL_BYTES: usize = 9_216;
 /// # Errors
 ///
 /// If the provider fails its self-test.
-pub(crate) fn settings() -> Result<lightseal_dtls::Settings, lightseal_dtls::ConfigError> {
+pub(crate) fn settings() -> Result<lightseal_dtls::Settings, lightseal_dtls::crypto::SelfTestFailed>
+{
     use lightseal_dtls_aws_lc::PROVIDER;
     use std::sync::OnceLock;
     static OUTCOME: OnceLock<Result<(), lightseal_dtls::crypto::SelfTestFailed>> = OnceLock::new();
     (*OUTCOME.get_or_init(|| PROVIDER.self_test()))?;
-    lightseal_dtls::Settings::new(&PROVIDER)
+    Ok(lightseal_dtls::Settings::new(&PROVIDER))
 }
 
 /// What two ends agreed on, for the log. The name of a DTLS 1.2 suite already says how the key is
@@ -74,13 +77,14 @@ fn described(agreed: &lightseal_dtls::Negotiated) -> String {
 /// If the settings are invalid.
 pub(crate) fn longest_message(
     settings: &lightseal_dtls::Settings,
-) -> Result<usize, lightseal_dtls::ConnectError> {
+) -> Result<usize, lightseal_dtls::ConfigError> {
     let psk = lightseal_dtls::Psk::external(b"nobody", &[0; 32])?;
-    let mut config = lightseal_dtls::ClientConfig::with(psk, settings.clone());
-    config.settings.key_log = None;
+    let mut settings = settings.clone();
+    settings.key_log = None;
+    let config = lightseal_dtls::ClientConfig::with(psk, settings)?;
     let (anywhere, now) = (([127, 0, 0, 1], 9).into(), lightseal_core::Instant::from_micros(0));
     let nothing = Random::from_seed([0; 32]);
-    let connection = lightseal_dtls::Connection::client(config.into(), anywhere, now, nothing)?;
+    let connection = lightseal_dtls::Connection::client(config.into(), anywhere, now, nothing);
     Ok(connection.max_payload())
 }
 

@@ -226,7 +226,7 @@ impl Host<Endpoint> for ServerHost {
         let called = !self.answers.is_empty() || !self.refused.is_empty();
         for handle in self.answers.drain(..) {
             if let Some(mut connection) = endpoint.connection_mut(handle)
-                && connection.send(now, &[]).is_ok()
+                && connection.send(now, &[], &mut []).is_ok()
             {
                 self.totals.keepalives.one();
             }
@@ -329,27 +329,23 @@ impl Answers {
             };
             let Some(outer) = outer.upgrade() else { return };
             let payload = &buf[..len];
-            let (sent, limit) = outer.call(|endpoint, host, now| {
-                let (sent, limit) = match endpoint.connection_mut(handle) {
-                    Some(mut connection) => {
-                        let limit = connection.max_payload().min(longest);
-                        let sent = match payload.len() > limit {
-                            true => Err(SendError::TooLong),
-                            false => connection.send(now, payload),
-                        };
-                        (sent, limit)
-                    }
-                    None => (Err(SendError::Closed), 0),
+            let sent = outer.send(|endpoint, host, now, datagram| {
+                let Some(mut connection) = endpoint.connection_mut(handle) else {
+                    return Err((SendError::Closed, 0));
                 };
-                if let (Ok(()), Some(association)) = (&sent, host.associations.get_mut(&handle)) {
+                let sent = match payload.len() > longest {
+                    true => Err(SendError::TooLong),
+                    false => connection.send(now, payload, datagram),
+                };
+                if let (Ok(_), Some(association)) = (&sent, host.associations.get_mut(&handle)) {
                     association.active_at = now;
                 }
-                (sent, limit)
+                sent.map_err(|error| (error, connection.max_payload().min(longest)))
             });
             match sent {
                 Ok(()) => totals.outward.message(payload),
-                Err(SendError::TooLong) => totals.count_oversize(len, limit),
-                Err(SendError::Closed) => {
+                Err((SendError::TooLong, limit)) => totals.count_oversize(len, limit),
+                Err((SendError::Closed, _)) => {
                     totals.refused_messages.one();
                     return;
                 }
@@ -364,19 +360,19 @@ impl ServerProxy {
     ///
     /// # Errors
     ///
-    /// If the configuration is invalid, or there is no randomness.
+    /// If the settings of the socket cannot be changed, or there is no randomness.
     pub(crate) fn new(
         listen: UdpSocket,
         config: Arc<ServerConfig>,
         options: Options,
     ) -> io::Result<Self> {
         let rng = Random::from_os().map_err(io::Error::other)?;
-        let longest = longest_message(&config.settings).map_err(io::Error::other)?;
-        let policy = config.settings.aggregation.clone();
-        if config.settings.path_mtu.is_some() {
+        let longest = longest_message(config.settings()).map_err(io::Error::other)?;
+        let policy = config.settings().aggregation.clone();
+        if config.settings().path_mtu.is_some() {
             path_mtu::forbid_fragments(&listen)?;
         }
-        let endpoint = Endpoint::server(config, rng).map_err(io::Error::other)?;
+        let endpoint = Endpoint::server(config, rng);
         let totals = Arc::<Totals>::default();
         let outer = Arc::new_cyclic(|outer| {
             let host = ServerHost {
@@ -563,7 +559,7 @@ mod tests {
                 idle_timeout: Duration::from_secs(60),
             };
             let listen = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap();
-            let config = Arc::new(ServerConfig::new(Arc::new(psk.clone())).unwrap());
+            let config = Arc::new(ServerConfig::new(Arc::new(psk.clone())));
             let proxy = Arc::new(ServerProxy::new(listen, config, options).unwrap());
             let running = Arc::clone(&proxy);
             let task = tokio::spawn(async move { running.run().await });
@@ -572,8 +568,8 @@ mod tests {
             let socket = StdSocket::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
             socket.set_read_timeout(Some(PATIENCE)).unwrap();
             let (now, rng) = (Instant::from_micros(1), Random::from_os().unwrap());
-            let config = Arc::new(ClientConfig::new(psk).unwrap());
-            let mut client = Connection::client(config, server, now, rng).unwrap();
+            let config = Arc::new(ClientConfig::new(psk));
+            let mut client = Connection::client(config, server, now, rng);
             let mut buf = vec![0; 2048];
             let mut last = Vec::new();
             while last.is_empty() {

@@ -15,6 +15,7 @@ use crate::messages::key_exchange::{
 use crate::messages::ticket::NewSessionTicket12;
 use crate::messages::{HelloVerifyRequest, ServerHello};
 use crate::record::ConnectionId;
+use crate::tuning::LONGEST_TICKET;
 use alloc::vec::Vec;
 use lightseal_core::Decode;
 
@@ -275,7 +276,7 @@ impl WaitFinished {
         self.gives_ticket = false;
         let ticket = NewSessionTicket12::decode(&message.body)?.ticket;
         // An empty ticket withdraws the announcement (RFC 5077, section 3.3).
-        if !ticket.is_empty() {
+        if !ticket.is_empty() && ticket.len() <= LONGEST_TICKET {
             self.keyed.ticket = Some(Ticket { bytes: ticket.to_vec() });
         }
         absorb_message(&mut self.keyed.hellos.transcript, message);

@@ -6,7 +6,7 @@ use crate::config::{CookiePolicy, ProtocolVersion, ServerConfig};
 use crate::crypto::{CipherSuite12, Exchange12, NamedGroup};
 use crate::error::{Fault, Incompatibility, Misbehaviour};
 use crate::handshake::extras;
-use crate::handshake::greeting::{Greeting, Reception};
+use crate::handshake::greeting::{AddressProof, Greeting, Reception};
 use crate::messages::extensions::{cipher_suites, groups};
 use crate::messages::{ClientHello, HelloVerifyRequest};
 use alloc::boxed::Box;
@@ -41,12 +41,18 @@ pub(crate) fn consider<'a>(
     hello: ClientHello<'a>,
     body: &'a [u8],
 ) -> Result<Greeting<'a>, Fault> {
-    let Reception { config, jar, sessions, rng, now, from, require_cookie } = reception;
+    let Reception { config, jar, sessions, rng, now, from, proof } = reception;
     let (now, from) = (*now, *from);
     let settings = &config.settings;
     // Nothing is computed for a client that has not proved its address.
-    let ask = *require_cookie || config.cookies == CookiePolicy::Always;
-    let made = if ask { jar.open12(now, rng, from, &hello) } else { None };
+    let ask = *proof != AddressProof::Configured || config.cookies == CookiePolicy::Always;
+    // A cookie also counts if this client was asked for one although others are not.
+    let has_cookie = ask || !hello.legacy_cookie.is_empty();
+    let made = if has_cookie && *proof != AddressProof::Renewed {
+        jar.open12(now, rng, from, &hello)
+    } else {
+        None
+    };
     if ask && made.is_none() {
         let cookie = jar.bake12(now, rng, from, &hello);
         let mut request = alloc::vec![0; 3 + cookie.len()];

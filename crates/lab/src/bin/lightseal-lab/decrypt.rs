@@ -2,6 +2,7 @@
 
 use clap::{Args, ValueEnum};
 use lightseal_cli::failure::{Context, Failure};
+use lightseal_cli::progress::Progress;
 use lightseal_cli::units::counted;
 use lightseal_dtls::NumberMasks;
 use lightseal_dtls::codepoints::ContentType;
@@ -10,8 +11,8 @@ use lightseal_lab::capture::pcap::Reader;
 use lightseal_lab::capture::{Datagram, Decryption, Entry, Stripped, Tally, describe};
 use serde_json::{Value, json};
 use std::fmt::Write as _;
-use std::fs::File;
-use std::io::{BufReader, BufWriter, Read, Write};
+use std::fs::{File, Metadata};
+use std::io::{BufReader, BufWriter, IsTerminal, Read, Write};
 use std::path::{Path, PathBuf};
 use zeroize::Zeroizing;
 
@@ -63,6 +64,10 @@ pub(crate) fn run(args: &DecryptArgs) -> Result<(), Failure> {
     let secrets = read_keys(&args.keys)?;
     let name = args.capture.display();
     let file = File::open(&args.capture).context(&name)?;
+    let bytes = file.metadata().ok().filter(Metadata::is_file).map(|metadata| metadata.len());
+    // A list on the terminal shows the progress by itself.
+    let progress = Progress::bytes(bytes, std::io::stdout().is_terminal());
+    let file = Metered { file, progress, bytes: 0 };
     let reader = Reader::new(BufReader::new(file)).context(&name)?;
     let mut decryption =
         Decryption::new(reader, secrets).of_port(args.port).with_masks(args.number_masks.into());
@@ -102,6 +107,22 @@ pub(crate) fn run(args: &DecryptArgs) -> Result<(), Failure> {
         stripped.finish().context(path.display())?;
     }
     end
+}
+
+/// A file that shows how much of it was read.
+struct Metered {
+    file: File,
+    progress: Progress,
+    bytes: u64,
+}
+
+impl Read for Metered {
+    fn read(&mut self, buf: &mut [u8]) -> std::io::Result<usize> {
+        let read = self.file.read(buf)?;
+        self.bytes += read as u64;
+        self.progress.set_bytes(self.bytes);
+        Ok(read)
+    }
 }
 
 fn read_keys(path: &Path) -> Result<Secrets, Failure> {

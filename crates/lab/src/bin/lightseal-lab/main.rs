@@ -10,6 +10,7 @@
 //! - [`mod@run`], [`sweep`], [`merge`]: handshakes as scenario files describe them. Their rows go
 //!   through [`tables`] and [`output`], behind a first line from [`origin`];
 //! - [`scenarios`]: MAC aggregation in scenarios, still and moving;
+//! - [`mac`]: LightMAC beside other MACs;
 //! - [`sessions`]: servers with few session slots;
 //! - [`speed`]: the speed of the simulator.
 #![forbid(unsafe_code)]
@@ -19,6 +20,7 @@ mod choice;
 mod decrypt;
 mod figure;
 mod handshake;
+mod mac;
 mod merge;
 mod origin;
 mod output;
@@ -79,6 +81,9 @@ enum LabCommand {
     Decrypt(decrypt::DecryptArgs),
     /// Write captures of every form of our records, and have tshark dissect them.
     Samples(samples::SamplesArgs),
+    /// Compare LightMAC with other MACs.
+    #[command(subcommand)]
+    Mac(mac::MacCommand),
     /// Count how often clients find no free session slot, and compare with the Engset formula.
     Sessions(sessions::SessionsArgs),
     /// Measure how fast the simulator is on this machine.
@@ -108,6 +113,7 @@ fn run(cli: &Cli) -> Result<ExitCode, Failure> {
         LabCommand::Decrypt(args) => decrypt::run(args),
         LabCommand::Samples(args) => samples::run(args),
         LabCommand::Drives(args) => scenarios::drives(args),
+        LabCommand::Mac(command) => mac::run(command, cli.log.quiet),
         LabCommand::Sessions(args) => sessions::run(args),
         LabCommand::Speed(args) => speed::run(args),
         LabCommand::Manual(command) => command.run(Cli::command(), &[]),

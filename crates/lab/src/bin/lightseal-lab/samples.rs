@@ -2,10 +2,11 @@
 
 use clap::Args;
 use lightseal_cli::failure::{Context, Failure};
+use lightseal_cli::progress::Progress;
 use lightseal_lab::capture::samples::{self, Sample, tshark};
 use serde_json::{Value, json};
 use std::fs::File;
-use std::io::{BufWriter, ErrorKind, Write};
+use std::io::{BufWriter, ErrorKind, IsTerminal, Write};
 use std::path::{Path, PathBuf};
 
 #[derive(Clone, Debug, Args)]
@@ -35,7 +36,10 @@ pub(crate) fn run(args: &SamplesArgs) -> Result<(), Failure> {
     };
     let all = samples::all().context("the samples")?;
     let mut rows = Vec::new();
+    // Lines on the terminal show the progress by themselves.
+    let progress = Progress::steps(all.len(), !args.json && std::io::stdout().is_terminal());
     for (seed, sample) in all.iter().enumerate() {
+        progress.set_step_name(&sample.name);
         let path = args.out.join(format!("{}.pcap", sample.name));
         let file = File::create(&path).context(path.display())?;
         sample.write(BufWriter::new(file)).context(path.display())?;
@@ -58,7 +62,9 @@ pub(crate) fn run(args: &SamplesArgs) -> Result<(), Failure> {
             print(&row, sample).context("standard output")?;
         }
         rows.push(row);
+        progress.step();
     }
+    drop(progress);
     if args.json {
         let all = json!({ "tshark": version, "samples": rows });
         writeln!(std::io::stdout(), "{all}").context("standard output")?;

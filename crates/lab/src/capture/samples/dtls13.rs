@@ -9,8 +9,8 @@ use lightseal_dtls::codepoints::{ContentType, PskKeyExchangeMode};
 use lightseal_dtls::crypto::{CipherSuiteId, rustcrypto};
 use lightseal_dtls::passive::{Proof, Record, Secrets, Sender};
 use lightseal_dtls::{
-    AggregationPolicy, ClientConfig, CookiePolicy, ProtocolVersion, Psk, Scheme, ServerConfig,
-    Settings,
+    AggregationPolicy, ClientConfig, ConnectionIds, CookiePolicy, ProtocolVersion, Psk, Scheme,
+    ServerConfig, Settings,
 };
 use std::sync::Arc;
 
@@ -37,18 +37,17 @@ fn sample(scheme: &str, id_bytes: Option<u8>) -> Result<Sample, Error> {
     let parsed: Scheme = scheme.parse().map_err(|_| Error::Stream("an unknown scheme"))?;
     let psk = Psk::external(b"Client_identity", b"secretPSKsecretP");
     let psk = psk.map_err(|_| Error::Stream("a PSK of an invalid length"))?;
-    let mut settings = Settings::new(&rustcrypto::PROVIDER)
-        .map_err(|_| Error::Stream("a provider that fails its tests"))?;
+    let mut settings = Settings::new(&rustcrypto::PROVIDER);
     settings.versions = vec![ProtocolVersion::Dtls13];
     settings.suites = vec![CipherSuiteId::AES_128_CCM_SHA256];
     settings.psk_modes = vec![PskKeyExchangeMode::PSK_KE];
-    settings.connection_id = id_bytes;
+    settings.connection_ids = id_bytes.map_or(ConnectionIds::Off, ConnectionIds::of_bytes);
     if parsed != Scheme::Plain {
         settings.aggregation = AggregationPolicy::both(parsed);
     }
-    let client = ClientConfig::with(psk.clone(), settings.clone());
-    let mut server = ServerConfig::with(Arc::new(psk), settings);
-    server.cookies = CookiePolicy::Always;
+    let client = ClientConfig::with(psk.clone(), settings.clone()).map_err(Error::Engine)?;
+    let server = ServerConfig::with(Arc::new(psk), settings).map_err(Error::Engine)?;
+    let server = server.with_cookies(CookiePolicy::Always);
     let messages = (0..20).map(|number: u8| vec![number; usize::from(number) + 1]).collect();
     let conversation = Conversation { client, server, messages, new_keys_after: Some(10), seed: 1 };
     let captured = conversation.run()?;

@@ -4,6 +4,8 @@
 //! Several registers are in flight at a time, because a round has a latency in which rounds of
 //! three to eight other registers can be started.
 
+#[cfg(feature = "internals")]
+mod comparison;
 mod keys;
 mod ni;
 mod vaes256;
@@ -18,11 +20,6 @@ pub(crate) use vaes512::Vaes512;
 const BLOCK: usize = 16;
 /// Number of registers in flight.
 const WIDTH: usize = 8;
-
-/// The value of [`Half`](crate::kernel::Half) as a constant.
-const FIRST: usize = 0;
-const SECOND: usize = 1;
-const SUM: usize = 2;
 
 /// At most 15 bytes as a little-endian number.
 #[inline(always)]
@@ -104,30 +101,6 @@ macro_rules! kernel {
             fn add(&self, counter_bytes: usize, counter: u64, shares: &[u8], state: &mut [u8]) {
                 // SAFETY: `self` exists, so the processor has the instructions.
                 unsafe { sum(&self.0, counter_bytes, counter, &[shares], state, false) }
-            }
-
-            fn add_halves(
-                &self,
-                half: Half,
-                base: &[u8],
-                masks: &[u8],
-                pairs: &[u8],
-                state: &mut [u8],
-            ) -> bool {
-                let sum_halves = match half {
-                    Half::First => sum_halves::<R, FIRST>,
-                    Half::Second => sum_halves::<R, SECOND>,
-                    Half::Sum => sum_halves::<R, SUM>,
-                };
-                // SAFETY: `self` exists, so the processor has the instructions.
-                unsafe { sum_halves(&self.0, base, masks, pairs, state) };
-                true
-            }
-
-            fn chain(&self, blocks: &[u8], state: &mut [u8]) -> bool {
-                // SAFETY: `self` exists, so the processor has the instructions.
-                unsafe { chain(&self.0, blocks, state) };
-                true
             }
         }
 
@@ -236,81 +209,6 @@ macro_rules! kernel {
                 }
                 store_one(_mm_xor_si128(fold(total), rest), state);
             }
-        }
-
-        /// Implements [`Native::chain`].
-        #[target_feature(enable = $features)]
-        fn chain<const R: usize>(keys: &RoundKeys<R>, blocks: &[u8], state: &mut [u8]) {
-            let mut round_keys = [_mm_setzero_si128(); R];
-            for (register, key) in round_keys.iter_mut().zip(keys.iter()) {
-                *register = load_one(key);
-            }
-            let mut chained = load_one(state);
-            for block in blocks.chunks_exact(BLOCK) {
-                // The first key is added to the message block, so that this addition is not part of
-                // the chain's latency.
-                chained = _mm_xor_si128(chained, _mm_xor_si128(load_one(block), round_keys[0]));
-                for key in &round_keys[1..R - 1] {
-                    chained = _mm_aesenc_si128(chained, *key);
-                }
-                chained = _mm_aesenclast_si128(chained, round_keys[R - 1]);
-            }
-            store_one(chained, state);
-        }
-
-        /// Implements [`Native::add_halves`].
-        #[target_feature(enable = $features)]
-        fn sum_halves<const R: usize, const HALF: usize>(
-            keys: &RoundKeys<R>,
-            base: &[u8],
-            masks: &[u8],
-            pairs: &[u8],
-            state: &mut [u8],
-        ) {
-            let keys = each(keys);
-            let count = (pairs.len() / (2 * BLOCK)).min(masks.len() / BLOCK);
-            let base = xor(splat(load_one(base)), keys[0]);
-            let mut total = zero();
-            let mut done = 0;
-            macro_rules! take {
-                ($width:expr) => {{
-                    let mut blocks = [zero(); $width];
-                    for register in &mut blocks {
-                        // SAFETY: this many pairs and masks are left.
-                        let (block, mask) = unsafe {
-                            let pairs = pairs.as_ptr().add(2 * BLOCK * done);
-                            (load_halves::<HALF>(pairs), load(masks.as_ptr().add(BLOCK * done)))
-                        };
-                        *register = xor(xor(block, mask), base);
-                        done += BLOCKS;
-                    }
-                    encrypt_registers(&keys, &mut blocks);
-                    for register in blocks {
-                        total = xor(total, register);
-                    }
-                }};
-            }
-            while count - done >= WIDTH * BLOCKS {
-                take!(WIDTH);
-            }
-            while count - done >= BLOCKS {
-                take!(1);
-            }
-            while done < count {
-                let (first, second) = pairs[2 * BLOCK * done..].split_at(BLOCK);
-                let [first, second] = [load_one(first), load_one(second)];
-                let block = match HALF {
-                    FIRST => first,
-                    SECOND => second,
-                    _ => _mm_xor_si128(first, second),
-                };
-                let block = _mm_xor_si128(block, load_one(&masks[BLOCK * done..]));
-                let mut last = [xor(splat(block), base)];
-                encrypt_registers(&keys, &mut last);
-                total = xor(total, keep(last[0], 1));
-                done += 1;
-            }
-            store_one(_mm_xor_si128(fold(total), load_one(state)), state);
         }
 
         /// The round keys in registers.

@@ -1,10 +1,7 @@
 //! AES-NI: one block in each register.
 
-use super::{
-    BLOCK, COUNTER_PLACES, FIRST, RoundKeys, SECOND, SHARE_PLACES, SUM, WIDTH, kernel, number,
-    padded,
-};
-use crate::kernel::{Half, Native};
+use super::{BLOCK, COUNTER_PLACES, RoundKeys, SHARE_PLACES, WIDTH, kernel, number, padded};
+use crate::kernel::Native;
 use cipher::consts::{U8, U16};
 use cipher::inout::{InOut, InOutBuf};
 use cipher::typenum::Unsigned;
@@ -173,19 +170,29 @@ unsafe fn store(blocks: Register, to: *mut u8) {
     unsafe { _mm_storeu_si128(to.cast(), blocks) }
 }
 
-/// Loads the selected block of each of [`BLOCKS`] pairs, or the pairs' sums.
-///
-/// # Safety
-///
-/// `from` is readable for [`BLOCKS`] pairs.
-#[target_feature(enable = "aes,sse4.1")]
-#[inline]
-unsafe fn load_halves<const HALF: usize>(from: *const u8) -> Register {
-    // SAFETY: the caller guarantees that this memory may be accessed.
-    let [first, second] = unsafe { [load(from), load(from.add(BLOCK))] };
-    match HALF {
-        FIRST => first,
-        SECOND => second,
-        _ => xor(first, second),
+/// The kernel for the MACs that LightMAC is compared with.
+#[cfg(feature = "internals")]
+mod comparison {
+    use super::super::comparison::{FIRST, SECOND, SUM, comparison};
+    use super::*;
+    use crate::kernel::comparison::{ComparisonKernel, Half};
+
+    comparison! { AesNi, "aes,sse4.1" }
+
+    /// Loads the selected block of each of [`BLOCKS`] pairs, or the pairs' sums.
+    ///
+    /// # Safety
+    ///
+    /// `from` is readable for [`BLOCKS`] pairs.
+    #[target_feature(enable = "aes,sse4.1")]
+    #[inline]
+    unsafe fn load_halves<const HALF: usize>(from: *const u8) -> Register {
+        // SAFETY: the caller guarantees that this memory may be accessed.
+        let [first, second] = unsafe { [load(from), load(from.add(BLOCK))] };
+        match HALF {
+            FIRST => first,
+            SECOND => second,
+            _ => xor(first, second),
+        }
     }
 }

@@ -1,10 +1,8 @@
 //! VAES on 256-bit registers of two blocks each. It does not need AVX-512.
 
 use super::ni::{last_share, word};
-use super::{
-    BLOCK, COUNTER_PLACES, FIRST, RoundKeys, SECOND, SHARE_PLACES, SUM, WIDTH, kernel, padded,
-};
-use crate::kernel::{Half, Native};
+use super::{BLOCK, COUNTER_PLACES, RoundKeys, SHARE_PLACES, WIDTH, kernel, padded};
+use crate::kernel::Native;
 use cipher::consts::U16;
 use cipher::inout::{InOut, InOutBuf};
 use cipher::typenum::Unsigned;
@@ -160,18 +158,31 @@ unsafe fn store(blocks: Register, to: *mut u8) {
     unsafe { _mm256_storeu_si256(to.cast(), blocks) }
 }
 
-/// # Safety
-/// `from` is readable for [`BLOCKS`] pairs.
-#[target_feature(enable = "aes,avx2,vaes")]
-#[inline]
-unsafe fn load_halves<const HALF: usize>(from: *const u8) -> Register {
-    // SAFETY: the caller guarantees that this memory may be accessed.
-    let [low, high] = unsafe { [load(from), load(from.add(2 * BLOCK))] };
-    let first = _mm256_permute2x128_si256::<0x20>(low, high);
-    let second = _mm256_permute2x128_si256::<0x31>(low, high);
-    match HALF {
-        FIRST => first,
-        SECOND => second,
-        _ => xor(first, second),
+/// The kernel for the MACs that LightMAC is compared with.
+#[cfg(feature = "internals")]
+mod comparison {
+    use super::super::comparison::{FIRST, SECOND, SUM, comparison};
+    use super::*;
+    use crate::kernel::comparison::{ComparisonKernel, Half};
+
+    comparison! { Vaes256, "aes,avx2,vaes" }
+
+    /// Loads the selected block of each of [`BLOCKS`] pairs, or the pairs' sums.
+    ///
+    /// # Safety
+    ///
+    /// `from` is readable for [`BLOCKS`] pairs.
+    #[target_feature(enable = "aes,avx2,vaes")]
+    #[inline]
+    unsafe fn load_halves<const HALF: usize>(from: *const u8) -> Register {
+        // SAFETY: the caller guarantees that this memory may be accessed.
+        let [low, high] = unsafe { [load(from), load(from.add(2 * BLOCK))] };
+        let first = _mm256_permute2x128_si256::<0x20>(low, high);
+        let second = _mm256_permute2x128_si256::<0x31>(low, high);
+        match HALF {
+            FIRST => first,
+            SECOND => second,
+            _ => xor(first, second),
+        }
     }
 }

@@ -1,7 +1,7 @@
 //! VAES on 512-bit registers of four blocks each.
 
-use super::{BLOCK, COUNTER_PLACES, FIRST, RoundKeys, SECOND, SUM, WIDTH, kernel};
-use crate::kernel::{Half, Native};
+use super::{BLOCK, COUNTER_PLACES, RoundKeys, WIDTH, kernel};
+use crate::kernel::Native;
 use cipher::consts::{U16, U64};
 use cipher::inout::{InOut, InOutBuf};
 use cipher::typenum::Unsigned;
@@ -193,18 +193,31 @@ unsafe fn store(blocks: Register, to: *mut u8) {
     unsafe { _mm512_storeu_si512(to.cast(), blocks) }
 }
 
-/// # Safety
-/// `from` is readable for [`BLOCKS`] pairs.
-#[target_feature(enable = "aes,vaes,avx512f,avx512bw,avx512vl,avx512vbmi,bmi2")]
-#[inline]
-unsafe fn load_halves<const HALF: usize>(from: *const u8) -> Register {
-    // SAFETY: the caller guarantees that this memory may be accessed.
-    let [low, high] = unsafe { [load(from), load(from.add(4 * BLOCK))] };
-    let first = _mm512_shuffle_i64x2::<0b10_00_10_00>(low, high);
-    let second = _mm512_shuffle_i64x2::<0b11_01_11_01>(low, high);
-    match HALF {
-        FIRST => first,
-        SECOND => second,
-        _ => xor(first, second),
+/// The kernel for the MACs that LightMAC is compared with.
+#[cfg(feature = "internals")]
+mod comparison {
+    use super::super::comparison::{FIRST, SECOND, SUM, comparison};
+    use super::*;
+    use crate::kernel::comparison::{ComparisonKernel, Half};
+
+    comparison! { Vaes512, "aes,vaes,avx512f,avx512bw,avx512vl,avx512vbmi,bmi2" }
+
+    /// Loads the selected block of each of [`BLOCKS`] pairs, or the pairs' sums.
+    ///
+    /// # Safety
+    ///
+    /// `from` is readable for [`BLOCKS`] pairs.
+    #[target_feature(enable = "aes,vaes,avx512f,avx512bw,avx512vl,avx512vbmi,bmi2")]
+    #[inline]
+    unsafe fn load_halves<const HALF: usize>(from: *const u8) -> Register {
+        // SAFETY: the caller guarantees that this memory may be accessed.
+        let [low, high] = unsafe { [load(from), load(from.add(4 * BLOCK))] };
+        let first = _mm512_shuffle_i64x2::<0b10_00_10_00>(low, high);
+        let second = _mm512_shuffle_i64x2::<0b11_01_11_01>(low, high);
+        match HALF {
+            FIRST => first,
+            SECOND => second,
+            _ => xor(first, second),
+        }
     }
 }

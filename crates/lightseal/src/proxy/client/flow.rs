@@ -80,7 +80,7 @@ impl Host<Connection> for FlowHost {
                     Named::from(self.application),
                     described(&negotiated)
                 );
-                if let Some(why) = unshared(&self.config.settings.aggregation, &negotiated) {
+                if let Some(why) = unshared(&self.config.settings().aggregation, &negotiated) {
                     self.totals.complain_of_unshared(&self.server, &why);
                 }
             }

@@ -79,7 +79,7 @@ impl ClientProxy {
         now: Instant,
     ) -> bool {
         let patience = patience(host.tries, self.options.server.len(), host.succeeds);
-        let deadline = host.config.settings.handshake_deadline;
+        let deadline = host.config.settings().handshake_deadline;
         host.is_waiting(connection)
             && connection.stats().sent.datagrams > 0
             && now - host.progressed_at.unwrap_or(host.opened_at) >= patience
@@ -172,7 +172,7 @@ mod tests {
                 keepalive: Some(hour),
             };
             let psk = Psk::external(b"sensor", &[7; 32]).unwrap();
-            let config = Arc::new(ClientConfig::new(psk).unwrap());
+            let config = Arc::new(ClientConfig::new(psk));
             let proxy = ClientProxy::new(local, config, options);
             Self { proxy, tasks: JoinSet::new(), _silent: silent }
         }
@@ -195,7 +195,9 @@ mod tests {
     }
 
     fn is_closed(flow: &Flow) -> bool {
-        flow.call(|connection, _, now| connection.send(now, b"?") == Err(SendError::Closed))
+        flow.call(|connection, _, now| {
+            connection.send(now, b"?", &mut []) == Err(SendError::Closed)
+        })
     }
 
     #[tokio::test]

@@ -1,0 +1,323 @@
+//! The checked configurations of clients and servers.
+
+use super::{Credential, PskStore, Settings};
+use crate::error::ConfigError;
+use crate::handshake::dtls12::session::Session;
+use crate::tuning;
+use alloc::sync::Arc;
+use core::fmt;
+use core::num::NonZeroUsize;
+use core::time::Duration;
+
+/// A client's configuration. It is valid, and does not change: another configuration is made from
+/// it by [`with_settings`](Self::with_settings) and [`with_session`](Self::with_session).
+#[derive(Clone, Debug)]
+pub struct ClientConfig {
+    pub(crate) credential: Credential,
+    pub(crate) session: Option<Session>,
+    pub(crate) settings: Settings,
+}
+
+impl ClientConfig {
+    /// A client with these settings and no session to resume.
+    ///
+    /// # Errors
+    /// The settings must pass [`Settings::check`].
+    pub fn with(
+        credential: impl Into<Credential>,
+        settings: Settings,
+    ) -> Result<Self, ConfigError> {
+        settings.check()?;
+        Ok(Self { credential: credential.into(), session: None, settings })
+    }
+
+    /// A client with the default settings and the portable provider.
+    #[cfg(feature = "rustcrypto")]
+    pub fn new(credential: impl Into<Credential>) -> Self {
+        // A test of this module checks the default settings.
+        let settings = Settings::new(&crate::crypto::rustcrypto::PROVIDER);
+        Self { credential: credential.into(), session: None, settings }
+    }
+
+    /// The configuration with other settings.
+    ///
+    /// # Errors
+    /// As [`Self::with`].
+    pub fn with_settings(self, settings: Settings) -> Result<Self, ConfigError> {
+        settings.check()?;
+        Ok(Self { settings, ..self })
+    }
+
+    /// The configuration with a DTLS 1.2 session to resume, from
+    /// [`Connection::session`](crate::Connection::session). A session that was made with another
+    /// credential is not used.
+    #[must_use]
+    pub fn with_session(self, session: Session) -> Self {
+        Self { session: Some(session), ..self }
+    }
+
+    /// What the client proves its identity with.
+    pub const fn credential(&self) -> &Credential {
+        &self.credential
+    }
+
+    /// The DTLS 1.2 session to resume.
+    pub const fn session(&self) -> Option<&Session> {
+        self.session.as_ref()
+    }
+
+    /// The settings that servers have as well.
+    pub const fn settings(&self) -> &Settings {
+        &self.settings
+    }
+}
+
+/// When a server asks a client to prove its address with a cookie before the server keeps any state
+/// (RFC 9147, section 5.1).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum CookiePolicy {
+    /// Always. This costs one round trip, and nobody can make the server send to forged addresses
+    /// or keep state for them.
+    #[default]
+    Always,
+    /// Only if a HelloRetryRequest is needed for another reason; in DTLS 1.2 never. Anybody can
+    /// then make the server keep state, and send to a forged address at most three bytes for each
+    /// byte received from there (RFC 9147, section 5.1). For closed networks.
+    WhenRetrying,
+}
+
+/// How many associations a server keeps at once, and what it does with a client beyond that number.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct SessionSlots {
+    /// The largest number of associations; `None`: unlimited.
+    ///
+    /// A handshake occupies a slot too. A handshake whose client has not proved its key and address
+    /// loses the slot, if none is free, to one whose client has; after four first timeouts it loses
+    /// the slot to any other. A client that begins a new association from the address of its old
+    /// one needs no further slot.
+    pub most: Option<NonZeroUsize>,
+    /// What the server does with a client for which no slot is free.
+    pub when_full: WhenFull,
+}
+
+impl SessionSlots {
+    /// Keeps at most `most` associations.
+    pub const fn at_most(most: NonZeroUsize, when_full: WhenFull) -> Self {
+        Self { most: Some(most), when_full }
+    }
+}
+
+/// What a server does with a new client when all session slots are taken.
+///
+/// An evicted session ends with close_notify and
+/// [`CloseReason::Evicted`](crate::CloseReason::Evicted), and only when the other client has
+/// completed its handshake: a client without a valid key evicts nobody. Handshakes of such clients
+/// proceed beside the sessions, at most as many as there are slots.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum WhenFull {
+    /// It refuses the client with `internal_error`, which covers a lack of memory as well (RFC
+    /// 8446, section 6.2), after the client has proved its address where cookies are used. The
+    /// alert is shorter than the hello it answers.
+    #[default]
+    Refuse,
+    /// It ends the session that was accepted first. If the new client has sessions that it has not
+    /// used since its handshake began, the oldest such session ends instead: a client that begins
+    /// anew from another port costs no other client its session.
+    EvictOldest,
+    /// It ends the session of the peer that has been silent for the longest time, if that time is
+    /// at least this long; otherwise it refuses the client.
+    EvictIdle(Duration),
+}
+
+/// A server's configuration. It is valid, and does not change: another configuration is made from
+/// it by the methods `with_…`.
+#[derive(Clone)]
+pub struct ServerConfig {
+    pub(crate) psks: Arc<dyn PskStore>,
+    pub(crate) cookies: CookiePolicy,
+    pub(crate) remembered_sessions: usize,
+    pub(crate) slots: SessionSlots,
+    pub(crate) send_half_rtt_data: bool,
+    pub(crate) hints: bool,
+    pub(crate) settings: Settings,
+}
+
+impl ServerConfig {
+    /// A server with these settings that always asks for cookies.
+    ///
+    /// # Errors
+    /// The settings must pass [`Settings::check`].
+    pub fn with(psks: Arc<dyn PskStore>, settings: Settings) -> Result<Self, ConfigError> {
+        settings.check()?;
+        Ok(Self::unchecked(psks, settings))
+    }
+
+    /// A server with the default settings and the portable provider that always asks for cookies.
+    #[cfg(feature = "rustcrypto")]
+    pub fn new(psks: Arc<dyn PskStore>) -> Self {
+        // A test of this module checks the default settings.
+        Self::unchecked(psks, Settings::new(&crate::crypto::rustcrypto::PROVIDER))
+    }
+
+    fn unchecked(psks: Arc<dyn PskStore>, settings: Settings) -> Self {
+        Self {
+            psks,
+            cookies: CookiePolicy::default(),
+            remembered_sessions: tuning::REMEMBERED_SESSIONS,
+            slots: SessionSlots::default(),
+            send_half_rtt_data: false,
+            hints: true,
+            settings,
+        }
+    }
+
+    /// The configuration with other settings.
+    ///
+    /// # Errors
+    /// As [`Self::with`].
+    pub fn with_settings(self, settings: Settings) -> Result<Self, ConfigError> {
+        settings.check()?;
+        Ok(Self { settings, ..self })
+    }
+
+    /// The configuration with other PSKs.
+    #[must_use]
+    pub fn with_psks(self, psks: Arc<dyn PskStore>) -> Self {
+        Self { psks, ..self }
+    }
+
+    /// The configuration with another rule for when the server asks clients for cookies.
+    #[must_use]
+    pub fn with_cookies(self, cookies: CookiePolicy) -> Self {
+        Self { cookies, ..self }
+    }
+
+    /// The configuration with another number of DTLS 1.2 sessions that the server stores for
+    /// clients that do not use tickets.
+    #[must_use]
+    pub fn with_remembered_sessions(self, remembered_sessions: usize) -> Self {
+        Self { remembered_sessions, ..self }
+    }
+
+    /// The configuration with another number of associations at once.
+    #[must_use]
+    pub fn with_slots(self, slots: SessionSlots) -> Self {
+        Self { slots, ..self }
+    }
+
+    /// The configuration of a DTLS 1.3 server that may send data directly after its own Finished,
+    /// half a round trip before the client's Finished arrives (RFC 8446, section 2).
+    /// [`Event::MaySend`](crate::Event::MaySend) tells when.
+    ///
+    /// Such data can be read only by a holder of the PSK, and with psk_dhe_ke only by the sender of
+    /// this hello. But nothing shows yet that the client is present: its hello may be a recording,
+    /// which makes the server send the data again while its cookie is valid, or at any time without
+    /// cookies. A client that has not proved its address is sent at most three bytes for each byte
+    /// that came from there (RFC 9147, section 5.1), including the server's flight and
+    /// retransmissions; the rest waits.
+    #[must_use]
+    pub fn with_half_rtt_data(self) -> Self {
+        Self { send_half_rtt_data: true, ..self }
+    }
+
+    /// The configuration of a server whose endpoint sends no hints. A hint goes to a peer whose
+    /// records belong to no known association, so that the peer notices sooner that the endpoint
+    /// was restarted. It is not authenticated and proves nothing.
+    #[must_use]
+    pub fn without_hints(self) -> Self {
+        Self { hints: false, ..self }
+    }
+
+    /// The PSKs of the server.
+    pub fn psks(&self) -> &Arc<dyn PskStore> {
+        &self.psks
+    }
+
+    /// When the server asks clients for cookies.
+    pub const fn cookies(&self) -> CookiePolicy {
+        self.cookies
+    }
+
+    /// The number of DTLS 1.2 sessions that the server stores for clients that do not use tickets.
+    pub const fn remembered_sessions(&self) -> usize {
+        self.remembered_sessions
+    }
+
+    /// The number of associations at once, and what happens beyond it.
+    pub const fn slots(&self) -> SessionSlots {
+        self.slots
+    }
+
+    /// Whether the server may send data before the client's Finished arrives
+    /// ([`with_half_rtt_data`](Self::with_half_rtt_data)).
+    pub const fn sends_half_rtt_data(&self) -> bool {
+        self.send_half_rtt_data
+    }
+
+    /// Whether the endpoint sends hints ([`without_hints`](Self::without_hints)).
+    pub const fn sends_hints(&self) -> bool {
+        self.hints
+    }
+
+    /// The settings that clients have as well.
+    pub const fn settings(&self) -> &Settings {
+        &self.settings
+    }
+}
+
+impl fmt::Debug for ServerConfig {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ServerConfig")
+            .field("cookies", &self.cookies)
+            .field("slots", &self.slots)
+            .field("send_half_rtt_data", &self.send_half_rtt_data)
+            .field("settings", &self.settings)
+            .finish_non_exhaustive()
+    }
+}
+
+#[cfg(all(test, feature = "rustcrypto"))]
+mod tests {
+    use super::*;
+    use crate::config::{AggregationPolicy, ConnectionIds, Psk};
+    use crate::crypto::rustcrypto::PROVIDER;
+    use crate::{Connection, Instant, MaxFragmentLength, ProtocolVersion, Random, Scheme};
+    use alloc::vec;
+
+    #[test]
+    fn the_default_settings_are_valid() {
+        assert_eq!(Settings::new(&PROVIDER).check(), Ok(()));
+        assert_eq!(Settings::rfc7925(&PROVIDER).check(), Ok(()));
+    }
+
+    #[test]
+    fn a_clients_first_hello_may_have_lists_of_the_greatest_length_and_no_longer_ones() {
+        let psk = Psk::external(&[b'a'; 256], &[1; 65_535]).unwrap();
+        let mut settings = Settings::new(&PROVIDER);
+        let suites = settings.suites.clone();
+        settings.suites = suites.into_iter().cycle().take(tuning::MOST_SUITES).collect();
+        settings.groups = vec![settings.groups[0]; tuning::MOST_GROUPS];
+        settings.psk_modes = vec![settings.psk_modes[0]; tuning::MOST_PSK_MODES];
+        let longest: Scheme = "r2d2:50".parse().unwrap();
+        let schemes = vec![longest; tuning::MOST_SCHEMES];
+        settings.aggregation = AggregationPolicy::new(schemes.clone(), schemes);
+        settings.connection_ids = ConnectionIds::Bytes(32);
+        settings.max_fragment_length = MaxFragmentLength::of_bytes(512);
+        settings.record_size_limit = Some(512);
+        let config = ClientConfig::with(psk.clone(), settings.clone()).unwrap();
+        assert!(config.settings().speaks(ProtocolVersion::Dtls12));
+        assert!(config.settings().speaks(ProtocolVersion::Dtls13));
+        let server = "[::1]:5684".parse().unwrap();
+        let client =
+            Connection::client(Arc::new(config), server, Instant::ZERO, Random::insecure(1));
+        assert!(client.is_open());
+
+        settings.groups.push(settings.groups[0]);
+        let most = tuning::MOST_GROUPS;
+        let too_long = ConfigError::ListTooLong { list: "groups", entries: most + 1, most };
+        assert_eq!(ClientConfig::with(psk, settings).map(drop), Err(too_long));
+    }
+}

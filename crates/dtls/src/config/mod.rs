@@ -1,0 +1,268 @@
+//! Configuration of clients and servers: what the host decides before an association begins.
+
+//!
+//! A program makes [`Settings`], changes their public fields, and makes a [`ClientConfig`] or a
+//! [`ServerConfig`] from them. The latter two check the settings once and do not let them change:
+//! a configuration that exists is valid.
+
+mod ends;
+mod settings;
+
+use alloc::vec::Vec;
+use core::fmt;
+use lightseal_aggregation::Scheme;
+use lightseal_aggregation::choice::Family;
+
+pub use crate::credential::{Credential, Lookup, Psk, PskStore};
+pub use ends::{ClientConfig, CookiePolicy, ServerConfig, SessionSlots, WhenFull};
+pub use settings::Settings;
+pub(crate) use settings::{can_aggregate, preferable};
+
+/// Receives the traffic secrets in the format of SSLKEYLOGFILE, one line at a time.
+///
+/// Whoever has these secrets can decrypt the association. For debugging only.
+pub trait KeyLog: Send + Sync {
+    /// Takes one line, `LABEL client_random secret`, with the numbers in hexadecimal.
+    fn log(&self, line: &str);
+}
+
+/// The aggregation schemes that an end accepts, in order of preference. An empty list stands for
+/// plain tags: one tag in each record.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct AggregationPolicy {
+    /// Schemes for the records that this end sends.
+    pub send: Vec<Scheme>,
+    /// Schemes for the records that this end receives.
+    pub receive: Vec<Scheme>,
+}
+
+impl AggregationPolicy {
+    /// Accepts the schemes of one list for the records that this end sends, and of another for the
+    /// records that it receives.
+    pub const fn new(send: Vec<Scheme>, receive: Vec<Scheme>) -> Self {
+        Self { send, receive }
+    }
+
+    /// Accepts one scheme, for both directions.
+    pub fn both(scheme: Scheme) -> Self {
+        Self { send: alloc::vec![scheme], receive: alloc::vec![scheme] }
+    }
+
+    /// Accepts the schemes of a family for both directions. The family's second scheme is
+    /// preferred: it lies between the one that shares tags among most records and the one that
+    /// shares least, and serves until a receiver has seen enough records to choose
+    /// ([`Settings::adapt`]).
+    pub fn family(family: Family) -> Self {
+        let [most, first, rest @ ..] = family.members();
+        let schemes = [first, most].into_iter().chain(rest).filter(|scheme| scheme.aggregates());
+        let schemes: Vec<_> = schemes.collect();
+        Self { send: schemes.clone(), receive: schemes }
+    }
+
+    /// Whether any scheme other than plain tags is accepted in either direction.
+    pub fn is_wanted(&self) -> bool {
+        self.send.iter().chain(&self.receive).any(|scheme| *scheme != Scheme::Plain)
+    }
+}
+
+/// How a receiver chooses among the schemes of a family by itself, from the losses and payload
+/// lengths that it observes. It requests another scheme as
+/// [`Connection::request_aggregation`](crate::Connection::request_aggregation) does, at most once
+/// in 200 records. It requests only plain tags and schemes that the client offered for this
+/// direction, and only if [`Settings::aggregation`] accepts them. If the best scheme is not among
+/// them, the receiver requests the next one of the family that shares less.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Adapt {
+    /// The family whose schemes are considered.
+    pub family: Family,
+    /// The rule that selects a scheme of the family.
+    pub rule: AdaptRule,
+}
+
+impl Adapt {
+    /// Chooses within a family by the better rule, [`AdaptRule::Hindsight`].
+    pub const fn within(family: Family) -> Self {
+        Self { family, rule: AdaptRule::Hindsight }
+    }
+
+    /// Chooses by another rule.
+    #[must_use]
+    pub const fn with_rule(self, rule: AdaptRule) -> Self {
+        Self { family: self.family, rule }
+    }
+}
+
+/// The rule by which a receiver decides that another scheme is better.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum AdaptRule {
+    /// Compares how many of the recent records each scheme would have verified:
+    /// [`lightseal_aggregation::choice::Hindsight`].
+    #[default]
+    Hindsight,
+    /// Uses the loss rate of the last 200 records, as in the MAC aggregation paper:
+    /// [`lightseal_aggregation::choice::LossRate`].
+    LossRate,
+}
+
+/// When received data under shared tags is delivered to the application. Data under plain tags is
+/// always verified on arrival.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Delivery {
+    /// Data is delivered once it is verified: the application sees verified data only.
+    #[default]
+    Verified,
+    /// Data is delivered once its security level has reached this many bits, 1 to 127. A forged
+    /// record is then delivered with a probability of 2^-bits, and refuted later. Until it is
+    /// verified, the data is the plaintext of a stream cipher: an attacker who sees how the
+    /// application reacts to altered data learns from that.
+    ///
+    /// After 2^(bits − 20) forged records were delivered (below 21 bits: after the first one), data
+    /// of the epoch is delivered only when it is verified.
+    Progressive(u8),
+    /// Data is delivered on arrival, before any tag covers it, with the risks of `Progressive`.
+    /// After the first delivered record that is refuted, data of the epoch is delivered only when
+    /// it is verified.
+    Unauthenticated,
+}
+
+impl Delivery {
+    /// The security level in bits from which data is delivered; `None` if only verified data is.
+    pub(crate) const fn threshold(self) -> Option<u8> {
+        match self {
+            Self::Verified => None,
+            Self::Progressive(bits) => Some(if bits == 0 { 1 } else { bits }),
+            Self::Unauthenticated => Some(0),
+        }
+    }
+}
+
+/// What an association does when it finds that records were forged.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+#[non_exhaustive]
+pub enum OnForgery {
+    /// Forged records are dropped and counted, nothing else. Anybody who can send datagrams can
+    /// make such records.
+    #[default]
+    Drop,
+    /// The association ends with `bad_record_mac` if a forged record was delivered before it was
+    /// refuted.
+    CloseWhenRefuted,
+    /// The association ends with `bad_record_mac` on the first forged record. Anybody who can send
+    /// one datagram can then end it.
+    Close,
+}
+
+/// A version of the protocol.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum ProtocolVersion {
+    /// DTLS 1.2 (RFC 6347).
+    Dtls12,
+    /// DTLS 1.3 (RFC 9147).
+    Dtls13,
+}
+
+impl fmt::Display for ProtocolVersion {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            Self::Dtls12 => "DTLS 1.2",
+            Self::Dtls13 => "DTLS 1.3",
+        })
+    }
+}
+
+/// How the messages of a flight are packed into records and datagrams.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Packing {
+    /// `Full` in DTLS 1.3 and `RecordPerMessage` in 1.2, where some peers (tinydtls) read only one
+    /// message in each record.
+    #[default]
+    Auto,
+    /// As many messages in each record, and records in each datagram, as fit. Takes the fewest
+    /// bytes.
+    Full,
+    /// One message in each record, as many records in each datagram as fit.
+    RecordPerMessage,
+    /// One record in each datagram: for peers that read only the first record of a datagram, and
+    /// for links on which short frames are more likely to arrive.
+    RecordPerDatagram,
+}
+
+/// How many bytes of the record number the header of a data record carries.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum RecordNumbers {
+    /// Two bytes; one byte in epochs with aggregated tags while the receiver reports less than 3 %
+    /// loss.
+    #[default]
+    Auto,
+    /// With aggregated tags as `Auto`. With plain tags one byte, but two bytes in every 32nd
+    /// record: after a burst of 128 lost records the receiver cannot reconstruct one-byte numbers
+    /// and drops records until one with a two-byte number arrives.
+    Short,
+    /// Always two bytes.
+    Long,
+}
+
+/// How the record numbers of records with aggregated tags are encrypted. Both ends must have the
+/// same setting. It is not negotiated: with different settings neither end can read such records of
+/// the other.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum NumberMasks {
+    /// As in RFC 9147, section 4.2.3. The input of the mask is the ciphertext; if that is shorter
+    /// than 16 bytes, it is padded with zeros and its length. Equal short ciphertexts have equal
+    /// masks, and an observer can see that they are equal.
+    #[default]
+    Standard,
+    /// As `Standard`, but padded with the epoch in place of the length, as in the MAC aggregation
+    /// paper. For comparison only.
+    Paper,
+    /// As `Standard`, but the ciphertext of a record shorter than 16 bytes is itself encrypted with
+    /// a function of the masked number. Records that look equal then have equal masks no more often
+    /// than other records do. This costs one more AES call at either end, and has no effect where
+    /// record numbers are not encrypted.
+    Strong,
+}
+
+/// Which connection IDs an end negotiates (RFC 9146; RFC 9147, section 9).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum ConnectionIds {
+    /// Connection IDs are not negotiated.
+    #[default]
+    Off,
+    /// This end uses connection IDs of the peer, but wants none in the peer's records to this end.
+    SendOnly,
+    /// Each end uses connection IDs of the other. The IDs in the peer's records to this end have
+    /// this many bytes: 1 to 32.
+    Bytes(u8),
+}
+
+impl ConnectionIds {
+    /// IDs of `bytes` bytes in the peer's records to this end; with zero none
+    /// ([`Self::SendOnly`]).
+    pub const fn of_bytes(bytes: u8) -> Self {
+        match bytes {
+            0 => Self::SendOnly,
+            bytes => Self::Bytes(bytes),
+        }
+    }
+
+    /// Whether connection IDs are negotiated.
+    pub const fn are_negotiated(self) -> bool {
+        !matches!(self, Self::Off)
+    }
+
+    /// The length in bytes of the IDs in the peer's records to this end; zero if they have none.
+    pub const fn own_bytes(self) -> u8 {
+        match self {
+            Self::Off | Self::SendOnly => 0,
+            Self::Bytes(bytes) => bytes,
+        }
+    }
+}

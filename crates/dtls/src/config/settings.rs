@@ -1,0 +1,350 @@
+//! The settings that clients and servers have in common.
+
+use super::{
+    Adapt, AggregationPolicy, ConnectionIds, Delivery, KeyLog, NumberMasks, OnForgery, Packing,
+    ProtocolVersion, RecordNumbers,
+};
+use crate::codepoints::{ExtensionType, LEAST_RECORD_SIZE_LIMIT, MAX_CONTENT, PskKeyExchangeMode};
+use crate::crypto::{
+    CipherSuite, CipherSuite12, CipherSuiteId, Exchange12, Keying, NamedGroup, Provider,
+};
+use crate::error::ConfigError;
+use crate::messages::extensions::MaxFragmentLength;
+use crate::record::ConnectionId;
+use crate::tuning;
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+use core::fmt;
+use core::time::Duration;
+
+/// The settings that clients and servers have in common: plain data, which
+/// [`ClientConfig`](super::ClientConfig) and [`ServerConfig`](super::ServerConfig) check.
+#[derive(Clone)]
+#[non_exhaustive]
+pub struct Settings {
+    /// The implementation of the cryptography.
+    pub provider: &'static Provider,
+    /// The protocol versions that this end speaks; a version needs at least one suite in `suites`.
+    /// DTLS 1.2 is used only if the peer does not speak 1.3.
+    pub versions: Vec<ProtocolVersion>,
+    /// The cipher suites of all these versions, in order of preference. If aggregation is wanted,
+    /// suites that can aggregate come before the others, except that a suite without encryption
+    /// never moves before a preferred one that encrypts.
+    pub suites: Vec<CipherSuiteId>,
+    /// The key exchange groups, in order of preference.
+    pub groups: Vec<NamedGroup>,
+    /// The PSK key exchange modes, in order of preference. `PSK_KE` gives no forward secrecy.
+    pub psk_modes: Vec<PskKeyExchangeMode>,
+    /// The accepted aggregation schemes.
+    pub aggregation: AggregationPolicy,
+    /// Whether, and by which rule, this end requests other schemes for the records that it
+    /// receives.
+    pub adapt: Option<Adapt>,
+    /// When received data under shared tags is delivered to the application.
+    pub delivery: Delivery,
+    /// What the association does when it finds that records were forged.
+    pub on_forgery: OnForgery,
+    /// The extension type of the aggregation extension.
+    pub aggregation_extension: ExtensionType,
+    /// Whether a DTLS 1.2 peer must support the extended master secret (RFC 7627), which binds the
+    /// keys to the whole handshake.
+    pub require_extended_master_secret: bool,
+    /// Whether DTLS 1.2 sessions may be resumed.
+    pub resumption: bool,
+    /// Whether DTLS 1.2 sessions may be resumed with tickets, for which the server stores no
+    /// session state.
+    pub session_tickets: bool,
+    /// How flights are packed into records and datagrams.
+    pub packing: Packing,
+    /// The maximum fragment length that a DTLS 1.2 client asks for (RFC 6066, section 4). Servers
+    /// grant what clients ask for.
+    pub max_fragment_length: Option<MaxFragmentLength>,
+    /// The record size limit that this end states (RFC 8449), in bytes: 64 to 16,385, in DTLS 1.3
+    /// with content type and padding included. Longer records are dropped unread. `None`: no limit
+    /// is stated, except that an end which wants shared tags states what fits a datagram of
+    /// [`datagram_bytes`](Self::datagram_bytes). A peer with larger datagrams must then keep to
+    /// that limit.
+    pub record_size_limit: Option<u16>,
+    /// The connection IDs that this end negotiates.
+    pub connection_ids: ConnectionIds,
+    /// Whether return routability checks (RFC 9853) are negotiated: each end checks a new address
+    /// of the other before it sends data there.
+    pub return_routability: bool,
+    /// Whether the address of a peer with a connection ID changes without a check if the peer does
+    /// not take part in return routability checks (RFC 9853), as most do not yet.
+    ///
+    /// If it does, anybody who sees a record can send a copy of it from elsewhere, and so direct
+    /// what this end sends to any address until the peer's next record. If it does not, records of
+    /// such a peer are accepted from any address, but answered at its first one. RFC 9146, section
+    /// 6, wants this off unless the application validates addresses itself.
+    pub unchecked_address_change: bool,
+    /// The largest datagram to send, in bytes of UDP payload: 80 to 65,535. Below 96 bytes, a
+    /// peer's connection ID may have at most `datagram_bytes` − 64 bytes.
+    pub datagram_bytes: usize,
+    /// The limit of path MTU discovery (RFC 8899), in bytes of UDP payload. If a payload needs a
+    /// datagram longer than [`datagram_bytes`](Self::datagram_bytes), the path is probed for
+    /// lengths up to this limit, and the payload waits for the outcome. Probing needs a peer that
+    /// takes part in return routability checks and, in DTLS 1.2, has a connection ID. The socket
+    /// should forbid IP fragmentation. `None`: the path is not probed, and no datagram is longer
+    /// than `datagram_bytes`.
+    pub path_mtu: Option<usize>,
+    /// The length of record numbers in data records.
+    pub record_numbers: RecordNumbers,
+    /// How the record numbers of records with aggregated tags are encrypted.
+    pub number_masks: NumberMasks,
+    /// The longest time that a message under shared tags waits for further messages before its set
+    /// is closed by a tag of its own; zero: it does not wait. `None`: the time follows from the
+    /// traffic that this end observes. It is then at most 200 ms in a one-way stream and at most 20
+    /// ms if messages are received as well. Messages that are answered, and messages that too few
+    /// others would follow in that time, do not wait.
+    pub max_wait: Option<Duration>,
+    /// How long a queued payload may wait, for example for the end of the handshake, before it is
+    /// dropped and counted. `None`: without limit.
+    pub max_age: Option<Duration>,
+    /// The first retransmission timeout, at least one millisecond.
+    pub initial_timeout: Duration,
+    /// The time after which an incomplete handshake fails, at least one millisecond.
+    pub handshake_deadline: Duration,
+    /// The size of the receive buffer, in bytes with overhead. Payloads that wait for shared tags
+    /// may take only a part of it: for each record number that the scheme waits for, four
+    /// candidates as long as the longest payload verified so far or one candidate as long as the
+    /// longest record, whichever takes more.
+    pub receive_buffer_bytes: usize,
+    /// The size of the queue of payloads to send, in bytes with overhead.
+    pub send_buffer_bytes: usize,
+    /// Receives the traffic secrets, for debugging.
+    pub key_log: Option<Arc<dyn KeyLog>>,
+}
+
+impl Settings {
+    /// The smallest valid [`datagram_bytes`](Self::datagram_bytes), in bytes of UDP payload.
+    pub const MIN_DATAGRAM_BYTES: usize = tuning::MIN_DATAGRAM_BYTES;
+    /// The largest valid [`datagram_bytes`](Self::datagram_bytes), in bytes of UDP payload.
+    pub const MAX_DATAGRAM_BYTES: usize = tuning::MAX_DATAGRAM_BYTES;
+    /// The smallest valid [`initial_timeout`](Self::initial_timeout) and
+    /// [`handshake_deadline`](Self::handshake_deadline).
+    pub const LEAST_TIMEOUT: Duration = tuning::LEAST_TIMEOUT;
+
+    /// The defaults with `provider`: both versions, all its suites except those with short tags or
+    /// without encryption, all its groups, both PSK modes with preference for the one with key
+    /// exchange, no aggregation.
+    ///
+    /// The provider is not tested: a program calls [`Provider::self_test`] once, when it starts.
+    pub fn new(provider: &'static Provider) -> Self {
+        // Hosts must choose short tags and plaintext explicitly, because of the risk.
+        let suites_13 = provider.suites.iter().filter(|s| s.encrypts && s.tag_len >= 16);
+        let suites_12 = provider.suites_12.iter().filter(|s| s.tag_len >= 16);
+        Self {
+            provider,
+            versions: alloc::vec![ProtocolVersion::Dtls13, ProtocolVersion::Dtls12],
+            suites: suites_13.map(|s| s.id).chain(suites_12.map(|s| s.id)).collect(),
+            groups: provider.groups.iter().map(|group| group.id()).collect(),
+            psk_modes: alloc::vec![PskKeyExchangeMode::PSK_DHE_KE, PskKeyExchangeMode::PSK_KE],
+            aggregation: AggregationPolicy::default(),
+            adapt: None,
+            delivery: Delivery::default(),
+            on_forgery: OnForgery::default(),
+            aggregation_extension: ExtensionType::MAC_AGGREGATION,
+            require_extended_master_secret: true,
+            resumption: true,
+            session_tickets: true,
+            packing: Packing::default(),
+            max_fragment_length: None,
+            record_size_limit: None,
+            connection_ids: ConnectionIds::Off,
+            return_routability: true,
+            unchecked_address_change: false,
+            datagram_bytes: tuning::DATAGRAM_BYTES,
+            path_mtu: None,
+            record_numbers: RecordNumbers::default(),
+            number_masks: NumberMasks::default(),
+            max_wait: None,
+            max_age: None,
+            initial_timeout: tuning::INITIAL_TIMEOUT,
+            handshake_deadline: tuning::HANDSHAKE_DEADLINE,
+            receive_buffer_bytes: tuning::RECEIVE_BUFFER_BYTES,
+            send_buffer_bytes: tuning::SEND_BUFFER_BYTES,
+            key_log: None,
+        }
+    }
+
+    /// The profile of RFC 7925 for small devices with a PSK (section 4.2): DTLS 1.2 with
+    /// `TLS_PSK_WITH_AES_128_CCM_8` only, and its longer timeouts.
+    pub fn rfc7925(provider: &'static Provider) -> Self {
+        Self {
+            versions: alloc::vec![ProtocolVersion::Dtls12],
+            suites: alloc::vec![CipherSuiteId::PSK_WITH_AES_128_CCM_8],
+            initial_timeout: tuning::INITIAL_TIMEOUT_7925,
+            handshake_deadline: tuning::HANDSHAKE_DEADLINE_7925,
+            ..Self::new(provider)
+        }
+    }
+
+    /// Checks that the settings are valid, each alone and together, as the making of a
+    /// configuration does.
+    ///
+    /// # Errors
+    /// Returns the first invalid setting.
+    pub fn check(&self) -> Result<(), ConfigError> {
+        self.check_lengths()?;
+        let known = |id| self.provider.suite(id).is_some() || self.provider.suite_12(id).is_some();
+        if !self.suites.iter().all(|id| known(*id)) {
+            return Err(ConfigError::CipherSuites);
+        }
+        if self.versions.is_empty() {
+            return Err(ConfigError::Versions);
+        }
+        let speaks_13 = self.speaks(ProtocolVersion::Dtls13);
+        if !(speaks_13 || self.speaks(ProtocolVersion::Dtls12)) {
+            return Err(ConfigError::CipherSuites);
+        }
+        let needs_group = speaks_13 && self.psk_modes.contains(&PskKeyExchangeMode::PSK_DHE_KE)
+            || self.offers_ecdhe_psk();
+        if needs_group
+            && (self.groups.is_empty()
+                || self.groups.iter().any(|id| self.provider.group(*id).is_none()))
+        {
+            return Err(ConfigError::Groups);
+        }
+        let known = [PskKeyExchangeMode::PSK_KE, PskKeyExchangeMode::PSK_DHE_KE];
+        if self.psk_modes.is_empty() || self.psk_modes.iter().any(|mode| !known.contains(mode)) {
+            return Err(ConfigError::PskModes);
+        }
+        if self
+            .record_size_limit
+            .is_some_and(|limit| !(LEAST_RECORD_SIZE_LIMIT..=1 + (1 << 14)).contains(&limit))
+        {
+            return Err(ConfigError::RecordSizeLimit);
+        }
+        if let ConnectionIds::Bytes(len) = self.connection_ids
+            && !(1..=ConnectionId::MAX_LEN).contains(&usize::from(len))
+        {
+            return Err(ConfigError::ConnectionIdLength);
+        }
+        if self.aggregation.is_wanted() && !self.ordered_suites().any(can_aggregate) {
+            return Err(ConfigError::AggregationSuite);
+        }
+        let least = tuning::MIN_DATAGRAM_BYTES;
+        if !(least..=tuning::MAX_DATAGRAM_BYTES).contains(&self.datagram_bytes) {
+            return Err(ConfigError::DatagramSize { bytes: self.datagram_bytes, least });
+        }
+        if let Some(bytes) = self.path_mtu.filter(|bytes| *bytes > tuning::MAX_DATAGRAM_BYTES) {
+            return Err(ConfigError::DatagramSize { bytes, least });
+        }
+        if self.initial_timeout.min(self.handshake_deadline) < tuning::LEAST_TIMEOUT {
+            return Err(ConfigError::Timeout);
+        }
+        Ok(())
+    }
+
+    /// Checks that the lists are short enough for a ClientHello with all of them.
+    fn check_lengths(&self) -> Result<(), ConfigError> {
+        let AggregationPolicy { send, receive } = &self.aggregation;
+        let lists = [
+            ("suites", self.suites.len(), tuning::MOST_SUITES),
+            ("groups", self.groups.len(), tuning::MOST_GROUPS),
+            ("psk_modes", self.psk_modes.len(), tuning::MOST_PSK_MODES),
+            ("aggregation.send", send.len(), tuning::MOST_SCHEMES),
+            ("aggregation.receive", receive.len(), tuning::MOST_SCHEMES),
+        ];
+        for (list, entries, most) in lists {
+            if entries > most {
+                return Err(ConfigError::ListTooLong { list, entries, most });
+            }
+        }
+        Ok(())
+    }
+
+    /// The longest datagram that an association may send, in bytes of UDP payload: the least length
+    /// of a buffer for [`poll_output`](lightseal_core::Engine::poll_output).
+    pub fn longest_datagram(&self) -> usize {
+        self.path_mtu.unwrap_or(0).max(self.datagram_bytes)
+    }
+
+    /// The longest connection ID of the peer that this end accepts, in bytes. The ID is part of
+    /// each record, and in short datagrams must leave room for messages that cannot be split:
+    /// closing tags and path messages.
+    pub(crate) fn longest_peer_id(&self) -> usize {
+        let room = self.datagram_bytes.saturating_sub(tuning::LEAST_BESIDE_ID);
+        ConnectionId::MAX_LEN.min(room)
+    }
+
+    /// The record size limit that this end states (RFC 8449): the configured one, or, where shared
+    /// tags are wanted and received records are held until they are verified, what fits a datagram
+    /// as long as this end's own longest.
+    pub(crate) fn stated_record_limit(&self) -> Option<u16> {
+        let shares = self.aggregation.is_wanted() && self.max_fragment_length.is_none();
+        self.record_size_limit.or_else(|| {
+            // The shortest header: the flags and one byte of the record number.
+            let limit = self.longest_datagram().saturating_sub(2).min(MAX_CONTENT + 1);
+            shares.then_some(u16::try_from(limit).unwrap_or(u16::MAX))
+        })
+    }
+
+    /// Whether session tickets may be used.
+    pub(crate) const fn uses_tickets(&self) -> bool {
+        self.resumption && self.session_tickets
+    }
+
+    /// Whether this version may be negotiated.
+    pub(crate) fn speaks(&self, version: ProtocolVersion) -> bool {
+        match version {
+            ProtocolVersion::Dtls12 => self.suites_12().next().is_some(),
+            ProtocolVersion::Dtls13 => self.ordered_suites().next().is_some(),
+        }
+    }
+
+    /// The suites of DTLS 1.2 in order of preference; none if that version is not enabled.
+    pub(crate) fn suites_12(&self) -> impl Iterator<Item = &'static CipherSuite12> + Clone + '_ {
+        let spoken = self.versions.contains(&ProtocolVersion::Dtls12);
+        let suites = self.suites.iter().filter(move |_| spoken);
+        suites.filter_map(|id| self.provider.suite_12(*id))
+    }
+
+    /// Whether an ECDHE_PSK suite of DTLS 1.2 may be negotiated.
+    pub(crate) fn offers_ecdhe_psk(&self) -> bool {
+        self.suites_12().any(|suite| suite.exchange == Exchange12::EcdhePsk)
+    }
+
+    /// The suites of DTLS 1.3 in order of preference. If aggregation is wanted, suites that can
+    /// aggregate come first.
+    pub(crate) fn ordered_suites(&self) -> impl Iterator<Item = &'static CipherSuite> + Clone + '_ {
+        let wanted = self.aggregation.is_wanted();
+        let spoken = self.versions.contains(&ProtocolVersion::Dtls13);
+        let suites = move || {
+            let suites = self.suites.iter().filter(move |_| spoken);
+            suites.filter_map(|id| self.provider.suite(*id))
+        };
+        let (mut first, mut rest) = (preferable(), preferable());
+        suites()
+            .filter(move |suite| wanted && first(suite))
+            .chain(suites().filter(move |suite| !(wanted && rest(suite))))
+    }
+}
+
+/// Whether a suite's tags may be aggregated.
+pub(crate) fn can_aggregate(suite: &CipherSuite) -> bool {
+    matches!(suite.keying, Keying::Prf { .. })
+}
+
+/// Returns a predicate that is called with suites in order of preference and tells which of them
+/// move to the front if aggregation is wanted. A suite without encryption does not move before one
+/// that encrypts.
+pub(crate) fn preferable() -> impl FnMut(&CipherSuite) -> bool + Clone {
+    let mut encrypted = false;
+    move |suite| {
+        let preferable = can_aggregate(suite) && (suite.encrypts || !encrypted);
+        encrypted |= suite.encrypts;
+        preferable
+    }
+}
+
+impl fmt::Debug for Settings {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Settings")
+            .field("provider", &self.provider)
+            .field("suites", &self.suites)
+            .field("aggregation", &self.aggregation)
+            .finish_non_exhaustive()
+    }
+}

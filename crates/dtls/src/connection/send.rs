@@ -1,0 +1,91 @@
+//! The application's payloads: sealed at once where that is possible, queued otherwise.
+
+use super::{Connection, Ending};
+use crate::error::SendError;
+use crate::handshake::State;
+use crate::record::seal::SealError;
+use crate::tuning::MIN_DATAGRAM_BYTES;
+use lightseal_core::Sent;
+use lightseal_core::{AddressPair, Instant};
+
+impl Connection {
+    /// Sends a payload as one record.
+    ///
+    /// If the handshake is complete and nothing has to be sent before the payload, the record is
+    /// sealed into `datagram`, and the caller transmits it ([`Sent::Datagram`]). Otherwise the
+    /// payload is queued, and [`poll_output`](lightseal_core::Engine::poll_output) returns its
+    /// datagram when its turn has come ([`Sent::Queued`]): after the handshake (or as soon as
+    /// [`Self::may_send`]), after an acknowledgement or a message of the association that is due,
+    /// after the payloads that are queued already, or when a probe has shown that the path carries
+    /// such a datagram. Payloads are sealed in the order of the calls. Either way, poll afterwards:
+    /// the time of the next wake-up may have changed.
+    ///
+    /// `datagram` should be as long as the datagrams that the association may send
+    /// ([`Self::path_mtu`]). A payload that does not fit it is queued, so that an empty `datagram`
+    /// always queues: this is for hosts that transmit at one place only, or that have several
+    /// payloads at hand, of which the association then knows when it decides how long a message
+    /// under shared tags waits for others.
+    ///
+    /// A queued payload that turns out to be longer than the records that the peer accepts is
+    /// dropped and counted ([`SendStats::too_long`](crate::stats::SendStats::too_long)).
+    ///
+    /// # Errors
+    /// Fails if the payload is too long, the queue is full, or the association is closed.
+    pub fn send(
+        &mut self,
+        now: Instant,
+        payload: &[u8],
+        datagram: &mut [u8],
+    ) -> Result<Sent, SendError> {
+        self.now = self.now.max(now);
+        if self.ending != Ending::Open {
+            return Err(SendError::Closed);
+        }
+        // What may come after a payload in its datagram must not make that longer than the path
+        // carries.
+        let longest = datagram.len().min(self.confirmed_datagram()).min(self.allowance());
+        if payload.len() <= self.payload_of(longest)
+            && longest >= MIN_DATAGRAM_BYTES
+            && self.is_payload_next()
+            && let Some(datagram) = datagram.get_mut(..longest)
+        {
+            match self.seal_data(datagram, payload.len(), false, |w| w.bytes(payload)) {
+                Ok(len) => {
+                    self.count_sent(len);
+                    self.sent_datagram(len);
+                    let to = AddressPair { peer: self.peer, local: self.path.local };
+                    return Ok(Sent::Datagram { len, to });
+                }
+                Err(SealError::Exhausted) => return Err(SendError::Closed),
+                Err(SealError::Full) => {}
+            }
+        }
+        if payload.len() > self.max_payload() {
+            return Err(SendError::TooLong);
+        }
+        self.queue.push(self.now, payload).map(|()| Sent::Queued)
+    }
+
+    /// Replaces this association's send queue with that of `former`, including the times when its
+    /// payloads were queued. For a client that continues at another address of a server that did
+    /// not answer.
+    pub fn take_queue_of(&mut self, former: &mut Self) {
+        core::mem::swap(&mut self.queue, &mut former.queue);
+        former.queue.clear();
+    }
+
+    /// Whether the next payload is the next thing to seal: nothing that
+    /// [`build_datagram`](Self::build_datagram) writes before it is due.
+    fn is_payload_next(&self) -> bool {
+        matches!(self.state, State::Established(_))
+            && self.queue.is_empty()
+            && !self.acks.is_due()
+            && self.channel.flight.unsent_epoch().is_none()
+            && !self.closing_due
+            && !self.key_update.is_switch_due()
+            && !self.updates.is_end_due()
+            && !self.loss.is_report_due()
+            && !self.older.refusal_due
+            && !self.liveness.as_ref().is_some_and(|liveness| liveness.is_probe_due())
+    }
+}

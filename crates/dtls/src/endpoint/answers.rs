@@ -1,0 +1,87 @@
+//! Answers to clients for which there is no state.
+
+use super::Endpoint;
+use crate::codepoints::{ContentType, HandshakeType};
+use crate::connection::write_plaintext;
+use crate::error::Fault;
+use crate::handshake::greeting::Greeting;
+use crate::messages::{Alert, Fragment};
+use crate::record::PlaintextHeader;
+use alloc::vec::Vec;
+use core::net::SocketAddr;
+use lightseal_core::{AddressPair, Encode};
+
+/// The number of queued answers that belong to no association. The oldest ones are dropped beyond
+/// it.
+const MAX_STATELESS_ANSWERS: usize = 64;
+
+impl Endpoint {
+    /// Requests another hello with a cookie.
+    pub(super) fn request_hello(
+        &mut self,
+        to: SocketAddr,
+        record: u64,
+        sequence: u16,
+        request: &Greeting<'_>,
+    ) {
+        let (sequence, kind, body) = match request {
+            Greeting::Retry(body) => (0, HandshakeType::SERVER_HELLO, body),
+            Greeting::Verify(body) => (sequence, HandshakeType::HELLO_VERIFY_REQUEST, body),
+            Greeting::Accept(_) | Greeting::Accept12(_) => return,
+        };
+        self.stats.retries += 1;
+        self.answer_retry(to, record, sequence, kind, body);
+    }
+
+    /// Requests another hello, in as many fragments as necessary.
+    fn answer_retry(
+        &mut self,
+        to: SocketAddr,
+        record_number: u64,
+        sequence: u16,
+        kind: HandshakeType,
+        request: &[u8],
+    ) {
+        let room = self.config.settings.datagram_bytes - PlaintextHeader::LEN - Fragment::HEADER;
+        let mut offset = 0;
+        for (number, body) in (record_number..).zip(request.chunks(room)) {
+            let fragment = Fragment { kind, length: request.len() as u32, sequence, offset, body };
+            self.answer(to, ContentType::HANDSHAKE, number, |w| fragment.write(w));
+            offset += body.len() as u32;
+        }
+    }
+
+    pub(super) fn refuse_hello(&mut self, from: SocketAddr, record_number: u64, fault: Fault) {
+        self.stats.refused += 1;
+        self.stats.last_refusal = Some((from, fault));
+        // A malformed hello gets no answer.
+        if !matches!(fault, Fault::Malformed(_)) {
+            let alert = Alert(fault.alert());
+            self.answer(from, ContentType::ALERT, record_number, |w| alert.write(w));
+        }
+    }
+
+    pub(super) fn answer(
+        &mut self,
+        to: SocketAddr,
+        kind: ContentType,
+        mut record_number: u64,
+        content: impl FnOnce(
+            &mut lightseal_core::Writer<'_>,
+        ) -> Result<(), lightseal_core::wire::BufferFull>,
+    ) {
+        let mut datagram = alloc::vec![0; self.config.settings.datagram_bytes];
+        // The answer uses the client's record number, so that two answers never share a number.
+        if let Some((len, _)) = write_plaintext(&mut datagram, kind, &mut record_number, content) {
+            datagram.truncate(len);
+            self.answer_with(to, datagram);
+        }
+    }
+
+    pub(super) fn answer_with(&mut self, to: SocketAddr, datagram: Vec<u8>) {
+        if self.answers.len() == MAX_STATELESS_ANSWERS {
+            self.answers.pop_front();
+        }
+        self.answers.push_back((AddressPair { peer: to, local: self.local }, datagram));
+    }
+}

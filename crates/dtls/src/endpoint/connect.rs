@@ -1,0 +1,181 @@
+//! Associations that an endpoint begins as client.
+//!
+//! The records of an association are found by its connection ID. The first messages of a handshake
+//! carry none, so that only the address tells to which association they belong: with each address
+//! there is at most one handshake at a time, and at most one association without connection IDs.
+
+use super::hello::Hellos;
+use super::{Endpoint, Entry, Handle, Part};
+use crate::config::{ClientConfig, ServerConfig, Settings};
+use crate::connection::Connection;
+use crate::error::{CloseReason, ConfigError, ConnectError, Fault, Limit};
+use crate::tuning::MAX_ID_DRAWS;
+use alloc::collections::{BTreeMap, VecDeque};
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+use core::net::SocketAddr;
+use lightseal_core::{Instant, Random};
+
+/// Handshakes that wait until the one before them with the same server has ended, oldest first.
+#[derive(Debug, Default)]
+pub(super) struct Queues(BTreeMap<SocketAddr, VecDeque<Handle>>);
+
+/// Whether a handshake can begin at an address.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Place {
+    Free,
+    /// Another handshake is in progress there, or an association there is ending. A server forgets an
+    /// unfinished handshake when another one begins at its client's address, so that ours counts as
+    /// in progress until the server has acknowledged its end.
+    Busy,
+    /// An association there has no connection ID, so that no other one can be told from it.
+    Taken,
+}
+
+impl Endpoint {
+    /// An endpoint that begins associations ([`Self::connect`]) and accepts none: it does not answer
+    /// ClientHellos. `settings` say how long its connection IDs are.
+    ///
+    /// # Errors
+    /// The settings must pass [`Settings::check`].
+    pub fn client(settings: Settings, rng: Random) -> Result<Self, ConfigError> {
+        let nobody = Arc::new(Vec::new());
+        let mut endpoint = Self::server(Arc::new(ServerConfig::with(nobody, settings)?), rng);
+        endpoint.hellos = None::<Hellos>;
+        Ok(endpoint)
+    }
+
+    /// Begins an association with the server at `peer`. It is used through
+    /// [`Self::connection_mut`] like those that the endpoint has accepted, and it takes a session
+    /// slot as they do.
+    ///
+    /// Any number of associations can be made with servers at different addresses, and also with one
+    /// server if both ends use connection IDs. Handshakes with one server follow each other: the
+    /// association exists at once and queues payloads, but its handshake begins, and its deadline
+    /// counts, when those before it are complete. A server of this crate closes the older one of
+    /// two associations that have the same address and the same PSK identity, so that each
+    /// association with it needs an identity of its own. The endpoint accepts no client from the
+    /// address of the last association that it began there.
+    ///
+    /// # Errors
+    /// Fails if the connection IDs of the configuration do not have the length of this endpoint's, if no session slot is free, or if there is an
+    /// association with `peer` without a connection ID. An association that waited until it turned
+    /// out that the one before it has no connection ID is closed with
+    /// [`Limit::AddressInUse`].
+    pub fn connect(
+        &mut self,
+        now: Instant,
+        config: Arc<ClientConfig>,
+        peer: SocketAddr,
+    ) -> Result<Handle, ConnectError> {
+        self.now = self.now.max(now);
+        let len: usize = config.settings.connection_ids.own_bytes().into();
+        if len > 0 && len != self.id_len() {
+            return Err(ConnectError::ConnectionIdLength);
+        }
+        if self.place(peer) == Place::Taken {
+            return Err(ConnectError::AddressInUse);
+        }
+        let connection = self.client_connection(config, peer)?;
+        let room = self.room(true).ok_or(ConnectError::Full)?;
+        let handle = Handle(self.next_handle);
+        self.next_handle += 1;
+        self.enter(handle, room, true);
+        let id = connection.offered_id();
+        if !id.is_empty() {
+            self.by_id.insert(id, handle);
+        }
+        let entry = Entry {
+            connection,
+            part: Part::Waiting,
+            hello: [0; 32],
+            cookie: None,
+            replaces: None,
+            began: self.now,
+            heard: self.now,
+            deadline: None,
+            ready: false,
+        };
+        self.entries.insert(handle, entry);
+        self.queues.0.entry(peer).or_default().push_back(handle);
+        self.begin_next(peer);
+        Ok(handle)
+    }
+
+    /// The state of a client with a connection ID that no other association has.
+    fn client_connection(
+        &mut self,
+        config: Arc<ClientConfig>,
+        peer: SocketAddr,
+    ) -> Result<Connection, ConnectError> {
+        for _ in 0..MAX_ID_DRAWS {
+            let (config, rng) = (Arc::clone(&config), self.rng.fork());
+            let connection = Connection::client(config, peer, self.now, rng);
+            if !self.by_id.contains_key(&connection.offered_id()) {
+                return Ok(connection);
+            }
+        }
+        Err(ConnectError::Full)
+    }
+
+    fn place(&self, peer: SocketAddr) -> Place {
+        let there = self.by_peer.get(&peer).and_then(|handle| self.entries.get(handle));
+        match there {
+            None => Place::Free,
+            Some(Entry { connection, .. }) if !connection.is_connected() => Place::Busy,
+            Some(Entry { connection, .. }) if !connection.has_own_ids() => Place::Taken,
+            Some(Entry { part: Part::Server, .. }) => Place::Free,
+            Some(Entry { connection, .. }) if !connection.is_acknowledged() => Place::Busy,
+            Some(_) => Place::Free,
+        }
+    }
+
+    /// Begins the next handshake that waits for this address, if it is free now.
+    pub(super) fn begin_next(&mut self, peer: SocketAddr) {
+        while let Some(queue) = self.queues.0.get_mut(&peer) {
+            let Some(handle) = queue.front().copied() else {
+                self.queues.0.remove(&peer);
+                return;
+            };
+            let place = self.place(peer);
+            if place == Place::Busy {
+                return;
+            }
+            if let Some(queue) = self.queues.0.get_mut(&peer) {
+                queue.pop_front();
+            }
+            let now = self.now;
+            let waiting = |entry: &&mut Entry| entry.part == Part::Waiting;
+            let Some(entry) = self.entries.get_mut(&handle).filter(waiting) else { continue };
+            if place == Place::Taken {
+                let fault = Fault::Limit(Limit::AddressInUse);
+                entry.connection.abandon(CloseReason::Fault(fault));
+                self.touch(handle);
+                continue;
+            }
+            entry.part = Part::Client;
+            (entry.began, entry.heard) = (now, now);
+            entry.connection.begin_handshake(now);
+            self.by_peer.insert(peer, handle);
+            self.touch(handle);
+        }
+    }
+
+    /// An association has changed: begins the handshake that waits for its address, if there is one.
+    pub(super) fn begin_after(&mut self, handle: Handle) {
+        if self.queues.0.is_empty() {
+            return;
+        }
+        if let Some(peer) = self.entries.get(&handle).map(|entry| entry.connection.peer()) {
+            self.begin_next(peer);
+        }
+    }
+
+    /// An association at this address has ended.
+    pub(super) fn ended_at(&mut self, peer: SocketAddr, handle: Handle) {
+        if let Some(queue) = self.queues.0.get_mut(&peer) {
+            queue.retain(|waiting| *waiting != handle);
+            self.begin_next(peer);
+        }
+    }
+}

@@ -1,0 +1,642 @@
+//! Connection IDs in both versions (RFC 9146; RFC 9147, section 9).
+
+use crate::pair;
+
+use lightseal_dtls::ProtocolVersion::{self, Dtls12, Dtls13};
+use lightseal_dtls::{
+    ClientConfig, CloseReason, ConnectError, ConnectionIds, Endpoint, Engine, Event, Fault, Handle,
+    Instant, Limit, Output, Psk, Random, ServerConfig, SessionSlots, Settings, WhenFull,
+};
+use pair::{Configs, Direction, Pair};
+use std::collections::{BTreeSet, VecDeque};
+use std::net::{IpAddr, Ipv6Addr, SocketAddr};
+use std::sync::Arc;
+use std::time::Duration;
+
+const VERSIONS: [ProtocolVersion; 2] = [Dtls12, Dtls13];
+
+/// Configurations of both ends for one version, with connection IDs of these lengths.
+fn configs(version: ProtocolVersion, client: Option<u8>, server: Option<u8>) -> Configs {
+    with_ids(Configs::new(), version, client, server)
+}
+
+fn with_ids(
+    mut configs: Configs,
+    version: ProtocolVersion,
+    client: Option<u8>,
+    server: Option<u8>,
+) -> Configs {
+    for (settings, len) in
+        [(&mut configs.client.settings, client), (&mut configs.server.settings, server)]
+    {
+        settings.versions = vec![version];
+        settings.connection_ids = pair::ids(len);
+    }
+    configs
+}
+
+fn exchange(pair: &mut Pair<'_>) {
+    pair.client_send(b"ping");
+    pair.server_send(b"pong");
+    pair.run_for(Duration::from_secs(1));
+    assert_eq!(pair.server_received.pop().as_deref(), Some(&b"ping"[..]));
+    assert_eq!(pair.client_received.pop().as_deref(), Some(&b"pong"[..]));
+}
+
+/// The connection ID in a datagram's first record, if that has one of `len` bytes.
+fn cid_in(datagram: &[u8], len: usize) -> Option<&[u8]> {
+    match datagram[0] {
+        25 => Some(&datagram[11..11 + len]),
+        first if first & 0b1111_0000 == 0b0011_0000 => Some(&datagram[1..1 + len]),
+        _ => None,
+    }
+}
+
+#[test]
+fn each_end_gets_the_id_it_asked_for() {
+    for version in VERSIONS {
+        for client in [None, Some(0), Some(1), Some(32)] {
+            for server in [None, Some(0), Some(8)] {
+                let mut pair = configs(version, client, server).pair(1);
+                pair.connect().assert_connected();
+                let both = client.is_some() && server.is_some();
+                let len = |len: Option<u8>| usize::from(len.filter(|_| both).unwrap_or(0));
+                let at_client = pair.client_connected.clone().unwrap();
+                let at_server = pair.server_connected.clone().unwrap();
+                assert_eq!(at_client.receive_cid.len(), len(client));
+                assert_eq!(at_server.receive_cid.len(), len(server));
+                assert_eq!(at_client.send_cid, at_server.receive_cid);
+                assert_eq!(at_client.receive_cid, at_server.send_cid);
+                assert_eq!(at_client.return_routability, both);
+                assert_eq!(at_server.return_routability, both);
+                let before = pair.log.len();
+                exchange(&mut pair);
+                assert!(pair.log.len() > before + 1);
+                for (direction, datagram) in &pair.log[before..] {
+                    let cid = match direction {
+                        Direction::ToServer => at_client.send_cid,
+                        Direction::ToClient => at_server.send_cid,
+                    };
+                    let expected = Some(&*cid).filter(|cid| !cid.is_empty());
+                    assert_eq!(cid_in(datagram, cid.len()), expected, "{version} {datagram:x?}");
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn records_of_the_handshake_have_them_too() {
+    for version in VERSIONS {
+        let mut pair = configs(version, Some(4), Some(4)).pair(2);
+        pair.connect().assert_connected();
+        let sent = pair.client_connected.as_ref().unwrap().send_cid;
+        // The client's last flight contains its Finished, in DTLS 1.2 after plaintext messages.
+        let finished = pair
+            .log
+            .iter()
+            .filter(|(direction, _)| *direction == Direction::ToServer)
+            .any(|(_, datagram)| datagram.windows(4).any(|window| window == &*sent));
+        assert!(finished);
+    }
+}
+
+#[test]
+fn aggregated_records_have_ids_too() {
+    for scheme in ["agg:2", "agg:8"] {
+        let configs = with_ids(Configs::aggregated(scheme), Dtls13, Some(3), Some(32));
+        let mut pair = configs.pair(3);
+        pair.connect().assert_connected();
+        assert!(pair.server_connected.as_ref().unwrap().receive.aggregates());
+        let before = pair.log.len();
+        for n in 0..40u8 {
+            pair.client_send(&[n; 20]);
+            pair.server_send(&[n; 30]);
+        }
+        pair.run_for(Duration::from_secs(1));
+        let numbered = |len| (0..40u8).map(|n| vec![n; len]).collect::<Vec<_>>();
+        assert_eq!(pair.server_received, numbered(20));
+        assert_eq!(pair.client_received, numbered(30));
+        let with_id = |(direction, datagram): &(Direction, Vec<u8>)| {
+            let len = if *direction == Direction::ToServer { 32 } else { 3 };
+            cid_in(datagram, len).is_some()
+        };
+        assert!(pair.log[before..].iter().all(with_id));
+    }
+}
+
+/// The largest payload still fits the datagram.
+#[test]
+fn room_for_an_id_is_reckoned_with() {
+    for version in VERSIONS {
+        let mut configs = configs(version, Some(0), Some(32));
+        configs.client.settings.datagram_bytes = 200;
+        let mut pair = configs.pair(4);
+        pair.connect().assert_connected();
+        let most = pair.client.max_payload();
+        pair.client_send(&vec![1; most]);
+        pair.run_for(Duration::from_secs(1));
+        assert_eq!(pair.server_received.last().unwrap().len(), most);
+        assert_eq!(pair.log.last().unwrap().1.len(), 200);
+        assert!(pair.client.send(pair.now, &vec![1; most + 1], &mut []).is_err());
+    }
+}
+
+/// A record whose ID was changed in transit belongs to no association.
+#[test]
+fn an_id_is_authentic() {
+    for version in VERSIONS {
+        let mut pair = configs(version, Some(4), Some(4)).pair(5);
+        pair.connect().assert_connected();
+        pair.client_send(b"one");
+        let before = pair.log.len();
+        pair.rule = Box::new(move |_, index, datagram| {
+            let mut datagram = datagram.to_vec();
+            if index == before {
+                datagram[if version == Dtls12 { 11 } else { 1 }] ^= 1;
+            }
+            pair::pass(&datagram)
+        });
+        pair.run_for(Duration::from_secs(1));
+        assert!(pair.server_received.is_empty());
+        exchange(&mut pair);
+    }
+}
+
+/// A server answers the connection ID extension only in its ServerHello.
+#[test]
+fn the_answer_is_in_the_server_hello() {
+    for version in VERSIONS {
+        let mut pair = configs(version, Some(4), Some(4)).pair(6);
+        pair.connect().assert_connected();
+        let own = pair.server_connected.as_ref().unwrap().receive_cid;
+        let hello = pair.log.iter().find(|(direction, datagram)| {
+            // A plaintext ServerHello with connection_id (54), 5 bytes, an ID of 4.
+            *direction == Direction::ToClient && datagram[0] == 22 && datagram[13] == 2 && {
+                let extension = [&[0, 54, 0, 5, 4][..], &own].concat();
+                datagram.windows(9).any(|window| window == extension)
+            }
+        });
+        assert!(hello.is_some(), "{version}");
+    }
+}
+
+/// The distinct IDs in datagrams since `from`, in one direction.
+fn ids_since(pair: &Pair<'_>, from: usize, to: Direction, len: usize) -> Vec<Vec<u8>> {
+    let sent = pair.log[from..].iter().filter(|(direction, _)| *direction == to);
+    let mut ids: Vec<_> =
+        sent.map(|(_, datagram)| cid_in(datagram, len).unwrap().to_vec()).collect();
+    ids.dedup();
+    ids
+}
+
+#[test]
+fn ids_are_rotated_as_often_as_one_likes() {
+    let mut pair = configs(Dtls13, Some(5), Some(7)).pair(7);
+    pair.connect().assert_connected();
+    let start = pair.log.len();
+    exchange(&mut pair);
+    for round in 0..20 {
+        pair.server.connection_mut(pair.handle.unwrap()).unwrap().rotate_connection_id(pair.now);
+        if round % 2 == 0 {
+            pair.client.rotate_connection_id(pair.now);
+        }
+        pair.run_for(Duration::from_secs(1));
+        exchange(&mut pair);
+    }
+    let to_server = ids_since(&pair, start, Direction::ToServer, 7);
+    assert_eq!(to_server.len(), 21);
+    let to_client = ids_since(&pair, start, Direction::ToClient, 5);
+    assert_eq!(to_client.len(), 11);
+    for mut ids in [to_server, to_client] {
+        let count = ids.len();
+        ids.sort();
+        ids.dedup();
+        assert_eq!(ids.len(), count, "no ID is used again");
+    }
+}
+
+/// New IDs identify their association from any address; old ones are no longer accepted after a
+/// while.
+#[test]
+fn an_endpoint_knows_all_live_ids_and_forgets_the_others() {
+    let mut pair = configs(Dtls13, Some(0), Some(7)).pair(8);
+    pair.connect().assert_connected();
+    pair.client_send(b"first");
+    pair.run_for(Duration::from_secs(1));
+    let first = pair.log.last().unwrap().1.clone();
+    for port in 50_000..50_010 {
+        pair.server.connection_mut(pair.handle.unwrap()).unwrap().rotate_connection_id(pair.now);
+        pair.run_for(Duration::from_secs(1));
+        pair.client_address.set_port(port);
+        pair.client_send(b"here");
+        pair.run_for(Duration::from_secs(1));
+        exchange(&mut pair);
+    }
+    assert_eq!(pair.moves.len(), 10);
+    assert_eq!(pair.server.stats().ignored, 0);
+    pair.inject_from("[2001:db8::9]:9".parse().unwrap(), first);
+    pair.run_for(Duration::from_secs(1));
+    assert_eq!(pair.server.stats().ignored, 1, "nobody's");
+}
+
+#[test]
+fn a_spare_id_is_used_when_the_peer_moves() {
+    let mut pair = configs(Dtls13, Some(5), Some(7)).pair(9);
+    pair.connect().assert_connected();
+    let handle = pair.handle.unwrap();
+    pair.server.connection_mut(handle).unwrap().request_connection_ids(pair.now, 200);
+    pair.run_for(Duration::from_secs(1));
+    let start = pair.log.len();
+    for port in 50_000..50_008 {
+        exchange(&mut pair);
+        pair.client_address.set_port(port);
+        pair.client_send(b"here");
+        pair.run_for(Duration::from_secs(1));
+    }
+    exchange(&mut pair);
+    assert_eq!(pair.moves.len(), 8);
+    // The first ID, and as many spare IDs as are given at once.
+    let used = ids_since(&pair, start, Direction::ToClient, 5);
+    assert_eq!(used.len(), 1 + lightseal_dtls::tuning::MAX_SPARE_IDS);
+    // Further IDs can be requested.
+    pair.server.connection_mut(handle).unwrap().request_connection_ids(pair.now, 1);
+    pair.run_for(Duration::from_secs(1));
+    pair.client_address.set_port(50_100);
+    pair.client_send(b"here");
+    pair.run_for(Duration::from_secs(1));
+    let start = pair.log.len();
+    exchange(&mut pair);
+    assert!(!used.contains(&ids_since(&pair, start, Direction::ToClient, 5)[0]));
+}
+
+#[test]
+fn new_ids_get_through_a_bad_network_and_beside_new_keys() {
+    for seed in 0..8 {
+        let mut pair = configs(Dtls13, Some(5), Some(2)).pair(seed);
+        pair.connect().assert_connected();
+        let mut rng = Random::insecure(seed);
+        pair.rule = Box::new(move |_, _, datagram| match rng.below(10) {
+            0..3 => vec![],
+            n => vec![(Duration::from_millis(n * n), datagram.to_vec()); 1 + (n == 9) as usize],
+        });
+        let handle = pair.handle.unwrap();
+        for _ in 0..5 {
+            pair.server.connection_mut(handle).unwrap().rotate_connection_id(pair.now);
+            pair.client.rotate_connection_id(pair.now);
+            pair.server.connection_mut(handle).unwrap().update_keys(pair.now);
+            pair.client.update_keys(pair.now);
+            pair.server.connection_mut(handle).unwrap().request_connection_ids(pair.now, 3);
+            pair.client.request_connection_ids(pair.now, 1);
+            pair.run_for(Duration::from_millis(seed * 37));
+        }
+        pair.run_for(Duration::from_secs(300));
+        pair.rule = Box::new(|_, _, datagram| pair::pass(datagram));
+        pair.assert_connected();
+        pair.server_received.clear();
+        exchange(&mut pair);
+    }
+}
+
+/// Without an ID to replace, or in DTLS 1.2, no message is sent.
+#[test]
+fn where_ids_cannot_change_asking_does_nothing() {
+    for (version, client, server) in
+        [(Dtls12, Some(4), Some(4)), (Dtls13, Some(0), Some(0)), (Dtls13, None, Some(4))]
+    {
+        let mut pair = configs(version, client, server).pair(10);
+        pair.connect().assert_connected();
+        let before = pair.log.len();
+        let handle = pair.handle.unwrap();
+        pair.server.connection_mut(handle).unwrap().rotate_connection_id(pair.now);
+        pair.client.rotate_connection_id(pair.now);
+        pair.server.connection_mut(handle).unwrap().request_connection_ids(pair.now, 3);
+        pair.client.request_connection_ids(pair.now, 3);
+        pair.run_for(Duration::from_secs(1));
+        assert_eq!(pair.log.len(), before);
+        exchange(&mut pair);
+    }
+}
+
+/// There are 256 IDs of one byte, and no two associations have the same one.
+#[test]
+fn no_two_associations_have_the_same_id() {
+    let mut pair = configs(Dtls13, Some(0), Some(1)).pair(11);
+    let mut ids = BTreeSet::new();
+    let mut complete = 0;
+    for n in 0..300u16 {
+        let mut next = configs(Dtls13, Some(0), Some(1)).pair(u64::from(n) + 100);
+        std::mem::swap(&mut next.server, &mut pair.server);
+        next.client_address.set_port(10_000 + n);
+        next.connect();
+        complete += usize::from(next.client.is_connected());
+        let id = next.client_connected.as_ref().unwrap().send_cid;
+        assert!(id.is_empty() || ids.insert(id), "{id:?} twice");
+        std::mem::swap(&mut next.server, &mut pair.server);
+    }
+    assert_eq!((complete, pair.server.open_connections()), (300, 300), "the others go without");
+    assert!(ids.len() > 200, "{}", ids.len());
+}
+
+/// RFC 9147, section 4: what follows a record of another association must not be read.
+#[test]
+fn a_record_of_another_association_hides_the_rest_of_its_datagram() {
+    let mut pair = configs(Dtls13, Some(5), Some(7)).pair(20);
+    pair.connect().assert_connected();
+    pair.rule = Box::new(|_, _, _| Vec::new());
+    pair.client_send(b"hidden");
+    pair.run_for(Duration::from_millis(1));
+    let genuine = pair.log.last().unwrap().1.clone();
+    assert!(cid_in(&genuine, 7).is_some());
+    // A header of epoch 3 with an ID, a two-byte number and a length.
+    let foreign = [&[0x3f][..], &[9; 7], &[0, 1, 0, 16], &[0; 16]].concat();
+    pair.inject(Direction::ToServer, [&foreign[..], &genuine].concat());
+    pair.run_for(Duration::from_millis(1));
+    assert!(pair.server_received.is_empty());
+    pair.inject(Direction::ToServer, genuine);
+    pair.run_for(Duration::from_millis(1));
+    assert_eq!(pair.server_received, [b"hidden"]);
+}
+
+fn psk(n: usize) -> Psk {
+    Psk::external(format!("device {n}").as_bytes(), &[0x2a; 32]).unwrap()
+}
+
+/// One endpoint that begins associations over one socket, and the servers that it speaks with. The
+/// servers answer each payload with the same payload.
+struct Crowd {
+    now: Instant,
+    client: Endpoint,
+    servers: Vec<Endpoint>,
+    /// Datagrams under way: to which server, and to the client from which server.
+    network: VecDeque<(Direction, usize, Vec<u8>)>,
+    /// One datagram of this number is lost.
+    lose: Option<usize>,
+    /// A server that is away.
+    silent: Option<usize>,
+    sent: usize,
+    connected: BTreeSet<Handle>,
+    received: Vec<(Handle, Vec<u8>)>,
+    closed: Vec<(Handle, CloseReason)>,
+}
+
+const CROWD: SocketAddr = SocketAddr::new(IpAddr::V6(Ipv6Addr::LOCALHOST), 9);
+
+fn server_at(n: usize) -> SocketAddr {
+    SocketAddr::from((Ipv6Addr::LOCALHOST, 100 + n as u16))
+}
+
+impl Crowd {
+    fn new(servers: usize, client: &Settings, server: &Settings) -> Self {
+        let keys: Vec<Psk> = (0..200).map(psk).collect();
+        let config = ServerConfig::with(Arc::new(keys), server.clone()).unwrap();
+        let config = Arc::new(config.with_cookies(lightseal_dtls::CookiePolicy::Always));
+        let begin = |n| Endpoint::server(Arc::clone(&config), Random::insecure(n));
+        Self {
+            now: Instant::from_micros(1),
+            client: Endpoint::client(client.clone(), Random::insecure(99)).unwrap(),
+            servers: (0..servers as u64).map(begin).collect(),
+            network: VecDeque::new(),
+            lose: None,
+            silent: None,
+            sent: 0,
+            connected: BTreeSet::new(),
+            received: Vec::new(),
+            closed: Vec::new(),
+        }
+    }
+
+    fn connect(&mut self, settings: &Settings, server: usize, n: usize) -> Handle {
+        let config = Arc::new(ClientConfig::with(psk(n), settings.clone()).unwrap());
+        self.client.connect(self.now, config, server_at(server)).unwrap()
+    }
+
+    fn send(&mut self, handle: Handle, payload: &[u8]) {
+        let mut connection = self.client.connection_mut(handle).unwrap();
+        let _ = connection.send(self.now, payload, &mut []).unwrap();
+    }
+
+    fn transmit(&mut self, direction: Direction, server: usize, datagram: Vec<u8>) {
+        self.sent += 1;
+        if self.silent != Some(server) && self.lose.is_none_or(|each| self.sent % each != 0) {
+            self.network.push_back((direction, server, datagram));
+        }
+    }
+
+    /// Drains all endpoints; returns the earliest wake-up time.
+    fn drain(&mut self) -> Option<Instant> {
+        let mut buf = [0; 2048];
+        let mut wake: Option<Instant> = None;
+        let mut sooner = |at: Instant| wake = Some(wake.map_or(at, |wake| wake.min(at)));
+        let mut out = Vec::new();
+        loop {
+            match self.client.poll_output(&mut buf) {
+                Output::Datagram { to, payload } => {
+                    let server = usize::from(to.port()) - 100;
+                    out.push((Direction::ToServer, server, payload.to_vec()));
+                }
+                Output::Event(event) => match event.event {
+                    Event::Connected(_) => assert!(self.connected.insert(event.handle)),
+                    Event::Data(data) => self.received.push((event.handle, data.to_vec())),
+                    Event::Closed(reason) => self.closed.push((event.handle, reason)),
+                    event => panic!("{event}"),
+                },
+                Output::BufferTooSmall { needed } => panic!("{needed} bytes are needed"),
+                Output::WakeAt(at) => break sooner(at),
+                Output::Idle => break,
+            }
+        }
+        for (at, server) in self.servers.iter_mut().enumerate() {
+            let mut answer = None;
+            loop {
+                match server.poll_output(&mut buf) {
+                    Output::Datagram { to, payload } => {
+                        assert_eq!(to, CROWD);
+                        out.push((Direction::ToClient, at, payload.to_vec()));
+                    }
+                    Output::Event(event) => {
+                        if let Event::Data(data) = event.event {
+                            answer = Some((event.handle, data.to_vec()));
+                        }
+                    }
+                    Output::BufferTooSmall { needed } => panic!("{needed} bytes are needed"),
+                    Output::WakeAt(at) => break sooner(at),
+                    Output::Idle => break,
+                }
+                if let Some((handle, data)) = answer.take() {
+                    let mut connection = server.connection_mut(handle).unwrap();
+                    let _ = connection.send(self.now, &data, &mut []).unwrap();
+                }
+            }
+        }
+        for (direction, server, datagram) in out {
+            self.transmit(direction, server, datagram);
+        }
+        wake
+    }
+
+    /// Lets virtual time pass. Each datagram takes a millisecond.
+    fn run_for(&mut self, duration: Duration) {
+        let until = self.now + duration;
+        loop {
+            let wake = self.drain();
+            if self.network.is_empty() {
+                let Some(wake) = wake.filter(|wake| *wake <= until) else { break };
+                self.now = self.now.max(wake);
+                self.client.handle_timeout(self.now);
+                for server in &mut self.servers {
+                    server.handle_timeout(self.now);
+                }
+                continue;
+            }
+            self.now = self.now + Duration::from_millis(1);
+            for (direction, server, mut datagram) in std::mem::take(&mut self.network) {
+                if direction == Direction::ToServer {
+                    self.servers[server].handle_datagram(self.now, CROWD, &mut datagram);
+                } else {
+                    let from = server_at(server);
+                    self.client.handle_datagram(self.now, from, &mut datagram);
+                }
+            }
+        }
+        self.now = self.now.max(until);
+    }
+}
+
+/// Settings of both ends with connection IDs of these lengths.
+fn crowd_settings(
+    version: ProtocolVersion,
+    client: Option<u8>,
+    server: Option<u8>,
+) -> [Settings; 2] {
+    let Configs { client, server, .. } = configs(version, client, server);
+    [client.settings, server.settings]
+}
+
+#[test]
+fn one_socket_carries_a_hundred_associations_with_one_server_and_more_with_others() {
+    for (version, lose) in [(Dtls13, None), (Dtls12, None), (Dtls13, Some(11)), (Dtls12, Some(11))]
+    {
+        let [ours, theirs] = crowd_settings(version, Some(4), Some(4));
+        let mut crowd = Crowd::new(4, &ours, &theirs);
+        crowd.lose = lose;
+        let mut all = Vec::new();
+        for n in 0..160 {
+            let server = if n < 100 { 0 } else { 1 + n % 3 };
+            let handle = crowd.connect(&ours, server, n);
+            crowd.send(handle, format!("early {n}").as_bytes());
+            all.push(handle);
+        }
+        assert_eq!(crowd.client.open_connections(), 160);
+        crowd.run_for(Duration::from_secs(900));
+        assert_eq!(crowd.connected.len(), 160, "{version} {lose:?}: {:?}", crowd.closed);
+        assert_eq!(crowd.servers[0].open_connections(), 100);
+        crowd.lose = None;
+        crowd.received.clear();
+        for (n, handle) in all.iter().enumerate() {
+            crowd.send(*handle, format!("for {n}").as_bytes());
+        }
+        crowd.run_for(Duration::from_secs(1));
+        crowd.received.sort();
+        let expected: Vec<_> =
+            all.iter().enumerate().map(|(n, h)| (*h, format!("for {n}").into_bytes())).collect();
+        assert!(crowd.received == expected, "{version} {lose:?}: each answer at its association");
+        // The IDs that change later are the endpoint's too.
+        for handle in &all {
+            crowd.client.connection_mut(*handle).unwrap().rotate_connection_id(crowd.now);
+        }
+        crowd.run_for(Duration::from_secs(2));
+        crowd.received.clear();
+        for (n, handle) in all.iter().enumerate() {
+            crowd.send(*handle, format!("for {n}").as_bytes());
+        }
+        crowd.run_for(Duration::from_secs(1));
+        crowd.received.sort();
+        assert!(crowd.received == expected, "{version} {lose:?}: after new connection IDs");
+        crowd.client.close_all(crowd.now);
+        crowd.run_for(Duration::from_secs(30));
+        assert_eq!((crowd.client.open_connections(), crowd.closed.len()), (0, 160));
+        assert!(crowd.servers.iter().all(|server| server.open_connections() == 0));
+    }
+}
+
+#[test]
+fn without_connection_ids_there_is_one_association_with_each_server() {
+    let [mut ours, theirs] = crowd_settings(Dtls13, None, None);
+    let mut crowd = Crowd::new(2, &ours, &theirs);
+    let first = crowd.connect(&ours, 0, 0);
+    let other = crowd.connect(&ours, 1, 0);
+    let waits = crowd.connect(&ours, 0, 1);
+    crowd.send(waits, b"never sent");
+    crowd.run_for(Duration::from_secs(2));
+    assert_eq!(crowd.connected, BTreeSet::from([first, other]));
+    let fault = CloseReason::Fault(Fault::Limit(Limit::AddressInUse));
+    assert_eq!(crowd.closed, [(waits, fault)]);
+    let config = Arc::new(ClientConfig::with(psk(2), ours.clone()).unwrap());
+    let again = crowd.client.connect(crowd.now, config, server_at(0));
+    assert_eq!(again, Err(ConnectError::AddressInUse));
+    ours.connection_ids = ConnectionIds::Bytes(4);
+    let config = Arc::new(ClientConfig::with(psk(2), ours.clone()).unwrap());
+    let again = crowd.client.connect(crowd.now, config, server_at(0));
+    assert_eq!(again, Err(ConnectError::ConnectionIdLength));
+    // When the association has ended, another one can begin.
+    ours.connection_ids = ConnectionIds::Off;
+    crowd.client.connection_mut(first).unwrap().close(crowd.now);
+    crowd.run_for(Duration::from_secs(2));
+    let next = crowd.connect(&ours, 0, 2);
+    crowd.run_for(Duration::from_secs(2));
+    assert!(crowd.connected.contains(&next));
+}
+
+#[test]
+fn an_association_that_waits_can_be_closed_and_the_next_one_begins() {
+    let [ours, theirs] = crowd_settings(Dtls13, Some(4), Some(4));
+    let mut crowd = Crowd::new(1, &ours, &theirs);
+    let all: Vec<_> = (0..3).map(|n| crowd.connect(&ours, 0, n)).collect();
+    crowd.client.connection_mut(all[1]).unwrap().close(crowd.now);
+    crowd.run_for(Duration::from_secs(2));
+    assert_eq!(crowd.closed, [(all[1], CloseReason::Local)]);
+    assert_eq!(crowd.connected, BTreeSet::from([all[0], all[2]]));
+    assert_eq!(crowd.servers[0].stats().accepted, 2);
+}
+
+#[test]
+fn a_server_that_does_not_answer_holds_up_no_other_server() {
+    let [ours, theirs] = crowd_settings(Dtls13, Some(4), Some(4));
+    let mut crowd = Crowd::new(2, &ours, &theirs);
+    crowd.silent = Some(0);
+    let first = crowd.connect(&ours, 0, 0);
+    let behind = crowd.connect(&ours, 0, 1);
+    let other = crowd.connect(&ours, 1, 2);
+    crowd.run_for(ours.handshake_deadline - Duration::from_secs(1));
+    assert_eq!((&crowd.connected, crowd.closed.len()), (&BTreeSet::from([other]), 0));
+    crowd.run_for(Duration::from_secs(2));
+    // The deadline of the one behind counts from now on.
+    assert_eq!(crowd.closed, [(first, CloseReason::HandshakeTimeout)]);
+    crowd.silent = None;
+    crowd.run_for(ours.handshake_deadline / 2);
+    assert_eq!(crowd.connected, BTreeSet::from([behind, other]));
+}
+
+#[test]
+fn associations_that_an_endpoint_begins_take_its_slots() {
+    let [ours, theirs] = crowd_settings(Dtls13, Some(4), Some(4));
+    let three = std::num::NonZeroUsize::new(3).unwrap();
+    let config = ServerConfig::with(Arc::new(psk(0)), ours.clone()).unwrap();
+    let config = config.with_slots(SessionSlots::at_most(three, WhenFull::Refuse));
+    let mut crowd = Crowd::new(2, &ours, &theirs);
+    crowd.client = Endpoint::server(Arc::new(config), Random::insecure(7));
+    let first: Vec<_> = (0..3).map(|n| crowd.connect(&ours, n % 2, n)).collect();
+    let config = Arc::new(ClientConfig::with(psk(3), ours.clone()).unwrap());
+    let full = crowd.client.connect(crowd.now, Arc::clone(&config), server_at(1));
+    assert_eq!(full, Err(ConnectError::Full));
+    crowd.run_for(Duration::from_secs(2));
+    assert_eq!(crowd.connected.len(), 3);
+    let full = crowd.client.connect(crowd.now, config, server_at(1));
+    assert_eq!(full, Err(ConnectError::Full));
+    crowd.client.connection_mut(first[0]).unwrap().close(crowd.now);
+    crowd.run_for(Duration::from_secs(2));
+    crowd.connect(&ours, 1, 4);
+    crowd.run_for(Duration::from_secs(2));
+    assert_eq!(crowd.connected.len(), 4);
+}

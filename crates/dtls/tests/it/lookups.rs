@@ -1,0 +1,277 @@
+//! Servers whose store or whose application decides later about a client.
+
+use crate::pair;
+
+use lightseal_dtls::codepoints::AlertDescription;
+use lightseal_dtls::tuning::{MAX_INCOMING, MAX_WAITING_HELLOS};
+use lightseal_dtls::{
+    CloseReason, Connection, CookiePolicy, Engine, Lookup, Output, ProtocolVersion, Psk, PskStore,
+    Random,
+};
+use pair::{Configs, Direction, Pair, client_address, server_address};
+use std::net::SocketAddr;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+/// A store that answers from elsewhere: what it says now is set from outside.
+struct Remote(Arc<Mutex<Lookup>>);
+
+impl PskStore for Remote {
+    fn look_up(&self, _identity: &[u8]) -> Lookup {
+        self.0.lock().unwrap().clone()
+    }
+}
+
+fn remote(version: ProtocolVersion) -> (Pair<'static>, Arc<Mutex<Lookup>>, Psk) {
+    let answer = Arc::new(Mutex::new(Lookup::Later));
+    let mut configs = Configs::new();
+    configs.client.settings.versions = vec![version];
+    configs.server.psks = Arc::new(Remote(Arc::clone(&answer)));
+    let lightseal_dtls::Credential::Psk(psk) = configs.client.credential.clone() else {
+        unreachable!("clients have a PSK")
+    };
+    (configs.pair(1), answer, psk)
+}
+
+#[test]
+fn a_client_waits_for_the_answer_and_then_connects() {
+    for version in [ProtocolVersion::Dtls13, ProtocolVersion::Dtls12] {
+        let (mut pair, answer, psk) = remote(version);
+        pair.run_for(Duration::from_millis(500));
+        let waiting = pair.server.waiting_for_lookups();
+        assert_eq!(waiting, usize::from(version == ProtocolVersion::Dtls13), "{version}");
+        // The answer is still not known.
+        pair.server.lookups_answered(pair.now);
+        pair.run_for(Duration::from_millis(100));
+        assert!(pair.server_connected.is_none() && pair.server_closed.is_none());
+        *answer.lock().unwrap() = Lookup::Found(psk);
+        pair.server.lookups_answered(pair.now);
+        pair.run_for(Duration::from_secs(4));
+        pair.assert_connected();
+        assert_eq!(pair.server.waiting_for_lookups(), 0);
+    }
+}
+
+#[test]
+fn a_client_without_a_key_is_refused_when_the_answer_comes() {
+    for version in [ProtocolVersion::Dtls13, ProtocolVersion::Dtls12] {
+        let (mut pair, answer, _) = remote(version);
+        pair.run_for(Duration::from_millis(500));
+        *answer.lock().unwrap() = Lookup::Unknown;
+        pair.server.lookups_answered(pair.now);
+        pair.run_for(Duration::from_secs(30));
+        let unknown = AlertDescription::UNKNOWN_PSK_IDENTITY;
+        assert_eq!(pair.client_closed, Some(CloseReason::PeerAlert(unknown)), "{version}");
+        assert_eq!(pair.server.waiting_for_lookups(), 0);
+    }
+}
+
+#[test]
+fn a_hello_that_came_again_and_was_accepted_begins_nothing_new() {
+    let (mut pair, answer, psk) = remote(ProtocolVersion::Dtls13);
+    pair.run_for(Duration::from_millis(500));
+    *answer.lock().unwrap() = Lookup::Found(psk);
+    pair.run_for(Duration::from_secs(5));
+    pair.assert_connected();
+    pair.server.lookups_answered(pair.now);
+    pair.run_for(Duration::from_secs(1));
+    assert_eq!((pair.server.stats().accepted, pair.server.open_connections()), (1, 1));
+    assert_eq!(pair.server.waiting_for_lookups(), 0);
+}
+
+#[test]
+fn the_number_of_waiting_clients_is_bounded() {
+    let (mut pair, ..) = remote(ProtocolVersion::Dtls13);
+    pair.run_for(Duration::from_secs(10));
+    assert_eq!(pair.server.waiting_for_lookups(), 1, "retransmissions take one place");
+    greet_from_many(&mut pair, MAX_WAITING_HELLOS as u16 + 6);
+    assert_eq!(pair.server.waiting_for_lookups(), MAX_WAITING_HELLOS);
+    assert_eq!(pair.server.open_connections(), 0);
+}
+
+/// Clients at `count` addresses send their hellos, with a cookie.
+fn greet_from_many(pair: &mut Pair<'_>, count: u16) {
+    let config = Configs::new().client.config();
+    let mut buf = [0; 1500];
+    for port in 1..=count {
+        let (here, now) = (SocketAddr::from(([192, 0, 2, 1], port)), pair.now);
+        let rng = Random::insecure(port.into());
+        let mut client = Connection::client(Arc::clone(&config), server_address(), now, rng);
+        // The first hello is answered with a cookie.
+        for _ in 0..2 {
+            while let Output::Datagram { payload, .. } = client.poll_output(&mut buf) {
+                pair.server.handle_datagram(now, here, &mut payload.to_vec());
+            }
+            while let Output::Datagram { payload, .. } = pair.server.poll_output(&mut buf) {
+                client.handle_datagram(now, server_address(), &mut payload.to_vec());
+            }
+        }
+    }
+}
+
+/// A pair whose server asks the application, and whose client has sent its hello with a cookie.
+fn asking(version: ProtocolVersion, cookies: CookiePolicy) -> Pair<'static> {
+    let mut configs = Configs::new();
+    configs.client.settings.versions = vec![version];
+    configs.server.cookies = cookies;
+    let mut pair = configs.pair(1);
+    pair.server.hold_incoming();
+    pair.run_for(Duration::from_millis(500));
+    assert_eq!((pair.server.open_connections(), pair.server.stats().accepted), (0, 0));
+    pair
+}
+
+#[test]
+fn an_application_accepts_a_client_before_there_is_state() {
+    for version in [ProtocolVersion::Dtls13, ProtocolVersion::Dtls12] {
+        for cookies in [CookiePolicy::Always, CookiePolicy::WhenRetrying] {
+            let mut pair = asking(version, cookies);
+            let incoming = pair.server.next_incoming().expect("a client");
+            assert!(pair.server.next_incoming().is_none());
+            assert_eq!((incoming.peer(), incoming.version()), (client_address(), version));
+            assert_eq!(incoming.has_proved_address(), cookies == CookiePolicy::Always);
+            let identities: Vec<_> = incoming.identities().collect();
+            assert_eq!(identities.len(), usize::from(version == ProtocolVersion::Dtls13));
+            let handle = pair.server.accept(pair.now, incoming).expect("an association");
+            pair.run_for(Duration::from_secs(3));
+            pair.assert_connected();
+            assert_eq!(pair.handle, Some(handle));
+            let agreed = pair.server_connected.as_ref().unwrap();
+            assert!(identities_are(version, &agreed.psk_identity));
+            assert!(pair.server.next_incoming().is_none(), "the application is asked once");
+        }
+    }
+}
+
+fn identities_are(version: ProtocolVersion, identity: &[u8]) -> bool {
+    let mut pair = asking(version, CookiePolicy::Always);
+    let incoming = pair.server.next_incoming().unwrap();
+    incoming.identities().all(|offered| offered == identity)
+}
+
+#[test]
+fn a_client_that_came_again_meanwhile_is_accepted_once() {
+    let mut pair = asking(ProtocolVersion::Dtls13, CookiePolicy::Always);
+    let first = pair.server.next_incoming().unwrap();
+    pair.run_for(Duration::from_secs(3));
+    let again = pair.server.next_incoming().expect("the client has sent its hello again");
+    assert!(pair.server.accept(pair.now, first).is_some());
+    assert!(pair.server.accept(pair.now, again).is_none());
+    pair.run_for(Duration::from_secs(3));
+    pair.assert_connected();
+    assert_eq!((pair.server.stats().accepted, pair.server.open_connections()), (1, 1));
+}
+
+#[test]
+fn a_client_that_is_accepted_too_late_proves_its_address_anew() {
+    for version in [ProtocolVersion::Dtls13, ProtocolVersion::Dtls12] {
+        let mut pair = asking(version, CookiePolicy::Always);
+        let late = pair.server.next_incoming().unwrap();
+        let accepted = pair.server.accept(pair.now + Duration::from_secs(300), late);
+        assert_eq!(accepted, None, "{version}");
+        assert_eq!(pair.server.open_connections(), 0);
+    }
+}
+
+#[test]
+fn a_refused_client_is_sent_an_alert_and_leaves_nothing() {
+    for version in [ProtocolVersion::Dtls13, ProtocolVersion::Dtls12] {
+        let mut pair = asking(version, CookiePolicy::Always);
+        for _ in 0..200 {
+            if let Some(incoming) = pair.server.next_incoming() {
+                pair.server.refuse(pair.now, incoming, AlertDescription::ACCESS_DENIED);
+            }
+            pair.run_for(Duration::from_millis(200));
+        }
+        let refused = CloseReason::PeerAlert(AlertDescription::ACCESS_DENIED);
+        assert_eq!(pair.client_closed, Some(refused), "{version}");
+        let stats = pair.server.stats();
+        assert!(stats.refused > 0 && stats.accepted == 0);
+        assert_eq!((pair.server.open_connections(), pair.server.buffered_bytes()), (0, 0));
+    }
+}
+
+#[test]
+fn an_ignored_client_gets_no_answer_and_leaves_nothing() {
+    for version in [ProtocolVersion::Dtls13, ProtocolVersion::Dtls12] {
+        let mut pair = asking(version, CookiePolicy::Always);
+        let answers = |pair: &Pair<'_>| {
+            pair.log.iter().filter(|(direction, _)| *direction == Direction::ToClient).count()
+        };
+        let before = answers(&pair);
+        let mut ignored = 0;
+        for _ in 0..400 {
+            if let Some(incoming) = pair.server.next_incoming() {
+                pair.server.ignore(incoming);
+                ignored += 1;
+            }
+            pair.run_for(Duration::from_millis(200));
+        }
+        assert!(ignored > 1);
+        assert_eq!((answers(&pair), pair.server.stats().ignored), (before, ignored), "{version}");
+        assert_eq!(pair.client_closed, Some(CloseReason::HandshakeTimeout));
+        assert_eq!((pair.server.open_connections(), pair.server.buffered_bytes()), (0, 0));
+    }
+}
+
+#[test]
+fn a_client_without_a_cookie_is_asked_for_one() {
+    for version in [ProtocolVersion::Dtls13, ProtocolVersion::Dtls12] {
+        let mut pair = asking(version, CookiePolicy::WhenRetrying);
+        let incoming = pair.server.next_incoming().unwrap();
+        assert!(!incoming.has_proved_address());
+        pair.server.retry(pair.now, incoming).expect("the client was not asked yet");
+        pair.run_for(Duration::from_millis(500));
+        let incoming = pair.server.next_incoming().expect("the client came again");
+        assert_eq!((pair.server.open_connections(), pair.server.stats().retries), (0, 1));
+        assert!(incoming.has_proved_address());
+        assert!(pair.server.accept(pair.now, incoming).is_some());
+        pair.run_for(Duration::from_secs(3));
+        pair.assert_connected();
+    }
+}
+
+#[test]
+fn a_client_is_asked_again_as_often_as_its_version_allows() {
+    for (version, most) in [(ProtocolVersion::Dtls13, 0), (ProtocolVersion::Dtls12, 2)] {
+        let mut pair = asking(version, CookiePolicy::Always);
+        let mut rounds = 0;
+        let incoming = loop {
+            let incoming = pair.server.next_incoming().expect("the client came (again)");
+            match pair.server.retry(pair.now, incoming) {
+                Ok(()) => rounds += 1,
+                Err(incoming) => break incoming,
+            }
+            pair.run_for(Duration::from_millis(500));
+        };
+        assert_eq!(rounds, most, "{version}");
+        assert!(pair.server.accept(pair.now, incoming).is_some());
+        pair.run_for(Duration::from_secs(3));
+        pair.assert_connected();
+    }
+}
+
+#[test]
+fn an_accepted_client_waits_for_its_lookup_without_a_second_question() {
+    let (mut pair, answer, psk) = remote(ProtocolVersion::Dtls13);
+    pair.server.hold_incoming();
+    pair.run_for(Duration::from_millis(500));
+    let incoming = pair.server.next_incoming().unwrap();
+    assert_eq!(pair.server.accept(pair.now, incoming), None);
+    assert_eq!(pair.server.waiting_for_lookups(), 1);
+    *answer.lock().unwrap() = Lookup::Found(psk);
+    pair.server.lookups_answered(pair.now);
+    pair.run_for(Duration::from_millis(500));
+    pair.assert_connected();
+    assert!(pair.server.next_incoming().is_none());
+}
+
+#[test]
+fn the_number_of_clients_to_be_decided_about_is_bounded() {
+    let mut pair = asking(ProtocolVersion::Dtls13, CookiePolicy::Always);
+    greet_from_many(&mut pair, MAX_INCOMING as u16 + 6);
+    let waiting: Vec<_> = std::iter::from_fn(|| pair.server.next_incoming()).collect();
+    assert_eq!(waiting.len(), MAX_INCOMING);
+    assert_eq!(waiting.last().unwrap().peer().port(), MAX_INCOMING as u16 + 6);
+    assert_eq!(pair.server.open_connections(), 0);
+}

@@ -1,0 +1,105 @@
+//! Sessions of DTLS 1.2, and the clients that must not resume them.
+
+use crate::pair;
+
+use lightseal_dtls::crypto::CipherSuiteId;
+use lightseal_dtls::{ProtocolVersion, Psk, Session, Settings};
+use pair::{Configs, Pair, ServerParts, psk};
+use std::sync::Arc;
+use std::time::Duration;
+
+fn older(tickets: bool, change: impl Fn(&mut Settings)) -> Configs {
+    let mut configs = Configs::new().suite(CipherSuiteId::PSK_WITH_AES_128_CCM);
+    for settings in [&mut configs.client.settings, &mut configs.server.settings] {
+        settings.versions = vec![ProtocolVersion::Dtls12];
+        change(settings);
+    }
+    configs.client.settings.session_tickets = tickets;
+    configs
+}
+
+/// A pair with a session to resume.
+fn with_session(configs: Configs) -> (Pair<'static>, Session) {
+    let mut pair = configs.pair(1);
+    pair.connect().assert_connected();
+    let session = pair.client.session().expect("a session to resume");
+    (pair, session)
+}
+
+/// Connects a client with this PSK to the same server again.
+fn again(pair: &mut Pair<'static>, psk: Psk, tickets: bool, session: &Session) -> Pair<'static> {
+    let mut client = older(tickets, |_| {}).client;
+    client.credential = psk.into();
+    client.session = Some(session.clone());
+    let mut next = pair.reconnect(client, pair.now.as_micros());
+    next.connect().assert_connected();
+    std::mem::swap(&mut pair.server, &mut next.server);
+    pair.now = next.now;
+    next
+}
+
+fn resumed(pair: &Pair<'_>) -> bool {
+    pair.client_connected.as_ref().unwrap().resumed
+}
+
+#[test]
+fn a_session_ends_with_its_key() {
+    for tickets in [true, false] {
+        let changed = Psk::external(psk().identity(), &[0x2b; 32]).unwrap();
+        let other = Psk::external(b"other", &[0x3c; 32]).unwrap();
+        let (mut pair, session) = with_session(older(tickets, |_| {}));
+        assert!(resumed(&again(&mut pair, psk(), tickets, &session)));
+        // The server has another key for this identity, or none. A client that kept a session of
+        // the old key cannot resume it.
+        for psks in [vec![changed.clone()], vec![other.clone()]] {
+            let mut config = ServerParts::new(Arc::new(psks));
+            config.settings = older(tickets, |_| {}).server.settings;
+            pair.server.set_config(config.config()).unwrap();
+            let mut client = older(tickets, |_| {}).client;
+            client.session = Some(session.clone());
+            client.settings.handshake_deadline = Duration::from_secs(20);
+            let mut next = pair.reconnect(client, pair.now.as_micros());
+            next.connect();
+            assert_eq!(next.server_connected, None, "tickets: {tickets}");
+            next.run_for(Duration::from_secs(60));
+            std::mem::swap(&mut pair.server, &mut next.server);
+            pair.now = next.now;
+        }
+        // A client with the new key does not offer the session of the old one.
+        let mut config = ServerParts::new(Arc::new(changed.clone()));
+        config.settings = older(tickets, |_| {}).server.settings;
+        pair.server.set_config(config.config()).unwrap();
+        assert!(!resumed(&again(&mut pair, changed, tickets, &session)));
+    }
+}
+
+#[test]
+fn resuming_a_session_does_not_prolong_it() {
+    for tickets in [true, false] {
+        let (mut pair, session) = with_session(older(tickets, |_| {}));
+        let hours = |n: u64| Duration::from_secs(3600 * n);
+        pair.now += hours(20);
+        assert!(resumed(&again(&mut pair, psk(), tickets, &session)), "tickets: {tickets}");
+        pair.now += hours(5);
+        assert!(!resumed(&again(&mut pair, psk(), tickets, &session)), "tickets: {tickets}");
+    }
+}
+
+#[test]
+fn sessions_that_are_resumed_take_no_other_one_s_place() {
+    let mut configs = older(false, |_| {});
+    configs.server.remembered_sessions = 2;
+    let (mut pair, by_id) = with_session(configs);
+    // For clients with tickets the server stores nothing, whatever session ID they choose.
+    let mut client = older(true, |_| {}).client;
+    client.session = None;
+    let mut first = pair.reconnect(client, pair.now.as_micros());
+    first.connect().assert_connected();
+    let ticket = first.client.session().unwrap();
+    std::mem::swap(&mut pair.server, &mut first.server);
+    pair.now = first.now;
+    for _ in 0..3 {
+        assert!(resumed(&again(&mut pair, psk(), true, &ticket)));
+    }
+    assert!(resumed(&again(&mut pair, psk(), false, &by_id)));
+}

@@ -1,0 +1,9 @@
+//! All integration tests of `lightseal-gateway-host`, in one program that is linked once.
+
+mod channel;
+mod check;
+#[cfg(target_os = "linux")]
+#[path = "../../../packet-io/tests/it/namespace/mod.rs"]
+mod namespace;
+#[cfg(target_os = "linux")]
+mod tunnel;

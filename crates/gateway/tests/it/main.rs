@@ -1,0 +1,14 @@
+//! All integration tests of `lightseal-gateway`, in one program that is linked once.
+
+mod agreement;
+mod attacks;
+mod classifier;
+mod derivations;
+mod documented;
+mod histories;
+mod identifier;
+mod roaming;
+mod sealed;
+mod trials;
+mod vectors;
+mod world;

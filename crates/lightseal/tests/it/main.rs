@@ -1,0 +1,24 @@
+//! All integration tests of `lightseal`, in one program that is linked once.
+
+mod adapt;
+mod addresses;
+mod cli;
+mod demo;
+mod documents;
+mod gateway;
+mod group;
+mod group_demo;
+mod group_kills;
+mod group_places;
+#[cfg(unix)]
+mod kills;
+mod lab;
+mod mac;
+#[cfg(target_os = "linux")]
+mod machines;
+mod macsec;
+mod program;
+mod proxy;
+mod proxy_first_use;
+mod proxy_overload;
+mod proxy_status;

@@ -1,0 +1,8 @@
+//! All integration tests of `lightseal-net`, in one program that is linked once.
+
+mod addresses;
+mod blocking;
+mod relay;
+mod toy;
+mod unreachable;
+mod virtual_time;
