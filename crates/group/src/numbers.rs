@@ -60,6 +60,7 @@ impl core::error::Error for LedgerFailed {}
 
 /// Why no number could be taken for a record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum NoNumber {
     /// All numbers of this epoch have been used: a new epoch is needed (Axiom, section 6.3).
     Exhausted,

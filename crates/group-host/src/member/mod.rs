@@ -499,6 +499,7 @@ impl MemberHost {
                 Event::NewEpochNeeded if self.asked.contains(&Kind::Start) => {}
                 Event::NewEpochNeeded => self.renew_at = Some(self.clock.now()),
                 Event::Lookup(lookup) => self.ask(Kind::Lookup(lookup)),
+                event => tracing::debug!("not handled: {event:?}"),
             }
         }
         self.renew_when_due();

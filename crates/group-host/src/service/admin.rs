@@ -1,7 +1,7 @@
 //! The administrator's Unix socket.
 
 use super::registry::Registry;
-use super::request::{AdminRequest, Create};
+use super::request::AdminRequest;
 use lightseal_core::Instant;
 use lightseal_owner_only::socket::{Listener, check_directory};
 use serde_json::{Value, json};
@@ -37,7 +37,7 @@ pub fn serve(
         result.map_err(|error| error.to_string()).and_then(|d| said(serde_json::to_value(d)))
     };
     match request {
-        AdminRequest::Create(text) => described(registry.create(now, &Create::try_from(&text)?)),
+        AdminRequest::Create(create) => described(registry.create(now, &create)),
         AdminRequest::Remove { group } => done(registry.remove(&group)),
         AdminRequest::List => said(serde_json::to_value(registry.list())),
         AdminRequest::Show { group } => described(registry.show(&group)),

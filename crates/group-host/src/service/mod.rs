@@ -14,7 +14,7 @@ pub use credentials::{AuthenticatedDevice, Credentials, Devices};
 pub(crate) use credentials::{link_settings, own_identity};
 pub use registry::{Refusal, Registry};
 pub use request::{
-    AdminRequest, Create, CreateRequest, Described, DescribedDevice, DescribedMember, Enrol, suites,
+    AdminRequest, CreateRequest, Described, DescribedDevice, DescribedMember, Enrol, suites,
 };
 
 use announcer::Announcer;

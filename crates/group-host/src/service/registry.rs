@@ -1,7 +1,7 @@
 //! All groups and devices of a controller, in memory and on disk.
 
 use super::credentials::Devices;
-use super::request::{Create, Described, DescribedDevice, DescribedMember, Enrol};
+use super::request::{CreateRequest, Described, DescribedDevice, DescribedMember, Enrol};
 use crate::store::audit::since_1970;
 use crate::store::{ControllerStore, Device, Entry, MOST_OWN, OwnKey, StoreError};
 use crate::token::{Token, is_device_name};
@@ -16,7 +16,7 @@ use lightseal_group::controller::{Group, Output, Roster, Settings};
 use lightseal_group::member::MemberError;
 use lightseal_group::policy::Profile;
 use lightseal_group::rekey::ControllerSecret;
-use lightseal_group::{Controller, GroupId, Policy};
+use lightseal_group::{Controller, GroupId};
 use lightseal_net::RateLimitedLog;
 use std::collections::BTreeMap;
 use std::fmt;
@@ -37,6 +37,8 @@ pub enum Refusal {
     Exists(String),
     /// The name is not valid.
     Name(String),
+    /// A value in the request is not valid, for this reason.
+    Request(String),
     /// No group can have this policy.
     Group(MemberError),
     /// The store of the group's controller has failed, and the program must be restarted.
@@ -59,6 +61,7 @@ impl fmt::Display for Refusal {
             Self::Name(name) => {
                 write!(f, "{name:?} is not a valid name: 1 to 64 bytes without control characters")
             }
+            Self::Request(reason) => f.write_str(reason),
             Self::Group(error) => error.fmt(f),
             Self::Failed(name) => write!(f, "group {name:?}: its store failed"),
             Self::Store(error) => error.fmt(f),
@@ -418,7 +421,7 @@ impl Registry {
     ///
     /// # Errors
     /// See [`Refusal`].
-    pub fn create(&mut self, now: Instant, create: &Create) -> Result<Described, Refusal> {
+    pub fn create(&mut self, now: Instant, create: &CreateRequest) -> Result<Described, Refusal> {
         let name =
             GroupName::new(&create.name).ok_or_else(|| Refusal::Name(create.name.clone()))?;
         if self.groups.contains_key(&name) {
@@ -436,24 +439,15 @@ impl Registry {
             }
             group = GroupId(self.rng.array());
         }
-        let policy = Policy {
-            group,
-            address: create.address,
-            profile: create.profile,
-            suite: create.suite,
-            authenticity: create.authenticity,
-            responses: create.responses,
-            freshness: create.freshness,
-            client_random: self.rng.array(),
-            server_random: self.rng.array(),
-        };
+        let policy = create.policy(group, &mut self.rng).map_err(Refusal::Request)?;
+        let settings = create.settings().map_err(Refusal::Request)?;
         // The policy is checked before anything is written.
         Controller::check(&policy, self.provider).map_err(Refusal::Group)?;
         let seed = Zeroizing::new(self.rng.array());
         let secret = ControllerSecret::from_seed(&seed);
-        let keys = self.store.create(&name, &policy, &secret, &create.settings, &mut self.rng)?;
+        let keys = self.store.create(&name, &policy, &secret, &settings, &mut self.rng)?;
         let group = Group { name: name.clone(), policy, keys, roster: Roster::default() };
-        self.host(group, create.settings, now)?;
+        self.host(group, settings, now)?;
         self.show(name.as_str())
     }
 

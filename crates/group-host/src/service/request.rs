@@ -3,8 +3,9 @@
 
 use lightseal_dtls::crypto::CipherSuiteId;
 use lightseal_group::controller::Settings;
-use lightseal_group::policy::{Authenticity, Freshness, Profile, Responses};
+use lightseal_group::policy::{Policy, Profile};
 use lightseal_group::rekey::Timing;
+use lightseal_group::{GroupId, Random};
 use serde::{Deserialize, Serialize};
 use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
@@ -82,7 +83,7 @@ impl AdminRequest {
 }
 
 /// A group to be created, with names and numbers as an administrator writes them. They are checked
-/// when they are converted into [`Create`].
+/// when the group is created.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct CreateRequest {
@@ -94,11 +95,11 @@ pub struct CreateRequest {
     pub profile: String,
     /// The name of one of the profile's [`suites`]; `None` for the first one.
     pub suite: Option<String>,
-    /// The name of an [`Authenticity`].
+    /// The name of an [`Authenticity`](lightseal_group::policy::Authenticity).
     pub authenticity: String,
-    /// The name of a value of [`Responses`].
+    /// The name of a value of [`Responses`](lightseal_group::policy::Responses).
     pub responses: String,
-    /// The name of a [`Freshness`].
+    /// The name of a [`Freshness`](lightseal_group::policy::Freshness).
     pub freshness: String,
     /// For how long membership changes are collected into one rekey, in milliseconds; values above
     /// 60 000 count as 60 000.
@@ -113,19 +114,6 @@ pub struct CreateRequest {
     pub renewal_s: u64,
     /// The maximum number of members.
     pub most_members: u32,
-}
-
-/// A group to be created, after the values of its [`CreateRequest`] were found valid.
-#[derive(Clone, Debug)]
-pub struct Create {
-    pub(super) name: String,
-    pub(super) address: SocketAddr,
-    pub(super) profile: Profile,
-    pub(super) suite: CipherSuiteId,
-    pub(super) authenticity: Authenticity,
-    pub(super) responses: Responses,
-    pub(super) freshness: Freshness,
-    pub(super) settings: Settings,
 }
 
 /// The cipher suites of a profile with their names on the command line, the default first.
@@ -149,19 +137,15 @@ pub const fn suites(profile: Profile) -> &'static [(&'static str, CipherSuiteId)
     }
 }
 
-impl TryFrom<&CreateRequest> for Create {
-    type Error = String;
-
-    fn try_from(text: &CreateRequest) -> Result<Self, String> {
-        fn parsed<T: std::str::FromStr>(text: &str) -> Result<T, String>
-        where
-            T::Err: ToString,
-        {
+impl CreateRequest {
+    /// The policy that the request describes, for the group `group`.
+    pub(super) fn policy(&self, group: GroupId, rng: &mut Random) -> Result<Policy, String> {
+        fn parsed<T: std::str::FromStr<Err: ToString>>(text: &str) -> Result<T, String> {
             text.parse().map_err(|error: T::Err| error.to_string())
         }
-        let profile = parsed(&text.profile)?;
+        let profile = parsed(&self.profile)?;
         let known = suites(profile);
-        let suite = match &text.suite {
+        let suite = match &self.suite {
             None => known[0].1,
             Some(name) => {
                 let found = known.iter().find(|(known, _)| known == name);
@@ -169,27 +153,31 @@ impl TryFrom<&CreateRequest> for Create {
                 found.ok_or_else(|| format!("profile {profile} has the suites {names}"))?.1
             }
         };
-        let timing = Timing::new(
-            Duration::from_millis(text.activation_ms),
-            Duration::from_secs(text.retention_s),
-        );
-        let renewal = Some(text.renewal_s).filter(|s| *s > 0).map(Duration::from_secs);
-        let settings = Settings {
-            timing: timing.ok_or("activation at most 6553 s, retention at most 60 s")?,
-            batch: Duration::from_millis(text.batch_ms.min(60_000)),
-            most_members: text.most_members,
-            renewal,
-            ..Settings::default()
-        };
-        Ok(Self {
-            name: text.name.clone(),
-            address: text.address,
+        Ok(Policy {
+            group,
+            address: self.address,
             profile,
             suite,
-            authenticity: parsed(&text.authenticity)?,
-            responses: parsed(&text.responses)?,
-            freshness: parsed(&text.freshness)?,
-            settings,
+            authenticity: parsed(&self.authenticity)?,
+            responses: parsed(&self.responses)?,
+            freshness: parsed(&self.freshness)?,
+            client_random: rng.array(),
+            server_random: rng.array(),
+        })
+    }
+
+    /// The controller's settings that the request describes.
+    pub(super) fn settings(&self) -> Result<Settings, String> {
+        let timing = Timing::new(
+            Duration::from_millis(self.activation_ms),
+            Duration::from_secs(self.retention_s),
+        );
+        Ok(Settings {
+            timing: timing.ok_or("activation at most 6553 s, retention at most 60 s")?,
+            batch: Duration::from_millis(self.batch_ms.min(60_000)),
+            most_members: self.most_members,
+            renewal: Some(self.renewal_s).filter(|s| *s > 0).map(Duration::from_secs),
+            ..Settings::default()
         })
     }
 }

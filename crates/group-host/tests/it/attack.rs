@@ -6,7 +6,7 @@ use lightseal_group::control::{
 };
 use lightseal_group::controller::Output;
 use lightseal_group::{GroupId, Identity, Start};
-use lightseal_group_host::service::{Create, CreateRequest, Enrol, Registry};
+use lightseal_group_host::service::{CreateRequest, Enrol, Registry};
 use lightseal_group_host::store::ControllerStore;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -60,7 +60,7 @@ impl Site {
             number: 0,
             start: Start { instance: 0, counter: 0, nonce: [0; 8] },
         };
-        let text = CreateRequest {
+        let create = CreateRequest {
             name: "lights".into(),
             address: "[ff15::1]:5684".parse().unwrap(),
             profile: profile.into(),
@@ -74,7 +74,7 @@ impl Site {
             renewal_s: 86400,
             most_members: 1000,
         };
-        site.registry().create(now, &Create::try_from(&text).unwrap()).unwrap();
+        site.registry().create(now, &create).unwrap();
         let enrol = Enrol {
             device: "mallory".into(),
             sender: false,

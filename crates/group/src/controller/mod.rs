@@ -118,7 +118,8 @@ impl fmt::Display for StoreFailed {
 
 impl core::error::Error for StoreFailed {}
 
-/// What a controller asks its host to do or reports to it.
+/// What a controller asks its host to do or reports to it. A host must handle every kind, so the
+/// list of kinds is exhaustive.
 #[derive(Debug)]
 pub enum Output {
     /// A datagram to be sent to the group's address.

@@ -40,6 +40,7 @@ pub struct Membership {
 
 /// Why a member cannot be created.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum MemberError {
     /// The policy contradicts itself.
     Policy(&'static str),
@@ -60,6 +61,7 @@ impl core::error::Error for MemberError {}
 
 /// Why a record was not sealed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum SendError {
     /// The member does not have the role that is needed, sender or listener.
     Role,
@@ -104,6 +106,7 @@ impl core::error::Error for SendError {}
 
 /// An event that the host should know of or act on.
 #[derive(Debug)]
+#[non_exhaustive]
 pub enum Event {
     /// The member has the keys of this new epoch. The host stores the member's [`KeyPath`].
     Rekeyed(u64),
@@ -195,6 +198,7 @@ pub enum Delivery<'a> {
 
 /// Counters of records, sealed and received.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Stats {
     /// Records sealed.
     pub sealed: u64,

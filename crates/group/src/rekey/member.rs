@@ -54,6 +54,7 @@ pub struct NewEpoch {
 
 /// Why a rekey message or a grant was refused. The member's keys are unchanged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Refusal {
     /// The message is malformed.
     Malformed(DecodeError),

@@ -46,6 +46,7 @@ pub struct Change<'a> {
 
 /// Why a change was refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum ChangeError {
     /// A leaf that is to leave or to be renewed does not belong to a member.
     NoMember,
