@@ -28,7 +28,7 @@ macro_rules! schemes {
         }
 
         /// The forms of all schemes' names, except `off`.
-        const FORMS: &[&str] = &[$(<$parameters>::FORM),*];
+        const FORMS: &[&str] = &[$(<$parameters>::NAME_FORM),*];
 
         impl Scheme {
             /// Scheme identifier, n and overprovisioning o, to which the epoch's keys are bound.
@@ -92,20 +92,20 @@ macro_rules! schemes {
             pub const fn is_checked(self) -> bool {
                 match self {
                     Self::Plain => false,
-                    $(Self::$name(_) => <$parameters>::CHECKED,)*
+                    $(Self::$name(_) => <$parameters>::HAS_CHECK_BYTE,)*
                 }
             }
 
-            /// Whether its dependency sets can be drawn by a secret: [`Order::Keyed`].
+            /// Whether its dependency sets can be drawn by a secret: [`RulerOrder::Keyed`].
             pub const fn is_drawn(self) -> bool {
                 match self {
                     Self::Plain => false,
-                    $(Self::$name(_) => <$parameters>::DRAWN,)*
+                    $(Self::$name(_) => <$parameters>::HAS_DRAWN_SETS,)*
                 }
             }
 
             /// Which records each tag covers; `None` for plain tags.
-            pub(crate) fn layout(self, order: &Order) -> Option<Layout> {
+            pub(crate) fn layout(self, order: &RulerOrder) -> Option<Layout> {
                 match self {
                     Self::Plain => None,
                     $(Self::$name(scheme) => Some(scheme.layout(order)),)*
@@ -119,8 +119,8 @@ macro_rules! schemes {
                 match self {
                     Self::Plain => f.write_str("off"),
                     $(Self::$name(scheme) => {
-                        let (name, option) = parts(<$parameters>::FORM);
-                        write!(f, "{name}:{}{option}", scheme.number())
+                        let (name, option) = parts(<$parameters>::NAME_FORM);
+                        write!(f, "{name}:{}{option}", scheme.name_number())
                     })*
                 }
             }
@@ -141,9 +141,9 @@ macro_rules! schemes {
                     true => None,
                     false => number.parse().ok(),
                 };
-                $(if (named, option) == parts(<$parameters>::FORM) {
+                $(if (named, option) == parts(<$parameters>::NAME_FORM) {
                     let scheme = number.and_then(<$parameters>::from_number);
-                    return scheme.map(Self::$name).ok_or(<$parameters>::WRONG);
+                    return scheme.map(Self::$name).ok_or(<$parameters>::NUMBER_ERROR);
                 })*
                 Err(SchemeError::Name)
             }
@@ -172,7 +172,7 @@ fn parts(form: &'static str) -> (&'static str, &'static str) {
 
 /// How the dependency sets of the bits of an R2D2 tag are chosen.
 #[derive(Clone)]
-pub enum Order {
+pub enum RulerOrder {
     /// The first sets of the list. Everybody knows them: for tests and for comparison.
     List,
     /// Drawn by a secret that only the two ends know (key label `agg rulers`), so that nobody else
@@ -180,7 +180,7 @@ pub enum Order {
     Keyed([u8; 32]),
 }
 
-impl fmt::Debug for Order {
+impl fmt::Debug for RulerOrder {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::List => "List",
@@ -189,7 +189,7 @@ impl fmt::Debug for Order {
     }
 }
 
-impl Drop for Order {
+impl Drop for RulerOrder {
     fn drop(&mut self) {
         if let Self::Keyed(seed) = self {
             seed.zeroize();

@@ -6,7 +6,7 @@ use super::fit::{Fitted, fit};
 use super::survey::{Sample, survey};
 use crate::figure::{Cell, Column, Table};
 use crate::{Error, write::csv};
-use ::lightseal_aggregation::choice::boundary::{Boundary, shipped};
+use ::lightseal_aggregation::choice::boundary::{Boundary, shipped_boundaries};
 use ::lightseal_aggregation::choice::{Family, MEMBERS};
 use std::path::{Path, PathBuf};
 
@@ -49,9 +49,9 @@ impl Fit {
     /// The largest difference between the boundaries that ship and these, over all payload lengths
     /// of the plan, as a loss rate in 1/65536. Rounding alone can cause a difference of 1.
     pub fn difference(&self) -> u32 {
-        let pairs = Family::ALL
-            .into_iter()
-            .flat_map(|family| self.boundaries[family as usize].iter().zip(shipped(family)));
+        let pairs = Family::ALL.into_iter().flat_map(|family| {
+            self.boundaries[family as usize].iter().zip(shipped_boundaries(family))
+        });
         let lengths = self.plan.payload_bytes.clone();
         let worst = pairs.map(|(fitted, shipped)| {
             let fitted = fitted.curve.in_integers();
@@ -182,7 +182,9 @@ mod tests {
     fn a_short_fit_is_near_the_shipped_one_and_repeats() {
         let fit = Fit::new(plan());
         for family in Family::ALL {
-            for (fitted, shipped) in fit.boundaries[family as usize].iter().zip(shipped(family)) {
+            for (fitted, shipped) in
+                fit.boundaries[family as usize].iter().zip(shipped_boundaries(family))
+            {
                 for x in [10, 20, 40] {
                     let ratio =
                         fitted.curve.at(f64::from(x)) * 65_536.0 / f64::from(shipped.loss(x));

@@ -5,7 +5,7 @@ use super::channel::{Kind, uniform};
 use super::survey::record_bytes;
 use crate::parallel::parallel;
 use ::lightseal_aggregation::choice::replay::{DELAY, Replay};
-use ::lightseal_aggregation::choice::{Family, Hindsight, LossRate, MEMBERS, Seen};
+use ::lightseal_aggregation::choice::{Family, Hindsight, LossRate, MEMBERS, RecordFate};
 use ::lightseal_aggregation::{Overprovision, Scheme};
 use lightseal_core::Random;
 
@@ -118,7 +118,7 @@ impl Trial<'_> {
         }
     }
 
-    fn run(&self, mut note: impl FnMut(Seen) -> Option<Scheme>) -> Ran {
+    fn run(&self, mut note: impl FnMut(RecordFate) -> Option<Scheme>) -> Ran {
         let (mut member, mut first) = (MEMBERS - 1, 0);
         let (mut verified, mut bytes, mut changes) = (0, 0.0, 0);
         let mut pending = None;
@@ -132,9 +132,10 @@ impl Trial<'_> {
                 changes += 1;
             }
             bytes += record_bytes(self.plan, self.family, member, self.payload_bytes);
-            let seen = if *came { Seen::Arrived(self.payload_bytes) } else { Seen::Lost };
+            let seen =
+                if *came { RecordFate::Arrived(self.payload_bytes) } else { RecordFate::Lost };
             if let Some(scheme) = note(seen)
-                && let Some(place) = self.family.place(scheme)
+                && let Some(place) = self.family.index_of(scheme)
             {
                 pending = Some((number + CHANGE_TAKES, place));
             }
