@@ -24,10 +24,10 @@ const DATAGRAM_BYTES: usize = 65_535;
 const BATCH: usize = 32;
 
 /// How far in the future a timer lies that is not set.
-const FAR: Duration = Duration::from_secs(86_400);
+const NEVER: Duration = Duration::from_secs(86_400);
 
 /// The layer above an engine, to which the driver passes the engine's events.
-pub trait Host<E: Engine>: Send {
+pub trait EngineHost<E: Engine>: Send {
     /// Handles an event. It is called under the engine's lock, so it must neither wait nor call the
     /// [`Driver`].
     fn event(&mut self, now: Instant, event: E::Event<'_>);
@@ -77,7 +77,7 @@ pub struct Driver<E, H> {
     inner: Mutex<Inner<E, H>>,
     socket: AddressedSocket,
     clock: Clock,
-    attention: Notify,
+    wake_runner: Notify,
     datagram_bytes: usize,
 }
 
@@ -87,14 +87,14 @@ struct Inner<E, H> {
     host: H,
     buf: Vec<u8>,
     /// A datagram for which the socket had no room.
-    unsent: Option<(AddressPair, Vec<u8>)>,
+    blocked_datagram: Option<(AddressPair, Vec<u8>)>,
     wake: Option<Instant>,
     /// The time until which the running task sleeps.
     sleeps_until: Option<Instant>,
     counters: SocketCounters,
 }
 
-impl<E: Engine, H: Host<E>> Driver<E, H> {
+impl<E: Engine, H: EngineHost<E>> Driver<E, H> {
     /// Drives `engine` over `socket` by `clock`. All times that the engine has been given so far
     /// must be from this clock.
     pub fn new(socket: UdpSocket, clock: Clock, engine: E, host: H) -> Self {
@@ -102,15 +102,15 @@ impl<E: Engine, H: Host<E>> Driver<E, H> {
             engine,
             host,
             buf: vec![0; DATAGRAM_BYTES],
-            unsent: None,
+            blocked_datagram: None,
             wake: None,
             sleeps_until: None,
             counters: SocketCounters::default(),
         };
         let inner = Mutex::new(inner);
-        let attention = Notify::new();
+        let wake_runner = Notify::new();
         let socket = AddressedSocket::new(socket);
-        Self { inner, socket, clock, attention, datagram_bytes: DATAGRAM_BYTES }
+        Self { inner, socket, clock, wake_runner, datagram_bytes: DATAGRAM_BYTES }
     }
 
     /// Limits the buffers to datagrams of at most `bytes` bytes, which saves memory in programs
@@ -149,13 +149,16 @@ impl<E: Engine, H: Host<E>> Driver<E, H> {
             (Some(wake), Some(sleeps_until)) => wake < sleeps_until,
             (wake, sleeps_until) => wake.is_some() && sleeps_until.is_none(),
         };
-        if wakes_earlier || inner.unsent.is_some() || inner.host.is_finished(&inner.engine) {
-            self.attention.notify_one();
+        if wakes_earlier
+            || inner.blocked_datagram.is_some()
+            || inner.host.is_finished(&inner.engine)
+        {
+            self.wake_runner.notify_one();
         }
         result
     }
 
-    /// Receives, keeps the time and transmits until the [`Host`] is finished.
+    /// Receives, keeps the time and transmits until the [`EngineHost`] is finished.
     ///
     /// Only one task at a time may run a driver. If the future is dropped between two polls,
     /// nothing is lost.
@@ -166,13 +169,13 @@ impl<E: Engine, H: Host<E>> Driver<E, H> {
     /// as losses.
     pub async fn run(&self) -> io::Result<()> {
         let mut buf = vec![0; self.datagram_bytes];
-        let mut timer = pin!(sleep_until(TokioInstant::now() + FAR));
+        let mut timer = pin!(sleep_until(TokioInstant::now() + NEVER));
         let mut armed = None;
         loop {
             let blocked = {
                 let mut inner = self.lock();
                 inner.drain(&self.socket, self.clock.now());
-                if inner.unsent.is_none() && inner.host.is_finished(&inner.engine) {
+                if inner.blocked_datagram.is_none() && inner.host.is_finished(&inner.engine) {
                     return Ok(());
                 }
                 // If a deadline moved to a later time, this is noticed when the old one passes.
@@ -182,11 +185,11 @@ impl<E: Engine, H: Host<E>> Driver<E, H> {
                 {
                     armed = Some(wake);
                     let at = self.clock.to_std(wake);
-                    let at = at.map_or_else(|| TokioInstant::now() + FAR, TokioInstant::from_std);
+                    let at = at.map_or_else(|| TokioInstant::now() + NEVER, TokioInstant::from_std);
                     timer.as_mut().reset(at);
                 }
                 inner.sleeps_until = armed;
-                inner.unsent.is_some()
+                inner.blocked_datagram.is_some()
             };
             ::tokio::select! {
                 reports = self.socket.readable() => {
@@ -202,7 +205,7 @@ impl<E: Engine, H: Host<E>> Driver<E, H> {
                     inner.drain(&self.socket, now);
                     armed = None;
                 }
-                () = self.attention.notified() => {}
+                () = self.wake_runner.notified() => {}
                 ready = self.socket.get_ref().writable(), if blocked => ready?,
             }
         }
@@ -221,7 +224,7 @@ impl<E: Engine, H: Host<E>> Driver<E, H> {
     fn receive(&self, buf: &mut [u8]) -> io::Result<()> {
         let mut inner = self.lock();
         for _ in 0..BATCH {
-            let (len, way) = match self.socket.try_recv_from(buf) {
+            let (len, addresses) = match self.socket.try_recv_from(buf) {
                 Ok(arrived) => arrived,
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(()),
                 Err(error) if is_loss(&error) || is_report(&error) => continue,
@@ -230,7 +233,7 @@ impl<E: Engine, H: Host<E>> Driver<E, H> {
             inner.counters.received += 1;
             inner.counters.received_bytes += len as u64;
             let now = self.clock.now();
-            inner.engine.handle_datagram_on(now, way, &mut buf[..len]);
+            inner.engine.handle_datagram_on(now, addresses, &mut buf[..len]);
             inner.drain(&self.socket, now);
         }
         Ok(())
@@ -241,20 +244,20 @@ impl<E: Engine, H: Host<E>> Driver<E, H> {
     }
 }
 
-impl<E: Engine, H: Host<E>> Inner<E, H> {
+impl<E: Engine, H: EngineHost<E>> Inner<E, H> {
     fn drain(&mut self, socket: &AddressedSocket, now: Instant) {
-        if let Some((way, payload)) = &self.unsent {
-            if !self.counters.send(socket, payload, *way) {
+        if let Some((addresses, payload)) = &self.blocked_datagram {
+            if !self.counters.send(socket, payload, *addresses) {
                 return;
             }
-            self.unsent = None;
+            self.blocked_datagram = None;
         }
         loop {
             let (wake, needed) = match self.engine.poll_output_on(&mut self.buf) {
                 (Output::Datagram { to: peer, payload }, local) => {
-                    let way = AddressPair { peer, local };
-                    if !self.counters.send(socket, payload, way) {
-                        self.unsent = Some((way, payload.to_vec()));
+                    let addresses = AddressPair { peer, local };
+                    if !self.counters.send(socket, payload, addresses) {
+                        self.blocked_datagram = Some((addresses, payload.to_vec()));
                         return;
                     }
                     continue;
@@ -281,11 +284,11 @@ impl<E: Engine, H: Host<E>> Inner<E, H> {
 
 impl SocketCounters {
     /// Sends a datagram and counts it. Returns `false` if the socket has no room.
-    fn send(&mut self, socket: &AddressedSocket, payload: &[u8], way: AddressPair) -> bool {
-        let mut sent = socket.try_send_to(payload, way);
+    fn send(&mut self, socket: &AddressedSocket, payload: &[u8], addresses: AddressPair) -> bool {
+        let mut sent = socket.try_send_to(payload, addresses);
         if sent.as_ref().is_err_and(|error| is_loss(error) || is_report(error)) {
             // The error may belong to an earlier datagram; then this one has not been sent yet.
-            sent = socket.try_send_to(payload, way);
+            sent = socket.try_send_to(payload, addresses);
         }
         match sent {
             Ok(()) => {

@@ -6,7 +6,7 @@ use core::time::Duration;
 use lightseal_core::Instant;
 use lightseal_net::Clock;
 use lightseal_net::impairment::{Impairments, Probability};
-use lightseal_net::relay::{Relay, RelayCounters, Settings};
+use lightseal_net::relay::{Relay, RelayCounters, RelaySettings};
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
 use std::sync::Arc;
@@ -49,7 +49,7 @@ impl Sockets {
     fn open(loss: Probability, seed: u64) -> io::Result<Self> {
         let any = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
         let receiver = UdpSocket::bind(any)?;
-        let settings = Settings { seed, ..Settings::new(receiver.local_addr()?) };
+        let settings = RelaySettings { seed, ..RelaySettings::new(receiver.local_addr()?) };
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
         let relay = {
             let _context = runtime.enter();
