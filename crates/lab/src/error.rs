@@ -25,7 +25,7 @@ pub enum Error {
     /// A client of the DTLS engine could not begin an association.
     Connect(lightseal_dtls::ConnectError),
     /// The description of a network is invalid.
-    Fault(crate::links::Fault),
+    InvalidSetting(crate::links::InvalidSetting),
     /// A simulated association ended early, or an engine did something that the simulation does not
     /// expect.
     Stream(&'static str),
@@ -38,7 +38,7 @@ impl fmt::Display for Error {
             Self::Format { format, reason } => write!(f, "{format}: {reason}"),
             Self::Engine(error) => write!(f, "the engine: {error}"),
             Self::Connect(error) => write!(f, "the engine: {error}"),
-            Self::Fault(fault) => write!(f, "{}: {}", fault.field, fault.reason),
+            Self::InvalidSetting(fault) => write!(f, "{}: {}", fault.field, fault.reason),
             Self::Stream(reason) => f.write_str(reason),
         }
     }
