@@ -10,7 +10,7 @@ use crate::onpath::{Captured, Masks, Payloads, number_len};
 use crate::parallel::shared;
 use crate::secrets::suite;
 use crate::world::{Direction, Setup, Told, World};
-use lightseal_aggregation::{Kind, Offer, Opener, Order, Outcome, Sealer};
+use lightseal_aggregation::{Offer, Opener, Outcome, RecordKind, RulerOrder, Sealer};
 use lightseal_core::Random;
 use lightseal_dtls::crypto::{Keying, Record, TrafficSecret};
 use lightseal_dtls::record::number::nearest;
@@ -255,14 +255,14 @@ pub fn flood(setup: &Setup, before: bool) -> Flood {
         prf.seal(Record { number, header: &[0x2b, 0, number as u8] }, &mut content)
     };
     let shares = "the scheme shares tags";
-    let mut sealer = Sealer::new(setup.scheme, &Order::List).expect(shares);
-    let mut opener = <Opener>::new(setup.scheme, &Order::List).expect(shares);
+    let mut sealer = Sealer::new(setup.scheme, &RulerOrder::List).expect(shares);
+    let mut opener = <Opener>::new(setup.scheme, &RulerOrder::List).expect(shares);
     let sent: Vec<_> = (0..2 * AROUND)
         .map(|number| {
             let mut tag = vec![0; setup.scheme.aggregate_len(number)];
             let state = state(number, 0);
             sealer
-                .seal(&*prf, number, Kind::Data, state.clone(), &mut tag)
+                .seal(&*prf, number, RecordKind::Data, state.clone(), &mut tag)
                 .expect("records are sealed in order");
             (number, state, tag)
         })

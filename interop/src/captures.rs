@@ -8,8 +8,8 @@ use lightseal_dtls::{
     ServerConfig, Settings,
 };
 use lightseal_lab::capture::pcap::Reader;
-use lightseal_lab::capture::{Captured, Conversation, Decryption, Tally};
-use lightseal_lab::handshakes::{Course, Profile};
+use lightseal_lab::capture::{Captured, Conversation, Decryption, DecryptionCounts};
+use lightseal_lab::handshakes::{HandshakeRun, Profile};
 use lightseal_lab::links::{Layer, beacon, tsch, xmac};
 use lightseal_lab::network::Network;
 use std::collections::BTreeMap;
@@ -53,16 +53,16 @@ pub struct Air {
 const DELIVERY: f64 = 0.85;
 
 fn xmac() -> Layer {
-    Layer::XMac(xmac::Settings::contiki(125.0))
+    Layer::XMac(xmac::XMacSettings::contiki(125.0))
 }
 
 fn tsch() -> Layer {
-    Layer::Tsch(tsch::Settings::dedicated(101, 3))
+    Layer::Tsch(tsch::TschSettings::dedicated(101, 3))
 }
 
 fn beacon() -> Layer {
     let downlink = beacon::Downlink::Indirect;
-    Layer::Beacon(beacon::Settings { downlink, ..beacon::Settings::direct(3, 1) })
+    Layer::Beacon(beacon::BeaconSettings { downlink, ..beacon::BeaconSettings::direct(3, 1) })
 }
 
 const CCM_8_12: Case = Case {
@@ -147,7 +147,7 @@ pub struct Files {
 #[derive(Clone, Debug)]
 pub struct Ours {
     /// Counts of datagrams and records.
-    pub tally: Tally,
+    pub counts: DecryptionCounts,
     /// Number of frames that repeat the previous one. tshark counts them again.
     pub repeated: u64,
     /// Decrypted application data, in hex, and the number of times that it occurs.
@@ -182,8 +182,8 @@ impl Case {
         if let Some(air) = &self.air {
             let network = Network::line(air.nodes, (air.layer)()).with_delivery(DELIVERY);
             let profile = Profile::by_name(air.profile).expect("it is known");
-            let course = Course::single(&network, profile, 3);
-            return Captured::of(&course).expect("both ends are ours").1;
+            let course = HandshakeRun::single(&network, profile, 3);
+            return Captured::record(&course).expect("both ends are ours").1;
         }
         let psk = Psk::external(b"Client_identity", b"secretPSKsecretP").expect("legal lengths");
         let mut settings = Settings::new(&rustcrypto::PROVIDER);
@@ -236,7 +236,7 @@ impl Files {
         let secrets = Secrets::read(&keys).expect("our own lines");
         let mut decryption = Decryption::new(reader, secrets);
         let mut payloads = BTreeMap::new();
-        while let Some(entry) = decryption.next_entry().expect("our own file") {
+        while let Some(entry) = decryption.next_datagram().expect("our own file") {
             for record in &entry.records {
                 let data = record.kind == Some(ContentType::APPLICATION_DATA);
                 if data && record.proof == Proof::Verified {
@@ -246,7 +246,7 @@ impl Files {
             }
         }
         let repeated = decryption.frames().1;
-        Ours { tally: decryption.tally(), repeated, payloads }
+        Ours { counts: decryption.counts(), repeated, payloads }
     }
 
     /// Opens the capture with tshark, whose DTLS dissector is turned off if `up_to_udp`.

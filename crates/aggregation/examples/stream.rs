@@ -9,8 +9,8 @@ use lightmac::cipher::KeyInit;
 use lightmac::{Aes128, Hasher, LongLightMac};
 use lightseal_aggregation::opener::Offer;
 use lightseal_aggregation::{
-    Block, CLOSING_BLOCK, Kind, Opener, Order, Outcome, Prf, PrfState, RANK_BLOCK, Scheme, Sealer,
-    TAG_BLOCK,
+    Block, CLOSING_BLOCK, Opener, Outcome, Prf, PrfState, RANK_BLOCK, RecordKind, RulerOrder,
+    Scheme, Sealer, TAG_BLOCK,
 };
 use std::collections::BTreeMap;
 use std::error::Error;
@@ -54,7 +54,7 @@ fn main() -> Result<(), Box<dyn Error>> {
 
     let scheme: Scheme = "agg:8".parse()?;
     let mac = Mac::new()?;
-    let mut opener = <Opener>::new(scheme, &Order::List).ok_or("the scheme shares no tags")?;
+    let mut opener = <Opener>::new(scheme, &RulerOrder::List).ok_or("the scheme shares no tags")?;
     let (mut held, mut slot, mut buf, mut verified) = (BTreeMap::new(), 0_u16, [0; 2048], 0);
     while verified < RECORDS {
         let len = socket.recv(&mut buf)?;
@@ -86,12 +86,12 @@ fn send(to: SocketAddr) -> Result<(), Box<dyn Error>> {
     let socket = UdpSocket::bind("127.0.0.1:0")?;
     let scheme: Scheme = "agg:8".parse()?;
     let mac = Mac::new()?;
-    let mut sealer = Sealer::new(scheme, &Order::List).ok_or("the scheme shares no tags")?;
+    let mut sealer = Sealer::new(scheme, &RulerOrder::List).ok_or("the scheme shares no tags")?;
     for number in 0..RECORDS {
         let content = format!("{}.5 C", 20 + number);
         let mut tag = vec![0; scheme.aggregate_len(number)];
         let state = mac.state(number, content.as_bytes())?;
-        sealer.seal(&mac, number, Kind::Data, state, &mut tag)?;
+        sealer.seal(&mac, number, RecordKind::Data, state, &mut tag)?;
         println!("record {number} leaves with {} bytes of a tag", tag.len());
         socket.send_to(&[&number.to_be_bytes(), content.as_bytes(), &tag].concat(), to)?;
     }

@@ -20,16 +20,16 @@ pub(crate) struct Candidate {
     /// The caller's slot; a control record has none.
     slot: Option<u16>,
     /// The latest outcome, if the caller has not taken it yet.
-    untold: Option<Outcome>,
+    pending_outcome: Option<Outcome>,
     /// The record was delivered provisionally, before it was decided.
-    early: bool,
+    provisional: bool,
     /// It was among the first [`FIRST_PER_NUMBER`](crate::tuning::FIRST_PER_NUMBER) candidates of
     /// its number.
     pub(crate) first: bool,
     /// It is not decided yet, or it is verified and later tags still need its share.
-    needed: bool,
+    share_needed: bool,
     /// Not decided yet.
-    pub(crate) open: bool,
+    pub(crate) undecided: bool,
 }
 
 impl Candidate {
@@ -48,9 +48,9 @@ pub(crate) struct Pool<const N: usize> {
     /// Number of places in use.
     used: usize,
     /// Candidates whose outcome the caller has not taken, in the order in which it will: verified
-    /// ones first, then by number. Only the first `untold` entries are in use.
+    /// ones first, then by number. Only the first `pending_outcomes` entries are in use.
     order: [Handle; N],
-    untold: usize,
+    pending_outcomes: usize,
     /// How many candidates were delivered provisionally and given up without ever being decided.
     unresolved: u64,
 }
@@ -62,7 +62,14 @@ impl<const N: usize> Pool<N> {
         for place in 0..N {
             free[place / 64] |= 1 << (place % 64);
         }
-        Self { places: [const { None }; N], free, used: 0, order: [0; N], untold: 0, unresolved: 0 }
+        Self {
+            places: [const { None }; N],
+            free,
+            used: 0,
+            order: [0; N],
+            pending_outcomes: 0,
+            unresolved: 0,
+        }
     }
 
     /// Adds an undecided candidate, if there is room. `first` says that it is among the first of
@@ -84,11 +91,11 @@ impl<const N: usize> Pool<N> {
             state,
             share: Zeroizing::new(share),
             slot,
-            untold: None,
-            early: false,
+            pending_outcome: None,
+            provisional: false,
             first,
-            needed: true,
-            open: true,
+            share_needed: true,
+            undecided: true,
         });
         Some(place as Handle)
     }
@@ -108,8 +115,8 @@ impl<const N: usize> Pool<N> {
     }
 
     /// Whether the caller has taken all outcomes.
-    pub(crate) const fn is_told(&self) -> bool {
-        self.untold == 0
+    pub(crate) const fn has_no_pending_outcome(&self) -> bool {
+        self.pending_outcomes == 0
     }
 
     /// Empties a place.
@@ -130,9 +137,9 @@ impl<const N: usize> Pool<N> {
     }
 
     /// The undecided data candidates, each with its slot.
-    pub(crate) fn open_data(&self) -> impl Iterator<Item = (Handle, &Candidate, u16)> {
+    pub(crate) fn undecided_data(&self) -> impl Iterator<Item = (Handle, &Candidate, u16)> {
         (0..).zip(&self.places).filter_map(|(handle, place)| {
-            let candidate = place.as_ref().filter(|candidate| candidate.open)?;
+            let candidate = place.as_ref().filter(|candidate| candidate.undecided)?;
             Some((handle, candidate, candidate.slot?))
         })
     }
@@ -145,17 +152,17 @@ impl<const N: usize> Pool<N> {
     /// Notes that a candidate has so high a level that its expiry without a verdict is no sign of
     /// forgery.
     pub(crate) fn excuse(&mut self, handle: Handle) {
-        self.get_mut(handle).early = false;
+        self.get_mut(handle).provisional = false;
     }
 
     /// Marks a candidate as genuine. Its share remains. Returns whether it was undecided data until
     /// now.
     pub(crate) fn verify(&mut self, handle: Handle) -> bool {
         let candidate = self.get_mut(handle);
-        let news = candidate.open && candidate.slot.is_some();
-        candidate.open = false;
+        let news = candidate.undecided && candidate.slot.is_some();
+        candidate.undecided = false;
         if news {
-            self.tell(handle, Outcome::Verified);
+            self.queue_outcome(handle, Outcome::Verified);
         }
         news
     }
@@ -166,54 +173,54 @@ impl<const N: usize> Pool<N> {
     pub(crate) fn release(&mut self, handle: Handle, reason: DropReason) -> bool {
         let candidate = self.get_mut(handle);
         let reason = match reason {
-            DropReason::Rival | DropReason::Failed if candidate.early => DropReason::Failed,
+            DropReason::Rival | DropReason::Failed if candidate.provisional => DropReason::Failed,
             DropReason::Failed => DropReason::Rival,
             reason => reason,
         };
-        let news = candidate.open && candidate.slot.is_some();
-        candidate.open = false;
-        candidate.needed = false;
-        let unresolved = news && candidate.early && reason != DropReason::Failed;
-        let told = candidate.untold.is_none();
+        let news = candidate.undecided && candidate.slot.is_some();
+        candidate.undecided = false;
+        candidate.share_needed = false;
+        let unresolved = news && candidate.provisional && reason != DropReason::Failed;
+        let is_taken = candidate.pending_outcome.is_none();
         self.unresolved += u64::from(unresolved);
         if news {
-            self.tell(handle, Outcome::Dropped(reason));
-        } else if told {
+            self.queue_outcome(handle, Outcome::Dropped(reason));
+        } else if is_taken {
             self.vacate(handle);
         }
         news
     }
 
     /// Queues the outcome that an undecided candidate has reached the level `bits`.
-    pub(crate) fn tell_provisional(&mut self, handle: Handle, bits: u8) {
+    pub(crate) fn queue_provisional(&mut self, handle: Handle, bits: u8) {
         if self.get(handle).slot.is_some() {
-            self.tell(handle, Outcome::Provisional { bits });
+            self.queue_outcome(handle, Outcome::Provisional { bits });
         }
     }
 
     /// Removes a candidate without queueing a verdict, and returns its slot.
     pub(crate) fn remove(&mut self, handle: Handle) -> Option<u16> {
-        self.forget_untold(handle);
+        self.withdraw_outcome(handle);
         let candidate = self.vacate(handle)?;
-        self.unresolved += u64::from(candidate.early);
+        self.unresolved += u64::from(candidate.provisional);
         candidate.slot
     }
 
     /// The next outcome that the caller has not taken.
     #[inline]
     pub(crate) fn next_verdict(&mut self) -> Option<Verdict> {
-        if self.untold == 0 { None } else { self.take_verdict() }
+        if self.pending_outcomes == 0 { None } else { self.take_verdict() }
     }
 
     fn take_verdict(&mut self) -> Option<Verdict> {
-        let handle = *self.order[..self.untold].first()?;
-        self.order[..self.untold].rotate_left(1);
-        self.untold -= 1;
+        let handle = *self.order[..self.pending_outcomes].first()?;
+        self.order[..self.pending_outcomes].rotate_left(1);
+        self.pending_outcomes -= 1;
         let candidate = self.get_mut(handle);
         let (number, slot) = (candidate.number, candidate.slot?);
-        let outcome = candidate.untold.take()?;
-        candidate.early |= matches!(outcome, Outcome::Provisional { .. });
-        if !candidate.needed {
+        let outcome = candidate.pending_outcome.take()?;
+        candidate.provisional |= matches!(outcome, Outcome::Provisional { .. });
+        if !candidate.share_needed {
             self.vacate(handle);
         }
         Some(Verdict { slot, number, outcome })
@@ -221,28 +228,30 @@ impl<const N: usize> Pool<N> {
 
     /// Queues an outcome. Outcomes are queued nearly in order, so the search for the place is
     /// short.
-    fn tell(&mut self, handle: Handle, outcome: Outcome) {
-        self.forget_untold(handle);
-        self.get_mut(handle).untold = Some(outcome);
-        let key =
-            |candidate: &Candidate| (candidate.untold != Some(Outcome::Verified), candidate.number);
+    fn queue_outcome(&mut self, handle: Handle, outcome: Outcome) {
+        self.withdraw_outcome(handle);
+        self.get_mut(handle).pending_outcome = Some(outcome);
+        let key = |candidate: &Candidate| {
+            (candidate.pending_outcome != Some(Outcome::Verified), candidate.number)
+        };
         let new = key(self.get(handle));
-        let mut at = self.untold;
+        let mut at = self.pending_outcomes;
         while at > 0 && key(self.get(self.order[at - 1])) > new {
             at -= 1;
         }
-        self.order[at..=self.untold].rotate_right(1);
+        self.order[at..=self.pending_outcomes].rotate_right(1);
         self.order[at] = handle;
-        self.untold += 1;
+        self.pending_outcomes += 1;
     }
 
     /// Withdraws an outcome that the caller has not taken.
-    fn forget_untold(&mut self, handle: Handle) {
-        if self.get_mut(handle).untold.take().is_some()
-            && let Some(at) = self.order[..self.untold].iter().position(|&told| told == handle)
+    fn withdraw_outcome(&mut self, handle: Handle) {
+        if self.get_mut(handle).pending_outcome.take().is_some()
+            && let Some(at) =
+                self.order[..self.pending_outcomes].iter().position(|&queued| queued == handle)
         {
-            self.order[at..self.untold].rotate_left(1);
-            self.untold -= 1;
+            self.order[at..self.pending_outcomes].rotate_left(1);
+            self.pending_outcomes -= 1;
         }
     }
 }

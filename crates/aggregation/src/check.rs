@@ -17,7 +17,7 @@
 use crate::definition::{Definition, Layout};
 use crate::prf::{Block, CHECK_BLOCK, Prf, PrfState, bound_block};
 use crate::r2d2::scheme::Overprovision;
-use crate::scheme::{Order, SchemeError, SetSize};
+use crate::scheme::{RulerOrder, SchemeError, SetSize};
 
 /// Length of the check in each record, in bytes.
 pub(crate) const CHECK_BYTES: usize = 1;
@@ -55,7 +55,7 @@ impl<S: Copy> Checked<S> {
 pub(crate) trait Checkable: Definition {
     /// [`Definition::IDENTIFIER`] of the scheme with check bytes.
     const CHECKED_IDENTIFIER: u8;
-    /// [`Definition::FORM`] of the scheme with check bytes.
+    /// [`Definition::NAME_FORM`] of the scheme with check bytes.
     const CHECKED_FORM: &'static str;
 }
 
@@ -71,11 +71,11 @@ impl Checkable for Overprovision {
 
 impl<S: Checkable> Definition for Checked<S> {
     const IDENTIFIER: u8 = S::CHECKED_IDENTIFIER;
-    const FORM: &'static str = S::CHECKED_FORM;
-    const WRONG: SchemeError = S::WRONG;
+    const NAME_FORM: &'static str = S::CHECKED_FORM;
+    const NUMBER_ERROR: SchemeError = S::NUMBER_ERROR;
     const PARAMETERS: usize = S::PARAMETERS;
-    const DRAWN: bool = S::DRAWN;
-    const CHECKED: bool = true;
+    const HAS_DRAWN_SETS: bool = S::HAS_DRAWN_SETS;
+    const HAS_CHECK_BYTE: bool = true;
 
     fn parameters(self) -> [u8; 2] {
         self.0.parameters()
@@ -85,8 +85,8 @@ impl<S: Checkable> Definition for Checked<S> {
         S::from_parameters(parameters).map(Self)
     }
 
-    fn number(self) -> u8 {
-        self.0.number()
+    fn name_number(self) -> u8 {
+        self.0.name_number()
     }
 
     fn from_number(number: u8) -> Option<Self> {
@@ -102,7 +102,7 @@ impl<S: Checkable> Definition for Checked<S> {
         self.0.largest_aggregate_len()
     }
 
-    fn layout(self, order: &Order) -> Layout {
+    fn layout(self, order: &RulerOrder) -> Layout {
         self.0.layout(order)
     }
 }

@@ -5,8 +5,8 @@
 //! delivery, names and negotiation follow from the definition. [`sliding`](crate::sliding) is an
 //! example.
 
-use crate::r2d2::table::Table;
-use crate::scheme::{Order, SchemeError, SetSize};
+use crate::r2d2::table::DependencyTable;
+use crate::scheme::{RulerOrder, SchemeError, SetSize};
 
 /// A scheme's parameters and the properties that follow from them.
 pub(crate) trait Definition: Copy {
@@ -16,15 +16,15 @@ pub(crate) trait Definition: Copy {
     const IDENTIFIER: u8;
     /// The form of the scheme's name, such as `agg:n`: a word, a colon, and a letter that stands
     /// for a number. `+check` may follow.
-    const FORM: &'static str;
+    const NAME_FORM: &'static str;
     /// The error for a number in the name that the scheme does not accept.
-    const WRONG: SchemeError;
+    const NUMBER_ERROR: SchemeError;
     /// How many of the [`parameters`](Self::parameters) are sent in messages.
     const PARAMETERS: usize;
-    /// Whether its layout depends on the seed of [`Order::Keyed`].
-    const DRAWN: bool = false;
+    /// Whether its layout depends on the seed of [`RulerOrder::Keyed`].
+    const HAS_DRAWN_SETS: bool = false;
     /// Whether each record also carries a check byte.
-    const CHECKED: bool = false;
+    const HAS_CHECK_BYTE: bool = false;
 
     /// Its parameters, padded with zeros. The epoch's keys are bound to all of them.
     fn parameters(self) -> [u8; 2];
@@ -33,7 +33,7 @@ pub(crate) trait Definition: Copy {
     fn from_parameters(parameters: &[u8]) -> Option<Self>;
 
     /// The number after the colon of its name.
-    fn number(self) -> u8;
+    fn name_number(self) -> u8;
 
     /// The scheme with this number after the colon of its name.
     fn from_number(number: u8) -> Option<Self>;
@@ -45,7 +45,7 @@ pub(crate) trait Definition: Copy {
     fn largest_aggregate_len(self) -> usize;
 
     /// Which records each tag covers.
-    fn layout(self, order: &Order) -> Layout;
+    fn layout(self, order: &RulerOrder) -> Layout;
 }
 
 /// Which records each tag covers.
@@ -55,5 +55,5 @@ pub(crate) enum Layout {
     Sets(SetSize),
     /// Each record carries a short tag. Each bit of a tag covers a dependency set of its own. For
     /// levels to be sound, each output bit of a record must enter at most one tag.
-    Bits(Table),
+    Bits(DependencyTable),
 }

@@ -43,8 +43,8 @@
 //! set, records with a lower level are delivered provisionally: [`Outcome::Provisional`].
 //!
 //! While records arrive in order and all checks are right, both sides use faster code
-//! (`agg/run.rs`, `r2d2/run.rs`, `r2d2/delays.rs`): a record then costs 5 to 30 % more instructions
-//! than one with a tag of its own.
+//! (`agg/ordered_set.rs`, `r2d2/in_order.rs`, `r2d2/delays.rs`): a record then costs 5 to 30 % more
+//! instructions than one with a tag of its own.
 //!
 //! A wrong tag bit shows that one of up to eight records is wrong, but not which one. The opener
 //! guesses which records are genuine. The level of a record charges each of these guesses, so that
@@ -75,7 +75,8 @@
 //!
 //! ```
 //! use lightseal_aggregation::{
-//!     Block, Kind, Opener, Order, Outcome, Prf, PrfState, Scheme, Sealer, opener::Offer,
+//!     Block, Opener, Outcome, Prf, PrfState, RecordKind, RulerOrder, Scheme, Sealer,
+//!     opener::Offer,
 //! };
 //!
 //! /// A stand-in; a real one is keyed.
@@ -87,13 +88,13 @@
 //! }
 //!
 //! let scheme: Scheme = "agg:2".parse()?;
-//! let mut sealer = Sealer::new(scheme, &Order::List).expect("an aggregating scheme");
-//! let mut opener = <Opener>::new(scheme, &Order::List).expect("an aggregating scheme");
+//! let mut sealer = Sealer::new(scheme, &RulerOrder::List).expect("an aggregating scheme");
+//! let mut opener = <Opener>::new(scheme, &RulerOrder::List).expect("an aggregating scheme");
 //! for number in 0..2 {
 //!     let state = PrfState::from([number as u8; 16]);
 //!     let mut tag = [0; 16];
 //!     let tag = &mut tag[..scheme.aggregate_len(number)];
-//!     sealer.seal(&Toy, number, Kind::Data, state.clone(), tag)?;
+//!     sealer.seal(&Toy, number, RecordKind::Data, state.clone(), tag)?;
 //!     // … the record is sent and received …
 //!     opener.admit(number)?;
 //!     assert_eq!(opener.offer_data(&Toy, number, state, tag, number as u16), Offer::Held);
@@ -131,8 +132,8 @@ pub use opener::{Counters, DropReason, Offer, Opener, Outcome, Refusal, Verdict}
 pub use prf::{
     Block, CHECK_BLOCK, CLOSING_BLOCK, ClosingTag, Prf, PrfState, RANK_BLOCK, TAG_BLOCK,
 };
-pub use scheme::{Order, Overprovision, Scheme, SchemeError, SetSize, SlidingWindow};
-pub use sealer::{Kind, SealError, Sealer};
+pub use scheme::{Overprovision, RulerOrder, Scheme, SchemeError, SetSize, SlidingWindow};
+pub use sealer::{RecordKind, SealError, Sealer};
 
 /// The examples of the page that the registry shows.
 #[cfg(doctest)]

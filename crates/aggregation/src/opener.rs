@@ -4,7 +4,7 @@ use crate::agg::opener::AggOpener;
 use crate::definition::Layout;
 use crate::prf::{ClosingTag, Prf, PrfState};
 use crate::r2d2::receiver::BitReceiver;
-use crate::scheme::{Order, Scheme};
+use crate::scheme::{RulerOrder, Scheme};
 use crate::tuning;
 use core::fmt;
 
@@ -49,7 +49,7 @@ enum Inner<const CANDIDATES: usize> {
 
 impl<const CANDIDATES: usize> Opener<CANDIDATES> {
     /// An opener that expects record 0; `None` for [`Scheme::Plain`], which shares no tags.
-    pub fn new(scheme: Scheme, order: &Order) -> Option<Self> {
+    pub fn new(scheme: Scheme, order: &RulerOrder) -> Option<Self> {
         let inner = match scheme.layout(order)? {
             Layout::Sets(n) => Inner::Agg(AggOpener::new(n)),
             Layout::Bits(table) => Inner::Bits(BitReceiver::new(table)),

@@ -72,7 +72,7 @@ impl<const N: usize> Pool<N> {
         len: impl Fn(u16) -> usize,
     ) -> Option<(Handle, u64)> {
         let rivals = |number| count(number) + u8::from(number == new.number);
-        let open = || self.open_data().map(|(handle, c, slot)| (handle, c, len(slot)));
+        let open = || self.undecided_data().map(|(handle, c, slot)| (handle, c, len(slot)));
         let own = new.siblings + 1;
         let later = open().filter(|(_, c, len)| {
             let rivals = rivals(c.number);

@@ -28,7 +28,7 @@ macro_rules! schemes {
         }
 
         /// The forms of all schemes' names, except `off`.
-        const FORMS: &[&str] = &[$(<$parameters>::FORM),*];
+        const FORMS: &[&str] = &[$(<$parameters>::NAME_FORM),*];
 
         impl Scheme {
             /// The three bytes that stand for this scheme in the derivation of an epoch's keys: the
@@ -96,20 +96,20 @@ macro_rules! schemes {
             pub const fn is_checked(self) -> bool {
                 match self {
                     Self::Plain => false,
-                    $(Self::$name(_) => <$parameters>::CHECKED,)*
+                    $(Self::$name(_) => <$parameters>::HAS_CHECK_BYTE,)*
                 }
             }
 
-            /// Whether a secret can decide which records each tag bit covers: [`Order::Keyed`].
+            /// Whether a secret can decide which records each tag bit covers: [`RulerOrder::Keyed`].
             pub const fn is_drawn(self) -> bool {
                 match self {
                     Self::Plain => false,
-                    $(Self::$name(_) => <$parameters>::DRAWN,)*
+                    $(Self::$name(_) => <$parameters>::HAS_DRAWN_SETS,)*
                 }
             }
 
             /// Which records each tag covers; `None` for plain tags.
-            pub(crate) fn layout(self, order: &Order) -> Option<Layout> {
+            pub(crate) fn layout(self, order: &RulerOrder) -> Option<Layout> {
                 match self {
                     Self::Plain => None,
                     $(Self::$name(scheme) => Some(scheme.layout(order)),)*
@@ -123,8 +123,8 @@ macro_rules! schemes {
                 match self {
                     Self::Plain => f.write_str("off"),
                     $(Self::$name(scheme) => {
-                        let (name, option) = parts(<$parameters>::FORM);
-                        write!(f, "{name}:{}{option}", scheme.number())
+                        let (name, option) = parts(<$parameters>::NAME_FORM);
+                        write!(f, "{name}:{}{option}", scheme.name_number())
                     })*
                 }
             }
@@ -145,9 +145,9 @@ macro_rules! schemes {
                     true => None,
                     false => number.parse().ok(),
                 };
-                $(if (named, option) == parts(<$parameters>::FORM) {
+                $(if (named, option) == parts(<$parameters>::NAME_FORM) {
                     let scheme = number.and_then(<$parameters>::from_number);
-                    return scheme.map(Self::$name).ok_or(<$parameters>::WRONG);
+                    return scheme.map(Self::$name).ok_or(<$parameters>::NUMBER_ERROR);
                 })*
                 Err(SchemeError::Name)
             }
@@ -177,7 +177,7 @@ fn parts(form: &'static str) -> (&'static str, &'static str) {
 /// How the dependency set of each bit of an R2D2 tag is chosen. A dependency set is the eight
 /// records that the bit covers, given by their distances from the record with the tag.
 #[derive(Clone)]
-pub enum Order {
+pub enum RulerOrder {
     /// Bit j has set j of the published list of dependency sets. Attackers know this order, so it is
     /// for tests and for comparison.
     List,
@@ -187,7 +187,7 @@ pub enum Order {
     Keyed([u8; 32]),
 }
 
-impl fmt::Debug for Order {
+impl fmt::Debug for RulerOrder {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::List => "List",
@@ -196,7 +196,7 @@ impl fmt::Debug for Order {
     }
 }
 
-impl Drop for Order {
+impl Drop for RulerOrder {
     fn drop(&mut self) {
         if let Self::Keyed(seed) = self {
             seed.zeroize();

@@ -4,12 +4,12 @@ use crate::agg::sealer::AggSealer;
 use crate::definition::Layout;
 use crate::prf::{ClosingTag, Prf, PrfState};
 use crate::r2d2::sealer::BitSealer;
-use crate::scheme::{Order, Scheme};
+use crate::scheme::{RulerOrder, Scheme};
 use core::fmt;
 
 /// Whether a record carries a full tag of its own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub enum RecordKind {
     /// Application data: authenticated by the aggregate alone.
     Data,
     /// Any other record: it carries its own full tag, and the aggregate that a data record of this
@@ -35,7 +35,7 @@ enum Inner {
 
 impl Sealer {
     /// A sealer that expects record 0; `None` for [`Scheme::Plain`], which shares no tags.
-    pub fn new(scheme: Scheme, order: &Order) -> Option<Self> {
+    pub fn new(scheme: Scheme, order: &RulerOrder) -> Option<Self> {
         let inner = match scheme.layout(order)? {
             Layout::Sets(n) => Inner::Agg(AggSealer::new(n)),
             Layout::Bits(table) => Inner::Bits(BitSealer::new(&table)),
@@ -56,7 +56,7 @@ impl Sealer {
         &mut self,
         prf: &P,
         number: u64,
-        kind: Kind,
+        kind: RecordKind,
         state: PrfState,
         tag: &mut [u8],
     ) -> Result<(), SealError> {

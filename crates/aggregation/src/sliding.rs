@@ -11,8 +11,8 @@
 
 use crate::definition::{Definition, Layout};
 use crate::r2d2::scheme::{Overprovision, SHARED_BY};
-use crate::r2d2::table::Table;
-use crate::scheme::{Order, SchemeError};
+use crate::r2d2::table::DependencyTable;
+use crate::scheme::{RulerOrder, SchemeError};
 
 /// A sliding window of eight records, with overprovisioning o as under R2D2.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -32,8 +32,9 @@ impl SlidingWindow {
 
 impl Definition for SlidingWindow {
     const IDENTIFIER: u8 = 0x80;
-    const FORM: &'static str = "sliding:o";
-    const WRONG: SchemeError = SchemeError::Parameter("sliding takes o of 50, 100, 150 or 200");
+    const NAME_FORM: &'static str = "sliding:o";
+    const NUMBER_ERROR: SchemeError =
+        SchemeError::Parameter("sliding takes o of 50, 100, 150 or 200");
     const PARAMETERS: usize = 2;
 
     fn parameters(self) -> [u8; 2] {
@@ -44,7 +45,7 @@ impl Definition for SlidingWindow {
         Overprovision::from_parameters(parameters).map(Self)
     }
 
-    fn number(self) -> u8 {
+    fn name_number(self) -> u8 {
         self.0.percent()
     }
 
@@ -61,8 +62,8 @@ impl Definition for SlidingWindow {
         self.0.tag_bytes()
     }
 
-    fn layout(self, _: &Order) -> Layout {
+    fn layout(self, _: &RulerOrder) -> Layout {
         let window = core::array::from_fn(|behind| behind as u8);
-        Layout::Bits(Table::new(self.0.tag_bytes(), |_| window))
+        Layout::Bits(DependencyTable::new(self.0.tag_bytes(), |_| window))
     }
 }

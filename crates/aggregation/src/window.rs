@@ -28,7 +28,7 @@ pub(crate) struct Window {
     /// The number that moved the window without authentication, plus 1.
     tentative: Option<u64>,
     /// Number of arrivals since the last verification, saturating.
-    quiet: u8,
+    arrivals_unverified: u8,
     /// The numbers of the last arrivals; the oldest is at index `oldest_recent`.
     recent: [u64; RECENT],
     oldest_recent: u8,
@@ -44,7 +44,7 @@ impl Window {
             base: 0,
             next: 0,
             tentative: None,
-            quiet: 0,
+            arrivals_unverified: 0,
             recent: [u64::MAX; RECENT],
             oldest_recent: 0,
         }
@@ -79,16 +79,16 @@ impl Window {
     }
 
     /// Whether the next arrival may move the window without authentication.
-    pub(crate) const fn is_restless(&self) -> bool {
-        self.quiet >= QUIET_ARRIVALS - 1
+    pub(crate) const fn may_move(&self) -> bool {
+        self.arrivals_unverified >= QUIET_ARRIVALS - 1
     }
 
     /// Counts an arrival. Returns whether the window should move to its number without
     /// authentication.
     #[inline]
     pub(crate) fn arrival(&mut self, number: u64) -> bool {
-        self.quiet = self.quiet.saturating_add(1);
-        let move_there = self.quiet >= QUIET_ARRIVALS && self.is_near_two(number);
+        self.arrivals_unverified = self.arrivals_unverified.saturating_add(1);
+        let move_there = self.arrivals_unverified >= QUIET_ARRIVALS && self.has_two_near(number);
         let place = usize::from(self.oldest_recent) % RECENT;
         self.recent[place] = number;
         self.oldest_recent = (place as u8 + 1) % RECENT as u8;
@@ -97,7 +97,7 @@ impl Window {
 
     /// Whether at least two of the last arrivals have numbers shortly below this one.
     #[cold]
-    fn is_near_two(&self, number: u64) -> bool {
+    fn has_two_near(&self, number: u64) -> bool {
         let mut near = 0u64;
         for recent in self.recent {
             if recent < number && number - recent <= NEAR {
@@ -110,14 +110,14 @@ impl Window {
     /// Notes that a record of this number is genuine. Returns the lowest number at which the window
     /// may begin now.
     pub(crate) fn authenticated(&mut self, number: u64) -> u64 {
-        self.quiet = 0;
+        self.arrivals_unverified = 0;
         self.tentative = None;
         self.next = self.next.max(number + 1);
         self.oldest(self.next - 1)
     }
 
     /// Takes the number for the newest one, without authentication.
-    pub(crate) fn assume(&mut self, number: u64) {
+    pub(crate) fn assume_newest(&mut self, number: u64) {
         self.tentative = Some(number + 1);
     }
 

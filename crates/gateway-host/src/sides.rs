@@ -147,7 +147,7 @@ pub(crate) fn frame_bytes(lan: &Interface) -> usize {
 }
 
 /// The settings of the tunnel's UDP sockets, for one thread.
-pub(crate) fn udp_settings(config: &Config) -> udp::Settings {
+pub(crate) fn udp_settings(config: &Config) -> udp::UdpSettings {
     let listen = config.underlay.listen;
     let shared = config.lan.queues > 1;
     let local = match listen.ip() {
@@ -164,7 +164,7 @@ pub(crate) fn udp_settings(config: &Config) -> udp::Settings {
         IpAddr::V6(_) => SocketAddr::from((Ipv6Addr::UNSPECIFIED, 0)),
     };
     let send_from = if shared { local.iter().map(own).collect() } else { Vec::new() };
-    udp::Settings { local, send_from, shared, ..udp::Settings::default() }
+    udp::UdpSettings { local, send_from, shared, ..udp::UdpSettings::default() }
 }
 
 /// Opens the UDP sockets of one thread for the tunnel.

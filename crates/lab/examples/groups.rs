@@ -2,7 +2,7 @@
 //! much memory a sender needs for each listener and how long it computes for it. `groups memory`
 //! measures how much memory nodes need in each configuration.
 use lightseal_group::policy::Profile;
-use lightseal_lab::groups::crowd::{Crowd, Taken};
+use lightseal_lab::groups::many_listeners::{ManyListeners, TransactionCost};
 use lightseal_lab::groups::{CONFIGURATIONS, Transaction};
 use rustix::time::{ClockId, clock_gettime};
 use serde_json::{Value, json};
@@ -40,14 +40,14 @@ fn median(mut values: Vec<f64>) -> f64 {
 fn crowd() -> Result<Value, lightseal_lab::Error> {
     let mut rows = Vec::new();
     for profile in Profile::ALL {
-        let mut taken: [Vec<Taken>; 2] = [Vec::new(), Vec::new()];
+        let mut taken: [Vec<TransactionCost>; 2] = [Vec::new(), Vec::new()];
         for seed in 0..RUNS {
             for (size, taken) in SIZES.into_iter().zip(&mut taken) {
-                taken.push(Crowd::new(*profile, size, seed)?.transact(heap, clock)?);
+                taken.push(ManyListeners::new(*profile, size, seed)?.transact(heap, clock)?);
             }
         }
         for (size, taken) in SIZES.into_iter().zip(&taken) {
-            let each = |of: fn(&Taken) -> Duration| {
+            let each = |of: fn(&TransactionCost) -> Duration| {
                 median(taken.iter().map(|one| of(one).as_secs_f64() * 1e6 / size as f64).collect())
             };
             let heap = taken.iter().map(|one| one.heap_bytes).max().unwrap_or(0);

@@ -18,10 +18,10 @@ pub struct Workload {
     pub interval: Duration,
     /// The longest delay from sending to verification that 95 % of messages must keep to; `None`
     /// sets no limit.
-    pub most_delay: Option<Duration>,
+    pub max_p95_delay: Option<Duration>,
     /// The smallest acceptable ratio of the messages verified under a scheme to those verified with
     /// plain tags, from 0 to 1.
-    pub least_taken: f64,
+    pub min_verified_ratio: f64,
     /// Number of messages to simulate each scheme with.
     pub messages: usize,
     /// Seed of all randomness.
@@ -48,8 +48,8 @@ impl Advice {
     }
 }
 
-/// The schemes that are tried, in the notation of `lightseal_aggregation::Scheme`. Plain tags must be the
-/// first.
+/// The schemes that are tried, in the notation of `lightseal_aggregation::Scheme`. Plain tags must
+/// be the first.
 pub const CANDIDATES: [&str; 9] =
     ["off", "agg:2", "agg:4", "agg:8", "agg:16", "r2d2:50", "r2d2:100", "r2d2:150", "r2d2:200"];
 
@@ -71,14 +71,14 @@ pub fn advise(network: &Network, workload: &Workload) -> Result<Vec<Advice>, Err
         Ok((scheme, course.summarize(&network.device, Accounting::Ours)))
     });
     let tried: Vec<(Scheme, Summary)> = tried.into_iter().collect::<Result<_, Error>>()?;
-    let plain = tried.first().map_or(0.0, |(_, summary)| summary.taken);
-    let most = workload.most_delay.map_or(f64::INFINITY, |delay| delay.as_secs_f64());
+    let plain = tried.first().map_or(0.0, |(_, summary)| summary.delivered);
+    let most = workload.max_p95_delay.map_or(f64::INFINITY, |delay| delay.as_secs_f64());
     let mut advice: Vec<Advice> = tried
         .into_iter()
         .map(|(scheme, summary)| {
             // Where no message arrived, no delay is known.
             let too_slow = summary.p95_delay_s.is_nan() || summary.p95_delay_s > most;
-            let too_few = summary.taken < workload.least_taken * plain;
+            let too_few = summary.delivered < workload.min_verified_ratio * plain;
             Advice { scheme, summary, too_slow, too_few }
         })
         .collect();
@@ -93,14 +93,14 @@ mod tests {
     use super::*;
     use crate::links::{Layer, always_on};
 
-    fn best(delivery: f64, most_delay: Option<Duration>) -> Advice {
-        let layer = Layer::AlwaysOn(always_on::Settings { retries: None });
+    fn best(delivery: f64, max_p95_delay: Option<Duration>) -> Advice {
+        let layer = Layer::AlwaysOn(always_on::AlwaysOnSettings { retries: None });
         let network = Network::line(2, layer).with_delivery(delivery);
         let workload = Workload {
             payload_bytes: 10,
             interval: Duration::from_secs(1),
-            most_delay,
-            least_taken: 0.0,
+            max_p95_delay,
+            min_verified_ratio: 0.0,
             messages: 600,
             seed: 1,
         };

@@ -23,7 +23,7 @@ pub enum Error {
     /// The engine refused its configuration.
     Engine(lightseal_dtls::ConfigError),
     /// The description of a network is invalid.
-    Fault(crate::links::Fault),
+    InvalidSetting(crate::links::InvalidSetting),
     /// A simulated association ended early, or an engine did something that the simulation does not
     /// expect.
     Stream(&'static str),
@@ -35,7 +35,7 @@ impl fmt::Display for Error {
             Self::Io { path, error } => write!(f, "{}: {error}", path.display()),
             Self::Format { format, reason } => write!(f, "{format}: {reason}"),
             Self::Engine(error) => write!(f, "the engine: {error}"),
-            Self::Fault(fault) => write!(f, "{}: {}", fault.field, fault.reason),
+            Self::InvalidSetting(fault) => write!(f, "{}: {}", fault.field, fault.reason),
             Self::Stream(reason) => f.write_str(reason),
         }
     }

@@ -11,16 +11,16 @@ pub struct Figure {
     /// The title above the plot or table.
     pub title: &'static str,
     /// The item of the paper that it reproduces.
-    pub source: Source,
+    pub source: PaperItem,
     /// What the figure shows and how it is made, in a few sentences.
     pub about: &'static str,
     /// Makes the figure.
-    pub make: fn(&Options) -> Result<Output, Error>,
+    pub make: fn(&FigureOptions) -> Result<FigureData, Error>,
 }
 
 /// The figure or table of a paper.
 #[derive(Clone, Copy, Debug, Serialize)]
-pub struct Source {
+pub struct PaperItem {
     /// Authors, title and venue of the paper.
     pub paper: &'static str,
     /// The number in the paper, such as `Figure 1`.
@@ -29,7 +29,7 @@ pub struct Source {
 
 /// The choices of the person who asks for figures.
 #[derive(Clone, Copy, Debug)]
-pub struct Options {
+pub struct FigureOptions {
     /// Number of points on a computed curve for each doubling along its horizontal axis.
     pub resolution: u32,
     /// Number of messages sent for each cell of a measured table. Tables with hundreds of cells
@@ -41,7 +41,7 @@ pub struct Options {
     pub seed: u64,
 }
 
-impl Default for Options {
+impl Default for FigureOptions {
     /// Curves look smooth at the size of the plots, and measurements are precise enough to tell the
     /// schemes apart.
     fn default() -> Self {
@@ -51,7 +51,7 @@ impl Default for Options {
 
 /// The result of making a figure.
 #[derive(Clone, Debug, Serialize)]
-pub struct Output {
+pub struct FigureData {
     /// The data, one observation in each row.
     pub table: Table,
     /// How to draw the data; `None` for a paper's table.

@@ -24,7 +24,7 @@
 //!
 //! ```
 //! let figure = lightseal_lab::figures::by_name("lightmac-figure-1").expect("in the registry");
-//! let output = (figure.make)(&lightseal_lab::Options::default())?;
+//! let output = (figure.make)(&lightseal_lab::FigureOptions::default())?;
 //! assert!(output.plot.is_some() && !output.table.rows.is_empty());
 //! assert!(lightseal_lab::write::svg::render(figure, &output)?.contains("LightMAC"));
 //! # Ok::<(), lightseal_lab::Error>(())
@@ -56,4 +56,4 @@ pub mod world;
 pub mod write;
 
 pub use error::Error;
-pub use figure::{Figure, Options, Output};
+pub use figure::{Figure, FigureData, FigureOptions};

@@ -1,7 +1,7 @@
 //! The description of a network: its topology, its link layer and its devices.
 
 use crate::Error;
-use crate::channels::{Channels, Model, Rule};
+use crate::channels::{ChannelModel, Channels, LinkChannel};
 use crate::energy::Device;
 use crate::links::Layer;
 use crate::world::{Node, Topology, World};
@@ -16,9 +16,9 @@ pub struct Network {
     /// The link layer and its settings.
     pub layer: Layer,
     /// The channel of all links that `rules` does not name.
-    pub channel: Model,
+    pub channel: ChannelModel,
     /// The links whose channel differs.
-    pub rules: Vec<Rule>,
+    pub rules: Vec<LinkChannel>,
     /// Whether acknowledgements can be lost as well.
     pub lost_acknowledgements: bool,
     /// The device that all nodes are.
@@ -26,7 +26,7 @@ pub struct Network {
     /// Whether computation takes time.
     pub computes: bool,
     /// The delay from a datagram's arrival to the node's answer, in addition to its computation.
-    pub answer_after: Duration,
+    pub answer_delay: Duration,
 }
 
 impl Network {
@@ -36,19 +36,19 @@ impl Network {
         Self {
             topology: Topology::line(nodes),
             layer,
-            channel: Model::PERFECT,
+            channel: ChannelModel::PERFECT,
             rules: Vec::new(),
             lost_acknowledgements: true,
             device: Device::by_name("wismote").expect("a known device"),
             computes: false,
-            answer_after: Duration::ZERO,
+            answer_delay: Duration::ZERO,
         }
     }
 
     /// The network with another packet delivery ratio.
     #[must_use]
     pub fn with_delivery(mut self, delivery: f64) -> Self {
-        self.channel = Model::Bernoulli { delivery };
+        self.channel = ChannelModel::Bernoulli { delivery };
         self
     }
 
@@ -58,14 +58,14 @@ impl Network {
     ///
     /// Fails when the link layer does not suit the topology.
     pub fn world<N: Node>(&self, mut random: Random) -> Result<World<N>, Error> {
-        let link = self.layer.setting().build(&self.topology, &mut random.fork());
-        let link = link.map_err(Error::Fault)?;
+        let link = self.layer.settings().build(&self.topology, &mut random.fork());
+        let link = link.map_err(Error::InvalidSetting)?;
         let channels = Channels::new(&self.channel, &self.rules, self.lost_acknowledgements);
         let mut world = World::new(self.topology.clone(), link, channels, random);
         if self.computes {
             world.compute(self.device.cpu);
         }
-        world.answer_after(self.answer_after);
+        world.answer_delay(self.answer_delay);
         Ok(world)
     }
 }

@@ -45,12 +45,12 @@ pub(crate) fn in_order<T: Send, E: Send>(
 ) -> Result<(), E> {
     let threads = threads.map_or_else(std::thread::available_parallelism, Ok);
     let threads = threads.map_or(1, usize::from).min(range.len());
-    let line = Line::new(range.clone(), AHEAD * threads);
+    let results = OrderedResults::new(range.clone(), AHEAD * threads);
     std::thread::scope(|scope| {
-        let workers: Vec<_> = (0..threads).map(|_| scope.spawn(|| line.work(&make))).collect();
+        let workers: Vec<_> = (0..threads).map(|_| scope.spawn(|| results.work(&make))).collect();
         // The threads end when this function returns, for whatever reason.
-        let closing = Closing(&line);
-        let taken = range.into_iter().try_for_each(|_| match line.next() {
+        let closing = CloseOnDrop(&results);
+        let taken = range.into_iter().try_for_each(|_| match results.next() {
             Some(made) => made.and_then(&mut take),
             // A thread has panicked. Joining it passes the panic on.
             None => Ok(()),
@@ -66,7 +66,7 @@ pub(crate) fn in_order<T: Send, E: Send>(
 }
 
 /// The numbers to work on, and the results that wait for their turn.
-struct Line<R> {
+struct OrderedResults<R> {
     state: Mutex<State<R>>,
     /// Notified when a result was made, or no further result will be.
     made: Condvar,
@@ -81,17 +81,17 @@ struct State<R> {
     next: usize,
     end: usize,
     /// The number whose result is taken next.
-    turn: usize,
+    next_result: usize,
     ready: BTreeMap<usize, R>,
     is_closed: bool,
 }
 
-impl<R> Line<R> {
+impl<R> OrderedResults<R> {
     const fn new(range: Range<usize>, ahead: usize) -> Self {
         let state = State {
             next: range.start,
             end: range.end,
-            turn: range.start,
+            next_result: range.start,
             ready: BTreeMap::new(),
             is_closed: false,
         };
@@ -105,12 +105,12 @@ impl<R> Line<R> {
 
     /// Works until no numbers are left.
     fn work(&self, make: &impl Fn(usize) -> R) {
-        let closing = Closing(self);
+        let closing = CloseOnDrop(self);
         loop {
             let mut state = self.state();
             while !state.is_closed
                 && state.next < state.end
-                && state.next >= state.turn + self.ahead
+                && state.next >= state.next_result + self.ahead
             {
                 state = self.taken.wait(state).unwrap_or_else(PoisonError::into_inner);
             }
@@ -132,9 +132,9 @@ impl<R> Line<R> {
     fn next(&self) -> Option<R> {
         let mut state = self.state();
         loop {
-            let turn = state.turn;
-            if let Some(made) = state.ready.remove(&turn) {
-                state.turn += 1;
+            let next_result = state.next_result;
+            if let Some(made) = state.ready.remove(&next_result) {
+                state.next_result += 1;
                 self.taken.notify_all();
                 return Some(made);
             }
@@ -147,9 +147,9 @@ impl<R> Line<R> {
 }
 
 /// Ends all work when it is dropped.
-struct Closing<'l, R>(&'l Line<R>);
+struct CloseOnDrop<'l, R>(&'l OrderedResults<R>);
 
-impl<R> Drop for Closing<'_, R> {
+impl<R> Drop for CloseOnDrop<'_, R> {
     fn drop(&mut self) {
         self.0.state().is_closed = true;
         self.0.made.notify_all();

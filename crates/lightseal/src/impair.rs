@@ -8,7 +8,7 @@ use crate::statistics;
 use crate::units::counted;
 use lightseal_net::address::Named;
 use lightseal_net::impairment::Counters;
-use lightseal_net::relay::{Relay, RelayCounters, Settings};
+use lightseal_net::relay::{Relay, RelayCounters, RelaySettings};
 
 /// Relays datagrams until a signal stops it.
 ///
@@ -63,14 +63,14 @@ fn summary(counters: &RelayCounters) -> String {
     )
 }
 
-fn settings(args: &ImpairArgs) -> Result<Settings, Failure> {
-    Ok(Settings {
+fn settings(args: &ImpairArgs) -> Result<RelaySettings, Failure> {
+    Ok(RelaySettings {
         up: args.both.overlaid(args.up).impairments(),
         down: args.both.overlaid(args.down).impairments(),
         seed: args.seed,
         rebind_every: args.rebind_every.map(|every| every.0).filter(|every| !every.is_zero()),
         rebind_after: args.rebind_after.filter(|after| *after > 0),
         idle_timeout: args.idle_timeout.0,
-        ..Settings::new(address::resolve("connect", args.connect.as_deref())?)
+        ..RelaySettings::new(address::resolve("connect", args.connect.as_deref())?)
     })
 }

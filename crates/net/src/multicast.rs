@@ -71,7 +71,7 @@ pub fn listen(group: SocketAddr, interface: &Interface) -> io::Result<UdpSocket>
 ///
 /// # Errors
 /// Errors of the operating system, for example if this machine does not have the address.
-pub fn send_from(local: SocketAddr, interface: &Interface, hops: u8) -> io::Result<UdpSocket> {
+pub fn member_socket(local: SocketAddr, interface: &Interface, hops: u8) -> io::Result<UdpSocket> {
     let socket = datagrams(local)?;
     if local.is_ipv6() {
         socket.set_multicast_if_v6(interface.index())?;
@@ -83,7 +83,7 @@ pub fn send_from(local: SocketAddr, interface: &Interface, hops: u8) -> io::Resu
             let reason = "the interface has no IPv4 address";
             return Err(io::Error::new(io::ErrorKind::AddrNotAvailable, reason));
         }
-        leave_by(&socket, interface)?;
+        set_multicast_interface(&socket, interface)?;
         socket.set_multicast_ttl_v4(hops.into())?;
     }
     socket.bind(&on(interface, local))?;
@@ -92,7 +92,7 @@ pub fn send_from(local: SocketAddr, interface: &Interface, hops: u8) -> io::Resu
 
 /// Makes IPv4 multicast leave by `interface`, whatever the routing table says.
 #[cfg(target_os = "linux")]
-fn leave_by(socket: &Socket, interface: &Interface) -> io::Result<()> {
+fn set_multicast_interface(socket: &Socket, interface: &Interface) -> io::Result<()> {
     let any = std::net::Ipv4Addr::UNSPECIFIED;
     let index = interface.index();
     Ok(rustix::net::sockopt::set_ip_multicast_if_with_ifindex(socket, &any, &any, index)?)
@@ -101,7 +101,7 @@ fn leave_by(socket: &Socket, interface: &Interface) -> io::Result<()> {
 /// Makes IPv4 multicast leave by `interface`. These systems need its first address instead of its
 /// number.
 #[cfg(all(unix, not(target_os = "linux")))]
-fn leave_by(socket: &Socket, interface: &Interface) -> io::Result<()> {
+fn set_multicast_interface(socket: &Socket, interface: &Interface) -> io::Result<()> {
     let first = interface.addresses().iter().find_map(|address| match address {
         IpAddr::V4(v4) => Some(*v4),
         IpAddr::V6(_) => None,
@@ -112,7 +112,7 @@ fn leave_by(socket: &Socket, interface: &Interface) -> io::Result<()> {
 
 /// Makes IPv4 multicast leave by `interface`. Windows takes its number in place of an address.
 #[cfg(not(unix))]
-fn leave_by(socket: &Socket, interface: &Interface) -> io::Result<()> {
+fn set_multicast_interface(socket: &Socket, interface: &Interface) -> io::Result<()> {
     socket.set_multicast_if_v4(&std::net::Ipv4Addr::from_bits(interface.index()))
 }
 
@@ -133,7 +133,7 @@ mod tests {
         let first = listen(group, &interface).unwrap();
         let group = SocketAddr::new(group.ip(), first.local_addr().unwrap().port());
         let second = listen(group, &interface).unwrap();
-        let sender = send_from("127.0.0.1:0".parse().unwrap(), &interface, 1).unwrap();
+        let sender = member_socket("127.0.0.1:0".parse().unwrap(), &interface, 1).unwrap();
 
         sender.send_to(b"astray", (Ipv4Addr::LOCALHOST, group.port())).await.unwrap();
         sender.send_to(b"all of you", group).await.unwrap();
@@ -152,6 +152,6 @@ mod tests {
         let unicast = listen("127.0.0.1:0".parse().unwrap(), &interface).unwrap_err();
         assert_eq!(unicast.to_string(), "not a multicast address");
         assert!(Interface::named("nosuchinterface").is_err());
-        assert!(send_from("192.0.2.1:0".parse().unwrap(), &interface, 1).is_err());
+        assert!(member_socket("192.0.2.1:0".parse().unwrap(), &interface, 1).is_err());
     }
 }

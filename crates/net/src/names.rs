@@ -17,38 +17,38 @@ const INTERVAL: Duration = Duration::from_secs(60);
 
 /// The first interval between lookups of a name that has no address, for example before the network
 /// is up. The interval doubles up to [`INTERVAL`].
-const FIRST_GAP: Duration = Duration::from_secs(1);
+const FIRST_INTERVAL: Duration = Duration::from_secs(1);
 
 /// The shortest time between two lookups of a name, however often its host does not answer.
-const LEAST_GAP: Duration = Duration::from_secs(5);
+const MIN_INTERVAL: Duration = Duration::from_secs(5);
 
 /// The future result of a lookup.
-pub type Answer = Pin<Box<dyn Future<Output = io::Result<Vec<SocketAddr>>> + Send>>;
+pub type LookupFuture = Pin<Box<dyn Future<Output = io::Result<Vec<SocketAddr>>> + Send>>;
 
 /// A way to look up `HOST:PORT`.
 #[derive(Clone)]
-pub struct Lookup(Arc<dyn Fn(&str) -> Answer + Send + Sync>);
+pub struct Resolver(Arc<dyn Fn(&str) -> LookupFuture + Send + Sync>);
 
-impl Lookup {
+impl Resolver {
     /// The operating system's resolver.
     ///
     /// Each lookup runs in a thread of its own, for which the program does not wait when it ends:
     /// without a name server a lookup takes many seconds.
     pub fn system() -> Self {
         Self::new(|text| {
-            let (text, (tell, told)) = (text.to_owned(), oneshot::channel());
+            let (text, (sender, receiver)) = (text.to_owned(), oneshot::channel());
             let spawned = std::thread::Builder::new().name("resolver".into()).spawn(move || {
-                let _ = tell.send(address::resolve(&text));
+                let _ = sender.send(address::resolve(&text));
             });
             Box::pin(async move {
                 spawned?;
-                told.await.map_err(|_| io::Error::other("the resolver ended"))?
+                receiver.await.map_err(|_| io::Error::other("the resolver ended"))?
             })
         })
     }
 
     /// A lookup by another function, for example for tests.
-    pub fn new(lookup: impl Fn(&str) -> Answer + Send + Sync + 'static) -> Self {
+    pub fn new(lookup: impl Fn(&str) -> LookupFuture + Send + Sync + 'static) -> Self {
         Self(Arc::new(lookup))
     }
 
@@ -65,7 +65,7 @@ impl Lookup {
     }
 }
 
-impl fmt::Debug for Lookup {
+impl fmt::Debug for Resolver {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Lookup")
     }
@@ -73,24 +73,24 @@ impl fmt::Debug for Lookup {
 
 /// Looks a name up repeatedly, and passes each result to `take`. The next lookup follows a minute
 /// after a success, after growing intervals while there is no address, and soon after each `again`.
-pub async fn follow(
-    lookup: &Lookup,
+pub async fn resolve_repeatedly(
+    lookup: &Resolver,
     text: &str,
     again: &Notify,
     mut take: impl FnMut(io::Result<Vec<SocketAddr>>),
 ) {
-    let mut gap = FIRST_GAP;
+    let mut interval = FIRST_INTERVAL;
     loop {
         let began = Instant::now();
         let found = lookup.once(text).await;
         let next = match &found {
             Ok(_) => {
-                gap = FIRST_GAP;
+                interval = FIRST_INTERVAL;
                 INTERVAL
             }
             Err(_) => {
-                let next = gap;
-                gap = (gap * 2).min(INTERVAL);
+                let next = interval;
+                interval = (interval * 2).min(INTERVAL);
                 next
             }
         };
@@ -98,7 +98,7 @@ pub async fn follow(
         let after = Instant::now();
         tokio::select! {
             () = sleep_until(after + next) => {}
-            () = again.notified() => sleep_until((began + LEAST_GAP).min(after + next)).await,
+            () = again.notified() => sleep_until((began + MIN_INTERVAL).min(after + next)).await,
         }
     }
 }
@@ -109,62 +109,62 @@ pub async fn follow(
 /// answer, the next one is used, in the resolver's order (RFC 6724); after the last address comes
 /// the first.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Candidates {
-    found: Vec<SocketAddr>,
-    at: usize,
+pub struct HostAddresses {
+    known: Vec<SocketAddr>,
+    current: usize,
 }
 
-impl Candidates {
+impl HostAddresses {
     /// The address in use; `None` before an address is known.
     pub fn current(&self) -> Option<SocketAddr> {
-        self.found.get(self.at).copied()
+        self.known.get(self.current).copied()
     }
 
     /// The number of known addresses.
     pub const fn len(&self) -> usize {
-        self.found.len()
+        self.known.len()
     }
 
     /// Whether no address is known.
     pub const fn is_empty(&self) -> bool {
-        self.found.is_empty()
+        self.known.is_empty()
     }
 
     /// Takes the result of a lookup. Returns whether the address in use changed.
-    pub fn found(&mut self, mut found: Vec<SocketAddr>) -> bool {
-        let mut known = Vec::new();
+    pub fn update(&mut self, mut found: Vec<SocketAddr>) -> bool {
+        let mut unique = Vec::new();
         found.retain(|address| {
-            let new = !known.contains(address);
-            known.push(*address);
+            let new = !unique.contains(address);
+            unique.push(*address);
             new
         });
         let old = self.current();
         let kept = found.iter().position(|address| Some(*address) == old);
-        self.found = found;
-        self.at = kept.unwrap_or(0);
+        self.known = found;
+        self.current = kept.unwrap_or(0);
         self.current() != old
     }
 
     /// Keeps only those addresses for which `keep` holds.
     pub fn retain(&mut self, keep: impl Fn(SocketAddr) -> bool) {
-        let left = self.found.iter().copied().filter(|address| keep(*address)).collect();
-        self.found(left);
+        let left = self.known.iter().copied().filter(|address| keep(*address)).collect();
+        self.update(left);
     }
 
     /// Reports that `address` did not answer. If it is in use and there is another address, the
     /// next one is used from now on. Returns whether the address in use changed.
-    pub fn silent(&mut self, address: SocketAddr) -> bool {
-        if self.current() != Some(address) || self.found.len() < 2 {
+    pub fn mark_silent(&mut self, address: SocketAddr) -> bool {
+        if self.current() != Some(address) || self.known.len() < 2 {
             return false;
         }
-        self.at = (self.at + 1) % self.found.len();
+        self.current = (self.current + 1) % self.known.len();
         true
     }
 
     /// Reports that `address` answered. It is used from now on if the name resolves to it.
-    pub fn answered(&mut self, address: SocketAddr) {
-        if let Some(at) = self.found.iter().position(|known| *known == address) {
-            self.at = at;
+    pub fn mark_answered(&mut self, address: SocketAddr) {
+        if let Some(at) = self.known.iter().position(|known| *known == address) {
+            self.current = at;
         }
     }
 }
@@ -180,24 +180,24 @@ mod tests {
 
     #[test]
     fn the_address_that_answers_stays_and_a_silent_one_gives_way() {
-        let mut candidates = Candidates::default();
-        assert_eq!(candidates.current(), None);
-        assert!(!candidates.silent(address(1)));
-        assert!(candidates.found(vec![address(1), address(2), address(1), address(3)]));
-        assert_eq!((candidates.len(), candidates.current()), (3, Some(address(1))));
-        assert!(candidates.silent(address(1)));
-        assert!(!candidates.silent(address(1)), "another flow noticed the same");
-        assert_eq!(candidates.current(), Some(address(2)));
+        let mut addresses = HostAddresses::default();
+        assert_eq!(addresses.current(), None);
+        assert!(!addresses.mark_silent(address(1)));
+        assert!(addresses.update(vec![address(1), address(2), address(1), address(3)]));
+        assert_eq!((addresses.len(), addresses.current()), (3, Some(address(1))));
+        assert!(addresses.mark_silent(address(1)));
+        assert!(!addresses.mark_silent(address(1)), "another flow noticed the same");
+        assert_eq!(addresses.current(), Some(address(2)));
         // Resolvers return addresses in rotating order.
-        assert!(!candidates.found(vec![address(3), address(1), address(2)]));
-        assert_eq!(candidates.current(), Some(address(2)));
-        assert!(candidates.silent(address(2)));
-        assert_eq!(candidates.current(), Some(address(3)));
-        candidates.answered(address(1));
-        assert_eq!(candidates.current(), Some(address(1)));
-        assert!(candidates.found(vec![address(9)]), "the name moved");
-        assert!(!candidates.silent(address(9)), "there is no other");
-        assert_eq!(candidates.current(), Some(address(9)));
+        assert!(!addresses.update(vec![address(3), address(1), address(2)]));
+        assert_eq!(addresses.current(), Some(address(2)));
+        assert!(addresses.mark_silent(address(2)));
+        assert_eq!(addresses.current(), Some(address(3)));
+        addresses.mark_answered(address(1));
+        assert_eq!(addresses.current(), Some(address(1)));
+        assert!(addresses.update(vec![address(9)]), "the name moved");
+        assert!(!addresses.mark_silent(address(9)), "there is no other");
+        assert_eq!(addresses.current(), Some(address(9)));
     }
 
     #[tokio::test(start_paused = true)]
@@ -205,7 +205,7 @@ mod tests {
         let start = Instant::now();
         let asked = Arc::new(Mutex::new(Vec::new()));
         let times = Arc::clone(&asked);
-        let lookup = Lookup::new(move |text| {
+        let lookup = Resolver::new(move |text| {
             assert_eq!(text, "gateway.example:5684");
             let mut asked = times.lock().unwrap();
             asked.push(start.elapsed().as_secs());
@@ -219,7 +219,7 @@ mod tests {
         });
         let again = Notify::new();
         let results = Mutex::new(Vec::new());
-        let run = follow(&lookup, "gateway.example:5684", &again, |found| {
+        let run = resolve_repeatedly(&lookup, "gateway.example:5684", &again, |found| {
             results.lock().unwrap().push(found.is_ok());
         });
         let asking = async {

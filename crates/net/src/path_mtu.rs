@@ -15,7 +15,7 @@ fn payload(mtu: usize, address: SocketAddr) -> usize {
 }
 
 /// The longest UDP payload in bytes that the interface towards `peer` carries.
-pub fn towards(peer: SocketAddr) -> usize {
+pub fn max_payload_towards(peer: SocketAddr) -> usize {
     #[cfg(target_os = "linux")]
     let mtu = linux::mtu_towards(peer).ok();
     #[cfg(not(target_os = "linux"))]
@@ -25,9 +25,9 @@ pub fn towards(peer: SocketAddr) -> usize {
 
 /// The longest UDP payload in bytes that any interface carries on which other hosts reach `local`;
 /// of the loopback interface if `local` is a loopback address.
-pub fn at(local: SocketAddr) -> usize {
+pub fn max_payload_at(local: SocketAddr) -> usize {
     if local.ip().to_canonical().is_loopback() {
-        return towards(local);
+        return max_payload_towards(local);
     }
     #[cfg(target_os = "linux")]
     let mtu = linux::largest_mtu();
@@ -98,8 +98,8 @@ mod tests {
         let (v4, v6) = ((Ipv4Addr::LOCALHOST, 9).into(), (Ipv6Addr::LOCALHOST, 9).into());
         assert_eq!((payload(1500, v4), payload(1500, v6)), (1472, 1452));
         assert_eq!(payload(1500, "[::ffff:192.0.2.1]:9".parse().unwrap()), 1472);
-        assert!(towards(v4) > 1200 && at(v4) == towards(v4));
-        assert!(at((Ipv4Addr::UNSPECIFIED, 9).into()) >= 500);
+        assert!(max_payload_towards(v4) > 1200 && max_payload_at(v4) == max_payload_towards(v4));
+        assert!(max_payload_at((Ipv4Addr::UNSPECIFIED, 9).into()) >= 500);
         let socket = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap();
         forbid_fragments(&socket).unwrap();
         socket.send_to(&[0; 1400], socket.local_addr().unwrap()).await.unwrap();

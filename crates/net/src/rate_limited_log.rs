@@ -13,7 +13,7 @@ pub struct RateLimitedLog(Mutex<State>);
 #[derive(Debug, Default)]
 struct State {
     last: Option<Instant>,
-    unsaid: u64,
+    suppressed: u64,
 }
 
 impl RateLimitedLog {
@@ -21,12 +21,12 @@ impl RateLimitedLog {
     /// one included.
     pub fn due(&self) -> Option<u64> {
         let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        state.unsaid += 1;
+        state.suppressed += 1;
         if state.last.is_some_and(|last| last.elapsed() < INTERVAL) {
             return None;
         }
         state.last = Some(Instant::now());
-        Some(std::mem::take(&mut state.unsaid))
+        Some(std::mem::take(&mut state.suppressed))
     }
 }
 
@@ -39,6 +39,6 @@ mod tests {
         let log = RateLimitedLog::default();
         assert_eq!(log.due(), Some(1));
         assert_eq!(log.due(), None);
-        assert_eq!(log.0.lock().unwrap().unsaid, 1);
+        assert_eq!(log.0.lock().unwrap().suppressed, 1);
     }
 }

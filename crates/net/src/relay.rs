@@ -28,11 +28,11 @@ use std::sync::{Arc, Mutex, MutexGuard};
 const RETRY: Duration = Duration::from_millis(1);
 
 /// How far in the future a timer lies that is not set.
-const FAR: Duration = Duration::from_secs(86_400);
+const NEVER: Duration = Duration::from_secs(86_400);
 
 /// The settings of a [`Relay`].
 #[derive(Clone, Copy, Debug)]
-pub struct Settings {
+pub struct RelaySettings {
     /// The server to which clients' datagrams are sent.
     pub upstream: SocketAddr,
     /// Impairments from the clients to the server.
@@ -49,7 +49,7 @@ pub struct Settings {
     pub idle_timeout: Duration,
 }
 
-impl Settings {
+impl RelaySettings {
     /// A relay to `upstream` that impairs nothing and forgets clients after five minutes.
     pub const fn new(upstream: SocketAddr) -> Self {
         Self {
@@ -91,10 +91,10 @@ pub struct Relay {
 #[derive(Debug)]
 struct Shared {
     listen: AddressedSocket,
-    settings: Settings,
+    settings: RelaySettings,
     clock: Clock,
-    up: Direction,
-    down: Direction,
+    up: DirectionQueue,
+    down: DirectionQueue,
     table: Mutex<Table>,
 }
 
@@ -110,7 +110,7 @@ struct Table {
 struct Client {
     /// The client's address, and the address of this host to which it sends and from which it is
     /// answered.
-    way: AddressPair,
+    addresses: AddressPair,
     state: Mutex<ClientState>,
     rebound: Notify,
 }
@@ -123,34 +123,34 @@ struct ClientState {
 }
 
 #[derive(Debug)]
-struct Direction {
-    line: Mutex<Line>,
+struct DirectionQueue {
+    delayed: Mutex<DelayedPath>,
     earlier: Notify,
 }
 
 #[derive(Debug)]
-struct Line {
+struct DelayedPath {
     path: Path,
     waiting: DelayLine<(Arc<Client>, Vec<u8>)>,
     spare: Vec<Vec<u8>>,
 }
 
 #[derive(Clone, Copy, Debug)]
-enum Way {
+enum Direction {
     Up,
     Down,
 }
 
 impl Relay {
     /// A relay that listens for clients on `listen`.
-    pub fn new(listen: UdpSocket, settings: Settings) -> Self {
+    pub fn new(listen: UdpSocket, settings: RelaySettings) -> Self {
         let mut rng = Random::insecure(settings.seed);
         let shared = Shared {
             listen: AddressedSocket::new(listen),
             settings,
             clock: Clock::start(),
-            up: Direction::new(&settings.up, rng.fork()),
-            down: Direction::new(&settings.down, rng.fork()),
+            up: DirectionQueue::new(&settings.up, rng.fork()),
+            down: DirectionQueue::new(&settings.down, rng.fork()),
             table: Mutex::default(),
         };
         Self { shared: Arc::new(shared) }
@@ -203,9 +203,9 @@ impl Relay {
     /// Errors of the listening socket.
     pub async fn run(&self) -> io::Result<()> {
         let mut tasks = JoinSet::new();
-        for way in [Way::Up, Way::Down] {
+        for direction in [Direction::Up, Direction::Down] {
             let shared = Arc::clone(&self.shared);
-            tasks.spawn(async move { shared.forward_delayed(way).await });
+            tasks.spawn(async move { shared.forward_delayed(direction).await });
         }
         let mut buf = vec![0; DATAGRAM_BYTES];
         loop {
@@ -218,21 +218,21 @@ impl Relay {
             match self.client(from, &mut tasks) {
                 Ok(client) => {
                     self.shared.count_up(&client);
-                    self.shared.offer(Way::Up, &client, &mut buf[..len]);
+                    self.shared.offer(Direction::Up, &client, &mut buf[..len]);
                 }
                 Err(_) => self.shared.table().refused += 1,
             }
         }
     }
 
-    fn client(&self, way: AddressPair, tasks: &mut JoinSet<()>) -> io::Result<Arc<Client>> {
+    fn client(&self, addresses: AddressPair, tasks: &mut JoinSet<()>) -> io::Result<Arc<Client>> {
         let mut table = self.shared.table();
-        let entry = match table.clients.entry(way) {
+        let entry = match table.clients.entry(addresses) {
             Entry::Occupied(entry) => return Ok(Arc::clone(entry.get())),
             Entry::Vacant(entry) => entry,
         };
         let client = Arc::new(Client {
-            way,
+            addresses,
             state: Mutex::new(ClientState {
                 upstream: Arc::new(socket::connect(self.shared.settings.upstream)?),
                 datagrams: 0,
@@ -253,10 +253,10 @@ impl Shared {
         self.table.lock().expect("no holder panics")
     }
 
-    const fn direction(&self, way: Way) -> &Direction {
-        match way {
-            Way::Up => &self.up,
-            Way::Down => &self.down,
+    const fn queue(&self, direction: Direction) -> &DirectionQueue {
+        match direction {
+            Direction::Up => &self.up,
+            Direction::Down => &self.down,
         }
     }
 
@@ -267,12 +267,12 @@ impl Shared {
         let mut rebind_at = every.map(|every| TokioInstant::now() + every);
         loop {
             let upstream = client.upstream();
-            let next_rebind = rebind_at.unwrap_or_else(|| TokioInstant::now() + FAR);
+            let next_rebind = rebind_at.unwrap_or_else(|| TokioInstant::now() + NEVER);
             ::tokio::select! {
                 arrived = upstream.recv(&mut buf) => match arrived {
                     Ok(len) => {
                         client.lock().active_at = self.clock.now();
-                        self.offer(Way::Down, &client, &mut buf[..len]);
+                        self.offer(Direction::Down, &client, &mut buf[..len]);
                     }
                     Err(error) if is_loss(&error) => {}
                     Err(_) => break,
@@ -292,7 +292,7 @@ impl Shared {
                 }
             }
         }
-        self.table().clients.remove(&client.way);
+        self.table().clients.remove(&client.addresses);
     }
 
     fn count_up(&self, client: &Arc<Client>) {
@@ -316,16 +316,16 @@ impl Shared {
         Ok(())
     }
 
-    fn offer(&self, way: Way, client: &Arc<Client>, datagram: &mut [u8]) {
-        let direction = self.direction(way);
-        let mut line = direction.lock();
+    fn offer(&self, direction: Direction, client: &Arc<Client>, datagram: &mut [u8]) {
+        let queue = self.queue(direction);
+        let mut delayed = queue.lock();
         let now = self.clock.now();
-        let Line { path, waiting, spare } = &mut *line;
+        let DelayedPath { path, waiting, spare } = &mut *delayed;
         let first_before = waiting.next_due();
         path.offer(now, datagram, &mut |at, bytes| {
             // A datagram may not overtake one that already waits for the same instant.
             let in_turn = waiting.next_due().is_none_or(|due| due > now);
-            if at <= now && in_turn && self.send(way, client, bytes) {
+            if at <= now && in_turn && self.send(direction, client, bytes) {
                 return;
             }
             let mut copy = spare.pop().unwrap_or_default();
@@ -333,40 +333,40 @@ impl Shared {
             copy.extend_from_slice(bytes);
             waiting.push(at.max(now), (Arc::clone(client), copy));
         });
-        if line.waiting.next_due() != first_before {
-            direction.earlier.notify_one();
+        if delayed.waiting.next_due() != first_before {
+            queue.earlier.notify_one();
         }
     }
 
     /// Sends the datagrams that were delayed, when they are due.
-    async fn forward_delayed(&self, way: Way) {
-        let direction = self.direction(way);
+    async fn forward_delayed(&self, direction: Direction) {
+        let queue = self.queue(direction);
         loop {
             let wait_until = {
-                let mut line = direction.lock();
+                let mut delayed = queue.lock();
                 let now = self.clock.now();
                 let mut blocked = false;
-                while !blocked && let Some((client, bytes)) = line.waiting.peek_due(now) {
-                    blocked = !self.send(way, client, bytes);
-                    if !blocked && let Some((_, (_, bytes))) = line.waiting.pop_due(now) {
-                        line.spare.push(bytes);
+                while !blocked && let Some((client, bytes)) = delayed.waiting.peek_due(now) {
+                    blocked = !self.send(direction, client, bytes);
+                    if !blocked && let Some((_, (_, bytes))) = delayed.waiting.pop_due(now) {
+                        delayed.spare.push(bytes);
                     }
                 }
-                let due = if blocked { Some(now + RETRY) } else { line.waiting.next_due() };
+                let due = if blocked { Some(now + RETRY) } else { delayed.waiting.next_due() };
                 due.and_then(|due| self.clock.to_std(due)).map(TokioInstant::from_std)
             };
             ::tokio::select! {
-                () = sleep_until(wait_until.unwrap_or_else(|| TokioInstant::now() + FAR)) => {}
-                () = direction.earlier.notified() => {}
+                () = sleep_until(wait_until.unwrap_or_else(|| TokioInstant::now() + NEVER)) => {}
+                () = queue.earlier.notified() => {}
             }
         }
     }
 
     /// Sends a datagram, or counts it as refused. Returns `false` if the socket has no room.
-    fn send(&self, way: Way, client: &Client, datagram: &[u8]) -> bool {
-        let sent = match way {
-            Way::Up => client.upstream().try_send(datagram).map(drop),
-            Way::Down => self.listen.try_send_to(datagram, client.way),
+    fn send(&self, direction: Direction, client: &Client, datagram: &[u8]) -> bool {
+        let sent = match direction {
+            Direction::Up => client.upstream().try_send(datagram).map(drop),
+            Direction::Down => self.listen.try_send_to(datagram, client.addresses),
         };
         match sent {
             Ok(()) => true,
@@ -389,14 +389,14 @@ impl Client {
     }
 }
 
-impl Direction {
+impl DirectionQueue {
     fn new(impairments: &Impairments, rng: Random) -> Self {
         let path = Path::new(impairments, rng);
-        let line = Line { path, waiting: DelayLine::new(), spare: Vec::new() };
-        Self { line: Mutex::new(line), earlier: Notify::new() }
+        let delayed = DelayedPath { path, waiting: DelayLine::new(), spare: Vec::new() };
+        Self { delayed: Mutex::new(delayed), earlier: Notify::new() }
     }
 
-    fn lock(&self) -> MutexGuard<'_, Line> {
-        self.line.lock().expect("no holder panics")
+    fn lock(&self) -> MutexGuard<'_, DelayedPath> {
+        self.delayed.lock().expect("no holder panics")
     }
 }

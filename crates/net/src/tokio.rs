@@ -19,10 +19,10 @@ use std::io;
 use std::sync::{Mutex, MutexGuard};
 
 /// How far in the future a timer lies that is not set.
-const FAR: Duration = Duration::from_secs(86_400);
+const NEVER: Duration = Duration::from_secs(86_400);
 
 /// The layer above an engine, to which the driver passes the engine's events.
-pub trait Host<E: Engine>: Send {
+pub trait EngineHost<E: Engine>: Send {
     /// Handles an event. It is called under the engine's lock, so it must neither wait nor call the
     /// [`Driver`].
     fn event(&mut self, now: Instant, event: E::Event<'_>);
@@ -72,7 +72,7 @@ pub struct Driver<E, H> {
     inner: Mutex<Inner<E, H>>,
     socket: AddressedSocket,
     clock: Clock,
-    attention: Notify,
+    wake_runner: Notify,
     datagram_bytes: usize,
 }
 
@@ -82,14 +82,14 @@ struct Inner<E, H> {
     host: H,
     buf: Vec<u8>,
     /// A datagram for which the socket had no room.
-    unsent: Option<(AddressPair, Vec<u8>)>,
+    blocked_datagram: Option<(AddressPair, Vec<u8>)>,
     wake: Option<Instant>,
     /// The time until which the running task sleeps.
     sleeps_until: Option<Instant>,
     counters: SocketCounters,
 }
 
-impl<E: Engine, H: Host<E>> Driver<E, H> {
+impl<E: Engine, H: EngineHost<E>> Driver<E, H> {
     /// Drives `engine` over `socket` by `clock`. All times that the engine has been given so far
     /// must be from this clock.
     pub fn new(socket: UdpSocket, clock: Clock, engine: E, host: H) -> Self {
@@ -97,15 +97,15 @@ impl<E: Engine, H: Host<E>> Driver<E, H> {
             engine,
             host,
             buf: vec![0; DATAGRAM_BYTES],
-            unsent: None,
+            blocked_datagram: None,
             wake: None,
             sleeps_until: None,
             counters: SocketCounters::default(),
         };
         let inner = Mutex::new(inner);
-        let attention = Notify::new();
+        let wake_runner = Notify::new();
         let socket = AddressedSocket::new(socket);
-        Self { inner, socket, clock, attention, datagram_bytes: DATAGRAM_BYTES }
+        Self { inner, socket, clock, wake_runner, datagram_bytes: DATAGRAM_BYTES }
     }
 
     /// Limits the buffers to datagrams of at most `bytes` bytes, which saves memory in programs
@@ -156,13 +156,13 @@ impl<E: Engine, H: Host<E>> Driver<E, H> {
     ) -> Result<(), X> {
         let mut inner = self.lock();
         let now = self.clock.now();
-        let Inner { engine, host, buf, unsent, counters, .. } = &mut *inner;
-        let room = if unsent.is_none() { buf.as_mut_slice() } else { &mut [] };
+        let Inner { engine, host, buf, blocked_datagram, counters, .. } = &mut *inner;
+        let room = if blocked_datagram.is_none() { buf.as_mut_slice() } else { &mut [] };
         let sent = seal(engine, host, now, room);
         if let Ok(Sent::Datagram { len, to }) = &sent {
             let payload = buf.get(..*len).unwrap_or_default();
             if !counters.send(&self.socket, payload, *to) {
-                *unsent = Some((*to, payload.to_vec()));
+                *blocked_datagram = Some((*to, payload.to_vec()));
             }
         }
         self.finish(inner, now);
@@ -177,12 +177,15 @@ impl<E: Engine, H: Host<E>> Driver<E, H> {
             (Some(wake), Some(sleeps_until)) => wake < sleeps_until,
             (wake, sleeps_until) => wake.is_some() && sleeps_until.is_none(),
         };
-        if wakes_earlier || inner.unsent.is_some() || inner.host.is_finished(&inner.engine) {
-            self.attention.notify_one();
+        if wakes_earlier
+            || inner.blocked_datagram.is_some()
+            || inner.host.is_finished(&inner.engine)
+        {
+            self.wake_runner.notify_one();
         }
     }
 
-    /// Receives, keeps the time and transmits until the [`Host`] is finished.
+    /// Receives, keeps the time and transmits until the [`EngineHost`] is finished.
     ///
     /// Only one task at a time may run a driver. If the future is dropped between two polls,
     /// nothing is lost.
@@ -193,13 +196,13 @@ impl<E: Engine, H: Host<E>> Driver<E, H> {
     /// as losses.
     pub async fn run(&self) -> io::Result<()> {
         let mut buf = vec![0; self.datagram_bytes];
-        let mut timer = pin!(sleep_until(TokioInstant::now() + FAR));
+        let mut timer = pin!(sleep_until(TokioInstant::now() + NEVER));
         let mut armed = None;
         loop {
             let blocked = {
                 let mut inner = self.lock();
                 inner.drain(&self.socket, self.clock.now());
-                if inner.unsent.is_none() && inner.host.is_finished(&inner.engine) {
+                if inner.blocked_datagram.is_none() && inner.host.is_finished(&inner.engine) {
                     return Ok(());
                 }
                 // If a deadline moved to a later time, this is noticed when the old one passes.
@@ -209,11 +212,11 @@ impl<E: Engine, H: Host<E>> Driver<E, H> {
                 {
                     armed = Some(wake);
                     let at = self.clock.to_std(wake);
-                    let at = at.map_or_else(|| TokioInstant::now() + FAR, TokioInstant::from_std);
+                    let at = at.map_or_else(|| TokioInstant::now() + NEVER, TokioInstant::from_std);
                     timer.as_mut().reset(at);
                 }
                 inner.sleeps_until = armed;
-                inner.unsent.is_some()
+                inner.blocked_datagram.is_some()
             };
             ::tokio::select! {
                 reports = self.socket.readable() => {
@@ -229,7 +232,7 @@ impl<E: Engine, H: Host<E>> Driver<E, H> {
                     inner.drain(&self.socket, now);
                     armed = None;
                 }
-                () = self.attention.notified() => {}
+                () = self.wake_runner.notified() => {}
                 ready = self.socket.get_ref().writable(), if blocked => ready?,
             }
         }
@@ -251,11 +254,11 @@ impl<E: Engine, H: Host<E>> Driver<E, H> {
         receive_batch(
             buf,
             |buf| self.socket.try_recv_from(buf),
-            |way, datagram| {
+            |addresses, datagram| {
                 inner.counters.received += 1;
                 inner.counters.received_bytes += datagram.len() as u64;
                 let now = self.clock.now();
-                inner.engine.handle_datagram_on(now, way, datagram);
+                inner.engine.handle_datagram_on(now, addresses, datagram);
                 inner.drain(&self.socket, now);
             },
         )
@@ -266,20 +269,20 @@ impl<E: Engine, H: Host<E>> Driver<E, H> {
     }
 }
 
-impl<E: Engine, H: Host<E>> Inner<E, H> {
+impl<E: Engine, H: EngineHost<E>> Inner<E, H> {
     fn drain(&mut self, socket: &AddressedSocket, now: Instant) {
-        if let Some((way, payload)) = &self.unsent {
-            if !self.counters.send(socket, payload, *way) {
+        if let Some((addresses, payload)) = &self.blocked_datagram {
+            if !self.counters.send(socket, payload, *addresses) {
                 return;
             }
-            self.unsent = None;
+            self.blocked_datagram = None;
         }
         loop {
             let (wake, needed) = match self.engine.poll_output_on(&mut self.buf) {
                 (Output::Datagram { to: peer, payload }, local) => {
-                    let way = AddressPair { peer, local };
-                    if !self.counters.send(socket, payload, way) {
-                        self.unsent = Some((way, payload.to_vec()));
+                    let addresses = AddressPair { peer, local };
+                    if !self.counters.send(socket, payload, addresses) {
+                        self.blocked_datagram = Some((addresses, payload.to_vec()));
                         return;
                     }
                     continue;
@@ -306,11 +309,11 @@ impl<E: Engine, H: Host<E>> Inner<E, H> {
 
 impl SocketCounters {
     /// Sends a datagram and counts it. Returns `false` if the socket has no room.
-    fn send(&mut self, socket: &AddressedSocket, payload: &[u8], way: AddressPair) -> bool {
-        let mut sent = socket.try_send_to(payload, way);
+    fn send(&mut self, socket: &AddressedSocket, payload: &[u8], addresses: AddressPair) -> bool {
+        let mut sent = socket.try_send_to(payload, addresses);
         if sent.as_ref().is_err_and(|error| is_loss(error) || is_report(error)) {
             // The error may belong to an earlier datagram; then this one has not been sent yet.
-            sent = socket.try_send_to(payload, way);
+            sent = socket.try_send_to(payload, addresses);
         }
         match sent {
             Ok(()) => {

@@ -3,10 +3,10 @@
 
 use crate::ethertype;
 use crate::interface::{Interface, OpenError};
-use crate::kernel::messages::{Batch, Outgoing, Received, int};
+use crate::kernel::messages::{Batch, OutgoingMessage, ReceivedMessage, int};
 use crate::kernel::socket;
 use crate::pool::{Frame, HEADROOM, Pool};
-use crate::port::{BATCH, LanPort, Source, Statistics};
+use crate::port::{BATCH, LanPort, Pollable, Statistics};
 use std::cell::Cell;
 use std::io;
 use std::iter::once;
@@ -14,7 +14,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 /// The settings of a packet socket.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Settings {
+pub struct PacketSocketSettings {
     /// Also receive frames for other hosts.
     pub promiscuous: bool,
     /// Receive only frames of these EtherTypes (at most 64), which may follow up to two VLAN tags,
@@ -27,7 +27,7 @@ pub struct Settings {
     pub buffer_bytes: usize,
 }
 
-impl Default for Settings {
+impl Default for PacketSocketSettings {
     fn default() -> Self {
         Self {
             promiscuous: true,
@@ -56,7 +56,7 @@ impl PacketPort {
     ///
     /// # Errors
     /// `CAP_NET_RAW` is missing, or the interface no longer exists.
-    pub fn open(interface: &Interface, settings: &Settings) -> Result<Self, OpenError> {
+    pub fn open(interface: &Interface, settings: &PacketSocketSettings) -> Result<Self, OpenError> {
         let what = || format!("a packet socket on {}", interface.name);
         ethertype::filter(&settings.ethertypes)
             .and_then(|mut filter| Self::set_up(interface, settings, &mut filter))
@@ -70,7 +70,7 @@ impl PacketPort {
     /// The errors of [`open`](Self::open).
     pub fn open_shared(
         interface: &Interface,
-        settings: &Settings,
+        settings: &PacketSocketSettings,
         count: usize,
     ) -> Result<Vec<Self>, OpenError> {
         if count == 1 {
@@ -97,7 +97,7 @@ impl PacketPort {
 
     fn set_up(
         interface: &Interface,
-        settings: &Settings,
+        settings: &PacketSocketSettings,
         filter: &mut [libc::sock_filter],
     ) -> io::Result<Self> {
         // A socket with protocol 0 receives nothing. With another protocol it would receive frames
@@ -163,7 +163,7 @@ pub(crate) fn set_buffers(fd: BorrowedFd<'_>, bytes: usize) -> io::Result<()> {
     Ok(())
 }
 
-impl Source for PacketPort {
+impl Pollable for PacketPort {
     fn descriptors(&self, visit: &mut dyn FnMut(BorrowedFd<'_>)) {
         visit(self.socket.as_fd());
     }
@@ -201,11 +201,11 @@ impl LanPort for PacketPort {
                 continue;
             }
             pool.set(&mut frame, HEADROOM..HEADROOM + received.len);
-            let beside = Beside::of(&received);
-            if let Some(tag) = beside.tag {
+            let metadata = FrameMetadata::from_control(&received);
+            if let Some(tag) = metadata.tag {
                 pool.with(&mut frame, |packet| put_tag_back(packet, tag));
             }
-            self.statistics.get_mut().unfinished += u64::from(beside.unfinished);
+            self.statistics.get_mut().unfinished += u64::from(metadata.unfinished);
             into.push(frame);
         }
         let received = into.len() - before;
@@ -219,7 +219,7 @@ impl LanPort for PacketPort {
         let mut refused = 0;
         let mut lost = None;
         while sent + refused < frames.len() {
-            let messages = frames[sent + refused..].iter().map(|frame| Outgoing {
+            let messages = frames[sent + refused..].iter().map(|frame| OutgoingMessage {
                 frames: once(frame),
                 to: None,
                 class: 0,
@@ -251,8 +251,8 @@ impl LanPort for PacketPort {
         // The kernel resets its counters when they are read.
         let none = libc::tpacket_stats { tp_packets: 0, tp_drops: 0 };
         let (level, name) = (libc::SOL_PACKET, libc::PACKET_STATISTICS);
-        if let Ok(told) = socket::get(self.socket.as_fd(), level, name, none) {
-            self.count(|statistics| statistics.overruns += u64::from(told.tp_drops));
+        if let Ok(counters) = socket::get(self.socket.as_fd(), level, name, none) {
+            self.count(|statistics| statistics.overruns += u64::from(counters.tp_drops));
         }
         self.statistics.get()
     }
@@ -263,15 +263,15 @@ fn is_down(error: &io::Error) -> bool {
 }
 
 /// Metadata that the kernel keeps beside a frame (`struct tpacket_auxdata`).
-struct Beside {
+struct FrameMetadata {
     /// Protocol and control information of a VLAN tag that the kernel removed from the frame.
     tag: Option<[u8; 4]>,
     /// The sender left the checksums to hardware.
     unfinished: bool,
 }
 
-impl Beside {
-    fn of(received: &Received<'_>) -> Self {
+impl FrameMetadata {
+    fn from_control(received: &ReceivedMessage<'_>) -> Self {
         let mut found = Self { tag: None, unfinished: false };
         for (level, kind, data) in received.control() {
             if (level, kind) != (libc::SOL_PACKET, libc::PACKET_AUXDATA) || data.len() < 20 {

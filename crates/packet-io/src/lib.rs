@@ -60,6 +60,6 @@ pub mod xdp;
 #[cfg(target_os = "linux")]
 pub use interface::{Interface, Offload, OpenError};
 pub use pool::{Frame, HEADROOM, Pool, PoolSettings, TAILROOM};
-pub use port::{BATCH, Datagram, LanPort, Refusal, RefusalCause, Source, Statistics, Underlay};
+pub use port::{BATCH, Datagram, LanPort, Pollable, Refusal, RefusalCause, Statistics, Underlay};
 #[cfg(target_os = "linux")]
 pub use wait::Waiter;

@@ -18,7 +18,7 @@
 
 use crate::pool::{Frame, Pool};
 use crate::port::{
-    BATCH, Datagram, LanPort, Refusal, RefusalCause, Refusals, Source, Statistics, Underlay,
+    BATCH, Datagram, LanPort, Pollable, Refusal, RefusalCause, Refusals, Statistics, Underlay,
 };
 use std::collections::{BTreeMap, VecDeque};
 use std::io;
@@ -47,7 +47,7 @@ fn lock<T>(shared: &Mutex<T>) -> MutexGuard<'_, T> {
 
 /// One end of a wire between two Ethernet ports.
 #[derive(Debug)]
-pub struct Lan {
+pub struct MemoryLan {
     inward: Shared<Vec<u8>>,
     outward: Shared<Vec<u8>>,
     statistics: Statistics,
@@ -55,14 +55,14 @@ pub struct Lan {
 
 /// Makes a wire that holds `capacity` frames in each direction. Returns its two ends, which may be
 /// on different threads and have different pools.
-pub fn lan(capacity: usize) -> (Lan, Lan) {
+pub fn lan(capacity: usize) -> (MemoryLan, MemoryLan) {
     let (one, other) = (queue(capacity), queue(capacity));
     let statistics = Statistics::default();
-    let far = Lan { inward: other.clone(), outward: one.clone(), statistics };
-    (Lan { inward: one, outward: other, statistics }, far)
+    let far = MemoryLan { inward: other.clone(), outward: one.clone(), statistics };
+    (MemoryLan { inward: one, outward: other, statistics }, far)
 }
 
-impl Source for Lan {
+impl Pollable for MemoryLan {
     #[cfg(unix)]
     fn descriptors(&self, _visit: &mut dyn FnMut(BorrowedFd<'_>)) {}
 
@@ -71,7 +71,7 @@ impl Source for Lan {
     }
 }
 
-impl LanPort for Lan {
+impl LanPort for MemoryLan {
     fn receive(&mut self, pool: &mut Pool, into: &mut Vec<Frame>) -> io::Result<usize> {
         let mut inward = lock(&self.inward);
         let mut count = 0;
@@ -116,7 +116,7 @@ fn fill(pool: &mut Pool, bytes: &[u8], statistics: &mut Statistics) -> Option<Fr
 
 /// A datagram in transit.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Sent {
+pub struct DatagramInTransit {
     /// The address of the sender.
     pub from: SocketAddr,
     /// The octet with DSCP and ECN, as in [`Datagram::class`].
@@ -128,13 +128,13 @@ pub struct Sent {
 /// A network of hosts with addresses, between which datagrams are sent. Clones of this value are
 /// the same network.
 #[derive(Clone, Debug)]
-pub struct Network {
-    hosts: Arc<Mutex<BTreeMap<SocketAddr, Shared<Sent>>>>,
+pub struct MemoryNetwork {
+    hosts: Arc<Mutex<BTreeMap<SocketAddr, Shared<DatagramInTransit>>>>,
     max_payload: usize,
     capacity: usize,
 }
 
-impl Network {
+impl MemoryNetwork {
     /// A network that accepts payloads of up to `max_payload` bytes and queues up to `capacity`
     /// datagrams for each address.
     pub fn new(max_payload: usize, capacity: usize) -> Self {
@@ -143,10 +143,10 @@ impl Network {
 
     /// Attaches a host with this address and returns its port. A port attached earlier with the
     /// same address receives nothing any more.
-    pub fn attach(&self, address: SocketAddr) -> Host {
+    pub fn attach(&self, address: SocketAddr) -> MemoryUnderlay {
         let inward = queue(self.capacity);
         lock(&self.hosts).insert(address, inward.clone());
-        Host {
+        MemoryUnderlay {
             address,
             inward,
             network: self.clone(),
@@ -157,7 +157,7 @@ impl Network {
 
     /// Delivers a datagram as if its sender had sent it. Returns `false` if no host has the
     /// address, or its queue is full.
-    pub fn inject(&self, to: SocketAddr, datagram: Sent) -> bool {
+    pub fn inject(&self, to: SocketAddr, datagram: DatagramInTransit) -> bool {
         let Some(host) = lock(&self.hosts).get(&to).cloned() else { return false };
         let mut inward = lock(&host);
         let room = inward.packets.len() < inward.capacity;
@@ -168,30 +168,30 @@ impl Network {
     }
 
     /// Removes the datagrams in transit to an address, for tests that lose, alter or reorder them.
-    pub fn intercept(&self, to: SocketAddr) -> Vec<Sent> {
+    pub fn intercept(&self, to: SocketAddr) -> Vec<DatagramInTransit> {
         let host = lock(&self.hosts).get(&to).cloned();
         host.map_or_else(Vec::new, |host| lock(&host).packets.drain(..).collect())
     }
 }
 
-/// A host on a [`Network`].
+/// A host on a [`MemoryNetwork`].
 #[derive(Debug)]
-pub struct Host {
+pub struct MemoryUnderlay {
     address: SocketAddr,
-    inward: Shared<Sent>,
-    network: Network,
+    inward: Shared<DatagramInTransit>,
+    network: MemoryNetwork,
     statistics: Statistics,
     refusals: Refusals,
 }
 
-impl Host {
+impl MemoryUnderlay {
     /// The address of this host.
     pub fn address(&self) -> SocketAddr {
         self.address
     }
 }
 
-impl Source for Host {
+impl Pollable for MemoryUnderlay {
     #[cfg(unix)]
     fn descriptors(&self, _visit: &mut dyn FnMut(BorrowedFd<'_>)) {}
 
@@ -200,15 +200,15 @@ impl Source for Host {
     }
 }
 
-impl Underlay for Host {
+impl Underlay for MemoryUnderlay {
     fn receive(&mut self, pool: &mut Pool, into: &mut Vec<Datagram>) -> io::Result<usize> {
         let mut inward = lock(&self.inward);
         let mut count = 0;
         while count < BATCH
-            && let Some(Sent { from, class, payload }) = inward.packets.pop_front()
+            && let Some(DatagramInTransit { from, class, payload }) = inward.packets.pop_front()
         {
             if let Some(frame) = fill(pool, &payload, &mut self.statistics) {
-                into.push(Datagram { frame, remote: from, class, answers: false });
+                into.push(Datagram { frame, remote: from, class, from_shared_port: false });
                 count += 1;
             }
         }
@@ -227,7 +227,8 @@ impl Underlay for Host {
                 let payload = pool.bytes(&frame).to_vec();
                 // A datagram to an address without a host is lost without an error, as on any
                 // network.
-                self.network.inject(remote, Sent { from: self.address, class, payload });
+                self.network
+                    .inject(remote, DatagramInTransit { from: self.address, class, payload });
                 self.statistics.transmitted += 1;
             }
             pool.release(frame);
@@ -282,13 +283,13 @@ mod tests {
     #[test]
     fn datagrams_reach_their_address_with_class_and_sender() {
         let mut pool = pool(8);
-        let network = Network::new(100, 8);
+        let network = MemoryNetwork::new(100, 8);
         let (a, b) = ("192.0.2.1:1".parse().unwrap(), "[2001:db8::2]:2".parse().unwrap());
         let (mut near, mut far) = (network.attach(a), network.attach(b));
         let mut datagrams = Vec::new();
         for len in [100, 101] {
             let frame = pool.allocate_with(&vec![1; len]).unwrap();
-            datagrams.push(Datagram { frame, remote: b, class: 0xB8, answers: false });
+            datagrams.push(Datagram { frame, remote: b, class: 0xB8, from_shared_port: false });
         }
         assert_eq!(near.transmit(&mut pool, &mut datagrams).unwrap(), 2);
         assert_eq!(far.receive(&mut pool, &mut datagrams).unwrap(), 1);
@@ -304,11 +305,11 @@ mod tests {
     #[test]
     fn what_is_on_its_way_can_be_taken_and_put_back() {
         let mut pool = pool(8);
-        let network = Network::new(100, 8);
+        let network = MemoryNetwork::new(100, 8);
         let (a, b) = ("192.0.2.1:1".parse().unwrap(), "192.0.2.2:2".parse().unwrap());
         let (mut near, mut far) = (network.attach(a), network.attach(b));
         let frame = pool.allocate_with(b"once").unwrap();
-        let mut datagrams = vec![Datagram { frame, remote: b, class: 0, answers: false }];
+        let mut datagrams = vec![Datagram { frame, remote: b, class: 0, from_shared_port: false }];
         near.transmit(&mut pool, &mut datagrams).unwrap();
         let taken = network.intercept(b);
         assert_eq!(taken.len(), 1);

@@ -11,7 +11,7 @@ use std::os::fd::BorrowedFd;
 pub const BATCH: usize = 64;
 
 /// A port that a thread can wait for.
-pub trait Source {
+pub trait Pollable {
     /// Calls `visit` with each descriptor that becomes readable when there are packets to receive.
     #[cfg(unix)]
     fn descriptors(&self, visit: &mut dyn FnMut(BorrowedFd<'_>));
@@ -24,7 +24,7 @@ pub trait Source {
 
 /// A port that receives and sends Ethernet frames, which begin with the destination address and
 /// have no frame check sequence.
-pub trait LanPort: Source {
+pub trait LanPort: Pollable {
     /// Appends frames that arrived, at most [`BATCH`], and returns their number; it never waits.
     /// VLAN tags are part of the frames, and there are at least 128 free bytes before each frame.
     ///
@@ -57,13 +57,13 @@ pub struct Datagram {
     /// Whether the datagram is sent from the port that the other host sends to, instead of the
     /// lane's own port. A NAT between the hosts accepts nothing else. In received datagrams this
     /// field has no meaning.
-    pub answers: bool,
+    pub from_shared_port: bool,
 }
 
 /// A port that receives and sends UDP datagrams.
-pub trait Underlay: Source {
+pub trait Underlay: Pollable {
     /// Appends datagrams that arrived and returns their number; it never waits. There are at least
-    /// 128 free bytes before each. A port that receives runs of datagrams may append more than
+    /// 128 free bytes before each. A port that receives coalesced datagrams may append more than
     /// [`BATCH`].
     ///
     /// # Errors
@@ -178,10 +178,10 @@ mod tests {
         for bytes in 0..=Refusals::MAX {
             refusals.push(Refusal { remote, bytes, cause: RefusalCause::TooLong });
         }
-        let mut told = Vec::new();
-        refusals.drain(&mut told);
-        assert_eq!((told.len(), told[0].bytes), (Refusals::MAX, 1));
-        refusals.drain(&mut told);
-        assert_eq!(told.len(), Refusals::MAX);
+        let mut refused = Vec::new();
+        refusals.drain(&mut refused);
+        assert_eq!((refused.len(), refused[0].bytes), (Refusals::MAX, 1));
+        refusals.drain(&mut refused);
+        assert_eq!(refused.len(), Refusals::MAX);
     }
 }

@@ -2,50 +2,54 @@
 
 use crate::af_packet::set_buffers;
 use crate::interface::OpenError;
-use crate::kernel::messages::{Batch, Outgoing, int};
+use crate::kernel::messages::{Batch, OutgoingMessage, int};
 use crate::kernel::socket;
 use crate::pool::{Frame, HEADROOM, Pool};
-use crate::port::{BATCH, Datagram, Refusal, RefusalCause, Refusals, Source, Statistics, Underlay};
+use crate::port::{
+    BATCH, Datagram, Pollable, Refusal, RefusalCause, Refusals, Statistics, Underlay,
+};
 use libc::c_int;
 use std::io;
 use std::net::SocketAddr;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 /// The largest number of datagrams in one `sendmmsg` call.
-const SENT_AT_ONCE: usize = 4 * BATCH;
-/// Number of runs received in one call. Each may be 64 KiB long.
-const RUNS: usize = 16;
-/// The largest number of datagrams in one run, which every kernel since 4.18 accepts
+const MAX_DATAGRAMS_PER_CALL: usize = 4 * BATCH;
+/// Number of coalesced messages received in one call. Each may be 64 KiB long.
+const SEGMENTED_MESSAGES: usize = 16;
+/// The largest number of datagrams in one segmented message, which every kernel since 4.18 accepts
 /// (`UDP_MAX_SEGMENTS`).
-const RUN_DATAGRAMS: usize = 64;
-/// The largest payload of one run in bytes: with IPv6 headers it is a packet of less than 64 KiB.
-const RUN_PAYLOAD: usize = 65_000;
+const MAX_SEGMENTS: usize = 64;
+/// The largest payload in bytes of one segmented message: with IPv6 headers it is a packet of less
+/// than 64 KiB.
+const MAX_SEGMENTED_PAYLOAD: usize = 65_000;
 
 /// The settings of an underlay's sockets.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Settings {
+pub struct UdpSettings {
     /// The addresses to receive at: one of IPv4, one of IPv6, or both. Port 0 means any free port.
     pub local: Vec<SocketAddr>,
-    /// A lane's own addresses, of the same families, from which all datagrams but
-    /// [answers](Datagram::answers) are sent. Datagrams that arrive there are received as well.
+    /// A lane's own addresses, of the same families, from which all datagrams are sent but those
+    /// [from the shared port](Datagram::from_shared_port). Datagrams that arrive there are received
+    /// as well.
     pub send_from: Vec<SocketAddr>,
     /// Whether other threads receive at `local` too. The kernel then assigns every source address
     /// and port to one of them.
     pub shared: bool,
-    /// Whether datagrams of one length to one peer are handed to the kernel as one run, and
-    /// received as runs (`UDP_SEGMENT`, `UDP_GRO`).
-    pub runs: bool,
+    /// Whether the kernel segments and coalesces datagrams: those of one length to one peer are
+    /// sent and received as one message (`UDP_SEGMENT`, `UDP_GRO`).
+    pub segmentation: bool,
     /// Size in bytes of each socket's receive buffer, and of its send buffer.
     pub buffer_bytes: usize,
 }
 
-impl Default for Settings {
+impl Default for UdpSettings {
     fn default() -> Self {
         Self {
             local: Vec::new(),
             send_from: Vec::new(),
             shared: false,
-            runs: true,
+            segmentation: true,
             buffer_bytes: 8 << 20,
         }
     }
@@ -59,10 +63,10 @@ impl Default for Settings {
 pub struct UdpUnderlay {
     sockets: Vec<Socket>,
     batch: Batch,
-    runs: bool,
+    segmentation: bool,
     spare: Vec<Frame>,
     /// Number of datagrams in each message of the last call.
-    planned: Vec<usize>,
+    datagrams_per_message: Vec<usize>,
     statistics: Statistics,
     refusals: Refusals,
 }
@@ -78,13 +82,13 @@ impl UdpUnderlay {
     ///
     /// # Errors
     /// This host does not have one of the addresses, or a port is in use.
-    pub fn open(settings: &Settings) -> Result<Self, OpenError> {
+    pub fn open(settings: &UdpSettings) -> Result<Self, OpenError> {
         let mut underlay = Self {
             sockets: Vec::new(),
-            batch: Batch::new(BATCH, SENT_AT_ONCE),
-            runs: settings.runs,
+            batch: Batch::new(BATCH, MAX_DATAGRAMS_PER_CALL),
+            segmentation: settings.segmentation,
             spare: Vec::new(),
-            planned: Vec::with_capacity(BATCH),
+            datagrams_per_message: Vec::with_capacity(BATCH),
             statistics: Statistics::default(),
             refusals: Refusals::default(),
         };
@@ -103,7 +107,7 @@ impl UdpUnderlay {
         Ok(underlay)
     }
 
-    /// The addresses that the sockets are bound to, those of [`Settings::local`] first.
+    /// The addresses that the sockets are bound to, those of [`UdpSettings::local`] first.
     pub fn local(&self) -> impl Iterator<Item = SocketAddr> {
         self.sockets.iter().map(|socket| socket.local)
     }
@@ -129,7 +133,7 @@ impl UdpUnderlay {
     }
 }
 
-fn open(address: SocketAddr, shared: bool, settings: &Settings) -> io::Result<Socket> {
+fn open(address: SocketAddr, shared: bool, settings: &UdpSettings) -> io::Result<Socket> {
     let family = if address.is_ipv4() { libc::AF_INET } else { libc::AF_INET6 };
     let socket = socket::open(family, libc::SOCK_DGRAM, 0)?;
     let fd = socket.as_fd();
@@ -145,7 +149,7 @@ fn open(address: SocketAddr, shared: bool, settings: &Settings) -> io::Result<So
     if shared {
         socket::set(fd, libc::SOL_SOCKET, libc::SO_REUSEPORT, 1)?;
     }
-    if settings.runs {
+    if settings.segmentation {
         socket::set(fd, libc::SOL_UDP, libc::UDP_GRO, 1)?;
     }
     set_buffers(fd, settings.buffer_bytes)?;
@@ -154,7 +158,7 @@ fn open(address: SocketAddr, shared: bool, settings: &Settings) -> io::Result<So
     Ok(Socket { fd: socket, local, sends: true })
 }
 
-impl Source for UdpUnderlay {
+impl Pollable for UdpUnderlay {
     fn descriptors(&self, visit: &mut dyn FnMut(BorrowedFd<'_>)) {
         for socket in &self.sockets {
             visit(socket.fd.as_fd());
@@ -164,14 +168,14 @@ impl Source for UdpUnderlay {
 
 /// Metadata that the kernel delivers beside a datagram.
 #[derive(Clone, Copy, Default)]
-struct Beside {
+struct DatagramMetadata {
     class: u8,
-    /// Length in bytes of each datagram of a run but the last one.
+    /// Length in bytes of each datagram of a coalesced message but the last one.
     segment: Option<usize>,
 }
 
-impl Beside {
-    fn of(control: impl Iterator<Item = (c_int, c_int, impl AsRef<[u8]>)>) -> Self {
+impl DatagramMetadata {
+    fn from_control(control: impl Iterator<Item = (c_int, c_int, impl AsRef<[u8]>)>) -> Self {
         let mut found = Self::default();
         for (level, kind, data) in control {
             let data = data.as_ref();
@@ -197,8 +201,8 @@ impl Underlay for UdpUnderlay {
         let before = into.len();
         for socket in &self.sockets {
             let fd = socket.fd.as_fd();
-            if self.runs {
-                receive_runs(fd, &mut self.batch, pool, into, &mut self.statistics);
+            if self.segmentation {
+                receive_segmented(fd, &mut self.batch, pool, into, &mut self.statistics);
             } else {
                 let (batch, spare) = (&mut self.batch, &mut self.spare);
                 receive_singly(fd, batch, spare, pool, into, &mut self.statistics);
@@ -211,40 +215,40 @@ impl Underlay for UdpUnderlay {
 
     fn transmit(&mut self, pool: &mut Pool, datagrams: &mut Vec<Datagram>) -> io::Result<usize> {
         let mut done = 0;
-        let mut runs = self.runs;
+        let mut segmentation = self.segmentation;
         while done < datagrams.len() {
             let rest = &datagrams[done..];
-            let from = |datagram: &Datagram| way(&self.sockets, datagram);
+            let from = |datagram: &Datagram| sending_socket(&self.sockets, datagram);
             let Some(socket) = from(&rest[0]) else {
                 self.refuse(done, None, datagrams);
                 done += 1;
                 continue;
             };
-            plan(rest, runs, from, &mut self.planned);
+            group_messages(rest, segmentation, from, &mut self.datagrams_per_message);
             let socket = &self.sockets[socket];
             let mut first = 0;
-            let messages = self.planned.iter().map(|&count| {
-                let run = &rest[first..first + count];
+            let messages = self.datagrams_per_message.iter().map(|&count| {
+                let message = &rest[first..first + count];
                 first += count;
-                Outgoing {
-                    frames: run.iter().map(|datagram| &datagram.frame),
-                    to: Some(run[0].remote),
-                    class: run[0].class,
-                    segment: (count > 1).then(|| run[0].frame.len() as u16),
+                OutgoingMessage {
+                    frames: message.iter().map(|datagram| &datagram.frame),
+                    to: Some(message[0].remote),
+                    class: message[0].class,
+                    segment: (count > 1).then(|| message[0].frame.len() as u16),
                 }
             });
             match self.batch.transmit(socket.fd.as_fd(), pool, messages) {
                 Ok(0) => break,
                 Ok(sent) => {
-                    let sent = self.planned[..sent].iter().sum::<usize>();
+                    let sent = self.datagrams_per_message[..sent].iter().sum::<usize>();
                     self.statistics.transmitted += sent as u64;
                     done += sent;
                 }
                 Err(error) if error.raw_os_error() == Some(libc::ENOBUFS) => break,
-                Err(_) if self.planned[0] > 1 => {
-                    // The route may not support runs, or one datagram of the run is too long: send
-                    // each datagram on its own.
-                    runs = false;
+                Err(_) if self.datagrams_per_message[0] > 1 => {
+                    // The route may not support segmentation, or one datagram of the message is too
+                    // long: send each datagram on its own.
+                    segmentation = false;
                 }
                 Err(error) => {
                     self.refuse(done, Some(&error), datagrams);
@@ -273,47 +277,48 @@ impl Underlay for UdpUnderlay {
 /// Number of datagrams that the kernel dropped because they were not fetched from this socket in
 /// time; 0 if it does not report it.
 pub fn overruns(socket: BorrowedFd<'_>) -> u64 {
-    let told = socket::get(socket, libc::SOL_SOCKET, libc::SO_MEMINFO, [0_u32; 9]);
-    told.map_or(0, |told| u64::from(told[8]))
+    let memory = socket::get(socket, libc::SOL_SOCKET, libc::SO_MEMINFO, [0_u32; 9]);
+    memory.map_or(0, |memory| u64::from(memory[8]))
 }
 
 /// The index of the socket from which a datagram is sent.
-fn way(sockets: &[Socket], datagram: &Datagram) -> Option<usize> {
+fn sending_socket(sockets: &[Socket], datagram: &Datagram) -> Option<usize> {
     let family = datagram.remote.is_ipv4();
     // The first socket of a family is bound to `local`, where all peers send to.
-    let fits = |of: &Socket| (datagram.answers || of.sends) && of.local.is_ipv4() == family;
+    let fits =
+        |of: &Socket| (datagram.from_shared_port || of.sends) && of.local.is_ipv4() == family;
     sockets.iter().position(fits)
 }
 
-/// Plans the next messages: writes to `planned` how many of the first datagrams, all of which go
-/// `from` one socket, each message contains.
-fn plan(
+/// Groups the next datagrams into messages: writes to `datagrams_per_message` how many of the first
+/// datagrams, all of which go `from` one socket, each message contains.
+fn group_messages(
     datagrams: &[Datagram],
-    runs: bool,
+    segmentation: bool,
     from: impl Fn(&Datagram) -> Option<usize>,
-    planned: &mut Vec<usize>,
+    datagrams_per_message: &mut Vec<usize>,
 ) {
-    planned.clear();
-    let datagrams = &datagrams[..datagrams.len().min(SENT_AT_ONCE)];
+    datagrams_per_message.clear();
+    let datagrams = &datagrams[..datagrams.len().min(MAX_DATAGRAMS_PER_CALL)];
     let first = from(&datagrams[0]);
     let of_one = datagrams.iter().take_while(|datagram| from(datagram) == first).count();
     let mut at = 0;
-    while at < of_one && planned.len() < BATCH {
-        let count = if runs { run_length(&datagrams[at..of_one]) } else { 1 };
-        planned.push(count);
+    while at < of_one && datagrams_per_message.len() < BATCH {
+        let count = if segmentation { segment_count(&datagrams[at..of_one]) } else { 1 };
+        datagrams_per_message.push(count);
         at += count;
     }
 }
 
-/// How many of the first datagrams, which go from one socket, can be sent as one run: to one peer,
-/// of one class and one length, except that the last one may be shorter.
-fn run_length(datagrams: &[Datagram]) -> usize {
+/// How many of the first datagrams, which go from one socket, can be sent as one message: to one
+/// peer, of one class and one length, except that the last one may be shorter.
+fn segment_count(datagrams: &[Datagram]) -> usize {
     let first = &datagrams[0];
     let len = first.frame.len();
     if len == 0 {
         return 1;
     }
-    let most = RUN_DATAGRAMS.min(RUN_PAYLOAD / len).max(1);
+    let most = MAX_SEGMENTS.min(MAX_SEGMENTED_PAYLOAD / len).max(1);
     let mut count = 1;
     for next in datagrams.iter().take(most).skip(1) {
         let fits = next.remote == first.remote
@@ -332,26 +337,31 @@ fn run_length(datagrams: &[Datagram]) -> usize {
 
 /// An error when receiving is an ICMP error about a datagram that was sent before: nothing can be
 /// done about it here.
-fn receive_runs(
+fn receive_segmented(
     fd: BorrowedFd<'_>,
     batch: &mut Batch,
     pool: &mut Pool,
     into: &mut Vec<Datagram>,
     statistics: &mut Statistics,
 ) {
-    for i in 0..batch.receive_runs(fd, RUNS).unwrap_or(0) {
+    for i in 0..batch.receive_segmented(fd, SEGMENTED_MESSAGES).unwrap_or(0) {
         let received = batch.received(i);
         let Some(remote) = received.from else { continue };
-        let beside = Beside::of(received.control());
-        let run = batch.run(i);
-        let segment = beside.segment.unwrap_or(run.len()).max(1);
-        // An empty datagram is never part of a run, and is received like any other.
-        let empty = run.is_empty().then_some(run);
-        for payload in run.chunks(segment).chain(empty) {
+        let metadata = DatagramMetadata::from_control(received.control());
+        let message = batch.segmented(i);
+        let segment = metadata.segment.unwrap_or(message.len()).max(1);
+        // An empty datagram is never coalesced with others, and is received like any other.
+        let empty = message.is_empty().then_some(message);
+        for payload in message.chunks(segment).chain(empty) {
             if payload.len() > pool.max_packet() {
                 statistics.too_long += 1;
             } else if let Some(frame) = pool.allocate_with(payload) {
-                into.push(Datagram { frame, remote, class: beside.class, answers: false });
+                into.push(Datagram {
+                    frame,
+                    remote,
+                    class: metadata.class,
+                    from_shared_port: false,
+                });
             } else {
                 statistics.starved += 1;
             }
@@ -383,8 +393,8 @@ fn receive_singly(
         match received.from {
             Some(remote) if !received.truncated => {
                 pool.set(&mut frame, HEADROOM..HEADROOM + received.len);
-                let class = Beside::of(received.control()).class;
-                into.push(Datagram { frame, remote, class, answers: false });
+                let class = DatagramMetadata::from_control(received.control()).class;
+                into.push(Datagram { frame, remote, class, from_shared_port: false });
             }
             _ => pool.release(frame),
         }
@@ -396,43 +406,56 @@ mod tests {
     use super::*;
     use crate::pool::PoolSettings;
 
-    /// The planned messages, with a socket for each family and, if `own` is set, further ones to
-    /// send from. The top bit of a class marks an answer.
-    fn planned(pool: &mut Pool, of: &[(usize, u8, &str)], runs: bool, own: bool) -> Vec<usize> {
+    /// The number of datagrams in each message, with a socket for each family and, if `own` is set,
+    /// further ones to send from. The top bit of a class marks an answer.
+    fn datagrams_per_message(
+        pool: &mut Pool,
+        of: &[(usize, u8, &str)],
+        segmentation: bool,
+        own: bool,
+    ) -> Vec<usize> {
         let datagrams: Vec<_> = of
             .iter()
             .map(|&(len, class, remote)| Datagram {
                 frame: pool.allocate_with(&vec![0; len]).unwrap(),
                 remote: remote.parse().unwrap(),
                 class: class & 0x7f,
-                answers: class > 0x7f,
+                from_shared_port: class > 0x7f,
             })
             .collect();
-        let mut planned = Vec::new();
+        let mut datagrams_per_message = Vec::new();
         let from = |of: &Datagram| {
-            Some(usize::from(of.remote.is_ipv4()) + if own && !of.answers { 2 } else { 0 })
+            Some(usize::from(of.remote.is_ipv4()) + if own && !of.from_shared_port { 2 } else { 0 })
         };
-        plan(&datagrams, runs, from, &mut planned);
+        group_messages(&datagrams, segmentation, from, &mut datagrams_per_message);
         pool.release_all(datagrams.into_iter().map(|datagram| datagram.frame));
-        planned
+        datagrams_per_message
     }
 
     #[test]
-    fn a_run_has_one_peer_class_and_length() {
+    fn a_segmented_message_has_one_peer_class_and_length() {
         let mut pool = Pool::new(PoolSettings { frame_bytes: 2048, frames: 512 }).unwrap();
         let (a, b, six) = ("192.0.2.1:1", "192.0.2.2:1", "[2001:db8::1]:1");
-        assert_eq!(planned(&mut pool, &[(9, 0, a), (9, 0x80, a)], true, false), [2], "one socket");
-        let mut plan = |of: &[_]| planned(&mut pool, of, true, true);
-        assert_eq!(plan(&[(9, 0, a), (9, 0, a), (9, 0, b)]), [2, 1]);
-        assert_eq!(plan(&[(9, 0, a), (9, 1, a)]), [1, 1]);
-        assert_eq!(plan(&[(9, 0, a), (9, 0x80, a)]), [1], "one socket per call");
-        assert_eq!(plan(&[(9, 0, a), (8, 0, a), (8, 0, a)]), [2, 1], "a shorter one is the last");
-        assert_eq!(plan(&[(9, 0, a), (10, 0, a)]), [1, 1]);
-        assert_eq!(plan(&[(0, 0, a), (0, 0, a), (1, 0, a), (0, 0, a)]), [1, 1, 1, 1]);
-        assert_eq!(plan(&[(9, 0, a), (9, 0, six)]), [1], "one address family per call");
-        assert_eq!(plan(&[(1400, 0, a); 100]), [46, 46, 8]);
-        assert_eq!(plan(&[(9, 0, a); 130]), [64, 64, 2]);
-        assert_eq!(plan(&[(9, 0, a); 300]), [64; 4]);
-        assert_eq!(planned(&mut pool, &[(9, 0, a); 100], false, true), [1; BATCH]);
+        assert_eq!(
+            datagrams_per_message(&mut pool, &[(9, 0, a), (9, 0x80, a)], true, false),
+            [2],
+            "one socket"
+        );
+        let mut group_messages = |of: &[_]| datagrams_per_message(&mut pool, of, true, true);
+        assert_eq!(group_messages(&[(9, 0, a), (9, 0, a), (9, 0, b)]), [2, 1]);
+        assert_eq!(group_messages(&[(9, 0, a), (9, 1, a)]), [1, 1]);
+        assert_eq!(group_messages(&[(9, 0, a), (9, 0x80, a)]), [1], "one socket per call");
+        assert_eq!(
+            group_messages(&[(9, 0, a), (8, 0, a), (8, 0, a)]),
+            [2, 1],
+            "a shorter one is the last"
+        );
+        assert_eq!(group_messages(&[(9, 0, a), (10, 0, a)]), [1, 1]);
+        assert_eq!(group_messages(&[(0, 0, a), (0, 0, a), (1, 0, a), (0, 0, a)]), [1, 1, 1, 1]);
+        assert_eq!(group_messages(&[(9, 0, a), (9, 0, six)]), [1], "one address family per call");
+        assert_eq!(group_messages(&[(1400, 0, a); 100]), [46, 46, 8]);
+        assert_eq!(group_messages(&[(9, 0, a); 130]), [64, 64, 2]);
+        assert_eq!(group_messages(&[(9, 0, a); 300]), [64; 4]);
+        assert_eq!(datagrams_per_message(&mut pool, &[(9, 0, a); 100], false, true), [1; BATCH]);
     }
 }

@@ -1,7 +1,7 @@
 //! Waiting for ports: the thread polls them for a while and then sleeps.
 
 use crate::kernel::poll::PollList;
-use crate::port::Source;
+use crate::port::Pollable;
 use std::io;
 use std::time::{Duration, Instant};
 
@@ -33,7 +33,7 @@ impl Waiter {
     ///
     /// # Errors
     /// The kernel cannot wait for these descriptors.
-    pub fn wait(&mut self, sources: &[&dyn Source], timeout: Option<Duration>) -> io::Result<()> {
+    pub fn wait(&mut self, sources: &[&dyn Pollable], timeout: Option<Duration>) -> io::Result<()> {
         if sources.iter().any(|source| source.is_ready()) || timeout == Some(Duration::ZERO) {
             return Ok(());
         }
@@ -67,7 +67,7 @@ mod tests {
 
     struct Socket(UdpSocket);
 
-    impl Source for Socket {
+    impl Pollable for Socket {
         fn descriptors(&self, visit: &mut dyn FnMut(BorrowedFd<'_>)) {
             visit(self.0.as_fd());
         }

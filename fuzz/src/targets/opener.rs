@@ -3,8 +3,8 @@
 
 use lightseal_aggregation::opener::Offer;
 use lightseal_aggregation::{
-    Block, ClosingTag, Kind, Opener, Order, Outcome, Overprovision, Prf, PrfState, Scheme, Sealer,
-    SlidingWindow, TAG_BLOCK,
+    Block, ClosingTag, Opener, Outcome, Overprovision, Prf, PrfState, RecordKind, RulerOrder,
+    Scheme, Sealer, SlidingWindow, TAG_BLOCK,
 };
 use lightseal_core::Reader;
 use std::collections::{BTreeMap, BTreeSet};
@@ -44,7 +44,7 @@ fn genuine(number: u64) -> Block {
 #[derive(Clone)]
 struct Sent {
     number: u64,
-    kind: Kind,
+    kind: RecordKind,
     tag: Vec<u8>,
 }
 
@@ -61,7 +61,7 @@ struct Game {
 }
 
 impl Game {
-    fn seal(&mut self, kind: Kind) -> Sent {
+    fn seal(&mut self, kind: RecordKind) -> Sent {
         let number = self.sent.len() as u64;
         let mut tag = vec![0; self.scheme.aggregate_len(number)];
         let genuine = genuine(number).into();
@@ -73,7 +73,7 @@ impl Game {
 
     fn arrive(&mut self, sent: &Sent, state: Block) {
         let admitted = self.opener.admit(sent.number);
-        if sent.kind == Kind::Control {
+        if sent.kind == RecordKind::Control {
             // Only the genuine control record has a right full tag of its own.
             if state == genuine(sent.number)
                 && self.opener.offer_verified(&Keyed, sent.number, state.into(), &sent.tag).is_ok()
@@ -121,7 +121,7 @@ pub(super) fn opener(input: &[u8]) {
     let schemes = (2..=16).filter_map(Scheme::agg).chain(Overprovision::ALL.map(Scheme::R2d2));
     let schemes: Vec<Scheme> = schemes.chain(sliding).collect();
     let scheme = schemes[usize::from(r.u8().unwrap_or(0)) % schemes.len()];
-    let order = Order::Keyed([7; 32]);
+    let order = RulerOrder::Keyed([7; 32]);
     let (Some(sealer), Some(opener)) = (Sealer::new(scheme, &order), Opener::new(scheme, &order))
     else {
         panic!("{scheme} aggregates");
@@ -153,14 +153,14 @@ fn step(game: &mut Game, what: u8, a: u8, b: u8) {
     match what % 12 {
         // Most moves deliver genuine records in order.
         0..=3 => {
-            let sent = game.seal(Kind::Data);
+            let sent = game.seal(RecordKind::Data);
             game.arrive(&sent, genuine(sent.number));
         }
         4 => {
-            game.seal(if a & 1 == 0 { Kind::Data } else { Kind::Control });
+            game.seal(if a & 1 == 0 { RecordKind::Data } else { RecordKind::Control });
         }
         5 => {
-            let sent = game.seal(Kind::Control);
+            let sent = game.seal(RecordKind::Control);
             game.arrive(&sent, genuine(sent.number));
         }
         6 => {
@@ -174,7 +174,7 @@ fn step(game: &mut Game, what: u8, a: u8, b: u8) {
             let number = (one.number + u64::from(b >> 5)).saturating_sub(u64::from(a >> 5));
             let mut tag = other.tag.clone();
             tag.resize(game.scheme.aggregate_len(number), b);
-            let forged = Sent { number, kind: Kind::Data, tag };
+            let forged = Sent { number, kind: RecordKind::Data, tag };
             game.arrive(&forged, state(number, other.number));
         }
         8 => {
@@ -184,7 +184,7 @@ fn step(game: &mut Game, what: u8, a: u8, b: u8) {
                 *byte ^= a | 1;
             }
             let body = if b & 1 == 0 { one.number } else { u64::from(b) << 32 };
-            game.arrive(&Sent { kind: Kind::Data, tag, ..one }, state(one.number, body));
+            game.arrive(&Sent { kind: RecordKind::Data, tag, ..one }, state(one.number, body));
         }
         9 => {
             if let Some(closing) = game.sealer.close(&Keyed) {

@@ -2,7 +2,7 @@
 
 use crate::Failure;
 use crate::frames::ETHERTYPE;
-use lightseal_packet_io::af_packet::{PacketPort, Settings};
+use lightseal_packet_io::af_packet::{PacketPort, PacketSocketSettings};
 use lightseal_packet_io::{Frame, Interface, LanPort, Pool, PoolSettings, Statistics, Waiter};
 use std::time::Duration;
 
@@ -24,15 +24,21 @@ impl Station {
     /// Opens `interface` for MACsec frames to any destination.
     pub(crate) fn open(interface: &str) -> Result<Self, Failure> {
         let ethertypes = vec![ETHERTYPE];
-        Self::open_with(interface, Settings { ethertypes, ..Settings::default() })
+        Self::open_with(
+            interface,
+            PacketSocketSettings { ethertypes, ..PacketSocketSettings::default() },
+        )
     }
 
     /// Opens `interface` for all frames, of which up to `buffer_bytes` may wait in the kernel.
     pub(crate) fn open_for_all(interface: &str, buffer_bytes: usize) -> Result<Self, Failure> {
-        Self::open_with(interface, Settings { buffer_bytes, ..Settings::default() })
+        Self::open_with(
+            interface,
+            PacketSocketSettings { buffer_bytes, ..PacketSocketSettings::default() },
+        )
     }
 
-    fn open_with(interface: &str, settings: Settings) -> Result<Self, Failure> {
+    fn open_with(interface: &str, settings: PacketSocketSettings) -> Result<Self, Failure> {
         let failed = |why: &dyn std::fmt::Display| Failure::not_here(interface, why);
         let found = Interface::find(interface).map_err(|why| failed(&why))?;
         let port = PacketPort::open(&found, &settings).map_err(|why| failed(&why))?;

@@ -64,9 +64,9 @@ fn one(case: &Case, folder: &Path, without_tshark: bool) -> Result<Value, String
         "readable": case.readable,
         "capture": files.capture,
         "keys": files.keys,
-        "datagrams": ours.tally.datagrams,
-        "protected": ours.tally.protected(),
-        "verified": ours.tally.of(Proof::Verified),
+        "datagrams": ours.counts.datagrams,
+        "protected": ours.counts.protected(),
+        "verified": ours.counts.of(Proof::Verified),
         "frames_repeated": ours.repeated,
     });
     if !without_tshark {

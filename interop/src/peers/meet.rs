@@ -4,7 +4,7 @@ use super::running::server_address;
 use super::wire::{self, Shown, Tap};
 use super::{Cell, Network, Peer, Role, Running};
 use crate::process::is_bound;
-use lightseal_net::relay::{Relay, Settings};
+use lightseal_net::relay::{Relay, RelaySettings};
 use lightseal_net::{Impairments, Probability, socket};
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -243,7 +243,8 @@ impl Line {
                 ..Impairments::NONE
             },
         };
-        let settings = Settings { up: impaired, down: impaired, seed, ..Settings::new(to) };
+        let settings =
+            RelaySettings { up: impaired, down: impaired, seed, ..RelaySettings::new(to) };
         let relay = {
             let _guard = runtime.enter();
             Arc::new(Relay::new(socket::bind(listen).expect("loopback"), settings))

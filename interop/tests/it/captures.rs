@@ -15,9 +15,9 @@ fn tshark_opens_every_capture_and_decrypts_what_its_version_can() {
         let Case { name, readable, scheme, .. } = *case;
         let files = case.write(&folder).expect("a place for files");
         let ours = files.ours();
-        let protected = ours.tally.protected();
+        let protected = ours.counts.protected();
         assert!(protected >= if case.air.is_some() { 2 } else { 40 }, "{name}");
-        assert_eq!(ours.tally.of(Proof::Verified), protected, "{name}");
+        assert_eq!(ours.counts.of(Proof::Verified), protected, "{name}");
 
         // tshark does not know the record layouts with shared tags: these captures are read up to
         // UDP.
@@ -26,7 +26,7 @@ fn tshark_opens_every_capture_and_decrypts_what_its_version_can() {
         // tshark shows repeated frames again.
         let found = |count: usize| {
             let count = count as u64;
-            count >= ours.tally.datagrams && count <= ours.tally.datagrams + ours.repeated
+            count >= ours.counts.datagrams && count <= ours.counts.datagrams + ours.repeated
         };
         assert!(found(theirs.udp), "{name}: {ours:?}, {theirs:?}");
         assert!(scheme.is_some() || found(theirs.dtls), "{name}: {ours:?}, {theirs:?}");

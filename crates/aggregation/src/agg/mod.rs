@@ -1,8 +1,8 @@
 //! Agg(n).
 
 pub(crate) mod opener;
+mod ordered_set;
 mod rivals;
-mod run;
 pub(crate) mod scheme;
 pub(crate) mod sealer;
 mod solve;

@@ -1,6 +1,6 @@
 //! The receiving side of Agg(n).
 
-use crate::agg::run::Run;
+use crate::agg::ordered_set::OrderedSet;
 use crate::agg::solve::{NUMBERS, Shares, choose};
 use crate::candidates::{Handle, Pool};
 use crate::opener::{Counters, DropReason, Offer, Refusal, Verdict};
@@ -16,7 +16,7 @@ use subtle::ConstantTimeEq;
 /// The state of a record number within the window. The default value means that nothing has
 /// arrived.
 #[derive(Clone, Copy, Default)]
-pub(super) struct Number {
+pub(super) struct NumberState {
     pub(super) held: [Handle; HELD_PER_NUMBER],
     /// How many of `held` are in use. A verified number keeps at most one, the genuine record,
     /// until its whole set is verified.
@@ -25,7 +25,7 @@ pub(super) struct Number {
     pub(super) verified: bool,
 }
 
-impl Number {
+impl NumberState {
     pub(super) fn handles(&self) -> &[Handle] {
         &self.held[..usize::from(self.count)]
     }
@@ -53,12 +53,12 @@ pub(crate) struct AggOpener<const CANDIDATES: usize> {
     /// The window, which moves by whole sets.
     pub(super) window: Window,
     /// Indexed by number modulo [`WINDOW`]; the default value outside the window.
-    numbers: [Number; WINDOW],
+    numbers: [NumberState; WINDOW],
     /// Nothing has arrived for this number and all higher ones.
     untouched: u64,
     pub(super) pool: Pool<CANDIDATES>,
     /// The current set, while its records arrive in order.
-    pub(super) run: Run,
+    pub(super) ordered: OrderedSet,
     /// The verdict on a candidate that was removed at once to make room.
     pub(super) evicted: Option<Verdict>,
     closings: [Option<ClosingTag>; CLOSINGS],
@@ -73,10 +73,10 @@ impl<const CANDIDATES: usize> AggOpener<CANDIDATES> {
         Self {
             n,
             window: Window::new(n, WINDOW as u64, LATENESS),
-            numbers: [Number::default(); WINDOW],
+            numbers: [NumberState::default(); WINDOW],
             untouched: 0,
             pool: Pool::new(),
-            run: Run::new(),
+            ordered: OrderedSet::new(),
             evicted: None,
             closings: [None; CLOSINGS],
             threshold: None,
@@ -85,7 +85,7 @@ impl<const CANDIDATES: usize> AggOpener<CANDIDATES> {
     }
 
     pub(crate) fn set_threshold(&mut self, bits: Option<u8>) {
-        self.unfold();
+        self.move_ordered_to_pool();
         self.threshold = bits;
     }
 
@@ -93,7 +93,7 @@ impl<const CANDIDATES: usize> AggOpener<CANDIDATES> {
         self.window.check(number).ok()?;
         match self.number(number) {
             place if place.verified => Some(128),
-            _ if self.run.holds(number) => Some(0),
+            _ if self.ordered.holds(number) => Some(0),
             place => (place.count > 0).then_some(0),
         }
     }
@@ -120,7 +120,7 @@ impl<const CANDIDATES: usize> AggOpener<CANDIDATES> {
 
     #[inline]
     pub(crate) fn next_verdict(&mut self) -> Option<Verdict> {
-        if let Some(verdict) = self.run.next_verdict() {
+        if let Some(verdict) = self.ordered.next_verdict() {
             return Some(verdict);
         }
         self.pool.next_verdict().or_else(|| self.evicted.take())
@@ -129,17 +129,17 @@ impl<const CANDIDATES: usize> AggOpener<CANDIDATES> {
     #[inline]
     pub(crate) fn admit(&mut self, number: u64) -> Result<(), Refusal> {
         // The next record of a set is within the window because the first record was.
-        if !self.run.continues(number) {
+        if !self.ordered.continues(number) {
             let first = self.check(number);
             if number > MAX_NUMBER || first == Err(Refusal::Used) {
                 return first;
             }
-        } else if !self.window.is_restless() {
+        } else if !self.window.may_move() {
             self.window.arrival(number);
             return Ok(());
         }
         if self.window.arrival(number) {
-            self.unfold();
+            self.move_ordered_to_pool();
             self.move_tentatively(number);
         }
         self.check(number)
@@ -154,24 +154,24 @@ impl<const CANDIDATES: usize> AggOpener<CANDIDATES> {
         tag: &[u8],
         slot: u16,
     ) -> Offer {
-        if self.run.continues(number) || self.may_begin(number) {
-            let place = self.run.count();
+        if self.ordered.continues(number) || self.may_begin(number) {
+            let place = self.ordered.count();
             let share = u128::from_ne_bytes(prf.block(&state, TAG_BLOCK));
             let last = place as u64 == self.n - 1;
             if !last && tag.is_empty() {
-                self.run.push(state, share, slot);
+                self.ordered.push(state, share, slot);
                 return Offer::Held;
             }
             if let Ok(tag) = <[u8; TAG_BYTES]>::try_from(tag)
                 && last
-                && self.run.closes(share ^ u128::from_ne_bytes(tag))
+                && self.ordered.closes(share ^ u128::from_ne_bytes(tag))
             {
-                self.run.push(state, share ^ u128::from_ne_bytes(tag), slot);
+                self.ordered.push(state, share ^ u128::from_ne_bytes(tag), slot);
                 self.verify_run();
                 return Offer::Held;
             }
         }
-        self.unfold();
+        self.move_ordered_to_pool();
         self.offer_any(prf, number, state, tag, slot)
     }
 
@@ -214,7 +214,7 @@ impl<const CANDIDATES: usize> AggOpener<CANDIDATES> {
         // Under Agg a record's level is 0 until it is verified, so only a threshold of 0 delivers
         // it early.
         if own.count == 1 && self.threshold == Some(0) {
-            self.pool.tell_provisional(handle, 0);
+            self.pool.queue_provisional(handle, 0);
         }
         self.decide(prf, number);
         Offer::Held
@@ -228,7 +228,7 @@ impl<const CANDIDATES: usize> AggOpener<CANDIDATES> {
         tag: &[u8],
     ) -> Result<(), Refusal> {
         let tag = self.carried(number, tag)?;
-        self.unfold();
+        self.move_ordered_to_pool();
         match self.check(number) {
             Ok(()) => {}
             // The record is genuine, so the window follows it to any number.
@@ -260,7 +260,7 @@ impl<const CANDIDATES: usize> AggOpener<CANDIDATES> {
         prf: &P,
         closing: ClosingTag,
     ) -> Result<(), Refusal> {
-        self.unfold();
+        self.move_ordered_to_pool();
         let ClosingTag { first, count, .. } = closing;
         // The last record of a set carries the aggregate and is never in the range of a closing
         // tag.
@@ -289,7 +289,7 @@ impl<const CANDIDATES: usize> AggOpener<CANDIDATES> {
     }
 
     pub(crate) fn expire_below(&mut self, number: u64) {
-        self.unfold();
+        self.move_ordered_to_pool();
         let start = self.window.start(number.min(MAX_NUMBER + 1));
         // The highest record number may cut the last set of an epoch short.
         let start = if number > MAX_NUMBER { start + self.n } else { start };
@@ -299,14 +299,14 @@ impl<const CANDIDATES: usize> AggOpener<CANDIDATES> {
         self.window.floor = self.window.floor.max(start);
     }
 
-    /// Whether the record `number` begins a set of which nothing has arrived, and a run can take
-    /// the set. The pool then has room for the whole set, whenever the run is unfolded.
+    /// Whether the record `number` begins a set of which nothing has arrived, and the ordered set
+    /// can take it. The pool then has room for the whole set, whenever its records are moved there.
     #[inline(never)]
     fn may_begin(&mut self, number: u64) -> bool {
-        let may = self.run.is_idle()
+        let may = self.ordered.is_idle()
             && number.is_multiple_of(self.n)
             && self.threshold != Some(0)
-            && self.pool.is_told()
+            && self.pool.has_no_pending_outcome()
             && self.pool.room() >= NUMBERS
             && self.check(number).is_ok()
             && self.is_untouched(number)
@@ -316,7 +316,7 @@ impl<const CANDIDATES: usize> AggOpener<CANDIDATES> {
                 .flatten()
                 .any(|c| (number..number + self.n).contains(&c.first));
         if may {
-            self.run.begin(number);
+            self.ordered.begin(number);
         }
         may
     }
@@ -324,8 +324,8 @@ impl<const CANDIDATES: usize> AggOpener<CANDIDATES> {
     /// Marks all records of the set that arrived in order as genuine.
     #[inline(never)]
     fn verify_run(&mut self) {
-        let first = self.run.first();
-        self.run.verify();
+        let first = self.ordered.first();
+        self.ordered.verify();
         self.counters.evaluations += self.n;
         self.counters.records_verified += self.n;
         self.counters.sets_verified += 1;
@@ -344,17 +344,17 @@ impl<const CANDIDATES: usize> AggOpener<CANDIDATES> {
         self.authenticated(next - 1);
     }
 
-    /// Moves the records of the run to the pool, where records in any order are held.
-    pub(super) fn unfold(&mut self) {
-        if !self.run.is_idle() {
+    /// Moves the records of the ordered set to the pool, where records in any order are held.
+    pub(super) fn move_ordered_to_pool(&mut self) {
+        if !self.ordered.is_idle() {
             self.unfold_run();
         }
     }
 
     #[cold]
     fn unfold_run(&mut self) {
-        let Self { run, pool, numbers, untouched, .. } = self;
-        run.unfold(|number, state, share, slot, verified| {
+        let Self { ordered, pool, numbers, untouched, .. } = self;
+        ordered.move_out(|number, state, share, slot, verified| {
             let Some(handle) = pool.add(number, state, share, Some(slot), true) else {
                 return;
             };
@@ -386,14 +386,14 @@ impl<const CANDIDATES: usize> AggOpener<CANDIDATES> {
         }
     }
 
-    fn is_held(&self, place: &Number, state: &PrfState, share: u128) -> bool {
+    fn is_held(&self, place: &NumberState, state: &PrfState, share: u128) -> bool {
         place.handles().iter().any(|&handle| {
             let held = self.pool.get(handle);
             (held.state.ct_eq(state) & is_zero(*held.share ^ share)).into()
         })
     }
 
-    pub(super) fn number(&self, number: u64) -> &Number {
+    pub(super) fn number(&self, number: u64) -> &NumberState {
         &self.numbers[(number % WINDOW as u64) as usize]
     }
 
@@ -403,7 +403,7 @@ impl<const CANDIDATES: usize> AggOpener<CANDIDATES> {
             || (first..first + self.n).all(|number| self.number(number).is_free())
     }
 
-    pub(super) fn number_mut(&mut self, number: u64) -> &mut Number {
+    pub(super) fn number_mut(&mut self, number: u64) -> &mut NumberState {
         self.untouched = self.untouched.max(number + 1);
         &mut self.numbers[(number % WINDOW as u64) as usize]
     }
@@ -556,7 +556,7 @@ impl<const CANDIDATES: usize> AggOpener<CANDIDATES> {
         } else if oldest > self.window.base {
             self.slide(oldest, false);
         }
-        self.window.assume(number);
+        self.window.assume_newest(number);
     }
 
     /// Moves the window back to `number`, but not below the floor, and forgets all undecided

@@ -87,11 +87,12 @@ impl<const CANDIDATES: usize> AggOpener<CANDIDATES> {
     }
 
     pub(crate) fn evict(&mut self, number: u64, len: usize, len_of: &dyn Fn(u16) -> usize) -> bool {
-        if self.window.check(number).is_err() || self.run.continues(number) && self.pool.used() == 0
+        if self.window.check(number).is_err()
+            || self.ordered.continues(number) && self.pool.used() == 0
         {
             return false;
         }
-        self.unfold();
+        self.move_ordered_to_pool();
         let Some((handle, from)) = self.victim(number, len, len_of) else { return false };
         self.number_mut(from).remove(handle);
         self.drop_all(&[handle], DropReason::Evicted);

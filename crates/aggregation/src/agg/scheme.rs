@@ -1,7 +1,7 @@
 //! The definition of Agg(n).
 
 use crate::definition::{Definition, Layout};
-use crate::scheme::{Order, SchemeError, TAG_BYTES};
+use crate::scheme::{RulerOrder, SchemeError, TAG_BYTES};
 
 /// n, the number of records that share one tag: 2 to 16.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -24,8 +24,8 @@ impl SetSize {
 
 impl Definition for SetSize {
     const IDENTIFIER: u8 = 1;
-    const FORM: &'static str = "agg:n";
-    const WRONG: SchemeError = SchemeError::SetSize;
+    const NAME_FORM: &'static str = "agg:n";
+    const NUMBER_ERROR: SchemeError = SchemeError::SetSize;
     const PARAMETERS: usize = 1;
 
     fn parameters(self) -> [u8; 2] {
@@ -36,7 +36,7 @@ impl Definition for SetSize {
         parameters.first().copied().and_then(Self::new)
     }
 
-    fn number(self) -> u8 {
+    fn name_number(self) -> u8 {
         self.0
     }
 
@@ -54,7 +54,7 @@ impl Definition for SetSize {
         TAG_BYTES
     }
 
-    fn layout(self, _: &Order) -> Layout {
+    fn layout(self, _: &RulerOrder) -> Layout {
         Layout::Sets(self)
     }
 }

@@ -2,7 +2,7 @@
 
 use crate::prf::{CLOSING_BLOCK, ClosingTag, Prf, PrfState, TAG_BLOCK};
 use crate::scheme::{SetSize, TAG_BYTES};
-use crate::sealer::{Kind, SealError};
+use crate::sealer::{RecordKind, SealError};
 use core::fmt;
 use zeroize::{Zeroize, Zeroizing};
 
@@ -41,7 +41,7 @@ impl AggSealer {
         &mut self,
         prf: &P,
         number: u64,
-        kind: Kind,
+        kind: RecordKind,
         state: PrfState,
         tag: &mut [u8],
     ) -> Result<(), SealError> {
@@ -64,7 +64,7 @@ impl AggSealer {
         } else {
             self.states[place] = state;
             self.place = place + 1;
-            if kind == Kind::Data {
+            if kind == RecordKind::Data {
                 let first = self.open.map_or(place as u8, |(first, _)| first);
                 self.open = Some((first, place as u8));
             }

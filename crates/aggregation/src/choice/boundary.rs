@@ -77,12 +77,12 @@ const fn power(f: i64) -> i64 {
 /// The index of the best member in [`Family::members`].
 pub(super) fn best(family: Family, payload_bytes: u16, loss: u16) -> usize {
     let above = |boundary: &Boundary| u32::from(loss) < boundary.loss(payload_bytes);
-    shipped(family).iter().position(above).unwrap_or(MEMBERS - 1)
+    shipped_boundaries(family).iter().position(above).unwrap_or(MEMBERS - 1)
 }
 
 /// The shipped boundaries, between each member and the next. `lightseal lab choice` fits them and
 /// reports how well they fit; `lightseal lab choice --check` compares a new fit with these.
-pub const fn shipped(family: Family) -> &'static [Boundary; MEMBERS - 1] {
+pub const fn shipped_boundaries(family: Family) -> &'static [Boundary; MEMBERS - 1] {
     match family {
         Family::Agg => &AGG,
         Family::R2d2 => &R2D2,
@@ -116,7 +116,7 @@ mod tests {
 
     #[test]
     fn integers_agree_with_real_numbers() {
-        let shipped = Family::ALL.into_iter().flat_map(|family| *shipped(family));
+        let shipped = Family::ALL.into_iter().flat_map(|family| *shipped_boundaries(family));
         let odd = [(-1, 40, 3), (1 << 20, 1 << 22, 0), (-(1 << 28), -(1 << 21), 1 << 28)];
         let odd = odd.map(|(a, b, c)| Boundary { a, b, c });
         for boundary in shipped.chain(odd) {

@@ -2,7 +2,7 @@
 
 use super::payload::MeanPayload;
 use super::replay::Replay;
-use super::{Family, MEMBERS, Seen, tag_sixteenths};
+use super::{Family, MEMBERS, RecordFate, tag_sixteenths};
 use crate::scheme::Scheme;
 use crate::tuning::BETWEEN_CHANGES;
 
@@ -27,7 +27,7 @@ const FORGET_BITS: u32 = 12;
 const COMPARE_EVERY: u16 = 8;
 
 /// One verified record, in the unit of the sums.
-const ONE: u32 = 1 << 16;
+const ONE_RECORD: u32 = 1 << 16;
 
 /// A rule that changes to the member that would have had the most goodput recently, once it leads
 /// by as much as [`LEAD`] records under plain tags.
@@ -54,11 +54,11 @@ pub struct Hindsight {
     /// Length in bytes of a record without payload and tags.
     overhead_bytes: u16,
     payload: MeanPayload,
-    seen: Kept,
-    /// Closing tags per message under each member, in 1/[`ONE`].
+    history: ArrivalHistory,
+    /// Closing tags per message under each member, in 1/[`ONE_RECORD`].
     closings: [u32; MEMBERS],
-    /// How many records each member would have verified, in 1/[`ONE`] records. Older records count
-    /// less and less.
+    /// How many records each member would have verified, in 1/[`ONE_RECORD`] records. Older records
+    /// count less and less.
     verified: [u32; MEMBERS],
     /// Number of records until the next comparison.
     wait: u16,
@@ -67,24 +67,24 @@ pub struct Hindsight {
 /// The history of the records seen, from which verification is computed.
 #[derive(Clone, Debug)]
 #[expect(clippy::large_enum_variant, reason = "no heap")]
-enum Kept {
+enum ArrivalHistory {
     /// Agg: which of the last records arrived, the newest in bit 0.
-    Came(u16),
+    LastArrivals(u16),
     Replay(Replay),
 }
 
-impl Kept {
+impl ArrivalHistory {
     /// Takes the next record. Returns whether each member would verify it, or a record a little
     /// before it.
-    fn note(&mut self, came: bool) -> Option<[bool; MEMBERS]> {
+    fn note(&mut self, arrived: bool) -> Option<[bool; MEMBERS]> {
         match self {
             // A whole set arrives as often as n records in a row arrive. The latter averages over
             // all positions at which a set might begin, so it fluctuates less.
-            Self::Came(last) => {
-                *last = *last << 1 | u16::from(came);
+            Self::LastArrivals(last) => {
+                *last = *last << 1 | u16::from(arrived);
                 Some([16, 8, 4, 2, 1].map(|n| last.trailing_ones() >= n))
             }
-            Self::Replay(replay) => replay.note(came),
+            Self::Replay(replay) => replay.note(arrived),
         }
     }
 }
@@ -103,16 +103,16 @@ impl Hindsight {
     /// A rule for one direction in which `current` is in use at first. `overhead_bytes` is the
     /// length of a record without payload and tags.
     pub fn new(family: Family, current: Scheme, overhead_bytes: u16) -> Self {
-        let seen = match family {
-            Family::Agg => Kept::Came(u16::MAX),
-            Family::R2d2 => Kept::Replay(Replay::new(family)),
+        let history = match family {
+            Family::Agg => ArrivalHistory::LastArrivals(u16::MAX),
+            Family::R2d2 => ArrivalHistory::Replay(Replay::new(family)),
         };
         Self {
             family,
             current,
             overhead_bytes,
             payload: MeanPayload::default(),
-            seen,
+            history,
             closings: [0; MEMBERS],
             verified: [0; MEMBERS],
             wait: COMPARE_EVERY,
@@ -121,13 +121,13 @@ impl Hindsight {
 
     /// Takes the next record, in the order of numbers. Returns the member to change to, if a change
     /// is due.
-    pub fn note(&mut self, seen: Seen) -> Option<Scheme> {
-        if let Seen::Arrived(bytes) = seen {
+    pub fn note(&mut self, fate: RecordFate) -> Option<Scheme> {
+        if let RecordFate::Arrived(bytes) = fate {
             self.payload.note(bytes);
         }
-        let verified = self.seen.note(seen != Seen::Lost)?;
+        let verified = self.history.note(fate != RecordFate::Lost)?;
         for (sum, verified) in self.verified.iter_mut().zip(verified) {
-            *sum = *sum - (*sum >> HORIZON_BITS) + if verified { ONE } else { 0 };
+            *sum = *sum - (*sum >> HORIZON_BITS) + if verified { ONE_RECORD } else { 0 };
         }
         self.wait -= 1;
         if self.wait > 0 {
@@ -152,7 +152,8 @@ impl Hindsight {
         };
         for (member, known) in self.family.members().iter().zip(&mut self.closings) {
             let size = set_size(*member);
-            let expected = if share.saturating_mul(size) <= ONE { 0 } else { share.min(ONE) };
+            let expected =
+                if share.saturating_mul(size) <= ONE_RECORD { 0 } else { share.min(ONE_RECORD) };
             if size <= in_use || expected > *known {
                 *known = expected;
             } else {
@@ -168,16 +169,17 @@ impl Hindsight {
         let goodputs = goodputs.map(|(member, verified)| self.goodput(*member, verified));
         // Among equal members this takes the last one, which shares least.
         let (best, most) = members.into_iter().zip(goodputs).max_by_key(|(_, most)| *most)?;
-        let current = self.family.place(self.current).map_or(0, |place| self.verified[place]);
+        let current = self.family.index_of(self.current).map_or(0, |place| self.verified[place]);
         let lead = most.saturating_sub(self.goodput(self.current, current));
-        (best != self.current && lead >= LEAD * self.goodput(Scheme::Plain, ONE)).then_some(best)
+        (best != self.current && lead >= LEAD * self.goodput(Scheme::Plain, ONE_RECORD))
+            .then_some(best)
     }
 
     /// The share of records' bytes that is verified payload, times the number of records, in
     /// 1/65536.
     fn goodput(&self, member: Scheme, verified: u32) -> u64 {
         let payload = self.payload.sixteenths();
-        let closings = self.family.place(member).map_or(0, |place| self.closings[place]);
+        let closings = self.family.index_of(member).map_or(0, |place| self.closings[place]);
         let closings = if member.aggregates() { closings } else { 0 };
         let tags = tag_sixteenths(member) + ((16 * CLOSING_BYTES * closings) >> 16);
         let record = payload + 16 * u32::from(self.overhead_bytes) + tags;
@@ -203,9 +205,14 @@ mod tests {
 
     /// The changes that the rule asks for over `records` records of which every `lost`-th one is
     /// lost.
-    fn says(rule: &mut Hindsight, records: u32, payload: u16, lost: u32) -> Vec<Scheme> {
-        let seen =
-            |i: u32| if (i + 1).is_multiple_of(lost) { Seen::Lost } else { Seen::Arrived(payload) };
+    fn changes(rule: &mut Hindsight, records: u32, payload: u16, lost: u32) -> Vec<Scheme> {
+        let seen = |i: u32| {
+            if (i + 1).is_multiple_of(lost) {
+                RecordFate::Lost
+            } else {
+                RecordFate::Arrived(payload)
+            }
+        };
         (0..records).filter_map(|i| rule.note(seen(i))).collect()
     }
 
@@ -213,7 +220,7 @@ mod tests {
     fn without_loss_the_first_member_is_taken_and_kept() {
         for family in Family::ALL {
             let mut rule = Hindsight::new(family, Scheme::Plain, 3);
-            assert_eq!(says(&mut rule, 20_000, 30, u32::MAX), [family.members()[0]]);
+            assert_eq!(changes(&mut rule, 20_000, 30, u32::MAX), [family.members()[0]]);
         }
     }
 
@@ -221,10 +228,10 @@ mod tests {
     fn sets_that_do_not_fill_lead_to_plain_tags_and_back() {
         for family in Family::ALL {
             let mut rule = Hindsight::new(family, family.members()[1], 3);
-            rule.closings(ONE);
-            assert_eq!(says(&mut rule, 400, 30, u32::MAX), [Scheme::Plain]);
-            rule.closings(ONE / 16);
-            assert_eq!(says(&mut rule, 400, 30, u32::MAX), [family.members()[0]]);
+            rule.closings(ONE_RECORD);
+            assert_eq!(changes(&mut rule, 400, 30, u32::MAX), [Scheme::Plain]);
+            rule.closings(ONE_RECORD / 16);
+            assert_eq!(changes(&mut rule, 400, 30, u32::MAX), [family.members()[0]]);
         }
     }
 
@@ -232,8 +239,8 @@ mod tests {
     fn heavy_loss_leads_back_to_plain_tags() {
         for family in Family::ALL {
             let mut rule = Hindsight::new(family, family.members()[0], 3);
-            let said = says(&mut rule, 4000, 100, 4);
-            assert_eq!(said.last(), Some(&Scheme::Plain), "{said:?}");
+            let changes = changes(&mut rule, 4000, 100, 4);
+            assert_eq!(changes.last(), Some(&Scheme::Plain), "{changes:?}");
         }
     }
 
@@ -242,12 +249,12 @@ mod tests {
         let run = |lost: fn(u32) -> bool| {
             let mut rule = Hindsight::new(Family::Agg, Scheme::Plain, 3);
             for i in 0..4000 {
-                rule.note(if lost(i) { Seen::Lost } else { Seen::Arrived(30) });
+                rule.note(if lost(i) { RecordFate::Lost } else { RecordFate::Arrived(30) });
             }
             rule.current()
         };
-        let apart = Family::Agg.place(run(|i| i % 20 == 0));
-        let together = Family::Agg.place(run(|i| i % 200 < 10));
+        let apart = Family::Agg.index_of(run(|i| i % 20 == 0));
+        let together = Family::Agg.index_of(run(|i| i % 200 < 10));
         assert!(together < apart, "{together:?} {apart:?}");
     }
 
@@ -256,7 +263,7 @@ mod tests {
         let mut rule =
             Hindsight::new(Family::Agg, Scheme::r2d2(50).expect("a known scheme"), u16::MAX);
         rule.changed(Scheme::r2d2(200).expect("a known scheme"));
-        let said = says(&mut rule, 2000, u16::MAX, u32::MAX);
-        assert_eq!(said.len(), 1);
+        let changes = changes(&mut rule, 2000, u16::MAX, u32::MAX);
+        assert_eq!(changes.len(), 1);
     }
 }

@@ -1,7 +1,7 @@
 //! The rule of the paper by Wagner et al.: it follows the loss rate.
 
 use super::payload::MeanPayload;
-use super::{Family, Seen};
+use super::{Family, RecordFate};
 use crate::scheme::Scheme;
 use crate::tuning::BETWEEN_CHANGES;
 
@@ -24,7 +24,7 @@ pub struct LossRate {
     lost: [u64; WINDOW.div_ceil(64)],
     at: usize,
     losses: u16,
-    seen: u16,
+    records: u16,
     not_best: u16,
     /// Number of records since the last change, saturating.
     since: u16,
@@ -40,7 +40,7 @@ impl LossRate {
             lost: [0; WINDOW.div_ceil(64)],
             at: 0,
             losses: 0,
-            seen: 0,
+            records: 0,
             not_best: 0,
             since: BETWEEN_CHANGES,
         }
@@ -48,21 +48,21 @@ impl LossRate {
 
     /// Takes the next record, in the order of numbers. Returns the member to change to, if a change
     /// is due.
-    pub fn note(&mut self, seen: Seen) -> Option<Scheme> {
-        let lost = match seen {
-            Seen::Arrived(bytes) => {
+    pub fn note(&mut self, fate: RecordFate) -> Option<Scheme> {
+        let lost = match fate {
+            RecordFate::Arrived(bytes) => {
                 self.payload.note(bytes);
                 false
             }
-            Seen::Control => false,
-            Seen::Lost => true,
+            RecordFate::Control => false,
+            RecordFate::Lost => true,
         };
         let (word, bit) = (self.at / 64, 1 << (self.at % 64));
         self.losses -= u16::from(self.lost[word] & bit != 0);
         self.losses += u16::from(lost);
         self.lost[word] = self.lost[word] & !bit | if lost { bit } else { 0 };
         self.at = (self.at + 1) % WINDOW;
-        self.seen = (self.seen + 1).min(WINDOW as u16);
+        self.records = (self.records + 1).min(WINDOW as u16);
         self.since = self.since.saturating_add(1);
 
         let best = self.family.best(self.payload.bytes(), self.loss());
@@ -87,7 +87,7 @@ impl LossRate {
 
     /// The loss rate over the last 200 records, in 1/65536.
     pub fn loss(&self) -> u16 {
-        let rate = u32::from(self.losses) * 65_536 / u32::from(self.seen.max(1));
+        let rate = u32::from(self.losses) * 65_536 / u32::from(self.records.max(1));
         rate.min(u32::from(u16::MAX)) as u16
     }
 }
@@ -102,13 +102,13 @@ mod tests {
         let mut rule = LossRate::new(Family::Agg, Scheme::Plain);
         let lost: Vec<bool> = (0..1000u32).map(|i| i * i % 7 == 1 && i % 400 < 300).collect();
         for (i, &lost_now) in lost.iter().enumerate() {
-            rule.note(if lost_now { Seen::Lost } else { Seen::Arrived(30) });
+            rule.note(if lost_now { RecordFate::Lost } else { RecordFate::Arrived(30) });
             let last = &lost[(i + 1).saturating_sub(WINDOW)..=i];
             let count = last.iter().filter(|lost| **lost).count();
             assert_eq!(usize::from(rule.loss()), count * 65_536 / last.len(), "after {i}");
         }
         let mut rule = LossRate::new(Family::Agg, Scheme::Plain);
-        rule.note(Seen::Lost);
+        rule.note(RecordFate::Lost);
         assert_eq!(rule.loss(), u16::MAX);
     }
 
@@ -117,13 +117,13 @@ mod tests {
         let mut rule = LossRate::new(Family::Agg, Scheme::Plain);
         let best = Family::Agg.best(10, 0);
         for _ in 0..PATIENCE - 1 {
-            assert_eq!(rule.note(Seen::Arrived(10)), None);
+            assert_eq!(rule.note(RecordFate::Arrived(10)), None);
         }
-        assert_eq!(rule.note(Seen::Arrived(10)), Some(best));
+        assert_eq!(rule.note(RecordFate::Arrived(10)), Some(best));
         for _ in 1..BETWEEN_CHANGES {
-            assert_eq!(rule.note(Seen::Lost), None);
+            assert_eq!(rule.note(RecordFate::Lost), None);
         }
-        assert_eq!(rule.note(Seen::Lost), Some(Scheme::Plain));
+        assert_eq!(rule.note(RecordFate::Lost), Some(Scheme::Plain));
         assert_eq!(rule.current(), Scheme::Plain);
     }
 }

@@ -55,14 +55,14 @@ impl Family {
     }
 
     /// The index of a scheme among the [`members`](Self::members); `None` if it is not one of them.
-    pub fn place(self, scheme: Scheme) -> Option<usize> {
+    pub fn index_of(self, scheme: Scheme) -> Option<usize> {
         self.members().iter().position(|member| *member == scheme)
     }
 
     /// `scheme` if it is `offered`, otherwise the next member that is offered and shares less.
     /// Plain tags are always offered.
     pub fn nearest(self, scheme: Scheme, offered: impl Fn(Scheme) -> bool) -> Scheme {
-        let place = self.place(scheme).unwrap_or(MEMBERS - 1);
+        let place = self.index_of(scheme).unwrap_or(MEMBERS - 1);
         let members = self.members();
         members[place..].iter().copied().find(|s| offered(*s)).unwrap_or(Scheme::Plain)
     }
@@ -96,7 +96,7 @@ pub fn tag_sixteenths(scheme: Scheme) -> u32 {
 
 /// How the receiver saw one record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Seen {
+pub enum RecordFate {
     /// It arrived, with a payload of this length in bytes.
     Arrived(u16),
     /// It arrived and carries no application payload: a control record.

@@ -7,7 +7,7 @@
 
 use super::{Family, MEMBERS};
 use crate::r2d2::rulers::RULERS;
-use crate::r2d2::table::{MOST_BITS, REACH, SPAN};
+use crate::r2d2::table::{MAX_TAG_BITS, REACH, SPAN};
 use crate::scheme::Overprovision;
 
 /// How many later records must have been seen before a record is decided.
@@ -17,10 +17,10 @@ pub const DELAY: usize = REACH;
 const FULL: u32 = 128;
 
 /// For each ruler, in the order of the list, the records it covers: bit d is the record d behind.
-const MARKS: [u64; MOST_BITS] = {
-    let mut marks = [0; MOST_BITS];
+const MARKS: [u64; MAX_TAG_BITS] = {
+    let mut marks = [0; MAX_TAG_BITS];
     let mut j = 0;
-    while j < MOST_BITS {
+    while j < MAX_TAG_BITS {
         let mut k = 0;
         while k < RULERS[j].len() {
             marks[j] |= 1 << RULERS[j][k];
@@ -35,7 +35,7 @@ const MARKS: [u64; MOST_BITS] = {
 const COVERS: [u64; SPAN] = {
     let mut covers = [0; SPAN];
     let mut j = 0;
-    while j < MOST_BITS {
+    while j < MAX_TAG_BITS {
         let mut k = 0;
         while k < RULERS[j].len() {
             covers[RULERS[j][k] as usize] |= 1 << j;
@@ -46,7 +46,7 @@ const COVERS: [u64; SPAN] = {
     covers
 };
 
-const ALL: u64 = (1 << MOST_BITS) - 1;
+const ALL: u64 = (1 << MAX_TAG_BITS) - 1;
 
 /// Whether each member verified a record, in the order of [`Family::members`].
 pub type Verified = [bool; MEMBERS];
@@ -58,7 +58,7 @@ pub struct Replay {
     /// Number of the next record.
     next: u64,
     /// The records that arrived, the newest in bit 0. The records before record 0 count as arrived.
-    came: u64,
+    arrived: u64,
     /// The bits of each tag of which all members arrived, indexed by record number modulo [`SPAN`].
     whole: [u64; SPAN],
     /// How many of the last tags in a row have all their bits whole, up to [`SPAN`].
@@ -68,17 +68,17 @@ pub struct Replay {
 impl Replay {
     /// A replay that expects record 0.
     pub const fn new(family: Family) -> Self {
-        Self { family, next: 0, came: u64::MAX, whole: [0; SPAN], unbroken: 0 }
+        Self { family, next: 0, arrived: u64::MAX, whole: [0; SPAN], unbroken: 0 }
     }
 
     /// Takes the next record: whether it arrived. Returns whether each member verified the record
     /// [`DELAY`] before it, once there is one.
     ///
     /// To decide the last records, call this [`DELAY`] more times with lost records.
-    pub fn note(&mut self, came: bool) -> Option<Verified> {
+    pub fn note(&mut self, arrived: bool) -> Option<Verified> {
         let number = self.next;
         self.next += 1;
-        self.came = self.came << 1 | u64::from(came);
+        self.arrived = self.arrived << 1 | u64::from(arrived);
         if self.family == Family::R2d2 {
             let whole = self.whole_bits();
             self.unbroken = if whole == ALL { (self.unbroken + 1).min(SPAN) } else { 0 };
@@ -86,7 +86,7 @@ impl Replay {
         }
         let decided = number.checked_sub(DELAY as u64)?;
         Some(match self.family {
-            _ if self.came >> DELAY & 1 == 0 => [false; MEMBERS],
+            _ if self.arrived >> DELAY & 1 == 0 => [false; MEMBERS],
             Family::Agg => self.agg(decided),
             Family::R2d2 => self.r2d2(decided),
         })
@@ -95,21 +95,21 @@ impl Replay {
     /// The bits of the newest tag of which all members arrived.
     fn whole_bits(&self) -> u64 {
         const REACHED: u64 = (1 << SPAN) - 1;
-        if self.came & REACHED == REACHED {
+        if self.arrived & REACHED == REACHED {
             return ALL;
         }
-        if self.came & 1 == 0 {
+        if self.arrived & 1 == 0 {
             return 0;
         }
-        let whole = |j: usize| u64::from(MARKS[j] & !self.came == 0) << j;
-        (0..MOST_BITS).fold(0, |bits, j| bits | whole(j))
+        let whole = |j: usize| u64::from(MARKS[j] & !self.arrived == 0) << j;
+        (0..MAX_TAG_BITS).fold(0, |bits, j| bits | whole(j))
     }
 
     fn agg(&self, number: u64) -> Verified {
         [16, 8, 4, 2, 1].map(|n| {
             let behind = number % n;
             // Bit 0 is the set's last record.
-            let set = self.came >> (DELAY as u64 + behind + 1 - n);
+            let set = self.arrived >> (DELAY as u64 + behind + 1 - n);
             let whole = (1 << n) - 1;
             set & whole == whole
         })

@@ -11,19 +11,19 @@ use crate::bits::each;
 use crate::candidates::Handle;
 use crate::opener::DropReason;
 use crate::prf::Prf;
-use crate::r2d2::board::{Board, EVERYBODY, Evaluation};
-use crate::r2d2::delays::Long;
+use crate::r2d2::board::{ALL_RECORDS, Board, Evaluation};
+use crate::r2d2::delays::LongTag;
 use crate::r2d2::opener::BitOpener;
-use crate::r2d2::table::{REACH, SPAN, Words};
+use crate::r2d2::table::{LongTagWords, REACH, SPAN};
 
 /// How many placements of records that had been set aside one arrival may try.
-const TRIES: usize = 8;
+const MAX_RETRIES: usize = 8;
 
 /// A margin in bits, for two decisions. A culprit must be likelier than the next suspect by this
 /// margin for its provisionally delivered data to be refuted at once. A new record must be less
 /// likely to be forged than a suspect by this margin for a suspect that leaves wrong bits
 /// unexplained to be set aside in its favour.
-const CLEAR: u32 = 8;
+const CLEAR_MARGIN_BITS: u32 = 8;
 
 /// What made checked bits wrong.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -52,12 +52,12 @@ impl Suspect {
 
 /// The likeliest culprit and the next likeliest one.
 #[derive(Default)]
-struct Likeliest {
+struct SuspectRanking {
     first: Option<Suspect>,
     second: Option<Suspect>,
 }
 
-impl Likeliest {
+impl SuspectRanking {
     fn consider(&mut self, suspect: Suspect) {
         let ahead_of = |other: &Option<Suspect>| {
             other.as_ref().is_none_or(|other| suspect.rank() < other.rank())
@@ -73,7 +73,7 @@ impl Likeliest {
 /// A tag of which bits were checked: the number of its record, the bits checked now and those of
 /// them that are wrong.
 #[derive(Clone, Copy, Default)]
-struct Checked {
+struct CheckedTag {
     number: u64,
     fresh: u64,
     wrong: u64,
@@ -83,28 +83,34 @@ impl<const CANDIDATES: usize> BitOpener<CANDIDATES> {
     /// Places a candidate of a number that has no placed record, and leaves it placed unless the
     /// checks speak against it more than against other records. Records that were set aside near it
     /// are then tried again.
-    pub(super) fn arrive<P: Prf + ?Sized>(&mut self, prf: &P, number: u64, handle: Handle) {
-        let mut gone = [None; TRIES];
-        let count = self.stand(prf, number, handle, &mut gone).1;
+    pub(super) fn place_candidate<P: Prf + ?Sized>(
+        &mut self,
+        prf: &P,
+        number: u64,
+        handle: Handle,
+    ) {
+        let mut displaced = [None; MAX_RETRIES];
+        let count = self.try_candidate(prf, number, handle, &mut displaced).1;
         if count == 0 {
             return;
         }
         // Records whose checks failed because of a record that has now been set aside may be
         // genuine. The records set aside just now are not tried again.
-        let gone = &gone[..count];
-        let mut tries = TRIES;
+        let displaced = &displaced[..count];
+        let mut retries = MAX_RETRIES;
         let reach = REACH as u64;
         for other in number.saturating_sub(reach)..=number + reach {
             if self.board.is_placed(other) || self.number(other).verified {
                 continue;
             }
             let own = *self.number(other);
-            for &candidate in own.handles().iter().filter(|held| !gone.contains(&Some(**held))) {
-                if tries == 0 {
+            for &candidate in own.handles().iter().filter(|held| !displaced.contains(&Some(**held)))
+            {
+                if retries == 0 {
                     return;
                 }
-                tries -= 1;
-                if self.stand(prf, other, candidate, &mut []).0 {
+                retries -= 1;
+                if self.try_candidate(prf, other, candidate, &mut []).0 {
                     break;
                 }
             }
@@ -112,18 +118,18 @@ impl<const CANDIDATES: usize> BitOpener<CANDIDATES> {
     }
 
     /// Places a candidate and leaves it placed if the bits that can now be checked are right. Other
-    /// records may be set aside in its favour: as many as `gone` has room for, or any number if
-    /// this record is verified. Returns whether the candidate is placed, and the number of entries
-    /// of `gone` in use.
-    fn stand<P: Prf + ?Sized>(
+    /// records may be set aside in its favour: as many as `displaced` has room for, or any number
+    /// if this record is verified. Returns whether the candidate is placed, and the number of
+    /// entries of `displaced` in use.
+    fn try_candidate<P: Prf + ?Sized>(
         &mut self,
         prf: &P,
         number: u64,
         handle: Handle,
-        gone: &mut [Option<Handle>],
+        displaced: &mut [Option<Handle>],
     ) -> (bool, usize) {
         let (words, tag) = self.words(prf, handle);
-        self.board.flip(&self.table, number, &words, tag);
+        self.board.xor_record(&self.table, number, &words, tag);
         self.board.place(number, true);
         let verified = self.number(number).verified;
         let (mut distrusted, mut count) = (false, 0);
@@ -142,43 +148,43 @@ impl<const CANDIDATES: usize> BitOpener<CANDIDATES> {
                     evaluation = own;
                 }
             }
-            let may = verified || count < gone.len();
+            let may = verified || count < displaced.len();
             let blame = self.blame(number, &evaluation).filter(|_| may);
             // The only tag with wrong bits, unless other records were set aside in this call.
             let only = evaluation.only_wrong(number).filter(|_| !verified && count == 0);
             match blame {
                 Some((Culprit::Record(other), clear)) => {
-                    if let Some(place) = gone.get_mut(count) {
+                    if let Some(place) = displaced.get_mut(count) {
                         *place = Some(self.number(other).held[0]);
                         count += 1;
                     }
-                    let whose = if only == Some(other) {
-                        let whose = self.concerned(other, number, &evaluation);
-                        self.board.charge_later(&self.table, other, whose);
-                        whose
+                    let charged = if only == Some(other) {
+                        let charged = self.influencing_records(other, number, &evaluation);
+                        self.board.charge_later(&self.table, other, charged);
+                        charged
                     } else {
-                        self.board.charge(&self.table, number, &evaluation, EVERYBODY);
-                        EVERYBODY
+                        self.board.charge(&self.table, number, &evaluation, ALL_RECORDS);
+                        ALL_RECORDS
                     };
-                    self.set_aside(prf, other, whose, clear);
+                    self.set_aside(prf, other, charged, clear);
                 }
                 Some((Culprit::Tag(other), _)) => {
-                    self.board.charge(&self.table, number, &evaluation, EVERYBODY);
+                    self.board.charge(&self.table, number, &evaluation, ALL_RECORDS);
                     distrusted |= other == number;
-                    self.board.distrust_tag(&self.table, other, EVERYBODY);
+                    self.board.distrust_tag(&self.table, other, ALL_RECORDS);
                     self.board.set_aside(other, true);
                 }
                 None => {
                     let alone = only == Some(number) && evaluation.later == 0;
-                    let whose = match alone {
-                        true => self.concerned(number, number, &evaluation),
-                        false => EVERYBODY,
+                    let charged = match alone {
+                        true => self.influencing_records(number, number, &evaluation),
+                        false => ALL_RECORDS,
                     };
-                    self.board.charge(&self.table, number, &evaluation, whose);
-                    self.board.flip(&self.table, number, &words, tag);
+                    self.board.charge(&self.table, number, &evaluation, charged);
+                    self.board.xor_record(&self.table, number, &words, tag);
                     self.board.remove(number);
                     if alone {
-                        self.board.reject_alone(number);
+                        self.board.reject_by_own_tag(number);
                     } else {
                         self.board.set_aside(number, true);
                     }
@@ -196,9 +202,9 @@ impl<const CANDIDATES: usize> BitOpener<CANDIDATES> {
             self.board.set_aside(number, distrusted);
         }
         if verified {
-            self.note_newest(number);
+            self.update_newest(number);
         } else {
-            self.await_bits(number);
+            self.mark_pending(number);
         }
         (true, count)
     }
@@ -207,25 +213,25 @@ impl<const CANDIDATES: usize> BitOpener<CANDIDATES> {
     /// it is clearly likelier than the next suspect. `None` if the record `number` itself is the
     /// likeliest culprit.
     fn blame(&self, number: u64, evaluation: &Evaluation) -> Option<(Culprit, bool)> {
-        let (checked, count) = self.checked(number, evaluation);
+        let (checked, count) = self.checked_tags(number, evaluation);
         let checked = &checked[..count];
         let verified = self.number(number).verified;
         let accused = self.suspect(Culprit::Record(number), checked);
-        let mut likeliest = Likeliest::default();
+        let mut ranking = SuspectRanking::default();
         let reach = REACH as u64;
         let last = checked.iter().map(|checked| checked.number).max().unwrap_or(number);
         for other in number.saturating_sub(reach)..=last {
             if other != number && self.pending.get(other) {
-                likeliest.consider(self.suspect(Culprit::Record(other), checked));
+                ranking.consider(self.suspect(Culprit::Record(other), checked));
             }
         }
         for tag in checked.iter().filter(|tag| self.number(tag.number).verified) {
-            likeliest.consider(self.suspect(Culprit::Tag(tag.number), checked));
+            ranking.consider(self.suspect(Culprit::Tag(tag.number), checked));
         }
         let wrong = checked.iter().filter(|tag| tag.wrong != 0).count() as u32;
-        let suspect = likeliest.first.filter(|suspect| suspect.unexplained < wrong)?;
+        let suspect = ranking.first.filter(|suspect| suspect.unexplained < wrong)?;
         if !verified {
-            let strong = accused.chance > suspect.chance + CLEAR;
+            let strong = accused.chance > suspect.chance + CLEAR_MARGIN_BITS;
             let likelier = match suspect.unexplained {
                 0 => suspect.chance < accused.chance,
                 _ => strong,
@@ -233,10 +239,11 @@ impl<const CANDIDATES: usize> BitOpener<CANDIDATES> {
             if !likelier {
                 return None;
             }
-            likeliest.consider(accused);
+            ranking.consider(accused);
         }
-        let clear = likeliest.second.is_none_or(|second| {
-            second.unexplained > suspect.unexplained || second.chance >= suspect.chance + CLEAR
+        let clear = ranking.second.is_none_or(|second| {
+            second.unexplained > suspect.unexplained
+                || second.chance >= suspect.chance + CLEAR_MARGIN_BITS
         });
         Some((suspect.culprit, clear))
     }
@@ -244,8 +251,8 @@ impl<const CANDIDATES: usize> BitOpener<CANDIDATES> {
     /// The records whose bits influenced the decision to set aside the record `carrier` because of
     /// wrong bits of its own tag alone, while the record `number` is placed. Bit d of the result
     /// stands for the record d before `carrier`.
-    fn concerned(&self, carrier: u64, number: u64, evaluation: &Evaluation) -> u64 {
-        let (checked, count) = self.checked(number, evaluation);
+    fn influencing_records(&self, carrier: u64, number: u64, evaluation: &Evaluation) -> u64 {
+        let (checked, count) = self.checked_tags(number, evaluation);
         let checked = &checked[..count];
         let wrong = checked.iter().fold(0, |wrong, tag| wrong | tag.wrong);
         let chance = |other| self.suspect(Culprit::Record(other), checked).chance;
@@ -258,25 +265,31 @@ impl<const CANDIDATES: usize> BitOpener<CANDIDATES> {
                 suspects |= u64::from(chance(other) <= most) << behind;
             }
         }
-        Board::concerned(&self.table, wrong, pending, suspects, (carrier - number) as usize)
+        Board::influencing_records(
+            &self.table,
+            wrong,
+            pending,
+            suspects,
+            (carrier - number) as usize,
+        )
     }
 
     /// The tags of which bits could be checked once the record was placed, and how many there are.
-    fn checked(&self, number: u64, evaluation: &Evaluation) -> ([Checked; SPAN], usize) {
-        let mut checked = [Checked::default(); SPAN];
+    fn checked_tags(&self, number: u64, evaluation: &Evaluation) -> ([CheckedTag; SPAN], usize) {
+        let mut checked = [CheckedTag::default(); SPAN];
         let (fresh, wrong) = (evaluation.own, evaluation.own_wrong);
-        checked[0] = Checked { number, fresh, wrong };
+        checked[0] = CheckedTag { number, fresh, wrong };
         let mut count = 1;
         each(evaluation.later, |ahead| {
             let (fresh, wrong) = self.board.fresh_and_wrong(&self.table, number, ahead + 1);
-            checked[count] = Checked { number: number + 1 + ahead as u64, fresh, wrong };
+            checked[count] = CheckedTag { number: number + 1 + ahead as u64, fresh, wrong };
             count += 1;
         });
         (checked, count)
     }
 
     /// How well a culprit explains the bits that were checked.
-    fn suspect(&self, culprit: Culprit, checked: &[Checked]) -> Suspect {
+    fn suspect(&self, culprit: Culprit, checked: &[CheckedTag]) -> Suspect {
         let (mut unexplained, mut chance) = (0, 0);
         for tag in checked {
             let covers = match culprit {
@@ -297,36 +310,36 @@ impl<const CANDIDATES: usize> BitOpener<CANDIDATES> {
         Suspect { culprit, unexplained, chance }
     }
 
-    fn words<P: Prf + ?Sized>(&self, prf: &P, handle: Handle) -> (Words, u64) {
+    fn words<P: Prf + ?Sized>(&self, prf: &P, handle: Handle) -> (LongTagWords, u64) {
         let candidate = self.pool.get(handle);
-        let long = Long::of(prf, &candidate.state, self.table.bytes());
-        (self.table.words(&long), *candidate.share as u64)
+        let long_tag = LongTag::compute(prf, &candidate.state, self.table.bytes());
+        (self.table.words(&long_tag), *candidate.share as u64)
     }
 
     /// Takes the placed record of a number off the board and adds the number to K.
-    pub(super) fn take_away<P: Prf + ?Sized>(&mut self, prf: &P, number: u64) {
-        self.lift(prf, number, EVERYBODY);
+    pub(super) fn withdraw_and_reject<P: Prf + ?Sized>(&mut self, prf: &P, number: u64) {
+        self.withdraw(prf, number, ALL_RECORDS);
         self.board.set_aside(number, true);
     }
 
     /// Takes the placed record of a number off the board without changing K. The cost is charged to
-    /// the records `whose`, of which bit d is the record d before this one.
-    fn lift<P: Prf + ?Sized>(&mut self, prf: &P, number: u64, whose: u64) {
+    /// the records `charged`, of which bit d is the record d before this one.
+    fn withdraw<P: Prf + ?Sized>(&mut self, prf: &P, number: u64, charged: u64) {
         let handle = self.number(number).held[0];
         let (words, tag) = self.words(prf, handle);
-        self.board.take_away(&self.table, number, &words, tag, whose);
+        self.board.withdraw(&self.table, number, &words, tag, charged);
         self.pending.clear(number);
     }
 
     /// Takes a record that checks speak against off the board, which is charged to the records
-    /// `whose`. It remains a candidate, unless it was delivered provisionally and the verdict is
+    /// `charged`. It remains a candidate, unless it was delivered provisionally and the verdict is
     /// `clear`: then it is refuted for good.
-    fn set_aside<P: Prf + ?Sized>(&mut self, prf: &P, number: u64, whose: u64, clear: bool) {
-        self.lift(prf, number, whose);
-        if whose == EVERYBODY {
+    fn set_aside<P: Prf + ?Sized>(&mut self, prf: &P, number: u64, charged: u64, clear: bool) {
+        self.withdraw(prf, number, charged);
+        if charged == ALL_RECORDS {
             self.board.set_aside(number, true);
         } else {
-            self.board.reject_alone(number);
+            self.board.reject_by_own_tag(number);
         }
         let handle = self.number(number).held[0];
         let own = self.number_mut(number);

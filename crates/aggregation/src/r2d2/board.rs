@@ -22,18 +22,18 @@
 //! records that its tag covers.
 
 use crate::bits::{Bits, NUMBERS, each};
-use crate::r2d2::table::{REACH, SPAN, Table, Words};
+use crate::r2d2::table::{DependencyTable, LongTagWords, REACH, SPAN};
 use zeroize::{Zeroize, ZeroizeOnDrop};
 
 /// The security level, in bits, at which a record is verified.
-pub(crate) const FULL: i16 = 128;
+pub(crate) const VERIFIED_LEVEL_BITS: i16 = 128;
 /// Stored instead of the level of a verified record, which needs no further bits. It is so low that
-/// added bits never bring it to [`FULL`].
-const SETTLED: i16 = i16::MIN / 2;
+/// added bits never bring it to [`VERIFIED_LEVEL_BITS`].
+const SETTLED_LEVEL: i16 = i16::MIN / 2;
 /// Bits that each number in K takes from a level.
-const ASIDE: i16 = 8;
+const REJECTION_COST_BITS: i16 = 8;
 /// Charges a tag's cost to all records that the tag covers.
-pub(crate) const EVERYBODY: u64 = u64::MAX;
+pub(crate) const ALL_RECORDS: u64 = u64::MAX;
 /// A mask of [`SPAN`] bits.
 const SPAN_BITS: u64 = (1 << SPAN) - 1;
 
@@ -61,9 +61,9 @@ pub(crate) struct Board {
     /// Placed records whose tag is believed to be the genuine one.
     tagged: Bits,
     /// The set K of the module's documentation.
-    aside: Bits,
+    rejected_numbers: Bits,
     /// Numbers that belong to K only for the records their tag's cost is charged to.
-    rejected_alone: Bits,
+    rejected_by_own_tag: Bits,
 }
 
 /// The tag bits that can be checked once a record is placed.
@@ -110,8 +110,8 @@ impl Board {
             retried: [0; NUMBERS],
             placed: Bits::default(),
             tagged: Bits::default(),
-            aside: Bits::default(),
-            rejected_alone: Bits::default(),
+            rejected_numbers: Bits::default(),
+            rejected_by_own_tag: Bits::default(),
         }
     }
 
@@ -121,7 +121,12 @@ impl Board {
         let at = place(leaving);
         (self.sums.0[at], self.checked[at], self.rejected[at], self.retried[at]) = (0, 0, 0, 0);
         self.charged[at] = 0;
-        let kinds = [&mut self.placed, &mut self.tagged, &mut self.aside, &mut self.rejected_alone];
+        let kinds = [
+            &mut self.placed,
+            &mut self.tagged,
+            &mut self.rejected_numbers,
+            &mut self.rejected_by_own_tag,
+        ];
         for bits in kinds {
             bits.clear(leaving);
         }
@@ -132,13 +137,19 @@ impl Board {
 
     /// Adds a record's contributions and its tag to the sums, or takes them out again: XOR does
     /// both.
-    pub(crate) fn flip(&mut self, table: &Table, number: u64, words: &Words, tag: u64) {
+    pub(crate) fn xor_record(
+        &mut self,
+        table: &DependencyTable,
+        number: u64,
+        words: &LongTagWords,
+        tag: u64,
+    ) {
         let at = place(number);
         if let Some(tags) = self.sums.0[at..].first_chunk_mut() {
-            table.deal(words, tags);
+            table.distribute(words, tags);
         } else {
             let mut tags = [0; SPAN];
-            table.deal(words, &mut tags);
+            table.distribute(words, &mut tags);
             for (behind, sum) in tags.into_iter().enumerate() {
                 self.sums.0[(at + behind) % NUMBERS] ^= sum;
             }
@@ -163,17 +174,17 @@ impl Board {
 
     /// Marks a record as placed whose own tag is right in all bits. `level` is its level; `None` if
     /// it is verified.
-    pub(crate) fn restore(&mut self, table: &Table, number: u64, level: Option<i16>) {
+    pub(crate) fn restore(&mut self, table: &DependencyTable, number: u64, level: Option<i16>) {
         let at = place(number);
         self.place(number, true);
-        (self.checked[at], self.levels[at]) = (table.all(), level.unwrap_or(SETTLED));
+        (self.checked[at], self.levels[at]) = (table.all(), level.unwrap_or(SETTLED_LEVEL));
         // The sum already contains the contributions of this record and the earlier ones. As all
         // bits of the tag are right, it is 0.
         self.sums.0[at] = 0;
     }
 
     /// Whether all bits of a record's tag were right at the first evaluation.
-    pub(crate) fn is_right(&self, table: &Table, number: u64) -> bool {
+    pub(crate) fn tag_was_right(&self, table: &DependencyTable, number: u64) -> bool {
         let at = place(number);
         let tried = self.rejected[at] > 0 || self.retried[at] > 0;
         self.checked[at] == table.all() && !tried && self.tagged.get(number)
@@ -181,7 +192,7 @@ impl Board {
 
     /// Whether no number is in K.
     pub(crate) fn is_undisputed(&self) -> bool {
-        self.aside.is_empty() && self.rejected_alone.is_empty()
+        self.rejected_numbers.is_empty() && self.rejected_by_own_tag.is_empty()
     }
 
     /// Whether the number has a placed record.
@@ -191,7 +202,7 @@ impl Board {
 
     /// The bits of the tag of `number` whose other records are all placed. Records before record 0
     /// do not exist and are not missing.
-    fn complete(&self, table: &Table, number: u64) -> u64 {
+    fn complete(&self, table: &DependencyTable, number: u64) -> u64 {
         let reach = REACH as u64;
         let mut missing = !self.placed.from(number.wrapping_sub(reach)) & SPAN_BITS;
         if number < reach {
@@ -203,7 +214,7 @@ impl Board {
     }
 
     /// Evaluates the bits that can be checked with the record `number` as it is placed.
-    pub(crate) fn evaluate(&self, table: &Table, number: u64) -> Evaluation {
+    pub(crate) fn evaluate(&self, table: &DependencyTable, number: u64) -> Evaluation {
         let mut evaluation = Evaluation::default();
         if self.tagged.get(number) {
             let at = place(number);
@@ -222,104 +233,113 @@ impl Board {
     }
 
     /// The bits that the record `number` completed in the tag that is `ahead` numbers after it.
-    fn fresh(&self, table: &Table, number: u64, ahead: usize) -> u64 {
+    fn fresh(&self, table: &DependencyTable, number: u64, ahead: usize) -> u64 {
         let tag = number + ahead as u64;
         self.complete(table, tag) & table.covers(ahead) & !self.checked[place(tag)]
     }
 
     /// The bits that the record `number` completed in the tag that is `ahead` numbers after it, and
     /// those of them that are wrong.
-    pub(crate) fn fresh_and_wrong(&self, table: &Table, number: u64, ahead: usize) -> (u64, u64) {
+    pub(crate) fn fresh_and_wrong(
+        &self,
+        table: &DependencyTable,
+        number: u64,
+        ahead: usize,
+    ) -> (u64, u64) {
         let fresh = self.fresh(table, number, ahead);
         (fresh, fresh & self.sums.0[place(number + ahead as u64)])
     }
 
     /// Credits the right bits that a placed record has completed to the levels of the records they
     /// cover.
-    pub(crate) fn credit(&mut self, table: &Table, number: u64, evaluation: &Evaluation) {
+    pub(crate) fn credit(&mut self, table: &DependencyTable, number: u64, evaluation: &Evaluation) {
         let own = self.checked[place(number)] | evaluation.own;
-        self.recheck(table, number, |board, at| board.checked[at] = own);
+        self.update_tag(table, number, |board, at| board.checked[at] = own);
         each(evaluation.later, |ahead| {
             let fresh = self.fresh(table, number, ahead + 1);
-            self.recheck(table, number + 1 + ahead as u64, |board, at| board.checked[at] |= fresh);
+            self.update_tag(table, number + 1 + ahead as u64, |board, at| {
+                board.checked[at] |= fresh
+            });
         });
     }
 
     /// Charges a failed evaluation of the record `number`: that of its own tag to the records
-    /// `whose`, of which bit d is the record d before it, and those of later tags to all records
+    /// `charged`, of which bit d is the record d before it, and those of later tags to all records
     /// they cover.
     pub(crate) fn charge(
         &mut self,
-        table: &Table,
+        table: &DependencyTable,
         number: u64,
         evaluation: &Evaluation,
-        whose: u64,
+        charged: u64,
     ) {
         if evaluation.own != 0 {
-            self.recheck(table, number, |board, at| {
+            self.update_tag(table, number, |board, at| {
                 board.rejected[at] = board.rejected[at].saturating_add(1);
-                board.charged[at] |= whose;
+                board.charged[at] |= charged;
             });
         }
         each(evaluation.later, |ahead| {
-            self.charge_later(table, number + 1 + ahead as u64, EVERYBODY);
+            self.charge_later(table, number + 1 + ahead as u64, ALL_RECORDS);
         });
     }
 
-    /// Charges a later evaluation of a tag that was given up to the records `whose`.
-    pub(crate) fn charge_later(&mut self, table: &Table, tag: u64, whose: u64) {
-        self.recheck(table, tag, |board, at| {
+    /// Charges a later evaluation of a tag that was given up to the records `charged`.
+    pub(crate) fn charge_later(&mut self, table: &DependencyTable, tag: u64, charged: u64) {
+        self.update_tag(table, tag, |board, at| {
             board.retried[at] = board.retried[at].saturating_add(1);
-            board.charged[at] |= whose;
+            board.charged[at] |= charged;
         });
     }
 
     /// Takes a record off the board and revokes all checks it took part in, passed ones too. The
-    /// cost is charged to the records `whose`, of which bit d is the record d before it.
-    pub(crate) fn take_away(
+    /// cost is charged to the records `charged`, of which bit d is the record d before it.
+    pub(crate) fn withdraw(
         &mut self,
-        table: &Table,
+        table: &DependencyTable,
         number: u64,
-        words: &Words,
+        words: &LongTagWords,
         tag: u64,
-        whose: u64,
+        charged: u64,
     ) {
-        self.distrust_tag(table, number, whose);
-        self.flip(table, number, words, tag);
+        self.distrust_tag(table, number, charged);
+        self.xor_record(table, number, words, tag);
         self.placed.clear(number);
         for ahead in 1..=REACH {
             let later = number + ahead as u64;
             if self.checked[place(later)] & table.covers(ahead) != 0 && self.tagged.get(later) {
-                self.recheck(table, later, |board, at| board.checked[at] &= !table.covers(ahead));
-                let whose = if whose == EVERYBODY { EVERYBODY } else { whose << ahead };
-                self.charge_later(table, later, whose);
+                self.update_tag(table, later, |board, at| {
+                    board.checked[at] &= !table.covers(ahead)
+                });
+                let charged = if charged == ALL_RECORDS { ALL_RECORDS } else { charged << ahead };
+                self.charge_later(table, later, charged);
             }
         }
     }
 
     /// Stops using a record's tag and revokes its checked bits.
-    pub(crate) fn distrust_tag(&mut self, table: &Table, number: u64, whose: u64) {
+    pub(crate) fn distrust_tag(&mut self, table: &DependencyTable, number: u64, charged: u64) {
         if self.checked[place(number)] != 0 {
-            self.recheck(table, number, |board, at| board.checked[at] = 0);
-            self.charge_later(table, number, whose);
+            self.update_tag(table, number, |board, at| board.checked[at] = 0);
+            self.charge_later(table, number, charged);
         }
         self.tagged.clear(number);
     }
 
     /// Sets whether the number belongs to K.
     pub(crate) fn set_aside(&mut self, number: u64, aside: bool) {
-        self.rejected_alone.clear(number);
+        self.rejected_by_own_tag.clear(number);
         if aside {
-            self.aside.set(number);
+            self.rejected_numbers.set(number);
         } else {
-            self.aside.clear(number);
+            self.rejected_numbers.clear(number);
         }
     }
 
     /// Adds the number to K for those records only that its tag's cost is charged to.
-    pub(crate) fn reject_alone(&mut self, number: u64) {
-        if !self.aside.get(number) {
-            self.rejected_alone.set(number);
+    pub(crate) fn reject_by_own_tag(&mut self, number: u64) {
+        if !self.rejected_numbers.get(number) {
+            self.rejected_by_own_tag.set(number);
         }
     }
 
@@ -332,23 +352,23 @@ impl Board {
     /// A pending record did not influence the decision if, among the wrong bits that do not cover
     /// it, at least one remains that no other suspect explains: more wrong bits would not have
     /// changed the decision.
-    pub(crate) fn concerned(
-        table: &Table,
+    pub(crate) fn influencing_records(
+        table: &DependencyTable,
         wrong: u64,
         pending: u64,
         suspects: u64,
         accused: usize,
     ) -> u64 {
-        let mut concerned = 1 | 1 << accused;
-        each(pending & !concerned, |behind| {
+        let mut influencing = 1 | 1 << accused;
+        each(pending & !influencing, |behind| {
             let rest = wrong & !table.covers(behind);
             let mut explained = rest == 0;
             each(suspects & !(1 << accused | 1 << behind), |other| {
                 explained |= rest & !table.covers(other) == 0;
             });
-            concerned |= u64::from(explained) << behind;
+            influencing |= u64::from(explained) << behind;
         });
-        concerned
+        influencing
     }
 
     /// Number of right bits of a record's own tag, which bind its content to the records before it.
@@ -368,44 +388,49 @@ impl Board {
             return level;
         }
         let reach = REACH as u64;
-        let mut aside = 0;
-        if !self.aside.is_empty() {
-            let before = self.aside.from(number.wrapping_sub(reach)) & SPAN_BITS;
-            let after = self.aside.from(number + 1) & (SPAN_BITS >> 1);
-            aside = before.count_ones() + after.count_ones();
+        let mut rejections = 0;
+        if !self.rejected_numbers.is_empty() {
+            let before = self.rejected_numbers.from(number.wrapping_sub(reach)) & SPAN_BITS;
+            let after = self.rejected_numbers.from(number + 1) & (SPAN_BITS >> 1);
+            rejections = before.count_ones() + after.count_ones();
         }
-        each(self.rejected_alone.from(number + 1) & (SPAN_BITS >> 1), |ahead| {
+        each(self.rejected_by_own_tag.from(number + 1) & (SPAN_BITS >> 1), |ahead| {
             let charged = self.charged[place(number + 1 + ahead as u64)];
-            aside += (charged >> (ahead + 1) & 1) as u32;
+            rejections += (charged >> (ahead + 1) & 1) as u32;
         });
-        level - ASIDE * aside as i16
+        level - REJECTION_COST_BITS * rejections as i16
     }
 
     /// Marks a record as verified: its level is no longer computed.
     pub(crate) fn settle(&mut self, number: u64) {
-        self.levels[place(number)] = SETTLED;
+        self.levels[place(number)] = SETTLED_LEVEL;
     }
 
     /// Whether a record that `tag` covers may have reached 128 bits and is not settled yet.
-    pub(crate) fn any_full(&self, tag: u64) -> bool {
+    pub(crate) fn any_at_verified_level(&self, tag: u64) -> bool {
         match tag
             .checked_sub(REACH as u64)
             .and_then(|first| self.levels[place(first)..].first_chunk())
         {
             Some(levels) => {
                 let levels: &[i16; SPAN] = levels;
-                levels.iter().fold(false, |any, level| any | is_full(*level))
+                levels.iter().fold(false, |any, level| any | is_verified_level(*level))
             }
             None => true,
         }
     }
 
     /// Changes the stored results of a tag, and with them the levels of all records that it covers.
-    fn recheck(&mut self, table: &Table, tag: u64, change: impl FnOnce(&mut Self, usize)) {
+    fn update_tag(
+        &mut self,
+        table: &DependencyTable,
+        tag: u64,
+        change: impl FnOnce(&mut Self, usize),
+    ) {
         let at = place(tag);
-        let before = self.worth(at);
+        let before = self.contribution(at);
         change(self, at);
-        let after = self.worth(at);
+        let after = self.contribution(at);
         if before == after {
             return;
         }
@@ -422,41 +447,41 @@ impl Board {
             return;
         }
         for behind in 0..=REACH.min(tag.min(REACH as u64) as usize) {
-            let more = after.to(table, behind) - before.to(table, behind);
+            let more = after.for_record(table, behind) - before.for_record(table, behind);
             self.levels[place(tag - behind as u64)] += more;
         }
     }
 
-    fn worth(&self, at: usize) -> Worth {
+    fn contribution(&self, at: usize) -> Contribution {
         let tried = i16::from(self.rejected[at]) + 1;
         let bits =
             15 - (tried.leading_zeros() as i16) + i16::from(!(tried as u16).is_power_of_two());
         let cost = bits + i16::from(self.retried[at]);
-        Worth { checked: self.checked[at], cost, charged: self.charged[at] }
+        Contribution { checked: self.checked[at], cost, charged: self.charged[at] }
     }
 }
 
 /// What a tag contributes to the levels of the records that it covers.
 #[derive(Clone, Copy, PartialEq, Eq)]
-struct Worth {
+struct Contribution {
     checked: u64,
     /// The cost c_i in bits.
     cost: i16,
     charged: u64,
 }
 
-impl Worth {
+impl Contribution {
     /// max(0, R_i − c_i) for the record `behind` numbers before the tag's; c_i is 0 if it is not
     /// charged to that record.
-    fn to(&self, table: &Table, behind: usize) -> i16 {
+    fn for_record(&self, table: &DependencyTable, behind: usize) -> i16 {
         let cost = if self.charged >> behind & 1 == 1 { self.cost } else { 0 };
         ((self.checked & table.covers(behind)).count_ones() as i16 - cost).max(0)
     }
 }
 
 /// Whether a level makes a record verified.
-pub(crate) const fn is_full(level: i16) -> bool {
-    level >= FULL
+pub(crate) const fn is_verified_level(level: i16) -> bool {
+    level >= VERIFIED_LEVEL_BITS
 }
 
 const fn place(number: u64) -> usize {
@@ -473,32 +498,33 @@ mod tests {
         let costs = [(0, 0), (1, 1), (2, 2), (3, 2), (4, 3), (7, 3), (8, 4), (255, 8)];
         for (rejected, cost) in costs {
             board.rejected[0] = rejected;
-            assert_eq!(board.worth(0).cost, cost, "{rejected} rejected");
+            assert_eq!(board.contribution(0).cost, cost, "{rejected} rejected");
         }
     }
 
     /// Each record is covered by two bits. A record is concerned if it could be blamed, or if its
     /// bits could be the ones that were guessed.
     #[test]
-    fn a_rejection_concerns_whose_bits_it_hung_on() {
-        let table = Table::new(3, |bit| core::array::from_fn(|k| (bit / 3 + 9 * k.min(3)) as u8));
+    fn a_rejection_is_charged_to_the_records_whose_bits_influenced_it() {
+        let table =
+            DependencyTable::new(3, |bit| core::array::from_fn(|k| (bit / 3 + 9 * k.min(3)) as u8));
         let covers = |behind| table.covers(behind);
         let pending = 0xff << 9;
-        let concerned = |wrong| Board::concerned(&table, wrong, pending, pending, 0);
+        let influencing = |wrong| Board::influencing_records(&table, wrong, pending, pending, 0);
         // No single record explains the wrong bits of three records. They all belong to the tag's
         // own record.
-        assert_eq!(concerned(covers(9) | covers(10) | covers(11)), 1);
+        assert_eq!(influencing(covers(9) | covers(10) | covers(11)), 1);
         // With the wrong bits of two records, either would be the explanation but for the other's
         // bits.
         let two = covers(9) | covers(10);
-        assert_eq!(concerned(two), 0b11 << 9 | 1);
+        assert_eq!(influencing(two), 0b11 << 9 | 1);
         // If one record explains all wrong bits, its bits may be the guessed ones, and it may be
         // set aside in place of others.
-        assert_eq!(concerned(covers(9)), pending | 1);
-        assert_eq!(Board::concerned(&table, covers(9), pending, 0, 0), 1 << 9 | 1);
-        assert_eq!(Board::concerned(&table, two, pending, 0, 0), 1);
+        assert_eq!(influencing(covers(9)), pending | 1);
+        assert_eq!(Board::influencing_records(&table, covers(9), pending, 0, 0), 1 << 9 | 1);
+        assert_eq!(Board::influencing_records(&table, two, pending, 0, 0), 1);
         // A record that explains all wrong bits anyway is the accused one and does not count as
         // another suspect.
-        assert_eq!(Board::concerned(&table, two, pending, pending, 9), 1 << 9 | 1);
+        assert_eq!(Board::influencing_records(&table, two, pending, pending, 9), 1 << 9 | 1);
     }
 }

@@ -7,11 +7,11 @@
 //! due now, and the XOR of their words is the tag.
 
 use crate::prf::{Prf, PrfState};
-use crate::r2d2::table::{MEMBERS, MOST_BITS, SPAN, Table};
+use crate::r2d2::table::{DependencyTable, MAX_TAG_BITS, MEMBERS, SPAN};
 use zeroize::{DefaultIsZeroes, Zeroize, ZeroizeOnDrop, Zeroizing};
 
 /// Number of 64-bit words in the longest long tag.
-const WORDS: usize = MEMBERS * MOST_BITS / 64;
+const WORDS: usize = MEMBERS * MAX_TAG_BITS / 64;
 /// Number of stages: delays are below 2^6.
 const STAGES: usize = 6;
 /// The delay of the first stage in records. The first stage must keep at least this number of long
@@ -22,29 +22,33 @@ const LATER: usize = LONGEST_DELAY - 1;
 
 /// The long tag of a record: 8·t bits in the order of its output blocks, then zeros.
 #[derive(Clone, Copy, Default)]
-pub(crate) struct Long([u64; WORDS]);
+pub(crate) struct LongTag([u64; WORDS]);
 
-impl DefaultIsZeroes for Long {}
+impl DefaultIsZeroes for LongTag {}
 
-impl Long {
+impl LongTag {
     /// The long tag of the record with this state, where a tag has `bytes` bytes.
     #[inline]
-    pub(crate) fn of<P: Prf + ?Sized>(prf: &P, state: &PrfState, bytes: usize) -> Zeroizing<Self> {
-        let mut long = Zeroizing::new(Self::default());
+    pub(crate) fn compute<P: Prf + ?Sized>(
+        prf: &P,
+        state: &PrfState,
+        bytes: usize,
+    ) -> Zeroizing<Self> {
+        let mut long_tag = Zeroizing::new(Self::default());
         let blocks = (MEMBERS * bytes).div_ceil(16);
-        for (index, pair) in long.0.chunks_exact_mut(2).take(blocks).enumerate() {
+        for (index, pair) in long_tag.0.chunks_exact_mut(2).take(blocks).enumerate() {
             let block = u128::from_ne_bytes(prf.block(state, index as u8)).to_le();
             (pair[0], pair[1]) = ((block as u64).to_le(), ((block >> 64) as u64).to_le());
         }
-        long
+        long_tag
     }
 
     fn from_bytes(bytes: &[u8; 8 * WORDS]) -> Self {
-        let mut long = Self::default();
-        for (word, bytes) in long.0.iter_mut().zip(bytes.as_chunks().0) {
+        let mut long_tag = Self::default();
+        for (word, bytes) in long_tag.0.iter_mut().zip(bytes.as_chunks().0) {
             *word = u64::from_ne_bytes(*bytes);
         }
-        long
+        long_tag
     }
 
     /// Its bytes, followed by eight zeros, so that eight bytes can be read from the first byte of
@@ -58,34 +62,45 @@ impl Long {
     }
 }
 
-/// The six stages. The first one keeps the last `KEPT` long tags.
+/// The six stages. The first one keeps the last `RETAINED` long tags.
 #[derive(Clone, Zeroize, ZeroizeOnDrop)]
-pub(crate) struct Delays<const KEPT: usize> {
+pub(crate) struct DelayStages<const RETAINED: usize> {
     /// Length of a tag in bytes.
     bytes: usize,
     /// For each stage, the bits of a long tag that it holds back; the stage with the longest delay
     /// is first.
-    masks: [Long; STAGES],
-    /// The last long tags, by number modulo `KEPT`.
-    kept: [Long; KEPT],
-    later: [Long; LATER],
+    masks: [LongTag; STAGES],
+    /// The last long tags, by number modulo `RETAINED`.
+    retained: [LongTag; RETAINED],
+    later: [LongTag; LATER],
 }
 
-impl<const KEPT: usize> Delays<KEPT> {
+impl<const RETAINED: usize> DelayStages<RETAINED> {
     /// The stages for the dependency sets of a table, before the first record.
-    pub(crate) fn new(table: &Table) -> Self {
-        const { assert!(KEPT.is_power_of_two() && KEPT >= LONGEST_DELAY && SPAN <= 2 * LONGEST_DELAY) };
+    pub(crate) fn new(table: &DependencyTable) -> Self {
+        const {
+            assert!(
+                RETAINED.is_power_of_two()
+                    && RETAINED >= LONGEST_DELAY
+                    && SPAN <= 2 * LONGEST_DELAY
+            )
+        };
         let bytes = table.bytes();
         let masks = core::array::from_fn(|stage| {
             let mut mask = [0; 8 * WORDS];
             for (k, own) in mask.chunks_exact_mut(bytes).take(MEMBERS).enumerate() {
                 let held = (0..SPAN).filter(|behind| behind >> (STAGES - 1 - stage) & 1 == 1);
-                let bits = held.fold(0, |bits, behind| bits | table.takes(k, behind));
+                let bits = held.fold(0, |bits, behind| bits | table.bits_by_member(k, behind));
                 own.copy_from_slice(&bits.to_be_bytes()[8 - bytes..]);
             }
-            Long::from_bytes(&mask)
+            LongTag::from_bytes(&mask)
         });
-        Self { bytes, masks, kept: [Long::default(); KEPT], later: [Long::default(); LATER] }
+        Self {
+            bytes,
+            masks,
+            retained: [LongTag::default(); RETAINED],
+            later: [LongTag::default(); LATER],
+        }
     }
 
     /// Length of a tag in bytes.
@@ -93,20 +108,20 @@ impl<const KEPT: usize> Delays<KEPT> {
         self.bytes
     }
 
-    /// The long tag of one of the last `KEPT` records.
-    pub(crate) const fn kept(&self, number: u64) -> &Long {
-        &self.kept[number as usize % KEPT]
+    /// The long tag of one of the last `RETAINED` records.
+    pub(crate) const fn long_tag(&self, number: u64) -> &LongTag {
+        &self.retained[number as usize % RETAINED]
     }
 
     /// Takes the long tag of the record `number`, which must follow the record of the last call.
     /// Returns that record's tag, as a big-endian number.
     #[inline]
-    pub(crate) fn step(&mut self, number: u64, long: &Long) -> u64 {
+    pub(crate) fn step(&mut self, number: u64, long_tag: &LongTag) -> u64 {
         let tag = match self.bytes {
-            3 => self.step_of::<3>(number, long),
-            4 => self.step_of::<4>(number, long),
-            5 => self.step_of::<5>(number, long),
-            _ => self.step_of::<6>(number, long),
+            3 => self.step_of::<3>(number, long_tag),
+            4 => self.step_of::<4>(number, long_tag),
+            5 => self.step_of::<5>(number, long_tag),
+            _ => self.step_of::<6>(number, long_tag),
         };
         u64::from_be_bytes(tag) >> (64 - 8 * self.bytes)
     }
@@ -114,17 +129,17 @@ impl<const KEPT: usize> Delays<KEPT> {
     /// [`Self::step`] for tags of `T` bytes. A long tag then has `T` words of 64 bits, which are
     /// also 8 words of `T` bytes.
     #[inline]
-    fn step_of<const T: usize>(&mut self, number: u64, long: &Long) -> [u8; 8] {
+    fn step_of<const T: usize>(&mut self, number: u64, long_tag: &LongTag) -> [u8; 8] {
         let at = number as usize;
-        let mut due: [u64; T] = core::array::from_fn(|i| long.0[i]);
-        let mut pass = |place: &mut Long, held: Long, mask: &Long| {
+        let mut due: [u64; T] = core::array::from_fn(|i| long_tag.0[i]);
+        let mut pass = |place: &mut LongTag, held: LongTag, mask: &LongTag| {
             place.0[..T].copy_from_slice(&due);
             for (due, (held, mask)) in due.iter_mut().zip(held.0.iter().zip(&mask.0)) {
                 *due ^= (*due ^ held) & mask;
             }
         };
-        let held = self.kept[at.wrapping_sub(LONGEST_DELAY) % KEPT];
-        pass(&mut self.kept[at % KEPT], held, &self.masks[0]);
+        let held = self.retained[at.wrapping_sub(LONGEST_DELAY) % RETAINED];
+        pass(&mut self.retained[at % RETAINED], held, &self.masks[0]);
         for (stage, mask) in self.masks.iter().enumerate().skip(1) {
             // In `later` the stages begin at 0, 16, 24, 28 and 30.
             let delay = LONGEST_DELAY >> stage;

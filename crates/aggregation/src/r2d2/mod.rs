@@ -11,18 +11,18 @@
 //! - [`delays`]: the tags of records that arrive in order;
 //! - [`board`]: what has been checked, and each record's security level;
 //! - [`sealer`] and [`receiver`]: the two sides;
-//! - [`run`]: the receiving side while records arrive in order; [`opener`]: the receiving side in
-//!   all other cases; [`blame`]: which record is set aside when checks fail; [`rivals`]: which
+//! - [`in_order`]: the receiving side while records arrive in order; [`opener`]: the receiving side
+//!   in all other cases; [`blame`]: which record is set aside when checks fail; [`rivals`]: which
 //!   candidate is evicted when there are too many.
 
 mod blame;
 mod board;
 mod delays;
+mod in_order;
 mod opener;
 pub(crate) mod receiver;
 mod rivals;
 pub(crate) mod rulers;
-mod run;
 pub(crate) mod scheme;
 pub(crate) mod sealer;
 pub(crate) mod table;

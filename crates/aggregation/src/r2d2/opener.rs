@@ -4,9 +4,9 @@ use crate::bits::{Bits, NUMBERS};
 use crate::candidates::{Handle, Pool};
 use crate::opener::{Counters, DropReason, Offer, Refusal, Verdict};
 use crate::prf::{CLOSING_BLOCK, ClosingTag, Prf, PrfState, is_zero};
-use crate::r2d2::board::{Board, is_full};
-use crate::r2d2::run::{Kept, Run};
-use crate::r2d2::table::{REACH, SPAN, Table};
+use crate::r2d2::board::{Board, is_verified_level};
+use crate::r2d2::in_order::{OrderedReceiver, RetainedRecord};
+use crate::r2d2::table::{DependencyTable, REACH, SPAN};
 use crate::tuning::{
     CLOSINGS, EVALUATED_PER_NUMBER, EXCUSED_BITS, HELD_PER_NUMBER, LATENESS, MAX_NUMBER,
 };
@@ -21,7 +21,7 @@ const HELD: u64 = (NUMBERS - REACH) as u64;
 /// The state of a record number within the window. The default value means that nothing has
 /// arrived.
 #[derive(Clone, Copy, Default)]
-pub(super) struct Number {
+pub(super) struct NumberState {
     /// The candidates of the number. If one is placed on the board, it is the first.
     pub(super) held: [Handle; HELD_PER_NUMBER],
     /// How many of `held` are in use.
@@ -30,7 +30,7 @@ pub(super) struct Number {
     pub(super) verified: bool,
 }
 
-impl Number {
+impl NumberState {
     pub(super) fn handles(&self) -> &[Handle] {
         &self.held[..usize::from(self.count)]
     }
@@ -50,11 +50,11 @@ impl Number {
 
 #[derive(Clone)]
 pub(crate) struct BitOpener<const CANDIDATES: usize> {
-    pub(super) table: Table,
+    pub(super) table: DependencyTable,
     pub(super) board: Board,
     pub(super) window: Window,
     /// Indexed by number modulo [`NUMBERS`]; the default value outside the window.
-    numbers: [Number; NUMBERS],
+    numbers: [NumberState; NUMBERS],
     pub(super) pool: Pool<CANDIDATES>,
     /// Numbers of placed data records that are not verified.
     pub(super) pending: Bits,
@@ -73,12 +73,12 @@ pub(crate) struct BitOpener<const CANDIDATES: usize> {
 }
 
 impl<const CANDIDATES: usize> BitOpener<CANDIDATES> {
-    pub(crate) fn new(table: Table) -> Self {
+    pub(crate) fn new(table: DependencyTable) -> Self {
         Self {
             table,
             board: Board::new(),
             window: Self::first_window(),
-            numbers: [Number::default(); NUMBERS],
+            numbers: [NumberState::default(); NUMBERS],
             pool: Pool::new(),
             pending: Bits::default(),
             provisional: Bits::default(),
@@ -145,7 +145,7 @@ impl<const CANDIDATES: usize> BitOpener<CANDIDATES> {
             } else if oldest > self.window.base {
                 self.slide(oldest, false);
             }
-            self.window.assume(number);
+            self.window.assume_newest(number);
         }
         self.check(number)
     }
@@ -166,7 +166,7 @@ impl<const CANDIDATES: usize> BitOpener<CANDIDATES> {
         if own.evaluated >= EVALUATED_PER_NUMBER {
             return Offer::Refused(Refusal::TooManyEvaluations);
         }
-        let standing = self.board.is_placed(number);
+        let has_placed = self.board.is_placed(number);
         if self.is_held(&own, &state, tag) {
             return Offer::Duplicate;
         }
@@ -175,11 +175,11 @@ impl<const CANDIDATES: usize> BitOpener<CANDIDATES> {
         if own.handles().len() == HELD_PER_NUMBER {
             // The placed candidate is not among those that may be displaced here: its removal must
             // be charged to the levels.
-            let handles = own.held.into_iter().skip(usize::from(standing));
+            let handles = own.held.into_iter().skip(usize::from(has_placed));
             ranked = self.pool.greatest_rank(prf, handles, &state, tag.into());
             // If no candidate of the number is placed, a further one is worth a try whatever its
             // rank.
-            if ranked.is_none_or(|(_, lesser)| standing && !lesser) {
+            if ranked.is_none_or(|(_, lesser)| has_placed && !lesser) {
                 return Offer::Refused(Refusal::TooManyCandidates);
             }
         }
@@ -196,13 +196,13 @@ impl<const CANDIDATES: usize> BitOpener<CANDIDATES> {
             own.remove(other);
         }
         own.push(handle);
-        if !standing {
-            self.arrive(prf, number, handle);
-            self.settle_reached(number);
+        if !has_placed {
+            self.place_candidate(prf, number, handle);
+            self.verify_reached(number);
         }
         self.check_closings(prf, number);
         let kept = ranked.is_none_or(|ranked| self.keep_one(number, handle, ranked));
-        self.note_streak(number, before);
+        self.count_in_order(number, before);
         if kept { Offer::Held } else { Offer::Refused(Refusal::TooManyCandidates) }
     }
 
@@ -224,7 +224,7 @@ impl<const CANDIDATES: usize> BitOpener<CANDIDATES> {
         }
         // A rival left on the board would make wrong the later tags that cover it.
         if self.board.is_placed(number) {
-            self.take_away(prf, number);
+            self.withdraw_and_reject(prf, number);
         }
         let rivals = *self.number(number);
         for &rival in rivals.handles() {
@@ -239,11 +239,11 @@ impl<const CANDIDATES: usize> BitOpener<CANDIDATES> {
             self.pool.verify(handle);
             let own = self.number_mut(number);
             (own.held[0], own.count) = (handle, 1);
-            self.arrive(prf, number, handle);
+            self.place_candidate(prf, number, handle);
         }
         self.board.settle(number);
         self.authenticated(number);
-        self.settle_reached(number);
+        self.verify_reached(number);
         self.check_closings(prf, number);
         Ok(())
     }
@@ -285,29 +285,30 @@ impl<const CANDIDATES: usize> BitOpener<CANDIDATES> {
         self.window.floor = self.window.floor.max(number);
     }
 
-    /// Takes over the records of a run. The opener must be new.
-    pub(super) fn take_run(&mut self, run: &Run) {
-        (self.window, self.counters, self.newest) = (run.window.clone(), run.counters, run.next);
-        for Kept { number, state, tag, long, slot } in run.kept() {
+    /// Takes over the records of an [`OrderedReceiver`]. The opener must be new.
+    pub(super) fn take_over(&mut self, ordered: &OrderedReceiver) {
+        (self.window, self.counters, self.newest) =
+            (ordered.window.clone(), ordered.counters, ordered.next);
+        for RetainedRecord { number, state, tag, long_tag, slot } in ordered.retained() {
             let Some(handle) = self.pool.add(number, state.clone(), tag.into(), slot, true) else {
                 continue;
             };
-            if number < run.verified {
+            if number < ordered.verified {
                 self.pool.verify(handle);
             } else {
                 self.pending.set(number);
             }
-            if run.next - number > SPAN as u64 {
+            if ordered.next - number > SPAN as u64 {
                 self.pool.release(handle, DropReason::Expired);
                 continue;
             }
             let own = self.number_mut(number);
             (own.held[0], own.count) = (handle, 1);
-            self.board.flip(&self.table, number, &self.table.words(long), 0);
+            self.board.xor_record(&self.table, number, &self.table.words(long_tag), 0);
         }
-        for number in self.window.base..run.next {
-            let after = (run.next - 1 - number) as usize;
-            let verified = number < run.verified;
+        for number in self.window.base..ordered.next {
+            let after = (ordered.next - 1 - number) as usize;
+            let verified = number < ordered.verified;
             let own = self.number_mut(number);
             (own.verified, own.evaluated) = (verified, 1);
             let level = (!verified).then(|| self.table.level_after(after));
@@ -315,14 +316,15 @@ impl<const CANDIDATES: usize> BitOpener<CANDIDATES> {
         }
     }
 
-    /// Whether it holds only what a run can hold: the records from `first` on, each with a right
-    /// tag; those from `pending` on not yet verified; all lower numbers of the window verified.
-    pub(super) fn is_folded(&mut self, first: u64, pending: u64) -> bool {
+    /// Whether it holds only what an [`OrderedReceiver`] can hold: the records from `first` on,
+    /// each with a right tag; those from `pending` on not yet verified; all lower numbers of the
+    /// window verified.
+    pub(super) fn is_convertible(&mut self, first: u64, pending: u64) -> bool {
         self.streak = 0;
         self.threshold.is_none()
             && self.evicted.is_none()
             && self.closings.iter().all(Option::is_none)
-            && self.pool.is_told()
+            && self.pool.has_no_pending_outcome()
             && self.pool.used() == SPAN
             && self.board.is_undisputed()
             && self.provisional.is_empty()
@@ -332,7 +334,7 @@ impl<const CANDIDATES: usize> BitOpener<CANDIDATES> {
                     && self.pending.get(number) != own.verified
                     && usize::from(own.count) == usize::from(number >= first)
             })
-            && (first..self.newest).all(|number| self.board.is_right(&self.table, number))
+            && (first..self.newest).all(|number| self.board.tag_was_right(&self.table, number))
             && self.window.base <= first
     }
 
@@ -350,23 +352,23 @@ impl<const CANDIDATES: usize> BitOpener<CANDIDATES> {
         Ok(tag.iter().fold(0, |word, byte| word << 8 | u64::from(*byte)))
     }
 
-    fn is_held(&self, own: &Number, state: &PrfState, tag: u64) -> bool {
+    fn is_held(&self, own: &NumberState, state: &PrfState, tag: u64) -> bool {
         own.handles().iter().any(|&handle| {
             let held = self.pool.get(handle);
             bool::from(held.state.ct_eq(state)) && *held.share == u128::from(tag)
         })
     }
 
-    pub(super) fn number(&self, number: u64) -> &Number {
+    pub(super) fn number(&self, number: u64) -> &NumberState {
         &self.numbers[(number % NUMBERS as u64) as usize]
     }
 
-    pub(super) fn number_mut(&mut self, number: u64) -> &mut Number {
+    pub(super) fn number_mut(&mut self, number: u64) -> &mut NumberState {
         &mut self.numbers[(number % NUMBERS as u64) as usize]
     }
 
     /// Whether this candidate is the one placed on the board for its number.
-    pub(super) fn stands(&self, number: u64, handle: Handle) -> bool {
+    pub(super) fn is_placed_candidate(&self, number: u64, handle: Handle) -> bool {
         self.board.is_placed(number) && self.number(number).handles().first() == Some(&handle)
     }
 
@@ -376,12 +378,12 @@ impl<const CANDIDATES: usize> BitOpener<CANDIDATES> {
     }
 
     /// Marks a placed data record as waiting for further bits.
-    pub(super) fn await_bits(&mut self, number: u64) {
+    pub(super) fn mark_pending(&mut self, number: u64) {
         self.pending.set(number);
-        self.note_newest(number);
+        self.update_newest(number);
     }
 
-    pub(super) fn note_newest(&mut self, number: u64) {
+    pub(super) fn update_newest(&mut self, number: u64) {
         let before = self.newest;
         self.newest = before.max(number + 1);
         // A verified record that no new tag covers needs no state.
@@ -410,13 +412,13 @@ impl<const CANDIDATES: usize> BitOpener<CANDIDATES> {
 
     /// Verifies the records that the record `number` brought to 128 bits, and delivers those it
     /// brought to the threshold.
-    fn settle_reached(&mut self, number: u64) {
+    fn verify_reached(&mut self, number: u64) {
         let reach = REACH as u64;
         let last = self.newest.min(number + reach + 1);
         let in_order = last <= number + 1;
         let first = number.saturating_sub(reach);
         let done = |opener: &Self| {
-            in_order && opener.threshold.is_none() && !opener.board.any_full(number)
+            in_order && opener.threshold.is_none() && !opener.board.any_at_verified_level(number)
         };
         if done(self) {
             return;
@@ -433,7 +435,7 @@ impl<const CANDIDATES: usize> BitOpener<CANDIDATES> {
                     continue;
                 }
                 let level = self.board.level(at);
-                if is_full(level) {
+                if is_verified_level(level) {
                     self.verify(at);
                     if done(self) {
                         return;
@@ -443,7 +445,7 @@ impl<const CANDIDATES: usize> BitOpener<CANDIDATES> {
                 {
                     self.provisional.set(at);
                     let handle = self.number(at).held[0];
-                    self.pool.tell_provisional(handle, level.clamp(0, 127) as u8);
+                    self.pool.queue_provisional(handle, level.clamp(0, 127) as u8);
                 }
             }
         }
@@ -528,7 +530,7 @@ impl<const CANDIDATES: usize> BitOpener<CANDIDATES> {
         for (number, handle) in range.zip(chosen) {
             if number >= self.window.base && !self.number(number).verified {
                 self.accept(prf, number, handle);
-                self.settle_reached(number);
+                self.verify_reached(number);
             }
         }
         true
@@ -536,16 +538,16 @@ impl<const CANDIDATES: usize> BitOpener<CANDIDATES> {
 
     /// Marks a candidate as genuine, whatever other checks said.
     fn accept<P: Prf + ?Sized>(&mut self, prf: &P, number: u64, handle: Handle) {
-        if !self.stands(number, handle) {
+        if !self.is_placed_candidate(number, handle) {
             if self.board.is_placed(number) {
-                self.take_away(prf, number);
+                self.withdraw_and_reject(prf, number);
             }
             let own = self.number_mut(number);
             let Some(at) = own.handles().iter().position(|&held| held == handle) else { return };
             own.held.swap(0, at);
             // Its rivals must neither prevent its placement nor be placed instead.
             own.verified = true;
-            self.arrive(prf, number, handle);
+            self.place_candidate(prf, number, handle);
         }
         self.verify(number);
     }
@@ -593,9 +595,9 @@ impl<const CANDIDATES: usize> BitOpener<CANDIDATES> {
                 self.window.floor = self.window.floor.max(number + 1);
             }
             // A candidate that is not placed at the end was rejected by checks.
-            let stands = self.board.is_placed(number);
-            let reason = if stands { DropReason::Expired } else { DropReason::Failed };
-            if stands && self.provisional.get(number) && self.is_excused(number) {
+            let is_placed_candidate = self.board.is_placed(number);
+            let reason = if is_placed_candidate { DropReason::Expired } else { DropReason::Failed };
+            if is_placed_candidate && self.provisional.get(number) && self.is_excused(number) {
                 self.pool.excuse(own.held[0]);
             }
             for &handle in own.handles() {

@@ -1,60 +1,61 @@
-//! The receiving side: a [`Run`] while records arrive in order, otherwise a [`BitOpener`].
+//! The receiving side: an [`OrderedReceiver`] while records arrive in order, otherwise a
+//! [`BitOpener`].
 
 use crate::opener::{Counters, Offer, Refusal, Verdict};
 use crate::prf::{ClosingTag, Prf, PrfState};
+use crate::r2d2::in_order::OrderedReceiver;
 use crate::r2d2::opener::BitOpener;
-use crate::r2d2::run::Run;
-use crate::r2d2::table::Table;
+use crate::r2d2::table::DependencyTable;
 
 #[derive(Clone, Debug)]
 #[expect(clippy::large_enum_variant, reason = "no heap: the caller chooses where it lives")]
 pub(crate) enum BitReceiver<const CANDIDATES: usize> {
-    Run(Run),
-    Any(BitOpener<CANDIDATES>),
+    Ordered(OrderedReceiver),
+    General(BitOpener<CANDIDATES>),
 }
 
 impl<const CANDIDATES: usize> BitReceiver<CANDIDATES> {
-    pub(crate) fn new(table: Table) -> Self {
-        if Run::fits(CANDIDATES) {
-            Self::Run(Run::new(table))
+    pub(crate) fn new(table: DependencyTable) -> Self {
+        if OrderedReceiver::fits(CANDIDATES) {
+            Self::Ordered(OrderedReceiver::new(table))
         } else {
-            Self::Any(BitOpener::new(table))
+            Self::General(BitOpener::new(table))
         }
     }
 
-    /// The opener for records in any order; a run is unfolded into it.
-    fn any(&mut self) -> &mut BitOpener<CANDIDATES> {
-        if let Self::Run(run) = self {
-            *self = Self::Any(BitOpener::unfolded(run));
+    /// The opener for records in any order; an ordered receiver is converted into it.
+    fn general(&mut self) -> &mut BitOpener<CANDIDATES> {
+        if let Self::Ordered(ordered) = self {
+            *self = Self::General(BitOpener::from_ordered(ordered));
         }
         match self {
-            Self::Any(opener) => opener,
-            Self::Run(_) => unreachable!("a run was unfolded"),
+            Self::General(opener) => opener,
+            Self::Ordered(_) => unreachable!("an ordered receiver was converted"),
         }
     }
 
     pub(crate) fn set_threshold(&mut self, bits: Option<u8>) {
-        // A run delivers nothing before it is verified.
-        if bits.is_some() || !matches!(self, Self::Run(_)) {
-            self.any().set_threshold(bits);
+        // An ordered receiver delivers nothing before it is verified.
+        if bits.is_some() || !matches!(self, Self::Ordered(_)) {
+            self.general().set_threshold(bits);
         }
     }
 
     pub(crate) fn level(&self, number: u64) -> Option<u8> {
         match self {
-            Self::Run(run) => run.level(number),
-            Self::Any(opener) => opener.level(number),
+            Self::Ordered(ordered) => ordered.level(number),
+            Self::General(opener) => opener.level(number),
         }
     }
 
     #[inline(never)]
     pub(crate) fn admit(&mut self, number: u64) -> Result<(), Refusal> {
-        if let Self::Run(run) = self
-            && let Some(admitted) = run.admit(number)
+        if let Self::Ordered(ordered) = self
+            && let Some(admitted) = ordered.admit(number)
         {
             return admitted;
         }
-        self.any().admit(number)
+        self.general().admit(number)
     }
 
     #[inline(never)]
@@ -66,16 +67,16 @@ impl<const CANDIDATES: usize> BitReceiver<CANDIDATES> {
         tag: &[u8],
         slot: u16,
     ) -> Offer {
-        if let Self::Run(run) = self
-            && let Some(offer) = run.offer_data(prf, number, &state, tag, slot)
+        if let Self::Ordered(ordered) = self
+            && let Some(offer) = ordered.offer_data(prf, number, &state, tag, slot)
         {
             return offer;
         }
-        self.offer_any(prf, number, state, tag, slot)
+        self.offer_general(prf, number, state, tag, slot)
     }
 
     #[inline(never)]
-    fn offer_any<P: Prf + ?Sized>(
+    fn offer_general<P: Prf + ?Sized>(
         &mut self,
         prf: &P,
         number: u64,
@@ -83,15 +84,15 @@ impl<const CANDIDATES: usize> BitReceiver<CANDIDATES> {
         tag: &[u8],
         slot: u16,
     ) -> Offer {
-        if let Self::Any(opener) = self
-            && Run::fits(CANDIDATES)
-            && opener.may_fold()
-            && let Some(run) = Run::fold(prf, opener)
+        if let Self::General(opener) = self
+            && OrderedReceiver::fits(CANDIDATES)
+            && opener.may_convert()
+            && let Some(ordered) = OrderedReceiver::from_general(prf, opener)
         {
-            *self = Self::Run(run);
+            *self = Self::Ordered(ordered);
             return self.offer_data(prf, number, state, tag, slot);
         }
-        self.any().offer_data(prf, number, state, tag, slot)
+        self.general().offer_data(prf, number, state, tag, slot)
     }
 
     pub(crate) fn evict<P: Prf + ?Sized>(
@@ -102,16 +103,16 @@ impl<const CANDIDATES: usize> BitReceiver<CANDIDATES> {
         len_of: &dyn Fn(u16) -> usize,
     ) -> bool {
         match self {
-            // A run has no rivals and holds nothing above the next number.
-            Self::Run(run) if number >= run.next => false,
-            _ => self.any().evict(prf, number, len, len_of),
+            // An ordered receiver has no rivals and holds nothing above the next number.
+            Self::Ordered(ordered) if number >= ordered.next => false,
+            _ => self.general().evict(prf, number, len, len_of),
         }
     }
 
     pub(crate) const fn unresolved(&self) -> u64 {
         match self {
-            Self::Run(_) => 0,
-            Self::Any(opener) => opener.unresolved(),
+            Self::Ordered(_) => 0,
+            Self::General(opener) => opener.unresolved(),
         }
     }
 
@@ -122,7 +123,7 @@ impl<const CANDIDATES: usize> BitReceiver<CANDIDATES> {
         state: PrfState,
         tag: &[u8],
     ) -> Result<(), Refusal> {
-        self.any().offer_verified(prf, number, state, tag)
+        self.general().offer_verified(prf, number, state, tag)
     }
 
     pub(crate) fn closing<P: Prf + ?Sized>(
@@ -130,48 +131,48 @@ impl<const CANDIDATES: usize> BitReceiver<CANDIDATES> {
         prf: &P,
         closing: ClosingTag,
     ) -> Result<(), Refusal> {
-        self.any().closing(prf, closing)
+        self.general().closing(prf, closing)
     }
 
     #[inline]
     pub(crate) fn next_verdict(&mut self) -> Option<Verdict> {
         match self {
-            Self::Run(run) => run.next_verdict(),
-            Self::Any(opener) => opener.next_verdict(),
+            Self::Ordered(ordered) => ordered.next_verdict(),
+            Self::General(opener) => opener.next_verdict(),
         }
     }
 
     pub(crate) fn expire_below(&mut self, number: u64) {
-        self.any().expire_below(number);
+        self.general().expire_below(number);
     }
 
     #[inline]
     pub(crate) fn expected(&self) -> u64 {
         match self {
-            Self::Run(run) => run.expected(),
-            Self::Any(opener) => opener.expected(),
+            Self::Ordered(ordered) => ordered.expected(),
+            Self::General(opener) => opener.expected(),
         }
     }
 
     pub(crate) const fn window_start(&self) -> u64 {
         match self {
-            Self::Run(run) => run.window_start(),
-            Self::Any(opener) => opener.window_start(),
+            Self::Ordered(ordered) => ordered.window_start(),
+            Self::General(opener) => opener.window_start(),
         }
     }
 
     #[inline]
     pub(crate) const fn evaluations(&self) -> u64 {
         match self {
-            Self::Run(run) => run.evaluations(),
-            Self::Any(opener) => opener.evaluations(),
+            Self::Ordered(ordered) => ordered.evaluations(),
+            Self::General(opener) => opener.evaluations(),
         }
     }
 
     pub(crate) const fn counters(&self) -> Counters {
         match self {
-            Self::Run(run) => run.counters(),
-            Self::Any(opener) => opener.counters(),
+            Self::Ordered(ordered) => ordered.counters(),
+            Self::General(opener) => opener.counters(),
         }
     }
 }

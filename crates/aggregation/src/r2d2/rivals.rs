@@ -23,7 +23,7 @@ impl<const CANDIDATES: usize> BitOpener<CANDIDATES> {
             return true;
         }
         let is_held = self.number(number).handles().contains(&handle);
-        if is_held && (lesser || self.stands(number, handle)) {
+        if is_held && (lesser || self.is_placed_candidate(number, handle)) {
             self.drop_candidate(other, DropReason::Evicted);
             return true;
         }
@@ -85,8 +85,8 @@ impl<const CANDIDATES: usize> BitOpener<CANDIDATES> {
         let victim = self.pool.victim(new, |number| self.number(number).count, len_of);
         let (handle, from) = victim?;
         self.streak = 0;
-        if self.stands(from, handle) {
-            self.take_away(prf, from);
+        if self.is_placed_candidate(from, handle) {
+            self.withdraw_and_reject(prf, from);
         }
         self.number_mut(from).remove(handle);
         Some((handle, from))

@@ -4,8 +4,8 @@
 //! both of two given records. A lost record therefore costs any other record at most one bit of
 //! each ruler.
 
-use crate::r2d2::table::{DependencySet, Table};
-use crate::scheme::{Order, Overprovision};
+use crate::r2d2::table::{DependencySet, DependencyTable};
+use crate::scheme::{Overprovision, RulerOrder};
 
 /// The 64 shortest rulers (2 of length 34, 18 of 35, 28 of 36 and the first 16 of 37), by
 /// length and then by their marks.
@@ -77,12 +77,12 @@ pub(crate) const RULERS: [DependencySet; 64] = [
 ];
 
 /// R2D2's table: one ruler for each tag bit, in the order of [`RULERS`] or drawn by a seed.
-pub(crate) fn table(o: Overprovision, order: &Order) -> Table {
+pub(crate) fn table(o: Overprovision, order: &RulerOrder) -> DependencyTable {
     match order {
-        Order::List => Table::new(o.tag_bytes(), |bit| RULERS[bit]),
-        Order::Keyed(seed) => {
+        RulerOrder::List => DependencyTable::new(o.tag_bytes(), |bit| RULERS[bit]),
+        RulerOrder::Keyed(seed) => {
             let mut draw = Draw::new(seed);
-            Table::new(o.tag_bytes(), |_| draw.ruler())
+            DependencyTable::new(o.tag_bytes(), |_| draw.ruler())
         }
     }
 }
@@ -175,8 +175,8 @@ mod tests {
     fn a_draw_is_repeated_division() {
         let mut draw = Draw::new(&core::array::from_fn(|i| i as u8));
         let drawn: [usize; 8] = core::array::from_fn(|_| draw.draw());
-        assert_eq!(drawn, DRAWN);
+        assert_eq!(drawn, HAS_DRAWN_SETS);
     }
 
-    const DRAWN: [usize; 8] = [31, 9, 28, 52, 60, 14, 20, 2];
+    const HAS_DRAWN_SETS: [usize; 8] = [31, 9, 28, 52, 60, 14, 20, 2];
 }

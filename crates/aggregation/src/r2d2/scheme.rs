@@ -2,7 +2,7 @@
 
 use crate::definition::{Definition, Layout};
 use crate::r2d2::rulers;
-use crate::scheme::{Order, SchemeError, TAG_BYTES};
+use crate::scheme::{RulerOrder, SchemeError, TAG_BYTES};
 
 /// n of R2D2(n, o): the number of records that each tag bit covers.
 pub const SHARED_BY: u8 = 8;
@@ -34,10 +34,10 @@ impl Overprovision {
 
 impl Definition for Overprovision {
     const IDENTIFIER: u8 = 2;
-    const FORM: &'static str = "r2d2:o";
-    const WRONG: SchemeError = SchemeError::Overprovision;
+    const NAME_FORM: &'static str = "r2d2:o";
+    const NUMBER_ERROR: SchemeError = SchemeError::Overprovision;
     const PARAMETERS: usize = 2;
-    const DRAWN: bool = true;
+    const HAS_DRAWN_SETS: bool = true;
 
     fn parameters(self) -> [u8; 2] {
         [SHARED_BY, self.0]
@@ -50,7 +50,7 @@ impl Definition for Overprovision {
         }
     }
 
-    fn number(self) -> u8 {
+    fn name_number(self) -> u8 {
         self.0
     }
 
@@ -67,7 +67,7 @@ impl Definition for Overprovision {
         self.tag_bytes()
     }
 
-    fn layout(self, order: &Order) -> Layout {
+    fn layout(self, order: &RulerOrder) -> Layout {
         Layout::Bits(rulers::table(self, order))
     }
 }

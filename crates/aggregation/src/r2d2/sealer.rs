@@ -1,15 +1,15 @@
 //! The sending side of schemes with a tag in every record.
 
 use crate::prf::{CLOSING_BLOCK, ClosingTag, Prf, PrfState};
-use crate::r2d2::board::FULL;
-use crate::r2d2::delays::{Delays, LONGEST_DELAY, Long};
-use crate::r2d2::table::{SPAN, Table};
-use crate::sealer::{Kind, SealError};
+use crate::r2d2::board::VERIFIED_LEVEL_BITS;
+use crate::r2d2::delays::{DelayStages, LONGEST_DELAY, LongTag};
+use crate::r2d2::table::{DependencyTable, SPAN};
+use crate::sealer::{RecordKind, SealError};
 use core::fmt;
 
 #[derive(Clone)]
 pub(crate) struct BitSealer {
-    delays: Delays<LONGEST_DELAY>,
+    delay_stages: DelayStages<LONGEST_DELAY>,
     /// Number of later records after which a record needs no closing tag, unless some are lost.
     delay: u64,
     next: u64,
@@ -23,10 +23,10 @@ pub(crate) struct BitSealer {
 }
 
 impl BitSealer {
-    pub(crate) fn new(table: &Table) -> Self {
+    pub(crate) fn new(table: &DependencyTable) -> Self {
         Self {
-            delay: table.delay(FULL) as u64,
-            delays: Delays::new(table),
+            delay: table.delay(VERIFIED_LEVEL_BITS) as u64,
+            delay_stages: DelayStages::new(table),
             next: 0,
             states: [const { PrfState::NONE }; SPAN],
             place: 0,
@@ -38,24 +38,24 @@ impl BitSealer {
         &mut self,
         prf: &P,
         number: u64,
-        kind: Kind,
+        kind: RecordKind,
         state: PrfState,
         tag: &mut [u8],
     ) -> Result<(), SealError> {
         if number != self.next {
             return Err(SealError::OutOfOrder { expected: self.next });
         }
-        let bytes = self.delays.bytes();
+        let bytes = self.delay_stages.bytes();
         if tag.len() != bytes {
             return Err(SealError::TagLength);
         }
         self.next += 1;
-        let long = Long::of(prf, &state, bytes);
-        tag.copy_from_slice(&self.delays.step(number, &long).to_be_bytes()[8 - bytes..]);
+        let long_tag = LongTag::compute(prf, &state, bytes);
+        tag.copy_from_slice(&self.delay_stages.step(number, &long_tag).to_be_bytes()[8 - bytes..]);
         let place = usize::from(self.place);
         self.states[place] = state;
         self.place = if place + 1 < SPAN { self.place + 1 } else { 0 };
-        if kind == Kind::Data {
+        if kind == RecordKind::Data {
             let oldest = self.open_since().unwrap_or(number);
             self.open = Some((oldest, number));
         }
@@ -63,7 +63,7 @@ impl BitSealer {
     }
 
     pub(crate) const fn next_len(&self) -> usize {
-        self.delays.bytes()
+        self.delay_stages.bytes()
     }
 
     pub(crate) fn open_since(&self) -> Option<u64> {
@@ -91,7 +91,7 @@ const fn place(number: u64) -> usize {
 impl fmt::Debug for BitSealer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("BitSealer")
-            .field("bytes", &self.delays.bytes())
+            .field("bytes", &self.delay_stages.bytes())
             .field("next", &self.next)
             .field("open", &self.open)
             .finish_non_exhaustive()

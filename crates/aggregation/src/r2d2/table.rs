@@ -1,7 +1,7 @@
 //! Dependency sets, laid out so that a record's long tag is added to the tags it belongs to in
 //! whole words.
 
-use crate::r2d2::delays::Long;
+use crate::r2d2::delays::LongTag;
 use zeroize::Zeroizing;
 
 /// Number of records that each tag bit covers.
@@ -11,7 +11,7 @@ pub(crate) const REACH: usize = 37;
 /// Number of consecutive records that a tag can cover, its own included.
 pub(crate) const SPAN: usize = REACH + 1;
 /// Length of the longest tag in bits.
-pub(crate) const MOST_BITS: usize = 48;
+pub(crate) const MAX_TAG_BITS: usize = 48;
 
 /// The distances from a tag's record back to the members of one bit's dependency set, ascending;
 /// the first is 0.
@@ -19,16 +19,16 @@ pub(crate) type DependencySet = [u8; MEMBERS];
 
 /// The long tag of a record in words of t bits. Word k enters the tags of which the record is the
 /// k-th member.
-pub(crate) type Words = Zeroizing<[u64; MEMBERS]>;
+pub(crate) type LongTagWords = Zeroizing<[u64; MEMBERS]>;
 
 /// The dependency sets of all bits of a tag. Bit j of a tag is bit t − 1 − j of a word, because a
 /// tag is read as a big-endian number.
 #[derive(Clone)]
-pub(crate) struct Table {
+pub(crate) struct DependencyTable {
     /// Length of a tag in bytes: t / 8.
     bytes: usize,
-    /// `takes[k][d]`: the bits whose k-th member is d numbers behind.
-    takes: [[u64; SPAN]; MEMBERS],
+    /// `bits_by_member[k][d]`: the bits whose k-th member is d numbers behind.
+    bits_by_member: [[u64; SPAN]; MEMBERS],
     /// For each k, the range of distances d with any such bit: the first one, and the last one
     /// plus 1.
     ranges: [(u8, u8); MEMBERS],
@@ -38,24 +38,24 @@ pub(crate) struct Table {
     counts: [i16; SPAN],
 }
 
-impl Table {
+impl DependencyTable {
     /// The table for tags of `bytes` bytes (at most 6). `next` returns the dependency set of each
     /// bit.
     pub(crate) fn new(bytes: usize, mut next: impl FnMut(usize) -> DependencySet) -> Self {
         let mut table = Self {
             bytes,
-            takes: [[0; SPAN]; MEMBERS],
+            bits_by_member: [[0; SPAN]; MEMBERS],
             ranges: [(SPAN as u8, 0); MEMBERS],
             covers: [0; SPAN],
             counts: [0; SPAN],
         };
         let bits = 8 * bytes;
-        debug_assert!(bits <= MOST_BITS);
+        debug_assert!(bits <= MAX_TAG_BITS);
         for j in 0..bits {
             let bit = 1 << (bits - 1 - j);
             for (k, behind) in next(j).into_iter().enumerate() {
                 let d = usize::from(behind).min(REACH);
-                table.takes[k][d] |= bit;
+                table.bits_by_member[k][d] |= bit;
                 let (first, end) = table.ranges[k];
                 table.ranges[k] = (first.min(d as u8), end.max(d as u8 + 1));
                 table.covers[d] |= bit;
@@ -99,8 +99,8 @@ impl Table {
     }
 
     /// Bits whose `k`-th member is `behind` numbers before the tag's record.
-    pub(crate) const fn takes(&self, k: usize, behind: usize) -> u64 {
-        self.takes[k][behind]
+    pub(crate) const fn bits_by_member(&self, k: usize, behind: usize) -> u64 {
+        self.bits_by_member[k][behind]
     }
 
     /// A record's level in bits when `after` later records arrived and none is lost.
@@ -109,24 +109,28 @@ impl Table {
     }
 
     /// A record's long tag, word by word.
-    pub(crate) fn words(&self, long: &Long) -> Words {
-        let long = Zeroizing::new(long.to_bytes());
+    pub(crate) fn words(&self, long_tag: &LongTag) -> LongTagWords {
+        let long_tag = Zeroizing::new(long_tag.to_bytes());
         let mut words = Zeroizing::new([0; MEMBERS]);
         for (k, word) in words.iter_mut().enumerate() {
-            let bytes = long[k * self.bytes..].first_chunk().copied().unwrap_or_default();
+            let bytes = long_tag[k * self.bytes..].first_chunk().copied().unwrap_or_default();
             *word = u64::from_be_bytes(bytes) >> (64 - 8 * self.bytes);
         }
         words
     }
 
     /// Adds the words of a record's long tag to its own tag and to the later tags that cover it.
-    pub(crate) fn deal(&self, words: &Words, tags: &mut [u64; SPAN]) {
-        for ((word, takes), &(first, end)) in words.iter().zip(&self.takes).zip(&self.ranges) {
+    pub(crate) fn distribute(&self, words: &LongTagWords, tags: &mut [u64; SPAN]) {
+        for ((word, bits_by_member), &(first, end)) in
+            words.iter().zip(&self.bits_by_member).zip(&self.ranges)
+        {
             let range = usize::from(first)..usize::from(end);
-            let (Some(tags), Some(takes)) = (tags.get_mut(range.clone()), takes.get(range)) else {
+            let (Some(tags), Some(bits_by_member)) =
+                (tags.get_mut(range.clone()), bits_by_member.get(range))
+            else {
                 continue;
             };
-            for (tag, take) in tags.iter_mut().zip(takes) {
+            for (tag, take) in tags.iter_mut().zip(bits_by_member) {
                 *tag ^= word & take;
             }
         }

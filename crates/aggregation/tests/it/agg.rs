@@ -4,8 +4,8 @@
 use crate::world;
 
 use lightseal_aggregation::{
-    ClosingTag, DropReason, Kind, Offer, Opener, Order, Outcome, Refusal, Scheme, SealError,
-    Sealer, tuning,
+    ClosingTag, DropReason, Offer, Opener, Outcome, RecordKind, Refusal, RulerOrder, Scheme,
+    SealError, Sealer, tuning,
 };
 use world::{Receiver, Record, Sender, verified};
 
@@ -376,7 +376,7 @@ fn tags_have_their_length() {
     assert_eq!(receiver.offer(&second), refused);
     second.tag.clear();
     assert_eq!(receiver.offer(&second), refused);
-    second.kind = Kind::Control;
+    second.kind = RecordKind::Control;
     assert_eq!(receiver.offer(&second), Err(Refusal::TagLength));
     assert_eq!(receiver.opener.counters().records_refused, 3);
 }
@@ -386,7 +386,7 @@ fn a_sealer_keeps_order_and_length() {
     let mut sender = Sender::agg(2);
     let state = sender.mac.state(1, b"");
     let mut seal = |number, tag: &mut [u8]| {
-        sender.sealer.seal(&sender.mac, number, Kind::Data, state.clone(), tag)
+        sender.sealer.seal(&sender.mac, number, RecordKind::Data, state.clone(), tag)
     };
     assert_eq!(seal(1, &mut []), Err(SealError::OutOfOrder { expected: 0 }));
     assert_eq!(seal(0, &mut [0; 16]), Err(SealError::TagLength));
@@ -397,8 +397,8 @@ fn a_sealer_keeps_order_and_length() {
 
 #[test]
 fn plain_shares_nothing() {
-    assert!(Sealer::new(Scheme::Plain, &Order::List).is_none());
-    assert!(<Opener>::new(Scheme::Plain, &Order::List).is_none());
+    assert!(Sealer::new(Scheme::Plain, &RulerOrder::List).is_none());
+    assert!(<Opener>::new(Scheme::Plain, &RulerOrder::List).is_none());
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 use crate::world;
 
-use lightseal_aggregation::{Kind, Offer, Outcome, Refusal, Scheme, tuning};
+use lightseal_aggregation::{Offer, Outcome, RecordKind, Refusal, Scheme, tuning};
 use world::{Receiver, Record, Sender, verified};
 
 /// Whether a record's rivals arrive before or after it.
@@ -134,7 +134,7 @@ fn rivals_that_differ_in_the_tag_alone_have_ranks_of_their_own() {
     for trial in 0..200u8 {
         let (mut sender, mut receiver) = (Sender::new(scheme), <Receiver>::new(scheme));
         let body = [trial];
-        let records: Vec<Record> = (0..8).map(|_| sender.seal(Kind::Data, &body)).collect();
+        let records: Vec<Record> = (0..8).map(|_| sender.seal(RecordKind::Data, &body)).collect();
         for rival in 0..4 {
             let mut junk = records[7].clone();
             junk.tag[0] ^= rival + 1;
@@ -265,7 +265,7 @@ fn early_delivery_survives_losses() {
 fn controls_are_no_candidates() {
     let scheme: Scheme = "agg:8".parse().expect("a scheme");
     let (mut sender, mut receiver) = (Sender::new(scheme), <Receiver>::new(scheme));
-    let control = sender.seal(Kind::Control, b"an acknowledgement");
+    let control = sender.seal(RecordKind::Control, b"an acknowledgement");
     assert_eq!(receiver.offer(&control), Ok(Offer::Held));
     assert!(!receiver.opener.evict(&receiver.mac, 1, 10, &|_| 1000));
 }

@@ -3,7 +3,7 @@
 
 use crate::world;
 
-use lightseal_aggregation::{Kind, Outcome};
+use lightseal_aggregation::{Outcome, RecordKind};
 use proptest::prelude::*;
 use proptest::sample::Index;
 use std::collections::BTreeSet;
@@ -71,7 +71,7 @@ fn forge(mv: &Move, seen: &[Record], sender: &Sender) -> Vec<Record> {
     };
     let data = |records: Vec<Record>| -> Vec<Record> {
         // A control record's own tag cannot be forged, so no forged control record is offered.
-        records.into_iter().filter(|r| r.kind == Kind::Data).collect()
+        records.into_iter().filter(|r| r.kind == RecordKind::Data).collect()
     };
     match mv {
         Move::Deliver | Move::Lose => Vec::new(),
@@ -146,7 +146,7 @@ proptest! {
                 for (number, body, outcome) in receiver.take(record) {
                     if outcome == Outcome::Verified {
                         prop_assert_eq!(&sent[number as usize].body, &body);
-                        prop_assert_eq!(sent[number as usize].kind, Kind::Data);
+                        prop_assert_eq!(sent[number as usize].kind, RecordKind::Data);
                         prop_assert!(done.insert(number), "record {} was verified twice", number);
                     }
                 }
@@ -247,7 +247,8 @@ proptest! {
                     for number in start..start + u64::from(datagrams) {
                         let tag = vec![0; sender.scheme.aggregate_len(number)];
                         let body = b"junk".to_vec();
-                        let record = Record { number, kind: Kind::Data, body, tag, closing: None };
+                        let kind = RecordKind::Data;
+                        let record = Record { number, kind, body, tag, closing: None };
                         arriving.push(record);
                     }
                 }
@@ -278,10 +279,13 @@ proptest! {
 }
 
 /// A linear "MAC", as GHASH is for equal lengths. It shows that the campaign's moves forge records
-/// if the function is not pseudorandom, which is why GCM must never be a [`Prf`](lightseal_aggregation::Prf).
+/// if the function is not pseudorandom, which is why GCM must never be a
+/// [`Prf`](lightseal_aggregation::Prf).
 #[test]
 fn the_same_moves_forge_a_linear_function() {
-    use lightseal_aggregation::{Block, Kind, Opener, Order, Prf, PrfState, Scheme, Sealer};
+    use lightseal_aggregation::{
+        Block, Opener, Prf, PrfState, RecordKind, RulerOrder, Scheme, Sealer,
+    };
 
     struct Linear;
     impl Prf for Linear {
@@ -291,16 +295,16 @@ fn the_same_moves_forge_a_linear_function() {
         }
     }
     let scheme = Scheme::agg(2).expect("a valid parameter");
-    let mut sealer = Sealer::new(scheme, &Order::List).expect("an aggregating scheme");
+    let mut sealer = Sealer::new(scheme, &RulerOrder::List).expect("an aggregating scheme");
     let mut tag = [0; 16];
     let bodies = [[0x11; 16], [0x22; 16]];
     sealer
-        .seal(&Linear, 0, Kind::Data, bodies[0].into(), &mut [])
+        .seal(&Linear, 0, RecordKind::Data, bodies[0].into(), &mut [])
         .expect("records are sealed in order");
     sealer
-        .seal(&Linear, 1, Kind::Data, bodies[1].into(), &mut tag)
+        .seal(&Linear, 1, RecordKind::Data, bodies[1].into(), &mut tag)
         .expect("records are sealed in order");
-    let mut opener = <Opener>::new(scheme, &Order::List).expect("an aggregating scheme");
+    let mut opener = <Opener>::new(scheme, &RulerOrder::List).expect("an aggregating scheme");
     for (number, body) in (0..).zip(bodies) {
         let forged = body.map(|byte| byte ^ 0x80);
         let tag = &tag[..scheme.aggregate_len(number)];

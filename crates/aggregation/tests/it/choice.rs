@@ -4,7 +4,7 @@ use crate::world;
 
 use lightseal_aggregation::choice::replay::{DELAY, Replay};
 use lightseal_aggregation::choice::{Family, MEMBERS};
-use lightseal_aggregation::{Kind, Scheme};
+use lightseal_aggregation::{RecordKind, Scheme};
 use std::collections::BTreeSet;
 use world::{Receiver, Sender, verified};
 
@@ -35,7 +35,7 @@ fn by_the_opener(scheme: Scheme, lost: &BTreeSet<u64>) -> BTreeSet<u64> {
     let (mut sender, mut receiver) = (Sender::new(scheme), <Receiver>::new(scheme));
     let mut done = BTreeSet::new();
     for number in 0..RECORDS {
-        let record = sender.seal(Kind::Data, &number.to_be_bytes());
+        let record = sender.seal(RecordKind::Data, &number.to_be_bytes());
         if !lost.contains(&number) {
             done.extend(verified(&receiver.take(&record)));
         }

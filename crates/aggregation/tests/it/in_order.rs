@@ -3,7 +3,7 @@
 
 use crate::world;
 
-use lightseal_aggregation::{Kind, Scheme};
+use lightseal_aggregation::{RecordKind, Scheme};
 use proptest::prelude::*;
 use world::{Receiver, Record, Sender};
 
@@ -136,7 +136,8 @@ proptest! {
                         tag.clone_from(&genuine.tag);
                     }
                     let body = b"junk".to_vec();
-                    both.take(&Record { number, kind: Kind::Data, body, tag, closing: None })?;
+                    let kind = RecordKind::Data;
+                    both.take(&Record { number, kind, body, tag, closing: None })?;
                 }
                 Disturbance::Late(by) => late.push((sent.len() + by, sender.data())),
                 Disturbance::Control => {

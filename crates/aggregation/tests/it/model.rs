@@ -3,7 +3,7 @@
 use crate::world;
 
 use lightseal_aggregation::{
-    CLOSING_BLOCK, ClosingTag, DropReason, Kind, Outcome, Prf, TAG_BLOCK, tuning,
+    CLOSING_BLOCK, ClosingTag, DropReason, Outcome, Prf, RecordKind, TAG_BLOCK, tuning,
 };
 use proptest::prelude::*;
 use proptest::sample::Index;
@@ -66,7 +66,7 @@ impl Model {
         if number < self.floor || self.verified.contains_key(&number) {
             return out;
         }
-        if record.kind == Kind::Control {
+        if record.kind == RecordKind::Control {
             for rival in self.candidates.remove(&number).into_iter().flatten() {
                 out.push((number, rival.body, Outcome::Dropped(DropReason::Rival)));
             }
@@ -152,7 +152,7 @@ proptest! {
         }
         for (target, change, when) in rivals {
             let mut junk = sent[target.index(sent.len())].clone();
-            if junk.kind == Kind::Data {
+            if junk.kind == RecordKind::Data {
                 let number = junk.number as usize;
                 junk.body[0] ^= change;
                 wire.push((number.saturating_sub(30) + when, junk));
@@ -188,7 +188,8 @@ proptest! {
             prop_assert_eq!(decided, expected, "at {:?}", record);
         }
         let verified: BTreeSet<u64> = model.verified.keys().copied().collect();
-        let data = sent.iter().filter(|r| r.kind == Kind::Data && verified.contains(&r.number));
+        let data = sent.iter().filter(|r| r.kind == RecordKind::Data);
+        let data = data.filter(|r| verified.contains(&r.number));
         let counters = receiver.opener.counters();
         prop_assert_eq!(counters.records_verified, data.count() as u64);
     }

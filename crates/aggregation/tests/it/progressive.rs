@@ -2,7 +2,7 @@
 
 use crate::world;
 
-use lightseal_aggregation::{Kind, Outcome, Overprovision, Prf, PrfState, Scheme};
+use lightseal_aggregation::{Outcome, Overprovision, Prf, PrfState, RecordKind, Scheme};
 use std::collections::{BTreeMap, BTreeSet};
 use world::{Mac, Receiver, Record, Sender};
 
@@ -11,7 +11,7 @@ const REACH: u64 = 37;
 /// The dependency sets in the list's order, learnt from a sealer: if only one record's output is
 /// not zero, the tags show which of their bits cover it.
 fn sets(scheme: Scheme) -> Vec<Vec<u64>> {
-    use lightseal_aggregation::{Block, Kind, Order, Sealer};
+    use lightseal_aggregation::{Block, RecordKind, RulerOrder, Sealer};
 
     struct Ones;
     impl Prf for Ones {
@@ -19,14 +19,14 @@ fn sets(scheme: Scheme) -> Vec<Vec<u64>> {
             [state.as_bytes()[0]; 16]
         }
     }
-    let mut sealer = Sealer::new(scheme, &Order::List).expect("an aggregating scheme");
+    let mut sealer = Sealer::new(scheme, &RulerOrder::List).expect("an aggregating scheme");
     let bytes = scheme.aggregate_len(0);
     let mut sets = vec![Vec::new(); 8 * bytes];
     for behind in 0..=REACH {
         let state = [if behind == 0 { 0xff } else { 0 }; 16].into();
         let mut tag = vec![0; bytes];
         sealer
-            .seal(&Ones, behind, Kind::Data, state, &mut tag)
+            .seal(&Ones, behind, RecordKind::Data, state, &mut tag)
             .expect("records are sealed in order");
         for (bit, set) in sets.iter_mut().enumerate() {
             if tag[bit / 8] << (bit % 8) & 0x80 != 0 {
@@ -289,7 +289,7 @@ impl<'a, V: Verifier> Staged<'a, V> {
         let mut records = BTreeMap::new();
         for number in 0..=TARGET + REACH {
             let body = [&seed.to_be_bytes()[..], &number.to_be_bytes()].concat();
-            let mut record = sender.seal(Kind::Data, &body);
+            let mut record = sender.seal(RecordKind::Data, &body);
             if number + REACH < TARGET {
                 verifier.take(&record);
                 continue;

@@ -3,7 +3,7 @@
 use crate::world;
 
 use lightseal_aggregation::{
-    Kind, Offer, Order, Outcome, Overprovision, Prf, PrfState, Scheme, Sealer,
+    Offer, Outcome, Overprovision, Prf, PrfState, RecordKind, RulerOrder, Scheme, Sealer,
 };
 use proptest::prelude::*;
 use std::collections::BTreeSet;
@@ -64,14 +64,14 @@ fn tag_by_definition(rulers: &[[u64; 8]], states: &[PrfState], mac: &Mac, t: usi
 fn tags_are_those_of_the_definition() {
     let mac = Mac::new(7);
     for scheme in schemes() {
-        let mut sealer = Sealer::new(scheme, &Order::List).expect("an aggregating scheme");
+        let mut sealer = Sealer::new(scheme, &RulerOrder::List).expect("an aggregating scheme");
         let mut states = Vec::new();
         for number in 0..120 {
             let state = mac.state(number, &[number as u8; 5]);
             states.push(state.clone());
             let mut tag = vec![0; scheme.aggregate_len(number)];
             sealer
-                .seal(&mac, number, Kind::Data, state, &mut tag)
+                .seal(&mac, number, RecordKind::Data, state, &mut tag)
                 .expect("records are sealed in order");
             let expected = tag_by_definition(&RULERS, &states, &mac, 8 * tag.len());
             assert_eq!(tag, expected, "{scheme}, record {number}");

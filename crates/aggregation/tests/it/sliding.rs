@@ -4,7 +4,7 @@
 use crate::world;
 
 use lightseal_aggregation::{
-    Kind, Order, Outcome, Overprovision, Prf, Scheme, Sealer, SlidingWindow,
+    Outcome, Overprovision, Prf, RecordKind, RulerOrder, Scheme, Sealer, SlidingWindow,
 };
 use proptest::prelude::*;
 use std::collections::BTreeSet;
@@ -26,14 +26,14 @@ fn tags_are_those_of_the_definition() {
     let mac = Mac::new(7);
     for scheme in schemes() {
         let t = scheme.aggregate_len(0);
-        let mut sealer = Sealer::new(scheme, &Order::List).expect("an aggregating scheme");
+        let mut sealer = Sealer::new(scheme, &RulerOrder::List).expect("an aggregating scheme");
         let mut long: Vec<Vec<u8>> = Vec::new();
         for number in 0..60 {
             let state = mac.state(number, &[number as u8; 5]);
             long.push((0..3).flat_map(|index| mac.block(&state, index)).collect());
             let mut tag = vec![0; t];
             sealer
-                .seal(&mac, number, Kind::Data, state, &mut tag)
+                .seal(&mac, number, RecordKind::Data, state, &mut tag)
                 .expect("records are sealed in order");
             let mut expected = vec![0; t];
             for (k, long) in long.iter().rev().take(WINDOW as usize).enumerate() {

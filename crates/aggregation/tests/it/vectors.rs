@@ -1,6 +1,6 @@
 //! The vectors of the specification, which a second implementation made (`vectors/aggregation.py`).
 
-use lightseal_aggregation::{Block, Kind, Order, Prf, PrfState, Scheme, Sealer};
+use lightseal_aggregation::{Block, Prf, PrfState, RecordKind, RulerOrder, Scheme, Sealer};
 use serde_json::Value;
 use sha2::{Digest, Sha256};
 
@@ -36,14 +36,14 @@ fn another_implementation_makes_the_same_tags() {
     for group in groups {
         let scheme: Scheme = group["scheme"].as_str().and_then(|s| s.parse().ok()).expect("a name");
         let order = match &group["order"] {
-            Value::Null => Order::List,
-            seed => Order::Keyed(unhex(seed).try_into().expect("32 bytes")),
+            Value::Null => RulerOrder::List,
+            seed => RulerOrder::Keyed(unhex(seed).try_into().expect("32 bytes")),
         };
         let mut sealer = Sealer::new(scheme, &order).expect("an aggregating scheme");
         for (number, expected) in (0..).zip(group["tags"].as_array().expect("tags")) {
             let mut tag = vec![0; scheme.aggregate_len(number)];
             sealer
-                .seal(&Function, number, Kind::Data, state(number), &mut tag)
+                .seal(&Function, number, RecordKind::Data, state(number), &mut tag)
                 .expect("numbers are consecutive");
             assert_eq!(tag, unhex(expected), "{scheme} {order:?}, record {number}");
         }

@@ -11,7 +11,7 @@ use crate::handshake::State;
 use crate::record::{ReceiveEpoch, ReceiveEpochs};
 use alloc::boxed::Box;
 use lightseal_aggregation::Scheme;
-use lightseal_aggregation::choice::{Hindsight, LossRate, Seen};
+use lightseal_aggregation::choice::{Hindsight, LossRate, RecordFate};
 
 /// The number of recent records over which the loss is measured.
 const LOSS_RECORDS: u16 = 256;
@@ -60,8 +60,8 @@ impl Adaptation {
     }
 
     /// Takes the next record. Returns the scheme to change to, if the rule selects another one.
-    fn note(&mut self, seen: Seen) -> Option<Scheme> {
-        let lost = u64::from(seen == Seen::Lost);
+    fn note(&mut self, seen: RecordFate) -> Option<Scheme> {
+        let lost = u64::from(seen == RecordFate::Lost);
         let (word, bit) = (&mut self.lost[usize::from(self.at / 64)], self.at % 64);
         self.losses = self.losses + lost as u16 - (*word >> bit & 1) as u16;
         *word = *word & !(1 << bit) | lost << bit;
@@ -112,7 +112,7 @@ impl Connection {
     }
 
     /// Passes the records that `next` returns to the rule, and requests the scheme that it selects.
-    fn hear(&mut self, mut next: impl FnMut(&mut ReceiveEpochs) -> Option<Seen>) {
+    fn hear(&mut self, mut next: impl FnMut(&mut ReceiveEpochs) -> Option<RecordFate>) {
         let settings = self.role.settings();
         let (Some(adapt), State::Established(established)) = (settings.adapt, &self.state) else {
             return;

@@ -6,7 +6,7 @@
 
 use super::{ConnectionId, ReceiveEpoch, SendEpoch};
 use alloc::vec::Vec;
-use lightseal_aggregation::choice::Seen;
+use lightseal_aggregation::choice::RecordFate;
 use lightseal_aggregation::tuning::LATENESS;
 
 /// The only protected epoch of DTLS 1.2, because renegotiation is refused.
@@ -95,7 +95,7 @@ impl ReceiveEpochs {
     /// Whether the next record of a watched epoch arrived, in the order of epochs and numbers;
     /// `None` if that is not known yet. Records at the end of an epoch count as lost once the
     /// numbers of a later epoch have reached [`LATENESS`].
-    pub fn next_seen(&mut self) -> Option<Seen> {
+    pub fn next_seen(&mut self) -> Option<RecordFate> {
         for at in 0..self.0.len() {
             let later = self.0[at + 1..].iter().any(|e| e.is_used() && e.expected() >= LATENESS);
             let epoch = &mut self.0[at];

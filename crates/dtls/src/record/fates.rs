@@ -17,7 +17,7 @@
 //! [`QUIET_ARRIVALS`]: lightseal_aggregation::tuning::QUIET_ARRIVALS
 
 use lightseal_aggregation::Scheme;
-use lightseal_aggregation::choice::Seen;
+use lightseal_aggregation::choice::RecordFate;
 use lightseal_aggregation::tuning::{LATENESS, WINDOW};
 
 /// The number of record numbers tracked: an opener's window, and as many before it.
@@ -93,7 +93,11 @@ impl Fates {
 
     /// Whether the next record arrived; `None` if that is not known yet. No record is expected for
     /// numbers below `limit`. `stands` tells whether a record that arrived is not refuted so far.
-    pub(super) fn next(&mut self, limit: u64, stands: impl FnOnce(u64) -> bool) -> Option<Seen> {
+    pub(super) fn next(
+        &mut self,
+        limit: u64,
+        stands: impl FnOnce(u64) -> bool,
+    ) -> Option<RecordFate> {
         // An attacker moved the opener's window far ahead, and it has returned.
         if limit + (SPAN as u64) < self.next {
             *self = Self { next: limit, ..Self::new(self.scheme) };
@@ -101,7 +105,7 @@ impl Fates {
         self.skip(limit.saturating_sub(SPAN as u64));
         if self.skipped > 0 {
             self.skipped -= 1;
-            return Some(Seen::Lost);
+            return Some(RecordFate::Lost);
         }
         let number = self.next;
         let fate = &mut self.fates[(number % SPAN as u64) as usize];
@@ -111,11 +115,11 @@ impl Fates {
         let fate = core::mem::take(fate);
         self.next += 1;
         Some(match fate {
-            Fate::Verified(bytes) => Seen::Arrived(bytes),
-            Fate::Control => Seen::Control,
-            Fate::Came(bytes) if stands(number) => Seen::Arrived(bytes),
-            Fate::Suspect(bytes) if self.is_excused(number) => Seen::Arrived(bytes),
-            Fate::Missing | Fate::Came(_) | Fate::Suspect(_) => Seen::Lost,
+            Fate::Verified(bytes) => RecordFate::Arrived(bytes),
+            Fate::Control => RecordFate::Control,
+            Fate::Came(bytes) if stands(number) => RecordFate::Arrived(bytes),
+            Fate::Suspect(bytes) if self.is_excused(number) => RecordFate::Arrived(bytes),
+            Fate::Missing | Fate::Came(_) | Fate::Suspect(_) => RecordFate::Lost,
         })
     }
 
@@ -138,7 +142,7 @@ mod tests {
     use super::*;
     use alloc::vec::Vec;
 
-    fn told(fates: &mut Fates, limit: u64) -> Vec<Seen> {
+    fn told(fates: &mut Fates, limit: u64) -> Vec<RecordFate> {
         core::iter::from_fn(|| fates.next(limit, |_| true)).collect()
     }
 
@@ -148,10 +152,10 @@ mod tests {
         fates.note(0, Fate::Verified(7));
         fates.note(1, Fate::Control);
         fates.note(3, Fate::Verified(9));
-        assert_eq!(told(&mut fates, 0), [Seen::Arrived(7), Seen::Control]);
+        assert_eq!(told(&mut fates, 0), [RecordFate::Arrived(7), RecordFate::Control]);
         fates.note(1, Fate::Verified(7));
         assert_eq!(told(&mut fates, 2), []);
-        assert_eq!(told(&mut fates, 3), [Seen::Lost, Seen::Arrived(9)]);
+        assert_eq!(told(&mut fates, 3), [RecordFate::Lost, RecordFate::Arrived(9)]);
     }
 
     #[test]
@@ -167,7 +171,8 @@ mod tests {
             fates.note(number, Fate::Verified(1));
             fates.note(number, Fate::Suspect(1));
         }
-        let lost: Vec<_> = told(&mut fates, 12).iter().map(|seen| *seen == Seen::Lost).collect();
+        let lost: Vec<_> =
+            told(&mut fates, 12).iter().map(|seen| *seen == RecordFate::Lost).collect();
         assert_eq!(lost.iter().filter(|lost| **lost).count(), 1);
         assert!(lost[4]);
     }
@@ -178,10 +183,10 @@ mod tests {
         fates.note(1 << 40, Fate::Came(1));
         let seen = told(&mut fates, (1 << 40) + 1);
         assert_eq!(seen.len() as u64, LONGEST_GAP + SPAN as u64);
-        assert_eq!(seen.iter().filter(|seen| **seen != Seen::Lost).count(), 1);
+        assert_eq!(seen.iter().filter(|seen| **seen != RecordFate::Lost).count(), 1);
         assert_eq!(told(&mut fates, 32), []);
         fates.note(32, Fate::Verified(1));
-        assert_eq!(told(&mut fates, 34), [Seen::Arrived(1), Seen::Lost]);
+        assert_eq!(told(&mut fates, 34), [RecordFate::Arrived(1), RecordFate::Lost]);
         // An epoch's number of records as a peer may claim it.
         assert_eq!(told(&mut fates, u64::MAX >> 16).len() as u64, LONGEST_GAP + SPAN as u64);
     }

@@ -11,7 +11,7 @@ use crate::config::NumberMasks;
 use crate::crypto::{Aead, CipherSuite, CipherSuite12, KeyState, TrafficSecret, Usage};
 use crate::stats::ReceiveStats;
 use alloc::boxed::Box;
-use lightseal_aggregation::choice::Seen;
+use lightseal_aggregation::choice::RecordFate;
 use lightseal_aggregation::{ClosingTag, Scheme};
 use lightseal_core::ReplayWindow;
 
@@ -178,7 +178,7 @@ impl ReceiveEpoch {
 
     /// Whether the next record, in the order of numbers, arrived; `None` if that is not known yet.
     /// When the epoch has `ended`, records that are missing count as lost.
-    pub fn next_seen(&mut self, ended: bool) -> Option<Seen> {
+    pub fn next_seen(&mut self, ended: bool) -> Option<RecordFate> {
         let (Layout::Dtls13(opening), Some(fates)) = (&self.layout, &mut self.tally.fates) else {
             return None;
         };

@@ -82,7 +82,7 @@ fn it_shares_less_when_records_are_lost_and_more_when_they_are_not() {
     for (seed, family) in (0..).zip(Family::ALL) {
         for rule in [AdaptRule::Hindsight, AdaptRule::LossRate] {
             let (mut pair, loss) = pair(configs(Adapt::within(family).with_rule(rule)), seed);
-            let place = |pair: &Pair<'_>| family.place(in_use(pair)).unwrap();
+            let place = |pair: &Pair<'_>| family.index_of(in_use(pair)).unwrap();
             assert_eq!(place(&pair), 1);
             send(&mut pair, 0..1500);
             assert_eq!((place(&pair), server(&pair).observed_loss()), (0, Some(0)));
@@ -236,7 +236,7 @@ fn junk_in_the_place_of_lost_records_does_not_hide_them() {
     for (seed, family) in (9..).zip(Family::ALL) {
         let (mut pair, loss) = pair(configs(Adapt::within(family)), seed);
         send(&mut pair, 0..1000);
-        assert_eq!(family.place(in_use(&pair)), Some(0));
+        assert_eq!(family.index_of(in_use(&pair)), Some(0));
         let (mut rng, lost) = (Random::insecure(seed), Rc::clone(&loss));
         pair.rule = Box::new(move |direction, _, datagram| {
             let mut fate = pass(datagram);
@@ -250,7 +250,7 @@ fn junk_in_the_place_of_lost_records_does_not_hide_them() {
         });
         loss.set(12);
         send(&mut pair, 1000..5000);
-        let place = family.place(in_use(&pair)).unwrap();
+        let place = family.index_of(in_use(&pair)).unwrap();
         assert!(place >= 2, "{family:?}: {}", in_use(&pair));
         assert_nothing_wrong(&pair);
     }
@@ -276,7 +276,7 @@ fn junk_beside_the_records_does_not_look_like_loss() {
         });
         loss.set(0);
         send(&mut pair, 1000..3000);
-        assert_eq!(family.place(in_use(&pair)), Some(0), "{}", in_use(&pair));
+        assert_eq!(family.index_of(in_use(&pair)), Some(0), "{}", in_use(&pair));
         assert_nothing_wrong(&pair);
         assert_eq!(server(&pair).observed_loss(), Some(0));
     }

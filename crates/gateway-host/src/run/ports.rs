@@ -152,7 +152,7 @@ fn lans(
 ) -> Result<Vec<Box<dyn LanPort + Send>>, OpenError> {
     let Some(program) = program else {
         // Receives all frames, since the gateway counts those that it does not carry.
-        let settings = af_packet::Settings::default();
+        let settings = af_packet::PacketSocketSettings::default();
         let ports = PacketPort::open_shared(interface, &settings, pools.len())?;
         return Ok(ports.into_iter().map(|port| Box::new(port) as _).collect());
     };
@@ -178,8 +178,8 @@ fn underlays(
     (0..).zip(pools).map(open).collect()
 }
 
-fn of_queue(queue: u32) -> xdp::Settings {
-    xdp::Settings { queue, ring: RING, ..xdp::Settings::default() }
+fn of_queue(queue: u32) -> xdp::XdpSettings {
+    xdp::XdpSettings { queue, ring: RING, ..xdp::XdpSettings::default() }
 }
 
 /// The EtherTypes that the AF_XDP program passes to the gateway.

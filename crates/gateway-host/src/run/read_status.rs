@@ -6,7 +6,7 @@ use crate::identity::PublicKey;
 use crate::status::{GatewayStatus, LanStatus, PeerStatus, TableStatus, Traffic};
 use lightseal_gateway::counters::{self, Reason};
 use lightseal_gateway::gateway::Gateway;
-use lightseal_packet_io::xdp::Passed;
+use lightseal_packet_io::xdp::PassedCounters;
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
@@ -20,7 +20,7 @@ pub(super) struct StatusSources<'a> {
     pub(super) now: Instant,
     pub(super) io: &'a str,
     /// The frames that the AF_XDP program on the LAN left to the kernel.
-    pub(super) passed: Passed,
+    pub(super) passed: PassedCounters,
     /// The counters of the ports.
     pub(super) ports: super::port_counters::PortCounters,
 }
@@ -165,7 +165,7 @@ mod tests {
             started: Instant::now(),
             now: Instant::now(),
             io: "xdp",
-            passed: Passed { foreign: 2000, ..Passed::default() },
+            passed: PassedCounters { foreign: 2000, ..PassedCounters::default() },
             ports: super::super::port_counters::PortCounters { lan, ..Default::default() },
         });
         assert_eq!(status.drops["not_allowed"], 2003);

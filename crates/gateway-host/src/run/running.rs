@@ -442,7 +442,7 @@ mod tests {
     fn running(
         seed: u8,
         listeners: &[TcpListener; 2],
-        network: &memory::Network,
+        network: &memory::MemoryNetwork,
     ) -> RunningGateway {
         let own = usize::from(seed - 1);
         let [near, far]: [SocketAddr; 2] =
@@ -506,7 +506,7 @@ mod tests {
     #[tokio::test]
     async fn a_peer_that_makes_no_sense_is_cut_off_and_heard_when_it_comes_again() {
         let listeners = [0, 1].map(|_| channel::listen(([127, 0, 0, 1], 0).into()).unwrap());
-        let network = memory::Network::new(1472, 64);
+        let network = memory::MemoryNetwork::new(1472, 64);
         let mut pair = [1, 2].map(|seed| running(seed, &listeners, &network));
         let are = |pair: &[RunningGateway; 2], up, epoch| {
             let stands = |running: &RunningGateway| {
@@ -538,7 +538,7 @@ mod tests {
         const FLOWS: u16 = 1000;
         const PEER: PeerIndex = PeerIndex(0);
         let listeners = [0, 1].map(|_| channel::listen(([127, 0, 0, 1], 0).into()).unwrap());
-        let network = memory::Network::new(1472, 64);
+        let network = memory::MemoryNetwork::new(1472, 64);
         let (mut one, mut other) =
             (running(1, &listeners, &network), running(2, &listeners, &network));
         let mut mka =

@@ -9,7 +9,7 @@ use crate::status::GatewayStatus;
 use lightseal_gateway::gateway::Gateway;
 use lightseal_gateway::link::Link;
 use lightseal_gateway::stations::PeerIndex;
-use lightseal_packet_io::xdp::{Attachment, Passed};
+use lightseal_packet_io::xdp::{Attachment, PassedCounters};
 use std::net::{IpAddr, SocketAddr};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Instant;
@@ -82,8 +82,9 @@ impl GatewayShared {
                 link.adopt_address(was);
             }
         }
-        let mut counters =
-            EarlierCounters::new(previous.own_status(Passed::default(), PortCounters::default()));
+        let mut counters = EarlierCounters::new(
+            previous.own_status(PassedCounters::default(), PortCounters::default()),
+        );
         if let Some(earlier) = previous.earlier_counters.get() {
             counters.add(earlier);
         }
@@ -103,7 +104,7 @@ impl GatewayShared {
 
     /// The present state of this engine alone. The counters of the ports are given, since ports
     /// outlive an engine.
-    fn own_status(&self, passed: Passed, ports: PortCounters) -> GatewayStatus {
+    fn own_status(&self, passed: PassedCounters, ports: PortCounters) -> GatewayStatus {
         let channels = self.channels.lock().unwrap_or_else(PoisonError::into_inner);
         read_status(&StatusSources {
             config: &self.config,

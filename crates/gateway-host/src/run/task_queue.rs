@@ -3,7 +3,7 @@
 
 use lightseal_gateway::codepoints::EncryptedContent;
 use lightseal_gateway::stations::PeerIndex;
-use lightseal_packet_io::Source;
+use lightseal_packet_io::Pollable;
 use rustix::event::{EventfdFlags, eventfd};
 use std::collections::VecDeque;
 use std::io;
@@ -83,7 +83,7 @@ impl TaskQueue {
     }
 }
 
-impl Source for TaskQueue {
+impl Pollable for TaskQueue {
     fn descriptors(&self, visit: &mut dyn FnMut(BorrowedFd<'_>)) {
         visit(self.wake_fd.as_fd());
     }

@@ -95,7 +95,7 @@ impl Worker {
             if self.poll_once()? > 0 {
                 waiter.worked();
             } else {
-                let sources: [&dyn lightseal_packet_io::Source; 3] =
+                let sources: [&dyn lightseal_packet_io::Pollable; 3] =
                     [&*self.lan, &*self.underlay, &*self.task_queue];
                 waiter.wait(&sources, Some(MAX_SLEEP))?;
             }
@@ -257,8 +257,8 @@ impl Sink for OutgoingQueue<'_> {
     }
 
     fn send(&mut self, to: Destination, frame: Frame) {
-        let Destination { remote, class, answers, .. } = to;
-        self.outgoing.push(Datagram { frame, remote, class, answers });
+        let Destination { remote, class, from_shared_port, .. } = to;
+        self.outgoing.push(Datagram { frame, remote, class, from_shared_port });
     }
 
     fn release(&mut self, frame: Frame) {
@@ -288,7 +288,9 @@ mod tests {
         let ports = Ports {
             pool: Pool::new(PoolSettings { frame_bytes: 4096, frames: 64 }).unwrap(),
             lan: Box::new(memory::lan(64).0),
-            underlay: Box::new(memory::Network::new(1472, 64).attach(([192, 0, 2, 1], 1).into())),
+            underlay: Box::new(
+                memory::MemoryNetwork::new(1472, 64).attach(([192, 0, 2, 1], 1).into()),
+            ),
             counters: Arc::clone(&counters),
         };
         let task_queue = Arc::new(TaskQueue::new().unwrap());
@@ -320,7 +322,9 @@ mod tests {
         let ports = Ports {
             pool: Pool::new(PoolSettings { frames: 64, ..PoolSettings::default() }).unwrap(),
             lan: Box::new(memory::lan(64).0),
-            underlay: Box::new(memory::Network::new(1472, 64).attach(([192, 0, 2, 1], 1).into())),
+            underlay: Box::new(
+                memory::MemoryNetwork::new(1472, 64).attach(([192, 0, 2, 1], 1).into()),
+            ),
             counters: Arc::default(),
         };
         let before = ports.pool.lent();

@@ -17,7 +17,7 @@ use lightseal_gateway_papers::PaperScheme;
 use lightseal_macsec::{
     AssociationNumber, Header, Protection, Sci, SciField, SecTag, ShortLength, VlanTag,
 };
-use lightseal_packet_io::af_packet::{PacketPort, Settings};
+use lightseal_packet_io::af_packet::{PacketPort, PacketSocketSettings};
 use lightseal_packet_io::{Interface, LanPort, Pool, PoolSettings};
 use namespace::{Host as Space, alone, alone_with_xdp, no_children};
 use std::path::PathBuf;
@@ -200,7 +200,7 @@ fn sites_of(queues: u32, scheme: &str, io: [&str; 2], mtu: u32, more: &str) -> [
         space.call(move || {
             namespace::ip(&format!("addr add 192.0.2.{at}/24 dev wan"));
         });
-        let port = far.call(move || PacketPort::open(&device, &Settings::default()).unwrap());
+        let port = far.call(move || PacketPort::open(&device, &PacketSocketSettings::default()).unwrap());
         let pool = Pool::new(PoolSettings { frame_bytes: 16384, frames: 256 }).unwrap();
         let directory = directory();
         let config = format!(
@@ -345,7 +345,8 @@ fn what_goes_to_a_peer_that_came_to_us_is_from_where_it_sends_to() {
             far.config = far.config.replace("io = \"xdp\"", "io = \"packet\"");
             far.config = far.config.replace("\"wan\"\nio = \"packet\"", "\"wan\"\nio = \"udp\"");
             let wan = || Interface::find("wan").unwrap();
-            let listening = move || PacketPort::open(&wan(), &Settings::default()).unwrap();
+            let listening =
+                move || PacketPort::open(&wan(), &PacketSocketSettings::default()).unwrap();
             let mut wire = far.space.call(listening);
             sites.iter_mut().for_each(Site::start);
             let mut pn = 0;

@@ -56,7 +56,7 @@ pub struct Destination {
     pub remote: SocketAddr,
     /// Whether the datagram must be sent from the local port that the peer sends to; see
     /// [`Link::destination`].
-    pub answers: bool,
+    pub from_shared_port: bool,
     /// The traffic class of the IP header: DSCP and ECN.
     pub class: u8,
 }
@@ -188,8 +188,8 @@ impl Gateway {
 
     fn destination(&self, peer: PeerIndex, class: u8) -> Option<(&Link, Destination)> {
         let link = self.links.get(peer)?;
-        let (remote, answers) = link.destination()?;
-        Some((link, Destination { peer, remote, answers, class }))
+        let (remote, from_shared_port) = link.destination()?;
+        Some((link, Destination { peer, remote, from_shared_port, class }))
     }
 
     /// Decides whether a frame is sent in one datagram or in pieces.

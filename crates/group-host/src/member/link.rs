@@ -11,7 +11,7 @@ use lightseal_group::control::{
     Answer, AnswerMessage, MAX_MESSAGE, Reason, Request, RequestMessage, VERSION,
 };
 use lightseal_net::address::Named;
-use lightseal_net::tokio::{Driver, Host};
+use lightseal_net::tokio::{Driver, EngineHost};
 use lightseal_net::{Clock, socket};
 use std::fmt;
 use std::io;
@@ -111,7 +111,7 @@ enum LinkEvent {
 
 struct LinkEvents(mpsc::Sender<LinkEvent>);
 
-impl Host<Connection> for LinkEvents {
+impl EngineHost<Connection> for LinkEvents {
     fn event(&mut self, _: Instant, event: Event<'_>) {
         let said = match event {
             Event::Connected(_) => LinkEvent::Connected,

@@ -48,7 +48,7 @@ impl GroupSockets {
         };
         let group = multicast::listen(to, &interface);
         let group = group.map_err(|error| MemberHostError::Socket("the group's address", error))?;
-        let own = multicast::send_from(SocketAddr::new(local, 0), &interface, hops);
+        let own = multicast::member_socket(SocketAddr::new(local, 0), &interface, hops);
         let own = own.map_err(|error| MemberHostError::Socket("this member's address", error))?;
         let (look_at, is_listed) = (now + LOOK, interface::is_own(local));
         Ok(Self { group, own, interface, to, local, is_listed, hops, look_at, missing: None })
@@ -88,7 +88,7 @@ impl GroupSockets {
             self.group = group.map_err(|error| format!("{found}: {}: {error}", self.to))?;
         }
         if is_new || local != self.local {
-            let own = multicast::send_from(SocketAddr::new(local, 0), &found, self.hops);
+            let own = multicast::member_socket(SocketAddr::new(local, 0), &found, self.hops);
             self.own = own.map_err(|error| format!("{found}: {local}: {error}"))?;
         }
         if is_new {

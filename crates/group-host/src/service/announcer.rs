@@ -156,7 +156,8 @@ impl GroupAnnouncements {
                 (SocketAddr::V4(_), _) => Ipv4Addr::UNSPECIFIED.into(),
                 (SocketAddr::V6(_), _) => Ipv6Addr::UNSPECIFIED.into(),
             };
-            self.socket = Some(multicast::send_from(SocketAddr::new(local, 0), interface, hops)?);
+            self.socket =
+                Some(multicast::member_socket(SocketAddr::new(local, 0), interface, hops)?);
         }
         let Some(socket) = &self.socket else { return Ok(()) };
         // The system call is made directly, because the runtime does not know yet that a new socket

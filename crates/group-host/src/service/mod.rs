@@ -25,7 +25,7 @@ use lightseal_group::control::RequestMessage;
 use lightseal_group::controller::Output;
 use lightseal_net::address::Named;
 use lightseal_net::multicast::Interface;
-use lightseal_net::tokio::{Driver, Host};
+use lightseal_net::tokio::{Driver, EngineHost};
 use lightseal_net::{Clock, RateLimitedLog, socket};
 use serde_json::Value;
 use std::collections::{BTreeMap, VecDeque};
@@ -98,7 +98,7 @@ struct Peer {
     active_at: Instant,
 }
 
-impl Host<Endpoint> for ControllerHost {
+impl EngineHost<Endpoint> for ControllerHost {
     fn event(&mut self, now: Instant, event: EndpointEvent<'_>) {
         let EndpointEvent { handle, peer: address, event, .. } = event;
         match event {

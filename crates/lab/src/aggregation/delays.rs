@@ -2,7 +2,7 @@
 
 use crate::Error;
 use crate::parallel::parallel;
-use crate::stream::loss::{Air, Bernoulli};
+use crate::stream::loss::{Bernoulli, LossyLink};
 use crate::stream::{Accounting, Log, Stream, run};
 use ::lightseal_aggregation::Scheme;
 use lightseal_dtls::Delivery;
@@ -41,7 +41,7 @@ pub fn delays(messages: usize, seed: u64) -> Result<Vec<Delays>, Error> {
         let (scheme, bits) = cells[cell];
         let delivery = if bits < 128 { Delivery::Progressive(bits) } else { Delivery::Verified };
         let stream = Stream { delivery, seed, ..Stream::new(scheme, 30, messages) };
-        let log = run(&stream, &mut Air::new(Bernoulli::new(0.003, seed), Accounting::Ours))?;
+        let log = run(&stream, &mut LossyLink::new(Bernoulli::new(0.003, seed), Accounting::Ours))?;
         Ok(Delays { scheme, bits, log })
     });
     delays.into_iter().collect()
@@ -57,7 +57,7 @@ mod tests {
         let within = |name: &str, bits, follow_ups| {
             let scheme = name.parse().unwrap();
             let found = all.iter().find(|d| d.scheme == scheme && d.bits == bits).unwrap();
-            found.log.taken_within(follow_ups)
+            found.log.delivered_within(follow_ups)
         };
         assert_eq!(within("agg:8", 1, 5), within("agg:8", 128, 5));
         assert!((0.65..0.76).contains(&within("agg:8", 128, 5)));

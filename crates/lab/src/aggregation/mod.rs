@@ -1,7 +1,7 @@
 //! The evaluation of MAC aggregation by Wagner et al., repeated with our engine.
 //!
 //! - [`sweep`]: every payload length over a good and a bad radio channel;
-//! - [`statics`]: three scenarios at a fixed loss rate, over sockets;
+//! - [`static_scenarios`]: three scenarios at a fixed loss rate, over sockets;
 //! - [`delays`]: how soon messages reach a level of security;
 //! - [`robot`]: a sender that moves, whose tag parameters adapt to the loss rate;
 //! - [`energy`]: the energy that packets cost a radio.
@@ -9,7 +9,7 @@
 pub mod delays;
 pub mod energy;
 pub mod robot;
-pub mod statics;
+pub mod static_scenarios;
 pub mod sweep;
 
 use ::lightseal_aggregation::choice::Family;

@@ -3,8 +3,8 @@
 
 use crate::Error;
 use crate::parallel::parallel;
-use crate::stream::loss::{Air, Loss, unit};
-use crate::stream::{Accounting, Log, Stream, Way, goodput, run};
+use crate::stream::loss::{Loss, LossyLink, unit};
+use crate::stream::{Accounting, Direction, Log, Stream, goodput, run};
 use core::time::Duration;
 use lightseal_core::Random;
 use lightseal_dtls::{Adapt, AdaptRule, Family};
@@ -20,10 +20,10 @@ pub const WINDOW: usize = 200;
 
 /// Duration of the whole course in minutes: away from the receiver for 15, back in 1, a pause of 5,
 /// and away again for 15.
-pub const MINUTES: f64 = OUT + BACK + PAUSE + OUT;
-const OUT: f64 = 15.0;
-const BACK: f64 = 1.0;
-const PAUSE: f64 = 5.0;
+pub const COURSE_MINUTES: f64 = OUTWARD_MINUTES + RETURN_MINUTES + PAUSE_MINUTES + OUTWARD_MINUTES;
+const OUTWARD_MINUTES: f64 = 15.0;
+const RETURN_MINUTES: f64 = 1.0;
+const PAUSE_MINUTES: f64 = 5.0;
 
 /// The nearest and the farthest distance of the robot from the receiver, in metres.
 const NEAR: f64 = 1.9;
@@ -34,16 +34,21 @@ const BURST: f64 = 1.3;
 
 /// The robot's distance from the receiver, in metres, this many minutes after its start.
 pub fn distance(minutes: f64) -> f64 {
-    let leg = minutes % (OUT + BACK + PAUSE);
-    let way = if leg < OUT { leg / OUT } else { (1.0 - (leg - OUT) / BACK).max(0.0) };
+    let leg = minutes % (OUTWARD_MINUTES + RETURN_MINUTES + PAUSE_MINUTES);
+    let direction = if leg < OUTWARD_MINUTES {
+        leg / OUTWARD_MINUTES
+    } else {
+        (1.0 - (leg - OUTWARD_MINUTES) / RETURN_MINUTES).max(0.0)
+    };
     // It zigzags on its way out, a turn every half minute.
-    let swing = if leg < OUT { 0.4 * (4.0 * (leg.fract() - 0.5).abs() - 1.0) } else { 0.0 };
-    (NEAR + way * (FAR - NEAR) + swing).clamp(NEAR, FAR)
+    let swing =
+        if leg < OUTWARD_MINUTES { 0.4 * (4.0 * (leg.fract() - 0.5).abs() - 1.0) } else { 0.0 };
+    (NEAR + direction * (FAR - NEAR) + swing).clamp(NEAR, FAR)
 }
 
 /// What obstructs the radio along the robot's course, and therefore how often packets are lost.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Hall {
+pub enum LossProfile {
     /// Loss that fits what the paper reports of its drives with adaptive parameters: hardly any up
     /// to 7 minutes away, up to 2 % in running averages farther away (R2D2 stays close to 80 %
     /// goodput there), and over 8 % for a short time at 10 minutes, where R2D2 changes to plain
@@ -54,7 +59,7 @@ pub enum Hall {
     Harsh,
 }
 
-impl Hall {
+impl LossProfile {
     /// The two halls.
     pub const ALL: [Self; 2] = [Self::Usual, Self::Harsh];
 
@@ -80,30 +85,30 @@ impl Hall {
 
 /// The robot's channel. All datagrams that are sent with a message are lost together with it.
 #[derive(Debug)]
-pub struct Course {
-    hall: Hall,
+pub struct RobotChannel {
+    profile: LossProfile,
     lost: Vec<bool>,
     back: Random,
 }
 
-impl Course {
+impl RobotChannel {
     /// The course through a hall, with losses drawn from this seed.
-    pub fn new(hall: Hall, seed: u64) -> Self {
+    pub fn new(profile: LossProfile, seed: u64) -> Self {
         let mut random = Random::insecure(seed);
         let mut bad = false;
         let lost = (0..Self::messages()).map(|index| {
-            let rate = hall.loss_rate(distance(minutes(index)));
+            let rate = profile.loss_rate(distance(minutes(index)));
             let leave = 1.0 / BURST;
             let chance = if bad { 1.0 - leave } else { leave * rate / (1.0 - rate) };
             bad = unit(&mut random) < chance;
             bad
         });
-        Self { hall, lost: lost.collect(), back: random.fork() }
+        Self { profile, lost: lost.collect(), back: random.fork() }
     }
 
     /// Number of messages sent on the course.
     pub const fn messages() -> usize {
-        (MINUTES * 60.0) as usize * PER_SECOND as usize
+        (COURSE_MINUTES * 60.0) as usize * PER_SECOND as usize
     }
 
     /// The share of packets lost in the [`WINDOW`] messages that end with each message, from the
@@ -119,12 +124,14 @@ pub fn minutes(index: usize) -> f64 {
     index as f64 / f64::from(60 * PER_SECOND)
 }
 
-impl Loss for Course {
-    fn strikes(&mut self, at: Duration, way: Way, _: usize) -> bool {
+impl Loss for RobotChannel {
+    fn loses(&mut self, at: Duration, direction: Direction, _: usize) -> bool {
         let index = (at.as_secs_f64() * f64::from(PER_SECOND)).round() as usize;
-        match way {
-            Way::There => self.lost.get(index).is_some_and(|lost| *lost),
-            Way::Back => unit(&mut self.back) < self.hall.loss_rate(distance(minutes(index))),
+        match direction {
+            Direction::ToReceiver => self.lost.get(index).is_some_and(|lost| *lost),
+            Direction::ToSender => {
+                unit(&mut self.back) < self.profile.loss_rate(distance(minutes(index)))
+            }
         }
     }
 }
@@ -144,29 +151,34 @@ impl Drive {
     /// # Errors
     ///
     /// Fails when an association ends early.
-    pub fn all(hall: Hall, rule: AdaptRule, seed: u64) -> Result<[Self; 3], Error> {
+    pub fn all(profile: LossProfile, rule: AdaptRule, seed: u64) -> Result<[Self; 3], Error> {
         let families = [None, Some(Family::Agg), Some(Family::R2d2)];
-        let drives = parallel(families.len(), |i| Self::new(hall, families[i], rule, seed));
+        let drives = parallel(families.len(), |i| Self::new(profile, families[i], rule, seed));
         let drives: Result<Vec<_>, _> = drives.into_iter().collect();
         drives?.try_into().map_err(|_| Error::Stream("the result of a drive is missing"))
     }
 
-    fn new(hall: Hall, family: Option<Family>, rule: AdaptRule, seed: u64) -> Result<Self, Error> {
+    fn new(
+        profile: LossProfile,
+        family: Option<Family>,
+        rule: AdaptRule,
+        seed: u64,
+    ) -> Result<Self, Error> {
         let adapt = family.map(|family| Adapt::within(family).with_rule(rule));
         let stream = Stream {
             adapt,
             interval: Duration::from_secs(1) / PER_SECOND,
             seed,
-            ..Stream::new(lightseal_dtls::Scheme::Plain, PAYLOAD_BYTES, Course::messages())
+            ..Stream::new(lightseal_dtls::Scheme::Plain, PAYLOAD_BYTES, RobotChannel::messages())
         };
-        let mut air = Air::new(Course::new(hall, seed), Accounting::Ours);
+        let mut air = LossyLink::new(RobotChannel::new(profile, seed), Accounting::Ours);
         Ok(Self { family, log: run(&stream, &mut air)? })
     }
 
     /// The delays until messages were verified, in seconds, ascending.
     pub fn delays(&self) -> Vec<f64> {
-        let taken = self.log.messages.iter().filter_map(|message| message.taken);
-        let mut delays: Vec<f64> = taken.map(|delay| delay.time.as_secs_f64()).collect();
+        let delivered = self.log.messages.iter().filter_map(|message| message.delivered);
+        let mut delays: Vec<f64> = delivered.map(|delay| delay.time.as_secs_f64()).collect();
         delays.sort_by(f64::total_cmp);
         delays
     }
@@ -197,22 +209,30 @@ mod tests {
 
     #[test]
     fn the_course_is_the_papers() {
-        assert_eq!(Course::messages(), 21_600);
+        assert_eq!(RobotChannel::messages(), 21_600);
         assert!(distance(0.1) < 3.0 && distance(14.9) > 12.5);
         assert!(distance(17.0) == NEAR && distance(20.9) == NEAR && distance(35.9) > 12.5);
-        assert!(Hall::ALL.iter().all(|hall| hall.loss_rate(distance(6.0)) < 0.01));
-        let share = |hall| {
-            let course = Course::new(hall, 1);
-            assert_eq!(course.lost, Course::new(hall, 1).lost);
+        assert!(LossProfile::ALL.iter().all(|profile| profile.loss_rate(distance(6.0)) < 0.01));
+        let share = |profile| {
+            let course = RobotChannel::new(profile, 1);
+            assert_eq!(course.lost, RobotChannel::new(profile, 1).lost);
             course.lost.iter().filter(|lost| **lost).count() as f64 / 21_600.0
         };
-        assert!((0.005..0.015).contains(&share(Hall::Usual)), "{}", share(Hall::Usual));
-        assert!((0.025..0.036).contains(&share(Hall::Harsh)), "{}", share(Hall::Harsh));
+        assert!(
+            (0.005..0.015).contains(&share(LossProfile::Usual)),
+            "{}",
+            share(LossProfile::Usual)
+        );
+        assert!(
+            (0.025..0.036).contains(&share(LossProfile::Harsh)),
+            "{}",
+            share(LossProfile::Harsh)
+        );
     }
 
     #[test]
     fn parameters_follow_and_gain() {
-        let [plain, agg, r2d2] = Drive::all(Hall::Usual, AdaptRule::Hindsight, 3).unwrap();
+        let [plain, agg, r2d2] = Drive::all(LossProfile::Usual, AdaptRule::Hindsight, 3).unwrap();
         for drive in [&agg, &r2d2] {
             assert!(drive.log.schemes.len() > 4, "{:?}", drive.log.schemes);
             let [ours, base] = [drive, &plain].map(|d| d.log.goodput(Accounting::Ours));

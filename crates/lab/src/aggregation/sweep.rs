@@ -5,20 +5,20 @@ use super::schemes;
 use crate::Error;
 use crate::parallel::parallel;
 use crate::statistics::Interval;
-use crate::stream::loss::{Air, BitErrors};
+use crate::stream::loss::{BitErrors, LossyLink};
 use crate::stream::{Accounting, Stream, run};
 use ::lightseal_aggregation::Scheme;
 
 /// The two radio channels of the sweep.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Radio {
+pub enum RadioChannel {
     /// 0.65 % of packets of 4 bytes are lost, and 3.81 % of packets of 108 bytes.
     Good,
     /// 4.35 % of packets of 4 bytes are lost, and 13.52 % of packets of 108 bytes.
     Bad,
 }
 
-impl Radio {
+impl RadioChannel {
     /// The two channels.
     pub const ALL: [Self; 2] = [Self::Good, Self::Bad];
 
@@ -90,7 +90,7 @@ pub fn longest_payload(scheme: Scheme, accounting: Accounting) -> usize {
 ///
 /// Fails when an association ends early.
 pub fn sweep(
-    radio: Radio,
+    radio: RadioChannel,
     accounting: Accounting,
     messages: usize,
     seed: u64,
@@ -106,14 +106,14 @@ pub fn sweep(
         let (payload_bytes, scheme) = cells[cell];
         let stream = Stream { seed, ..Stream::new(scheme, payload_bytes, messages) };
         let loss = radio.loss(seed ^ (cell as u64 + 1) << 32);
-        let mut air = Air::new(loss, accounting);
+        let mut air = LossyLink::new(loss, accounting);
         let log = run(&stream, &mut air)?;
         let bytes = log.messages.iter().map(|m| f64::from(m.bytes[accounting as usize]));
         let packets: u32 = log.messages.iter().map(|message| message.datagrams).sum();
         let packet_bytes = bytes.sum::<f64>() / f64::from(packets.max(1));
         // Energy is linear in the length, so the mean energy is that of the mean length.
         let energy = packet_microjoules(packet_bytes) * f64::from(packets);
-        let verified = log.taken() * (messages * payload_bytes) as f64;
+        let verified = log.delivered() * (messages * payload_bytes) as f64;
         Ok(Point {
             scheme,
             payload_bytes,
@@ -143,7 +143,7 @@ mod tests {
 
     #[test]
     fn the_bad_radio_loses_more_and_long_packets_are_lost_more_often() {
-        let points = sweep(Radio::Bad, Accounting::Paper, 400, 1).unwrap();
+        let points = sweep(RadioChannel::Bad, Accounting::Paper, 400, 1).unwrap();
         let loss = |range: std::ops::Range<usize>| {
             let some: Vec<_> = points.iter().filter(|p| range.contains(&p.payload_bytes)).collect();
             some.iter().map(|point| point.loss).sum::<f64>() / some.len() as f64

@@ -3,7 +3,7 @@
 use super::KeyLog;
 use super::pcap::{LinkType, Writer};
 use crate::Error;
-use crate::handshakes::{Course, Outcome, Recording};
+use crate::handshakes::{HandshakeRun, Outcome, Recording};
 use crate::world::Frame;
 use std::io::{self, Write};
 use std::sync::Arc;
@@ -22,8 +22,8 @@ impl Captured {
     ///
     /// # Errors
     ///
-    /// The errors of [`Course::record`].
-    pub fn of(course: &Course<'_>) -> Result<(Vec<Outcome>, Self), Error> {
+    /// The errors of [`HandshakeRun::record`].
+    pub fn record(course: &HandshakeRun<'_>) -> Result<(Vec<Outcome>, Self), Error> {
         let keys = Arc::new(KeyLog::default());
         let (outcomes, Recording { frames }) = course.record(keys.clone())?;
         Ok((outcomes, Self { frames, keys }))

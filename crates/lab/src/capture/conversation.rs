@@ -2,7 +2,7 @@
 
 use super::{Captured, KeyLog};
 use crate::Error;
-use crate::lowpan::{PORT, Packet, Reassembly, Sequence, frames};
+use crate::lowpan::{NodeCounters, PORT, Packet, Reassembly, frames};
 use crate::world::{Frame, NodeId};
 use core::net::{Ipv6Addr, SocketAddr};
 use core::time::Duration;
@@ -18,7 +18,7 @@ const FRAME: Duration = Duration::from_millis(5);
 /// Time from one message to the next.
 const PAUSE: Duration = Duration::from_millis(100);
 /// How long an event is waited for. An association that is not established by then never will be.
-const PATIENCE: Duration = Duration::from_secs(300);
+const ESTABLISHMENT_TIMEOUT: Duration = Duration::from_secs(300);
 
 /// The configurations of two ends, and the messages that they exchange.
 #[derive(Debug)]
@@ -40,7 +40,7 @@ fn address(node: NodeId) -> SocketAddr {
 }
 
 /// Both engines and the link between them, while the conversation runs.
-struct Run {
+struct RunningConversation {
     now: Instant,
     client: Connection,
     server: Endpoint,
@@ -49,7 +49,7 @@ struct Run {
     to_echo: VecDeque<Vec<u8>>,
     /// Frames under way: the receiver and the frame.
     link: VecDeque<(NodeId, Vec<u8>)>,
-    numbers: [Sequence; 2],
+    numbers: [NodeCounters; 2],
     reassembly: [Reassembly; 2],
     echoed: usize,
     captured: Captured,
@@ -74,7 +74,7 @@ impl Conversation {
         let mut random = Random::insecure(self.seed);
         let now = Instant::ZERO;
         let (client, server) = (Arc::new(client), Arc::new(server));
-        let mut run = Run {
+        let mut run = RunningConversation {
             now,
             client: Connection::client(client, address(SERVER), now, random.fork()),
             server: Endpoint::server(server, random.fork()),
@@ -82,12 +82,12 @@ impl Conversation {
             connected: false,
             to_echo: VecDeque::new(),
             link: VecDeque::new(),
-            numbers: [Sequence::default(); 2],
+            numbers: [NodeCounters::default(); 2],
             reassembly: [Reassembly::default(), Reassembly::default()],
             echoed: 0,
             captured: Captured { frames: Vec::new(), keys },
         };
-        run.until(now + PATIENCE, |run| run.connected && run.peer.is_some())?;
+        run.until(now + ESTABLISHMENT_TIMEOUT, |run| run.connected && run.peer.is_some())?;
         for (at, message) in self.messages.iter().enumerate() {
             if self.new_keys_after == Some(at) {
                 run.client.update_keys(run.now);
@@ -96,7 +96,7 @@ impl Conversation {
             run.until(run.now + PAUSE, |_| false)?;
         }
         // Messages that wait for a shared tag are delivered when the deadline of their run passes.
-        run.until(run.now + PATIENCE, |run| run.echoed == self.messages.len())?;
+        run.until(run.now + ESTABLISHMENT_TIMEOUT, |run| run.echoed == self.messages.len())?;
         run.client.close(run.now);
         run.until(run.now + PAUSE, |_| false)?;
         Ok(run.captured)
@@ -105,11 +105,11 @@ impl Conversation {
 
 const STUCK: Error = Error::Stream("the association to capture was not established");
 
-impl Run {
+impl RunningConversation {
     /// Lets time pass until `end`, or until `done` holds. Fails if `done` still does not hold after
-    /// [`PATIENCE`].
+    /// [`ESTABLISHMENT_TIMEOUT`].
     fn until(&mut self, end: Instant, done: impl Fn(&Self) -> bool) -> Result<(), Error> {
-        let waits = end - self.now >= PATIENCE;
+        let waits = end - self.now >= ESTABLISHMENT_TIMEOUT;
         loop {
             let wake = self.drain();
             if done(self) {

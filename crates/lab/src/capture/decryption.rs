@@ -12,13 +12,13 @@ use std::io::{self, Read, Write};
 
 /// The largest number of datagrams that may wait until shared tags decide on their records. Beyond
 /// it, the oldest datagram is returned with what is known by then.
-const MOST_WAITING: usize = 16_384;
+const MAX_WAITING_DATAGRAMS: usize = 16_384;
 /// The largest number of bytes of all datagrams that wait.
-const MOST_WAITING_BYTES: usize = 32 << 20;
+const MAX_WAITING_BYTES: usize = 32 << 20;
 
 /// A datagram and its records.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Entry {
+pub struct DecryptedDatagram {
     /// The datagram.
     pub datagram: Datagram,
     /// The DTLS records in the datagram.
@@ -27,18 +27,18 @@ pub struct Entry {
 
 /// Counts of what a capture contained.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Tally {
+pub struct DecryptionCounts {
     /// Datagrams with DTLS records.
     pub datagrams: u64,
     /// UDP datagrams that do not look like DTLS.
     pub other_datagrams: u64,
     /// DTLS records.
     pub records: u64,
-    /// DTLS records by [`Proof`], in the order of [`Tally::PROOFS`].
+    /// DTLS records by [`Proof`], in the order of [`DecryptionCounts::PROOFS`].
     pub proofs: [u64; Self::PROOFS.len()],
 }
 
-impl Tally {
+impl DecryptionCounts {
     /// The proofs by which records are counted.
     pub const PROOFS: [Proof; 7] = [
         Proof::Clear,
@@ -50,7 +50,7 @@ impl Tally {
         Proof::Malformed,
     ];
 
-    fn add(&mut self, entry: &Entry) {
+    fn add(&mut self, entry: &DecryptedDatagram) {
         self.datagrams += 1;
         for record in &entry.records {
             self.records += 1;
@@ -80,12 +80,12 @@ pub struct Decryption<R> {
     observer: Observer,
     /// If set, only datagrams from or to this UDP port are read.
     port: Option<u16>,
-    waiting: VecDeque<Entry>,
+    waiting: VecDeque<DecryptedDatagram>,
     waiting_bytes: usize,
     ended: bool,
     /// The error that ended the capture; `None` at a regular end of the file.
     failed: Option<pcap::Error>,
-    tally: Tally,
+    counts: DecryptionCounts,
 }
 
 impl<R: Read> Decryption<R> {
@@ -93,13 +93,13 @@ impl<R: Read> Decryption<R> {
     pub fn new(reader: Reader<R>, secrets: Secrets) -> Self {
         let datagrams = Datagrams::new(reader.link());
         let observer = Observer::new(&rustcrypto::PROVIDER, secrets);
-        let (waiting, tally) = (VecDeque::new(), Tally::default());
+        let (waiting, counts) = (VecDeque::new(), DecryptionCounts::default());
         let (port, ended, failed) = (None, false, None);
-        Self { reader, datagrams, observer, port, waiting, waiting_bytes: 0, ended, failed, tally }
+        Self { reader, datagrams, observer, port, waiting, waiting_bytes: 0, ended, failed, counts }
     }
 
-    /// Restricts the reading to datagrams from or to this UDP port. A datagram on the port that looks
-    /// like DTLS is taken for DTLS without further checks.
+    /// Restricts the reading to datagrams from or to this UDP port. A datagram on the port that
+    /// looks like DTLS is taken for DTLS without further checks.
     ///
     /// Without a port, an encrypted record of DTLS 1.3 is recognised by its association only. If
     /// the capture lacks the beginning of an association, its records count as other datagrams.
@@ -123,16 +123,17 @@ impl<R: Read> Decryption<R> {
     ///
     /// Fails when the rest of the capture cannot be read. The datagrams before the error are
     /// returned first.
-    pub fn next_entry(&mut self) -> Result<Option<Entry>, pcap::Error> {
+    pub fn next_datagram(&mut self) -> Result<Option<DecryptedDatagram>, pcap::Error> {
         loop {
-            let settled = |entry: &Entry| entry.records.iter().all(|r| r.proof != Proof::Pending);
+            let settled =
+                |entry: &DecryptedDatagram| entry.records.iter().all(|r| r.proof != Proof::Pending);
             let due = self.ended
-                || self.waiting.len() > MOST_WAITING
-                || self.waiting_bytes > MOST_WAITING_BYTES
+                || self.waiting.len() > MAX_WAITING_DATAGRAMS
+                || self.waiting_bytes > MAX_WAITING_BYTES
                 || self.waiting.front().is_some_and(settled);
             if due && let Some(entry) = self.waiting.pop_front() {
                 self.waiting_bytes -= entry.datagram.payload.len();
-                self.tally.add(&entry);
+                self.counts.add(&entry);
                 return Ok(Some(entry));
             }
             if self.ended {
@@ -164,17 +165,17 @@ impl<R: Read> Decryption<R> {
             None => !is_unified(payload) || self.observer.knows(*from, *to, payload),
         };
         if !wanted || !looks_like_dtls(payload) {
-            self.tally.other_datagrams += 1;
+            self.counts.other_datagrams += 1;
             return;
         }
         let records = self.observer.datagram(*from, *to, &mut payload.clone());
         self.waiting_bytes += payload.len();
-        self.waiting.push_back(Entry { datagram, records });
+        self.waiting.push_back(DecryptedDatagram { datagram, records });
     }
 
     /// Notes the proof of a record whose datagram waits.
     fn note(&mut self, Verdict { serial, proof }: Verdict) {
-        let first = |entry: &Entry| entry.records.first().map(|record| record.serial);
+        let first = |entry: &DecryptedDatagram| entry.records.first().map(|record| record.serial);
         let behind = self.waiting.partition_point(|entry| first(entry) <= Some(serial));
         let entry = behind.checked_sub(1).and_then(|at| self.waiting.get_mut(at));
         let record = entry.and_then(|e| e.records.iter_mut().find(|r| r.serial == serial));
@@ -184,8 +185,8 @@ impl<R: Read> Decryption<R> {
     }
 
     /// The counts of all datagrams returned so far.
-    pub const fn tally(&self) -> Tally {
-        self.tally
+    pub const fn counts(&self) -> DecryptionCounts {
+        self.counts
     }
 
     /// Number of frames read so far, and how many of them repeated their sender's previous frame at
@@ -209,9 +210,9 @@ fn is_unified(payload: &[u8]) -> bool {
 
 /// Writes decrypted application data as UDP datagrams in the clear, as if there had been no DTLS.
 #[derive(Debug)]
-pub struct Stripped<W>(pcap::Writer<W>);
+pub struct PlaintextWriter<W>(pcap::Writer<W>);
 
-impl<W: Write> Stripped<W> {
+impl<W: Write> PlaintextWriter<W> {
     /// Begins a capture file.
     ///
     /// # Errors
@@ -226,7 +227,7 @@ impl<W: Write> Stripped<W> {
     /// # Errors
     ///
     /// Fails when the file cannot be written.
-    pub fn write(&mut self, entry: &Entry) -> io::Result<()> {
+    pub fn write(&mut self, entry: &DecryptedDatagram) -> io::Result<()> {
         let Datagram { at, from, to, .. } = &entry.datagram;
         let data = entry.records.iter().filter(|record| {
             record.kind == Some(ContentType::APPLICATION_DATA)

@@ -3,11 +3,11 @@
 //!
 //! - [`pcap`]: capture files, written and read;
 //! - [`Captured`]: frames and the secrets of their associations, such as of a
-//!   [`Course`](crate::handshakes::Course);
+//!   [`HandshakeRun`](crate::handshakes::HandshakeRun);
 //! - [`KeyLog`]: the secrets of a run, in the format that other tools read (SSLKEYLOGFILE);
 //! - [`Datagrams`]: UDP datagrams from captured frames;
-//! - [`Decryption`]: the DTLS in a capture, record by record; [`Stripped`]: its application data
-//!   without DTLS;
+//! - [`Decryption`]: the DTLS in a capture, record by record; [`PlaintextWriter`]: its application
+//!   data without DTLS;
 //! - [`describe`]: descriptions of records in words;
 //! - [`samples`]: captures of every form of our records, and the fields that a dissector should
 //!   find in them;
@@ -25,5 +25,5 @@ pub mod samples;
 pub use captured::Captured;
 pub use conversation::Conversation;
 pub use datagrams::{Datagram, Datagrams};
-pub use decryption::{Decryption, Entry, Stripped, Tally};
+pub use decryption::{DecryptedDatagram, Decryption, DecryptionCounts, PlaintextWriter};
 pub use key_log::KeyLog;

@@ -1,12 +1,12 @@
 //! Channels, which decide which frames arrive intact.
 //!
-//! - [`Model`]: how a channel loses frames, as scenario files write it;
+//! - [`ChannelModel`]: how a channel loses frames, as scenario files write it;
 //! - [`Channels`]: the channels of all links of a world, and whether acknowledgements can be lost
 //!   as well.
 //!
 //! # A new channel
 //!
-//! Add a variant to [`Model`] and its behaviour to [`Model::arrives`].
+//! Add a variant to [`ChannelModel`] and its behaviour to [`ChannelModel::arrives`].
 
 use crate::tagged;
 use crate::world::NodeId;
@@ -18,9 +18,9 @@ use std::collections::BTreeMap;
 /// How a channel loses frames. Scenario files write it as one table, with the model's name as
 /// `model`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+#[serde(rename = "Model", rename_all = "kebab-case", deny_unknown_fields)]
 #[schemars(tag = "model")]
-pub enum Model {
+pub enum ChannelModel {
     /// Frames are lost independently of each other.
     Bernoulli {
         /// The packet delivery ratio: the share of frames that arrive, from 0 to 1.
@@ -66,7 +66,7 @@ enum State {
     At(usize),
 }
 
-impl Model {
+impl ChannelModel {
     /// A channel on which every frame arrives.
     pub const PERFECT: Self = Self::Bernoulli { delivery: 1.0 };
 
@@ -175,21 +175,21 @@ fn happens(random: &mut Random, probability: f64) -> bool {
 
 /// A link whose channel differs from that of the other links.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "kebab-case", deny_unknown_fields)]
-pub struct Rule {
+#[serde(rename = "Rule", rename_all = "kebab-case", deny_unknown_fields)]
+pub struct LinkChannel {
     /// The node that sends.
     pub from: u16,
     /// The node that receives.
     pub to: u16,
     /// The channel from the sender to the receiver.
-    pub channel: Model,
+    pub channel: ChannelModel,
 }
 
 /// The channels of all links. Each link has a state of its own.
 #[derive(Clone, Debug)]
 pub struct Channels {
-    model: Model,
-    rules: BTreeMap<(NodeId, NodeId), Model>,
+    model: ChannelModel,
+    rules: BTreeMap<(NodeId, NodeId), ChannelModel>,
     acknowledgements: bool,
     states: BTreeMap<(NodeId, NodeId), State>,
 }
@@ -198,7 +198,7 @@ impl Channels {
     /// Gives all links the channel of `model`, except those that `rules` names. If
     /// `acknowledgements` is set, acknowledgements are lost as frames of their length are;
     /// otherwise they all arrive.
-    pub fn new(model: &Model, rules: &[Rule], acknowledgements: bool) -> Self {
+    pub fn new(model: &ChannelModel, rules: &[LinkChannel], acknowledgements: bool) -> Self {
         let rules = rules
             .iter()
             .map(|rule| ((NodeId(rule.from), NodeId(rule.to)), rule.channel.prepared()))
@@ -208,14 +208,14 @@ impl Channels {
 
     /// Channels on which everything arrives.
     pub fn perfect() -> Self {
-        Self::new(&Model::PERFECT, &[], true)
+        Self::new(&ChannelModel::PERFECT, &[], true)
     }
 
     /// Whether a frame of this many bytes arrives.
     pub fn frame(&mut self, random: &mut Random, from: NodeId, to: NodeId, bytes: usize) -> bool {
         let model = self.rules.get(&(from, to)).unwrap_or(&self.model);
         match model {
-            Model::Bernoulli { .. } | Model::BitErrors { .. } => {
+            ChannelModel::Bernoulli { .. } | ChannelModel::BitErrors { .. } => {
                 model.arrives(&mut State::Fresh, random, bytes)
             }
             _ => model.arrives(self.states.entry((from, to)).or_default(), random, bytes),
@@ -241,7 +241,7 @@ mod tests {
     const FRAMES: usize = 40_000;
 
     /// The share of frames that arrive, and the mean length of runs of losses.
-    fn measure(model: Model, bytes: usize) -> (f64, f64) {
+    fn measure(model: ChannelModel, bytes: usize) -> (f64, f64) {
         assert_eq!(model.fault(), None);
         let mut channels = Channels::new(&model, &[], false);
         let mut random = Random::insecure(7);
@@ -254,35 +254,36 @@ mod tests {
 
     #[test]
     fn losses_are_as_often_as_the_model_says() {
-        let (share, burst) = measure(Model::Bernoulli { delivery: 0.9 }, 100);
+        let (share, burst) = measure(ChannelModel::Bernoulli { delivery: 0.9 }, 100);
         assert!((share - 0.9).abs() < 0.01 && (burst - 1.0 / 0.9).abs() < 0.05, "{share} {burst}");
-        let model = Model::GilbertElliott { loss: 0.1, burst: 5.0, depth: 1.0 };
+        let model = ChannelModel::GilbertElliott { loss: 0.1, burst: 5.0, depth: 1.0 };
         let (share, burst) = measure(model, 100);
         assert!((share - 0.9).abs() < 0.015 && (burst - 5.0).abs() < 0.4, "{share} {burst}");
-        let model = Model::GilbertElliott { loss: 0.1, burst: 5.0, depth: 0.5 };
+        let model = ChannelModel::GilbertElliott { loss: 0.1, burst: 5.0, depth: 0.5 };
         assert!((measure(model, 100).0 - 0.9).abs() < 0.015);
-        let model = || Model::BitErrors { floor: 0.01, byte_errors: 0.001 };
+        let model = || ChannelModel::BitErrors { floor: 0.01, byte_errors: 0.001 };
         for bytes in [10, 100] {
             let expected = 0.99 * 0.999_f64.powi(bytes as i32);
             assert!((measure(model(), bytes).0 - expected).abs() < 0.01);
         }
-        let (share, burst) = measure(Model::Trace { frames: "1110 0111 11".into() }, 1);
+        let (share, burst) = measure(ChannelModel::Trace { frames: "1110 0111 11".into() }, 1);
         assert!((share - 0.8).abs() < 0.001 && (burst - 2.0).abs() < 0.001);
     }
 
     #[test]
     fn channels_are_read_from_a_line() {
-        let parsed = Model::parse("gilbert-elliott,loss=0.1,burst=2");
-        assert_eq!(parsed, Ok(Model::GilbertElliott { loss: 0.1, burst: 2.0, depth: 1.0 }));
+        let parsed = ChannelModel::parse("gilbert-elliott,loss=0.1,burst=2");
+        assert_eq!(parsed, Ok(ChannelModel::GilbertElliott { loss: 0.1, burst: 2.0, depth: 1.0 }));
         for wrong in ["", "bernoulli", "bernoulli,delivery=2", "bernoulli,delivery=1,burst=2"] {
-            assert!(Model::parse(wrong).is_err(), "{wrong}");
+            assert!(ChannelModel::parse(wrong).is_err(), "{wrong}");
         }
     }
 
     #[test]
     fn rules_are_of_one_direction() {
-        let rule = Rule { from: 0, to: 1, channel: Model::Bernoulli { delivery: 0.0 } };
-        let mut channels = Channels::new(&Model::PERFECT, &[rule], true);
+        let rule =
+            LinkChannel { from: 0, to: 1, channel: ChannelModel::Bernoulli { delivery: 0.0 } };
+        let mut channels = Channels::new(&ChannelModel::PERFECT, &[rule], true);
         let mut random = Random::insecure(1);
         assert!(!channels.frame(&mut random, NodeId(0), NodeId(1), 10));
         assert!(channels.frame(&mut random, NodeId(1), NodeId(0), 10));
@@ -292,13 +293,13 @@ mod tests {
     #[test]
     fn what_cannot_be_is_named() {
         let wrong = [
-            Model::Bernoulli { delivery: 1.1 },
-            Model::Bernoulli { delivery: f64::NAN },
-            Model::GilbertElliott { loss: 0.5, burst: 2.0, depth: 0.4 },
-            Model::GilbertElliott { loss: 0.1, burst: 0.5, depth: 1.0 },
-            Model::BitErrors { floor: 0.0, byte_errors: -0.1 },
-            Model::Trace { frames: "12".into() },
-            Model::Trace { frames: " ".into() },
+            ChannelModel::Bernoulli { delivery: 1.1 },
+            ChannelModel::Bernoulli { delivery: f64::NAN },
+            ChannelModel::GilbertElliott { loss: 0.5, burst: 2.0, depth: 0.4 },
+            ChannelModel::GilbertElliott { loss: 0.1, burst: 0.5, depth: 1.0 },
+            ChannelModel::BitErrors { floor: 0.0, byte_errors: -0.1 },
+            ChannelModel::Trace { frames: "12".into() },
+            ChannelModel::Trace { frames: " ".into() },
         ];
         assert!(wrong.iter().all(|model| model.fault().is_some()));
     }

@@ -17,7 +17,7 @@ pub struct Channel {
 
 /// A family of channels: the ranges that their parameters are drawn from.
 #[derive(Clone, Debug)]
-pub struct Kind {
+pub struct ChannelFamily {
     /// The name in tables.
     pub name: &'static str,
     /// Loss rates, drawn log-uniformly.
@@ -33,16 +33,26 @@ pub struct Kind {
 
 /// The channels that the shipped constants are fitted to: loss rates of 0.1 to 20 %, mean bursts of
 /// 1 to 1.6 packets.
-pub const ORDINARY: Kind =
-    Kind { name: "ordinary", loss: 0.001..=0.2, burst: 1.0..=1.6, depth: 1.0..=1.0, moves: None };
+pub const ORDINARY: ChannelFamily = ChannelFamily {
+    name: "ordinary",
+    loss: 0.001..=0.2,
+    burst: 1.0..=1.6,
+    depth: 1.0..=1.0,
+    moves: None,
+};
 
 /// Channels with long bursts, in which not every packet need be lost. They are for stress tests
 /// only.
-pub const BURSTY: Kind =
-    Kind { name: "bursty", loss: 0.001..=0.2, burst: 2.0..=12.0, depth: 0.5..=1.0, moves: None };
+pub const BURSTY: ChannelFamily = ChannelFamily {
+    name: "bursty",
+    loss: 0.001..=0.2,
+    burst: 2.0..=12.0,
+    depth: 0.5..=1.0,
+    moves: None,
+};
 
 /// Ordinary channels one after the other, as a moving receiver sees them.
-pub const MOVING: Kind = Kind {
+pub const MOVING: ChannelFamily = ChannelFamily {
     name: "moving",
     loss: 0.001..=0.2,
     burst: 1.0..=1.6,
@@ -50,7 +60,7 @@ pub const MOVING: Kind = Kind {
     moves: Some(300.0..=3000.0),
 };
 
-impl Kind {
+impl ChannelFamily {
     /// A channel of this kind.
     pub fn draw(&self, random: &mut Random) -> Channel {
         let [low, high] = [self.loss.start().ln(), self.loss.end().ln()];
@@ -62,27 +72,27 @@ impl Kind {
     /// Draws a channel, and again one whenever the family changes it, and tells for `count` packets
     /// which of them arrive.
     pub fn packets(&self, random: &mut Random, count: usize) -> Vec<bool> {
-        let mut came = Vec::with_capacity(count);
-        while came.len() < count {
-            let left = count - came.len();
+        let mut arrived = Vec::with_capacity(count);
+        while arrived.len() < count {
+            let left = count - arrived.len();
             let most = self.moves.as_ref().map(|moves| uniform(random, moves) as usize);
             let channel = self.draw(random);
-            channel.run(random, most.map_or(left, |most| most.min(left)), &mut came);
+            channel.run(random, most.map_or(left, |most| most.min(left)), &mut arrived);
         }
-        came
+        arrived
     }
 }
 
 impl Channel {
-    /// Appends the fate of `count` packets to `came`: `true` for a packet that arrives.
-    pub fn run(&self, random: &mut Random, count: usize, came: &mut Vec<bool>) {
+    /// Appends the fate of `count` packets to `arrived`: `true` for a packet that arrives.
+    pub fn run(&self, random: &mut Random, count: usize, arrived: &mut Vec<bool>) {
         let share_bad = (self.loss / self.depth).min(0.9);
         let leave = 1.0 / self.burst;
         let enter = (leave * share_bad / (1.0 - share_bad)).min(1.0);
         let [leave, enter, depth] = [leave, enter, self.depth].map(threshold);
         let mut bad = chance(random, threshold(share_bad));
         for _ in 0..count {
-            came.push(!(bad && (depth == threshold(1.0) || chance(random, depth))));
+            arrived.push(!(bad && (depth == threshold(1.0) || chance(random, depth))));
             bad = chance(random, if bad { leave } else { enter }) != bad;
         }
     }
@@ -111,10 +121,10 @@ mod tests {
     fn channels_lose_what_they_say_in_bursts_as_long_as_they_say() {
         for (seed, burst) in [(1, 1.0), (2, 1.6), (3, 6.0)] {
             let channel = Channel { loss: 0.1, burst, depth: 1.0 };
-            let mut came = Vec::new();
-            channel.run(&mut Random::insecure(seed), 100_000, &mut came);
-            let lost = came.iter().filter(|came| !**came).count() as f64;
-            let bursts = came.windows(2).filter(|pair| pair[0] && !pair[1]).count() as f64;
+            let mut arrived = Vec::new();
+            channel.run(&mut Random::insecure(seed), 100_000, &mut arrived);
+            let lost = arrived.iter().filter(|arrived| !**arrived).count() as f64;
+            let bursts = arrived.windows(2).filter(|pair| pair[0] && !pair[1]).count() as f64;
             assert!((lost / 1e5 - 0.1).abs() < 0.01, "{lost}");
             assert!((lost / bursts - burst).abs() < 0.1 * burst, "{}", lost / bursts);
         }
@@ -123,9 +133,9 @@ mod tests {
     #[test]
     fn a_bad_state_may_let_packets_through() {
         let channel = Channel { loss: 0.1, burst: 8.0, depth: 0.5 };
-        let mut came = Vec::new();
-        channel.run(&mut Random::insecure(4), 200_000, &mut came);
-        let lost = came.iter().filter(|came| !**came).count() as f64;
+        let mut arrived = Vec::new();
+        channel.run(&mut Random::insecure(4), 200_000, &mut arrived);
+        let lost = arrived.iter().filter(|arrived| !**arrived).count() as f64;
         assert!((lost / 2e5 - 0.1).abs() < 0.01, "{lost}");
     }
 }

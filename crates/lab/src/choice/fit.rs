@@ -1,7 +1,7 @@
 //! From samples to boundaries. Nearest neighbours label every point of the plane, then least
 //! squares fit the boundary curves.
 
-use super::Plan;
+use super::SimulationParameters;
 use super::survey::Sample;
 use crate::parallel::parallel;
 use ::lightseal_aggregation::choice::boundary::Boundary;
@@ -51,9 +51,13 @@ impl Curve {
 }
 
 /// The boundaries of a family, between each member and the next.
-pub fn fit(plan: &Plan, samples: &[Sample], family: Family) -> [Fitted; MEMBERS - 1] {
-    let plane = Plane::new(plan, samples, family);
-    let columns: Vec<u16> = plan.payload_bytes.clone().collect();
+pub fn fit(
+    parameters: &SimulationParameters,
+    samples: &[Sample],
+    family: Family,
+) -> [Fitted; MEMBERS - 1] {
+    let plane = Plane::new(parameters, samples, family);
+    let columns: Vec<u16> = parameters.payload_bytes.clone().collect();
     let ranks = parallel(columns.len(), |column| plane.column(columns[column]));
     std::array::from_fn(|boundary| {
         let points: Vec<_> = columns
@@ -93,9 +97,9 @@ struct Plane {
 }
 
 impl Plane {
-    fn new(plan: &Plan, samples: &[Sample], family: Family) -> Self {
+    fn new(parameters: &SimulationParameters, samples: &[Sample], family: Family) -> Self {
         let losses = &super::channel::ORDINARY.loss;
-        let width = f64::from(*plan.payload_bytes.end());
+        let width = f64::from(*parameters.payload_bytes.end());
         let mut plane =
             Self { low: losses.start().ln(), high: losses.end().ln(), width, samples: Vec::new() };
         let found = samples.iter().filter(|sample| sample.loss > 0.0);

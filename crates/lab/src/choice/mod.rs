@@ -1,5 +1,5 @@
-//! Which scheme suits which channel: how the constants of [`lightseal_aggregation::choice`] are fitted, and
-//! how well its rules work.
+//! Which scheme suits which channel: how the constants of [`lightseal_aggregation::choice`] are
+//! fitted, and how well its rules work.
 //!
 //! - [`channel`]: seeded Gilbert-Elliott channels;
 //! - [`survey`]: the best member of each family on each channel;
@@ -18,7 +18,7 @@ use std::ops::RangeInclusive;
 
 /// The parameters of a simulation.
 #[derive(Clone, Debug)]
-pub struct Plan {
+pub struct SimulationParameters {
     /// Seed of all randomness.
     pub seed: u64,
     /// Number of channels.
@@ -31,7 +31,7 @@ pub struct Plan {
     pub accounting: Accounting,
 }
 
-impl Default for Plan {
+impl Default for SimulationParameters {
     /// The parameters that the shipped constants are fitted with.
     fn default() -> Self {
         Self {

@@ -1,12 +1,12 @@
 //! A whole fit, and the files that it writes.
 
-use super::Plan;
+use super::SimulationParameters;
 use super::channel::{BURSTY, ORDINARY};
 use super::fit::{Fitted, fit};
 use super::survey::{Sample, survey};
 use crate::figure::{Cell, Column, Table};
 use crate::{Error, write::csv};
-use ::lightseal_aggregation::choice::boundary::{Boundary, shipped};
+use ::lightseal_aggregation::choice::boundary::{Boundary, shipped_boundaries};
 use ::lightseal_aggregation::choice::{Family, MEMBERS};
 use std::path::{Path, PathBuf};
 
@@ -14,19 +14,19 @@ use std::path::{Path, PathBuf};
 #[derive(Clone, Debug)]
 pub struct Fit {
     /// The parameters of the simulation.
-    pub plan: Plan,
+    pub parameters: SimulationParameters,
     /// The samples that the boundaries are fitted to.
     pub samples: Vec<Sample>,
     /// The boundaries of each family in [`Family::ALL`], between each member and the next.
     pub boundaries: [[Fitted; MEMBERS - 1]; 2],
     /// How well the boundaries of each family in [`Family::ALL`] choose: first on the channels that
     /// they are fitted to, then on bursty channels, a tenth as many.
-    pub merits: [[Merit; 2]; 2],
+    pub qualities: [[BoundaryQuality; 2]; 2],
 }
 
 /// How well boundaries choose a member when the loss rate is known.
 #[derive(Clone, Copy, Debug)]
-pub struct Merit {
+pub struct BoundaryQuality {
     /// The share of channels on which the boundaries choose the best member, from 0 to 1.
     pub right: f64,
     /// The mean ratio of the chosen member's goodput to that of the best member.
@@ -35,24 +35,27 @@ pub struct Merit {
 
 impl Fit {
     /// Simulates the channels of the plan and fits the boundaries.
-    pub fn new(plan: Plan) -> Self {
-        let samples = survey(&plan, &ORDINARY);
-        let stress = survey(&Plan { channels: plan.channels / 10, ..plan.clone() }, &BURSTY);
-        let boundaries = Family::ALL.map(|family| fit(&plan, &samples, family));
-        let merits = Family::ALL.map(|family| {
+    pub fn new(parameters: SimulationParameters) -> Self {
+        let samples = survey(&parameters, &ORDINARY);
+        let stress = survey(
+            &SimulationParameters { channels: parameters.channels / 10, ..parameters.clone() },
+            &BURSTY,
+        );
+        let boundaries = Family::ALL.map(|family| fit(&parameters, &samples, family));
+        let qualities = Family::ALL.map(|family| {
             let curves = boundaries[family as usize].each_ref().map(|f| f.curve.in_integers());
-            [&samples, &stress].map(|samples| merit(samples, family, &curves))
+            [&samples, &stress].map(|samples| quality(samples, family, &curves))
         });
-        Self { plan, samples, boundaries, merits }
+        Self { parameters, samples, boundaries, qualities }
     }
 
     /// The largest difference between the boundaries that ship and these, over all payload lengths
     /// of the plan, as a loss rate in 1/65536. Rounding alone can cause a difference of 1.
     pub fn difference(&self) -> u32 {
-        let pairs = Family::ALL
-            .into_iter()
-            .flat_map(|family| self.boundaries[family as usize].iter().zip(shipped(family)));
-        let lengths = self.plan.payload_bytes.clone();
+        let pairs = Family::ALL.into_iter().flat_map(|family| {
+            self.boundaries[family as usize].iter().zip(shipped_boundaries(family))
+        });
+        let lengths = self.parameters.payload_bytes.clone();
         let worst = pairs.map(|(fitted, shipped)| {
             let fitted = fitted.curve.in_integers();
             let apart = |x| fitted.loss(x).abs_diff(shipped.loss(x));
@@ -139,7 +142,7 @@ impl Fit {
         for family in Family::ALL {
             let members = family.members().map(|member| member.to_string());
             for (boundary, fitted) in self.boundaries[family as usize].iter().enumerate() {
-                for x in self.plan.payload_bytes.clone().map(f64::from) {
+                for x in self.parameters.payload_bytes.clone().map(f64::from) {
                     let point = fitted.points.iter().find(|point| point.0 == x);
                     rows.push(vec![
                         members[boundary].as_str().into(),
@@ -156,7 +159,11 @@ impl Fit {
     }
 }
 
-fn merit(samples: &[Sample], family: Family, curves: &[Boundary; MEMBERS - 1]) -> Merit {
+fn quality(
+    samples: &[Sample],
+    family: Family,
+    curves: &[Boundary; MEMBERS - 1],
+) -> BoundaryQuality {
     let (mut right, mut goodput) = (0, 0.0);
     for sample in samples {
         let loss = (65_536.0 * sample.loss) as u32;
@@ -167,32 +174,34 @@ fn merit(samples: &[Sample], family: Family, curves: &[Boundary; MEMBERS - 1]) -
         goodput += all[chosen] / all[sample.best(family)];
     }
     let count = samples.len().max(1) as f64;
-    Merit { right: right as f64 / count, goodput: goodput / count }
+    BoundaryQuality { right: right as f64 / count, goodput: goodput / count }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn plan() -> Plan {
-        Plan { channels: 1200, packets: 1500, ..Plan::default() }
+    fn parameters() -> SimulationParameters {
+        SimulationParameters { channels: 1200, packets: 1500, ..SimulationParameters::default() }
     }
 
     #[test]
     fn a_short_fit_is_near_the_shipped_one_and_repeats() {
-        let fit = Fit::new(plan());
+        let fit = Fit::new(parameters());
         for family in Family::ALL {
-            for (fitted, shipped) in fit.boundaries[family as usize].iter().zip(shipped(family)) {
+            for (fitted, shipped) in
+                fit.boundaries[family as usize].iter().zip(shipped_boundaries(family))
+            {
                 for x in [10, 20, 40] {
                     let ratio =
                         fitted.curve.at(f64::from(x)) * 65_536.0 / f64::from(shipped.loss(x));
                     assert!((0.6..1.6).contains(&ratio), "{family:?} {shipped:?} at {x}: {ratio}");
                 }
             }
-            let [ordinary, bursty] = fit.merits[family as usize];
+            let [ordinary, bursty] = fit.qualities[family as usize];
             assert!(ordinary.goodput > 0.98 && bursty.goodput < ordinary.goodput, "{ordinary:?}");
         }
-        let again = Fit::new(plan());
+        let again = Fit::new(parameters());
         assert_eq!(
             csv::render(&fit.boundary_table()).unwrap(),
             csv::render(&again.boundary_table()).unwrap()

@@ -1,11 +1,11 @@
 //! The rules at work on a channel, compared with the best fixed member in hindsight.
 
-use super::Plan;
-use super::channel::{Kind, uniform};
+use super::SimulationParameters;
+use super::channel::{ChannelFamily, uniform};
 use super::survey::record_bytes;
 use crate::parallel::parallel;
 use ::lightseal_aggregation::choice::replay::{DELAY, Replay};
-use ::lightseal_aggregation::choice::{Family, Hindsight, LossRate, MEMBERS, Seen};
+use ::lightseal_aggregation::choice::{Family, Hindsight, LossRate, MEMBERS, RecordFate};
 use ::lightseal_aggregation::{Overprovision, Scheme};
 use lightseal_core::Random;
 
@@ -40,7 +40,7 @@ impl Rule {
 
 /// The result of a session under a rule.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Ran {
+pub struct RuleResult {
     /// Bytes of verified payload divided by bytes sent.
     pub goodput: f64,
     /// Number of changes of parameters.
@@ -49,7 +49,7 @@ pub struct Ran {
 
 /// The results on one channel: those of every fixed member and of every rule.
 #[derive(Clone, Copy, Debug)]
-pub struct Session {
+pub struct ChannelResult {
     /// Payload of each record, in bytes.
     pub payload_bytes: u16,
     /// The share of packets lost, from 0 to 1.
@@ -57,10 +57,10 @@ pub struct Session {
     /// Goodput of each member if it is kept throughout.
     pub fixed: [f64; MEMBERS],
     /// The results of each rule in [`Rule::ALL`].
-    pub ruled: [Ran; Rule::ALL.len()],
+    pub ruled: [RuleResult; Rule::ALL.len()],
 }
 
-impl Session {
+impl ChannelResult {
     /// Goodput of the member that proved best.
     pub fn best(&self) -> f64 {
         self.fixed.into_iter().fold(0.0, f64::max)
@@ -68,18 +68,22 @@ impl Session {
 }
 
 /// Runs the rules on every channel of the plan. Sessions begin with plain tags.
-pub fn sessions(plan: &Plan, kind: &Kind, family: Family) -> Vec<Session> {
-    parallel(plan.channels, |channel| {
-        let mut random = Random::insecure(plan.seed ^ (channel as u64 + 1) << 32);
-        let range =
-            f64::from(*plan.payload_bytes.start())..=f64::from(plan.payload_bytes.end() + 1);
+pub fn sessions(
+    parameters: &SimulationParameters,
+    channel_family: &ChannelFamily,
+    family: Family,
+) -> Vec<ChannelResult> {
+    parallel(parameters.channels, |channel| {
+        let mut random = Random::insecure(parameters.seed ^ (channel as u64 + 1) << 32);
+        let range = f64::from(*parameters.payload_bytes.start())
+            ..=f64::from(parameters.payload_bytes.end() + 1);
         let payload_bytes = uniform(&mut random, &range) as u16;
-        let payload_bytes = payload_bytes.min(*plan.payload_bytes.end());
-        let came = kind.packets(&mut random, plan.packets);
-        let trial = Trial { plan, family, came: &came, payload_bytes };
-        Session {
+        let payload_bytes = payload_bytes.min(*parameters.payload_bytes.end());
+        let arrived = channel_family.packets(&mut random, parameters.packets);
+        let trial = ChannelTrial { parameters, family, arrived: &arrived, payload_bytes };
+        ChannelResult {
             payload_bytes,
-            loss: came.iter().filter(|came| !**came).count() as f64 / came.len() as f64,
+            loss: arrived.iter().filter(|arrived| !**arrived).count() as f64 / arrived.len() as f64,
             fixed: trial.fixed(),
             ruled: Rule::ALL.map(|rule| trial.ruled(rule)),
         }
@@ -87,25 +91,25 @@ pub fn sessions(plan: &Plan, kind: &Kind, family: Family) -> Vec<Session> {
 }
 
 /// One channel with one payload length.
-struct Trial<'a> {
-    plan: &'a Plan,
+struct ChannelTrial<'a> {
+    parameters: &'a SimulationParameters,
     family: Family,
-    came: &'a [bool],
+    arrived: &'a [bool],
     payload_bytes: u16,
 }
 
-impl Trial<'_> {
+impl ChannelTrial<'_> {
     fn fixed(&self) -> [f64; MEMBERS] {
-        let verified = super::survey::verified(self.family, self.came);
+        let verified = super::survey::verified(self.family, self.arrived);
         std::array::from_fn(|member| {
-            let record = record_bytes(self.plan, self.family, member, self.payload_bytes);
-            let share = verified[member] as f64 / self.came.len() as f64;
+            let record = record_bytes(self.parameters, self.family, member, self.payload_bytes);
+            let share = verified[member] as f64 / self.arrived.len() as f64;
             share * f64::from(self.payload_bytes) / record
         })
     }
 
-    fn ruled(&self, rule: Rule) -> Ran {
-        let overhead = self.plan.accounting.overhead_bytes();
+    fn ruled(&self, rule: Rule) -> RuleResult {
+        let overhead = self.parameters.accounting.overhead_bytes();
         match rule {
             Rule::LossRate => {
                 let mut rule = LossRate::new(self.family, Scheme::Plain);
@@ -118,11 +122,11 @@ impl Trial<'_> {
         }
     }
 
-    fn run(&self, mut note: impl FnMut(Seen) -> Option<Scheme>) -> Ran {
+    fn run(&self, mut note: impl FnMut(RecordFate) -> Option<Scheme>) -> RuleResult {
         let (mut member, mut first) = (MEMBERS - 1, 0);
         let (mut verified, mut bytes, mut changes) = (0, 0.0, 0);
         let mut pending = None;
-        for (number, came) in self.came.iter().enumerate() {
+        for (number, arrived) in self.arrived.iter().enumerate() {
             if let Some((when, next)) = pending
                 && when == number
             {
@@ -131,33 +135,34 @@ impl Trial<'_> {
                 bytes += CHANGE_BYTES;
                 changes += 1;
             }
-            bytes += record_bytes(self.plan, self.family, member, self.payload_bytes);
-            let seen = if *came { Seen::Arrived(self.payload_bytes) } else { Seen::Lost };
+            bytes += record_bytes(self.parameters, self.family, member, self.payload_bytes);
+            let seen =
+                if *arrived { RecordFate::Arrived(self.payload_bytes) } else { RecordFate::Lost };
             if let Some(scheme) = note(seen)
-                && let Some(place) = self.family.place(scheme)
+                && let Some(place) = self.family.index_of(scheme)
             {
                 pending = Some((number + CHANGE_TAKES, place));
             }
         }
-        verified += self.epoch(first..self.came.len(), member);
+        verified += self.epoch(first..self.arrived.len(), member);
         let goodput = verified as f64 * f64::from(self.payload_bytes) / bytes;
-        Ran { goodput, changes }
+        RuleResult { goodput, changes }
     }
 
     /// Number of records of an epoch that are verified, with a closing tag at its end.
     fn epoch(&self, records: std::ops::Range<usize>, member: usize) -> usize {
-        let came = &self.came[records];
+        let arrived = &self.arrived[records];
         let open = match self.family.members()[member] {
-            Scheme::Agg(n) => came.len() % usize::from(n.get()),
-            Scheme::R2d2(o) => delay(o).min(came.len()),
+            Scheme::Agg(n) => arrived.len() % usize::from(n.get()),
+            Scheme::R2d2(o) => delay(o).min(arrived.len()),
             _ => 0,
         };
-        let closed = came[came.len() - open..].iter().all(|came| *came);
+        let closed = arrived[arrived.len() - open..].iter().all(|arrived| *arrived);
         let mut replay = Replay::new(self.family);
         let mut count = 0;
-        for (number, now) in came.iter().copied().chain([false; DELAY]).enumerate() {
+        for (number, now) in arrived.iter().copied().chain([false; DELAY]).enumerate() {
             let Some(decided) = replay.note(now) else { continue };
-            let closed = closed && number - DELAY >= came.len() - open;
+            let closed = closed && number - DELAY >= arrived.len() - open;
             count += usize::from(decided[member] || closed);
         }
         count

@@ -1,7 +1,7 @@
 //! The best member of each family on many channels.
 
-use super::Plan;
-use super::channel::{Kind, uniform};
+use super::SimulationParameters;
+use super::channel::{ChannelFamily, uniform};
 use crate::parallel::parallel;
 use ::lightseal_aggregation::choice::replay::{DELAY, Replay};
 use ::lightseal_aggregation::choice::{Family, MEMBERS, tag_sixteenths};
@@ -32,51 +32,61 @@ impl Sample {
 }
 
 /// Samples every channel of the plan.
-pub fn survey(plan: &Plan, kind: &Kind) -> Vec<Sample> {
-    parallel(plan.channels, |channel| sample(plan, kind, channel))
+pub fn survey(parameters: &SimulationParameters, channel_family: &ChannelFamily) -> Vec<Sample> {
+    parallel(parameters.channels, |channel| sample(parameters, channel_family, channel))
 }
 
-fn sample(plan: &Plan, kind: &Kind, channel: usize) -> Sample {
-    let mut random = Random::insecure(plan.seed ^ (channel as u64 + 1) << 32);
-    let payload_bytes = uniform_payload(&mut random, plan);
-    let came = kind.packets(&mut random, plan.packets);
-    let lost = came.iter().filter(|came| !**came).count();
-    let first = usize::from(came.first() == Some(&false));
-    let bursts = first + came.windows(2).filter(|pair| pair[0] && !pair[1]).count();
+fn sample(
+    parameters: &SimulationParameters,
+    channel_family: &ChannelFamily,
+    channel: usize,
+) -> Sample {
+    let mut random = Random::insecure(parameters.seed ^ (channel as u64 + 1) << 32);
+    let payload_bytes = uniform_payload(&mut random, parameters);
+    let arrived = channel_family.packets(&mut random, parameters.packets);
+    let lost = arrived.iter().filter(|arrived| !**arrived).count();
+    let first = usize::from(arrived.first() == Some(&false));
+    let bursts = first + arrived.windows(2).filter(|pair| pair[0] && !pair[1]).count();
     let goodput = Family::ALL.map(|family| {
-        let verified = verified(family, &came);
+        let verified = verified(family, &arrived);
         std::array::from_fn(|member| {
-            let record = record_bytes(plan, family, member, payload_bytes);
-            let share = verified[member] as f64 / came.len() as f64;
+            let record = record_bytes(parameters, family, member, payload_bytes);
+            let share = verified[member] as f64 / arrived.len() as f64;
             share * f64::from(payload_bytes) / record
         })
     });
     Sample {
         channel,
         payload_bytes,
-        loss: lost as f64 / came.len() as f64,
+        loss: lost as f64 / arrived.len() as f64,
         burst: if bursts == 0 { 0.0 } else { lost as f64 / bursts as f64 },
         goodput,
     }
 }
 
-fn uniform_payload(random: &mut Random, plan: &Plan) -> u16 {
-    let range = f64::from(*plan.payload_bytes.start())..=f64::from(plan.payload_bytes.end() + 1);
-    (uniform(random, &range) as u16).min(*plan.payload_bytes.end())
+fn uniform_payload(random: &mut Random, parameters: &SimulationParameters) -> u16 {
+    let range = f64::from(*parameters.payload_bytes.start())
+        ..=f64::from(parameters.payload_bytes.end() + 1);
+    (uniform(random, &range) as u16).min(*parameters.payload_bytes.end())
 }
 
 /// The mean length of a record, in bytes.
-pub fn record_bytes(plan: &Plan, family: Family, member: usize, payload_bytes: u16) -> f64 {
+pub fn record_bytes(
+    parameters: &SimulationParameters,
+    family: Family,
+    member: usize,
+    payload_bytes: u16,
+) -> f64 {
     let tag = f64::from(tag_sixteenths(family.members()[member])) / 16.0;
-    f64::from(payload_bytes) + f64::from(plan.accounting.overhead_bytes()) + tag
+    f64::from(payload_bytes) + f64::from(parameters.accounting.overhead_bytes()) + tag
 }
 
 /// The number of an epoch's records that each member verifies.
-pub fn verified(family: Family, came: &[bool]) -> [usize; MEMBERS] {
+pub fn verified(family: Family, arrived: &[bool]) -> [usize; MEMBERS] {
     let mut replay = Replay::new(family);
     let mut count = [0; MEMBERS];
-    for came in came.iter().copied().chain([false; DELAY]) {
-        if let Some(verified) = replay.note(came) {
+    for arrived in arrived.iter().copied().chain([false; DELAY]) {
+        if let Some(verified) = replay.note(arrived) {
             for (count, verified) in count.iter_mut().zip(verified) {
                 *count += usize::from(verified);
             }

@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 /// The amount of computation that a program did.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Work {
+pub struct Computation {
     /// Datagrams that went through the network stack.
     pub datagrams: u32,
     /// Blocks of 16 bytes that a block cipher processed.
@@ -12,15 +12,15 @@ pub struct Work {
     /// Blocks of 64 bytes that a hash function processed.
     pub hash_blocks: u32,
     /// Multiplications on an elliptic curve.
-    pub exchanges: u32,
+    pub curve_multiplications: u32,
 }
 
-impl core::ops::AddAssign for Work {
+impl core::ops::AddAssign for Computation {
     fn add_assign(&mut self, other: Self) {
         self.datagrams += other.datagrams;
         self.cipher_blocks += other.cipher_blocks;
         self.hash_blocks += other.hash_blocks;
-        self.exchanges += other.exchanges;
+        self.curve_multiplications += other.curve_multiplications;
     }
 }
 
@@ -42,11 +42,11 @@ pub struct Cpu {
 
 impl Cpu {
     /// How long the computation takes, in microseconds.
-    pub fn micros(&self, work: Work) -> u64 {
+    pub fn micros(&self, work: Computation) -> u64 {
         let cycles = f64::from(work.datagrams) * self.datagram_cycles
             + f64::from(work.cipher_blocks) * self.cipher_block_cycles
             + f64::from(work.hash_blocks) * self.hash_block_cycles
-            + f64::from(work.exchanges) * self.exchange_cycles;
+            + f64::from(work.curve_multiplications) * self.exchange_cycles;
         (cycles / self.megahertz).round() as u64
     }
 }

@@ -1,6 +1,6 @@
 //! Currents and clock rates of devices.
 
-use super::{Cpu, Slot, Spent, Use};
+use super::{Activity, Cpu, ResourceUse, Timeslot};
 use serde::{Deserialize, Serialize};
 
 /// How much current a device draws, and how fast it computes.
@@ -109,26 +109,28 @@ impl Device {
     }
 
     /// The energy of what was spent, in mJ.
-    pub fn millijoules(&self, spent: &Spent) -> f64 {
+    pub fn millijoules(&self, spent: &ResourceUse) -> f64 {
         let Currents { send, listen, compute } = self.milliamperes;
         let by_slot = self.slot_microcoulombs.as_ref().filter(|_| spent.slots != [0; 5]);
         // In nC: the product of microseconds and mA.
         let radio = match by_slot {
             Some(charges) => 1e3 * charges.sum(&spent.slots),
-            None => spent.of(Use::Send) as f64 * send + spent.of(Use::Listen) as f64 * listen,
+            None => {
+                spent.of(Activity::Send) as f64 * send + spent.of(Activity::Listen) as f64 * listen
+            }
         };
-        (radio + spent.of(Use::Compute) as f64 * compute) * self.volts / 1e6
+        (radio + spent.of(Activity::Compute) as f64 * compute) * self.volts / 1e6
     }
 }
 
 impl SlotCharges {
     fn sum(&self, slots: &[u64; 5]) -> f64 {
         [
-            (Slot::IdleListen, self.idle_listen),
-            (Slot::SendAcknowledged, self.send_acknowledged),
-            (Slot::SendUnacknowledged, self.send_unacknowledged),
-            (Slot::ReceiveAcknowledge, self.receive_acknowledge),
-            (Slot::ReceiveOnly, self.receive_only),
+            (Timeslot::IdleListen, self.idle_listen),
+            (Timeslot::SendAcknowledged, self.send_acknowledged),
+            (Timeslot::SendUnacknowledged, self.send_unacknowledged),
+            (Timeslot::ReceiveAcknowledge, self.receive_acknowledge),
+            (Timeslot::ReceiveOnly, self.receive_only),
         ]
         .into_iter()
         .map(|(slot, charge)| slots[slot as usize] as f64 * charge)
@@ -139,7 +141,7 @@ impl SlotCharges {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::energy::Work;
+    use crate::energy::Computation;
 
     fn device(name: &str) -> Device {
         Device::by_name(name).expect("a device file that can be read")
@@ -154,20 +156,24 @@ mod tests {
 
     #[test]
     fn a_second_of_listening_costs_what_the_data_sheet_says() {
-        let spent = Spent { micros: [0, 1_000_000, 0], ..Spent::default() };
+        let spent = ResourceUse { micros: [0, 1_000_000, 0], ..ResourceUse::default() };
         assert!((device("wismote").millijoules(&spent) - 51.8).abs() < 1e-9);
     }
 
     #[test]
     fn slots_count_where_their_charges_are_known() {
-        let spent = Spent { micros: [1_000_000, 0, 0], slots: [0, 2, 0, 0, 1], ..Spent::default() };
+        let spent = ResourceUse {
+            micros: [1_000_000, 0, 0],
+            slots: [0, 2, 0, 0, 1],
+            ..ResourceUse::default()
+        };
         assert!((device("cc2538").millijoules(&spent) - (2.0 * 54.5 + 22.6) * 3e-3).abs() < 1e-9);
         assert!((device("wismote").millijoules(&spent) - 25.8 * 2.8).abs() < 1e-9);
     }
 
     #[test]
     fn an_exchange_takes_as_long_as_was_measured() {
-        let work = Work { exchanges: 1, ..Work::default() };
+        let work = Computation { curve_multiplications: 1, ..Computation::default() };
         assert_eq!(device("wismote").cpu.micros(work), 441_816);
     }
 }

@@ -4,7 +4,7 @@ use crate::world::NodeId;
 
 /// What a radio or a processor does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Use {
+pub enum Activity {
     /// The radio sends.
     Send,
     /// The radio listens or receives.
@@ -15,7 +15,7 @@ pub enum Use {
 
 /// What a timeslot of TSCH was used for, for devices whose charges are known by slot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Slot {
+pub enum Timeslot {
     /// The node listened and nobody sent.
     IdleListen,
     /// A frame was sent and acknowledged.
@@ -30,19 +30,19 @@ pub enum Slot {
 
 /// The time and the timeslots that one node spent.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Spent {
-    /// Microseconds, by [`Use`].
+pub struct ResourceUse {
+    /// Microseconds, by [`Activity`].
     pub micros: [u64; 3],
-    /// Number of timeslots, by [`Slot`].
+    /// Number of timeslots, by [`Timeslot`].
     pub slots: [u64; 5],
     /// Microseconds of listening during which a frame for this node was received, if the link layer
     /// counts them.
     pub received_micros: u64,
 }
 
-impl Spent {
+impl ResourceUse {
     /// Microseconds that were spent on this use.
-    pub const fn of(&self, what: Use) -> u64 {
+    pub const fn of(&self, what: Activity) -> u64 {
         self.micros[what as usize]
     }
 
@@ -59,16 +59,16 @@ impl Spent {
 
 /// The accounts of all nodes.
 #[derive(Clone, Debug)]
-pub struct Meter(Vec<Spent>);
+pub struct Meter(Vec<ResourceUse>);
 
 impl Meter {
     /// Empty accounts for this many nodes.
     pub fn new(nodes: usize) -> Self {
-        Self(vec![Spent::default(); nodes])
+        Self(vec![ResourceUse::default(); nodes])
     }
 
     /// Adds time to a node's account.
-    pub fn spend(&mut self, node: NodeId, what: Use, micros: u64) {
+    pub fn spend(&mut self, node: NodeId, what: Activity, micros: u64) {
         self.0[usize::from(node.0)].micros[what as usize] += micros;
     }
 
@@ -78,12 +78,12 @@ impl Meter {
     }
 
     /// Adds a timeslot.
-    pub fn slot(&mut self, node: NodeId, what: Slot) {
+    pub fn slot(&mut self, node: NodeId, what: Timeslot) {
         self.0[usize::from(node.0)].slots[what as usize] += 1;
     }
 
     /// A node's account.
-    pub fn of(&self, node: NodeId) -> &Spent {
+    pub fn of(&self, node: NodeId) -> &ResourceUse {
         &self.0[usize::from(node.0)]
     }
 }

@@ -13,6 +13,6 @@ mod cpu;
 mod device;
 mod meter;
 
-pub use cpu::{Cpu, Work};
+pub use cpu::{Computation, Cpu};
 pub use device::{Currents, DEVICES, Device, SlotCharges};
-pub use meter::{Meter, Slot, Spent, Use};
+pub use meter::{Activity, Meter, ResourceUse, Timeslot};

@@ -4,20 +4,20 @@
 use super::aggregation::{PAPER, columns, name, percent, whole};
 use crate::Error;
 use crate::aggregation::schemes;
-use crate::aggregation::statics::SCENARIOS;
-use crate::figure::{Cell, Figure, Options, Output, Source, Table};
+use crate::aggregation::static_scenarios::SCENARIOS;
+use crate::figure::{Cell, Figure, FigureData, FigureOptions, PaperItem, Table};
 use crate::parallel::parallel;
 
 pub(super) const FIGURE: Figure = Figure {
     name: "aggregation-delays",
     title: "Delays in three scenarios",
-    source: Source { paper: PAPER, item: "section IV-C3" },
+    source: PaperItem { paper: PAPER, item: "section IV-C3" },
     about: "How long messages wait until they are verified, with one and with ten messages a \
             second, in virtual time over a link without delay.",
     make,
 };
 
-fn make(options: &Options) -> Result<Output, Error> {
+fn make(options: &FigureOptions) -> Result<FigureData, Error> {
     let cells: Vec<_> = SCENARIOS
         .into_iter()
         .flat_map(|scenario| schemes().map(|scheme| (scenario, scheme)))
@@ -25,8 +25,8 @@ fn make(options: &Options) -> Result<Output, Error> {
     let rows = parallel(cells.len(), |cell| {
         let (scenario, scheme) = cells[cell];
         let log = scenario.in_virtual_time(scheme, options.messages / 5, options.seed)?;
-        let taken = log.messages.iter().filter_map(|message| message.taken);
-        let mut seconds: Vec<f64> = taken.map(|delay| delay.time.as_secs_f64()).collect();
+        let delivered = log.messages.iter().filter_map(|message| message.delivered);
+        let mut seconds: Vec<f64> = delivered.map(|delay| delay.time.as_secs_f64()).collect();
         seconds.sort_by(f64::total_cmp);
         let quantile = |share: f64| {
             let place = (share * seconds.len() as f64) as usize;
@@ -36,7 +36,7 @@ fn make(options: &Options) -> Result<Output, Error> {
             whole(scenario.payload_bytes),
             whole(scenario.per_second as usize),
             name(scheme),
-            percent(log.taken()),
+            percent(log.delivered()),
             quantile(0.5),
             quantile(0.95),
             quantile(1.0),
@@ -52,5 +52,5 @@ fn make(options: &Options) -> Result<Output, Error> {
         ("longest_seconds", "longest delay"),
     ]);
     let rows = rows.into_iter().collect::<Result<_, Error>>()?;
-    Ok(Output { table: Table { columns, rows }, plot: None })
+    Ok(FigureData { table: Table { columns, rows }, plot: None })
 }

@@ -2,9 +2,11 @@
 
 use super::aggregation::{PAPER, columns, linear, percent};
 use crate::Error;
-use crate::aggregation::robot::{Course, Drive, Hall, MINUTES, WINDOW, minutes};
+use crate::aggregation::robot::{
+    COURSE_MINUTES, Drive, LossProfile, RobotChannel, WINDOW, minutes,
+};
 use crate::aggregation::title;
-use crate::figure::{Cell, Figure, Marks, Options, Output, Plot, Source, Table};
+use crate::figure::{Cell, Figure, FigureData, FigureOptions, Marks, PaperItem, Plot, Table};
 use crate::stream::Accounting;
 use lightseal_dtls::AdaptRule;
 
@@ -16,7 +18,7 @@ const ABOUT: &str = "Goodput and loss over the last 200 packets of a sender that
 pub(super) const OFF: Figure = Figure {
     name: "aggregation-figure-10a",
     title: "A moving sender with plain tags",
-    source: Source { paper: PAPER, item: "Figure 10a" },
+    source: PaperItem { paper: PAPER, item: "Figure 10a" },
     about: ABOUT,
     make: |options| make(options, 0),
 };
@@ -24,7 +26,7 @@ pub(super) const OFF: Figure = Figure {
 pub(super) const AGG: Figure = Figure {
     name: "aggregation-figure-10b",
     title: "A moving sender under Agg",
-    source: Source { paper: PAPER, item: "Figure 10b" },
+    source: PaperItem { paper: PAPER, item: "Figure 10b" },
     about: ABOUT,
     make: |options| make(options, 1),
 };
@@ -32,7 +34,7 @@ pub(super) const AGG: Figure = Figure {
 pub(super) const R2D2: Figure = Figure {
     name: "aggregation-figure-10c",
     title: "A moving sender under R2D2",
-    source: Source { paper: PAPER, item: "Figure 10c" },
+    source: PaperItem { paper: PAPER, item: "Figure 10c" },
     about: ABOUT,
     make: |options| make(options, 2),
 };
@@ -44,11 +46,11 @@ const PAPER_GOODPUT: [f64; 3] = [57.0, 74.4, 73.9];
 /// seconds.
 const STEP: usize = 20;
 
-fn make(options: &Options, which: usize) -> Result<Output, Error> {
-    let drives = Drive::all(Hall::Usual, AdaptRule::Hindsight, options.seed)?;
+fn make(options: &FigureOptions, which: usize) -> Result<FigureData, Error> {
+    let drives = Drive::all(LossProfile::Usual, AdaptRule::Hindsight, options.seed)?;
     let (drive, plain) = (&drives[which], &drives[0]);
     let [ours, theirs] = Accounting::ALL.map(|accounting| drive.running_goodput(accounting));
-    let loss = Course::new(Hall::Usual, options.seed).running_loss();
+    let loss = RobotChannel::new(LossProfile::Usual, options.seed).running_loss();
     let mut rows = Vec::new();
     for last in (WINDOW - 1..WINDOW - 1 + ours.len()).step_by(STEP) {
         let at = last + 1 - WINDOW;
@@ -89,8 +91,8 @@ fn make(options: &Options, which: usize) -> Result<Output, Error> {
         marks: Marks::CurvesAndDots("scheme"),
         series: "curve",
         emphasis: Some("goodput"),
-        x: linear("minutes", "minutes", MINUTES),
+        x: linear("minutes", "minutes", COURSE_MINUTES),
         y: linear("percent", "goodput and loss, in %", 100.0),
     };
-    Ok(Output { table: Table { columns, rows }, plot: Some(plot) })
+    Ok(FigureData { table: Table { columns, rows }, plot: Some(plot) })
 }

@@ -2,14 +2,14 @@
 
 use super::aggregation::{PAPER, columns, linear, percent};
 use crate::Error;
-use crate::aggregation::robot::{Drive, Hall};
-use crate::figure::{Figure, Marks, Options, Output, Plot, Source, Table};
+use crate::aggregation::robot::{Drive, LossProfile};
+use crate::figure::{Figure, FigureData, FigureOptions, Marks, PaperItem, Plot, Table};
 use lightseal_dtls::AdaptRule;
 
 pub(super) const FIGURE: Figure = Figure {
     name: "aggregation-figure-11",
     title: "How long a moving sender's messages wait",
-    source: Source { paper: PAPER, item: "Figure 11" },
+    source: PaperItem { paper: PAPER, item: "Figure 11" },
     about: "The share of messages that are verified, by the time since they were sent, in the \
             drives of Figure 10. Most messages of the paper's R2D2 take 2.6 s, which is the time \
             of the 26 follow-ups of R2D2(8, 50).",
@@ -20,10 +20,10 @@ pub(super) const FIGURE: Figure = Figure {
 const MOST: f64 = 5.0;
 const STEP: f64 = 0.1;
 
-fn make(options: &Options) -> Result<Output, Error> {
+fn make(options: &FigureOptions) -> Result<FigureData, Error> {
     let mut rows = Vec::new();
     let mut medians = Vec::new();
-    for drive in &Drive::all(Hall::Usual, AdaptRule::Hindsight, options.seed)? {
+    for drive in &Drive::all(LossProfile::Usual, AdaptRule::Hindsight, options.seed)? {
         let delays = drive.delays();
         for step in 0..=(MOST / STEP) as u32 {
             let seconds = f64::from(step) * STEP;
@@ -55,5 +55,5 @@ fn make(options: &Options) -> Result<Output, Error> {
         x: linear("seconds", "seconds since the message was sent", MOST),
         y: linear("messages_percent", "messages verified, in %", 100.0),
     };
-    Ok(Output { table: Table { columns, rows }, plot: Some(plot) })
+    Ok(FigureData { table: Table { columns, rows }, plot: Some(plot) })
 }

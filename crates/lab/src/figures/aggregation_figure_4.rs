@@ -3,10 +3,10 @@
 use super::aggregation::{PAPER, columns, linear, percent, whole};
 use crate::Error;
 use crate::aggregation::title;
-use crate::choice::Plan;
+use crate::choice::SimulationParameters;
 use crate::choice::channel::ORDINARY;
 use crate::choice::report::Fit;
-use crate::figure::{Cell, Figure, Marks, Options, Output, Plot, Source, Table};
+use crate::figure::{Cell, Figure, FigureData, FigureOptions, Marks, PaperItem, Plot, Table};
 use ::lightseal_aggregation::choice::{Family, MEMBERS};
 
 const ABOUT: &str = "The member of the family with the most goodput on each of many \
@@ -17,7 +17,7 @@ const ABOUT: &str = "The member of the family with the most goodput on each of m
 pub(super) const AGG: Figure = Figure {
     name: "aggregation-figure-4a",
     title: "The best n of Agg(n)",
-    source: Source { paper: PAPER, item: "Figure 4a" },
+    source: PaperItem { paper: PAPER, item: "Figure 4a" },
     about: ABOUT,
     make: |options| make(options, Family::Agg),
 };
@@ -25,27 +25,27 @@ pub(super) const AGG: Figure = Figure {
 pub(super) const R2D2: Figure = Figure {
     name: "aggregation-figure-4b",
     title: "The best o of R2D2(8, o)",
-    source: Source { paper: PAPER, item: "Figure 4b" },
+    source: PaperItem { paper: PAPER, item: "Figure 4b" },
     about: ABOUT,
     make: |options| make(options, Family::R2d2),
 };
 
 /// The largest number of dots drawn. More would hide each other.
-const MOST_DOTS: usize = 3000;
+const MAX_DOTS: usize = 3000;
 
-fn make(options: &Options, family: Family) -> Result<Output, Error> {
-    let usual = Plan::default();
+fn make(options: &FigureOptions, family: Family) -> Result<FigureData, Error> {
+    let usual = SimulationParameters::default();
     // The number of channels that the shipped constants are fitted to, unless fewer messages are
     // wanted.
     let channels = (options.messages / 10).clamp(200, usual.channels);
-    let fit = Fit::new(Plan { channels, ..usual });
+    let fit = Fit::new(SimulationParameters { channels, ..usual });
     let members = family.members();
     let mut rows = Vec::new();
     for (i, sample) in fit.samples.iter().enumerate() {
         let best = title(members[sample.best(family)]);
         rows.push(vec![
             Cell::Missing,
-            if i < MOST_DOTS { best.as_str().into() } else { Cell::Missing },
+            if i < MAX_DOTS { best.as_str().into() } else { Cell::Missing },
             best.as_str().into(),
             whole(sample.payload_bytes.into()),
             percent(sample.loss),
@@ -54,7 +54,7 @@ fn make(options: &Options, family: Family) -> Result<Output, Error> {
     let highest = *ORDINARY.loss.end();
     for (place, fitted) in fit.boundaries[family as usize].iter().enumerate() {
         let curve = format!("{} / {}", title(members[place]), title(members[place + 1]));
-        for payload in fit.plan.payload_bytes.clone() {
+        for payload in fit.parameters.payload_bytes.clone() {
             let loss = fitted.curve.at(payload.into());
             let drawn = (0.0..=highest).contains(&loss);
             rows.push(vec![
@@ -75,12 +75,12 @@ fn make(options: &Options, family: Family) -> Result<Output, Error> {
         ("loss_percent", "share of packets lost"),
     ]);
     let plot = Plot {
-        subtitle: format!("{channels} Gilbert-Elliott channels, seed {}", fit.plan.seed),
+        subtitle: format!("{channels} Gilbert-Elliott channels, seed {}", fit.parameters.seed),
         marks: Marks::CurvesAndDots("best"),
         series: "boundary",
         emphasis: None,
         x: linear("payload_bytes", "payload, in bytes", 110.0),
         y: linear("loss_percent", "packets lost, in %", 100.0 * highest),
     };
-    Ok(Output { table: Table { columns, rows }, plot: Some(plot) })
+    Ok(FigureData { table: Table { columns, rows }, plot: Some(plot) })
 }

@@ -2,23 +2,23 @@
 
 use super::aggregation::{PAPER, columns, linear, percent};
 use crate::Error;
-use crate::aggregation::sweep::{PACKET_BYTES, Radio, sweep};
-use crate::figure::{Cell, Figure, Marks, Options, Output, Plot, Source, Table};
+use crate::aggregation::sweep::{PACKET_BYTES, RadioChannel, sweep};
+use crate::figure::{Cell, Figure, FigureData, FigureOptions, Marks, PaperItem, Plot, Table};
 use crate::stream::Accounting;
 
 pub(super) const FIGURE: Figure = Figure {
     name: "aggregation-figure-5",
     title: "Long packets are lost more often",
-    source: Source { paper: PAPER, item: "Figure 5" },
+    source: PaperItem { paper: PAPER, item: "Figure 5" },
     about: "The share of packets lost on the good and on the bad channel: by the model (curves), \
             whose end points are the paper's measurements, and as measured with the engine's \
             packets for each scheme and payload (dots).",
     make,
 };
 
-fn make(options: &Options) -> Result<Output, Error> {
+fn make(options: &FigureOptions) -> Result<FigureData, Error> {
     let mut rows = Vec::new();
-    for radio in Radio::ALL {
+    for radio in RadioChannel::ALL {
         let measured = format!("{}, measured", radio.name());
         for point in sweep(radio, Accounting::Paper, options.messages / 5, options.seed)? {
             rows.push(vec![
@@ -60,5 +60,5 @@ fn make(options: &Options) -> Result<Output, Error> {
         x: linear("packet_bytes", "packet, in bytes", 120.0),
         y: linear("loss_percent", "packets lost, in %", 16.0),
     };
-    Ok(Output { table: Table { columns, rows }, plot: Some(plot) })
+    Ok(FigureData { table: Table { columns, rows }, plot: Some(plot) })
 }

@@ -2,9 +2,9 @@
 
 use super::aggregation::{PAPER, columns, linear, name, percent, whole};
 use crate::Error;
-use crate::aggregation::sweep::{Point, Radio, plain, sweep};
+use crate::aggregation::sweep::{Point, RadioChannel, plain, sweep};
 use crate::aggregation::title;
-use crate::figure::{Cell, Figure, Marks, Options, Output, Plot, Source, Table};
+use crate::figure::{Cell, Figure, FigureData, FigureOptions, Marks, PaperItem, Plot, Table};
 use crate::stream::Accounting;
 
 const ABOUT: &str = "Verified payload divided by bytes sent, with the engine itself over a channel \
@@ -15,31 +15,31 @@ const ABOUT: &str = "Verified payload divided by bytes sent, with the engine its
 pub(super) const GOOD: Figure = Figure {
     name: "aggregation-figure-6a",
     title: "Goodput on the good channel",
-    source: Source { paper: PAPER, item: "Figure 6a" },
+    source: PaperItem { paper: PAPER, item: "Figure 6a" },
     about: ABOUT,
-    make: |options| make(options, Radio::Good),
+    make: |options| make(options, RadioChannel::Good),
 };
 
 pub(super) const BAD: Figure = Figure {
     name: "aggregation-figure-6b",
     title: "Goodput on the bad channel",
-    source: Source { paper: PAPER, item: "Figure 6b" },
+    source: PaperItem { paper: PAPER, item: "Figure 6b" },
     about: ABOUT,
-    make: |options| make(options, Radio::Bad),
+    make: |options| make(options, RadioChannel::Bad),
 };
 
 /// The paper's gains in percent, by payload length. A gain without a scheme's name is that of the
 /// best scheme.
-fn paper_gain(radio: Radio, payload_bytes: usize) -> Option<(Option<&'static str>, f64)> {
+fn paper_gain(radio: RadioChannel, payload_bytes: usize) -> Option<(Option<&'static str>, f64)> {
     match (radio, payload_bytes) {
-        (Radio::Good, 30) => Some((None, 32.0)),
-        (Radio::Bad, 1) => Some((None, 146.0)),
-        (Radio::Bad, 20) => Some((Some("r2d2:200"), 38.0)),
+        (RadioChannel::Good, 30) => Some((None, 32.0)),
+        (RadioChannel::Bad, 1) => Some((None, 146.0)),
+        (RadioChannel::Bad, 20) => Some((Some("r2d2:200"), 38.0)),
         _ => None,
     }
 }
 
-fn make(options: &Options, radio: Radio) -> Result<Output, Error> {
+fn make(options: &FigureOptions, radio: RadioChannel) -> Result<FigureData, Error> {
     let messages = options.messages / 5;
     let mut rows = Vec::new();
     for accounting in Accounting::ALL {
@@ -94,7 +94,7 @@ fn make(options: &Options, radio: Radio) -> Result<Output, Error> {
         x: linear("payload_bytes", "payload, in bytes", 110.0),
         y: linear("goodput_percent", "goodput, in %", 100.0),
     };
-    Ok(Output { table: Table { columns, rows }, plot: Some(plot) })
+    Ok(FigureData { table: Table { columns, rows }, plot: Some(plot) })
 }
 
 fn is_best(point: &Point, points: &[Point]) -> bool {

@@ -2,9 +2,9 @@
 
 use super::aggregation::{PAPER, columns, linear, name, percent, whole};
 use crate::Error;
-use crate::aggregation::sweep::{Radio, plain, sweep};
+use crate::aggregation::sweep::{RadioChannel, plain, sweep};
 use crate::aggregation::title;
-use crate::figure::{Cell, Figure, Marks, Options, Output, Plot, Source, Table};
+use crate::figure::{Cell, Figure, FigureData, FigureOptions, Marks, PaperItem, Plot, Table};
 use crate::stream::Accounting;
 
 const ABOUT: &str = "Energy of transmission for each byte of verified payload, computed from the \
@@ -16,31 +16,31 @@ const ABOUT: &str = "Energy of transmission for each byte of verified payload, c
 pub(super) const GOOD: Figure = Figure {
     name: "aggregation-figure-7a",
     title: "Energy on the good channel",
-    source: Source { paper: PAPER, item: "Figure 7a" },
+    source: PaperItem { paper: PAPER, item: "Figure 7a" },
     about: ABOUT,
-    make: |options| make(options, Radio::Good),
+    make: |options| make(options, RadioChannel::Good),
 };
 
 pub(super) const BAD: Figure = Figure {
     name: "aggregation-figure-7b",
     title: "Energy on the bad channel",
-    source: Source { paper: PAPER, item: "Figure 7b" },
+    source: PaperItem { paper: PAPER, item: "Figure 7b" },
     about: ABOUT,
-    make: |options| make(options, Radio::Bad),
+    make: |options| make(options, RadioChannel::Bad),
 };
 
 /// The paper's energy savings in percent.
-fn paper_saving(radio: Radio, scheme: &str, payload_bytes: usize) -> Option<f64> {
+fn paper_saving(radio: RadioChannel, scheme: &str, payload_bytes: usize) -> Option<f64> {
     match (radio, scheme, payload_bytes) {
-        (Radio::Good, "r2d2:50", 10) => Some(27.1),
-        (Radio::Good, "r2d2:150", 91) => Some(8.4),
-        (Radio::Good, "r2d2:150", 102) => Some(10.1),
-        (Radio::Bad, "r2d2:150", 21) => Some(20.6),
+        (RadioChannel::Good, "r2d2:50", 10) => Some(27.1),
+        (RadioChannel::Good, "r2d2:150", 91) => Some(8.4),
+        (RadioChannel::Good, "r2d2:150", 102) => Some(10.1),
+        (RadioChannel::Bad, "r2d2:150", 21) => Some(20.6),
         _ => None,
     }
 }
 
-fn make(options: &Options, radio: Radio) -> Result<Output, Error> {
+fn make(options: &FigureOptions, radio: RadioChannel) -> Result<FigureData, Error> {
     let messages = options.messages / 5;
     let mut rows = Vec::new();
     for accounting in Accounting::ALL {
@@ -85,5 +85,5 @@ fn make(options: &Options, radio: Radio) -> Result<Output, Error> {
         x: linear("payload_bytes", "payload, in bytes", 110.0),
         y: linear("energy_microjoules_per_byte", "µJ for each byte of verified payload", 0.2),
     };
-    Ok(Output { table: Table { columns, rows }, plot: Some(plot) })
+    Ok(FigureData { table: Table { columns, rows }, plot: Some(plot) })
 }

@@ -2,15 +2,15 @@
 
 use super::aggregation::{PAPER, columns, linear, name, percent, whole};
 use crate::Error;
-use crate::aggregation::statics::SCENARIOS;
+use crate::aggregation::static_scenarios::SCENARIOS;
 use crate::aggregation::title;
-use crate::figure::{Cell, Figure, Marks, Options, Output, Plot, Source, Table};
+use crate::figure::{Cell, Figure, FigureData, FigureOptions, Marks, PaperItem, Plot, Table};
 use crate::stream::Accounting;
 
 pub(super) const FIGURE: Figure = Figure {
     name: "aggregation-figure-8",
     title: "Goodput in three scenarios",
-    source: Source { paper: PAPER, item: "Figure 8" },
+    source: PaperItem { paper: PAPER, item: "Figure 8" },
     about: "Verified payload divided by bytes sent, over sockets and an impairment relay that \
             loses the same share of every scheme's packets. In the paper the share of lost packets \
             differs from scheme to scheme. The data has both accountings, the plot shows ours.",
@@ -26,7 +26,7 @@ fn paper_goodput(scheme: &str, payload_bytes: usize) -> Option<f64> {
     }
 }
 
-fn make(options: &Options) -> Result<Output, Error> {
+fn make(options: &FigureOptions) -> Result<FigureData, Error> {
     let mut rows = Vec::new();
     for scenario in SCENARIOS {
         let cells = scenario.run(options.messages, options.seed)?;
@@ -77,5 +77,5 @@ fn make(options: &Options) -> Result<Output, Error> {
         x: linear("scenario", "payload and rate", 3.0),
         y: linear("goodput_percent", "goodput, in %", 100.0),
     };
-    Ok(Output { table: Table { columns, rows }, plot: Some(plot) })
+    Ok(FigureData { table: Table { columns, rows }, plot: Some(plot) })
 }

@@ -4,12 +4,12 @@ use super::aggregation::{PAPER, columns, linear, name, percent, whole};
 use crate::Error;
 use crate::aggregation::delays::{Delays, delays};
 use crate::aggregation::title;
-use crate::figure::{Cell, Figure, Marks, Options, Output, Plot, Source, Table};
+use crate::figure::{Cell, Figure, FigureData, FigureOptions, Marks, PaperItem, Plot, Table};
 
 pub(super) const FIGURE: Figure = Figure {
     name: "aggregation-figure-9",
     title: "How soon messages are secure",
-    source: Source { paper: PAPER, item: "Figure 9" },
+    source: PaperItem { paper: PAPER, item: "Figure 9" },
     about: "The share of messages that have reached a level of security, by the number of messages \
             sent after them, with payloads of 30 bytes and 0.30 % of packets lost. Under Agg, a \
             message has either its whole security or none.",
@@ -24,7 +24,7 @@ fn paper(scheme: &str, bits: u8, follow_ups: u32) -> Option<f64> {
     (scheme == "agg:8" && bits == 128 && follow_ups == 5).then_some(73.9)
 }
 
-fn make(options: &Options) -> Result<Output, Error> {
+fn make(options: &FigureOptions) -> Result<FigureData, Error> {
     let mut rows = Vec::new();
     for Delays { scheme, bits, log } in delays(options.messages / 5, options.seed)? {
         let short = scheme.to_string();
@@ -40,7 +40,7 @@ fn make(options: &Options) -> Result<Output, Error> {
                 name(scheme),
                 whole(bits.into()),
                 whole(follow_ups as usize),
-                percent(log.taken_within(follow_ups)),
+                percent(log.delivered_within(follow_ups)),
                 paper(&short, bits, follow_ups).into(),
             ]);
         }
@@ -61,5 +61,5 @@ fn make(options: &Options) -> Result<Output, Error> {
         x: linear("follow_ups", "messages sent after it", f64::from(MOST)),
         y: linear("messages_percent", "messages at this level or above, in %", 100.0),
     };
-    Ok(Output { table: Table { columns, rows }, plot: Some(plot) })
+    Ok(FigureData { table: Table { columns, rows }, plot: Some(plot) })
 }

@@ -3,18 +3,18 @@
 use super::aggregation::{PAPER, columns, whole};
 use crate::Error;
 use crate::aggregation::{schemes, title};
-use crate::figure::{Cell, Figure, Options, Output, Source, Table};
+use crate::figure::{Cell, Figure, FigureData, FigureOptions, PaperItem, Table};
 use ::lightseal_aggregation::Scheme;
 
 pub(super) const FIGURE: Figure = Figure {
     name: "aggregation-table-1",
     title: "Aggregation schemes",
-    source: Source { paper: PAPER, item: "Table I" },
+    source: PaperItem { paper: PAPER, item: "Table I" },
     about: "Identifiers and parameters of the schemes as the engine sends them, and tag bytes.",
     make,
 };
 
-fn make(_: &Options) -> Result<Output, Error> {
+fn make(_: &FigureOptions) -> Result<FigureData, Error> {
     let rows = schemes().map(|scheme| {
         let [identifier, n, o] = scheme.context();
         let family = match scheme {
@@ -46,5 +46,5 @@ fn make(_: &Options) -> Result<Output, Error> {
         ("tag_bytes_mean", "mean number of tag bytes in a record"),
         ("tag_bytes_most", "largest number of tag bytes in a record"),
     ]);
-    Ok(Output { table: Table { columns, rows: rows.to_vec() }, plot: None })
+    Ok(FigureData { table: Table { columns, rows: rows.to_vec() }, plot: None })
 }

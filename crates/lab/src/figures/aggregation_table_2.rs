@@ -2,18 +2,18 @@
 
 use super::aggregation::{PAPER, columns, percent, whole};
 use crate::Error;
-use crate::aggregation::statics::SCENARIOS;
-use crate::figure::{Figure, Options, Output, Source, Table};
+use crate::aggregation::static_scenarios::SCENARIOS;
+use crate::figure::{Figure, FigureData, FigureOptions, PaperItem, Table};
 
 pub(super) const FIGURE: Figure = Figure {
     name: "aggregation-table-2",
     title: "The static scenarios",
-    source: Source { paper: PAPER, item: "Table II" },
+    source: PaperItem { paper: PAPER, item: "Table II" },
     about: "The messages sent in Figure 8, and the median loss measured again over its nine schemes.",
     make,
 };
 
-fn make(options: &Options) -> Result<Output, Error> {
+fn make(options: &FigureOptions) -> Result<FigureData, Error> {
     let mut rows = Vec::new();
     for scenario in SCENARIOS {
         let cells = scenario.run(options.messages, options.seed)?;
@@ -32,5 +32,5 @@ fn make(options: &Options) -> Result<Output, Error> {
         ("median_loss_percent", "share of packets lost, the median of the schemes"),
         ("paper_loss_percent", "the median that the paper measured"),
     ]);
-    Ok(Output { table: Table { columns, rows }, plot: None })
+    Ok(FigureData { table: Table { columns, rows }, plot: None })
 }

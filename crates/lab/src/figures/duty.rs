@@ -2,7 +2,7 @@
 
 use super::aggregation::percent;
 use crate::Error;
-use crate::figure::{Axis, Cell, Marks, Options, Output, Plot, Scale, Table};
+use crate::figure::{Axis, Cell, FigureData, FigureOptions, Marks, Plot, Scale, Table};
 use crate::handshakes::{Profile, Summary, Survey};
 use crate::network::Network;
 use core::time::Duration;
@@ -87,7 +87,7 @@ pub(super) fn table(
 }
 
 /// How a table is plotted, with a curve for each series.
-pub(super) struct Look {
+pub(super) struct PlotAxes {
     pub(super) by: &'static str,
     pub(super) emphasis: Option<&'static str>,
     pub(super) x: Axis,
@@ -95,7 +95,7 @@ pub(super) struct Look {
 }
 
 /// A table of surveys and its plot.
-pub(super) fn curves(table: Table, look: Look, options: &Options) -> Output {
+pub(super) fn curves(table: Table, look: PlotAxes, options: &FigureOptions) -> FigureData {
     let plot = Plot {
         subtitle: format!("{} handshakes per point{}", options.runs, look.by),
         marks: Marks::Curves,
@@ -104,7 +104,7 @@ pub(super) fn curves(table: Table, look: Look, options: &Options) -> Output {
         x: look.x,
         y: axis(&table, look.y.0, look.y.1),
     };
-    Output { table, plot: Some(plot) }
+    FigureData { table, plot: Some(plot) }
 }
 
 /// A horizontal axis from one to four hops.

@@ -4,15 +4,15 @@
 use super::aggregation::{columns, linear, percent, whole};
 use super::duty::PAPER;
 use crate::Error;
-use crate::figure::{Cell, Figure, Marks, Options, Output, Plot, Source, Table};
-use crate::sessions::{Crowd, Engset, Measured};
+use crate::figure::{Cell, Figure, FigureData, FigureOptions, Marks, PaperItem, Plot, Table};
+use crate::sessions::{ClientPopulation, Engset, Measured};
 use crate::statistics::Interval;
 use core::num::NonZeroUsize;
 
 pub(super) const FIGURE: Figure = Figure {
     name: "duty-engset",
     title: "How often a server with three session slots is full",
-    source: Source { paper: PAPER, item: "section IV" },
+    source: PaperItem { paper: PAPER, item: "section IV" },
     about: "The share of time in which all three slots are taken (time congestion), and the share \
             of attempts that are refused (call congestion), by the Engset formula and as measured \
             with clients and a server that are the engine itself. The paper's 17 % for 5 clients \
@@ -26,7 +26,7 @@ const SLOTS: NonZeroUsize = NonZeroUsize::new(3).unwrap();
 const CLIENTS: [NonZeroUsize; 3] =
     [NonZeroUsize::new(5).unwrap(), NonZeroUsize::new(10).unwrap(), NonZeroUsize::new(20).unwrap()];
 /// The largest load of an idle client on the axis, in erlangs.
-const MOST_LOAD: f64 = 2.0;
+const MAX_LOAD: f64 = 2.0;
 /// The loads at which congestion is measured.
 const COUNTED: [f64; 5] = [0.1, 0.25, 0.5, 1.0, 2.0];
 
@@ -91,13 +91,13 @@ fn both(clients: NonZeroUsize, load: f64, measured: Option<&Measured>) -> [Row; 
     [time, call]
 }
 
-fn make(options: &Options) -> Result<Output, Error> {
+fn make(options: &FigureOptions) -> Result<FigureData, Error> {
     let mut rows = Vec::new();
     let steps = 8 * options.resolution.max(1);
     for clients in CLIENTS {
         for step in 0..=steps {
             // Points are closer together at low loads, where the curves bend most.
-            let load = MOST_LOAD * (f64::from(step) / f64::from(steps)).powi(2);
+            let load = MAX_LOAD * (f64::from(step) / f64::from(steps)).powi(2);
             rows.extend(both(clients, load, None).map(Row::cells));
         }
     }
@@ -105,8 +105,12 @@ fn make(options: &Options) -> Result<Output, Error> {
     let attempts = options.messages / 5;
     for clients in CLIENTS {
         for load in COUNTED {
-            let crowd = Crowd { attempts, seed: options.seed, ..Crowd::new(SLOTS, clients, load) };
-            rows.extend(both(clients, load, Some(&crowd.run()?)).map(Row::cells));
+            let population = ClientPopulation {
+                attempts,
+                seed: options.seed,
+                ..ClientPopulation::new(SLOTS, clients, load)
+            };
+            rows.extend(both(clients, load, Some(&population.run()?)).map(Row::cells));
         }
     }
     let columns = columns(&[
@@ -127,10 +131,10 @@ fn make(options: &Options) -> Result<Output, Error> {
         marks: Marks::CurvesAndDots("dots"),
         series: "curve",
         emphasis: None,
-        x: linear("load_erlangs", "load of an idle client, ρ = λ/μ", MOST_LOAD),
+        x: linear("load_erlangs", "load of an idle client, ρ = λ/μ", MAX_LOAD),
         y: linear("congestion_percent", "congestion in %", 100.0),
     };
-    Ok(Output { table: Table { columns, rows }, plot: Some(plot) })
+    Ok(FigureData { table: Table { columns, rows }, plot: Some(plot) })
 }
 
 #[cfg(test)]
@@ -147,7 +151,7 @@ mod tests {
 
     #[test]
     fn dots_lie_on_their_curves() {
-        let output = make(&Options { messages: 5000, ..Options::default() }).unwrap();
+        let output = make(&FigureOptions { messages: 5000, ..FigureOptions::default() }).unwrap();
         let column = |name| output.table.column(name).unwrap();
         let number = |row: &[Cell], name| row[column(name)].as_f64();
         let mut dots = 0;

@@ -4,7 +4,7 @@ use super::aggregation::columns;
 use super::duty::{PAPER, Point};
 use crate::Error;
 use crate::energy::Device;
-use crate::figure::{Cell, Figure, Options, Output, Source, Table};
+use crate::figure::{Cell, Figure, FigureData, FigureOptions, PaperItem, Table};
 use crate::handshakes::{Profile, expected};
 use crate::links::{FRAME_BYTES, Layer, tsch, xmac};
 use crate::network::Network;
@@ -13,7 +13,7 @@ use core::time::Duration;
 pub(super) const FIGURE: Figure = Figure {
     name: "duty-facts",
     title: "Values in the paper's text, and ours",
-    source: Source { paper: PAPER, item: "figures in the text" },
+    source: PaperItem { paper: PAPER, item: "figures in the text" },
     about: "The bytes that a record adds, the share of a small battery that a handshake uses, the \
             two values that the paper gives for one TSCH schedule, and the effect of a fixed \
             retransmission timer where frames are delayed and not lost.",
@@ -21,7 +21,7 @@ pub(super) const FIGURE: Figure = Figure {
 };
 
 fn survey(
-    options: &Options,
+    options: &FigureOptions,
     layer: Layer,
     profile: &'static str,
     timeout: Option<Duration>,
@@ -32,19 +32,19 @@ fn survey(
         .survey(options.runs, options.seed)
 }
 
-fn make(options: &Options) -> Result<Output, Error> {
+fn make(options: &FigureOptions) -> Result<FigureData, Error> {
     let overhead = |name| {
         let profile = Profile::by_name(name).ok_or(Error::Stream("no such profile"))?;
         profile.overhead_bytes().map(|bytes| bytes as f64)
     };
     let (old, new) = (overhead("1.2")?, overhead("1.3")?);
     let share = |bytes: f64| 100.0 * bytes / FRAME_BYTES as f64;
-    let layer = Layer::XMac(xmac::Settings::contiki(500.0));
+    let layer = Layer::XMac(xmac::XMacSettings::contiki(500.0));
     let spent = survey(options, layer, "tinydtls", None)?.millijoules.mean;
     let greennet = Device::by_name("greennet").expect("a known device");
     let battery = greennet.battery_joules.unwrap_or(f64::NAN);
     let of_battery = |millijoules: f64| 100.0 * millijoules / 1e3 / battery;
-    let shared = tsch::Settings { shared: true, ..tsch::Settings::dedicated(101, 1) };
+    let shared = tsch::TschSettings { shared: true, ..tsch::TschSettings::dedicated(101, 1) };
     let one_shared = |profile, timeout| {
         let layer = Layer::Tsch(shared.clone());
         survey(options, layer, profile, timeout).map(|found| found.seconds.mean)
@@ -97,5 +97,5 @@ fn make(options: &Options) -> Result<Output, Error> {
             vec![what.into(), unit.into(), paper.into(), Cell::Number(ours)]
         })
         .collect();
-    Ok(Output { table: Table { columns: columns(&named), rows }, plot: None })
+    Ok(FigureData { table: Table { columns: columns(&named), rows }, plot: None })
 }

@@ -1,15 +1,15 @@
 //! Figure 2 of the paper on duty-cycled networks: preamble sampling.
 
-use super::duty::{BY_HOPS, Look, PAPER, Point, RAISED, curves, table};
+use super::duty::{BY_HOPS, PAPER, PlotAxes, Point, RAISED, curves, table};
 use crate::Error;
-use crate::figure::{Axis, Figure, Options, Output, Scale, Source};
+use crate::figure::{Axis, Figure, FigureData, FigureOptions, PaperItem, Scale};
 use crate::links::{Layer, xmac};
 use crate::network::Network;
 
 pub(super) const DURATION: Figure = Figure {
     name: "duty-figure-2a",
     title: "Handshakes over X-MAC take longer if nodes listen less often, or more frames are lost",
-    source: Source { paper: PAPER, item: "Figure 2 (a)" },
+    source: PaperItem { paper: PAPER, item: "Figure 2 (a)" },
     about: "Handshakes over one hop: tinydtls with cookie as in the paper, and our DTLS 1.3 \
             without cookie (1.3-no-cookie), on X-MAC as in Contiki. Frames are not acknowledged, \
             so a lost frame waits for a timer. The paper reports 1 to 50 s, linear in the check \
@@ -22,7 +22,7 @@ pub(super) const DURATION: Figure = Figure {
 pub(super) const HOPS: Figure = Figure {
     name: "duty-figure-2b",
     title: "Each hop over X-MAC adds its own share",
-    source: Source { paper: PAPER, item: "Figure 2 (b)" },
+    source: PaperItem { paper: PAPER, item: "Figure 2 (b)" },
     about: "tinydtls with cookie along a line of 2 to 5 nodes, without loss. Two nodes that do not \
             hear each other may still interfere, as in the paper. If the timer of 2 s expires \
             before an answer can arrive, retransmissions cause congestion, which a raised timer \
@@ -33,7 +33,7 @@ pub(super) const HOPS: Figure = Figure {
 pub(super) const ENERGY: Figure = Figure {
     name: "duty-figure-2c",
     title: "Energy of a handshake over X-MAC",
-    source: Source { paper: PAPER, item: "Figure 2 (c)" },
+    source: PaperItem { paper: PAPER, item: "Figure 2 (c)" },
     about: "The energy of the client, a WiSMote, over one hop, with phase lock, the radio on \
             between strobes and the processor waiting actively, as in Contiki. The paper reports \
             10 to 200 mJ: 29.05 mJ at 500 ms without loss, and twice as much when 90 % of the \
@@ -44,7 +44,7 @@ pub(super) const ENERGY: Figure = Figure {
 const CHECK_INTERVALS_MS: [f64; 5] = [62.5, 125.0, 250.0, 500.0, 1000.0];
 
 fn network(nodes: u16, check_interval_ms: f64) -> Network {
-    Network::line(nodes, Layer::XMac(xmac::Settings::contiki(check_interval_ms)))
+    Network::line(nodes, Layer::XMac(xmac::XMacSettings::contiki(check_interval_ms)))
 }
 
 /// Points of both profiles over one hop, by delivery ratio and check interval.
@@ -76,7 +76,7 @@ fn by_interval() -> Axis {
     Axis { column: X.0, label, scale: Scale::Linear, from: 0.0, to: 1000.0 }
 }
 
-fn duration(options: &Options) -> Result<Output, Error> {
+fn duration(options: &FigureOptions) -> Result<FigureData, Error> {
     // Durations with Contiki's own X-MAC in a few runs.
     let cooja = |profile: &str, delivery: f64, interval: f64| {
         let known = [(62.5, 0.742), (125.0, 1.353), (250.0, 4.16), (500.0, 5.98)];
@@ -85,7 +85,7 @@ fn duration(options: &Options) -> Result<Output, Error> {
     };
     let about = "duration in s in a few runs of Contiki's CX-MAC in Cooja";
     let table = table(&single_hop(cooja), X, about, options.runs, options.seed)?;
-    let look = Look {
+    let look = PlotAxes {
         by: ", by delivery ratio",
         emphasis: Some("tinydtls, 100 %"),
         x: by_interval(),
@@ -94,13 +94,13 @@ fn duration(options: &Options) -> Result<Output, Error> {
     Ok(curves(table, look, options))
 }
 
-fn energy(options: &Options) -> Result<Output, Error> {
+fn energy(options: &FigureOptions) -> Result<FigureData, Error> {
     let paper = |profile: &str, delivery: f64, interval: f64| {
         (profile == "tinydtls" && delivery == 1.0 && interval == 500.0).then_some(29.05)
     };
     let about = "energy in mJ that the paper reports";
     let table = table(&single_hop(paper), X, about, options.runs, options.seed)?;
-    let look = Look {
+    let look = PlotAxes {
         by: ", by delivery ratio",
         emphasis: Some("tinydtls, 100 %"),
         x: by_interval(),
@@ -109,7 +109,7 @@ fn energy(options: &Options) -> Result<Output, Error> {
     Ok(curves(table, look, options))
 }
 
-fn hops(options: &Options) -> Result<Output, Error> {
+fn hops(options: &FigureOptions) -> Result<FigureData, Error> {
     let mut points = Vec::new();
     for (interval, raised) in
         [(62.5, false), (125.0, false), (250.0, false), (500.0, false), (500.0, true)]
@@ -126,7 +126,7 @@ fn hops(options: &Options) -> Result<Output, Error> {
     }
     let x = ("hops", "number of hops from client to server");
     let table = table(&points, x, "the paper's text gives no value", options.runs, options.seed)?;
-    let look = Look {
+    let look = PlotAxes {
         by: ", by check interval",
         emphasis: None,
         x: BY_HOPS,

@@ -1,17 +1,17 @@
 //! Figure 3 of the paper on duty-cycled networks: beacon-enabled mode.
 
-use super::duty::{BY_HOPS, Look, PAPER, Point, RAISED, curves, table};
+use super::duty::{BY_HOPS, PAPER, PlotAxes, Point, RAISED, curves, table};
 use crate::Error;
 use crate::energy::Device;
-use crate::figure::{Axis, Figure, Options, Output, Scale, Source};
+use crate::figure::{Axis, Figure, FigureData, FigureOptions, PaperItem, Scale};
 use crate::links::Layer;
-use crate::links::beacon::{Downlink, Settings};
+use crate::links::beacon::{BeaconSettings, Downlink};
 use crate::network::Network;
 
 pub(super) const DURATION: Figure = Figure {
     name: "duty-figure-3a",
     title: "In beacon-enabled mode a handshake waits for beacons",
-    source: Source { paper: PAPER, item: "Figure 3 (a)" },
+    source: PaperItem { paper: PAPER, item: "Figure 3 (a)" },
     about: "tinydtls with cookie over one hop without loss, by beacon interval and contention \
             access period. With its timer of 2 s, frames that wait for a beacon are sent again; \
             with a raised timer they are not. Indirect: the client requests one frame after each \
@@ -24,7 +24,7 @@ pub(super) const DURATION: Figure = Figure {
 pub(super) const HOPS: Figure = Figure {
     name: "duty-figure-3b",
     title: "Along a cluster tree each hop waits for its own beacon",
-    source: Source { paper: PAPER, item: "Figure 3 (b)" },
+    source: PaperItem { paper: PAPER, item: "Figure 3 (b)" },
     about: "tinydtls with cookie along a line of 2 to 5 nodes, without loss, CAP 30.7 ms. The \
             paper reports 1.88 to 16.6 s, and beyond 250 ms only with a raised timer. Here a timer \
             of 2 s is too short from 983 ms and three hops on: retransmitted frames delay the \
@@ -35,7 +35,7 @@ pub(super) const HOPS: Figure = Figure {
 pub(super) const ENERGY: Figure = Figure {
     name: "duty-figure-3c",
     title: "Energy of a handshake in beacon-enabled mode",
-    source: Source { paper: PAPER, item: "Figure 3 (c)" },
+    source: PaperItem { paper: PAPER, item: "Figure 3 (c)" },
     about: "The energy of the client, a GreenNet, over one hop without loss, with a raised timer. \
             In the paper it increases only slightly with the beacon interval. The radio's currents \
             are not published; see the device file.",
@@ -51,7 +51,7 @@ const NS3: [[f64; 6]; 2] =
 
 const X: (&str, &str) = ("beacon_interval_ms", "time from beacon to beacon");
 
-fn network(nodes: u16, settings: &Settings) -> Network {
+fn network(nodes: u16, settings: &BeaconSettings) -> Network {
     let device = Device::by_name("greennet").expect("a known device");
     Network { device, ..Network::line(nodes, Layer::Beacon(settings.clone())) }
 }
@@ -60,8 +60,8 @@ fn milliseconds(micros: u64) -> f64 {
     micros as f64 / 1e3
 }
 
-fn settings(beacon_order: u32, superframe_order: u32, downlink: Downlink) -> Settings {
-    Settings { downlink, ..Settings::direct(beacon_order, superframe_order) }
+fn settings(beacon_order: u32, superframe_order: u32, downlink: Downlink) -> BeaconSettings {
+    BeaconSettings { downlink, ..BeaconSettings::direct(beacon_order, superframe_order) }
 }
 
 fn axes() -> Axis {
@@ -78,7 +78,7 @@ fn single_hop(variants: &[(&str, u32, Downlink, bool)]) -> Vec<Point> {
         let ns3 = is_ns3.then(|| NS3.get(*superframe_order as usize - 1)).flatten();
         for (nth, order) in ORDERS.into_iter().enumerate() {
             let settings = settings(order, *superframe_order, *downlink);
-            let settings = Settings { short_beacons: is_ns3, ..settings };
+            let settings = BeaconSettings { short_beacons: is_ns3, ..settings };
             points.push(Point {
                 series: (*name).into(),
                 x: milliseconds(settings.interval_micros()),
@@ -92,7 +92,7 @@ fn single_hop(variants: &[(&str, u32, Downlink, bool)]) -> Vec<Point> {
     points
 }
 
-fn duration(options: &Options) -> Result<Output, Error> {
+fn duration(options: &FigureOptions) -> Result<FigureData, Error> {
     let points = single_hop(&[
         ("CAP 30.7 ms", 1, Downlink::Direct, true),
         ("CAP 61.4 ms", 2, Downlink::Direct, true),
@@ -101,7 +101,7 @@ fn duration(options: &Options) -> Result<Output, Error> {
         ("CAP 30.7 ms, indirect", 1, Downlink::Indirect, true),
     ]);
     let table = table(&points, X, "duration in s by ns-3.37", options.runs, options.seed)?;
-    let look = Look {
+    let look = PlotAxes {
         by: "",
         emphasis: Some("CAP 30.7 ms"),
         x: axes(),
@@ -110,18 +110,22 @@ fn duration(options: &Options) -> Result<Output, Error> {
     Ok(curves(table, look, options))
 }
 
-fn energy(options: &Options) -> Result<Output, Error> {
+fn energy(options: &FigureOptions) -> Result<FigureData, Error> {
     let points = single_hop(&[
         ("CAP 30.7 ms", 1, Downlink::Direct, true),
         ("CAP 30.7 ms, indirect", 1, Downlink::Indirect, true),
     ]);
     let table = table(&points, X, "the paper's text gives no value", options.runs, options.seed)?;
-    let look =
-        Look { by: "", emphasis: None, x: axes(), y: ("energy_mj", "energy of the client, in mJ") };
+    let look = PlotAxes {
+        by: "",
+        emphasis: None,
+        x: axes(),
+        y: ("energy_mj", "energy of the client, in mJ"),
+    };
     Ok(curves(table, look, options))
 }
 
-fn hops(options: &Options) -> Result<Output, Error> {
+fn hops(options: &FigureOptions) -> Result<FigureData, Error> {
     let mut points = Vec::new();
     for (order, raised) in [(4, true), (5, true), (6, true), (4, false), (5, false), (6, false)] {
         let settings = settings(order, 1, Downlink::Direct);
@@ -138,7 +142,7 @@ fn hops(options: &Options) -> Result<Output, Error> {
     }
     let x = ("hops", "number of hops from client to server");
     let table = table(&points, x, "the paper's text gives no value", options.runs, options.seed)?;
-    let look = Look {
+    let look = PlotAxes {
         by: ", by beacon interval",
         emphasis: None,
         x: BY_HOPS,

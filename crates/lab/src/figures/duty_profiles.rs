@@ -3,7 +3,7 @@
 use super::aggregation::columns;
 use super::duty::{COLUMNS, PAPER, Point, cells};
 use crate::Error;
-use crate::figure::{Cell, Figure, Options, Output, Source, Table};
+use crate::figure::{Cell, Figure, FigureData, FigureOptions, PaperItem, Table};
 use crate::handshakes::PROFILES;
 use crate::links::{Layer, beacon, tsch, xmac};
 use crate::network::Network;
@@ -11,7 +11,7 @@ use crate::network::Network;
 pub(super) const FIGURE: Figure = Figure {
     name: "duty-profiles",
     title: "The cost of each kind of handshake over each link layer",
-    source: Source { paper: PAPER, item: "beyond the paper" },
+    source: PaperItem { paper: PAPER, item: "beyond the paper" },
     about: "Real handshakes of the engine over one hop, with every frame arriving and with 90 % of \
             them. A profile's name tells its version and kind. 1.2 and 1.3 are DTLS 1.2 and 1.3 \
             with a pre-shared key. With half-rtt, the server may send data after its own Finished, \
@@ -35,18 +35,18 @@ const LITERATURE: [(&str, u64); 5] = [
 
 fn layers() -> [(String, Layer); 6] {
     let xmac = |interval: f64| {
-        (format!("X-MAC, CI {interval} ms"), Layer::XMac(xmac::Settings::contiki(interval)))
+        (format!("X-MAC, CI {interval} ms"), Layer::XMac(xmac::XMacSettings::contiki(interval)))
     };
     let beacon = |beacon_order| {
-        let settings = beacon::Settings::direct(beacon_order, 1);
+        let settings = beacon::BeaconSettings::direct(beacon_order, 1);
         let interval = settings.interval_micros() as f64 / 1e3;
         (format!("beacons, BI {interval} ms, CAP 30.7 ms"), Layer::Beacon(settings))
     };
-    let tsch = ("TSCH, L = 101, C = 1".into(), Layer::Tsch(tsch::Settings::dedicated(101, 1)));
+    let tsch = ("TSCH, L = 101, C = 1".into(), Layer::Tsch(tsch::TschSettings::dedicated(101, 1)));
     [xmac(62.5), xmac(125.0), xmac(500.0), tsch, beacon(3), beacon(6)]
 }
 
-fn make(options: &Options) -> Result<Output, Error> {
+fn make(options: &FigureOptions) -> Result<FigureData, Error> {
     let mut rows = Vec::new();
     for (name, layer) in layers() {
         for delivery in [1.0, 0.9] {
@@ -85,5 +85,5 @@ fn make(options: &Options) -> Result<Output, Error> {
         ("delivery_percent", "share of frames, and of acknowledgements, that arrive"),
     ];
     named.extend(COLUMNS);
-    Ok(Output { table: Table { columns: columns(&named), rows }, plot: None })
+    Ok(FigureData { table: Table { columns: columns(&named), rows }, plot: None })
 }

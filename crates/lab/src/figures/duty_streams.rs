@@ -4,7 +4,7 @@ use super::aggregation::{columns, name, percent, whole};
 use super::duty::PAPER;
 use crate::Error;
 use crate::advise::CANDIDATES;
-use crate::figure::{Cell, Figure, Options, Output, Source, Table};
+use crate::figure::{Cell, Figure, FigureData, FigureOptions, PaperItem, Table};
 use crate::links::{Layer, beacon, tsch, xmac};
 use crate::network::Network;
 use crate::parallel::parallel;
@@ -16,7 +16,7 @@ use lightseal_dtls::Scheme;
 pub(super) const FIGURE: Figure = Figure {
     name: "duty-streams",
     title: "Shared tags over duty-cycled radios, one hop and three",
-    source: Source { paper: PAPER, item: "beyond the paper" },
+    source: PaperItem { paper: PAPER, item: "beyond the paper" },
     about: "10-byte messages every 5 s over an association that has already been established. \
             Where radios repeat lost frames, nearly every set of records is complete, and long \
             sets save the most. Over X-MAC a lost frame costs its whole set.",
@@ -28,9 +28,9 @@ const INTERVAL: Duration = Duration::from_secs(5);
 
 fn networks() -> Vec<(&'static str, f64, usize, Network)> {
     let layers = [
-        ("X-MAC, CI 125 ms", Layer::XMac(xmac::Settings::contiki(125.0))),
-        ("TSCH, L = 101, C = 1", Layer::Tsch(tsch::Settings::dedicated(101, 1))),
-        ("beacons, BI 983 ms, CAP 30.7 ms", Layer::Beacon(beacon::Settings::direct(6, 1))),
+        ("X-MAC, CI 125 ms", Layer::XMac(xmac::XMacSettings::contiki(125.0))),
+        ("TSCH, L = 101, C = 1", Layer::Tsch(tsch::TschSettings::dedicated(101, 1))),
+        ("beacons, BI 983 ms, CAP 30.7 ms", Layer::Beacon(beacon::BeaconSettings::direct(6, 1))),
     ];
     let mut networks = Vec::new();
     for (link, layer) in layers {
@@ -42,7 +42,7 @@ fn networks() -> Vec<(&'static str, f64, usize, Network)> {
     networks
 }
 
-fn make(options: &Options) -> Result<Output, Error> {
+fn make(options: &FigureOptions) -> Result<FigureData, Error> {
     let networks = networks();
     let rows = parallel(networks.len() * CANDIDATES.len(), |index| {
         let (link, delivery, hops, network) = &networks[index / CANDIDATES.len()];
@@ -64,7 +64,7 @@ fn make(options: &Options) -> Result<Output, Error> {
             percent(*delivery),
             name(scheme),
             percent(found.goodput),
-            percent(found.taken),
+            percent(found.delivered),
             measured(found.median_delay_s),
             measured(found.p95_delay_s),
             found.millijoules.into(),
@@ -82,5 +82,5 @@ fn make(options: &Options) -> Result<Output, Error> {
         ("energy_mj", "the sender's energy for a message, its listening included"),
     ];
     let rows = rows.into_iter().collect::<Result<_, Error>>()?;
-    Ok(Output { table: Table { columns: columns(&named), rows }, plot: None })
+    Ok(FigureData { table: Table { columns: columns(&named), rows }, plot: None })
 }

@@ -4,7 +4,7 @@
 use super::aggregation::columns;
 use super::duty::{COLUMNS, PAPER, Point, RAISED, cells};
 use crate::Error;
-use crate::figure::{Cell, Figure, Options, Output, Source, Table};
+use crate::figure::{Cell, Figure, FigureData, FigureOptions, PaperItem, Table};
 use crate::handshakes::expected;
 use crate::links::{Layer, beacon, tsch};
 use crate::network::Network;
@@ -12,7 +12,7 @@ use crate::network::Network;
 pub(super) const SINGLE_HOP: Figure = Figure {
     name: "duty-table-1",
     title: "A handshake over TSCH, one hop",
-    source: Source { paper: PAPER, item: "Table I" },
+    source: PaperItem { paper: PAPER, item: "Table I" },
     about: "Ten frames by the paper's equation (1); the law for three round trips and four frames \
             that queue, 7 L / C timeslots; tinydtls simulated, with its timer raised; and real \
             tinydtls over Contiki-NG in Cooja. Each frame of a flight waits for a cell, and \
@@ -23,7 +23,7 @@ pub(super) const SINGLE_HOP: Figure = Figure {
 pub(super) const MULTI_HOP: Figure = Figure {
     name: "duty-table-2",
     title: "A handshake over TSCH, two to four hops",
-    source: Source { paper: PAPER, item: "Table II" },
+    source: PaperItem { paper: PAPER, item: "Table II" },
     about: "Ten frames by the paper's equation (2), and tinydtls simulated along a line with its \
             timer raised, with one cell in each direction of each link at random offsets.",
     make: multi_hop,
@@ -32,7 +32,7 @@ pub(super) const MULTI_HOP: Figure = Figure {
 pub(super) const MATCHES: Figure = Figure {
     name: "duty-matches",
     title: "TSCH schedules and beacon settings that the paper finds alike",
-    source: Source { paper: PAPER, item: "section III-C" },
+    source: PaperItem { paper: PAPER, item: "section III-C" },
     about: "tinydtls with its timer raised, simulated over both link layers.",
     make: matches,
 };
@@ -53,10 +53,10 @@ fn point(nodes: u16, layer: Layer) -> Point {
 }
 
 fn tsch(nodes: u16, slotframe: u64, cells: u64) -> Point {
-    point(nodes, Layer::Tsch(tsch::Settings::dedicated(slotframe, cells)))
+    point(nodes, Layer::Tsch(tsch::TschSettings::dedicated(slotframe, cells)))
 }
 
-fn single_hop(options: &Options) -> Result<Output, Error> {
+fn single_hop(options: &FigureOptions) -> Result<FigureData, Error> {
     let mut rows = Vec::new();
     let paper = [[5.15, 3.467, 2.625], [50.15, 33.467, 25.125]];
     for (slotframe, paper) in [101, 1001].into_iter().zip(paper) {
@@ -83,10 +83,10 @@ fn single_hop(options: &Options) -> Result<Output, Error> {
         ("cooja_s", "real tinydtls over Contiki-NG in Cooja"),
     ];
     named.extend(COLUMNS);
-    Ok(Output { table: Table { columns: columns(&named), rows }, plot: None })
+    Ok(FigureData { table: Table { columns: columns(&named), rows }, plot: None })
 }
 
-fn multi_hop(options: &Options) -> Result<Output, Error> {
+fn multi_hop(options: &FigureOptions) -> Result<FigureData, Error> {
     let mut rows = Vec::new();
     let paper = [[10.3, 15.45, 20.6], [100.3, 150.45, 200.6]];
     for (slotframe, paper) in [101, 1001].into_iter().zip(paper) {
@@ -109,13 +109,13 @@ fn multi_hop(options: &Options) -> Result<Output, Error> {
         ("paper_s", "the paper's value"),
     ];
     named.extend(COLUMNS);
-    Ok(Output { table: Table { columns: columns(&named), rows }, plot: None })
+    Ok(FigureData { table: Table { columns: columns(&named), rows }, plot: None })
 }
 
-fn matches(options: &Options) -> Result<Output, Error> {
+fn matches(options: &FigureOptions) -> Result<FigureData, Error> {
     let mut rows = Vec::new();
     for (count, beacon_order, superframe_order) in [(1, 6, 2), (2, 5, 1), (3, 5, 2)] {
-        let settings = beacon::Settings::direct(beacon_order, superframe_order);
+        let settings = beacon::BeaconSettings::direct(beacon_order, superframe_order);
         let (interval, access) = (settings.interval_micros(), settings.access_micros());
         let beside = point(2, Layer::Beacon(settings));
         let [over_tsch, over_beacons] = [tsch(2, 101, count), beside]
@@ -142,5 +142,5 @@ fn matches(options: &Options) -> Result<Output, Error> {
         ("beacon_s", "simulated in beacon-enabled mode"),
         ("beacon_error_s", "half the width of its 95 % confidence interval"),
     ];
-    Ok(Output { table: Table { columns: columns(&named), rows }, plot: None })
+    Ok(FigureData { table: Table { columns: columns(&named), rows }, plot: None })
 }

@@ -2,7 +2,7 @@
 
 use super::aggregation::{columns, whole};
 use crate::Error;
-use crate::figure::{Cell, Figure, Options, Output, Source, Table};
+use crate::figure::{Cell, Figure, FigureData, FigureOptions, PaperItem, Table};
 use crate::groups::eviction::Eviction;
 use crate::report::papers::AXIOM;
 use lightseal_group::policy::Profile;
@@ -10,7 +10,7 @@ use lightseal_group::policy::Profile;
 pub(super) const FIGURE: Figure = Figure {
     name: "group-eviction",
     title: "All members but one move to new keys, although datagrams are lost",
-    source: Source { paper: AXIOM, item: "Section 7.6" },
+    source: PaperItem { paper: AXIOM, item: "Section 7.6" },
     about: "A controller evicts one member while each receiver loses a fifth of the datagrams sent \
             to it. The controller announces the change four times within a second. A member that \
             misses all announcements learns from other members' requests that there is a new \
@@ -24,7 +24,7 @@ const LOSS: f64 = 0.2;
 
 const MEMBERS: [usize; 4] = [10, 100, 1000, 10_000];
 
-fn make(options: &Options) -> Result<Output, Error> {
+fn make(options: &FigureOptions) -> Result<FigureData, Error> {
     let mut rows = Vec::new();
     for profile in Profile::ALL.iter().copied() {
         for members in MEMBERS {
@@ -54,5 +54,5 @@ fn make(options: &Options) -> Result<Output, Error> {
         ("opened_by_evicted", "requests in the new epoch that the evicted member opened"),
     ]);
     let rows: Vec<Vec<Cell>> = rows;
-    Ok(Output { table: Table { columns, rows }, plot: None })
+    Ok(FigureData { table: Table { columns, rows }, plot: None })
 }

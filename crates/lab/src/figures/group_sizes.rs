@@ -2,7 +2,7 @@
 
 use super::aggregation::columns;
 use crate::Error;
-use crate::figure::{Cell, Figure, Options, Output, Source, Table};
+use crate::figure::{Cell, Figure, FigureData, FigureOptions, PaperItem, Table};
 use crate::report::papers::AXIOM;
 use core::time::Duration;
 use lightseal_core::Random;
@@ -16,7 +16,7 @@ use lightseal_group::{GroupId, ListenerId, SenderId, axiom, compact};
 pub(super) const OVERHEAD: Figure = Figure {
     name: "group-overhead",
     title: "What a group's record adds to its payload",
-    source: Source { paper: AXIOM, item: "Section 6.4" },
+    source: PaperItem { paper: AXIOM, item: "Section 6.4" },
     about: "Bytes that sealed records of the engine add in both profiles, and bytes that other \
             protocols add, from their publications.",
     make: overhead,
@@ -25,7 +25,7 @@ pub(super) const OVERHEAD: Figure = Figure {
 pub(super) const REKEY: Figure = Figure {
     name: "group-rekey",
     title: "The record that tells all members but one a new key",
-    source: Source { paper: AXIOM, item: "Section 7.6" },
+    source: PaperItem { paper: AXIOM, item: "Section 7.6" },
     about: "One member is evicted: the controller's signed message as a record in the epoch \
             before, in bytes of UDP payload. The value is the largest among the members whose \
             eviction was tried, each at the end of a hash chain, where the message is 16 bytes \
@@ -112,7 +112,7 @@ fn compact_lengths(id: CipherSuiteId, signed: bool) -> Option<[usize; 2]> {
     Some([request.seal(&record, &mut buf).ok()?, response.seal(&record, &mut buf).ok()?])
 }
 
-fn overhead(_: &Options) -> Result<Output, Error> {
+fn overhead(_: &FigureOptions) -> Result<FigureData, Error> {
     let added = |sealed: [usize; 2]| sealed.map(|len| (len - PAYLOAD.len()) as u64);
     let mut rows: Vec<(&str, &str, u64, u64, &str)> = Vec::new();
     for (id, name) in [
@@ -156,13 +156,13 @@ fn overhead(_: &Options) -> Result<Output, Error> {
             source.into(),
         ]
     });
-    Ok(Output { table: Table { columns: columns(&named), rows: rows.collect() }, plot: None })
+    Ok(FigureData { table: Table { columns: columns(&named), rows: rows.collect() }, plot: None })
 }
 
 /// The largest number of members whose eviction is tried in a group.
-const MOST_LEAVES: u32 = 200;
+const MAX_LEAVES: u32 = 200;
 
-fn rekey(options: &Options) -> Result<Output, Error> {
+fn rekey(options: &FigureOptions) -> Result<FigureData, Error> {
     let wrapping = Wrapping::new()?;
     let timing = Timing::new(Duration::from_secs(2), Duration::from_secs(10));
     let timing = timing.ok_or(Error::Stream("the timing of the rekey is invalid"))?;
@@ -175,7 +175,7 @@ fn rekey(options: &Options) -> Result<Output, Error> {
         let refused = |_| Error::Stream("the key server refused a change");
         server.rekey(&join, timing, 1200, &mut rng).map_err(refused)?;
         let mut most = [0; 2];
-        let tried = members.min(MOST_LEAVES);
+        let tried = members.min(MAX_LEAVES);
         for at in 0..tried {
             let leaf = lightseal_group::rekey::Leaf::new(at * (members / tried));
             let leave = [leaf.ok_or(Error::Stream("the number of a leaf is invalid"))?];
@@ -206,5 +206,5 @@ fn rekey(options: &Options) -> Result<Output, Error> {
         ("axiom_bytes", "the longest datagram in profile axiom-1.2, AES-128-CCM_8"),
         ("compact_bytes", "the longest datagram in profile compact, AES-128-CCM_8"),
     ];
-    Ok(Output { table: Table { columns: columns(&named), rows }, plot: None })
+    Ok(FigureData { table: Table { columns: columns(&named), rows }, plot: None })
 }

@@ -3,15 +3,17 @@
 
 use super::aggregation::{columns, linear};
 use crate::Error;
-use crate::figure::{Cell, Figure, Marks, Options, Output, Plot, Source, Table};
-use crate::groups::{CONFIGURATIONS, Configuration, Measure, Outcome, Spending, Summary, Survey};
+use crate::figure::{Cell, Figure, FigureData, FigureOptions, Marks, PaperItem, Plot, Table};
+use crate::groups::{
+    CONFIGURATIONS, Configuration, MeanAndDeviation, Outcome, Spending, Summary, Survey,
+};
 use crate::report::papers::AXIOM;
 use core::time::Duration;
 
 pub(super) const DURATION: Figure = Figure {
     name: "group-figure-10",
     title: "How long a first group transaction takes",
-    source: Source { paper: AXIOM, item: "Figure 10" },
+    source: PaperItem { paper: AXIOM, item: "Figure 10" },
     about: "One request to three listeners and their responses, with the handshakes before them, \
             over always-on 802.15.4. The CC2538 nodes compute as slowly as the paper's, and \
             listeners respond to a multicast request after up to 0.25 s. In the paper (section \
@@ -25,7 +27,7 @@ pub(super) const DURATION: Figure = Figure {
 pub(super) const TIMES: Figure = Figure {
     name: "group-table-1",
     title: "Handshakes and messages of a first group transaction",
-    source: Source { paper: AXIOM, item: "Table I" },
+    source: PaperItem { paper: AXIOM, item: "Table I" },
     about: "Durations in seconds with their standard deviations. The paper's first handshake takes \
             twice as long as the others because its sender initializes its state, which takes no \
             time here.",
@@ -35,7 +37,7 @@ pub(super) const TIMES: Figure = Figure {
 pub(super) const SENDER: Figure = Figure {
     name: "group-figure-11",
     title: "What the sender spends on a first group transaction",
-    source: Source { paper: AXIOM, item: "Figure 11" },
+    source: PaperItem { paper: AXIOM, item: "Figure 11" },
     about: "Energy as the paper counts it: of the processor, of sending, and of receiving frames \
             for the node. In the paper (section 8.2.3), Axiom uses 7 times less energy than \
             Uni-Uni and Mul-Uni. The data also has the energy of idle listening of an always-on \
@@ -46,7 +48,7 @@ pub(super) const SENDER: Figure = Figure {
 pub(super) const LISTENER: Figure = Figure {
     name: "group-figure-12",
     title: "What a listener spends on a first group transaction",
-    source: Source { paper: AXIOM, item: "Figure 12" },
+    source: PaperItem { paper: AXIOM, item: "Figure 12" },
     about: "Energy as in Figure 11. In the paper (section 8.2.3), Axiom uses 6 times less energy \
             than Uni-Uni and Mul-Uni.",
     make: |options| energies(options, |outcome| outcome.listener, 1),
@@ -55,7 +57,7 @@ pub(super) const LISTENER: Figure = Figure {
 pub(super) const DETAIL: Figure = Figure {
     name: "group-table-2",
     title: "Where energy goes in a first group transaction",
-    source: Source { paper: AXIOM, item: "Table II" },
+    source: PaperItem { paper: AXIOM, item: "Table II" },
     about: "In mJ. Key material operations are handshakes, or the derivation of individual keys.",
     make: detail,
 };
@@ -88,7 +90,7 @@ const AXIOM_ITSELF: &str = "DTLS Mul-Mul";
 
 type Surveyed = Vec<(&'static Configuration, Summary)>;
 
-fn survey(options: &Options) -> Result<Surveyed, Error> {
+fn survey(options: &FigureOptions) -> Result<Surveyed, Error> {
     let runs = options.runs.min(RUNS);
     let surveys = CONFIGURATIONS.iter().map(|configuration| {
         Ok((configuration, Survey { configuration, runs, seed: options.seed }.run()?))
@@ -106,10 +108,10 @@ fn paper_energies(name: &str, node: usize) -> Option<[f64; 6]> {
 
 /// The value of one configuration, measured here or in the paper, and its ratio to the value of
 /// Axiom.
-struct Compared {
+struct ComparisonRow {
     configuration: &'static Configuration,
     by: &'static str,
-    value: Measure,
+    value: MeanAndDeviation,
     times: f64,
     outcome: Option<Outcome>,
 }
@@ -118,7 +120,7 @@ fn compare(
     surveyed: &Surveyed,
     ours: impl Fn(&Outcome) -> f64,
     paper: impl Fn(&str) -> Option<f64>,
-) -> Vec<Compared> {
+) -> Vec<ComparisonRow> {
     let found = surveyed.iter().find(|(configuration, _)| configuration.name == AXIOM_ITSELF);
     let axiom = found.map_or(f64::NAN, |(_, summary)| summary.of(&ours).mean);
     let paper_axiom = paper(AXIOM_ITSELF).unwrap_or(f64::NAN);
@@ -126,10 +128,17 @@ fn compare(
     for (configuration, summary) in surveyed {
         let value = summary.of(&ours);
         let (times, outcome) = (value.mean / axiom, summary.outcomes.first().cloned());
-        compared.push(Compared { configuration, by: "lab", value, times, outcome });
+        compared.push(ComparisonRow { configuration, by: "lab", value, times, outcome });
         if let Some(mean) = paper(configuration.name) {
-            let (value, times) = (Measure { mean, deviation: f64::NAN }, mean / paper_axiom);
-            compared.push(Compared { configuration, by: "paper", value, times, outcome: None });
+            let (value, times) =
+                (MeanAndDeviation { mean, deviation: f64::NAN }, mean / paper_axiom);
+            compared.push(ComparisonRow {
+                configuration,
+                by: "paper",
+                value,
+                times,
+                outcome: None,
+            });
         }
     }
     compared
@@ -139,7 +148,7 @@ fn known(value: f64) -> Cell {
     if value.is_nan() { Cell::Missing } else { Cell::Number(value) }
 }
 
-fn duration(options: &Options) -> Result<Output, Error> {
+fn duration(options: &FigureOptions) -> Result<FigureData, Error> {
     let surveyed = survey(options)?;
     let paper = |name: &str| paper_times(name).map(|times| times.iter().flatten().sum());
     let compared = compare(&surveyed, |outcome| outcome.duration.as_secs_f64(), paper);
@@ -178,10 +187,10 @@ fn duration(options: &Options) -> Result<Output, Error> {
 
 fn bars(
     table: Table,
-    options: &Options,
+    options: &FigureOptions,
     (column, error, label): (&'static str, &'static str, &'static str),
     to: f64,
-) -> Output {
+) -> FigureData {
     let plot = Plot {
         subtitle: format!(
             "{} runs per bar, with standard deviations; beside them the paper's values",
@@ -193,13 +202,13 @@ fn bars(
         x: linear("configuration", "configuration", 8.0),
         y: linear(column, label, to),
     };
-    Output { table, plot: Some(plot) }
+    FigureData { table, plot: Some(plot) }
 }
 
 /// Selects the node whose spending is shown.
-type Of = fn(&Outcome) -> Spending;
+type NodeSelector = fn(&Outcome) -> Spending;
 
-fn energies(options: &Options, of: Of, node: usize) -> Result<Output, Error> {
+fn energies(options: &FigureOptions, of: NodeSelector, node: usize) -> Result<FigureData, Error> {
     let surveyed = survey(options)?;
     let paper = |name: &str| paper_energies(name, node).map(|parts| parts.iter().sum());
     let compared = compare(&surveyed, |outcome| of(outcome).sum(), paper);
@@ -227,7 +236,7 @@ fn energies(options: &Options, of: Of, node: usize) -> Result<Output, Error> {
     Ok(bars(table, options, ("energy_mj", "deviation_mj", "energy, in mJ"), to))
 }
 
-fn times(options: &Options) -> Result<Output, Error> {
+fn times(options: &FigureOptions) -> Result<FigureData, Error> {
     let mut rows = Vec::new();
     for (configuration, summary) in survey(options)? {
         let paper = paper_times(configuration.name);
@@ -258,13 +267,13 @@ fn times(options: &Options) -> Result<Output, Error> {
         ("messages_deviation_s", "its standard deviation"),
         ("paper_messages_s", "the paper's"),
     ]);
-    Ok(Output { table: Table { columns, rows }, plot: None })
+    Ok(FigureData { table: Table { columns, rows }, plot: None })
 }
 
-fn detail(options: &Options) -> Result<Output, Error> {
+fn detail(options: &FigureOptions) -> Result<FigureData, Error> {
     let surveyed = survey(options)?;
     let mut rows = Vec::new();
-    let nodes: [(&str, Of); 2] =
+    let nodes: [(&str, NodeSelector); 2] =
         [("sender", |outcome| outcome.sender), ("listener", |outcome| outcome.listener)];
     for (place, (node, of)) in nodes.into_iter().enumerate() {
         for (configuration, summary) in &surveyed {
@@ -297,5 +306,5 @@ fn detail(options: &Options) -> Result<Output, Error> {
         ("messages_send_mj", "sending, messages"),
         ("messages_receive_mj", "receiving, messages"),
     ]);
-    Ok(Output { table: Table { columns, rows }, plot: None })
+    Ok(FigureData { table: Table { columns, rows }, plot: None })
 }

@@ -2,13 +2,15 @@
 
 use super::LIGHTMAC_PAPER;
 use crate::Error;
-use crate::figure::{Axis, Column, Figure, Marks, Options, Output, Plot, Scale, Source, Table};
+use crate::figure::{
+    Axis, Column, Figure, FigureData, FigureOptions, Marks, PaperItem, Plot, Scale, Table,
+};
 use lightseal_mac_papers::bounds::{Certainty, MODES, Mode, Parameters, power_of_two};
 
 pub(super) const FIGURE: Figure = Figure {
     name: "lightmac-figure-1",
     title: "Longest messages, by the number of messages under one key",
-    source: Source { paper: LIGHTMAC_PAPER, item: "Figure 1" },
+    source: PaperItem { paper: LIGHTMAC_PAPER, item: "Figure 1" },
     about: "The longest messages for a number of messages under one set of keys, so that an attack \
             succeeds with a probability of at most 2^-20, with 32-bit blocks. The product of a \
             point's coordinates is the number of blocks that a key processes. Each mode is drawn \
@@ -26,7 +28,7 @@ const PROBABILITY: f64 = power_of_two(-20);
 /// drawn.
 const NOT_DRAWN: [&str; 2] = ["emac-short", "pmac-2007"];
 
-fn make(options: &Options) -> Result<Output, Error> {
+fn make(options: &FigureOptions) -> Result<FigureData, Error> {
     let parameters = Parameters::new(BLOCK_BITS, COUNTER_BITS, BLOCK_BITS)
         .expect("LightMAC is defined for the paper's own example");
     let columns = vec![
@@ -85,7 +87,7 @@ fn make(options: &Options) -> Result<Output, Error> {
             to: power_of_two(22),
         },
     };
-    Ok(Output { table: Table { columns, rows }, plot: Some(plot) })
+    Ok(FigureData { table: Table { columns, rows }, plot: Some(plot) })
 }
 
 /// Whether the curve of the mode's bound is drawn from the rows of this mode.

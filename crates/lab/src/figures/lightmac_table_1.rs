@@ -1,19 +1,19 @@
 //! Table 1 of the LightMAC paper: how small the blocks of lightweight ciphers are.
 
 use super::LIGHTMAC_PAPER;
-use crate::figure::{Cell, Column, Figure, Options, Output, Source, Table};
+use crate::figure::{Cell, Column, Figure, FigureData, FigureOptions, PaperItem, Table};
 use lightseal_cli::ciphers::CIPHERS;
 
 pub(super) const FIGURE: Figure = Figure {
     name: "lightmac-table-1",
     title: "Block and key sizes of lightweight block ciphers",
-    source: Source { paper: LIGHTMAC_PAPER, item: "Table 1" },
+    source: PaperItem { paper: LIGHTMAC_PAPER, item: "Table 1" },
     about: "A selection like the paper's, whose rows are missing in our copy: each cipher's block \
             and key sizes from its own publication, and its name in this tool.",
     make,
 };
 
-fn make(_: &Options) -> Result<Output, crate::Error> {
+fn make(_: &FigureOptions) -> Result<FigureData, crate::Error> {
     let columns = vec![
         Column { name: "cipher", about: "the cipher's name" },
         Column { name: "block_bits", about: "bits of a block" },
@@ -41,5 +41,5 @@ fn make(_: &Options) -> Result<Output, crate::Error> {
     }
     rows.sort_by_key(|(block_bits, _)| std::cmp::Reverse(*block_bits));
     let rows = rows.into_iter().map(|(_, row)| row).collect();
-    Ok(Output { table: Table { columns, rows }, plot: None })
+    Ok(FigureData { table: Table { columns, rows }, plot: None })
 }

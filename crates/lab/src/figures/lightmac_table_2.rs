@@ -1,20 +1,20 @@
 //! Table 2 of the LightMAC paper: the bounds, sorted by powers of the message length.
 
 use super::LIGHTMAC_PAPER;
-use crate::figure::{Column, Figure, Options, Output, Source, Table};
+use crate::figure::{Column, Figure, FigureData, FigureOptions, PaperItem, Table};
 use lightseal_mac_papers::bounds::MODES;
 
 pub(super) const FIGURE: Figure = Figure {
     name: "lightmac-table-2",
     title: "Coefficients of the powers of the message length in bounds of MAC modes",
-    source: Source { paper: LIGHTMAC_PAPER, item: "Table 2" },
+    source: PaperItem { paper: LIGHTMAC_PAPER, item: "Table 2" },
     about: "A row for each term of each mode's bound, for q messages of l blocks of n bits. Our \
             copy of the paper has only the table's caption. Each bound is taken from the paper \
             that proves it, with a column that tells how certain its coefficients are.",
     make,
 };
 
-fn make(_: &Options) -> Result<Output, crate::Error> {
+fn make(_: &FigureOptions) -> Result<FigureData, crate::Error> {
     let columns = vec![
         Column { name: "mode", about: "short name of the mode and its bound" },
         Column { name: "title", about: "the mode's name" },
@@ -47,5 +47,5 @@ fn make(_: &Options) -> Result<Output, crate::Error> {
             ]
         })
     });
-    Ok(Output { table: Table { columns, rows: rows.collect() }, plot: None })
+    Ok(FigureData { table: Table { columns, rows: rows.collect() }, plot: None })
 }

@@ -85,7 +85,7 @@ pub fn by_name(name: &str) -> Option<&'static Figure> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Options;
+    use crate::FigureOptions;
     use crate::figure::Marks;
     use crate::write::svg;
 
@@ -101,8 +101,8 @@ mod tests {
     }
 
     /// The fewest messages and runs that fill every row.
-    fn few() -> Options {
-        Options { messages: 600, runs: 4, ..Options::default() }
+    fn few() -> FigureOptions {
+        FigureOptions { messages: 600, runs: 4, ..FigureOptions::default() }
     }
 
     #[test]

@@ -1,47 +1,47 @@
 //! Accounts of what a node sends and computes.
 
-use crate::energy::Work;
-use crate::handshakes::{Sent, Tally};
-use crate::world::{NodeId, Wish};
+use crate::energy::Computation;
+use crate::handshakes::{Sent, WorkCounter};
+use crate::world::{NextAction, NodeId};
 
 /// Blocks of SHA-256 to derive an individual key of `axiom-1.2`: two HMACs over 31 and 63 bytes.
-pub(super) const INDIVIDUAL_KEY: u32 = 9;
+pub(super) const INDIVIDUAL_KEY_HASH_BLOCKS: u32 = 9;
 /// Blocks of SHA-256 to derive the keys of one writer in `compact`: a secret, and from it a key, an
 /// IV and a record number key.
-pub(super) const WRITER_KEYS: u32 = 16;
+pub(super) const WRITER_KEYS_HASH_BLOCKS: u32 = 16;
 
 const CIPHER_BLOCK: usize = 16;
 
 /// The phases of a node's activity: handshakes first, then requests and responses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Phase {
+pub(super) enum TransactionPhase {
     Handshakes,
     Messages,
 }
 
 /// A node's account.
 #[derive(Debug, Default)]
-pub(super) struct Account {
-    tally: Tally,
-    work: Work,
+pub(super) struct NodeAccount {
+    work_counter: WorkCounter,
+    work: Computation,
     /// Computation that derived keys without a handshake.
-    pub(super) keys: Work,
+    pub(super) keys: Computation,
     /// The last computation of the node.
-    pub(super) last: Work,
+    pub(super) last: Computation,
     sent: [Sent; 2],
 }
 
-impl Account {
+impl NodeAccount {
     /// Accounts for a datagram that the node processes, protected or not.
     pub(super) fn datagram(
         &mut self,
-        phase: Phase,
+        phase: TransactionPhase,
         peer: NodeId,
         datagram: &[u8],
         is_protected: bool,
     ) {
-        if phase == Phase::Handshakes {
-            return self.tally.datagram(peer, datagram, 0);
+        if phase == TransactionPhase::Handshakes {
+            return self.work_counter.datagram(peer, datagram, 0);
         }
         self.work.datagrams += 1;
         if is_protected {
@@ -54,35 +54,35 @@ impl Account {
     /// Accounts for a datagram that the node sends.
     pub(super) fn send(
         &mut self,
-        phase: Phase,
+        phase: TransactionPhase,
         to: NodeId,
         datagram: &[u8],
         is_protected: bool,
-    ) -> Wish {
+    ) -> NextAction {
         self.datagram(phase, to, datagram, is_protected);
         let sent = &mut self.sent[phase as usize];
         sent.datagrams += 1;
         sent.bytes += datagram.len() as u32;
-        Wish::Send { to, len: datagram.len() }
+        NextAction::Send { to, len: datagram.len() }
     }
 
     /// Accounts for a key derivation that took this many blocks of a hash function.
     pub(super) fn derive(&mut self, hash_blocks: u32) {
-        let work = Work { hash_blocks, ..Work::default() };
+        let work = Computation { hash_blocks, ..Computation::default() };
         self.work += work;
         self.keys += work;
     }
 
     /// The datagrams and bytes sent in a phase.
-    pub(super) const fn sent(&self, phase: Phase) -> Sent {
+    pub(super) const fn sent(&self, phase: TransactionPhase) -> Sent {
         self.sent[phase as usize]
     }
 
     /// Takes the computation since this function was called last.
-    pub(super) fn take(&mut self) -> Work {
+    pub(super) fn take(&mut self) -> Computation {
         let mut work = core::mem::take(&mut self.work);
-        work += self.tally.take();
-        if work != Work::default() {
+        work += self.work_counter.take();
+        if work != Computation::default() {
             self.last = work;
         }
         work

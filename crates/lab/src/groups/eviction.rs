@@ -29,9 +29,9 @@ const REQUEST_INTERVAL: Duration = Duration::from_secs(1);
 /// How long a member waits for its controller's answer before it asks again.
 const ASK_AGAIN: Duration = Duration::from_secs(1);
 /// How long the remaining members have to move to the new keys.
-const PATIENCE: Duration = Duration::from_secs(120);
+const REKEY_TIMEOUT: Duration = Duration::from_secs(120);
 /// How long all members join before the eviction. Their epoch is in use by then.
-const SETTLED: Duration = Duration::from_secs(30);
+const JOIN_DURATION: Duration = Duration::from_secs(30);
 
 /// The number of members that send requests. A single sender would learn from nobody that it missed
 /// a rekey.
@@ -55,7 +55,7 @@ pub struct Eviction {
 
 /// The result of an eviction.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Settled {
+pub struct EvictionResult {
     /// Remaining members that never moved to the new keys.
     pub out_of_step: usize,
     /// Virtual time from the eviction until the last remaining member had the new keys.
@@ -73,9 +73,9 @@ pub struct Settled {
 }
 
 /// A store that keeps nothing, because nothing is restored here.
-struct Nowhere;
+struct DiscardingStore;
 
-impl Store for Nowhere {
+impl Store for DiscardingStore {
     fn commit(&mut self, _: &StoreUpdate<'_>) -> Result<(), StoreFailed> {
         Ok(())
     }
@@ -92,11 +92,11 @@ struct Device {
 
 /// A datagram on its way.
 enum Datagram {
-    Question {
+    ControlRequest {
         from: usize,
         request: Vec<u8>,
     },
-    Reply {
+    ControlAnswer {
         to: usize,
         answer: Vec<u8>,
     },
@@ -109,7 +109,7 @@ enum Datagram {
     },
 }
 
-struct Site {
+struct EvictionWorld {
     now: Instant,
     controller: Controller,
     devices: Vec<Device>,
@@ -117,7 +117,7 @@ struct Site {
     random: Random,
     loss: u64,
     asked: u32,
-    settled: Settled,
+    result: EvictionResult,
     evicted: Option<usize>,
 }
 
@@ -152,30 +152,30 @@ impl Eviction {
     /// # Errors
     ///
     /// Fails when the engine refuses a member.
-    pub fn run(&self) -> Result<Settled, Error> {
-        let mut site = Site::new(self)?;
-        site.admit(self)?;
-        site.wait(SETTLED, |_| false);
+    pub fn run(&self) -> Result<EvictionResult, Error> {
+        let mut world = EvictionWorld::new(self)?;
+        world.admit(self)?;
+        world.wait(JOIN_DURATION, |_| false);
         let last = self.members - 1;
-        let evicted_at = site.now;
-        site.loss = (self.loss * WHOLE as f64) as u64;
-        site.evicted = Some(last);
-        site.settled = Settled { out_of_step: self.members - 1, ..NOTHING };
-        site.devices.iter_mut().for_each(|device| device.in_step = false);
-        if site.controller.evict(site.now, &name(last)) != Ok(true) {
+        let evicted_at = world.now;
+        world.loss = (self.loss * WHOLE as f64) as u64;
+        world.evicted = Some(last);
+        world.result = EvictionResult { out_of_step: self.members - 1, ..NO_RESULT };
+        world.devices.iter_mut().for_each(|device| device.in_step = false);
+        if world.controller.evict(world.now, &name(last)) != Ok(true) {
             return Err(Error::Stream("the controller evicted no member"));
         }
-        site.carry();
-        site.wait(PATIENCE, |site| site.settled.out_of_step == 0);
-        site.settled.duration = site.now - evicted_at;
+        world.carry();
+        world.wait(REKEY_TIMEOUT, |world| world.result.out_of_step == 0);
+        world.result.duration = world.now - evicted_at;
         // Lets the evicted member receive requests of the new epoch, which it must not open.
-        site.wait(3 * REQUEST_INTERVAL, |_| false);
-        let duration = site.settled.duration;
-        Ok(Settled { duration, ..site.settled })
+        world.wait(3 * REQUEST_INTERVAL, |_| false);
+        let duration = world.result.duration;
+        Ok(EvictionResult { duration, ..world.result })
     }
 }
 
-const NOTHING: Settled = Settled {
+const NO_RESULT: EvictionResult = EvictionResult {
     out_of_step: 0,
     duration: Duration::ZERO,
     by_announcement: 0,
@@ -185,7 +185,7 @@ const NOTHING: Settled = Settled {
     opened_by_evicted: 0,
 };
 
-impl Site {
+impl EvictionWorld {
     fn new(eviction: &Eviction) -> Result<Self, Error> {
         let mut random = Random::insecure(eviction.seed);
         let policy = policy(eviction.profile);
@@ -197,7 +197,7 @@ impl Site {
             group,
             Settings::default(),
             &rustcrypto::PROVIDER,
-            Box::new(Nowhere),
+            Box::new(DiscardingStore),
             Box::new(Memory::default()),
             Instant::ZERO,
             random.fork(),
@@ -211,7 +211,7 @@ impl Site {
             random,
             loss: 0,
             asked: 0,
-            settled: NOTHING,
+            result: NO_RESULT,
             evicted: None,
         })
     }
@@ -283,14 +283,14 @@ impl Site {
         while let Some(output) = self.controller.poll() {
             let datagram = match output {
                 Output::Multicast(bytes) => {
-                    self.settled.announcements += 1;
-                    let longest = &mut self.settled.announcement_bytes;
+                    self.result.announcements += 1;
+                    let longest = &mut self.result.announcement_bytes;
                     *longest = bytes.len().max(*longest);
                     Datagram::Multicast { from: at(CONTROLLER), bytes, is_new: false }
                 }
                 Output::Answer { device, answer } => {
                     let Ok(to) = device.parse() else { continue };
-                    Datagram::Reply { to, answer: answer.to_vec() }
+                    Datagram::ControlAnswer { to, answer: answer.to_vec() }
                 }
                 Output::Conflict(_) | Output::CopyDetected { .. } | Output::MalformedRequest(_) => {
                     continue;
@@ -306,13 +306,13 @@ impl Site {
 
     fn deliver(&mut self, datagram: Datagram) {
         match datagram {
-            Datagram::Question { from, request } => {
+            Datagram::ControlRequest { from, request } => {
                 if !self.is_lost() {
                     self.controller.handle(self.now, &name(from), roles(from), &request);
                     self.carry();
                 }
             }
-            Datagram::Reply { to, answer } => {
+            Datagram::ControlAnswer { to, answer } => {
                 let is_lost = self.is_lost();
                 let (Ok(AnswerMessage { answer: said, .. }), Some(device)) =
                     (AnswerMessage::decode(&answer), self.devices.get_mut(to))
@@ -340,7 +340,7 @@ impl Site {
                     let mut copy = bytes.clone();
                     member.receive_multicast(self.now, from, &mut copy, |_| opened += 1);
                     if self.evicted == Some(index) && is_new {
-                        self.settled.opened_by_evicted += opened;
+                        self.result.opened_by_evicted += opened;
                     }
                     self.step(index, true);
                 }
@@ -354,8 +354,8 @@ impl Site {
         let is_there = device.member.keys().epoch() == self.controller.epoch();
         if is_there && !core::mem::replace(&mut device.in_step, true) && self.evicted != Some(index)
         {
-            self.settled.out_of_step -= 1;
-            self.settled.by_announcement += usize::from(by_announcement);
+            self.result.out_of_step -= 1;
+            self.result.by_announcement += usize::from(by_announcement);
         }
     }
 
@@ -376,8 +376,8 @@ impl Site {
             && *again <= self.now
         {
             *again = self.now + ASK_AGAIN;
-            self.settled.pulls += usize::from(self.evicted != Some(index));
-            let datagram = Datagram::Question { from: index, request: request.clone() };
+            self.result.pulls += usize::from(self.evicted != Some(index));
+            let datagram = Datagram::ControlRequest { from: index, request: request.clone() };
             self.queue.push_back((self.now + DELAY, datagram));
         }
     }
@@ -403,25 +403,25 @@ const REFUSED: Error = Error::Stream("the group engine refused a member");
 mod tests {
     use super::*;
 
-    fn run(members: usize, loss: f64, seed: u64) -> Settled {
+    fn run(members: usize, loss: f64, seed: u64) -> EvictionResult {
         Eviction { profile: Profile::Axiom12, members, loss, seed }.run().unwrap()
     }
 
     #[test]
     fn without_loss_one_announcement_is_enough() {
-        let settled = run(12, 0.0, 1);
-        assert_eq!((settled.out_of_step, settled.by_announcement, settled.pulls), (0, 11, 0));
-        assert!(settled.duration <= DELAY + STEP, "{settled:?}");
+        let result = run(12, 0.0, 1);
+        assert_eq!((result.out_of_step, result.by_announcement, result.pulls), (0, 11, 0));
+        assert!(result.duration <= DELAY + STEP, "{result:?}");
     }
 
     /// The loss is so high that many members have to ask the controller.
     #[test]
     fn who_missed_all_repetitions_asks() {
         for profile in Profile::ALL {
-            let settled = Eviction { profile: *profile, members: 40, loss: 0.7, seed: 2 }.run();
-            let settled = settled.unwrap();
-            assert_eq!((settled.out_of_step, settled.opened_by_evicted), (0, 0), "{settled:?}");
-            assert!(settled.pulls > 0 && settled.by_announcement < 39, "{settled:?}");
+            let result = Eviction { profile: *profile, members: 40, loss: 0.7, seed: 2 }.run();
+            let result = result.unwrap();
+            assert_eq!((result.out_of_step, result.opened_by_evicted), (0, 0), "{result:?}");
+            assert!(result.pulls > 0 && result.by_announcement < 39, "{result:?}");
         }
         assert_eq!(run(30, 0.5, 9), run(30, 0.5, 9));
     }

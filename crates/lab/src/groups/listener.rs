@@ -1,9 +1,11 @@
 //! A node that responds to requests.
 
-use super::account::{Account, INDIVIDUAL_KEY, Phase, WRITER_KEYS};
+use super::account::{
+    INDIVIDUAL_KEY_HASH_BLOCKS, NodeAccount, TransactionPhase, WRITER_KEYS_HASH_BLOCKS,
+};
 use super::coap;
 use crate::handshakes::{address, node};
-use crate::world::{NodeId, Wish};
+use crate::world::{NextAction, NodeId};
 use core::time::Duration;
 use lightseal_core::{Engine, Instant, Output, Random};
 use lightseal_dtls::{Endpoint, Event, Handle};
@@ -24,7 +26,7 @@ pub(super) struct Listener {
     has_keys: bool,
     was_asked: bool,
     outbox: VecDeque<(NodeId, Vec<u8>)>,
-    pub(super) account: Account,
+    pub(super) account: NodeAccount,
 }
 
 /// A request that waits for its response.
@@ -53,19 +55,20 @@ impl Listener {
             has_keys: false,
             was_asked: false,
             outbox: VecDeque::new(),
-            account: Account::default(),
+            account: NodeAccount::default(),
         }
     }
 
     /// The phase that the node's next datagrams belong to.
-    fn phase(&self) -> Phase {
+    fn phase(&self) -> TransactionPhase {
         let shakes_hands = self.endpoint.is_some() && !self.was_asked;
-        if shakes_hands { Phase::Handshakes } else { Phase::Messages }
+        if shakes_hands { TransactionPhase::Handshakes } else { TransactionPhase::Messages }
     }
 
     pub(super) fn receive(&mut self, now: Instant, from: NodeId, datagram: &mut [u8]) {
         let is_message = self.endpoint.is_none() || self.session.is_some();
-        let phase = if is_message { Phase::Messages } else { Phase::Handshakes };
+        let phase =
+            if is_message { TransactionPhase::Messages } else { TransactionPhase::Handshakes };
         self.account.datagram(phase, from, datagram, self.endpoint.is_some());
         match &mut self.endpoint {
             Some(endpoint) => endpoint.handle_datagram(now, address(from), datagram),
@@ -74,7 +77,7 @@ impl Listener {
     }
 
     pub(super) fn receive_multicast(&mut self, now: Instant, from: NodeId, datagram: &mut [u8]) {
-        self.account.datagram(Phase::Messages, from, datagram, self.member.is_some());
+        self.account.datagram(TransactionPhase::Messages, from, datagram, self.member.is_some());
         let leisure = lightseal_core::time::micros(self.leisure).max(1);
         let at = now + Duration::from_micros(self.random.below(leisure));
         let Some(member) = &mut self.member else {
@@ -89,7 +92,7 @@ impl Listener {
         if let Some((sender, content)) = request {
             if member.policy().profile == Profile::Compact && !self.has_keys {
                 // The keys of the sender, which are the same for all listeners.
-                self.account.derive(WRITER_KEYS);
+                self.account.derive(WRITER_KEYS_HASH_BLOCKS);
             }
             self.schedule(now, at, from, Some(sender), &content);
         }
@@ -126,8 +129,8 @@ impl Listener {
                 if !core::mem::replace(&mut self.has_keys, true) {
                     let profile = self.member.as_ref().map(|member| member.policy().profile);
                     self.account.derive(match profile {
-                        Some(Profile::Compact) => WRITER_KEYS,
-                        _ => INDIVIDUAL_KEY,
+                        Some(Profile::Compact) => WRITER_KEYS_HASH_BLOCKS,
+                        _ => INDIVIDUAL_KEY_HASH_BLOCKS,
                     });
                 }
                 self.outbox.push_back((from, buf[..len].to_vec()));
@@ -155,7 +158,7 @@ impl Listener {
         }
     }
 
-    pub(super) fn poll(&mut self, now: Instant, buf: &mut [u8]) -> Wish {
+    pub(super) fn poll(&mut self, now: Instant, buf: &mut [u8]) -> NextAction {
         let phase = self.phase();
         let mut wake = None;
         let mut request = None;
@@ -191,9 +194,14 @@ impl Listener {
         }
         if let Some((to, datagram)) = self.outbox.pop_front() {
             buf[..datagram.len()].copy_from_slice(&datagram);
-            return self.account.send(Phase::Messages, to, &datagram, self.member.is_some());
+            return self.account.send(
+                TransactionPhase::Messages,
+                to,
+                &datagram,
+                self.member.is_some(),
+            );
         }
         let due = self.pending.as_ref().map(|pending| pending.at);
-        [wake, due].into_iter().flatten().min().map_or(Wish::Idle, Wish::WakeAt)
+        [wake, due].into_iter().flatten().min().map_or(NextAction::Idle, NextAction::WakeAt)
     }
 }

@@ -1,9 +1,11 @@
 //! The node that sends requests.
 
-use super::account::{Account, INDIVIDUAL_KEY, Phase, WRITER_KEYS};
+use super::account::{
+    INDIVIDUAL_KEY_HASH_BLOCKS, NodeAccount, TransactionPhase, WRITER_KEYS_HASH_BLOCKS,
+};
 use super::coap::{self, Token};
 use crate::handshakes::address;
-use crate::world::{NodeId, Wish};
+use crate::world::{NextAction, NodeId};
 use lightseal_core::{Engine, Instant, Output, Random};
 use lightseal_dtls::{ClientConfig, Connection, Event};
 use lightseal_group::Member;
@@ -33,7 +35,7 @@ pub(super) struct Sender {
     /// The listeners that have responded, and when.
     pub(super) answered: BTreeMap<NodeId, Instant>,
     outbox: VecDeque<(NodeId, Vec<u8>)>,
-    pub(super) account: Account,
+    pub(super) account: NodeAccount,
 }
 
 impl Sender {
@@ -58,7 +60,7 @@ impl Sender {
             asked: 0,
             answered: BTreeMap::new(),
             outbox: VecDeque::new(),
-            account: Account::default(),
+            account: NodeAccount::default(),
         }
     }
 
@@ -81,8 +83,8 @@ impl Sender {
         self.sessions.shrink_to_fit();
     }
 
-    fn phase(&self) -> Phase {
-        if self.began.is_some() { Phase::Messages } else { Phase::Handshakes }
+    fn phase(&self) -> TransactionPhase {
+        if self.began.is_some() { TransactionPhase::Messages } else { TransactionPhase::Handshakes }
     }
 
     pub(super) fn receive(&mut self, now: Instant, from: NodeId, datagram: &mut [u8]) {
@@ -120,8 +122,8 @@ impl Sender {
     /// response comes.
     fn derived(&self) -> u32 {
         match self.member.as_ref().map(|member| member.policy().profile) {
-            Some(Profile::Axiom12) => INDIVIDUAL_KEY,
-            Some(Profile::Compact) => WRITER_KEYS,
+            Some(Profile::Axiom12) => INDIVIDUAL_KEY_HASH_BLOCKS,
+            Some(Profile::Compact) => WRITER_KEYS_HASH_BLOCKS,
             None => 0,
         }
     }
@@ -177,15 +179,18 @@ impl Sender {
         }
     }
 
-    pub(super) fn poll(&mut self, now: Instant, buf: &mut [u8]) -> Wish {
+    pub(super) fn poll(&mut self, now: Instant, buf: &mut [u8]) -> NextAction {
         let mut wake = self.is_due.then_some(now);
         for at in 0..self.sessions.len() {
             let listener = self.listeners[at];
             loop {
                 match self.sessions[at].poll_output(buf) {
                     Output::Datagram { payload, .. } => {
-                        let phase =
-                            if self.began.is_some() { Phase::Messages } else { Phase::Handshakes };
+                        let phase = if self.began.is_some() {
+                            TransactionPhase::Messages
+                        } else {
+                            TransactionPhase::Handshakes
+                        };
                         return self.account.send(phase, listener, payload, true);
                     }
                     Output::Event(Event::Connected(_)) => {
@@ -215,9 +220,14 @@ impl Sender {
         }
         if let Some((to, datagram)) = self.outbox.pop_front() {
             buf[..datagram.len()].copy_from_slice(&datagram);
-            return self.account.send(Phase::Messages, to, &datagram, self.member.is_some());
+            return self.account.send(
+                TransactionPhase::Messages,
+                to,
+                &datagram,
+                self.member.is_some(),
+            );
         }
         let wake = if self.is_due { Some(now) } else { wake };
-        wake.map_or(Wish::Idle, Wish::WakeAt)
+        wake.map_or(NextAction::Idle, NextAction::WakeAt)
     }
 }

@@ -19,7 +19,7 @@ pub struct Survey {
 
 /// A mean and a standard deviation over many runs.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Measure {
+pub struct MeanAndDeviation {
     /// The mean.
     pub mean: f64,
     /// The standard deviation over the runs.
@@ -50,9 +50,9 @@ impl Survey {
 
 impl Summary {
     /// The mean and deviation of a value that `value` takes from each outcome.
-    pub fn of(&self, value: impl Fn(&Outcome) -> f64) -> Measure {
+    pub fn of(&self, value: impl Fn(&Outcome) -> f64) -> MeanAndDeviation {
         let values: Vec<f64> = self.outcomes.iter().map(value).collect();
         let mean = values.iter().sum::<f64>() / values.len().max(1) as f64;
-        Measure { mean, deviation: deviation(&values) }
+        MeanAndDeviation { mean, deviation: deviation(&values) }
     }
 }

@@ -1,16 +1,16 @@
 //! One request to all listeners and all of their responses, in one simulated world.
 
-use super::account::Phase;
+use super::account::TransactionPhase;
 use super::configuration::Configuration;
 use super::listener::Listener;
 use super::members::members;
 use super::sender::Sender;
 use crate::Error;
-use crate::energy::{Device, Spent, Use, Work};
-use crate::handshakes::{Making, Sent, address};
+use crate::energy::{Activity, Computation, Device, ResourceUse};
+use crate::handshakes::{EndSettings, Sent, address};
 use crate::links::{Layer, always_on};
 use crate::network::Network;
-use crate::world::{Node, NodeId, Topology, Wish, World};
+use crate::world::{NextAction, Node, NodeId, Topology, World};
 use core::time::Duration;
 use lightseal_core::{Instant, Random};
 use lightseal_group::SenderId;
@@ -22,7 +22,7 @@ const RETRIES: u32 = 3;
 /// When the sender begins.
 const START: Instant = Instant::from_micros(1_000_000);
 /// How long a transaction may take. All are shorter.
-const PATIENCE: Duration = Duration::from_secs(600);
+const TRANSACTION_TIMEOUT: Duration = Duration::from_secs(600);
 /// How long the world goes on after the last response, so that datagrams under way arrive.
 const TAIL: Duration = Duration::from_millis(100);
 /// The first retransmission timeout. It is longer than any handshake here, because radios repeat
@@ -67,9 +67,9 @@ pub struct Outcome {
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Spending {
     /// Energy for handshakes, or for deriving keys.
-    pub keys: Parts,
+    pub keys: EnergyByComponent,
     /// Energy for requests and responses.
-    pub messages: Parts,
+    pub messages: EnergyByComponent,
     /// Energy of idle listening, during which no frame for the node was on the air. The paper
     /// leaves it out.
     pub idle: f64,
@@ -77,7 +77,7 @@ pub struct Spending {
 
 /// Energy by component, in mJ.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct Parts {
+pub struct EnergyByComponent {
     /// Energy of the processor.
     pub cpu: f64,
     /// Energy of the radio while it sends.
@@ -86,7 +86,7 @@ pub struct Parts {
     pub receive: f64,
 }
 
-impl Parts {
+impl EnergyByComponent {
     /// The energy of all components.
     pub fn sum(&self) -> f64 {
         self.cpu + self.send + self.receive
@@ -101,12 +101,12 @@ impl Spending {
 }
 
 /// A node of a transaction.
-enum Program {
+enum TransactionNode {
     Sender(Box<Sender>),
     Listener(Box<Listener>),
 }
 
-impl Node for Program {
+impl Node for TransactionNode {
     fn receive(&mut self, now: Instant, from: NodeId, datagram: &mut [u8]) {
         match self {
             Self::Sender(sender) => sender.receive(now, from, datagram),
@@ -127,14 +127,14 @@ impl Node for Program {
         }
     }
 
-    fn poll(&mut self, now: Instant, buf: &mut [u8]) -> Wish {
+    fn poll(&mut self, now: Instant, buf: &mut [u8]) -> NextAction {
         match self {
             Self::Sender(sender) => sender.poll(now, buf),
             Self::Listener(listener) => listener.poll(now, buf),
         }
     }
 
-    fn work(&mut self) -> Work {
+    fn work(&mut self) -> Computation {
         match self {
             Self::Sender(sender) => sender.account.take(),
             Self::Listener(listener) => listener.account.take(),
@@ -170,8 +170,8 @@ impl Transaction {
     /// The errors of [`Self::run`].
     pub fn footprint(&self, heap: impl Fn() -> usize) -> Result<Vec<usize>, Error> {
         let (_, world) = self.play()?;
-        let held = |mut node: Program| {
-            if let Program::Sender(sender) = &mut node {
+        let held = |mut node: TransactionNode| {
+            if let TransactionNode::Sender(sender) = &mut node {
                 sender.tidy();
             }
             let before = heap();
@@ -181,26 +181,26 @@ impl Transaction {
         Ok(world.into_nodes().map(held).collect())
     }
 
-    fn play(&self) -> Result<(Outcome, World<Program>), Error> {
+    fn play(&self) -> Result<(Outcome, World<TransactionNode>), Error> {
         let mut random = Random::insecure(self.seed);
         let network = Network {
             topology: Topology::star(self.listeners),
-            layer: Layer::AlwaysOn(always_on::Settings { retries: Some(RETRIES) }),
+            layer: Layer::AlwaysOn(always_on::AlwaysOnSettings { retries: Some(RETRIES) }),
             device: self.device.clone(),
             computes: true,
-            ..Network::line(2, Layer::AlwaysOn(always_on::Settings { retries: None }))
+            ..Network::line(2, Layer::AlwaysOn(always_on::AlwaysOnSettings { retries: None }))
         };
         let mut world = network.world(random.fork())?;
         self.populate(&mut world, &mut random)?;
         let ids: Vec<_> = network.topology.nodes().collect();
-        let spent = |world: &World<Program>| -> Vec<Spent> {
+        let spent = |world: &World<TransactionNode>| -> Vec<ResourceUse> {
             ids.iter().map(|id| world.spent(*id, START)).collect()
         };
-        let end = START + PATIENCE;
+        let end = START + TRANSACTION_TIMEOUT;
         let silent = Error::Stream("a transaction was not completed");
-        let mut before = vec![Spent::default(); ids.len()];
+        let mut before = vec![ResourceUse::default(); ids.len()];
         if self.configuration.handshakes().is_some() {
-            let is_ready = |world: &World<Program>, id| {
+            let is_ready = |world: &World<TransactionNode>, id| {
                 id == ROOT && sender(world).is_some_and(Sender::is_ready)
             };
             if !world.run(end, is_ready) {
@@ -237,8 +237,8 @@ impl Transaction {
             handshakes,
             messages: done - began,
             duration: done - first,
-            sent_in_handshakes: sent(Phase::Handshakes),
-            sent_in_messages: sent(Phase::Messages),
+            sent_in_handshakes: sent(TransactionPhase::Handshakes),
+            sent_in_messages: sent(TransactionPhase::Messages),
             sender: spending[0],
             listener: mean(&spending[1..]),
         };
@@ -255,17 +255,17 @@ impl Transaction {
 
     fn spending(
         &self,
-        world: &World<Program>,
+        world: &World<TransactionNode>,
         id: NodeId,
-        [before, after]: [&Spent; 2],
+        [before, after]: [&ResourceUse; 2],
         duration: Duration,
     ) -> Spending {
         let currents = self.device.milliamperes;
         // The product of microseconds, mA and V is in nJ.
         let energy = |micros: u64, current: f64| micros as f64 * current * self.device.volts / 1e6;
-        let parts = |spent: &Spent| Parts {
-            cpu: energy(spent.of(Use::Compute), currents.compute),
-            send: energy(spent.of(Use::Send), currents.send),
+        let parts = |spent: &ResourceUse| EnergyByComponent {
+            cpu: energy(spent.of(Activity::Compute), currents.compute),
+            send: energy(spent.of(Activity::Send), currents.send),
             receive: energy(spent.received_micros, currents.listen),
         };
         let derived = self.device.cpu.micros(account(world, id).keys);
@@ -273,15 +273,19 @@ impl Transaction {
         let (mut keys, mut messages) = (parts(before), parts(&after.since(before)));
         keys.cpu += derived;
         messages.cpu -= derived;
-        let used = after.of(Use::Send) + after.received_micros;
+        let used = after.of(Activity::Send) + after.received_micros;
         let idle = lightseal_core::time::micros(duration).saturating_sub(used);
         let idle = energy(idle, currents.listen);
         Spending { keys, messages, idle }
     }
 
-    fn populate(&self, world: &mut World<Program>, random: &mut Random) -> Result<(), Error> {
+    fn populate(
+        &self,
+        world: &mut World<TransactionNode>,
+        random: &mut Random,
+    ) -> Result<(), Error> {
         let ids: Vec<_> = (1..=self.listeners).map(NodeId).collect();
-        let making = Making { timeout: TIMEOUT, datagram_bytes: None, key_log: None };
+        let end_settings = EndSettings { timeout: TIMEOUT, datagram_bytes: None, key_log: None };
         let profile = self.configuration.handshakes();
         let roles = (0..=self.listeners).map(|id| {
             let roles = match id {
@@ -295,31 +299,31 @@ impl Transaction {
             None => Vec::new(),
         }
         .into_iter();
-        let client = profile.map(|profile| profile.client_config(&making)).transpose()?;
+        let client = profile.map(|profile| profile.client_config(&end_settings)).transpose()?;
         let multicast = self.configuration.multicast;
         let sender = Sender::new(ids.clone(), multicast, client, group.next(), random.fork());
-        world.add(START, Program::Sender(Box::new(sender)));
+        world.add(START, TransactionNode::Sender(Box::new(sender)));
         for _ in ids {
-            let server = profile.map(|profile| profile.server(&making, random.fork()));
+            let server = profile.map(|profile| profile.server(&end_settings, random.fork()));
             let (server, member) = (server.transpose()?, group.next());
             let listener = Listener::new(server, member, self.leisure, random.fork());
-            world.add(Instant::ZERO, Program::Listener(Box::new(listener)));
+            world.add(Instant::ZERO, TransactionNode::Listener(Box::new(listener)));
         }
         Ok(())
     }
 }
 
-fn sender(world: &World<Program>) -> Option<&Sender> {
+fn sender(world: &World<TransactionNode>) -> Option<&Sender> {
     match world.node(ROOT) {
-        Program::Sender(sender) => Some(sender),
-        Program::Listener(_) => None,
+        TransactionNode::Sender(sender) => Some(sender),
+        TransactionNode::Listener(_) => None,
     }
 }
 
-fn account(world: &World<Program>, id: NodeId) -> &super::account::Account {
+fn account(world: &World<TransactionNode>, id: NodeId) -> &super::account::NodeAccount {
     match world.node(id) {
-        Program::Sender(sender) => &sender.account,
-        Program::Listener(listener) => &listener.account,
+        TransactionNode::Sender(sender) => &sender.account,
+        TransactionNode::Listener(listener) => &listener.account,
     }
 }
 
@@ -327,12 +331,12 @@ fn mean(all: &[Spending]) -> Spending {
     let count = all.len().max(1) as f64;
     let of = |value: fn(&Spending) -> f64| all.iter().map(value).sum::<f64>() / count;
     Spending {
-        keys: Parts {
+        keys: EnergyByComponent {
             cpu: of(|s| s.keys.cpu),
             send: of(|s| s.keys.send),
             receive: of(|s| s.keys.receive),
         },
-        messages: Parts {
+        messages: EnergyByComponent {
             cpu: of(|s| s.messages.cpu),
             send: of(|s| s.messages.send),
             receive: of(|s| s.messages.receive),

@@ -1,40 +1,40 @@
 //! The nodes of handshakes: a client, a server, or a node that only relays.
 
-use super::profile::{Making, Profile, Start};
+use super::profile::{EndSettings, InitialState, Profile};
 use super::tinydtls::Retransmission;
-use super::work::Tally;
+use super::work::WorkCounter;
 use crate::Error;
-use crate::energy::Work;
+use crate::energy::Computation;
 use crate::lowpan::PORT;
-use crate::world::{Node, NodeId, Wish};
+use crate::world::{NextAction, Node, NodeId};
 use core::net::{Ipv6Addr, SocketAddr, SocketAddrV6};
 use lightseal_core::{Engine, Instant, Output};
 use lightseal_dtls::{Connection, Endpoint, EndpointEvent, Event, Handle};
 use std::collections::BTreeMap;
 
 /// A node of a world with handshakes: a client, a server, or a node that only relays.
-pub struct End(Role);
+pub struct HandshakeNode(Role);
 
 enum Role {
     /// Begins handshakes.
-    Client(Box<Party<Connection>>),
+    Client(Box<EngineDriver<Connection>>),
     /// Answers handshakes.
-    Server(Box<Party<Endpoint>>),
+    Server(Box<EngineDriver<Endpoint>>),
     /// Takes no part in handshakes.
     Relay,
 }
 
 /// An engine, and the record of what it did.
-struct Party<E> {
+struct EngineDriver<E> {
     engine: E,
-    start: Start,
-    exchanges: u32,
+    start: InitialState,
+    curve_multiplications: u32,
     /// The timers of tinydtls, if they replace the engine's.
     retransmission: Option<Retransmission>,
     /// The peers to which this end may send data, and since when.
     connected: BTreeMap<NodeId, Instant>,
     sent: BTreeMap<NodeId, Sent>,
-    tally: Tally,
+    work_counter: WorkCounter,
 }
 
 /// The datagrams that a node sent.
@@ -65,31 +65,33 @@ pub(crate) fn node(address: SocketAddr) -> Option<NodeId> {
 }
 
 /// What an engine's event means for the handshake.
-enum Told {
+enum EngineEvent {
     Nothing,
     /// A datagram of this many bytes is to be sent.
-    Said(NodeId, usize),
+    Datagram(NodeId, usize),
     Connected(NodeId),
     /// Data came from another address of the peer on its existing association. The server still has
     /// to send its answer.
-    Moved(NodeId, Handle),
+    PeerMoved(NodeId, Handle),
 }
 
-/// An engine whose events [`Party`] interprets.
-trait Speaks: Engine {
-    fn told(event: &Self::Event<'_>, start: Start, server: NodeId) -> Told;
+/// An engine whose events [`EngineDriver`] interprets.
+trait HandshakeEngine: Engine {
+    fn interpret(event: &Self::Event<'_>, start: InitialState, server: NodeId) -> EngineEvent;
     fn answer(&mut self, now: Instant, handle: Handle) -> Result<(), Error>;
 
     /// Number of flights that the engine sent again to a peer.
     fn repeated(&self, peer: NodeId) -> u64;
 }
 
-impl Speaks for Connection {
-    fn told(event: &Event<'_>, start: Start, server: NodeId) -> Told {
+impl HandshakeEngine for Connection {
+    fn interpret(event: &Event<'_>, start: InitialState, server: NodeId) -> EngineEvent {
         match (event, start) {
-            (Event::Data(_), Start::Moved) => Told::Connected(server),
-            (Event::Connected(_), Start::Fresh | Start::Resumed) => Told::Connected(server),
-            _ => Told::Nothing,
+            (Event::Data(_), InitialState::Moved) => EngineEvent::Connected(server),
+            (Event::Connected(_), InitialState::Fresh | InitialState::Resumed) => {
+                EngineEvent::Connected(server)
+            }
+            _ => EngineEvent::Nothing,
         }
     }
 
@@ -102,15 +104,18 @@ impl Speaks for Connection {
     }
 }
 
-impl Speaks for Endpoint {
-    fn told(told: &EndpointEvent<'_>, start: Start, _: NodeId) -> Told {
-        let Some(peer) = node(told.peer) else { return Told::Nothing };
-        match (&told.event, start) {
-            (Event::PeerMoved { .. }, Start::Moved) => Told::Moved(peer, told.handle),
-            (Event::MaySend(_) | Event::Connected(_), Start::Fresh | Start::Resumed) => {
-                Told::Connected(peer)
+impl HandshakeEngine for Endpoint {
+    fn interpret(event: &EndpointEvent<'_>, start: InitialState, _: NodeId) -> EngineEvent {
+        let Some(peer) = node(event.peer) else { return EngineEvent::Nothing };
+        match (&event.event, start) {
+            (Event::PeerMoved { .. }, InitialState::Moved) => {
+                EngineEvent::PeerMoved(peer, event.handle)
             }
-            _ => Told::Nothing,
+            (
+                Event::MaySend(_) | Event::Connected(_),
+                InitialState::Fresh | InitialState::Resumed,
+            ) => EngineEvent::Connected(peer),
+            _ => EngineEvent::Nothing,
         }
     }
 
@@ -126,13 +131,17 @@ impl Speaks for Endpoint {
     }
 }
 
-impl End {
-    pub(super) fn client(profile: &Profile, making: &Making, engine: Connection) -> Self {
-        Self(Role::Client(Box::new(Party::new(profile, making, engine))))
+impl HandshakeNode {
+    pub(super) fn client(
+        profile: &Profile,
+        end_settings: &EndSettings,
+        engine: Connection,
+    ) -> Self {
+        Self(Role::Client(Box::new(EngineDriver::new(profile, end_settings, engine))))
     }
 
-    pub(super) fn server(profile: &Profile, making: &Making, engine: Endpoint) -> Self {
-        Self(Role::Server(Box::new(Party::new(profile, making, engine))))
+    pub(super) fn server(profile: &Profile, end_settings: &EndSettings, engine: Endpoint) -> Self {
+        Self(Role::Server(Box::new(EngineDriver::new(profile, end_settings, engine))))
     }
 
     pub(super) const fn relay() -> Self {
@@ -142,8 +151,8 @@ impl End {
     /// Since when this end may send data to `peer`.
     pub fn connected_at(&self, peer: NodeId) -> Option<Instant> {
         match &self.0 {
-            Role::Client(party) => party.connected.get(&peer).copied(),
-            Role::Server(party) => party.connected.get(&peer).copied(),
+            Role::Client(driver) => driver.connected.get(&peer).copied(),
+            Role::Server(driver) => driver.connected.get(&peer).copied(),
             Role::Relay => None,
         }
     }
@@ -151,75 +160,75 @@ impl End {
     /// The datagrams that this end sent to `peer`.
     pub fn sent(&self, peer: NodeId) -> Sent {
         match &self.0 {
-            Role::Client(party) => party.sent(peer),
-            Role::Server(party) => party.sent(peer),
+            Role::Client(driver) => driver.sent(peer),
+            Role::Server(driver) => driver.sent(peer),
             Role::Relay => Sent::default(),
         }
     }
 }
 
-impl Node for End {
+impl Node for HandshakeNode {
     fn receive(&mut self, now: Instant, from: NodeId, datagram: &mut [u8]) {
         match &mut self.0 {
-            Role::Client(party) => party.receive(now, from, datagram),
-            Role::Server(party) => party.receive(now, from, datagram),
+            Role::Client(driver) => driver.receive(now, from, datagram),
+            Role::Server(driver) => driver.receive(now, from, datagram),
             Role::Relay => {}
         }
     }
 
     fn wake(&mut self, now: Instant) {
         match &mut self.0 {
-            Role::Client(party) => {
-                if party.start == Start::Moved && party.sent.is_empty() {
+            Role::Client(driver) => {
+                if driver.start == InitialState::Moved && driver.sent.is_empty() {
                     // The client's data is the first sign of life from its new address.
-                    let _ = party.engine.send(now, ANSWER, &mut []);
+                    let _ = driver.engine.send(now, ANSWER, &mut []);
                 }
-                party.wake(now);
+                driver.wake(now);
             }
-            Role::Server(party) => party.wake(now),
+            Role::Server(driver) => driver.wake(now),
             Role::Relay => {}
         }
     }
 
-    fn poll(&mut self, now: Instant, buf: &mut [u8]) -> Wish {
+    fn poll(&mut self, now: Instant, buf: &mut [u8]) -> NextAction {
         match &mut self.0 {
-            Role::Client(party) => {
-                let server = node(party.engine.peer()).unwrap_or(NodeId(0));
-                party.poll(now, buf, server)
+            Role::Client(driver) => {
+                let server = node(driver.engine.peer()).unwrap_or(NodeId(0));
+                driver.poll(now, buf, server)
             }
-            Role::Server(party) => party.poll(now, buf, NodeId(0)),
-            Role::Relay => Wish::Idle,
+            Role::Server(driver) => driver.poll(now, buf, NodeId(0)),
+            Role::Relay => NextAction::Idle,
         }
     }
 
-    fn work(&mut self) -> Work {
+    fn work(&mut self) -> Computation {
         match &mut self.0 {
-            Role::Client(party) => party.tally.take(),
-            Role::Server(party) => party.tally.take(),
-            Role::Relay => Work::default(),
+            Role::Client(driver) => driver.work_counter.take(),
+            Role::Server(driver) => driver.work_counter.take(),
+            Role::Relay => Computation::default(),
         }
     }
 }
 
-impl<E: Speaks> Party<E> {
-    fn new(profile: &Profile, making: &Making, engine: E) -> Self {
+impl<E: HandshakeEngine> EngineDriver<E> {
+    fn new(profile: &Profile, end_settings: &EndSettings, engine: E) -> Self {
         Self {
             engine,
             start: profile.start,
-            exchanges: profile.exchanges(),
+            curve_multiplications: profile.curve_multiplications(),
             retransmission: profile
                 .tinydtls
-                .then(|| Retransmission::new(making.timeout, profile.cookie)),
+                .then(|| Retransmission::new(end_settings.timeout, profile.cookie)),
             connected: BTreeMap::new(),
             sent: BTreeMap::new(),
-            tally: Tally::default(),
+            work_counter: WorkCounter::default(),
         }
     }
 
     fn receive(&mut self, now: Instant, from: NodeId, datagram: &mut [u8]) {
-        self.tally.datagram(from, datagram, self.exchanges);
+        self.work_counter.datagram(from, datagram, self.curve_multiplications);
         if let Some(retransmission) = &mut self.retransmission
-            && !retransmission.heard(from, datagram)
+            && !retransmission.receive(from, datagram)
         {
             return;
         }
@@ -242,23 +251,22 @@ impl<E: Speaks> Party<E> {
         sent
     }
 
-    fn count(&mut self, to: NodeId, datagram: &[u8], again: bool) -> Wish {
-        self.tally.datagram(to, datagram, self.exchanges);
+    fn count(&mut self, to: NodeId, datagram: &[u8], again: bool) -> NextAction {
+        self.work_counter.datagram(to, datagram, self.curve_multiplications);
         let sent = self.sent.entry(to).or_default();
         sent.datagrams += 1;
         sent.bytes += datagram.len() as u32;
         sent.again += u32::from(again);
-        Wish::Send { to, len: datagram.len() }
+        NextAction::Send { to, len: datagram.len() }
     }
 
-    fn poll(&mut self, now: Instant, buf: &mut [u8], server: NodeId) -> Wish {
+    fn poll(&mut self, now: Instant, buf: &mut [u8], server: NodeId) -> NextAction {
         let mut wake = None;
         loop {
-            let told = match self.engine.poll_output(buf) {
-                Output::Datagram { to, payload } => {
-                    node(to).map_or(Told::Nothing, |to| Told::Said(to, payload.len()))
-                }
-                Output::Event(event) => E::told(&event, self.start, server),
+            let event = match self.engine.poll_output(buf) {
+                Output::Datagram { to, payload } => node(to)
+                    .map_or(EngineEvent::Nothing, |to| EngineEvent::Datagram(to, payload.len())),
+                Output::Event(event) => E::interpret(&event, self.start, server),
                 Output::BufferTooSmall { needed } => panic!("{needed} bytes are needed"),
                 Output::WakeAt(at) => {
                     wake = Some(at);
@@ -266,16 +274,16 @@ impl<E: Speaks> Party<E> {
                 }
                 Output::Idle => break,
             };
-            let (peer, handle) = match told {
-                Told::Nothing => continue,
-                Told::Said(to, len) => {
+            let (peer, handle) = match event {
+                EngineEvent::Nothing => continue,
+                EngineEvent::Datagram(to, len) => {
                     if let Some(retransmission) = &mut self.retransmission {
                         retransmission.sent(now, to, &buf[..len]);
                     }
                     return self.count(to, &buf[..len], false);
                 }
-                Told::Connected(peer) => (peer, None),
-                Told::Moved(peer, handle) => (peer, Some(handle)),
+                EngineEvent::Connected(peer) => (peer, None),
+                EngineEvent::PeerMoved(peer, handle) => (peer, Some(handle)),
             };
             self.connected.entry(peer).or_insert(now);
             if let Some(retransmission) = &mut self.retransmission {
@@ -294,6 +302,6 @@ impl<E: Speaks> Party<E> {
             }
             wake = retransmission.wake_at();
         }
-        wake.map_or(Wish::Idle, Wish::WakeAt)
+        wake.map_or(NextAction::Idle, NextAction::WakeAt)
     }
 }

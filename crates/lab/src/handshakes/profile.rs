@@ -23,7 +23,7 @@ pub struct Profile {
     pub about: &'static str,
     /// Whether tinydtls's timers retransmit instead of the engine's.
     pub tinydtls: bool,
-    pub(super) start: Start,
+    pub(super) start: InitialState,
     version: ProtocolVersion,
     mode: PskKeyExchangeMode,
     pub(super) cookie: bool,
@@ -34,7 +34,7 @@ pub struct Profile {
 
 /// The state that the handshake of a client begins with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Start {
+pub(super) enum InitialState {
     /// Both ends have a pre-shared key.
     Fresh,
     /// The client has a ticket of an earlier association.
@@ -48,7 +48,7 @@ const OURS_12: Profile = Profile {
     name: "1.2",
     about: "DTLS 1.2, PSK with CCM_8 and cookie, flights in as few datagrams as possible",
     tinydtls: false,
-    start: Start::Fresh,
+    start: InitialState::Fresh,
     version: ProtocolVersion::Dtls12,
     mode: PskKeyExchangeMode::PSK_KE,
     cookie: true,
@@ -59,7 +59,7 @@ const OURS_12: Profile = Profile {
 const RESUMED_12: Profile = Profile {
     name: "1.2-resumed",
     about: "DTLS 1.2 resumed with a ticket, with cookie",
-    start: Start::Resumed,
+    start: InitialState::Resumed,
     ..OURS_12
 };
 
@@ -115,7 +115,7 @@ pub const PROFILES: &[Profile] = &[
         name: "cid",
         about: "no handshake: a DTLS 1.3 client with a new address continues by connection ID, and \
                 its address is checked (RFC 9853); data that is lost stays lost",
-        start: Start::Moved,
+        start: InitialState::Moved,
         ..OURS_13
     },
 ];
@@ -126,8 +126,8 @@ const DEADLINE: Duration = Duration::from_secs(3600);
 /// Length of connection IDs, in profiles that use them, in bytes.
 const ID_BYTES: u8 = 4;
 
-/// Settings of all ends of a course.
-pub(crate) struct Making {
+/// Settings of all ends of a run.
+pub(crate) struct EndSettings {
     /// The first retransmission timeout of our own profiles.
     pub(crate) timeout: Duration,
     /// The longest datagram of our own profiles in bytes, if every frame is to be a datagram of its
@@ -149,12 +149,13 @@ impl Profile {
     /// Fails when the engine refuses the profile.
     pub fn overhead_bytes(&self) -> Result<usize, Error> {
         const PAYLOAD: [u8; 16] = [0; 16];
-        let making = Making { timeout: DEADLINE, datagram_bytes: None, key_log: None };
+        let end_settings = EndSettings { timeout: DEADLINE, datagram_bytes: None, key_log: None };
         let mut random = Random::insecure(1);
         let ends = [NodeId(1), NodeId(0)];
-        let mut server = self.server(&making, random.fork())?;
-        let mut client = self.client(&making, ends, &mut server, Instant::ZERO, random.fork())?;
-        meet(&mut client, address(ends[0]), &mut server, address(ends[1]))?;
+        let mut server = self.server(&end_settings, random.fork())?;
+        let mut client =
+            self.client(&end_settings, ends, &mut server, Instant::ZERO, random.fork())?;
+        complete_handshake(&mut client, address(ends[0]), &mut server, address(ends[1]))?;
         let mut datagram = [0; 256];
         match client.send(Instant::ZERO, &PAYLOAD, &mut datagram) {
             Ok(Sent::Datagram { len, .. }) => Ok(len - PAYLOAD.len()),
@@ -163,7 +164,7 @@ impl Profile {
     }
 
     /// Number of multiplications on an elliptic curve at each end.
-    pub(super) fn exchanges(&self) -> u32 {
+    pub(super) fn curve_multiplications(&self) -> u32 {
         match self.mode {
             PskKeyExchangeMode::PSK_DHE_KE if self.version == ProtocolVersion::Dtls13 => 2,
             _ => 0,
@@ -172,16 +173,16 @@ impl Profile {
 
     /// Number of frames of the client's longest hello and of the first message that answers it, if
     /// no datagram is longer than a frame's payload.
-    pub(super) fn question_frames(&self) -> u32 {
-        let hello = match (self.version, self.cookie, self.exchanges() > 0) {
+    pub(super) fn first_exchange_frames(&self) -> u32 {
+        let hello = match (self.version, self.cookie, self.curve_multiplications() > 0) {
             (ProtocolVersion::Dtls12, ..) | (_, false, false) => 2,
             (_, false, true) => 3,
             (_, true, _) => 4,
         };
-        hello + if self.exchanges() > 0 { 2 } else { 1 }
+        hello + if self.curve_multiplications() > 0 { 2 } else { 1 }
     }
 
-    fn settings(&self, making: &Making) -> Settings {
+    fn settings(&self, end_settings: &EndSettings) -> Settings {
         let mut settings = Settings::new(&rustcrypto::PROVIDER);
         settings.versions = vec![self.version];
         settings.suites = match self.version {
@@ -191,18 +192,18 @@ impl Profile {
         settings.psk_modes = vec![self.mode];
         settings.packing = self.packing;
         settings.handshake_deadline = DEADLINE;
-        settings.initial_timeout = making.timeout;
-        settings.key_log = making.key_log.clone();
-        settings.resumption = self.start == Start::Resumed;
+        settings.initial_timeout = end_settings.timeout;
+        settings.key_log = end_settings.key_log.clone();
+        settings.resumption = self.start == InitialState::Resumed;
         settings.session_tickets = settings.resumption;
         settings.connection_ids = match self.start {
-            Start::Moved => ConnectionIds::Bytes(ID_BYTES),
-            Start::Fresh | Start::Resumed => ConnectionIds::Off,
+            InitialState::Moved => ConnectionIds::Bytes(ID_BYTES),
+            InitialState::Fresh | InitialState::Resumed => ConnectionIds::Off,
         };
         // With connection IDs of any length, the smallest datagram size that may be set is larger
         // than a frame.
         let own = !self.tinydtls && !settings.connection_ids.are_negotiated();
-        if let Some(bytes) = making.datagram_bytes.filter(|_| own) {
+        if let Some(bytes) = end_settings.datagram_bytes.filter(|_| own) {
             settings.datagram_bytes = bytes;
         }
         if self.tinydtls {
@@ -213,30 +214,34 @@ impl Profile {
         settings
     }
 
-    pub(crate) fn server(&self, making: &Making, random: Random) -> Result<Endpoint, Error> {
+    pub(crate) fn server(
+        &self,
+        end_settings: &EndSettings,
+        random: Random,
+    ) -> Result<Endpoint, Error> {
         let cookies = if self.cookie { CookiePolicy::Always } else { CookiePolicy::WhenRetrying };
-        let config = ServerConfig::with(Arc::new(psk()), self.settings(making));
+        let config = ServerConfig::with(Arc::new(psk()), self.settings(end_settings));
         let config = config.map_err(Error::Engine)?.with_cookies(cookies);
         let config = if self.half_rtt { config.with_half_rtt_data() } else { config };
         Ok(Endpoint::server(Arc::new(config), random))
     }
 
     /// The configuration of this profile's clients.
-    pub(crate) fn client_config(&self, making: &Making) -> Result<ClientConfig, Error> {
-        ClientConfig::with(psk(), self.settings(making)).map_err(Error::Engine)
+    pub(crate) fn client_config(&self, end_settings: &EndSettings) -> Result<ClientConfig, Error> {
+        ClientConfig::with(psk(), self.settings(end_settings)).map_err(Error::Engine)
     }
 
     /// A client that begins at `start`. If the profile resumes or continues an association, that
     /// association with `server` is made first.
     pub(super) fn client(
         &self,
-        making: &Making,
+        end_settings: &EndSettings,
         [me, server]: [NodeId; 2],
         endpoint: &mut Endpoint,
         start: Instant,
         mut random: Random,
     ) -> Result<Connection, Error> {
-        let mut config = self.client_config(making)?;
+        let mut config = self.client_config(end_settings)?;
         let connect = |config: &ClientConfig, at, random| {
             let config = Arc::new(config.clone());
             Connection::client(config, address(server), at, random)
@@ -245,19 +250,19 @@ impl Profile {
         let mut before = address(me);
         before.set_port(before.port() + 1);
         match self.start {
-            Start::Fresh => {}
-            Start::Resumed => {
+            InitialState::Fresh => {}
+            InitialState::Resumed => {
                 let mut older = connect(&config, Instant::ZERO, random.fork());
-                meet(&mut older, before, endpoint, address(server))?;
+                complete_handshake(&mut older, before, endpoint, address(server))?;
                 if let Some(session) = older.session() {
                     config = config.with_session(session);
                 }
                 older.close(Instant::ZERO);
-                let _ = meet(&mut older, before, endpoint, address(server));
+                let _ = complete_handshake(&mut older, before, endpoint, address(server));
             }
-            Start::Moved => {
+            InitialState::Moved => {
                 let mut client = connect(&config, Instant::ZERO, random.fork());
-                meet(&mut client, before, endpoint, address(server))?;
+                complete_handshake(&mut client, before, endpoint, address(server))?;
                 return Ok(client);
             }
         }
@@ -267,7 +272,7 @@ impl Profile {
 
 /// Exchanges datagrams between two ends, at time zero and without loss, until neither has any to
 /// send.
-fn meet(
+fn complete_handshake(
     client: &mut Connection,
     me: SocketAddr,
     server: &mut Endpoint,

@@ -1,6 +1,6 @@
 //! Many handshakes of one kind, each in a simulated world of its own.
 
-use super::{Course, Outcome, Profile};
+use super::{HandshakeRun, Outcome, Profile};
 use crate::Error;
 use crate::energy::Device;
 use crate::network::Network;
@@ -15,7 +15,7 @@ pub struct Survey {
     pub network: Network,
     /// The kind of handshake.
     pub profile: &'static Profile,
-    /// The first retransmission timeout, as in [`Course`].
+    /// The first retransmission timeout, as in [`HandshakeRun`].
     pub timeout: Option<Duration>,
     /// Number of handshakes.
     pub runs: u32,
@@ -56,7 +56,7 @@ impl Survey {
     ///
     /// # Errors
     ///
-    /// The errors of [`Course::run`].
+    /// The errors of [`HandshakeRun::run`].
     pub fn summarize(&self) -> Result<Summary, Error> {
         let mut totals = Totals::default();
         self.each(|outcome| totals.add(&Cost::of(outcome, &self.network.device)))?;
@@ -67,8 +67,8 @@ impl Survey {
     fn each(&self, mut take: impl FnMut(&Outcome)) -> Result<(), Error> {
         let make = |index| {
             let seed = self.seed.wrapping_mul(0x9e37_79b9_7f4a_7c15).wrapping_add(index as u64);
-            let course = Course::single(&self.network, self.profile, seed);
-            Course { timeout: self.timeout, ..course }.run()
+            let course = HandshakeRun::single(&self.network, self.profile, seed);
+            HandshakeRun { timeout: self.timeout, ..course }.run()
         };
         in_order(None, 0..self.runs as usize, make, |outcomes| {
             outcomes.iter().for_each(&mut take);
@@ -154,7 +154,7 @@ mod tests {
 
     #[test]
     fn a_survey_is_the_same_each_time() {
-        let network = Network::line(2, Layer::Tsch(tsch::Settings::dedicated(101, 1)));
+        let network = Network::line(2, Layer::Tsch(tsch::TschSettings::dedicated(101, 1)));
         let profile = Profile::by_name("1.3").expect("1.3 is one of the profiles");
         let survey = Survey::new(network.with_delivery(0.9), profile, 12, 5);
         let outcomes = || {

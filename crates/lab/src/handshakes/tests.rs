@@ -12,7 +12,8 @@ fn profile(name: &str) -> &'static Profile {
 }
 
 fn single(network: &Network, name: &str, seed: u64) -> Outcome {
-    let outcomes = Course::single(network, profile(name), seed).run().expect("the simulation runs");
+    let outcomes =
+        HandshakeRun::single(network, profile(name), seed).run().expect("the simulation runs");
     outcomes[0]
 }
 
@@ -29,15 +30,15 @@ fn near(value: f64, expected: f64, share: f64) {
 }
 
 fn tsch(nodes: u16, cells: u64) -> Network {
-    Network::line(nodes, Layer::Tsch(tsch::Settings::dedicated(101, cells)))
+    Network::line(nodes, Layer::Tsch(tsch::TschSettings::dedicated(101, cells)))
 }
 
 fn xmac(nodes: u16, check_interval_ms: f64) -> Network {
-    Network::line(nodes, Layer::XMac(xmac::Settings::contiki(check_interval_ms)))
+    Network::line(nodes, Layer::XMac(xmac::XMacSettings::contiki(check_interval_ms)))
 }
 
 fn beacons(nodes: u16, order: u32, downlink: beacon::Downlink) -> Network {
-    let settings = beacon::Settings { downlink, ..beacon::Settings::direct(order, 1) };
+    let settings = beacon::BeaconSettings { downlink, ..beacon::BeaconSettings::direct(order, 1) };
     Network::line(nodes, Layer::Beacon(settings))
 }
 
@@ -91,12 +92,12 @@ fn in_beacon_enabled_mode_a_handshake_takes_as_long_as_in_ns_3() {
     for (superframe_order, wait, ns3) in
         [(1, 0, 0.225), (2, 0, 0.099), (1, 5, 0.317), (2, 5, 0.164)]
     {
-        let settings = beacon::Settings {
+        let settings = beacon::BeaconSettings {
             short_beacons: true,
-            ..beacon::Settings::direct(3, superframe_order)
+            ..beacon::BeaconSettings::direct(3, superframe_order)
         };
         let network = Network {
-            answer_after: Duration::from_millis(wait),
+            answer_delay: Duration::from_millis(wait),
             ..Network::line(2, Layer::Beacon(settings))
         };
         near(mean(&network, "tinydtls", 400).0, ns3, 0.05);
@@ -117,7 +118,7 @@ fn hops_add_up() {
 #[test]
 fn every_profile_ends_over_every_layer() {
     let star = |layer| Network { topology: Topology::star(3), ..Network::line(2, layer) };
-    let shared = tsch::Settings { shared: true, ..tsch::Settings::dedicated(31, 5) };
+    let shared = tsch::TschSettings { shared: true, ..tsch::TschSettings::dedicated(31, 5) };
     let networks = [
         tsch(3, 2),
         xmac(3, 125.0),
@@ -125,13 +126,13 @@ fn every_profile_ends_over_every_layer() {
         beacons(3, 4, beacon::Downlink::Indirect),
         Network { computes: true, ..xmac(2, 125.0) },
         star(Layer::Tsch(shared)),
-        star(Layer::AlwaysOn(always_on::Settings { retries: Some(3) })),
-        Network::line(3, Layer::AlwaysOn(always_on::Settings { retries: None })),
+        star(Layer::AlwaysOn(always_on::AlwaysOnSettings { retries: Some(3) })),
+        Network::line(3, Layer::AlwaysOn(always_on::AlwaysOnSettings { retries: None })),
     ];
     for network in &networks {
         for Profile { name, .. } in PROFILES {
             let outcome = single(network, name, 3);
-            let outcome = (outcome.duration, outcome.spent.of(crate::energy::Use::Send));
+            let outcome = (outcome.duration, outcome.spent.of(crate::energy::Activity::Send));
             assert!(outcome.0.is_some() && outcome.1 > 0, "{name} {:?}", network.layer);
         }
     }
@@ -151,7 +152,8 @@ fn many_handshakes_share_the_air() {
     let network = Network { topology, ..xmac(2, 125.0) };
     let pairs: Vec<_> = (0..64).step_by(2).map(|id| [NodeId(id + 1), NodeId(id)]).collect();
     let window = Duration::from_secs(20);
-    let course = Course { pairs, window, ..Course::single(&network, profile("1.3"), 5) };
+    let course =
+        HandshakeRun { pairs, window, ..HandshakeRun::single(&network, profile("1.3"), 5) };
     let outcomes = course.run().expect("the simulation runs");
     assert_eq!(outcomes.len(), 32);
     assert!(outcomes.iter().all(|outcome| outcome.duration.is_some()));
@@ -169,8 +171,8 @@ fn settings_that_cannot_be_are_refused_before_anything_is_reckoned() {
         "x-mac,check_interval_ms=nan",
     ] {
         let network = Network::line(2, Layer::parse(line).expect(line));
-        let refused = Course::single(&network, profile("1.3"), 1).run();
-        assert!(matches!(refused, Err(crate::Error::Fault(_))), "{line}");
+        let refused = HandshakeRun::single(&network, profile("1.3"), 1).run();
+        assert!(matches!(refused, Err(crate::Error::InvalidSetting(_))), "{line}");
     }
 }
 
@@ -187,7 +189,7 @@ impl lightseal_dtls::KeyLog for Keys {
 fn a_recording_holds_every_frame_and_all_keys() {
     let keys = Arc::new(Keys::default());
     let network = tsch(2, 1);
-    let course = Course::single(&network, profile("1.2"), 1);
+    let course = HandshakeRun::single(&network, profile("1.2"), 1);
     let (outcomes, recording) =
         course.record(Arc::<Keys>::clone(&keys)).expect("the simulation runs");
     assert_eq!(outcomes, course.run().expect("the simulation runs"));

@@ -36,7 +36,7 @@ pub(super) struct Retransmission {
 #[derive(Debug, Default)]
 struct Peer {
     waiting: Vec<Record>,
-    heard: Vec<Vec<u8>>,
+    received: Vec<Vec<u8>>,
     /// The number of the next handshake message in the clear, and the type of the last one that
     /// came in order.
     next: u16,
@@ -57,13 +57,13 @@ struct Record {
 
 /// What tinydtls does with a datagram.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Verdict {
+enum Disposition {
     /// The datagram carries the next message.
-    Expected,
+    Next,
     /// The datagram is kept until the messages before it have come.
-    Early,
+    Buffered,
     /// The datagram is dropped.
-    Refused,
+    Dropped,
 }
 
 fn is_first_hello(datagram: &[u8]) -> bool {
@@ -72,50 +72,50 @@ fn is_first_hello(datagram: &[u8]) -> bool {
 }
 
 impl Peer {
-    fn judge(&mut self, datagram: &[u8], has_cookies: bool) -> Verdict {
+    fn judge(&mut self, datagram: &[u8], has_cookies: bool) -> Disposition {
         // The server keeps no state about a first ClientHello: it can answer the same one again.
         if has_cookies && self.next <= 1 && is_first_hello(datagram) {
             return self.judge_new(datagram);
         }
-        if self.heard.iter().any(|old| old == datagram) {
-            return Verdict::Refused;
+        if self.received.iter().any(|old| old == datagram) {
+            return Disposition::Dropped;
         }
         let verdict = self.judge_new(datagram);
-        if verdict != Verdict::Refused {
-            self.heard.push(datagram.to_vec());
+        if verdict != Disposition::Dropped {
+            self.received.push(datagram.to_vec());
         }
         verdict
     }
 
-    fn judge_new(&mut self, datagram: &[u8]) -> Verdict {
+    fn judge_new(&mut self, datagram: &[u8]) -> Disposition {
         if datagram.first() == Some(&CHANGE_CIPHER_SPEC) {
             let is_due = matches!(self.last, SERVER_HELLO_DONE | CLIENT_KEY_EXCHANGE);
             self.changed |= is_due;
-            return if is_due { Verdict::Expected } else { Verdict::Refused };
+            return if is_due { Disposition::Next } else { Disposition::Dropped };
         }
         if datagram.get(EPOCH_AT..EPOCH_AT + 2).is_some_and(|epoch| epoch != [0, 0]) {
-            return if self.changed { Verdict::Expected } else { Verdict::Refused };
+            return if self.changed { Disposition::Next } else { Disposition::Dropped };
         }
         let kind = datagram.get(TYPE_AT).copied();
         let number = datagram.get(SEQUENCE_AT..SEQUENCE_AT + 2);
-        let (Some(kind), Some(number)) = (kind, number) else { return Verdict::Expected };
+        let (Some(kind), Some(number)) = (kind, number) else { return Disposition::Next };
         let number = u16::from_be_bytes([number[0], number[1]]);
         if kind == CLIENT_HELLO {
             (self.next, self.last) = (number + 1, kind);
-            return Verdict::Expected;
+            return Disposition::Next;
         }
         if number != self.next {
             if number < self.next {
-                return Verdict::Refused;
+                return Disposition::Dropped;
             }
             self.early.insert(number, kind);
-            return Verdict::Early;
+            return Disposition::Buffered;
         }
         (self.next, self.last) = (number + 1, kind);
         while let Some(kind) = self.early.remove(&self.next) {
             (self.next, self.last) = (self.next + 1, kind);
         }
-        Verdict::Expected
+        Disposition::Next
     }
 }
 
@@ -136,12 +136,12 @@ impl Retransmission {
 
     /// Takes a datagram from a peer. Returns `false` if tinydtls drops it. If it carries the next
     /// message, nothing need be retransmitted to that peer any more.
-    pub(super) fn heard(&mut self, from: NodeId, datagram: &[u8]) -> bool {
+    pub(super) fn receive(&mut self, from: NodeId, datagram: &[u8]) -> bool {
         let verdict = self.peers.entry(from).or_default().judge(datagram, self.has_cookies);
-        if verdict == Verdict::Expected {
+        if verdict == Disposition::Next {
             self.forget(from);
         }
-        verdict != Verdict::Refused
+        verdict != Disposition::Dropped
     }
 
     fn forget(&mut self, whom: NodeId) {
@@ -214,12 +214,12 @@ mod tests {
         let mut retransmission = Retransmission::new(TIMEOUT, true);
         retransmission.sent(at(0), PEER, &[22; 50]);
         // ServerHelloDone arrives before ServerHello.
-        assert!(retransmission.heard(PEER, &message(14, 1)));
+        assert!(retransmission.receive(PEER, &message(14, 1)));
         assert!(retransmission.wake_at().is_some());
-        assert!(retransmission.heard(PEER, &message(2, 0)));
+        assert!(retransmission.receive(PEER, &message(2, 0)));
         assert_eq!(retransmission.wake_at(), None);
-        assert!(!retransmission.heard(PEER, &message(14, 1)));
-        assert!(retransmission.heard(NodeId(2), &message(2, 0)));
+        assert!(!retransmission.receive(PEER, &message(14, 1)));
+        assert!(retransmission.receive(NodeId(2), &message(2, 0)));
     }
 
     #[test]
@@ -227,13 +227,13 @@ mod tests {
         let mut retransmission = Retransmission::new(TIMEOUT, true);
         let change = [&[CHANGE_CIPHER_SPEC][..], &[0; 13]].concat();
         let finished = [&[22, 254, 253, 0, 1][..], &[0; 40]].concat();
-        assert!(retransmission.heard(PEER, &message(CLIENT_HELLO, 1)));
-        assert!(!retransmission.heard(PEER, &change));
-        assert!(!retransmission.heard(PEER, &finished));
-        assert!(retransmission.heard(PEER, &message(CLIENT_KEY_EXCHANGE, 2)));
-        assert!(!retransmission.heard(PEER, &finished));
-        assert!(retransmission.heard(PEER, &change));
-        assert!(retransmission.heard(PEER, &finished));
+        assert!(retransmission.receive(PEER, &message(CLIENT_HELLO, 1)));
+        assert!(!retransmission.receive(PEER, &change));
+        assert!(!retransmission.receive(PEER, &finished));
+        assert!(retransmission.receive(PEER, &message(CLIENT_KEY_EXCHANGE, 2)));
+        assert!(!retransmission.receive(PEER, &finished));
+        assert!(retransmission.receive(PEER, &change));
+        assert!(retransmission.receive(PEER, &finished));
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! The computation that a handshake requires, derived from its records.
 
-use crate::energy::Work;
+use crate::energy::Computation;
 use crate::world::NodeId;
 use std::collections::BTreeSet;
 
@@ -19,18 +19,23 @@ const HASH_BLOCK: usize = 64;
 /// Length of a record's header in DTLS 1.2 (RFC 6347, section 4.1), in bytes.
 const HEADER_12: usize = 13;
 
-/// Computation since [`Tally::take`] was called last.
+/// Computation since [`WorkCounter::take`] was called last.
 #[derive(Debug, Default)]
-pub(crate) struct Tally {
-    work: Work,
+pub(crate) struct WorkCounter {
+    work: Computation,
     /// The peers with which there are keys.
     keyed: BTreeSet<NodeId>,
 }
 
-impl Tally {
+impl WorkCounter {
     /// Accounts for a datagram that was sent or received. The first protected record of a peer also
     /// costs the key derivation and this many multiplications on a curve.
-    pub(crate) fn datagram(&mut self, peer: NodeId, mut datagram: &[u8], exchanges: u32) {
+    pub(crate) fn datagram(
+        &mut self,
+        peer: NodeId,
+        mut datagram: &[u8],
+        curve_multiplications: u32,
+    ) {
         self.work.datagrams += 1;
         while let Some(first) = datagram.first() {
             let is_13 = first >> 5 == 1;
@@ -47,13 +52,13 @@ impl Tally {
             self.work.cipher_blocks += 2 * record.len().div_ceil(CIPHER_BLOCK) as u32 + 2;
             if self.keyed.insert(peer) {
                 self.work.hash_blocks += if is_13 { KEYS_13 } else { KEYS_12 };
-                self.work.exchanges += exchanges;
+                self.work.curve_multiplications += curve_multiplications;
             }
         }
     }
 
     /// Takes the computation since this function was called last.
-    pub(crate) fn take(&mut self) -> Work {
+    pub(crate) fn take(&mut self) -> Computation {
         core::mem::take(&mut self.work)
     }
 }
@@ -72,15 +77,18 @@ mod tests {
 
     #[test]
     fn keys_are_made_once_a_peer() {
-        let mut tally = Tally::default();
+        let mut work_counter = WorkCounter::default();
         let clear = [&[22, 254, 253, 0, 0, 0, 0, 0, 0, 0, 0, 0, 51][..], &[0; 51]].concat();
-        tally.datagram(NodeId(1), &clear, 2);
-        assert_eq!(tally.take(), Work { datagrams: 1, hash_blocks: 1, ..Work::default() });
+        work_counter.datagram(NodeId(1), &clear, 2);
+        assert_eq!(
+            work_counter.take(),
+            Computation { datagrams: 1, hash_blocks: 1, ..Computation::default() }
+        );
         let protected = [0x2e; 40];
-        tally.datagram(NodeId(1), &protected, 2);
-        let work = tally.take();
-        assert_eq!((work.hash_blocks, work.cipher_blocks, work.exchanges), (131, 8, 2));
-        tally.datagram(NodeId(1), &protected, 2);
-        assert_eq!(tally.take().hash_blocks, 1);
+        work_counter.datagram(NodeId(1), &protected, 2);
+        let work = work_counter.take();
+        assert_eq!((work.hash_blocks, work.cipher_blocks, work.curve_multiplications), (131, 8, 2));
+        work_counter.datagram(NodeId(1), &protected, 2);
+        assert_eq!(work_counter.take().hash_blocks, 1);
     }
 }

@@ -2,10 +2,10 @@
 //! without acknowledgements. Broadcast frames are never acknowledged (section 7.5.6.4).
 
 use super::{
-    ACK_BYTES, FRAME_BYTES, Fault, Idle, LinkLayer, Setting, TURNAROUND_MICROS, Timer,
-    airtime_micros,
+    ACK_BYTES, FRAME_BYTES, Idle, InvalidSetting, LinkLayer, LinkLayerSettings, TURNAROUND_MICROS,
+    Timer, airtime_micros,
 };
-use crate::energy::Use;
+use crate::energy::Activity;
 use crate::world::{Air, NodeId, Topology};
 use lightseal_core::Random;
 use schemars::JsonSchema;
@@ -16,9 +16,9 @@ use std::collections::VecDeque;
 const UNIT_MICROS: u64 = 320;
 
 /// The defaults of macMinBE, macMaxBE and macMaxCSMABackoffs.
-const LEAST_EXPONENT: u32 = 3;
-const MOST_EXPONENT: u32 = 5;
-const MOST_BACKOFFS: u32 = 4;
+const MIN_EXPONENT: u32 = 3;
+const MAX_EXPONENT: u32 = 5;
+const MAX_BACKOFFS: u32 = 4;
 
 /// The long interframe space (macLIFSPeriod), in microseconds.
 const SPACE_MICROS: u64 = 640;
@@ -30,31 +30,35 @@ const ANSWER_MICROS: u64 = TURNAROUND_MICROS + airtime_micros(ACK_BYTES);
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(inline)]
-pub struct Settings {
+pub struct AlwaysOnSettings {
     /// How often a frame that was not acknowledged is sent again (macMaxFrameRetries). Without this
     /// setting, frames are not acknowledged.
     pub retries: Option<u32>,
 }
 
-impl Setting for Settings {
+impl LinkLayerSettings for AlwaysOnSettings {
     fn name(&self) -> &'static str {
         "always-on"
     }
 
-    fn build(&self, topology: &Topology, _: &mut Random) -> Result<Box<dyn LinkLayer>, Fault> {
+    fn build(
+        &self,
+        topology: &Topology,
+        _: &mut Random,
+    ) -> Result<Box<dyn LinkLayer>, InvalidSetting> {
         if self.retries.is_some_and(|retries| retries > 1000) {
-            return Err(Fault::new("retries", "must be at most 1000"));
+            return Err(InvalidSetting::new("retries", "must be at most 1000"));
         }
         let radios = topology.nodes().map(|_| Radio::default()).collect();
         Ok(Box::new(AlwaysOn { settings: self.clone(), radios }))
     }
 
     fn period_micros(&self) -> u64 {
-        UNIT_MICROS << LEAST_EXPONENT
+        UNIT_MICROS << MIN_EXPONENT
     }
 
     fn round_trip_micros(&self, hops: u16) -> u64 {
-        let once = (UNIT_MICROS << LEAST_EXPONENT) + airtime_micros(FRAME_BYTES) + ANSWER_MICROS;
+        let once = (UNIT_MICROS << MIN_EXPONENT) + airtime_micros(FRAME_BYTES) + ANSWER_MICROS;
         2 * u64::from(hops) * (once + SPACE_MICROS)
     }
 
@@ -70,7 +74,7 @@ impl Setting for Settings {
 /// The radios of all nodes.
 #[derive(Debug)]
 struct AlwaysOn {
-    settings: Settings,
+    settings: AlwaysOnSettings,
     radios: Vec<Radio>,
 }
 
@@ -108,7 +112,7 @@ impl AlwaysOn {
     }
 
     fn back_off(&mut self, air: &mut Air<'_>, id: NodeId, from: u64) {
-        let exponent = (LEAST_EXPONENT + self.radio(id).backoffs).min(MOST_EXPONENT);
+        let exponent = (MIN_EXPONENT + self.radio(id).backoffs).min(MAX_EXPONENT);
         let units = air.random.below(1 << exponent);
         air.wake_at(from + units * UNIT_MICROS, ASSESS, id.0.into());
     }
@@ -127,7 +131,7 @@ impl AlwaysOn {
         if self.is_busy(air, id, id, now, now + 1) || is_sending {
             let radio = self.radio(id);
             radio.backoffs += 1;
-            if radio.backoffs > MOST_BACKOFFS {
+            if radio.backoffs > MAX_BACKOFFS {
                 return self.next(air, id, now);
             }
             return self.back_off(air, id, now + UNIT_MICROS);
@@ -139,7 +143,7 @@ impl AlwaysOn {
         let Some((_, frame)) = radio.frames.front() else { return };
         let airtime = airtime_micros(frame.len());
         (radio.began, radio.until) = (begin, begin + airtime);
-        air.energy.spend(id, Use::Send, airtime);
+        air.energy.spend(id, Activity::Send, airtime);
         let end = begin + airtime + if acknowledged { ANSWER_MICROS } else { 0 };
         air.wake_at(end, END, id.0.into());
     }
@@ -161,7 +165,7 @@ impl AlwaysOn {
             }
             self.radio(id).received = true;
             if acknowledged {
-                air.energy.spend(to, Use::Send, airtime_micros(ACK_BYTES));
+                air.energy.spend(to, Activity::Send, airtime_micros(ACK_BYTES));
                 is_done = air.acknowledge(until + TURNAROUND_MICROS, to, id, &frame);
             }
         }
@@ -193,8 +197,8 @@ impl AlwaysOn {
     fn is_clear(&self, air: &Air<'_>, id: NodeId, sender: NodeId) -> bool {
         let Radio { began, until, .. } = self.radios[usize::from(sender.0)];
         let there = &self.radios[usize::from(id.0)];
-        let is_deaf = there.began < until && there.until > began;
-        !is_deaf && !self.is_busy(air, id, sender, began, until)
+        let cannot_receive = there.began < until && there.until > began;
+        !cannot_receive && !self.is_busy(air, id, sender, began, until)
     }
 
     fn is_acknowledged(&self, to: NodeId) -> bool {
@@ -217,7 +221,7 @@ impl LinkLayer for AlwaysOn {
     }
 
     fn handle(&mut self, air: &mut Air<'_>, timer: Timer) {
-        let id = NodeId(timer.whose as u16);
+        let id = NodeId(timer.owner as u16);
         match timer.kind {
             ASSESS => self.assess(air, id),
             _ => self.end(air, id),
@@ -232,8 +236,8 @@ impl LinkLayer for AlwaysOn {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::channels::{Channels, Model};
-    use crate::world::{Node, Wish, World};
+    use crate::channels::{ChannelModel, Channels};
+    use crate::world::{NextAction, Node, World};
     use lightseal_core::Instant;
 
     /// A node that broadcasts once, if it is to, and counts the frames that it hears.
@@ -254,20 +258,20 @@ mod tests {
 
         fn wake(&mut self, _: Instant) {}
 
-        fn poll(&mut self, _: Instant, buf: &mut [u8]) -> Wish {
+        fn poll(&mut self, _: Instant, buf: &mut [u8]) -> NextAction {
             match core::mem::take(&mut self.says) {
-                0 => Wish::Idle,
+                0 => NextAction::Idle,
                 len => {
                     buf[..len].fill(7);
-                    Wish::Send { to: NodeId::EVERYBODY, len }
+                    NextAction::Send { to: NodeId::EVERYBODY, len }
                 }
             }
         }
     }
 
-    fn spoken(says: usize, channel: &Model, seed: u64) -> World<Speaker> {
+    fn spoken(says: usize, channel: &ChannelModel, seed: u64) -> World<Speaker> {
         let topology = Topology::star(3);
-        let settings = Settings { retries: Some(3) };
+        let settings = AlwaysOnSettings { retries: Some(3) };
         let link = settings.build(&topology, &mut Random::insecure(seed)).unwrap();
         let channels = Channels::new(channel, &[], true);
         let mut world = World::new(topology, link, channels, Random::insecure(seed));
@@ -281,20 +285,20 @@ mod tests {
 
     #[test]
     fn all_neighbours_hear_one_frame_at_once() {
-        let world = spoken(44, &Model::PERFECT, 1);
+        let world = spoken(44, &ChannelModel::PERFECT, 1);
         let airtime = airtime_micros(44 + 27);
         let heard = |id| &world.node(NodeId(id)).heard;
         assert_eq!(heard(0).len(), 1);
         assert_eq!((heard(0)[0].1, heard(0)[0].2), (NodeId(2), 44));
         assert!(heard(0) == heard(1) && heard(0) == heard(3) && heard(2).is_empty());
         let spent = |id| world.spent(NodeId(id), Instant::ZERO);
-        assert_eq!(spent(2).of(Use::Send), airtime);
-        assert_eq!((spent(0).of(Use::Send), spent(0).received_micros), (0, airtime));
+        assert_eq!(spent(2).of(Activity::Send), airtime);
+        assert_eq!((spent(0).of(Activity::Send), spent(0).received_micros), (0, airtime));
     }
 
     #[test]
     fn each_neighbour_has_a_channel_of_its_own() {
-        let half = Model::Bernoulli { delivery: 0.5 };
+        let half = ChannelModel::Bernoulli { delivery: 0.5 };
         let counts = (0..100).map(|seed| {
             let world = spoken(44, &half, seed);
             [0, 1, 3].map(|id| world.node(NodeId(id)).heard.len())
@@ -307,7 +311,7 @@ mod tests {
 
     #[test]
     fn long_datagrams_come_whole() {
-        let world = spoken(200, &Model::PERFECT, 1);
+        let world = spoken(200, &ChannelModel::PERFECT, 1);
         assert_eq!(world.node(NodeId(0)).heard[0].2, 200);
     }
 }

@@ -6,8 +6,11 @@
 //! the heads. Radios are off at all other times. All radios of a cluster hear each other, and no
 //! radio of another cluster.
 
-use super::{ACK_BYTES, Fault, Idle, LinkLayer, Setting, TURNAROUND_MICROS, Timer, airtime_micros};
-use crate::energy::Use;
+use super::{
+    ACK_BYTES, Idle, InvalidSetting, LinkLayer, LinkLayerSettings, TURNAROUND_MICROS, Timer,
+    airtime_micros,
+};
+use crate::energy::Activity;
 use crate::world::{Air, NodeId, Topology};
 use lightseal_core::Random;
 use schemars::JsonSchema;
@@ -18,15 +21,15 @@ use std::collections::{BTreeMap, VecDeque};
 const BASE_MICROS: u64 = 15_360;
 
 /// The largest beacon order at which beacons are sent.
-const MOST_ORDER: u32 = 14;
+const MAX_ORDER: u32 = 14;
 
 /// A backoff period (aUnitBackoffPeriod), in microseconds.
 const UNIT_MICROS: u64 = 320;
 
 /// The defaults of macMinBE, macMaxBE, macMaxCSMABackoffs and macMaxFrameRetries.
-const LEAST_EXPONENT: u32 = 3;
-const MOST_EXPONENT: u32 = 5;
-const MOST_BACKOFFS: u32 = 4;
+const MIN_EXPONENT: u32 = 3;
+const MAX_EXPONENT: u32 = 5;
+const MAX_BACKOFFS: u32 = 4;
 const RETRIES: u32 = 3;
 
 /// The long interframe space (macLIFSPeriod), in microseconds.
@@ -35,7 +38,7 @@ const SPACE_MICROS: u64 = 640;
 /// The short interframe space (macSIFSPeriod) in microseconds, and the longest frame in bytes that
 /// is followed by it (aMaxSIFSFrameSize).
 const SHORT_SPACE_MICROS: u64 = 192;
-const MOST_BYTES_BEFORE_SHORT_SPACE: usize = 18;
+const MAX_BYTES_BEFORE_SHORT_SPACE: usize = 18;
 
 /// How long an acknowledgement is awaited (macAckWaitDuration), in microseconds.
 const ACK_WAIT_MICROS: u64 = 864;
@@ -64,7 +67,7 @@ pub enum Downlink {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(inline)]
-pub struct Settings {
+pub struct BeaconSettings {
     /// The beacon interval is 15.36 ms · 2^`beacon_order`.
     pub beacon_order: u32,
     /// The contention access period, beacon included, is 15.36 ms · 2^`superframe_order`.
@@ -81,7 +84,7 @@ const fn least(a: u32, b: u32) -> u32 {
     if a < b { a } else { b }
 }
 
-impl Settings {
+impl BeaconSettings {
     /// Direct transmission in both directions, and beacons with 64-bit addresses.
     pub const fn direct(beacon_order: u32, superframe_order: u32) -> Self {
         let downlink = Downlink::Direct;
@@ -99,38 +102,48 @@ impl Settings {
 
     /// The beacon interval, in microseconds.
     pub const fn interval_micros(&self) -> u64 {
-        BASE_MICROS << least(self.beacon_order, MOST_ORDER)
+        BASE_MICROS << least(self.beacon_order, MAX_ORDER)
     }
 
     /// The contention access period, in microseconds.
     pub const fn access_micros(&self) -> u64 {
-        BASE_MICROS << least(self.superframe_order, MOST_ORDER)
+        BASE_MICROS << least(self.superframe_order, MAX_ORDER)
     }
 }
 
-impl Setting for Settings {
+impl LinkLayerSettings for BeaconSettings {
     fn name(&self) -> &'static str {
         "beacon"
     }
 
-    fn build(&self, topology: &Topology, _: &mut Random) -> Result<Box<dyn LinkLayer>, Fault> {
-        if self.beacon_order > MOST_ORDER {
-            return Err(Fault::new("beacon_order", format!("must be from 0 to {MOST_ORDER}")));
+    fn build(
+        &self,
+        topology: &Topology,
+        _: &mut Random,
+    ) -> Result<Box<dyn LinkLayer>, InvalidSetting> {
+        if self.beacon_order > MAX_ORDER {
+            return Err(InvalidSetting::new(
+                "beacon_order",
+                format!("must be from 0 to {MAX_ORDER}"),
+            ));
         }
         if self.superframe_order > self.beacon_order {
-            return Err(Fault::new("superframe_order", "must be at most the beacon order"));
+            return Err(InvalidSetting::new(
+                "superframe_order",
+                "must be at most the beacon order",
+            ));
         }
         let heads = topology.nodes().filter(|id| !topology.children(*id).is_empty());
         let heads: Vec<NodeId> = heads.collect();
         let room = 1u64 << (self.beacon_order - self.superframe_order);
         if heads.len() as u64 > room {
             let reason = format!("is too short for the superframes of {} clusters", heads.len());
-            return Err(Fault::new("beacon_order", reason));
+            return Err(InvalidSetting::new("beacon_order", reason));
         }
         let mut beacon = Beacon {
             settings: self.clone(),
             clusters: Vec::new(),
-            ways: Vec::new(),
+            queues: Vec::new(),
             index: BTreeMap::new(),
             acknowledging: BTreeMap::new(),
         };
@@ -168,9 +181,9 @@ impl Setting for Settings {
 /// A cluster tree.
 #[derive(Debug)]
 struct Beacon {
-    settings: Settings,
+    settings: BeaconSettings,
     clusters: Vec<Cluster>,
-    ways: Vec<Sending>,
+    queues: Vec<TransmitQueue>,
     index: BTreeMap<(NodeId, NodeId), usize>,
     /// Until when a node's radio is busy with its last acknowledgement, in microseconds.
     acknowledging: BTreeMap<NodeId, u64>,
@@ -187,7 +200,7 @@ struct Cluster {
 
 /// The queue of a node that contends for the channel.
 #[derive(Debug)]
-struct Sending {
+struct TransmitQueue {
     cluster: usize,
     from: NodeId,
     /// Whether the receiver must request each frame.
@@ -225,19 +238,19 @@ const fn acknowledged_micros(bytes: usize) -> u64 {
 
 impl Beacon {
     fn add(&mut self, cluster: usize, from: NodeId, indirect: bool) -> usize {
-        self.ways.push(Sending {
+        self.queues.push(TransmitQueue {
             cluster,
             from,
             indirect,
             frames: VecDeque::new(),
             backoffs: 0,
-            exponent: LEAST_EXPONENT,
+            exponent: MIN_EXPONENT,
             retries: 0,
             active: false,
             received: false,
             acknowledged: false,
         });
-        self.ways.len() - 1
+        self.queues.len() - 1
     }
 
     /// When the cluster's access period in this beacon interval begins, which is after its beacon,
@@ -247,7 +260,7 @@ impl Beacon {
         let start = interval * self.settings.interval_micros() + cluster as u64 * access;
         let bytes = self.settings.beacon_bytes();
         let space =
-            if bytes <= MOST_BYTES_BEFORE_SHORT_SPACE { SHORT_SPACE_MICROS } else { SPACE_MICROS };
+            if bytes <= MAX_BYTES_BEFORE_SHORT_SPACE { SHORT_SPACE_MICROS } else { SPACE_MICROS };
         let beacon = (airtime_micros(bytes) + space).div_ceil(UNIT_MICROS);
         (start + beacon * UNIT_MICROS, start + access)
     }
@@ -277,49 +290,49 @@ impl Beacon {
     }
 
     /// Draws a random backoff and sets the timer of the first assessment.
-    fn back_off(&mut self, air: &mut Air<'_>, way: usize, from: u64) {
-        let Sending { cluster, exponent, .. } = self.ways[way];
+    fn back_off(&mut self, air: &mut Air<'_>, queue: usize, from: u64) {
+        let TransmitQueue { cluster, exponent, .. } = self.queues[queue];
         let units = air.random.below(1 << exponent);
         let at = self.boundary(cluster, from, units);
-        self.set(air, way, ASSESS, at);
+        self.set(air, queue, ASSESS, at);
     }
 
-    fn set(&mut self, air: &mut Air<'_>, way: usize, kind: u16, at: u64) {
-        self.ways[way].active = true;
-        air.wake_at(at, kind, way as u32);
+    fn set(&mut self, air: &mut Air<'_>, queue: usize, kind: u16, at: u64) {
+        self.queues[queue].active = true;
+        air.wake_at(at, kind, queue as u32);
     }
 
     /// Begins to send the first frame of the queue, if there is one.
-    fn begin(&mut self, air: &mut Air<'_>, way: usize) {
+    fn begin(&mut self, air: &mut Air<'_>, queue: usize) {
         let now = air.now.as_micros();
-        let sending = &mut self.ways[way];
+        let sending = &mut self.queues[queue];
         if sending.active || sending.frames.is_empty() {
             return;
         }
-        (sending.backoffs, sending.exponent) = (0, LEAST_EXPONENT);
+        (sending.backoffs, sending.exponent) = (0, MIN_EXPONENT);
         let (cluster, indirect, node) = (sending.cluster, sending.indirect, sending.from);
         let from = match indirect {
             // The next beacon announces the frame, and the receiver requests it after the beacon.
             true => self.period(cluster, self.interval(cluster, now) + 1).0,
             false => self.acknowledging.get(&node).map_or(now, |until| now.max(*until)),
         };
-        self.back_off(air, way, from);
+        self.back_off(air, queue, from);
     }
 
-    fn assess(&mut self, air: &mut Air<'_>, way: usize, again: bool) {
+    fn assess(&mut self, air: &mut Air<'_>, queue: usize, again: bool) {
         let now = air.now.as_micros();
-        let Sending { cluster, from, indirect, .. } = self.ways[way];
-        let Some((to, frame)) = self.ways[way].frames.front() else { return };
+        let TransmitQueue { cluster, from, indirect, .. } = self.queues[queue];
+        let Some((to, frame)) = self.queues[queue].frames.front() else { return };
         let bytes = frame.len();
-        air.energy.spend(if indirect { *to } else { from }, Use::Listen, ASSESSMENT_MICROS);
+        air.energy.spend(if indirect { *to } else { from }, Activity::Listen, ASSESSMENT_MICROS);
         if self.clusters[cluster].until > now {
-            let sending = &mut self.ways[way];
+            let sending = &mut self.queues[queue];
             sending.backoffs += 1;
-            sending.exponent = (sending.exponent + 1).min(MOST_EXPONENT);
-            if sending.backoffs > MOST_BACKOFFS {
-                return self.next(air, way);
+            sending.exponent = (sending.exponent + 1).min(MAX_EXPONENT);
+            if sending.backoffs > MAX_BACKOFFS {
+                return self.next(air, queue);
             }
-            return self.back_off(air, way, now + UNIT_MICROS);
+            return self.back_off(air, queue, now + UNIT_MICROS);
         }
         let interval = self.interval(cluster, now);
         let (_, end) = self.period(cluster, interval);
@@ -328,38 +341,38 @@ impl Beacon {
         if !again && now + 2 * UNIT_MICROS + request + transaction > end {
             // The rest of the access period is too short. Back off again in the next one.
             let next = self.period(cluster, interval + 1).0;
-            return self.back_off(air, way, next);
+            return self.back_off(air, queue, next);
         }
         let kind = if again { SEND } else { ASSESS_AGAIN };
-        self.set(air, way, kind, now + UNIT_MICROS);
+        self.set(air, queue, kind, now + UNIT_MICROS);
     }
 
-    fn send_now(&mut self, air: &mut Air<'_>, way: usize) {
+    fn send_now(&mut self, air: &mut Air<'_>, queue: usize) {
         let now = air.now.as_micros();
-        let Sending { cluster, from, indirect, .. } = self.ways[way];
-        let Some((to, frame)) = self.ways[way].frames.front() else { return };
+        let TransmitQueue { cluster, from, indirect, .. } = self.queues[queue];
+        let Some((to, frame)) = self.queues[queue].frames.front() else { return };
         let (to, bytes) = (*to, frame.len());
         let mut until = now + acknowledged_micros(bytes);
         if indirect {
             until += acknowledged_micros(REQUEST_BYTES) + TURNAROUND_MICROS;
-            air.energy.spend(to, Use::Send, airtime_micros(REQUEST_BYTES));
-            air.energy.spend(from, Use::Send, airtime_micros(ACK_BYTES));
-            air.energy.spend(to, Use::Listen, acknowledged_micros(bytes));
+            air.energy.spend(to, Activity::Send, airtime_micros(REQUEST_BYTES));
+            air.energy.spend(from, Activity::Send, airtime_micros(ACK_BYTES));
+            air.energy.spend(to, Activity::Listen, acknowledged_micros(bytes));
         }
         let air_of = &mut self.clusters[cluster];
         air_of.collided = air_of.began == now && air_of.until > now;
         (air_of.began, air_of.until) = (now, air_of.until.max(until));
-        air.energy.spend(from, Use::Send, airtime_micros(bytes));
-        air.energy.spend(from, Use::Listen, ACK_WAIT_MICROS);
-        self.set(air, way, SENT, until - ANSWER_MICROS);
+        air.energy.spend(from, Activity::Send, airtime_micros(bytes));
+        air.energy.spend(from, Activity::Listen, ACK_WAIT_MICROS);
+        self.set(air, queue, SENT, until - ANSWER_MICROS);
     }
 
     /// The frame has been sent. If it reached the receiver, the acknowledgement begins.
-    fn sent(&mut self, air: &mut Air<'_>, way: usize) {
+    fn sent(&mut self, air: &mut Air<'_>, queue: usize) {
         let now = air.now.as_micros();
-        let Sending { cluster, from, indirect, .. } = self.ways[way];
+        let TransmitQueue { cluster, from, indirect, .. } = self.queues[queue];
         let collided = self.clusters[cluster].collided;
-        let Some((to, frame)) = self.ways[way].frames.front() else { return };
+        let Some((to, frame)) = self.queues[queue].frames.front() else { return };
         let to = *to;
         let start = now - airtime_micros(frame.len());
         let asked =
@@ -367,54 +380,54 @@ impl Beacon {
         let mut acknowledged = false;
         if asked && air.frame(start, from, to, frame) && !collided {
             acknowledged = air.acknowledge(now + TURNAROUND_MICROS, to, from, frame);
-            air.energy.spend(to, Use::Send, airtime_micros(ACK_BYTES));
+            air.energy.spend(to, Activity::Send, airtime_micros(ACK_BYTES));
             self.acknowledging.insert(to, now + ANSWER_MICROS);
-            if !self.ways[way].received {
+            if !self.queues[queue].received {
                 air.arrive(now, to, frame.clone());
             }
-            self.ways[way].received = true;
+            self.queues[queue].received = true;
         }
-        self.ways[way].acknowledged = acknowledged;
-        self.set(air, way, END, now + ANSWER_MICROS);
+        self.queues[queue].acknowledged = acknowledged;
+        self.set(air, queue, END, now + ANSWER_MICROS);
     }
 
-    fn end(&mut self, air: &mut Air<'_>, way: usize) {
-        let sending = &mut self.ways[way];
+    fn end(&mut self, air: &mut Air<'_>, queue: usize) {
+        let sending = &mut self.queues[queue];
         sending.retries += 1;
         if sending.acknowledged || sending.retries > RETRIES {
-            return self.next(air, way);
+            return self.next(air, queue);
         }
         sending.active = false;
-        self.begin(air, way);
+        self.begin(air, queue);
     }
 
     /// Removes the first frame from the queue and turns to the next.
-    fn next(&mut self, air: &mut Air<'_>, way: usize) {
-        let sending = &mut self.ways[way];
+    fn next(&mut self, air: &mut Air<'_>, queue: usize) {
+        let sending = &mut self.queues[queue];
         sending.frames.pop_front();
         (sending.retries, sending.received) = (0, false);
-        self.set(air, way, SPACED, air.now.as_micros() + SPACE_MICROS);
+        self.set(air, queue, SPACED, air.now.as_micros() + SPACE_MICROS);
     }
 }
 
 impl LinkLayer for Beacon {
     fn send(&mut self, air: &mut Air<'_>, from: NodeId, to: NodeId, frame: Vec<u8>) {
-        let Some(way) = self.index.get(&(from, to)).copied() else { return };
-        self.ways[way].frames.push_back((to, frame));
-        self.begin(air, way);
+        let Some(queue) = self.index.get(&(from, to)).copied() else { return };
+        self.queues[queue].frames.push_back((to, frame));
+        self.begin(air, queue);
     }
 
     fn handle(&mut self, air: &mut Air<'_>, timer: Timer) {
-        let way = timer.whose as usize;
+        let queue = timer.owner as usize;
         match timer.kind {
-            ASSESS => self.assess(air, way, false),
-            ASSESS_AGAIN => self.assess(air, way, true),
-            SEND => self.send_now(air, way),
-            SENT => self.sent(air, way),
-            END => self.end(air, way),
+            ASSESS => self.assess(air, queue, false),
+            ASSESS_AGAIN => self.assess(air, queue, true),
+            SEND => self.send_now(air, queue),
+            SENT => self.sent(air, queue),
+            END => self.end(air, queue),
             _ => {
-                self.ways[way].active = false;
-                self.begin(air, way);
+                self.queues[queue].active = false;
+                self.begin(air, queue);
             }
         }
     }

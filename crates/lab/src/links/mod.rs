@@ -49,7 +49,7 @@ pub const fn airtime_micros(bytes: usize) -> u64 {
 /// A medium access protocol, and the radios of all nodes that run it.
 pub trait LinkLayer {
     /// Queues a frame (an IEEE 802.15.4 frame with its checksum) for a neighbour, or for all of
-    /// them where the layer [broadcasts](Setting::broadcasts).
+    /// them where the layer [broadcasts](LinkLayerSettings::broadcasts).
     fn send(&mut self, air: &mut Air<'_>, from: NodeId, to: NodeId, frame: Vec<u8>);
 
     /// Handles a timer that this layer set and that has expired.
@@ -68,7 +68,7 @@ pub struct Idle {
     pub slots: u64,
 }
 
-/// A timer of a link layer, which alone gives meaning to `kind` and `whose`.
+/// A timer of a link layer, which alone gives meaning to `kind` and `owner`.
 #[derive(Clone, Copy, Debug)]
 pub struct Timer {
     /// When the timer expires.
@@ -76,7 +76,7 @@ pub struct Timer {
     /// What the timer is for.
     pub kind: u16,
     /// The node or queue that the timer is for.
-    pub whose: u32,
+    pub owner: u32,
 }
 
 /// A frame that reached a radio intact.
@@ -97,17 +97,17 @@ pub struct Arrival {
 #[schemars(tag = "layer")]
 pub enum Layer {
     /// Plain CSMA-CA.
-    AlwaysOn(always_on::Settings),
+    AlwaysOn(always_on::AlwaysOnSettings),
     /// Preamble sampling.
-    XMac(xmac::Settings),
+    XMac(xmac::XMacSettings),
     /// Beacon-enabled IEEE 802.15.4.
-    Beacon(beacon::Settings),
+    Beacon(beacon::BeaconSettings),
     /// Time slotted channel hopping.
-    Tsch(tsch::Settings),
+    Tsch(tsch::TschSettings),
 }
 
 /// Settings of a link layer.
-pub trait Setting {
+pub trait LinkLayerSettings {
     /// The name in tables.
     fn name(&self) -> &'static str;
 
@@ -116,7 +116,11 @@ pub trait Setting {
     /// # Errors
     ///
     /// Fails when a value is out of range, or the topology does not suit the link layer.
-    fn build(&self, topology: &Topology, random: &mut Random) -> Result<Box<dyn LinkLayer>, Fault>;
+    fn build(
+        &self,
+        topology: &Topology,
+        random: &mut Random,
+    ) -> Result<Box<dyn LinkLayer>, InvalidSetting>;
 
     /// The range of starting times that makes a difference, in microseconds: the period of the
     /// schedule, or the longest first backoff if there is no schedule.
@@ -137,14 +141,14 @@ pub trait Setting {
 
 /// An invalid setting: the field and the reason.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Fault {
+pub struct InvalidSetting {
     /// The field's name in a scenario file.
     pub field: &'static str,
     /// What the field's value must be.
     pub reason: String,
 }
 
-impl Fault {
+impl InvalidSetting {
     /// An invalid setting in a field, and the reason.
     pub fn new(field: &'static str, reason: impl Into<String>) -> Self {
         Self { field, reason: reason.into() }
@@ -162,7 +166,7 @@ impl Layer {
     }
 
     /// The settings of whichever layer this is.
-    pub fn setting(&self) -> &dyn Setting {
+    pub fn settings(&self) -> &dyn LinkLayerSettings {
         match self {
             Self::AlwaysOn(settings) => settings,
             Self::XMac(settings) => settings,

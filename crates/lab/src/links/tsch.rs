@@ -5,8 +5,11 @@
 //! interfere with each other: the cells of links that share a node lie in different timeslots, and
 //! other cells may share a timeslot on different channels.
 
-use super::{ACK_BYTES, FRAME_BYTES, Fault, Idle, LinkLayer, Setting, Timer, airtime_micros};
-use crate::energy::{Slot, Use};
+use super::{
+    ACK_BYTES, FRAME_BYTES, Idle, InvalidSetting, LinkLayer, LinkLayerSettings, Timer,
+    airtime_micros,
+};
+use crate::energy::{Activity, Timeslot};
 use crate::world::{Air, NodeId, Topology};
 use lightseal_core::Random;
 use schemars::JsonSchema;
@@ -31,14 +34,14 @@ const ACK_DELAY_MICROS: u64 = 1_000;
 const ACK_WAIT_MICROS: u64 = 400;
 
 /// The exponents of the backoff in shared cells (macMinBe and macMaxBe for TSCH).
-const LEAST_EXPONENT: u32 = 1;
-const MOST_EXPONENT: u32 = 7;
+const MIN_EXPONENT: u32 = 1;
+const MAX_EXPONENT: u32 = 7;
 
 /// The settings of a schedule.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(inline)]
-pub struct Settings {
+pub struct TschSettings {
     /// Number of timeslots in a slotframe. A timeslot takes 10 ms.
     pub slotframe: u64,
     /// Number of cells in a slotframe: for each direction of each link, or shared by all nodes.
@@ -55,31 +58,35 @@ const fn retries() -> u32 {
     7
 }
 
-impl Settings {
+impl TschSettings {
     /// A schedule with this many dedicated cells in each direction of each link.
     pub const fn dedicated(slotframe: u64, cells: u64) -> Self {
         Self { slotframe, cells, shared: false, retries: retries() }
     }
 }
 
-impl Setting for Settings {
+impl LinkLayerSettings for TschSettings {
     fn name(&self) -> &'static str {
         "tsch"
     }
 
-    fn build(&self, topology: &Topology, random: &mut Random) -> Result<Box<dyn LinkLayer>, Fault> {
+    fn build(
+        &self,
+        topology: &Topology,
+        random: &mut Random,
+    ) -> Result<Box<dyn LinkLayer>, InvalidSetting> {
         if !(1..=65_535).contains(&self.slotframe) {
-            return Err(Fault::new("slotframe", "must be from 1 to 65535"));
+            return Err(InvalidSetting::new("slotframe", "must be from 1 to 65535"));
         }
         let most = if self.shared { self.slotframe } else { self.slotframe / 2 };
         if !(1..=most).contains(&self.cells) {
-            return Err(Fault::new("cells", format!("must be from 1 to {most} here")));
+            return Err(InvalidSetting::new("cells", format!("must be from 1 to {most} here")));
         }
         let mut tsch = Tsch {
             length: self.slotframe,
             retries: self.retries,
             shared: self.shared,
-            ways: Vec::new(),
+            queues: Vec::new(),
             index: BTreeMap::new(),
             contenders: BTreeMap::new(),
             listens: vec![0; topology.len()],
@@ -111,7 +118,7 @@ struct Tsch {
     length: u64,
     retries: u32,
     shared: bool,
-    ways: Vec<Sending>,
+    queues: Vec<TransmitQueue>,
     /// The queue that a node uses for frames to another one. Where cells are shared, each node has
     /// a single queue.
     index: BTreeMap<(NodeId, NodeId), usize>,
@@ -123,7 +130,7 @@ struct Tsch {
 
 /// A queue of frames that wait for their cells.
 #[derive(Debug)]
-struct Sending {
+struct TransmitQueue {
     from: NodeId,
     /// The timeslots of the queue's cells in the slotframe, ascending.
     slots: Vec<u64>,
@@ -135,13 +142,13 @@ struct Sending {
 }
 
 /// The timers: a dedicated cell, and a shared cell.
-const OWN: u16 = 0;
+const DEDICATED: u16 = 0;
 const SHARED: u16 = 1;
 
-/// The timeslots of `count` evenly spaced cells. The first lies `halves` half spaces and `shift`
-/// timeslots after the start.
-fn spaced(length: u64, count: u64, halves: u64, shift: u64) -> Vec<u64> {
-    let slot = |k| ((2 * k + halves) * length / (2 * count) + shift) % length;
+/// The timeslots of `count` evenly spaced cells. The first lies `half_spaces` half spaces and
+/// `offset` timeslots after the start.
+fn evenly_spaced(length: u64, count: u64, half_spaces: u64, offset: u64) -> Vec<u64> {
+    let slot = |k| ((2 * k + half_spaces) * length / (2 * count) + offset) % length;
     let mut slots: Vec<u64> = (0..count).map(slot).collect();
     slots.sort_unstable();
     slots
@@ -149,16 +156,23 @@ fn spaced(length: u64, count: u64, halves: u64, shift: u64) -> Vec<u64> {
 
 impl Tsch {
     fn add(&mut self, from: NodeId, slots: Vec<u64>) -> usize {
-        let exponent = LEAST_EXPONENT;
+        let exponent = MIN_EXPONENT;
         let frames = VecDeque::new();
-        self.ways.push(Sending { from, slots, frames, tries: 0, exponent, received: false });
-        self.ways.len() - 1
+        self.queues.push(TransmitQueue {
+            from,
+            slots,
+            frames,
+            tries: 0,
+            exponent,
+            received: false,
+        });
+        self.queues.len() - 1
     }
 
     /// Gives all nodes the same evenly spaced cells.
     fn share(&mut self, topology: &Topology, cells: u64) {
         for id in topology.nodes() {
-            self.add(id, spaced(self.length, cells, 0, 0));
+            self.add(id, evenly_spaced(self.length, cells, 0, 0));
         }
         self.listens.fill(cells);
     }
@@ -170,111 +184,112 @@ impl Tsch {
         topology: &Topology,
         cells: u64,
         random: &mut Random,
-    ) -> Result<(), Fault> {
+    ) -> Result<(), InvalidSetting> {
         let length = self.length;
         let mut taken: Vec<Vec<u64>> = vec![Vec::new(); topology.len()];
         for id in topology.nodes() {
             let Some(parent) = topology.parent(id) else { continue };
             let ends = [id, parent].map(|end| usize::from(end.0));
             let first = random.below(length);
-            let fits = (0..length).map(|shift| (first + shift) % length).find_map(|shift| {
-                let ways = [0, 1].map(|halves| spaced(length, cells, halves, shift));
+            let fits = (0..length).map(|offset| (first + offset) % length).find_map(|offset| {
+                let queues =
+                    [0, 1].map(|half_spaces| evenly_spaced(length, cells, half_spaces, offset));
                 let clash = |slot: &u64| ends.iter().any(|end| taken[*end].contains(slot));
-                let is_free = !ways.iter().flatten().any(clash);
-                is_free.then_some(ways)
+                let is_free = !queues.iter().flatten().any(clash);
+                is_free.then_some(queues)
             });
-            let Some(ways) = fits else {
+            let Some(queues) = fits else {
                 let reason = format!("do not fit at node {} into {length} timeslots", parent.0);
-                return Err(Fault::new("cells", reason));
+                return Err(InvalidSetting::new("cells", reason));
             };
-            for (slots, [from, to]) in ways.into_iter().zip([[id, parent], [parent, id]]) {
+            for (slots, [from, to]) in queues.into_iter().zip([[id, parent], [parent, id]]) {
                 ends.iter().for_each(|end| taken[*end].extend(&slots));
                 self.listens[usize::from(to.0)] += slots.len() as u64;
-                let way = self.add(from, slots);
-                self.index.insert((from, to), way);
+                let queue = self.add(from, slots);
+                self.index.insert((from, to), queue);
             }
         }
         Ok(())
     }
 
-    /// Waits for the next cell of the queue `way`, after `skipped` of its cells.
-    fn wait(&mut self, air: &mut Air<'_>, way: usize, skipped: u64) {
+    /// Waits for the next cell of the queue `queue`, after `skipped` of its cells.
+    fn wait(&mut self, air: &mut Air<'_>, queue: usize, skipped: u64) {
         let slot = air.now.as_micros() / SLOT_MICROS + 1;
-        let slots = &self.ways[way].slots;
+        let slots = &self.queues[queue].slots;
         let count = slots.len() as u64;
         let next = slots.partition_point(|cell| *cell < slot % self.length) as u64 + skipped;
         let frame = slot / self.length + next / count;
         let at = frame * self.length + slots[(next % count) as usize];
         if !self.shared {
-            return air.wake_at(at * SLOT_MICROS, OWN, way as u32);
+            return air.wake_at(at * SLOT_MICROS, DEDICATED, queue as u32);
         }
         let contenders = self.contenders.entry(at).or_default();
-        contenders.push(way);
+        contenders.push(queue);
         if contenders.len() == 1 {
             air.wake_at(at * SLOT_MICROS, SHARED, 0);
         }
     }
 
     /// Accounts for what a sender and its receiver spend in a cell.
-    fn spend(air: &mut Air<'_>, from: NodeId, to: NodeId, bytes: usize, fate: Fate) {
+    fn spend(air: &mut Air<'_>, from: NodeId, to: NodeId, bytes: usize, outcome: FrameOutcome) {
         let (frame, ack) = (airtime_micros(bytes), airtime_micros(ACK_BYTES));
-        let sender = match fate {
-            Fate::Acknowledged => Slot::SendAcknowledged,
-            Fate::Received | Fate::Lost => Slot::SendUnacknowledged,
+        let sender = match outcome {
+            FrameOutcome::Acknowledged => Timeslot::SendAcknowledged,
+            FrameOutcome::Received | FrameOutcome::Lost => Timeslot::SendUnacknowledged,
         };
         air.energy.slot(from, sender);
-        air.energy.spend(from, Use::Send, frame);
-        air.energy.spend(from, Use::Listen, ACK_WAIT_MICROS.max(ack));
-        if fate == Fate::Lost {
+        air.energy.spend(from, Activity::Send, frame);
+        air.energy.spend(from, Activity::Listen, ACK_WAIT_MICROS.max(ack));
+        if outcome == FrameOutcome::Lost {
             // The receiver listens in vain, as it does in every unused cell, or it receives noise.
             return;
         }
-        air.energy.slot(to, Slot::ReceiveAcknowledge);
-        air.energy.spend(to, Use::Listen, frame + RX_WAIT_MICROS / 2);
-        air.energy.spend(to, Use::Send, ack);
+        air.energy.slot(to, Timeslot::ReceiveAcknowledge);
+        air.energy.spend(to, Activity::Listen, frame + RX_WAIT_MICROS / 2);
+        air.energy.spend(to, Activity::Send, ack);
     }
 
-    /// Sends the first frame of the queue `way`. `is_clear` tells whether no other node sends in
+    /// Sends the first frame of the queue `queue`. `is_clear` tells whether no other node sends in
     /// this cell.
-    fn transmit(&mut self, air: &mut Air<'_>, way: usize, is_clear: bool) {
-        let sending = &mut self.ways[way];
+    fn transmit(&mut self, air: &mut Air<'_>, queue: usize, is_clear: bool) {
+        let sending = &mut self.queues[queue];
         let from = sending.from;
         let Some((to, frame)) = sending.frames.front() else { return };
         let (to, bytes) = (*to, frame.len());
         sending.tries += 1;
         let start = air.now.as_micros() + TX_OFFSET_MICROS;
         let end = start + airtime_micros(bytes);
-        let mut fate = Fate::Lost;
+        let mut outcome = FrameOutcome::Lost;
         if air.frame(start, from, to, frame) && is_clear {
-            fate = Fate::Received;
+            outcome = FrameOutcome::Received;
             if !sending.received {
                 air.arrive(end, to, frame.clone());
             }
             sending.received = true;
             if air.acknowledge(end + ACK_DELAY_MICROS, to, from, frame) {
-                fate = Fate::Acknowledged;
+                outcome = FrameOutcome::Acknowledged;
             }
         }
-        let is_done = fate == Fate::Acknowledged || sending.tries > self.retries;
+        let is_done = outcome == FrameOutcome::Acknowledged || sending.tries > self.retries;
         let mut skipped = 0;
         if is_done {
             sending.frames.pop_front();
             (sending.tries, sending.received) = (0, false);
-            sending.exponent = LEAST_EXPONENT;
+            sending.exponent = MIN_EXPONENT;
         } else if self.shared {
             skipped = air.random.below(1 << sending.exponent);
-            sending.exponent = (sending.exponent + 1).min(MOST_EXPONENT);
+            sending.exponent = (sending.exponent + 1).min(MAX_EXPONENT);
         }
         let is_waiting = !sending.frames.is_empty();
-        Self::spend(air, from, to, bytes, fate);
+        Self::spend(air, from, to, bytes, outcome);
         if is_waiting {
-            self.wait(air, way, skipped);
+            self.wait(air, queue, skipped);
         }
     }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Fate {
+enum FrameOutcome {
     Lost,
     Received,
     Acknowledged,
@@ -282,35 +297,35 @@ enum Fate {
 
 impl LinkLayer for Tsch {
     fn send(&mut self, air: &mut Air<'_>, from: NodeId, to: NodeId, frame: Vec<u8>) {
-        let way = match self.shared {
+        let queue = match self.shared {
             true => Some(usize::from(from.0)),
             false => self.index.get(&(from, to)).copied(),
         };
-        let Some(way) = way else { return };
-        self.ways[way].frames.push_back((to, frame));
-        if self.ways[way].frames.len() == 1 {
-            self.wait(air, way, 0);
+        let Some(queue) = queue else { return };
+        self.queues[queue].frames.push_back((to, frame));
+        if self.queues[queue].frames.len() == 1 {
+            self.wait(air, queue, 0);
         }
     }
 
     fn handle(&mut self, air: &mut Air<'_>, timer: Timer) {
-        if timer.kind == OWN {
-            return self.transmit(air, timer.whose as usize, true);
+        if timer.kind == DEDICATED {
+            return self.transmit(air, timer.owner as usize, true);
         }
         let slot = air.now.as_micros() / SLOT_MICROS;
         let Some(senders) = self.contenders.remove(&slot) else { return };
-        let is_sending = |id: NodeId| senders.iter().any(|way| self.ways[*way].from == id);
+        let is_sending = |id: NodeId| senders.iter().any(|queue| self.queues[*queue].from == id);
         let clear: Vec<bool> = senders
             .iter()
-            .map(|way| {
-                let Sending { from, frames, .. } = &self.ways[*way];
+            .map(|queue| {
+                let TransmitQueue { from, frames, .. } = &self.queues[*queue];
                 let Some((to, _)) = frames.front() else { return false };
                 let others = air.topology.hears(*to).iter().filter(|id| *id != from);
                 !is_sending(*to) && !others.copied().any(is_sending)
             })
             .collect();
-        for (way, is_clear) in senders.into_iter().zip(clear) {
-            self.transmit(air, way, is_clear);
+        for (queue, is_clear) in senders.into_iter().zip(clear) {
+            self.transmit(air, queue, is_clear);
         }
     }
 
@@ -332,20 +347,20 @@ mod tests {
 
     #[test]
     fn cells_are_spaced_evenly_and_those_back_midway() {
-        assert_eq!(spaced(101, 3, 0, 0), [0, 33, 67]);
-        assert_eq!(spaced(101, 3, 1, 0), [16, 50, 84]);
-        assert_eq!(spaced(101, 1, 1, 70), [19]);
+        assert_eq!(evenly_spaced(101, 3, 0, 0), [0, 33, 67]);
+        assert_eq!(evenly_spaced(101, 3, 1, 0), [16, 50, 84]);
+        assert_eq!(evenly_spaced(101, 1, 1, 70), [19]);
     }
 
     #[test]
     fn no_node_has_two_cells_in_one_timeslot() {
         let topology = Topology::grid(4, 3);
-        let settings = Settings::dedicated(101, 3);
+        let settings = TschSettings::dedicated(101, 3);
         let mut tsch = Tsch {
             length: 101,
             retries: 7,
             shared: false,
-            ways: Vec::new(),
+            queues: Vec::new(),
             index: BTreeMap::new(),
             contenders: BTreeMap::new(),
             listens: vec![0; 12],
@@ -355,13 +370,13 @@ mod tests {
         for id in topology.nodes() {
             let mine = tsch.index.iter().filter(|((from, to), _)| *from == id || *to == id);
             let mut slots: Vec<u64> =
-                mine.flat_map(|(_, way)| tsch.ways[*way].slots.clone()).collect();
+                mine.flat_map(|(_, queue)| tsch.queues[*queue].slots.clone()).collect();
             let count = slots.len();
             slots.sort_unstable();
             slots.dedup();
             assert_eq!(slots.len(), count);
         }
-        let crowded = Settings::dedicated(7, 3).build(&topology, &mut random);
+        let crowded = TschSettings::dedicated(7, 3).build(&topology, &mut random);
         assert_eq!(crowded.err().map(|fault| fault.field), Some("cells"));
     }
 }

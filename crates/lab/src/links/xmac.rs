@@ -9,8 +9,10 @@
 //! period. If no strobe is acknowledged, the sender tries again after a random delay. Radios are
 //! half duplex: a node that strobes hears nothing. Strobes do not appear in captures.
 
-use super::{Fault, Idle, LinkLayer, Setting, TURNAROUND_MICROS, Timer, airtime_micros};
-use crate::energy::Use;
+use super::{
+    Idle, InvalidSetting, LinkLayer, LinkLayerSettings, TURNAROUND_MICROS, Timer, airtime_micros,
+};
+use crate::energy::Activity;
 use crate::world::{Air, NodeId, Topology};
 use lightseal_core::Random;
 use schemars::JsonSchema;
@@ -45,7 +47,7 @@ const PERIOD_MICROS: u64 = ON_MICROS * 7 / 8;
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(inline)]
-pub struct Settings {
+pub struct XMacSettings {
     /// Time from one listening period to the next.
     pub check_interval_ms: f64,
     /// Whether senders know when their neighbours listen, and begin shortly before that.
@@ -65,7 +67,7 @@ const fn yes() -> bool {
     true
 }
 
-impl Settings {
+impl XMacSettings {
     /// Contiki's default settings with this check interval.
     pub const fn contiki(check_interval_ms: f64) -> Self {
         Self { check_interval_ms, phase_lock: true, on_between_strobes: true, busy_wait: true }
@@ -76,15 +78,19 @@ impl Settings {
     }
 }
 
-impl Setting for Settings {
+impl LinkLayerSettings for XMacSettings {
     fn name(&self) -> &'static str {
         "x-mac"
     }
 
-    fn build(&self, topology: &Topology, random: &mut Random) -> Result<Box<dyn LinkLayer>, Fault> {
+    fn build(
+        &self,
+        topology: &Topology,
+        random: &mut Random,
+    ) -> Result<Box<dyn LinkLayer>, InvalidSetting> {
         let least = 2 * ON_MICROS;
         if !(least as f64 / 1e3..=1e6).contains(&self.check_interval_ms) {
-            return Err(Fault::new("check_interval_ms", "must be from 12.5 to 1000000"));
+            return Err(InvalidSetting::new("check_interval_ms", "must be from 12.5 to 1000000"));
         }
         let interval = self.interval_micros();
         let radio = |_| Radio {
@@ -117,7 +123,7 @@ impl Setting for Settings {
 /// The radios of all nodes.
 #[derive(Debug)]
 struct XMac {
-    settings: Settings,
+    settings: XMacSettings,
     interval: u64,
     radios: Vec<Radio>,
 }
@@ -203,7 +209,7 @@ impl XMac {
         }
         // The last time by then when the receiver began to listen.
         let mut wake = self.listens_at(to, (from + 1).saturating_sub(self.interval));
-        let last = since + self.most_micros();
+        let last = since + self.max_strobing_micros();
         loop {
             let strobe = strobe_at(wake.max(from));
             if strobe + STROBE_MICROS <= wake + ON_MICROS || wake > last {
@@ -230,13 +236,13 @@ impl XMac {
     fn settle(&mut self, air: &mut Air<'_>, id: NodeId, until: u64) {
         if let Some(awake) = &mut self.radio(id).awake {
             let until = until.min(awake.until - ON_MICROS);
-            air.energy.spend(id, Use::Listen, until.saturating_sub(awake.since));
+            air.energy.spend(id, Activity::Listen, until.saturating_sub(awake.since));
             awake.since = awake.since.max(until);
         }
     }
 
     /// Handles the beginning of the next listening period.
-    fn lapse(&mut self, air: &mut Air<'_>, id: NodeId) {
+    fn end_of_listening(&mut self, air: &mut Air<'_>, id: NodeId) {
         let now = air.now.as_micros();
         if self.radio(id).awake.is_some_and(|awake| awake.until == now + ON_MICROS) {
             self.settle(air, id, now);
@@ -244,7 +250,7 @@ impl XMac {
     }
 
     /// How long strobes are repeated without an acknowledgement, in microseconds.
-    const fn most_micros(&self) -> u64 {
+    const fn max_strobing_micros(&self) -> u64 {
         self.interval + 3 * ON_MICROS
     }
 
@@ -277,7 +283,7 @@ impl XMac {
     }
 
     /// Plans another try after a random delay.
-    fn plan_later(&mut self, air: &mut Air<'_>, id: NodeId) {
+    fn retry_after_random_delay(&mut self, air: &mut Air<'_>, id: NodeId) {
         let wait = 1 + air.random.below(self.interval);
         let at = air.now.as_micros().max(self.radio(id).taken_until) + wait;
         self.plan(air, id, at);
@@ -290,7 +296,7 @@ impl XMac {
         let Some((to, _)) = radio.queue.front() else { return };
         let to = *to;
         if is_disturbed || radio.taken_until > now {
-            return self.plan_later(air, id);
+            return self.retry_after_random_delay(air, id);
         }
         radio.state = State::Strobing(now);
         // A node that strobes no longer waits for other nodes' frames.
@@ -302,13 +308,13 @@ impl XMac {
 
     /// Waits until a strobe may have been heard, or until the sender gives up.
     fn await_strobe(&self, air: &mut Air<'_>, id: NodeId, since: u64, at: u64) {
-        air.wake_at(at.min(since + self.most_micros()), STROBE, id.0.into());
+        air.wake_at(at.min(since + self.max_strobing_micros()), STROBE, id.0.into());
     }
 
     /// Handles the end of a strobe that the receiver may have heard, or of the last strobe.
     fn strobe(&mut self, air: &mut Air<'_>, id: NodeId) {
         let now = air.now.as_micros();
-        let most = self.most_micros();
+        let most = self.max_strobing_micros();
         let radio = self.radio(id);
         let (State::Strobing(since), Some((to, _))) = (radio.state, radio.queue.front()) else {
             return;
@@ -316,12 +322,12 @@ impl XMac {
         let to = *to;
         let is_over = now >= since + most;
         let there = &self.radios[usize::from(to.0)];
-        let is_deaf = matches!(there.state, State::Strobing(_) | State::Sending)
+        let cannot_receive = matches!(there.state, State::Strobing(_) | State::Sending)
             || there.taken_until > now
             || self.is_disturbed(air.topology, to, id, now);
-        if !is_over && !is_deaf && air.signal(id, to, STROBE_BYTES) {
+        if !is_over && !cannot_receive && air.signal(id, to, STROBE_BYTES) {
             self.stay_awake(air, to);
-            air.energy.spend(to, Use::Send, airtime_micros(ANSWER_BYTES));
+            air.energy.spend(to, Activity::Send, airtime_micros(ANSWER_BYTES));
             if air.answer(to, id, ANSWER_BYTES) {
                 self.spend(air, id, since, now);
                 return self.data(air, id, to, now + ANSWER_MICROS);
@@ -335,12 +341,12 @@ impl XMac {
         let radio = self.radio(id);
         radio.tries += 1;
         if radio.tries < TRIES {
-            return self.plan_later(air, id);
+            return self.retry_after_random_delay(air, id);
         }
         radio.tries = 0;
         radio.queue.pop_front();
         radio.state = State::Off;
-        self.wait_no_more(air, id);
+        self.account_busy_wait(air, id);
         self.begin(air, id);
     }
 
@@ -352,9 +358,9 @@ impl XMac {
         let end = from + airtime;
         (radio.state, radio.tries, radio.taken_until) = (State::Sending, 0, end);
         self.radio(to).taken_until = end;
-        air.energy.spend(id, Use::Send, airtime);
-        air.energy.spend(id, Use::Listen, ANSWER_MICROS);
-        air.energy.spend(to, Use::Listen, airtime + 2 * TURNAROUND_MICROS);
+        air.energy.spend(id, Activity::Send, airtime);
+        air.energy.spend(id, Activity::Listen, ANSWER_MICROS);
+        air.energy.spend(to, Activity::Listen, airtime + 2 * TURNAROUND_MICROS);
         // Accounts for the listening before this strobe. The rest has been accounted for above.
         let strobed = from - ANSWER_MICROS;
         self.settle(air, to, strobed);
@@ -369,7 +375,7 @@ impl XMac {
     fn sent(&mut self, air: &mut Air<'_>, id: NodeId) {
         let now = air.now.as_micros();
         let Some((to, frame)) = self.radio(id).queue.pop_front() else { return };
-        self.wait_no_more(air, id);
+        self.account_busy_wait(air, id);
         let start = now - airtime_micros(frame.len());
         let comes = air.frame(start, id, to, &frame);
         // A node that does not hear this sender may have begun to strobe meanwhile.
@@ -382,10 +388,10 @@ impl XMac {
     }
 
     /// Accounts for the processor's active waiting.
-    fn wait_no_more(&mut self, air: &mut Air<'_>, id: NodeId) {
+    fn account_busy_wait(&mut self, air: &mut Air<'_>, id: NodeId) {
         if self.settings.busy_wait {
             let waited = air.now.as_micros() - self.radio(id).busy_since;
-            air.energy.spend(id, Use::Compute, waited);
+            air.energy.spend(id, Activity::Compute, waited);
         }
     }
 
@@ -397,8 +403,8 @@ impl XMac {
             true => (until - since).saturating_sub(sending),
             false => strobes * airtime_micros(ANSWER_BYTES),
         };
-        air.energy.spend(id, Use::Send, sending);
-        air.energy.spend(id, Use::Listen, listening);
+        air.energy.spend(id, Activity::Send, sending);
+        air.energy.spend(id, Activity::Listen, listening);
     }
 }
 
@@ -409,12 +415,12 @@ impl LinkLayer for XMac {
     }
 
     fn handle(&mut self, air: &mut Air<'_>, timer: Timer) {
-        let id = NodeId(timer.whose as u16);
+        let id = NodeId(timer.owner as u16);
         match timer.kind {
             START => self.start(air, id),
             STROBE => self.strobe(air, id),
             SENT => self.sent(air, id),
-            LAPSE => self.lapse(air, id),
+            LAPSE => self.end_of_listening(air, id),
             _ => self.begin(air, id),
         }
     }
@@ -427,12 +433,12 @@ impl LinkLayer for XMac {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::handshakes::{Course, Profile};
+    use crate::handshakes::{HandshakeRun, Profile};
     use crate::links::Layer;
     use crate::network::Network;
 
     fn radios(interval: u64) -> XMac {
-        let settings = Settings::contiki(interval as f64 / 1e3);
+        let settings = XMacSettings::contiki(interval as f64 / 1e3);
         let radio = || Radio {
             phase: 0,
             queue: VecDeque::new(),
@@ -483,15 +489,19 @@ mod tests {
         let listening = |delivery| {
             let network = Network {
                 // Strobes and their acknowledgements are short, so they are seldom lost.
-                channel: crate::channels::Model::BitErrors { floor: 0.0, byte_errors: delivery },
-                ..Network::line(2, Layer::XMac(Settings::contiki(500.0)))
+                channel: crate::channels::ChannelModel::BitErrors {
+                    floor: 0.0,
+                    byte_errors: delivery,
+                },
+                ..Network::line(2, Layer::XMac(XMacSettings::contiki(500.0)))
             };
             let profile = Profile::by_name("tinydtls").expect("a known profile");
             let of = |seed| {
-                let outcomes =
-                    Course::single(&network, profile, seed).run().expect("the simulation runs");
+                let outcomes = HandshakeRun::single(&network, profile, seed)
+                    .run()
+                    .expect("the simulation runs");
                 let outcome = outcomes[0];
-                outcome.duration.map(|_| outcome.spent.of(Use::Listen) as f64 / 1e6)
+                outcome.duration.map(|_| outcome.spent.of(Activity::Listen) as f64 / 1e6)
             };
             let all: Vec<f64> = (0..200).filter_map(of).collect();
             all.iter().sum::<f64>() / all.len() as f64

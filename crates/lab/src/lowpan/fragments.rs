@@ -20,7 +20,7 @@ const FIRST_BYTES: usize = 4;
 const LATER_BYTES: usize = 5;
 
 /// How long an incomplete packet is kept (RFC 4944: at most 60 s).
-const PATIENCE: Duration = Duration::from_secs(60);
+const REASSEMBLY_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Number of packets that a node can reassemble at a time.
 const MOST: usize = 4;
@@ -56,7 +56,7 @@ pub(super) fn cut(headers: &[u8], payload: &[u8], room: usize, tag: u16) -> Vec<
 /// Reassembles packets from the frames that a node receives.
 #[derive(Debug)]
 pub struct Reassembly {
-    making: VecDeque<Making>,
+    making: VecDeque<PartialPacket>,
     most: usize,
 }
 
@@ -68,7 +68,7 @@ impl Default for Reassembly {
 
 /// A packet whose fragments have not all arrived.
 #[derive(Debug)]
-struct Making {
+struct PartialPacket {
     from: NodeId,
     tag: u16,
     begun: Instant,
@@ -113,14 +113,14 @@ impl Reassembly {
         offset: usize,
         bytes: &[u8],
     ) -> Option<Packet> {
-        self.making.retain(|making| now - making.begun <= PATIENCE);
-        let same = |making: &Making| (making.from, making.tag) == (from, tag);
+        self.making.retain(|making| now - making.begun <= REASSEMBLY_TIMEOUT);
+        let same = |making: &PartialPacket| (making.from, making.tag) == (from, tag);
         let place = self.making.iter().position(same).unwrap_or_else(|| {
             if self.making.len() == self.most {
                 self.making.pop_front();
             }
             let (payload, missing) = (vec![0; len], vec![true; len.div_ceil(UNIT)]);
-            self.making.push_back(Making {
+            self.making.push_back(PartialPacket {
                 from,
                 tag,
                 begun: now,

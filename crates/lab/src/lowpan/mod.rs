@@ -52,7 +52,7 @@ impl Packet {
 
 /// The counters by which a node numbers its frames and its fragmented packets.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Sequence {
+pub struct NodeCounters {
     frame: u8,
     tag: u16,
 }
@@ -64,7 +64,12 @@ pub fn ends(frame: &[u8]) -> Option<[NodeId; 2]> {
 }
 
 /// The frames of a packet for the hop from `here` to `next`.
-pub fn frames(packet: &Packet, here: NodeId, next: NodeId, numbers: &mut Sequence) -> Vec<Vec<u8>> {
+pub fn frames(
+    packet: &Packet,
+    here: NodeId,
+    next: NodeId,
+    numbers: &mut NodeCounters,
+) -> Vec<Vec<u8>> {
     let headers = compress(packet, here, next);
     let room = FRAME_BYTES - MAC_BYTES - checksum::FCS_BYTES;
     numbers.tag = numbers.tag.wrapping_add(1);
@@ -106,7 +111,7 @@ mod tests {
 
     fn round_trip(packet: &Packet, here: NodeId, next: NodeId) -> (usize, usize) {
         let mut reassembly = Reassembly::default();
-        let frames = frames(packet, here, next, &mut Sequence::default());
+        let frames = frames(packet, here, next, &mut NodeCounters::default());
         let mut got = None;
         for frame in &frames {
             assert!(frame.len() <= FRAME_BYTES);
@@ -145,7 +150,7 @@ mod tests {
     fn damaged_frames_are_refused() {
         let all = [NodeId(1), NodeId::EVERYBODY].into_iter().flat_map(|to| {
             let packet = Packet::new(NodeId(0), to, &[7; 150]);
-            frames(&packet, NodeId(0), to, &mut Sequence::default())
+            frames(&packet, NodeId(0), to, &mut NodeCounters::default())
         });
         for frame in all {
             for at in 0..frame.len() {

@@ -2,7 +2,7 @@
 
 use super::papers::AXIOM;
 use super::stored::StoredTable;
-use crate::figure::{Cell, Column, Output, Source, Table};
+use crate::figure::{Cell, Column, FigureData, PaperItem, Table};
 use serde_json::Value;
 
 const MEMORY: &str = "group-memory";
@@ -12,7 +12,7 @@ const FOOTPRINT: &str = "group-footprint";
 pub(super) const ROM: StoredTable = StoredTable {
     name: "group-figure-7",
     title: "Code of a sender and of a listener",
-    source: Source { paper: AXIOM, item: "Figure 7" },
+    source: PaperItem { paper: AXIOM, item: "Figure 7" },
     about: "Code and constants of a program that has one role, on a host. It includes the standard \
             library and every cipher suite, so only the differences are meaningful. In the paper \
             (section 8.2.1), Axiom takes 0.796 KB more at the sender and 1.372 KB more at a \
@@ -25,7 +25,7 @@ pub(super) const ROM: StoredTable = StoredTable {
 pub(super) const RAM: StoredTable = StoredTable {
     name: "group-figure-8",
     title: "Memory of a sender with three listeners, and of a listener",
-    source: Source { paper: AXIOM, item: "Figure 8" },
+    source: PaperItem { paper: AXIOM, item: "Figure 8" },
     about: "Heap that a node holds after a first transaction, on a host with 64-bit words: \
             engines, their configuration and all state, without stacks and without an operating \
             system. The paper (section 8.2.1) measured whole images, in which Axiom takes 2.33 KB \
@@ -38,7 +38,7 @@ pub(super) const RAM: StoredTable = StoredTable {
 pub(super) const BY_SIZE: StoredTable = StoredTable {
     name: "group-figure-9",
     title: "Memory of a sender, by the number of its listeners",
-    source: Source { paper: AXIOM, item: "Figure 9" },
+    source: PaperItem { paper: AXIOM, item: "Figure 9" },
     about: "Heap as in Figure 8. The paper's images (section 8.2.1) fill 32 KB with 12 listeners \
             in Uni-Uni, and 31.992 KB with 40 listeners under Axiom.",
     set: MEMORY,
@@ -63,7 +63,7 @@ fn rows(result: &Value) -> Option<&Vec<Value>> {
     result.get("rows")?.as_array()
 }
 
-fn rom(result: &Value) -> Option<Output> {
+fn rom(result: &Value) -> Option<FigureData> {
     let rows = rows(result)?;
     let mut table = Table {
         columns: vec![
@@ -90,10 +90,10 @@ fn rom(result: &Value) -> Option<Output> {
             ]);
         }
     }
-    Some(Output { table, plot: None })
+    Some(FigureData { table, plot: None })
 }
 
-fn ram(result: &Value) -> Option<Output> {
+fn ram(result: &Value) -> Option<FigureData> {
     let of_three: Vec<&Value> =
         rows(result)?.iter().filter(|row| row["listeners"] == LISTENERS).collect();
     let beside = of_three.iter().find(|row| row["configuration"] == BESIDE)?;
@@ -120,10 +120,10 @@ fn ram(result: &Value) -> Option<Output> {
             ]);
         }
     }
-    Some(Output { table, plot: None })
+    Some(FigureData { table, plot: None })
 }
 
-fn by_size(result: &Value) -> Option<Output> {
+fn by_size(result: &Value) -> Option<FigureData> {
     let mut table = Table {
         columns: vec![
             CONFIGURATION,
@@ -144,5 +144,5 @@ fn by_size(result: &Value) -> Option<Output> {
         let cells = vec![name.into(), Cell::Integer(listeners), Cell::Integer(bytes), paper.into()];
         table.rows.push(cells);
     }
-    Some(Output { table, plot: None })
+    Some(FigureData { table, plot: None })
 }

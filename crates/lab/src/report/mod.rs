@@ -5,7 +5,7 @@
 //! - [`mod@page`]: the page;
 //! - [`html`]: text and tables for the page, escaped.
 //!
-//! Figures are found by their [`Source`](crate::figure::Source), so a figure that joins the
+//! Figures are found by their [`PaperItem`](crate::figure::PaperItem), so a figure that joins the
 //! registry appears in its place. An item that is the source of no figure is shown as missing.
 
 mod groups;
@@ -17,7 +17,7 @@ mod tables;
 mod tunnel;
 mod words;
 
-use crate::{Error, Figure, Options, Output};
+use crate::{Error, Figure, FigureData, FigureOptions};
 
 /// A figure of the registry together with its data.
 #[derive(Clone, Debug)]
@@ -25,7 +25,7 @@ pub struct Made {
     /// The figure.
     pub figure: &'static Figure,
     /// The result of making it.
-    pub output: Output,
+    pub output: FigureData,
 }
 
 /// The contents of the page.
@@ -36,11 +36,11 @@ pub struct Report<'a> {
     /// The commit of the program.
     pub commit: &'a str,
     /// The options that the figures were made with.
-    pub options: Options,
+    pub options: FigureOptions,
     /// The figures that were made, in the registry's order. The others were not asked for.
     pub made: Vec<Made>,
     /// The stored measurements.
-    pub stored: Vec<stored::Set>,
+    pub stored: Vec<stored::StoredMeasurement>,
 }
 
 impl Report<'_> {

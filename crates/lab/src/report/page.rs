@@ -2,24 +2,24 @@
 
 use super::html::{columns, escape, picture, table};
 use super::papers::{Item, PAPERS, Paper};
-use super::stored::{self, Set, StoredTable, TABLES};
+use super::stored::{self, StoredMeasurement, StoredTable, TABLES};
 use super::{Made, Report};
 use crate::Error;
-use crate::figure::{Figure, Options, Table};
+use crate::figure::{Figure, FigureOptions, Table};
 use crate::figures::FIGURES;
 use crate::write::svg;
 
 const STYLE: &str = include_str!("style.css");
 
 /// One entry of the page.
-enum Entry<'a> {
+enum PageEntry<'a> {
     /// A figure of the registry that was made.
     Made(&'a Made),
     /// A figure of the registry that was not asked for.
     LeftOut(&'static Figure),
     /// A table of stored measurements, its set, and the set's position among those of several
     /// processors.
-    Stored(&'static StoredTable, &'a Set, usize),
+    Stored(&'static StoredTable, &'a StoredMeasurement, usize),
     /// An item that no figure or measurement shows yet.
     Missing(&'static Item),
 }
@@ -38,12 +38,12 @@ pub struct Count {
 impl Report<'_> {
     /// The entries of a paper's section: first the paper's items in their order, then further
     /// figures.
-    fn entries<'a>(&'a self, paper: &Paper) -> Vec<Entry<'a>> {
+    fn entries<'a>(&'a self, paper: &Paper) -> Vec<PageEntry<'a>> {
         let mut entries = Vec::new();
         for item in paper.items {
             let found = self.of_item(paper, item);
             if found.is_empty() {
-                entries.push(Entry::Missing(item));
+                entries.push(PageEntry::Missing(item));
             }
             entries.extend(found);
         }
@@ -54,20 +54,20 @@ impl Report<'_> {
     }
 
     /// The entries that show an item.
-    fn of_item<'a>(&'a self, paper: &Paper, item: &Item) -> Vec<Entry<'a>> {
+    fn of_item<'a>(&'a self, paper: &Paper, item: &Item) -> Vec<PageEntry<'a>> {
         let of_it = |source| paper.has(source) && item.covers(source.item);
         let made = FIGURES.iter().filter(|figure| of_it(&figure.source));
         let stored = TABLES.iter().filter(|stored| of_it(&stored.source));
         let stored = stored.flat_map(|it| {
             let sets = stored::newest_each(&self.stored, it.set).into_iter().enumerate();
-            sets.map(move |(place, set)| Entry::Stored(it, set, place))
+            sets.map(move |(place, set)| PageEntry::Stored(it, set, place))
         });
         made.map(|figure| self.entry(figure)).chain(stored).collect()
     }
 
-    fn entry<'a>(&'a self, figure: &'static Figure) -> Entry<'a> {
+    fn entry<'a>(&'a self, figure: &'static Figure) -> PageEntry<'a> {
         let made = self.made.iter().find(|made| made.figure.name == figure.name);
-        made.map_or(Entry::LeftOut(figure), Entry::Made)
+        made.map_or(PageEntry::LeftOut(figure), PageEntry::Made)
     }
 
     /// Counts how many of the papers' items are on the page.
@@ -75,7 +75,8 @@ impl Report<'_> {
         let mut count = Count::default();
         for (paper, item) in PAPERS.iter().flat_map(|p| p.items.iter().map(move |item| (p, item))) {
             let found = self.of_item(paper, item);
-            let is_here = |entry: &Entry<'_>| matches!(entry, Entry::Made(_) | Entry::Stored(..));
+            let is_here =
+                |entry: &PageEntry<'_>| matches!(entry, PageEntry::Made(_) | PageEntry::Stored(..));
             count.items += 1;
             count.here += usize::from(found.iter().any(is_here));
             count.left_out += usize::from(!found.is_empty() && !found.iter().any(is_here));
@@ -84,7 +85,7 @@ impl Report<'_> {
     }
 }
 
-impl Entry<'_> {
+impl PageEntry<'_> {
     /// The number of the item in its paper.
     fn item(&self) -> &'static str {
         match self {
@@ -153,7 +154,7 @@ pub(super) fn render(report: &Report<'_>) -> Result<String, Error> {
         0 => String::new(),
         count => format!(", {count} were not asked for"),
     };
-    let Options { resolution, messages, runs, seed } = report.options;
+    let FigureOptions { resolution, messages, runs, seed } = report.options;
     let mut page = format!(
         "<!DOCTYPE html>\n<html lang=\"en\" xmlns=\"http://www.w3.org/1999/xhtml\">\n<head>\n\
          <meta charset=\"utf-8\" />\n\
@@ -205,16 +206,16 @@ fn contents(report: &Report<'_>) -> String {
     out + "</ul>\n</nav>\n"
 }
 
-fn section(report: &Report<'_>, paper: &Paper, entry: &Entry<'_>) -> Result<String, Error> {
+fn section(report: &Report<'_>, paper: &Paper, entry: &PageEntry<'_>) -> Result<String, Error> {
     let (id, heading) = (entry.id(paper), entry.heading());
     let body = match entry {
-        Entry::Made(made) => figure(report, made)?,
-        Entry::Stored(table, set, _) => stored_table(table, set, &id)?,
-        Entry::LeftOut(figure) => format!(
+        PageEntry::Made(made) => figure(report, made)?,
+        PageEntry::Stored(table, set, _) => stored_table(table, set, &id)?,
+        PageEntry::LeftOut(figure) => format!(
             "<p class=\"absent\">Not asked for; <code>lightseal lab report --only {}</code> makes it.</p>\n",
             figure.name
         ),
-        Entry::Missing(item) => {
+        PageEntry::Missing(item) => {
             format!("<p class=\"absent\">Missing. What will make it: {}.</p>\n", escape(item.by))
         }
     };
@@ -248,7 +249,7 @@ fn figure(report: &Report<'_>, made: &Made) -> Result<String, Error> {
         out += &columns(data);
     }
     out += "</details>\n";
-    let Options { resolution, messages, runs, seed } = report.options;
+    let FigureOptions { resolution, messages, runs, seed } = report.options;
     out += &format!(
         "<p class=\"made\">Made by <code>lightseal lab figure {} --resolution {resolution} --messages \
          {messages} --runs {runs} --seed {seed}</code> on {} at {}.</p>\n",
@@ -259,7 +260,7 @@ fn figure(report: &Report<'_>, made: &Made) -> Result<String, Error> {
     Ok(out)
 }
 
-fn stored_table(stored: &StoredTable, set: &Set, id: &str) -> Result<String, Error> {
+fn stored_table(stored: &StoredTable, set: &StoredMeasurement, id: &str) -> Result<String, Error> {
     let failed = || Error::Format {
         format: "stored results",
         reason: format!("{} lacks what {} needs", set.name, stored.name),

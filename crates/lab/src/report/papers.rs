@@ -5,14 +5,14 @@
 //! those in figures' sources. An item covers its parts, so `Figure 4` is also the place of a figure
 //! from `Figure 4a`.
 
-use crate::figure::Source;
+use crate::figure::PaperItem;
 
 /// A paper and its items.
 #[derive(Clone, Copy, Debug)]
 pub struct Paper {
     /// A short name for links, unique among the papers.
     pub name: &'static str,
-    /// Authors, title and venue, as in [`Source::paper`].
+    /// Authors, title and venue, as in [`PaperItem::paper`].
     pub title: &'static str,
     /// The subject in a few words, for the table of contents.
     pub short: &'static str,
@@ -23,7 +23,7 @@ pub struct Paper {
 /// A figure, a table or a result in the text of a paper.
 #[derive(Clone, Copy, Debug)]
 pub struct Item {
-    /// The number in the paper, as in [`Source::item`].
+    /// The number in the paper, as in [`PaperItem::item`].
     pub name: &'static str,
     /// What the item shows, in our words.
     pub shows: &'static str,
@@ -148,12 +148,12 @@ impl Item {
 
 impl Paper {
     /// Whether a source is in this paper.
-    pub fn has(&self, source: &Source) -> bool {
+    pub fn has(&self, source: &PaperItem) -> bool {
         self.title == source.paper
     }
 
     /// The item that a source is, or is a part of; `None` if it is something else in this paper.
-    pub fn item(&self, source: &Source) -> Option<&'static Item> {
+    pub fn item(&self, source: &PaperItem) -> Option<&'static Item> {
         self.items.iter().find(|item| item.covers(source.item))
     }
 }

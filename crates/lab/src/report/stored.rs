@@ -6,7 +6,7 @@
 //! writes these files.
 
 use crate::Error;
-use crate::figure::{Output, Source};
+use crate::figure::{FigureData, PaperItem};
 use serde::Deserialize;
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -14,8 +14,8 @@ use std::fs::File;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
-/// The name and the text of a file in `results/`. The crate has a link to each of these files, which
-/// becomes the file in the package.
+/// The name and the text of a file in `results/`. The crate has a link to each of these files,
+/// which becomes the file in the package.
 macro_rules! included {
     ($name:literal) => {
         ($name, include_str!(concat!("../../results/", $name, ".json")))
@@ -27,7 +27,7 @@ const MAX_BYTES: u64 = 16 << 20;
 
 /// One stored set of measurements.
 #[derive(Clone, Debug, Deserialize)]
-pub struct Set {
+pub struct StoredMeasurement {
     /// The name of the measurement.
     pub name: String,
     /// The date of the measurement, such as `2026-11-22`.
@@ -61,14 +61,14 @@ pub struct StoredTable {
     /// The title above the table.
     pub title: &'static str,
     /// The item of the paper that it reproduces.
-    pub source: Source,
+    pub source: PaperItem,
     /// What the table shows and how it is measured, in a few sentences.
     pub about: &'static str,
     /// The name of the set that it reads.
     pub set: &'static str,
     /// Reads the table and its plot, if it has one, from the set's result. `None` if the result
     /// lacks a value or has one of a wrong type.
-    pub read: fn(&Value) -> Option<Output>,
+    pub read: fn(&Value) -> Option<FigureData>,
 }
 
 /// All tables of stored measurements.
@@ -97,7 +97,7 @@ const INCLUDED: [(&str, &str); 4] = [
 /// # Errors
 ///
 /// None in practice: a test reads all of them.
-pub fn included() -> Result<Vec<Set>, Error> {
+pub fn included() -> Result<Vec<StoredMeasurement>, Error> {
     let read = |(name, text): (&str, &str)| {
         let failed =
             |error: serde_json::Error| Error::Io { path: name.into(), error: error.into() };
@@ -111,7 +111,7 @@ pub fn included() -> Result<Vec<Set>, Error> {
 /// # Errors
 ///
 /// Fails if a file cannot be read, or is not a stored set.
-pub fn read(directory: &Path) -> Result<Vec<Set>, Error> {
+pub fn read(directory: &Path) -> Result<Vec<StoredMeasurement>, Error> {
     let failed = |error| Error::Io { path: directory.into(), error };
     let mut paths: Vec<PathBuf> = Vec::new();
     for entry in std::fs::read_dir(directory).map_err(failed)? {
@@ -124,7 +124,7 @@ pub fn read(directory: &Path) -> Result<Vec<Set>, Error> {
     paths.iter().map(|path| read_one(path)).collect()
 }
 
-fn read_one(path: &Path) -> Result<Set, Error> {
+fn read_one(path: &Path) -> Result<StoredMeasurement, Error> {
     let failed = |error| Error::Io { path: path.into(), error };
     let mut text = String::new();
     let file = File::open(path).map_err(failed)?;
@@ -133,8 +133,8 @@ fn read_one(path: &Path) -> Result<Set, Error> {
 }
 
 /// The newest set of this name for each processor, sorted by processor.
-pub fn newest_each<'a>(sets: &'a [Set], name: &str) -> Vec<&'a Set> {
-    let mut newest: BTreeMap<&str, &Set> = BTreeMap::new();
+pub fn newest_each<'a>(sets: &'a [StoredMeasurement], name: &str) -> Vec<&'a StoredMeasurement> {
+    let mut newest: BTreeMap<&str, &StoredMeasurement> = BTreeMap::new();
     for set in sets.iter().filter(|set| set.name == name) {
         let known = newest.entry(&set.machine.processor).or_insert(set);
         if set.date > known.date {
@@ -149,7 +149,7 @@ mod tests {
     use super::*;
 
     /// The stored measurements of this repository.
-    fn ours() -> Vec<Set> {
+    fn ours() -> Vec<StoredMeasurement> {
         read(&Path::new(env!("CARGO_MANIFEST_DIR")).join("../../results")).unwrap()
     }
 
@@ -168,7 +168,7 @@ mod tests {
     /// Every stored result is compiled into the program from the next build on.
     #[test]
     fn all_that_is_stored_is_included() {
-        let text = |sets: Vec<Set>| format!("{sets:?}");
+        let text = |sets: Vec<StoredMeasurement>| format!("{sets:?}");
         assert_eq!(text(included().unwrap()), text(ours()));
     }
 
@@ -178,7 +178,7 @@ mod tests {
         sets.truncate(1);
         let name = sets[0].name.clone();
         for date in ["9999-12-31", "0001-01-01"] {
-            sets.push(Set { date: date.into(), ..sets[0].clone() });
+            sets.push(StoredMeasurement { date: date.into(), ..sets[0].clone() });
         }
         let mut other = sets[0].clone();
         other.machine.processor = "another".into();

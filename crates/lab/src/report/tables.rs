@@ -2,7 +2,7 @@
 
 use super::papers::LIGHTMAC;
 use super::stored::StoredTable;
-use crate::figure::{Cell, Column, Output, Source, Table};
+use crate::figure::{Cell, Column, FigureData, PaperItem, Table};
 use serde_json::Value;
 
 const SET: &str = "lightmac-speed";
@@ -10,7 +10,7 @@ const SET: &str = "lightmac-speed";
 pub(super) const CIPHERS: StoredTable = StoredTable {
     name: "lightmac-table-3",
     title: "Ciphers alone, in cycles per byte",
-    source: Source { paper: LIGHTMAC, item: "Table 3" },
+    source: PaperItem { paper: LIGHTMAC, item: "Table 3" },
     about: "Each cipher on each kernel of the machine, one block after another and many at a time: \
             medians of core cycles per byte. The paper's own values, from a Core i7-6700 with \
             AVX2 and AES-NI, are missing in our copy.",
@@ -21,7 +21,7 @@ pub(super) const CIPHERS: StoredTable = StoredTable {
 pub(super) const MACS: StoredTable = StoredTable {
     name: "lightmac-table-4",
     title: "LightMAC and the MACs it is compared with, in cycles per byte",
-    source: Source { paper: LIGHTMAC, item: "Table 4" },
+    source: PaperItem { paper: LIGHTMAC, item: "Table 4" },
     about: "Messages of the paper's lengths, one directly after another: medians of core cycles \
             for each byte, and the ratio of each other MAC's time to that of LightMAC with a \
             counter of a third of a block at 8 KiB. The paper's values are missing in our copy, \
@@ -54,7 +54,7 @@ fn cycles(row: &Value) -> Cell {
     row.pointer("/cycles_per_byte/median").and_then(Value::as_f64).into()
 }
 
-fn ciphers(result: &Value) -> Option<Output> {
+fn ciphers(result: &Value) -> Option<FigureData> {
     let mut table = Table {
         columns: vec![
             Column { name: "cipher", about: "cipher and key bits" },
@@ -73,10 +73,10 @@ fn ciphers(result: &Value) -> Option<Output> {
         let key: [Cell; 2] = [text(row, "cipher").into(), text(row, "kernel").into()];
         line(&mut table, &key)[place] = cycles(row);
     }
-    Some(Output { table, plot: None })
+    Some(FigureData { table, plot: None })
 }
 
-fn macs(result: &Value) -> Option<Output> {
+fn macs(result: &Value) -> Option<FigureData> {
     let mut columns = vec![
         Column { name: "cipher", about: "cipher and key bits" },
         Column { name: "kernel", about: "the instructions that the kernel uses" },
@@ -109,7 +109,7 @@ fn macs(result: &Value) -> Option<Output> {
             (*ours, *theirs) = (over.into(), paper.into());
         }
     }
-    Some(Output { table, plot: None })
+    Some(FigureData { table, plot: None })
 }
 
 /// The row that begins with these cells. A new one is added if there is none.

@@ -1,8 +1,8 @@
 use super::page::Count;
 use super::papers::PAPERS;
 use super::{Made, Report, stored};
-use crate::Options;
-use crate::figure::{Cell, Column, Output, Plot, Table};
+use crate::FigureOptions;
+use crate::figure::{Cell, Column, FigureData, Plot, Table};
 use crate::figures::{FIGURES, by_name};
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -12,16 +12,16 @@ const FAST: [&str; 3] = ["lightmac-figure-1", "lightmac-table-1", "aggregation-t
 
 fn made(name: &str) -> Made {
     let figure = by_name(name).expect(name);
-    Made { figure, output: (figure.make)(&Options::default()).expect(name) }
+    Made { figure, output: (figure.make)(&FigureOptions::default()).expect(name) }
 }
 
-fn results() -> Vec<stored::Set> {
+fn results() -> Vec<stored::StoredMeasurement> {
     stored::read(&Path::new(env!("CARGO_MANIFEST_DIR")).join("../../results")).unwrap()
 }
 
 fn report(made: Vec<Made>) -> Report<'static> {
     let (date, commit) = ("2026-11-22 01:02 UTC", "commit <abc> & \"more\"");
-    Report { date, commit, options: Options::default(), made, stored: results() }
+    Report { date, commit, options: FigureOptions::default(), made, stored: results() }
 }
 
 /// A page that another project's parser has checked: its tags are balanced and all text is escaped.
@@ -151,7 +151,7 @@ fn what_the_paper_says_stands_below_the_plot() {
     let mut rows: Vec<Vec<Cell>> =
         output.table.rows.iter().map(|row| with(row, Cell::Missing)).collect();
     *rows[7].last_mut().unwrap() = Cell::Text("<b>1 & 2".into());
-    let output = Output { table: Table { columns, rows }, plot: Some(plot) };
+    let output = FigureData { table: Table { columns, rows }, plot: Some(plot) };
     let html = report(vec![Made { figure, output }]).render().unwrap();
     parsed(&html);
     let start = html.find("<caption>Where the paper states a value").unwrap();

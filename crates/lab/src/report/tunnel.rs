@@ -3,7 +3,7 @@
 
 use super::papers::TUNNEL;
 use super::stored::StoredTable;
-use crate::figure::{Axis, Cell, Column, Marks, Output, Plot, Scale, Source, Table};
+use crate::figure::{Axis, Cell, Column, FigureData, Marks, PaperItem, Plot, Scale, Table};
 use serde_json::Value;
 
 const SET: &str = "gateway";
@@ -11,7 +11,7 @@ const SET: &str = "gateway";
 pub(super) const TUNNELS: StoredTable = StoredTable {
     name: "gateway-table-2",
     title: "Round-trip time and throughput of connections between two LANs",
-    source: Source { paper: TUNNEL, item: "Table 2" },
+    source: PaperItem { paper: TUNNEL, item: "Table 2" },
     about: "MACsec between two hosts over different connections of their LANs, all on one machine \
             in turns: round trips of small frames, and TCP. The paper's values stand in the rows \
             of similar scenarios. Its hardware was different, so only the order of the rows and \
@@ -24,7 +24,7 @@ pub(super) const TUNNELS: StoredTable = StoredTable {
 pub(super) const ROUND_TRIPS: StoredTable = StoredTable {
     name: "gateway-figure-5a",
     title: "Round trips through a tunnel by frame size",
-    source: Source { paper: TUNNEL, item: "Figure 5 (a)" },
+    source: PaperItem { paper: TUNNEL, item: "Figure 5 (a)" },
     about: "Median round trip of single MACsec frames between two hosts. The MTU of the underlay \
             is 1500 bytes, as that of the LANs: if a frame with its overhead is longer, it is \
             carried in two packets.",
@@ -35,7 +35,7 @@ pub(super) const ROUND_TRIPS: StoredTable = StoredTable {
 pub(super) const THROUGHPUT: StoredTable = StoredTable {
     name: "gateway-figure-5b",
     title: "What passes through a tunnel",
-    source: Source { paper: TUNNEL, item: "Figure 5 (b)" },
+    source: PaperItem { paper: TUNNEL, item: "Figure 5 (b)" },
     about: "TCP's payload between MACsec endpoints, and MACsec frames of 1400 bytes that were \
             prepared beforehand: the median over the turns, and half the distance of the \
             quartiles. No frame is split, because the MTU of the underlay is large enough.",
@@ -77,7 +77,7 @@ fn number(row: &Value, pointer: &str) -> Cell {
     row.pointer(pointer).and_then(Value::as_f64).into()
 }
 
-fn table_2(result: &Value) -> Option<Output> {
+fn table_2(result: &Value) -> Option<FigureData> {
     let mut table = Table {
         columns: vec![
             SCENARIO,
@@ -113,10 +113,10 @@ fn table_2(result: &Value) -> Option<Output> {
         cells.extend(values.map(|pointer| number(row, pointer)));
         table.rows.push(cells);
     }
-    Some(Output { table, plot: None })
+    Some(FigureData { table, plot: None })
 }
 
-fn round_trips(result: &Value) -> Option<Output> {
+fn round_trips(result: &Value) -> Option<FigureData> {
     let mut table = Table {
         columns: vec![
             SCENARIO,
@@ -153,10 +153,10 @@ fn round_trips(result: &Value) -> Option<Output> {
         x: axis("frame_bytes", "frame, in bytes", 1600.0),
         y: axis("rtt_us", "round trip, in µs", above(&table, "rtt_us")),
     };
-    Some(Output { table, plot: Some(plot) })
+    Some(FigureData { table, plot: Some(plot) })
 }
 
-fn throughput(result: &Value) -> Option<Output> {
+fn throughput(result: &Value) -> Option<FigureData> {
     let mut table = Table {
         columns: vec![
             SCENARIO,
@@ -192,7 +192,7 @@ fn throughput(result: &Value) -> Option<Output> {
         x: axis("scenario", "", 1.0),
         y: axis("throughput_mbit_s", "Mbit/s", above(&table, "throughput_mbit_s")),
     };
-    Some(Output { table, plot: Some(plot) })
+    Some(FigureData { table, plot: Some(plot) })
 }
 
 const fn axis(column: &'static str, label: &'static str, to: f64) -> Axis {

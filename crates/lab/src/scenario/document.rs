@@ -103,7 +103,7 @@ impl<'t> Document<'t> {
     fn refused(&self, error: &toml::de::Error) -> Mistake {
         let at = error.span().map_or(0, |span| span.start);
         let span = error.span().filter(|span| !span.is_empty());
-        let mut path = span.map_or(Vec::new(), |span| self.path_at(span.start));
+        let mut path = span.map_or(Vec::new(), |span| self.path_at_position(span.start));
         if path.first().is_some_and(|first| first == "sweep") {
             path.remove(0);
         }
@@ -114,12 +114,12 @@ impl<'t> Document<'t> {
             path.push(missing.into());
             return self.mistake(at, path.join("."), "is missing");
         }
-        self.mistake(at, path.join("."), worded(&reason))
+        self.mistake(at, path.join("."), user_message(&reason))
     }
 
     /// The path of the field at a position of the text. If several fields contain the position, it
     /// is the one with the shortest text.
-    fn path_at(&self, at: usize) -> Vec<String> {
+    fn path_at_position(&self, at: usize) -> Vec<String> {
         let mut best = (usize::MAX, Vec::new());
         search(&self.root, at, &mut Vec::new(), &mut best);
         best.1
@@ -127,7 +127,7 @@ impl<'t> Document<'t> {
 
     /// The position of the value at a dotted path of `root`. If there is no such value, it is the
     /// position of the nearest table above it.
-    pub(super) fn place(root: &DeTable<'_>, path: &str) -> usize {
+    pub(super) fn position_of(root: &DeTable<'_>, path: &str) -> usize {
         let mut at = 0;
         let mut table = Some(root);
         let mut array: Option<&DeArray<'_>> = None;
@@ -147,7 +147,7 @@ impl<'t> Document<'t> {
 }
 
 /// An error of the TOML parser in the words of people who write TOML.
-fn worded(reason: &str) -> String {
+fn user_message(reason: &str) -> String {
     let unknown = reason.strip_prefix("unexpected keys in table: ");
     if let Some((names, known)) = unknown.and_then(|text| text.split_once(", available keys: ")) {
         return format!("unknown field {names}, expected one of {known}");

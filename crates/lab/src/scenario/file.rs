@@ -2,7 +2,7 @@
 
 use super::document::{Document, Value, key};
 use super::{Mistake, Scenario};
-use crate::channels::{Model, Rule};
+use crate::channels::{ChannelModel, LinkChannel};
 use crate::energy::{DEVICES, Device};
 use crate::handshakes::{PROFILES, Profile};
 use crate::links::Layer;
@@ -18,11 +18,11 @@ use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
 /// The largest number of nodes in a network.
-const MOST_NODES: u32 = 10_000;
+const MAX_NODES: u32 = 10_000;
 
 /// The largest number of runs of a scenario, and of handshakes in all runs together.
-const MOST_RUNS: u32 = 1_000_000;
-const MOST_HANDSHAKES: u64 = 4_000_000;
+const MAX_RUNS: u32 = 1_000_000;
+const MAX_HANDSHAKES: u64 = 4_000_000;
 
 /// A scenario of the lab: handshakes over duty-cycled radios.
 #[derive(Debug, Deserialize, JsonSchema)]
@@ -40,7 +40,7 @@ pub(super) struct File {
     #[schemars(range(min = 1, max = 1_000_000))]
     pub(super) runs: u32,
     /// Which nodes hear each other.
-    network: Shape,
+    network: TopologyTable,
     /// The link layer and its settings.
     link: Layer,
     /// Which frames arrive. Without this table, all frames arrive.
@@ -48,17 +48,17 @@ pub(super) struct File {
     channel: Channel,
     /// The links whose channel differs from that of the others.
     #[serde(default)]
-    rule: Vec<Rule>,
+    rule: Vec<LinkChannel>,
     /// The device that all nodes are.
     #[serde(default)]
-    device: Made,
+    device: DeviceTable,
     /// Which handshakes take place.
     handshake: Handshake,
     /// The dotted paths of fields, and the values that each field takes in turn, in all
     /// combinations. The field named last changes fastest.
     // The sweep is removed from the document before the rest is read.
     #[serde(default, rename = "sweep")]
-    #[schemars(with = "BTreeMap<String, Swept>")]
+    #[schemars(with = "BTreeMap<String, SweepValues>")]
     _sweep: Option<serde::de::IgnoredAny>,
 }
 
@@ -66,7 +66,8 @@ pub(super) struct File {
 #[derive(JsonSchema)]
 #[serde(untagged)]
 #[expect(dead_code, reason = "only its schema is used")]
-enum Swept {
+#[schemars(rename = "Swept")]
+enum SweepValues {
     Values(Vec<serde_json::Value>),
     Fields(BTreeMap<String, Self>),
 }
@@ -81,9 +82,9 @@ const fn thousand() -> u32 {
 
 /// Which nodes hear each other. Node 0 is the root.
 #[derive(Debug, Deserialize, JsonSchema)]
-#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+#[serde(rename = "Shape", rename_all = "kebab-case", deny_unknown_fields)]
 #[schemars(tag = "topology")]
-enum Shape {
+enum TopologyTable {
     /// Nodes in a row. Each hears the two nodes beside it.
     Line {
         /// Number of nodes, the root included.
@@ -113,7 +114,7 @@ enum Shape {
 struct Channel {
     #[serde(default = "yes")]
     acknowledgements: bool,
-    model: Model,
+    model: ChannelModel,
 }
 
 /// The model of channels, and whether it applies to acknowledgements.
@@ -125,7 +126,7 @@ struct WrittenChannel {
     #[schemars(default = "yes")]
     acknowledgements: bool,
     #[schemars(flatten)]
-    model: Model,
+    model: ChannelModel,
 }
 
 impl JsonSchema for Channel {
@@ -147,14 +148,14 @@ const fn yes() -> bool {
 
 impl Default for Channel {
     fn default() -> Self {
-        Self { acknowledgements: true, model: Model::PERFECT }
+        Self { acknowledgements: true, model: ChannelModel::PERFECT }
     }
 }
 
 /// The device that all nodes are: a device known by name, or one from a file.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-struct Made {
+#[serde(rename = "Made", deny_unknown_fields)]
+struct DeviceTable {
     /// The name of a known device. Without a name or a file, it is wismote.
     #[schemars(extend("enum" = names(DEVICES.iter().map(|(name, _)| *name))))]
     name: Option<String>,
@@ -178,7 +179,7 @@ struct Handshake {
     timeout_ms: Option<f64>,
     /// Which nodes are client and server.
     #[serde(default)]
-    pairs: Pairs,
+    pairs: PairSelection,
     /// The window of random times in which clients begin. Without this field, it is one period of
     /// the link layer.
     #[schemars(range(min = 0, max = 86_400))]
@@ -187,8 +188,8 @@ struct Handshake {
 
 /// Which nodes are client and server.
 #[derive(Clone, Copy, Debug, Default, Deserialize, JsonSchema)]
-#[serde(rename_all = "kebab-case")]
-enum Pairs {
+#[serde(rename = "Pairs", rename_all = "kebab-case")]
+enum PairSelection {
     /// The last node is the client, the root is the server.
     #[default]
     Ends,
@@ -204,9 +205,9 @@ fn names(names: impl Iterator<Item = &'static str>) -> Vec<&'static str> {
 }
 
 /// A mistake in a value: the dotted path of its field, and what is wrong with it.
-pub(super) type Wrong = (String, String);
+pub(super) type InvalidValue = (String, String);
 
-fn wrong<T>(field: impl Into<String>, reason: impl Into<String>) -> Result<T, Wrong> {
+fn wrong<T>(field: impl Into<String>, reason: impl Into<String>) -> Result<T, InvalidValue> {
     Err((field.into(), reason.into()))
 }
 
@@ -270,7 +271,10 @@ fn tagged(
 
 impl File {
     /// Checks all values, and the conditions between them.
-    pub(super) fn scenario(self, directory: &Path) -> Result<Result<Scenario, Wrong>, Mistake> {
+    pub(super) fn scenario(
+        self,
+        directory: &Path,
+    ) -> Result<Result<Scenario, InvalidValue>, Mistake> {
         let device = match self.device.device(directory)? {
             Ok(device) => device,
             Err(wrong) => return Ok(Err(wrong)),
@@ -278,12 +282,12 @@ impl File {
         Ok(self.made_of(device))
     }
 
-    fn made_of(self, device: Device) -> Result<Scenario, Wrong> {
-        if !(1..=MOST_RUNS).contains(&self.runs) {
-            return wrong("runs", format!("must be from 1 to {MOST_RUNS}"));
+    fn made_of(self, device: Device) -> Result<Scenario, InvalidValue> {
+        if !(1..=MAX_RUNS).contains(&self.runs) {
+            return wrong("runs", format!("must be from 1 to {MAX_RUNS}"));
         }
         let topology = self.network.topology()?;
-        let fault = |path: &str, model: &Model| match model.fault() {
+        let fault = |path: &str, model: &ChannelModel| match model.fault() {
             Some((field, reason)) => wrong(format!("{path}.{field}"), reason),
             None => Ok(()),
         };
@@ -303,7 +307,8 @@ impl File {
             }
             fault(&format!("{path}.channel"), &rule.channel)?;
         }
-        if let Err(fault) = self.link.setting().build(&topology, &mut Random::insecure(self.seed)) {
+        if let Err(fault) = self.link.settings().build(&topology, &mut Random::insecure(self.seed))
+        {
             return wrong(format!("link.{}", fault.field), fault.reason);
         }
         let handshake = self.handshake;
@@ -322,12 +327,12 @@ impl File {
                 return wrong("handshake.window_s", "must be from 0 to 86400");
             }
             Some(seconds) => Duration::from_secs_f64(seconds),
-            None => Duration::from_micros(self.link.setting().period_micros()),
+            None => Duration::from_micros(self.link.settings().period_micros()),
         };
         let pairs = handshake.pairs.of(&topology);
         let handshakes = u64::from(self.runs) * pairs.len() as u64;
-        if handshakes > MOST_HANDSHAKES {
-            let most = MOST_HANDSHAKES / pairs.len() as u64;
+        if handshakes > MAX_HANDSHAKES {
+            let most = MAX_HANDSHAKES / pairs.len() as u64;
             return wrong("runs", format!("must be at most {most} with {} pairs", pairs.len()));
         }
         Ok(Scenario {
@@ -339,7 +344,7 @@ impl File {
                 lost_acknowledgements: self.channel.acknowledgements,
                 device,
                 computes: self.device.computes,
-                answer_after: Duration::ZERO,
+                answer_delay: Duration::ZERO,
             },
             profile,
             pairs,
@@ -352,22 +357,22 @@ impl File {
     }
 }
 
-impl Shape {
-    fn topology(&self) -> Result<Topology, Wrong> {
-        let reason = || format!("must be from 2 to {MOST_NODES}");
+impl TopologyTable {
+    fn topology(&self) -> Result<Topology, InvalidValue> {
+        let reason = || format!("must be from 2 to {MAX_NODES}");
         match *self {
-            Self::Line { nodes } | Self::Star { nodes } if !(2..=MOST_NODES).contains(&nodes) => {
+            Self::Line { nodes } | Self::Star { nodes } if !(2..=MAX_NODES).contains(&nodes) => {
                 wrong("network.nodes", reason())
             }
             Self::Line { nodes } => Ok(Topology::line(nodes as u16)),
             Self::Star { nodes } => Ok(Topology::star(nodes as u16 - 1)),
             Self::Grid { width, height } => {
                 for (field, side) in [("network.width", width), ("network.height", height)] {
-                    if !(1..=MOST_NODES).contains(&side) {
-                        return wrong(field, format!("must be from 1 to {MOST_NODES}"));
+                    if !(1..=MAX_NODES).contains(&side) {
+                        return wrong(field, format!("must be from 1 to {MAX_NODES}"));
                     }
                 }
-                if !(2..=MOST_NODES).contains(&(width * height)) {
+                if !(2..=MAX_NODES).contains(&(width * height)) {
                     let reason = format!("multiplied by the height {}", reason());
                     return wrong("network.width", reason);
                 }
@@ -377,8 +382,8 @@ impl Shape {
     }
 }
 
-impl Made {
-    fn device(&self, directory: &Path) -> Result<Result<Device, Wrong>, Mistake> {
+impl DeviceTable {
+    fn device(&self, directory: &Path) -> Result<Result<Device, InvalidValue>, Mistake> {
         let name = match (&self.name, &self.file) {
             (Some(_), Some(_)) => return Ok(wrong("device.file", "must not be set with a name")),
             (None, Some(file)) => return device_file(&directory.join(file)).map(Ok),
@@ -398,13 +403,13 @@ fn device_file(path: &Path) -> Result<Device, Mistake> {
     match device.fault() {
         None => Ok(device),
         Some(field) => {
-            let at = Document::place(&document.root, field);
+            let at = Document::position_of(&document.root, field);
             Err(document.mistake(at, field, "must be from 0 to 1e9, and a clock at least 0.001"))
         }
     }
 }
 
-impl Pairs {
+impl PairSelection {
     fn of(self, topology: &Topology) -> Vec<[NodeId; 2]> {
         let root = NodeId(0);
         let others = topology.nodes().filter(|id| *id != root);

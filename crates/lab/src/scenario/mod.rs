@@ -24,7 +24,7 @@ pub use sweep::{Grid, Instead};
 
 use crate::Error;
 use crate::capture::Captured;
-use crate::handshakes::{Course, Outcome, Profile};
+use crate::handshakes::{HandshakeRun, Outcome, Profile};
 use crate::network::Network;
 use crate::parallel::in_order;
 use crate::world::NodeId;
@@ -45,7 +45,7 @@ pub struct Scenario {
     pub pairs: Vec<[NodeId; 2]>,
     /// The window of random times in which clients begin.
     pub window: Duration,
-    /// The first retransmission timeout, as in [`Course`].
+    /// The first retransmission timeout, as in [`HandshakeRun`].
     pub timeout: Option<Duration>,
     /// Number of runs. Each run simulates a world of its own.
     pub runs: u32,
@@ -55,7 +55,7 @@ pub struct Scenario {
 
 /// The result of one run.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Run {
+pub struct ScenarioRun {
     /// The seed of all randomness of the run.
     pub seed: u64,
     /// The result of each handshake, in the order of the pairs.
@@ -74,7 +74,7 @@ impl Scenario {
     pub fn each<E: From<Error> + Send>(
         &self,
         threads: Option<NonZeroUsize>,
-        take: impl FnMut(Run) -> Result<(), E>,
+        take: impl FnMut(ScenarioRun) -> Result<(), E>,
     ) -> Result<(), E> {
         self.each_of(0..self.runs, threads, take)
     }
@@ -88,11 +88,11 @@ impl Scenario {
         &self,
         runs: Range<u32>,
         threads: Option<NonZeroUsize>,
-        take: impl FnMut(Run) -> Result<(), E>,
+        take: impl FnMut(ScenarioRun) -> Result<(), E>,
     ) -> Result<(), E> {
         let make = |index| {
             let course = self.course(index as u64);
-            Ok(Run { seed: course.seed, outcomes: course.run()? })
+            Ok(ScenarioRun { seed: course.seed, outcomes: course.run()? })
         };
         in_order(threads, runs.start as usize..runs.end as usize, make, take)
     }
@@ -102,7 +102,7 @@ impl Scenario {
     /// # Errors
     ///
     /// The errors of [`Self::each`].
-    pub fn run(&self, threads: Option<NonZeroUsize>) -> Result<Vec<Run>, Error> {
+    pub fn run(&self, threads: Option<NonZeroUsize>) -> Result<Vec<ScenarioRun>, Error> {
         let mut runs = Vec::with_capacity(self.runs as usize);
         self.each(threads, |run| {
             runs.push(run);
@@ -117,11 +117,11 @@ impl Scenario {
     ///
     /// The errors of [`Self::run`].
     pub fn capture(&self) -> Result<Captured, Error> {
-        Captured::of(&self.course(0)).map(|(_, captured)| captured)
+        Captured::record(&self.course(0)).map(|(_, captured)| captured)
     }
 
-    fn course(&self, index: u64) -> Course<'_> {
-        Course {
+    fn course(&self, index: u64) -> HandshakeRun<'_> {
+        HandshakeRun {
             network: &self.network,
             profile: self.profile,
             pairs: self.pairs.clone(),

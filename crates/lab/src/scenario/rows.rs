@@ -1,8 +1,8 @@
 //! The results of scenarios as rows of tables.
 
-use super::{Run, Scenario};
+use super::{Scenario, ScenarioRun};
 use crate::Error;
-use crate::energy::Use;
+use crate::energy::Activity;
 use crate::figure::Cell;
 use crate::handshakes::{Cost, Outcome, Summary};
 use crate::lowpan;
@@ -162,7 +162,7 @@ impl Rows {
 pub fn handshake_rows(
     before: &[Cell],
     scenario: &Scenario,
-    run: &Run,
+    run: &ScenarioRun,
 ) -> impl Iterator<Item = Vec<Cell>> {
     run.outcomes.iter().map(|outcome| {
         let mut row = before.to_vec();
@@ -196,7 +196,7 @@ fn line(fields: &[String]) -> Result<String, Error> {
 
 fn handshake(scenario: &Scenario, outcome: &Outcome) -> [Cell; 11] {
     let Outcome { pair, duration, client, server, spent } = outcome;
-    let millis = |what: Use| (spent.of(what) as f64 / 1e3).into();
+    let millis = |what: Activity| (spent.of(what) as f64 / 1e3).into();
     let sum = |of: [u32; 2]| Cell::Integer(of.into_iter().map(u64::from).sum());
     [
         u32::from(pair[0].0).into(),
@@ -207,9 +207,9 @@ fn handshake(scenario: &Scenario, outcome: &Outcome) -> [Cell; 11] {
         sum([client.bytes, server.bytes]),
         sum([client.again, server.again]),
         scenario.network.device.millijoules(spent).into(),
-        millis(Use::Send),
-        millis(Use::Listen),
-        millis(Use::Compute),
+        millis(Activity::Send),
+        millis(Activity::Listen),
+        millis(Activity::Compute),
     ]
 }
 

@@ -9,7 +9,7 @@ use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
 /// The largest number of points in a grid.
-const MOST_POINTS: usize = 100_000;
+const MAX_POINTS: usize = 100_000;
 
 /// Values given on the command line, which replace those in the file.
 #[derive(Clone, Copy, Debug, Default)]
@@ -69,8 +69,8 @@ impl<'t> Grid<'t> {
                 return refuse("cannot be set on the command line too");
             }
             points = points.saturating_mul(axis.values.len());
-            if points > MOST_POINTS {
-                return refuse(&format!("makes the grid larger than {MOST_POINTS} points"));
+            if points > MAX_POINTS {
+                return refuse(&format!("makes the grid larger than {MAX_POINTS} points"));
             }
         }
         let directory = path.parent().unwrap_or(Path::new("")).into();
@@ -131,7 +131,7 @@ impl<'t> Grid<'t> {
         file.runs = self.instead.runs.unwrap_or(file.runs);
         file.scenario(&self.directory)?.map_err(|(path, reason)| {
             let named: Vec<&str> = path.split('.').filter(|part| !is_index(part)).collect();
-            let at = Document::place(&places, &path);
+            let at = Document::position_of(&places, &path);
             self.document.mistake(at, named.join("."), reason)
         })
     }

@@ -36,7 +36,7 @@ fn what_is_left_out_has_its_default() {
     assert_eq!((scenario.seed, scenario.runs, scenario.pairs.len()), (1, 4, 1));
     assert_eq!(scenario.pairs[0], [NodeId(2), NodeId(0)]);
     assert_eq!(scenario.window, Duration::from_millis(110));
-    assert_eq!(scenario.network.channel, crate::channels::Model::PERFECT);
+    assert_eq!(scenario.network.channel, crate::channels::ChannelModel::PERFECT);
     assert!(scenario.network.lost_acknowledgements && !scenario.network.computes);
 }
 
@@ -182,7 +182,7 @@ fn device_files_are_read_and_checked() {
     assert_eq!(bad.field, "cpu.megahertz");
 }
 
-fn summary_of(scenario: &Scenario, runs: &[Run]) -> Summary {
+fn summary_of(scenario: &Scenario, runs: &[ScenarioRun]) -> Summary {
     let mut totals = Totals::default();
     for outcome in runs.iter().flat_map(|run| &run.outcomes) {
         totals.add(&Cost::of(outcome, &scenario.network.device));

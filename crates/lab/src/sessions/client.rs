@@ -7,19 +7,19 @@ use lightseal_dtls::Connection;
 
 /// The phase that a client is in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Phase {
+pub(super) enum ClientPhase {
     /// The client has no session and waits for its next attempt.
     Idle,
     /// The client's handshake is under way. The server may refuse it.
-    Coming,
+    Connecting,
     /// The client has a session and will leave.
-    Inside,
+    Connected,
 }
 
 /// One of many clients.
 #[derive(Debug)]
 pub(super) struct Client {
-    pub(super) phase: Phase,
+    pub(super) phase: ClientPhase,
     /// The connection, unless the client is idle. It is boxed because there may be many idle
     /// clients.
     pub(super) connection: Option<Box<Connection>>,
@@ -37,7 +37,7 @@ pub(super) struct Client {
 impl Client {
     pub(super) const fn new() -> Self {
         Self {
-            phase: Phase::Idle,
+            phase: ClientPhase::Idle,
             connection: None,
             planned: None,
             wake: None,

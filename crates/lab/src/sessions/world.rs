@@ -1,7 +1,7 @@
 //! One server, its clients and an ideal link between them, in virtual time.
 
-use super::Crowd;
-use super::client::{Client, Phase, address, exponential, number};
+use super::ClientPopulation;
+use super::client::{Client, ClientPhase, address, exponential, number};
 use crate::Error;
 use core::net::SocketAddr;
 use core::time::Duration;
@@ -19,7 +19,7 @@ use std::sync::Arc;
 
 /// The counts of one batch.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Tally {
+pub(super) struct CongestionCounts {
     pub(super) attempts: u64,
     pub(super) refused: u64,
     /// Number of sessions that ended, and of those among them that were evicted.
@@ -33,7 +33,7 @@ pub(super) struct Tally {
 
 /// What is due at a time of the agenda.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum Due {
+enum EventKind {
     /// A client acts of its own accord.
     Act,
     /// A client's engine wants to be woken.
@@ -41,7 +41,7 @@ enum Due {
 }
 
 pub(super) struct World {
-    crowd: Crowd,
+    population: ClientPopulation,
     idle: Duration,
     random: Random,
     now: Instant,
@@ -49,10 +49,10 @@ pub(super) struct World {
     server: Endpoint,
     server_wake: Option<Instant>,
     clients: Vec<Client>,
-    agenda: BinaryHeap<Reverse<(Instant, usize, Due)>>,
+    event_queue: BinaryHeap<Reverse<(Instant, usize, EventKind)>>,
     /// Clients whose engine may have output.
     ready: VecDeque<usize>,
-    tally: Tally,
+    counts: CongestionCounts,
     buf: Vec<u8>,
 }
 
@@ -79,9 +79,9 @@ fn settings() -> Settings {
 }
 
 impl World {
-    pub(super) fn new(crowd: &Crowd, batch: u64) -> Result<Self, Error> {
+    pub(super) fn new(population: &ClientPopulation, batch: u64) -> Result<Self, Error> {
         let mut seed = [0; 32];
-        for (place, word) in seed.chunks_exact_mut(8).zip([crowd.seed, batch]) {
+        for (place, word) in seed.chunks_exact_mut(8).zip([population.seed, batch]) {
             place.copy_from_slice(&word.to_le_bytes());
         }
         let mut random = Random::from_seed(seed);
@@ -91,48 +91,48 @@ impl World {
         // Another round trip for a cookie would change nothing here.
         let server = server
             .with_cookies(CookiePolicy::WhenRetrying)
-            .with_slots(SessionSlots::at_most(crowd.slots, crowd.when_full));
+            .with_slots(SessionSlots::at_most(population.slots, population.when_full));
         let server = Endpoint::server(Arc::new(server), random.fork());
         Ok(Self {
-            crowd: *crowd,
-            idle: crowd.idle(),
+            population: *population,
+            idle: population.idle(),
             random,
             now: START,
             config: Arc::new(client),
             server,
             server_wake: None,
-            clients: (0..crowd.clients.get()).map(|_| Client::new()).collect(),
-            agenda: BinaryHeap::new(),
+            clients: (0..population.clients.get()).map(|_| Client::new()).collect(),
+            event_queue: BinaryHeap::new(),
             ready: VecDeque::new(),
-            tally: Tally::default(),
+            counts: CongestionCounts::default(),
             buf: vec![0; 2048],
         })
     }
 
-    /// Simulates the crowd for this time, and counts.
-    pub(super) fn run(mut self, time: Duration) -> Result<Tally, Error> {
+    /// Simulates the population for this time, and counts.
+    pub(super) fn run(mut self, time: Duration) -> Result<CongestionCounts, Error> {
         let inside = self.draw_inside();
         for client in 0..self.clients.len() {
             if client < inside {
-                self.come(client)?;
+                self.connect(client)?;
             } else {
-                self.plan_to_come(client);
+                self.plan_attempt(client);
             }
         }
         self.settle()?;
-        if self.crowd.when_full != WhenFull::Refuse {
-            self.run_until(START + self.crowd.session * AGES)?;
+        if self.population.when_full != WhenFull::Refuse {
+            self.run_until(START + self.population.session * AGES)?;
         }
-        self.tally = Tally::default();
+        self.counts = CongestionCounts::default();
         self.run_until(self.now + time)?;
-        Ok(self.tally)
+        Ok(self.counts)
     }
 
     /// A random number of clients inside, drawn from the equilibrium distribution. This many have a
     /// session at the start.
     fn draw_inside(&mut self) -> usize {
         let mut rest = self.random.below(1 << 53) as f64 / (1u64 << 53) as f64;
-        for (taken, chance) in self.crowd.formula().distribution() {
+        for (taken, chance) in self.population.formula().distribution() {
             if rest < chance {
                 return taken as usize;
             }
@@ -143,14 +143,14 @@ impl World {
 
     fn run_until(&mut self, until: Instant) -> Result<(), Error> {
         loop {
-            let next = self.agenda.peek().map(|Reverse((at, ..))| *at);
+            let next = self.event_queue.peek().map(|Reverse((at, ..))| *at);
             let at = next.into_iter().chain(self.server_wake).fold(Instant::MAX, Instant::min);
             self.pass(at.min(until));
             if at > until {
                 return Ok(());
             }
             if next == Some(at) {
-                if let Some(Reverse((at, client, due))) = self.agenda.pop() {
+                if let Some(Reverse((at, client, due))) = self.event_queue.pop() {
                     self.due(client, due, at)?;
                 }
             } else {
@@ -163,40 +163,40 @@ impl World {
 
     fn pass(&mut self, until: Instant) {
         let passed = until.saturating_since(self.now).as_micros() as u64;
-        self.tally.micros += passed;
-        if self.server.open_connections() >= self.crowd.slots.get() {
-            self.tally.full_micros += passed;
+        self.counts.micros += passed;
+        if self.server.open_connections() >= self.population.slots.get() {
+            self.counts.full_micros += passed;
         }
         self.now = self.now.max(until);
     }
 
-    fn due(&mut self, number: usize, due: Due, at: Instant) -> Result<(), Error> {
+    fn due(&mut self, number: usize, due: EventKind, at: Instant) -> Result<(), Error> {
         let client = &mut self.clients[number];
         match due {
-            Due::Wake if client.wake == Some(at) => {
+            EventKind::Wake if client.wake == Some(at) => {
                 client.wake = None;
                 if let Some(connection) = &mut client.connection {
                     connection.handle_timeout(at);
                 }
             }
-            Due::Act if client.planned == Some(at) => {
+            EventKind::Act if client.planned == Some(at) => {
                 client.planned = None;
                 match (client.phase, &mut client.connection) {
-                    (Phase::Idle, _) => return self.come(number),
-                    (Phase::Inside, Some(connection)) if at >= client.leaves => {
+                    (ClientPhase::Idle, _) => return self.connect(number),
+                    (ClientPhase::Connected, Some(connection)) if at >= client.leaves => {
                         connection.close(at);
                     }
-                    (Phase::Inside, Some(connection)) => {
+                    (ClientPhase::Connected, Some(connection)) => {
                         let sent = connection.send(at, b"!", &mut []);
                         let _ =
                             sent.map_err(|_| Error::Stream("a session ended without an event"))?;
-                        self.plan_inside(number);
+                        self.plan_next_message(number);
                     }
                     _ => {}
                 }
             }
             // The entry is obsolete.
-            Due::Wake | Due::Act => return Ok(()),
+            EventKind::Wake | EventKind::Act => return Ok(()),
         }
         self.queue(number);
         Ok(())
@@ -204,29 +204,29 @@ impl World {
 
     fn plan(&mut self, number: usize, at: Instant) {
         self.clients[number].planned = Some(at);
-        self.agenda.push(Reverse((at, number, Due::Act)));
+        self.event_queue.push(Reverse((at, number, EventKind::Act)));
     }
 
-    fn plan_to_come(&mut self, number: usize) {
+    fn plan_attempt(&mut self, number: usize) {
         let at = self.now + exponential(&mut self.random, self.idle);
         self.plan(number, at);
     }
 
     /// Plans the client's next message, or its leaving.
-    fn plan_inside(&mut self, number: usize) {
+    fn plan_next_message(&mut self, number: usize) {
         let mut at = self.clients[number].leaves;
-        if let Some(talk) = self.crowd.talk {
-            at = at.min(self.now + exponential(&mut self.random, talk));
+        if let Some(message_interval) = self.population.message_interval {
+            at = at.min(self.now + exponential(&mut self.random, message_interval));
         }
         self.plan(number, at);
     }
 
-    fn come(&mut self, number: usize) -> Result<(), Error> {
+    fn connect(&mut self, number: usize) -> Result<(), Error> {
         let (config, random) = (Arc::clone(&self.config), self.random.fork());
         let connection = Connection::client(config, server_address(), self.now, random);
         let client = &mut self.clients[number];
         client.connection = Some(Box::new(connection));
-        client.phase = Phase::Coming;
+        client.phase = ClientPhase::Connecting;
         self.queue(number);
         Ok(())
     }
@@ -259,11 +259,11 @@ impl World {
                     self.poll_server()?;
                 }
                 Output::Event(Event::Connected(_)) => {
-                    client.phase = Phase::Inside;
-                    self.tally.attempts += 1;
-                    let stay = exponential(&mut self.random, self.crowd.session);
+                    client.phase = ClientPhase::Connected;
+                    self.counts.attempts += 1;
+                    let stay = exponential(&mut self.random, self.population.session);
                     client.leaves = self.now + stay;
-                    self.plan_inside(number);
+                    self.plan_next_message(number);
                 }
                 Output::Event(Event::Closed(reason)) => return self.closed(number, reason),
                 Output::Event(_) => {}
@@ -271,7 +271,7 @@ impl World {
                 Output::WakeAt(at) => {
                     if client.wake != Some(at) {
                         client.wake = Some(at);
-                        self.agenda.push(Reverse((at, number, Due::Wake)));
+                        self.event_queue.push(Reverse((at, number, EventKind::Wake)));
                     }
                     return Ok(());
                 }
@@ -288,22 +288,22 @@ impl World {
         const REFUSED: CloseReason = CloseReason::PeerAlert(AlertDescription::INTERNAL_ERROR);
         let client = &mut self.clients[number];
         match (client.phase, reason) {
-            (Phase::Coming, REFUSED) => {
-                self.tally.attempts += 1;
-                self.tally.refused += 1;
+            (ClientPhase::Connecting, REFUSED) => {
+                self.counts.attempts += 1;
+                self.counts.refused += 1;
             }
             // The client's handshake was complete, but the server no longer had a session to evict.
-            (_, REFUSED) => self.tally.refused += 1,
-            (Phase::Inside, CloseReason::Peer) => {
-                self.tally.evicted += 1;
-                self.tally.sessions += 1;
+            (_, REFUSED) => self.counts.refused += 1,
+            (ClientPhase::Connected, CloseReason::Peer) => {
+                self.counts.evicted += 1;
+                self.counts.sessions += 1;
             }
-            (Phase::Inside, CloseReason::Local) => self.tally.sessions += 1,
+            (ClientPhase::Connected, CloseReason::Local) => self.counts.sessions += 1,
             _ => return Err(Error::Stream("a handshake failed without loss")),
         }
         let queued = client.queued;
         *client = Client { queued, ..Client::new() };
-        self.plan_to_come(number);
+        self.plan_attempt(number);
         Ok(())
     }
 

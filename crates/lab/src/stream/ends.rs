@@ -1,6 +1,6 @@
 //! The two ends of an association.
 
-use super::{Link, Stream, Way};
+use super::{Direction, Link, Stream};
 use crate::Error;
 use core::net::SocketAddr;
 use core::time::Duration;
@@ -15,11 +15,11 @@ use lightseal_dtls::{
 use std::sync::Arc;
 
 /// Something that an end did.
-pub(super) enum Told<'a> {
+pub(super) enum EndEvent<'a> {
     /// An end sent a datagram.
-    Sent(Way, &'a [u8]),
+    Sent(Direction, &'a [u8]),
     /// The receiver's application got a payload, verified or not.
-    Taken(&'a [u8]),
+    Delivered(&'a [u8]),
     /// The tags of the sender's records changed to another scheme.
     Changed(Scheme),
 }
@@ -39,10 +39,10 @@ pub(super) struct Ends {
 /// records, and never by a timeout.
 const NEVER: Duration = Duration::from_secs(100 * 86_400);
 
-pub(super) fn address(way: Way) -> SocketAddr {
-    match way {
-        Way::There => ([192, 0, 2, 1], 40_000).into(),
-        Way::Back => ([192, 0, 2, 2], 5684).into(),
+pub(super) fn address(direction: Direction) -> SocketAddr {
+    match direction {
+        Direction::ToReceiver => ([192, 0, 2, 1], 40_000).into(),
+        Direction::ToSender => ([192, 0, 2, 2], 5684).into(),
     }
 }
 
@@ -55,7 +55,12 @@ impl Ends {
         let server = ServerConfig::with(Arc::new(psk), settings).map_err(Error::Engine)?;
         let mut random = Random::insecure(stream.seed);
         let start = Instant::from_micros(1_000_000);
-        let sender = Connection::client(Arc::new(client), address(Way::Back), start, random.fork());
+        let sender = Connection::client(
+            Arc::new(client),
+            address(Direction::ToSender),
+            start,
+            random.fork(),
+        );
         let receiver = Endpoint::server(Arc::new(server), random.fork());
         let mut ends =
             Self { sender, receiver, start, now: start, connected: false, buf: vec![0; 2048] };
@@ -89,12 +94,12 @@ impl Ends {
         &mut self,
         link: &mut dyn Link,
         until: Duration,
-        mut tell: impl FnMut(Told<'_>, Duration),
+        mut report: impl FnMut(EndEvent<'_>, Duration),
     ) -> Result<(), Error> {
         let until = self.start + until;
         // Asking the engines for their wake-up times is enough, because events between two messages
         // are rare.
-        while let Some(wake) = self.settle(link, true, &mut tell)?.filter(|wake| *wake <= until) {
+        while let Some(wake) = self.settle(link, true, &mut report)?.filter(|wake| *wake <= until) {
             self.now = self.now.max(wake);
             self.sender.handle_timeout(self.now);
             self.receiver.handle_timeout(self.now);
@@ -109,18 +114,18 @@ impl Ends {
         &mut self,
         link: &mut dyn Link,
         receive: bool,
-        mut tell: impl FnMut(Told<'_>, Duration),
+        mut report: impl FnMut(EndEvent<'_>, Duration),
     ) -> Result<Option<Instant>, Error> {
         loop {
             let at = self.now.saturating_since(self.start);
             let there = loop {
                 match self.sender.poll_output(&mut self.buf) {
                     Output::Datagram { payload, .. } => {
-                        tell(Told::Sent(Way::There, payload), at);
-                        link.send(at, Way::There, payload)?;
+                        report(EndEvent::Sent(Direction::ToReceiver, payload), at);
+                        link.send(at, Direction::ToReceiver, payload)?;
                     }
                     Output::Event(Event::AggregationChanged { send, .. }) => {
-                        tell(Told::Changed(send), at);
+                        report(EndEvent::Changed(send), at);
                     }
                     Output::Event(_) => {}
                     Output::BufferTooSmall { needed } => panic!("{needed} bytes are needed"),
@@ -131,13 +136,13 @@ impl Ends {
             let back = loop {
                 match self.receiver.poll_output(&mut self.buf) {
                     Output::Datagram { payload, .. } => {
-                        tell(Told::Sent(Way::Back, payload), at);
-                        link.send(at, Way::Back, payload)?;
+                        report(EndEvent::Sent(Direction::ToSender, payload), at);
+                        link.send(at, Direction::ToSender, payload)?;
                     }
-                    Output::Event(told) => match told.event {
+                    Output::Event(event) => match event.event {
                         Event::Connected(_) => self.connected = true,
                         Event::Data(data) | Event::Provisional { data, .. } => {
-                            tell(Told::Taken(data), at);
+                            report(EndEvent::Delivered(data), at);
                         }
                         _ => {}
                     },
@@ -150,13 +155,17 @@ impl Ends {
                 return Ok(None);
             }
             // One datagram at a time: its payloads are taken at once, so that no buffer fills up.
-            let Some((way, len)) = link.receive(&mut self.buf)? else {
+            let Some((direction, len)) = link.receive(&mut self.buf)? else {
                 return Ok(there.into_iter().chain(back).min());
             };
             let datagram = &mut self.buf[..len];
-            match way {
-                Way::There => self.receiver.handle_datagram(self.now, address(way), datagram),
-                Way::Back => self.sender.handle_datagram(self.now, address(way), datagram),
+            match direction {
+                Direction::ToReceiver => {
+                    self.receiver.handle_datagram(self.now, address(direction), datagram)
+                }
+                Direction::ToSender => {
+                    self.sender.handle_datagram(self.now, address(direction), datagram)
+                }
             }
         }
     }
@@ -165,10 +174,10 @@ impl Ends {
     pub(super) fn close(
         &mut self,
         link: &mut dyn Link,
-        tell: impl FnMut(Told<'_>, Duration),
+        report: impl FnMut(EndEvent<'_>, Duration),
     ) -> Result<(), Error> {
         self.sender.close(self.now);
-        self.settle(link, true, tell).map(drop)
+        self.settle(link, true, report).map(drop)
     }
 }
 

@@ -1,6 +1,6 @@
 //! Channels in virtual time.
 
-use super::{Accounting, Link, Way};
+use super::{Accounting, Direction, Link};
 use crate::Error;
 use core::time::Duration;
 use lightseal_core::Random;
@@ -10,16 +10,16 @@ use std::collections::VecDeque;
 pub trait Loss {
     /// Whether a datagram of this many bytes is lost, which is sent at time `at` after the first
     /// message.
-    fn strikes(&mut self, at: Duration, way: Way, bytes: usize) -> bool;
+    fn loses(&mut self, at: Duration, direction: Direction, bytes: usize) -> bool;
 }
 
 /// A link without delay on which some datagrams are lost.
 #[derive(Debug)]
-pub struct Air<L> {
+pub struct LossyLink<L> {
     loss: L,
     accounting: Accounting,
     begun: bool,
-    under_way: VecDeque<(Way, Vec<u8>)>,
+    under_way: VecDeque<(Direction, Vec<u8>)>,
     spare: Vec<Vec<u8>>,
     /// Number of the sender's datagrams since the handshake, lost ones included.
     pub offered: u64,
@@ -27,7 +27,7 @@ pub struct Air<L> {
     pub lost: u64,
 }
 
-impl<L: Loss> Air<L> {
+impl<L: Loss> LossyLink<L> {
     /// A link on which `loss` decides which datagrams are lost. Their lengths are counted by
     /// `accounting`.
     pub const fn new(loss: L, accounting: Accounting) -> Self {
@@ -43,12 +43,12 @@ impl<L: Loss> Air<L> {
     }
 }
 
-impl<L: Loss> Link for Air<L> {
-    fn send(&mut self, at: Duration, way: Way, datagram: &[u8]) -> Result<(), Error> {
+impl<L: Loss> Link for LossyLink<L> {
+    fn send(&mut self, at: Duration, direction: Direction, datagram: &[u8]) -> Result<(), Error> {
         if self.begun {
-            let lost = self.loss.strikes(at, way, self.accounting.bytes(datagram));
-            self.offered += u64::from(way == Way::There);
-            self.lost += u64::from(way == Way::There && lost);
+            let lost = self.loss.loses(at, direction, self.accounting.bytes(datagram));
+            self.offered += u64::from(direction == Direction::ToReceiver);
+            self.lost += u64::from(direction == Direction::ToReceiver && lost);
             if lost {
                 return Ok(());
             }
@@ -56,16 +56,16 @@ impl<L: Loss> Link for Air<L> {
         let mut copy = self.spare.pop().unwrap_or_default();
         copy.clear();
         copy.extend_from_slice(datagram);
-        self.under_way.push_back((way, copy));
+        self.under_way.push_back((direction, copy));
         Ok(())
     }
 
-    fn receive(&mut self, buf: &mut [u8]) -> Result<Option<(Way, usize)>, Error> {
-        let Some((way, datagram)) = self.under_way.pop_front() else { return Ok(None) };
+    fn receive(&mut self, buf: &mut [u8]) -> Result<Option<(Direction, usize)>, Error> {
+        let Some((direction, datagram)) = self.under_way.pop_front() else { return Ok(None) };
         let len = datagram.len();
         buf[..len].copy_from_slice(&datagram);
         self.spare.push(datagram);
-        Ok(Some((way, len)))
+        Ok(Some((direction, len)))
     }
 
     fn begin(&mut self) {
@@ -93,7 +93,7 @@ impl Bernoulli {
 }
 
 impl Loss for Bernoulli {
-    fn strikes(&mut self, _: Duration, _: Way, _: usize) -> bool {
+    fn loses(&mut self, _: Duration, _: Direction, _: usize) -> bool {
         unit(&mut self.random) < self.rate
     }
 }
@@ -123,7 +123,7 @@ impl BitErrors {
 }
 
 impl Loss for BitErrors {
-    fn strikes(&mut self, _: Duration, _: Way, bytes: usize) -> bool {
+    fn loses(&mut self, _: Duration, _: Direction, bytes: usize) -> bool {
         let rate = self.rate(bytes as f64);
         unit(&mut self.random) < rate
     }

@@ -14,16 +14,16 @@ pub mod sockets;
 use crate::Error;
 use crate::statistics::Interval;
 use core::time::Duration;
-use ends::{Ends, Told};
+use ends::{EndEvent, Ends};
 use lightseal_dtls::{Adapt, Delivery, Scheme};
 
 /// A direction of a link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Way {
+pub enum Direction {
     /// From the sender of messages to their receiver.
-    There,
+    ToReceiver,
     /// From the receiver of messages to their sender.
-    Back,
+    ToSender,
 }
 
 /// A path between two ends.
@@ -33,7 +33,7 @@ pub trait Link {
     /// # Errors
     ///
     /// Fails when a socket does.
-    fn send(&mut self, at: Duration, way: Way, datagram: &[u8]) -> Result<(), Error>;
+    fn send(&mut self, at: Duration, direction: Direction, datagram: &[u8]) -> Result<(), Error>;
 
     /// Receives the next datagram that has arrived. Its bytes are the first ones of `buf`. `None`
     /// if no datagram is under way any more.
@@ -41,7 +41,7 @@ pub trait Link {
     /// # Errors
     ///
     /// Fails when a socket does.
-    fn receive(&mut self, buf: &mut [u8]) -> Result<Option<(Way, usize)>, Error>;
+    fn receive(&mut self, buf: &mut [u8]) -> Result<Option<(Direction, usize)>, Error>;
 
     /// Begins to lose datagrams. It is called when the handshake is complete.
     fn begin(&mut self);
@@ -139,7 +139,7 @@ pub struct Message {
     pub datagrams: u32,
     /// The delay until the message was given to the application, provisionally or verified; `None`
     /// if it never was.
-    pub taken: Option<Delay>,
+    pub delivered: Option<Delay>,
 }
 
 /// The delay from sending a message until its delivery.
@@ -169,16 +169,17 @@ impl Log {
     }
 
     /// The share of messages that were delivered.
-    pub fn taken(&self) -> f64 {
-        let taken = self.messages.iter().filter(|message| message.taken.is_some()).count();
-        taken as f64 / self.messages.len().max(1) as f64
+    pub fn delivered(&self) -> f64 {
+        let delivered = self.messages.iter().filter(|message| message.delivered.is_some()).count();
+        delivered as f64 / self.messages.len().max(1) as f64
     }
 
     /// The share of messages that were delivered when at most this many others had been sent after
     /// them.
-    pub fn taken_within(&self, follow_ups: u32) -> f64 {
-        let within =
-            |message: &&Message| message.taken.is_some_and(|delay| delay.follow_ups <= follow_ups);
+    pub fn delivered_within(&self, follow_ups: u32) -> f64 {
+        let within = |message: &&Message| {
+            message.delivered.is_some_and(|delay| delay.follow_ups <= follow_ups)
+        };
         self.messages.iter().filter(within).count() as f64 / self.messages.len().max(1) as f64
     }
 
@@ -193,10 +194,10 @@ impl Log {
 
 /// Bytes of delivered payload divided by all bytes sent, for some messages.
 pub fn goodput(messages: &[Message], payload_bytes: usize, accounting: Accounting) -> f64 {
-    let taken = messages.iter().filter(|message| message.taken.is_some()).count();
+    let delivered = messages.iter().filter(|message| message.delivered.is_some()).count();
     let bytes = messages.iter().map(|message| u64::from(message.bytes[accounting as usize]));
     let bytes: u64 = bytes.sum();
-    (taken * payload_bytes) as f64 / (bytes as f64).max(1.0)
+    (delivered * payload_bytes) as f64 / (bytes as f64).max(1.0)
 }
 
 /// Sends the stream over `link`.
@@ -214,36 +215,36 @@ pub fn run(stream: &Stream, link: &mut dyn Link) -> Result<Log, Error> {
     let mut payload = vec![0; stream.payload_bytes];
     for index in 0..stream.messages {
         let sent = stream.interval * u32::try_from(index).unwrap_or(u32::MAX);
-        ends.pass_time(link, sent, |told, now| note(&mut log, stream, told, now))?;
+        ends.pass_time(link, sent, |event, now| note(&mut log, stream, event, now))?;
         fill(&mut payload, index);
         log.messages.push(Message::default());
         ends.send(&payload)?;
         let receive = (index + 1) % stream.batch.max(1) == 0;
-        ends.settle(link, receive, |told, now| note(&mut log, stream, told, now))?;
+        ends.settle(link, receive, |event, now| note(&mut log, stream, event, now))?;
     }
-    ends.close(link, |told, now| note(&mut log, stream, told, now))?;
+    ends.close(link, |event, now| note(&mut log, stream, event, now))?;
     Ok(log)
 }
 
-fn note(log: &mut Log, stream: &Stream, told: Told<'_>, now: Duration) {
+fn note(log: &mut Log, stream: &Stream, event: EndEvent<'_>, now: Duration) {
     let Some(newest) = log.messages.len().checked_sub(1) else { return };
-    match told {
-        Told::Sent(way, datagram) => {
+    match event {
+        EndEvent::Sent(direction, datagram) => {
             let message = &mut log.messages[newest];
             for (sum, accounting) in message.bytes.iter_mut().zip(Accounting::ALL) {
                 *sum += accounting.bytes(datagram) as u32;
             }
-            message.datagrams += u32::from(way == Way::There);
+            message.datagrams += u32::from(direction == Direction::ToReceiver);
         }
-        Told::Taken(payload) => {
+        EndEvent::Delivered(payload) => {
             let Some(index) = index_of(payload, newest) else { return };
             let sent = stream.interval * u32::try_from(index).unwrap_or(u32::MAX);
-            log.messages[index].taken.get_or_insert(Delay {
+            log.messages[index].delivered.get_or_insert(Delay {
                 follow_ups: u32::try_from(newest - index).unwrap_or(u32::MAX),
                 time: now.saturating_sub(sent),
             });
         }
-        Told::Changed(scheme) => log.schemes.push((newest, scheme)),
+        EndEvent::Changed(scheme) => log.schemes.push((newest, scheme)),
     }
 }
 
@@ -268,7 +269,7 @@ fn index_of(payload: &[u8], newest: usize) -> Option<usize> {
 
 #[cfg(test)]
 mod tests {
-    use super::loss::{Air, Bernoulli, Loss};
+    use super::loss::{Bernoulli, Loss, LossyLink};
     use super::*;
 
     fn stream(scheme: &str) -> Stream {
@@ -276,13 +277,13 @@ mod tests {
     }
 
     fn over(stream: &Stream, loss: impl Loss) -> Log {
-        run(stream, &mut Air::new(loss, Accounting::Ours)).expect("a link without sockets")
+        run(stream, &mut LossyLink::new(loss, Accounting::Ours)).expect("a link without sockets")
     }
 
     #[test]
     fn without_loss_every_byte_is_accounted_for() {
         let off = over(&stream("off"), Bernoulli::new(0.0, 1));
-        assert_eq!(off.taken(), 1.0);
+        assert_eq!(off.delivered(), 1.0);
         let near = |goodput: f64, exact: f64| {
             assert!((goodput / exact - 1.0).abs() < 0.01, "{goodput} and {exact}");
         };
@@ -294,17 +295,17 @@ mod tests {
         let agg = over(&long, Bernoulli::new(0.0, 1));
         near(agg.goodput(Accounting::Ours), 10.0 / 14.0);
         near(agg.goodput(Accounting::Paper), 10.0 / 16.0);
-        assert_eq!(agg.taken_within(15), 1.0);
-        assert_eq!(agg.messages[0].taken.map(|delay| delay.follow_ups), Some(15));
-        assert_eq!(agg.messages[0].taken.map(|delay| delay.time.as_millis()), Some(1500));
+        assert_eq!(agg.delivered_within(15), 1.0);
+        assert_eq!(agg.messages[0].delivered.map(|delay| delay.follow_ups), Some(15));
+        assert_eq!(agg.messages[0].delivered.map(|delay| delay.time.as_millis()), Some(1500));
     }
 
     #[test]
     fn a_lost_record_costs_its_set() {
         let log = over(&stream("agg:8"), Bernoulli::new(0.02, 3));
         let sets: Vec<_> = log.messages.chunks(8).collect();
-        let whole = |set: &&&[Message]| set.iter().all(|message| message.taken.is_some());
-        let none = |set: &&&[Message]| set.iter().all(|message| message.taken.is_none());
+        let whole = |set: &&&[Message]| set.iter().all(|message| message.delivered.is_some());
+        let none = |set: &&&[Message]| set.iter().all(|message| message.delivered.is_none());
         assert_eq!(sets.iter().filter(whole).count() + sets.iter().filter(none).count(), 80);
         assert!(sets.iter().filter(none).count() > 3);
     }
@@ -325,8 +326,8 @@ mod tests {
         let verified = over(&stream("r2d2:50"), Bernoulli::new(0.0, 1));
         let early = Stream { delivery: Delivery::Progressive(32), ..stream("r2d2:50") };
         let early = over(&early, Bernoulli::new(0.0, 1));
-        assert!(early.taken_within(5) > 0.9 && verified.taken_within(20) < 0.1);
+        assert!(early.delivered_within(5) > 0.9 && verified.delivered_within(20) < 0.1);
         // How many records it takes depends on the rulers, which are derived from the keys.
-        assert!(verified.taken_within(30) > 0.9);
+        assert!(verified.delivered_within(30) > 0.9);
     }
 }

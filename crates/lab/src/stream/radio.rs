@@ -1,25 +1,25 @@
 //! A stream over radios: a node that sends, a node that receives, and relays between them.
 
 use super::ends::{Ends, address};
-use super::loss::{Air, Bernoulli};
-use super::{Accounting, Delay, Log, Message, Stream, Way, fill, index_of};
+use super::loss::{Bernoulli, LossyLink};
+use super::{Accounting, Delay, Direction, Log, Message, Stream, fill, index_of};
 use crate::Error;
-use crate::energy::{Device, Spent, Work};
-use crate::handshakes::Tally;
+use crate::energy::{Computation, Device, ResourceUse};
+use crate::handshakes::WorkCounter;
 use crate::network::Network;
 use crate::statistics::quantile;
-use crate::world::{Node, NodeId, Wish};
+use crate::world::{NextAction, Node, NodeId};
 use core::time::Duration;
 use lightseal_core::{Engine, Instant, Output, Random};
 use lightseal_dtls::{Connection, Endpoint, Event, Scheme};
 
 /// The result of a stream, and what its sender spent.
 #[derive(Clone, Debug)]
-pub struct Course {
+pub struct StreamResult {
     /// What happened to each message.
     pub log: Log,
     /// The time and the timeslots that the sender spent from the first message to the last.
-    pub spent: Spent,
+    pub spent: ResourceUse,
 }
 
 /// Means of a stream's results.
@@ -28,7 +28,7 @@ pub struct Summary {
     /// Bytes of delivered payload divided by the DTLS bytes that both ends sent.
     pub goodput: f64,
     /// The share of messages that were delivered.
-    pub taken: f64,
+    pub delivered: f64,
     /// The median time from sending a message until its delivery, in s.
     pub median_delay_s: f64,
     /// The 95th percentile of that time, in s.
@@ -37,15 +37,15 @@ pub struct Summary {
     pub millijoules: f64,
 }
 
-impl Course {
+impl StreamResult {
     /// Summarises the results, with bytes counted by `accounting` and a sender that is the given
     /// device.
     pub fn summarize(&self, device: &Device, accounting: Accounting) -> Summary {
-        let delays = self.log.messages.iter().filter_map(|message| message.taken);
+        let delays = self.log.messages.iter().filter_map(|message| message.delivered);
         let delays: Vec<f64> = delays.map(|delay| delay.time.as_secs_f64()).collect();
         Summary {
             goodput: self.log.goodput(accounting),
-            taken: self.log.taken(),
+            delivered: self.log.delivered(),
             median_delay_s: quantile(&delays, 0.5),
             p95_delay_s: quantile(&delays, 0.95),
             millijoules: device.millijoules(&self.spent) / self.log.messages.len().max(1) as f64,
@@ -62,50 +62,50 @@ const TAIL: Duration = Duration::from_secs(600);
 /// # Errors
 ///
 /// Fails when the network is invalid, or the engines refuse their configuration.
-pub fn run(stream: &Stream, network: &Network) -> Result<Course, Error> {
-    let mut ideal = Air::new(Bernoulli::new(0.0, 1), Accounting::Ours);
+pub fn run(stream: &Stream, network: &Network) -> Result<StreamResult, Error> {
+    let mut ideal = LossyLink::new(Bernoulli::new(0.0, 1), Accounting::Ours);
     let ends = Ends::connect(stream, &mut ideal)?;
     let scheme = ends.scheme();
     let (sender, receiver, start) = ends.into_parts();
-    let pace = Pace { start, interval: stream.interval, messages: stream.messages };
+    let schedule = SendSchedule { start, interval: stream.interval, messages: stream.messages };
     let mut world = network.world(Random::insecure(stream.seed))?;
     let (root, last) = (NodeId(0), NodeId(network.topology.len() as u16 - 1));
-    let mut source = Some(Source::new(sender, pace, stream.payload_bytes, root, scheme));
-    let mut sink = Some(Sink::new(receiver, pace, last));
+    let mut source = Some(Source::new(sender, schedule, stream.payload_bytes, root, scheme));
+    let mut sink = Some(Sink::new(receiver, schedule, last));
     for id in network.topology.nodes() {
         let program = match id {
-            _ if id == root => sink.take().map_or(Program::Relay, Program::Sink),
-            _ if id == last => source.take().map_or(Program::Relay, Program::Source),
-            _ => Program::Relay,
+            _ if id == root => sink.take().map_or(StreamNode::Relay, StreamNode::Sink),
+            _ if id == last => source.take().map_or(StreamNode::Relay, StreamNode::Source),
+            _ => StreamNode::Relay,
         };
         world.add(start, program);
     }
-    let end = pace.sent_at(stream.messages);
+    let end = schedule.sent_at(stream.messages);
     world.run(end, |_, _| false);
     let spent = world.spent(last, start);
     world.run(end + TAIL, |_, _| false);
-    let (Program::Source(source), Program::Sink(sink)) = (world.node(last), world.node(root))
+    let (StreamNode::Source(source), StreamNode::Sink(sink)) = (world.node(last), world.node(root))
     else {
         return Err(Error::Stream("a stream needs two nodes"));
     };
     let mut messages = source.messages.clone();
     for (message, heard) in messages.iter_mut().zip(&sink.messages) {
-        message.taken = heard.taken;
+        message.delivered = heard.delivered;
         message.bytes.iter_mut().zip(heard.bytes).for_each(|(sum, back)| *sum += back);
     }
     let schemes = source.schemes.clone();
-    Ok(Course { log: Log { payload_bytes: stream.payload_bytes, messages, schemes }, spent })
+    Ok(StreamResult { log: Log { payload_bytes: stream.payload_bytes, messages, schemes }, spent })
 }
 
 /// The times at which messages are sent.
 #[derive(Clone, Copy, Debug)]
-struct Pace {
+struct SendSchedule {
     start: Instant,
     interval: Duration,
     messages: usize,
 }
 
-impl Pace {
+impl SendSchedule {
     fn sent_at(&self, index: usize) -> Instant {
         self.start + self.interval * u32::try_from(index).unwrap_or(u32::MAX)
     }
@@ -119,7 +119,7 @@ impl Pace {
 }
 
 /// A node of a stream.
-enum Program {
+enum StreamNode {
     Source(Box<Source>),
     Sink(Box<Sink>),
     Relay,
@@ -127,21 +127,21 @@ enum Program {
 
 struct Source {
     engine: Connection,
-    pace: Pace,
+    schedule: SendSchedule,
     next: usize,
     payload: Vec<u8>,
     root: NodeId,
     messages: Vec<Message>,
     schemes: Vec<(usize, Scheme)>,
-    tally: Tally,
+    work_counter: WorkCounter,
 }
 
 struct Sink {
     engine: Endpoint,
-    pace: Pace,
+    schedule: SendSchedule,
     peer: NodeId,
     messages: Vec<Message>,
-    tally: Tally,
+    work_counter: WorkCounter,
 }
 
 fn count(message: Option<&mut Message>, datagram: &[u8]) {
@@ -154,26 +154,26 @@ fn count(message: Option<&mut Message>, datagram: &[u8]) {
 impl Source {
     fn new(
         engine: Connection,
-        pace: Pace,
+        schedule: SendSchedule,
         payload_bytes: usize,
         root: NodeId,
         scheme: Scheme,
     ) -> Box<Self> {
         Box::new(Self {
             engine,
-            pace,
+            schedule,
             next: 0,
             payload: vec![0; payload_bytes],
             root,
-            messages: vec![Message::default(); pace.messages],
+            messages: vec![Message::default(); schedule.messages],
             schemes: vec![(0, scheme)],
-            tally: Tally::default(),
+            work_counter: WorkCounter::default(),
         })
     }
 
     fn wake(&mut self, now: Instant) {
-        if self.next <= self.pace.messages && self.pace.sent_at(self.next) <= now {
-            if self.next < self.pace.messages {
+        if self.next <= self.schedule.messages && self.schedule.sent_at(self.next) <= now {
+            if self.next < self.schedule.messages {
                 fill(&mut self.payload, self.next);
                 // A message that the engine refuses is not sent, and counts as lost.
                 let _ = self.engine.send(now, &self.payload, &mut []);
@@ -185,8 +185,8 @@ impl Source {
         self.engine.handle_timeout(now);
     }
 
-    fn poll(&mut self, buf: &mut [u8]) -> Wish {
-        let newest = self.next.saturating_sub(1).min(self.pace.messages.saturating_sub(1));
+    fn poll(&mut self, buf: &mut [u8]) -> NextAction {
+        let newest = self.next.saturating_sub(1).min(self.schedule.messages.saturating_sub(1));
         let mut wake = None;
         loop {
             match self.engine.poll_output(buf) {
@@ -197,8 +197,8 @@ impl Source {
                     if let Some(message) = self.messages.get_mut(newest) {
                         message.datagrams += 1;
                     }
-                    self.tally.datagram(self.root, payload, 0);
-                    return Wish::Send { to: self.root, len };
+                    self.work_counter.datagram(self.root, payload, 0);
+                    return NextAction::Send { to: self.root, len };
                 }
                 Output::Event(Event::AggregationChanged { send, .. }) => {
                     self.schemes.push((newest, send));
@@ -212,53 +212,53 @@ impl Source {
                 Output::Idle => break,
             }
         }
-        let due = (self.next <= self.pace.messages).then(|| self.pace.sent_at(self.next));
-        wake.into_iter().chain(due).min().map_or(Wish::Idle, Wish::WakeAt)
+        let due = (self.next <= self.schedule.messages).then(|| self.schedule.sent_at(self.next));
+        wake.into_iter().chain(due).min().map_or(NextAction::Idle, NextAction::WakeAt)
     }
 }
 
 impl Sink {
-    fn new(engine: Endpoint, pace: Pace, peer: NodeId) -> Box<Self> {
-        let messages = vec![Message::default(); pace.messages];
-        Box::new(Self { engine, pace, peer, messages, tally: Tally::default() })
+    fn new(engine: Endpoint, schedule: SendSchedule, peer: NodeId) -> Box<Self> {
+        let messages = vec![Message::default(); schedule.messages];
+        Box::new(Self { engine, schedule, peer, messages, work_counter: WorkCounter::default() })
     }
 
-    fn poll(&mut self, now: Instant, buf: &mut [u8]) -> Wish {
-        let newest = self.pace.newest(now);
+    fn poll(&mut self, now: Instant, buf: &mut [u8]) -> NextAction {
+        let newest = self.schedule.newest(now);
         loop {
             match self.engine.poll_output(buf) {
                 Output::Datagram { payload, .. } => {
                     count(self.messages.get_mut(newest), payload);
-                    self.tally.datagram(self.peer, payload, 0);
-                    return Wish::Send { to: self.peer, len: payload.len() };
+                    self.work_counter.datagram(self.peer, payload, 0);
+                    return NextAction::Send { to: self.peer, len: payload.len() };
                 }
-                Output::Event(told) => {
-                    let (Event::Data(data) | Event::Provisional { data, .. }) = told.event else {
+                Output::Event(event) => {
+                    let (Event::Data(data) | Event::Provisional { data, .. }) = event.event else {
                         continue;
                     };
                     let Some(index) = index_of(data, newest) else { continue };
-                    let time = now.saturating_since(self.pace.sent_at(index));
+                    let time = now.saturating_since(self.schedule.sent_at(index));
                     let follow_ups = u32::try_from(newest - index).unwrap_or(u32::MAX);
-                    self.messages[index].taken.get_or_insert(Delay { follow_ups, time });
+                    self.messages[index].delivered.get_or_insert(Delay { follow_ups, time });
                 }
                 Output::BufferTooSmall { needed } => panic!("{needed} bytes are needed"),
-                Output::WakeAt(at) => return Wish::WakeAt(at),
-                Output::Idle => return Wish::Idle,
+                Output::WakeAt(at) => return NextAction::WakeAt(at),
+                Output::Idle => return NextAction::Idle,
             }
         }
     }
 }
 
-impl Node for Program {
+impl Node for StreamNode {
     fn receive(&mut self, now: Instant, from: NodeId, datagram: &mut [u8]) {
         match self {
             Self::Source(source) => {
-                source.tally.datagram(from, datagram, 0);
-                source.engine.handle_datagram(now, address(Way::Back), datagram);
+                source.work_counter.datagram(from, datagram, 0);
+                source.engine.handle_datagram(now, address(Direction::ToSender), datagram);
             }
             Self::Sink(sink) => {
-                sink.tally.datagram(from, datagram, 0);
-                sink.engine.handle_datagram(now, address(Way::There), datagram);
+                sink.work_counter.datagram(from, datagram, 0);
+                sink.engine.handle_datagram(now, address(Direction::ToReceiver), datagram);
             }
             Self::Relay => {}
         }
@@ -272,19 +272,19 @@ impl Node for Program {
         }
     }
 
-    fn poll(&mut self, now: Instant, buf: &mut [u8]) -> Wish {
+    fn poll(&mut self, now: Instant, buf: &mut [u8]) -> NextAction {
         match self {
             Self::Source(source) => source.poll(buf),
             Self::Sink(sink) => sink.poll(now, buf),
-            Self::Relay => Wish::Idle,
+            Self::Relay => NextAction::Idle,
         }
     }
 
-    fn work(&mut self) -> Work {
+    fn work(&mut self) -> Computation {
         match self {
-            Self::Source(source) => source.tally.take(),
-            Self::Sink(sink) => sink.tally.take(),
-            Self::Relay => Work::default(),
+            Self::Source(source) => source.work_counter.take(),
+            Self::Sink(sink) => sink.work_counter.take(),
+            Self::Relay => Computation::default(),
         }
     }
 }
@@ -292,7 +292,7 @@ impl Node for Program {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::channels::Model;
+    use crate::channels::ChannelModel;
     use crate::links::{Layer, tsch, xmac};
 
     fn stream(scheme: &str) -> Stream {
@@ -301,7 +301,7 @@ mod tests {
     }
 
     fn tsch(nodes: u16) -> Network {
-        Network::line(nodes, Layer::Tsch(tsch::Settings::dedicated(31, 1)))
+        Network::line(nodes, Layer::Tsch(tsch::TschSettings::dedicated(31, 1)))
     }
 
     #[test]
@@ -312,9 +312,9 @@ mod tests {
                 .log
                 .messages
                 .iter()
-                .map(|message| message.taken.expect("nothing is lost").time.as_secs_f64())
+                .map(|message| message.delivered.expect("nothing is lost").time.as_secs_f64())
                 .collect();
-            assert!(course.spent.of(crate::energy::Use::Send) > 0);
+            assert!(course.spent.of(crate::energy::Activity::Send) > 0);
             delays.iter().sum::<f64>() / delays.len() as f64
         };
         let delays = [2, 3, 4].map(mean);
@@ -326,18 +326,18 @@ mod tests {
         let network = tsch(3);
         let [off, agg] =
             ["off", "agg:8"].map(|name| run(&stream(name), &network).expect("the simulation runs"));
-        assert_eq!((off.log.taken(), agg.log.taken()), (1.0, 1.0));
+        assert_eq!((off.log.delivered(), agg.log.delivered()), (1.0, 1.0));
         assert!(agg.log.goodput(Accounting::Ours) > 1.5 * off.log.goodput(Accounting::Ours));
     }
 
     #[test]
     fn where_frames_are_lost_for_good_sets_are_too() {
-        let layer = Layer::XMac(xmac::Settings::contiki(125.0));
+        let layer = Layer::XMac(xmac::XMacSettings::contiki(125.0));
         let network = Network::line(2, layer).with_delivery(0.95);
-        let network = Network { channel: Model::Bernoulli { delivery: 0.95 }, ..network };
+        let network = Network { channel: ChannelModel::Bernoulli { delivery: 0.95 }, ..network };
         let [off, agg] =
             ["off", "agg:8"].map(|name| run(&stream(name), &network).expect("the simulation runs"));
-        assert!((0.88..0.99).contains(&off.log.taken()), "{}", off.log.taken());
-        assert!(agg.log.taken() < off.log.taken());
+        assert!((0.88..0.99).contains(&off.log.delivered()), "{}", off.log.delivered());
+        assert!(agg.log.delivered() < off.log.delivered());
     }
 }

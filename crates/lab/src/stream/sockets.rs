@@ -1,12 +1,12 @@
 //! Real sockets on the loopback interface, with an impairment relay between them.
 
-use super::{Link, Way};
+use super::{Direction, Link};
 use crate::Error;
 use core::time::Duration;
 use lightseal_core::Instant;
 use lightseal_net::Clock;
 use lightseal_net::impairment::{Impairments, Probability};
-use lightseal_net::relay::{Relay, RelayCounters, Settings};
+use lightseal_net::relay::{Relay, RelayCounters, RelaySettings};
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
 use std::sync::Arc;
@@ -15,7 +15,7 @@ use tokio::sync::oneshot;
 
 /// How long a datagram that the relay let through may take to arrive. After that the kernel has
 /// dropped it.
-const PATIENCE: Duration = Duration::from_secs(2);
+const DELIVERY_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// Two sockets and a relay between them, which runs until this is dropped.
 #[derive(Debug)]
@@ -23,7 +23,7 @@ pub struct Sockets {
     sender: UdpSocket,
     receiver: UdpSocket,
     /// The sender's address as the receiver sees it.
-    seen: Option<SocketAddr>,
+    sender_address: Option<SocketAddr>,
     relay: Arc<Relay>,
     clock: Clock,
     impairments: Impairments,
@@ -31,7 +31,7 @@ pub struct Sockets {
     sent: [u64; 2],
     received: [u64; 2],
     /// Number of the sender's datagrams that had reached the relay when loss began.
-    before: u64,
+    offered_before_loss: u64,
     end: Option<oneshot::Sender<()>>,
     thread: Option<JoinHandle<io::Result<()>>>,
 }
@@ -49,7 +49,7 @@ impl Sockets {
     fn open(loss: Probability, seed: u64) -> io::Result<Self> {
         let any = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
         let receiver = UdpSocket::bind(any)?;
-        let settings = Settings { seed, ..Settings::new(receiver.local_addr()?) };
+        let settings = RelaySettings { seed, ..RelaySettings::new(receiver.local_addr()?) };
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
         let relay = {
             let _context = runtime.enter();
@@ -72,13 +72,13 @@ impl Sockets {
         Ok(Self {
             sender,
             receiver,
-            seen: None,
+            sender_address: None,
             relay,
             clock: Clock::start(),
             impairments: Impairments { loss, ..Impairments::NONE },
             sent: [0; 2],
             received: [0; 2],
-            before: 0,
+            offered_before_loss: 0,
             end: Some(end),
             thread: Some(thread),
         })
@@ -88,22 +88,22 @@ impl Sockets {
     /// of all of them.
     pub fn lost(&self) -> (u64, u64) {
         let up = self.relay.counters().up;
-        (up.lost, up.offered.saturating_sub(self.before))
+        (up.lost, up.offered.saturating_sub(self.offered_before_loss))
     }
 
     /// Whether every datagram that was sent has been lost by the relay or received.
     fn is_settled(&self, counters: &RelayCounters) -> bool {
-        [counters.up, counters.down].iter().enumerate().all(|(way, counted)| {
-            counted.offered == self.sent[way] && counted.delivered == self.received[way]
+        [counters.up, counters.down].iter().enumerate().all(|(direction, counted)| {
+            counted.offered == self.sent[direction] && counted.delivered == self.received[direction]
         })
     }
 
-    fn arrived(&mut self, buf: &mut [u8]) -> io::Result<Option<(Way, usize)>> {
+    fn arrived(&mut self, buf: &mut [u8]) -> io::Result<Option<(Direction, usize)>> {
         match self.receiver.recv_from(buf) {
             Ok((len, from)) => {
-                self.seen = Some(from);
+                self.sender_address = Some(from);
                 self.received[0] += 1;
-                return Ok(Some((Way::There, len)));
+                return Ok(Some((Direction::ToReceiver, len)));
             }
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
             Err(error) => return Err(error),
@@ -111,14 +111,14 @@ impl Sockets {
         match self.sender.recv(buf) {
             Ok(len) => {
                 self.received[1] += 1;
-                Ok(Some((Way::Back, len)))
+                Ok(Some((Direction::ToSender, len)))
             }
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(None),
             Err(error) => Err(error),
         }
     }
 
-    fn wait(&mut self, buf: &mut [u8]) -> io::Result<Option<(Way, usize)>> {
+    fn wait(&mut self, buf: &mut [u8]) -> io::Result<Option<(Direction, usize)>> {
         let mut since: Option<Instant> = None;
         loop {
             let counters = self.relay.counters();
@@ -129,7 +129,7 @@ impl Sockets {
                 return Ok(None);
             }
             let now = self.clock.now();
-            if now.saturating_since(*since.get_or_insert(now)) > PATIENCE {
+            if now.saturating_since(*since.get_or_insert(now)) > DELIVERY_TIMEOUT {
                 return Err(io::Error::other("the kernel dropped datagrams"));
             }
             std::thread::yield_now();
@@ -138,23 +138,23 @@ impl Sockets {
 }
 
 impl Link for Sockets {
-    fn send(&mut self, _: Duration, way: Way, datagram: &[u8]) -> Result<(), Error> {
-        let sent = match (way, self.seen) {
-            (Way::There, _) => self.sender.send(datagram),
-            (Way::Back, Some(to)) => self.receiver.send_to(datagram, to),
-            (Way::Back, None) => return Ok(()),
+    fn send(&mut self, _: Duration, direction: Direction, datagram: &[u8]) -> Result<(), Error> {
+        let sent = match (direction, self.sender_address) {
+            (Direction::ToReceiver, _) => self.sender.send(datagram),
+            (Direction::ToSender, Some(to)) => self.receiver.send_to(datagram, to),
+            (Direction::ToSender, None) => return Ok(()),
         };
         sent.map_err(|error| Error::Io { path: "sockets".into(), error })?;
-        self.sent[way as usize] += 1;
+        self.sent[direction as usize] += 1;
         Ok(())
     }
 
-    fn receive(&mut self, buf: &mut [u8]) -> Result<Option<(Way, usize)>, Error> {
+    fn receive(&mut self, buf: &mut [u8]) -> Result<Option<(Direction, usize)>, Error> {
         self.wait(buf).map_err(|error| Error::Io { path: "sockets".into(), error })
     }
 
     fn begin(&mut self) {
-        self.before = self.relay.counters().up.offered;
+        self.offered_before_loss = self.relay.counters().up.offered;
         self.relay.set(&self.impairments, &self.impairments);
     }
 }
@@ -180,9 +180,13 @@ mod tests {
         let mut link = Sockets::new(Probability::ratio(5, 100), 7).unwrap();
         let log = run(&stream, &mut link).unwrap();
         let (lost, offered) = link.lost();
-        let taken = log.messages.iter().filter(|message| message.taken.is_some()).count() as u64;
+        let delivered =
+            log.messages.iter().filter(|message| message.delivered.is_some()).count() as u64;
         // The alert at the end may be among the lost datagrams.
         assert!((3000..=3002).contains(&offered), "{offered}");
-        assert!(lost > 90 && (3000 - lost..=3001 - lost).contains(&taken), "{lost} {taken}");
+        assert!(
+            lost > 90 && (3000 - lost..=3001 - lost).contains(&delivered),
+            "{lost} {delivered}"
+        );
     }
 }

@@ -25,9 +25,9 @@ pub struct Air<'a> {
 
 impl Air<'_> {
     /// Sets a timer for microsecond `at`.
-    pub fn wake_at(&mut self, at: u64, kind: u16, whose: u32) {
+    pub fn wake_at(&mut self, at: u64, kind: u16, owner: u32) {
         let at = Instant::from_micros(at);
-        self.queue.add(at, Event::Link(Timer { at, kind, whose }));
+        self.queue.add(at, Event::Link(Timer { at, kind, owner }));
     }
 
     /// Sends a frame at microsecond `at`. Returns whether it reaches `to` intact.

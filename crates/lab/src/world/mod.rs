@@ -19,9 +19,9 @@ pub use capture::Frame;
 pub use topology::Topology;
 
 use crate::channels::Channels;
-use crate::energy::{Cpu, Meter, Slot as Timeslot, Spent, Use, Work};
+use crate::energy::{Activity, Computation, Cpu, Meter, ResourceUse, Timeslot};
 use crate::links::{Arrival, LinkLayer, Timer};
-use crate::lowpan::{Packet, Reassembly, Sequence, frames};
+use crate::lowpan::{NodeCounters, Packet, Reassembly, frames};
 use capture::Frames;
 use core::time::Duration;
 use lightseal_core::{Instant, Random};
@@ -49,21 +49,21 @@ pub trait Node {
 
     /// Returns what the program wants next. It is called until the program wants to wait or is
     /// idle.
-    fn poll(&mut self, now: Instant, buf: &mut [u8]) -> Wish;
+    fn poll(&mut self, now: Instant, buf: &mut [u8]) -> NextAction;
 
     /// Returns the computation since this function was called last, for the processor's account.
-    fn work(&mut self) -> Work {
-        Work::default()
+    fn work(&mut self) -> Computation {
+        Computation::default()
     }
 }
 
 /// What a program wants to do next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Wish {
+pub enum NextAction {
     /// Send the first `len` bytes of the buffer.
     Send {
         /// The receiver. [`NodeId::EVERYBODY`] sends to all neighbours, over link layers that
-        /// [broadcast](crate::links::Setting::broadcasts).
+        /// [broadcast](crate::links::LinkLayerSettings::broadcasts).
         to: NodeId,
         /// Number of bytes to send.
         len: usize,
@@ -81,24 +81,24 @@ enum Event {
     Link(Timer),
     Arrival(Arrival),
     /// A processor has finished a packet, which is now sent.
-    Made(NodeId, Packet),
+    PacketReady(NodeId, Packet),
 }
 
 /// A node with the state of its network stack.
-struct Slot<N> {
+struct NodeState<N> {
     node: N,
     /// When the program is woken. Other wake-up events of the node in the queue are void.
     wake_at: Option<Instant>,
     /// Until when the processor is busy.
     busy_until: Instant,
     reassembly: Reassembly,
-    sequence: Sequence,
+    counters: NodeCounters,
 }
 
 /// The nodes of a world, and the air between them.
 pub struct World<N> {
     now: Instant,
-    nodes: Vec<Slot<N>>,
+    nodes: Vec<NodeState<N>>,
     topology: Topology,
     link: Box<dyn LinkLayer>,
     channels: Channels,
@@ -106,7 +106,7 @@ pub struct World<N> {
     random: Random,
     energy: Meter,
     cpu: Option<Cpu>,
-    answer_after_micros: u64,
+    answer_delay_micros: u64,
     capture: Option<Frames>,
     buf: Vec<u8>,
 }
@@ -131,7 +131,7 @@ impl<N: Node> World<N> {
             random,
             energy,
             cpu: None,
-            answer_after_micros: 0,
+            answer_delay_micros: 0,
             capture: None,
             buf: vec![0; 2048],
         }
@@ -144,8 +144,8 @@ impl<N: Node> World<N> {
 
     /// Lets every node wait this long after a datagram before it sends its answer. A waiting node
     /// receives other datagrams meanwhile.
-    pub fn answer_after(&mut self, wait: Duration) {
-        self.answer_after_micros = lightseal_core::time::micros(wait);
+    pub fn answer_delay(&mut self, wait: Duration) {
+        self.answer_delay_micros = lightseal_core::time::micros(wait);
     }
 
     /// Captures every frame that is sent from now on.
@@ -161,12 +161,12 @@ impl<N: Node> World<N> {
     /// Adds the next node, whose program is first woken at `start`.
     pub fn add(&mut self, start: Instant, node: N) -> NodeId {
         let id = NodeId(self.nodes.len() as u16);
-        self.nodes.push(Slot {
+        self.nodes.push(NodeState {
             node,
             wake_at: Some(start),
             busy_until: Instant::ZERO,
             reassembly: Reassembly::default(),
-            sequence: Sequence::default(),
+            counters: NodeCounters::default(),
         });
         self.queue.add(start, Event::Wake(id));
         id
@@ -179,28 +179,28 @@ impl<N: Node> World<N> {
 
     /// The program of a node.
     pub fn node(&self, id: NodeId) -> &N {
-        &self.slot(id).node
+        &self.node_state(id).node
     }
 
     /// The programs of all nodes, in the order in which they were added.
     pub fn into_nodes(self) -> impl Iterator<Item = N> {
-        self.nodes.into_iter().map(|slot| slot.node)
+        self.nodes.into_iter().map(|node_state| node_state.node)
     }
 
     /// Calls `act` with a node's program, for example to let it send, and then does what the
     /// program wants.
     pub fn with_node<T>(&mut self, id: NodeId, act: impl FnOnce(&mut N) -> T) -> T {
-        let done = act(&mut self.slot_mut(id).node);
-        self.serve(id, 0);
+        let done = act(&mut self.node_state_mut(id).node);
+        self.perform_actions(id, 0);
         done
     }
 
     /// What a node has spent until now. Idle listening is counted from `since` on.
-    pub fn spent(&self, id: NodeId, since: Instant) -> Spent {
+    pub fn spent(&self, id: NodeId, since: Instant) -> ResourceUse {
         let mut spent = *self.energy.of(id);
         let elapsed = lightseal_core::time::micros(self.now.saturating_since(since));
         let idle = self.link.idle(&self.topology, id, elapsed);
-        spent.micros[Use::Listen as usize] += idle.listen_micros;
+        spent.micros[Activity::Listen as usize] += idle.listen_micros;
         let used = spent.slots[Timeslot::ReceiveAcknowledge as usize];
         spent.slots[Timeslot::IdleListen as usize] += idle.slots.saturating_sub(used);
         spent
@@ -218,19 +218,19 @@ impl<N: Node> World<N> {
         self.now = at;
         match event {
             Event::Wake(id) => {
-                let slot = self.slot_mut(id);
-                if slot.wake_at != Some(at) {
+                let node_state = self.node_state_mut(id);
+                if node_state.wake_at != Some(at) {
                     return Some(None);
                 }
-                if slot.busy_until > at {
-                    slot.wake_at = Some(slot.busy_until);
-                    let later = slot.busy_until;
+                if node_state.busy_until > at {
+                    node_state.wake_at = Some(node_state.busy_until);
+                    let later = node_state.busy_until;
                     self.queue.add(later, Event::Wake(id));
                     return Some(None);
                 }
-                slot.wake_at = None;
-                slot.node.wake(at);
-                self.serve(id, 0);
+                node_state.wake_at = None;
+                node_state.node.wake(at);
+                self.perform_actions(id, 0);
                 Some(Some(id))
             }
             Event::Link(timer) => {
@@ -239,7 +239,7 @@ impl<N: Node> World<N> {
                 Some(None)
             }
             Event::Arrival(arrival) => Some(self.arrive(arrival)),
-            Event::Made(id, packet) => {
+            Event::PacketReady(id, packet) => {
                 self.forward(id, &packet);
                 Some(None)
             }
@@ -259,11 +259,11 @@ impl<N: Node> World<N> {
         false
     }
 
-    fn slot(&self, id: NodeId) -> &Slot<N> {
+    fn node_state(&self, id: NodeId) -> &NodeState<N> {
         &self.nodes[usize::from(id.0)]
     }
 
-    fn slot_mut(&mut self, id: NodeId) -> &mut Slot<N> {
+    fn node_state_mut(&mut self, id: NodeId) -> &mut NodeState<N> {
         &mut self.nodes[usize::from(id.0)]
     }
 
@@ -282,10 +282,10 @@ impl<N: Node> World<N> {
 
     /// How long a node's processor takes for some computation. The time is added to the node's
     /// account.
-    fn compute_micros(&mut self, id: NodeId, work: Work) -> u64 {
+    fn compute_micros(&mut self, id: NodeId, work: Computation) -> u64 {
         let Some(cpu) = &self.cpu else { return 0 };
         let micros = cpu.micros(work);
-        self.energy.spend(id, Use::Compute, micros);
+        self.energy.spend(id, Activity::Compute, micros);
         micros
     }
 
@@ -293,37 +293,38 @@ impl<N: Node> World<N> {
     fn arrive(&mut self, arrival: Arrival) -> Option<NodeId> {
         let id = arrival.to;
         let now = self.now;
-        let slot = self.slot_mut(id);
-        if slot.busy_until > now {
-            let later = slot.busy_until;
+        let node_state = self.node_state_mut(id);
+        if node_state.busy_until > now {
+            let later = node_state.busy_until;
             self.queue.add(later, Event::Arrival(arrival));
             return None;
         }
-        let mut packet = slot.reassembly.take(now, &arrival.frame)?;
+        let mut packet = node_state.reassembly.take(now, &arrival.frame)?;
         if packet.to == id || packet.to == NodeId::EVERYBODY {
             let Packet { from, to, payload, .. } = &mut packet;
             match *to {
-                NodeId::EVERYBODY => slot.node.receive_multicast(now, *from, payload),
-                _ => slot.node.receive(now, *from, payload),
+                NodeId::EVERYBODY => node_state.node.receive_multicast(now, *from, payload),
+                _ => node_state.node.receive(now, *from, payload),
             }
-            self.serve(id, self.answer_after_micros);
+            self.perform_actions(id, self.answer_delay_micros);
             return Some(id);
         }
         if packet.hops > 0 {
             packet.hops -= 1;
-            let micros = self.compute_micros(id, Work { datagrams: 1, ..Work::default() });
-            self.hand_over(id, packet, micros);
+            let micros =
+                self.compute_micros(id, Computation { datagrams: 1, ..Computation::default() });
+            self.send_when_ready(id, packet, micros);
         }
         None
     }
 
     /// Sends a packet once the processor has finished it.
-    fn hand_over(&mut self, id: NodeId, packet: Packet, micros: u64) {
+    fn send_when_ready(&mut self, id: NodeId, packet: Packet, micros: u64) {
         if micros == 0 {
             return self.forward(id, &packet);
         }
         let at = self.now.as_micros() + micros;
-        self.queue.add(Instant::from_micros(at), Event::Made(id, packet));
+        self.queue.add(Instant::from_micros(at), Event::PacketReady(id, packet));
     }
 
     /// Gives the link layer the frames of a packet for the next hop.
@@ -332,7 +333,7 @@ impl<N: Node> World<N> {
             NodeId::EVERYBODY => NodeId::EVERYBODY,
             to => self.topology.next_hop(id, to),
         };
-        let made = frames(packet, id, next, &mut self.slot_mut(id).sequence);
+        let made = frames(packet, id, next, &mut self.node_state_mut(id).counters);
         let (link, mut air) = self.air();
         for frame in made {
             link.send(&mut air, id, next, frame);
@@ -341,35 +342,35 @@ impl<N: Node> World<N> {
 
     /// Does what a node's program wants. Packets are sent `wait_micros` after the processor has
     /// finished them.
-    fn serve(&mut self, id: NodeId, wait_micros: u64) {
+    fn perform_actions(&mut self, id: NodeId, wait_micros: u64) {
         let mut micros = 0;
         loop {
             let mut buf = core::mem::take(&mut self.buf);
             let now = self.now;
-            let slot = self.slot_mut(id);
-            let wish = slot.node.poll(now, &mut buf);
-            let work = slot.node.work();
+            let node_state = self.node_state_mut(id);
+            let action = node_state.node.poll(now, &mut buf);
+            let work = node_state.node.work();
             micros += self.compute_micros(id, work);
-            match wish {
-                Wish::Send { to, len } => {
+            match action {
+                NextAction::Send { to, len } => {
                     let packet = Packet::new(id, to, &buf[..len]);
-                    self.hand_over(id, packet, micros + wait_micros);
+                    self.send_when_ready(id, packet, micros + wait_micros);
                 }
-                Wish::WakeAt(at) => {
+                NextAction::WakeAt(at) => {
                     let at = at.max(now);
-                    let slot = self.slot_mut(id);
-                    if slot.wake_at != Some(at) {
-                        slot.wake_at = Some(at);
+                    let node_state = self.node_state_mut(id);
+                    if node_state.wake_at != Some(at) {
+                        node_state.wake_at = Some(at);
                         self.queue.add(at, Event::Wake(id));
                     }
                 }
-                Wish::Idle => self.slot_mut(id).wake_at = None,
+                NextAction::Idle => self.node_state_mut(id).wake_at = None,
             }
             self.buf = buf;
-            if !matches!(wish, Wish::Send { .. }) {
+            if !matches!(action, NextAction::Send { .. }) {
                 break;
             }
         }
-        self.slot_mut(id).busy_until = Instant::from_micros(self.now.as_micros() + micros);
+        self.node_state_mut(id).busy_until = Instant::from_micros(self.now.as_micros() + micros);
     }
 }

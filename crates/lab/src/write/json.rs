@@ -1,6 +1,6 @@
 //! JSON with the source of the figure, the descriptions of its columns, and an object for each row.
 
-use crate::figure::{Figure, Output};
+use crate::figure::{Figure, FigureData};
 use crate::{Error, figure::Table};
 use serde_json::{Map, Value, json};
 
@@ -9,7 +9,7 @@ use serde_json::{Map, Value, json};
 /// # Errors
 ///
 /// Fails if a number is not finite.
-pub fn render(figure: &Figure, output: &Output) -> Result<String, Error> {
+pub fn render(figure: &Figure, output: &FigureData) -> Result<String, Error> {
     let failed =
         |error: serde_json::Error| Error::Format { format: "JSON", reason: error.to_string() };
     let value = json!({
@@ -37,12 +37,12 @@ fn rows(table: &Table) -> Vec<Value> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Options, figures};
+    use crate::{FigureOptions, figures};
 
     #[test]
     fn rows_are_objects() {
         let figure = figures::by_name("lightmac-table-1").unwrap();
-        let output = (figure.make)(&Options::default()).unwrap();
+        let output = (figure.make)(&FigureOptions::default()).unwrap();
         let value: Value = serde_json::from_str(&render(figure, &output).unwrap()).unwrap();
         assert_eq!(value["rows"][0]["cipher"], "AES");
         assert_eq!(value["rows"][0]["block_bits"], 128);

@@ -4,7 +4,7 @@ pub mod csv;
 pub mod json;
 pub mod svg;
 
-use crate::{Error, Figure, Output};
+use crate::{Error, Figure, FigureData};
 use std::path::{Path, PathBuf};
 
 /// A file format of figures.
@@ -42,7 +42,7 @@ impl Format {
 /// Fails if a file cannot be written.
 pub fn write(
     figure: &Figure,
-    output: &Output,
+    output: &FigureData,
     directory: &Path,
     formats: &[Format],
 ) -> Result<Vec<PathBuf>, Error> {
@@ -69,12 +69,12 @@ pub fn write(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Options, figures};
+    use crate::{FigureOptions, figures};
 
     #[test]
     fn a_format_named_twice_is_written_once() {
         let figure = figures::by_name("lightmac-table-1").unwrap();
-        let output = (figure.make)(&Options::default()).unwrap();
+        let output = (figure.make)(&FigureOptions::default()).unwrap();
         let directory = std::env::temp_dir().join(format!("lab-write-{}", std::process::id()));
         let formats = [Format::Csv, Format::Svg, Format::Csv];
         let written = write(figure, &output, &directory, &formats);

@@ -1,7 +1,7 @@
 //! Scalable vector graphics for papers and browsers. Text in them remains text.
 
 use crate::Error;
-use crate::figure::{Axis, Cell, Figure, Marks, Output, Plot, Scale, Table};
+use crate::figure::{Axis, Cell, Figure, FigureData, Marks, Plot, Scale, Table};
 use kuva::AxisLabelOverlap;
 use kuva::plot::{BarPlot, LegendEntry, LegendShape, ScatterPlot};
 use kuva::prelude::{
@@ -38,7 +38,7 @@ const FONTS: &str = "DejaVu Sans, Verdana, Helvetica, Arial, sans-serif";
 /// # Errors
 ///
 /// Fails if the figure has no plot, or if the plot names a column that the table does not have.
-pub fn render(figure: &Figure, output: &Output) -> Result<String, Error> {
+pub fn render(figure: &Figure, output: &FigureData) -> Result<String, Error> {
     drawn(figure.title, output)
 }
 
@@ -47,7 +47,7 @@ pub fn render(figure: &Figure, output: &Output) -> Result<String, Error> {
 /// # Errors
 ///
 /// The errors of [`render`].
-pub fn drawn(title: &str, output: &Output) -> Result<String, Error> {
+pub fn drawn(title: &str, output: &FigureData) -> Result<String, Error> {
     let failed = |reason: &str| Error::Format { format: "SVG", reason: reason.into() };
     let plot = output.plot.as_ref().ok_or_else(|| failed("this figure has no plot"))?;
     let drawing = drawing(&output.table, plot).ok_or_else(|| failed("the plot names no column"))?;
@@ -251,18 +251,18 @@ fn legend(plot: &Plot, curves: &[Curve]) -> Vec<LegendEntry> {
 }
 
 /// The colour, the dashes and the width of a curve.
-struct Look {
+struct CurveStyle {
     colour: &'static str,
     dashes: Option<&'static str>,
     sample: &'static str,
     width: f64,
 }
 
-fn look(plot: &Plot, curve: &Curve, index: usize) -> Look {
+fn look(plot: &Plot, curve: &Curve, index: usize) -> CurveStyle {
     let emphasised = plot.emphasis == Some(curve.name.as_str());
     let (dashes, sample) = DASHES[if emphasised { 0 } else { index % DASHES.len() }];
     let colour = if emphasised { "black" } else { COLOURS[index % COLOURS.len()] };
-    Look { colour, dashes, sample, width: if emphasised { 3.5 } else { 2.0 } }
+    CurveStyle { colour, dashes, sample, width: if emphasised { 3.5 } else { 2.0 } }
 }
 
 /// The position of a value on its axis, before it is scaled to the page.
@@ -305,12 +305,12 @@ fn raised(number: i64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Options, figures};
+    use crate::{FigureOptions, figures};
 
     #[test]
     fn text_stays_text_and_every_curve_is_named() {
         let figure = figures::by_name("lightmac-figure-1").unwrap();
-        let output = (figure.make)(&Options::default()).unwrap();
+        let output = (figure.make)(&FigureOptions::default()).unwrap();
         let svg = render(figure, &output).unwrap();
         let plot = output.plot.as_ref().unwrap();
         for curve in curves(&output.table, plot, plot.series).unwrap() {
@@ -324,7 +324,7 @@ mod tests {
     #[test]
     fn a_figure_is_the_same_every_time() {
         let figure = figures::by_name("lightmac-figure-1").unwrap();
-        let make = || render(figure, &(figure.make)(&Options::default()).unwrap()).unwrap();
+        let make = || render(figure, &(figure.make)(&FigureOptions::default()).unwrap()).unwrap();
         assert!(make() == make(), "the pictures of two runs differ");
         let twice = r##"id="kuva-clip-7" url(#kuva-clip-7) id="kuva-clip-12""##;
         assert_eq!(renumbered(twice), r##"id="clip-0" url(#clip-0) id="clip-1""##);
@@ -333,7 +333,7 @@ mod tests {
     #[test]
     fn a_table_is_no_picture() {
         let figure = figures::by_name("lightmac-table-1").unwrap();
-        let output = (figure.make)(&Options::default()).unwrap();
+        let output = (figure.make)(&FigureOptions::default()).unwrap();
         assert!(render(figure, &output).is_err());
     }
 

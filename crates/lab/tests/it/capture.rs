@@ -9,9 +9,10 @@ use lightseal_dtls::{
 };
 use lightseal_lab::capture::pcap::{Error, Reader};
 use lightseal_lab::capture::{
-    Captured, Conversation, Decryption, Entry, Stripped, Tally, describe,
+    Captured, Conversation, DecryptedDatagram, Decryption, DecryptionCounts, PlaintextWriter,
+    describe,
 };
-use lightseal_lab::handshakes::{Course, PROFILES};
+use lightseal_lab::handshakes::{HandshakeRun, PROFILES};
 use lightseal_lab::links::{Layer, beacon, tsch, xmac};
 use lightseal_lab::network::Network;
 use std::sync::Arc;
@@ -41,17 +42,17 @@ fn file(captured: &Captured) -> Vec<u8> {
     captured.write(Vec::new()).unwrap()
 }
 
-fn decrypt(file: &[u8], keys: &str) -> Result<(Vec<Entry>, Tally), Error> {
+fn decrypt(file: &[u8], keys: &str) -> Result<(Vec<DecryptedDatagram>, DecryptionCounts), Error> {
     let mut decryption = Decryption::new(Reader::new(file)?, Secrets::read(keys).unwrap());
     let mut entries = Vec::new();
-    while let Some(entry) = decryption.next_entry()? {
+    while let Some(entry) = decryption.next_datagram()? {
         entries.push(entry);
     }
-    Ok((entries, decryption.tally()))
+    Ok((entries, decryption.counts()))
 }
 
 /// The application data that the client sent.
-fn sent(entries: &[Entry]) -> Vec<Vec<u8>> {
+fn sent(entries: &[DecryptedDatagram]) -> Vec<Vec<u8>> {
     let records = entries.iter().flat_map(|entry| &entry.records);
     let data = records.filter(|record| {
         record.kind == Some(ContentType::APPLICATION_DATA) && record.sender == Sender::Client
@@ -74,10 +75,10 @@ fn whoever_has_the_keys_reads_all_of_a_capture() {
     for captured in captures {
         let file = file(&captured);
         let keys = captured.keys.text();
-        let (entries, tally) = decrypt(&file, &keys).unwrap();
+        let (entries, counts) = decrypt(&file, &keys).unwrap();
         assert_eq!(sent(&entries), messages());
-        assert_eq!(tally.protected(), tally.of(Proof::Verified));
-        assert!(tally.of(Proof::Clear) >= 2 && tally.protected() > 2 * messages().len() as u64);
+        assert_eq!(counts.protected(), counts.of(Proof::Verified));
+        assert!(counts.of(Proof::Clear) >= 2 && counts.protected() > 2 * messages().len() as u64);
         let words: Vec<_> =
             entries.iter().flat_map(|entry| entry.records.iter().map(describe::content)).collect();
         let has = |word: &str| words.iter().any(|words| words.contains(word));
@@ -86,13 +87,13 @@ fn whoever_has_the_keys_reads_all_of_a_capture() {
 
         // Decrypts the file without keys, and with the keys of another association.
         let (entries, blind) = decrypt(&file, "").unwrap();
-        assert_eq!((blind.of(Proof::Verified), blind.protected()), (0, tally.protected()));
+        assert_eq!((blind.of(Proof::Verified), blind.protected()), (0, counts.protected()));
         assert_eq!(sent(&entries).concat(), b"");
         assert!(blind.of(Proof::Locked) == blind.protected());
 
         // The stripped capture holds the datagrams that the application sent, in the clear.
         let (entries, _) = decrypt(&file, &keys).unwrap();
-        let mut stripped = Stripped::new(Vec::new()).unwrap();
+        let mut stripped = PlaintextWriter::new(Vec::new()).unwrap();
         entries.iter().for_each(|entry| stripped.write(entry).unwrap());
         let clear = stripped.finish().unwrap();
         let mut datagrams =
@@ -108,10 +109,10 @@ fn whoever_has_the_keys_reads_all_of_a_capture() {
 
 /// Lossy networks of nodes in a row, on every link layer.
 fn networks() -> Vec<Network> {
-    let beacon = beacon::Settings::direct(3, 1);
+    let beacon = beacon::BeaconSettings::direct(3, 1);
     let lines = [
-        Network::line(3, Layer::XMac(xmac::Settings::contiki(125.0))),
-        Network::line(3, Layer::Tsch(tsch::Settings::dedicated(101, 3))),
+        Network::line(3, Layer::XMac(xmac::XMacSettings::contiki(125.0))),
+        Network::line(3, Layer::Tsch(tsch::TschSettings::dedicated(101, 3))),
         Network::line(2, Layer::Beacon(beacon)),
     ];
     lines.into_iter().map(|line| line.with_delivery(0.85)).collect()
@@ -127,24 +128,24 @@ fn handshakes_over_lossy_hops_are_read_from_the_air() {
         if profile.name.starts_with("cid") {
             continue;
         }
-        let course = Course::single(network, profile, 3);
-        let (_, captured) = Captured::of(&course).unwrap();
+        let course = HandshakeRun::single(network, profile, 3);
+        let (_, captured) = Captured::record(&course).unwrap();
         let reader = file(&captured);
         let reader = Reader::new(&reader[..]).unwrap();
         let mut decryption = Decryption::new(reader, Secrets::read(&captured.keys.text()).unwrap());
         let mut words = Vec::new();
-        while let Some(entry) = decryption.next_entry().unwrap() {
+        while let Some(entry) = decryption.next_datagram().unwrap() {
             for record in &entry.records {
                 again += usize::from(record.repeated);
                 words.push(describe::content(record));
             }
         }
-        let tally = decryption.tally();
+        let counts = decryption.counts();
         let name = profile.name;
-        assert!(tally.protected() >= 2, "{name}: {tally:?}");
-        assert_eq!(tally.of(Proof::Verified), tally.protected(), "{name}: {tally:?} {words:?}");
+        assert!(counts.protected() >= 2, "{name}: {counts:?}");
+        assert_eq!(counts.of(Proof::Verified), counts.protected(), "{name}: {counts:?} {words:?}");
         assert!(words.iter().filter(|words| words.contains("finished")).count() >= 2, "{name}");
-        assert_eq!(tally.other_datagrams, 0, "{name}");
+        assert_eq!(counts.other_datagrams, 0, "{name}");
         repeated += decryption.frames().1;
     }
     assert!(repeated > 0 && again > 0, "{repeated} frames sent again, {again} records seen again");
@@ -167,7 +168,7 @@ fn a_file_that_ends_early_is_told_of_up_to_there() {
     let mut decryption = Decryption::new(cut, Secrets::default());
     let mut entries = 0;
     let error = loop {
-        match decryption.next_entry() {
+        match decryption.next_datagram() {
             Ok(entry) => entries += usize::from(entry.is_some()),
             Err(error) => break error,
         }
@@ -191,8 +192,8 @@ fn altered_captures_are_read_without_a_panic() {
             let at = rng.below(file.len() as u64) as usize;
             file[at] = rng.below(256) as u8;
         }
-        if let Ok((entries, tally)) = decrypt(&file, &keys) {
-            assert_eq!(tally.datagrams, entries.len() as u64);
+        if let Ok((entries, counts)) = decrypt(&file, &keys) {
+            assert_eq!(counts.datagrams, entries.len() as u64);
             entries.iter().flat_map(|entry| &entry.records).for_each(|record| {
                 describe::content(record);
             });

@@ -143,12 +143,12 @@ impl Session {
         let server = ServerProxy::new(loopback()?, Arc::new(config), options);
         let server = Arc::new(server.context("server proxy")?);
         let upstream = server.local_addr().context("server proxy")?;
-        let relay_settings = relay::Settings {
+        let relay_settings = relay::RelaySettings {
             up: *line,
             down: *line,
             seed,
             idle_timeout: NEVER,
-            ..relay::Settings::new(upstream)
+            ..relay::RelaySettings::new(upstream)
         };
         let relay = Arc::new(Relay::new(loopback()?, relay_settings));
         let config = ClientConfig::with(psk, settings).context("settings")?;

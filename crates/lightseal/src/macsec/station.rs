@@ -12,7 +12,7 @@ use lightseal_macsec::{AssociationNumber, Kind, ProtectError, Sci, Secy, classif
 use lightseal_packet_io::af_packet::{self, PacketPort};
 use lightseal_packet_io::tap::TapPort;
 use lightseal_packet_io::{
-    BATCH, Frame, HEADROOM, Interface, LanPort, Pool, PoolSettings, Source, TAILROOM, Waiter,
+    BATCH, Frame, HEADROOM, Interface, LanPort, Pollable, Pool, PoolSettings, TAILROOM, Waiter,
 };
 use std::io::{Read, Write};
 use std::os::fd::{AsFd, BorrowedFd};
@@ -76,7 +76,7 @@ impl Requests {
     }
 }
 
-impl Source for Requests {
+impl Pollable for Requests {
     fn descriptors(&self, visit: &mut dyn FnMut(BorrowedFd<'_>)) {
         visit(self.0.as_fd());
     }
@@ -164,7 +164,10 @@ impl Station {
         // receive them.
         let strict = args.validate == Validate::Strict;
         let ethertypes = if strict { vec![ETHERTYPE_MACSEC] } else { Vec::new() };
-        let lan = af_packet::Settings { ethertypes, ..af_packet::Settings::default() };
+        let lan = af_packet::PacketSocketSettings {
+            ethertypes,
+            ..af_packet::PacketSocketSettings::default()
+        };
         let lan = PacketPort::open(&found, &lan).map_err(Failure::new)?;
         let known = Path::new("/sys/class/net").join(&args.tap);
         if known.exists() && !known.join("tun_flags").exists() {
@@ -218,7 +221,7 @@ impl Station {
             if out + inwards > 0 {
                 waiter.worked();
             } else {
-                let sources: [&dyn Source; 3] = [&self.tap, &self.lan, requests];
+                let sources: [&dyn Pollable; 3] = [&self.tap, &self.lan, requests];
                 waiter.wait(&sources, Some(NOTE_EVERY)).context("cannot wait for frames")?;
             }
             match requests.next() {

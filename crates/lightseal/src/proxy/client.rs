@@ -20,7 +20,7 @@ use lightseal_net::Clock;
 use lightseal_net::address::Named;
 use lightseal_net::path_mtu;
 use lightseal_net::socket::{self, AddressedSocket};
-use lightseal_net::tokio::{Driver, Host, SocketCounters};
+use lightseal_net::tokio::{Driver, EngineHost, SocketCounters};
 use serde_json::Value;
 use std::collections::HashMap;
 use std::io;
@@ -545,7 +545,7 @@ struct Check {
     ended: Option<CloseReason>,
 }
 
-impl Host<Connection> for Check {
+impl EngineHost<Connection> for Check {
     fn event(&mut self, _: Instant, event: Event<'_>) {
         match event {
             Event::Connected(_) => self.connected = true,

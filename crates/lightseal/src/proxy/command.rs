@@ -22,7 +22,7 @@ use lightseal_dtls::{
     ClientConfig, CloseReason, RecordNumbers, ServerConfig, SessionSlots, Settings,
 };
 use lightseal_net::address::Named;
-use lightseal_net::names::Lookup;
+use lightseal_net::names::Resolver;
 use lightseal_net::path_mtu;
 use std::future::Future;
 use std::io::Write;
@@ -79,7 +79,9 @@ pub(crate) async fn client(args: &ProxyClientArgs) -> Result<(), Failure> {
     server.settle(SETTLE).await;
     // While the name does not resolve, its path may lead through any interface.
     let anywhere = (Ipv4Addr::UNSPECIFIED, 0).into();
-    let largest = server.current().map_or_else(|| path_mtu::at(anywhere), path_mtu::towards);
+    let largest = server
+        .current()
+        .map_or_else(|| path_mtu::max_payload_at(anywhere), path_mtu::max_payload_towards);
     let settings = settings(&args.proxy, CLIENT_ID_BYTES, largest)?;
     let configure = || {
         let psk = keys.choose(args.identity.as_deref())?;
@@ -162,7 +164,8 @@ pub(crate) async fn server(args: &ProxyServerArgs) -> Result<(), Failure> {
         return print(include_str!("server.toml"));
     }
     let keys = Arc::new(open_keys(&args.proxy)?);
-    let largest = path_mtu::at(address::resolve("listen", args.proxy.listen.as_deref())?);
+    let largest =
+        path_mtu::max_payload_at(address::resolve("listen", args.proxy.listen.as_deref())?);
     let settings = settings(&args.proxy, SERVER_ID_BYTES, largest)?;
     let mut config = ServerConfig::with(Arc::clone(&keys) as _, settings).context("settings")?;
     if args.when_full.is_some() && args.max_sessions.is_none() {
@@ -403,7 +406,7 @@ fn open_keys(args: &ProxyArgs) -> Result<KeyFile, Failure> {
 /// The destination that `--connect` names.
 fn destination(args: &ProxyArgs) -> Result<Arc<Destination>, Failure> {
     let name = address::given("connect", args.connect.as_deref())?;
-    Ok(Arc::new(Destination::new(name, Lookup::system())))
+    Ok(Arc::new(Destination::new(name, Resolver::system())))
 }
 
 /// Refuses a proxy whose `--connect` is its own `--listen`.

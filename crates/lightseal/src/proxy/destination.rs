@@ -3,7 +3,7 @@
 
 use crate::loud::Loud;
 use lightseal_net::address::Named;
-use lightseal_net::names::{Candidates, Lookup, follow};
+use lightseal_net::names::{HostAddresses, Resolver, resolve_repeatedly};
 use std::io;
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -16,8 +16,8 @@ use tokio::sync::Notify;
 pub(crate) struct Destination {
     /// The name or address as it was written.
     name: String,
-    lookup: Lookup,
-    candidates: Mutex<Candidates>,
+    lookup: Resolver,
+    candidates: Mutex<HostAddresses>,
     /// The address on which this proxy itself listens.
     own: OnceLock<SocketAddr>,
     /// Notified when the name should be looked up again before the regular time.
@@ -32,9 +32,9 @@ pub(crate) struct Destination {
 impl Destination {
     /// The destination `name`, which [`Self::run`] looks up by `lookup`. A numeric address needs no
     /// lookup.
-    pub(crate) fn new(name: &str, lookup: Lookup) -> Self {
-        let mut candidates = Candidates::default();
-        candidates.found(name.parse().into_iter().collect());
+    pub(crate) fn new(name: &str, lookup: Resolver) -> Self {
+        let mut candidates = HostAddresses::default();
+        candidates.update(name.parse().into_iter().collect());
         Self {
             name: name.to_owned(),
             lookup,
@@ -82,7 +82,7 @@ impl Destination {
     /// The name is looked up again in any case.
     pub(crate) fn silent(&self, address: SocketAddr) {
         let mut candidates = self.candidates();
-        if candidates.silent(address)
+        if candidates.mark_silent(address)
             && let Some(next) = candidates.current()
             && self.loud_silence.due().is_some()
         {
@@ -108,12 +108,12 @@ impl Destination {
 
     /// A destination that is an address and needs no lookup.
     pub(crate) fn at(address: SocketAddr) -> Self {
-        Self::new(&address.to_string(), Lookup::system())
+        Self::new(&address.to_string(), Resolver::system())
     }
 
     /// Reports that `address` answered.
     pub(crate) fn answered(&self, address: SocketAddr) {
-        self.candidates().answered(address);
+        self.candidates().mark_answered(address);
     }
 
     /// Waits until an address is known.
@@ -141,7 +141,7 @@ impl Destination {
         if self.name.parse::<SocketAddr>().is_ok() {
             return std::future::pending().await;
         }
-        follow(&self.lookup, &self.name, &self.again, |found| {
+        resolve_repeatedly(&self.lookup, &self.name, &self.again, |found| {
             let name = &self.name;
             let found = match found.and_then(|found| self.others(found)) {
                 Ok(found) => found,
@@ -159,7 +159,7 @@ impl Destination {
             };
             let failing = self.failing.swap(false, Ordering::Relaxed);
             let mut candidates = self.candidates();
-            let (before, moved) = (candidates.current(), candidates.found(found));
+            let (before, moved) = (candidates.current(), candidates.update(found));
             let now = candidates.current();
             drop(candidates);
             match (before, now) {
@@ -189,7 +189,7 @@ impl Destination {
         Ok(found)
     }
 
-    fn candidates(&self) -> MutexGuard<'_, Candidates> {
+    fn candidates(&self) -> MutexGuard<'_, HostAddresses> {
         self.candidates.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -265,7 +265,7 @@ mod tests {
     }
 
     /// A client proxy whose server's name is looked up so, and where it listens.
-    async fn client(lookup: Lookup) -> (Arc<ClientProxy>, SocketAddr) {
+    async fn client(lookup: Resolver) -> (Arc<ClientProxy>, SocketAddr) {
         let options = Options {
             server: Arc::new(Destination::new("gateway.test:5684", lookup)),
             max_flows: 8,
@@ -302,7 +302,7 @@ mod tests {
         let (address, _server) = server(b"here").await;
         let tries = Arc::new(AtomicU32::new(0));
         let counted = Arc::clone(&tries);
-        let (proxy, local) = client(Lookup::new(move |_| {
+        let (proxy, local) = client(Resolver::new(move |_| {
             let known = counted.fetch_add(1, Ordering::Relaxed) > 0;
             let found = if known { Ok(vec![address]) } else { Err(io::Error::other("no DNS")) };
             Box::pin(async { found })
@@ -320,7 +320,7 @@ mod tests {
         let silent = loopback().await;
         let (address, _server) = server(b"second").await;
         let found = vec![silent.local_addr().unwrap(), address];
-        let (proxy, local) = client(Lookup::new(move |_| {
+        let (proxy, local) = client(Resolver::new(move |_| {
             let found = found.clone();
             Box::pin(async { Ok(found) })
         }))
@@ -347,7 +347,7 @@ mod tests {
         let (new, _new_server) = server(b"new").await;
         let moved = Arc::new(AtomicBool::new(false));
         let to = Arc::clone(&moved);
-        let (proxy, local) = client(Lookup::new(move |_| {
+        let (proxy, local) = client(Resolver::new(move |_| {
             let at = if to.load(Ordering::Relaxed) { new } else { old };
             Box::pin(async move { Ok(vec![at]) })
         }))
@@ -392,7 +392,7 @@ mod tests {
         let stuck = stuck().await;
         let (address, _server) = server(b"second").await;
         let (_proxy, local) =
-            client(Lookup::new(move |_| Box::pin(async move { Ok(vec![stuck, address]) }))).await;
+            client(Resolver::new(move |_| Box::pin(async move { Ok(vec![stuck, address]) }))).await;
         answers(&loopback().await, local, b"second").await;
     }
 
@@ -405,7 +405,7 @@ mod tests {
         let counted = Arc::clone(&round);
         let destination = Destination::new(
             "gateway.test:5683",
-            Lookup::new(move |_| {
+            Resolver::new(move |_| {
                 let found = match counted.fetch_add(1, Ordering::Relaxed) {
                     0 => vec![itself, elsewhere],
                     _ => vec![itself, other],

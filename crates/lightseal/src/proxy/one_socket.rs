@@ -6,7 +6,7 @@ use lightseal_dtls::{
     ServerConfig, Settings,
 };
 use lightseal_net::Clock;
-use lightseal_net::tokio::{Driver, Host};
+use lightseal_net::tokio::{Driver, EngineHost};
 use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
 use std::sync::Arc;
@@ -20,7 +20,7 @@ struct Notes {
     received: BTreeMap<Handle, Vec<u8>>,
 }
 
-impl Host<Endpoint> for Notes {
+impl EngineHost<Endpoint> for Notes {
     fn event(&mut self, _: Instant, event: EndpointEvent<'_>) {
         match event.event {
             Event::Connected(_) => self.connected += 1,
@@ -35,7 +35,7 @@ impl Host<Endpoint> for Notes {
 #[derive(Default)]
 struct Echo(Vec<(Handle, Vec<u8>)>);
 
-impl Host<Endpoint> for Echo {
+impl EngineHost<Endpoint> for Echo {
     fn event(&mut self, _: Instant, event: EndpointEvent<'_>) {
         if let Event::Data(payload) = event.event {
             self.0.push((event.handle, payload.to_vec()));
@@ -67,7 +67,7 @@ async fn local() -> UdpSocket {
 }
 
 /// A driver of an endpoint, which runs until the test ends.
-fn running<H: Host<Endpoint> + 'static>(
+fn running<H: EngineHost<Endpoint> + 'static>(
     socket: UdpSocket,
     endpoint: Endpoint,
     host: H,

@@ -13,7 +13,7 @@ use lightseal_dtls::{
     ServerConfig, Stats,
 };
 use lightseal_net::address::Named;
-use lightseal_net::tokio::{Driver, Host, SocketCounters};
+use lightseal_net::tokio::{Driver, EngineHost, SocketCounters};
 use lightseal_net::{Clock, path_mtu, socket};
 use serde_json::Value;
 use socket2::SockRef;
@@ -125,7 +125,7 @@ impl Drop for Service {
     }
 }
 
-impl Host<Endpoint> for ServerHost {
+impl EngineHost<Endpoint> for ServerHost {
     fn event(&mut self, now: Instant, event: EndpointEvent<'_>) {
         let EndpointEvent { handle, peer, event, .. } = event;
         let shown = Named(peer);

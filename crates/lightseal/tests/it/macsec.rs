@@ -81,7 +81,7 @@ fn settings_can_stand_in_a_file() {
 mod wire {
     use super::{KEY_A, KEY_B, SCI_A, SCI_B};
     use crate::program::{Running, TempDir, eventually, statistics};
-    use lightseal_packet_io::af_packet::{PacketPort, Settings};
+    use lightseal_packet_io::af_packet::{PacketPort, PacketSocketSettings};
     use lightseal_packet_io::{Frame, Interface, LanPort, Offload, Pool, PoolSettings, Waiter};
     use nix::sched::{CloneFlags, unshare};
     use serde_json::Value;
@@ -197,7 +197,7 @@ mod wire {
                 ["wa", "wb"].map(|name| {
                     let interface = Interface::find(name).unwrap();
                     interface.set_offload(Offload::TransmitChecksums, false).unwrap();
-                    PacketPort::open(&interface, &Settings::default()).unwrap()
+                    PacketPort::open(&interface, &PacketSocketSettings::default()).unwrap()
                 })
             });
             let relay = thread::spawn(move || {

@@ -36,7 +36,7 @@ pub enum Verdict {
     /// Pass the datagram unchanged.
     Pass,
     /// Drop the datagram.
-    Drop(Cause),
+    Drop(DropCause),
     /// Delay the datagram by this time.
     Delay(Duration),
     /// Delay the datagram by this time, and count it as reordered.
@@ -49,7 +49,7 @@ pub enum Verdict {
 
 /// The cause of a datagram's loss.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Cause {
+pub enum DropCause {
     /// Independent loss.
     Loss,
     /// Loss of a [Gilbert-Elliott](GilbertElliott) channel.
@@ -149,10 +149,10 @@ impl Path {
     ) {
         self.counters.offered += 1;
         self.counters.offered_bytes += datagram.len() as u64;
-        self.pass(0, now, datagram, deliver);
+        self.apply_rules(0, now, datagram, deliver);
     }
 
-    fn pass(
+    fn apply_rules(
         &mut self,
         first_rule: usize,
         mut at: Instant,
@@ -175,15 +175,15 @@ impl Path {
                     let mut copy = self.spare.pop().unwrap_or_default();
                     copy.clear();
                     copy.extend_from_slice(datagram);
-                    self.pass(next, at, &mut copy, deliver);
+                    self.apply_rules(next, at, &mut copy, deliver);
                     self.spare.push(copy);
                 }
                 Verdict::Drop(cause) => {
                     let count = match cause {
-                        Cause::Loss => &mut self.counters.lost,
-                        Cause::Burst => &mut self.counters.lost_in_burst,
-                        Cause::Queue => &mut self.counters.lost_in_queue,
-                        Cause::Other => &mut self.counters.lost_otherwise,
+                        DropCause::Loss => &mut self.counters.lost,
+                        DropCause::Burst => &mut self.counters.lost_in_burst,
+                        DropCause::Queue => &mut self.counters.lost_in_queue,
+                        DropCause::Other => &mut self.counters.lost_otherwise,
                     };
                     *count += 1;
                     return;
@@ -214,7 +214,7 @@ mod tests {
     impl Rule for DropEverySecond {
         fn judge(&mut self, _: Instant, _: &mut [u8], _: &mut Random) -> Verdict {
             self.0 = !self.0;
-            if self.0 { Verdict::Pass } else { Verdict::Drop(Cause::Other) }
+            if self.0 { Verdict::Pass } else { Verdict::Drop(DropCause::Other) }
         }
     }
 

@@ -1,6 +1,6 @@
 //! The built-in rules.
 
-use super::{Cause, Probability, Rule, Verdict};
+use super::{DropCause, Probability, Rule, Verdict};
 use core::time::Duration;
 use lightseal_core::time::micros;
 use lightseal_core::{Instant, Random};
@@ -14,7 +14,7 @@ pub struct Loss {
 
 impl Rule for Loss {
     fn judge(&mut self, _: Instant, _: &mut [u8], rng: &mut Random) -> Verdict {
-        if self.probability.strikes(rng) { Verdict::Drop(Cause::Loss) } else { Verdict::Pass }
+        if self.probability.strikes(rng) { Verdict::Drop(DropCause::Loss) } else { Verdict::Pass }
     }
 }
 
@@ -68,7 +68,7 @@ impl Rule for GilbertElliott {
         if leave.strikes(rng) {
             self.bad = !self.bad;
         }
-        if lost { Verdict::Drop(Cause::Burst) } else { Verdict::Pass }
+        if lost { Verdict::Drop(DropCause::Burst) } else { Verdict::Pass }
     }
 }
 
@@ -179,7 +179,7 @@ impl Rule for Rate {
         let backlog_us = u128::from(micros(waiting)) + u128::from(self.transmission_us(bytes));
         let backlog_bytes = backlog_us * u128::from(self.bits_per_second) / 8_000_000;
         if !waiting.is_zero() && backlog_bytes > u128::from(self.queue_bytes) {
-            return Verdict::Drop(Cause::Queue);
+            return Verdict::Drop(DropCause::Queue);
         }
         let start = self.busy_until.max(at);
         self.busy_until = start + Duration::from_micros(self.transmission_us(bytes));
@@ -244,7 +244,7 @@ mod tests {
         let ms = |n| Verdict::Delay(Duration::from_millis(n));
         assert_eq!(line.judge(T0, &mut [0; 125], &mut rng), ms(1));
         assert_eq!(line.judge(T0, &mut [0; 125], &mut rng), ms(2));
-        assert_eq!(line.judge(T0, &mut [0; 1], &mut rng), Verdict::Drop(Cause::Queue));
+        assert_eq!(line.judge(T0, &mut [0; 1], &mut rng), Verdict::Drop(DropCause::Queue));
         let later = Instant::from_micros(1000);
         assert_eq!(line.judge(later, &mut [0; 125], &mut rng), ms(2));
         let idle = Instant::from_micros(10_000);

@@ -3,8 +3,8 @@
 use crate::toy;
 
 use lightseal_core::Instant;
-use lightseal_net::relay::{Relay, Settings};
-use lightseal_net::tokio::{Driver, Host};
+use lightseal_net::relay::{Relay, RelaySettings};
+use lightseal_net::tokio::{Driver, EngineHost};
 use lightseal_net::{Clock, Impairments, Probability, socket};
 use std::collections::BTreeSet;
 use std::net::SocketAddr;
@@ -25,7 +25,7 @@ struct Log {
     heard: Vec<(SocketAddr, u32)>,
 }
 
-impl Host<Toy> for Log {
+impl EngineHost<Toy> for Log {
     fn event(&mut self, _: Instant, event: (SocketAddr, u32)) {
         self.heard.push(event);
     }
@@ -43,7 +43,7 @@ fn server() -> Arc<Driver<Toy, Log>> {
     driver
 }
 
-fn relay(settings: Settings) -> Arc<Relay> {
+fn relay(settings: RelaySettings) -> Arc<Relay> {
     let relay = Arc::new(Relay::new(socket::bind(loopback()).unwrap(), settings));
     let running = Arc::clone(&relay);
     tokio::spawn(async move { running.run().await });
@@ -61,7 +61,7 @@ async fn clients_talk_through_an_impaired_relay() {
         ..Impairments::NONE
     };
     let upstream = server.socket().local_addr().unwrap();
-    let relay = relay(Settings { up: line, down: line, ..Settings::new(upstream) });
+    let relay = relay(RelaySettings { up: line, down: line, ..RelaySettings::new(upstream) });
     let to = relay.local_addr().unwrap();
     let clients: Vec<_> = (0..20)
         .map(|_| {
@@ -122,7 +122,7 @@ async fn ping(relay: &Relay, server: &UdpSocket, count: u8) -> Vec<(u8, SocketAd
 async fn a_nat_that_forgets_changes_the_source_port() {
     let server = UdpSocket::bind(loopback()).await.unwrap();
     let upstream = server.local_addr().unwrap();
-    let relay = relay(Settings { rebind_after: Some(3), ..Settings::new(upstream) });
+    let relay = relay(RelaySettings { rebind_after: Some(3), ..RelaySettings::new(upstream) });
     let seen = ping(&relay, &server, 9).await;
     assert!(seen.iter().map(|(number, _)| *number).eq(0..9));
     let ports: BTreeSet<_> = seen.iter().map(|(_, from)| from.port()).collect();
@@ -137,7 +137,7 @@ async fn an_idle_client_is_forgotten() {
     let server = UdpSocket::bind(loopback()).await.unwrap();
     let upstream = server.local_addr().unwrap();
     let idle_timeout = Duration::from_millis(20);
-    let relay = relay(Settings { idle_timeout, ..Settings::new(upstream) });
+    let relay = relay(RelaySettings { idle_timeout, ..RelaySettings::new(upstream) });
     ping(&relay, &server, 2).await;
     timeout(PATIENCE, async {
         while relay.counters().clients > 0 {
@@ -159,7 +159,7 @@ async fn delayed_datagrams_keep_their_order() {
         ..Impairments::NONE
     };
     let upstream = server.local_addr().unwrap();
-    let relay = relay(Settings { up: line, ..Settings::new(upstream) });
+    let relay = relay(RelaySettings { up: line, ..RelaySettings::new(upstream) });
     let client = UdpSocket::bind(loopback()).await.unwrap();
     for number in 0..100 {
         client.send_to(&[number], relay.local_addr().unwrap()).await.unwrap();

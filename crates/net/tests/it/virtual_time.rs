@@ -4,7 +4,7 @@ use crate::toy;
 
 use lightseal_core::{Engine, Instant, Output, Random};
 use lightseal_net::Either;
-use lightseal_net::impairment::{Cause, Impairments, Probability, Rule, Verdict};
+use lightseal_net::impairment::{DropCause, Impairments, Probability, Rule, Verdict};
 use lightseal_net::virtual_time::{Network, NodeId};
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -111,7 +111,7 @@ struct LoseTheFirst(u32);
 impl Rule for LoseTheFirst {
     fn judge(&mut self, _: Instant, _: &mut [u8], _: &mut Random) -> Verdict {
         self.0 = self.0.saturating_sub(1);
-        if self.0 > 0 { Verdict::Drop(Cause::Other) } else { Verdict::Pass }
+        if self.0 > 0 { Verdict::Drop(DropCause::Other) } else { Verdict::Pass }
     }
 }
 

@@ -22,7 +22,7 @@ pub(crate) struct Options {
     pub(crate) seconds: u64,
     pub(crate) window: u64,
     spin: Duration,
-    runs: bool,
+    udp_segmentation: bool,
     bypass: bool,
     six: bool,
     pub(crate) pin: bool,
@@ -40,7 +40,7 @@ impl Options {
             seconds: 2,
             window: 512,
             spin: Duration::from_micros(50),
-            runs: true,
+            udp_segmentation: true,
             bypass: true,
             six: false,
             pin: false,
@@ -60,7 +60,7 @@ impl Options {
                 "seconds" => options.seconds = number(),
                 "window" => options.window = number(),
                 "spin" => options.spin = Duration::from_micros(number()),
-                "runs" => options.runs = number() != 0,
+                "runs" => options.udp_segmentation = number() != 0,
                 "bypass" => options.bypass = number() != 0,
                 "native" => options.mode = Mode::Native,
                 "busy" => options.busy = Some(Duration::from_micros(number())),
@@ -91,15 +91,17 @@ enum Beyond {
 impl Gateway {
     pub(crate) fn new(options: &Options, number: usize) -> Self {
         let mut pool = Pool::new(PoolSettings::default()).expect("enough memory");
-        let own = xdp::Settings { busy_poll: options.busy, ..Default::default() };
+        let own = xdp::XdpSettings { busy_poll: options.busy, ..Default::default() };
         let lan = |pool: &mut Pool, name: &str| -> Box<dyn LanPort> {
             let interface = Interface::find(name).expect("the wire was made");
             if options.xdp {
                 let program = Attachment::lan(&interface, &[], options.mode).expect("needs root");
                 return Box::new(XdpLan::open(pool, &program, own).expect("needs root"));
             }
-            let settings =
-                af_packet::Settings { bypass_queue: options.bypass, ..Default::default() };
+            let settings = af_packet::PacketSocketSettings {
+                bypass_queue: options.bypass,
+                ..Default::default()
+            };
             Box::new(PacketPort::open(&interface, &settings).expect("needs root"))
         };
         let (near, beyond) = if options.tunnel {
@@ -111,9 +113,9 @@ impl Gateway {
                 };
                 text.parse().expect("an address")
             };
-            let settings = udp::Settings {
+            let settings = udp::UdpSettings {
                 local: vec![address(number)],
-                runs: options.runs,
+                segmentation: options.udp_segmentation,
                 ..Default::default()
             };
             let near = lan(&mut pool, ["g0", "g1"][number]);
@@ -156,7 +158,7 @@ impl Gateway {
                             frame,
                             remote: *remote,
                             class: 0,
-                            answers: false,
+                            from_shared_port: false,
                         });
                     }
                     underlay.transmit(pool, datagrams).expect("the port is usable");

@@ -1,6 +1,6 @@
 //! Hosts, which are threads in network namespaces of their own.
 
-use lightseal_packet_io::af_packet::{PacketPort, Settings};
+use lightseal_packet_io::af_packet::{PacketPort, PacketSocketSettings};
 use lightseal_packet_io::{Interface, LanPort, Offload, Pool, PoolSettings};
 use nix::sched::{CloneFlags, unshare};
 use std::net::UdpSocket;
@@ -126,7 +126,8 @@ pub(crate) fn flood(
 ) -> f64 {
     const AT_ONCE: u64 = 32;
     let interface = Interface::find(from).expect("a host has its interface");
-    let settings = Settings { ethertypes: vec![0x9999], ..Settings::default() };
+    let settings =
+        PacketSocketSettings { ethertypes: vec![0x9999], ..PacketSocketSettings::default() };
     let mut port = PacketPort::open(&interface, &settings).expect("sending needs root");
     let mut pool =
         Pool::new(PoolSettings { frame_bytes: 2048, frames: 64 }).expect("enough memory");

@@ -25,28 +25,29 @@ pub(crate) struct Batch {
     vectors: Vec<libc::iovec>,
     controls: Vec<Control>,
     addresses: Vec<Address>,
-    /// For `UDP_GRO`: buffers of `RUN_BYTES` into which runs of datagrams are received, one for
-    /// each message.
-    runs: Vec<u8>,
+    /// For `UDP_GRO`: buffers of `SEGMENTED_BYTES` into which coalesced datagrams are received, one
+    /// for each message.
+    segmented: Vec<u8>,
 }
 
-/// Length in bytes of the longest run of datagrams that the kernel delivers as one (a UDP length).
-pub(crate) const RUN_BYTES: usize = 65536;
+/// Length in bytes of the longest message into which the kernel coalesces datagrams: that of the
+/// longest UDP datagram.
+pub(crate) const SEGMENTED_BYTES: usize = 65536;
 
 // SAFETY: its pointers refer to its own vectors and to memory borrowed for one call, and none of
 // them is dereferenced between calls.
 unsafe impl Send for Batch {}
 
-/// A message to send: frames that form one datagram together or, with a segment size, a run of
+/// A message to send: frames that form one datagram together or, with a segment size, several
 /// datagrams.
-pub(crate) struct Outgoing<F> {
+pub(crate) struct OutgoingMessage<F> {
     /// The frames.
     pub(crate) frames: F,
     /// The destination, on an unconnected socket.
     pub(crate) to: Option<SocketAddr>,
     /// The octet with DSCP and ECN.
     pub(crate) class: u8,
-    /// Length in bytes of every datagram of a run but the last, which may be shorter.
+    /// Length in bytes of every datagram of the message but the last, which may be shorter.
     pub(crate) segment: Option<u16>,
 }
 
@@ -61,7 +62,7 @@ impl Batch {
             vectors: vec![vector; frames.max(messages)],
             controls: vec![Control([0; CONTROL_BYTES]); messages],
             addresses: vec![Address::EMPTY; messages],
-            runs: Vec::new(),
+            segmented: Vec::new(),
         }
     }
 
@@ -89,14 +90,21 @@ impl Batch {
         self.receive_into_vectors(fd, count)
     }
 
-    /// As [`receive`](Self::receive), but into buffers of its own that hold whole runs.
-    pub(crate) fn receive_runs(&mut self, fd: BorrowedFd<'_>, count: usize) -> io::Result<usize> {
+    /// As [`receive`](Self::receive), but into buffers of its own, each of which holds a whole
+    /// coalesced message.
+    pub(crate) fn receive_segmented(
+        &mut self,
+        fd: BorrowedFd<'_>,
+        count: usize,
+    ) -> io::Result<usize> {
         let count = count.min(self.capacity());
-        if self.runs.len() < count * RUN_BYTES {
-            self.runs.resize(count * RUN_BYTES, 0);
+        if self.segmented.len() < count * SEGMENTED_BYTES {
+            self.segmented.resize(count * SEGMENTED_BYTES, 0);
         }
-        for (vector, run) in self.vectors.iter_mut().zip(self.runs.chunks_exact_mut(RUN_BYTES)) {
-            *vector = libc::iovec { iov_base: run.as_mut_ptr().cast(), iov_len: run.len() };
+        for (vector, buffer) in
+            self.vectors.iter_mut().zip(self.segmented.chunks_exact_mut(SEGMENTED_BYTES))
+        {
+            *vector = libc::iovec { iov_base: buffer.as_mut_ptr().cast(), iov_len: buffer.len() };
         }
         self.receive_into_vectors(fd, count)
     }
@@ -126,10 +134,10 @@ impl Batch {
     }
 
     /// Message `i` of the last receiving call.
-    pub(crate) fn received(&self, i: usize) -> Received<'_> {
+    pub(crate) fn received(&self, i: usize) -> ReceivedMessage<'_> {
         let header = &self.headers[i];
         let control: usize = header.msg_hdr.msg_controllen as _;
-        Received {
+        ReceivedMessage {
             len: header.msg_len as usize,
             truncated: header.msg_hdr.msg_flags & libc::MSG_TRUNC != 0,
             from: self.addresses[i].parse(),
@@ -137,10 +145,10 @@ impl Batch {
         }
     }
 
-    /// Run `i` of the last call of [`receive_runs`](Self::receive_runs).
-    pub(crate) fn run(&self, i: usize) -> &[u8] {
-        let len = (self.headers[i].msg_len as usize).min(RUN_BYTES);
-        &self.runs[i * RUN_BYTES..][..len]
+    /// Coalesced message `i` of the last call of [`receive_segmented`](Self::receive_segmented).
+    pub(crate) fn segmented(&self, i: usize) -> &[u8] {
+        let len = (self.headers[i].msg_len as usize).min(SEGMENTED_BYTES);
+        &self.segmented[i * SEGMENTED_BYTES..][..len]
     }
 
     /// Sends messages, as many as fit and the kernel accepts, and returns their number. An error
@@ -149,7 +157,7 @@ impl Batch {
         &mut self,
         fd: BorrowedFd<'_>,
         pool: &Pool,
-        messages: impl IntoIterator<Item = Outgoing<F>>,
+        messages: impl IntoIterator<Item = OutgoingMessage<F>>,
     ) -> io::Result<usize> {
         let mut count = 0;
         let mut used = 0;
@@ -232,7 +240,7 @@ fn put(into: &mut [u8], level: c_int, kind: c_int, data: &[u8]) -> usize {
 }
 
 /// A received message, without its payload.
-pub(crate) struct Received<'a> {
+pub(crate) struct ReceivedMessage<'a> {
     /// Length in bytes of the payload.
     pub(crate) len: usize,
     /// Whether the packet was longer than its buffer.
@@ -242,7 +250,7 @@ pub(crate) struct Received<'a> {
     control: &'a [u8],
 }
 
-impl<'a> Received<'a> {
+impl<'a> ReceivedMessage<'a> {
     /// The control messages: level, type and data.
     pub(crate) fn control(&self) -> impl Iterator<Item = (c_int, c_int, &'a [u8])> + use<'a> {
         let mut rest = self.control;
@@ -286,7 +294,7 @@ mod tests {
         let to = "[::1]:1".parse().unwrap();
         let used = write_control(&mut control, to, 0xB8, Some(1200));
         let received =
-            Received { len: 0, truncated: false, from: None, control: &control.0[..used] };
+            ReceivedMessage { len: 0, truncated: false, from: None, control: &control.0[..used] };
         let read: Vec<_> = received.control().collect();
         assert_eq!(read[0].0, libc::IPPROTO_IPV6);
         assert_eq!(int(read[0].2), Some(0xB8));
@@ -300,11 +308,11 @@ mod tests {
         let used = write_control(&mut control, "[::1]:1".parse().unwrap(), 1, Some(9));
         for cut in 0..used {
             let control = &control.0[..cut];
-            let received = Received { len: 0, truncated: false, from: None, control };
+            let received = ReceivedMessage { len: 0, truncated: false, from: None, control };
             assert!(received.control().count() <= 2);
         }
         let endless = [0; CONTROL_BYTES];
-        let received = Received { len: 0, truncated: false, from: None, control: &endless };
+        let received = ReceivedMessage { len: 0, truncated: false, from: None, control: &endless };
         assert_eq!(received.control().count(), 0, "a length shorter than its header");
     }
 }

@@ -27,9 +27,9 @@ pub(crate) struct Ring<T> {
     mask: u32,
     /// The position at which this side writes or reads next. The other side learns it from
     /// `publish_written` or `publish_read`.
-    next: u32,
+    own_position: u32,
     /// The last known position of the other side.
-    other: u32,
+    peer_position: u32,
 }
 
 // SAFETY: this value alone owns the mapping, and shares it with the kernel by atomics.
@@ -74,8 +74,8 @@ impl<T: Entry> Ring<T> {
             flags,
             entries: entries_at,
             mask,
-            next: 0,
-            other: 0,
+            own_position: 0,
+            peer_position: 0,
         })
     }
 
@@ -99,10 +99,10 @@ impl<T: Entry> Ring<T> {
     /// kernel's position again if the known room is less than `wanted`.
     pub(crate) fn room(&mut self, wanted: u32) -> u32 {
         let size = self.mask + 1;
-        if size - self.next.wrapping_sub(self.other) < wanted {
-            self.other = self.word(self.consumer).load(Ordering::Acquire);
+        if size - self.own_position.wrapping_sub(self.peer_position) < wanted {
+            self.peer_position = self.word(self.consumer).load(Ordering::Acquire);
         }
-        size.saturating_sub(self.next.wrapping_sub(self.other))
+        size.saturating_sub(self.own_position.wrapping_sub(self.peer_position))
     }
 
     /// Writes one entry, if there is room.
@@ -112,44 +112,44 @@ impl<T: Entry> Ring<T> {
         }
         // SAFETY: the kernel has read the old entry (its position was read with Acquire), and does
         // not read the new one before `publish_written`.
-        unsafe { self.entry(self.next).write(entry) };
-        self.next = self.next.wrapping_add(1);
+        unsafe { self.entry(self.own_position).write(entry) };
+        self.own_position = self.own_position.wrapping_add(1);
         Some(())
     }
 
     /// Makes the written entries visible to the kernel.
     pub(crate) fn publish_written(&mut self) {
-        self.word(self.producer).store(self.next, Ordering::Release);
+        self.word(self.producer).store(self.own_position, Ordering::Release);
     }
 
     /// Whether the kernel has not yet read all entries.
     pub(crate) fn is_pending(&self) -> bool {
-        self.word(self.consumer).load(Ordering::Relaxed) != self.next
+        self.word(self.consumer).load(Ordering::Relaxed) != self.own_position
     }
 
     /// For a ring that the kernel writes: reads the next entry, if there is one.
     pub(crate) fn pop(&mut self) -> Option<T> {
-        if self.other == self.next {
-            self.other = self.word(self.producer).load(Ordering::Acquire);
-            if self.other == self.next {
+        if self.peer_position == self.own_position {
+            self.peer_position = self.word(self.producer).load(Ordering::Acquire);
+            if self.peer_position == self.own_position {
                 return None;
             }
         }
         // SAFETY: the kernel has written the entry (its position was read with Acquire), and does
         // not overwrite it before `publish_read`.
-        let entry = unsafe { self.entry(self.next).read() };
-        self.next = self.next.wrapping_add(1);
+        let entry = unsafe { self.entry(self.own_position).read() };
+        self.own_position = self.own_position.wrapping_add(1);
         Some(entry)
     }
 
     /// Returns the places of the entries that were read to the kernel.
     pub(crate) fn publish_read(&mut self) {
-        self.word(self.consumer).store(self.next, Ordering::Release);
+        self.word(self.consumer).store(self.own_position, Ordering::Release);
     }
 
     /// Whether the kernel has written entries that were not read.
     pub(crate) fn has_more(&self) -> bool {
-        self.word(self.producer).load(Ordering::Relaxed) != self.next
+        self.word(self.producer).load(Ordering::Relaxed) != self.own_position
     }
 }
 
@@ -183,7 +183,7 @@ mod tests {
         let map = || Ring::map(memory.as_fd(), 0, &OFFSETS, ENTRIES).unwrap();
         let (mut writer, mut reader) = (map(), map());
         for side in [&mut writer, &mut reader] {
-            (side.next, side.other) = (begin, begin);
+            (side.own_position, side.peer_position) = (begin, begin);
         }
         writer.publish_written();
         reader.publish_read();

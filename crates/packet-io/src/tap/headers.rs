@@ -22,14 +22,14 @@ pub(super) const TCP_CHECKSUM: usize = 16;
 /// Offsets in bytes of the headers of a TCP segment in its frame. The frame they were read from is
 /// at least `payload` bytes long.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Places {
+pub(super) struct SegmentOffsets {
     pub(super) is_ipv6: bool,
     pub(super) ip: usize,
     pub(super) tcp: usize,
     pub(super) payload: usize,
 }
 
-impl Places {
+impl SegmentOffsets {
     /// Finds the headers; `None` for any other frame, for fragments, and if IP has options or
     /// extension headers.
     pub(super) fn find(frame: &[u8]) -> Option<Self> {
@@ -153,11 +153,11 @@ pub(super) mod tests {
         frame.extend([9, 9, 9, 9, 0x80, flags, 1, 0, 0, 0, 0, 0]);
         frame.extend([1, 1, 8, 10, 0, 0, 0, 1, 0, 0, 0, 2]);
         frame.extend(payload);
-        let places = Places::find(&frame).unwrap();
+        let offsets = SegmentOffsets::find(&frame).unwrap();
         let len = frame.len();
-        places.set_len(&mut frame, len);
-        let checksum = !fold(places.pseudo_sum(&frame, len) + sum(&frame[places.tcp..]));
-        put16(&mut frame, places.tcp + TCP_CHECKSUM, checksum);
+        offsets.set_len(&mut frame, len);
+        let checksum = !fold(offsets.pseudo_sum(&frame, len) + sum(&frame[offsets.tcp..]));
+        put16(&mut frame, offsets.tcp + TCP_CHECKSUM, checksum);
         frame
     }
 
@@ -177,16 +177,16 @@ pub(super) mod tests {
     fn headers_are_found_and_each_changed_byte_is_noticed() {
         for is_ipv6 in [false, true] {
             let frame = segment(is_ipv6, 5, ACK, b"payload");
-            let places = Places::find(&frame).unwrap();
-            assert_eq!(places.ip_len(&frame), Some(frame.len() - 14));
-            assert!(places.is_right(&frame) && &frame[places.payload..] == b"payload");
-            for at in places.addresses().chain(places.tcp..frame.len()) {
+            let offsets = SegmentOffsets::find(&frame).unwrap();
+            assert_eq!(offsets.ip_len(&frame), Some(frame.len() - 14));
+            assert!(offsets.is_right(&frame) && &frame[offsets.payload..] == b"payload");
+            for at in offsets.addresses().chain(offsets.tcp..frame.len()) {
                 let mut changed = frame.clone();
                 changed[at] ^= 1;
-                assert!(!places.is_right(&changed), "{at}");
+                assert!(!offsets.is_right(&changed), "{at}");
             }
-            for cut in 0..places.payload {
-                assert_eq!(Places::find(&frame[..cut]), None, "{cut}");
+            for cut in 0..offsets.payload {
+                assert_eq!(SegmentOffsets::find(&frame[..cut]), None, "{cut}");
             }
         }
     }
@@ -194,11 +194,11 @@ pub(super) mod tests {
     #[test]
     fn tags_are_skipped_and_fragments_left_alone() {
         let mut frame = segment(false, 5, ACK, b"payload");
-        let untagged = Places::find(&frame).unwrap();
+        let untagged = SegmentOffsets::find(&frame).unwrap();
         frame[20] = 0x20;
-        assert_eq!(Places::find(&frame), None, "more fragments");
+        assert_eq!(SegmentOffsets::find(&frame), None, "more fragments");
         frame[20] = 0x40;
         frame.splice(12..12, [0x81, 0, 0, 5]);
-        assert_eq!(Places::find(&frame).unwrap().ip, untagged.ip + 4);
+        assert_eq!(SegmentOffsets::find(&frame).unwrap().ip, untagged.ip + 4);
     }
 }

@@ -6,12 +6,12 @@
 //! number, and a right checksum.
 
 use super::VnetHeader;
-use super::headers::{ACK, PSH, Places, TCP_CHECKSUM, be32, fold, put16};
+use super::headers::{ACK, PSH, SegmentOffsets, TCP_CHECKSUM, be32, fold, put16};
 
 /// A segment that may be joined with others.
 #[derive(Clone, Copy, Debug)]
 struct Segment {
-    places: Places,
+    offsets: SegmentOffsets,
     seq: u32,
     len: usize,
     pushes: bool,
@@ -19,22 +19,22 @@ struct Segment {
 
 impl Segment {
     fn read(frame: &[u8]) -> Option<Self> {
-        let places = Places::find(frame)?;
-        let Places { ip, tcp, payload, .. } = places;
+        let offsets = SegmentOffsets::find(frame)?;
+        let SegmentOffsets { ip, tcp, payload, .. } = offsets;
         let flags = frame[tcp + 13];
         let len = frame.len() - payload;
         let may = ip == 14
             && len > 0
-            && places.ip_len(frame) == Some(frame.len() - ip)
+            && offsets.ip_len(frame) == Some(frame.len() - ip)
             && flags & !PSH == ACK
-            && places.is_right(frame);
+            && offsets.is_right(frame);
         let seq = be32(frame, tcp + 4)?;
-        may.then_some(Self { places, seq, len, pushes: flags & PSH != 0 })
+        may.then_some(Self { offsets, seq, len, pushes: flags & PSH != 0 })
     }
 
     /// Whether two frames belong to one connection.
     fn is_of_one(&self, frame: &[u8], other: &[u8]) -> bool {
-        let (addresses, tcp) = (self.places.addresses(), self.places.tcp);
+        let (addresses, tcp) = (self.offsets.addresses(), self.offsets.tcp);
         frame[..14] == other[..14]
             && other.get(addresses.clone()) == Some(&frame[addresses])
             && other.get(tcp..tcp + 4) == Some(&frame[tcp..tcp + 4])
@@ -42,7 +42,7 @@ impl Segment {
 
     /// Whether the headers differ only in fields that a joined segment has once or that count up.
     fn has_like_headers(&self, frame: &[u8], other: &[u8]) -> bool {
-        let Places { is_ipv6, ip, tcp, payload } = self.places;
+        let SegmentOffsets { is_ipv6, ip, tcp, payload } = self.offsets;
         let same = |range: std::ops::Range<usize>| frame[range.clone()] == other[range];
         let ip_same = if is_ipv6 {
             same(ip..ip + 4) && same(ip + 6..ip + 8)
@@ -100,14 +100,14 @@ impl Joiner {
         for (i, group) in open {
             let lead = bytes(group.lead);
             if !segment.is_of_one(frame, lead)
-                || segment.places.is_ipv6 != group.first.places.is_ipv6
+                || segment.offsets.is_ipv6 != group.first.offsets.is_ipv6
             {
                 continue;
             }
             let next = group.first.seq.wrapping_add(group.payload as u32);
-            let headers = group.first.places.payload;
+            let headers = group.first.offsets.payload;
             let joins = !group.is_closed
-                && segment.places == group.first.places
+                && segment.offsets == group.first.offsets
                 && segment.seq == next
                 && segment.len <= group.first.len
                 && headers - 14 + group.payload + segment.len <= 65_535
@@ -149,7 +149,7 @@ impl Joiner {
     /// The offset in bytes of the payload in each frame of a group. Their headers have the same
     /// length.
     pub(super) fn payload_at(&self, group: usize) -> usize {
-        self.groups[group].map_or(0, |group| group.first.places.payload)
+        self.groups[group].map_or(0, |group| group.first.offsets.payload)
     }
 
     /// Changes the first frame's headers to those of the whole group. Returns the header that
@@ -158,20 +158,20 @@ impl Joiner {
         let Some(group) = self.groups[group].filter(|group| group.payload > group.first.len) else {
             return VnetHeader::default();
         };
-        let places = group.first.places;
-        let len = places.payload + group.payload;
-        places.set_len(frame, len);
+        let offsets = group.first.offsets;
+        let len = offsets.payload + group.payload;
+        offsets.set_len(frame, len);
         if group.pushes {
-            frame[places.tcp + 13] |= PSH;
+            frame[offsets.tcp + 13] |= PSH;
         }
-        let pseudo = fold(places.pseudo_sum(frame, len));
-        put16(frame, places.tcp + TCP_CHECKSUM, pseudo);
+        let pseudo = fold(offsets.pseudo_sum(frame, len));
+        put16(frame, offsets.tcp + TCP_CHECKSUM, pseudo);
         VnetHeader {
             flags: VnetHeader::NEEDS_CHECKSUM,
-            kind: if places.is_ipv6 { VnetHeader::TCP6 } else { VnetHeader::TCP4 },
-            headers: places.payload as u16,
+            kind: if offsets.is_ipv6 { VnetHeader::TCP6 } else { VnetHeader::TCP4 },
+            headers: offsets.payload as u16,
             size: group.first.len as u16,
-            checksum_start: places.tcp as u16,
+            checksum_start: offsets.tcp as u16,
             checksum_offset: TCP_CHECKSUM as u16,
         }
     }
@@ -204,7 +204,7 @@ mod tests {
         let payload: Vec<u8> = (0..3500_u32).map(|i| (i / 7) as u8).collect();
         for is_ipv6 in [false, true] {
             let large = segment(is_ipv6, 77, ACK | PSH, &payload);
-            let tcp = Places::find(&large).unwrap().tcp as u16;
+            let tcp = SegmentOffsets::find(&large).unwrap().tcp as u16;
             let header = VnetHeader { size: 1000, checksum_start: tcp, ..VnetHeader::default() };
             let mut split = Split::new(&large, &header, 2000).unwrap();
             let mut frames = Vec::new();
@@ -252,13 +252,13 @@ mod tests {
     fn each_header_that_differs_keeps_segments_apart() {
         let first = segment(false, 0, ACK, &[1; 100]);
         let second = segment(false, 100, ACK, &[1; 100]);
-        let places = Places::find(&second).unwrap();
+        let offsets = SegmentOffsets::find(&second).unwrap();
         let mut apart = 0;
         for at in 0..second.len() {
             let mut changed = second.clone();
             changed[at] ^= 0x20;
             // The checksums are made right, as if the segment had been sent like this.
-            if let Some(found) = Places::find(&changed) {
+            if let Some(found) = SegmentOffsets::find(&changed) {
                 let len = changed.len();
                 found.set_len(&mut changed, len);
                 put16(&mut changed, found.tcp + TCP_CHECKSUM, 0);
@@ -269,8 +269,8 @@ mod tests {
             let is_apart = runs(&[first.clone(), changed]).len() == 2;
             apart += usize::from(is_apart);
             let is_rewritten = [16, 17, 24, 25].contains(&at)
-                || (places.tcp + TCP_CHECKSUM..places.tcp + TCP_CHECKSUM + 2).contains(&at);
-            let may_differ = is_rewritten || [18, 19].contains(&at) || at >= places.payload;
+                || (offsets.tcp + TCP_CHECKSUM..offsets.tcp + TCP_CHECKSUM + 2).contains(&at);
+            let may_differ = is_rewritten || [18, 19].contains(&at) || at >= offsets.payload;
             assert_eq!(is_apart, !may_differ, "byte {at}");
         }
         assert!(apart > 40);

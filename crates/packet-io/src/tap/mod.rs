@@ -14,7 +14,7 @@ mod split;
 use crate::interface::{Interface, OpenError};
 use crate::kernel::device::{self, Device};
 use crate::pool::{Frame, HEADROOM, Pool};
-use crate::port::{BATCH, LanPort, Source, Statistics};
+use crate::port::{BATCH, LanPort, Pollable, Statistics};
 use join::Joiner;
 use split::Split;
 use std::io::{self, IoSlice, IoSliceMut};
@@ -135,18 +135,22 @@ impl TapPort {
 }
 
 /// The result of filling a frame. Each variant gives the frame back.
-enum Filled {
+enum ReadOutcome {
     /// The frame holds a packet.
-    Yes(Frame),
+    Packet(Frame),
     /// A packet was read and dropped because it does not fit.
-    No(Frame),
+    Dropped(Frame),
     /// There is no packet to read.
     Idle(Frame),
 }
 
 impl TapPort {
     /// Fills a frame with the next part of a large segment, or with the next packet that is read.
-    fn fill(&mut self, pool: &mut Pool, mut frame: Frame) -> Result<Filled, (Frame, io::Error)> {
+    fn fill(
+        &mut self,
+        pool: &mut Pool,
+        mut frame: Frame,
+    ) -> Result<ReadOutcome, (Frame, io::Error)> {
         let max_packet = pool.max_packet();
         if self.split.is_none() {
             let room = &mut pool.buffer_mut(&frame)[HEADROOM..HEADROOM + max_packet];
@@ -160,10 +164,10 @@ impl TapPort {
             ];
             let len = match device::read_parts(self.tun.as_fd(), &mut parts) {
                 Ok(Some(len)) => len.saturating_sub(VnetHeader::BYTES),
-                Ok(None) => return Ok(Filled::Idle(frame)),
+                Ok(None) => return Ok(ReadOutcome::Idle(frame)),
                 // Reading a device that is down fails with EIO. It may come up again.
                 Err(error) if error.raw_os_error() == Some(libc::EIO) => {
-                    return Ok(Filled::Idle(frame));
+                    return Ok(ReadOutcome::Idle(frame));
                 }
                 Err(error) => return Err((frame, error)),
             };
@@ -171,31 +175,31 @@ impl TapPort {
             if header.kind == VnetHeader::WHOLE {
                 if len > max_packet {
                     self.statistics.too_long += 1;
-                    return Ok(Filled::No(frame));
+                    return Ok(ReadOutcome::Dropped(frame));
                 }
                 if header.flags & VnetHeader::NEEDS_CHECKSUM != 0 {
                     let (start, offset) = (header.checksum_start, header.checksum_offset);
                     split::finish_checksum(&mut room[..len], start.into(), offset.into());
                 }
                 pool.set(&mut frame, HEADROOM..HEADROOM + len);
-                return Ok(Filled::Yes(frame));
+                return Ok(ReadOutcome::Packet(frame));
             }
             let first = len.min(large_from);
             self.large[..first].copy_from_slice(&room[..first]);
             self.split = Split::new(&self.large[..len], &header, max_packet);
             if self.split.is_none() {
                 self.statistics.too_long += 1;
-                return Ok(Filled::No(frame));
+                return Ok(ReadOutcome::Dropped(frame));
             }
         }
-        let Some(split) = &mut self.split else { return Ok(Filled::Idle(frame)) };
+        let Some(split) = &mut self.split else { return Ok(ReadOutcome::Idle(frame)) };
         let room = &mut pool.buffer_mut(&frame)[HEADROOM..HEADROOM + max_packet];
         let len = split.next(&self.large, room);
         if split.is_done() {
             self.split = None;
         }
         pool.set(&mut frame, HEADROOM..HEADROOM + len);
-        Ok(Filled::Yes(frame))
+        Ok(ReadOutcome::Packet(frame))
     }
 
     /// Writes the first frames as one batch.
@@ -235,7 +239,7 @@ impl TapPort {
     }
 }
 
-impl Source for TapPort {
+impl Pollable for TapPort {
     fn descriptors(&self, visit: &mut dyn FnMut(BorrowedFd<'_>)) {
         visit(self.tun.as_fd());
     }
@@ -254,12 +258,12 @@ impl LanPort for TapPort {
         {
             attempts += 1;
             match self.fill(pool, frame) {
-                Ok(Filled::Yes(frame)) => {
+                Ok(ReadOutcome::Packet(frame)) => {
                     into.push(frame);
                     count += 1;
                 }
-                Ok(Filled::No(frame)) => pool.release(frame),
-                Ok(Filled::Idle(frame)) => {
+                Ok(ReadOutcome::Dropped(frame)) => pool.release(frame),
+                Ok(ReadOutcome::Idle(frame)) => {
                     pool.release(frame);
                     break;
                 }

@@ -2,7 +2,7 @@
 //! frames.
 
 use super::VnetHeader;
-use super::headers::{CWR, FIN, PSH, Places, TCP_CHECKSUM, be16, be32, fold, put16, sum};
+use super::headers::{CWR, FIN, PSH, SegmentOffsets, TCP_CHECKSUM, be16, be32, fold, put16, sum};
 
 /// Length in bytes of the longest segment: Ethernet, two VLAN tags, 65 535 bytes of IP.
 pub(super) const MAX_LEN: usize = 14 + 8 + 65_535;
@@ -10,7 +10,7 @@ pub(super) const MAX_LEN: usize = 14 + 8 + 65_535;
 /// The state of splitting a large segment.
 #[derive(Debug)]
 pub(super) struct Split {
-    places: Places,
+    offsets: SegmentOffsets,
     /// Payload in bytes of each frame but the last.
     size: usize,
     /// The offset at which the next frame's payload begins.
@@ -25,14 +25,14 @@ impl Split {
     /// Begins to split a large segment; `None` if it is no valid one, or if its frames are longer
     /// than `max_packet` bytes.
     pub(super) fn new(large: &[u8], header: &VnetHeader, max_packet: usize) -> Option<Self> {
-        let places = Places::find(large)?;
+        let offsets = SegmentOffsets::find(large)?;
         let size = usize::from(header.size);
         let is_sound = size > 0
-            && usize::from(header.checksum_start) == places.tcp
-            && places.payload < large.len()
-            && places.payload + size <= max_packet;
-        let (at, end) = (places.payload, large.len());
-        is_sound.then_some(Self { places, size, at, end, count: 0 })
+            && usize::from(header.checksum_start) == offsets.tcp
+            && offsets.payload < large.len()
+            && offsets.payload + size <= max_packet;
+        let (at, end) = (offsets.payload, large.len());
+        is_sound.then_some(Self { offsets, size, at, end, count: 0 })
     }
 
     /// Whether all of the segment was split off.
@@ -42,7 +42,7 @@ impl Split {
 
     /// Writes the next frame and returns its length in bytes.
     pub(super) fn next(&mut self, large: &[u8], into: &mut [u8]) -> usize {
-        let Places { is_ipv6, ip, tcp, payload } = self.places;
+        let SegmentOffsets { is_ipv6, ip, tcp, payload } = self.offsets;
         let some = self.size.min(self.end - self.at);
         let len = payload + some;
         let frame = &mut into[..len];
@@ -52,7 +52,7 @@ impl Split {
             let identification = be16(large, ip + 4).unwrap_or(0).wrapping_add(self.count as u16);
             put16(frame, ip + 4, identification);
         }
-        self.places.set_len(frame, len);
+        self.offsets.set_len(frame, len);
         let before = (self.at - payload) as u32;
         let seq = be32(large, tcp + 4).unwrap_or(0).wrapping_add(before);
         frame[tcp + 4..tcp + 8].copy_from_slice(&seq.to_be_bytes());
@@ -66,7 +66,7 @@ impl Split {
         }
         self.count += 1;
         put16(frame, tcp + TCP_CHECKSUM, 0);
-        let checksum = !fold(self.places.pseudo_sum(frame, len) + sum(&frame[tcp..]));
+        let checksum = !fold(self.offsets.pseudo_sum(frame, len) + sum(&frame[tcp..]));
         put16(frame, tcp + TCP_CHECKSUM, checksum);
         len
     }
@@ -92,7 +92,7 @@ mod tests {
     use super::*;
 
     fn cut(large: &[u8], size: u16, max_packet: usize) -> Option<Vec<Vec<u8>>> {
-        let checksum_start = Places::find(large)?.tcp as u16;
+        let checksum_start = SegmentOffsets::find(large)?.tcp as u16;
         let header = VnetHeader { size, checksum_start, ..VnetHeader::default() };
         let mut split = Split::new(large, &header, max_packet)?;
         let mut frames = Vec::new();
@@ -119,7 +119,7 @@ mod tests {
                 if !is_ipv6 {
                     put16(&mut expected, 18, 7 + i as u16);
                     let len = expected.len();
-                    Places::find(&expected).unwrap().set_len(&mut expected, len);
+                    SegmentOffsets::find(&expected).unwrap().set_len(&mut expected, len);
                 }
                 assert_eq!(frame, &expected, "{i}");
             }
@@ -129,7 +129,7 @@ mod tests {
     #[test]
     fn what_fits_no_frame_is_not_cut() {
         let large = segment(false, 0, ACK, &[0; 3000]);
-        let headers = Places::find(&large).unwrap().payload;
+        let headers = SegmentOffsets::find(&large).unwrap().payload;
         assert!(cut(&large, 1000, headers + 1000).is_some());
         assert!(cut(&large, 1000, headers + 999).is_none());
         assert!(cut(&large, 0, 1600).is_none());
@@ -139,11 +139,11 @@ mod tests {
     #[test]
     fn checksums_are_finished_inside_of_the_frame_only() {
         let whole = segment(true, 5, ACK, b"odd");
-        let places = Places::find(&whole).unwrap();
+        let offsets = SegmentOffsets::find(&whole).unwrap();
         let mut frame = whole.clone();
-        let pseudo = fold(places.pseudo_sum(&whole, whole.len()));
-        put16(&mut frame, places.tcp + TCP_CHECKSUM, pseudo);
-        finish_checksum(&mut frame, places.tcp, TCP_CHECKSUM);
+        let pseudo = fold(offsets.pseudo_sum(&whole, whole.len()));
+        put16(&mut frame, offsets.tcp + TCP_CHECKSUM, pseudo);
+        finish_checksum(&mut frame, offsets.tcp, TCP_CHECKSUM);
         assert_eq!(frame, whole);
         for start in [whole.len() - TCP_CHECKSUM - 1, whole.len(), usize::MAX] {
             finish_checksum(&mut frame, start, TCP_CHECKSUM);

@@ -43,7 +43,7 @@ impl Mode {
 
 /// Counters of packets that a program left to the kernel.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Passed {
+pub struct PassedCounters {
     /// Packets that the program is not to take.
     pub foreign: u64,
     /// Packets too short for their headers.
@@ -111,7 +111,7 @@ impl Attachment {
             let maps = Maps { sockets: sockets.as_fd(), counters: counters.as_fd() };
             let program = bpf::load(&program(maps))?;
             let (mode, link) =
-                patiently(|| attach_at_best(program.as_fd(), interface.index, mode))?;
+                retry_while_busy(|| attach_at_best(program.as_fd(), interface.index, mode))?;
             // A program does not see tags that the driver removes. Errors are ignored: some drivers
             // always remove tags, some never do.
             let _ = interface.set_offload(Offload::ReceiveVlan, false);
@@ -137,9 +137,9 @@ impl Attachment {
     }
 
     /// Counters of the packets left to the kernel since the program was attached.
-    pub fn passed(&self) -> Passed {
+    pub fn passed(&self) -> PassedCounters {
         let counter = |index| bpf::counter(self.0.counters.as_fd(), index).unwrap_or_default();
-        Passed {
+        PassedCounters {
             foreign: counter(counter::FOREIGN),
             short: counter(counter::SHORT),
             unserved: counter(counter::UNSERVED),
@@ -165,7 +165,7 @@ pub(super) fn failed(interface: &Interface, error: io::Error) -> OpenError {
 
 /// Tries for half a second to open something that is in use: the kernel takes a moment to release
 /// what a process has left behind.
-pub(super) fn patiently<T>(mut open: impl FnMut() -> io::Result<T>) -> io::Result<T> {
+pub(super) fn retry_while_busy<T>(mut open: impl FnMut() -> io::Result<T>) -> io::Result<T> {
     for _ in 0..25 {
         match open() {
             Err(error) if error.raw_os_error() == Some(libc::EBUSY) => {

@@ -32,7 +32,7 @@ pub(super) fn overhead(ip: IpAddr) -> usize {
 
 /// The addresses of a datagram and of the link it is sent on.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Ends {
+pub(super) struct DatagramAddresses {
     pub(super) own_mac: [u8; 6],
     pub(super) next_mac: [u8; 6],
     pub(super) from: SocketAddr,
@@ -46,15 +46,15 @@ pub(super) struct Ends {
 /// one.
 pub(super) fn write(
     buffer: &mut [u8; LONGEST],
-    ends: &Ends,
+    addresses: &DatagramAddresses,
     class: u8,
     payload: &[u8],
 ) -> Option<usize> {
     let udp_len = u16::try_from(UDP + payload.len()).ok()?;
-    buffer[..6].copy_from_slice(&ends.next_mac);
-    buffer[6..12].copy_from_slice(&ends.own_mac);
-    buffer[12..14].copy_from_slice(&ethertype_of(ends.to.ip()).to_be_bytes());
-    let ip_len = match (ends.from.ip(), ends.to.ip()) {
+    buffer[..6].copy_from_slice(&addresses.next_mac);
+    buffer[6..12].copy_from_slice(&addresses.own_mac);
+    buffer[12..14].copy_from_slice(&ethertype_of(addresses.to.ip()).to_be_bytes());
+    let ip_len = match (addresses.from.ip(), addresses.to.ip()) {
         (IpAddr::V4(from), IpAddr::V4(to)) => {
             let ip = &mut buffer[ETHERNET..ETHERNET + IPV4];
             ip.fill(0);
@@ -82,8 +82,8 @@ pub(super) fn write(
     };
     let at = ETHERNET + ip_len;
     let udp = &mut buffer[at..at + UDP];
-    udp[..2].copy_from_slice(&ends.from.port().to_be_bytes());
-    udp[2..4].copy_from_slice(&ends.to.port().to_be_bytes());
+    udp[..2].copy_from_slice(&addresses.from.port().to_be_bytes());
+    udp[2..4].copy_from_slice(&addresses.to.port().to_be_bytes());
     udp[4..6].copy_from_slice(&udp_len.to_be_bytes());
     udp[6..].fill(0);
     if ip_len == IPV6 {
@@ -119,7 +119,7 @@ fn sum(before: u64, bytes: &[u8]) -> u16 {
 
 /// The headers of a received datagram.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Read {
+pub(super) struct DatagramHeaders {
     pub(super) from: SocketAddr,
     pub(super) class: u8,
     /// The position of the payload in the frame.
@@ -131,7 +131,7 @@ pub(super) struct Read {
 ///
 /// The program has already compared addresses and protocols. Checksums are ignored, because packets
 /// of a tunnel carry an authentication tag.
-pub(super) fn read(frame: &[u8]) -> Option<Read> {
+pub(super) fn read(frame: &[u8]) -> Option<DatagramHeaders> {
     let (from, class, ip_len, ip_payload) = match frame.get(12..14)? {
         [0x08, 0x00] => {
             let ip = frame.get(ETHERNET..ETHERNET + IPV4)?;
@@ -155,34 +155,36 @@ pub(super) fn read(frame: &[u8]) -> Option<Read> {
     // Bytes after the datagram are padding of a short Ethernet frame.
     let whole = udp_len >= UDP && udp_len <= ip_payload && at + udp_len <= frame.len();
     let payload = at + UDP..at + udp_len;
-    whole.then_some(Read { from: SocketAddr::new(from, port), class, payload })
+    whole.then_some(DatagramHeaders { from: SocketAddr::new(from, port), class, payload })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn ends(from: &str, to: &str) -> Ends {
+    fn addresses(from: &str, to: &str) -> DatagramAddresses {
         let (from, to) = (from.parse().unwrap(), to.parse().unwrap());
-        Ends { own_mac: [2; 6], next_mac: [4; 6], from, to }
+        DatagramAddresses { own_mac: [2; 6], next_mac: [4; 6], from, to }
     }
 
-    fn frame(ends: &Ends, class: u8, payload: &[u8]) -> Vec<u8> {
+    fn frame(addresses: &DatagramAddresses, class: u8, payload: &[u8]) -> Vec<u8> {
         let mut headers = [0xEE; LONGEST];
-        let len = write(&mut headers, ends, class, payload).unwrap();
+        let len = write(&mut headers, addresses, class, payload).unwrap();
         [&headers[..len], payload].concat()
     }
 
     #[test]
     fn what_is_written_is_read() {
-        for ends in [ends("192.0.2.1:4500", "192.0.2.2:9"), ends("[fd00::1]:1", "[fd00::2]:2")] {
+        for addresses in
+            [addresses("192.0.2.1:4500", "192.0.2.2:9"), addresses("[fd00::1]:1", "[fd00::2]:2")]
+        {
             for class in [0, 0xB8, 0xFF] {
                 for len in [0, 1, 9, 1400] {
-                    let mut frame = frame(&ends, class, &vec![7; len]);
+                    let mut frame = frame(&addresses, class, &vec![7; len]);
                     let end = frame.len();
                     frame.resize(end.max(60), 0);
                     let read = read(&frame).unwrap();
-                    assert_eq!((read.from, read.class), (ends.from, class));
+                    assert_eq!((read.from, read.class), (addresses.from, class));
                     assert_eq!(read.payload, end - len..end);
                 }
             }
@@ -191,9 +193,9 @@ mod tests {
 
     #[test]
     fn checksums_are_those_of_the_standards() {
-        let four = frame(&ends("192.0.2.1:1", "192.0.2.2:2"), 0xB8, b"odd");
+        let four = frame(&addresses("192.0.2.1:1", "192.0.2.2:2"), 0xB8, b"odd");
         assert_eq!(sum(0, &four[ETHERNET..ETHERNET + IPV4]), 0xFFFF);
-        let six = frame(&ends("[2001:db8::1]:1", "[2001:db8::2]:2"), 0, b"odd");
+        let six = frame(&addresses("[2001:db8::1]:1", "[2001:db8::2]:2"), 0, b"odd");
         assert_eq!(sum(11 + 17, &six[ETHERNET + 8..]), 0xFFFF);
         // The example of RFC 1071, section 3.
         assert_eq!(sum(0, &[0x00, 0x01, 0xf2, 0x03, 0xf4, 0xf5, 0xf6, 0xf7]), 0xddf2);
@@ -202,8 +204,8 @@ mod tests {
     #[test]
     fn addresses_of_two_families_and_long_payloads_are_refused() {
         let mut headers = [0; LONGEST];
-        assert!(write(&mut headers, &ends("192.0.2.1:1", "[fd00::2]:2"), 0, b"").is_none());
-        let four = ends("192.0.2.1:1", "192.0.2.2:2");
+        assert!(write(&mut headers, &addresses("192.0.2.1:1", "[fd00::2]:2"), 0, b"").is_none());
+        let four = addresses("192.0.2.1:1", "192.0.2.2:2");
         assert!(write(&mut headers, &four, 0, &vec![0; 65535 - 28]).is_some());
         assert!(write(&mut headers, &four, 0, &vec![0; 65535 - 27]).is_none());
     }
@@ -223,8 +225,10 @@ mod tests {
 
     #[test]
     fn lengths_that_are_not_true_and_cut_frames_are_nothing() {
-        for ends in [ends("192.0.2.1:4500", "192.0.2.2:9"), ends("[fd00::1]:1", "[fd00::2]:2")] {
-            let frame = frame(&ends, 0, b"payload");
+        for addresses in
+            [addresses("192.0.2.1:4500", "192.0.2.2:9"), addresses("[fd00::1]:1", "[fd00::2]:2")]
+        {
+            let frame = frame(&addresses, 0, b"payload");
             for cut in 0..frame.len() {
                 assert_eq!(read(&frame[..cut]), None, "{cut}");
             }

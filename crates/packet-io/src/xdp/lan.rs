@@ -1,11 +1,11 @@
 //! A port for the frames of an interface through AF_XDP.
 
 use super::attachment::{Attachment, failed};
-use super::port::{Port, Settings};
+use super::port::{Port, XdpSettings};
 use crate::interface::OpenError;
 use crate::kernel::socket;
 use crate::pool::{Frame, Pool};
-use crate::port::{LanPort, Source, Statistics};
+use crate::port::{LanPort, Pollable, Statistics};
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
@@ -26,7 +26,7 @@ impl XdpLan {
     pub fn open(
         pool: &mut Pool,
         attachment: &Attachment,
-        settings: Settings,
+        settings: XdpSettings,
     ) -> Result<Self, OpenError> {
         let port = Port::open(pool, attachment, settings)?;
         let interface = attachment.interface();
@@ -48,7 +48,7 @@ fn promiscuous(interface: u32) -> io::Result<OwnedFd> {
     Ok(opened)
 }
 
-impl Source for XdpLan {
+impl Pollable for XdpLan {
     fn descriptors(&self, visit: &mut dyn FnMut(BorrowedFd<'_>)) {
         visit(self.port.fd());
     }
@@ -76,7 +76,7 @@ impl LanPort for XdpLan {
                 pool.release(frame);
             }
         }
-        self.port.kick(pool);
+        self.port.flush(pool);
         Ok(count)
     }
 

@@ -9,7 +9,7 @@
 //! port and attachment of the process, however the process ends. A port is one socket on one
 //! receive queue. An interface that spreads received packets over several queues needs a port for
 //! each, or a single queue (`ethtool -L eth1 combined 1`): packets on other queues pass to the
-//! kernel and are counted ([`Passed::unserved`]).
+//! kernel and are counted ([`PassedCounters::unserved`]).
 //! [`Interface::receive_queues`](crate::Interface::receive_queues) returns the number of queues.
 //!
 //! # Sizes
@@ -29,7 +29,7 @@ mod assembler;
 mod attachment;
 mod headers;
 mod lan;
-mod neighbours;
+mod next_hops;
 mod port;
 mod programs;
 mod underlay;
@@ -37,7 +37,7 @@ mod underlay;
 /// The largest number of EtherTypes in the program of a LAN.
 pub const MOST_ETHERTYPES: usize = crate::ethertype::MAX;
 
-pub use attachment::{Attachment, Mode, Passed};
+pub use attachment::{Attachment, Mode, PassedCounters};
 pub use lan::XdpLan;
-pub use port::Settings;
+pub use port::XdpSettings;
 pub use underlay::XdpUnderlay;

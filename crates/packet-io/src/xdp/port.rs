@@ -1,6 +1,6 @@
 //! One AF_XDP socket: moves frames to its rings and back.
 
-use super::attachment::{Attachment, Mode, failed, patiently};
+use super::attachment::{Attachment, Mode, failed, retry_while_busy};
 use crate::interface::OpenError;
 use crate::kernel::socket;
 use crate::kernel::xdp_socket::XdpSocket;
@@ -22,7 +22,7 @@ const SEND_BUFFER: i32 = 16 << 20;
 
 /// The settings of an AF_XDP socket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Settings {
+pub struct XdpSettings {
     /// The receive queue of the interface, from 0 on.
     pub queue: u32,
     /// Number of entries of each ring: a power of two, 64 to 32768. A port uses up to twice as many
@@ -34,7 +34,7 @@ pub struct Settings {
     pub busy_poll: Option<Duration>,
 }
 
-impl Default for Settings {
+impl Default for XdpSettings {
     fn default() -> Self {
         Self { queue: 0, ring: 1024, busy_poll: None }
     }
@@ -43,25 +43,25 @@ impl Default for Settings {
 pub(super) struct Port {
     socket: XdpSocket,
     attachment: Attachment,
-    settings: Settings,
+    settings: XdpSettings,
     max_frame: usize,
     statistics: Statistics,
     /// A thread may have waited for the socket since the last call, and an error of the socket may
     /// have ended the wait.
-    slept: Cell<bool>,
+    may_have_slept: Cell<bool>,
 }
 
 impl Port {
     pub(super) fn open(
         pool: &mut Pool,
         attachment: &Attachment,
-        settings: Settings,
+        settings: XdpSettings,
     ) -> Result<Self, OpenError> {
         let interface = attachment.interface();
         Self::set_up(pool, attachment, settings).map_err(|error| failed(interface, error))
     }
 
-    fn set_up(pool: &mut Pool, attachment: &Attachment, settings: Settings) -> io::Result<Self> {
+    fn set_up(pool: &mut Pool, attachment: &Attachment, settings: XdpSettings) -> io::Result<Self> {
         let interface = attachment.interface();
         if pool.frame_bytes() > MAX_FRAME {
             let message = "the frames of a pool for AF_XDP must have 2048 or 4096 bytes";
@@ -76,8 +76,8 @@ impl Port {
             copy | libc::XDP_USE_NEED_WAKEUP
         };
         let mut open = |mode| {
-            let Settings { queue, ring, .. } = settings;
-            patiently(|| XdpSocket::open(pool, interface.index, queue, ring, flags(mode)))
+            let XdpSettings { queue, ring, .. } = settings;
+            retry_while_busy(|| XdpSocket::open(pool, interface.index, queue, ring, flags(mode)))
         };
         let socket = match open(attachment.mode()) {
             Err(_) if attachment.mode() == Mode::ZeroCopy => open(Mode::Native),
@@ -94,8 +94,8 @@ impl Port {
         let max_frame = interface.mtu_bytes as usize + HEADER + TAGS;
         let attachment = attachment.clone();
         let statistics = Statistics::default();
-        let slept = Cell::new(false);
-        let mut port = Self { socket, attachment, settings, max_frame, statistics, slept };
+        let may_have_slept = Cell::new(false);
+        let mut port = Self { socket, attachment, settings, max_frame, statistics, may_have_slept };
         port.refill(pool);
         port.attachment.put(settings.queue, port.socket.fd())?;
         Ok(port)
@@ -107,7 +107,7 @@ impl Port {
 
     /// The descriptor to wait for.
     pub(super) fn fd(&self) -> BorrowedFd<'_> {
-        self.slept.set(true);
+        self.may_have_slept.set(true);
         self.socket.fd()
     }
 
@@ -144,7 +144,7 @@ impl Port {
     }
 
     /// Takes back frames whose packets were sent.
-    fn reap(&mut self, pool: &mut Pool) {
+    fn take_completions(&mut self, pool: &mut Pool) {
         let mut any = false;
         while let Some(address) = self.socket.completion.pop() {
             any = true;
@@ -162,9 +162,9 @@ impl Port {
     /// # Errors
     /// The interface was removed.
     pub(super) fn receive(&mut self, pool: &mut Pool, into: &mut Vec<Frame>) -> io::Result<usize> {
-        self.reap(pool);
+        self.take_completions(pool);
         if self.socket.transmit.is_pending() {
-            self.kick(pool);
+            self.flush(pool);
         }
         if self.settings.busy_poll.is_some() {
             self.socket.poll_driver();
@@ -184,7 +184,7 @@ impl Port {
         let count = into.len() - before;
         self.statistics.received += count as u64;
         if count == 0
-            && self.slept.replace(false)
+            && self.may_have_slept.replace(false)
             && let Some(error) = socket::pending_error(self.socket.fd())
         {
             return Err(error);
@@ -194,7 +194,7 @@ impl Port {
 
     /// Number of frames that can be sent now.
     pub(super) fn room(&mut self, pool: &mut Pool, wanted: usize) -> usize {
-        self.reap(pool);
+        self.take_completions(pool);
         let wanted = u32::try_from(wanted).unwrap_or(u32::MAX).min(self.settings.ring);
         self.socket.transmit.room(wanted) as usize
     }
@@ -204,7 +204,7 @@ impl Port {
         (HEADER..=self.max_frame).contains(&frame.len())
     }
 
-    /// Queues a frame, which [`kick`](Self::kick) sends. There must be [`room`](Self::room).
+    /// Queues a frame, which [`flush`](Self::flush) sends. There must be [`room`](Self::room).
     pub(super) fn queue(&mut self, pool: &mut Pool, frame: Frame) {
         let len = frame.len() as u32;
         let packet = libc::xdp_desc { addr: pool.give(frame), len, options: 0 };
@@ -219,7 +219,7 @@ impl Port {
     }
 
     /// Sends the queued frames. Frames that the kernel does not take now are tried again later.
-    pub(super) fn kick(&mut self, pool: &mut Pool) {
+    pub(super) fn flush(&mut self, pool: &mut Pool) {
         self.socket.transmit.publish_written();
         // When the kernel copies, it sends a few dozen packets in each call.
         for _ in 0..=self.settings.ring / 16 {
@@ -228,10 +228,12 @@ impl Port {
             }
             match self.socket.send() {
                 Ok(()) => {}
-                Err(error) if error.raw_os_error() == Some(libc::EAGAIN) => self.reap(pool),
+                Err(error) if error.raw_os_error() == Some(libc::EAGAIN) => {
+                    self.take_completions(pool)
+                }
                 Err(_) => break,
             }
         }
-        self.reap(pool);
+        self.take_completions(pool);
     }
 }

@@ -34,33 +34,33 @@ pub(super) struct Maps<'a> {
 }
 
 /// Labels of the endings that every program has.
-struct Ends {
+struct EndingLabels {
     take: Label,
     foreign: Label,
     short: Label,
 }
 
 /// Loads the packet's beginning to `R2`, its end to `R3` and the context to `R6`.
-fn begin(text: &mut Assembler) -> Ends {
+fn begin(text: &mut Assembler) -> EndingLabels {
     text.copy(R6, R1);
     text.load(Width::Word, R2, R6, context::DATA);
     text.load(Width::Word, R3, R6, context::DATA_END);
-    Ends { take: text.label(), foreign: text.label(), short: text.label() }
+    EndingLabels { take: text.label(), foreign: text.label(), short: text.label() }
 }
 
 /// Continues if the packet has this number of bytes from `R2` on, else jumps to the ending `short`.
-fn require(text: &mut Assembler, bytes: u32, ends: &Ends) {
+fn require(text: &mut Assembler, bytes: u32, labels: &EndingLabels) {
     text.copy(R4, R2);
     text.add(R4, bytes as i32);
-    text.jump_if(R4, Condition::Greater, R3, ends.short);
+    text.jump_if(R4, Condition::Greater, R3, labels.short);
 }
 
-fn end(mut text: Assembler, maps: Maps<'_>, ends: &Ends) -> Vec<Instruction> {
+fn end(mut text: Assembler, maps: Maps<'_>, labels: &EndingLabels) -> Vec<Instruction> {
     let count = text.label();
     let (out, served) = (text.label(), text.label());
     // Redirect the packet to the socket of its receive queue. If there is none, the kernel keeps
     // it.
-    text.place(ends.take);
+    text.place(labels.take);
     text.set_map(R1, maps.sockets);
     text.load(Width::Word, R2, R6, context::RECEIVE_QUEUE);
     text.set(R3, PASS);
@@ -69,11 +69,11 @@ fn end(mut text: Assembler, maps: Maps<'_>, ends: &Ends) -> Vec<Instruction> {
     text.store_word(R10, -4, counter::UNSERVED as i32);
     text.jump(count);
 
-    text.place(ends.short);
+    text.place(labels.short);
     text.store_word(R10, -4, counter::SHORT as i32);
-    if text.is_used(ends.foreign) {
+    if text.is_used(labels.foreign) {
         text.jump(count);
-        text.place(ends.foreign);
+        text.place(labels.foreign);
         text.store_word(R10, -4, counter::FOREIGN as i32);
     }
     text.place(count);
@@ -101,11 +101,11 @@ fn half(value: u16) -> u32 {
 pub(super) fn lan(ethertypes: &[u16], maps: Maps<'_>) -> Vec<Instruction> {
     const HEADER: u32 = ethertype::AT + 2;
     let mut text = Assembler::default();
-    let ends = begin(&mut text);
-    require(&mut text, HEADER, &ends);
+    let labels = begin(&mut text);
+    require(&mut text, HEADER, &labels);
     if ethertypes.is_empty() {
-        text.jump(ends.take);
-        return end(text, maps, &ends);
+        text.jump(labels.take);
+        return end(text, maps, &labels);
     }
     let list = text.label();
     text.load(Width::Half, R5, R2, ethertype::AT as i16);
@@ -115,15 +115,15 @@ pub(super) fn lan(ethertypes: &[u16], maps: Maps<'_>) -> Vec<Instruction> {
         text.jump_if_word(R5, Condition::NotEqual, half(ethertype::PROVIDER_VLAN), list);
         text.place(tagged);
         text.add(R2, ethertype::TAG_BYTES as i32);
-        require(&mut text, HEADER, &ends);
+        require(&mut text, HEADER, &labels);
         text.load(Width::Half, R5, R2, ethertype::AT as i16);
     }
     text.place(list);
     for &ethertype in ethertypes {
-        text.jump_if_word(R5, Condition::Equal, half(ethertype), ends.take);
+        text.jump_if_word(R5, Condition::Equal, half(ethertype), labels.take);
     }
-    text.jump(ends.foreign);
-    end(text, maps, &ends)
+    text.jump(labels.foreign);
+    end(text, maps, &labels)
 }
 
 /// A program that takes UDP datagrams to this address and port: over IPv4 without options and
@@ -131,29 +131,29 @@ pub(super) fn lan(ethertypes: &[u16], maps: Maps<'_>) -> Vec<Instruction> {
 pub(super) fn underlay(local: SocketAddr, maps: Maps<'_>) -> Vec<Instruction> {
     use super::headers::{ETHERNET, IPV4, IPV6, UDP, ethertype_of, protocol};
     let mut text = Assembler::default();
-    let ends = begin(&mut text);
+    let labels = begin(&mut text);
     let ip = ETHERNET as i16;
     let header = if local.is_ipv4() { IPV4 } else { IPV6 };
-    require(&mut text, (ETHERNET + header + UDP) as u32, &ends);
+    require(&mut text, (ETHERNET + header + UDP) as u32, &labels);
     text.load(Width::Half, R5, R2, ethertype::AT as i16);
     let own = half(ethertype_of(local.ip()));
-    text.jump_if_word(R5, Condition::NotEqual, own, ends.foreign);
+    text.jump_if_word(R5, Condition::NotEqual, own, labels.foreign);
     let protocol_at = match local.ip() {
         IpAddr::V4(_) => {
             text.load(Width::Byte, R5, R2, ip);
-            text.jump_if_word(R5, Condition::NotEqual, 0x45, ends.foreign);
+            text.jump_if_word(R5, Condition::NotEqual, 0x45, labels.foreign);
             // Fragments have the bit "more fragments" set or an offset other than 0.
             text.load(Width::Half, R5, R2, ip + 6);
             text.and(R5, half(0x3FFF) as i32);
-            text.jump_if_word(R5, Condition::NotEqual, 0, ends.foreign);
+            text.jump_if_word(R5, Condition::NotEqual, 0, labels.foreign);
             9
         }
         IpAddr::V6(_) => 6,
     };
     text.load(Width::Byte, R5, R2, ip + protocol_at);
-    text.jump_if_word(R5, Condition::NotEqual, u32::from(protocol::UDP), ends.foreign);
+    text.jump_if_word(R5, Condition::NotEqual, u32::from(protocol::UDP), labels.foreign);
     text.load(Width::Half, R5, R2, ip + header as i16 + 2);
-    text.jump_if_word(R5, Condition::NotEqual, half(local.port()), ends.foreign);
+    text.jump_if_word(R5, Condition::NotEqual, half(local.port()), labels.foreign);
     let (address, at) = match local.ip() {
         IpAddr::V4(ip) => (ip.octets().to_vec(), 16),
         IpAddr::V6(ip) => (ip.octets().to_vec(), 24),
@@ -161,10 +161,10 @@ pub(super) fn underlay(local: SocketAddr, maps: Maps<'_>) -> Vec<Instruction> {
     for (i, word) in address.chunks_exact(4).enumerate() {
         let word = u32::from_ne_bytes(word.try_into().expect("four bytes"));
         text.load(Width::Word, R5, R2, ip + at + 4 * i as i16);
-        text.jump_if_word(R5, Condition::NotEqual, word, ends.foreign);
+        text.jump_if_word(R5, Condition::NotEqual, word, labels.foreign);
     }
-    text.jump(ends.take);
-    end(text, maps, &ends)
+    text.jump(labels.take);
+    end(text, maps, &labels)
 }
 
 #[cfg(test)]
@@ -307,9 +307,9 @@ mod tests {
         {
             let (from, to) = (from.parse().unwrap(), to.parse().unwrap());
             let Some(loaded) = Loaded::new(|maps| underlay(to, maps)) else { return };
-            let ends = headers::Ends { own_mac: [2; 6], next_mac: [4; 6], from, to };
+            let labels = headers::DatagramAddresses { own_mac: [2; 6], next_mac: [4; 6], from, to };
             let mut bytes = [0; LONGEST];
-            let len = headers::write(&mut bytes, &ends, 0xB8, b"payload").unwrap();
+            let len = headers::write(&mut bytes, &labels, 0xB8, b"payload").unwrap();
             let valid = [&bytes[..len], b"payload"].concat();
             assert_eq!(loaded.judge(&valid), Verdict::Taken);
             let change = (0..valid.len(), any::<u8>());

@@ -2,12 +2,12 @@
 //! cannot handle.
 
 use super::attachment::{Attachment, failed};
-use super::headers::{self, Ends, LONGEST};
-use super::neighbours::Neighbours;
-use super::port::{Port, Settings};
+use super::headers::{self, DatagramAddresses, LONGEST};
+use super::next_hops::NextHopCache;
+use super::port::{Port, XdpSettings};
 use crate::interface::OpenError;
 use crate::pool::{Frame, Pool};
-use crate::port::{Datagram, Refusal, RefusalCause, Refusals, Source, Statistics, Underlay};
+use crate::port::{Datagram, Pollable, Refusal, RefusalCause, Refusals, Statistics, Underlay};
 use crate::udp::{self, UdpUnderlay};
 use std::cell::Cell;
 use std::io;
@@ -29,7 +29,7 @@ const KERNEL_EVERY: u32 = 16;
 pub struct XdpUnderlay {
     port: Port,
     kernel: UdpUnderlay,
-    neighbours: Neighbours,
+    next_hops: NextHopCache,
     /// The address and port whose datagrams the program takes.
     local: SocketAddr,
     /// The address and port to send from, of the same family.
@@ -55,8 +55,8 @@ impl XdpUnderlay {
     pub fn open(
         pool: &mut Pool,
         attachment: &Attachment,
-        settings: Settings,
-        sockets: &udp::Settings,
+        settings: XdpSettings,
+        sockets: &udp::UdpSettings,
     ) -> Result<Self, OpenError> {
         let interface = attachment.interface();
         let misused =
@@ -75,12 +75,12 @@ impl XdpUnderlay {
         if from.ip().is_unspecified() {
             from.set_ip(local.ip());
         }
-        let neighbours = Neighbours::open(interface.index, from.ip())
+        let next_hops = NextHopCache::open(interface.index, from.ip())
             .map_err(|error| failed(interface, error))?;
         Ok(Self {
             port: Port::open(pool, attachment, settings)?,
             kernel,
-            neighbours,
+            next_hops,
             local,
             from,
             frames: Vec::new(),
@@ -110,18 +110,19 @@ impl XdpUnderlay {
         datagram: Datagram,
         now: Instant,
     ) -> Result<Frame, Datagram> {
-        let Datagram { mut frame, remote, class, answers } = datagram;
-        let way = self.neighbours.way(remote.ip(), now).filter(|way| !way.stale);
+        let Datagram { mut frame, remote, class, from_shared_port } = datagram;
+        let next_hop = self.next_hops.next_hop(remote.ip(), now).filter(|next_hop| !next_hop.stale);
         let room = frame.range().start >= LONGEST;
-        let (Some(way), true) = (way, room && remote.is_ipv4() == self.from.is_ipv4()) else {
-            return Err(Datagram { frame, remote, class, answers });
+        let (Some(next_hop), true) = (next_hop, room && remote.is_ipv4() == self.from.is_ipv4())
+        else {
+            return Err(Datagram { frame, remote, class, from_shared_port });
         };
         let own_mac = self.port.attachment().interface().mac;
-        let from = if answers { self.local } else { self.from };
-        let ends = Ends { own_mac, next_mac: way.mac, from, to: remote };
+        let from = if from_shared_port { self.local } else { self.from };
+        let addresses = DatagramAddresses { own_mac, next_mac: next_hop.mac, from, to: remote };
         let mut bytes = [0; LONGEST];
-        let Some(len) = headers::write(&mut bytes, &ends, class, pool.bytes(&frame)) else {
-            return Err(Datagram { frame, remote, class, answers });
+        let Some(len) = headers::write(&mut bytes, &addresses, class, pool.bytes(&frame)) else {
+            return Err(Datagram { frame, remote, class, from_shared_port });
         };
         let written = pool.with(&mut frame, |packet| packet.prepend_slice(&bytes[..len]));
         debug_assert!(written.is_some(), "there was room");
@@ -129,7 +130,7 @@ impl XdpUnderlay {
     }
 }
 
-impl Source for XdpUnderlay {
+impl Pollable for XdpUnderlay {
     fn descriptors(&self, visit: &mut dyn FnMut(BorrowedFd<'_>)) {
         // The caller is about to sleep, and one of the kernel's sockets may wake it.
         self.calls.set(KERNEL_EVERY);
@@ -151,7 +152,7 @@ impl Underlay for XdpUnderlay {
                 let start = frame.range().start;
                 pool.set(&mut frame, start + read.payload.start..start + read.payload.end);
                 let (remote, class) = (read.from, read.class);
-                into.push(Datagram { frame, remote, class, answers: false });
+                into.push(Datagram { frame, remote, class, from_shared_port: false });
             } else {
                 self.mangled += 1;
                 pool.release(frame);
@@ -191,7 +192,7 @@ impl Underlay for XdpUnderlay {
                 Err(datagram) => self.slow.push(datagram),
             }
         }
-        self.port.kick(pool);
+        self.port.flush(pool);
         if !self.slow.is_empty() {
             self.kernel.transmit(pool, &mut self.slow)?;
             self.refused += self.slow.len() as u64;

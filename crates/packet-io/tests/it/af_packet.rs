@@ -3,7 +3,7 @@
 
 use crate::namespace;
 
-use lightseal_packet_io::af_packet::{PacketPort, Settings};
+use lightseal_packet_io::af_packet::{PacketPort, PacketSocketSettings};
 use lightseal_packet_io::tap::TapPort;
 use lightseal_packet_io::{Frame, Interface, LanPort, Pool, PoolSettings, Waiter};
 use namespace::{Host, alone, ip, until_running, wire};
@@ -48,13 +48,13 @@ fn receive(port: &mut dyn LanPort, pool: &mut Pool, count: usize) -> Vec<Vec<u8>
 
 struct Lent<'a>(&'a dyn LanPort);
 
-impl lightseal_packet_io::Source for Lent<'_> {
+impl lightseal_packet_io::Pollable for Lent<'_> {
     fn descriptors(&self, visit: &mut dyn FnMut(std::os::fd::BorrowedFd<'_>)) {
         self.0.descriptors(visit);
     }
 }
 
-fn open(interface: &Interface, settings: &Settings) -> PacketPort {
+fn open(interface: &Interface, settings: &PacketSocketSettings) -> PacketPort {
     PacketPort::open(interface, settings).unwrap()
 }
 
@@ -63,7 +63,7 @@ fn frames_go_through_whole_and_in_order() {
     alone(|| {
         let (near, far) = wire("ls0", "ls1");
         for bypass_queue in [true, false] {
-            let settings = Settings { bypass_queue, ..Settings::default() };
+            let settings = PacketSocketSettings { bypass_queue, ..PacketSocketSettings::default() };
             let (mut near, mut far) = (open(&near, &settings), open(&far, &settings));
             let mut pool = pool();
             let sent: Vec<_> = (0..200_u8)
@@ -88,7 +88,7 @@ fn frames_go_through_whole_and_in_order() {
 fn vlan_tags_are_where_they_were() {
     alone(|| {
         let (near, far) = wire("ls0", "ls1");
-        let settings = Settings::default();
+        let settings = PacketSocketSettings::default();
         let (mut near, mut far) = (open(&near, &settings), open(&far, &settings));
         let mut pool = pool();
         let sent = [
@@ -105,7 +105,10 @@ fn vlan_tags_are_where_they_were() {
 fn a_filter_keeps_listed_ethertypes_behind_tags() {
     alone(|| {
         let (near, far) = wire("ls0", "ls1");
-        let listed = Settings { ethertypes: vec![0x888E, 0x88E5], ..Settings::default() };
+        let listed = PacketSocketSettings {
+            ethertypes: vec![0x888E, 0x88E5],
+            ..PacketSocketSettings::default()
+        };
         let (mut near, mut far) = (open(&near, &listed), open(&far, &listed));
         let mut pool = pool();
         let sent = [
@@ -127,7 +130,7 @@ fn what_is_too_long_is_counted_and_the_rest_goes_on() {
         let (near, far) = wire("ls0", "ls1");
         ip("link set ls0 mtu 9000");
         ip("link set ls1 mtu 9000");
-        let settings = Settings::default();
+        let settings = PacketSocketSettings::default();
         let mut small = pool();
         let mut large = Pool::new(PoolSettings { frame_bytes: 16384, frames: 8 }).unwrap();
         let (mut near, mut far) = (open(&near, &settings), open(&far, &settings));
@@ -148,7 +151,7 @@ fn what_is_too_long_is_counted_and_the_rest_goes_on() {
 fn an_interface_that_goes_down_comes_back_and_one_that_goes_is_an_error() {
     alone(|| {
         let (near, far) = wire("ls0", "ls1");
-        let settings = Settings::default();
+        let settings = PacketSocketSettings::default();
         let (mut near, mut far) = (open(&near, &settings), open(&far, &settings));
         let mut pool = pool();
         let sent = [frame(&[0x88, 0xE5])];
@@ -178,7 +181,7 @@ fn an_interface_that_goes_down_comes_back_and_one_that_goes_is_an_error() {
 fn threads_share_an_interface_by_sender() {
     alone(|| {
         let (near, far) = wire("ls0", "ls1");
-        let settings = Settings::default();
+        let settings = PacketSocketSettings::default();
         let mut near = open(&near, &settings);
         let mut pool = pool();
         let mut ports = PacketPort::open_shared(&far, &settings, 3).unwrap();
@@ -223,7 +226,7 @@ fn threads_share_an_interface_by_sender() {
 fn what_the_host_itself_sends_is_not_received() {
     alone(|| {
         let (near, far) = wire("ls0", "ls1");
-        let settings = Settings::default();
+        let settings = PacketSocketSettings::default();
         let (mut near, mut host) = (open(&near, &settings), open(&far, &settings));
         let mut pool = pool();
         for count in 1..=3 {
@@ -244,7 +247,7 @@ fn what_the_host_itself_sends_is_not_received() {
 fn without_free_frames_nothing_is_lost_but_time() {
     alone(|| {
         let (near, far) = wire("ls0", "ls1");
-        let settings = Settings::default();
+        let settings = PacketSocketSettings::default();
         let (mut near, mut far) = (open(&near, &settings), open(&far, &settings));
         let mut pool = pool();
         let mut few = Pool::new(PoolSettings { frame_bytes: 2048, frames: 1 }).unwrap();
@@ -339,8 +342,10 @@ fn a_tap_device_is_an_interface_whose_wire_ends_here() {
         }
         let (mut tap, interface) = TapPort::open("lstap0", 1400).unwrap();
         assert_eq!(interface.mtu_bytes, 1400);
-        let mut host =
-            open(&interface, &Settings { ethertypes: vec![0x88E5], ..Settings::default() });
+        let mut host = open(
+            &interface,
+            &PacketSocketSettings { ethertypes: vec![0x88E5], ..PacketSocketSettings::default() },
+        );
         let mut pool = pool();
         let sent = [frame(&[0x88, 0xE5, 1]), frame(&[0x81, 0, 0, 9, 0x88, 0xE5, 2])];
         send(&mut tap, &mut pool, &sent);

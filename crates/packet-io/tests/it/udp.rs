@@ -3,7 +3,7 @@
 
 use crate::namespace;
 
-use lightseal_packet_io::udp::{Settings, UdpUnderlay};
+use lightseal_packet_io::udp::{UdpSettings, UdpUnderlay};
 use lightseal_packet_io::{Datagram, Pool, PoolSettings, Refusal, RefusalCause, Underlay, Waiter};
 use namespace::{alone, ip, no_children, try_ip, wire};
 use std::net::{SocketAddr, UdpSocket};
@@ -14,9 +14,9 @@ fn pool() -> Pool {
     Pool::new(PoolSettings { frame_bytes: 2048, frames: 1024 }).unwrap()
 }
 
-fn open(local: &[&str], runs: bool) -> UdpUnderlay {
+fn open(local: &[&str], segmentation: bool) -> UdpUnderlay {
     let local = local.iter().map(|address| address.parse().unwrap()).collect();
-    UdpUnderlay::open(&Settings { local, runs, ..Settings::default() }).unwrap()
+    UdpUnderlay::open(&UdpSettings { local, segmentation, ..UdpSettings::default() }).unwrap()
 }
 
 fn send(port: &mut UdpUnderlay, pool: &mut Pool, to: SocketAddr, class: u8, payloads: &[Vec<u8>]) {
@@ -24,7 +24,7 @@ fn send(port: &mut UdpUnderlay, pool: &mut Pool, to: SocketAddr, class: u8, payl
         .iter()
         .map(|payload| {
             let frame = pool.allocate_with(payload).unwrap();
-            Datagram { frame, remote: to, class, answers: false }
+            Datagram { frame, remote: to, class, from_shared_port: false }
         })
         .collect();
     assert_eq!(port.transmit(pool, &mut datagrams).unwrap(), payloads.len());
@@ -57,8 +57,8 @@ fn receive(
 #[test]
 fn datagrams_of_nothing_are_received_and_counted() {
     alone(|| {
-        for runs in [true, false] {
-            let mut port = open(&["127.0.0.1:0"], runs);
+        for segmentation in [true, false] {
+            let mut port = open(&["127.0.0.1:0"], segmentation);
             let (mut pool, to) = (pool(), port.local().next().unwrap());
             let sender = UdpSocket::bind("127.0.0.1:0").unwrap();
             for payload in [&b""[..], b"x", b"", b""] {
@@ -66,7 +66,7 @@ fn datagrams_of_nothing_are_received_and_counted() {
             }
             let received = receive(&mut port, &mut pool, 4);
             let lengths: Vec<_> = received.iter().map(|(.., payload)| payload.len()).collect();
-            assert_eq!(lengths, [0, 1, 0, 0], "{runs}");
+            assert_eq!(lengths, [0, 1, 0, 0], "{segmentation}");
             assert_eq!(port.statistics().received, 4);
         }
     });
@@ -78,15 +78,18 @@ fn datagrams_of_both_families_keep_class_sender_and_order() {
         if let Err(reason) = skip::ipv6() {
             return skip::test(reason);
         }
-        for (sender_runs, receiver_runs) in [(true, true), (true, false), (false, true)] {
+        for (sender_segmentation, receiver_segmentation) in
+            [(true, true), (true, false), (false, true)]
+        {
             let locals = ["127.0.0.1:0", "[::1]:0"];
-            let (mut near, mut far) = (open(&locals, sender_runs), open(&locals, receiver_runs));
+            let (mut near, mut far) =
+                (open(&locals, sender_segmentation), open(&locals, receiver_segmentation));
             let mut pool = pool();
             let (from, to): (Vec<_>, Vec<_>) = (near.local().collect(), far.local().collect());
             for family in 0..2 {
                 for class in [0, 0xB8, 0x03] {
-                    // The lengths make runs, a single datagram between them, and a run with a
-                    // shorter last one.
+                    // The lengths make segmented messages, a single datagram between them, and a
+                    // message with a shorter last datagram.
                     let lengths = [vec![900; 70], vec![10], vec![900; 3], vec![1, 1100]].concat();
                     let sent: Vec<Vec<u8>> =
                         lengths.iter().enumerate().map(|(i, &len)| vec![i as u8; len]).collect();
@@ -121,7 +124,7 @@ fn a_port_is_free_again_at_once_while_no_child_is_started() {
             let opened = (0..500).all(|_| {
                 let _no_children = no_children();
                 let local = vec!["127.0.0.1:8885".parse().unwrap()];
-                UdpUnderlay::open(&Settings { local, ..Settings::default() }).is_ok()
+                UdpUnderlay::open(&UdpSettings { local, ..UdpSettings::default() }).is_ok()
             });
             stop.store(true, Ordering::Relaxed);
             assert!(opened, "the port is still in use");
@@ -180,15 +183,15 @@ fn nobody_at_the_other_end_ends_nothing() {
 #[test]
 fn a_lane_sends_from_its_own_port_and_hears_there_too() {
     alone(|| {
-        let settings = Settings {
+        let settings = UdpSettings {
             local: vec!["127.0.0.1:4501".parse().unwrap()],
             send_from: vec!["127.0.0.1:4601".parse().unwrap()],
             shared: true,
-            ..Settings::default()
+            ..UdpSettings::default()
         };
         let mut lane = UdpUnderlay::open(&settings).unwrap();
         let send_from = vec!["127.0.0.1:4602".parse().unwrap()];
-        let _other = UdpUnderlay::open(&Settings { send_from, ..settings }).unwrap();
+        let _other = UdpUnderlay::open(&UdpSettings { send_from, ..settings }).unwrap();
         let mut peer = open(&["127.0.0.1:0"], false);
         let mut pool = pool();
         let peers = peer.local().next().unwrap();
@@ -198,9 +201,9 @@ fn a_lane_sends_from_its_own_port_and_hears_there_too() {
         send(&mut peer, &mut pool, lanes, 0, &[vec![2]]);
         assert_eq!(receive(&mut lane, &mut pool, 1), [(peers, 0, vec![2])]);
         // Answers must come from the port that the peer sends to, the only one that a NAT accepts.
-        let datagram = |answers, byte, pool: &mut Pool| {
+        let datagram = |from_shared_port, byte, pool: &mut Pool| {
             let frame = pool.allocate_with(&[byte]).unwrap();
-            Datagram { frame, remote: peers, class: 0, answers }
+            Datagram { frame, remote: peers, class: 0, from_shared_port }
         };
         let mut mixed = vec![
             datagram(true, 3, &mut pool),
@@ -221,7 +224,7 @@ fn a_port_in_use_is_told_in_one_line() {
     alone(|| {
         let taken = open(&["127.0.0.1:0"], true);
         let address = taken.local().next().unwrap();
-        let settings = Settings { local: vec![address], ..Settings::default() };
+        let settings = UdpSettings { local: vec![address], ..UdpSettings::default() };
         let error = UdpUnderlay::open(&settings).err().unwrap().to_string();
         assert!(error.starts_with(&format!("a UDP socket at {address}: Address")), "{error}");
     });
@@ -230,8 +233,8 @@ fn a_port_in_use_is_told_in_one_line() {
 #[test]
 fn datagrams_longer_than_a_frame_are_counted() {
     alone(|| {
-        for runs in [true, false] {
-            let mut port = open(&["127.0.0.1:0"], runs);
+        for segmentation in [true, false] {
+            let mut port = open(&["127.0.0.1:0"], segmentation);
             let to = port.local().next().unwrap();
             let mut pool = pool();
             let sender = UdpSocket::bind("127.0.0.1:0").unwrap();

@@ -5,7 +5,7 @@ use crate::namespace;
 
 use lightseal_packet_io::af_packet::{self, PacketPort};
 use lightseal_packet_io::udp::{self, UdpUnderlay};
-use lightseal_packet_io::xdp::{Attachment, Mode, Settings, XdpLan, XdpUnderlay};
+use lightseal_packet_io::xdp::{Attachment, Mode, XdpLan, XdpSettings, XdpUnderlay};
 use lightseal_packet_io::{
     Datagram, Frame, LanPort, Pool, PoolSettings, Refusal, RefusalCause, Underlay, Waiter,
 };
@@ -19,8 +19,8 @@ fn pool() -> Pool {
     Pool::new(PoolSettings { frame_bytes: 4096, frames: 1024 }).unwrap()
 }
 
-fn small() -> Settings {
-    Settings { ring: 128, ..Settings::default() }
+fn small() -> XdpSettings {
+    XdpSettings { ring: 128, ..XdpSettings::default() }
 }
 
 fn frame(rest: &[u8]) -> Vec<u8> {
@@ -67,7 +67,7 @@ fn receive(port: &mut impl LanPort, pool: &mut Pool, count: usize) -> Vec<Vec<u8
 fn listed_frames_are_taken_and_others_pass() {
     alone_with_xdp(|| {
         let (near, far) = wire("ls0", "ls1");
-        let all = af_packet::Settings::default();
+        let all = af_packet::PacketSocketSettings::default();
         let (mut sender, mut stack) =
             (PacketPort::open(&near, &all).unwrap(), PacketPort::open(&far, &all).unwrap());
         let _attached_again = no_children();
@@ -93,7 +93,7 @@ fn frames_cross_from_one_interface_to_another_without_a_copy() {
     alone_with_xdp(|| {
         let (a, left) = wire("ls0", "ls1");
         let (right, b) = wire("ls2", "ls3");
-        let all = af_packet::Settings::default();
+        let all = af_packet::PacketSocketSettings::default();
         let (mut sender, mut sink) =
             (PacketPort::open(&a, &all).unwrap(), PacketPort::open(&b, &all).unwrap());
         let _attached_again = no_children();
@@ -136,7 +136,7 @@ fn what_the_interface_cannot_send_is_counted() {
         let mut pool = pool();
         let program = Attachment::lan(&near, &[MACSEC], Mode::Generic).unwrap();
         let mut port = XdpLan::open(&mut pool, &program, small()).unwrap();
-        let mut sink = PacketPort::open(&far, &af_packet::Settings::default()).unwrap();
+        let mut sink = PacketPort::open(&far, &af_packet::PacketSocketSettings::default()).unwrap();
         let mut longest = frame(&[0x88, 0xE5]);
         longest.resize(1514, 1);
         send(&mut port, &mut pool, &[vec![0; 13], vec![0; 1523], longest.clone()]);
@@ -171,17 +171,17 @@ fn what_stands_in_the_way_is_told_in_one_line() {
         let first = Attachment::lan(&near, &[MACSEC], Mode::Generic).unwrap();
         let error = Attachment::lan(&near, &[], Mode::Generic).unwrap_err().to_string();
         assert_eq!(error, "AF_XDP on ls0: another XDP program or socket is in use");
-        let sockets = udp::Settings::default();
+        let sockets = udp::UdpSettings::default();
         let error = XdpUnderlay::open(&mut pool, &first, small(), &sockets).err().unwrap();
         assert_eq!(
             error.to_string(),
             "AF_XDP on ls0: the attached program is not that of an underlay"
         );
-        let queue = Settings { queue: 7, ..small() };
+        let queue = XdpSettings { queue: 7, ..small() };
         assert!(XdpLan::open(&mut pool, &first, queue).is_err());
         for ring in [32, 100, 1 << 16] {
             let error =
-                XdpLan::open(&mut pool, &first, Settings { ring, ..small() }).err().unwrap();
+                XdpLan::open(&mut pool, &first, XdpSettings { ring, ..small() }).err().unwrap();
             let told = "AF_XDP on ls0: a ring must have 64 to 32768 entries, a power of two";
             assert_eq!(error.to_string(), told);
         }
@@ -231,7 +231,7 @@ fn send_to(
             .iter()
             .map(|payload| {
                 let frame = pool.allocate_with(payload).unwrap();
-                Datagram { frame, remote, class, answers: false }
+                Datagram { frame, remote, class, from_shared_port: false }
             })
             .collect();
         assert_eq!(port.transmit(pool, &mut datagrams).unwrap(), some.len());
@@ -256,7 +256,7 @@ fn ends(addresses: [&'static str; 2], mode: Mode) -> Ends {
     ip(&format!("address add {}{bits} dev ls0", ips[0]));
     host.call(move || ip(&format!("address add {}{bits} dev ls1", ips[1])));
     let addresses = addresses.map(|address| address.parse().unwrap());
-    let sockets = |local| udp::Settings { local: vec![local], ..Default::default() };
+    let sockets = |local| udp::UdpSettings { local: vec![local], ..Default::default() };
     let program = Attachment::underlay(&near, addresses[0], mode).unwrap();
     let mut pool = pool();
     let near = XdpUnderlay::open(&mut pool, &program, small(), &sockets(addresses[0])).unwrap();
@@ -326,11 +326,11 @@ fn a_lane_sends_from_the_port_that_it_was_given() {
             drop((near, pool));
             pool = self::pool();
             let [near_address, far_address] = addresses;
-            let sockets = udp::Settings {
+            let sockets = udp::UdpSettings {
                 local: vec![near_address],
                 send_from: vec![SocketAddr::new(near_address.ip(), 0)],
                 shared: true,
-                ..udp::Settings::default()
+                ..udp::UdpSettings::default()
             };
             let mut near = XdpUnderlay::open(&mut pool, &program, small(), &sockets).unwrap();
             let mut fars = self::pool();
@@ -342,7 +342,7 @@ fn a_lane_sends_from_the_port_that_it_was_given() {
             send_to(&mut near, &mut pool, far_address, 0, &[vec![2]]);
             assert_eq!(datagrams(&mut far, &mut fars, 1), [(lane, 0, vec![2])]);
             let frame = pool.allocate_with(&[4]).unwrap();
-            let answer = Datagram { frame, remote: far_address, class: 0, answers: true };
+            let answer = Datagram { frame, remote: far_address, class: 0, from_shared_port: true };
             assert_eq!(near.transmit(&mut pool, &mut vec![answer]).unwrap(), 1);
             assert_eq!(datagrams(&mut far, &mut fars, 1), [(near_address, 0, vec![4])]);
             assert_eq!(near.sent_by_kernel(), 1, "the other datagrams bypassed the kernel");
@@ -360,11 +360,12 @@ fn frames_on_a_queue_without_a_port_are_counted() {
         let (near, far) = (namespace::up("ls0"), namespace::up("ls1"));
         namespace::until_running("ls0");
         assert_eq!((far.receive_queues().unwrap(), far.receives_apart().unwrap()), (2, true));
-        let mut sender = PacketPort::open(&near, &af_packet::Settings::default()).unwrap();
+        let mut sender =
+            PacketPort::open(&near, &af_packet::PacketSocketSettings::default()).unwrap();
         let (mut senders, mut pool) = (pool(), pool());
         let program = Attachment::lan(&far, &[MACSEC], Mode::Generic).unwrap();
         let sent = vec![frame(&[0x88, 0xE5, 1]); 32];
-        let second = Settings { queue: 1, ..small() };
+        let second = XdpSettings { queue: 1, ..small() };
         let mut served = XdpLan::open(&mut pool, &program, second).unwrap();
         send(&mut sender, &mut senders, &sent);
         std::thread::sleep(Duration::from_millis(30));

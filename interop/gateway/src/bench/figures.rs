@@ -2,8 +2,8 @@
 
 use super::results::{Measure, Results};
 use crate::Failure;
-use lightseal_lab::figure::{Axis, Cell, Column, Marks, Plot, Scale, Source, Table};
-use lightseal_lab::{Error, Figure, Options, Output};
+use lightseal_lab::figure::{Axis, Cell, Column, Marks, PaperItem, Plot, Scale, Table};
+use lightseal_lab::{Error, Figure, FigureData, FigureOptions};
 use std::path::{Path, PathBuf};
 
 const PAPER: &str = "MACsec over layer 3: a tunnel";
@@ -11,7 +11,7 @@ const PAPER: &str = "MACsec over layer 3: a tunnel";
 const FIGURE_5A: Figure = Figure {
     name: "gateway-figure-5a",
     title: "Round trips through a tunnel by frame size",
-    source: Source { paper: PAPER, item: "Figure 5 (a)" },
+    source: PaperItem { paper: PAPER, item: "Figure 5 (a)" },
     about: "Median of round trips of single MACsec frames between two hosts, and its mean deviation. \
             The underlay is as narrow as the LANs, 1500 bytes: where a frame and what is added to it \
             are longer, two packets are on the way.",
@@ -21,14 +21,14 @@ const FIGURE_5A: Figure = Figure {
 const FIGURE_5B: Figure = Figure {
     name: "gateway-figure-5b",
     title: "What passes through a tunnel",
-    source: Source { paper: PAPER, item: "Figure 5 (b)" },
+    source: PaperItem { paper: PAPER, item: "Figure 5 (b)" },
     about: "TCP's payload between MACsec endpoints, and MACsec frames of 1400 bytes made beforehand, mean and standard \
             deviation over the turns. Nothing is split: the underlay is wide enough.",
     make: only_measured,
 };
 
 /// Figures of the laboratory compute their own data; these are drawn from measured results only.
-fn only_measured(_: &Options) -> Result<Output, Error> {
+fn only_measured(_: &FigureOptions) -> Result<FigureData, Error> {
     Err(Error::Stream("this figure is measured by cargo xtask bench-gateway"))
 }
 
@@ -53,7 +53,7 @@ pub fn write(results: &Results, directory: &Path) -> Result<Vec<PathBuf>, Failur
     Ok(written)
 }
 
-fn round_trips(results: &Results) -> Output {
+fn round_trips(results: &Results) -> FigureData {
     let columns = vec![
         Column { name: "scenario", about: "what carries the frames" },
         Column { name: "frame_bytes", about: "bytes of the frame, without its check sequence" },
@@ -104,10 +104,10 @@ fn round_trips(results: &Results) -> Output {
             to,
         },
     };
-    Output { table: Table { columns, rows }, plot: Some(plot) }
+    FigureData { table: Table { columns, rows }, plot: Some(plot) }
 }
 
-fn throughput(results: &Results) -> Output {
+fn throughput(results: &Results) -> FigureData {
     let columns = vec![
         Column { name: "scenario", about: "what carries the frames" },
         Column {
@@ -143,7 +143,7 @@ fn throughput(results: &Results) -> Output {
         x: Axis { column: "scenario", label: "", scale: Scale::Linear, from: 0.0, to: 1.0 },
         y: Axis { column: "mbit_s", label: "Mbit/s", scale: Scale::Linear, from: 0.0, to },
     };
-    Output { table: Table { columns, rows }, plot: Some(plot) }
+    FigureData { table: Table { columns, rows }, plot: Some(plot) }
 }
 
 /// Somewhat above the highest value of a column.

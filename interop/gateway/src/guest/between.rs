@@ -4,8 +4,8 @@
 use crate::Failure;
 use crate::gateways::PORT;
 use crate::namespace::Namespace;
-use lightseal_packet_io::af_packet::{PacketPort, Settings};
-use lightseal_packet_io::{Frame, Interface, LanPort, Pool, PoolSettings, Source, Waiter};
+use lightseal_packet_io::af_packet::{PacketPort, PacketSocketSettings};
+use lightseal_packet_io::{Frame, Interface, LanPort, Pollable, Pool, PoolSettings, Waiter};
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
@@ -90,7 +90,8 @@ impl Between {
 fn network(names: &[String], done: &AtomicBool) -> Result<Weather, Failure> {
     let open = |name: &String| {
         let found = Interface::find(name).map_err(|why| Failure::not_here(name, why))?;
-        PacketPort::open(&found, &Settings::default()).map_err(|why| Failure::not_here(name, why))
+        PacketPort::open(&found, &PacketSocketSettings::default())
+            .map_err(|why| Failure::not_here(name, why))
     };
     let mut ports = names.iter().map(open).collect::<Result<Vec<_>, Failure>>()?;
     let settings = PoolSettings { frame_bytes: 2048, frames: 1024 };
@@ -99,7 +100,7 @@ fn network(names: &[String], done: &AtomicBool) -> Result<Weather, Failure> {
     let failed = |error| Failure::broken("the network between gateways", error);
     let (mut weather, mut late, mut came) = (Weather::default(), VecDeque::new(), Vec::new());
     while !done.load(Ordering::Relaxed) {
-        let sources: Vec<&dyn Source> = ports.iter().map(|port| port as &dyn Source).collect();
+        let sources: Vec<&dyn Pollable> = ports.iter().map(|port| port as &dyn Pollable).collect();
         waiter.wait(&sources, Some(LOOK)).map_err(failed)?;
         for from in 0..ports.len() {
             ports[from].receive(&mut pool, &mut came).map_err(failed)?;

@@ -5,8 +5,8 @@ use aes::Aes128;
 use cipher::KeyInit;
 use lightmac::{Hasher, LongLightMac};
 use lightseal_aggregation::{
-    Block, CHECK_BLOCK, CLOSING_BLOCK, ClosingTag, Kind, Offer, Opener, Order, Outcome, Prf,
-    PrfState, RANK_BLOCK, Refusal, Scheme, Sealer, TAG_BLOCK,
+    Block, CHECK_BLOCK, CLOSING_BLOCK, ClosingTag, Offer, Opener, Outcome, Prf, PrfState,
+    RANK_BLOCK, RecordKind, Refusal, RulerOrder, Scheme, Sealer, TAG_BLOCK,
 };
 use std::collections::BTreeMap;
 
@@ -52,7 +52,7 @@ impl Prf for Mac {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Record {
     pub(crate) number: u64,
-    pub(crate) kind: Kind,
+    pub(crate) kind: RecordKind,
     pub(crate) body: Vec<u8>,
     pub(crate) tag: Vec<u8>,
     /// The closing tag that a control record carries, authenticated with its body by the record's
@@ -75,11 +75,11 @@ impl Sender {
     }
 
     pub(crate) fn new(scheme: Scheme) -> Self {
-        let sealer = Sealer::new(scheme, &Order::List).expect("an aggregating scheme");
+        let sealer = Sealer::new(scheme, &RulerOrder::List).expect("an aggregating scheme");
         Self { mac: Mac::new(7), scheme, sealer, next: 0 }
     }
 
-    pub(crate) fn seal(&mut self, kind: Kind, body: &[u8]) -> Record {
+    pub(crate) fn seal(&mut self, kind: RecordKind, body: &[u8]) -> Record {
         let number = self.next;
         self.next += 1;
         let mut tag = vec![0; self.scheme.aggregate_len(number)];
@@ -92,17 +92,17 @@ impl Sender {
 
     pub(crate) fn data(&mut self) -> Record {
         let body = format!("body of record {}", self.next);
-        self.seal(Kind::Data, body.as_bytes())
+        self.seal(RecordKind::Data, body.as_bytes())
     }
 
     pub(crate) fn control(&mut self) -> Record {
-        self.seal(Kind::Control, b"an acknowledgement")
+        self.seal(RecordKind::Control, b"an acknowledgement")
     }
 
     /// The record that ends a silence.
     pub(crate) fn close(&mut self) -> Option<Record> {
         let closing = self.sealer.close(&self.mac)?;
-        let mut record = self.seal(Kind::Control, b"a closing tag");
+        let mut record = self.seal(RecordKind::Control, b"a closing tag");
         record.closing = Some(closing);
         Some(record)
     }
@@ -129,7 +129,7 @@ impl<const CANDIDATES: usize> Receiver<CANDIDATES> {
     }
 
     pub(crate) fn new(scheme: Scheme) -> Self {
-        let opener = Opener::new(scheme, &Order::List).expect("an aggregating scheme");
+        let opener = Opener::new(scheme, &RulerOrder::List).expect("an aggregating scheme");
         let (mac, held) = (Mac::new(7), BTreeMap::new());
         Self { mac, opener, held, next_slot: 0, controls: Vec::new() }
     }
@@ -137,11 +137,11 @@ impl<const CANDIDATES: usize> Receiver<CANDIDATES> {
     pub(crate) fn offer(&mut self, record: &Record) -> Result<Offer, Refusal> {
         let number = record.number;
         match self.opener.admit(number) {
-            Err(Refusal::Ahead | Refusal::Behind) if record.kind == Kind::Control => {}
+            Err(Refusal::Ahead | Refusal::Behind) if record.kind == RecordKind::Control => {}
             admission => admission?,
         }
         let state = self.mac.state(number, &record.body);
-        if record.kind == Kind::Control {
+        if record.kind == RecordKind::Control {
             self.opener.offer_verified(&self.mac, number, state, &record.tag)?;
             self.controls.push(number);
             if let Some(closing) = record.closing {

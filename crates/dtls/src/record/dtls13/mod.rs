@@ -19,17 +19,17 @@ pub(super) use seal::Sealing;
 use super::number::mask_sample;
 use crate::crypto::TrafficSecret;
 use lightseal_aggregation::scheme::TAG_BYTES;
-use lightseal_aggregation::{Order, Scheme};
+use lightseal_aggregation::{RulerOrder, Scheme};
 
 /// The length in bytes of a closing tag record's content: how far back its range begins (1), how
 /// many records it covers (1), and the tag.
 const CLOSING_CONTENT: usize = 2 + TAG_BYTES;
 
 /// The secret order of a scheme's dependency sets in one direction of an epoch.
-fn order(secret: &TrafficSecret, scheme: Scheme) -> Order {
+fn order(secret: &TrafficSecret, scheme: Scheme) -> RulerOrder {
     let mut seed = [0; 32];
     if scheme.is_drawn() {
         secret.expand("agg rulers", &scheme.context(), &mut seed);
     }
-    Order::Keyed(seed)
+    RulerOrder::Keyed(seed)
 }

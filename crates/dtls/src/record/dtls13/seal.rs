@@ -10,7 +10,7 @@ use crate::record::header::UnifiedHeader;
 use crate::record::seal::{NumberLength, Place, SealError, Shape, Written};
 use alloc::boxed::Box;
 use lightseal_aggregation::scheme::TAG_BYTES;
-use lightseal_aggregation::{ClosingTag, Kind, Scheme, Sealer, TAG_BLOCK, check_byte};
+use lightseal_aggregation::{ClosingTag, RecordKind, Scheme, Sealer, TAG_BLOCK, check_byte};
 use lightseal_core::Writer;
 use lightseal_core::wire::BufferFull;
 
@@ -148,8 +148,8 @@ impl Sealing {
                 let (own, tags) = tags.split_at_mut(own_tag_len(kind));
                 let (aggregate, check) = tags.split_at_mut(tags.len() - scheme.check_len());
                 let checked = if check.is_empty() { None } else { Some(state.clone()) };
-                let kind = if own.is_empty() { Kind::Data } else { Kind::Control };
-                if kind == Kind::Control {
+                let kind = if own.is_empty() { RecordKind::Data } else { RecordKind::Control };
+                if kind == RecordKind::Control {
                     own.copy_from_slice(&prf.block(&state, TAG_BLOCK));
                 }
                 sealer

@@ -5,11 +5,11 @@ use clap::{Args, ValueEnum};
 use lightseal_aggregation::choice::Family;
 use lightseal_cli::failure::{Context, Failure};
 use lightseal_cli::progress::Progress;
-use lightseal_lab::choice::Plan;
-use lightseal_lab::choice::channel::{BURSTY, Kind, MOVING, ORDINARY};
+use lightseal_lab::choice::SimulationParameters;
+use lightseal_lab::choice::channel::{BURSTY, ChannelFamily, MOVING, ORDINARY};
 use lightseal_lab::choice::fit::Fitted;
 use lightseal_lab::choice::report::Fit;
-use lightseal_lab::choice::session::{Rule, Session, sessions};
+use lightseal_lab::choice::session::{ChannelResult, Rule, sessions};
 use lightseal_lab::stream::Accounting;
 use serde_json::{Value, json};
 use std::fmt::Write as _;
@@ -67,9 +67,9 @@ enum AccountingName {
 
 impl Simulation {
     /// The plan that was asked for; values that were not given are those of `usual`.
-    fn plan(&self, usual: Plan) -> Plan {
+    fn plan(&self, usual: SimulationParameters) -> SimulationParameters {
         let count = |asked: Option<u32>, usual| asked.map_or(usual, |count| count as usize);
-        Plan {
+        SimulationParameters {
             seed: self.seed.unwrap_or(usual.seed),
             channels: count(self.channels, usual.channels),
             packets: count(self.packets, usual.packets),
@@ -85,7 +85,7 @@ impl Simulation {
 /// Fits the constants, prints them, writes the files, and compares with the constants in this
 /// program.
 pub(crate) fn choice(args: &ChoiceArgs) -> Result<(), Failure> {
-    let plan = args.simulation.plan(Plan::default());
+    let plan = args.simulation.plan(SimulationParameters::default());
     let fit = Progress::show_while("simulating channels", || Fit::new(plan));
     let written = match &args.out {
         Some(directory) => fit.write(directory).context("choice")?,
@@ -122,11 +122,11 @@ fn boundaries(fit: &Fit) -> impl Iterator<Item = (String, String, &Fitted)> {
 const CHANNEL_KINDS: [&str; 2] = ["ordinary", "bursty"];
 
 fn fit_as_text(fit: &Fit) -> String {
-    let Plan { seed, channels, packets, .. } = fit.plan;
+    let SimulationParameters { seed, channels, packets, .. } = fit.parameters;
     let mut text = format!(
         "{channels} channels of {packets} packets, seed {seed}, {} bytes a record besides payload \
          and tags\nloss rate = a e^(b/payload) + c, integers a and c in 1/2^32, b in 1/2^16\n",
-        fit.plan.accounting.overhead_bytes()
+        fit.parameters.accounting.overhead_bytes()
     );
     for (below, above, fitted) in boundaries(fit) {
         let (curve, constants) = (fitted.curve, fitted.curve.in_integers());
@@ -145,7 +145,7 @@ fn fit_as_text(fit: &Fit) -> String {
         );
     }
     for family in Family::ALL {
-        for (kind, merit) in CHANNEL_KINDS.iter().zip(fit.merits[family as usize]) {
+        for (kind, merit) in CHANNEL_KINDS.iter().zip(fit.qualities[family as usize]) {
             let _ = writeln!(
                 text,
                 "{} on {kind} channels of known loss: the best member on {:.1} %, goodput {:.4} of \
@@ -180,8 +180,8 @@ fn fit_as_json(fit: &Fit) -> Value {
             })
         })
         .collect();
-    let merits = Family::ALL.into_iter().flat_map(|family| {
-        CHANNEL_KINDS.iter().zip(fit.merits[family as usize]).map(move |(kind, merit)| {
+    let qualities = Family::ALL.into_iter().flat_map(|family| {
+        CHANNEL_KINDS.iter().zip(fit.qualities[family as usize]).map(move |(kind, merit)| {
             json!({
                 "family": family.name(),
                 "channels": kind,
@@ -191,12 +191,12 @@ fn fit_as_json(fit: &Fit) -> Value {
         })
     });
     json!({
-        "seed": fit.plan.seed,
-        "channels": fit.plan.channels,
-        "packets": fit.plan.packets,
-        "overhead_bytes": fit.plan.accounting.overhead_bytes(),
+        "seed": fit.parameters.seed,
+        "channels": fit.parameters.channels,
+        "packets": fit.parameters.packets,
+        "overhead_bytes": fit.parameters.accounting.overhead_bytes(),
         "boundaries": boundaries,
-        "merits": merits.collect::<Vec<_>>(),
+        "merits": qualities.collect::<Vec<_>>(),
         "difference": fit.difference(),
     })
 }
@@ -205,14 +205,14 @@ fn fit_as_json(fit: &Fit) -> Value {
 struct RuleSessions {
     family: Family,
     kind: &'static str,
-    sessions: Vec<Session>,
+    sessions: Vec<ChannelResult>,
 }
 
 impl RuleSessions {
     /// For each session, the goodput divided by that of the best fixed scheme.
     fn ratios(&self, rule: Rule) -> impl Iterator<Item = f64> {
         let reached =
-            move |session: &Session| session.ruled[rule as usize].goodput / session.best();
+            move |session: &ChannelResult| session.ruled[rule as usize].goodput / session.best();
         self.sessions.iter().map(reached)
     }
 
@@ -233,9 +233,14 @@ impl RuleSessions {
 /// Runs the rules on each kind of channels and compares them.
 pub(crate) fn rules(args: &RulesArgs) -> Result<(), Failure> {
     // Another seed than the one with which the constants were fitted.
-    let usual = Plan { seed: 6, channels: 1000, packets: 6000, ..Plan::default() };
+    let usual = SimulationParameters {
+        seed: 6,
+        channels: 1000,
+        packets: 6000,
+        ..SimulationParameters::default()
+    };
     let plan = args.simulation.plan(usual);
-    let kinds: [&Kind; 3] = [&ORDINARY, &BURSTY, &MOVING];
+    let kinds: [&ChannelFamily; 3] = [&ORDINARY, &BURSTY, &MOVING];
     let rows = Family::ALL.into_iter().flat_map(|family| {
         let plan = &plan;
         kinds.into_iter().map(move |kind| RuleSessions {
@@ -253,7 +258,7 @@ pub(crate) fn rules(args: &RulesArgs) -> Result<(), Failure> {
     std::io::stdout().lock().write_all(text.as_bytes()).context("standard output")
 }
 
-fn rules_as_text(plan: &Plan, rows: &[RuleSessions]) -> String {
+fn rules_as_text(plan: &SimulationParameters, rows: &[RuleSessions]) -> String {
     let mut text = format!(
         "{} sessions of {} packets, seed {}: goodput over that of the best member kept throughout\n",
         plan.channels, plan.packets, plan.seed
@@ -275,7 +280,7 @@ fn rules_as_text(plan: &Plan, rows: &[RuleSessions]) -> String {
     text
 }
 
-fn rules_as_json(plan: &Plan, rows: &[RuleSessions]) -> Value {
+fn rules_as_json(plan: &SimulationParameters, rows: &[RuleSessions]) -> Value {
     let rows = rows.iter().flat_map(|row| {
         Rule::ALL.map(|rule| {
             json!({
@@ -302,7 +307,8 @@ mod tests {
 
     #[test]
     fn every_boundary_and_rule_has_its_line() {
-        let plan = Plan { channels: 200, packets: 600, ..Plan::default() };
+        let plan =
+            SimulationParameters { channels: 200, packets: 600, ..SimulationParameters::default() };
         let fit = Fit::new(plan.clone());
         assert_eq!(fit_as_text(&fit).lines().count(), 2 + 8 + 4 + 1);
         assert_eq!(fit_as_json(&fit)["boundaries"][7]["above"], "off");

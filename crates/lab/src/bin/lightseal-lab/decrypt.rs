@@ -8,7 +8,9 @@ use lightseal_dtls::NumberMasks;
 use lightseal_dtls::codepoints::ContentType;
 use lightseal_dtls::passive::{Record, Secrets, Sender};
 use lightseal_lab::capture::pcap::Reader;
-use lightseal_lab::capture::{Datagram, Decryption, Entry, Stripped, Tally, describe};
+use lightseal_lab::capture::{
+    Datagram, DecryptedDatagram, Decryption, DecryptionCounts, PlaintextWriter, describe,
+};
 use serde_json::{Value, json};
 use std::fmt::Write as _;
 use std::fs::{File, Metadata};
@@ -80,27 +82,27 @@ pub(crate) fn run(args: &DecryptArgs) -> Result<(), Failure> {
     let mut separator = "\n";
     // A damaged file is listed up to the damage.
     let end = loop {
-        match decryption.next_entry() {
+        match decryption.next_datagram() {
             Ok(Some(entry)) => {
                 if let (Some(stripped), Some(path)) = (&mut stripped, &args.out) {
                     stripped.write(&entry).context(path.display())?;
                 }
                 if args.json {
-                    wrote(write!(out, "{separator}{}", entry_as_json(&entry)))?;
+                    wrote(write!(out, "{separator}{}", datagram_as_json(&entry)))?;
                     separator = ",\n";
                 } else {
-                    wrote(out.write_all(entry_as_text(&entry).as_bytes()))?;
+                    wrote(out.write_all(datagram_as_text(&entry).as_bytes()))?;
                 }
             }
             Ok(None) => break Ok(()),
             Err(error) => break Err(error).context(&name),
         }
     };
-    let (frames, tally) = (decryption.frames(), decryption.tally());
+    let (frames, counts) = (decryption.frames(), decryption.counts());
     if args.json {
-        wrote(writeln!(out, "\n],\"summary\":{}}}", tally_as_json(frames, &tally)))?;
+        wrote(writeln!(out, "\n],\"summary\":{}}}", counts_as_json(frames, &counts)))?;
     } else {
-        wrote(out.write_all(tally_as_text(frames, &tally).as_bytes()))?;
+        wrote(out.write_all(counts_as_text(frames, &counts).as_bytes()))?;
     }
     wrote(out.flush())?;
     if let (Some(stripped), Some(path)) = (stripped, &args.out) {
@@ -136,14 +138,14 @@ fn read_keys(path: &Path) -> Result<Secrets, Failure> {
     Secrets::read(&text).context(&name)
 }
 
-fn create(path: &Path) -> Result<Stripped<BufWriter<File>>, Failure> {
+fn create(path: &Path) -> Result<PlaintextWriter<BufWriter<File>>, Failure> {
     let file = File::create(path).context(path.display())?;
-    Stripped::new(BufWriter::new(file)).context(path.display())
+    PlaintextWriter::new(BufWriter::new(file)).context(path.display())
 }
 
 const MICROS: u64 = 1_000_000;
 
-fn entry_as_text(entry: &Entry) -> String {
+fn datagram_as_text(entry: &DecryptedDatagram) -> String {
     let Datagram { at, from, to, payload } = &entry.datagram;
     let (seconds, micros) = (at.as_micros() / MICROS, at.as_micros() % MICROS);
     let mut text = format!("{seconds}.{micros:06}  {from} > {to}  {} B\n", payload.len());
@@ -164,7 +166,7 @@ fn entry_as_text(entry: &Entry) -> String {
     text
 }
 
-fn entry_as_json(entry: &Entry) -> Value {
+fn datagram_as_json(entry: &DecryptedDatagram) -> Value {
     let Datagram { at, from, to, payload } = &entry.datagram;
     json!({
         "time_us": at.as_micros(),
@@ -194,35 +196,35 @@ fn record_as_json(record: &Record) -> Value {
     value
 }
 
-fn tally_as_text((frames, repeated): (u64, u64), tally: &Tally) -> String {
-    let Tally { datagrams, other_datagrams, records, .. } = tally;
+fn counts_as_text((frames, repeated): (u64, u64), counts: &DecryptionCounts) -> String {
+    let DecryptionCounts { datagrams, other_datagrams, records, .. } = counts;
     let mut text = format!(
         "{} ({repeated} sent again), {} with DTLS, {other_datagrams} others; {}, {} under keys",
         counted(frames, "frame"),
         counted(*datagrams, "datagram"),
         counted(*records, "record"),
-        tally.protected()
+        counts.protected()
     );
-    for kind in Tally::PROOFS {
-        if tally.of(kind) > 0 {
-            let _ = write!(text, ", {} {}", tally.of(kind), describe::proof(kind));
+    for kind in DecryptionCounts::PROOFS {
+        if counts.of(kind) > 0 {
+            let _ = write!(text, ", {} {}", counts.of(kind), describe::proof(kind));
         }
     }
     text.push('\n');
     text
 }
 
-fn tally_as_json((frames, repeated): (u64, u64), tally: &Tally) -> Value {
+fn counts_as_json((frames, repeated): (u64, u64), counts: &DecryptionCounts) -> Value {
     let mut value = json!({
         "frames": frames,
         "frames_repeated": repeated,
-        "datagrams": tally.datagrams,
-        "datagrams_other": tally.other_datagrams,
-        "records": tally.records,
-        "protected": tally.protected(),
+        "datagrams": counts.datagrams,
+        "datagrams_other": counts.other_datagrams,
+        "records": counts.records,
+        "protected": counts.protected(),
     });
-    for kind in Tally::PROOFS {
-        value[describe::proof(kind)] = tally.of(kind).into();
+    for kind in DecryptionCounts::PROOFS {
+        value[describe::proof(kind)] = counts.of(kind).into();
     }
     value
 }
@@ -233,7 +235,7 @@ mod tests {
     use lightseal_core::Instant;
     use lightseal_dtls::passive::Proof;
 
-    fn entry() -> Entry {
+    fn entry() -> DecryptedDatagram {
         let [from, to] = ["[fe80::1]:5684", "[fe80::2]:5684"].map(str::parse);
         let record = Record {
             serial: 0,
@@ -256,7 +258,7 @@ mod tests {
             ..record.clone()
         };
         let (at, payload) = (Instant::from_micros(1_000_002), vec![0; 40]);
-        Entry {
+        DecryptedDatagram {
             datagram: Datagram { at, from: from.unwrap(), to: to.unwrap(), payload },
             records: vec![record, locked],
         }
@@ -265,12 +267,12 @@ mod tests {
     #[test]
     fn every_record_has_its_line() {
         assert_eq!(
-            entry_as_text(&entry()),
+            datagram_as_text(&entry()),
             "1.000002  [fe80::1]:5684 > [fe80::2]:5684  40 B\n  \
              3/7 application_data 20 B verified, again: \"23.5 C\"\n  \
              3/? ? 20 B locked\n"
         );
-        let value = entry_as_json(&entry());
+        let value = datagram_as_json(&entry());
         assert_eq!(value["records"][0]["content_hex"], "32332e352043");
         assert_eq!(value["records"][1]["number"], Value::Null);
     }

@@ -7,7 +7,7 @@ use lightseal_cli::progress::Progress;
 use lightseal_cli::units::counted;
 use lightseal_lab::figures::{FIGURES, by_name};
 use lightseal_lab::write::{Format, json, write};
-use lightseal_lab::{Figure, Options};
+use lightseal_lab::{Figure, FigureOptions};
 use std::fmt::Write as _;
 use std::io::Write as _;
 use std::path::PathBuf;
@@ -31,27 +31,27 @@ pub(crate) struct FigureArgs {
     #[arg(long, conflicts_with_all = ["out", "format"], requires = "names")]
     print: bool,
     /// Number of points of a curve for each doubling on its horizontal axis.
-    #[arg(long, value_name = "N", default_value_t = Options::default().resolution,
+    #[arg(long, value_name = "N", default_value_t = FigureOptions::default().resolution,
           value_parser = clap::value_parser!(u32).range(1..=1000))]
     resolution: u32,
     /// Number of messages for each cell of a measured table; a fifth of it in tables of hundreds of
     /// cells.
-    #[arg(long, value_name = "N", default_value_t = Options::default().messages as u32,
+    #[arg(long, value_name = "N", default_value_t = FigureOptions::default().messages as u32,
           value_parser = clap::value_parser!(u32).range(500..=10_000_000))]
     messages: u32,
     /// Number of simulated handshakes for each point.
-    #[arg(long, value_name = "N", default_value_t = Options::default().runs,
+    #[arg(long, value_name = "N", default_value_t = FigureOptions::default().runs,
           value_parser = clap::value_parser!(u32).range(2..=1_000_000))]
     runs: u32,
     /// Seed of all random choices.
-    #[arg(long, value_name = "N", default_value_t = Options::default().seed)]
+    #[arg(long, value_name = "N", default_value_t = FigureOptions::default().seed)]
     seed: u64,
 }
 
 impl FigureArgs {
-    fn options(&self) -> Options {
+    fn options(&self) -> FigureOptions {
         let Self { resolution, messages, runs, seed, .. } = *self;
-        Options { resolution, messages: messages as usize, runs, seed }
+        FigureOptions { resolution, messages: messages as usize, runs, seed }
     }
 }
 

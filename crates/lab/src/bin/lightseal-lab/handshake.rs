@@ -5,7 +5,7 @@ use clap::builder::{PossibleValuesParser, TypedValueParser};
 use core::time::Duration;
 use lightseal_cli::failure::{Context, Failure};
 use lightseal_cli::progress::Progress;
-use lightseal_lab::channels::Model;
+use lightseal_lab::channels::ChannelModel;
 use lightseal_lab::energy::{DEVICES, Device};
 use lightseal_lab::handshakes::{PROFILES, Profile, Summary, Survey};
 use lightseal_lab::links::Layer;
@@ -77,7 +77,7 @@ fn wait(text: &str) -> Result<Duration, String> {
 
 /// Runs the handshakes and prints their cost.
 pub(crate) fn run(args: &HandshakeArgs) -> Result<(), Failure> {
-    let channel = Model::Bernoulli { delivery: args.delivery };
+    let channel = ChannelModel::Bernoulli { delivery: args.delivery };
     if let Some((field, reason)) = channel.fault() {
         return Err(Failure::new(format_args!("--{field}: {reason}")));
     }
@@ -85,7 +85,7 @@ pub(crate) fn run(args: &HandshakeArgs) -> Result<(), Failure> {
         channel,
         device: args.device.clone(),
         computes: args.computes,
-        answer_after: args.answer_after,
+        answer_delay: args.answer_after,
         ..Network::line(args.nodes, args.link.clone())
     };
     let chosen = match args.profile.is_empty() {
@@ -99,7 +99,9 @@ pub(crate) fn run(args: &HandshakeArgs) -> Result<(), Failure> {
         let summary = Progress::show_while(profile.name, || survey.summarize());
         let summary = match summary {
             // A fault of the network belongs to `--link`, not to the profile.
-            Err(error @ lightseal_lab::Error::Fault(_)) => return Err(error).context("--link"),
+            Err(error @ lightseal_lab::Error::InvalidSetting(_)) => {
+                return Err(error).context("--link");
+            }
             other => other.context(profile.name)?,
         };
         found.push((profile, summary));

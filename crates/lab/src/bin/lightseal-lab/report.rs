@@ -5,7 +5,7 @@ use lightseal_cli::failure::{Context, Failure};
 use lightseal_cli::progress::Progress;
 use lightseal_lab::figures::{FIGURES, by_name};
 use lightseal_lab::report::{Made, Report, stored};
-use lightseal_lab::{Figure, Options};
+use lightseal_lab::{Figure, FigureOptions};
 use std::fs::OpenOptions;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
@@ -38,7 +38,7 @@ pub(crate) struct ReportArgs {
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(2..=1_000_000))]
     runs: Option<u32>,
     /// Seed of all random choices.
-    #[arg(long, value_name = "N", default_value_t = Options::default().seed)]
+    #[arg(long, value_name = "N", default_value_t = FigureOptions::default().seed)]
     seed: u64,
 }
 
@@ -49,8 +49,8 @@ const RESULTS: &str = "results";
 const QUICK: (usize, u32) = (500, 4);
 
 impl ReportArgs {
-    fn options(&self) -> Options {
-        let mut options = Options { seed: self.seed, ..Options::default() };
+    fn options(&self) -> FigureOptions {
+        let mut options = FigureOptions { seed: self.seed, ..FigureOptions::default() };
         if self.quick {
             (options.messages, options.runs) = QUICK;
         }
@@ -73,7 +73,7 @@ impl ReportArgs {
     }
 
     /// The measurements in this program, and those in a directory.
-    fn stored(&self) -> Result<Vec<stored::Set>, Failure> {
+    fn stored(&self) -> Result<Vec<stored::StoredMeasurement>, Failure> {
         let mut sets = stored::included().context("stored results")?;
         let directory = self.results.as_deref().or_else(|| {
             let here = Path::new(RESULTS);

@@ -7,7 +7,7 @@ use lightseal_cli::progress::Progress;
 use lightseal_lab::figure::Cell;
 use lightseal_lab::handshakes::{Cost, Totals};
 use lightseal_lab::scenario::{
-    Grid, HANDSHAKE_COLUMNS, Instead, Rows, Run, SUMMARY_COLUMNS, Scenario, frame_line,
+    Grid, HANDSHAKE_COLUMNS, Instead, Rows, SUMMARY_COLUMNS, Scenario, ScenarioRun, frame_line,
     handshake_rows, read, schema,
 };
 use std::fmt::Write as _;
@@ -109,7 +109,7 @@ pub(crate) fn run(args: &RunArgs) -> Result<(), Failure> {
     let mut totals = Totals::default();
     let progress = Progress::steps(scenario.runs as usize, false);
     progress.set_step_name(&name);
-    let take = |run: Run| -> Result<(), RunFailure> {
+    let take = |run: ScenarioRun| -> Result<(), RunFailure> {
         progress.step();
         let costs = run.outcomes.iter().map(|of| Cost::of(of, &scenario.network.device));
         costs.for_each(|cost| totals.add(&cost));
@@ -166,7 +166,7 @@ fn described(path: &Path, scenario: &Scenario, summary: &Rows) -> String {
         path.display(),
         scenario.runs,
         scenario.profile.name,
-        scenario.network.layer.setting().name(),
+        scenario.network.layer.settings().name(),
         scenario.network.topology.len(),
         match scenario.pairs.len() {
             1 => "1 handshake".into(),

@@ -4,8 +4,8 @@ use clap::{Args, ValueEnum};
 use lightseal_cli::failure::{Context, Failure};
 use lightseal_cli::progress::Progress;
 use lightseal_dtls::AdaptRule;
-use lightseal_lab::aggregation::robot::{Drive, Hall};
-use lightseal_lab::aggregation::statics::{Cell, SCENARIOS, Scenario};
+use lightseal_lab::aggregation::robot::{Drive, LossProfile};
+use lightseal_lab::aggregation::static_scenarios::{SCENARIOS, Scenario, ScenarioResult};
 use lightseal_lab::aggregation::title;
 use lightseal_lab::stream::Accounting;
 use serde_json::{Value, json};
@@ -80,7 +80,7 @@ pub(crate) fn scenarios(args: &ScenariosArgs) -> Result<(), Failure> {
     std::io::stdout().lock().write_all(text.as_bytes()).context("standard output")
 }
 
-fn describe(scenario: &Scenario, cells: &[Cell], messages: u32, text: &mut String) {
+fn describe(scenario: &Scenario, cells: &[ScenarioResult], messages: u32, text: &mut String) {
     let _ = writeln!(
         text,
         "{} bytes, {} a second, {:.2} % lost, {messages} messages: goodput in %, gain in %, with \
@@ -108,7 +108,7 @@ fn describe(scenario: &Scenario, cells: &[Cell], messages: u32, text: &mut Strin
     }
 }
 
-fn as_json(scenario: &Scenario, cells: &[Cell]) -> Value {
+fn as_json(scenario: &Scenario, cells: &[ScenarioResult]) -> Value {
     let rows = cells.iter().flat_map(|cell| {
         Accounting::ALL.map(|accounting| {
             let goodput = cell.log.goodput_interval(accounting);
@@ -134,14 +134,14 @@ fn as_json(scenario: &Scenario, cells: &[Cell]) -> Value {
 
 /// A drive, compared with the drive under plain tags on the same course.
 struct DriveComparison {
-    hall: Hall,
+    profile: LossProfile,
     seed: u64,
     family: &'static str,
     /// Goodput by each of [`Accounting::ALL`].
     goodput: [f64; 2],
     gain: [f64; 2],
-    /// The share of running averages that reach [`NO_WORSE_SHARE`] times those of plain tags, and the
-    /// worst running average, both counted in our bytes.
+    /// The share of running averages that reach [`NO_WORSE_SHARE`] times those of plain tags, and
+    /// the worst running average, both counted in our bytes.
     windows: f64,
     worst: f64,
     changes: usize,
@@ -157,12 +157,12 @@ pub(crate) fn drives(args: &DrivesArgs) -> Result<(), Failure> {
         RuleName::LossRate => AdaptRule::LossRate,
     };
     let mut outcomes = Vec::new();
-    for hall in Hall::ALL {
+    for profile in LossProfile::ALL {
         for seed in (0..u64::from(args.courses)).map(|course| args.seed.wrapping_add(course)) {
-            let what = format!("hall {}, seed {seed}", hall.name());
-            let drives =
-                Progress::show_while(&what, || Drive::all(hall, rule, seed)).context("drives")?;
-            outcomes.extend(drives.iter().map(|drive| outcome(hall, seed, drive, &drives[0])));
+            let what = format!("hall {}, seed {seed}", profile.name());
+            let drives = Progress::show_while(&what, || Drive::all(profile, rule, seed))
+                .context("drives")?;
+            outcomes.extend(drives.iter().map(|drive| outcome(profile, seed, drive, &drives[0])));
         }
     }
     let text = if args.json {
@@ -174,13 +174,13 @@ pub(crate) fn drives(args: &DrivesArgs) -> Result<(), Failure> {
     std::io::stdout().lock().write_all(text.as_bytes()).context("standard output")
 }
 
-fn outcome(hall: Hall, seed: u64, drive: &Drive, plain: &Drive) -> DriveComparison {
+fn outcome(profile: LossProfile, seed: u64, drive: &Drive, plain: &Drive) -> DriveComparison {
     let gains = drive.running_gain(plain, Accounting::Ours);
     let good = gains.iter().filter(|gain| **gain >= NO_WORSE_SHARE).count();
     let goodput = Accounting::ALL.map(|accounting| drive.log.goodput(accounting));
     let base = Accounting::ALL.map(|accounting| plain.log.goodput(accounting));
     DriveComparison {
-        hall,
+        profile,
         seed,
         family: drive.name(),
         goodput,
@@ -201,7 +201,7 @@ fn drives_as_text(outcomes: &[DriveComparison]) -> String {
             text,
             "{:5} seed {:2} {:4}  ours {:.2} {:.3}  paper {:.2} {:.3}  {:6.2} %  worst {:.2}  {:2} \
              changes",
-            outcome.hall.name(),
+            outcome.profile.name(),
             outcome.seed,
             outcome.family,
             100.0 * outcome.goodput[0],
@@ -218,7 +218,7 @@ fn drives_as_text(outcomes: &[DriveComparison]) -> String {
 
 fn drive_as_json(outcome: &DriveComparison) -> Value {
     json!({
-        "hall": outcome.hall.name(),
+        "hall": outcome.profile.name(),
         "seed": outcome.seed,
         "family": outcome.family,
         "goodput_percent": 100.0 * outcome.goodput[0],
@@ -242,8 +242,8 @@ mod tests {
         describe(&SCENARIOS[0], &cells, 1000, &mut text);
         assert_eq!(text.lines().count(), 1 + 9);
         assert_eq!(as_json(&SCENARIOS[0], &cells)["rows"].as_array().map(Vec::len), Some(18));
-        let drives = Drive::all(Hall::Usual, AdaptRule::LossRate, 1).unwrap();
-        let plain = outcome(Hall::Usual, 1, &drives[0], &drives[0]);
+        let drives = Drive::all(LossProfile::Usual, AdaptRule::LossRate, 1).unwrap();
+        let plain = outcome(LossProfile::Usual, 1, &drives[0], &drives[0]);
         assert!(plain.gain == [1.0; 2] && plain.windows == 1.0 && plain.changes == 0);
         assert!(drives_as_text(&[plain]).contains("usual seed  1 off "));
     }

@@ -7,7 +7,7 @@ use lightseal_cli::progress::Progress;
 use lightseal_cli::units::Quantity;
 use lightseal_cli::when_full::when_full;
 use lightseal_dtls::WhenFull;
-use lightseal_lab::sessions::{Crowd, Measured};
+use lightseal_lab::sessions::{ClientPopulation, Measured};
 use lightseal_lab::statistics::Interval;
 use serde_json::{Value, json};
 use std::fmt::Write as _;
@@ -20,7 +20,7 @@ const MOST: u64 = 100_000;
 /// Limits of the mean session duration, which bound the virtual time.
 const SESSIONS: [Duration; 2] = [Duration::from_secs(1), Duration::from_secs(100 * 3600)];
 /// Maximum mean number of messages in a session.
-const MOST_MESSAGES: u32 = 1000;
+const MAX_MESSAGES: u32 = 1000;
 
 #[derive(Clone, Debug, Args)]
 pub(crate) struct SessionsArgs {
@@ -63,35 +63,35 @@ fn load(text: &str) -> Result<f64, &'static str> {
 }
 
 impl SessionsArgs {
-    fn crowd(&self) -> Result<Crowd, Failure> {
+    fn population(&self) -> Result<ClientPopulation, Failure> {
         let session = self.session.0;
         if !(SESSIONS[0]..=SESSIONS[1]).contains(&session) {
             return Err(Failure::new("--session must be 1s to 100h"));
         }
-        if self.talk.is_some_and(|talk| talk.0 < session / MOST_MESSAGES) {
+        if self.talk.is_some_and(|talk| talk.0 < session / MAX_MESSAGES) {
             return Err(Failure::new("--talk must be at least a thousandth of --session"));
         }
         let count = |n| NonZeroUsize::new(n).ok_or_else(|| Failure::new("at least 1"));
-        Ok(Crowd {
+        Ok(ClientPopulation {
             when_full: self.policy,
             session,
-            talk: self.talk.map(|talk| talk.0),
+            message_interval: self.talk.map(|talk| talk.0),
             attempts: self.attempts as usize,
             seed: self.seed,
-            ..Crowd::new(count(self.slots)?, count(self.clients)?, self.rho)
+            ..ClientPopulation::new(count(self.slots)?, count(self.clients)?, self.rho)
         })
     }
 }
 
 /// Counts the attempts and prints the counts beside the formula.
 pub(crate) fn run(args: &SessionsArgs) -> Result<(), Failure> {
-    let crowd = args.crowd()?;
+    let population = args.population()?;
     let measured =
-        Progress::show_while("simulating clients", || crowd.run()).context("sessions")?;
+        Progress::show_while("simulating clients", || population.run()).context("sessions")?;
     let text = if args.json {
-        serde_json::to_string_pretty(&as_json(&crowd, &measured)).context("sessions")? + "\n"
+        serde_json::to_string_pretty(&as_json(&population, &measured)).context("sessions")? + "\n"
     } else {
-        as_text(&crowd, &measured)
+        as_text(&population, &measured)
     };
     std::io::stdout().lock().write_all(text.as_bytes()).context("standard output")
 }
@@ -106,20 +106,20 @@ fn policy(when_full: WhenFull) -> String {
     }
 }
 
-fn as_text(crowd: &Crowd, measured: &Measured) -> String {
+fn as_text(population: &ClientPopulation, measured: &Measured) -> String {
     let mut text = format!(
         "{} slots, {} clients, rho = {}, {}: {} attempts, seed {}, in % with intervals of 95 %\n",
-        crowd.slots,
-        crowd.clients,
-        crowd.load,
-        policy(crowd.when_full),
+        population.slots,
+        population.clients,
+        population.load,
+        policy(population.when_full),
         measured.attempts,
-        crowd.seed
+        population.seed
     );
     let counted = |interval: Interval| {
         format!("counted {:6.2} ± {:4.2}", 100.0 * interval.mean, 100.0 * interval.half_width)
     };
-    let formula = crowd.formula();
+    let formula = population.formula();
     let lines = [
         ("time with all slots taken", Some(formula.time_congestion()), measured.time_congestion),
         ("attempts that find it so", Some(formula.call_congestion()), measured.call_congestion),
@@ -133,17 +133,17 @@ fn as_text(crowd: &Crowd, measured: &Measured) -> String {
     text
 }
 
-fn as_json(crowd: &Crowd, measured: &Measured) -> Value {
-    let formula = crowd.formula();
+fn as_json(population: &ClientPopulation, measured: &Measured) -> Value {
+    let formula = population.formula();
     let counted = |interval: Interval| json!({ "percent": 100.0 * interval.mean, "error_percent": 100.0 * interval.half_width });
     json!({
-        "slots": crowd.slots,
-        "clients": crowd.clients,
-        "rho": crowd.load,
-        "policy": policy(crowd.when_full),
-        "session_seconds": crowd.session.as_secs_f64(),
-        "talk_seconds": crowd.talk.map(|talk| talk.as_secs_f64()),
-        "seed": crowd.seed,
+        "slots": population.slots,
+        "clients": population.clients,
+        "rho": population.load,
+        "policy": policy(population.when_full),
+        "session_seconds": population.session.as_secs_f64(),
+        "talk_seconds": population.message_interval.map(|talk| talk.as_secs_f64()),
+        "seed": population.seed,
         "formula": {
             "time_congestion_percent": 100.0 * formula.time_congestion(),
             "call_congestion_percent": 100.0 * formula.call_congestion(),

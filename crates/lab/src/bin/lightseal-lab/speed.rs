@@ -4,7 +4,7 @@ use clap::Args;
 use core::time::Duration;
 use lightseal_cli::failure::{Context, Failure};
 use lightseal_cli::progress::Progress;
-use lightseal_lab::handshakes::{Course, Profile, Survey};
+use lightseal_lab::handshakes::{HandshakeRun, Profile, Survey};
 use lightseal_lab::links::{Layer, xmac};
 use lightseal_lab::network::Network;
 use lightseal_lab::world::{NodeId, Topology};
@@ -40,7 +40,7 @@ fn profile() -> Result<&'static Profile, Failure> {
 }
 
 fn layer() -> Layer {
-    Layer::XMac(xmac::Settings::contiki(125.0))
+    Layer::XMac(xmac::XMacSettings::contiki(125.0))
 }
 
 /// Seconds that a thousand handshakes take on all processors, each in a world of its own.
@@ -59,7 +59,7 @@ fn world(nodes: u16) -> Result<(f64, usize), Failure> {
     let pairs: Vec<_> = pairs.collect();
     let network = Network { topology, ..Network::line(2, layer()) };
     let window = Duration::from_secs(60);
-    let course = Course { pairs, window, ..Course::single(&network, profile()?, 1) };
+    let course = HandshakeRun { pairs, window, ..HandshakeRun::single(&network, profile()?, 1) };
     let begun = Instant::now();
     let outcomes = course.run().context("a world")?;
     let seconds = begun.elapsed().as_secs_f64();

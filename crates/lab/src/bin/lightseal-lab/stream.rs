@@ -7,7 +7,7 @@ use lightseal_cli::failure::{Context, Failure};
 use lightseal_cli::progress::Progress;
 use lightseal_dtls::Scheme;
 use lightseal_lab::advise::{Advice, Workload, advise};
-use lightseal_lab::channels::Model;
+use lightseal_lab::channels::ChannelModel;
 use lightseal_lab::energy::{DEVICES, Device};
 use lightseal_lab::links::Layer;
 use lightseal_lab::network::Network;
@@ -31,8 +31,9 @@ struct StreamOptions {
     link: Layer,
     /// Model of which frames arrive: bernoulli,delivery=0.98 or gilbert-elliott,loss=0.02,burst=2
     /// or bit-errors,byte_errors=0.0005 or trace,frames=1110111.
-    #[arg(long, value_name = "MODEL,SETTING=VALUE..", default_value = "bernoulli,delivery=1", value_parser = Model::parse)]
-    channel: Model,
+    #[arg(long, value_name = "MODEL,SETTING=VALUE..", default_value = "bernoulli,delivery=1",
+          value_parser = ChannelModel::parse)]
+    channel: ChannelModel,
     /// Number of nodes in a row, with sender and receiver at its ends. Packets take 64 hops at
     /// most.
     #[arg(long, value_name = "N", default_value_t = 2, value_parser = clap::value_parser!(u16).range(2..=65))]
@@ -164,8 +165,8 @@ pub(crate) fn advice(args: &AdviseArgs) -> Result<(), Failure> {
     let workload = Workload {
         payload_bytes: options.payload.into(),
         interval: options.interval,
-        most_delay: Some(*max_delay).filter(|delay| *delay != NO_DELAY_LIMIT),
-        least_taken: *min_verified,
+        max_p95_delay: Some(*max_delay).filter(|delay| *delay != NO_DELAY_LIMIT),
+        min_verified_ratio: *min_verified,
         messages: options.messages as usize,
         seed: options.seed,
     };
@@ -177,7 +178,7 @@ pub(crate) fn advice(args: &AdviseArgs) -> Result<(), Failure> {
         None => "nothing suits: allow a longer delay or fewer verified messages\n".into(),
     };
     let plain = found.iter().find(|advice| !advice.scheme.aggregates());
-    let least = min_verified * plain.map_or(0.0, |plain| plain.summary.taken);
+    let least = min_verified * plain.map_or(0.0, |plain| plain.summary.delivered);
     let rows: Vec<_> = found
         .iter()
         .map(|advice| (advice.scheme, advice.summary, Some(verdict(advice, *max_delay, least))))
@@ -214,7 +215,11 @@ fn verdict(advice: &Advice, most: Duration, least: f64) -> String {
         why.push(format!("{:.3} s is more than {} s", summary.p95_delay_s, most.as_secs_f64()));
     }
     if advice.too_few {
-        why.push(format!("{:.1} % are fewer than {:.1} %", 100.0 * summary.taken, 100.0 * least));
+        why.push(format!(
+            "{:.1} % are fewer than {:.1} %",
+            100.0 * summary.delivered,
+            100.0 * least
+        ));
     }
     why.join(" and ")
 }
@@ -230,7 +235,7 @@ fn as_text(schemes: &[SchemeResult]) -> String {
             "{:10} {:>7.1} % {:>7.1} % {:>11.3} {:>11.3} {:>14.3}{}",
             scheme.to_string(),
             100.0 * summary.goodput,
-            100.0 * summary.taken,
+            100.0 * summary.delivered,
             summary.median_delay_s,
             summary.p95_delay_s,
             summary.millijoules,
@@ -250,7 +255,7 @@ fn as_json((scheme, summary, suits): &SchemeResult) -> Value {
         "suits": suits.as_ref().map(String::is_empty),
         "why_not": suits.as_ref().filter(|why| !why.is_empty()),
         "goodput_percent": 100.0 * summary.goodput,
-        "verified_percent": 100.0 * summary.taken,
+        "verified_percent": 100.0 * summary.delivered,
         "median_delay_s": summary.median_delay_s,
         "p95_delay_s": summary.p95_delay_s,
         "energy_mj": summary.millijoules,

@@ -13,7 +13,7 @@ use lightseal_cli::progress::Progress;
 use lightseal_lab::figure::Cell;
 use lightseal_lab::handshakes::{Cost, Totals};
 use lightseal_lab::scenario::{
-    COST_COLUMNS, Grid, HANDSHAKE_COLUMNS, Rows, Run, SUMMARY_COLUMNS, Scenario, cost_row,
+    COST_COLUMNS, Grid, HANDSHAKE_COLUMNS, Rows, SUMMARY_COLUMNS, Scenario, ScenarioRun, cost_row,
     handshake_rows, read,
 };
 use sha2::{Digest, Sha256};
@@ -141,7 +141,7 @@ pub(crate) fn run(args: &SweepArgs) -> Result<(), Failure> {
         let mut before = vec![Cell::Integer(point as u64)];
         before.extend(grid.values(point));
         let mut totals = Totals::default();
-        let take = |run: Run| -> Result<(), RunFailure> {
+        let take = |run: ScenarioRun| -> Result<(), RunFailure> {
             progress.step();
             if content == RowContent::Handshakes {
                 handshake_rows(&before, &scenario, &run).try_for_each(|row| table.row(&row))?;

@@ -1,6 +1,6 @@
 //! Sample associations of DTLS 1.3 whose records share tags, made with the engine.
 
-use super::{PORT, Sample, Sampled, Shown};
+use super::{ExpectedFields, PORT, Sample, SampleDatagram};
 use crate::Error;
 use crate::capture::pcap::Reader;
 use crate::capture::{Conversation, Decryption};
@@ -63,7 +63,7 @@ fn sample(scheme: &str, id_bytes: Option<u8>) -> Result<Sample, Error> {
     let mut decryption = Decryption::new(reader, secrets);
     let mut datagrams = Vec::new();
     let broken = |_| Error::Stream("a capture that ends early");
-    while let Some(entry) = decryption.next_entry().map_err(broken)? {
+    while let Some(entry) = decryption.next_datagram().map_err(broken)? {
         // The dissector tells the direction by the ports, so the client needs a port other than the
         // server's.
         let is_client = |record: &Record| record.sender == Sender::Client;
@@ -78,7 +78,7 @@ fn sample(scheme: &str, id_bytes: Option<u8>) -> Result<Sample, Error> {
             records.push(shown(scheme, parsed, id_bytes, record, bytes));
             rest = behind;
         }
-        datagrams.push(Sampled { from, to, payload, records });
+        datagrams.push(SampleDatagram { from, to, payload, records });
     }
     let id_bytes = id_bytes.unwrap_or_default();
     Ok(Sample {
@@ -97,8 +97,14 @@ fn sample(scheme: &str, id_bytes: Option<u8>) -> Result<Sample, Error> {
 
 /// The fields that a dissector should show for a record, derived from its decrypted content and its
 /// length.
-fn shown(name: &str, scheme: Scheme, id: Option<u8>, record: &Record, bytes: &[u8]) -> Shown {
-    let mut shown = Shown::default();
+fn shown(
+    name: &str,
+    scheme: Scheme,
+    id: Option<u8>,
+    record: &Record,
+    bytes: &[u8],
+) -> ExpectedFields {
+    let mut shown = ExpectedFields::default();
     let Record { epoch, number, kind, content, proof, .. } = record;
     let mut put = |name: &str, value: String| shown.put(format!("lsdtls.{name}"), value);
     let kind = kind.unwrap_or(ContentType(0));

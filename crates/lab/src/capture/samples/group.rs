@@ -1,6 +1,6 @@
 //! Sample records of groups in both profiles, made with the engine.
 
-use super::{PORT, Sample, Sampled, Shown};
+use super::{ExpectedFields, PORT, Sample, SampleDatagram};
 use crate::Error;
 use core::net::SocketAddr;
 use core::time::Duration;
@@ -59,7 +59,7 @@ fn rekey() -> Result<Vec<u8>, Error> {
 
 /// The fields of a rekey message. The message is that of [`rekey`], which docs/spec/group.md,
 /// section 4.4, has as its example.
-fn shown_rekey(shown: &mut Shown, message: &[u8]) {
+fn shown_rekey(shown: &mut ExpectedFields, message: &[u8]) {
     let mut put = |name: &str, value: &str| shown.put(format!("lsrekey.{name}"), value);
     put("version", "1");
     put("kind", "1");
@@ -89,9 +89,14 @@ struct Content<'a> {
     bytes: &'a [u8],
 }
 
-fn shown_axiom(suite: &axiom::Suite, content: &Content<'_>, id: u8, record: &[u8]) -> Shown {
+fn shown_axiom(
+    suite: &axiom::Suite,
+    content: &Content<'_>,
+    id: u8,
+    record: &[u8],
+) -> ExpectedFields {
     let Content { kind, epoch, number, bytes } = *content;
-    let mut shown = Shown::default();
+    let mut shown = ExpectedFields::default();
     let response = id == GROUP.alias();
     let mut put = |name: &str, value: String| shown.put(format!("lsgroup.{name}"), value);
     put("profile", "axiom-1.2".into());
@@ -175,7 +180,7 @@ fn axiom_of(id: CipherSuiteId) -> Result<Sample, Error> {
             payload.extend_from_slice(record);
             records.push(shown_axiom(&suite, content, sender.0, record));
         }
-        datagrams.push(Sampled { from: to_all.0, to: to_all.1, payload, records });
+        datagrams.push(SampleDatagram { from: to_all.0, to: to_all.1, payload, records });
     }
     for content in [data(1, 0, b"done".as_slice()), data(0x0203, 0x04_0506_0708, b"")] {
         let sealer = keys.response_sealer(&individual, content.epoch, GROUP);
@@ -183,7 +188,7 @@ fn axiom_of(id: CipherSuiteId) -> Result<Sample, Error> {
             sealer.seal(&mut buf, content.number, content.kind, |w| w.bytes(content.bytes));
         let payload = buf[..sealed.map_err(too_long)?].to_vec();
         let records = vec![shown_axiom(&suite, &content, GROUP.alias(), &payload)];
-        datagrams.push(Sampled { from: to_one.0, to: to_one.1, payload, records });
+        datagrams.push(SampleDatagram { from: to_one.0, to: to_one.1, payload, records });
     }
     Ok(Sample {
         name: format!("axiom-{:04x}", id.0),
@@ -196,8 +201,13 @@ fn axiom_of(id: CipherSuiteId) -> Result<Sample, Error> {
     })
 }
 
-fn shown_compact(keys: &RecordKeys, tag: usize, out: &PlainRecord<'_>, record: &[u8]) -> Shown {
-    let mut shown = Shown::default();
+fn shown_compact(
+    keys: &RecordKeys,
+    tag: usize,
+    out: &PlainRecord<'_>,
+    record: &[u8],
+) -> ExpectedFields {
+    let mut shown = ExpectedFields::default();
     let (kind, listener) = match keys.stream().direction {
         Direction::Requests => (0, None),
         Direction::Answers(_) => (1, None),
@@ -345,7 +355,7 @@ fn compact_of(id: CipherSuiteId) -> Result<Sample, Error> {
             payload.extend_from_slice(record);
             records.push(shown_compact(keys, tag, out, record));
         }
-        datagrams.push(Sampled { from: *from, to: *to, payload, records });
+        datagrams.push(SampleDatagram { from: *from, to: *to, payload, records });
     }
     Ok(Sample {
         name: format!("compact-{:04x}", id.0),

@@ -31,12 +31,12 @@ pub struct Sample {
     /// Wireshark preferences, such as `lsgroup.ports:5684`.
     pub preferences: Vec<String>,
     /// The datagrams in the capture.
-    pub datagrams: Vec<Sampled>,
+    pub datagrams: Vec<SampleDatagram>,
 }
 
 /// A datagram of a sample.
 #[derive(Clone, Debug)]
-pub struct Sampled {
+pub struct SampleDatagram {
     /// The sender's address.
     pub from: SocketAddr,
     /// The receiver's address.
@@ -44,14 +44,14 @@ pub struct Sampled {
     /// The UDP payload.
     pub payload: Vec<u8>,
     /// The expected fields of each record in the datagram.
-    pub records: Vec<Shown>,
+    pub records: Vec<ExpectedFields>,
 }
 
 /// The fields that a record should show: their names, and their values as Wireshark writes them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Shown(pub Vec<(String, String)>);
+pub struct ExpectedFields(pub Vec<(String, String)>);
 
-impl Shown {
+impl ExpectedFields {
     fn put(&mut self, name: impl Into<String>, value: impl ToString) {
         self.0.push((name.into(), value.to_string()));
     }
@@ -95,7 +95,7 @@ impl Sample {
     pub fn write<W: io::Write>(&self, out: W) -> io::Result<W> {
         let mut writer = Writer::new(out, LinkType::Ip)?;
         for (at, datagram) in self.datagrams.iter().enumerate() {
-            let Sampled { from, to, payload, .. } = datagram;
+            let SampleDatagram { from, to, payload, .. } = datagram;
             let packet = ipv6_packet(*from, *to, payload);
             let packet = packet.ok_or_else(|| io::Error::other("a datagram too long for IPv6"))?;
             writer.write(Instant::from_micros(at as u64 * PAUSE), &packet)?;

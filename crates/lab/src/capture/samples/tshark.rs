@@ -1,6 +1,6 @@
 //! Dissection of the samples by Wireshark's tshark, with the dissectors of tools/wireshark.
 
-use super::{Sample, Sampled, Shown};
+use super::{ExpectedFields, Sample, SampleDatagram};
 use lightseal_core::Random;
 use std::fs::File;
 use std::io::{self, BufWriter};
@@ -9,7 +9,7 @@ use std::process::{Command, Stdio};
 
 /// What tshark found in a sample.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Found {
+pub struct DissectionResult {
     /// Number of records that were expected.
     pub expected: usize,
     /// Number of records that tshark found.
@@ -41,7 +41,7 @@ pub fn version() -> io::Result<String> {
 /// # Errors
 ///
 /// Fails when a file cannot be written, or when tshark is not installed or fails.
-pub fn dissect(sample: &Sample, folder: &Path, plugins: &Path) -> io::Result<Found> {
+pub fn dissect(sample: &Sample, folder: &Path, plugins: &Path) -> io::Result<DissectionResult> {
     let capture = folder.join(format!("{}.pcap", sample.name));
     sample.write(BufWriter::new(File::create(&capture)?))?;
     let plugin = plugins.join(format!("{}.lua", sample.dissector));
@@ -77,8 +77,8 @@ fn attribute<'a>(line: &'a str, name: &str) -> Option<&'a str> {
 }
 
 /// The fields of our protocols in each record of each packet of a PDML file.
-fn packets(pdml: &str) -> Vec<Vec<Shown>> {
-    let mut packets: Vec<Vec<Shown>> = Vec::new();
+fn packets(pdml: &str) -> Vec<Vec<ExpectedFields>> {
+    let mut packets: Vec<Vec<ExpectedFields>> = Vec::new();
     for line in pdml.lines().map(str::trim_start) {
         if line.starts_with("<packet>") {
             packets.push(Vec::new());
@@ -87,7 +87,7 @@ fn packets(pdml: &str) -> Vec<Vec<Shown>> {
         let name = attribute(line, "name").unwrap_or_default();
         // Rekey messages are carried in a group record and never stand alone.
         if line.starts_with("<proto ") && matches!(name, "lsgroup" | "lsdtls") {
-            records.push(Shown::default());
+            records.push(ExpectedFields::default());
         }
         let is_ours = ["lsgroup.", "lsdtls.", "lsrekey."].iter().any(|ours| name.starts_with(ours));
         if line.starts_with("<field ")
@@ -100,17 +100,17 @@ fn packets(pdml: &str) -> Vec<Vec<Shown>> {
     packets
 }
 
-fn sorted(shown: &Shown) -> Vec<(String, String)> {
+fn sorted(shown: &ExpectedFields) -> Vec<(String, String)> {
     let mut fields = shown.0.clone();
     fields.sort();
     fields
 }
 
 /// The largest number of failures that are described.
-const MOST_FAILURES: usize = 5;
+const MAX_FAILURES: usize = 5;
 
-fn compare(datagrams: &[Sampled], packets: &[Vec<Shown>]) -> Found {
-    let mut found = Found::default();
+fn compare(datagrams: &[SampleDatagram], packets: &[Vec<ExpectedFields>]) -> DissectionResult {
+    let mut found = DissectionResult::default();
     let none = Vec::new();
     for at in 0..datagrams.len().max(packets.len()) {
         let expected = datagrams.get(at).map_or(&none, |datagram| &datagram.records);
@@ -124,7 +124,7 @@ fn compare(datagrams: &[Sampled], packets: &[Vec<Shown>]) -> Found {
                 continue;
             }
             found.wrong += 1;
-            if found.failures.len() < MOST_FAILURES {
+            if found.failures.len() < MAX_FAILURES {
                 let [expected, shown] = [expected, shown].map(Option::unwrap_or_default);
                 let missing = expected.iter().filter(|field| !shown.contains(field));
                 let others = shown.iter().filter(|field| !expected.contains(field));
@@ -142,7 +142,7 @@ fn compare(datagrams: &[Sampled], packets: &[Vec<Shown>]) -> Found {
 /// preferences of the sample `of`. No fields are expected of their records.
 pub fn noise(samples: &[Sample], of: &Sample, seed: u64, count: usize) -> Sample {
     let mut rng = Random::insecure(seed);
-    let genuine: Vec<&Sampled> = samples
+    let genuine: Vec<&SampleDatagram> = samples
         .iter()
         .filter(|sample| sample.dissector == of.dissector)
         .flat_map(|sample| &sample.datagrams)
@@ -150,7 +150,7 @@ pub fn noise(samples: &[Sample], of: &Sample, seed: u64, count: usize) -> Sample
     let mut below = |limit: usize| rng.below(limit.max(1) as u64) as usize;
     let datagrams = (0..count)
         .map(|_| {
-            let Sampled { from, to, payload, .. } = genuine[below(genuine.len())];
+            let SampleDatagram { from, to, payload, .. } = genuine[below(genuine.len())];
             let mut payload = payload.clone();
             for _ in 0..below(4) {
                 let at = below(payload.len() + 1);
@@ -167,7 +167,7 @@ pub fn noise(samples: &[Sample], of: &Sample, seed: u64, count: usize) -> Sample
                 }
             }
             payload.truncate(2000);
-            Sampled { from: *from, to: *to, payload, records: Vec::new() }
+            SampleDatagram { from: *from, to: *to, payload, records: Vec::new() }
         })
         .collect();
     Sample { name: format!("{}-noise", of.name), datagrams, ..of.clone() }
@@ -191,15 +191,17 @@ mod tests {
 </packet>
 "#;
 
-    fn sampled(records: Vec<Shown>) -> Sampled {
+    fn sampled(records: Vec<ExpectedFields>) -> SampleDatagram {
         let address = "[::1]:1".parse().unwrap();
-        Sampled { from: address, to: address, payload: vec![], records }
+        SampleDatagram { from: address, to: address, payload: vec![], records }
     }
 
     #[test]
     fn a_field_more_or_less_or_other_is_a_difference() {
         let shown = |fields: &[(&str, &str)]| {
-            Shown(fields.iter().map(|(name, value)| ((*name).into(), (*value).into())).collect())
+            ExpectedFields(
+                fields.iter().map(|(name, value)| ((*name).into(), (*value).into())).collect(),
+            )
         };
         let found = packets(PDML);
         assert_eq!(found, [[shown(&[("lsgroup.type", "23"), ("lsrekey.kind", "1")])]]);

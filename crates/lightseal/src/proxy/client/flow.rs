@@ -10,7 +10,7 @@ use lightseal_core::{AddressPair, Instant};
 use lightseal_dtls::{ClientConfig, CloseReason, Connection, Event, Resolution};
 use lightseal_net::address::Named;
 use lightseal_net::socket::AddressedSocket;
-use lightseal_net::tokio::Host;
+use lightseal_net::tokio::EngineHost;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
@@ -65,7 +65,7 @@ pub(in crate::proxy) struct FlowHost {
     pub(in crate::proxy) ended: Option<CloseReason>,
 }
 
-impl Host<Connection> for FlowHost {
+impl EngineHost<Connection> for FlowHost {
     fn event(&mut self, now: Instant, event: Event<'_>) {
         match event {
             Event::MaySend(_) => {}

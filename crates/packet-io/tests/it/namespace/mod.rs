@@ -1,7 +1,7 @@
 //! Tests in networks of their own: threads in network namespaces that disappear when the threads
 //! end.
 
-use lightseal_packet_io::xdp::{Attachment, Mode, Settings, XdpLan};
+use lightseal_packet_io::xdp::{Attachment, Mode, XdpLan, XdpSettings};
 use lightseal_packet_io::{Interface, Offload, OpenError, Pool, PoolSettings};
 use nix::sched::{CloneFlags, unshare};
 use std::process::{Command, Stdio};
@@ -66,7 +66,8 @@ fn xdp() -> Result<(), String> {
     let opened = Attachment::lan(&interface, &[], Mode::Generic).and_then(|program| {
         let mut pool = Pool::new(PoolSettings { frame_bytes: 4096, frames: 256 })
             .map_err(|source| OpenError::System { what: "memory".into(), source })?;
-        XdpLan::open(&mut pool, &program, Settings { ring: 64, ..Settings::default() }).map(drop)
+        XdpLan::open(&mut pool, &program, XdpSettings { ring: 64, ..XdpSettings::default() })
+            .map(drop)
     });
     ip("link del tried0");
     let refused = |error: &std::io::Error| {

@@ -17,7 +17,7 @@ const PORT: u16 = 5684;
 const SENDER: SenderId = SenderId(0);
 
 /// A sender and its listeners before their first exchange.
-pub struct Crowd {
+pub struct ManyListeners {
     sender: Member,
     listeners: Vec<Member>,
     random: Random,
@@ -25,7 +25,7 @@ pub struct Crowd {
 
 /// What one request and all its responses took.
 #[derive(Clone, Copy, Debug)]
-pub struct Taken {
+pub struct TransactionCost {
     /// Number of responses that were delivered.
     pub responses: usize,
     /// By how many bytes the sender's heap grew.
@@ -48,7 +48,7 @@ fn at(node: usize) -> SocketAddr {
     SocketAddr::new(address(node), PORT)
 }
 
-impl Crowd {
+impl ManyListeners {
     /// A group in its first epoch.
     ///
     /// # Errors
@@ -77,7 +77,7 @@ impl Crowd {
         &mut self,
         heap: impl Fn() -> usize,
         clock: impl Fn() -> Duration,
-    ) -> Result<Taken, Error> {
+    ) -> Result<TransactionCost, Error> {
         let silent = Error::Stream("a member seals no record");
         let Self { sender, listeners, random } = self;
         let now = Instant::ZERO;
@@ -119,7 +119,7 @@ impl Crowd {
             });
         }
         worked += clock() - began;
-        Ok(Taken {
+        Ok(TransactionCost {
             responses: delivered,
             heap_bytes: heap().saturating_sub(before),
             sender: worked,
@@ -136,7 +136,7 @@ mod tests {
     #[test]
     fn all_responses_of_a_crowd_are_taken() {
         for profile in Profile::ALL {
-            let mut crowd = Crowd::new(*profile, 300, 1).unwrap();
+            let mut crowd = ManyListeners::new(*profile, 300, 1).unwrap();
             let taken = crowd.transact(|| 0, || Duration::ZERO).unwrap();
             assert_eq!(taken.responses, 300, "{profile}");
             assert!(taken.end > Instant::from_micros(LEISURE_MICROS * 200));

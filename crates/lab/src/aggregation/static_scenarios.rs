@@ -3,7 +3,7 @@
 use super::schemes;
 use crate::Error;
 use crate::statistics::Interval;
-use crate::stream::loss::{Air, Bernoulli};
+use crate::stream::loss::{Bernoulli, LossyLink};
 use crate::stream::sockets::Sockets;
 use crate::stream::{Accounting, Log, Stream, run};
 use ::lightseal_aggregation::Scheme;
@@ -36,7 +36,7 @@ const BATCH: usize = 32;
 
 /// One scheme in one scenario.
 #[derive(Clone, Debug)]
-pub struct Cell {
+pub struct ScenarioResult {
     /// How records are tagged.
     pub scheme: Scheme,
     /// The share of packets lost, from 0 to 1.
@@ -45,7 +45,7 @@ pub struct Cell {
     pub log: Log,
 }
 
-impl Cell {
+impl ScenarioResult {
     /// By how much the goodput exceeds that of `plain`, as a share of the latter.
     pub fn gain_over(&self, plain: &Self, accounting: Accounting) -> Interval {
         self.log.goodput_interval(accounting).gain_over(plain.log.goodput_interval(accounting))
@@ -71,7 +71,7 @@ impl Scenario {
         seed: u64,
     ) -> Result<Log, Error> {
         let loss = Bernoulli::new(f64::from(self.loss) / 10_000.0, seed);
-        run(&self.stream(scheme, messages, seed), &mut Air::new(loss, Accounting::Ours))
+        run(&self.stream(scheme, messages, seed), &mut LossyLink::new(loss, Accounting::Ours))
     }
 
     /// Runs all schemes over sockets through the impairment relay, with this many messages each.
@@ -80,14 +80,14 @@ impl Scenario {
     /// # Errors
     ///
     /// Fails when a socket does, and when an association ends early.
-    pub fn run(&self, messages: usize, seed: u64) -> Result<Vec<Cell>, Error> {
+    pub fn run(&self, messages: usize, seed: u64) -> Result<Vec<ScenarioResult>, Error> {
         let cell = |(index, scheme): (usize, Scheme)| {
             let stream = Stream { batch: BATCH, ..self.stream(scheme, messages, seed) };
             let loss = Probability::ratio(self.loss.into(), 10_000);
             let mut sockets = Sockets::new(loss, seed ^ (index as u64 + 1) << 32)?;
             let log = run(&stream, &mut sockets)?;
             let (lost, offered) = sockets.lost();
-            Ok(Cell { scheme, loss: lost as f64 / offered.max(1) as f64, log })
+            Ok(ScenarioResult { scheme, loss: lost as f64 / offered.max(1) as f64, log })
         };
         schemes().into_iter().enumerate().map(cell).collect()
     }

@@ -8,11 +8,11 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::time::{Duration, Instant};
 
 /// How long an answer of the kernel is used.
-const FRESH: Duration = Duration::from_secs(1);
+const MAX_AGE: Duration = Duration::from_secs(1);
 /// The interval after which a request without an answer is repeated.
-const RETRY: Duration = Duration::from_millis(20);
+const RETRY_INTERVAL: Duration = Duration::from_millis(20);
 /// The largest number of peers whose next hop is stored.
-const MAX: usize = 4096;
+const MAX_PEERS: usize = 4096;
 
 /// Numbers of linux/rtnetlink.h, linux/neighbour.h and linux/netlink.h.
 mod number {
@@ -39,7 +39,7 @@ const NEIGHBOUR: usize = 12;
 
 /// The next hop to a peer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Way {
+pub(super) struct NextHop {
     /// The Ethernet address of the next hop.
     pub(super) mac: [u8; 6],
     /// The kernel has not heard of that host for a while. It probes the host when it sends a
@@ -47,14 +47,14 @@ pub(super) struct Way {
     pub(super) stale: bool,
 }
 
-pub(super) struct Neighbours {
+pub(super) struct NextHopCache {
     netlink: OwnedFd,
     interface: u32,
     own: IpAddr,
-    known: HashMap<IpAddr, (Instant, Option<Way>)>,
+    known: HashMap<IpAddr, (Instant, Option<NextHop>)>,
 }
 
-impl Neighbours {
+impl NextHopCache {
     /// Opens a table for datagrams sent from the address `own` over the interface.
     pub(super) fn open(interface: u32, own: IpAddr) -> io::Result<Self> {
         let netlink = socket::open(libc::AF_NETLINK, libc::SOCK_RAW, libc::NETLINK_ROUTE)?;
@@ -63,26 +63,26 @@ impl Neighbours {
 
     /// The next hop to a peer; `None` if the route is not over this interface, or the kernel does
     /// not know the next hop. `stale` is returned only once for each answer of the kernel.
-    pub(super) fn way(&mut self, to: IpAddr, now: Instant) -> Option<Way> {
-        if let Some((asked, way)) = self.known.get_mut(&to) {
-            let believed = if way.is_some() { FRESH } else { RETRY };
-            if now.duration_since(*asked) < believed {
-                let told = *way;
-                if let Some(way) = way {
-                    way.stale = false;
+    pub(super) fn next_hop(&mut self, to: IpAddr, now: Instant) -> Option<NextHop> {
+        if let Some((asked, next_hop)) = self.known.get_mut(&to) {
+            let max_age = if next_hop.is_some() { MAX_AGE } else { RETRY_INTERVAL };
+            if now.duration_since(*asked) < max_age {
+                let answer = *next_hop;
+                if let Some(next_hop) = next_hop {
+                    next_hop.stale = false;
                 }
-                return told;
+                return answer;
             }
         }
-        let way = self.ask(to);
-        if self.known.len() >= MAX {
+        let next_hop = self.ask(to);
+        if self.known.len() >= MAX_PEERS {
             self.known.clear();
         }
-        self.known.insert(to, (now, way.map(|way| Way { stale: false, ..way })));
-        way
+        self.known.insert(to, (now, next_hop.map(|next_hop| NextHop { stale: false, ..next_hop })));
+        next_hop
     }
 
-    fn ask(&self, to: IpAddr) -> Option<Way> {
+    fn ask(&self, to: IpAddr) -> Option<NextHop> {
         let next = self.next_host(to)?;
         let mut body = [0; NEIGHBOUR];
         body[0] = family(next);
@@ -99,7 +99,7 @@ impl Neighbours {
         }
         let (_, mac) = attributes(answer.get(NEIGHBOUR..)?)
             .find(|(kind, _)| *kind == number::NEIGHBOUR_MAC)?;
-        Some(Way { mac: mac.try_into().ok()?, stale: state & number::STALE != 0 })
+        Some(NextHop { mac: mac.try_into().ok()?, stale: state & number::STALE != 0 })
     }
 
     /// The address of the next hop to which the kernel would send a packet, if that is over this
@@ -204,7 +204,7 @@ mod tests {
     #[test]
     fn loopback_has_no_neighbours() {
         let own = IpAddr::from([127, 0, 0, 1]);
-        let mut neighbours = Neighbours::open(1, own).unwrap();
-        assert_eq!(neighbours.way(own, Instant::now()), None, "a local route");
+        let mut next_hops = NextHopCache::open(1, own).unwrap();
+        assert_eq!(next_hops.next_hop(own, Instant::now()), None, "a local route");
     }
 }

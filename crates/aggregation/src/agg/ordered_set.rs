@@ -1,8 +1,8 @@
 //! A set whose records arrive in order, one of each number. This is by far the most common case.
 //! The sum of the shares is kept while they arrive, and no candidate needs to be chosen.
 //!
-//! A run holds the same records as the opener would. They are moved to the opener ("unfolded") at
-//! the first arrival that is not the set's next record.
+//! An [`OrderedSet`] holds the same records as the opener would. They are moved to the opener's
+//! pool at the first arrival that is not the set's next record.
 
 use crate::agg::solve::NUMBERS;
 use crate::opener::{Outcome, Verdict};
@@ -13,7 +13,7 @@ use zeroize::{Zeroize, Zeroizing};
 const NO_NUMBER: u64 = u64::MAX;
 
 #[derive(Clone)]
-pub(super) struct Run {
+pub(super) struct OrderedSet {
     /// The number of the set's first record.
     first: u64,
     /// The number of the set's next record; [`NO_NUMBER`] if there is no set, or after its last
@@ -29,10 +29,10 @@ pub(super) struct Run {
     /// All records of the set arrived and are genuine.
     verified: bool,
     /// The number of records whose verdict the caller has taken.
-    told: usize,
+    verdicts_taken: usize,
 }
 
-impl Run {
+impl OrderedSet {
     pub(super) fn new() -> Self {
         Self {
             first: 0,
@@ -43,7 +43,7 @@ impl Run {
             shares: Zeroizing::new([0; NUMBERS]),
             slots: [0; NUMBERS],
             verified: false,
-            told: 0,
+            verdicts_taken: 0,
         }
     }
 
@@ -111,19 +111,19 @@ impl Run {
         if !self.verified {
             return None;
         }
-        let slot = *self.slots.get(self.told)?;
-        let number = self.first + self.told as u64;
-        self.told += 1;
-        if self.told == self.count {
+        let slot = *self.slots.get(self.verdicts_taken)?;
+        let number = self.first + self.verdicts_taken as u64;
+        self.verdicts_taken += 1;
+        if self.verdicts_taken == self.count {
             self.clear();
         }
         Some(Verdict { slot, number, outcome: Outcome::Verified })
     }
 
     /// Passes each record whose verdict the caller has not taken to `each`, with whether it is
-    /// verified, and ends the run.
-    pub(super) fn unfold(&mut self, mut each: impl FnMut(u64, PrfState, u128, u16, bool)) {
-        for place in self.told..self.count {
+    /// verified, and ends the set.
+    pub(super) fn move_out(&mut self, mut each: impl FnMut(u64, PrfState, u128, u16, bool)) {
+        for place in self.verdicts_taken..self.count {
             let (state, share) = (self.states[place].clone(), self.shares[place]);
             each(self.first + place as u64, state, share, self.slots[place], self.verified);
         }
@@ -132,6 +132,6 @@ impl Run {
     }
 
     const fn clear(&mut self) {
-        (self.count, self.told, self.verified, self.next) = (0, 0, false, NO_NUMBER);
+        (self.count, self.verdicts_taken, self.verified, self.next) = (0, 0, false, NO_NUMBER);
     }
 }

@@ -2,42 +2,42 @@
 //! This is by far the most common case. No record needs to be blamed, and each level follows from
 //! the distance to the newest record.
 //!
-//! A run holds the same records as a [`BitOpener`] would. It is converted into a `BitOpener`
-//! ("unfolded") at the first arrival that is not the next record. A `BitOpener` is converted back
-//! ("folded") when none of the records that can still matter has a rival.
+//! An [`OrderedReceiver`] holds the same records as a [`BitOpener`] would. It is converted into a
+//! `BitOpener` at the first arrival that is not the next record. A `BitOpener` is converted back
+//! when none of the records that can still matter has a rival.
 
 use crate::opener::{Counters, Offer, Outcome, Refusal, Verdict};
 use crate::prf::{Prf, PrfState};
-use crate::r2d2::board::FULL;
-use crate::r2d2::delays::{Delays, Long};
+use crate::r2d2::board::VERIFIED_LEVEL_BITS;
+use crate::r2d2::delays::{DelayStages, LongTag};
 use crate::r2d2::opener::BitOpener;
-use crate::r2d2::table::{REACH, SPAN, Table};
+use crate::r2d2::table::{DependencyTable, REACH, SPAN};
 use crate::tuning::{LATENESS, MAX_NUMBER};
 use crate::window::Window;
 use core::fmt;
 use subtle::ConstantTimeEq;
 use zeroize::Zeroize;
 
-/// Number of records kept: those that a later tag can cover, and verified ones whose verdict the
-/// caller has not taken yet.
-pub(crate) const KEPT: usize = 64;
+/// Number of records retained: those that a later tag can cover, and verified ones whose verdict
+/// the caller has not taken yet.
+pub(crate) const RETAINED: usize = 64;
 
-/// Number of records in order after which an opener may be folded. Records before them are too late
-/// to matter.
-const STREAK: u32 = REACH as u32 + LATENESS as u32 + 2;
+/// Number of records in order after which an opener may be converted. Records before them are too
+/// late to matter.
+const MIN_STREAK: u32 = REACH as u32 + LATENESS as u32 + 2;
 
-const _: () = assert!(KEPT >= SPAN);
+const _: () = assert!(RETAINED >= SPAN);
 
 #[derive(Clone)]
-pub(crate) struct Run {
-    pub(super) table: Table,
+pub(crate) struct OrderedReceiver {
+    pub(super) table: DependencyTable,
     pub(super) window: Window,
     pub(super) counters: Counters,
-    delays: Delays<KEPT>,
-    /// Indexed by number modulo [`KEPT`], as are `tags` and `slots`.
-    states: [PrfState; KEPT],
-    tags: [u64; KEPT],
-    slots: [u16; KEPT],
+    delay_stages: DelayStages<RETAINED>,
+    /// Indexed by number modulo [`RETAINED`], as are `tags` and `slots`.
+    states: [PrfState; RETAINED],
+    tags: [u64; RETAINED],
+    slots: [u16; RETAINED],
     /// Number of later records after which a record is verified.
     delay: u64,
     /// The number of the first record kept, or a lower one.
@@ -47,29 +47,30 @@ pub(crate) struct Run {
     /// Numbers below it are verified.
     pub(super) verified: u64,
     /// The caller has taken the verdicts on all numbers below it.
-    told: u64,
+    verdicts_taken: u64,
 }
 
-impl Run {
-    /// Whether an opener with this number of candidates can hold everything that a run holds.
+impl OrderedReceiver {
+    /// Whether an opener with this number of candidates can hold everything that this receiver
+    /// holds.
     pub(crate) const fn fits(candidates: usize) -> bool {
-        candidates >= KEPT
+        candidates >= RETAINED
     }
 
-    pub(crate) fn new(table: Table) -> Self {
+    pub(crate) fn new(table: DependencyTable) -> Self {
         Self {
-            delays: Delays::new(&table),
-            delay: table.delay(FULL) as u64,
+            delay_stages: DelayStages::new(&table),
+            delay: table.delay(VERIFIED_LEVEL_BITS) as u64,
             table,
-            window: BitOpener::<KEPT>::first_window(),
+            window: BitOpener::<RETAINED>::first_window(),
             counters: Counters::default(),
-            states: [const { PrfState::NONE }; KEPT],
-            tags: [0; KEPT],
-            slots: [0; KEPT],
+            states: [const { PrfState::NONE }; RETAINED],
+            tags: [0; RETAINED],
+            slots: [0; RETAINED],
             first: 0,
             next: 0,
             verified: 0,
-            told: 0,
+            verdicts_taken: 0,
         }
     }
 
@@ -101,7 +102,7 @@ impl Run {
         self.counters.evaluations
     }
 
-    /// `None` if the run cannot handle the record and must be unfolded first.
+    /// `None` if this receiver cannot handle the record and must be converted first.
     #[inline]
     pub(crate) fn admit(&mut self, number: u64) -> Option<Result<(), Refusal>> {
         if number != self.next || number > MAX_NUMBER {
@@ -110,14 +111,14 @@ impl Run {
                 return Some(first);
             }
         }
-        if self.window.is_restless() {
+        if self.window.may_move() {
             return None;
         }
         self.window.arrival(number);
         Some(if number == self.next { Ok(()) } else { self.check(number) })
     }
 
-    /// `None` if the run cannot handle the record and must be unfolded first.
+    /// `None` if this receiver cannot handle the record and must be converted first.
     #[inline]
     pub(crate) fn offer_data<P: Prf + ?Sized>(
         &mut self,
@@ -135,12 +136,12 @@ impl Run {
         if number != self.next {
             return self.is_held(number, state, tag).then_some(Offer::Duplicate);
         }
-        if number - self.told >= KEPT as u64 - 1 {
+        if number - self.verdicts_taken >= RETAINED as u64 - 1 {
             return None;
         }
         self.counters.evaluations += 1;
-        let long = Long::of(prf, state, bytes);
-        if self.delays.step(number, &long) != tag {
+        let long_tag = LongTag::compute(prf, state, bytes);
+        if self.delay_stages.step(number, &long_tag) != tag {
             self.counters.evaluations -= 1;
             return None;
         }
@@ -170,11 +171,11 @@ impl Run {
 
     #[inline]
     pub(crate) fn next_verdict(&mut self) -> Option<Verdict> {
-        let number = self.told;
+        let number = self.verdicts_taken;
         if number >= self.verified {
             return None;
         }
-        self.told += 1;
+        self.verdicts_taken += 1;
         Some(Verdict { slot: self.slots[place(number)], number, outcome: Outcome::Verified })
     }
 
@@ -193,80 +194,82 @@ impl Run {
 
     /// The records that are still needed, in ascending order, with the slot of each whose verdict
     /// the caller has not taken.
-    pub(super) fn kept(&self) -> impl Iterator<Item = Kept<'_>> {
-        let first = self.next.saturating_sub(SPAN as u64).max(self.first).min(self.told);
-        (first..self.next).map(|number| Kept {
+    pub(super) fn retained(&self) -> impl Iterator<Item = RetainedRecord<'_>> {
+        let first = self.next.saturating_sub(SPAN as u64).max(self.first).min(self.verdicts_taken);
+        (first..self.next).map(|number| RetainedRecord {
             number,
             state: &self.states[place(number)],
             tag: self.tags[place(number)],
-            long: self.delays.kept(number),
-            slot: (number >= self.told).then_some(self.slots[place(number)]),
+            long_tag: self.delay_stages.long_tag(number),
+            slot: (number >= self.verdicts_taken).then_some(self.slots[place(number)]),
         })
     }
 
-    /// Converts an opener into a run, if no number that still matters has more than one candidate.
-    pub(crate) fn fold<P: Prf + ?Sized, const CANDIDATES: usize>(
+    /// Converts an opener, if no number that still matters has more than one candidate.
+    pub(crate) fn from_general<P: Prf + ?Sized, const CANDIDATES: usize>(
         prf: &P,
         opener: &mut BitOpener<CANDIDATES>,
     ) -> Option<Self> {
-        let mut run = Self::new(opener.table.clone());
+        let mut ordered = Self::new(opener.table.clone());
         let next = opener.newest;
-        run.first = next.saturating_sub(SPAN as u64);
-        (run.next, run.verified, run.told) = (next, next - run.delay, next - run.delay);
-        if !opener.is_folded(run.first, run.verified) {
+        ordered.first = next.saturating_sub(SPAN as u64);
+        (ordered.next, ordered.verified, ordered.verdicts_taken) =
+            (next, next - ordered.delay, next - ordered.delay);
+        if !opener.is_convertible(ordered.first, ordered.verified) {
             return None;
         }
-        (run.window, run.counters) = (opener.window.clone(), opener.counters());
-        for number in run.first..next {
+        (ordered.window, ordered.counters) = (opener.window.clone(), opener.counters());
+        for number in ordered.first..next {
             let held = opener.pool.get(opener.number(number).held[0]);
             let place = place(number);
-            let long = Long::of(prf, &held.state, run.table.bytes());
-            run.delays.step(number, &long);
-            run.states[place] = held.state.clone();
-            run.tags[place] = *held.share as u64;
-            run.slots[place] = held.slot().unwrap_or_default();
+            let long_tag = LongTag::compute(prf, &held.state, ordered.table.bytes());
+            ordered.delay_stages.step(number, &long_tag);
+            ordered.states[place] = held.state.clone();
+            ordered.tags[place] = *held.share as u64;
+            ordered.slots[place] = held.slot().unwrap_or_default();
         }
-        Some(run)
+        Some(ordered)
     }
 }
 
-/// A record that a run keeps.
-pub(super) struct Kept<'a> {
+/// A record that the receiver still needs.
+pub(super) struct RetainedRecord<'a> {
     pub(super) number: u64,
     pub(super) state: &'a PrfState,
     pub(super) tag: u64,
-    pub(super) long: &'a Long,
+    pub(super) long_tag: &'a LongTag,
     pub(super) slot: Option<u16>,
 }
 
 const fn place(number: u64) -> usize {
-    number as usize % KEPT
+    number as usize % RETAINED
 }
 
 impl<const CANDIDATES: usize> BitOpener<CANDIDATES> {
-    /// The opener that has taken the same records as the run.
+    /// The opener that has taken the same records as the ordered receiver.
     #[cold]
-    pub(crate) fn unfolded(run: &Run) -> Self {
-        let mut opener = Self::new(run.table.clone());
-        opener.take_run(run);
+    pub(crate) fn from_ordered(ordered: &OrderedReceiver) -> Self {
+        let mut opener = Self::new(ordered.table.clone());
+        opener.take_over(ordered);
         opener
     }
 
     /// Counts records that arrive in order with a right tag; any other record ends the count.
     /// `before` is `newest` before this record.
-    pub(super) fn note_streak(&mut self, number: u64, before: u64) {
+    pub(super) fn count_in_order(&mut self, number: u64, before: u64) {
         let in_order = number == before && self.newest == number + 1;
-        let right = in_order && self.board.is_right(&self.table, number);
+        let right = in_order && self.board.tag_was_right(&self.table, number);
         self.streak = if right { self.streak + 1 } else { 0 };
     }
 
-    /// Whether enough records arrived in order for [`Run::fold`] to be worth trying.
-    pub(crate) const fn may_fold(&self) -> bool {
-        self.streak >= STREAK
+    /// Whether enough records arrived in order for [`OrderedReceiver::from_general`] to be worth
+    /// trying.
+    pub(crate) const fn may_convert(&self) -> bool {
+        self.streak >= MIN_STREAK
     }
 }
 
-impl fmt::Debug for Run {
+impl fmt::Debug for OrderedReceiver {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Run")
             .field("bytes", &self.table.bytes())

@@ -1,10 +1,10 @@
 //! Handshakes in one simulated world.
 
-use super::end::{End, Sent};
-use super::profile::{Making, Profile};
+use super::end::{HandshakeNode, Sent};
+use super::profile::{EndSettings, Profile};
 use super::tinydtls;
 use crate::Error;
-use crate::energy::Spent;
+use crate::energy::ResourceUse;
 use crate::lowpan::FRAME_PAYLOAD;
 use crate::network::Network;
 use crate::world::{Frame, NodeId, World};
@@ -15,7 +15,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// How long after the last start a handshake may take. One that takes longer has failed.
-const PATIENCE: Duration = Duration::from_secs(600);
+const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(600);
 
 /// How long a recording goes on after the last handshake.
 const TAIL: Duration = Duration::from_secs(10);
@@ -28,11 +28,11 @@ const FLIGHT_FRAMES: u32 = 2;
 const REPETITIONS: u32 = 2;
 
 /// The shortest first timeout of our own timers.
-const LEAST_TIMEOUT: Duration = Duration::from_millis(400);
+const MIN_TIMEOUT: Duration = Duration::from_millis(400);
 
 /// Handshakes in one simulated world, and their setting.
 #[derive(Clone)]
-pub struct Course<'a> {
+pub struct HandshakeRun<'a> {
     /// The network in which they take place.
     pub network: &'a Network,
     /// The kind of handshake.
@@ -64,21 +64,21 @@ pub struct Outcome {
     /// The datagrams that the server sent until then.
     pub server: Sent,
     /// The time and the timeslots that the client spent until then.
-    pub spent: Spent,
+    pub spent: ResourceUse,
 }
 
-/// The frames on the air during a course, for captures.
+/// The frames on the air during a run, for captures.
 #[derive(Clone, Debug, Default)]
 pub struct Recording {
     /// Every frame, in the order of time.
     pub frames: Vec<Frame>,
 }
 
-impl<'a> Course<'a> {
+impl<'a> HandshakeRun<'a> {
     /// One handshake from the last node of `network` to its root, which begins at a random time.
     pub fn single(network: &'a Network, profile: &'static Profile, seed: u64) -> Self {
         let last = NodeId(network.topology.len() as u16 - 1);
-        let window = Duration::from_micros(network.layer.setting().period_micros());
+        let window = Duration::from_micros(network.layer.settings().period_micros());
         Self { network, profile, pairs: vec![[last, NodeId(0)]], window, timeout: None, seed }
     }
 
@@ -119,7 +119,7 @@ impl<'a> Course<'a> {
         }
         let mut left = self.pairs.len();
         let last = starts.iter().max().copied().unwrap_or(Instant::ZERO);
-        world.run(last + PATIENCE, |world, id| {
+        world.run(last + HANDSHAKE_TIMEOUT, |world, id| {
             for index in by_node.get(&id).into_iter().flatten() {
                 if outcomes[*index].is_none()
                     && let Some(outcome) = self.outcome(world, *index, starts[*index], true)
@@ -145,7 +145,7 @@ impl<'a> Course<'a> {
     /// this one is not.
     fn outcome(
         &self,
-        world: &World<End>,
+        world: &World<HandshakeNode>,
         index: usize,
         start: Instant,
         complete: bool,
@@ -166,28 +166,28 @@ impl<'a> Course<'a> {
     /// Adds all nodes to the world. Returns when each client begins.
     fn populate(
         &self,
-        world: &mut World<End>,
+        world: &mut World<HandshakeNode>,
         key_log: Option<Arc<dyn KeyLog>>,
         random: &mut Random,
     ) -> Result<Vec<Instant>, Error> {
         let topology = &self.network.topology;
         let hops = self.pairs.iter().map(|[client, server]| topology.hops(*client, *server)).max();
         let hops = hops.unwrap_or(1);
-        let setting = self.network.layer.setting();
+        let setting = self.network.layer.settings();
         let round_trip = Duration::from_micros(setting.round_trip_micros(hops));
         // Where radios do not repeat a lost frame, every frame is better a datagram of its own,
         // because the other frames then still count. Relayed datagrams would have to be shorter
         // than the smallest datagram size that may be set.
         let alone = !setting.repeats_lost() && hops == 1;
         let allowed = match (alone, setting.repeats_lost()) {
-            (true, _) => self.profile.question_frames() * round_trip / 2,
+            (true, _) => self.profile.first_exchange_frames() * round_trip / 2,
             (false, true) => FLIGHT_FRAMES * REPETITIONS * round_trip,
             (false, false) => FLIGHT_FRAMES * round_trip,
         };
-        let making = Making {
+        let end_settings = EndSettings {
             timeout: self.timeout.unwrap_or_else(|| match self.profile.tinydtls {
                 true => tinydtls::TIMEOUT,
-                false => allowed.max(LEAST_TIMEOUT),
+                false => allowed.max(MIN_TIMEOUT),
             }),
             datagram_bytes: alone.then_some(FRAME_PAYLOAD),
             key_log,
@@ -195,7 +195,7 @@ impl<'a> Course<'a> {
         let mut servers = BTreeMap::new();
         for [_, server] in &self.pairs {
             if !servers.contains_key(server) {
-                servers.insert(*server, self.profile.server(&making, random.fork())?);
+                servers.insert(*server, self.profile.server(&end_settings, random.fork())?);
             }
         }
         let window = lightseal_core::time::micros(self.window).max(1);
@@ -205,16 +205,21 @@ impl<'a> Course<'a> {
             let start = Instant::from_micros(1_000_000 + random.below(window));
             let Some(endpoint) = servers.get_mut(server) else { continue };
             let ends = [*client, *server];
-            let engine = self.profile.client(&making, ends, endpoint, start, random.fork())?;
+            let engine =
+                self.profile.client(&end_settings, ends, endpoint, start, random.fork())?;
             clients.insert(*client, (start, engine));
             starts.push(start);
         }
         for id in topology.nodes() {
             let (start, end) = match (clients.remove(&id), servers.remove(&id)) {
-                (Some((start, engine)), _) => (start, End::client(self.profile, &making, engine)),
+                (Some((start, engine)), _) => {
+                    (start, HandshakeNode::client(self.profile, &end_settings, engine))
+                }
                 // A server receives datagrams from the beginning.
-                (None, Some(engine)) => (Instant::ZERO, End::server(self.profile, &making, engine)),
-                (None, None) => (Instant::ZERO, End::relay()),
+                (None, Some(engine)) => {
+                    (Instant::ZERO, HandshakeNode::server(self.profile, &end_settings, engine))
+                }
+                (None, None) => (Instant::ZERO, HandshakeNode::relay()),
             };
             world.add(start, end);
         }

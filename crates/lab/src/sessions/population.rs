@@ -1,7 +1,7 @@
 //! Congestion measured with many clients at a server that has too few session slots.
 
 use super::Engset;
-use super::world::{Tally, World};
+use super::world::{CongestionCounts, World};
 use crate::Error;
 use crate::parallel::parallel;
 use crate::statistics::Interval;
@@ -12,7 +12,7 @@ use lightseal_dtls::WhenFull;
 /// Clients that come and go at a server with few session slots, over a link without loss or delay.
 /// Each client, and the server, is the engine itself.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Crowd {
+pub struct ClientPopulation {
     /// Number of session slots of the server.
     pub slots: NonZeroUsize,
     /// Number of clients, at most 2^32.
@@ -26,7 +26,7 @@ pub struct Crowd {
     pub session: Duration,
     /// The mean time between messages of a client in a session, exponentially distributed as well.
     /// With `None` the client sends no messages.
-    pub talk: Option<Duration>,
+    pub message_interval: Option<Duration>,
     /// The expected number of attempts. The simulated time is chosen so that about this many
     /// happen.
     pub attempts: usize,
@@ -59,7 +59,7 @@ const BATCHES: (usize, usize) = (10, 50);
 /// Number of attempts that a batch should have.
 const BATCH_ATTEMPTS: usize = 100;
 
-impl Crowd {
+impl ClientPopulation {
     /// Clients that send no messages, with sessions of an hour on average.
     pub const fn new(slots: NonZeroUsize, clients: NonZeroUsize, load: f64) -> Self {
         Self {
@@ -68,7 +68,7 @@ impl Crowd {
             load,
             when_full: WhenFull::Refuse,
             session: Duration::from_secs(3600),
-            talk: None,
+            message_interval: None,
             attempts: 100_000,
             seed: 1,
         }
@@ -102,17 +102,17 @@ impl Crowd {
         let idle_clients = self.clients.get() as f64 - self.formula().mean_taken();
         let between = self.idle().div_f64(idle_clients);
         let time = between.mul_f64(self.attempts as f64 / batches as f64);
-        let tallies = parallel(batches, |batch| World::new(self, batch as u64)?.run(time));
-        let tallies = tallies.into_iter().collect::<Result<Vec<_>, _>>()?;
-        Ok(Measured::of(&tallies))
+        let counts = parallel(batches, |batch| World::new(self, batch as u64)?.run(time));
+        let counts = counts.into_iter().collect::<Result<Vec<_>, _>>()?;
+        Ok(Measured::of(&counts))
     }
 }
 
 impl Measured {
     /// The totals of all batches, with intervals from the spread between batches.
-    fn of(batches: &[Tally]) -> Self {
-        let sum = |of: fn(&Tally) -> u64| batches.iter().map(of).sum::<u64>();
-        let share = |part: fn(&Tally) -> u64, whole: fn(&Tally) -> u64| {
+    fn of(batches: &[CongestionCounts]) -> Self {
+        let sum = |of: fn(&CongestionCounts) -> u64| batches.iter().map(of).sum::<u64>();
+        let share = |part: fn(&CongestionCounts) -> u64, whole: fn(&CongestionCounts) -> u64| {
             let ratio = |part: u64, whole: u64| part as f64 / whole.max(1) as f64;
             let each: Vec<f64> =
                 batches.iter().map(|batch| ratio(part(batch), whole(batch))).collect();
@@ -143,9 +143,12 @@ fn few(batches: usize) -> f64 {
 mod tests {
     use super::*;
 
-    fn crowd(slots: usize, clients: usize, load: f64) -> Crowd {
+    fn population(slots: usize, clients: usize, load: f64) -> ClientPopulation {
         let count = |n| NonZeroUsize::new(n).unwrap();
-        Crowd { attempts: 6000, ..Crowd::new(count(slots), count(clients), load) }
+        ClientPopulation {
+            attempts: 6000,
+            ..ClientPopulation::new(count(slots), count(clients), load)
+        }
     }
 
     /// Whether a value is within three half widths of a 95 % interval, beyond which it lies by
@@ -156,15 +159,15 @@ mod tests {
 
     #[test]
     fn what_is_counted_is_what_the_formula_says() {
-        for crowd in [crowd(3, 5, 0.5), crowd(1, 2, 1.0), crowd(3, 20, 0.2)] {
-            let (measured, formula) = (crowd.run().unwrap(), crowd.formula());
+        for population in [population(3, 5, 0.5), population(1, 2, 1.0), population(3, 20, 0.2)] {
+            let (measured, formula) = (population.run().unwrap(), population.formula());
             assert!((5000..7000).contains(&measured.attempts), "{}", measured.attempts);
             assert_eq!(measured.evicted, 0);
             assert_eq!(measured.call_congestion, measured.refused_share);
             let (time, call) = (measured.time_congestion, measured.call_congestion);
             assert!(time.half_width < 0.03 && call.half_width < 0.02, "{measured:?}");
-            assert!(near(time, formula.time_congestion()), "{crowd:?}: {measured:?}");
-            assert!(near(call, formula.call_congestion()), "{crowd:?}: {measured:?}");
+            assert!(near(time, formula.time_congestion()), "{population:?}: {measured:?}");
+            assert!(near(call, formula.call_congestion()), "{population:?}: {measured:?}");
         }
     }
 
@@ -172,10 +175,10 @@ mod tests {
     /// many sessions there are, and as many are evicted as would be refused.
     #[test]
     fn evictions_are_as_many_as_refusals() {
-        let formula = crowd(3, 5, 0.5).formula();
+        let formula = population(3, 5, 0.5).formula();
         for when_full in [WhenFull::EvictOldest, WhenFull::EvictIdle(Duration::ZERO)] {
-            let crowd = Crowd { when_full, ..crowd(3, 5, 0.5) };
-            let measured = crowd.run().unwrap();
+            let population = ClientPopulation { when_full, ..population(3, 5, 0.5) };
+            let measured = population.run().unwrap();
             assert_eq!(measured.refused, 0);
             assert!(near(measured.time_congestion, formula.time_congestion()), "{measured:?}");
             assert!(near(measured.call_congestion, formula.call_congestion()), "{measured:?}");
@@ -188,28 +191,35 @@ mod tests {
     /// are.
     #[test]
     fn idle_sessions_are_evicted_and_busy_ones_are_not() {
-        let crowd = crowd(3, 5, 0.5);
-        let idle = Crowd { when_full: WhenFull::EvictIdle(crowd.session), attempts: 2000, ..crowd };
+        let population = population(3, 5, 0.5);
+        let idle = ClientPopulation {
+            when_full: WhenFull::EvictIdle(population.session),
+            attempts: 2000,
+            ..population
+        };
         let some = idle.run().unwrap();
         assert!(some.refused > 50 && some.evicted > 10, "{some:?}");
-        assert!(near(some.call_congestion, crowd.formula().call_congestion()), "{some:?}");
-        let busy = Crowd { talk: Some(crowd.session / 20), ..idle };
+        assert!(near(some.call_congestion, population.formula().call_congestion()), "{some:?}");
+        let busy = ClientPopulation { message_interval: Some(population.session / 20), ..idle };
         let none = busy.run().unwrap();
         assert!(none.refused > 100 && none.evicted <= 1, "{none:?}");
     }
 
     #[test]
     fn a_slot_for_everybody_refuses_nobody() {
-        let measured = Crowd { attempts: 1000, ..crowd(5, 5, 2.0) }.run().unwrap();
+        let measured = ClientPopulation { attempts: 1000, ..population(5, 5, 2.0) }.run().unwrap();
         assert_eq!((measured.refused, measured.evicted), (0, 0));
         assert!(near(measured.time_congestion, (2.0f64 / 3.0).powi(5)), "{measured:?}");
     }
 
     #[test]
     fn the_seed_decides_everything() {
-        let crowd = Crowd { attempts: 500, ..crowd(2, 6, 0.7) };
-        assert_eq!(crowd.run().unwrap(), crowd.run().unwrap());
-        assert_ne!(crowd.run().unwrap(), Crowd { seed: 2, ..crowd }.run().unwrap());
+        let population = ClientPopulation { attempts: 500, ..population(2, 6, 0.7) };
+        assert_eq!(population.run().unwrap(), population.run().unwrap());
+        assert_ne!(
+            population.run().unwrap(),
+            ClientPopulation { seed: 2, ..population }.run().unwrap()
+        );
     }
 
     /// Tabulated quantiles of Student's distribution: 2.262 for 9 degrees of freedom, 2.010 for 49.
