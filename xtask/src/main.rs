@@ -1,5 +1,6 @@
-//! The commands of a maintainer: `cargo xtask lint`, `test`, `fresh`, `interop`, `interop-macsec`,
-//! `bench-gateway`, `documents`, `book`, `pictures`, `fuzz`, `api`, `package`, `claim` and `measure`.
+//! The commands of a maintainer: `cargo xtask lint`, `test`, `times`, `fresh`, `interop`,
+//! `interop-macsec`, `bench-gateway`, `documents`, `book`, `pictures`, `fuzz`, `lines`, `api`, `package`,
+//! `claim` and `measure`.
 //!
 //! The exit code is 0 if everything that was checked holds, 1 if something does not, and 2 if this
 //! machine cannot check it; then the last line says why.
@@ -15,6 +16,7 @@ mod fresh;
 mod fuzz;
 mod gateway;
 mod interop;
+mod lines;
 mod lint;
 mod measure;
 mod package;
@@ -23,6 +25,7 @@ mod process;
 mod program;
 mod system;
 mod test;
+mod times;
 
 use clap::{Parser, Subcommand};
 use std::process::ExitCode;
@@ -41,6 +44,8 @@ enum Command {
     Lint(lint::Arguments),
     /// Run every test of the workspace, including those against other implementations
     Test(test::Arguments),
+    /// Run tests from an empty target folder and print where the time goes
+    Times(test::Arguments),
     /// Run the README's commands on a minimal Debian that is made for the run
     Fresh(fresh::Arguments),
     /// Connect Lightseal with other implementations of DTLS, in every suite
@@ -55,6 +60,8 @@ enum Command {
     Book(book::Arguments),
     /// Draw the pictures of README.md: the demo, and the crates in their layers
     Pictures(pictures::Arguments),
+    /// Print the lines of Rust now and before the restructuring, by package and by kind
+    Lines,
     /// Run the fuzz targets for some seconds each
     Fuzz(fuzz::Arguments),
     /// Write the lists of public items that `lint api` compares with the sources
@@ -81,6 +88,7 @@ fn main() -> ExitCode {
     let outcome = match Arguments::parse().command {
         Command::Lint(arguments) => lint::run(&arguments),
         Command::Test(arguments) => test::run(&arguments),
+        Command::Times(arguments) => times::run(&arguments),
         Command::Fresh(arguments) => fresh::run(&arguments),
         Command::Interop(arguments) => interop::run(&arguments),
         Command::InteropMacsec(arguments) => gateway::interop_macsec(&arguments),
@@ -88,6 +96,7 @@ fn main() -> ExitCode {
         Command::Documents(arguments) => documents::run(&arguments),
         Command::Book(arguments) => book::run(&arguments),
         Command::Pictures(arguments) => pictures::run(&arguments),
+        Command::Lines => lines::run(),
         Command::Fuzz(arguments) => fuzz::run(&arguments),
         Command::Api(arguments) => api::run(&arguments),
         Command::Package(arguments) => package::run(&arguments),

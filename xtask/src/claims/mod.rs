@@ -27,6 +27,7 @@ mod group_lab;
 mod hostile;
 mod instructions;
 mod lab;
+mod lines;
 mod macs;
 mod masks;
 mod overload;
@@ -34,6 +35,7 @@ mod peers;
 mod reading;
 mod reconnect;
 mod sessions;
+mod times;
 
 use crate::Failure;
 use crate::claim::{Bar, Claim, Measure, Measured};
@@ -48,7 +50,7 @@ pub(crate) fn all() -> impl Iterator<Item = &'static Claim> {
     ALL.iter()
 }
 
-fn topics() -> [Vec<Claim>; 27] {
+fn topics() -> [Vec<Claim>; 29] {
     [
         aggregation::claims(),
         attacks::claims(),
@@ -71,12 +73,14 @@ fn topics() -> [Vec<Claim>; 27] {
         hostile::claims(),
         instructions::claims(),
         lab::claims(),
+        lines::claims(),
         macs::claims(),
         masks::claims(),
         overload::claims(),
         peers::claims(),
         reconnect::claims(),
         sessions::claims(),
+        times::claims(),
     ]
 }
 

@@ -1,12 +1,15 @@
 //! `cargo xtask test`: runs every test, and prints one line that counts them.
 //!
 //! - [`output`]: reads the output of cargo and the test programs line by line;
-//! - [`skipped`]: tests that reported that this machine cannot run them.
+//! - [`skipped`]: tests that reported that this machine cannot run them;
+//! - [`timeline`]: how long tests run.
 
 mod output;
 mod skipped;
+pub(crate) mod timeline;
 
 use crate::process::{cargo, target_dir};
+use crate::times::Stopwatch;
 use crate::{Failure, system};
 use output::{Failed, Report};
 use skipped::Skipped;
@@ -37,6 +40,8 @@ struct Step {
     /// The packages that it tests; empty for the whole workspace.
     packages: &'static [&'static str],
     arguments: &'static [&'static str],
+    /// A target folder of its own, inside the usual one.
+    folder: Option<&'static str>,
     /// A feature of each of these packages that is off by default.
     feature: Option<&'static str>,
     /// The step runs tests whose names contain one of these texts; empty for all.
@@ -54,6 +59,7 @@ const STEPS: &[Step] = &[
         name: "the workspace",
         packages: &[],
         arguments: &["test", "--no-fail-fast"],
+        folder: None,
         feature: None,
         filters: &[],
         environment: &[],
@@ -64,6 +70,7 @@ const STEPS: &[Step] = &[
         name: "the forgery of aggregated GCM tags",
         packages: &["lightseal-dtls", "fuzz"],
         arguments: &["test", "--test", "dangerous"],
+        folder: None,
         feature: Some("dangerous-gcm-aggregation"),
         filters: &[],
         environment: &[],
@@ -75,7 +82,8 @@ const STEPS: &[Step] = &[
     Step {
         name: "LightMAC over AES in software, in release",
         packages: &["lightmac"],
-        arguments: &["test", "--release", "--test", "it", "--target-dir", "target/aes-in-software"],
+        arguments: &["test", "--release", "--test", "it"],
+        folder: Some("aes-in-software"),
         feature: None,
         filters: &["aes_kernels::", "constant_time::", "vectors::"],
         environment: &[("RUSTFLAGS", "--cfg aes_backend=\"soft\"")],
@@ -86,6 +94,7 @@ const STEPS: &[Step] = &[
         name: "LightMAC on aarch64, emulated",
         packages: &["lightseal-present", "lightmac"],
         arguments: &["test", "--lib", "--tests", "--target", system::EMULATED_TARGET],
+        folder: None,
         feature: None,
         filters: &[],
         environment: &[
@@ -107,8 +116,17 @@ fn nothing() -> Result<(), String> {
 }
 
 pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
+    run_timed(arguments, None)
+}
+
+/// Runs the tests in the stopwatch's target folder, or without one in the usual target folder.
+pub(crate) fn run_timed(
+    arguments: &Arguments,
+    stopwatch: Option<&mut Stopwatch>,
+) -> Result<(), Failure> {
     let log = target_dir().join("test.log");
     let mut run = Run::new(log, arguments)?;
+    run.stopwatch = stopwatch;
     run.provide();
     for step in STEPS {
         run.step(step)?;
@@ -130,6 +148,7 @@ struct Run<'a> {
     skipped: Skipped,
     /// Steps that did not run to their end.
     broken: Vec<&'static str>,
+    stopwatch: Option<&'a mut Stopwatch>,
 }
 
 impl<'a> Run<'a> {
@@ -152,6 +171,7 @@ impl<'a> Run<'a> {
             report: Report::default(),
             skipped: Skipped::default(),
             broken: Vec::new(),
+            stopwatch: None,
         })
     }
 
@@ -188,6 +208,16 @@ impl<'a> Run<'a> {
             let features: Vec<_> = tested.map(|package| format!("{package}/{feature}")).collect();
             command.args(["--features", &features.join(",")]);
         }
+        let mut folder = target_dir();
+        if let Some(stopwatch) = &self.stopwatch {
+            stopwatch.prepare(&mut command);
+            command.arg("--timings");
+            folder.clone_from(&stopwatch.folder);
+        }
+        if let Some(own) = step.folder {
+            folder = folder.join(own);
+            command.arg("--target-dir").arg(&folder);
+        }
         match &self.arguments.filter {
             Some(text) => command.arg(text),
             None => command.arg("--").args(step.filters),
@@ -198,8 +228,14 @@ impl<'a> Run<'a> {
         // variable other tests would build the command again by itself, with fewer features enabled
         // and therefore with all its dependencies.
         if selection.iter().any(|word| ["--workspace", "lightseal"].contains(&word.as_str())) {
-            let own = std::env::current_exe().ok();
-            if let Some(folder) = own.as_deref().and_then(Path::parent) {
+            let program = match &self.stopwatch {
+                Some(stopwatch) => Some(stopwatch.folder.join("debug")),
+                None => {
+                    let own = std::env::current_exe().ok();
+                    own.as_deref().and_then(Path::parent).map(Path::to_owned)
+                }
+            };
+            if let Some(folder) = program {
                 command.env("LIGHTSEAL_PROGRAM", folder.join("lightseal"));
             }
         }
@@ -211,6 +247,9 @@ impl<'a> Run<'a> {
         );
         let before = (self.report.failed.len(), self.report.build_errors.len());
         let success = self.read(command)?;
+        if let Some(stopwatch) = &mut self.stopwatch {
+            stopwatch.end(&folder);
+        }
         // Cargo also fails when a test does not compile, which no `test result` line counts.
         let after = (self.report.failed.len(), self.report.build_errors.len());
         if !success && (before.0 == after.0 || before.1 != after.1) {
@@ -266,6 +305,9 @@ impl<'a> Run<'a> {
             let line = line.map_err(failed)?;
             let line = String::from_utf8_lossy(&line);
             writeln!(self.log, "{line}").map_err(failed)?;
+            if let Some(stopwatch) = &mut self.stopwatch {
+                stopwatch.read(&line);
+            }
             if self.report.read(&line) {
                 println!("{line}");
             }

@@ -215,7 +215,7 @@ impl Program {
 }
 
 /// The name of the program that cargo starts now: its file name without the hash, and its source.
-fn started(line: &str) -> Option<String> {
+pub(super) fn started(line: &str) -> Option<String> {
     let line = line.trim_start();
     if let Some(name) = line.strip_prefix("Doc-tests ") {
         return Some(format!("{name}, examples of the documentation"));

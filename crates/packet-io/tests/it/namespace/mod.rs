@@ -10,10 +10,12 @@ use std::sync::{PoisonError, RwLock, RwLockReadGuard};
 use std::thread;
 use std::time::Duration;
 
-/// Locked for writing while a test starts a program.
+/// Locked for writing while a test runs a program. The lock is held until the program has ended:
+/// the call that starts a program returns before the kernel has closed the sockets that the child
+/// process got.
 static STARTING: RwLock<()> = RwLock::new(());
 
-/// While the returned guard is held, no test starts a program. A child process holds every socket
+/// While the returned guard is held, no test runs a program. A child process holds every socket
 /// of this process until it executes another program: a port that a test closes and opens again
 /// would still be in use.
 #[allow(dead_code, reason = "not every test opens a port again")]
@@ -155,11 +157,10 @@ pub(crate) fn try_ip(words: &str) -> Result<String, String> {
     let mut command = Command::new("ip");
     command.args(words.split(' ')).stdin(Stdio::null());
     command.stdout(Stdio::piped()).stderr(Stdio::piped());
-    let child = {
+    let output = {
         let _starting = STARTING.write().unwrap_or_else(PoisonError::into_inner);
-        command.spawn().expect("iproute2 is installed")
+        command.output().expect("iproute2 is installed")
     };
-    let output = child.wait_with_output().expect("the program ends");
     if output.status.success() {
         return Ok(String::from_utf8_lossy(&output.stdout).into_owned());
     }
