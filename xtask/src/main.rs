@@ -16,6 +16,7 @@ mod fresh;
 mod fuzz;
 mod gateway;
 mod interop;
+mod layers;
 mod lines;
 mod lint;
 mod measure;

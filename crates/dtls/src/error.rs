@@ -279,7 +279,8 @@ impl fmt::Display for ConnectError {
 
 impl core::error::Error for ConnectError {}
 
-/// Why data could not be sent. The association is unchanged.
+/// Why data could not be sent. Only [`Self::Closed`] may be the end of an association: its keys have
+/// then reached their limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum SendError {

@@ -57,7 +57,7 @@ pub const MOST_GROUPS: usize = 16;
 /// The largest number of configured PSK key exchange modes.
 pub const MOST_PSK_MODES: usize = 16;
 /// The largest number of configured aggregation schemes for one direction.
-pub const MOST_SCHEMES: usize = 16;
+pub const MOST_SCHEMES: usize = 32;
 /// The longest ticket that a DTLS 1.2 client keeps, in bytes: with it a ClientHello remains far
 /// below the 65,535 bytes that its extensions may have.
 pub const LONGEST_TICKET: usize = 1 << 14;

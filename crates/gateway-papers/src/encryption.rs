@@ -24,10 +24,8 @@ use lightseal_gateway::counters::Reason;
 use lightseal_gateway::flows::uplink::SendForm;
 use lightseal_gateway::flows::{FlowLimits, FlowOptions, Flows};
 use lightseal_gateway::keys::DirectionSecret;
-use lightseal_gateway::link::SEAL_OVERHEAD;
-use lightseal_gateway::schemes::{
-    Forwarded, FrameCipher, Incoming, Outgoing, Scheme, SchemeCode, SealOutcome,
-};
+use lightseal_gateway::link::{FrameCipher, SEAL_OVERHEAD};
+use lightseal_gateway::schemes::{Forwarded, Incoming, Outgoing, Scheme, SchemeCode, SealOutcome};
 use lightseal_gateway::stations::PeerIndex;
 use lightseal_macsec::{Header, SciField};
 

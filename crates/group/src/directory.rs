@@ -110,7 +110,7 @@ pub struct Page {
     /// The controller's epoch when it answered.
     pub epoch: u64,
     /// All members of the page, in ascending order. An ID that is missing here belonged to no
-    /// member in this epoch.
+    /// member in this epoch, or to one whose X25519 key has small order.
     pub members: Vec<DirectoryEntry>,
 }
 

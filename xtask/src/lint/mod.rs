@@ -2,11 +2,10 @@
 
 mod circles;
 mod language;
-pub(crate) mod layers;
 mod source;
 
 use crate::process::{capture, cargo, run as run_command, succeeds};
-use crate::{Failure, api, pictures, system};
+use crate::{Failure, api, layers, pictures, system};
 use clap::Args;
 use std::time::Instant;
 

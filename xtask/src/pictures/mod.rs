@@ -2,14 +2,14 @@
 //!
 //! - [`screen`]: interprets what a program writes to a terminal;
 //! - [`window`]: draws a screen as a terminal's window;
-//! - [`parts`]: draws the crates in their layers.
+//! - [`mod@parts`]: draws the crates in their layers.
 
 mod parts;
 mod screen;
 mod window;
 
 use crate::Failure;
-use crate::lint::layers;
+use crate::layers;
 use crate::process::{capture, command, succeeds, workspace};
 use crate::program::LIGHTSEAL;
 use clap::ValueEnum;

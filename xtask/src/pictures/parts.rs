@@ -1,7 +1,7 @@
 //! Draws the crates in their layers: a row of boxes for each layer, the highest layer first.
 
 use super::window::escaped;
-use crate::lint::layers::Row;
+use crate::layers::Row;
 use std::fmt::Write;
 
 /// The picture's width in pixels.

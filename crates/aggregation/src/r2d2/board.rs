@@ -258,7 +258,7 @@ impl Board {
         each(evaluation.later, |ahead| {
             let fresh = self.fresh(table, number, ahead + 1);
             self.update_tag(table, number + 1 + ahead as u64, |board, at| {
-                board.checked[at] |= fresh
+                board.checked[at] |= fresh;
             });
         });
     }
@@ -309,7 +309,7 @@ impl Board {
             let later = number + ahead as u64;
             if self.checked[place(later)] & table.covers(ahead) != 0 && self.tagged.get(later) {
                 self.update_tag(table, later, |board, at| {
-                    board.checked[at] &= !table.covers(ahead)
+                    board.checked[at] &= !table.covers(ahead);
                 });
                 let charged = if charged == ALL_RECORDS { ALL_RECORDS } else { charged << ahead };
                 self.charge_later(table, later, charged);

@@ -83,7 +83,7 @@ impl<const RETAINED: usize> DelayStages<RETAINED> {
                 RETAINED.is_power_of_two()
                     && RETAINED >= LONGEST_DELAY
                     && SPAN <= 2 * LONGEST_DELAY
-            )
+            );
         };
         let bytes = table.bytes();
         let masks = core::array::from_fn(|stage| {

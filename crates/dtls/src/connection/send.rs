@@ -15,9 +15,10 @@ impl Connection {
     /// sealed into `datagram`, and the caller transmits it ([`Sent::Datagram`]). Otherwise the
     /// payload is queued, and [`poll_output`](lightseal_core::Engine::poll_output) returns its
     /// datagram when its turn has come ([`Sent::Queued`]): after the handshake (or as soon as
-    /// [`Self::may_send`]), after an acknowledgement or a message of the association that is due,
+    /// [`Self::may_send`]), after an acknowledgement or a handshake message that is ready to be sent,
     /// after the payloads that are queued already, or when a probe has shown that the path carries
-    /// such a datagram. Payloads are sealed in the order of the calls. Either way, poll afterwards:
+    /// such a datagram. Payloads are sealed in the order of the calls. A change that the next poll begins (another
+    /// scheme, other connection IDs) comes after a payload that is sealed at once. Either way, poll afterwards:
     /// the time of the next wake-up may have changed.
     ///
     /// `datagram` should be as long as the datagrams that the association may send

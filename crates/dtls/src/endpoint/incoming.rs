@@ -9,6 +9,7 @@ use crate::handshake::greeting::{self, AddressProof, Greeting, Reception};
 use crate::messages::extensions::OfferedPsks;
 use crate::messages::{Alert, ClientHello};
 use crate::tuning::MAX_INCOMING;
+use alloc::boxed::Box;
 use alloc::collections::VecDeque;
 use alloc::sync::Arc;
 use core::fmt;
@@ -26,7 +27,7 @@ use lightseal_core::{AddressPair, Decode, Encode, Instant};
 #[must_use = "a client that is neither accepted nor refused is ignored"]
 pub struct Incoming {
     from: AddressPair,
-    hello: Hello,
+    hello: Box<Hello>,
     fingerprint: [u8; 32],
     version: ProtocolVersion,
     proved: bool,
@@ -129,7 +130,13 @@ impl Endpoint {
         };
         let from = AddressPair { peer: from, local: self.local };
         let proved = admitted.cookie().is_some();
-        self.incoming.push(Incoming { from, hello: hello.clone(), fingerprint, version, proved });
+        self.incoming.push(Incoming {
+            from,
+            hello: Box::new(hello.clone()),
+            fingerprint,
+            version,
+            proved,
+        });
     }
 
     /// Accepts a client: its handshake begins. Returns the handle of its association; `None` if
@@ -176,7 +183,7 @@ impl Endpoint {
             from: incoming.from.peer,
             proof: AddressProof::Renewed,
         };
-        let Hello { record, sequence, body } = &incoming.hello;
+        let Hello { record, sequence, body } = &*incoming.hello;
         match greeting::consider(reception, *sequence, body) {
             Ok(Greeting::Accept(_) | Greeting::Accept12(_)) => return Err(incoming),
             Ok(request) => self.request_hello(incoming.from.peer, *record, *sequence, &request),

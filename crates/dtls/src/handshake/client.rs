@@ -30,7 +30,7 @@ use lightseal_core::{Decode, Reader, Writer};
 use super::reassembly::Message;
 
 /// The room in bytes for a ClientHello besides its identity, cookies, ticket and share.
-const HELLO_ROOM: usize = 512;
+const HELLO_ROOM: usize = 640;
 
 /// A key exchange in progress.
 struct Share {

@@ -418,7 +418,9 @@ impl Crowd {
 
     fn transmit(&mut self, direction: Direction, server: usize, datagram: Vec<u8>) {
         self.sent += 1;
-        if self.silent != Some(server) && self.lose.is_none_or(|each| self.sent % each != 0) {
+        if self.silent != Some(server)
+            && self.lose.is_none_or(|each| !self.sent.is_multiple_of(each))
+        {
             self.network.push_back((direction, server, datagram));
         }
     }
@@ -489,7 +491,7 @@ impl Crowd {
                 }
                 continue;
             }
-            self.now = self.now + Duration::from_millis(1);
+            self.now += Duration::from_millis(1);
             for (direction, server, mut datagram) in std::mem::take(&mut self.network) {
                 if direction == Direction::ToServer {
                     self.servers[server].handle_datagram(self.now, CROWD, &mut datagram);

@@ -1,10 +1,10 @@
 //! The keys with which a gateway opens the datagrams of one peer in one epoch.
 
+use super::cipher::FrameCipher;
 use super::outbound::{SEAL_OVERHEAD, TAG_LEN};
 use super::prefix::{PREFIX_LEN, Prefix};
 use crate::keys::{EpochSecret, GatewayId};
 use crate::lock;
-use crate::schemes::FrameCipher;
 use crate::tuning::{MAX_FORGERIES_PER_KEY, MAX_LANES};
 use crate::window::Window;
 use core::fmt;

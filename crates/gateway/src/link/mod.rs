@@ -3,11 +3,13 @@
 //! A [`Link`] is the state of one peer. [`Links`] contains all peers, and finds the keys that open
 //! a datagram.
 
+mod cipher;
 mod inbound;
 mod outbound;
 mod peer_address;
 mod prefix;
 
+pub use cipher::FrameCipher;
 pub use inbound::{Inbound, OpenError};
 pub use outbound::{KeyUsage, Outbound, SEAL_OVERHEAD, SealError, TAG_LEN};
 pub use prefix::{PREFIX_LEN, Prefix};

@@ -1,10 +1,10 @@
 //! The keys with which a gateway seals datagrams for one peer in one epoch.
 
+use super::cipher::FrameCipher;
 use super::prefix::{PREFIX_LEN, Prefix};
 use crate::codepoints::DatagramType;
 use crate::keys::{EpochSecret, GatewayId};
 use crate::lock;
-use crate::schemes::FrameCipher;
 use crate::tuning::{MAX_LANES, MAX_PACKETS_PER_KEY, PACKETS_BEFORE_REKEY};
 use core::fmt;
 use lightseal_core::PacketBuf;

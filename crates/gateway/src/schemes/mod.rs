@@ -20,7 +20,7 @@ use crate::codepoints::{DatagramType, EncryptedContent};
 use crate::counters::Reason;
 use crate::flows::Flows;
 use crate::keys::DirectionSecret;
-use crate::link::{Link, Links, SEAL_OVERHEAD};
+use crate::link::{FrameCipher, Link, Links, SEAL_OVERHEAD};
 use crate::stations::PeerIndex;
 use core::fmt;
 use core::net::SocketAddr;
@@ -143,21 +143,6 @@ pub enum SealOutcome {
     Ready,
     /// No datagram: the peer does not know the frame's flow yet. The frame is unchanged.
     Hold,
-}
-
-/// A scheme's own cipher in one direction and one epoch, under keys from a [`DirectionSecret`].
-pub trait FrameCipher: Send + Sync {
-    /// Encrypts a frame in place.
-    ///
-    /// # Errors
-    /// If the frame is too short.
-    fn encrypt(&self, packet: &mut PacketBuf<'_>) -> Result<(), Reason>;
-
-    /// Decrypts a frame in place.
-    ///
-    /// # Errors
-    /// If the datagram is too short.
-    fn decrypt(&self, packet: &mut PacketBuf<'_>) -> Result<(), Reason>;
 }
 
 /// Which bytes from [`Scheme::open`] the gateway puts on its LAN.

@@ -180,8 +180,7 @@ impl Registry {
         let unusable: Vec<&str> = controller.roster().unusable().collect();
         if !unusable.is_empty() {
             tracing::warn!(
-                "group {name}: {} members have an X25519 key of small order, which other members                  do not get; evict {}",
-                unusable.len(),
+                "group {name}: members with an X25519 key of small order, which other members do not get: {}; evict them",
                 unusable.join(", ")
             );
         }

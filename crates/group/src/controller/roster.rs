@@ -83,7 +83,15 @@ impl Roster {
 
     /// The directory entries of a page.
     pub(super) fn page(&self, lookup: Lookup) -> Vec<DirectoryEntry> {
-        let mut members: Vec<DirectoryEntry> = match lookup {
+        let mut members = self.members_of(lookup);
+        // A page with a key of small order could not be read.
+        members.retain(|member| !member.keys.exchange.is_small_order());
+        members
+    }
+
+    /// All members of a page, in ascending order.
+    fn members_of(&self, lookup: Lookup) -> Vec<DirectoryEntry> {
+        match lookup {
             Lookup::Senders(SenderId(first)) => {
                 let last = first.saturating_add(PAGE_SIZE as u8 - 1);
                 let leaves = self.senders.range(SenderId(first)..=SenderId(last));
@@ -95,10 +103,7 @@ impl Roster {
                 let leaves = self.leaves.range(first..=last);
                 leaves.filter(|(_, entry)| entry.1).map(|(_, entry)| entry.0).collect()
             }
-        };
-        // A page with such a key could not be read.
-        members.retain(|member| !member.keys.exchange.is_small_order());
-        members
+        }
     }
 
     /// The names of the devices that are the members of a page in this epoch.
@@ -110,7 +115,11 @@ impl Roster {
             };
             Some((id, self.names.get(&member.leaf)?.clone()))
         };
-        Names { lookup, epoch, names: self.page(lookup).into_iter().filter_map(name).collect() }
+        Names {
+            lookup,
+            epoch,
+            names: self.members_of(lookup).into_iter().filter_map(name).collect(),
+        }
     }
 
     /// A SenderID that no member has. The SenderID of a former member may be given out again,

@@ -161,10 +161,10 @@ impl Ends {
             let datagram = &mut self.buf[..len];
             match direction {
                 Direction::ToReceiver => {
-                    self.receiver.handle_datagram(self.now, address(direction), datagram)
+                    self.receiver.handle_datagram(self.now, address(direction), datagram);
                 }
                 Direction::ToSender => {
-                    self.sender.handle_datagram(self.now, address(direction), datagram)
+                    self.sender.handle_datagram(self.now, address(direction), datagram);
                 }
             }
         }

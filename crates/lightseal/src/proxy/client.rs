@@ -102,7 +102,6 @@ impl Flows {
 impl ClientProxy {
     /// A proxy that serves applications on `local`.
     pub(crate) fn new(local: UdpSocket, config: Arc<ClientConfig>, options: Options) -> Self {
-        // Invalid settings are not reported here, but when the first association begins.
         let longest = longest_message(config.settings()).unwrap_or(usize::MAX);
         Self {
             longest,

@@ -5,6 +5,7 @@ use crate::program;
 
 use program::TempDir;
 use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
 use std::process::{Command, Output, Stdio};
 
 /// A program that prints its name and its arguments, each in brackets, and ends with exit code 7.
@@ -15,9 +16,16 @@ const SCRIPT: &str =
 fn laboratory(dir: &TempDir, name: &str) -> String {
     let path = dir.path(name);
     std::fs::create_dir_all(&path).unwrap();
-    let script = dir.file(&format!("{name}/lightseal-lab"), SCRIPT);
-    std::fs::set_permissions(script, PermissionsExt::from_mode(0o700)).unwrap();
+    let script = dir.file(&format!("{name}/script"), SCRIPT);
+    std::fs::set_permissions(&script, PermissionsExt::from_mode(0o700)).unwrap();
+    copy(script.as_ref(), &format!("{path}/lightseal-lab"));
     path
+}
+
+/// Copies a program in a process of its own: a child of a test beside this one would inherit the
+/// open file of a copy made here, and a file that is open for writing cannot be executed.
+fn copy(from: &Path, to: &str) {
+    assert!(Command::new("cp").arg("-p").arg(from).arg(to).status().unwrap().success());
 }
 
 /// Runs a copy of `lightseal` in the directory `installed`, with a PATH that holds `elsewhere`.
@@ -25,7 +33,7 @@ fn run(dir: &TempDir, args: &[&str]) -> Output {
     let installed = dir.path("installed");
     std::fs::create_dir_all(&installed).unwrap();
     let program = format!("{installed}/lightseal");
-    std::fs::copy(env!("CARGO_BIN_EXE_lightseal"), &program).unwrap();
+    copy(env!("CARGO_BIN_EXE_lightseal").as_ref(), &program);
     let path = format!("{}:/usr/bin:/bin", dir.path("elsewhere"));
     let mut command = Command::new(program);
     command.args(args).env("PATH", path).stdin(Stdio::null()).output().unwrap()

@@ -229,7 +229,7 @@ impl Port {
             match self.socket.send() {
                 Ok(()) => {}
                 Err(error) if error.raw_os_error() == Some(libc::EAGAIN) => {
-                    self.take_completions(pool)
+                    self.take_completions(pool);
                 }
                 Err(_) => break,
             }

@@ -128,7 +128,7 @@ const CRATES: &[(&str, Layer)] = &[
 
 /// Crates below the hosts whose engine is shared by threads, and so needs locks: no device
 /// without an operating system has several queues.
-pub(super) const THREADED: &[&str] = &["lightseal-gateway"];
+pub(crate) const THREADED: &[&str] = &["lightseal-gateway"];
 
 /// A crate and the other crates of this workspace that it depends on.
 type Dependencies = Vec<(String, Vec<Needed>)>;
@@ -140,13 +140,13 @@ struct Needed {
     by_tests: bool,
 }
 
-pub(super) fn check() -> Result<(), String> {
+pub(crate) fn check() -> Result<(), String> {
     let faults = violations(&dependencies()?);
     if faults.is_empty() { Ok(()) } else { Err(faults.join("\n")) }
 }
 
 /// Crates that must need no operating system: package and folder, from the workspace's root.
-pub(super) fn no_std_crates() -> Result<Vec<(String, String)>, String> {
+pub(crate) fn no_std_crates() -> Result<Vec<(String, String)>, String> {
     let mut crates = Vec::new();
     for package in packages()? {
         let name = name_of(&package);
@@ -169,7 +169,7 @@ fn violations(dependencies: &Dependencies) -> Vec<String> {
     let mut faults = Vec::new();
     for (name, needed) in dependencies {
         let Some(own) = layer(name) else {
-            faults.push(format!("{name}: give it a layer in xtask/src/lint/layers.rs"));
+            faults.push(format!("{name}: give it a layer in xtask/src/layers.rs"));
             continue;
         };
         for Needed { name: other, by_tests } in needed {
