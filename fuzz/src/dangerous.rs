@@ -9,7 +9,9 @@ use lightseal_dtls::crypto::dangerous::AES_128_GCM_AGGREGATED;
 use lightseal_dtls::crypto::rustcrypto::PROVIDER;
 
 /// A provider with this suite alone, which no configuration offers.
-static ALONE: Provider = Provider { suites: &[&AES_128_GCM_AGGREGATED], ..PROVIDER };
+static ALONE: Provider = Provider::new(PROVIDER.name)
+    .with_suites(&[&AES_128_GCM_AGGREGATED])
+    .with_groups(PROVIDER.groups);
 
 /// The schemes whose aggregates are sums of whole tags. Under R2D2 each record adds different bits
 /// of its tag to a sum, so that equal differences do not cancel.
