@@ -22,7 +22,7 @@
 //! # Many associations on one socket
 //!
 //! An [`Endpoint`] is a server, and with [`Endpoint::connect`] a client too: it tells its
-//! associations apart by connection ID ([`Settings::connection_id`]), and by the peer's address
+//! associations apart by connection ID ([`Settings::connection_ids`]), and by the peer's address
 //! where there is none. [`Endpoint::client`] makes an endpoint that accepts nobody. A [`Connection`]
 //! is one association by itself, with a socket of its own.
 //!

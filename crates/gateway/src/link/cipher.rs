@@ -3,7 +3,8 @@
 use crate::counters::Reason;
 use lightseal_core::PacketBuf;
 
-/// A scheme's own cipher in one direction and one epoch, under keys from a [`DirectionSecret`].
+/// A scheme's own cipher in one direction and one epoch, under keys from a
+/// [`DirectionSecret`](crate::keys::DirectionSecret).
 pub trait FrameCipher: Send + Sync {
     /// Encrypts a frame in place.
     ///

@@ -97,7 +97,7 @@ pub struct CreateRequest {
     pub suite: Option<String>,
     /// The name of an [`Authenticity`](lightseal_group::policy::Authenticity).
     pub authenticity: String,
-    /// The name of a value of [`Responses`](lightseal_group::policy::Responses)(lightseal_group::policy::Responses).
+    /// The name of a value of [`Responses`](lightseal_group::policy::Responses).
     pub responses: String,
     /// The name of a [`Freshness`](lightseal_group::policy::Freshness).
     pub freshness: String,
@@ -217,9 +217,11 @@ pub struct Described {
     pub profile: String,
     /// The name of its cipher suite.
     pub suite: String,
-    /// What a record proves about its origin: the name of an [`Authenticity`].
+    /// What a record proves about its origin: the name of an
+    /// [`Authenticity`](lightseal_group::policy::Authenticity).
     pub authenticity: String,
-    /// Which members can read and forge responses: the name of a value of [`Responses`](lightseal_group::policy::Responses).
+    /// Which members can read and forge responses: the name of a value of
+    /// [`Responses`](lightseal_group::policy::Responses).
     pub responses: String,
     /// How a listener that joins in the middle of an epoch tells fresh records from replays: the name
     /// of a [`Freshness`](lightseal_group::policy::Freshness).
