@@ -82,6 +82,13 @@ pub(super) struct Ids {
     spare: VecDeque<ConnectionId>,
 }
 
+impl Ids {
+    /// Whether no message about connection IDs is to be sent.
+    pub(super) const fn is_quiet(&self) -> bool {
+        self.give.is_none() && self.ask.is_none()
+    }
+}
+
 impl Connection {
     /// Gives the peer another connection ID for its records to this end, to be used immediately.
     /// Has no effect in DTLS 1.2, if the peer's records carry no connection ID, and before the

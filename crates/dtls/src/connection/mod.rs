@@ -520,26 +520,34 @@ impl Connection {
         if buf.len() < needed && self.ending != Ending::Ended {
             return Step::BufferTooSmall(needed);
         }
+        // Debug builds verify on the way that nothing is overlooked.
+        let quiet = self.is_quiet();
+        if (!quiet || cfg!(debug_assertions))
+            && let Some((len, to)) = self.next_datagram(buf)
+        {
+            debug_assert!(!quiet, "a datagram was due");
+            self.count_sent(len);
+            return Step::Datagram { len, to };
+        }
+        match self.notices.pop_front() {
+            Some(notice) => Step::Notice(notice),
+            None => self.timers.next().map_or(Step::Idle, Step::WakeAt),
+        }
+    }
+
+    /// Writes the datagram that is to be sent next into `buf`. Returns its length in bytes and its
+    /// addresses.
+    fn next_datagram(&mut self, buf: &mut [u8]) -> Option<(usize, AddressPair)> {
         self.switch_if_closed();
         self.start_aggregation_update();
         self.start_id_messages();
-        if let Some((len, to)) = self.build_path_message(buf) {
-            self.count_sent(len);
-            return Step::Datagram { len, to };
+        if let Some(message) = self.build_path_message(buf) {
+            return Some(message);
         }
         if let Some(len) = self.build_datagram(buf) {
-            self.count_sent(len);
-            let to = AddressPair { peer: self.peer, local: self.path.local };
-            return Step::Datagram { len, to };
+            return Some((len, AddressPair { peer: self.peer, local: self.path.local }));
         }
-        if let Some((len, to)) = self.build_mtu_probe(buf) {
-            self.count_sent(len);
-            return Step::Datagram { len, to };
-        }
-        if let Some(notice) = self.notices.pop_front() {
-            return Step::Notice(notice);
-        }
-        self.timers.next().map_or(Step::Idle, Step::WakeAt)
+        self.build_mtu_probe(buf)
     }
 
     /// Converts a step into an event; `None` for a datagram, a deadline or an idle step.

@@ -70,6 +70,11 @@ impl PathMtu {
         }
     }
 
+    /// Whether no probe is due.
+    pub(super) fn is_quiet(&self) -> bool {
+        self.round.as_ref().is_none_or(|round| round.due.is_empty())
+    }
+
     /// The longest datagram that arrived.
     pub(super) const fn confirmed(&self) -> usize {
         self.confirmed

@@ -73,6 +73,12 @@ impl Path {
         self.unproved = unproved;
     }
 
+    /// Whether no path message is due.
+    pub(super) fn is_quiet(&self) -> bool {
+        self.responses.is_empty()
+            && !self.candidate.as_ref().is_some_and(|candidate| candidate.challenge_due)
+    }
+
     /// The peer has proved that it receives what is sent to its address.
     pub(super) const fn proved(&mut self) {
         self.unproved = None;

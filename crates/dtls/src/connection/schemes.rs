@@ -56,9 +56,10 @@ enum Telling {
 }
 
 impl AggregationUpdates {
-    /// Whether the report of how an epoch ended is due even without an ACK.
-    pub(super) fn is_end_due(&self) -> bool {
-        self.ended.as_ref().is_some_and(|ended| ended.telling == Telling::Due)
+    /// Whether nothing is due without an ACK: no update to request, no end of an epoch to report.
+    pub(super) fn is_quiet(&self) -> bool {
+        self.wanted.is_none()
+            && !self.ended.as_ref().is_some_and(|ended| ended.telling == Telling::Due)
     }
 
     /// An old handshake message was retransmitted.

@@ -11,15 +11,14 @@ use lightseal_core::{AddressPair, Instant};
 impl Connection {
     /// Sends a payload as one record.
     ///
-    /// If the handshake is complete and nothing has to be sent before the payload, the record is
-    /// sealed into `datagram`, and the caller transmits it ([`Sent::Datagram`]). Otherwise the
-    /// payload is queued, and [`poll_output`](lightseal_core::Engine::poll_output) returns its
-    /// datagram when its turn has come ([`Sent::Queued`]): after the handshake (or as soon as
-    /// [`Self::may_send`]), after an acknowledgement or a handshake message that is ready to be sent,
-    /// after the payloads that are queued already, or when a probe has shown that the path carries
-    /// such a datagram. Payloads are sealed in the order of the calls. A change that the next poll begins (another
-    /// scheme, other connection IDs) comes after a payload that is sealed at once. Either way, poll afterwards:
-    /// the time of the next wake-up may have changed.
+    /// If the handshake is complete and nothing else is due, the record is sealed into `datagram`,
+    /// and the caller transmits it ([`Sent::Datagram`]). Otherwise the payload is queued, and
+    /// [`poll_output`](lightseal_core::Engine::poll_output) returns its datagram when its turn has
+    /// come ([`Sent::Queued`]): after the handshake (or as soon as [`Self::may_send`]), after
+    /// acknowledgements, handshake messages and path messages that are due, after the payloads that
+    /// are queued already, or when a probe has shown that the path carries such a datagram. Payloads
+    /// are sealed in the order of the calls. Either way, poll afterwards: the time of the next
+    /// wake-up may have changed.
     ///
     /// `datagram` should be as long as the datagrams that the association may send
     /// ([`Self::path_mtu`]). A payload that does not fit it is queued, so that an empty `datagram`
@@ -47,7 +46,7 @@ impl Connection {
         let longest = datagram.len().min(self.confirmed_datagram()).min(self.allowance());
         if payload.len() <= self.payload_of(longest)
             && longest >= MIN_DATAGRAM_BYTES
-            && self.is_payload_next()
+            && self.is_quiet()
             && let Some(datagram) = datagram.get_mut(..longest)
         {
             match self.seal_data(datagram, payload.len(), false, |w| w.bytes(payload)) {
@@ -75,18 +74,24 @@ impl Connection {
         former.queue.clear();
     }
 
-    /// Whether the next payload is the next thing to seal: nothing that
-    /// [`build_datagram`](Self::build_datagram) writes before it is due.
-    fn is_payload_next(&self) -> bool {
+    /// Whether nothing is due: the next datagram, if there is one, carries a new payload.
+    ///
+    /// This tells without doing any of its work what the next step would find, so that the poll
+    /// after each payload costs little.
+    pub(super) fn is_quiet(&self) -> bool {
         matches!(self.state, State::Established(_))
+            && self.ending == Ending::Open
             && self.queue.is_empty()
             && !self.acks.is_due()
             && self.channel.flight.unsent_epoch().is_none()
             && !self.closing_due
             && !self.key_update.is_switch_due()
-            && !self.updates.is_end_due()
+            && self.updates.is_quiet()
             && !self.loss.is_report_due()
             && !self.older.refusal_due
+            && self.ids.is_quiet()
+            && self.path.is_quiet()
+            && self.mtu.is_quiet()
             && !self.liveness.as_ref().is_some_and(|liveness| liveness.is_probe_due())
     }
 }

@@ -390,11 +390,8 @@ impl Endpoint {
         id_len(&self.config)
     }
 
-    /// Gives an association the connection IDs that it is to give to its peer.
-    fn supply_ids(&mut self, handle: Handle) {
-        let Some(entry) = self.entries.get_mut(&handle) else { return };
-        entry.connection.switch_if_closed();
-        let Some(count) = entry.connection.ids_wanted() else { return };
+    /// Gives an association `count` connection IDs that it is to give to its peer.
+    fn supply_ids(&mut self, handle: Handle, count: usize) {
         let mut fresh = Vec::with_capacity(count);
         while fresh.len() < count
             && let Some(cid) = self.fresh_cid()
@@ -538,11 +535,15 @@ impl Endpoint {
     /// The next step of any association; `None` when all are idle.
     fn step(&mut self, buf: &mut [u8]) -> Option<(Handle, Step)> {
         while let Some(handle) = self.ready.front().copied() {
-            self.supply_ids(handle);
             let Some(entry) = self.entries.get_mut(&handle) else {
                 self.ready.pop_front();
                 continue;
             };
+            entry.connection.switch_if_closed();
+            if let Some(count) = entry.connection.ids_wanted() {
+                self.supply_ids(handle, count);
+                continue;
+            }
             let deadline = match entry.connection.step(buf) {
                 Step::WakeAt(at) => Some(at),
                 Step::Idle => None,
