@@ -3,6 +3,7 @@
 use crate::error::CloseReason;
 use crate::handshake::Negotiated;
 use crate::record::{RecordId, Resolution};
+use alloc::boxed::Box;
 use core::fmt;
 use core::net::SocketAddr;
 use lightseal_aggregation::Scheme;
@@ -14,9 +15,9 @@ pub enum Event<'a> {
     /// A server may send data before the handshake is complete, with the parameters given here.
     /// [`Self::Connected`] follows, or [`Self::Closed`]. Comes only if
     /// [`ServerConfig::with_half_rtt_data`](crate::ServerConfig::with_half_rtt_data) says so.
-    MaySend(Negotiated),
+    MaySend(Box<Negotiated>),
     /// The handshake is complete.
-    Connected(Negotiated),
+    Connected(Box<Negotiated>),
     /// A verified payload.
     Data(&'a [u8]),
     /// A payload that is not verified yet; the outcome follows as [`Event::Resolved`]. Comes only

@@ -560,8 +560,8 @@ impl Connection {
             Step::Received(Received::Resolved(record, resolution)) => {
                 Some(Event::Resolved(record, resolution))
             }
-            Step::Notice(Notice::MaySend(agreed)) => Some(Event::MaySend(*agreed)),
-            Step::Notice(Notice::Connected(agreed)) => Some(Event::Connected(*agreed)),
+            Step::Notice(Notice::MaySend(agreed)) => Some(Event::MaySend(agreed)),
+            Step::Notice(Notice::Connected(agreed)) => Some(Event::Connected(agreed)),
             Step::Notice(Notice::PeerMoved { from, to }) => Some(Event::PeerMoved { from, to }),
             Step::Notice(Notice::AggregationChanged { send, receive }) => {
                 Some(Event::AggregationChanged { send, receive })

@@ -292,7 +292,7 @@ impl<'a> Pair<'a> {
                 }
                 Output::Event(Event::MaySend(_)) => panic!("a client waits for Finished"),
                 Output::Event(Event::Connected(negotiated)) => {
-                    assert!(self.client_connected.replace(negotiated).is_none());
+                    assert!(self.client_connected.replace(*negotiated).is_none());
                     None
                 }
                 Output::Event(Event::Data(data)) => {
@@ -333,12 +333,12 @@ impl<'a> Pair<'a> {
                 Output::Event(event) => {
                     match event.event {
                         Event::MaySend(negotiated) => {
-                            self.server_may_send = Some((event.handle, negotiated));
+                            self.server_may_send = Some((event.handle, *negotiated));
                             may_send = true;
                         }
                         Event::Connected(negotiated) => {
                             self.handle = Some(event.handle);
-                            self.server_connected = Some(negotiated);
+                            self.server_connected = Some(*negotiated);
                         }
                         Event::Data(data) => {
                             assert!(self.server_connected.is_some(), "data before Connected");
