@@ -341,13 +341,13 @@ impl Connection {
 
     /// Whether the handshake is complete and the association open.
     pub fn is_connected(&self) -> bool {
-        self.ending == Ending::Open && matches!(self.state, State::Established(_))
+        self.is_open() && matches!(self.state, State::Established(_))
     }
 
     /// Whether data can be sent immediately: the handshake is complete, or this is a server that
     /// need not wait for that ([`ServerConfig::with_half_rtt_data`]).
     pub fn may_send(&self) -> bool {
-        self.ending == Ending::Open && self.sending().is_some()
+        self.is_open() && self.sending().is_some()
     }
 
     /// The negotiated parameters for the data that this end sends; `None` while it may not send
@@ -365,13 +365,13 @@ impl Connection {
     }
 
     /// Whether the association is neither ending nor ended.
-    pub(crate) fn is_open(&self) -> bool {
-        self.ending == Ending::Open
+    pub(crate) const fn is_open(&self) -> bool {
+        matches!(self.ending, Ending::Open)
     }
 
     /// Whether the association has ended and nothing is left to send.
-    pub fn is_closed(&self) -> bool {
-        self.ending == Ending::Ended
+    pub const fn is_closed(&self) -> bool {
+        matches!(self.ending, Ending::Ended)
     }
 
     /// The negotiated parameters; `None` before the handshake is complete.
@@ -454,7 +454,7 @@ impl Connection {
 
     /// Ends the association with an alert to the peer.
     pub(crate) fn farewell(&mut self, alert: AlertDescription, reason: CloseReason) {
-        if self.ending == Ending::Open {
+        if self.is_open() {
             self.ending = Ending::Farewell(alert, reason);
             self.timers.stop_all();
         }
@@ -517,7 +517,7 @@ impl Connection {
             return Step::Received(received);
         }
         let needed = self.settings().longest_datagram();
-        if buf.len() < needed && self.ending != Ending::Ended {
+        if buf.len() < needed && !self.is_closed() {
             return Step::BufferTooSmall(needed);
         }
         // Debug builds verify on the way that nothing is overlooked.

@@ -1,6 +1,6 @@
 //! The application's payloads: sealed at once where that is possible, queued otherwise.
 
-use super::{Connection, Ending};
+use super::Connection;
 use crate::error::SendError;
 use crate::handshake::State;
 use crate::record::seal::SealError;
@@ -38,7 +38,7 @@ impl Connection {
         datagram: &mut [u8],
     ) -> Result<Sent, SendError> {
         self.now = self.now.max(now);
-        if self.ending != Ending::Open {
+        if !self.is_open() {
             return Err(SendError::Closed);
         }
         // What may come after a payload in its datagram must not make that longer than the path
@@ -80,7 +80,7 @@ impl Connection {
     /// after each payload costs little.
     pub(super) fn is_quiet(&self) -> bool {
         matches!(self.state, State::Established(_))
-            && self.ending == Ending::Open
+            && self.is_open()
             && self.queue.is_empty()
             && !self.acks.is_due()
             && self.channel.flight.unsent_epoch().is_none()
