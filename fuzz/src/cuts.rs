@@ -8,7 +8,6 @@ use lightseal_dtls::codepoints::{AlertDescription, ContentType, HandshakeType};
 use lightseal_dtls::messages::{Alert, Fragment, RecordNumber, ack};
 use lightseal_dtls::record::epochs::{APPLICATION_EPOCH, HANDSHAKE_EPOCH};
 use lightseal_dtls::record::{Held, ReceiveEpoch, UnifiedHeader};
-use lightseal_dtls::stats::ReceiveStats;
 use std::collections::BTreeSet;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Duration;
@@ -266,7 +265,7 @@ fn opened(setup: &Setup, world: &World<'_>, stage: Stage) -> Vec<(ContentType, V
     };
     let mut epoch =
         ReceiveEpoch::new(stage.epoch, suite(setup), scheme(setup, stage.epoch), &secret);
-    let (mut held, mut stats) = (Held::new(1 << 16), ReceiveStats::default());
+    let mut held = Held::new(1 << 16);
     let mut contents = Vec::new();
     let sent = world.log.iter().filter(|(direction, _)| *direction == stage.direction);
     for (_, datagram) in sent {
@@ -278,7 +277,7 @@ fn opened(setup: &Setup, world: &World<'_>, stage: Stage) -> Vec<(ContentType, V
             if u64::from(header.epoch_bits) != stage.epoch & 3 {
                 continue;
             }
-            if let Some(inner) = epoch.open(header, &mut record, &mut held, &mut stats) {
+            if let Some(inner) = epoch.open(header, &mut record, &mut held).inner {
                 contents.push((inner.kind, inner.content.to_vec()));
             }
         }

@@ -14,7 +14,6 @@ use lightseal_dtls::record::epochs::APPLICATION_EPOCH;
 use lightseal_dtls::record::held::Received;
 use lightseal_dtls::record::seal::Shape;
 use lightseal_dtls::record::{Held, NumberLength, ReceiveEpoch, SendEpoch, UnifiedHeader};
-use lightseal_dtls::stats::ReceiveStats;
 use lightseal_dtls::tuning::{DATAGRAM_BYTES, RECEIVE_BUFFER_BYTES};
 
 /// Number of records in a run.
@@ -134,7 +133,7 @@ pub fn run(scheme: Scheme, payload: usize, attack: Attack, any_length: bool, see
     if !any_length {
         receive = receive.limited_to(DATAGRAM_BYTES - 2);
     }
-    let (mut held, mut stats) = (Held::new(RECEIVE_BUFFER_BYTES), ReceiveStats::default());
+    let mut held = Held::new(RECEIVE_BUFFER_BYTES);
     let mut cell =
         Cell { scheme, payload, attack, any_length, delivered: 0, forged: 0, most_held: 0 };
     let mut content = vec![0; payload];
@@ -142,7 +141,7 @@ pub fn run(scheme: Scheme, payload: usize, attack: Attack, any_length: bool, see
     let shape = Shape { number: NumberLength::Two, last: true };
     let mut open = |record: &mut [u8], cell: &mut Cell| {
         let header = UnifiedHeader::read(&mut Reader::new(record), 0).expect("a sealed record");
-        let inner = receive.open(header, record, &mut held, &mut stats);
+        let inner = receive.open(header, record, &mut held).inner;
         // The connection does the same with data that has a tag of its own.
         if let Some(inner) = inner
             && let Some(slot) = held.hold(inner.content)

@@ -35,7 +35,9 @@ fn run(scheme: Scheme, records: usize, bytes: usize) -> usize {
         let record = &mut buf[..sealed.len];
         let header = UnifiedHeader::read(&mut Reader::new(record), 0).expect("just sealed");
         // Data with a tag of its own is delivered as the connection does it.
-        if let Some(inner) = receive.open(header, record, &mut held, &mut stats)
+        let opened = receive.open(header, record, &mut held);
+        stats.count(&opened.outcomes);
+        if let Some(inner) = opened.inner
             && let Some(slot) = held.hold(inner.content)
         {
             stats.delivered += 1;

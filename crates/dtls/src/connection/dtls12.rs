@@ -2,6 +2,7 @@
 //! detection of wrong keys, and refusal of renegotiation.
 
 use super::Connection;
+use super::receive::Arrival;
 use crate::codepoints::{AlertDescription, ContentType, HandshakeType};
 use crate::config::ProtocolVersion;
 use crate::crypto::KeyState;
@@ -12,6 +13,7 @@ use crate::messages::fragment::Fragment;
 use crate::record::Header12;
 use crate::record::epochs::EPOCH_12;
 use crate::record::held::Slot;
+use crate::record::outcomes::OpenedRecord;
 use crate::record::seal::SealError;
 use crate::timer::Timer;
 use crate::tuning::MAX_WRONG_KEYS;
@@ -35,6 +37,7 @@ impl Connection {
         &mut self,
         header: &Header12,
         record: &mut [u8],
+        arrival: &mut Arrival,
     ) -> Result<(), Fault> {
         let Some(epoch) = self.channel.receive.get(header.epoch.into()) else {
             let early = self.settings().speaks(ProtocolVersion::Dtls12)
@@ -45,13 +48,13 @@ impl Connection {
             }
             return Ok(());
         };
-        let before = self.stats.received;
         let expected = epoch.expected();
-        let inner = epoch.open12(header, record, &mut self.stats.received);
+        let OpenedRecord { inner, mut outcomes } = epoch.open12(header, record);
         let (key_state, newest) = (epoch.key_state(), epoch.expected() > expected);
         let Some(inner) = inner else {
-            self.check_forgeries(&before)?;
-            let failed = self.stats.received.unauthentic > before.unauthentic;
+            self.count(&outcomes, arrival);
+            self.check_forgeries(&outcomes)?;
+            let failed = outcomes.unauthentic > 0;
             return self
                 .note_failure(failed && header.kind != ContentType::APPLICATION_DATA, key_state);
         };
@@ -62,7 +65,9 @@ impl Connection {
             }
             self.answer_from_where_asked(way);
         }
-        self.authenticated(EPOCH_12, inner.kind, inner.number, inner.content)
+        let result = self.authenticated(EPOCH_12, inner, &mut outcomes);
+        self.count(&outcomes, arrival);
+        result
     }
 
     /// A record failed authentication. Until the peer has proved its key, the reason may be that it

@@ -23,6 +23,11 @@ impl EarlyRecords {
         fits
     }
 
+    /// Whether no record is stored.
+    pub(super) const fn is_empty(&self) -> bool {
+        self.records.is_empty()
+    }
+
     /// Removes and returns all records, in order of arrival.
     pub(super) fn take(&mut self) -> Vec<Vec<u8>> {
         self.bytes = 0;

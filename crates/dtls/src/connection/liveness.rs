@@ -11,9 +11,9 @@
 //! answers none of them is considered dead, until an authentic record arrives. The association goes
 //! on: what to do about a dead peer is up to the host.
 
+use super::receive::Arrival;
 use super::{Connection, Ending};
 use crate::handshake::State;
-use crate::stats::ReceiveStats;
 use crate::timer::{RoundTrips, Timer};
 use crate::tuning::{
     LEAST_HINT_PAUSE, LEAST_PATIENCE, LEAST_PROBE_GAP, MOST_HINT_PAUSE, PROBES, REPEAT_INTERVAL,
@@ -302,15 +302,15 @@ impl Connection {
         }
     }
 
-    /// Notes what a datagram brought; `before` are the counters before it was processed.
-    pub(super) fn liveness_heard(&mut self, before: &ReceiveStats) {
-        let (now, received, path) = (self.now, &self.stats.received, self.path_patience());
-        let Some(liveness) = &mut self.liveness else { return };
-        if received.records == before.records {
+    /// Notes what a datagram brought.
+    pub(super) fn liveness_heard(&mut self, arrival: &Arrival) {
+        if self.liveness.is_none() || !arrival.authentic {
             return;
         }
-        let data = received.delivered_bytes > before.delivered_bytes;
-        let empty = received.delivered > before.delivered && !data;
+        let (now, path) = (self.now, self.path_patience());
+        let Some(liveness) = &mut self.liveness else { return };
+        let Arrival { data, .. } = *arrival;
+        let empty = arrival.delivered && !data;
         liveness.heard_at = now;
         let was_silent = core::mem::take(&mut liveness.silent);
         // Another record may already have ended the round to which this answer belongs.

@@ -468,7 +468,8 @@ impl Connection {
         self.ending = Ending::Ended;
         self.timers.stop_all();
         for mut epoch in self.channel.receive.take_before(u64::MAX) {
-            epoch.abandon(&mut self.held, &mut self.stats.received);
+            let outcomes = epoch.abandon(&mut self.held);
+            self.stats.received.count(&outcomes);
         }
         self.channel.send.forget_before(u64::MAX);
         self.channel.flight.complete();
@@ -595,8 +596,7 @@ impl Engine for Connection {
     }
 
     fn handle_datagram_on(&mut self, now: Instant, way: AddressPair, datagram: &mut [u8]) {
-        self.now = self.now.max(now);
-        self.receive_from(way, datagram);
+        self.receive_from(now, way, datagram);
     }
 
     fn handle_timeout(&mut self, now: Instant) {

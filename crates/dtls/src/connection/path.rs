@@ -2,6 +2,7 @@
 //! ID, and after a return routability check (RFC 9146, section 6; RFC 9147, section 9; RFC 9853,
 //! section 5.1).
 
+use super::receive::Arrival;
 use super::{Connection, Ending, Notice};
 use crate::codepoints::ContentType;
 use crate::error::{Fault, Misbehaviour};
@@ -15,7 +16,7 @@ use crate::tuning::{
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 use core::net::{IpAddr, SocketAddr};
-use lightseal_core::{AddressPair, Encode};
+use lightseal_core::{AddressPair, Encode, Instant};
 use subtle::ConstantTimeEq;
 
 /// The addresses of an association, and the check of a new one.
@@ -95,19 +96,26 @@ impl Connection {
     }
 
     /// Processes a datagram from any address.
-    pub(super) fn receive_from(&mut self, from: AddressPair, datagram: &mut [u8]) {
+    pub(crate) fn receive_from(
+        &mut self,
+        now: Instant,
+        from: AddressPair,
+        datagram: &mut [u8],
+    ) -> Arrival {
+        self.now = self.now.max(now);
         if from.peer != self.peer && !self.is_addressed_by(datagram) {
-            return;
+            return Arrival::default();
         }
         self.path.from = from;
-        let (len, before) = (datagram.len(), self.stats.received.records);
-        self.receive_datagram(datagram);
+        let len = datagram.len();
+        let arrival = self.receive_datagram(datagram);
         if let Some(candidate) = &mut self.path.candidate
             && candidate.address == from.peer
-            && self.stats.received.records > before
+            && arrival.authentic
         {
             candidate.received += len;
         }
+        arrival
     }
 
     /// The local address to which the peer sends, if the host reports it. The peer is answered from

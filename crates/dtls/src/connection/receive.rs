@@ -10,25 +10,37 @@ use crate::handshake::reassembly::{Message, Offered};
 use crate::messages::{Alert, Fragment, RecordNumber, ack};
 use crate::record::epochs::{APPLICATION_EPOCH, EPOCH_12, carries_data};
 use crate::record::held::Origin;
+use crate::record::open::Inner;
+use crate::record::outcomes::{OpenedRecord, Outcomes};
 use crate::record::{ConnectionId, Header12, ReceiveEpoch, UnifiedHeader};
-use crate::stats::ReceiveStats;
 use crate::timer::Timer;
 use crate::tuning::{ACK_PATIENCE, HANDSHAKE_KEYS_LIFETIME, MIN_TIMEOUT, REPEAT_INTERVAL};
 use alloc::boxed::Box;
 use lightseal_core::{Decode, Instant, Reader};
 
+/// What a datagram brought.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Arrival {
+    /// It has an authentic record, or authenticated an earlier one.
+    pub(crate) authentic: bool,
+    /// A payload was delivered, be it empty.
+    pub(super) delivered: bool,
+    /// A payload that is not empty was delivered.
+    pub(super) data: bool,
+}
+
 impl Connection {
-    pub(super) fn receive_datagram(&mut self, datagram: &mut [u8]) {
-        let (before, established) =
-            (self.stats.received, matches!(self.state, State::Established(_)));
+    pub(super) fn receive_datagram(&mut self, datagram: &mut [u8]) -> Arrival {
+        let mut arrival = Arrival::default();
+        let established = matches!(self.state, State::Established(_));
         let received = &mut self.stats.received;
         received.datagrams += 1;
         received.bytes += datagram.len() as u64;
         let len = datagram.len() as u64;
         self.saw_handshake = false;
         let mut rest = datagram;
-        while self.ending == Ending::Open && !rest.is_empty() {
-            rest = match self.receive_record(rest) {
+        while self.is_open() && !rest.is_empty() {
+            rest = match self.receive_record(rest, &mut arrival) {
                 Ok(Some(rest)) => rest,
                 Ok(None) => {
                     self.stats.received.malformed += 1;
@@ -43,10 +55,11 @@ impl Connection {
         if self.saw_handshake {
             self.stats.received.handshake_bytes += len;
         }
-        self.after_receiving();
+        self.after_receiving(&mut arrival);
         if established {
-            self.liveness_heard(&before);
+            self.liveness_heard(&arrival);
         }
+        arrival
     }
 
     /// Processes the first record of a datagram and returns the rest; `None` if the rest cannot be
@@ -54,6 +67,7 @@ impl Connection {
     fn receive_record<'a>(
         &mut self,
         datagram: &'a mut [u8],
+        arrival: &mut Arrival,
     ) -> Result<Option<&'a mut [u8]>, Fault> {
         let Some(first) = datagram.first() else { return Ok(None) };
         if UnifiedHeader::begins_with(*first) {
@@ -65,7 +79,7 @@ impl Connection {
                 None => datagram.len(),
             };
             let Some((record, rest)) = datagram.split_at_mut_checked(len) else { return Ok(None) };
-            Ok(self.protected_record(header, record)?.then_some(rest))
+            Ok(self.protected_record(header, record, arrival)?.then_some(rest))
         } else {
             let Ok(header) = Header12::read(datagram, self.cid.len()) else { return Ok(None) };
             let len = header.len + usize::from(header.body);
@@ -82,7 +96,7 @@ impl Connection {
                 let content = record.get(header.len..).unwrap_or_default();
                 self.plaintext_record(&header, content)?;
             } else {
-                self.protected_record_12(&header, record)?;
+                self.protected_record_12(&header, record, arrival)?;
             }
             Ok(Some(rest))
         }
@@ -134,6 +148,7 @@ impl Connection {
         &mut self,
         header: UnifiedHeader,
         record: &mut [u8],
+        arrival: &mut Arrival,
     ) -> Result<bool, Fault> {
         let Some(epoch) = self.channel.receive.by_bits(header.epoch_bits) else {
             if matches!(self.state, State::Established(_)) || !self.early.keep(record) {
@@ -156,8 +171,7 @@ impl Connection {
         let origin = (own_id.is_some() || way.local.is_some()).then_some(Origin { way, own_id });
         self.held.begin(origin);
         let (number, expected) = (epoch.epoch(), epoch.expected());
-        let before = self.stats.received;
-        let inner = epoch.open(header, record, &mut self.held, &mut self.stats.received);
+        let OpenedRecord { inner, mut outcomes } = epoch.open(header, record, &mut self.held);
         let (key_state, used) = (epoch.key_state(), epoch.is_used());
         let settled = epoch.is_settled();
         // The peer's address follows the record that has been verified, not the record whose tag
@@ -178,11 +192,14 @@ impl Connection {
             self.aggregation_in_use(number);
         }
         self.adapt();
-        self.check_forgeries(&before)?;
-        let result = inner.map_or(Ok(()), |inner| {
-            self.authenticated(number, inner.kind, inner.number, inner.content)
-        });
-        self.heard_data(&before);
+        let checked = self.check_forgeries(&outcomes);
+        let result = match inner {
+            Some(inner) if checked.is_ok() => self.authenticated(number, inner, &mut outcomes),
+            _ => Ok(()),
+        };
+        self.count(&outcomes, arrival);
+        checked?;
+        self.heard_data(&outcomes);
         if used && number >= APPLICATION_EPOCH {
             self.heard_application = true;
             self.age_old_epochs(number);
@@ -202,34 +219,36 @@ impl Connection {
         result.map(|()| true)
     }
 
-    /// Notes what was delivered since `before`, from which dialogues and one-way streams are told
-    /// apart.
-    fn heard_data(&mut self, before: &ReceiveStats) {
-        let now = &self.stats.received;
-        let messages = now.delivered - before.delivered;
-        let tags = now.closing_tags - before.closing_tags;
+    /// Counts what became of records.
+    pub(super) fn count(&mut self, outcomes: &Outcomes, arrival: &mut Arrival) {
+        self.stats.received.count(outcomes);
+        arrival.authentic |= outcomes.records > 0;
+        arrival.delivered |= outcomes.delivered > 0;
+        arrival.data |= outcomes.delivered_bytes > 0;
+    }
+
+    /// Notes what a record delivered, from which dialogues and one-way streams are told apart.
+    fn heard_data(&mut self, outcomes: &Outcomes) {
+        let Outcomes { delivered, closing_tags, .. } = *outcomes;
         // An empty payload answers a probe, not a message.
-        let data = now.delivered_bytes > before.delivered_bytes;
-        if (data || now.provisional > before.provisional)
+        if (outcomes.delivered_bytes > 0 || outcomes.provisional > 0)
             && let Some(pace) = &mut self.pace
         {
             pace.received();
         }
-        if messages > 0 || tags > 0 {
-            self.adapt_to_closings(messages, tags);
+        if delivered > 0 || closing_tags > 0 {
+            self.adapt_to_closings(delivered.into(), closing_tags.into());
         }
     }
 
-    /// Fails if a record was forged since `before` and the configuration ends the association over
-    /// that.
-    pub(super) fn check_forgeries(&self, before: &ReceiveStats) -> Result<(), Fault> {
-        let now = &self.stats.received;
-        let refuted = now.refuted > before.refuted;
-        let forged = refuted || (now.forged, now.unauthentic) > (before.forged, before.unauthentic);
+    /// Fails if a record was forged and the configuration ends the association over that.
+    pub(super) fn check_forgeries(&self, outcomes: &Outcomes) -> Result<(), Fault> {
         let end = match self.settings().on_forgery {
             OnForgery::Drop => false,
-            OnForgery::CloseWhenRefuted => refuted,
-            OnForgery::Close => forged && matches!(self.state, State::Established(_)),
+            OnForgery::CloseWhenRefuted => outcomes.refuted > 0,
+            OnForgery::Close => {
+                outcomes.has_forgery() && matches!(self.state, State::Established(_))
+            }
         };
         if end { Err(Fault::Limit(Limit::Forgery)) } else { Ok(()) }
     }
@@ -238,9 +257,8 @@ impl Connection {
     pub(super) fn authenticated(
         &mut self,
         epoch: u64,
-        kind: ContentType,
-        number: u64,
-        content: &[u8],
+        Inner { kind, number, content }: Inner<'_>,
+        outcomes: &mut Outcomes,
     ) -> Result<(), Fault> {
         // The keys depend on our random value, so the peer has received our flight and its address
         // is proved.
@@ -248,7 +266,7 @@ impl Connection {
         match kind {
             // RFC 8446, section 5.4, forbids empty ones; over datagrams they are discarded.
             ContentType::HANDSHAKE | ContentType::ALERT if content.is_empty() => {
-                self.stats.received.malformed += 1;
+                outcomes.malformed += 1;
                 Ok(())
             }
             ContentType::APPLICATION_DATA
@@ -258,13 +276,9 @@ impl Connection {
                 Ok(())
             }
             ContentType::APPLICATION_DATA if carries_data(epoch) => {
-                let received = &mut self.stats.received;
                 match self.held.hold(content) {
-                    Some(slot) => {
-                        received.delivered += 1;
-                        received.delivered_bytes += self.held.deliver(slot) as u64;
-                    }
-                    None => received.buffer_full += 1,
+                    Some(slot) => outcomes.deliver(self.held.deliver(slot)),
+                    None => outcomes.buffer_full += 1,
                 }
                 Ok(())
             }
@@ -293,7 +307,7 @@ impl Connection {
                 self.path_message(content)
             }
             ContentType::EPOCH_END if epoch >= APPLICATION_EPOCH => {
-                self.epoch_ended(epoch, content)
+                self.epoch_ended(epoch, content, outcomes)
             }
             ContentType::LOSS_REPORT if epoch >= APPLICATION_EPOCH => self.loss_report(content),
             _ => Err(Misbehaviour::UnexpectedMessage.into()),
@@ -422,7 +436,7 @@ impl Connection {
         if let Err(fault) = self.message(&message) {
             self.fail(fault);
         }
-        self.after_receiving();
+        self.after_receiving(&mut Arrival::default());
     }
 
     fn message(&mut self, message: &Message) -> Result<(), Fault> {
@@ -476,21 +490,17 @@ impl Connection {
     }
 
     /// Opens early records again if new keys were installed, and measures losses to report.
-    fn after_receiving(&mut self) {
-        while self.ending == Ending::Open {
+    fn after_receiving(&mut self, arrival: &mut Arrival) {
+        while self.is_open() && !self.early.is_empty() {
             let before = self.channel.receive.newest().map(ReceiveEpoch::epoch);
             if before.is_none() {
                 break;
             }
-            let records = self.early.take();
-            if records.is_empty() {
-                break;
-            }
-            for mut record in records {
-                if self.ending != Ending::Open {
+            for mut record in self.early.take() {
+                if !self.is_open() {
                     break;
                 }
-                if let Err(fault) = self.receive_record(&mut record) {
+                if let Err(fault) = self.receive_record(&mut record, arrival) {
                     self.fail(fault);
                 }
             }

@@ -14,6 +14,7 @@ use crate::handshake::reassembly::Message;
 use crate::handshake::{EstablishedKeys, Negotiated, State, message_body};
 use crate::messages::{AggregationUpdate, EpochEnd};
 use crate::record::epochs::APPLICATION_EPOCH;
+use crate::record::outcomes::Outcomes;
 use crate::record::seal::Shape;
 use crate::record::{ReceiveEpoch, SendEpoch};
 use crate::timer::Timer;
@@ -241,7 +242,12 @@ impl Connection {
     }
 
     /// Processes the peer's report, sent in `epoch`, of how the previous epoch ended.
-    pub(super) fn epoch_ended(&mut self, epoch: u64, content: &[u8]) -> Result<(), Fault> {
+    pub(super) fn epoch_ended(
+        &mut self,
+        epoch: u64,
+        content: &[u8],
+        outcomes: &mut Outcomes,
+    ) -> Result<(), Fault> {
         let end = EpochEnd::decode(content)?;
         match self.updates.begun {
             Some(begun) if epoch == begun => {}
@@ -250,7 +256,7 @@ impl Connection {
             _ => return Err(Misbehaviour::UnexpectedMessage.into()),
         }
         if let Some(old) = self.channel.receive.get(epoch - 1) {
-            old.end(end.records, end.closing, &mut self.held, &mut self.stats.received);
+            *outcomes += old.end(end.records, end.closing, &mut self.held);
             if old.is_settled() {
                 self.forget_epochs_before(epoch);
             }

@@ -246,7 +246,8 @@ impl Connection {
 
     pub(super) fn forget_epochs_before(&mut self, epoch: u64) {
         for mut old in self.channel.receive.take_before(epoch) {
-            old.abandon(&mut self.held, &mut self.stats.received);
+            let outcomes = old.abandon(&mut self.held);
+            self.stats.received.count(&outcomes);
             self.adapt_to_rest(&mut old);
         }
     }

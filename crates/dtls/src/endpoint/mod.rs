@@ -411,20 +411,18 @@ impl Endpoint {
         }
     }
 
-    /// Passes a datagram to an association. It may change the peer's address.
-    fn deliver(&mut self, handle: Handle, from: SocketAddr, datagram: &mut [u8]) {
-        let Some(entry) = self.entries.get_mut(&handle) else { return };
+    /// Passes a datagram to an association. It may change the peer's address. Returns whether a
+    /// record was authenticated.
+    fn deliver(&mut self, handle: Handle, from: SocketAddr, datagram: &mut [u8]) -> bool {
+        let Some(entry) = self.entries.get_mut(&handle) else { return false };
         let connection = &mut entry.connection;
         let old = connection.peer();
-        let before = (connection.negotiated().is_some(), connection.stats().received.records);
-        connection.handle_datagram_on(
-            self.now,
-            AddressPair { peer: from, local: self.local },
-            datagram,
-        );
+        let was_connected = connection.negotiated().is_some();
+        let way = AddressPair { peer: from, local: self.local };
+        let arrival = connection.receive_from(self.now, way, datagram);
         let new = connection.peer();
-        let after = (connection.negotiated().is_some(), connection.stats().received.records);
-        if after.1 > before.1 {
+        let completed = !was_connected && connection.negotiated().is_some();
+        if arrival.authentic {
             entry.heard = self.now;
         }
         if new != old {
@@ -439,7 +437,7 @@ impl Endpoint {
             // new address, which may have no ID.
             self.by_peer.entry(new).or_insert(handle);
         }
-        if after.0 && !before.0 {
+        if completed {
             match self.entries.get(&handle).map(|entry| entry.part) {
                 Some(Part::Client) => drop(self.take_slot(handle)),
                 _ => {
@@ -450,6 +448,7 @@ impl Endpoint {
         }
         self.touch(handle);
         self.begin_after(handle);
+        arrival.authentic
     }
 
     fn insert(
@@ -596,7 +595,9 @@ impl Engine for Endpoint {
         let handle = by_id.copied().or(known);
         match handle {
             Some(handle) if by_id.is_none() && self.deliver_to_older(handle, from, datagram) => {}
-            Some(handle) => self.deliver(handle, from, datagram),
+            Some(handle) => {
+                self.deliver(handle, from, datagram);
+            }
             None if looks_like_hello => {}
             None => {
                 self.stats.ignored += 1;

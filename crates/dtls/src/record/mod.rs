@@ -19,6 +19,7 @@ pub mod header;
 pub mod held;
 pub mod number;
 pub mod open;
+pub mod outcomes;
 #[cfg(feature = "passive")]
 mod passive;
 pub mod seal;

@@ -6,10 +6,10 @@ use super::dtls13::Opening;
 use super::fates::{Fate, Fates};
 use super::header::UnifiedHeader;
 use super::held::Held;
+use super::outcomes::{OpenedRecord, Outcomes};
 use crate::codepoints::{ContentType, MAX_CONTENT};
 use crate::config::NumberMasks;
 use crate::crypto::{Aead, CipherSuite, CipherSuite12, KeyState, TrafficSecret, Usage};
-use crate::stats::ReceiveStats;
 use alloc::boxed::Box;
 use lightseal_aggregation::choice::RecordFate;
 use lightseal_aggregation::{ClosingTag, Scheme};
@@ -79,16 +79,16 @@ impl Tally {
     }
 
     /// Counts an authenticated record.
-    pub(super) const fn authentic(&mut self, stats: &mut ReceiveStats) {
+    pub(super) const fn authentic(&mut self, outcomes: &mut Outcomes) {
         self.authentic += 1;
         self.unsettled = 0;
-        stats.records += 1;
+        outcomes.records += 1;
     }
 
     /// Counts a record whose own tag is wrong.
-    pub(super) const fn forged(&mut self, stats: &mut ReceiveStats) {
+    pub(super) const fn forged(&mut self, outcomes: &mut Outcomes) {
         self.usage.add_failed();
-        stats.unauthentic += 1;
+        outcomes.unauthentic += 1;
     }
 }
 
@@ -223,64 +223,64 @@ impl ReceiveEpoch {
         }
     }
 
-    /// Whether the key may still be used; counts the record as dropped if it may not.
-    fn is_usable(&self, stats: &mut ReceiveStats) -> bool {
-        let usable = self.tally.usage.state() != KeyState::Exhausted;
-        stats.exhausted += u64::from(!usable);
-        usable
-    }
-
     /// Opens the DTLS 1.3 record `record` (header and body) in place.
     ///
-    /// Returns the record if the connection must act on it. Application data of an aggregated epoch
-    /// goes into `held` instead, and is delivered from there when its tags verify. Records that
-    /// cannot be authenticated are counted and dropped.
+    /// Application data of an aggregated epoch goes into `held`, and is delivered from there when
+    /// its tags verify. Records that cannot be authenticated are dropped.
     pub fn open<'a>(
         &mut self,
         header: UnifiedHeader,
         record: &'a mut [u8],
         held: &mut Held,
-        stats: &mut ReceiveStats,
-    ) -> Option<Inner<'a>> {
-        if !self.is_usable(stats) {
-            return None;
-        }
-        let Layout::Dtls13(opening) = &mut self.layout else { return None };
-        opening.open(header, record, held, &mut self.tally, stats)
+    ) -> OpenedRecord<'a> {
+        let mut outcomes = Outcomes::default();
+        let inner = match &mut self.layout {
+            Layout::Dtls13(opening) if is_usable(&self.tally, &mut outcomes) => {
+                opening.open(header, record, held, &mut self.tally, &mut outcomes)
+            }
+            _ => None,
+        };
+        OpenedRecord { inner, outcomes }
     }
 
     /// As [`Self::open`], for a record of DTLS 1.2.
-    pub fn open12<'a>(
+    pub fn open12<'a>(&mut self, header: &Header12, record: &'a mut [u8]) -> OpenedRecord<'a> {
+        let mut outcomes = Outcomes::default();
+        let inner = self.inner12(header, record, &mut outcomes);
+        OpenedRecord { inner, outcomes }
+    }
+
+    fn inner12<'a>(
         &mut self,
         header: &Header12,
         record: &'a mut [u8],
-        stats: &mut ReceiveStats,
+        outcomes: &mut Outcomes,
     ) -> Option<Inner<'a>> {
-        if !self.is_usable(stats) {
+        if !is_usable(&self.tally, outcomes) {
             return None;
         }
         let Layout::Dtls12 { keys, window } = &mut self.layout else { return None };
         let body = keys.body(header, record).filter(|body| body.content.len() <= self.limit);
         let Some(body) = body else {
-            stats.malformed += 1;
+            outcomes.malformed += 1;
             return None;
         };
         if !window.check(header.number) {
-            stats.replayed += 1;
+            outcomes.replayed += 1;
             return None;
         }
         self.tally.usage.add_evaluated(keys.additional_len(), body.content.len());
         let Some(content) = keys.open(header, body) else {
-            self.tally.forged(stats);
+            self.tally.forged(outcomes);
             return None;
         };
         window.commit(header.number);
         self.tally.arrivals += 1;
-        self.tally.authentic(stats);
+        self.tally.authentic(outcomes);
         let opened =
             inner(header.kind, content).filter(|(_, content)| content.len() <= MAX_CONTENT);
         let Some((kind, content)) = opened else {
-            stats.malformed += 1;
+            outcomes.malformed += 1;
             return None;
         };
         Some(Inner { kind, number: header.number, content })
@@ -288,17 +288,13 @@ impl ReceiveEpoch {
 
     /// Processes the report of how the epoch ended: its number of records, and a closing tag if the
     /// last ones are not covered by a tag. These records may still arrive.
-    pub fn end(
-        &mut self,
-        records: u64,
-        closing: Option<ClosingTag>,
-        held: &mut Held,
-        stats: &mut ReceiveStats,
-    ) {
+    pub fn end(&mut self, records: u64, closing: Option<ClosingTag>, held: &mut Held) -> Outcomes {
+        let mut outcomes = Outcomes::default();
         self.records = Some(records);
         if let (Layout::Dtls13(opening), Some(closing)) = (&mut self.layout, closing) {
-            opening.end(closing, held, &mut self.tally, stats);
+            opening.end(closing, held, &mut self.tally, &mut outcomes);
         }
+        outcomes
     }
 
     /// Whether the epoch has ended and all its records have arrived and were authenticated.
@@ -323,11 +319,20 @@ impl ReceiveEpoch {
     }
 
     /// Drops all data that is not verified, when the epoch ends.
-    pub fn abandon(&mut self, held: &mut Held, stats: &mut ReceiveStats) {
+    pub fn abandon(&mut self, held: &mut Held) -> Outcomes {
+        let mut outcomes = Outcomes::default();
         if let Layout::Dtls13(opening) = &mut self.layout {
-            opening.abandon(held, &mut self.tally, stats);
+            opening.abandon(held, &mut self.tally, &mut outcomes);
         }
+        outcomes
     }
+}
+
+/// Whether the key may still be used. A record that comes later is dropped.
+fn is_usable(tally: &Tally, outcomes: &mut Outcomes) -> bool {
+    let usable = tally.usage.state() != KeyState::Exhausted;
+    outcomes.exhausted += u32::from(!usable);
+    usable
 }
 
 impl core::fmt::Debug for ReceiveEpoch {

@@ -237,15 +237,17 @@ fn records_beyond_the_limit_are_refused() {
                 let receive = ReceiveEpoch::new(APPLICATION_EPOCH, suite, scheme, &secret());
                 // The content type counts too.
                 let mut receive = receive.limited_to(100);
-                let (mut held, mut stats) = (Held::new(1 << 16), ReceiveStats::default());
+                let mut held = Held::new(1 << 16);
                 let mut buf = [0; 6000];
                 let shape = Shape { number: NumberLength::Two, last: true };
                 let sealed = send.seal(&mut buf, kind, shape, |w| w.bytes(&[7; 5000][..len]));
                 let record = &mut buf[..sealed.unwrap().len];
                 let header = UnifiedHeader::read(&mut Reader::new(record), 0).unwrap();
-                let opened = receive.open(header, record, &mut held, &mut stats).is_some();
-                assert_eq!(opened || held.bytes() > 0, taken, "{scheme} {kind:?} {len}");
-                assert_eq!(stats.malformed, u64::from(!taken), "{scheme} {kind:?} {len}");
+                let opened = receive.open(header, record, &mut held);
+                let outcomes = opened.outcomes;
+                let accepted = opened.inner.is_some() || held.bytes() > 0;
+                assert_eq!(accepted, taken, "{scheme} {kind:?} {len}");
+                assert_eq!(outcomes.malformed, u32::from(!taken), "{scheme} {kind:?} {len}");
             }
         }
     }

@@ -11,7 +11,6 @@ use lightseal_dtls::record::epochs::APPLICATION_EPOCH;
 use lightseal_dtls::record::held::Received;
 use lightseal_dtls::record::seal::Shape;
 use lightseal_dtls::record::{Held, NumberLength, ReceiveEpoch, SendEpoch, UnifiedHeader};
-use lightseal_dtls::stats::ReceiveStats;
 use serde_json::Value;
 
 fn file() -> Value {
@@ -60,7 +59,7 @@ fn another_implementation_seals_the_same_records() {
         let secret = TrafficSecret::new(secret);
         let mut send = SendEpoch::new(APPLICATION_EPOCH, suite, scheme, &secret);
         let mut receive = ReceiveEpoch::new(APPLICATION_EPOCH, suite, scheme, &secret);
-        let (mut held, mut stats) = (Held::new(1 << 16), ReceiveStats::default());
+        let mut held = Held::new(1 << 16);
         let (mut sent, mut delivered) = (Vec::new(), Vec::new());
         for (number, record) in list(group, "records").iter().enumerate() {
             let place = format!("{name} {scheme} record {number}");
@@ -82,7 +81,7 @@ fn another_implementation_seals_the_same_records() {
                 sent.push(content);
             }
             let header = UnifiedHeader::read(&mut Reader::new(record), 0).expect("well-formed");
-            receive.open(header, record, &mut held, &mut stats);
+            receive.open(header, record, &mut held);
             while let Some(received) = held.next_ready() {
                 if let Received::Data(slot) = received {
                     delivered.push(held.payload(slot).to_vec());

@@ -10,7 +10,7 @@ use crate::record::header::UnifiedHeader;
 use crate::record::held::{Held, RecordId, Slot};
 use crate::record::number::nearest;
 use crate::record::open::{Inner, SecurityLevel, Tally};
-use crate::stats::ReceiveStats;
+use crate::record::outcomes::Outcomes;
 use alloc::boxed::Box;
 use lightseal_aggregation::scheme::TAG_BYTES;
 use lightseal_aggregation::tuning::WINDOW;
@@ -127,7 +127,7 @@ impl Opening {
         record: &'a mut [u8],
         held: &mut Held,
         tally: &mut Tally,
-        stats: &mut ReceiveStats,
+        outcomes: &mut Outcomes,
     ) -> Option<Inner<'a>> {
         let (head, body) = record.split_at_mut_checked(header.header_len())?;
         match self {
@@ -139,7 +139,7 @@ impl Opening {
                 mask.reveal(&**prf, &header, head, body);
             }
             _ => {
-                stats.malformed += 1;
+                outcomes.malformed += 1;
                 return None;
             }
         }
@@ -147,14 +147,14 @@ impl Opening {
         let record = Record { number, header: head };
         match self {
             Self::Standard(standard) => {
-                let inner = standard.open(record, body, tally, stats)?;
+                let inner = standard.open(record, body, tally, outcomes)?;
                 held.authenticated(number);
                 Some(inner)
             }
             Self::Aggregated(aggregated) => {
-                let inner = aggregated.open(record, body, held, tally, stats);
+                let inner = aggregated.open(record, body, held, tally, outcomes);
                 aggregated.close();
-                aggregated.settle(held, tally, stats);
+                aggregated.settle(held, tally, outcomes);
                 inner
             }
         }
@@ -166,12 +166,12 @@ impl Opening {
         closing: ClosingTag,
         held: &mut Held,
         tally: &mut Tally,
-        stats: &mut ReceiveStats,
+        outcomes: &mut Outcomes,
     ) {
         if let Self::Aggregated(aggregated) = self {
             aggregated.last_closing = Some(closing);
             aggregated.close();
-            aggregated.settle_apart(held, tally, stats);
+            aggregated.settle_apart(held, tally, outcomes);
         }
     }
 
@@ -201,11 +201,11 @@ impl Opening {
         &mut self,
         held: &mut Held,
         tally: &mut Tally,
-        stats: &mut ReceiveStats,
+        outcomes: &mut Outcomes,
     ) {
         if let Self::Aggregated(aggregated) = self {
             aggregated.opener.expire_below(u64::MAX);
-            aggregated.settle_apart(held, tally, stats);
+            aggregated.settle_apart(held, tally, outcomes);
         }
     }
 }
@@ -225,34 +225,34 @@ impl Standard {
         record: Record<'_>,
         body: &'a mut [u8],
         tally: &mut Tally,
-        stats: &mut ReceiveStats,
+        outcomes: &mut Outcomes,
     ) -> Option<Inner<'a>> {
         let Record { number, header } = record;
         if !self.window.check(number) {
-            stats.replayed += 1;
+            outcomes.replayed += 1;
             return None;
         }
         let (content, tag) = body.split_at_mut_checked(body.len().checked_sub(self.tag_len)?)?;
         if content.len() > self.limit {
-            stats.malformed += 1;
+            outcomes.malformed += 1;
             return None;
         }
         tally.usage.add_evaluated(header.len(), content.len());
         if self.protection.open(record, content, tag).is_err() {
-            tally.forged(stats);
+            tally.forged(outcomes);
             return None;
         }
         self.window.commit(number);
         tally.arrivals += 1;
-        tally.authentic(stats);
+        tally.authentic(outcomes);
         // Strips the padding (RFC 8446, section 5.4). A record of zeros only has no content type.
         let Some(end) = content.iter().rposition(|byte| *byte != 0) else {
-            stats.malformed += 1;
+            outcomes.malformed += 1;
             return None;
         };
         let kind = ContentType(content[end]);
         if end > MAX_CONTENT {
-            stats.malformed += 1;
+            outcomes.malformed += 1;
             return None;
         }
         match kind {
@@ -293,14 +293,14 @@ impl Aggregated {
         body: &'a mut [u8],
         held: &mut Held,
         tally: &mut Tally,
-        stats: &mut ReceiveStats,
+        outcomes: &mut Outcomes,
     ) -> Option<Inner<'a>> {
         let Self { prf, scheme, opener, limit, .. } = self;
         let number = record.number;
         // Overlong forgeries are neither decrypted nor held.
         let tags_len = scheme.tags_len(number);
         if body.len() > *limit + TAG_BYTES + tags_len {
-            stats.malformed += 1;
+            outcomes.malformed += 1;
             return None;
         }
         // This is counted before the replay check: a wrongly reconstructed number may be one that
@@ -308,15 +308,15 @@ impl Aggregated {
         tally.unsettled += 1;
         let admitted = opener.admit(number);
         if admitted == Err(Refusal::Used) {
-            stats.replayed += 1;
+            outcomes.replayed += 1;
             return None;
         }
         let Some(opened) = prf.open(record, body, tags_len) else {
-            stats.malformed += 1;
+            outcomes.malformed += 1;
             return None;
         };
         if opened.content_len > *limit {
-            stats.malformed += 1;
+            outcomes.malformed += 1;
             return None;
         }
         tally.usage.add_evaluated(record.header.len(), opened.content_len);
@@ -332,43 +332,43 @@ impl Aggregated {
         if self.checked {
             let (check, rest) = aggregate.split_last()?;
             if !bool::from(check.ct_eq(&check_byte(&**prf, &opened.state, rest))) {
-                stats.check_failed += 1;
+                outcomes.check_failed += 1;
                 return None;
             }
             aggregate = rest;
         }
         if opened.own_tag {
             if !bool::from(own.ct_eq(&prf.block(&opened.state, TAG_BLOCK))) {
-                tally.forged(stats);
+                tally.forged(outcomes);
                 return None;
             }
             if opener.offer_verified(&**prf, number, opened.state, aggregate).is_err() {
-                stats.replayed += 1;
+                outcomes.replayed += 1;
                 return None;
             }
             held.authenticated(number);
             tally.arrivals += 1;
-            tally.authentic(stats);
+            tally.authentic(outcomes);
             tally.note(number, 0, |_| Fate::Control);
             if kind != ContentType::AGGREGATE_TAG {
                 return Some(Inner { kind, number, content: payload });
             }
-            stats.closing_tags += 1;
+            outcomes.closing_tags += 1;
             let taken = read_closing(number, payload)
                 .map_or(Err(Refusal::Range), |closing| opener.closing(&**prf, closing));
             // A closing tag for records that are already verified or dropped is no error.
             if taken == Err(Refusal::Range) {
-                stats.malformed += 1;
+                outcomes.malformed += 1;
             }
             return None;
         }
         if admitted.is_err() {
-            stats.refused += 1;
+            outcomes.refused += 1;
             return None;
         }
         let slot = match held.hold_within(self.room, payload) {
             Some(slot) => slot,
-            None => self.hold_at_cost(number, payload, held, tally, stats)?,
+            None => self.hold_at_cost(number, payload, held, tally, outcomes)?,
         };
         let payload_len = payload.len();
         match self.opener.offer_data(&*self.prf, number, opened.state, aggregate, slot) {
@@ -379,11 +379,11 @@ impl Aggregated {
             }
             Offer::Duplicate => {
                 held.release(slot);
-                stats.replayed += 1;
+                outcomes.replayed += 1;
             }
             Offer::Refused(_) => {
                 held.release(slot);
-                stats.refused += 1;
+                outcomes.refused += 1;
             }
         }
         None
@@ -399,7 +399,7 @@ impl Aggregated {
         payload: &[u8],
         held: &mut Held,
         tally: &mut Tally,
-        stats: &mut ReceiveStats,
+        outcomes: &mut Outcomes,
     ) -> Option<Slot> {
         let budget = held.shared_budget(self.scheme.waiting_numbers(), self.limit);
         loop {
@@ -408,10 +408,10 @@ impl Aggregated {
             }
             let len_of = |slot| held.payload(slot).len();
             if !self.opener.evict(&*self.prf, number, payload.len(), &len_of) {
-                stats.buffer_full += 1;
+                outcomes.buffer_full += 1;
                 return None;
             }
-            self.settle_apart(held, tally, stats);
+            self.settle_apart(held, tally, outcomes);
         }
     }
 
@@ -429,17 +429,17 @@ impl Aggregated {
     /// every record.
     #[cold]
     #[inline(never)]
-    fn settle_apart(&mut self, held: &mut Held, tally: &mut Tally, stats: &mut ReceiveStats) {
-        self.settle(held, tally, stats);
+    fn settle_apart(&mut self, held: &mut Held, tally: &mut Tally, outcomes: &mut Outcomes) {
+        self.settle(held, tally, outcomes);
     }
 
     /// Delivers the payloads that the opener verified, and frees those that it dropped.
     #[inline(always)]
-    fn settle(&mut self, held: &mut Held, tally: &mut Tally, stats: &mut ReceiveStats) {
+    fn settle(&mut self, held: &mut Held, tally: &mut Tally, outcomes: &mut Outcomes) {
         while let Some(Verdict { slot, number, outcome }) = self.opener.next_verdict() {
             let record = RecordId { epoch: self.epoch, number };
             if let Outcome::Provisional { bits } = outcome {
-                stats.provisional += 1;
+                outcomes.provisional += 1;
                 held.deliver_early(slot, record, bits);
                 continue;
             }
@@ -447,9 +447,8 @@ impl Aggregated {
             if outcome == Outcome::Verified {
                 let len = held.verified(slot, record);
                 tally.note(number, len, Fate::Verified);
-                tally.authentic(stats);
-                stats.delivered += 1;
-                stats.delivered_bytes += len as u64;
+                tally.authentic(outcomes);
+                outcomes.deliver(len);
                 continue;
             }
             let refuted = outcome == Outcome::Dropped(DropReason::Failed);
@@ -466,14 +465,14 @@ impl Aggregated {
                 tally.note(number, held.payload(slot).len(), fate);
             }
             held.resolve(slot, record, outcome);
-            stats.unverified += 1;
-            stats.forged += u64::from(forged);
-            stats.refuted += u64::from(refuted);
+            outcomes.unverified += 1;
+            outcomes.forged += u32::from(forged);
+            outcomes.refuted += u32::from(refuted);
         }
         let evaluations = self.opener.evaluations();
         if evaluations != self.evaluations {
             tally.usage.add_evaluations(evaluations - self.evaluations);
-            stats.evaluations += evaluations - self.evaluations;
+            outcomes.evaluations += (evaluations - self.evaluations) as u32;
             self.evaluations = evaluations;
         }
     }
