@@ -285,7 +285,7 @@ impl Connection {
             liveness.ask(now);
             if liveness.probes > 1 {
                 // The local address in use may no longer have a route to the peer.
-                self.path.local = None;
+                self.path.to.local = None;
             }
         }
         self.set_liveness_timer();

@@ -156,7 +156,6 @@ enum Ending {
 #[derive(Debug)]
 pub struct Connection {
     role: Role,
-    peer: SocketAddr,
     now: Instant,
     state: State,
     channel: Channel,
@@ -284,7 +283,6 @@ impl Connection {
             queue: SendQueue::new(settings.send_buffer_bytes),
             mtu: PathMtu::new(settings.datagram_bytes, settings.path_mtu),
             role,
-            peer,
             now,
             state: State::Closed,
             channel,
@@ -336,7 +334,7 @@ impl Connection {
 
     /// The peer's transport address.
     pub const fn peer(&self) -> SocketAddr {
-        self.peer
+        self.path.to.peer
     }
 
     /// Whether the handshake is complete and the association open.
@@ -511,10 +509,11 @@ impl Connection {
         {
             return Step::Notice(notice);
         }
+        if let Some(slot) = self.held.next_data() {
+            self.taken = Some(slot);
+            return Step::Received(Received::Data(slot));
+        }
         if let Some(received) = self.held.next_ready() {
-            if let Received::Data(slot) = received {
-                self.taken = Some(slot);
-            }
             return Step::Received(received);
         }
         let needed = self.settings().longest_datagram();
@@ -546,7 +545,7 @@ impl Connection {
             return Some(message);
         }
         if let Some(len) = self.build_datagram(buf) {
-            return Some((len, AddressPair { peer: self.peer, local: self.path.local }));
+            return Some((len, self.path.to));
         }
         self.build_mtu_probe(buf)
     }

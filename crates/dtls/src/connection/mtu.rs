@@ -299,7 +299,7 @@ impl Connection {
         let sealed =
             epoch.seal_filling(datagram, kind, super::transmit::LAST_CONTROL, |w| message.write(w));
         self.stats.sent.mtu_probes += 1;
-        let to = AddressPair { peer: self.peer, local: self.path.local };
+        let to = self.path.to;
         sealed.ok().map(|sealed| (sealed.len, to))
     }
 }

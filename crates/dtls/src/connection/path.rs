@@ -24,8 +24,8 @@ use subtle::ConstantTimeEq;
 pub(super) struct Path {
     /// The addresses of the datagram being processed.
     from: AddressPair,
-    /// The local address to which the peer sends, and from which it is answered.
-    pub(super) local: Option<IpAddr>,
+    /// The peer's address, and the local address to which it sends and from which it is answered.
+    pub(super) to: AddressPair,
     /// The address where the peer seems to be now, which is being checked. A newer record replaces
     /// it.
     candidate: Option<Candidate>,
@@ -56,7 +56,7 @@ impl Path {
     pub(super) const fn new(peer: SocketAddr) -> Self {
         Self {
             from: AddressPair::to(peer),
-            local: None,
+            to: AddressPair::to(peer),
             candidate: None,
             responses: VecDeque::new(),
             unproved: None,
@@ -103,7 +103,7 @@ impl Connection {
         datagram: &mut [u8],
     ) -> Arrival {
         self.now = self.now.max(now);
-        if from.peer != self.peer && !self.is_addressed_by(datagram) {
+        if from.peer != self.path.to.peer && !self.is_addressed_by(datagram) {
             return Arrival::default();
         }
         self.path.from = from;
@@ -121,26 +121,26 @@ impl Connection {
     /// The local address to which the peer sends, if the host reports it. The peer is answered from
     /// there.
     pub const fn local(&self) -> Option<IpAddr> {
-        self.path.local
+        self.path.to.local
     }
 
     /// Leaves the source address of the next datagrams to the host until the peer is heard again:
     /// the one in use may no longer have a route to the peer.
     pub const fn forget_local(&mut self) {
-        self.path.local = None;
+        self.path.to.local = None;
     }
 
     /// Sets the local address at which the handshake began.
     pub(crate) const fn set_local(&mut self, local: Option<IpAddr>) {
-        self.path.local = local;
+        self.path.to.local = local;
     }
 
     /// A record that came by `way` was authenticated and has the highest record number so far. A
     /// copy of an older record changes nothing.
     pub(super) fn answer_from_where_asked(&mut self, way: AddressPair) {
         let AddressPair { peer, local } = way;
-        if peer == self.peer && local.is_some() {
-            self.path.local = local;
+        if peer == self.path.to.peer && local.is_some() {
+            self.path.to.local = local;
         }
     }
 
@@ -160,7 +160,7 @@ impl Connection {
             Some(agreed) => agreed.return_routability,
             None => return,
         };
-        if from == self.peer {
+        if from == self.path.to.peer {
             // The old path works: the record from elsewhere may have been a copy.
             self.give_up_candidate();
         } else if self.path.candidate.as_ref().is_some_and(|known| known.address == from) {
@@ -188,8 +188,8 @@ impl Connection {
     fn move_peer(&mut self, way: AddressPair) {
         self.give_up_candidate();
         let to = way.peer;
-        let from = core::mem::replace(&mut self.peer, to);
-        self.path.local = way.local;
+        let from = core::mem::replace(&mut self.path.to.peer, to);
+        self.path.to.local = way.local;
         self.forget_path_mtu();
         self.stats.received.moves += 1;
         // An event that the application has not taken yet is updated in place.
@@ -242,7 +242,7 @@ impl Connection {
                 });
                 if right {
                     self.move_peer(from);
-                } else if from.peer == self.peer {
+                } else if from.peer == self.path.to.peer {
                     self.probe_answered(&message.cookie);
                 }
             }

@@ -11,7 +11,7 @@ use crate::messages::{Alert, Fragment, RecordNumber, ack};
 use crate::record::epochs::{APPLICATION_EPOCH, EPOCH_12, carries_data};
 use crate::record::held::Origin;
 use crate::record::open::Inner;
-use crate::record::outcomes::{OpenedRecord, Outcomes};
+use crate::record::outcomes::Outcomes;
 use crate::record::{ConnectionId, Header12, ReceiveEpoch, UnifiedHeader};
 use crate::timer::Timer;
 use crate::tuning::{ACK_PATIENCE, HANDSHAKE_KEYS_LIFETIME, MIN_TIMEOUT, REPEAT_INTERVAL};
@@ -86,7 +86,7 @@ impl Connection {
             let Some((record, rest)) = datagram.split_at_mut_checked(len) else { return Ok(None) };
             if header.kind == ContentType::UNKNOWN_ASSOCIATION && header.epoch == HINT_EPOCH {
                 // A datagram that begins with one of our connection IDs gets here from any address.
-                if self.path.from().peer == self.peer {
+                if self.path.from().peer == self.path.to.peer {
                     self.stats.received.hints += 1;
                     self.suspect(self.now);
                 } else {
@@ -171,7 +171,8 @@ impl Connection {
         let origin = (own_id.is_some() || way.local.is_some()).then_some(Origin { way, own_id });
         self.held.begin(origin);
         let (number, expected) = (epoch.epoch(), epoch.expected());
-        let OpenedRecord { inner, mut outcomes } = epoch.open(header, record, &mut self.held);
+        let mut opened = epoch.open(header, record, &mut self.held);
+        let outcomes = &mut opened.outcomes;
         let (key_state, used) = (epoch.key_state(), epoch.is_used());
         let settled = epoch.is_settled();
         // The peer's address follows the record that has been verified, not the record whose tag
@@ -192,14 +193,14 @@ impl Connection {
             self.aggregation_in_use(number);
         }
         self.adapt();
-        let checked = self.check_forgeries(&outcomes);
-        let result = match inner {
-            Some(inner) if checked.is_ok() => self.authenticated(number, inner, &mut outcomes),
+        let checked = self.check_forgeries(outcomes);
+        let result = match opened.inner {
+            Some(inner) if checked.is_ok() => self.authenticated(number, inner, outcomes),
             _ => Ok(()),
         };
-        self.count(&outcomes, arrival);
+        self.count(outcomes, arrival);
         checked?;
-        self.heard_data(&outcomes);
+        self.heard_data(outcomes);
         if used && number >= APPLICATION_EPOCH {
             self.heard_application = true;
             self.age_old_epochs(number);
@@ -229,7 +230,7 @@ impl Connection {
 
     /// Notes what a record delivered, from which dialogues and one-way streams are told apart.
     fn heard_data(&mut self, outcomes: &Outcomes) {
-        let Outcomes { delivered, closing_tags, .. } = *outcomes;
+        let (delivered, closing_tags) = (outcomes.delivered, outcomes.closing_tags);
         // An empty payload answers a probe, not a message.
         if (outcomes.delivered_bytes > 0 || outcomes.provisional > 0)
             && let Some(pace) = &mut self.pace

@@ -5,8 +5,8 @@ use crate::error::SendError;
 use crate::handshake::State;
 use crate::record::seal::SealError;
 use crate::tuning::MIN_DATAGRAM_BYTES;
+use lightseal_core::Instant;
 use lightseal_core::Sent;
-use lightseal_core::{AddressPair, Instant};
 
 impl Connection {
     /// Sends a payload as one record.
@@ -53,7 +53,7 @@ impl Connection {
                 Ok(len) => {
                     self.count_sent(len);
                     self.sent_datagram(len);
-                    let to = AddressPair { peer: self.peer, local: self.path.local };
+                    let to = self.path.to;
                     return Ok(Sent::Datagram { len, to });
                 }
                 Err(SealError::Exhausted) => return Err(SendError::Closed),

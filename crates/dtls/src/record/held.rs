@@ -288,6 +288,14 @@ impl Held {
         len
     }
 
+    /// The slot of the next payload for the application, if that is verified.
+    pub fn next_data(&mut self) -> Option<Slot> {
+        let &Received::Data(slot) = self.ready.front()? else { return None };
+        self.ready.pop_front();
+        self.given += self.payload(slot).len() as u64;
+        Some(slot)
+    }
+
     /// The next report for the application.
     pub fn next_ready(&mut self) -> Option<Received> {
         let received = self.ready.pop_front()?;

@@ -233,14 +233,14 @@ impl ReceiveEpoch {
         record: &'a mut [u8],
         held: &mut Held,
     ) -> OpenedRecord<'a> {
-        let mut outcomes = Outcomes::default();
-        let inner = match &mut self.layout {
-            Layout::Dtls13(opening) if is_usable(&self.tally, &mut outcomes) => {
-                opening.open(header, record, held, &mut self.tally, &mut outcomes)
-            }
-            _ => None,
-        };
-        OpenedRecord { inner, outcomes }
+        let mut opened = OpenedRecord { inner: None, outcomes: Outcomes::default() };
+        let outcomes = &mut opened.outcomes;
+        if let Layout::Dtls13(opening) = &mut self.layout
+            && is_usable(&self.tally, outcomes)
+        {
+            opened.inner = opening.open(header, record, held, &mut self.tally, outcomes);
+        }
+        opened
     }
 
     /// As [`Self::open`], for a record of DTLS 1.2.

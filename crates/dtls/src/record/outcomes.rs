@@ -35,7 +35,11 @@ macro_rules! outcomes {
         impl ReceiveStats {
             /// Counts what became of records.
             pub fn count(&mut self, outcomes: &Outcomes) {
-                $(self.$field += u64::from(outcomes.$field);)*
+                // Few fields change with a record. Reading all of them as vectors would wait for
+                // the writes of single fields just before.
+                $(if outcomes.$field > 0 {
+                    self.$field += u64::from(outcomes.$field);
+                })*
             }
         }
     };
