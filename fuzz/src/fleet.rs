@@ -1,8 +1,8 @@
 //! Handshakes of many clients with one server over a lossy relay, in virtual time.
 
 use crate::forgery::SCHEMES;
-use crate::world::defaults;
-use lightseal_core::{Instant, Random};
+use crate::world::{buffer_len, defaults};
+use lightseal_core::{Instant, Random, Sent};
 use lightseal_dtls::codepoints::PskKeyExchangeMode;
 use lightseal_dtls::crypto::{CipherSuiteId, NamedGroup};
 use lightseal_dtls::{
@@ -236,6 +236,8 @@ struct Fleet {
     server: NodeId,
     clients: BTreeMap<SocketAddr, Client>,
     wrong: usize,
+    /// Draws the buffers that are lent to senders.
+    buffers: Random,
 }
 
 /// The request of a client, which the server answers with the same bytes.
@@ -295,10 +297,9 @@ impl Fleet {
                 if client.accepted.is_none() || data != request(peer) {
                     self.wrong += 1;
                 }
-                self.network.call(self.server, |node, now| {
-                    // If the queue is full or the association closed, the answer is lost.
-                    let connection = node.right()?.connection_mut(handle);
-                    Some(connection?.send(now, &data, &mut []).is_ok())
+                // If the queue is full or the association closed, the answer is lost.
+                self.send(self.server, &data, |node, now, data, lent| {
+                    node.right()?.connection_mut(handle)?.send(now, data, lent).ok()
                 });
             }
             Happened::Client(node, now, event) => {
@@ -324,9 +325,25 @@ impl Fleet {
     fn ask(&mut self, address: SocketAddr) {
         let Some(client) = self.clients.get_mut(&address) else { return };
         client.asked = self.network.now();
-        self.network.call(client.node, |node, now| {
-            node.left().map(|client| client.send(now, &request(address), &mut []).is_ok())
+        let node = client.node;
+        self.send(node, &request(address), |node, now, data, lent| {
+            node.left()?.send(now, data, lent).ok()
         });
+    }
+
+    /// Lets a node send a payload with a buffer of random length.
+    fn send(
+        &mut self,
+        node: NodeId,
+        data: &[u8],
+        send: impl FnOnce(&mut Node, Instant, &[u8], &mut [u8]) -> Option<Sent>,
+    ) {
+        let mut datagram = [0; 2048];
+        let lent = &mut datagram[..buffer_len(&mut self.buffers, data.len())];
+        let sent = self.network.call(node, |engine, now| send(engine, now, data, lent));
+        if let Some(Sent::Datagram { len, to }) = sent {
+            self.network.transmit(node, to.peer, &lent[..len]);
+        }
     }
 
     /// Repeats requests that were not answered.
@@ -401,7 +418,8 @@ pub fn batch(seed: u64, clients: usize, version: ProtocolVersion) -> Report {
     let config = Arc::new(server_config(&mut rng, version));
     let endpoint = Endpoint::server(config, rng.fork());
     let node = network.add(server, Either::Right(endpoint));
-    let mut fleet = Fleet { network, server: node, clients: BTreeMap::new(), wrong: 0 };
+    let (clients_by_address, buffers) = (BTreeMap::new(), rng.fork());
+    let mut fleet = Fleet { network, server: node, clients: clients_by_address, wrong: 0, buffers };
 
     let mut starts: Vec<_> = (0..clients).map(|_| rng.below(STARTS_WITHIN_US)).collect();
     starts.sort_unstable();

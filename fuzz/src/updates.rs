@@ -1,9 +1,9 @@
 //! One association whose ends ask each other for other aggregation schemes again and again, over a
 //! lossy network that reorders, in virtual time.
 
-use crate::world::{client, client_address, defaults, server, server_address};
+use crate::world::{buffer_len, client, client_address, defaults, server, server_address};
 use lightseal_aggregation::scheme::Overprovision;
-use lightseal_core::{Instant, Random};
+use lightseal_core::{Instant, Random, Sent};
 use lightseal_dtls::crypto::CipherSuiteId;
 use lightseal_dtls::{
     AggregationPolicy, CloseReason, Connection, Endpoint, EndpointEvent, Event, Handle, Negotiated,
@@ -114,6 +114,8 @@ struct Association {
     /// The directions to the client and to the server.
     ways: [Way; 2],
     closed: Option<CloseReason>,
+    /// Draws the buffers that are lent to senders.
+    buffers: Random,
 }
 
 impl Association {
@@ -130,8 +132,8 @@ impl Association {
         let connection = Connection::client(Arc::new(client), server_address(), now, rng.fork());
         let server = network.add(server_address(), Either::Right(endpoint));
         let client = network.add(client_address(), Either::Left(connection));
-        let ways = Default::default();
-        Self { network, client, server, handle: None, ways, closed: None }
+        let (ways, buffers) = (Default::default(), rng.fork());
+        Self { network, client, server, handle: None, ways, closed: None, buffers }
     }
 
     fn run_until(&mut self, until: Instant) {
@@ -190,15 +192,19 @@ impl Association {
         let way = &mut self.ways[direction];
         let message = Way::message(direction as u8, way.sent);
         let (node, handle) = ([self.client, self.server][side], self.handle);
+        let mut datagram = [0; 2048];
+        let lent = &mut datagram[..buffer_len(&mut self.buffers, message.len())];
         let sent = self.network.call(node, |node, now| match (node, handle) {
-            (Either::Left(client), _) => client.send(now, &message, &mut []).is_ok(),
+            (Either::Left(client), _) => client.send(now, &message, lent).ok(),
             (Either::Right(server), Some(handle)) => {
-                let connection = server.connection_mut(handle);
-                connection.is_some_and(|mut server| server.send(now, &message, &mut []).is_ok())
+                server.connection_mut(handle)?.send(now, &message, lent).ok()
             }
-            (Either::Right(_), None) => false,
+            (Either::Right(_), None) => None,
         });
-        way.sent += u64::from(sent);
+        way.sent += u64::from(sent.is_some());
+        if let Some(Sent::Datagram { len, to }) = sent {
+            self.network.transmit(node, to.peer, &lent[..len]);
+        }
     }
 
     /// Makes an end ask for another scheme than the one it receives now.

@@ -2,7 +2,7 @@
 //! attacker chooses.
 
 use crate::secrets::Secrets;
-use lightseal_core::{Decode, Engine, Instant, Output, Random, Reader};
+use lightseal_core::{Decode, Engine, Instant, Output, Random, Reader, Sent};
 use lightseal_dtls::RecordId;
 use lightseal_dtls::codepoints::PskKeyExchangeMode;
 use lightseal_dtls::crypto::rustcrypto;
@@ -165,6 +165,18 @@ pub fn clear_len(datagram: &[u8]) -> usize {
     len
 }
 
+/// The length in bytes of the buffer that a host lends for a payload of `payload` bytes, at random:
+/// none, so that the payload is queued; too short for its record, or just long enough, perhaps
+/// without room for a closing tag; or as long as any datagram.
+pub fn buffer_len(rng: &mut Random, payload: usize) -> usize {
+    match rng.below(3) {
+        0 => 0,
+        1 => payload + rng.below(80) as usize,
+        _ => 2048,
+    }
+    .min(2048)
+}
+
 /// Decides which datagrams arrive in place of a sent one. Its index counts the datagrams of both
 /// directions.
 pub type Rule<'a> = Box<dyn FnMut(Direction, usize, &[u8]) -> Vec<Vec<u8>> + 'a>;
@@ -208,6 +220,8 @@ pub struct World<'a> {
     pub most_held: usize,
     /// The largest number of associations of the server at once.
     pub most_open: usize,
+    /// Draws the buffers that are lent to senders.
+    buffers: Random,
     in_flight: VecDeque<(Instant, Direction, Vec<u8>)>,
 }
 
@@ -237,6 +251,7 @@ impl<'a> World<'a> {
             secrets: Secrets::default(),
             most_held: 0,
             most_open: 0,
+            buffers: rng.fork(),
             in_flight: VecDeque::new(),
         }
     }
@@ -354,17 +369,22 @@ impl<'a> World<'a> {
         self
     }
 
-    /// Sends a payload. It is dropped if it cannot be sent.
+    /// Sends a payload with a buffer of random length. It is dropped if it cannot be sent.
     pub fn send(&mut self, direction: Direction, payload: &[u8]) {
-        // An attack may have ended the association.
-        let _ = match (direction, self.handle) {
-            (Direction::ToServer, _) => self.client.send(self.now, payload, &mut []).is_ok(),
-            (Direction::ToClient, Some(handle)) => {
-                let connection = self.server.connection_mut(handle);
-                connection.is_some_and(|mut server| server.send(self.now, payload, &mut []).is_ok())
-            }
-            (Direction::ToClient, None) => false,
+        let (mut datagram, now) = ([0; 2048], self.now);
+        let lent = &mut datagram[..buffer_len(&mut self.buffers, payload.len())];
+        let sent = match (direction, self.handle) {
+            (Direction::ToServer, _) => self.client.send(now, payload, lent),
+            (Direction::ToClient, Some(handle)) => match self.server.connection_mut(handle) {
+                Some(mut server) => server.send(now, payload, lent),
+                None => return,
+            },
+            (Direction::ToClient, None) => return,
         };
+        // An attack may have ended the association.
+        if let Ok(Sent::Datagram { len, .. }) = sent {
+            self.transmit(direction, lent[..len].to_vec());
+        }
     }
 
     fn ends(&self, direction: Direction) -> (Option<&Connection>, Option<&Connection>) {

@@ -231,6 +231,12 @@ impl<E: Engine + 'static> Network<E> {
         call(&mut self.nodes[node.0].engine, self.now)
     }
 
+    /// Transmits a datagram that a node's engine has sealed straight into its host's buffer.
+    pub fn transmit(&mut self, node: NodeId, to: SocketAddr, datagram: &[u8]) {
+        let from = self.address(node);
+        self.links.transmit(node, Transmission { at: self.now, from, to, payload: datagram });
+    }
+
     /// When the next event will happen; `None` if the network is idle.
     pub fn next_event(&self) -> Option<Instant> {
         if !self.dirty.is_empty() {

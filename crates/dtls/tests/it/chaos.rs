@@ -95,14 +95,11 @@ fn survives(seed: u64, handshake_too: bool) {
     let (mut up, mut down) = (0u32, 0u32);
     for _ in 0..60 {
         if pair.client.is_connected()
-            && pair.client.send(pair.now, &up.to_be_bytes(), &mut []).is_ok()
+            && pair.send_lending(Direction::ToServer, &up.to_be_bytes(), pick(90) as usize).is_ok()
         {
             up += 1;
         }
-        if let Some(handle) = pair.handle
-            && let Some(mut connection) = pair.server.connection_mut(handle)
-            && connection.send(pair.now, &down.to_be_bytes(), &mut []).is_ok()
-        {
+        if pair.send_lending(Direction::ToClient, &down.to_be_bytes(), pick(90) as usize).is_ok() {
             down += 1;
         }
         for _ in 0..5 {

@@ -6,7 +6,7 @@ use lightseal_core::{Engine, Instant, Output, Random};
 use lightseal_dtls::{
     AggregationPolicy, ClientConfig, CloseReason, Connection, ConnectionIds, CookiePolicy,
     Credential, Endpoint, Event, Handle, Negotiated, Psk, PskStore, RecordId, Resolution, Scheme,
-    Sent, ServerConfig, Session, SessionSlots, Settings, crypto::rustcrypto, tuning,
+    SendError, Sent, ServerConfig, Session, SessionSlots, Settings, crypto::rustcrypto, tuning,
 };
 use std::collections::BinaryHeap;
 use std::net::SocketAddr;
@@ -486,14 +486,34 @@ impl<'a> Pair<'a> {
 
     /// Sends a payload as a host does that lends a buffer.
     pub fn client_send_at_once(&mut self, payload: &[u8]) -> Sent {
-        let mut datagram = [0; 2048];
-        let sent = self.client.send(self.now, payload, &mut datagram).unwrap();
+        self.send_lending(Direction::ToServer, payload, 2048).unwrap()
+    }
+
+    /// Sends a payload with a buffer of `room` bytes, and transmits what is sealed at once.
+    pub fn send_lending(
+        &mut self,
+        direction: Direction,
+        payload: &[u8],
+        room: usize,
+    ) -> Result<Sent, SendError> {
+        let mut datagram = vec![0; room];
+        let sent = match direction {
+            Direction::ToServer => self.client.send(self.now, payload, &mut datagram)?,
+            Direction::ToClient => {
+                let server = self.handle.and_then(|handle| self.server.connection_mut(handle));
+                let mut server = server.ok_or(SendError::Closed)?;
+                server.send(self.now, payload, &mut datagram)?
+            }
+        };
         if let Sent::Datagram { len, to } = sent {
-            assert_eq!(to.peer, server_address());
-            let datagram = datagram[..len].to_vec();
-            self.transmit(Direction::ToServer, self.client_address, datagram);
+            datagram.truncate(len);
+            let client = match direction {
+                Direction::ToServer => self.client_address,
+                Direction::ToClient => to.peer,
+            };
+            self.transmit(direction, client, datagram);
         }
-        sent
+        Ok(sent)
     }
 
     pub fn server_send(&mut self, payload: &[u8]) {
