@@ -2,7 +2,7 @@
 
 use crate::toy;
 
-use lightseal_core::Instant;
+use lightseal_core::{AddressPair, Instant, Sent};
 use lightseal_net::relay::{Relay, RelaySettings};
 use lightseal_net::tokio::{Driver, EngineHost};
 use lightseal_net::{Clock, Impairments, Probability, socket};
@@ -98,6 +98,37 @@ async fn a_call_from_another_task_wakes_the_driver() {
     tokio::task::yield_now().await;
     driver.call(|toy, _, _| *toy = idle);
     timeout(PATIENCE, task).await.unwrap().unwrap().unwrap();
+}
+
+#[tokio::test]
+async fn what_is_sealed_while_the_socket_has_no_room_leaves_later_and_the_next_payload_waits() {
+    let peer = UdpSocket::bind(loopback()).await.unwrap();
+    let to = AddressPair::to(peer.local_addr().unwrap());
+    // Tokio takes a new socket for full until its reactor has run.
+    let socket = socket::bind(loopback()).unwrap();
+    let driver = Driver::new(socket, Clock::start(), Toy::server(), Log::default());
+    let sent = driver.send(|_, _, _, room| {
+        room[..3].copy_from_slice(b"one");
+        Ok::<_, ()>(Sent::Datagram { len: 3, to })
+    });
+    assert_eq!(sent, Ok(()));
+    let mut rooms = Vec::new();
+    let sent = driver.send(|_, _, _, room| {
+        rooms.push(room.len());
+        Ok::<_, ()>(Sent::Queued)
+    });
+    assert_eq!((sent, rooms), (Ok(()), vec![0]));
+    assert_eq!(driver.send(|_, _, _, _| Err("full")), Err("full"));
+    assert_eq!(driver.counters().sent, 0);
+
+    let mut buf = [0; 8];
+    let received = async { peer.recv_from(&mut buf).await.unwrap().0 };
+    tokio::select! {
+        ended = driver.run() => panic!("the driver ended: {ended:?}"),
+        len = timeout(PATIENCE, received) => assert_eq!(len.unwrap(), 3),
+    }
+    assert_eq!(&buf[..3], b"one");
+    assert_eq!(driver.counters().sent, 1);
 }
 
 /// Sends `count` datagrams one by one. Returns the number and the source of each datagram that the
