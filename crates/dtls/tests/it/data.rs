@@ -4,7 +4,7 @@ use crate::pair;
 
 use lightseal_core::Random;
 use lightseal_dtls::crypto::CipherSuiteId;
-use lightseal_dtls::{CloseReason, RecordNumbers, SendError, Sent};
+use lightseal_dtls::{CloseReason, ConnectionIds, RecordNumbers, SendError, Sent};
 use pair::{Configs, Direction, Pair, pass};
 use std::time::Duration;
 
@@ -283,17 +283,23 @@ fn payloads_up_to_the_limit_fit_and_one_byte_more_is_refused() {
 fn conversation(
     scheme: &str,
     max_wait: Option<Duration>,
-    send: fn(&mut Pair<'_>, u32),
+    mut send: impl FnMut(&mut Pair<'_>, u32),
 ) -> Vec<(Direction, Vec<u8>)> {
     let mut configs = Configs::aggregated(scheme);
     configs.client.settings.max_wait = max_wait;
     configs.server.settings.max_wait = max_wait;
+    for settings in [&mut configs.client.settings, &mut configs.server.settings] {
+        settings.connection_ids = ConnectionIds::Bytes(4);
+    }
     let mut pair = configs.pair(11);
     pair.echoes = true;
     pair.connect().assert_connected();
     for n in 0..120 {
-        if n == 50 {
-            pair.client.update_keys(pair.now);
+        match n {
+            50 => pair.client.update_keys(pair.now),
+            70 => pair.client.request_connection_ids(pair.now, 2),
+            90 => pair.client.rotate_connection_id(pair.now),
+            _ => {}
         }
         send(&mut pair, n);
         pair.run_for(Duration::from_millis(u64::from(n % 9) * 4));
@@ -313,6 +319,20 @@ fn a_payload_that_is_sealed_at_once_makes_the_datagrams_of_a_queued_one() {
                 let _ = pair.client_send_at_once(&numbered(n));
             });
             assert!(queued == at_once, "{scheme} {max_wait:?}");
+        }
+    }
+}
+
+#[test]
+fn buffers_that_just_fit_a_record_or_not_its_closing_tag_lose_nothing_and_keep_the_order() {
+    for (scheme, overhead) in [("off", 15..40), ("agg:2", 5..60), ("r2d2:100", 5..60)] {
+        for room in overhead {
+            let max_wait = Some(Duration::ZERO);
+            conversation(scheme, max_wait, |pair, n| {
+                let payload = numbered(n);
+                let room = payload.len() + room;
+                let _ = pair.send_lending(Direction::ToServer, &payload, room).unwrap();
+            });
         }
     }
 }

@@ -9,7 +9,7 @@ use lightseal_dtls::crypto::{
     CipherSuite, CipherSuiteId, Keying, KnownAnswer, Limits, Protection, Provider, TrafficSecret,
 };
 use lightseal_dtls::error::{Limit, Misbehaviour};
-use lightseal_dtls::{CloseReason, ConfigError, Connection, Endpoint, Event, Fault};
+use lightseal_dtls::{CloseReason, ConfigError, Connection, Endpoint, Event, Fault, SendError};
 use pair::{Configs, Direction, Pair, client_address, pass, server_address};
 use std::time::Duration;
 
@@ -262,6 +262,22 @@ fn a_key_that_could_not_be_changed_in_time_ends_the_association() {
     assert_eq!(datagrams, 20, "the KeyUpdate among them");
     let fault = Fault::Limit(Limit::KeyExhausted);
     assert_eq!(closed, Some(CloseReason::Fault(fault)), "reported in the same drain");
+}
+
+#[test]
+fn a_key_that_is_used_up_refuses_to_seal_at_once() {
+    let mut pair = with_short_lived_keys().pair(12);
+    pair.connect();
+    let mut buf = [0; 1500];
+    // No datagram reaches the server, so that it never acknowledges the KeyUpdate.
+    let refused = (0..30u8).find_map(|n| {
+        let sent = pair.client.send(pair.now, &[n], &mut buf);
+        while let Output::Datagram { .. } = pair.client.poll_output(&mut buf) {}
+        sent.err()
+    });
+    assert_eq!(refused, Some(SendError::Closed));
+    assert!(pair.client.is_closed() || !pair.client.is_connected());
+    assert_eq!(pair.client.send(pair.now, b"x", &mut buf), Err(SendError::Closed));
 }
 
 #[test]
