@@ -6,8 +6,8 @@
 
 use super::Connection;
 use super::pace::Closings;
+use super::stage::Stage;
 use crate::config::{Adapt, AdaptRule};
-use crate::handshake::State;
 use crate::record::{ReceiveEpoch, ReceiveEpochs};
 use alloc::boxed::Box;
 use lightseal_aggregation::Scheme;
@@ -114,7 +114,7 @@ impl Connection {
     /// Passes the records that `next` returns to the rule, and requests the scheme that it selects.
     fn hear(&mut self, mut next: impl FnMut(&mut ReceiveEpochs) -> Option<RecordFate>) {
         let settings = self.role.settings();
-        let (Some(adapt), State::Established(established)) = (settings.adapt, &self.state) else {
+        let (Some(adapt), Stage::Established(established)) = (settings.adapt, &self.stage) else {
             return;
         };
         let offered = &established.offered.receive;

@@ -1,6 +1,7 @@
 //! Acts on timers that have expired.
 
 use super::Connection;
+use super::stage::Stage;
 use crate::config::ProtocolVersion;
 use crate::error::CloseReason;
 use crate::handshake::State;
@@ -31,7 +32,7 @@ impl Connection {
     }
 
     fn handshake_deadline(&mut self) {
-        if !(matches!(self.state, State::Established(_)) && self.heard_application) {
+        if !(self.is_established() && self.heard_application) {
             return self.end(CloseReason::HandshakeTimeout);
         }
         self.deadlines += 1;
@@ -49,17 +50,16 @@ impl Connection {
 
     fn retransmit(&mut self) {
         // A DTLS 1.3 server sends an alert for each retransmission, a DTLS 1.2 server only once.
-        let hint = match self.state.version() {
-            Some(ProtocolVersion::Dtls13) => self.alert_hint.take(),
-            _ => self.alert_hint,
-        };
-        if let Some(alert) = hint
-            && !matches!(self.state, State::Established(_))
-        {
-            self.refusals += 1;
-            if self.refusals >= MAX_REFUSALS {
-                self.end(CloseReason::PeerAlert(alert));
-                return;
+        if let Stage::Handshake(handshake) = &mut self.stage {
+            let hint = match handshake.state.version() {
+                Some(ProtocolVersion::Dtls13) => handshake.alert_hint.take(),
+                _ => handshake.alert_hint,
+            };
+            if let Some(alert) = hint {
+                handshake.refusals += 1;
+                if handshake.refusals >= MAX_REFUSALS {
+                    return self.end(CloseReason::PeerAlert(alert));
+                }
             }
         }
         if self.channel.flight.is_done() {
@@ -74,7 +74,8 @@ impl Connection {
     /// retransmit. The server may have reached the limit of what it may send to an unproved
     /// address, so the client sends it a protected record, which proves the address.
     fn ask_for_the_rest(&mut self) {
-        if matches!(self.state, State::WaitEncryptedExtensions(_) | State::WaitServerFinished(_)) {
+        let state = self.stage.state();
+        if matches!(state, Some(State::WaitEncryptedExtensions(_) | State::WaitServerFinished(_))) {
             self.acks.make_due_though_empty();
             self.back_off();
             self.timers.set(Timer::Retransmit, self.now + self.timeout);

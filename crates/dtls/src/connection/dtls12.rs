@@ -3,11 +3,11 @@
 
 use super::Connection;
 use super::receive::Arrival;
+use super::stage::Stage;
 use crate::codepoints::{AlertDescription, ContentType, HandshakeType};
 use crate::config::ProtocolVersion;
 use crate::crypto::KeyState;
 use crate::error::{Fault, Limit, Misbehaviour};
-use crate::handshake::State;
 use crate::handshake::reassembly::Message;
 use crate::messages::fragment::Fragment;
 use crate::record::Header12;
@@ -20,17 +20,6 @@ use crate::tuning::MAX_WRONG_KEYS;
 use alloc::vec::Vec;
 use lightseal_core::{Decode, Reader};
 
-/// The state that only DTLS 1.2 needs.
-#[derive(Debug, Default)]
-pub(super) struct Older {
-    /// Payloads that arrived before the peer's Finished.
-    waiting: Vec<Slot>,
-    /// The number of records under the handshake's keys that failed authentication.
-    wrong_keys: u64,
-    /// A renegotiation was attempted and is to be refused.
-    pub(super) refusal_due: bool,
-}
-
 impl Connection {
     /// Processes a record of an epoch other than 0.
     pub(super) fn protected_record_12(
@@ -42,7 +31,7 @@ impl Connection {
         let Some(epoch) = self.channel.receive.get(header.epoch.into()) else {
             let early = self.settings().speaks(ProtocolVersion::Dtls12)
                 && u64::from(header.epoch) == EPOCH_12
-                && !matches!(self.state, State::Established(_));
+                && !self.is_established();
             if !(early && self.early.keep(record)) {
                 self.stats.received.unknown_epoch += 1;
             }
@@ -76,9 +65,11 @@ impl Connection {
         if key_state == KeyState::Exhausted {
             return Err(Fault::Limit(Limit::Forgeries));
         }
-        if failed && !matches!(self.state, State::Established(_)) {
-            self.older.wrong_keys += 1;
-            if self.older.wrong_keys >= MAX_WRONG_KEYS {
+        if let Stage::Handshake(handshake) = &mut self.stage
+            && failed
+        {
+            handshake.wrong_keys += 1;
+            if handshake.wrong_keys >= MAX_WRONG_KEYS {
                 return Err(Misbehaviour::WrongKey.into());
             }
         }
@@ -87,17 +78,18 @@ impl Connection {
 
     /// Holds a payload that came before the peer's Finished.
     pub(super) fn keep_for_later(&mut self, content: &[u8]) {
+        let Stage::Handshake(handshake) = &mut self.stage else { return };
         match self.held.hold(content) {
-            Some(slot) => self.older.waiting.push(slot),
+            Some(slot) => handshake.waiting.push(slot),
             None => self.stats.received.buffer_full += 1,
         }
     }
 
     /// Delivers the payloads that waited for the end of the handshake.
-    pub(super) fn established_12(&mut self) {
+    pub(super) fn established_12(&mut self, waiting: Vec<Slot>) {
         self.timers.stop(Timer::HandshakeDeadline);
         self.timers.stop(Timer::Retransmit);
-        for slot in core::mem::take(&mut self.older.waiting) {
+        for slot in waiting {
             let received = &mut self.stats.received;
             received.delivered += 1;
             received.delivered_bytes += self.held.deliver(slot) as u64;
@@ -124,9 +116,9 @@ impl Connection {
     /// 17).
     pub(super) fn refuses(&mut self, kind: HandshakeType) -> bool {
         let renegotiates = self.is_12()
-            && matches!(self.state, State::Established(_))
+            && self.is_established()
             && matches!(kind, HandshakeType::HELLO_REQUEST | HandshakeType::CLIENT_HELLO);
-        self.older.refusal_due |= renegotiates;
+        self.renegotiation_refusal_due |= renegotiates;
         renegotiates
     }
 
@@ -137,7 +129,7 @@ impl Connection {
 
     /// Writes the warning that refuses a renegotiation (RFC 5246, section 7.2.2).
     pub(super) fn write_refusal(&mut self, buf: &mut [u8]) -> Option<usize> {
-        if !core::mem::take(&mut self.older.refusal_due) {
+        if !core::mem::take(&mut self.renegotiation_refusal_due) {
             return None;
         }
         let shape = super::transmit::LAST_CONTROL;

@@ -3,8 +3,8 @@
 use super::{Connection, Role};
 use crate::codepoints::HandshakeType;
 use crate::error::{Fault, Misbehaviour};
+use crate::handshake::message_body;
 use crate::handshake::reassembly::Message;
-use crate::handshake::{State, message_body};
 use crate::messages::connection_id::{
     ConnectionIdUsage, NewConnectionId, RequestConnectionId, write_new_connection_id,
 };
@@ -126,7 +126,7 @@ impl Connection {
     }
 
     fn has_newer_ids(&self) -> bool {
-        matches!(self.state, State::Established(_)) && !self.is_12()
+        self.is_established() && !self.is_12()
     }
 
     fn want_to_give(&mut self, count: usize, usage: ConnectionIdUsage) {

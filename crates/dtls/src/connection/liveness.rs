@@ -13,7 +13,6 @@
 
 use super::receive::Arrival;
 use super::{Connection, Ending};
-use crate::handshake::State;
 use crate::timer::{RoundTrips, Timer};
 use crate::tuning::{
     LEAST_HINT_PAUSE, LEAST_PATIENCE, LEAST_PROBE_GAP, MOST_HINT_PAUSE, PROBES, REPEAT_INTERVAL,
@@ -172,7 +171,7 @@ impl Connection {
     pub fn watch(&mut self, now: Instant, watch: Watch) {
         self.now = self.now.max(now);
         self.liveness = Some(Box::new(Liveness::new(watch, self.now)));
-        if matches!(self.state, State::Established(_)) {
+        if self.is_established() {
             self.begin_watching();
         }
     }
@@ -201,7 +200,7 @@ impl Connection {
     pub fn suspect(&mut self, now: Instant) {
         self.now = self.now.max(now);
         let now = self.now;
-        if self.ending != Ending::Open || !matches!(self.state, State::Established(_)) {
+        if self.ending != Ending::Open || !self.is_established() {
             return;
         }
         let Some(liveness) = &mut self.liveness else { return };
@@ -220,7 +219,7 @@ impl Connection {
         self.now = self.now.max(now);
         let ready = self.last_repeat.is_none_or(|last| self.now >= last + REPEAT_INTERVAL);
         let waits = self.ending == Ending::Open
-            && !matches!(self.state, State::Established(_))
+            && !self.is_established()
             && self.timers.is_set(Timer::Retransmit);
         if ready && waits && !self.channel.flight.is_done() {
             self.stats.sent.retransmissions += 1;
@@ -256,7 +255,7 @@ impl Connection {
 
     fn set_liveness_timer(&mut self) {
         if self.ending == Ending::Open
-            && matches!(self.state, State::Established(_))
+            && self.is_established()
             && let Some(liveness) = &self.liveness
         {
             let path = self.path_patience();

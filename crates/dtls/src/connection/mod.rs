@@ -1,5 +1,7 @@
 //! One association, as client or server.
 //!
+//! - `stage`: the handshake, whose memory is given back, and the session that remains of it;
+//! - `early`: records that arrived before their keys;
 //! - `receive`: parses datagrams into verified payloads and handshake messages;
 //! - `transmit`: builds datagrams from queued payloads and flights;
 //! - `deadlines`: acts on timers that have expired;
@@ -32,6 +34,7 @@ mod queue;
 mod receive;
 mod schemes;
 mod send;
+mod stage;
 #[cfg(test)]
 mod tests;
 mod transmit;
@@ -69,7 +72,6 @@ use alloc::collections::VecDeque;
 use alloc::sync::Arc;
 use core::net::{IpAddr, SocketAddr};
 use core::time::Duration;
-use dtls12::Older;
 use early::EarlyRecords;
 use ids::Ids;
 use lightseal_aggregation::Scheme;
@@ -80,6 +82,7 @@ use pace::Pace;
 use path::Path;
 use queue::SendQueue;
 use schemes::AggregationUpdates;
+use stage::Stage;
 use update::{KeyUpdateState, LossMeter};
 
 /// An event that the application has not taken yet.
@@ -157,7 +160,7 @@ enum Ending {
 pub struct Connection {
     role: Role,
     now: Instant,
-    state: State,
+    stage: Stage,
     channel: Channel,
     incoming: Reassembly,
     acks: Acks,
@@ -175,10 +178,6 @@ pub struct Connection {
     queue: SendQueue,
     notices: VecDeque<Notice>,
     ending: Ending,
-    /// The last plaintext alert that answered the current flight. It is not authenticated, so the
-    /// flight is retransmitted, and only repeated alerts end the handshake.
-    alert_hint: Option<AlertDescription>,
-    refusals: u8,
     /// The open set of shared tags has waited long enough and gets a closing tag.
     closing_due: bool,
     /// How long messages under shared tags wait for others; `None` until this end sends the first
@@ -202,8 +201,8 @@ pub struct Connection {
     /// The liveness of the peer, if the host asked to watch it.
     liveness: Option<Box<Liveness>>,
     mtu: PathMtu,
-    /// State that only DTLS 1.2 needs.
-    older: Older,
+    /// The peer of a DTLS 1.2 association began a renegotiation, which is to be refused.
+    renegotiation_refusal_due: bool,
     stats: Stats,
 }
 
@@ -217,7 +216,7 @@ impl Connection {
             Self::new(Role::Client(config), peer, now, channel, Reassembly::default());
         connection.incoming.allow_clear_ahead(older);
         connection.cid = state.cid();
-        connection.state = State::WaitServerHello(state);
+        connection.stage = Stage::handshake(State::WaitServerHello(state));
         connection
     }
 
@@ -258,7 +257,7 @@ impl Connection {
         };
         let mut connection = Self::new(Role::Server(config), peer, now, channel, incoming);
         connection.cid = cid.unwrap_or_default();
-        connection.state = state;
+        connection.stage = Stage::handshake(state);
         connection.path.limit(unproved);
         if let Some(agreed) = connection.sending().cloned() {
             connection.notices.push_back(Notice::MaySend(Box::new(agreed)));
@@ -284,7 +283,7 @@ impl Connection {
             mtu: PathMtu::new(settings.datagram_bytes, settings.path_mtu),
             role,
             now,
-            state: State::Closed,
+            stage: Stage::Ended,
             channel,
             incoming,
             acks: Acks::default(),
@@ -294,8 +293,6 @@ impl Connection {
             taken: None,
             notices: VecDeque::new(),
             ending: Ending::Open,
-            alert_hint: None,
-            refusals: 0,
             closing_due: false,
             pace: None,
             heard_application: false,
@@ -309,7 +306,7 @@ impl Connection {
             ids: Ids::default(),
             path: Path::new(peer),
             liveness: None,
-            older: Older::default(),
+            renegotiation_refusal_due: false,
             stats: Stats::default(),
         }
     }
@@ -339,7 +336,12 @@ impl Connection {
 
     /// Whether the handshake is complete and the association open.
     pub fn is_connected(&self) -> bool {
-        self.is_open() && matches!(self.state, State::Established(_))
+        self.is_open() && self.is_established()
+    }
+
+    /// Whether the handshake is complete and the session's keys are not erased.
+    const fn is_established(&self) -> bool {
+        matches!(self.stage, Stage::Established(_))
     }
 
     /// Whether data can be sent immediately: the handshake is complete, or this is a server that
@@ -351,12 +353,13 @@ impl Connection {
     /// The negotiated parameters for the data that this end sends; `None` while it may not send
     /// any.
     fn sending(&self) -> Option<&Negotiated> {
-        match (&self.state, &self.role) {
-            (State::Established(established), _) => Some(&established.negotiated),
-            (State::WaitClientFinished(state), Role::Server(config))
-                if config.send_half_rtt_data =>
-            {
-                Some(state.negotiated())
+        match (&self.stage, &self.role) {
+            (Stage::Established(established), _) => Some(&established.negotiated),
+            (Stage::Handshake(handshake), Role::Server(config)) if config.send_half_rtt_data => {
+                match &handshake.state {
+                    State::WaitClientFinished(state) => Some(state.negotiated()),
+                    _ => None,
+                }
             }
             _ => None,
         }
@@ -374,8 +377,8 @@ impl Connection {
 
     /// The negotiated parameters; `None` before the handshake is complete.
     pub fn negotiated(&self) -> Option<&Negotiated> {
-        match &self.state {
-            State::Established(established) => Some(&established.negotiated),
+        match &self.stage {
+            Stage::Established(established) => Some(&established.negotiated),
             _ => None,
         }
     }
@@ -383,8 +386,8 @@ impl Connection {
     /// The DTLS 1.2 session, for [`ClientConfig::with_session`] of a later association; `None` in 1.3,
     /// before the handshake is complete, and if the server offered no way to resume.
     pub fn session(&self) -> Option<Session> {
-        match &self.state {
-            State::Established(Established {
+        match &self.stage {
+            Stage::Established(Established {
                 keys: EstablishedKeys::Dtls12 { session, .. },
                 ..
             }) => Some(Session::clone(session)).filter(Session::is_resumable),
@@ -421,8 +424,8 @@ impl Connection {
         context: &[u8],
         out: &mut [u8],
     ) -> Result<(), ExportError> {
-        match &self.state {
-            State::Established(established) => established.export(label, context, out),
+        match &self.stage {
+            Stage::Established(established) => established.export(label, context, out),
             _ => Err(ExportError::NotConnected),
         }
     }
@@ -473,7 +476,7 @@ impl Connection {
         self.channel.flight.complete();
         self.stats.sent.unsent += self.queue.clear();
         self.early.clear();
-        self.state = State::Closed;
+        self.stage = Stage::Ended;
         self.notices.push_back(Notice::Closed(reason));
     }
 
@@ -483,12 +486,12 @@ impl Connection {
 
     /// Whether the client of this server has proved its key: in DTLS 1.3 its hello did.
     pub(crate) fn has_proved_key(&self) -> bool {
-        !self.is_12() || matches!(self.state, State::Established(_))
+        !self.is_12() || self.is_established()
     }
 
     /// Whether DTLS 1.2 was negotiated.
     fn is_12(&self) -> bool {
-        self.state.version() == Some(ProtocolVersion::Dtls12)
+        self.stage.version() == Some(ProtocolVersion::Dtls12)
     }
 
     /// The header format of the next data record.

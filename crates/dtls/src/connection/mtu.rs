@@ -14,7 +14,6 @@
 use super::{Connection, Ending};
 use crate::ProtocolVersion;
 use crate::codepoints::ContentType;
-use crate::handshake::State;
 use crate::messages::return_routability::{PathMessage, PathMessageKind};
 use crate::record::{NumberLength, SendEpoch};
 use crate::timer::Timer;
@@ -232,7 +231,7 @@ impl Connection {
 
     /// The first queued payload needs a datagram of `bytes`.
     pub(super) fn want_datagram(&mut self, bytes: usize) {
-        if !matches!(self.state, State::Established(_)) {
+        if !self.is_established() {
             return;
         }
         let mtu = &mut self.mtu;

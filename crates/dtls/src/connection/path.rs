@@ -6,7 +6,6 @@ use super::receive::Arrival;
 use super::{Connection, Ending, Notice};
 use crate::codepoints::ContentType;
 use crate::error::{Fault, Misbehaviour};
-use crate::handshake::State;
 use crate::messages::return_routability::{self, PathMessage, PathMessageKind};
 use crate::record::cid;
 use crate::timer::Timer;
@@ -147,7 +146,7 @@ impl Connection {
     /// Whether a datagram from another address may be the peer's: it must begin with one of our
     /// connection IDs.
     fn is_addressed_by(&self, datagram: &[u8]) -> bool {
-        matches!(self.state, State::Established(_))
+        self.is_established()
             && cid::of_datagram(datagram, self.cid.len())
                 .is_some_and(|cid| self.channel.own_ids.contains(cid))
     }
@@ -254,7 +253,7 @@ impl Connection {
 
     /// Writes the next path message; returns its length in bytes and its addresses.
     pub(super) fn build_path_message(&mut self, buf: &mut [u8]) -> Option<(usize, AddressPair)> {
-        if self.ending != Ending::Open || !matches!(self.state, State::Established(_)) {
+        if self.ending != Ending::Open || !self.is_established() {
             return None;
         }
         if let Some((to, cookie)) = self.path.responses.pop_front() {

@@ -1,21 +1,23 @@
 //! Parses datagrams into verified payloads and handshake messages.
 
+use super::stage::Stage;
 use super::{Connection, Ending, HINT_EPOCH, Notice, Role};
 use crate::codepoints::{AlertDescription, ContentType};
 use crate::config::{OnForgery, ProtocolVersion};
 use crate::crypto::KeyState;
 use crate::error::{CloseReason, Fault, Limit, Misbehaviour};
-use crate::handshake::State;
 use crate::handshake::reassembly::{Message, Offered};
+use crate::handshake::{Progress, State};
 use crate::messages::{Alert, Fragment, RecordNumber, ack};
 use crate::record::epochs::{APPLICATION_EPOCH, EPOCH_12, carries_data};
-use crate::record::held::Origin;
+use crate::record::held::{Origin, Slot};
 use crate::record::open::Inner;
 use crate::record::outcomes::Outcomes;
 use crate::record::{ConnectionId, Header12, ReceiveEpoch, UnifiedHeader};
 use crate::timer::Timer;
 use crate::tuning::{ACK_PATIENCE, HANDSHAKE_KEYS_LIFETIME, MIN_TIMEOUT, REPEAT_INTERVAL};
 use alloc::boxed::Box;
+use alloc::vec::Vec;
 use lightseal_core::{Decode, Instant, Reader};
 
 /// What a datagram brought.
@@ -32,7 +34,7 @@ pub(crate) struct Arrival {
 impl Connection {
     pub(super) fn receive_datagram(&mut self, datagram: &mut [u8]) -> Arrival {
         let mut arrival = Arrival::default();
-        let established = matches!(self.state, State::Established(_));
+        let established = self.is_established();
         let received = &mut self.stats.received;
         received.datagrams += 1;
         received.bytes += datagram.len() as u64;
@@ -106,7 +108,7 @@ impl Connection {
     /// shows that the end of the handshake got lost. Its errors are noise, because anybody can send
     /// one.
     fn plaintext_record(&mut self, header: &Header12, content: &[u8]) -> Result<(), Fault> {
-        if matches!(self.state, State::Established(_)) {
+        if self.is_established() {
             if self.repeats_last_flight(header.kind, content) {
                 self.answer_repetition(0);
             } else {
@@ -118,12 +120,12 @@ impl Connection {
             ContentType::HANDSHAKE => return self.fragments(0, header.number, content),
             ContentType::ACK if !self.is_12() => self.acknowledged_in_clear(content),
             // ChangeCipherSpec needs no action: records state their epoch themselves.
-            ContentType::CHANGE_CIPHER_SPEC if self.state.expects_clear() && content == [1] => {
-                Ok(())
-            }
+            ContentType::CHANGE_CIPHER_SPEC if self.expects_clear() && content == [1] => Ok(()),
             ContentType::ALERT => match Alert::decode(content) {
                 Ok(Alert(alert)) => {
-                    self.alert_hint = Some(alert);
+                    if let Stage::Handshake(handshake) = &mut self.stage {
+                        handshake.alert_hint = Some(alert);
+                    }
                     // Retransmits early, so that a final refusal does not take a whole timeout at
                     // each attempt.
                     let soon = self.now + self.timeout / 4;
@@ -151,7 +153,7 @@ impl Connection {
         arrival: &mut Arrival,
     ) -> Result<bool, Fault> {
         let Some(epoch) = self.channel.receive.by_bits(header.epoch_bits) else {
-            if matches!(self.state, State::Established(_)) || !self.early.keep(record) {
+            if self.is_established() || !self.early.keep(record) {
                 self.stats.received.unknown_epoch += 1;
             }
             return Ok(true);
@@ -247,9 +249,7 @@ impl Connection {
         let end = match self.settings().on_forgery {
             OnForgery::Drop => false,
             OnForgery::CloseWhenRefuted => outcomes.refuted > 0,
-            OnForgery::Close => {
-                outcomes.has_forgery() && matches!(self.state, State::Established(_))
-            }
+            OnForgery::Close => outcomes.has_forgery() && self.is_established(),
         };
         if end { Err(Fault::Limit(Limit::Forgery)) } else { Ok(()) }
     }
@@ -270,9 +270,7 @@ impl Connection {
                 outcomes.malformed += 1;
                 Ok(())
             }
-            ContentType::APPLICATION_DATA
-                if epoch == EPOCH_12 && !matches!(self.state, State::Established(_)) =>
-            {
+            ContentType::APPLICATION_DATA if epoch == EPOCH_12 && !self.is_established() => {
                 self.keep_for_later(content);
                 Ok(())
             }
@@ -303,7 +301,7 @@ impl Connection {
                 Ok(())
             }
             ContentType::RETURN_ROUTABILITY_CHECK
-                if carries_data(epoch) && matches!(self.state, State::Established(_)) =>
+                if carries_data(epoch) && self.is_established() =>
             {
                 self.path_message(content)
             }
@@ -322,7 +320,7 @@ impl Connection {
         let (mut stored, mut old, mut refused) = (false, false, false);
         // In DTLS 1.3 only a ServerHello comes in plaintext: any other plaintext message would be
         // an attacker's.
-        let expected = epoch > 0 || self.state.expects_clear();
+        let expected = epoch > 0 || self.expects_clear();
         while !r.is_empty() {
             match Fragment::read(&mut r) {
                 Ok(fragment) if epoch > 0 && self.refuses(fragment.kind) => {}
@@ -373,12 +371,17 @@ impl Connection {
         Ok(())
     }
 
+    /// Whether plaintext messages are still valid.
+    fn expects_clear(&self) -> bool {
+        self.stage.state().is_some_and(State::expects_clear)
+    }
+
     /// Whether the peer understands ACKs: not in DTLS 1.2, and unknown until the peer has chosen
     /// the version.
     fn acknowledges(&self) -> bool {
-        match &self.state {
-            State::WaitServerHello(state) => state.is_retried(),
-            state => state.version() == Some(ProtocolVersion::Dtls13),
+        match self.stage.state() {
+            Some(State::WaitServerHello(state)) => state.is_retried(),
+            _ => self.stage.version() == Some(ProtocolVersion::Dtls13),
         }
     }
 
@@ -389,7 +392,7 @@ impl Connection {
             // The flight that answers acknowledges it implicitly.
             self.acks.clear();
             self.timers.stop(Timer::Acknowledge);
-        } else if matches!(self.state, State::Established(_)) {
+        } else if self.is_established() {
             // No flight will acknowledge it.
             self.acks.make_due();
             self.timers.stop(Timer::Acknowledge);
@@ -423,13 +426,14 @@ impl Connection {
 
     /// Whether the message of a DTLS 1.2 client waits for the answer to a lookup.
     pub(crate) fn awaits_lookup(&self) -> bool {
-        matches!(&self.state, State::WaitKeyExchange12(state) if state.is_waiting())
+        matches!(self.stage.state(), Some(State::WaitKeyExchange12(state)) if state.is_waiting())
     }
 
     /// Processes the message of a DTLS 1.2 client that waits for the answer to a lookup.
     pub(crate) fn lookup_answered(&mut self, now: Instant) {
         self.now = self.now.max(now);
-        let State::WaitKeyExchange12(state) = &mut self.state else { return };
+        let Stage::Handshake(handshake) = &mut self.stage else { return };
+        let State::WaitKeyExchange12(state) = &mut handshake.state else { return };
         let Some(message) = state.take_waiting() else { return };
         if self.ending != Ending::Open {
             return;
@@ -441,24 +445,30 @@ impl Connection {
     }
 
     fn message(&mut self, message: &Message) -> Result<(), Fault> {
-        if matches!(self.state, State::Established(_)) {
+        if self.is_established() {
             return self.post_handshake(message);
         }
         self.measure_path();
-        let state = core::mem::replace(&mut self.state, State::Closed);
-        let settings = match &self.role {
-            Role::Client(config) => &config.settings,
-            Role::Server(config) => &config.settings,
+        let Stage::Handshake(mut handshake) = core::mem::replace(&mut self.stage, Stage::Ended)
+        else {
+            return Err(Misbehaviour::UnexpectedMessage.into());
         };
-        self.state = state.advance(settings, &mut self.channel, message)?;
-        self.alert_hint = None;
-        self.refusals = 0;
-        if self.state.version() == Some(ProtocolVersion::Dtls13) {
+        match handshake.state.advance(self.role.settings(), &mut self.channel, message)? {
+            Progress::Wait(state) => {
+                handshake.state = state;
+                handshake.alert_hint = None;
+                handshake.refusals = 0;
+                self.stage = Stage::Handshake(handshake);
+            }
+            Progress::Complete(established) => {
+                self.stage = Stage::Established(established);
+                self.established(handshake.waiting);
+            }
+        }
+        if self.stage.version() == Some(ProtocolVersion::Dtls13) {
             self.incoming.allow_clear_ahead(false);
         }
-        if matches!(self.state, State::Established(_)) {
-            self.established();
-        } else if self.timers.is_set(Timer::Retransmit) {
+        if !self.is_established() && self.timers.is_set(Timer::Retransmit) {
             // Our flight has arrived; only the rest of the peer's answer is missing.
             self.timers.set(Timer::Retransmit, self.now + self.timeout);
         }
@@ -474,9 +484,10 @@ impl Connection {
         }
     }
 
-    fn established(&mut self) {
+    /// The handshake is complete. `waiting` are the payloads that came before its end.
+    fn established(&mut self, waiting: Vec<Slot>) {
         if self.is_12() {
-            self.established_12();
+            self.established_12(waiting);
         } else if matches!(self.role, Role::Server(_)) {
             self.timers.stop(Timer::HandshakeDeadline);
             self.timers.stop(Timer::Retransmit);
@@ -522,7 +533,8 @@ impl Connection {
     fn acknowledged_in_clear(&mut self, content: &[u8]) -> Result<(), Fault> {
         self.saw_handshake = true;
         let records = ack::read(content)?;
-        let retried = matches!(&self.state, State::WaitServerHello(state) if state.is_retried());
+        let state = self.stage.state();
+        let retried = matches!(state, Some(State::WaitServerHello(state)) if state.is_retried());
         let ready = self.last_repeat.is_none_or(|last| self.now >= last + REPEAT_INTERVAL);
         if retried && ready && self.channel.flight.resend_unnamed(records) {
             self.stats.sent.retransmissions += 1;

@@ -7,11 +7,12 @@
 //! was accepted, an AggregationUpdate waits until the new keys are in use. If it crosses a
 //! KeyUpdate, the AggregationUpdate goes first.
 
+use super::stage::Stage;
 use super::{Connection, Ending, Notice};
 use crate::codepoints::{ContentType, HandshakeType};
 use crate::error::{AggregationError, Fault, Misbehaviour};
 use crate::handshake::reassembly::Message;
-use crate::handshake::{EstablishedKeys, Negotiated, State, message_body};
+use crate::handshake::{EstablishedKeys, Negotiated, message_body};
 use crate::messages::{AggregationUpdate, EpochEnd};
 use crate::record::epochs::APPLICATION_EPOCH;
 use crate::record::outcomes::Outcomes;
@@ -111,7 +112,7 @@ impl Connection {
         scheme: Scheme,
     ) -> Result<(), AggregationError> {
         self.now = self.now.max(now);
-        let State::Established(established) = &self.state else {
+        let Stage::Established(established) = &self.stage else {
             return Err(AggregationError::NotConnected);
         };
         let offered = &established.offered.receive;
@@ -159,7 +160,7 @@ impl Connection {
             return;
         }
         let begun = newest.epoch() + 1;
-        let State::Established(established) = &mut self.state else { return };
+        let Stage::Established(established) = &mut self.stage else { return };
         let EstablishedKeys::Dtls13 { suite, receive, .. } = &mut established.keys else { return };
         let Some(epoch) = self.channel.send.peek().map(SendEpoch::epoch) else { return };
         let body = match message_body(8, |w| AggregationUpdate { scheme }.write(w)) {
@@ -181,7 +182,7 @@ impl Connection {
     pub(super) fn aggregation_in_use(&mut self, epoch: u64) {
         if self.updates.begun == Some(epoch)
             && let Some(scheme) = self.updates.asked.take()
-            && let State::Established(established) = &mut self.state
+            && let Stage::Established(established) = &mut self.stage
         {
             established.negotiated.receive = scheme;
             self.adapt_from(scheme);
@@ -214,7 +215,7 @@ impl Connection {
         // A peer that sends a request has received the answer to its last one, and uses our new
         // keys if it acknowledged our KeyUpdate.
         let unheard = self.updates.ended.as_ref().is_some_and(|e| e.telling == Telling::Due);
-        let State::Established(established) = &self.state else { return Ok(()) };
+        let Stage::Established(established) = &self.stage else { return Ok(()) };
         let offered = &established.offered.send;
         if unheard || offered.is_empty() || self.key_update.is_switch_due() {
             return Err(Misbehaviour::UnexpectedMessage.into());
@@ -231,7 +232,7 @@ impl Connection {
         let end = EpochEnd { records: current.next(), closing: current.end() };
         self.timers.stop(Timer::OpenSet);
         self.closing_due = false;
-        if let State::Established(established) = &mut self.state {
+        if let Stage::Established(established) = &mut self.stage {
             established.negotiated.send = scheme;
         }
         let Some(epoch) = self.begin_next_send_epoch() else { return Ok(()) };

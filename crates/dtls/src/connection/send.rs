@@ -2,7 +2,6 @@
 
 use super::Connection;
 use crate::error::SendError;
-use crate::handshake::State;
 use crate::record::seal::SealError;
 use crate::tuning::MIN_DATAGRAM_BYTES;
 use lightseal_core::Instant;
@@ -79,7 +78,7 @@ impl Connection {
     /// This tells without doing any of its work what the next step would find, so that the poll
     /// after each payload costs little.
     pub(super) fn is_quiet(&self) -> bool {
-        matches!(self.state, State::Established(_))
+        self.is_established()
             && self.is_open()
             && self.queue.is_empty()
             && !self.acks.is_due()
@@ -88,7 +87,7 @@ impl Connection {
             && !self.key_update.is_switch_due()
             && self.updates.is_quiet()
             && !self.loss.is_report_due()
-            && !self.older.refusal_due
+            && !self.renegotiation_refusal_due
             && self.ids.is_quiet()
             && self.path.is_quiet()
             && self.mtu.is_quiet()

@@ -6,7 +6,6 @@ use crate::codepoints::{AlertDescription, ContentType};
 use crate::config::Packing;
 use crate::crypto::KeyState;
 use crate::error::{CloseReason, Fault, Limit};
-use crate::handshake::State;
 use crate::messages::{Alert, RecordNumber, ack};
 use crate::record::epochs::{EPOCH_12, HANDSHAKE_EPOCH};
 use crate::record::seal::{NumberLength, SealError, Sealed, Shape};
@@ -54,7 +53,7 @@ impl Connection {
             return Some(at);
         }
         // The peer cannot use data before it has our flight.
-        let completing = !matches!(self.state, State::Established(_));
+        let completing = !self.is_established();
         if self.sending().is_none() || completing && self.channel.flight.unsent_epoch().is_some() {
             return None;
         }
@@ -250,7 +249,7 @@ impl Connection {
         if at > 0 {
             // In DTLS 1.2 nothing answers the last flight; it is retransmitted only when the peer
             // retransmits its own.
-            if !(self.is_12() && matches!(self.state, State::Established(_))) {
+            if !(self.is_12() && self.is_established()) {
                 self.timers.set(Timer::Retransmit, self.now + self.timeout);
             }
             // The flight answers everything received before it, unless it is a post-handshake
@@ -323,7 +322,7 @@ impl Connection {
         reason: CloseReason,
     ) -> Option<usize> {
         let mut at = 0;
-        if matches!(self.state, State::Established(_)) && reason != CloseReason::Peer {
+        if self.is_established() && reason != CloseReason::Peer {
             // Queued payloads are still sent, one datagram at a time, after our Finished.
             if alert == AlertDescription::CLOSE_NOTIFY {
                 if let Some(len) = self.write_epoch_end(buf, LAST_CONTROL) {
@@ -350,7 +349,7 @@ impl Connection {
         // our keys yet or may have different ones. The epoch shows the version: a handshake that
         // failed has no state any more.
         let older = self.channel.send.peek().is_some_and(|epoch| epoch.epoch() == EPOCH_12);
-        let clear = older && !matches!(self.state, State::Established(_));
+        let clear = older && !self.is_established();
         let keys = self.channel.send.newest().filter(|_| !clear);
         let written = buf.get_mut(at..).and_then(|rest| match keys {
             Some(epoch) => {

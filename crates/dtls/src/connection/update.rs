@@ -1,12 +1,13 @@
 //! Events after the handshake: KeyUpdate (RFC 9147, section 8), session tickets, which are ignored,
 //! and loss reports.
 
+use super::stage::Stage;
 use super::{Connection, Ending, Role};
 use crate::codepoints::HandshakeType;
 use crate::config::RecordNumbers;
 use crate::error::{Fault, Limit, Misbehaviour};
+use crate::handshake::EstablishedKeys;
 use crate::handshake::reassembly::Message;
-use crate::handshake::{EstablishedKeys, State};
 use crate::messages::KeyUpdate;
 use crate::record::epochs::{APPLICATION_EPOCH, HANDSHAKE_EPOCH};
 use crate::record::{NumberLength, ReceiveEpoch, SendEpoch};
@@ -78,10 +79,7 @@ impl Connection {
 
     pub(super) fn want_key_update(&mut self) {
         // DTLS 1.2 has no new keys without renegotiation.
-        if self.key_update.phase == Phase::Idle
-            && matches!(self.state, State::Established(_))
-            && !self.is_12()
-        {
+        if self.key_update.phase == Phase::Idle && self.is_established() && !self.is_12() {
             self.key_update.phase = Phase::Wanted;
             self.start_key_update();
         }
@@ -115,7 +113,7 @@ impl Connection {
     /// Our flight was acknowledged completely.
     pub(super) fn flight_acknowledged(&mut self) {
         self.timers.stop(Timer::Retransmit);
-        if !matches!(self.state, State::Established(_)) {
+        if !self.is_established() {
             return;
         }
         self.timers.stop(Timer::HandshakeDeadline);
@@ -153,7 +151,7 @@ impl Connection {
 
     /// Replaces the current sending epoch with the next one and returns its number.
     pub(super) fn begin_next_send_epoch(&mut self) -> Option<u64> {
-        let State::Established(established) = &mut self.state else { return None };
+        let Stage::Established(established) = &mut self.stage else { return None };
         let epoch = self.channel.send.peek()?.epoch() + 1;
         let EstablishedKeys::Dtls13 { suite, send, .. } = &mut established.keys else {
             return None;
@@ -207,7 +205,7 @@ impl Connection {
 
     fn key_update(&mut self, message: &Message) -> Result<(), Fault> {
         let update = KeyUpdate::decode(&message.body)?;
-        let State::Established(established) = &mut self.state else { return Ok(()) };
+        let Stage::Established(established) = &mut self.stage else { return Ok(()) };
         let newest = self.channel.receive.newest().map(ReceiveEpoch::epoch);
         if newest != Some(message.epoch) {
             return Err(Misbehaviour::WrongEpoch.into());
@@ -281,9 +279,9 @@ impl Connection {
         let mut r = Reader::new(content);
         let loss = r.u16()?;
         r.finish()?;
-        match (&self.state, self.channel.send.peek()) {
+        match (&self.stage, self.channel.send.peek()) {
             // The report may be about an earlier epoch even if this one has plain tags.
-            (State::Established(agreed), Some(epoch)) if !agreed.offered.send.is_empty() => {
+            (Stage::Established(agreed), Some(epoch)) if !agreed.offered.send.is_empty() => {
                 self.loss.reported(loss, epoch.next());
                 Ok(())
             }

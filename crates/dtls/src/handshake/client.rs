@@ -556,7 +556,7 @@ impl WaitFinished {
         settings: &Settings,
         channel: &mut Channel,
         message: &Message,
-    ) -> Result<State, Fault> {
+    ) -> Result<Established, Fault> {
         expect_epoch(message, HANDSHAKE_EPOCH)?;
         if !self.server.finished_key().verify(&self.transcript.hash(), &message.body) {
             return Err(Misbehaviour::WrongFinished.into());
@@ -578,7 +578,7 @@ impl WaitFinished {
             (&send_secret, self.negotiated.send),
             (&receive_secret, self.negotiated.receive),
         );
-        Ok(State::Established(Established {
+        Ok(Established {
             keys: EstablishedKeys::Dtls13 {
                 suite: self.suite,
                 send: send_secret,
@@ -590,6 +590,6 @@ impl WaitFinished {
                 (self.negotiated.receive, &settings.aggregation.receive),
             ),
             negotiated: self.negotiated,
-        }))
+        })
     }
 }

@@ -272,7 +272,7 @@ impl Established {
     }
 }
 
-/// The state of an association.
+/// The state of a handshake.
 #[derive(Debug)]
 pub(crate) enum State {
     WaitServerHello(client::WaitServerHello),
@@ -283,9 +283,15 @@ pub(crate) enum State {
     WaitServerFinished12(dtls12::client::WaitFinished),
     WaitKeyExchange12(dtls12::server::WaitKeyExchange),
     WaitClientFinished12(dtls12::server::WaitFinished),
-    Established(Established),
-    /// The association has ended, or is between two states.
-    Closed,
+}
+
+/// What a handshake message led to.
+#[allow(clippy::large_enum_variant, reason = "it is taken apart where it is returned")]
+pub(crate) enum Progress {
+    /// The handshake waits for further messages.
+    Wait(State),
+    /// The handshake is complete.
+    Complete(Established),
 }
 
 impl State {
@@ -293,7 +299,6 @@ impl State {
     pub(crate) const fn version(&self) -> Option<ProtocolVersion> {
         match self {
             Self::WaitServerHello(state) => state.version(),
-            Self::Closed => None,
             Self::WaitEncryptedExtensions(_)
             | Self::WaitServerFinished(_)
             | Self::WaitClientFinished(_) => Some(ProtocolVersion::Dtls13),
@@ -301,7 +306,6 @@ impl State {
             | Self::WaitServerFinished12(_)
             | Self::WaitKeyExchange12(_)
             | Self::WaitClientFinished12(_) => Some(ProtocolVersion::Dtls12),
-            Self::Established(established) => Some(established.negotiated.version),
         }
     }
 
@@ -309,19 +313,18 @@ impl State {
     pub(crate) const fn expects_clear(&self) -> bool {
         match self {
             Self::WaitServerHello(_) => true,
-            Self::Established(_) => false,
             other => matches!(other.version(), Some(ProtocolVersion::Dtls12)),
         }
     }
 
-    /// Processes a handshake message and returns the next state.
+    /// Processes a handshake message.
     pub(crate) fn advance(
         self,
         settings: &Settings,
         channel: &mut Channel,
         message: &Message,
-    ) -> Result<Self, Fault> {
-        match (self, message.kind) {
+    ) -> Result<Progress, Fault> {
+        let next = match (self, message.kind) {
             (Self::WaitServerHello(state), HandshakeType::SERVER_HELLO) => {
                 state.server_hello(settings, channel, message)
             }
@@ -338,25 +341,26 @@ impl State {
                 state.ticket(message)
             }
             (Self::WaitServerFinished12(state), HandshakeType::FINISHED) => {
-                state.finished(channel, message)
+                return state.finished(channel, message).map(Progress::Complete);
             }
             (Self::WaitKeyExchange12(state), HandshakeType::CLIENT_KEY_EXCHANGE) => {
                 state.key_exchange(settings, channel, message)
             }
             (Self::WaitClientFinished12(state), HandshakeType::FINISHED) => {
-                state.finished(channel, message)
+                return state.finished(channel, message).map(Progress::Complete);
             }
             (Self::WaitEncryptedExtensions(state), HandshakeType::ENCRYPTED_EXTENSIONS) => {
                 state.encrypted_extensions(settings, channel, message)
             }
             (Self::WaitServerFinished(state), HandshakeType::FINISHED) => {
-                state.finished(settings, channel, message)
+                return state.finished(settings, channel, message).map(Progress::Complete);
             }
             (Self::WaitClientFinished(state), HandshakeType::FINISHED) => {
-                state.finished(channel, message)
+                return state.finished(channel, message).map(Progress::Complete);
             }
             _ => Err(Misbehaviour::UnexpectedMessage.into()),
-        }
+        };
+        next.map(Progress::Wait)
     }
 }
 

@@ -182,7 +182,11 @@ impl WaitFinished {
     }
 
     /// Processes the client's Finished: the handshake is complete.
-    pub(crate) fn finished(self, channel: &mut Channel, message: &Message) -> Result<State, Fault> {
+    pub(crate) fn finished(
+        self,
+        channel: &mut Channel,
+        message: &Message,
+    ) -> Result<Established, Fault> {
         expect_epoch(message, HANDSHAKE_EPOCH)?;
         if !bool::from(self.client_finished.ct_eq(&message.body)) {
             return Err(Misbehaviour::WrongFinished.into());
@@ -196,6 +200,6 @@ impl WaitFinished {
             }
             channel.install_receiving(APPLICATION_EPOCH, suite, (receive, receives));
         }
-        Ok(State::Established(established))
+        Ok(established)
     }
 }

@@ -7,7 +7,7 @@ use crate::config::{ProtocolVersion, Psk, Settings};
 use crate::crypto::{Exchange12, NamedGroup, PremasterSecret, SharedSecret, Transcript};
 use crate::error::{Fault, Misbehaviour};
 use crate::handshake::reassembly::Message;
-use crate::handshake::{Channel, State, expect_epoch, extras, message_body};
+use crate::handshake::{Channel, Established, State, expect_epoch, extras, message_body};
 use crate::messages::key_exchange::{
     EcdhePskServerParams, read_psk_hint, write_ecdhe_psk_client_key_exchange,
     write_psk_client_key_exchange,
@@ -288,7 +288,7 @@ impl WaitFinished {
         mut self,
         channel: &mut Channel,
         message: &Message,
-    ) -> Result<State, Fault> {
+    ) -> Result<Established, Fault> {
         if self.gives_ticket {
             return Err(Misbehaviour::UnexpectedMessage.into());
         }

@@ -19,7 +19,7 @@ pub(crate) mod session;
 
 use super::extras::Extras;
 use super::reassembly::Message;
-use super::{Channel, Established, EstablishedKeys, Negotiated, OfferedSchemes, State, log_line};
+use super::{Channel, Established, EstablishedKeys, Negotiated, OfferedSchemes, log_line};
 use crate::codepoints::HandshakeType;
 use crate::config::{ProtocolVersion, Settings};
 use crate::crypto::{CipherSuite12, MasterSecret12, NamedGroup, PremasterSecret, Transcript};
@@ -153,7 +153,7 @@ impl Keyed {
         Ok(())
     }
 
-    fn established(self) -> State {
+    fn established(self) -> Established {
         let Hellos {
             suite, client_random, server_random, extended_master, resumed, extras, ..
         } = self.hellos;
@@ -165,7 +165,7 @@ impl Keyed {
             id: self.session_id,
             ticket: self.ticket,
         };
-        State::Established(Established {
+        Established {
             offered: OfferedSchemes::default(),
             keys: EstablishedKeys::Dtls12 {
                 session: Box::new(session),
@@ -187,6 +187,6 @@ impl Keyed {
                 receive_cid: extras.receive_cid,
                 return_routability: extras.return_routability,
             },
-        })
+        }
     }
 }

@@ -9,7 +9,7 @@ use crate::crypto::{Exchange12, KeyExchange, NamedGroup, PremasterSecret, Transc
 use crate::error::{Fault, Incompatibility, Misbehaviour};
 use crate::handshake::extras::Answer;
 use crate::handshake::reassembly::Message;
-use crate::handshake::{Channel, State, expect_epoch, message_body};
+use crate::handshake::{Channel, Established, State, expect_epoch, message_body};
 use crate::messages::extensions::write_extension;
 use crate::messages::hello::write_server_hello_12;
 use crate::messages::key_exchange::{
@@ -209,7 +209,7 @@ impl WaitFinished {
         mut self,
         channel: &mut Channel,
         message: &Message,
-    ) -> Result<State, Fault> {
+    ) -> Result<Established, Fault> {
         self.keyed.check_finished(message)?;
         channel.flight.complete();
         if let Some(tickets) = self.tickets {

@@ -1,0 +1,65 @@
+//! Where an association stands: in its handshake, or in the session that remains of it.
+
+use crate::codepoints::AlertDescription;
+use crate::config::ProtocolVersion;
+use crate::handshake::{Established, State};
+use crate::record::held::Slot;
+use alloc::boxed::Box;
+use alloc::vec::Vec;
+
+/// The stage of an association.
+#[derive(Debug)]
+#[allow(clippy::large_enum_variant, reason = "an association spends its life in the large variant")]
+pub(super) enum Stage {
+    /// The handshake is not complete.
+    Handshake(Box<Handshake>),
+    /// The handshake is complete: what remains of it.
+    Established(Established),
+    /// The association has ended, or its handshake has failed.
+    Ended,
+}
+
+/// What only a handshake needs. Its memory is given back when the handshake is complete.
+#[derive(Debug)]
+pub(super) struct Handshake {
+    pub(super) state: State,
+    /// The last plaintext alert that answered the current flight. It is not authenticated, so the
+    /// flight is retransmitted, and only repeated alerts end the handshake.
+    pub(super) alert_hint: Option<AlertDescription>,
+    /// How many retransmissions in a row were answered with an alert.
+    pub(super) refusals: u8,
+    /// Payloads of DTLS 1.2 that arrived before the peer's Finished.
+    pub(super) waiting: Vec<Slot>,
+    /// The number of DTLS 1.2 records under the handshake's keys that failed authentication.
+    pub(super) wrong_keys: u64,
+}
+
+impl Stage {
+    /// A handshake that begins in this state.
+    pub(super) fn handshake(state: State) -> Self {
+        Self::Handshake(Box::new(Handshake {
+            state,
+            alert_hint: None,
+            refusals: 0,
+            waiting: Vec::new(),
+            wrong_keys: 0,
+        }))
+    }
+
+    /// The state of the handshake; `None` if it is complete or has failed.
+    pub(super) fn state(&self) -> Option<&State> {
+        match self {
+            Self::Handshake(handshake) => Some(&handshake.state),
+            Self::Established(_) | Self::Ended => None,
+        }
+    }
+
+    /// The version, once it is negotiated.
+    pub(super) fn version(&self) -> Option<ProtocolVersion> {
+        match self {
+            Self::Handshake(handshake) => handshake.state.version(),
+            Self::Established(established) => Some(established.negotiated.version),
+            Self::Ended => None,
+        }
+    }
+}
