@@ -12,7 +12,8 @@ use lightseal_group::control::{
     Admitted, Answer, AnswerMessage, GroupName, Reason, Request, RequestMessage, RoleSet,
 };
 use lightseal_group::controller::{
-    Controller, Group, Member as Listed, Output, Roster, Settings, Store, StoreFailed, StoreUpdate,
+    Activation, Controller, Group, Member as Listed, Output, Roster, Settings, Store, StoreFailed,
+    StoreUpdate,
 };
 use lightseal_group::member::{Delivery, Event, Membership, RequestKind, Suspended};
 use lightseal_group::policy::{Authenticity, Freshness, Profile, Responses};
@@ -380,7 +381,11 @@ impl World {
         self.report.restarts += 1;
         let Self { policy, shelf, ledger, now, rng, .. } = self;
         self.controller = controller(policy, shelf, ledger, *now, rng);
-        self.controller.rekey(self.now, false);
+        self.rekey(Activation::Scheduled);
+    }
+
+    fn rekey(&mut self, activation: Activation) {
+        self.controller.rekey(self.now, activation).expect("this store never fails");
     }
 
     /// Carries the requests of all machines to the controller, and its messages back.
@@ -594,7 +599,10 @@ impl World {
                 self.end(at, false);
                 self.machines[at].state = None;
             }
-            30 => drop(self.controller.rekey(self.now, self.rng.below(2) == 0)),
+            30 => {
+                let at_once = self.rng.below(2) == 0;
+                self.rekey(if at_once { Activation::AtOnce } else { Activation::Scheduled });
+            }
             31 => self.restart(false),
             32 => {
                 let stored = self.shelf.0.lock().expect("no thread panicked").clone();

@@ -3,6 +3,7 @@
 use super::registry::Registry;
 use super::request::AdminRequest;
 use lightseal_core::Instant;
+use lightseal_group::controller::Activation;
 use lightseal_owner_only::socket::{Listener, check_directory};
 use serde_json::{Value, json};
 use std::io;
@@ -50,7 +51,10 @@ pub fn serve(
         AdminRequest::Revoke { device } => done(registry.revoke(now, &device)),
         AdminRequest::Evict { group, device } => described(registry.evict(now, &group, &device)),
         AdminRequest::Readmit { group, device } => done(registry.readmit(now, &group, &device)),
-        AdminRequest::Rekey { group, at_once } => described(registry.rekey(now, &group, at_once)),
+        AdminRequest::Rekey { group, at_once } => {
+            let activation = if at_once { Activation::AtOnce } else { Activation::Scheduled };
+            described(registry.rekey(now, &group, activation))
+        }
         AdminRequest::Log { most, group, device } => {
             let log = registry.read_log(most, group.as_deref(), device.as_deref());
             said(serde_json::to_value(log.map_err(|error| error.to_string())?))

@@ -12,7 +12,7 @@ use lightseal_group::control::{
     Answer, AnswerMessage, DeviceKey, GroupName, MAX_MESSAGE, Reason, Request, RequestMessage,
     RoleSet, VERSION, VERSION_1,
 };
-use lightseal_group::controller::{Group, Output, Roster, Settings};
+use lightseal_group::controller::{Activation, Group, Output, Roster, Settings};
 use lightseal_group::member::MemberError;
 use lightseal_group::policy::Profile;
 use lightseal_group::rekey::ControllerSecret;
@@ -122,9 +122,7 @@ impl Registry {
         registry.evict_forbidden(now)?;
         if registry.store.is_restored()? {
             for controller in registry.groups.values_mut() {
-                if !controller.rekey(now, false) {
-                    return Err(Refusal::Failed(controller.name().to_string()));
-                }
+                rekey(controller, now, Activation::Scheduled)?;
             }
             registry.store.mark_rekeyed()?;
         }
@@ -139,9 +137,7 @@ impl Registry {
     /// See [`Refusal`].
     pub fn rekey_all(&mut self, now: Instant) -> Result<(), Refusal> {
         for controller in self.groups.values_mut().filter(|group| !group.roster().is_empty()) {
-            if !controller.rekey(now, false) {
-                return Err(Refusal::Failed(controller.name().to_string()));
-            }
+            rekey(controller, now, Activation::Scheduled)?;
         }
         Ok(())
     }
@@ -597,11 +593,9 @@ impl Registry {
         &mut self,
         now: Instant,
         group: &str,
-        at_once: bool,
+        activation: Activation,
     ) -> Result<Described, Refusal> {
-        if !self.controller(group)?.rekey(now, at_once) {
-            return Err(Refusal::Failed(group.into()));
-        }
+        rekey(self.controller(group)?, now, activation)?;
         self.show(group)
     }
 
@@ -667,4 +661,9 @@ impl Described {
             announcements: None,
         }
     }
+}
+
+fn rekey(controller: &mut Controller, now: Instant, activation: Activation) -> Result<(), Refusal> {
+    let rekeyed = controller.rekey(now, activation);
+    rekeyed.map_err(|_| Refusal::Failed(controller.name().to_string()))
 }

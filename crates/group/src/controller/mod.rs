@@ -106,6 +106,15 @@ pub trait Store {
     fn commit(&mut self, changes: &StoreUpdate<'_>) -> Result<(), StoreFailed>;
 }
 
+/// When members switch to a new epoch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Activation {
+    /// After the activation time, when all members have learnt of the epoch.
+    Scheduled,
+    /// As soon as each of them learns of it (Axiom, section 6.3).
+    AtOnce,
+}
+
 /// A controller's store could not be written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct StoreFailed;
@@ -444,11 +453,19 @@ impl Controller {
         }
     }
 
-    /// Begins a new epoch now. With `at_once`, members also switch to it at once, without its
-    /// activation time (Axiom, section 6.3). Returns false if the store has failed.
-    pub fn rekey(&mut self, now: Instant, at_once: bool) -> bool {
-        self.change(now, if at_once { Cause::AtOnce } else { Cause::Other });
-        !self.failed
+    /// Begins a new epoch now, which members use from its `activation` on.
+    ///
+    /// # Errors
+    /// Fails if the store has failed.
+    pub fn rekey(&mut self, now: Instant, activation: Activation) -> Result<(), StoreFailed> {
+        self.change(
+            now,
+            match activation {
+                Activation::AtOnce => Cause::AtOnce,
+                Activation::Scheduled => Cause::Other,
+            },
+        );
+        if self.failed { Err(StoreFailed) } else { Ok(()) }
     }
 
     /// Schedules a rekey for a change that may be made at `ready` or later.

@@ -134,6 +134,7 @@ impl SenderState {
                 self.window = None;
                 return;
             }
+            ReplayCheck::OpenOnly => return,
         }
         self.last_group = Some(number);
         if let Some(window) = &mut self.window {
@@ -156,13 +157,15 @@ impl ListenerState {
 /// How replays of a sender's group requests are recognised.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum ReplayCheck {
-    /// By the sender's replay window. While there is none, the record is only opened.
+    /// By the sender's replay window.
     Window,
     /// There is no window yet: the record's number becomes its start. Numbers up to this one count
     /// as replayed (Axiom, section 6.2).
     FirstNumber,
     /// Not at all: the content is idempotent, and no window is kept.
     Idempotent,
+    /// Not at all: the record is opened only to learn who wrote it, and nothing is noted of it.
+    OpenOnly,
 }
 
 impl Epoch {
@@ -317,7 +320,7 @@ impl Epoch {
         let anything = ReplayWindow::new();
         let window = match check {
             ReplayCheck::Window => state.window.as_ref().unwrap_or(&anything),
-            ReplayCheck::FirstNumber | ReplayCheck::Idempotent => &anything,
+            ReplayCheck::FirstNumber | ReplayCheck::Idempotent | ReplayCheck::OpenOnly => &anything,
         };
         let opened = record.open(opener, window, proof);
         count(requests, &opened);

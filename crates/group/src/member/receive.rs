@@ -152,7 +152,7 @@ impl Member {
                 let origin = if challenges.is_asked(now, sender, at) {
                     Origin::Unproven
                 } else {
-                    let check = ReplayCheck::Window;
+                    let check = ReplayCheck::OpenOnly;
                     origin(&epoch.open_request(now, record, check, RequiredProof::Unknown))
                 };
                 challenges.schedule(now, rng, (sender, at), from, origin);

@@ -5,7 +5,7 @@ use crate::site;
 use lightseal_core::Instant;
 use lightseal_group::SenderId;
 use lightseal_group::control::{Answer, GroupName, Reason, Request, RoleSet};
-use lightseal_group::controller::Output;
+use lightseal_group::controller::{Activation, Output};
 use lightseal_group::directory::Lookup;
 use lightseal_group::policy::Profile;
 use site::field::GROUP;
@@ -142,7 +142,9 @@ fn half_of_all_announcements_may_be_lost() {
         site.wait(3000);
         site.loss = 2;
         for round in 0..10 {
-            assert!(site.controller.rekey(site.now, round % 2 == 0));
+            let activation =
+                if round % 2 == 0 { Activation::AtOnce } else { Activation::Scheduled };
+            site.controller.rekey(site.now, activation).unwrap();
             site.settle();
             site.wait(3000);
             // A record of the new epoch shows members that they have missed the rekey.
