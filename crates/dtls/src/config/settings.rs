@@ -262,6 +262,28 @@ impl Settings {
         self.path_mtu.unwrap_or(0).max(self.datagram_bytes)
     }
 
+    /// The longest payload, in bytes, of which it is certain beforehand that an association with
+    /// these settings takes it from its first one on. Most take longer ones after the handshake, but
+    /// before it nobody knows what the peer asks for.
+    pub fn longest_first_payload(&self) -> usize {
+        let probes = self.connection_ids.are_negotiated() && self.return_routability;
+        let datagram = if probes { self.longest_datagram() } else { self.datagram_bytes };
+        datagram.saturating_sub(self.largest_overhead()).min(MAX_CONTENT)
+    }
+
+    /// The largest overhead of a datagram beside its payload, in bytes, whatever is negotiated.
+    pub(crate) fn largest_overhead(&self) -> usize {
+        /// Flags, a 16-bit record number, and the content type.
+        const MOST: usize = 1 + 2 + 1;
+        /// The DTLS 1.2 header, explicit nonce, inner content type and full tag.
+        const MOST_12: usize = 13 + 8 + 1 + 16;
+        let cid = if self.connection_ids.are_negotiated() { self.longest_peer_id() } else { 0 };
+        match self.speaks(ProtocolVersion::Dtls12) {
+            true => MOST_12 + cid,
+            false => MOST + cid + self.ordered_suites().map(|s| s.tag_len).max().unwrap_or(0),
+        }
+    }
+
     /// The longest connection ID of the peer that this end accepts, in bytes. The ID is part of
     /// each record, and in short datagrams must leave room for messages that cannot be split:
     /// closing tags and path messages.

@@ -12,7 +12,6 @@
 //! if the path carries the probe. If it does not, the payload is dropped and counted.
 
 use super::{Connection, Ending};
-use crate::ProtocolVersion;
 use crate::codepoints::ContentType;
 use crate::messages::return_routability::{PathMessage, PathMessageKind};
 use crate::record::{NumberLength, SendEpoch};
@@ -180,17 +179,9 @@ impl Connection {
 
     /// The largest overhead of a datagram beside its payload, in bytes.
     pub(super) fn data_overhead(&self) -> usize {
-        /// Flags, a 16-bit record number, and the content type.
-        const MOST: usize = 1 + 2 + 1;
-        /// The DTLS 1.2 header, explicit nonce, inner content type and full tag.
-        const MOST_12: usize = 13 + 8 + 1 + 16;
-        let settings = self.role.settings();
-        let negotiated = settings.connection_ids.are_negotiated();
-        let cid = if negotiated { settings.longest_peer_id() } else { 0 };
         match (self.sending(), self.channel.send.peek()) {
             (Some(_), Some(epoch)) => epoch.largest_data_overhead(NumberLength::Two),
-            _ if settings.speaks(ProtocolVersion::Dtls12) => MOST_12 + cid,
-            _ => MOST + cid + settings.ordered_suites().map(|s| s.tag_len).max().unwrap_or(0),
+            _ => self.settings().largest_overhead(),
         }
     }
 

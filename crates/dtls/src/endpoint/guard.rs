@@ -1,7 +1,7 @@
 //! Access to one association of an endpoint.
 
 use super::{Endpoint, Handle};
-use crate::connection::Connection;
+use crate::connection::{Connection, Watch};
 use crate::error::{AggregationError, SendError};
 use core::fmt;
 use core::ops::Deref;
@@ -67,6 +67,26 @@ impl ConnectionMut<'_> {
     /// Calls [`Connection::request_connection_ids`].
     pub fn request_connection_ids(&mut self, now: Instant, count: u8) {
         self.connection().request_connection_ids(now, count);
+    }
+
+    /// Calls [`Connection::watch`].
+    pub fn watch(&mut self, now: Instant, watch: Watch) {
+        self.connection().watch(now, watch);
+    }
+
+    /// Calls [`Connection::suspect`].
+    pub fn suspect(&mut self, now: Instant) {
+        self.connection().suspect(now);
+    }
+
+    /// Calls [`Connection::hurry`].
+    pub fn hurry(&mut self, now: Instant) {
+        self.connection().hurry(now);
+    }
+
+    /// Calls [`Connection::presume_path_mtu`].
+    pub fn presume_path_mtu(&mut self, bytes: usize) {
+        self.connection().presume_path_mtu(bytes);
     }
 
     /// Calls [`Connection::close`].

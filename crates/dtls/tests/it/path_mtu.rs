@@ -210,3 +210,24 @@ fn a_lost_probe_is_repeated_and_a_recorded_response_proves_nothing() {
     assert_eq!(pair.server_received, [vec![1; 1232]]);
     assert_eq!(pair.client.path_mtu(), LIMIT);
 }
+
+#[test]
+fn settings_know_the_longest_payload_that_is_certain_beforehand() {
+    let versions = [vec![ProtocolVersion::Dtls13], vec![ProtocolVersion::Dtls12]];
+    for (versions, ids, checks, path_mtu) in versions.into_iter().flat_map(|versions| {
+        let all = [None, Some(0), Some(8)].into_iter().flat_map(|ids| {
+            [(false, None), (true, None), (true, Some(1400))].map(|(c, mtu)| (ids, c, mtu))
+        });
+        all.map(move |(ids, checks, mtu)| (versions.clone(), ids, checks, mtu))
+    }) {
+        let mut configs = Configs::new();
+        let settings = &mut configs.client.settings;
+        settings.versions = versions;
+        settings.connection_ids = pair::ids(ids);
+        settings.return_routability = checks;
+        settings.path_mtu = path_mtu;
+        let expected = settings.longest_first_payload();
+        let place = format!("{:?} {ids:?} {checks} {path_mtu:?}", settings.versions);
+        assert_eq!(configs.pair(1).client.max_payload(), expected, "{place}");
+    }
+}

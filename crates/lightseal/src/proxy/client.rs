@@ -12,7 +12,7 @@ use super::reconnect::{
 use super::report::{self, Facts, Peer};
 use super::shares::Shares;
 use super::status::Standing;
-use super::{ARRIVAL_BYTES, longest_message, overruns, unread};
+use super::{ARRIVAL_BYTES, overruns, unread};
 use flow::FlowHost;
 use lightseal_core::{AddressPair, Instant, Random};
 use lightseal_dtls::{ClientConfig, CloseReason, Connection, Event, SendError, Stats, Watch};
@@ -102,7 +102,7 @@ impl Flows {
 impl ClientProxy {
     /// A proxy that serves applications on `local`.
     pub(crate) fn new(local: UdpSocket, config: Arc<ClientConfig>, options: Options) -> Self {
-        let longest = longest_message(config.settings()).unwrap_or(usize::MAX);
+        let longest = config.settings().longest_first_payload();
         Self {
             longest,
             loops: Arc::default(),

@@ -36,8 +36,6 @@ pub(crate) mod status_command;
 pub(crate) mod status_socket;
 pub(crate) mod status_text;
 
-use lightseal_core::Random;
-
 /// The length in bytes of the buffer for one arriving datagram, which holds a jumbo frame. The
 /// other proxy may be configured to send larger datagrams than this one.
 const ARRIVAL_BYTES: usize = 9_216;
@@ -66,26 +64,6 @@ fn described(agreed: &lightseal_dtls::Negotiated) -> String {
     };
     let lightseal_dtls::Negotiated { version, suite_name, send, receive, .. } = agreed;
     format!("{version}, {suite_name}{mode}, tags {send} out, {receive} in")
-}
-
-/// The length in bytes of the longest message that a flow can carry from its first message on. Most
-/// flows could carry longer ones after the handshake, but before it nobody knows what the other end
-/// asks for.
-///
-/// # Errors
-///
-/// If the settings are invalid.
-pub(crate) fn longest_message(
-    settings: &lightseal_dtls::Settings,
-) -> Result<usize, lightseal_dtls::ConfigError> {
-    let psk = lightseal_dtls::Psk::external(b"nobody", &[0; 32])?;
-    let mut settings = settings.clone();
-    settings.key_log = None;
-    let config = lightseal_dtls::ClientConfig::with(psk, settings)?;
-    let (anywhere, now) = (([127, 0, 0, 1], 9).into(), lightseal_core::Instant::from_micros(0));
-    let nothing = Random::from_seed([0; 32]);
-    let connection = lightseal_dtls::Connection::client(config.into(), anywhere, now, nothing);
-    Ok(connection.max_payload())
 }
 
 /// A text that says that the other end shares no tags although this end would, or `None` if it

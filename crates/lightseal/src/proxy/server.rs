@@ -6,7 +6,7 @@ use super::loops::{self, EphemeralPorts, Residues};
 use super::report::{self, Facts, Peer};
 use super::shares::Shares;
 use super::status::Standing;
-use super::{ARRIVAL_BYTES, described, longest_message, overruns, unread, unshared};
+use super::{ARRIVAL_BYTES, described, overruns, unread, unshared};
 use lightseal_core::{Instant, Random};
 use lightseal_dtls::{
     AggregationPolicy, CloseReason, Endpoint, EndpointEvent, Event, Handle, Resolution, SendError,
@@ -367,7 +367,7 @@ impl ServerProxy {
         options: Options,
     ) -> io::Result<Self> {
         let rng = Random::from_os().map_err(io::Error::other)?;
-        let longest = longest_message(config.settings()).map_err(io::Error::other)?;
+        let longest = config.settings().longest_first_payload();
         let policy = config.settings().aggregation.clone();
         if config.settings().path_mtu.is_some() {
             path_mtu::forbid_fragments(&listen)?;
