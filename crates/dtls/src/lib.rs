@@ -128,7 +128,7 @@ pub mod tuning;
 pub use config::{
     Adapt, AdaptRule, AggregationPolicy, ClientConfig, ConnectionIds, CookiePolicy, Credential,
     Delivery, KeyLog, Lookup, NumberMasks, OnForgery, Packing, ProtocolVersion, Psk, PskStore,
-    RecordNumbers, ServerConfig, SessionSlots, Settings, WhenFull,
+    RecordNumbers, ServerConfig, Session, SessionSlots, Settings, WhenFull,
 };
 pub use connection::{Connection, Event, Watch};
 pub use crypto::ExportError;
@@ -138,7 +138,6 @@ pub use error::{
     Incompatibility, Limit, Misbehaviour, SendError,
 };
 pub use handshake::Negotiated;
-pub use handshake::dtls12::session::Session;
 pub use lightseal_aggregation::choice::Family;
 pub use lightseal_aggregation::{Scheme, SchemeError};
 #[cfg(feature = "os")]

@@ -27,9 +27,6 @@ const STANDING: &[(&str, &[&str])] = &[
     ),
     ("crates/aggregation/src/r2d2", &["delays", "table"]),
     ("crates/aggregation/src/r2d2", &["in_order", "opener"]),
-    ("crates/dtls/src", &["config", "connection", "endpoint", "handshake", "passive", "record"]),
-    ("crates/dtls/src/handshake", &["dtls12", "greeting"]),
-    ("crates/dtls/src/record", &["dtls12", "dtls13", "open", "passive", "seal"]),
     ("crates/gateway/src", &["claims", "control", "gateway", "hold_queue", "other_gateway"]),
     ("crates/gateway-host/src", &["config", "sides"]),
     ("crates/gateway-host/src/config", &["check", "machine"]),
@@ -65,6 +62,10 @@ pub(super) fn check() -> Result<(), String> {
     let mut crates: BTreeMap<&str, Vec<(Module, String)>> = BTreeMap::new();
     for name in listed.lines() {
         let Some((root, path)) = name.split_once("/src/") else { continue };
+        // Unit tests may use everything, wherever they stand.
+        if path.ends_with("/tests.rs") {
+            continue;
+        }
         let Ok(text) = fs::read_to_string(workspace().join(name)) else { continue };
         crates.entry(root).or_default().push((module(path), text));
     }

@@ -1,8 +1,8 @@
 //! The checked configurations of clients and servers.
 
+use super::session::Session;
 use super::{Credential, PskStore, Settings};
 use crate::error::ConfigError;
-use crate::handshake::dtls12::session::Session;
 use crate::tuning;
 use alloc::sync::Arc;
 use core::fmt;

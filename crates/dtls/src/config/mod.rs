@@ -6,6 +6,7 @@
 //! a configuration that exists is valid.
 
 mod ends;
+pub(crate) mod session;
 mod settings;
 
 use alloc::vec::Vec;
@@ -14,7 +15,9 @@ use lightseal_aggregation::Scheme;
 use lightseal_aggregation::choice::Family;
 
 pub use crate::credential::{Credential, Lookup, Psk, PskStore};
+pub use crate::record::number::NumberMasks;
 pub use ends::{ClientConfig, CookiePolicy, ServerConfig, SessionSlots, WhenFull};
+pub use session::Session;
 pub use settings::Settings;
 pub(crate) use settings::{can_aggregate, preferable};
 
@@ -206,27 +209,6 @@ pub enum RecordNumbers {
     Short,
     /// Always two bytes.
     Long,
-}
-
-/// How the record numbers of records with aggregated tags are encrypted. Both ends must have the
-/// same setting. It is not negotiated: with different settings neither end can read such records of
-/// the other.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum NumberMasks {
-    /// As in RFC 9147, section 4.2.3. The input of the mask is the ciphertext; if that is shorter
-    /// than 16 bytes, it is padded with zeros and its length. Equal short ciphertexts have equal
-    /// masks, and an observer can see that they are equal.
-    #[default]
-    Standard,
-    /// As `Standard`, but padded with the epoch in place of the length, as in the MAC aggregation
-    /// paper. For comparison only.
-    Paper,
-    /// As `Standard`, but the ciphertext of a record shorter than 16 bytes is itself encrypted with
-    /// a function of the masked number. Records that look equal then have equal masks no more often
-    /// than other records do. This costs one more AES call at either end, and has no effect where
-    /// record numbers are not encrypted.
-    Strong,
 }
 
 /// Which connection IDs an end negotiates (RFC 9146; RFC 9147, section 9).

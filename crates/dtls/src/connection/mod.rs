@@ -41,18 +41,17 @@ mod transmit;
 mod update;
 
 pub use event::Event;
-pub(crate) use ids::OwnIds;
 pub(crate) use liveness::HINT_EPOCH;
 pub use liveness::Watch;
 pub(crate) use transmit::write_plaintext;
 
 use crate::codepoints::AlertDescription;
+use crate::config::Session;
 use crate::config::{ClientConfig, ProtocolVersion, ServerConfig, Settings};
 use crate::crypto::ExportError;
 use crate::error::{CloseReason, Fault};
 use crate::handshake::client::WaitServerHello;
 use crate::handshake::dtls12::greeting::Accepted12;
-use crate::handshake::dtls12::session::Session;
 use crate::handshake::greeting::Accepted;
 use crate::handshake::reassembly::Reassembly;
 use crate::handshake::{

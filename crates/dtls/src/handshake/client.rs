@@ -1,6 +1,7 @@
 //! The client's handshake states in DTLS 1.3, and the common first one.
 
 use super::extras::Extras;
+use super::session::Owner;
 use super::{
     Channel, Established, EstablishedKeys, Negotiated, OfferedSchemes, State, absorb, dtls12,
     expect_epoch, extras, log_secret,
@@ -91,9 +92,10 @@ impl WaitServerHello {
             retried: None,
         });
         let offer_12 = settings.speaks(ProtocolVersion::Dtls12).then(|| {
-            let session = config.session.clone().filter(|session| {
-                settings.resumption && session.owner == dtls12::session::Owner::of(psk)
-            });
+            let session = config
+                .session
+                .clone()
+                .filter(|session| settings.resumption && session.owner == Owner::of(psk));
             Box::new(dtls12::client::Offer::new(random, psk, newer, session, cid, channel))
         });
         let mut state = Self { random, psk: psk.clone(), cid, offer_13, offer_12 };

@@ -2,13 +2,13 @@
 
 use super::cookie::{CookieJar, Retry};
 use super::dtls12;
-use super::dtls12::greeting::Accepted12;
-use super::dtls12::session::Sessions;
+use super::dtls12::greeting::{Accepted12, Greeting12};
+use super::reception::{AddressProof, Reception};
 use crate::codepoints::{
     DTLS_1_2, DTLS_1_3, ExtensionType, HELLO_RETRY_REQUEST_RANDOM, HandshakeType,
     PskKeyExchangeMode,
 };
-use crate::config::{CookiePolicy, ProtocolVersion, ServerConfig, Settings, preferable};
+use crate::config::{CookiePolicy, ProtocolVersion, Settings, preferable};
 use crate::crypto::{CipherSuite, CipherSuiteId, NamedGroup, Transcript};
 use crate::error::{Fault, Incompatibility, Misbehaviour};
 use crate::messages::extensions::{
@@ -70,30 +70,6 @@ pub(crate) enum Greeting<'a> {
     Accept12(Box<Accepted12<'a>>),
 }
 
-/// What a server uses to answer a client for which it has no state.
-#[derive(Debug)]
-pub(crate) struct Reception<'r> {
-    pub(crate) config: &'r ServerConfig,
-    pub(crate) jar: &'r mut CookieJar,
-    pub(crate) sessions: &'r mut Sessions,
-    pub(crate) rng: &'r mut Random,
-    pub(crate) now: Instant,
-    /// The address from which the hello came.
-    pub(crate) from: SocketAddr,
-    pub(crate) proof: AddressProof,
-}
-
-/// When a client must prove its address by a cookie.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum AddressProof {
-    /// As the configuration says.
-    Configured,
-    /// In any case.
-    Required,
-    /// In any case, and with a cookie that it gets now. A client of DTLS 1.3 is asked only once.
-    Renewed,
-}
-
 /// Selects the version to use with a client: 1.2 only if the client speaks no newer one that this
 /// server speaks (RFC 8446, section 4.2.1).
 fn choose_version(settings: &Settings, hello: &ClientHello<'_>) -> Result<ProtocolVersion, Fault> {
@@ -124,7 +100,10 @@ pub(crate) fn consider<'a>(
     let hello = ClientHello::decode(body)?;
     match choose_version(&reception.config.settings, &hello)? {
         ProtocolVersion::Dtls12 => {
-            dtls12::greeting::consider(&mut reception, sequence, hello, body)
+            Ok(match dtls12::greeting::consider(&mut reception, sequence, hello, body)? {
+                Greeting12::Verify(request) => Greeting::Verify(request),
+                Greeting12::Accept(accepted) => Greeting::Accept12(accepted),
+            })
         }
         ProtocolVersion::Dtls13 => consider_13(&mut reception, hello, body),
     }

@@ -19,23 +19,25 @@ pub(crate) mod flight;
 pub(crate) mod greeting;
 pub(crate) mod ranges;
 pub(crate) mod reassembly;
+pub(crate) mod reception;
 pub(crate) mod server;
+pub(crate) mod session;
 
 use crate::codepoints::{HandshakeType, MAX_CONTENT, PskKeyExchangeMode};
+use crate::config::Session;
 use crate::config::{NumberMasks, ProtocolVersion, Settings};
-use crate::connection::OwnIds;
 use crate::crypto::{
     CipherSuite, CipherSuiteId, ExportError, ExporterSecret, NamedGroup, TrafficSecret, Transcript,
 };
 use crate::error::{Fault, Incompatibility, Misbehaviour};
 use crate::messages::fragment::transcript_header;
 use crate::record::epochs::APPLICATION_EPOCH;
+use crate::record::own_ids::OwnIds;
 use crate::record::{ConnectionId, ReceiveEpoch, ReceiveEpochs, SendEpoch, SendEpochs};
 use alloc::boxed::Box;
 use alloc::string::String;
 use alloc::vec::Vec;
 use core::fmt::{self, Write};
-use dtls12::session::Session;
 use extras::Extras;
 use flight::Flight;
 use lightseal_aggregation::Scheme;

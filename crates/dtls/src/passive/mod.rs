@@ -29,6 +29,7 @@ mod observer;
 mod pieces;
 mod secrets;
 
+pub use crate::record::outcomes::Proof;
 pub use observer::Observer;
 pub use secrets::{BadLine, Secrets};
 
@@ -52,33 +53,6 @@ impl Sender {
             Self::Client => Self::Server,
             Self::Server => Self::Client,
         }
-    }
-}
-
-/// How far a record is authenticated.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Proof {
-    /// A plaintext record: anybody can have sent it.
-    Clear,
-    /// The record's own tag, or the tags that it shares, verified.
-    Verified,
-    /// The record was decrypted. Later records carry the tags that it shares: a [`Verdict`] will
-    /// follow.
-    Pending,
-    /// The record was decrypted, but its tags were lost, or are no longer known.
-    Unknown,
-    /// The record's tag is wrong, or another record with its number is authentic.
-    Forged,
-    /// The record was not decrypted, because its secret is not known.
-    Locked,
-    /// The bytes are not a record.
-    Malformed,
-}
-
-impl Proof {
-    /// Whether the record is protected, as far as is visible.
-    pub const fn is_protected(self) -> bool {
-        !matches!(self, Self::Clear | Self::Malformed)
     }
 }
 

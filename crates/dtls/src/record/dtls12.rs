@@ -8,7 +8,7 @@
 //! content.
 
 use super::cid::ConnectionId;
-use super::seal::{Place, SealError, Written};
+use super::shape::{Place, SealError, Written};
 use crate::codepoints::{ContentType, DTLS_1_2, MAX_CONTENT};
 use crate::crypto::{Aead, CipherSuite12, Record};
 use alloc::boxed::Box;

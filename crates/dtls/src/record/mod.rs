@@ -20,16 +20,21 @@ pub mod held;
 pub mod number;
 pub mod open;
 pub mod outcomes;
+pub(crate) mod own_ids;
 #[cfg(feature = "passive")]
 mod passive;
 pub mod seal;
+mod shape;
 
 pub use cid::ConnectionId;
 pub use dtls12::Header12;
 pub use epochs::{ReceiveEpochs, SendEpochs};
 pub use header::{PlaintextHeader, UnifiedHeader};
 pub use held::{Held, RecordId, Resolution};
-pub use open::{ReceiveEpoch, SecurityLevel};
+pub use open::ReceiveEpoch;
 #[cfg(feature = "passive")]
-pub(crate) use passive::{Read, Reading};
+pub(crate) use outcomes::Read;
+pub use outcomes::SecurityLevel;
+#[cfg(feature = "passive")]
+pub(crate) use passive::Reading;
 pub use seal::{NumberLength, SendEpoch};

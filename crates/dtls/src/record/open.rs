@@ -3,93 +3,21 @@
 use super::cid::ConnectionId;
 use super::dtls12::{Header12, Keys12, inner};
 use super::dtls13::Opening;
-use super::fates::{Fate, Fates};
+use super::fates::Fates;
 use super::header::UnifiedHeader;
 use super::held::Held;
-use super::outcomes::{OpenedRecord, Outcomes};
-use crate::codepoints::{ContentType, MAX_CONTENT};
-use crate::config::NumberMasks;
+use super::outcomes::{Inner, OpenedRecord, Outcomes, SecurityLevel, Tally};
+use crate::codepoints::MAX_CONTENT;
 use crate::crypto::{Aead, CipherSuite, CipherSuite12, KeyState, TrafficSecret, Usage};
+use crate::record::number::NumberMasks;
 use alloc::boxed::Box;
 use lightseal_aggregation::choice::RecordFate;
 use lightseal_aggregation::{ClosingTag, Scheme};
 use lightseal_core::ReplayWindow;
 
-/// An authenticated record that the connection has to act on.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Inner<'a> {
-    /// The record's content type.
-    pub kind: ContentType,
-    /// The record number.
-    pub number: u64,
-    /// The record's content.
-    pub content: &'a [u8],
-}
-
-/// How well received data is authenticated.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct SecurityLevel {
-    /// The security level in bits, 0 to 128, that data has at least when it is delivered.
-    pub delivered: u8,
-    /// The number of data records that wait for tags.
-    pub waiting: u16,
-    /// The sum of the security levels, in bits, of the records that wait.
-    pub waiting_bits: u32,
-}
-
-impl SecurityLevel {
-    /// The security level if each record has its own tag of `tag_len` bytes.
-    pub(super) fn of_tags(tag_len: usize) -> Self {
-        Self { delivered: (8 * tag_len).min(128) as u8, waiting: 0, waiting_bits: 0 }
-    }
-}
-
 enum Layout {
     Dtls12 { keys: Keys12, window: ReplayWindow },
     Dtls13(Opening),
-}
-
-/// What arrived in an epoch, and how far its key is used up.
-pub(super) struct Tally {
-    /// How much the key has been used, compared with its limits.
-    pub(super) usage: Usage,
-    /// The number of records that are not known to be copies, authentic or not.
-    pub(super) arrivals: u64,
-    /// The number of authenticated records.
-    authentic: u64,
-    /// The number of records since the last authenticated one, none of which could be
-    /// authenticated.
-    pub(super) unsettled: u64,
-    /// The fate of each record, if it is recorded.
-    fates: Option<Box<Fates>>,
-}
-
-impl Tally {
-    const fn new(usage: Usage) -> Self {
-        Self { usage, arrivals: 0, authentic: 0, unsettled: 0, fates: None }
-    }
-
-    /// Notes what is now known of a record whose payload has `payload_len` bytes.
-    #[inline]
-    pub(super) fn note(&mut self, number: u64, payload_len: usize, fate: fn(u16) -> Fate) {
-        if let Some(fates) = &mut self.fates {
-            fates.note(number, fate(payload_len.try_into().unwrap_or(u16::MAX)));
-        }
-    }
-
-    /// Counts an authenticated record.
-    pub(super) const fn authentic(&mut self, outcomes: &mut Outcomes) {
-        self.authentic += 1;
-        self.unsettled = 0;
-        outcomes.records += 1;
-    }
-
-    /// Counts a record whose own tag is wrong.
-    pub(super) const fn forged(&mut self, outcomes: &mut Outcomes) {
-        self.usage.add_failed();
-        outcomes.unauthentic += 1;
-    }
 }
 
 /// The receiving direction of one epoch.

@@ -1,9 +1,23 @@
 //! What became of received records, as values: the connection acts on them, and one function counts
 //! them.
 
-use super::open::Inner;
+use super::fates::{Fate, Fates};
+use crate::codepoints::ContentType;
+use crate::crypto::Usage;
 use crate::stats::ReceiveStats;
+use alloc::boxed::Box;
 use core::ops::AddAssign;
+
+/// An authenticated record that the connection has to act on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Inner<'a> {
+    /// The record's content type.
+    pub kind: ContentType,
+    /// The record number.
+    pub number: u64,
+    /// The record's content.
+    pub content: &'a [u8],
+}
 
 /// What opening a record brought.
 #[derive(Debug)]
@@ -60,5 +74,117 @@ impl Outcomes {
     /// Whether a record proved to be forged.
     pub(crate) const fn has_forgery(&self) -> bool {
         (self.refuted | self.forged | self.unauthentic) != 0
+    }
+}
+
+/// How well received data is authenticated.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct SecurityLevel {
+    /// The security level in bits, 0 to 128, that data has at least when it is delivered.
+    pub delivered: u8,
+    /// The number of data records that wait for tags.
+    pub waiting: u16,
+    /// The sum of the security levels, in bits, of the records that wait.
+    pub waiting_bits: u32,
+}
+
+impl SecurityLevel {
+    /// The security level if each record has its own tag of `tag_len` bytes.
+    pub(super) fn of_tags(tag_len: usize) -> Self {
+        Self { delivered: (8 * tag_len).min(128) as u8, waiting: 0, waiting_bits: 0 }
+    }
+}
+
+/// What arrived in an epoch, and how far its key is used up.
+pub(super) struct Tally {
+    /// How much the key has been used, compared with its limits.
+    pub(super) usage: Usage,
+    /// The number of records that are not known to be copies, authentic or not.
+    pub(super) arrivals: u64,
+    /// The number of authenticated records.
+    pub(super) authentic: u64,
+    /// The number of records since the last authenticated one, none of which could be
+    /// authenticated.
+    pub(super) unsettled: u64,
+    /// The fate of each record, if it is recorded.
+    pub(super) fates: Option<Box<Fates>>,
+}
+
+impl Tally {
+    pub(super) const fn new(usage: Usage) -> Self {
+        Self { usage, arrivals: 0, authentic: 0, unsettled: 0, fates: None }
+    }
+
+    /// Notes what is now known of a record whose payload has `payload_len` bytes.
+    #[inline]
+    pub(super) fn note(&mut self, number: u64, payload_len: usize, fate: fn(u16) -> Fate) {
+        if let Some(fates) = &mut self.fates {
+            fates.note(number, fate(payload_len.try_into().unwrap_or(u16::MAX)));
+        }
+    }
+
+    /// Counts an authenticated record.
+    pub(super) const fn authentic(&mut self, outcomes: &mut Outcomes) {
+        self.authentic += 1;
+        self.unsettled = 0;
+        outcomes.records += 1;
+    }
+
+    /// Counts a record whose own tag is wrong.
+    pub(super) const fn forged(&mut self, outcomes: &mut Outcomes) {
+        self.usage.add_failed();
+        outcomes.unauthentic += 1;
+    }
+}
+
+/// A record that was read passively.
+#[cfg(feature = "passive")]
+#[derive(Debug)]
+pub(crate) struct Read<'a> {
+    pub(crate) number: u64,
+    /// `None` if the record could not be decrypted.
+    pub(crate) kind: Option<ContentType>,
+    /// Empty if the record could not be decrypted.
+    pub(crate) content: &'a [u8],
+    pub(crate) proof: Proof,
+    /// Whether a copy of the record was read before.
+    pub(crate) repeated: bool,
+}
+
+#[cfg(feature = "passive")]
+impl Read<'_> {
+    /// A record whose own tag is wrong, so that its content is meaningless.
+    pub(super) const fn forged(number: u64) -> Self {
+        Self { number, kind: None, content: &[], proof: Proof::Forged, repeated: false }
+    }
+}
+
+/// How far a record is authenticated.
+#[cfg(feature = "passive")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Proof {
+    /// A plaintext record: anybody can have sent it.
+    Clear,
+    /// The record's own tag, or the tags that it shares, verified.
+    Verified,
+    /// The record was decrypted. Later records carry the tags that it shares: a [`Verdict`](crate::passive::Verdict) will
+    /// follow.
+    Pending,
+    /// The record was decrypted, but its tags were lost, or are no longer known.
+    Unknown,
+    /// The record's tag is wrong, or another record with its number is authentic.
+    Forged,
+    /// The record was not decrypted, because its secret is not known.
+    Locked,
+    /// The bytes are not a record.
+    Malformed,
+}
+
+#[cfg(feature = "passive")]
+impl Proof {
+    /// Whether the record is protected, as far as is visible.
+    pub const fn is_protected(self) -> bool {
+        !matches!(self, Self::Clear | Self::Malformed)
     }
 }

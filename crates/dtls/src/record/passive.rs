@@ -4,34 +4,13 @@
 
 use super::dtls12::{Header12, Keys12, inner};
 use super::dtls13::Reading13;
+use super::outcomes::{Proof, Read};
 use super::{ConnectionId, UnifiedHeader};
-use crate::codepoints::ContentType;
-use crate::config::NumberMasks;
 use crate::crypto::{Aead, CipherSuite, CipherSuite12, TrafficSecret};
-use crate::passive::Proof;
+use crate::record::number::NumberMasks;
 use alloc::boxed::Box;
 use lightseal_aggregation::{ClosingTag, Scheme};
 use lightseal_core::ReplayWindow;
-
-/// A record that was read.
-#[derive(Debug)]
-pub(crate) struct Read<'a> {
-    pub(crate) number: u64,
-    /// `None` if the record could not be decrypted.
-    pub(crate) kind: Option<ContentType>,
-    /// Empty if the record could not be decrypted.
-    pub(crate) content: &'a [u8],
-    pub(crate) proof: Proof,
-    /// Whether a copy of the record was read before.
-    pub(crate) repeated: bool,
-}
-
-impl Read<'_> {
-    /// A record whose own tag is wrong, so that its content is meaningless.
-    pub(super) const fn forged(number: u64) -> Self {
-        Self { number, kind: None, content: &[], proof: Proof::Forged, repeated: false }
-    }
-}
 
 /// The keys of one direction of one epoch.
 pub(crate) struct Reading {

@@ -1,12 +1,12 @@
 //! The client's handshake states in DTLS 1.2.
 
-use super::session::{Owner, Session, Ticket, fresh_id};
 use super::{End, Hellos, Keyed, absorb, absorb_message, send};
 use crate::codepoints::{DOWNGRADE_1_1, DOWNGRADE_1_2, ExtensionType, HandshakeType};
 use crate::config::{ProtocolVersion, Psk, Settings};
 use crate::crypto::{Exchange12, NamedGroup, PremasterSecret, SharedSecret, Transcript};
 use crate::error::{Fault, Misbehaviour};
 use crate::handshake::reassembly::Message;
+use crate::handshake::session::{Owner, Session, Ticket, fresh_id};
 use crate::handshake::{Channel, Established, State, expect_epoch, extras, message_body};
 use crate::messages::key_exchange::{
     EcdhePskServerParams, read_psk_hint, write_ecdhe_psk_client_key_exchange,

@@ -1,15 +1,16 @@
 //! How a server answers a DTLS 1.2 ClientHello before it keeps any state.
 
-use super::session::{Session, TicketSealer};
 use crate::codepoints::{EMPTY_RENEGOTIATION_INFO_SCSV, ExtensionType, FALLBACK_SCSV};
 use crate::config::{CookiePolicy, ProtocolVersion, ServerConfig};
 use crate::crypto::{CipherSuite12, Exchange12, NamedGroup};
 use crate::error::{Fault, Incompatibility, Misbehaviour};
 use crate::handshake::extras;
-use crate::handshake::greeting::{AddressProof, Greeting, Reception};
+use crate::handshake::reception::{AddressProof, Reception};
+use crate::handshake::session::{Session, TicketSealer};
 use crate::messages::extensions::{cipher_suites, groups};
 use crate::messages::{ClientHello, HelloVerifyRequest};
 use alloc::boxed::Box;
+use alloc::vec::Vec;
 use lightseal_core::{Encode, Instant, Writer};
 
 /// Everything from which the server's first flight is made.
@@ -34,13 +35,22 @@ pub(crate) struct Accepted12<'a> {
     pub(crate) remember: bool,
 }
 
+/// What to do with a ClientHello of DTLS 1.2.
+#[derive(Debug)]
+pub(crate) enum Greeting12<'a> {
+    /// Send this HelloVerifyRequest and keep no state.
+    Verify(Vec<u8>),
+    /// Begin the handshake.
+    Accept(Box<Accepted12<'a>>),
+}
+
 /// Decides how to answer a hello whose client speaks no newer version.
 pub(crate) fn consider<'a>(
     reception: &mut Reception<'_>,
     sequence: u16,
     hello: ClientHello<'a>,
     body: &'a [u8],
-) -> Result<Greeting<'a>, Fault> {
+) -> Result<Greeting12<'a>, Fault> {
     let Reception { config, jar, sessions, rng, now, from, proof } = reception;
     let (now, from) = (*now, *from);
     let settings = &config.settings;
@@ -59,7 +69,7 @@ pub(crate) fn consider<'a>(
         HelloVerifyRequest { cookie: &cookie }
             .write(&mut Writer::new(&mut request))
             .map_err(|_| Fault::Internal("HelloVerifyRequest too long"))?;
-        return Ok(Greeting::Verify(request));
+        return Ok(Greeting12::Verify(request));
     }
     let extension = |kind| hello.extensions.get(kind);
     let extended_master = extras::has_extended_master_secret(hello.extensions)?;
@@ -106,7 +116,7 @@ pub(crate) fn consider<'a>(
         .unwrap_or(suite);
     let may_give = tickets.is_some() && wants_ticket.is_some();
     let ticket = if may_give { sessions.sealer() } else { None };
-    Ok(Greeting::Accept12(Box::new(Accepted12 {
+    Ok(Greeting12::Accept(Box::new(Accepted12 {
         hello,
         body,
         sequence,

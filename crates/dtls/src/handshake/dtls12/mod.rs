@@ -15,10 +15,10 @@
 pub(crate) mod client;
 pub(crate) mod greeting;
 pub(crate) mod server;
-pub(crate) mod session;
 
 use super::extras::Extras;
 use super::reassembly::Message;
+use super::session::{Owner, Session, Ticket};
 use super::{Channel, Established, EstablishedKeys, Negotiated, OfferedSchemes, log_line};
 use crate::codepoints::HandshakeType;
 use crate::config::{ProtocolVersion, Settings};
@@ -30,7 +30,6 @@ use crate::record::{ReceiveEpoch, SendEpoch};
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 use lightseal_aggregation::Scheme;
-use session::{Owner, Session};
 use subtle::ConstantTimeEq;
 
 /// The length of `verify_data` in bytes (RFC 5246, section 7.4.9).
@@ -98,7 +97,7 @@ pub(crate) struct Keyed {
     owner: Owner,
     /// The session ID, and for a client the ticket if it receives one.
     session_id: Vec<u8>,
-    ticket: Option<session::Ticket>,
+    ticket: Option<Ticket>,
 }
 
 impl Keyed {

@@ -1,7 +1,6 @@
 //! The server's handshake states in DTLS 1.2.
 
 use super::greeting::Accepted12;
-use super::session::{Owner, Session, TicketSealer, fresh_id};
 use super::{End, Hellos, Keyed, absorb, absorb_message, send};
 use crate::codepoints::{DOWNGRADE_1_2, ExtensionType, HandshakeType};
 use crate::config::{Lookup, ProtocolVersion, PskStore, ServerConfig, Settings};
@@ -9,6 +8,7 @@ use crate::crypto::{Exchange12, KeyExchange, NamedGroup, PremasterSecret, Transc
 use crate::error::{Fault, Incompatibility, Misbehaviour};
 use crate::handshake::extras::Answer;
 use crate::handshake::reassembly::Message;
+use crate::handshake::session::{Owner, Session, TicketSealer, fresh_id};
 use crate::handshake::{Channel, Established, State, expect_epoch, message_body};
 use crate::messages::extensions::write_extension;
 use crate::messages::hello::write_server_hello_12;

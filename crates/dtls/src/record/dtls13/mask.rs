@@ -2,9 +2,9 @@
 //! function (MAC aggregation specification, record number encryption).
 
 use super::mask_sample;
-use crate::config::NumberMasks;
 use crate::crypto::{Block, CipherSuite, Keying, Pad, PrfProtection, TrafficSecret};
 use crate::record::header::UnifiedHeader;
+use crate::record::number::NumberMasks;
 use alloc::boxed::Box;
 use lightseal_aggregation::Scheme;
 

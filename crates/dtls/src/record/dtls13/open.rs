@@ -3,14 +3,13 @@
 use super::mask::NumberMask;
 use super::{mask_sample, order};
 use crate::codepoints::{ContentType, MAX_CONTENT};
-use crate::config::NumberMasks;
 use crate::crypto::{CipherSuite, Keying, PrfProtection, Protection, Record, TrafficSecret};
 use crate::record::fates::{Fate, late_below};
 use crate::record::header::UnifiedHeader;
 use crate::record::held::{Held, RecordId, Slot};
+use crate::record::number::NumberMasks;
 use crate::record::number::nearest;
-use crate::record::open::{Inner, SecurityLevel, Tally};
-use crate::record::outcomes::Outcomes;
+use crate::record::outcomes::{Inner, Outcomes, SecurityLevel, Tally};
 use alloc::boxed::Box;
 use lightseal_aggregation::scheme::TAG_BYTES;
 use lightseal_aggregation::tuning::WINDOW;

@@ -4,14 +4,13 @@ use super::mask::NumberMask;
 use super::open::read_closing;
 use super::{mask_sample, order};
 use crate::codepoints::ContentType;
-use crate::config::NumberMasks;
 use crate::crypto::{
     CipherSuite, Keying, PrfProtection, PrfState, Protection, Record, TrafficSecret,
 };
-use crate::passive::Proof;
 use crate::record::UnifiedHeader;
+use crate::record::number::NumberMasks;
 use crate::record::number::nearest;
-use crate::record::passive::Read;
+use crate::record::outcomes::{Proof, Read};
 use alloc::boxed::Box;
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;

@@ -3,11 +3,11 @@
 use super::mask::NumberMask;
 use super::{CLOSING_CONTENT, mask_sample, order};
 use crate::codepoints::{ContentType, MAX_CONTENT};
-use crate::config::NumberMasks;
 use crate::crypto::{CipherSuite, Keying, PrfProtection, Protection, Record, TrafficSecret};
 use crate::record::cid::ConnectionId;
 use crate::record::header::UnifiedHeader;
-use crate::record::seal::{NumberLength, Place, SealError, Shape, Written};
+use crate::record::number::NumberMasks;
+use crate::record::shape::{NumberLength, Place, SealError, Shape, Written};
 use alloc::boxed::Box;
 use lightseal_aggregation::scheme::TAG_BYTES;
 use lightseal_aggregation::{ClosingTag, RecordKind, Scheme, Sealer, TAG_BLOCK, check_byte};
