@@ -79,12 +79,12 @@ fn note(key: [u8; 32], number: u64) {
 }
 
 /// A protection that records every key and number with which it seals.
-struct Noting<T: ?Sized> {
+struct RecordingProtection<T: ?Sized> {
     key: [u8; 32],
     inner: Box<T>,
 }
 
-impl Aead for Noting<dyn Protection> {
+impl Aead for RecordingProtection<dyn Protection> {
     fn seal(&self, record: Record<'_>, content: &mut [u8], tag: &mut [u8]) {
         note(self.key, record.number);
         self.inner.seal(record, content, tag);
@@ -95,13 +95,13 @@ impl Aead for Noting<dyn Protection> {
     }
 }
 
-impl Protection for Noting<dyn Protection> {
+impl Protection for RecordingProtection<dyn Protection> {
     fn mask(&self, sample: &Block) -> [u8; 2] {
         self.inner.mask(sample)
     }
 }
 
-impl Aead for Noting<dyn Aead> {
+impl Aead for RecordingProtection<dyn Aead> {
     fn seal(&self, record: Record<'_>, content: &mut [u8], tag: &mut [u8]) {
         note(self.key, record.number);
         self.inner.seal(record, content, tag);
@@ -118,7 +118,7 @@ fn noting_13(secret: &TrafficSecret) -> Box<dyn Protection> {
     let mut key = [0; 32];
     // A value derived from the secret stands for key and IV, which also follow from it.
     secret.expand("noted", &[], &mut key);
-    Box::new(Noting { key, inner: suite.keying.plain(secret) })
+    Box::new(RecordingProtection { key, inner: suite.keying.plain(secret) })
 }
 
 fn noting_12(key: &[u8], iv: &[u8]) -> Box<dyn Aead> {
@@ -128,7 +128,7 @@ fn noting_12(key: &[u8], iv: &[u8]) -> Box<dyn Aead> {
     let mut noted = [0; 32];
     noted[..key.len()].copy_from_slice(key);
     noted[key.len()..key.len() + iv.len()].copy_from_slice(iv);
-    Box::new(Noting { key: noted, inner: (suite.aead)(key, iv) })
+    Box::new(RecordingProtection { key: noted, inner: (suite.aead)(key, iv) })
 }
 
 /// A provider with the wrapped suites of these groups, made once.
@@ -153,7 +153,7 @@ fn provider() -> &'static Provider {
 
 /// A controller's store.
 #[derive(Clone, Default)]
-struct Shelf(Arc<Mutex<Stored>>);
+struct ControllerStore(Arc<Mutex<Stored>>);
 
 #[derive(Clone, Default)]
 struct Stored {
@@ -164,7 +164,7 @@ struct Stored {
     members: BTreeMap<String, Listed>,
 }
 
-impl Store for Shelf {
+impl Store for ControllerStore {
     fn commit(&mut self, changes: &StoreUpdate<'_>) -> Result<(), StoreFailed> {
         let mut stored = self.0.lock().expect("no thread panicked");
         stored.epoch = changes.epoch;
@@ -198,7 +198,7 @@ struct State {
 }
 
 /// A running program of a device.
-struct Run {
+struct DeviceProgram {
     /// `None` until it has joined.
     member: Option<Member>,
     start: Start,
@@ -211,7 +211,7 @@ struct Run {
 struct Machine {
     device: usize,
     state: Option<State>,
-    run: Option<Run>,
+    run: Option<DeviceProgram>,
 }
 
 struct Device {
@@ -224,7 +224,7 @@ struct World {
     policy: Policy,
     now: Instant,
     rng: Random,
-    shelf: Shelf,
+    shelf: ControllerStore,
     ledger: Disk,
     backup: Option<(Stored, Disk)>,
     controller: Controller,
@@ -236,7 +236,7 @@ struct World {
 
 fn controller(
     policy: &Policy,
-    shelf: &Shelf,
+    shelf: &ControllerStore,
     ledger: &Disk,
     now: Instant,
     rng: &mut Random,
@@ -263,7 +263,7 @@ fn controller(
 impl World {
     fn new(policy: Policy, clones: usize, seed: u64) -> Self {
         let mut rng = Random::insecure(seed);
-        let (shelf, ledger) = (Shelf::default(), Disk::default());
+        let (shelf, ledger) = (ControllerStore::default(), Disk::default());
         let now = Instant::from_micros(5_000_000);
         let controller = controller(&policy, &shelf, &ledger, now, &mut rng);
         let roles = |sender, listener| RoleSet { sender, listener };
@@ -310,7 +310,7 @@ impl World {
             let start = Start { instance: 0, counter: 0, nonce };
             let join = Request::Join { nonce, name, roles, address: ip, keys };
             let wants = [join].into();
-            let run = Run { member: None, start, resumes: false, wants, asking: None };
+            let run = DeviceProgram { member: None, start, resumes: false, wants, asking: None };
             self.machines[at].run = Some(run);
             return;
         };
@@ -325,7 +325,7 @@ impl World {
         member.receive_only();
         let resumes = member.is_resumed();
         let wants = [Request::Start { group: GROUP, resumes }].into();
-        let run = Run { member: Some(member), start, resumes, wants, asking: None };
+        let run = DeviceProgram { member: Some(member), start, resumes, wants, asking: None };
         self.machines[at].run = Some(run);
     }
 

@@ -1,13 +1,13 @@
 //! Every message truncated at every byte and with every byte changed, on the wire and behind
 //! decryption.
 
-use crate::secrets::{Impostor, scheme, suite};
+use crate::secrets::{PeerWithKeys, scheme, suite};
 use crate::world::{Direction, Setup, World, clear_len};
 use lightseal_core::{Encode, Reader, Writer};
 use lightseal_dtls::codepoints::{AlertDescription, ContentType, HandshakeType};
 use lightseal_dtls::messages::{Alert, Fragment, RecordNumber, ack};
 use lightseal_dtls::record::epochs::{APPLICATION_EPOCH, HANDSHAKE_EPOCH};
-use lightseal_dtls::record::{Held, ReceiveEpoch, UnifiedHeader};
+use lightseal_dtls::record::{ReceiveBuffer, ReceiveEpoch, UnifiedHeader};
 use std::collections::BTreeSet;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Duration;
@@ -265,7 +265,7 @@ fn opened(setup: &Setup, world: &World<'_>, stage: Stage) -> Vec<(ContentType, V
     };
     let mut epoch =
         ReceiveEpoch::new(stage.epoch, suite(setup), scheme(setup, stage.epoch), &secret);
-    let mut held = Held::new(1 << 16);
+    let mut held = ReceiveBuffer::new(1 << 16);
     let mut contents = Vec::new();
     let sent = world.log.iter().filter(|(direction, _)| *direction == stage.direction);
     for (_, datagram) in sent {
@@ -293,7 +293,7 @@ fn opened(setup: &Setup, world: &World<'_>, stage: Stage) -> Vec<(ContentType, V
 pub fn check_impostor(setup: &Setup, seed: u64) {
     for stage in STAGES {
         let mut world = stage.reach(setup, seed);
-        let mut impostor = Impostor::new(setup, &world.secrets, stage.direction, stage.epoch)
+        let mut impostor = PeerWithKeys::new(setup, &world.secrets, stage.direction, stage.epoch)
             .expect("the stage has keys");
         assert_eq!(world.told(stage.direction).connected, stage.epoch == APPLICATION_EPOCH);
         if stage.epoch == HANDSHAKE_EPOCH {
@@ -361,7 +361,7 @@ pub fn behind_decryption(setup: &Setup, seed: u64, stride: usize) -> Report {
             let run = || {
                 let mut world = stage.reach(setup, seed);
                 let mut impostor =
-                    Impostor::new(setup, &world.secrets, stage.direction, stage.epoch)
+                    PeerWithKeys::new(setup, &world.secrets, stage.direction, stage.epoch)
                         .expect("the stage has keys");
                 let mut datagram = impostor.seal(kind, &content);
                 // The datagram is delivered twice, then the same content in a further record.

@@ -245,7 +245,7 @@ fn request(address: SocketAddr) -> Vec<u8> {
     format!("request of {address}").into_bytes()
 }
 
-enum Happened {
+enum FleetEvent {
     Client(NodeId, Instant, ClientEvent),
     Server(Handle, SocketAddr, Instant, Option<Vec<u8>>),
 }
@@ -269,14 +269,14 @@ impl Fleet {
                         Event::Closed(reason) => ClientEvent::Closed(reason),
                         _ => return,
                     };
-                    happened.push(Happened::Client(node, now, event));
+                    happened.push(FleetEvent::Client(node, now, event));
                 }
                 Either::Right(EndpointEvent { handle, peer, event, .. }) => match event {
                     Event::Connected(_) => {
-                        happened.push(Happened::Server(handle, peer, now, None));
+                        happened.push(FleetEvent::Server(handle, peer, now, None));
                     }
                     Event::Data(data) => {
-                        happened.push(Happened::Server(handle, peer, now, Some(data.to_vec())));
+                        happened.push(FleetEvent::Server(handle, peer, now, Some(data.to_vec())));
                     }
                     _ => {}
                 },
@@ -286,9 +286,9 @@ impl Fleet {
         self.network.run_until(until, |_, _, _| {});
     }
 
-    fn note(&mut self, what: Happened) {
+    fn note(&mut self, what: FleetEvent) {
         match what {
-            Happened::Server(handle, peer, now, data) => {
+            FleetEvent::Server(handle, peer, now, data) => {
                 let Some(client) = self.clients.get_mut(&peer) else { return };
                 let Some(data) = data else {
                     client.accepted.get_or_insert(now);
@@ -302,7 +302,7 @@ impl Fleet {
                     node.right()?.connection_mut(handle)?.send(now, data, lent).ok()
                 });
             }
-            Happened::Client(node, now, event) => {
+            FleetEvent::Client(node, now, event) => {
                 let address = self.network.address(node);
                 let Some(client) = self.clients.get_mut(&address) else { return };
                 match event {

@@ -53,7 +53,7 @@ struct Sent {
 }
 
 /// The history of one device.
-struct Life {
+struct DeviceHistory {
     address: SocketAddr,
     /// The first and the last epoch whose keys it has.
     epochs: [u64; 2],
@@ -75,7 +75,7 @@ struct History {
     field: Field,
     rng: Random,
     sent: Vec<Sent>,
-    lives: BTreeMap<SocketAddr, Life>,
+    lives: BTreeMap<SocketAddr, DeviceHistory>,
     /// Records in transit: the receiver's address and the index in `sent`.
     underway: Vec<(SocketAddr, usize)>,
     numbers: BTreeSet<(Stream, u64)>,
@@ -143,7 +143,7 @@ impl History {
         let memory = vec![device.member.keys().to_grant(timing())];
         let (address, identity) = (device.address, device.identity.clone());
         let (epochs, got, left) = ([epoch, u64::MAX], BTreeSet::new(), Vec::new());
-        let life = Life { address, epochs, memory, roles, got, identity, left };
+        let life = DeviceHistory { address, epochs, memory, roles, got, identity, left };
         self.lives.insert(address, life);
         self.field.devices.push(device);
     }
@@ -582,7 +582,7 @@ impl History {
     }
 
     /// A member with the keys of an earlier moment, which accepts every SenderID.
-    fn with_memory(&mut self, life: &Life, grant: &Grant) -> Member {
+    fn with_memory(&mut self, life: &DeviceHistory, grant: &Grant) -> Member {
         let (keys, _) = KeyPath::join(self.field.keys.controller(), grant.clone());
         let roles = Roles { sender: life.roles.sender.or(Some(SenderId(0))), listener: true };
         let senders = (0..255).map(SenderId).collect();

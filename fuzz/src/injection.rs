@@ -360,7 +360,7 @@ const THRESHOLDS: [u8; 2] = [16, 32];
 
 /// The results of an association with provisional delivery.
 #[derive(Clone, Debug)]
-pub struct Early {
+pub struct ProvisionalResults {
     /// Suite and scheme.
     pub setup: Setup,
     /// The level in bits from which data is delivered provisionally.
@@ -375,7 +375,7 @@ pub struct Report {
     /// The results for each suite and scheme at each loss rate.
     pub cells: Vec<Cell>,
     /// The results for each suite with R2D2 and provisional delivery, at a loss of 0.5 %.
-    pub early: Vec<Early>,
+    pub early: Vec<ProvisionalResults>,
     /// The results for each scheme with one number flooded.
     pub floods: Vec<(Setup, Flood)>,
 }
@@ -418,7 +418,7 @@ pub fn campaign(seed: u64, records: u64) -> Report {
         .collect();
     let early = shared(&jobs, |&(setup, bits)| {
         let setup = Setup { delivery: Delivery::Progressive(bits), ..setup };
-        Early { setup, bits, run: run(&setup, 500, seed, records, true) }
+        ProvisionalResults { setup, bits, run: run(&setup, 500, seed, records, true) }
     });
     let one_suite = setups.iter().take(SCHEMES.len());
     let floods = one_suite

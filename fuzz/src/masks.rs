@@ -16,7 +16,7 @@ use lightseal_core::{Random, Reader};
 use lightseal_dtls::codepoints::ContentType;
 use lightseal_dtls::crypto::{CipherSuite, CipherSuiteId, TrafficSecret, rustcrypto};
 use lightseal_dtls::record::epochs::APPLICATION_EPOCH;
-use lightseal_dtls::record::seal::Shape;
+use lightseal_dtls::record::seal::HeaderFormat;
 use lightseal_dtls::record::{NumberLength, SendEpoch, UnifiedHeader};
 use lightseal_dtls::{NumberMasks, Scheme};
 use std::collections::HashMap;
@@ -26,7 +26,7 @@ const SAMPLE: usize = 16;
 
 /// The parameters of a measurement.
 #[derive(Clone, Copy, Debug)]
-pub struct Case {
+pub struct MaskCase {
     /// The form of the masks.
     pub masks: NumberMasks,
     /// Length in bytes of the record number on the wire: 1 or 2.
@@ -39,7 +39,7 @@ pub struct Case {
 
 /// The results of an observer.
 #[derive(Clone, Debug, Default)]
-pub struct Sightings {
+pub struct MaskObservations {
     /// For each epoch in which a repetition was seen, the number of messages until then; ascending.
     pub first: Vec<u32>,
     /// Number of epochs.
@@ -57,7 +57,7 @@ pub struct Sightings {
     pub pairs_same: u64,
 }
 
-impl Sightings {
+impl MaskObservations {
     /// The number of messages after which a repetition was seen in half of the epochs; `None` if it
     /// was seen in fewer.
     pub fn half(&self) -> Option<u32> {
@@ -78,9 +78,9 @@ impl Sightings {
 }
 
 /// Watches the epochs of a case.
-pub fn watch(seed: u64, case: Case) -> Sightings {
+pub fn watch(seed: u64, case: MaskCase) -> MaskObservations {
     let seeds: Vec<u64> = (0..case.epochs as u64).collect();
-    let mut sum = Sightings { epochs: case.epochs, ..Sightings::default() };
+    let mut sum = MaskObservations { epochs: case.epochs, ..MaskObservations::default() };
     for seen in shared(&seeds, |epoch| watch_epoch(&mut rng(seed, *epoch), case)) {
         sum.first.extend(seen.first);
         sum.mistaken += seen.mistaken;
@@ -104,18 +104,18 @@ fn suite() -> &'static CipherSuite {
 
 /// A short record: the bytes after its header, its masked number field, and its mask.
 #[derive(Clone, Copy)]
-struct Short {
+struct ShortRecord {
     behind: [u8; 2],
     field: u16,
     mask: u16,
 }
 
-fn watch_epoch(rng: &mut Random, case: Case) -> Sightings {
+fn watch_epoch(rng: &mut Random, case: MaskCase) -> MaskObservations {
     let secret = TrafficSecret::new(rng.array());
     let scheme = Scheme::agg(16).expect("n is from 2 to 16");
     let mut epoch = SendEpoch::with_masks(APPLICATION_EPOCH, suite(), scheme, &secret, case.masks);
     let number = if case.number_bytes == 1 { NumberLength::One } else { NumberLength::Two };
-    let shape = Shape { number, last: true };
+    let shape = HeaderFormat { number, last: true };
     let mut buf = [0; 64];
     let mut shorts = Vec::new();
     for _ in 0..case.messages {
@@ -132,17 +132,17 @@ fn watch_epoch(rng: &mut Random, case: Case) -> Sightings {
         if behind.len() < SAMPLE {
             let behind = behind.try_into().expect("type and payload");
             let mask = (field ^ sealed.number as u16) & bits;
-            shorts.push((sealed.number as u32 + 1, Short { behind, field, mask }));
+            shorts.push((sealed.number as u32 + 1, ShortRecord { behind, field, mask }));
         }
     }
-    let mut seen = Sightings { epochs: 1, ..Sightings::default() };
+    let mut seen = MaskObservations { epochs: 1, ..MaskObservations::default() };
     find_first(&shorts, case.masks, &mut seen);
     count_pairs(&shorts, &mut seen);
     seen
 }
 
 /// Finds the first repetition that the observer believes to see.
-fn find_first(shorts: &[(u32, Short)], masks: NumberMasks, seen: &mut Sightings) {
+fn find_first(shorts: &[(u32, ShortRecord)], masks: NumberMasks, seen: &mut MaskObservations) {
     let mut known = HashMap::new();
     for (messages, short) in shorts {
         let field = (masks == NumberMasks::Strong).then_some(short.field);
@@ -155,8 +155,8 @@ fn find_first(shorts: &[(u32, Short)], masks: NumberMasks, seen: &mut Sightings)
 }
 
 /// Counts the pairs of records that look alike, and those with the same mask.
-fn count_pairs(shorts: &[(u32, Short)], seen: &mut Sightings) {
-    let mut by_behind: HashMap<_, Vec<Short>> = HashMap::new();
+fn count_pairs(shorts: &[(u32, ShortRecord)], seen: &mut MaskObservations) {
+    let mut by_behind: HashMap<_, Vec<ShortRecord>> = HashMap::new();
     let mut by_mask: HashMap<u16, u64> = HashMap::new();
     for (_, short) in shorts {
         by_behind.entry(short.behind).or_default().push(*short);
@@ -181,8 +181,8 @@ fn count_pairs(shorts: &[(u32, Short)], seen: &mut Sightings) {
 mod tests {
     use super::*;
 
-    fn case(masks: NumberMasks, number_bytes: u8) -> Sightings {
-        watch(7, Case { masks, number_bytes, epochs: 200, messages: 1500 })
+    fn case(masks: NumberMasks, number_bytes: u8) -> MaskObservations {
+        watch(7, MaskCase { masks, number_bytes, epochs: 200, messages: 1500 })
     }
 
     #[test]

@@ -239,9 +239,9 @@ fn round(policy: &Policy, seed: u64, report: &mut Report) {
 }
 
 /// A store that stores nothing.
-struct Nowhere;
+struct EmptyStore;
 
-impl Store for Nowhere {
+impl Store for EmptyStore {
     fn commit(&mut self, _: &StoreUpdate<'_>) -> Result<(), StoreFailed> {
         Ok(())
     }
@@ -256,7 +256,7 @@ fn controller(policy: &Policy, rng: &mut Random) -> (Controller, Instant) {
     let name = GroupName::new("lights").expect("a name");
     let group = Group { name, policy: policy.clone(), keys, roster: Roster::default() };
     let mut now = Instant::from_micros(5_000_000);
-    let (store, ledger) = (Box::new(Nowhere), Box::new(Disk::default()));
+    let (store, ledger) = (Box::new(EmptyStore), Box::new(Disk::default()));
     let (provider, settings) = (&rustcrypto::PROVIDER, Settings::default());
     let mut controller = Controller::new(group, settings, provider, store, ledger, now, rng.fork())
         .expect("a valid policy");

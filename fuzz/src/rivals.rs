@@ -11,9 +11,9 @@ use lightseal_core::{Random, Reader};
 use lightseal_dtls::codepoints::ContentType;
 use lightseal_dtls::crypto::{CipherSuiteId, TrafficSecret, rustcrypto};
 use lightseal_dtls::record::epochs::APPLICATION_EPOCH;
-use lightseal_dtls::record::held::Received;
-use lightseal_dtls::record::seal::Shape;
-use lightseal_dtls::record::{Held, NumberLength, ReceiveEpoch, SendEpoch, UnifiedHeader};
+use lightseal_dtls::record::receive_buffer::Received;
+use lightseal_dtls::record::seal::HeaderFormat;
+use lightseal_dtls::record::{NumberLength, ReceiveBuffer, ReceiveEpoch, SendEpoch, UnifiedHeader};
 use lightseal_dtls::tuning::{DATAGRAM_BYTES, RECEIVE_BUFFER_BYTES};
 
 /// Number of records in a run.
@@ -133,12 +133,12 @@ pub fn run(scheme: Scheme, payload: usize, attack: Attack, any_length: bool, see
     if !any_length {
         receive = receive.limited_to(DATAGRAM_BYTES - 2);
     }
-    let mut held = Held::new(RECEIVE_BUFFER_BYTES);
+    let mut held = ReceiveBuffer::new(RECEIVE_BUFFER_BYTES);
     let mut cell =
         Cell { scheme, payload, attack, any_length, delivered: 0, forged: 0, most_held: 0 };
     let mut content = vec![0; payload];
     let mut buf = vec![0; payload + 64];
-    let shape = Shape { number: NumberLength::Two, last: true };
+    let shape = HeaderFormat { number: NumberLength::Two, last: true };
     let mut open = |record: &mut [u8], cell: &mut Cell| {
         let header = UnifiedHeader::read(&mut Reader::new(record), 0).expect("a sealed record");
         let inner = receive.open(header, record, &mut held).inner;

@@ -4,7 +4,7 @@ use crate::world::{Direction, Setup};
 use lightseal_dtls::codepoints::ContentType;
 use lightseal_dtls::crypto::{CipherSuite, TrafficSecret};
 use lightseal_dtls::record::epochs::HANDSHAKE_EPOCH;
-use lightseal_dtls::record::seal::Shape;
+use lightseal_dtls::record::seal::HeaderFormat;
 use lightseal_dtls::record::{NumberLength, SendEpoch};
 use lightseal_dtls::{KeyLog, Scheme};
 use std::sync::{Arc, Mutex};
@@ -62,9 +62,9 @@ pub fn scheme(setup: &Setup, epoch: u64) -> Scheme {
 
 /// A peer that seals any content with the genuine keys, from record 0 on.
 #[derive(Debug)]
-pub struct Impostor(SendEpoch);
+pub struct PeerWithKeys(SendEpoch);
 
-impl Impostor {
+impl PeerWithKeys {
     /// An impostor that sends in `direction`; `None` while the epoch has no keys.
     pub fn new(setup: &Setup, secrets: &Secrets, direction: Direction, epoch: u64) -> Option<Self> {
         let secret = secrets.traffic(direction, epoch)?;
@@ -77,7 +77,7 @@ impl Impostor {
     /// If no record can have this content.
     pub fn seal(&mut self, kind: ContentType, content: &[u8]) -> Vec<u8> {
         let mut buf = vec![0; content.len() + 64];
-        let shape = Shape { number: NumberLength::Two, last: true };
+        let shape = HeaderFormat { number: NumberLength::Two, last: true };
         let sealed = self
             .0
             .seal(&mut buf, kind, shape, |w| w.bytes(content))

@@ -67,7 +67,7 @@ pub struct Report {
 
 /// The state of one direction, from its sender and its receiver.
 #[derive(Default)]
-struct Way {
+struct DirectionState {
     sent: u64,
     /// Whether each message was delivered.
     delivered: Vec<bool>,
@@ -77,7 +77,7 @@ struct Way {
     wrong: u64,
 }
 
-impl Way {
+impl DirectionState {
     /// The message with this number in this direction. Its contents depend on both.
     fn message(direction: u8, number: u64) -> Vec<u8> {
         let mut rng = Random::insecure(number << 1 | u64::from(direction));
@@ -112,7 +112,7 @@ struct Association {
     server: NodeId,
     handle: Option<Handle>,
     /// The directions to the client and to the server.
-    ways: [Way; 2],
+    ways: [DirectionState; 2],
     closed: Option<CloseReason>,
     /// Draws the buffers that are lent to senders.
     buffers: Random,
@@ -190,7 +190,7 @@ impl Association {
     fn send(&mut self, side: usize) {
         let direction = 1 - side;
         let way = &mut self.ways[direction];
-        let message = Way::message(direction as u8, way.sent);
+        let message = DirectionState::message(direction as u8, way.sent);
         let (node, handle) = ([self.client, self.server][side], self.handle);
         let mut datagram = [0; 2048];
         let lent = &mut datagram[..buffer_len(&mut self.buffers, message.len())];
@@ -281,14 +281,14 @@ pub fn run(suite: CipherSuiteId, seed: u64, updates: u64) -> Report {
         }
     }
     it.run_for(Duration::from_secs(5));
-    let heard = |way: &Way, from: usize| {
+    let heard = |way: &DirectionState, from: usize| {
         let last = way.delivered.get(from + NEAR_A_LOSS as usize..).unwrap_or_default();
         last.len() as u64 == LAST_MESSAGES - NEAR_A_LOSS && last.iter().all(|there| *there)
     };
     let heard = heard(&it.ways[0], from[0]) && heard(&it.ways[1], from[1]);
     let counters =
         [it.network.counters(it.client, it.server), it.network.counters(it.server, it.client)];
-    let sum = |of: fn(&Way) -> u64| it.ways.iter().map(of).sum();
+    let sum = |of: fn(&DirectionState) -> u64| it.ways.iter().map(of).sum();
     Report {
         updates: sum(|way| way.changes),
         sent: sum(|way| way.sent),
@@ -314,13 +314,13 @@ mod tests {
 
     #[test]
     fn what_is_changed_repeated_or_invented_is_noticed() {
-        let mut way = Way { sent: 2, ..Way::default() };
-        let mut message = Way::message(0, 1);
+        let mut way = DirectionState { sent: 2, ..DirectionState::default() };
+        let mut message = DirectionState::message(0, 1);
         way.take(0, &message);
         assert_eq!((way.wrong, way.delivered.as_slice()), (0, &[false, true][..]));
         way.take(0, &message);
         way.take(1, &message);
-        way.take(0, &Way::message(0, 2));
+        way.take(0, &DirectionState::message(0, 2));
         *message.last_mut().expect("it has a number") ^= 1;
         way.take(0, &message);
         way.take(0, b"short");

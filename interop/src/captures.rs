@@ -35,12 +35,12 @@ pub struct Case {
     /// ChaCha20-Poly1305, and does not know the records of DTLS 1.3.
     pub readable: bool,
     /// A handshake over a real link layer; `None` for a conversation over an ideal one.
-    pub air: Option<Air>,
+    pub air: Option<SimulatedRadio>,
 }
 
 /// The link layer and the profile of a simulated handshake.
 #[derive(Clone, Copy, Debug)]
-pub struct Air {
+pub struct SimulatedRadio {
     /// The lab's name of the handshake profile.
     pub profile: &'static str,
     /// Number of nodes in the line, both ends included.
@@ -117,19 +117,27 @@ pub const CASES: &[Case] = &[
     Case { name: "13-r2d2", scheme: Some("r2d2:100"), id_bytes: Some(2), ..CCM_13 },
     Case {
         name: "12-tinydtls-x-mac",
-        air: Some(Air { profile: "tinydtls", nodes: 3, layer: xmac }),
+        air: Some(SimulatedRadio { profile: "tinydtls", nodes: 3, layer: xmac }),
         ..CCM_8_12
     },
-    Case { name: "12-tsch", air: Some(Air { profile: "1.2", nodes: 2, layer: tsch }), ..CCM_8_12 },
+    Case {
+        name: "12-tsch",
+        air: Some(SimulatedRadio { profile: "1.2", nodes: 2, layer: tsch }),
+        ..CCM_8_12
+    },
     Case {
         name: "12-beacon",
-        air: Some(Air { profile: "1.2", nodes: 2, layer: beacon }),
+        air: Some(SimulatedRadio { profile: "1.2", nodes: 2, layer: beacon }),
         ..CCM_8_12
     },
-    Case { name: "13-x-mac", air: Some(Air { profile: "1.3", nodes: 3, layer: xmac }), ..CCM_13 },
+    Case {
+        name: "13-x-mac",
+        air: Some(SimulatedRadio { profile: "1.3", nodes: 3, layer: xmac }),
+        ..CCM_13
+    },
     Case {
         name: "13-tsch",
-        air: Some(Air { profile: "1.3-dhe", nodes: 3, layer: tsch }),
+        air: Some(SimulatedRadio { profile: "1.3-dhe", nodes: 3, layer: tsch }),
         ..CCM_13
     },
 ];
@@ -145,7 +153,7 @@ pub struct Files {
 
 /// The contents of a capture, as our own tools read them.
 #[derive(Clone, Debug)]
-pub struct Ours {
+pub struct OurReading {
     /// Counts of datagrams and records.
     pub counts: DecryptionCounts,
     /// Number of frames that repeat the previous one. tshark counts them again.
@@ -156,7 +164,7 @@ pub struct Ours {
 
 /// The contents of a capture, as tshark reads them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Theirs {
+pub struct TsharkReading {
     /// Number of frames.
     pub frames: usize,
     /// Frames that tshark calls malformed, or that have another link layer than ours.
@@ -229,7 +237,7 @@ impl Files {
     ///
     /// # Panics
     /// The file is no capture of ours.
-    pub fn ours(&self) -> Ours {
+    pub fn ours(&self) -> OurReading {
         let keys = std::fs::read_to_string(&self.keys).expect("a key log");
         let file = io::BufReader::new(std::fs::File::open(&self.capture).expect("a capture"));
         let reader = Reader::new(file).expect("a capture");
@@ -246,14 +254,14 @@ impl Files {
             }
         }
         let repeated = decryption.frames().1;
-        Ours { counts: decryption.counts(), repeated, payloads }
+        OurReading { counts: decryption.counts(), repeated, payloads }
     }
 
     /// Opens the capture with tshark, whose DTLS dissector is turned off if `up_to_udp`.
     ///
     /// # Errors
     /// tshark is missing or fails.
-    pub fn theirs(&self, ours: &Ours, up_to_udp: bool) -> io::Result<Theirs> {
+    pub fn theirs(&self, ours: &OurReading, up_to_udp: bool) -> io::Result<TsharkReading> {
         let mut command = Command::new("tshark");
         // A folder that does not exist keeps the user's preferences out.
         command.env("WIRESHARK_CONFIG_DIR", std::env::temp_dir().join("no-such-folder"));
@@ -275,7 +283,7 @@ impl Files {
             return Err(io::Error::other(format!("{}: {last}", output.status)));
         }
         let text = String::from_utf8_lossy(&output.stdout);
-        let mut theirs = Theirs::default();
+        let mut theirs = TsharkReading::default();
         let mut payloads = ours.payloads.clone();
         text.lines().for_each(|line| theirs.add(line, &mut payloads));
         Ok(theirs)
@@ -292,7 +300,7 @@ const FIELDS: [&str; 7] = [
     "data.data",
 ];
 
-impl Theirs {
+impl TsharkReading {
     /// Counts a line with the fields [`FIELDS`]. `payloads` are those that are still expected.
     fn add(&mut self, line: &str, payloads: &mut BTreeMap<String, usize>) {
         /// The type of a Finished message, which never goes in clear.
@@ -340,7 +348,7 @@ mod tests {
 
     #[test]
     fn what_tshark_says_is_counted() {
-        let mut theirs = Theirs::default();
+        let mut theirs = TsharkReading::default();
         let mut payloads = BTreeMap::from([("abcd".to_owned(), 1)]);
         let mut add = |line: &str| theirs.add(line, &mut payloads);
         add("wpan:6lowpan:data;1;;;;;abcd");
@@ -349,7 +357,7 @@ mod tests {
         add("wpan:6lowpan:ipv6:udp:dtls;1;1;0,1;16,20;;");
         add("wpan:6lowpan:ipv6:udp:dtls;0;1;1;;0;");
         add("wpan:6lowpan:ipv6:udp:dtls:_ws.malformed;1;0;;;;");
-        let expected = Theirs {
+        let expected = TsharkReading {
             frames: 6,
             malformed: 1,
             bad_checksums: 2,

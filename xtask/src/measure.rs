@@ -7,23 +7,23 @@ use serde_json::{Value, json};
 use std::fs;
 
 /// A set of measurements whose results are stored.
-struct Set {
+struct MeasurementSet {
     name: &'static str,
     about: &'static str,
-    means: Means,
+    means: Instrument,
     /// The program's arguments. With them it prints JSON.
     words: &'static str,
 }
 
 /// What measures.
 #[derive(Clone, Copy)]
-enum Means {
+enum Instrument {
     Program(Program),
     /// The tool `size`, run on the example `footprint` built for each role.
     Footprints,
 }
 
-impl Means {
+impl Instrument {
     const fn name(self) -> &'static str {
         match self {
             Self::Program(program) => program.name,
@@ -79,29 +79,29 @@ fn berkeley(said: &str) -> Option<[u64; 2]> {
     Some([fields.next()?.parse().ok()?, fields.next()?.parse().ok()?])
 }
 
-const GROUP_FOOTPRINT: Set = Set {
+const GROUP_FOOTPRINT: MeasurementSet = MeasurementSet {
     name: "group-footprint",
     about: "code of senders and listeners by configuration, on this host: the Axiom paper's Figure 7",
-    means: Means::Footprints,
+    means: Instrument::Footprints,
     words: "footprint",
 };
 
-const GROUP_MEMORY: Set = Set {
+const GROUP_MEMORY: MeasurementSet = MeasurementSet {
     name: "group-memory",
     about: "heap of senders and listeners by configuration and group: the Axiom paper's Figures 8, 9",
-    means: Means::Program(GROUPS),
+    means: Instrument::Program(GROUPS),
     words: "memory",
 };
 
-const LIGHTMAC_SPEED: Set = Set {
+const LIGHTMAC_SPEED: MeasurementSet = MeasurementSet {
     name: "lightmac-speed",
     about: "LightMAC and its rivals over AES and PRESENT on every kernel: the LightMAC paper's Tables 3, 4",
-    means: Means::Program(LAB),
+    means: Instrument::Program(LAB),
     words: "mac bench --cipher aes-128,present-80 --kernel all --mode lightmac,emac,pmac-parity \
             --bytes 128,256,512,1024,2048,4096,8192 --json",
 };
 
-const SETS: &[Set] = &[LIGHTMAC_SPEED, GROUP_MEMORY, GROUP_FOOTPRINT];
+const SETS: &[MeasurementSet] = &[LIGHTMAC_SPEED, GROUP_MEMORY, GROUP_FOOTPRINT];
 
 /// Columns that are not stored, since they follow from cycles a byte, message length and clock.
 const DERIVED: [&str; 2] = ["ns", "cycles"];
@@ -115,7 +115,7 @@ pub(crate) struct Arguments {
 
 pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     let Some(set) = SETS.iter().find(|set| arguments.name.as_deref() == Some(set.name)) else {
-        for Set { name, about, .. } in SETS {
+        for MeasurementSet { name, about, .. } in SETS {
             println!("{name:20} {about}");
         }
         return Ok(());

@@ -8,9 +8,9 @@ use lightseal_dtls::Scheme;
 use lightseal_dtls::codepoints::ContentType;
 use lightseal_dtls::crypto::{CipherSuiteId, TrafficSecret, rustcrypto};
 use lightseal_dtls::record::epochs::APPLICATION_EPOCH;
-use lightseal_dtls::record::held::Received;
-use lightseal_dtls::record::seal::Shape;
-use lightseal_dtls::record::{Held, NumberLength, ReceiveEpoch, SendEpoch, UnifiedHeader};
+use lightseal_dtls::record::receive_buffer::Received;
+use lightseal_dtls::record::seal::HeaderFormat;
+use lightseal_dtls::record::{NumberLength, ReceiveBuffer, ReceiveEpoch, SendEpoch, UnifiedHeader};
 use lightseal_dtls::stats::ReceiveStats;
 use std::process::ExitCode;
 
@@ -22,10 +22,10 @@ fn run(scheme: Scheme, records: usize, bytes: usize) -> usize {
     let secret = TrafficSecret::new([0x42; 32]);
     let mut send = SendEpoch::new(APPLICATION_EPOCH, suite, scheme, &secret);
     let mut receive = ReceiveEpoch::new(APPLICATION_EPOCH, suite, scheme, &secret);
-    let (mut held, mut stats) = (Held::new(1 << 16), ReceiveStats::default());
+    let (mut held, mut stats) = (ReceiveBuffer::new(1 << 16), ReceiveStats::default());
     let payload = vec![0x55; bytes];
     let mut buf = vec![0; bytes + 64];
-    let shape = Shape { number: NumberLength::One, last: true };
+    let shape = HeaderFormat { number: NumberLength::One, last: true };
     let mut delivered = 0;
     for _ in 0..records {
         let kind = ContentType::APPLICATION_DATA;

@@ -137,7 +137,7 @@ impl State {
             .take(MAX_FILE_BYTES)
             .read_to_string(&mut text)
             .context(format_args!("PSK file {name}"))?;
-        let Parsed { keys, first, invisible } = parse(&text).map_err(|(line, what)| {
+        let KeyFileContent { keys, first, invisible } = parse(&text).map_err(|(line, what)| {
             Failure::new(format_args!("PSK file {name}, line {line}: {what}"))
         })?;
         if let Some(warning) = invisible {
@@ -178,7 +178,7 @@ pub(crate) fn store(path: &Path, content: &[u8]) -> Result<(), Failure> {
 }
 
 /// The content of a key file.
-struct Parsed {
+struct KeyFileContent {
     keys: Keys,
     first: Option<String>,
     invisible: Option<InvisibleCharacters>,
@@ -222,7 +222,7 @@ fn revokes_all(text: &str) -> bool {
     text.lines().any(|line| line.trim() == REVOKE_ALL)
 }
 
-fn parse(text: &str) -> Result<Parsed, (usize, &'static str)> {
+fn parse(text: &str) -> Result<KeyFileContent, (usize, &'static str)> {
     let mut keys = Keys::new();
     let mut first = None;
     let mut invisible: Option<InvisibleCharacters> = None;
@@ -263,7 +263,7 @@ fn parse(text: &str) -> Result<Parsed, (usize, &'static str)> {
         }
         first.get_or_insert_with(|| identity.to_owned());
     }
-    Ok(Parsed { keys, first, invisible })
+    Ok(KeyFileContent { keys, first, invisible })
 }
 
 /// The bytes of an even number of hexadecimal digits.
@@ -331,7 +331,7 @@ mod tests {
     #[test]
     fn comments_and_empty_lines_mean_nothing_and_order_is_kept() {
         let text = format!("# keys\n\n zebra : {HEX} \nurn:dev:1:{HEX}ff\n");
-        let Parsed { keys, first, .. } = parse(&text).unwrap();
+        let KeyFileContent { keys, first, .. } = parse(&text).unwrap();
         assert_eq!(first.as_deref(), Some("zebra"));
         assert_eq!(keys["zebra"][..], (0..16).collect::<Vec<u8>>()[..]);
         assert_eq!(keys["urn:dev:1"].len(), 17);
@@ -371,7 +371,8 @@ mod tests {
 
     #[test]
     fn a_byte_order_mark_is_skipped_and_invisible_characters_are_named_with_their_line() {
-        let Parsed { keys, first, invisible } = parse(&format!("\u{feff}a b:{HEX}\r\n")).unwrap();
+        let KeyFileContent { keys, first, invisible } =
+            parse(&format!("\u{feff}a b:{HEX}\r\n")).unwrap();
         assert_eq!((keys.len(), first.as_deref()), (1, Some("a b")));
         assert!(invisible.is_none());
         for (identity, code) in [

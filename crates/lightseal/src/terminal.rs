@@ -10,7 +10,7 @@ const LOOK: Duration = Duration::from_millis(100);
 
 /// What the user of a live view did.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Heard {
+pub(crate) enum UserAction {
     /// The time to wait passed, and the user did nothing.
     Nothing,
     /// The window size changed, or a key was pressed that has no meaning.
@@ -24,7 +24,7 @@ pub(crate) enum Heard {
 /// A terminal in raw mode with a screen of its own. Dropping it restores the terminal.
 pub(crate) struct LiveTerminal {
     screen: DefaultTerminal,
-    heard: Receiver<Heard>,
+    heard: Receiver<UserAction>,
 }
 
 impl LiveTerminal {
@@ -50,17 +50,17 @@ impl LiveTerminal {
     }
 
     /// Waits for at most `patience` until the user does something.
-    pub(crate) fn wait(&mut self, patience: Duration) -> Heard {
+    pub(crate) fn wait(&mut self, patience: Duration) -> UserAction {
         let until = Instant::now() + patience;
         loop {
             if is_gone() {
-                return Heard::Gone;
+                return UserAction::Gone;
             }
             let left = until.saturating_duration_since(Instant::now());
             match self.heard.recv_timeout(left.min(LOOK)) {
                 Ok(heard) => return heard,
-                Err(RecvTimeoutError::Disconnected) => return Heard::Gone,
-                Err(RecvTimeoutError::Timeout) if left <= LOOK => return Heard::Nothing,
+                Err(RecvTimeoutError::Disconnected) => return UserAction::Gone,
+                Err(RecvTimeoutError::Timeout) if left <= LOOK => return UserAction::Nothing,
                 Err(RecvTimeoutError::Timeout) => {}
             }
         }
@@ -75,13 +75,13 @@ impl Drop for LiveTerminal {
     }
 }
 
-fn meaning(event: &Event) -> Heard {
-    let Event::Key(key) = event else { return Heard::Redraw };
+fn meaning(event: &Event) -> UserAction {
+    let Event::Key(key) = event else { return UserAction::Redraw };
     let control_c = key.code == KeyCode::Char('c') && key.modifiers.contains(KeyModifiers::CONTROL);
     if control_c || matches!(key.code, KeyCode::Char('q') | KeyCode::Esc) {
-        Heard::Stop
+        UserAction::Stop
     } else {
-        Heard::Redraw
+        UserAction::Redraw
     }
 }
 

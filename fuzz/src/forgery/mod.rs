@@ -139,7 +139,7 @@ impl Report {
 
 /// The payloads delivered to the application so far.
 #[derive(Default)]
-struct Given {
+struct Deliveries {
     data: usize,
     early: usize,
     resolved: usize,
@@ -147,7 +147,7 @@ struct Given {
     open: HashMap<RecordId, Vec<u8>>,
 }
 
-impl Given {
+impl Deliveries {
     /// Takes the new payloads. Returns whether a forged payload was verified, or a genuine one
     /// twice.
     fn take(&mut self, told: &Told, payloads: &mut Payloads, report: &mut Report) -> bool {
@@ -199,7 +199,7 @@ fn neighbour(scheme: Scheme) -> Scheme {
 }
 
 /// One association under attack.
-struct Siege<'a> {
+struct AttackedAssociation<'a> {
     setup: &'a Setup,
     direction: Direction,
     world: World<'a>,
@@ -208,12 +208,12 @@ struct Siege<'a> {
     capturing: Rc<RefCell<Option<Vec<Vec<u8>>>>>,
     payloads: Payloads,
     payload_rng: Random,
-    given: Given,
+    given: Deliveries,
     earlier: Vec<Captured>,
     ancient: Vec<Captured>,
 }
 
-impl<'a> Siege<'a> {
+impl<'a> AttackedAssociation<'a> {
     fn new(setup: &'a Setup, direction: Direction, seed: u64, rng: &'a mut Random) -> Self {
         let capturing = Rc::new(RefCell::new(None::<Vec<_>>));
         let tap = Rc::clone(&capturing);
@@ -239,7 +239,7 @@ impl<'a> Siege<'a> {
             capturing,
             payloads: Payloads::default(),
             payload_rng,
-            given: Given::default(),
+            given: Deliveries::default(),
             earlier: Vec::new(),
             ancient: Vec::new(),
         }
@@ -382,7 +382,7 @@ fn world(
     let mut choice = rng.fork();
     let across = Attack::ReplayAcrossUpdate;
     let others: Vec<_> = attacks.iter().copied().filter(|attack| *attack != across).collect();
-    let mut siege = Siege::new(setup, direction, seed, &mut rng);
+    let mut siege = AttackedAssociation::new(setup, direction, seed, &mut rng);
     for left in (0..attempts).rev() {
         let attack = match left {
             0 if attacks.contains(&across) => across,

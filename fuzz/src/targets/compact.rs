@@ -14,7 +14,7 @@ const SENDER: SenderId = SenderId(5);
 const BOOT: Boot = Boot { nonce: *b"restart1", request: 77 };
 
 /// Keys, and every record that was sealed under them.
-struct Scene {
+struct SealedRecords {
     requests: RecordKeys,
     responses: RecordKeys,
     pairwise: RecordKeys,
@@ -24,8 +24,8 @@ struct Scene {
     genuine: Vec<Vec<u8>>,
 }
 
-fn scene() -> &'static Scene {
-    static SCENE: OnceLock<Scene> = OnceLock::new();
+fn scene() -> &'static SealedRecords {
+    static SCENE: OnceLock<SealedRecords> = OnceLock::new();
     SCENE.get_or_init(|| {
         let suite = CipherSuiteId::AES_128_CTR_LIGHTMAC_8_SHA256;
         let suite = Suite::find(&rustcrypto::PROVIDER, suite).expect("a known suite");
@@ -76,13 +76,13 @@ fn scene() -> &'static Scene {
             genuine.push(buf[..len.expect("the buffer is large enough")].to_vec());
         }
         let axiom = keys.request_opener(7);
-        Scene { requests, responses, pairwise, direct, axiom, signer, genuine }
+        SealedRecords { requests, responses, pairwise, direct, axiom, signer, genuine }
     })
 }
 
 /// Whether the first `len` bytes of the datagram, which opened as a record, are a record that was
 /// sealed.
-fn is_genuine(scene: &Scene, input: &[u8], len: usize) -> bool {
+fn is_genuine(scene: &SealedRecords, input: &[u8], len: usize) -> bool {
     scene.genuine.iter().any(|genuine| *genuine == input[..len])
 }
 

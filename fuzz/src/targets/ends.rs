@@ -1,7 +1,7 @@
 //! Targets that run whole engines: sequences of datagrams, and of records behind decryption.
 
 use crate::cuts::STAGES;
-use crate::secrets::Impostor;
+use crate::secrets::PeerWithKeys;
 use crate::world::{Direction, Setup, World, client_address};
 use lightseal_core::{Engine, Reader};
 use lightseal_dtls::codepoints::ContentType;
@@ -146,7 +146,8 @@ pub(super) fn plaintext(input: &[u8]) {
     let setup = setup(&mut r);
     let stage = STAGES[usize::from(r.u8().unwrap_or(0)) % STAGES.len()];
     let mut world = stage.reach(&setup, SEED);
-    let Some(mut impostor) = Impostor::new(&setup, &world.secrets, stage.direction, stage.epoch)
+    let Some(mut impostor) =
+        PeerWithKeys::new(&setup, &world.secrets, stage.direction, stage.epoch)
     else {
         panic!("{stage:?} has no keys");
     };

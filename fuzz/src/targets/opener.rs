@@ -48,7 +48,7 @@ struct Sent {
     tag: Vec<u8>,
 }
 
-struct Game {
+struct ForgeryGame {
     scheme: Scheme,
     sealer: Sealer,
     opener: Opener,
@@ -60,7 +60,7 @@ struct Game {
     verified: BTreeSet<u64>,
 }
 
-impl Game {
+impl ForgeryGame {
     fn seal(&mut self, kind: RecordKind) -> Sent {
         let number = self.sent.len() as u64;
         let mut tag = vec![0; self.scheme.aggregate_len(number)];
@@ -126,7 +126,7 @@ pub(super) fn opener(input: &[u8]) {
     else {
         panic!("{scheme} aggregates");
     };
-    let mut game = Game {
+    let mut game = ForgeryGame {
         scheme,
         sealer,
         opener,
@@ -149,7 +149,7 @@ pub(super) fn opener(input: &[u8]) {
     assert!(game.held.is_empty(), "every slot is returned");
 }
 
-fn step(game: &mut Game, what: u8, a: u8, b: u8) {
+fn step(game: &mut ForgeryGame, what: u8, a: u8, b: u8) {
     match what % 12 {
         // Most moves deliver genuine records in order.
         0..=3 => {

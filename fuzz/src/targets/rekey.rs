@@ -16,7 +16,7 @@ use std::sync::OnceLock;
 use std::time::Duration;
 
 /// A member that has not received the last two rekeyings of its controller.
-struct Scene {
+struct LateMember {
     member: Grant,
     controller: KeyServer,
     /// Messages that lead to the member's next epoch, and to the epoch after it.
@@ -24,8 +24,8 @@ struct Scene {
     later: Vec<Vec<u8>>,
 }
 
-fn scene() -> &'static Scene {
-    static SCENE: OnceLock<Scene> = OnceLock::new();
+fn scene() -> &'static LateMember {
+    static SCENE: OnceLock<LateMember> = OnceLock::new();
     SCENE.get_or_init(|| {
         let mut rng = Random::insecure(7);
         let secret = ControllerSecret::from_seed(&rng.array());
@@ -43,7 +43,7 @@ fn scene() -> &'static Scene {
             controller.grant(Leaf::new(5).expect("a small identifier"), timing).expect("a member");
         let genuine = change(&mut controller, &[2, 4, 11], 7, 450);
         let later = change(&mut controller, &[], 0, 1200);
-        Scene { member, controller, genuine, later }
+        LateMember { member, controller, genuine, later }
     })
 }
 

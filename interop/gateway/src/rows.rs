@@ -96,7 +96,7 @@ pub fn all(tools: &Path, lightseal: &Path) -> Vec<Box<dyn Row>> {
         Box::new(OverWireguard { kind: Wireguard::Go }),
     ];
     for (name, title, setup) in OURS {
-        rows.push(Box::new(Ours { name, title, setup: *setup, program: lightseal.into() }));
+        rows.push(Box::new(OurGateways { name, title, setup: *setup, program: lightseal.into() }));
     }
     rows
 }
@@ -126,14 +126,14 @@ const OURS: &[(&str, &str, Setup)] = &[
 ];
 
 /// A pair of our gateways.
-struct Ours {
+struct OurGateways {
     name: &'static str,
     title: &'static str,
     setup: Setup,
     program: PathBuf,
 }
 
-impl Row for Ours {
+impl Row for OurGateways {
     fn name(&self) -> &'static str {
         self.name
     }

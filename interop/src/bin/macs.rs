@@ -50,7 +50,7 @@ const NAMES: [&str; 6] = [
 
 /// How messages follow each other.
 #[derive(Clone, Copy)]
-enum Form {
+enum MessageOrder {
     BackToBack,
     Alone,
 }
@@ -63,8 +63,8 @@ fn main() {
         lengths.iter().map(|&bytes| race_of(form, s, bytes, turns)).collect()
     };
     let result = json!({
-        "alone": races(Form::Alone, &ALONE),
-        "back_to_back": races(Form::BackToBack, &BACK_TO_BACK),
+        "alone": races(MessageOrder::Alone, &ALONE),
+        "back_to_back": races(MessageOrder::BackToBack, &BACK_TO_BACK),
         "batch": batch(s, turns),
         "counter_bits": s,
         "kernel": lightmac::aes::Kernel::best().name(),
@@ -78,7 +78,7 @@ fn main() {
 }
 
 /// The race of all contenders at one message length.
-fn race_of(form: Form, s: u32, bytes: usize, turns: usize) -> Value {
+fn race_of(form: MessageOrder, s: u32, bytes: usize, turns: usize) -> Value {
     let message: Vec<u8> = (0..bytes).map(|i| (i % 251) as u8).collect();
     let key = "a key of AES-128";
     let mut all: [Box<dyn Contender + '_>; NAMES.len()] = [
@@ -108,15 +108,15 @@ fn race_of(form: Form, s: u32, bytes: usize, turns: usize) -> Value {
 }
 
 fn contender<'a>(
-    form: Form,
+    form: MessageOrder,
     mut tagger: impl Tagger + 'a,
     message: &'a [u8],
 ) -> Box<dyn Contender + 'a> {
     match form {
-        Form::BackToBack => Box::new(move || {
+        MessageOrder::BackToBack => Box::new(move || {
             black_box(tagger.tag(black_box(message)));
         }),
-        Form::Alone => {
+        MessageOrder::Alone => {
             // The position of the next message depends on the last tag, as far as the processor can
             // tell, so that messages do not overlap.
             let (mut at, none, bytes) = (0, black_box(0), message.len());

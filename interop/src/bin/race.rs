@@ -13,11 +13,11 @@ use serde_json::{Value, json};
 #[derive(Parser)]
 struct Arguments {
     #[command(subcommand)]
-    what: What,
+    what: Contest,
 }
 
 #[derive(Subcommand)]
-enum What {
+enum Contest {
     /// A record that one end seals and the other opens.
     Records {
         /// Bytes of payload.
@@ -25,7 +25,7 @@ enum What {
               value_parser = clap::value_parser!(u16).range(1..=1300))]
         bytes: Vec<u16>,
         #[command(flatten)]
-        how: How,
+        how: RaceOptions,
     },
     /// A whole handshake, both ends included.
     Handshakes {
@@ -36,7 +36,7 @@ enum What {
         #[arg(long)]
         cookie: bool,
         #[command(flatten)]
-        how: How,
+        how: RaceOptions,
     },
     /// The datagrams of a handshake with a pre-shared key alone; nothing is timed.
     Wire {
@@ -50,7 +50,7 @@ enum What {
 }
 
 #[derive(Args)]
-struct How {
+struct RaceOptions {
     /// The cipher suite.
     #[arg(long, value_enum, default_value_t = SuiteName::Aes128Gcm)]
     suite: SuiteName,
@@ -134,7 +134,7 @@ fn settings(suite: SuiteName, mode: ModeName, cookie: bool) -> Settings {
     }
 }
 
-impl How {
+impl RaceOptions {
     fn provider(&self) -> &'static Provider {
         match self.provider {
             ProviderName::AwsLc => &lightseal_dtls_aws_lc::PROVIDER,
@@ -191,7 +191,7 @@ fn refuse(what: &str) -> ! {
     std::process::exit(2);
 }
 
-fn records(how: &How, bytes: u16) {
+fn records(how: &RaceOptions, bytes: u16) {
     let length = usize::from(bytes);
     let settings = settings(how.suite, ModeName::PskKe, false);
     let mut ours = ours_race::Records::new(&settings, how.provider(), length);
@@ -206,7 +206,7 @@ fn records(how: &How, bytes: u16) {
     how.report(&format!("{:?} record of {bytes} B", settings.suite), &[peer], &outcome);
 }
 
-fn handshakes(how: &How, mode: ModeName, cookie: bool) {
+fn handshakes(how: &RaceOptions, mode: ModeName, cookie: bool) {
     let settings = settings(how.suite, mode, cookie);
     let mut ours = ours_race::Handshakes::new(&settings, how.provider());
     let (peers, mut theirs): (Vec<_>, Vec<Box<dyn Contender>>) = match how.peer {
@@ -258,8 +258,8 @@ fn wire(suite: SuiteName, cookie: bool) {
 
 fn main() {
     match Arguments::parse().what {
-        What::Records { bytes, how } => bytes.into_iter().for_each(|bytes| records(&how, bytes)),
-        What::Handshakes { mode, cookie, how } => handshakes(&how, mode, cookie),
-        What::Wire { suite, cookie } => wire(suite, cookie),
+        Contest::Records { bytes, how } => bytes.into_iter().for_each(|bytes| records(&how, bytes)),
+        Contest::Handshakes { mode, cookie, how } => handshakes(&how, mode, cookie),
+        Contest::Wire { suite, cookie } => wire(suite, cookie),
     }
 }

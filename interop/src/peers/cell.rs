@@ -163,21 +163,21 @@ pub enum Cid {
     /// Records to the client.
     ToClient,
     /// Records in both directions.
-    Both,
+    BothEnds,
 }
 
 impl Cid {
     /// Every choice.
-    pub const ALL: [Self; 4] = [Self::None, Self::ToServer, Self::ToClient, Self::Both];
+    pub const ALL: [Self; 4] = [Self::None, Self::ToServer, Self::ToClient, Self::BothEnds];
 
     /// The length that `role` asks for in bytes. `None` does not offer the extension; `Some(0)`
     /// sends with the other end's connection ID but receives without one.
     pub const fn of(self, role: Role) -> Option<usize> {
         match (self, role) {
             (Self::None, _) => None,
-            (Self::ToServer, Role::Server) | (Self::ToClient, Role::Client) | (Self::Both, _) => {
-                Some(CID_BYTES)
-            }
+            (Self::ToServer, Role::Server)
+            | (Self::ToClient, Role::Client)
+            | (Self::BothEnds, _) => Some(CID_BYTES),
             _ => Some(0),
         }
     }
@@ -194,7 +194,7 @@ impl fmt::Display for Cid {
             Self::None => "none",
             Self::ToServer => "to the server",
             Self::ToClient => "to the client",
-            Self::Both => "both ways",
+            Self::BothEnds => "both ways",
         })
     }
 }

@@ -16,7 +16,7 @@ const AT_ONCE: usize = 4;
 
 /// A meeting that is planned.
 #[derive(Clone, Copy)]
-pub struct Appointment<'a> {
+pub struct PlannedMeeting<'a> {
     /// The peer that connects.
     pub client: &'a dyn Peer,
     /// The peer that serves.
@@ -40,7 +40,7 @@ pub enum Outcome {
 /// A meeting and its outcome.
 pub struct Result<'a> {
     /// The meeting.
-    pub appointment: Appointment<'a>,
+    pub appointment: PlannedMeeting<'a>,
     /// The meeting's outcome.
     pub outcome: Outcome,
 }
@@ -53,7 +53,7 @@ pub fn cells() -> Vec<Cell> {
 }
 
 /// Every peer with us, in both roles and in every cell.
-pub fn with_us(peers: &[Box<dyn Peer>]) -> Vec<Appointment<'_>> {
+pub fn with_us(peers: &[Box<dyn Peer>]) -> Vec<PlannedMeeting<'_>> {
     let Some(ourselves) = peers.iter().find(|peer| peer.name() == OURSELVES) else {
         return Vec::new();
     };
@@ -61,8 +61,8 @@ pub fn with_us(peers: &[Box<dyn Peer>]) -> Vec<Appointment<'_>> {
     for peer in peers.iter().map(AsRef::as_ref).filter(|peer| peer.name() != OURSELVES) {
         for mut cell in cells() {
             cell.single = peer.reads_first_message_only();
-            all.push(Appointment { client: peer, server: us, cell });
-            all.push(Appointment { client: us, server: peer, cell });
+            all.push(PlannedMeeting { client: peer, server: us, cell });
+            all.push(PlannedMeeting { client: us, server: peer, cell });
         }
     }
     all
@@ -70,19 +70,22 @@ pub fn with_us(peers: &[Box<dyn Peer>]) -> Vec<Appointment<'_>> {
 
 /// Other peers with each other, every pair that has a suite in common, in one such suite, with and
 /// without connection IDs. They show that the tests judge correctly before they judge us.
-pub fn among_themselves(peers: &[Box<dyn Peer>]) -> Vec<Appointment<'_>> {
+pub fn among_themselves(peers: &[Box<dyn Peer>]) -> Vec<PlannedMeeting<'_>> {
     let others = || peers.iter().map(AsRef::as_ref).filter(|peer| peer.name() != OURSELVES);
     let mut all = Vec::new();
     for client in others() {
         for server in others() {
-            for cid in [Cid::None, Cid::Both] {
+            for cid in [Cid::None, Cid::BothEnds] {
                 let fits = |suite: &Suite| {
-                    let appointment =
-                        Appointment { client, server, cell: Cell { cid, ..Cell::plain(*suite) } };
+                    let appointment = PlannedMeeting {
+                        client,
+                        server,
+                        cell: Cell { cid, ..Cell::plain(*suite) },
+                    };
                     appointment.is_possible().is_ok()
                 };
                 if let Some(suite) = Suite::ALL.into_iter().find(fits) {
-                    all.push(Appointment {
+                    all.push(PlannedMeeting {
                         client,
                         server,
                         cell: Cell { cid, ..Cell::plain(suite) },
@@ -94,7 +97,7 @@ pub fn among_themselves(peers: &[Box<dyn Peer>]) -> Vec<Appointment<'_>> {
     all
 }
 
-impl Appointment<'_> {
+impl PlannedMeeting<'_> {
     /// Whether both peers can do their part.
     ///
     /// # Errors
@@ -137,7 +140,7 @@ impl Appointment<'_> {
 /// # Panics
 /// A meeting panics.
 pub fn hold<'a>(
-    appointments: &[Appointment<'a>],
+    appointments: &[PlannedMeeting<'a>],
     told: &(dyn Fn(&Result<'a>) + Sync),
 ) -> Vec<Result<'a>> {
     let next = AtomicUsize::new(0);
@@ -174,7 +177,7 @@ pub fn count(results: &[Result<'_>]) -> [usize; 3] {
 
 /// The line of one meeting.
 pub fn line(result: &Result<'_>) -> String {
-    let Appointment { client, server, cell } = result.appointment;
+    let PlannedMeeting { client, server, cell } = result.appointment;
     let outcome = match &result.outcome {
         Outcome::Met(took) => format!("ok ({:.2} s)", took.as_secs_f64()),
         Outcome::Failed(failure) => format!("FAILED: {}", failure.reason),
@@ -188,7 +191,7 @@ pub fn json(results: &[Result<'_>]) -> Value {
     let rows: Vec<_> = results
         .iter()
         .map(|result| {
-            let Appointment { client, server, cell } = result.appointment;
+            let PlannedMeeting { client, server, cell } = result.appointment;
             let (outcome, reason) = match &result.outcome {
                 Outcome::Met(_) => ("ok", None),
                 Outcome::Failed(failure) => ("failed", Some(&failure.reason)),
@@ -217,7 +220,7 @@ pub fn page(peers: &[Box<dyn Peer>], results: &[Result<'_>]) -> String {
     let mut text = String::new();
     for peer in peers.iter().filter(|peer| peer.name() != OURSELVES) {
         let of_peer = |result: &&Result<'_>| {
-            let Appointment { client, server, .. } = result.appointment;
+            let PlannedMeeting { client, server, .. } = result.appointment;
             let is = |one: &dyn Peer, name| one.name() == name;
             is(client, peer.name()) && is(server, OURSELVES)
                 || is(server, peer.name()) && is(client, OURSELVES)
@@ -253,10 +256,10 @@ const COLUMNS: [Column; 7] = [
     (Cid::None, Network::Good, "no CID"),
     (Cid::ToServer, Network::Good, "CID to server"),
     (Cid::ToClient, Network::Good, "CID to client"),
-    (Cid::Both, Network::Good, "CIDs both ways"),
-    (Cid::Both, Network::Rebinding, "CIDs both ways, rebinding"),
+    (Cid::BothEnds, Network::Good, "CIDs both ways"),
+    (Cid::BothEnds, Network::Rebinding, "CIDs both ways, rebinding"),
     (Cid::None, Network::Lossy, "no CID, loss"),
-    (Cid::Both, Network::Lossy, "CIDs both ways, loss"),
+    (Cid::BothEnds, Network::Lossy, "CIDs both ways, loss"),
 ];
 
 /// The meetings of one version that took place. Rows and columns without any are left out.
@@ -264,7 +267,7 @@ fn table(text: &mut String, version: Version, peer: &dyn Peer, results: &[&Resul
     let outcome = |suite: Suite, role: Role, (cid, network, _): Column| {
         let cell = Cell { suite, cid, network, single: peer.reads_first_message_only() };
         let result = results.iter().find(|result| {
-            let Appointment { client, server, cell: its } = result.appointment;
+            let PlannedMeeting { client, server, cell: its } = result.appointment;
             let is = if role == Role::Client { client } else { server };
             its == cell && is.name() == peer.name()
         });

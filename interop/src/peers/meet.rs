@@ -1,7 +1,7 @@
 //! A meeting of two peers: a handshake, a payload to the server, and a payload back.
 
 use super::running::server_address;
-use super::wire::{self, Shown, Tap};
+use super::wire::{self, Tap, WireObservations};
 use super::{Cell, Network, Peer, Role, Running};
 use crate::process::is_bound;
 use lightseal_net::relay::{Relay, RelaySettings};
@@ -15,7 +15,7 @@ use tokio::sync::Notify;
 
 /// How long the parts of a meeting may take.
 #[derive(Clone, Copy, Debug)]
-pub struct Patience {
+pub struct MeetingTimeouts {
     /// Until the server listens.
     pub start: Duration,
     /// From the client's start to the return of the payload.
@@ -24,7 +24,7 @@ pub struct Patience {
     pub rebound: Duration,
 }
 
-impl Patience {
+impl MeetingTimeouts {
     /// The times for `cell`. Peers retransmit after a second, and double that each time a flight is
     /// lost.
     pub const fn of(cell: &Cell) -> Self {
@@ -75,7 +75,7 @@ pub fn meet(
     seed: u64,
 ) -> Result<Meeting, Failure> {
     let early = |reason: String| Failure { reason, trace: String::new() };
-    let patience = Patience::of(cell);
+    let patience = MeetingTimeouts::of(cell);
     let at = server_address();
     let mut serving = Running::start(server.serve(at, cell))
         .map_err(|error| early(format!("the server does not start: {error}")))?;
@@ -87,7 +87,7 @@ pub fn meet(
     let tap = Tap::start(line.as_ref().map_or(at, Line::address));
     let connecting = Running::start(client.connect(tap.address(), cell))
         .map_err(|error| early(format!("the client does not start: {error}")))?;
-    let mut both = Both { client: connecting, server: serving };
+    let mut both = BothEnds { client: connecting, server: serving };
     let started = Instant::now();
     let mut outcome = both.exchange(seed, started + patience.meeting);
     if let (Ok(()), Network::Rebinding, Some(line)) = (&outcome, cell.network, &line) {
@@ -136,12 +136,12 @@ fn wait_for_server(
     Ok(())
 }
 
-struct Both {
+struct BothEnds {
     client: Running,
     server: Running,
 }
 
-impl Both {
+impl BothEnds {
     /// Exchanges a payload in each direction, sent again until it has arrived.
     fn exchange(&mut self, seed: u64, deadline: Instant) -> Result<(), String> {
         let there = payload(seed, Role::Server);
@@ -197,7 +197,7 @@ fn payload(seed: u64, to: Role) -> String {
 }
 
 /// Checks that the datagrams show the parameters of the cell.
-fn judge(shown: &Shown, cell: &Cell) -> Result<(), String> {
+fn judge(shown: &WireObservations, cell: &Cell) -> Result<(), String> {
     let wanted = (cell.suite.version(), cell.suite.code());
     match shown.agreed {
         None => return Err("no ServerHello was seen".into()),

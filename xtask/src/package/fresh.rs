@@ -16,14 +16,14 @@ pub(super) const BUILT: &str = "built";
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A fresh crate for one package.
-pub(super) struct Fresh<'a> {
+pub(super) struct FreshCrate<'a> {
     pub(super) place: &'a Path,
     /// The packages that were unpacked.
     pub(super) packages: &'a [&'a Package],
     pub(super) package: &'a Package,
 }
 
-impl Fresh<'_> {
+impl FreshCrate<'_> {
     /// Builds and runs the example of the package, as the program of a crate that depends on
     /// packages alone.
     pub(super) fn example(&self, public: &PublicCrate) -> Result<(), String> {

@@ -9,7 +9,7 @@ mod fresh;
 use crate::Failure;
 use crate::crates::{self, Package};
 use crate::process::{cargo, command, run as run_command, target_dir, workspace};
-use fresh::Fresh;
+use fresh::FreshCrate;
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -91,7 +91,7 @@ fn check(place: &Path, arguments: &Arguments, mut show: impl FnMut(Row)) -> Resu
         let example = public.map(|public| public.example.programs().join(", "));
         let started = Instant::now();
         let outcome = missing_licences(&unpacked).and_then(|()| {
-            let fresh = Fresh { place, packages: &packages, package };
+            let fresh = FreshCrate { place, packages: &packages, package };
             match public {
                 Some(public) => fresh.example(public).map(|()| "runs"),
                 None if arguments.examples_only => Ok("packaged"),

@@ -53,7 +53,7 @@ pub(super) fn draw(screen: &Screen, title: &str) -> String {
 
 /// Characters beside each other that are drawn at once.
 #[derive(Debug, PartialEq)]
-struct Run {
+struct StyledRun {
     column: usize,
     text: String,
     style: Style,
@@ -61,8 +61,8 @@ struct Run {
 
 /// The runs of a row. A run has one style, has no two spaces in a row, and is either all blocks of
 /// one height or has none.
-fn runs(cells: &[Cell]) -> Vec<Run> {
-    let mut runs: Vec<Run> = Vec::new();
+fn runs(cells: &[Cell]) -> Vec<StyledRun> {
+    let mut runs: Vec<StyledRun> = Vec::new();
     let mut column = 0;
     while let Some(cell) = cells.get(column) {
         if cell.character == ' ' {
@@ -87,7 +87,7 @@ fn runs(cells: &[Cell]) -> Vec<Run> {
             column += 1;
         }
         let text = text.trim_end().to_owned();
-        runs.push(Run { column: start, text, style: cell.style });
+        runs.push(StyledRun { column: start, text, style: cell.style });
     }
     runs
 }
@@ -97,7 +97,7 @@ fn eighths(character: char) -> Option<u32> {
     matches!(character, '▁'..='█').then(|| character as u32 - '▁' as u32 + 1)
 }
 
-impl Run {
+impl StyledRun {
     fn draw(&self, top: f64, svg: &mut String) {
         let columns = self.text.chars().count() as f64;
         let (left, width) = (MARGIN + self.column as f64 * CELL.0, columns * CELL.0);

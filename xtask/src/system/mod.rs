@@ -27,7 +27,7 @@ const MDBOOK: &str = "0.5.4";
 
 /// System packages that the tests of some packages of the workspace use.
 #[derive(Debug)]
-pub(crate) struct Need {
+pub(crate) struct PackageNeeds {
     packages: &'static [Package],
     used_by: &'static [&'static str],
     /// Whether the package `interop` cannot be built without them.
@@ -36,35 +36,45 @@ pub(crate) struct Need {
     linux_only: bool,
 }
 
-const NEEDS: &[Need] = &[
-    Need { packages: BUILD, used_by: &["interop"], builds: true, linux_only: false },
-    Need {
+const NEEDS: &[PackageNeeds] = &[
+    PackageNeeds { packages: BUILD, used_by: &["interop"], builds: true, linux_only: false },
+    PackageNeeds {
         packages: PEERS,
         used_by: &["interop", "lightseal-lab", "lightseal"],
         builds: false,
         linux_only: false,
     },
-    Need { packages: JAVA, used_by: &["interop"], builds: false, linux_only: false },
-    Need {
+    PackageNeeds { packages: JAVA, used_by: &["interop"], builds: false, linux_only: false },
+    PackageNeeds {
         packages: EMULATOR,
         used_by: &["lightseal-present", "lightmac"],
         builds: false,
         linux_only: false,
     },
-    Need {
+    PackageNeeds {
         packages: NAMESPACES,
         used_by: &["lightseal-packet-io", "lightseal-gateway-host", "lightseal", "interop-gateway"],
         builds: false,
         linux_only: true,
     },
-    Need { packages: GUEST, used_by: &["interop-gateway"], builds: false, linux_only: true },
-    Need { packages: STANDBY, used_by: &["interop-gateway"], builds: false, linux_only: true },
+    PackageNeeds {
+        packages: GUEST,
+        used_by: &["interop-gateway"],
+        builds: false,
+        linux_only: true,
+    },
+    PackageNeeds {
+        packages: STANDBY,
+        used_by: &["interop-gateway"],
+        builds: false,
+        linux_only: true,
+    },
 ];
 
 /// The needs of the workspace's packages for which `wants` returns true.
-pub(crate) fn needs(wants: impl Fn(&str) -> bool) -> Vec<&'static Need> {
-    let fits = |need: &&Need| !need.linux_only || cfg!(target_os = "linux");
-    let wanted = |need: &&Need| need.used_by.iter().any(|package| wants(package));
+pub(crate) fn needs(wants: impl Fn(&str) -> bool) -> Vec<&'static PackageNeeds> {
+    let fits = |need: &&PackageNeeds| !need.linux_only || cfg!(target_os = "linux");
+    let wanted = |need: &&PackageNeeds| need.used_by.iter().any(|package| wants(package));
     NEEDS.iter().filter(fits).filter(wanted).collect()
 }
 
@@ -79,7 +89,7 @@ pub(crate) fn debian_packages() -> Vec<&'static str> {
 
 /// The state of the system after everything that could be installed has been.
 #[derive(Debug, Default)]
-pub(crate) struct Provided {
+pub(crate) struct ProvidedSystem {
     /// The names of the packages that were installed.
     pub(crate) installed: Vec<String>,
     /// Why other implementations of DTLS cannot be built, if they cannot.
@@ -90,8 +100,8 @@ pub(crate) struct Provided {
 
 /// Installs missing packages if that is possible and `may_install` is set, and reports which ones
 /// are still missing.
-pub(crate) fn provide(needs: &[&Need], may_install: bool) -> Provided {
-    let mut provided = Provided::default();
+pub(crate) fn provide(needs: &[&PackageNeeds], may_install: bool) -> ProvidedSystem {
+    let mut provided = ProvidedSystem::default();
     let mut packages: Vec<Package> = Vec::new();
     for package in needs.iter().flat_map(|need| need.packages) {
         if !packages.iter().any(|known| known.debian == package.debian) {

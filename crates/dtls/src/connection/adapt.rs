@@ -5,7 +5,7 @@
 //! requests. `record::fates` explains what an attacker could make the rule believe.
 
 use super::Connection;
-use super::pace::Closings;
+use super::pace::ClosingTagUse;
 use super::stage::Stage;
 use crate::config::{Adapt, AdaptRule};
 use crate::record::{ReceiveEpoch, ReceiveEpochs};
@@ -30,7 +30,7 @@ pub(super) struct Adaptation {
     at: u16,
     losses: u16,
     seen: u16,
-    closings: Closings,
+    closings: ClosingTagUse,
 }
 
 #[derive(Debug)]
@@ -55,7 +55,7 @@ impl Adaptation {
             at: 0,
             losses: 0,
             seen: 0,
-            closings: Closings::new(),
+            closings: ClosingTagUse::new(),
         }
     }
 

@@ -51,17 +51,19 @@ use crate::config::{ClientConfig, ProtocolVersion, ServerConfig, Settings};
 use crate::crypto::ExportError;
 use crate::error::{CloseReason, Fault};
 use crate::handshake::client::WaitServerHello;
-use crate::handshake::dtls12::greeting::Accepted12;
-use crate::handshake::greeting::Accepted;
+use crate::handshake::dtls12::hello_decision::AcceptedHello12;
+use crate::handshake::hello_decision::AcceptedHello;
 use crate::handshake::reassembly::Reassembly;
 use crate::handshake::{
     Channel, Established, EstablishedKeys, Negotiated, State, Unaccepted, dtls12 as handshake12,
     server,
 };
 use crate::messages::Fragment;
-use crate::record::held::{Received, Slot};
-use crate::record::seal::Shape;
-use crate::record::{ConnectionId, Held, PlaintextHeader, ReceiveEpoch, SecurityLevel, SendEpoch};
+use crate::record::receive_buffer::{Received, Slot};
+use crate::record::seal::HeaderFormat;
+use crate::record::{
+    ConnectionId, PlaintextHeader, ReceiveBuffer, ReceiveEpoch, SecurityLevel, SendEpoch,
+};
 use crate::stats::Stats;
 use crate::timer::{RoundTrips, Timer, Timers};
 use acks::Acks;
@@ -119,12 +121,12 @@ pub(crate) enum Step {
 
 /// A client that a server has accepted.
 #[derive(Debug)]
-pub(crate) enum Admitted<'a> {
-    Dtls13(Box<Accepted<'a>>),
-    Dtls12(Box<Accepted12<'a>>),
+pub(crate) enum AdmittedClient<'a> {
+    Dtls13(Box<AcceptedHello<'a>>),
+    Dtls12(Box<AcceptedHello12<'a>>),
 }
 
-impl Admitted<'_> {
+impl AdmittedClient<'_> {
     /// The time when the cookie in the client's hello was made, if it has one: the client has then
     /// proved its address.
     pub(crate) fn cookie(&self) -> Option<Instant> {
@@ -171,7 +173,7 @@ pub struct Connection {
     /// When the current flight, or the answer to a retransmission of the peer's flight, was last
     /// sent.
     last_repeat: Option<Instant>,
-    held: Held,
+    held: ReceiveBuffer,
     /// The payload that is lent to the application until the next call.
     taken: Option<Slot>,
     queue: SendQueue,
@@ -227,7 +229,7 @@ impl Connection {
         peer: SocketAddr,
         now: Instant,
         rng: Random,
-        admitted: Admitted<'_>,
+        admitted: AdmittedClient<'_>,
         record_number: u64,
         cid: Option<ConnectionId>,
     ) -> Result<Self, Unaccepted> {
@@ -235,12 +237,12 @@ impl Connection {
         // numbers after the record number of the first hello, which the client has seen in its
         // answer.
         let sequence = match &admitted {
-            Admitted::Dtls13(accepted) => u16::from(accepted.cookie.is_some()),
-            Admitted::Dtls12(accepted) => accepted.sequence,
+            AdmittedClient::Dtls13(accepted) => u16::from(accepted.cookie.is_some()),
+            AdmittedClient::Dtls12(accepted) => accepted.sequence,
         };
         let body = match &admitted {
-            Admitted::Dtls13(accepted) => accepted.body,
-            Admitted::Dtls12(accepted) => accepted.body,
+            AdmittedClient::Dtls13(accepted) => accepted.body,
+            AdmittedClient::Dtls12(accepted) => accepted.body,
         };
         // The shortest datagram that carries this hello; as fragments it took more bytes.
         let hello = PlaintextHeader::LEN + Fragment::HEADER + body.len();
@@ -248,8 +250,10 @@ impl Connection {
         let mut channel = Channel::new(rng, &config.settings, sequence, record_number);
         let mut incoming = Reassembly::starting_at(sequence.wrapping_add(1));
         let state = match admitted {
-            Admitted::Dtls13(accepted) => server::accept(&config, &mut channel, *accepted, cid)?,
-            Admitted::Dtls12(accepted) => {
+            AdmittedClient::Dtls13(accepted) => {
+                server::accept(&config, &mut channel, *accepted, cid)?
+            }
+            AdmittedClient::Dtls12(accepted) => {
                 incoming.allow_clear_ahead(true);
                 handshake12::server::accept(&config, &mut channel, now, *accepted, cid)?
             }
@@ -277,7 +281,7 @@ impl Connection {
         Self {
             timeout: settings.initial_timeout,
             round_trips: RoundTrips::default(),
-            held: Held::new(settings.receive_buffer_bytes),
+            held: ReceiveBuffer::new(settings.receive_buffer_bytes),
             queue: SendQueue::new(settings.send_buffer_bytes),
             mtu: PathMtu::new(settings.datagram_bytes, settings.path_mtu),
             role,
@@ -443,7 +447,7 @@ impl Connection {
     /// Ends an association whose handshake is complete, before the application has learnt of it; no
     /// event reports that it was connected.
     pub(crate) fn turn_away(&mut self, fault: Fault) {
-        self.held = Held::new(0);
+        self.held = ReceiveBuffer::new(0);
         self.notices.retain(|notice| !matches!(notice, Notice::Connected(_) | Notice::MaySend(_)));
         self.fail(fault);
     }
@@ -494,11 +498,11 @@ impl Connection {
     }
 
     /// The header format of the next data record.
-    fn data_shape(&self) -> Shape {
+    fn data_shape(&self) -> HeaderFormat {
         let aggregated = self.sending().is_some_and(|agreed| agreed.send.aggregates());
         let next = self.channel.send.peek().map_or(0, SendEpoch::next);
         let setting = self.settings().record_numbers;
-        Shape { number: self.loss.number_length(setting, aggregated, next), last: true }
+        HeaderFormat { number: self.loss.number_length(setting, aggregated, next), last: true }
     }
 
     /// Returns the next thing to do, without borrowing from the connection.

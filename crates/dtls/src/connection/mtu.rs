@@ -40,12 +40,12 @@ pub(super) struct PathMtu {
     confirm_at: Instant,
     /// The length that the first queued payload needs, if that is more than `confirmed`.
     demand: usize,
-    round: Option<Round>,
+    round: Option<ProbeRound>,
 }
 
 /// Probes of one or two lengths, sent up to [`MAX_MTU_PROBES`] times.
 #[derive(Debug)]
-struct Round {
+struct ProbeRound {
     lengths: Vec<usize>,
     /// The probes that are to be sent now.
     due: Vec<usize>,
@@ -101,7 +101,7 @@ impl PathMtu {
 
     fn begin(&mut self, lengths: Vec<usize>) {
         let due = lengths.clone();
-        self.round = Some(Round { lengths, due, tries: 1, cookies: Vec::new() });
+        self.round = Some(ProbeRound { lengths, due, tries: 1, cookies: Vec::new() });
     }
 
     /// A probe of `bytes` was answered. Returns whether the round is over.

@@ -11,7 +11,7 @@
 //! apart: for some messages the end waits. If that slows the sending down, or a set is waited for
 //! in vain, the messages were part of a dialogue, and the next trial comes much later.
 //!
-//! A receiver learns from similar signs what shared tags cost: [`Closings`].
+//! A receiver learns from similar signs what shared tags cost: [`ClosingTagUse`].
 
 use crate::tuning::{DIALOGUE_WAIT, STREAM_WAIT};
 use core::time::Duration;
@@ -108,12 +108,12 @@ pub(super) struct Pace {
     failures: u32,
     /// The number of messages whose sets are closed at once before waiting is tried again.
     pause: u32,
-    trial: Trial,
+    trial: PaceTrial,
 }
 
 /// Trials that show whether waiting slows the sending down.
 #[derive(Debug)]
-struct Trial {
+struct PaceTrial {
     /// The last trial passed: waiting did not slow the sending down.
     passed: bool,
     /// The number of messages until the next trial.
@@ -142,7 +142,7 @@ impl Pace {
             trust: 0,
             failures: 0,
             pause: 0,
-            trial: Trial {
+            trial: PaceTrial {
                 passed: false,
                 due_in: FIRST_TRIAL,
                 running: false,
@@ -328,7 +328,7 @@ impl Pace {
 /// The closing tags that a receiver saw, or would have seen under shared tags: the cost of sharing
 /// if sets do not fill.
 #[derive(Debug)]
-pub(super) struct Closings {
+pub(super) struct ClosingTagUse {
     /// The recent number of closing tags per message, in 1/65536.
     share: u32,
     heard_at: Option<Instant>,
@@ -340,7 +340,7 @@ pub(super) struct Closings {
 const HORIZON_BITS: u32 = 8;
 const WHOLE: u32 = 1 << 16;
 
-impl Closings {
+impl ClosingTagUse {
     pub(super) const fn new() -> Self {
         Self { share: 0, heard_at: None, sent: false }
     }

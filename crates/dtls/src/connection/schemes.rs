@@ -16,7 +16,7 @@ use crate::handshake::{EstablishedKeys, Negotiated, message_body};
 use crate::messages::{AggregationUpdate, EpochEnd};
 use crate::record::epochs::APPLICATION_EPOCH;
 use crate::record::outcomes::Outcomes;
-use crate::record::seal::Shape;
+use crate::record::seal::HeaderFormat;
 use crate::record::{ReceiveEpoch, SendEpoch};
 use crate::timer::Timer;
 use crate::tuning::RECORDS_BETWEEN_UPDATES;
@@ -35,22 +35,22 @@ pub(super) struct AggregationUpdates {
     /// Whether our last update waits to be acknowledged.
     unanswered: bool,
     /// The sending epoch that the peer's last update ended.
-    ended: Option<Ended>,
+    ended: Option<EndedEpoch>,
 }
 
 /// The end of a sending epoch, kept for a peer that retransmits its request.
 #[derive(Debug)]
-struct Ended {
+struct EndedEpoch {
     /// The number of the message that requested the change.
     sequence: u16,
     /// The following epoch, in which its end is reported.
     epoch: u64,
     end: EpochEnd,
-    telling: Telling,
+    telling: ReportProgress,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Telling {
+enum ReportProgress {
     Due,
     /// The update was retransmitted: the report is repeated together with the ACK.
     WithAck,
@@ -61,7 +61,7 @@ impl AggregationUpdates {
     /// Whether nothing is due without an ACK: no update to request, no end of an epoch to report.
     pub(super) fn is_quiet(&self) -> bool {
         self.wanted.is_none()
-            && !self.ended.as_ref().is_some_and(|ended| ended.telling == Telling::Due)
+            && !self.ended.as_ref().is_some_and(|ended| ended.telling == ReportProgress::Due)
     }
 
     /// An old handshake message was retransmitted.
@@ -69,9 +69,9 @@ impl AggregationUpdates {
         if let Some(ended) = &mut self.ended
             && kind == HandshakeType::AGGREGATION_UPDATE
             && ended.sequence == sequence
-            && ended.telling == Telling::Done
+            && ended.telling == ReportProgress::Done
         {
-            ended.telling = Telling::WithAck;
+            ended.telling = ReportProgress::WithAck;
         }
     }
 
@@ -214,7 +214,7 @@ impl Connection {
         let AggregationUpdate { scheme } = AggregationUpdate::decode(&message.body)?;
         // A peer that sends a request has received the answer to its last one, and uses our new
         // keys if it acknowledged our KeyUpdate.
-        let unheard = self.updates.ended.as_ref().is_some_and(|e| e.telling == Telling::Due);
+        let unheard = self.updates.ended.as_ref().is_some_and(|e| e.telling == ReportProgress::Due);
         let Stage::Established(established) = &self.stage else { return Ok(()) };
         let offered = &established.offered.send;
         if unheard || offered.is_empty() || self.key_update.is_switch_due() {
@@ -236,8 +236,12 @@ impl Connection {
             established.negotiated.send = scheme;
         }
         let Some(epoch) = self.begin_next_send_epoch() else { return Ok(()) };
-        self.updates.ended =
-            Some(Ended { sequence: message.sequence, epoch, end, telling: Telling::Due });
+        self.updates.ended = Some(EndedEpoch {
+            sequence: message.sequence,
+            epoch,
+            end,
+            telling: ReportProgress::Due,
+        });
         self.aggregation_changed();
         Ok(())
     }
@@ -268,18 +272,18 @@ impl Connection {
 
     /// Writes the report of how the last epoch ended: as the first record of the epoch that the
     /// peer's update began, and again together with each ACK of that update.
-    pub(super) fn write_epoch_end(&mut self, buf: &mut [u8], shape: Shape) -> Option<usize> {
+    pub(super) fn write_epoch_end(&mut self, buf: &mut [u8], shape: HeaderFormat) -> Option<usize> {
         let with_ack = self.acks.is_due();
         let ended = self.updates.ended.as_mut()?;
         let due = match ended.telling {
-            Telling::Due => true,
-            Telling::WithAck => with_ack,
-            Telling::Done => false,
+            ReportProgress::Due => true,
+            ReportProgress::WithAck => with_ack,
+            ReportProgress::Done => false,
         };
         let epoch = self.channel.send.get(ended.epoch).filter(|_| due)?;
         // With long connection IDs and tags the report may not fit the smallest datagrams; it is
         // then never sent.
-        ended.telling = Telling::Done;
+        ended.telling = ReportProgress::Done;
         let sealed = epoch.seal(buf, ContentType::EPOCH_END, shape, |w| ended.end.write(w)).ok()?;
         Some(sealed.len)
     }

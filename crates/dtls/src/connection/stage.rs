@@ -3,7 +3,7 @@
 use crate::codepoints::AlertDescription;
 use crate::config::ProtocolVersion;
 use crate::handshake::{Established, State};
-use crate::record::held::Slot;
+use crate::record::receive_buffer::Slot;
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 

@@ -14,7 +14,7 @@ use crate::messages::return_routability::{PathMessage, PathMessageKind};
 use crate::messages::{Alert, Fragment, RecordNumber, ack};
 use crate::record::NumberLength;
 use crate::record::epochs::{APPLICATION_EPOCH, EPOCH_12};
-use crate::record::seal::Shape;
+use crate::record::seal::HeaderFormat;
 use crate::tuning::{
     LAST_MESSAGE, LAST_VOLUNTARY_MESSAGE, MAX_MESSAGES_AHEAD, MAX_VAIN_ID_REQUESTS,
 };
@@ -127,7 +127,7 @@ impl Ends {
         content: impl FnOnce(&mut Writer<'_>) -> Result<(), BufferFull>,
     ) -> usize {
         let mut datagram = [0; 1200];
-        let shape = Shape { number: NumberLength::Two, last: true };
+        let shape = HeaderFormat { number: NumberLength::Two, last: true };
         let keys = self.client.channel.send.get(epoch).expect("the client has these keys");
         let len = keys.seal(&mut datagram, kind, shape, content).unwrap().len;
         let datagram = datagram.get_mut(..len).unwrap();

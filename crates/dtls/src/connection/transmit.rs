@@ -8,7 +8,7 @@ use crate::crypto::KeyState;
 use crate::error::{CloseReason, Fault, Limit};
 use crate::messages::{Alert, RecordNumber, ack};
 use crate::record::epochs::{EPOCH_12, HANDSHAKE_EPOCH};
-use crate::record::seal::{NumberLength, SealError, Sealed, Shape};
+use crate::record::seal::{HeaderFormat, NumberLength, SealError, Sealed};
 use crate::record::{PlaintextHeader, SendEpoch};
 use crate::timer::Timer;
 use crate::tuning::MIN_DATAGRAM_BYTES;
@@ -19,8 +19,9 @@ use lightseal_core::{Encode, Writer};
 
 /// The header format of a control record. It has a 16-bit record number because it may follow a
 /// burst of losses.
-const CONTROL: Shape = Shape { number: NumberLength::Two, last: false };
-pub(super) const LAST_CONTROL: Shape = Shape { number: NumberLength::Two, last: true };
+const CONTROL: HeaderFormat = HeaderFormat { number: NumberLength::Two, last: false };
+pub(super) const LAST_CONTROL: HeaderFormat =
+    HeaderFormat { number: NumberLength::Two, last: true };
 
 impl Connection {
     /// Writes the next datagram into `buf`; `None` if there is none.
@@ -95,7 +96,7 @@ impl Connection {
         let epoch = self.channel.send.newest().ok_or(SealError::Exhausted)?;
         let closing = shared && wait.is_none() && epoch.leaves_open();
         // This format has a length field, so that the closing tag can follow in the same datagram.
-        let joined = Shape { last: false, ..shape };
+        let joined = HeaderFormat { last: false, ..shape };
         if closing && buf.len() >= len + epoch.overhead_with_closing(joined, LAST_CONTROL) {
             shape = joined;
         }
@@ -271,7 +272,7 @@ impl Connection {
         &mut self,
         epoch: u64,
         buf: &mut [u8],
-    ) -> Option<(usize, u64, alloc::vec::Vec<crate::handshake::flight::Piece>)> {
+    ) -> Option<(usize, u64, alloc::vec::Vec<crate::handshake::flight::FragmentRange>)> {
         let alone = self.packing() != Packing::Full;
         let channel = &mut self.channel;
         let flight = &channel.flight;
@@ -303,7 +304,7 @@ impl Connection {
     }
 
     /// Closes the open aggregate of the newest epoch.
-    fn write_closing_tag(&mut self, buf: &mut [u8], shape: Shape) -> Option<usize> {
+    fn write_closing_tag(&mut self, buf: &mut [u8], shape: HeaderFormat) -> Option<usize> {
         let epoch = self.channel.send.newest()?;
         let Sealed { len, .. } = epoch.seal_closing(buf, shape).ok()??;
         self.stats.sent.closing_tags += 1;

@@ -21,7 +21,7 @@ use lightseal_core::{Decode, DecodeError, Instant, Reader};
 
 /// The progress of our own KeyUpdate.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-enum Phase {
+enum KeyUpdatePhase {
     #[default]
     Idle,
     /// The KeyUpdate is sent when the current flight is acknowledged.
@@ -35,7 +35,7 @@ enum Phase {
 /// KeyUpdates of both directions.
 #[derive(Debug, Default)]
 pub(super) struct KeyUpdateState {
-    phase: Phase,
+    phase: KeyUpdatePhase,
     /// Whether our KeyUpdate requests one of the peer.
     request: bool,
     /// The receiving epoch for which we have already requested a KeyUpdate.
@@ -45,11 +45,11 @@ pub(super) struct KeyUpdateState {
 impl KeyUpdateState {
     /// Whether no KeyUpdate is in progress.
     pub(super) fn is_idle(&self) -> bool {
-        self.phase == Phase::Idle
+        self.phase == KeyUpdatePhase::Idle
     }
 
     pub(super) fn is_switch_due(&self) -> bool {
-        self.phase == Phase::SwitchDue
+        self.phase == KeyUpdatePhase::SwitchDue
     }
 }
 
@@ -79,8 +79,8 @@ impl Connection {
 
     pub(super) fn want_key_update(&mut self) {
         // DTLS 1.2 has no new keys without renegotiation.
-        if self.key_update.phase == Phase::Idle && self.is_established() && !self.is_12() {
-            self.key_update.phase = Phase::Wanted;
+        if self.key_update.phase == KeyUpdatePhase::Idle && self.is_established() && !self.is_12() {
+            self.key_update.phase = KeyUpdatePhase::Wanted;
             self.start_key_update();
         }
     }
@@ -100,13 +100,13 @@ impl Connection {
     }
 
     fn start_key_update(&mut self) {
-        if self.key_update.phase != Phase::Wanted || !self.channel.flight.is_done() {
+        if self.key_update.phase != KeyUpdatePhase::Wanted || !self.channel.flight.is_done() {
             return;
         }
         let Some(epoch) = self.channel.send.peek().map(SendEpoch::epoch) else { return };
         let request = core::mem::take(&mut self.key_update.request);
         if self.push_message(epoch, HandshakeType::KEY_UPDATE, alloc::vec![request.into()]) {
-            self.key_update.phase = Phase::Sent;
+            self.key_update.phase = KeyUpdatePhase::Sent;
         }
     }
 
@@ -118,8 +118,8 @@ impl Connection {
         }
         self.timers.stop(Timer::HandshakeDeadline);
         self.updates.acknowledged();
-        if self.key_update.phase == Phase::Sent {
-            self.key_update.phase = Phase::SwitchDue;
+        if self.key_update.phase == KeyUpdatePhase::Sent {
+            self.key_update.phase = KeyUpdatePhase::SwitchDue;
         } else {
             // The flight was the client's Finished: nothing more is sent under the handshake's
             // keys.
@@ -139,11 +139,13 @@ impl Connection {
 
     /// Begins the next sending epoch if our KeyUpdate was acknowledged.
     pub(super) fn switch_send_epoch(&mut self) {
-        if self.key_update.phase != Phase::SwitchDue || self.begin_next_send_epoch().is_none() {
+        if self.key_update.phase != KeyUpdatePhase::SwitchDue
+            || self.begin_next_send_epoch().is_none()
+        {
             return;
         }
         self.updates.forget_end();
-        self.key_update.phase = Phase::Idle;
+        self.key_update.phase = KeyUpdatePhase::Idle;
         if self.key_update.request {
             self.want_key_update();
         }

@@ -90,7 +90,7 @@ impl PremasterSecret {
     /// # Panics
     /// If `psk` is longer than 65535 bytes.
     pub fn psk(psk: &[u8]) -> Self {
-        Self::new(Other::Zeros(psk.len()), psk)
+        Self::new(OtherSecret::Zeros(psk.len()), psk)
     }
 
     /// A premaster secret that was made elsewhere, of any length.
@@ -103,19 +103,19 @@ impl PremasterSecret {
     /// # Panics
     /// If `psk` is longer than 65535 bytes.
     pub fn ecdhe_psk(shared: &SharedSecret, psk: &[u8]) -> Self {
-        Self::new(Other::Shared(shared), psk)
+        Self::new(OtherSecret::Shared(shared), psk)
     }
 
-    fn new(other: Other<'_>, psk: &[u8]) -> Self {
+    fn new(other: OtherSecret<'_>, psk: &[u8]) -> Self {
         let length = |len| u16::try_from(len).expect("a pre-shared key has a 16-bit length");
         let other_len = match other {
-            Other::Zeros(len) => len,
-            Other::Shared(shared) => shared.as_bytes().len(),
+            OtherSecret::Zeros(len) => len,
+            OtherSecret::Shared(shared) => shared.as_bytes().len(),
         };
         let mut key = HmacKey::new(2 + other_len + 2 + psk.len());
         key.update(&length(other_len).to_be_bytes());
         match other {
-            Other::Zeros(len) => {
+            OtherSecret::Zeros(len) => {
                 let mut left = len;
                 while left > 0 {
                     let part = left.min(HASH_BLOCK);
@@ -123,7 +123,7 @@ impl PremasterSecret {
                     left -= part;
                 }
             }
-            Other::Shared(shared) => key.update(shared.as_bytes()),
+            OtherSecret::Shared(shared) => key.update(shared.as_bytes()),
         }
         key.update(&length(psk.len()).to_be_bytes());
         key.update(psk);
@@ -152,7 +152,7 @@ impl PremasterSecret {
     }
 }
 
-enum Other<'a> {
+enum OtherSecret<'a> {
     Zeros(usize),
     Shared(&'a SharedSecret),
 }

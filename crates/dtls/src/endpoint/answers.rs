@@ -4,7 +4,7 @@ use super::Endpoint;
 use crate::codepoints::{ContentType, HandshakeType};
 use crate::connection::write_plaintext;
 use crate::error::Fault;
-use crate::handshake::greeting::Greeting;
+use crate::handshake::hello_decision::HelloDecision;
 use crate::messages::{Alert, Fragment};
 use crate::record::PlaintextHeader;
 use alloc::vec::Vec;
@@ -22,12 +22,12 @@ impl Endpoint {
         to: SocketAddr,
         record: u64,
         sequence: u16,
-        request: &Greeting<'_>,
+        request: &HelloDecision<'_>,
     ) {
         let (sequence, kind, body) = match request {
-            Greeting::Retry(body) => (0, HandshakeType::SERVER_HELLO, body),
-            Greeting::Verify(body) => (sequence, HandshakeType::HELLO_VERIFY_REQUEST, body),
-            Greeting::Accept(_) | Greeting::Accept12(_) => return,
+            HelloDecision::Retry(body) => (0, HandshakeType::SERVER_HELLO, body),
+            HelloDecision::Verify(body) => (sequence, HandshakeType::HELLO_VERIFY_REQUEST, body),
+            HelloDecision::Accept(_) | HelloDecision::Accept12(_) => return,
         };
         self.stats.retries += 1;
         self.answer_retry(to, record, sequence, kind, body);

@@ -5,7 +5,7 @@
 //! there is at most one handshake at a time, and at most one association without connection IDs.
 
 use super::hello::Hellos;
-use super::{Endpoint, Entry, Handle, Part};
+use super::{AssociationRole, Endpoint, Entry, Handle};
 use crate::config::{ClientConfig, ServerConfig, Settings};
 use crate::connection::Connection;
 use crate::error::{CloseReason, ConfigError, ConnectError, Fault, Limit};
@@ -22,7 +22,7 @@ pub(super) struct Queues(BTreeMap<SocketAddr, VecDeque<Handle>>);
 
 /// Whether a handshake can begin at an address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Place {
+enum AddressUse {
     Free,
     /// Another handshake is in progress there, or an association there is ending. A server forgets an
     /// unfinished handshake when another one begins at its client's address, so that ours counts as
@@ -73,7 +73,7 @@ impl Endpoint {
         if len > 0 && len != self.id_len() {
             return Err(ConnectError::ConnectionIdLength);
         }
-        if self.place(peer) == Place::Taken {
+        if self.place(peer) == AddressUse::Taken {
             return Err(ConnectError::AddressInUse);
         }
         let connection = self.client_connection(config, peer)?;
@@ -87,7 +87,7 @@ impl Endpoint {
         }
         let entry = Entry {
             connection,
-            part: Part::Waiting,
+            part: AssociationRole::Waiting,
             hello: [0; 32],
             cookie: None,
             replaces: None,
@@ -118,15 +118,15 @@ impl Endpoint {
         Err(ConnectError::Full)
     }
 
-    fn place(&self, peer: SocketAddr) -> Place {
+    fn place(&self, peer: SocketAddr) -> AddressUse {
         let there = self.by_peer.get(&peer).and_then(|handle| self.entries.get(handle));
         match there {
-            None => Place::Free,
-            Some(Entry { connection, .. }) if !connection.is_connected() => Place::Busy,
-            Some(Entry { connection, .. }) if !connection.has_own_ids() => Place::Taken,
-            Some(Entry { part: Part::Server, .. }) => Place::Free,
-            Some(Entry { connection, .. }) if !connection.is_acknowledged() => Place::Busy,
-            Some(_) => Place::Free,
+            None => AddressUse::Free,
+            Some(Entry { connection, .. }) if !connection.is_connected() => AddressUse::Busy,
+            Some(Entry { connection, .. }) if !connection.has_own_ids() => AddressUse::Taken,
+            Some(Entry { part: AssociationRole::Server, .. }) => AddressUse::Free,
+            Some(Entry { connection, .. }) if !connection.is_acknowledged() => AddressUse::Busy,
+            Some(_) => AddressUse::Free,
         }
     }
 
@@ -138,22 +138,22 @@ impl Endpoint {
                 return;
             };
             let place = self.place(peer);
-            if place == Place::Busy {
+            if place == AddressUse::Busy {
                 return;
             }
             if let Some(queue) = self.queues.0.get_mut(&peer) {
                 queue.pop_front();
             }
             let now = self.now;
-            let waiting = |entry: &&mut Entry| entry.part == Part::Waiting;
+            let waiting = |entry: &&mut Entry| entry.part == AssociationRole::Waiting;
             let Some(entry) = self.entries.get_mut(&handle).filter(waiting) else { continue };
-            if place == Place::Taken {
+            if place == AddressUse::Taken {
                 let fault = Fault::Limit(Limit::AddressInUse);
                 entry.connection.abandon(CloseReason::Fault(fault));
                 self.touch(handle);
                 continue;
             }
-            entry.part = Part::Client;
+            entry.part = AssociationRole::Client;
             (entry.began, entry.heard) = (now, now);
             entry.connection.begin_handshake(now);
             self.by_peer.insert(peer, handle);

@@ -15,7 +15,7 @@ pub(super) const MAX_HELLO_SEQUENCE: u16 = 3;
 
 /// A ClientHello, reassembled.
 #[derive(Clone, Debug)]
-pub(super) struct Hello {
+pub(super) struct WholeHello {
     /// The number of the record that contained it.
     pub(super) record: u64,
     /// Its message number.
@@ -58,7 +58,7 @@ impl Hellos {
         from: SocketAddr,
         datagram: &[u8],
         rng: &mut Random,
-    ) -> Option<Hello> {
+    ) -> Option<WholeHello> {
         let mut r = Reader::new(datagram);
         let first = PlaintextHeader::read(&mut r).ok()?;
         if first.kind != ContentType::HANDSHAKE {
@@ -73,7 +73,7 @@ impl Hellos {
         }
         let (record, sequence) = (first.number, fragment.sequence);
         if fragment.is_whole() {
-            return Some(Hello { record, sequence, body: fragment.body.to_vec() });
+            return Some(WholeHello { record, sequence, body: fragment.body.to_vec() });
         }
         // Fragments of the first hello and of the second one are kept apart.
         let this = |partial: &PartialHello| partial.peer == from && partial.sequence == sequence;
@@ -94,7 +94,7 @@ impl Hellos {
         }
         let message = reassembly.next_message()?;
         self.partial.swap_remove(at);
-        Some(Hello { record, sequence, body: message.body })
+        Some(WholeHello { record, sequence, body: message.body })
     }
 
     /// Makes a place for a new hello, for which another one may be evicted.

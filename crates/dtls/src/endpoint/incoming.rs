@@ -1,12 +1,12 @@
 //! Clients about which the application decides before the endpoint keeps any state for them.
 
-use super::hello::{Hello, MAX_HELLO_SEQUENCE};
-use super::{Endpoint, Gate, Handle};
+use super::hello::{MAX_HELLO_SEQUENCE, WholeHello};
+use super::{Admission, Endpoint, Handle};
 use crate::codepoints::{AlertDescription, ContentType, ExtensionType};
 use crate::config::ProtocolVersion;
-use crate::connection::Admitted;
-use crate::handshake::greeting::{self, Greeting};
-use crate::handshake::reception::{AddressProof, Reception};
+use crate::connection::AdmittedClient;
+use crate::handshake::hello_context::{AddressProof, HelloContext};
+use crate::handshake::hello_decision::{self, HelloDecision};
 use crate::messages::extensions::OfferedPsks;
 use crate::messages::{Alert, ClientHello};
 use crate::tuning::MAX_INCOMING;
@@ -28,7 +28,7 @@ use lightseal_core::{AddressPair, Decode, Encode, Instant};
 #[must_use = "a client that is neither accepted nor refused is ignored"]
 pub struct Incoming {
     from: AddressPair,
-    hello: Box<Hello>,
+    hello: Box<WholeHello>,
     fingerprint: [u8; 32],
     version: ProtocolVersion,
     proved: bool,
@@ -121,13 +121,13 @@ impl Endpoint {
     pub(super) fn ask_about(
         &mut self,
         from: SocketAddr,
-        hello: &Hello,
+        hello: &WholeHello,
         fingerprint: [u8; 32],
-        admitted: &Admitted<'_>,
+        admitted: &AdmittedClient<'_>,
     ) {
         let version = match admitted {
-            Admitted::Dtls13(_) => ProtocolVersion::Dtls13,
-            Admitted::Dtls12(_) => ProtocolVersion::Dtls12,
+            AdmittedClient::Dtls13(_) => ProtocolVersion::Dtls13,
+            AdmittedClient::Dtls12(_) => ProtocolVersion::Dtls12,
         };
         let from = AddressPair { peer: from, local: self.local };
         let proved = admitted.cookie().is_some();
@@ -158,7 +158,7 @@ impl Endpoint {
             return None;
         }
         let known = known.is_some();
-        self.greet(peer, &hello, fingerprint, known, Gate::Open)
+        self.greet(peer, &hello, fingerprint, known, Admission::Open)
     }
 
     /// Asks a client for a cookie (once more), without keeping anything. The client comes again
@@ -175,7 +175,7 @@ impl Endpoint {
             return Err(incoming);
         }
         let config = Arc::clone(&self.config);
-        let reception = Reception {
+        let reception = HelloContext {
             config: &config,
             jar: &mut self.jar,
             sessions: &mut self.sessions,
@@ -184,9 +184,9 @@ impl Endpoint {
             from: incoming.from.peer,
             proof: AddressProof::Renewed,
         };
-        let Hello { record, sequence, body } = &*incoming.hello;
-        match greeting::consider(reception, *sequence, body) {
-            Ok(Greeting::Accept(_) | Greeting::Accept12(_)) => return Err(incoming),
+        let WholeHello { record, sequence, body } = &*incoming.hello;
+        match hello_decision::consider(reception, *sequence, body) {
+            Ok(HelloDecision::Accept(_) | HelloDecision::Accept12(_)) => return Err(incoming),
             Ok(request) => self.request_hello(incoming.from.peer, *record, *sequence, &request),
             Err(fault) => self.refuse_hello(incoming.from.peer, *record, fault),
         }

@@ -1,7 +1,7 @@
 //! Clients that wait until the server's store knows whether it has their PSK.
 
-use super::hello::Hello;
-use super::{Endpoint, Gate, Handle};
+use super::hello::WholeHello;
+use super::{Admission, Endpoint, Handle};
 use crate::tuning::MAX_WAITING_HELLOS;
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
@@ -15,7 +15,7 @@ struct Waiting {
     from: SocketAddr,
     /// The local address at which the hello arrived.
     local: Option<IpAddr>,
-    hello: Hello,
+    hello: WholeHello,
     fingerprint: [u8; 32],
 }
 
@@ -31,7 +31,7 @@ impl Lookups {
         &mut self,
         from: SocketAddr,
         local: Option<IpAddr>,
-        hello: &Hello,
+        hello: &WholeHello,
         fingerprint: [u8; 32],
     ) {
         self.0.retain(|waiting| waiting.from != from);
@@ -58,7 +58,7 @@ impl Endpoint {
             }
             let known = known.is_some();
             self.local = local;
-            self.greet(from, &hello, fingerprint, known, Gate::Open);
+            self.greet(from, &hello, fingerprint, known, Admission::Open);
         }
         let handles: Vec<Handle> = self.entries.keys().copied().collect();
         for handle in handles {

@@ -15,12 +15,12 @@ mod slots;
 
 use crate::codepoints::ContentType;
 use crate::config::{ConnectionIds, ServerConfig};
-use crate::connection::{Admitted, Connection, Event, Step};
+use crate::connection::{AdmittedClient, Connection, Event, Step};
 use crate::error::{CloseReason, ConnectionIdLengthChanged, Fault, Limit};
 use crate::handshake::Unaccepted;
 use crate::handshake::cookie::CookieJar;
-use crate::handshake::greeting::{self, Greeting, fingerprint};
-use crate::handshake::reception::{AddressProof, Reception};
+use crate::handshake::hello_context::{AddressProof, HelloContext};
+use crate::handshake::hello_decision::{self, HelloDecision, fingerprint};
 use crate::handshake::session::Sessions;
 use crate::record::{ConnectionId, Header12, cid};
 use crate::stats::Stats;
@@ -32,13 +32,13 @@ use connect::Queues;
 use core::fmt;
 use core::net::{IpAddr, SocketAddr};
 pub use guard::ConnectionMut;
-use hello::{Hello, Hellos};
+use hello::{Hellos, WholeHello};
 use hints::Hints;
 pub use incoming::Incoming;
 use incoming::Waiting;
 use lightseal_core::{AddressPair, Engine, Instant, Output, Random};
 use lookups::Lookups;
-use slots::{Room, Slots};
+use slots::{SlotSource, Slots};
 
 /// Identifies an association of an endpoint. An endpoint never uses a handle twice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -95,7 +95,7 @@ pub struct EndpointStats {
 
 /// This endpoint's part in an association.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Part {
+enum AssociationRole {
     /// It accepted the client.
     Server,
     /// It began the association.
@@ -107,7 +107,7 @@ enum Part {
 #[derive(Debug)]
 struct Entry {
     connection: Connection,
-    part: Part,
+    part: AssociationRole,
     /// The fingerprint of the association's ClientHello, to tell its retransmission from a new
     /// attempt.
     hello: [u8; 32],
@@ -127,7 +127,7 @@ struct Entry {
 
 /// Whether a client may be accepted at once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Gate {
+enum Admission {
     /// The application is asked first, if it wants to be.
     Ask,
     /// The client was accepted by the application, or waited for a lookup.
@@ -286,12 +286,12 @@ impl Endpoint {
         if !entry.connection.is_open() {
             self.slots.release(handle);
         }
-        if entry.part == Part::Waiting {
+        if entry.part == AssociationRole::Waiting {
             if entry.connection.is_open() {
                 return;
             }
             // The server has not heard of it.
-            entry.part = Part::Client;
+            entry.part = AssociationRole::Client;
             entry.connection.abandon(CloseReason::Local);
         }
         if !entry.ready {
@@ -305,19 +305,19 @@ impl Endpoint {
     fn greet(
         &mut self,
         from: SocketAddr,
-        hello: &Hello,
+        hello: &WholeHello,
         fingerprint: [u8; 32],
         known: bool,
-        gate: Gate,
+        gate: Admission,
     ) -> Option<Handle> {
         let there = self.by_peer.get(&from).and_then(|handle| self.entries.get(handle));
-        if there.is_some_and(|entry| entry.part != Part::Server) {
+        if there.is_some_and(|entry| entry.part != AssociationRole::Server) {
             // The peer is a server for this endpoint.
             self.stats.ignored += 1;
             return None;
         }
         let config = Arc::clone(&self.config);
-        let reception = Reception {
+        let reception = HelloContext {
             config: &config,
             jar: &mut self.jar,
             sessions: &mut self.sessions,
@@ -328,9 +328,9 @@ impl Endpoint {
             proof: if known { AddressProof::Required } else { AddressProof::Configured },
         };
         let record = hello.record;
-        let admitted = match greeting::consider(reception, hello.sequence, &hello.body) {
-            Ok(Greeting::Accept(accepted)) => Admitted::Dtls13(accepted),
-            Ok(Greeting::Accept12(accepted)) => Admitted::Dtls12(accepted),
+        let admitted = match hello_decision::consider(reception, hello.sequence, &hello.body) {
+            Ok(HelloDecision::Accept(accepted)) => AdmittedClient::Dtls13(accepted),
+            Ok(HelloDecision::Accept12(accepted)) => AdmittedClient::Dtls12(accepted),
             Ok(request) => {
                 self.request_hello(from, record, hello.sequence, &request);
                 return None;
@@ -344,18 +344,18 @@ impl Endpoint {
         // no key. A hello of DTLS 1.3 with a cookie proves address and key: its binder is verified
         // below, before anything changes.
         let cookie = admitted.cookie();
-        let proves = matches!(&admitted, Admitted::Dtls13(_)) && cookie.is_some();
+        let proves = matches!(&admitted, AdmittedClient::Dtls13(_)) && cookie.is_some();
         if self.has_newer_at(from, cookie) {
             self.stats.ignored += 1;
             return None;
         }
-        if gate == Gate::Ask && self.incoming.is_wanted() {
+        if gate == Admission::Ask && self.incoming.is_wanted() {
             self.ask_about(from, hello, fingerprint, &admitted);
             return None;
         }
         // When the handshake of a known client completes, it takes over the slot of the client's old
         // association.
-        let room = if known { Some(Room::Free) } else { self.room(proves) };
+        let room = if known { Some(SlotSource::Free) } else { self.room(proves) };
         let Some(room) = room else {
             self.stats.full += 1;
             self.refuse_hello(from, record, Fault::Limit(Limit::SessionSlots));
@@ -440,7 +440,7 @@ impl Endpoint {
         }
         if completed {
             match self.entries.get(&handle).map(|entry| entry.part) {
-                Some(Part::Client) => drop(self.take_slot(handle)),
+                Some(AssociationRole::Client) => drop(self.take_slot(handle)),
                 _ => {
                     self.remember_hello(handle);
                     self.completed(handle);
@@ -457,7 +457,7 @@ impl Endpoint {
         from: SocketAddr,
         mut connection: Connection,
         (hello, cookie): ([u8; 32], Option<Instant>),
-        room: Room,
+        room: SlotSource,
         proved: bool,
     ) -> Handle {
         connection.set_local(self.local);
@@ -473,7 +473,7 @@ impl Endpoint {
         }
         self.by_id.extend(connection.own_ids().map(|cid| (cid, handle)));
         let (began, heard, deadline, ready) = (self.now, self.now, None, false);
-        let part = Part::Server;
+        let part = AssociationRole::Server;
         let entry =
             Entry { connection, part, hello, cookie, replaces, began, heard, deadline, ready };
         self.entries.insert(handle, entry);
@@ -586,7 +586,7 @@ impl Engine for Endpoint {
                     return;
                 }
                 _ => {
-                    self.greet(from, &hello, print, known.is_some(), Gate::Ask);
+                    self.greet(from, &hello, print, known.is_some(), Admission::Ask);
                     return;
                 }
             }

@@ -1,6 +1,6 @@
 //! Session slots: which associations hold one, get one, and lose one.
 
-use super::{Endpoint, Entry, Handle, Part};
+use super::{AssociationRole, Endpoint, Entry, Handle};
 use crate::codepoints::AlertDescription;
 use crate::config::{SessionSlots, WhenFull};
 use crate::error::{CloseReason, Fault, Limit};
@@ -25,7 +25,7 @@ pub(super) struct Slots {
 
 /// Where a new handshake gets its slot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Room {
+pub(super) enum SlotSource {
     /// A slot is free, or will be made free by eviction when the handshake is complete.
     Free,
     /// The slot of this handshake, which ends.
@@ -80,9 +80,9 @@ impl Slots {
 impl Endpoint {
     /// Where a new client gets its slot. `proved` tells whether it has proved its key and address.
     /// `None` if it is to be refused.
-    pub(super) fn room(&mut self, proved: bool) -> Option<Room> {
+    pub(super) fn room(&mut self, proved: bool) -> Option<SlotSource> {
         let SessionSlots { most: Some(most), .. } = self.config.slots else {
-            return Some(Room::Free);
+            return Some(SlotSource::Free);
         };
         let can_evict = self.candidate().is_some();
         let (handshakes, sessions) = (self.slots.handshakes.len(), self.slots.sessions.len());
@@ -90,13 +90,13 @@ impl Endpoint {
             handshakes + sessions < most.get() || can_evict && handshakes < most.get()
         };
         if fits(handshakes) {
-            return Some(Room::Free);
+            return Some(SlotSource::Free);
         }
         let oldest = *self.slots.unproved.first()?;
         let patience = self.config.settings.initial_timeout.saturating_mul(UNPROVED_TIMEOUTS);
         let since = self.entries.get(&oldest)?.heard;
         let gives_way = proved || self.now >= since + patience;
-        (gives_way && fits(handshakes - 1)).then_some(Room::Of(oldest))
+        (gives_way && fits(handshakes - 1)).then_some(SlotSource::Of(oldest))
     }
 
     /// The session that is evicted if a client completes its handshake now.
@@ -124,7 +124,7 @@ impl Endpoint {
         fn identity(entry: &Entry) -> Option<&[u8]> {
             entry.connection.negotiated().map(|agreed| &*agreed.psk_identity)
         }
-        let accepted = |entry: &&Entry| entry.part == Part::Server;
+        let accepted = |entry: &&Entry| entry.part == AssociationRole::Server;
         let newcomer = self.entries.get(&newcomer).filter(accepted)?;
         let own = identity(newcomer)?;
         let is_own = |entry: &Entry| entry.heard < newcomer.began && identity(entry) == Some(own);
@@ -136,8 +136,8 @@ impl Endpoint {
     }
 
     /// Makes room for a new handshake and gives it the slot.
-    pub(super) fn enter(&mut self, handle: Handle, room: Room, proved: bool) {
-        if let Room::Of(handshake) = room {
+    pub(super) fn enter(&mut self, handle: Handle, room: SlotSource, proved: bool) {
+        if let SlotSource::Of(handshake) = room {
             self.dismiss(handshake, AlertDescription::INTERNAL_ERROR, CloseReason::Crowded);
         }
         if !proved

@@ -1,10 +1,10 @@
 //! The client's handshake states in DTLS 1.3, and the common first one.
 
-use super::extras::Extras;
+use super::negotiated_extensions::NegotiatedExtensions;
 use super::session::Owner;
 use super::{
     Channel, Established, EstablishedKeys, Negotiated, OfferedSchemes, State, absorb, dtls12,
-    expect_epoch, extras, log_secret,
+    expect_epoch, log_secret, negotiated_extensions,
 };
 use crate::codepoints::{
     DTLS_1_2, DTLS_1_3, EMPTY_RENEGOTIATION_INFO_SCSV, ExtensionType, HandshakeType,
@@ -34,14 +34,14 @@ use super::reassembly::Message;
 const HELLO_ROOM: usize = 640;
 
 /// A key exchange in progress.
-struct Share {
+struct PendingExchange {
     group: NamedGroup,
     exchange: Box<dyn KeyExchange>,
 }
 
-impl core::fmt::Debug for Share {
+impl core::fmt::Debug for PendingExchange {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
-        write!(f, "Share({:?})", self.group)
+        write!(f, "PendingExchange({:?})", self.group)
     }
 }
 
@@ -49,7 +49,7 @@ impl core::fmt::Debug for Share {
 #[derive(Debug)]
 struct Offer {
     early: EarlySecret,
-    share: Option<Share>,
+    share: Option<PendingExchange>,
     transcript: Transcript,
     /// The suite of the HelloRetryRequest, if one came.
     retried: Option<CipherSuiteId>,
@@ -65,9 +65,13 @@ pub(crate) struct WaitServerHello {
     offer_12: Option<Box<dtls12::client::Offer>>,
 }
 
-fn start_share(settings: &Settings, channel: &mut Channel, group: NamedGroup) -> Option<Share> {
+fn start_share(
+    settings: &Settings,
+    channel: &mut Channel,
+    group: NamedGroup,
+) -> Option<PendingExchange> {
     let exchange = settings.provider.group(group)?.start(&mut channel.rng);
-    Some(Share { group, exchange })
+    Some(PendingExchange { group, exchange })
 }
 
 impl WaitServerHello {
@@ -190,7 +194,7 @@ impl WaitServerHello {
             if let Some(ticket) = ticket {
                 write_extension(w, ExtensionType::SESSION_TICKET, |w| w.bytes(ticket))?;
             }
-            extras::write_offer(settings, self.cid, w)?;
+            negotiated_extensions::write_offer(settings, self.cid, w)?;
             if share.is_some() || ecdhe_12 {
                 write_extension(w, ExtensionType::SUPPORTED_GROUPS, |w| {
                     w.vec16(|w| settings.groups.iter().try_for_each(|group| w.u16(group.0)))
@@ -365,7 +369,7 @@ fn check_hello_13(
     let expected = |kind| {
         expected.contains(&kind)
             || about_cid.contains(&kind)
-                && extras::is_offered(settings, ProtocolVersion::Dtls13, cid, kind)
+                && negotiated_extensions::is_offered(settings, ProtocolVersion::Dtls13, cid, kind)
     };
     if hello.extensions.iter().any(|(kind, _)| !expected(kind)) {
         return Err(Misbehaviour::UnsolicitedExtension.into());
@@ -443,14 +447,14 @@ impl Offer {
         let server = handshake.server_traffic(&hash);
         log_secret(settings, "CLIENT_HANDSHAKE_TRAFFIC_SECRET", &random, &client);
         log_secret(settings, "SERVER_HANDSHAKE_TRAFFIC_SECRET", &random, &server);
-        let extras = extras::read_cid_answer(settings, hello.extensions, cid)?;
-        channel.agree_on_cids(&extras);
+        let agreed = negotiated_extensions::read_cid_answer(settings, hello.extensions, cid)?;
+        channel.agree_on_cids(&agreed);
         // The handshake epoch has the standard layout, whatever scheme is negotiated.
         channel.install(HANDSHAKE_EPOCH, suite, (&client, Scheme::Plain), (&server, Scheme::Plain));
         Ok(State::WaitEncryptedExtensions(WaitEncryptedExtensions {
             random,
             identity: psk.identity().to_vec(),
-            extras,
+            agreed,
             suite,
             group,
             transcript: self.transcript,
@@ -466,7 +470,7 @@ impl Offer {
 pub(crate) struct WaitEncryptedExtensions {
     random: [u8; 32],
     identity: Vec<u8>,
-    extras: Extras,
+    agreed: NegotiatedExtensions,
     suite: &'static CipherSuite,
     group: Option<NamedGroup>,
     transcript: Transcript,
@@ -496,7 +500,12 @@ impl WaitEncryptedExtensions {
                 // 4.2.7).
                 ExtensionType::SUPPORTED_GROUPS => {}
                 // Connection IDs must have been answered in the ServerHello.
-                kind if extras::is_offered(settings, ProtocolVersion::Dtls13, None, kind) => {}
+                kind if negotiated_extensions::is_offered(
+                    settings,
+                    ProtocolVersion::Dtls13,
+                    None,
+                    kind,
+                ) => {}
                 _ => return Err(Misbehaviour::UnsolicitedExtension.into()),
             }
         }
@@ -509,9 +518,10 @@ impl WaitEncryptedExtensions {
             return Err(Misbehaviour::IllegalParameter("aggregation scheme").into());
         }
         let version = ProtocolVersion::Dtls13;
-        let extras = extras::read_limit_answer(settings, version, extensions, self.extras)?;
-        channel.record_limit = extras.record_limit;
-        channel.receive_limit = extras.receive_limit;
+        let agreed =
+            negotiated_extensions::read_limit_answer(settings, version, extensions, self.agreed)?;
+        channel.record_limit = agreed.record_limit;
+        channel.receive_limit = agreed.receive_limit;
         absorb(&mut self.transcript, message.kind, &message.body);
         Ok(State::WaitServerFinished(WaitFinished {
             random: self.random,
@@ -530,10 +540,10 @@ impl WaitEncryptedExtensions {
                 receive,
                 resumed: false,
                 extended_master: true,
-                record_limit: extras.record_limit,
-                send_cid: extras.send_cid,
-                receive_cid: extras.receive_cid,
-                return_routability: extras.return_routability,
+                record_limit: agreed.record_limit,
+                send_cid: agreed.send_cid,
+                receive_cid: agreed.receive_cid,
+                return_routability: agreed.return_routability,
             },
         }))
     }

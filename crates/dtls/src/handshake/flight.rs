@@ -19,7 +19,7 @@ const MAX_SENT_RECORDS: usize = 64;
 const MIN_FRAGMENT: usize = 30;
 
 #[derive(Debug)]
-struct Outgoing {
+struct OutgoingMessage {
     kind: HandshakeType,
     sequence: u16,
     epoch: u64,
@@ -32,7 +32,7 @@ struct Outgoing {
 
 /// A range of a message, chosen for a record.
 #[derive(Clone, Debug)]
-pub(crate) struct Piece {
+pub(crate) struct FragmentRange {
     sequence: u16,
     range: Range<u32>,
 }
@@ -40,13 +40,13 @@ pub(crate) struct Piece {
 #[derive(Debug)]
 struct SentRecord {
     record: RecordNumber,
-    pieces: Vec<Piece>,
+    pieces: Vec<FragmentRange>,
 }
 
 /// The current flight.
 #[derive(Debug, Default)]
 pub(crate) struct Flight {
-    messages: Vec<Outgoing>,
+    messages: Vec<OutgoingMessage>,
     sent: VecDeque<SentRecord>,
     /// The number of the next message. Numbers beyond [`LAST_MESSAGE`] are not valid.
     next_sequence: u32,
@@ -79,7 +79,7 @@ impl Flight {
     pub(crate) fn push(&mut self, epoch: u64, kind: HandshakeType, body: Vec<u8>) {
         debug_assert!(self.has_number(), "message numbers do not wrap");
         let length = body.len() as u32;
-        self.messages.push(Outgoing {
+        self.messages.push(OutgoingMessage {
             kind,
             sequence: self.next_sequence(),
             epoch,
@@ -177,7 +177,7 @@ impl Flight {
             }
             message.unacknowledged = all;
         }
-        let is_whole = |piece: &Piece| {
+        let is_whole = |piece: &FragmentRange| {
             messages.iter().any(|message| {
                 message.sequence == piece.sequence
                     && message.kind != HandshakeType::KEY_UPDATE
@@ -215,7 +215,7 @@ impl Flight {
 
     /// Chooses pieces of `epoch` for a record with room for `capacity` bytes. With `alone`, only
     /// pieces of the first unsent message.
-    pub(crate) fn plan(&self, epoch: u64, mut capacity: usize, alone: bool) -> Vec<Piece> {
+    pub(crate) fn plan(&self, epoch: u64, mut capacity: usize, alone: bool) -> Vec<FragmentRange> {
         let mut plan = Vec::new();
         for message in &self.messages {
             if message.unsent.is_empty() {
@@ -234,7 +234,7 @@ impl Flight {
                 }
                 unsent.fill(range.clone());
                 capacity -= Fragment::HEADER + len;
-                plan.push(Piece { sequence: message.sequence, range });
+                plan.push(FragmentRange { sequence: message.sequence, range });
             }
             if !unsent.is_empty() || alone {
                 break;
@@ -244,7 +244,7 @@ impl Flight {
     }
 
     /// Whether nothing remains to be sent after these pieces.
-    pub(crate) fn is_completed_by(&self, pieces: &[Piece]) -> bool {
+    pub(crate) fn is_completed_by(&self, pieces: &[FragmentRange]) -> bool {
         self.messages.iter().all(|message| {
             let mut unsent = message.unsent.clone();
             for piece in pieces.iter().filter(|piece| piece.sequence == message.sequence) {
@@ -255,7 +255,11 @@ impl Flight {
     }
 
     /// Writes the pieces of a plan.
-    pub(crate) fn write(&self, plan: &[Piece], w: &mut Writer<'_>) -> Result<(), BufferFull> {
+    pub(crate) fn write(
+        &self,
+        plan: &[FragmentRange],
+        w: &mut Writer<'_>,
+    ) -> Result<(), BufferFull> {
         for piece in plan {
             let Some(message) = self.messages.iter().find(|m| m.sequence == piece.sequence) else {
                 continue;
@@ -274,7 +278,7 @@ impl Flight {
     }
 
     /// Notes that the pieces of a plan were sent in `record`.
-    pub(crate) fn sent(&mut self, now: Instant, record: RecordNumber, pieces: Vec<Piece>) {
+    pub(crate) fn sent(&mut self, now: Instant, record: RecordNumber, pieces: Vec<FragmentRange>) {
         for piece in &pieces {
             if let Some(message) = self.messages.iter_mut().find(|m| m.sequence == piece.sequence) {
                 message.unsent.fill(piece.range.clone());

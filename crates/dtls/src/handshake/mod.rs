@@ -14,12 +14,12 @@
 pub(crate) mod client;
 pub mod cookie;
 pub(crate) mod dtls12;
-pub(crate) mod extras;
 pub(crate) mod flight;
-pub(crate) mod greeting;
+pub(crate) mod hello_context;
+pub(crate) mod hello_decision;
+pub(crate) mod negotiated_extensions;
 pub(crate) mod ranges;
 pub(crate) mod reassembly;
-pub(crate) mod reception;
 pub(crate) mod server;
 pub(crate) mod session;
 
@@ -38,11 +38,11 @@ use alloc::boxed::Box;
 use alloc::string::String;
 use alloc::vec::Vec;
 use core::fmt::{self, Write};
-use extras::Extras;
 use flight::Flight;
 use lightseal_aggregation::Scheme;
 use lightseal_core::wire::BufferFull;
 use lightseal_core::{Random, Writer};
+use negotiated_extensions::NegotiatedExtensions;
 use reassembly::Message;
 
 /// What the handshake states act upon: epochs, flight, and what they negotiate about records.
@@ -97,9 +97,9 @@ impl Channel {
     }
 
     /// Sets the connection IDs that protected records carry from now on.
-    pub(crate) fn agree_on_cids(&mut self, extras: &Extras) {
-        self.send_cid = extras.send_cid;
-        self.own_ids = OwnIds::agreed(extras.receive_cid);
+    pub(crate) fn agree_on_cids(&mut self, agreed: &NegotiatedExtensions) {
+        self.send_cid = agreed.send_cid;
+        self.own_ids = OwnIds::agreed(agreed.receive_cid);
     }
 
     /// Sets the connection ID that sent records of DTLS 1.3 carry from now on.

@@ -7,7 +7,7 @@ use crate::tuning::{MAX_HANDSHAKE_MESSAGE, MAX_MESSAGES_AHEAD};
 use alloc::vec::Vec;
 
 #[derive(Debug)]
-struct Partial {
+struct PartialMessage {
     kind: HandshakeType,
     sequence: u16,
     epoch: u64,
@@ -15,7 +15,7 @@ struct Partial {
     missing: Missing,
 }
 
-impl Partial {
+impl PartialMessage {
     fn sequence_is(&self, sequence: u32) -> bool {
         u32::from(self.sequence) == sequence
     }
@@ -53,7 +53,7 @@ pub(crate) enum Offered {
 pub(crate) struct Reassembly {
     /// The number of the next message; beyond 65,535 no message is valid.
     next: u32,
-    partial: Vec<Partial>,
+    partial: Vec<PartialMessage>,
     /// Whether plaintext messages are accepted out of order: in DTLS 1.2 a server's whole flight is
     /// plaintext, in 1.3 only its first message.
     clear_ahead: bool,
@@ -116,7 +116,7 @@ impl Reassembly {
         {
             return Offered::Refused;
         }
-        let fresh = || Partial {
+        let fresh = || PartialMessage {
             kind: fragment.kind,
             sequence: fragment.sequence,
             epoch,
@@ -166,7 +166,7 @@ impl Reassembly {
             self.partial.iter().position(|p| p.sequence_is(self.next) && p.missing.is_empty())?;
         let partial = self.partial.swap_remove(at);
         self.next += 1;
-        let Partial { kind, sequence, epoch, body, .. } = partial;
+        let PartialMessage { kind, sequence, epoch, body, .. } = partial;
         Some(Message { kind, sequence, epoch, body })
     }
 }

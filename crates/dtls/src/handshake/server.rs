@@ -1,7 +1,7 @@
 //! The server's handshake states in DTLS 1.3.
 
-use super::extras::Answer;
-use super::greeting::Accepted;
+use super::hello_decision::AcceptedHello;
+use super::negotiated_extensions::AcceptedExtensions;
 use super::reassembly::Message;
 use super::{
     Channel, Established, EstablishedKeys, Negotiated, OfferedSchemes, State, Unaccepted, absorb,
@@ -35,12 +35,12 @@ pub(crate) struct WaitFinished {
 pub(crate) fn accept(
     config: &ServerConfig,
     channel: &mut Channel,
-    accepted: Accepted<'_>,
+    accepted: AcceptedHello<'_>,
     cid: Option<ConnectionId>,
 ) -> Result<State, Unaccepted> {
     let settings = &config.settings;
     let offer = accepted.hello.extensions;
-    let answer = Answer::new(settings, ProtocolVersion::Dtls13, offer, cid)?;
+    let answer = AcceptedExtensions::new(settings, ProtocolVersion::Dtls13, offer, cid)?;
     let (index, psk) = find_psk(config, &accepted)?;
     let early = EarlySecret::from_psk(psk.key());
     check_binder(&accepted, &early, index)?;
@@ -85,9 +85,9 @@ pub(crate) fn accept(
     log_secret(settings, "CLIENT_HANDSHAKE_TRAFFIC_SECRET", &client_random, &client);
     log_secret(settings, "SERVER_HANDSHAKE_TRAFFIC_SECRET", &client_random, &server);
     // The handshake epoch has the standard layout, whatever scheme is negotiated.
-    channel.record_limit = answer.extras.record_limit;
-    channel.receive_limit = answer.extras.receive_limit;
-    channel.agree_on_cids(&answer.extras);
+    channel.record_limit = answer.agreed.record_limit;
+    channel.receive_limit = answer.agreed.receive_limit;
+    channel.agree_on_cids(&answer.agreed);
     channel.install(HANDSHAKE_EPOCH, suite, (&server, Scheme::Plain), (&client, Scheme::Plain));
 
     let (send, receive) = (accepted.send, accepted.receive);
@@ -139,10 +139,10 @@ pub(crate) fn accept(
                 receive,
                 resumed: false,
                 extended_master: true,
-                record_limit: answer.extras.record_limit,
-                send_cid: answer.extras.send_cid,
-                receive_cid: answer.extras.receive_cid,
-                return_routability: answer.extras.return_routability,
+                record_limit: answer.agreed.record_limit,
+                send_cid: answer.agreed.send_cid,
+                receive_cid: answer.agreed.receive_cid,
+                return_routability: answer.agreed.return_routability,
             },
         }),
     }))
@@ -150,7 +150,7 @@ pub(crate) fn accept(
 
 /// Finds the first PSK of the client that the server has. It waits for the answer about an earlier
 /// identity rather than take a later one.
-fn find_psk(config: &ServerConfig, accepted: &Accepted<'_>) -> Result<(u16, Psk), Unaccepted> {
+fn find_psk(config: &ServerConfig, accepted: &AcceptedHello<'_>) -> Result<(u16, Psk), Unaccepted> {
     for (index, (identity, _)) in (0..).zip(accepted.psks.iter()) {
         match config.psks.look_up(identity) {
             Lookup::Found(psk) => return Ok((index, psk)),
@@ -162,7 +162,11 @@ fn find_psk(config: &ServerConfig, accepted: &Accepted<'_>) -> Result<(u16, Psk)
 }
 
 /// Verifies the client's PSK binder (RFC 8446, section 4.2.11.2).
-fn check_binder(accepted: &Accepted<'_>, early: &EarlySecret, index: u16) -> Result<(), Fault> {
+fn check_binder(
+    accepted: &AcceptedHello<'_>,
+    early: &EarlySecret,
+    index: u16,
+) -> Result<(), Fault> {
     let (_, binder) = accepted.psks.iter().nth(index.into()).ok_or(Misbehaviour::WrongBinder)?;
     let covered = accepted.body.len().saturating_sub(accepted.psks.binders_len());
     let mut transcript = accepted.transcript.clone();

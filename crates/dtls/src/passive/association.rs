@@ -1,6 +1,6 @@
 //! The state of one observed association.
 
-use super::pieces::Pieces;
+use super::partial_messages::PartialMessages;
 use super::secrets::{Label, Secrets};
 use super::{Proof, Record, Sender};
 use crate::codepoints::{ContentType, DTLS_1_3, ExtensionType, HandshakeType};
@@ -13,7 +13,7 @@ use crate::messages::{
     ServerHello,
 };
 use crate::record::epochs::{APPLICATION_EPOCH, HANDSHAKE_EPOCH};
-use crate::record::{ConnectionId, Header12, Read, Reading, UnifiedHeader};
+use crate::record::{ConnectionId, Header12, PassiveRecord, Reading, UnifiedHeader};
 use crate::tuning::MAX_OWN_IDS;
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
@@ -25,7 +25,7 @@ use lightseal_core::{Decode, Reader, ReplayWindow};
 const EPOCHS: usize = 3;
 
 /// The configuration that all observed associations share.
-pub(super) struct Known {
+pub(super) struct ObserverConfig {
     pub(super) provider: &'static Provider,
     pub(super) secrets: Secrets,
     pub(super) masks: NumberMasks,
@@ -40,16 +40,16 @@ pub(super) struct Association {
     offered_id: Option<ConnectionId>,
     /// The DTLS 1.3 suite, once it is negotiated.
     suite: Option<&'static CipherSuite>,
-    client: Side,
-    server: Side,
+    client: ObservedSide,
+    server: ObservedSide,
     verdicts: Vec<(u64, Proof)>,
 }
 
 /// The state of what one end sends.
 #[derive(Default)]
-struct Side {
+struct ObservedSide {
     clear: ReplayWindow,
-    pieces: Pieces,
+    pieces: PartialMessages,
     /// The connection IDs in its records, all of the same length.
     ids: VecDeque<ConnectionId>,
     /// The epochs whose keys are known, oldest first.
@@ -64,7 +64,7 @@ struct Side {
     announced: bool,
 }
 
-impl Side {
+impl ObservedSide {
     fn id_len(&self) -> usize {
         self.ids.front().map_or(0, |id| id.len())
     }
@@ -82,7 +82,7 @@ impl Side {
 }
 
 /// The parts of a record that its protection hides.
-struct Inside {
+struct HiddenFields {
     epoch: u64,
     number: Option<u64>,
     kind: Option<ContentType>,
@@ -91,21 +91,21 @@ struct Inside {
     repeated: bool,
 }
 
-impl Inside {
+impl HiddenFields {
     const fn hidden(epoch: u64, number: Option<u64>, proof: Proof) -> Self {
         Self { epoch, number, kind: None, content: Vec::new(), proof, repeated: false }
     }
 
-    fn read(epoch: u64, read: Option<Read<'_>>) -> Self {
+    fn read(epoch: u64, read: Option<PassiveRecord<'_>>) -> Self {
         let Some(read) = read else { return Self::hidden(epoch, None, Proof::Malformed) };
-        let Read { number, kind, content, proof, repeated } = read;
+        let PassiveRecord { number, kind, content, proof, repeated } = read;
         Self { epoch, number: Some(number), kind, content: content.to_vec(), proof, repeated }
     }
 }
 
 impl Association {
     pub(super) fn new(id: u64, random: Option<[u8; 32]>) -> Self {
-        let (client, server) = (Side::default(), Side::default());
+        let (client, server) = (ObservedSide::default(), ObservedSide::default());
         let verdicts = Vec::new();
         Self { id, random, offered_id: None, suite: None, client, server, verdicts }
     }
@@ -117,7 +117,7 @@ impl Association {
 
     /// The end that sends records with the connection ID of this datagram.
     pub(super) fn sender_of(&self, datagram: &[u8]) -> Option<Sender> {
-        let sends = |side: &Side| {
+        let sends = |side: &ObservedSide| {
             let id = crate::record::cid::of_datagram(datagram, side.id_len());
             id.is_some_and(|id| side.ids.iter().any(|own| **own == *id))
         };
@@ -128,7 +128,7 @@ impl Association {
         }
     }
 
-    fn side(&mut self, sender: Sender) -> &mut Side {
+    fn side(&mut self, sender: Sender) -> &mut ObservedSide {
         match sender {
             Sender::Client => &mut self.client,
             Sender::Server => &mut self.server,
@@ -138,7 +138,7 @@ impl Association {
     /// Reads a datagram's records. The first one gets the serial `serial`.
     pub(super) fn datagram(
         &mut self,
-        known: &Known,
+        known: &ObserverConfig,
         sender: Sender,
         datagram: &mut [u8],
         mut serial: u64,
@@ -148,7 +148,7 @@ impl Association {
             let len = self.record_len(sender, rest).unwrap_or(rest.len());
             let (record, behind) = rest.split_at_mut(len);
             let inside = self.record(known, sender, record, serial);
-            let Inside { epoch, number, kind, content, proof, repeated } = inside;
+            let HiddenFields { epoch, number, kind, content, proof, repeated } = inside;
             if matches!(proof, Proof::Clear | Proof::Verified) && !repeated {
                 self.learn(known, sender, epoch, kind, &content);
             }
@@ -184,15 +184,21 @@ impl Association {
         Some(len.unwrap_or(datagram.len())).filter(|len| *len <= datagram.len())
     }
 
-    fn record(&mut self, known: &Known, sender: Sender, record: &mut [u8], serial: u64) -> Inside {
-        let malformed = Inside::hidden(0, None, Proof::Malformed);
+    fn record(
+        &mut self,
+        known: &ObserverConfig,
+        sender: Sender,
+        record: &mut [u8],
+        serial: u64,
+    ) -> HiddenFields {
+        let malformed = HiddenFields::hidden(0, None, Proof::Malformed);
         let Some(first) = record.first() else { return malformed };
         let id_len = self.side(sender).id_len();
         if UnifiedHeader::begins_with(*first) {
             return match UnifiedHeader::read(&mut Reader::new(record), id_len) {
                 Ok(header) => self.record_13(known, sender, header, record, serial),
                 // The record has a connection ID whose length is not known.
-                Err(_) => Inside::hidden((*first & 3).into(), None, Proof::Locked),
+                Err(_) => HiddenFields::hidden((*first & 3).into(), None, Proof::Locked),
             };
         }
         let Ok(header) = Header12::read(record, id_len) else { return malformed };
@@ -204,27 +210,34 @@ impl Association {
         if epoch > 0 || header.kind == ContentType::TLS12_CID {
             let Some(reading) = side.epochs.iter_mut().find(|known| known.epoch() == epoch) else {
                 let kind = Some(header.kind).filter(|kind| *kind != ContentType::TLS12_CID);
-                return Inside { kind, ..Inside::hidden(epoch, number, Proof::Locked) };
+                return HiddenFields { kind, ..HiddenFields::hidden(epoch, number, Proof::Locked) };
             };
-            return Inside::read(epoch, reading.read12(&header, record));
+            return HiddenFields::read(epoch, reading.read12(&header, record));
         }
         let repeated = !side.clear.check(header.number);
         side.clear.commit(header.number);
         let content = record.get(header.len..).unwrap_or_default().to_vec();
-        Inside { epoch, number, kind: Some(header.kind), content, proof: Proof::Clear, repeated }
+        HiddenFields {
+            epoch,
+            number,
+            kind: Some(header.kind),
+            content,
+            proof: Proof::Clear,
+            repeated,
+        }
     }
 
     /// Reads a protected record of DTLS 1.3.
     fn record_13(
         &mut self,
-        known: &Known,
+        known: &ObserverConfig,
         sender: Sender,
         header: UnifiedHeader,
         record: &mut [u8],
         serial: u64,
-    ) -> Inside {
+    ) -> HiddenFields {
         let bits = u64::from(header.epoch_bits);
-        let locked = Inside::hidden(bits, None, Proof::Locked);
+        let locked = HiddenFields::hidden(bits, None, Proof::Locked);
         let Self { suite: Some(suite), random: Some(random), .. } = *self else { return locked };
         let (side, verdicts) = match sender {
             Sender::Client => (&mut self.client, &mut self.verdicts),
@@ -236,7 +249,8 @@ impl Association {
         }
         let newest = side.epochs.back().map(Reading::epoch);
         if let Some(reading) = side.epochs.iter_mut().rev().find(|r| r.epoch() & 3 == bits) {
-            let inside = Inside::read(reading.epoch(), reading.read13(header, record, serial));
+            let inside =
+                HiddenFields::read(reading.epoch(), reading.read13(header, record, serial));
             verdicts.extend(core::iter::from_fn(|| reading.next_verdict()));
             return inside;
         }
@@ -258,7 +272,7 @@ impl Association {
         };
         let Some(secret) = secret else { return locked };
         let mut reading = Reading::dtls13(epoch, suite, scheme, &secret, known.masks);
-        let inside = Inside::read(epoch, reading.read13(header, record, serial));
+        let inside = HiddenFields::read(epoch, reading.read13(header, record, serial));
         // Keys of an epoch that was not announced are kept only if the record verifies: the record
         // may be anything.
         if epoch > APPLICATION_EPOCH && !side.announced && inside.proof != Proof::Verified {
@@ -278,7 +292,7 @@ impl Association {
     /// Learns from a record what later records need.
     fn learn(
         &mut self,
-        known: &Known,
+        known: &ObserverConfig,
         sender: Sender,
         epoch: u64,
         kind: Option<ContentType>,
@@ -314,7 +328,7 @@ impl Association {
 
     fn message(
         &mut self,
-        known: &Known,
+        known: &ObserverConfig,
         sender: Sender,
         epoch: u64,
         kind: HandshakeType,
@@ -360,7 +374,7 @@ impl Association {
         Some(())
     }
 
-    fn server_hello(&mut self, known: &Known, body: &[u8]) -> Option<()> {
+    fn server_hello(&mut self, known: &ObserverConfig, body: &[u8]) -> Option<()> {
         let hello = ServerHello::decode(body).ok()?;
         let random = self.random.filter(|_| !hello.is_retry())?;
         let id = |content| ConnectionId::new(read_connection_id(content).ok()?);

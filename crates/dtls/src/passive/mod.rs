@@ -26,7 +26,7 @@
 
 mod association;
 mod observer;
-mod pieces;
+mod partial_messages;
 mod secrets;
 
 pub use crate::record::outcomes::Proof;

@@ -1,6 +1,6 @@
 //! Assigns datagrams to associations.
 
-use super::association::{Association, Known};
+use super::association::{Association, ObserverConfig};
 use super::{Record, Secrets, Sender, Verdict};
 use crate::codepoints::{ContentType, HandshakeType};
 use crate::config::NumberMasks;
@@ -22,7 +22,7 @@ const FLOWS: usize = 4 * ASSOCIATIONS;
 /// Associations are told apart by addresses, ClientHellos and connection IDs. At most 16,384 are
 /// remembered. Each takes some 50 KiB for every epoch with shared tags, and little otherwise.
 pub struct Observer {
-    known: Known,
+    known: ObserverConfig,
     serial: u64,
     next: u64,
     associations: BTreeMap<u64, Association>,
@@ -34,7 +34,7 @@ pub struct Observer {
 impl Observer {
     /// Creates an observer with these secrets.
     pub fn new(provider: &'static Provider, secrets: Secrets) -> Self {
-        let known = Known { provider, secrets, masks: NumberMasks::Standard };
+        let known = ObserverConfig { provider, secrets, masks: NumberMasks::Standard };
         let (associations, flows) = (BTreeMap::new(), BTreeMap::new());
         Self { known, serial: 0, next: 0, associations, flows, verdicts: VecDeque::new() }
     }

@@ -8,7 +8,7 @@
 //! content.
 
 use super::cid::ConnectionId;
-use super::shape::{Place, SealError, Written};
+use super::shape::{RecordPlace, SealError, WrittenLengths};
 use crate::codepoints::{ContentType, DTLS_1_2, MAX_CONTENT};
 use crate::crypto::{Aead, CipherSuite12, Record};
 use alloc::boxed::Box;
@@ -169,11 +169,11 @@ impl Keys12 {
     pub(super) fn seal(
         &self,
         buf: &mut [u8],
-        Place { epoch, number }: Place,
+        RecordPlace { epoch, number }: RecordPlace,
         kind: ContentType,
         least: usize,
         content: impl FnOnce(&mut Writer<'_>) -> Result<(), BufferFull>,
-    ) -> Result<Written, SealError> {
+    ) -> Result<WrittenLengths, SealError> {
         let header_len = self.header_len();
         let (head, body) = buf.split_at_mut_checked(header_len).ok_or(SealError::Full)?;
         let (explicit, body) = body.split_at_mut_checked(self.explicit).ok_or(SealError::Full)?;
@@ -213,7 +213,7 @@ impl Keys12 {
             Record { number, header: additional.get(..additional_len).unwrap_or_default() };
         self.aead.seal(record, content, tag);
         let len = header_len + self.explicit + content_len + self.tag_len;
-        Ok(Written { len, additional_len, content_len })
+        Ok(WrittenLengths { len, additional_len, content_len })
     }
 
     /// The body of a record; `None` if it is too short or of the wrong form.
@@ -293,7 +293,7 @@ mod tests {
 
     fn sealed(keys: &Keys12, content: &[u8]) -> Vec<u8> {
         let mut buf = vec![0; MAX_CONTENT + 100];
-        let place = Place { epoch: 1, number: 0x0203 };
+        let place = RecordPlace { epoch: 1, number: 0x0203 };
         let kind = ContentType::APPLICATION_DATA;
         let written = keys.seal(&mut buf, place, kind, 0, |w| w.bytes(content)).unwrap();
         buf.truncate(written.len);
@@ -386,7 +386,7 @@ mod tests {
             assert_eq!(content.len(), MAX_CONTENT);
             let mut buf = vec![0; MAX_CONTENT + 100];
             let kind = ContentType::APPLICATION_DATA;
-            let place = Place { epoch: 1, number: 0 };
+            let place = RecordPlace { epoch: 1, number: 0 };
             let too_long = keys.seal(&mut buf, place, kind, 0, |w| w.bytes(&[5; MAX_CONTENT + 1]));
             assert_eq!(too_long, Err(SealError::Full));
         }

@@ -16,13 +16,13 @@ mod dtls13;
 pub mod epochs;
 mod fates;
 pub mod header;
-pub mod held;
 pub mod number;
 pub mod open;
 pub mod outcomes;
 pub(crate) mod own_ids;
 #[cfg(feature = "passive")]
 mod passive;
+pub mod receive_buffer;
 pub mod seal;
 mod shape;
 
@@ -30,11 +30,11 @@ pub use cid::ConnectionId;
 pub use dtls12::Header12;
 pub use epochs::{ReceiveEpochs, SendEpochs};
 pub use header::{PlaintextHeader, UnifiedHeader};
-pub use held::{Held, RecordId, Resolution};
 pub use open::ReceiveEpoch;
 #[cfg(feature = "passive")]
-pub(crate) use outcomes::Read;
+pub(crate) use outcomes::PassiveRecord;
 pub use outcomes::SecurityLevel;
 #[cfg(feature = "passive")]
 pub(crate) use passive::Reading;
+pub use receive_buffer::{ReceiveBuffer, RecordId, Resolution};
 pub use seal::{NumberLength, SendEpoch};

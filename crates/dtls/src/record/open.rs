@@ -5,8 +5,8 @@ use super::dtls12::{Header12, Keys12, inner};
 use super::dtls13::Opening;
 use super::fates::Fates;
 use super::header::UnifiedHeader;
-use super::held::Held;
-use super::outcomes::{Inner, OpenedRecord, Outcomes, SecurityLevel, Tally};
+use super::outcomes::{ArrivalCounts, Inner, OpenedRecord, Outcomes, SecurityLevel};
+use super::receive_buffer::ReceiveBuffer;
 use crate::codepoints::MAX_CONTENT;
 use crate::crypto::{Aead, CipherSuite, CipherSuite12, KeyState, TrafficSecret, Usage};
 use crate::record::number::NumberMasks;
@@ -15,7 +15,7 @@ use lightseal_aggregation::choice::RecordFate;
 use lightseal_aggregation::{ClosingTag, Scheme};
 use lightseal_core::ReplayWindow;
 
-enum Layout {
+enum RecordProtection {
     Dtls12 { keys: Keys12, window: ReplayWindow },
     Dtls13(Opening),
 }
@@ -23,12 +23,12 @@ enum Layout {
 /// The receiving direction of one epoch.
 pub struct ReceiveEpoch {
     epoch: u64,
-    tally: Tally,
+    tally: ArrivalCounts,
     /// The number of records of the epoch, once the peer has reported its end.
     records: Option<u64>,
     /// The longest content of a DTLS 1.2 record in bytes, inner content type included.
     limit: usize,
-    layout: Layout,
+    layout: RecordProtection,
 }
 
 impl ReceiveEpoch {
@@ -50,12 +50,18 @@ impl ReceiveEpoch {
         secret: &TrafficSecret,
         masks: NumberMasks,
     ) -> Self {
-        let layout = Layout::Dtls13(Opening::new(epoch, suite, scheme, secret, masks));
+        let layout = RecordProtection::Dtls13(Opening::new(epoch, suite, scheme, secret, masks));
         Self::of(epoch, Usage::new(&suite.limits), layout)
     }
 
-    const fn of(epoch: u64, usage: Usage, layout: Layout) -> Self {
-        Self { epoch, tally: Tally::new(usage), records: None, limit: MAX_CONTENT + 1, layout }
+    const fn of(epoch: u64, usage: Usage, layout: RecordProtection) -> Self {
+        Self {
+            epoch,
+            tally: ArrivalCounts::new(usage),
+            records: None,
+            limit: MAX_CONTENT + 1,
+            layout,
+        }
     }
 
     /// As [`SendEpoch::dtls12`](super::SendEpoch::dtls12).
@@ -66,7 +72,7 @@ impl ReceiveEpoch {
         cid: ConnectionId,
     ) -> Self {
         let keys = Keys12::new(suite, aead, cid);
-        let layout = Layout::Dtls12 { keys, window: ReplayWindow::new() };
+        let layout = RecordProtection::Dtls12 { keys, window: ReplayWindow::new() };
         Self::of(epoch, Usage::new(&suite.limits), layout)
     }
 
@@ -75,8 +81,8 @@ impl ReceiveEpoch {
     #[must_use]
     pub const fn limited_to(mut self, bytes: usize) -> Self {
         match &mut self.layout {
-            Layout::Dtls12 { .. } => self.limit = bytes,
-            Layout::Dtls13(opening) => opening.limit(bytes),
+            RecordProtection::Dtls12 { .. } => self.limit = bytes,
+            RecordProtection::Dtls13(opening) => opening.limit(bytes),
         }
         self
     }
@@ -84,7 +90,7 @@ impl ReceiveEpoch {
     /// Delivers aggregated data from this security level on; `None`: only when it is verified.
     #[must_use]
     pub fn delivering_from(mut self, bits: Option<u8>) -> Self {
-        if let Layout::Dtls13(opening) = &mut self.layout {
+        if let RecordProtection::Dtls13(opening) = &mut self.layout {
             opening.deliver_from(bits);
         }
         self
@@ -93,7 +99,7 @@ impl ReceiveEpoch {
     /// Records the fate of each record, for [`Self::next_seen`].
     #[must_use]
     pub fn watched(mut self) -> Self {
-        if let Layout::Dtls13(opening) = &self.layout {
+        if let RecordProtection::Dtls13(opening) = &self.layout {
             self.tally.fates = Some(Box::new(Fates::new(opening.scheme())));
         }
         self
@@ -107,7 +113,9 @@ impl ReceiveEpoch {
     /// Whether the next record, in the order of numbers, arrived; `None` if that is not known yet.
     /// When the epoch has `ended`, records that are missing count as lost.
     pub fn next_seen(&mut self, ended: bool) -> Option<RecordFate> {
-        let (Layout::Dtls13(opening), Some(fates)) = (&self.layout, &mut self.tally.fates) else {
+        let (RecordProtection::Dtls13(opening), Some(fates)) =
+            (&self.layout, &mut self.tally.fates)
+        else {
             return None;
         };
         let limit = match self.records {
@@ -146,8 +154,8 @@ impl ReceiveEpoch {
     /// One more than the highest authenticated record number.
     pub fn expected(&self) -> u64 {
         match &self.layout {
-            Layout::Dtls12 { window, .. } => window.next(),
-            Layout::Dtls13(opening) => opening.expected(),
+            RecordProtection::Dtls12 { window, .. } => window.next(),
+            RecordProtection::Dtls13(opening) => opening.expected(),
         }
     }
 
@@ -159,11 +167,11 @@ impl ReceiveEpoch {
         &mut self,
         header: UnifiedHeader,
         record: &'a mut [u8],
-        held: &mut Held,
+        held: &mut ReceiveBuffer,
     ) -> OpenedRecord<'a> {
         let mut opened = OpenedRecord { inner: None, outcomes: Outcomes::default() };
         let outcomes = &mut opened.outcomes;
-        if let Layout::Dtls13(opening) = &mut self.layout
+        if let RecordProtection::Dtls13(opening) = &mut self.layout
             && is_usable(&self.tally, outcomes)
         {
             opened.inner = opening.open(header, record, held, &mut self.tally, outcomes);
@@ -187,7 +195,7 @@ impl ReceiveEpoch {
         if !is_usable(&self.tally, outcomes) {
             return None;
         }
-        let Layout::Dtls12 { keys, window } = &mut self.layout else { return None };
+        let RecordProtection::Dtls12 { keys, window } = &mut self.layout else { return None };
         let body = keys.body(header, record).filter(|body| body.content.len() <= self.limit);
         let Some(body) = body else {
             outcomes.malformed += 1;
@@ -216,10 +224,15 @@ impl ReceiveEpoch {
 
     /// Processes the report of how the epoch ended: its number of records, and a closing tag if the
     /// last ones are not covered by a tag. These records may still arrive.
-    pub fn end(&mut self, records: u64, closing: Option<ClosingTag>, held: &mut Held) -> Outcomes {
+    pub fn end(
+        &mut self,
+        records: u64,
+        closing: Option<ClosingTag>,
+        held: &mut ReceiveBuffer,
+    ) -> Outcomes {
         let mut outcomes = Outcomes::default();
         self.records = Some(records);
-        if let (Layout::Dtls13(opening), Some(closing)) = (&mut self.layout, closing) {
+        if let (RecordProtection::Dtls13(opening), Some(closing)) = (&mut self.layout, closing) {
             opening.end(closing, held, &mut self.tally, &mut outcomes);
         }
         outcomes
@@ -233,23 +246,23 @@ impl ReceiveEpoch {
     /// Whether data waits for its tags.
     pub fn has_waiting(&self) -> bool {
         match &self.layout {
-            Layout::Dtls12 { .. } => false,
-            Layout::Dtls13(opening) => opening.has_waiting(),
+            RecordProtection::Dtls12 { .. } => false,
+            RecordProtection::Dtls13(opening) => opening.has_waiting(),
         }
     }
 
     /// The security level of received data.
     pub fn security_level(&self) -> SecurityLevel {
         match &self.layout {
-            Layout::Dtls12 { keys, .. } => SecurityLevel::of_tags(keys.tag_len()),
-            Layout::Dtls13(opening) => opening.security_level(),
+            RecordProtection::Dtls12 { keys, .. } => SecurityLevel::of_tags(keys.tag_len()),
+            RecordProtection::Dtls13(opening) => opening.security_level(),
         }
     }
 
     /// Drops all data that is not verified, when the epoch ends.
-    pub fn abandon(&mut self, held: &mut Held) -> Outcomes {
+    pub fn abandon(&mut self, held: &mut ReceiveBuffer) -> Outcomes {
         let mut outcomes = Outcomes::default();
-        if let Layout::Dtls13(opening) = &mut self.layout {
+        if let RecordProtection::Dtls13(opening) = &mut self.layout {
             opening.abandon(held, &mut self.tally, &mut outcomes);
         }
         outcomes
@@ -257,7 +270,7 @@ impl ReceiveEpoch {
 }
 
 /// Whether the key may still be used. A record that comes later is dropped.
-fn is_usable(tally: &Tally, outcomes: &mut Outcomes) -> bool {
+fn is_usable(tally: &ArrivalCounts, outcomes: &mut Outcomes) -> bool {
     let usable = tally.usage.state() != KeyState::Exhausted;
     outcomes.exhausted += u32::from(!usable);
     usable

@@ -97,7 +97,7 @@ impl SecurityLevel {
 }
 
 /// What arrived in an epoch, and how far its key is used up.
-pub(super) struct Tally {
+pub(super) struct ArrivalCounts {
     /// How much the key has been used, compared with its limits.
     pub(super) usage: Usage,
     /// The number of records that are not known to be copies, authentic or not.
@@ -111,7 +111,7 @@ pub(super) struct Tally {
     pub(super) fates: Option<Box<Fates>>,
 }
 
-impl Tally {
+impl ArrivalCounts {
     pub(super) const fn new(usage: Usage) -> Self {
         Self { usage, arrivals: 0, authentic: 0, unsettled: 0, fates: None }
     }
@@ -141,7 +141,7 @@ impl Tally {
 /// A record that was read passively.
 #[cfg(feature = "passive")]
 #[derive(Debug)]
-pub(crate) struct Read<'a> {
+pub(crate) struct PassiveRecord<'a> {
     pub(crate) number: u64,
     /// `None` if the record could not be decrypted.
     pub(crate) kind: Option<ContentType>,
@@ -153,7 +153,7 @@ pub(crate) struct Read<'a> {
 }
 
 #[cfg(feature = "passive")]
-impl Read<'_> {
+impl PassiveRecord<'_> {
     /// A record whose own tag is wrong, so that its content is meaningless.
     pub(super) const fn forged(number: u64) -> Self {
         Self { number, kind: None, content: &[], proof: Proof::Forged, repeated: false }

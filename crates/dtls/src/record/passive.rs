@@ -4,7 +4,7 @@
 
 use super::dtls12::{Header12, Keys12, inner};
 use super::dtls13::Reading13;
-use super::outcomes::{Proof, Read};
+use super::outcomes::{PassiveRecord, Proof};
 use super::{ConnectionId, UnifiedHeader};
 use crate::crypto::{Aead, CipherSuite, CipherSuite12, TrafficSecret};
 use crate::record::number::NumberMasks;
@@ -15,10 +15,10 @@ use lightseal_core::ReplayWindow;
 /// The keys of one direction of one epoch.
 pub(crate) struct Reading {
     epoch: u64,
-    layout: Layout,
+    layout: RecordProtection,
 }
 
-enum Layout {
+enum RecordProtection {
     Dtls12 { keys: Keys12, window: ReplayWindow },
     Dtls13(Reading13),
 }
@@ -26,7 +26,7 @@ enum Layout {
 impl Reading {
     pub(crate) fn dtls12(suite: &CipherSuite12, aead: Box<dyn Aead>, cid: ConnectionId) -> Self {
         let keys = Keys12::new(suite, aead, cid);
-        let layout = Layout::Dtls12 { keys, window: ReplayWindow::new() };
+        let layout = RecordProtection::Dtls12 { keys, window: ReplayWindow::new() };
         Self { epoch: super::epochs::EPOCH_12, layout }
     }
 
@@ -37,7 +37,7 @@ impl Reading {
         secret: &TrafficSecret,
         masks: NumberMasks,
     ) -> Self {
-        let layout = Layout::Dtls13(Reading13::new(epoch, suite, scheme, secret, masks));
+        let layout = RecordProtection::Dtls13(Reading13::new(epoch, suite, scheme, secret, masks));
         Self { epoch, layout }
     }
 
@@ -50,17 +50,17 @@ impl Reading {
         &mut self,
         header: &Header12,
         record: &'a mut [u8],
-    ) -> Option<Read<'a>> {
-        let Layout::Dtls12 { keys, window } = &mut self.layout else { return None };
+    ) -> Option<PassiveRecord<'a>> {
+        let RecordProtection::Dtls12 { keys, window } = &mut self.layout else { return None };
         let body = keys.body(header, record)?;
         let Some(content) = keys.open(header, body) else {
-            return Some(Read::forged(header.number));
+            return Some(PassiveRecord::forged(header.number));
         };
         let repeated = !window.check(header.number);
         window.commit(header.number);
         let (kind, content) = inner(header.kind, content)?;
         let (number, proof) = (header.number, Proof::Verified);
-        Some(Read { number, kind: Some(kind), content, proof, repeated })
+        Some(PassiveRecord { number, kind: Some(kind), content, proof, repeated })
     }
 
     /// As [`Self::read12`], for DTLS 1.3. `serial` identifies the record in a later verdict.
@@ -69,16 +69,16 @@ impl Reading {
         header: UnifiedHeader,
         record: &'a mut [u8],
         serial: u64,
-    ) -> Option<Read<'a>> {
+    ) -> Option<PassiveRecord<'a>> {
         match &mut self.layout {
-            Layout::Dtls12 { .. } => None,
-            Layout::Dtls13(reading) => reading.read(header, record, serial),
+            RecordProtection::Dtls12 { .. } => None,
+            RecordProtection::Dtls13(reading) => reading.read(header, record, serial),
         }
     }
 
     /// Processes the closing tag at the epoch's end.
     pub(crate) fn end(&mut self, closing: ClosingTag) {
-        if let Layout::Dtls13(reading) = &mut self.layout {
+        if let RecordProtection::Dtls13(reading) = &mut self.layout {
             reading.end(closing);
         }
     }
@@ -86,14 +86,14 @@ impl Reading {
     /// The next verdict on a record that was pending: its serial and proof.
     pub(crate) fn next_verdict(&mut self) -> Option<(u64, Proof)> {
         match &mut self.layout {
-            Layout::Dtls12 { .. } => None,
-            Layout::Dtls13(reading) => reading.next_verdict(),
+            RecordProtection::Dtls12 { .. } => None,
+            RecordProtection::Dtls13(reading) => reading.next_verdict(),
         }
     }
 
     /// Ends the input: verdicts on all pending records follow.
     pub(crate) fn finish(&mut self) {
-        if let Layout::Dtls13(reading) = &mut self.layout {
+        if let RecordProtection::Dtls13(reading) = &mut self.layout {
             reading.finish();
         }
     }

@@ -3,7 +3,7 @@
 use super::cid::ConnectionId;
 use super::dtls12::Keys12;
 use super::dtls13::Sealing;
-use super::shape::Place;
+use super::shape::RecordPlace;
 use crate::codepoints::{ContentType, MAX_RECORD_NUMBER};
 use crate::crypto::{Aead, CipherSuite, CipherSuite12, KeyState, TrafficSecret, Usage};
 use crate::record::number::NumberMasks;
@@ -12,9 +12,9 @@ use lightseal_aggregation::{ClosingTag, Scheme};
 use lightseal_core::Writer;
 use lightseal_core::wire::BufferFull;
 
-pub use super::shape::{NumberLength, SealError, Sealed, Shape};
+pub use super::shape::{HeaderFormat, NumberLength, SealError, Sealed};
 
-enum Layout {
+enum RecordProtection {
     Dtls12(Keys12),
     Dtls13(Sealing),
 }
@@ -24,7 +24,7 @@ pub struct SendEpoch {
     epoch: u64,
     next: u64,
     usage: Usage,
-    layout: Layout,
+    layout: RecordProtection,
 }
 
 impl SendEpoch {
@@ -50,7 +50,7 @@ impl SendEpoch {
         secret: &TrafficSecret,
         masks: NumberMasks,
     ) -> Self {
-        let layout = Layout::Dtls13(Sealing::new(epoch, suite, scheme, secret, masks));
+        let layout = RecordProtection::Dtls13(Sealing::new(epoch, suite, scheme, secret, masks));
         Self { epoch, next: 0, usage: Usage::new(&suite.limits), layout }
     }
 
@@ -61,14 +61,14 @@ impl SendEpoch {
         aead: Box<dyn Aead>,
         cid: ConnectionId,
     ) -> Self {
-        let layout = Layout::Dtls12(Keys12::new(suite, aead, cid));
+        let layout = RecordProtection::Dtls12(Keys12::new(suite, aead, cid));
         Self { epoch, next: 0, usage: Usage::new(&suite.limits), layout }
     }
 
     /// Sets the connection ID that records carry from now on; none if it is empty. The connection
     /// ID of a DTLS 1.2 epoch cannot change.
     pub const fn set_cid(&mut self, cid: ConnectionId) {
-        if let Layout::Dtls13(sealing) = &mut self.layout {
+        if let RecordProtection::Dtls13(sealing) = &mut self.layout {
             sealing.cid = cid;
         }
     }
@@ -94,18 +94,18 @@ impl SendEpoch {
 
     /// The overhead in bytes of the next record beside its content, for content type `kind`,
     /// without padding.
-    pub fn overhead(&self, kind: ContentType, shape: Shape) -> usize {
+    pub fn overhead(&self, kind: ContentType, shape: HeaderFormat) -> usize {
         match &self.layout {
-            Layout::Dtls12(keys) => keys.overhead(),
-            Layout::Dtls13(sealing) => sealing.overhead(self.next, kind, shape),
+            RecordProtection::Dtls12(keys) => keys.overhead(),
+            RecordProtection::Dtls13(sealing) => sealing.overhead(self.next, kind, shape),
         }
     }
 
     /// The largest overhead in bytes of application data, for any record number.
     pub fn largest_data_overhead(&self, number: NumberLength) -> usize {
         match &self.layout {
-            Layout::Dtls12(keys) => keys.overhead(),
-            Layout::Dtls13(sealing) => sealing.largest_data_overhead(number),
+            RecordProtection::Dtls12(keys) => keys.overhead(),
+            RecordProtection::Dtls13(sealing) => sealing.largest_data_overhead(number),
         }
     }
 
@@ -115,7 +115,7 @@ impl SendEpoch {
         &mut self,
         buf: &mut [u8],
         kind: ContentType,
-        shape: Shape,
+        shape: HeaderFormat,
         content: impl FnOnce(&mut Writer<'_>) -> Result<(), BufferFull>,
     ) -> Result<Sealed, SealError> {
         self.seal_padded(buf, kind, shape, 0, content)
@@ -124,8 +124,8 @@ impl SendEpoch {
     /// Whether records can be padded: all except those of DTLS 1.2 without a connection ID.
     pub fn can_pad(&self) -> bool {
         match &self.layout {
-            Layout::Dtls12(keys) => keys.can_pad(),
-            Layout::Dtls13(_) => true,
+            RecordProtection::Dtls12(keys) => keys.can_pad(),
+            RecordProtection::Dtls13(_) => true,
         }
     }
 
@@ -135,7 +135,7 @@ impl SendEpoch {
         &mut self,
         buf: &mut [u8],
         kind: ContentType,
-        shape: Shape,
+        shape: HeaderFormat,
         content: impl FnOnce(&mut Writer<'_>) -> Result<(), BufferFull>,
     ) -> Result<Sealed, SealError> {
         if !self.can_pad() {
@@ -150,7 +150,7 @@ impl SendEpoch {
         &mut self,
         buf: &mut [u8],
         kind: ContentType,
-        shape: Shape,
+        shape: HeaderFormat,
         least: usize,
         content: impl FnOnce(&mut Writer<'_>) -> Result<(), BufferFull>,
     ) -> Result<Sealed, SealError> {
@@ -158,10 +158,12 @@ impl SendEpoch {
         if number > MAX_RECORD_NUMBER || self.usage.state() == KeyState::Exhausted {
             return Err(SealError::Exhausted);
         }
-        let place = Place { epoch: self.epoch, number };
+        let place = RecordPlace { epoch: self.epoch, number };
         let written = match &mut self.layout {
-            Layout::Dtls12(keys) => keys.seal(buf, place, kind, least, content)?,
-            Layout::Dtls13(sealing) => sealing.seal(buf, place, kind, shape, least, content)?,
+            RecordProtection::Dtls12(keys) => keys.seal(buf, place, kind, least, content)?,
+            RecordProtection::Dtls13(sealing) => {
+                sealing.seal(buf, place, kind, shape, least, content)?
+            }
         };
         self.usage.add_sealed(written.additional_len, written.content_len);
         self.next = number + 1;
@@ -171,34 +173,34 @@ impl SendEpoch {
     /// Whether application data waits for a tag that only later records would carry.
     pub fn has_open_data(&self) -> bool {
         match &self.layout {
-            Layout::Dtls12(_) => false,
-            Layout::Dtls13(sealing) => sealing.has_open_data(),
+            RecordProtection::Dtls12(_) => false,
+            RecordProtection::Dtls13(sealing) => sealing.has_open_data(),
         }
     }
 
     /// The oldest record whose data is not covered by a tag yet.
     pub fn open_since(&self) -> Option<u64> {
         match &self.layout {
-            Layout::Dtls12(_) => None,
-            Layout::Dtls13(sealing) => sealing.open_since(),
+            RecordProtection::Dtls12(_) => None,
+            RecordProtection::Dtls13(sealing) => sealing.open_since(),
         }
     }
 
     /// Whether the next record of application data would wait for a tag.
     pub fn leaves_open(&self) -> bool {
         match &self.layout {
-            Layout::Dtls12(_) => false,
-            Layout::Dtls13(sealing) => sealing.leaves_open(),
+            RecordProtection::Dtls12(_) => false,
+            RecordProtection::Dtls13(sealing) => sealing.leaves_open(),
         }
     }
 
     /// The overhead in bytes of application data in the next record, in a datagram that also
     /// contains a closing tag.
-    pub fn overhead_with_closing(&self, data: Shape, closing: Shape) -> usize {
+    pub fn overhead_with_closing(&self, data: HeaderFormat, closing: HeaderFormat) -> usize {
         let data = self.overhead(ContentType::APPLICATION_DATA, data);
         match &self.layout {
-            Layout::Dtls12(_) => data,
-            Layout::Dtls13(sealing) => data + sealing.closing_len(self.next + 1, closing),
+            RecordProtection::Dtls12(_) => data,
+            RecordProtection::Dtls13(sealing) => data + sealing.closing_len(self.next + 1, closing),
         }
     }
 
@@ -206,8 +208,8 @@ impl SendEpoch {
     /// epoch.
     pub fn end(&mut self) -> Option<ClosingTag> {
         match &mut self.layout {
-            Layout::Dtls12(_) => None,
-            Layout::Dtls13(sealing) => sealing.end(),
+            RecordProtection::Dtls12(_) => None,
+            RecordProtection::Dtls13(sealing) => sealing.end(),
         }
     }
 
@@ -216,9 +218,9 @@ impl SendEpoch {
     pub fn seal_closing(
         &mut self,
         buf: &mut [u8],
-        shape: Shape,
+        shape: HeaderFormat,
     ) -> Result<Option<Sealed>, SealError> {
-        let Layout::Dtls13(sealing) = &mut self.layout else { return Ok(None) };
+        let RecordProtection::Dtls13(sealing) = &mut self.layout else { return Ok(None) };
         let Some(closing) = sealing.close(self.next, shape, buf.len())? else { return Ok(None) };
         let back = self.next.saturating_sub(closing.first);
         let sealed = self.seal(buf, ContentType::AGGREGATE_TAG, shape, |w| {

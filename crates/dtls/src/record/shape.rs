@@ -22,7 +22,7 @@ impl NumberLength {
 
 /// The header format of a record. DTLS 1.2 has only one format and ignores this.
 #[derive(Clone, Copy, Debug)]
-pub struct Shape {
+pub struct HeaderFormat {
     /// The length of the record number.
     pub number: NumberLength,
     /// Whether the record is the last one of its datagram and needs no length field.
@@ -66,14 +66,14 @@ pub struct Sealed {
 
 /// The epoch and number of a record.
 #[derive(Clone, Copy)]
-pub(super) struct Place {
+pub(super) struct RecordPlace {
     pub(super) epoch: u64,
     pub(super) number: u64,
 }
 
 /// The lengths, in bytes, of a record that was written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Written {
+pub(super) struct WrittenLengths {
     /// The whole record.
     pub(super) len: usize,
     /// The additional data: authenticated but not encrypted.

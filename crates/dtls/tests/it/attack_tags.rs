@@ -7,8 +7,8 @@ use lightseal_core::Reader;
 use lightseal_dtls::codepoints::ContentType;
 use lightseal_dtls::crypto::{CipherSuiteId, TrafficSecret, rustcrypto};
 use lightseal_dtls::record::epochs::APPLICATION_EPOCH;
-use lightseal_dtls::record::seal::Shape;
-use lightseal_dtls::record::{Held, NumberLength, ReceiveEpoch, SendEpoch, UnifiedHeader};
+use lightseal_dtls::record::seal::HeaderFormat;
+use lightseal_dtls::record::{NumberLength, ReceiveBuffer, ReceiveEpoch, SendEpoch, UnifiedHeader};
 use lightseal_dtls::stats::ReceiveStats;
 use lightseal_dtls::{AggregationPolicy, ProtocolVersion, Scheme};
 use pair::{Configs, Direction, pass};
@@ -237,9 +237,9 @@ fn records_beyond_the_limit_are_refused() {
                 let receive = ReceiveEpoch::new(APPLICATION_EPOCH, suite, scheme, &secret());
                 // The content type counts too.
                 let mut receive = receive.limited_to(100);
-                let mut held = Held::new(1 << 16);
+                let mut held = ReceiveBuffer::new(1 << 16);
                 let mut buf = [0; 6000];
-                let shape = Shape { number: NumberLength::Two, last: true };
+                let shape = HeaderFormat { number: NumberLength::Two, last: true };
                 let sealed = send.seal(&mut buf, kind, shape, |w| w.bytes(&[7; 5000][..len]));
                 let record = &mut buf[..sealed.unwrap().len];
                 let header = UnifiedHeader::read(&mut Reader::new(record), 0).unwrap();

@@ -6,7 +6,7 @@ use lightseal_core::Random;
 use lightseal_dtls::codepoints::ContentType;
 use lightseal_dtls::crypto::{CipherSuiteId, TrafficSecret, rustcrypto};
 use lightseal_dtls::record::epochs::APPLICATION_EPOCH;
-use lightseal_dtls::record::seal::Shape;
+use lightseal_dtls::record::seal::HeaderFormat;
 use lightseal_dtls::record::{NumberLength, SendEpoch};
 use lightseal_dtls::{AggregationPolicy, NumberMasks};
 use pair::{Configs, pass};
@@ -116,7 +116,7 @@ fn sealed(
     let secret = TrafficSecret::new(core::array::from_fn(|i| i as u8));
     let scheme = AggregationPolicy::both("agg:16".parse().unwrap()).send[0];
     let mut epoch = SendEpoch::with_masks(APPLICATION_EPOCH, suite, scheme, &secret, masks);
-    let shape = Shape { number, last: true };
+    let shape = HeaderFormat { number, last: true };
     let mut buf = [0; 64];
     let mut seal = |payload: &[u8]| {
         let sealed =

@@ -8,9 +8,9 @@ use lightseal_dtls::codepoints::ContentType;
 use lightseal_dtls::crypto::{CipherSuiteId, TrafficSecret, rustcrypto};
 use lightseal_dtls::messages::{AggregationUpdate, EpochEnd, aggregation};
 use lightseal_dtls::record::epochs::APPLICATION_EPOCH;
-use lightseal_dtls::record::held::Received;
-use lightseal_dtls::record::seal::Shape;
-use lightseal_dtls::record::{Held, NumberLength, ReceiveEpoch, SendEpoch, UnifiedHeader};
+use lightseal_dtls::record::receive_buffer::Received;
+use lightseal_dtls::record::seal::HeaderFormat;
+use lightseal_dtls::record::{NumberLength, ReceiveBuffer, ReceiveEpoch, SendEpoch, UnifiedHeader};
 use serde_json::Value;
 
 fn file() -> Value {
@@ -59,7 +59,7 @@ fn another_implementation_seals_the_same_records() {
         let secret = TrafficSecret::new(secret);
         let mut send = SendEpoch::new(APPLICATION_EPOCH, suite, scheme, &secret);
         let mut receive = ReceiveEpoch::new(APPLICATION_EPOCH, suite, scheme, &secret);
-        let mut held = Held::new(1 << 16);
+        let mut held = ReceiveBuffer::new(1 << 16);
         let (mut sent, mut delivered) = (Vec::new(), Vec::new());
         for (number, record) in list(group, "records").iter().enumerate() {
             let place = format!("{name} {scheme} record {number}");
@@ -68,7 +68,7 @@ fn another_implementation_seals_the_same_records() {
             // The length of data records' numbers varies; other records have two-byte numbers.
             let short = kind == ContentType::APPLICATION_DATA && number % 2 == 1;
             let length = if short { NumberLength::One } else { NumberLength::Two };
-            let shape = Shape { number: length, last: true };
+            let shape = HeaderFormat { number: length, last: true };
             let mut buf = [0; 128];
             let sealed = if kind == ContentType::AGGREGATE_TAG {
                 send.seal_closing(&mut buf, shape).expect("there is room").expect("data is open")

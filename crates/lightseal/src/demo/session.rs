@@ -135,7 +135,7 @@ impl Session {
         let settings = settings(scheme)?;
         let config = ServerConfig::with(Arc::new(psk.clone()), settings.clone());
         let config = config.context("settings")?;
-        let options = server::Options {
+        let options = server::ServerProxyOptions {
             service: at(service.local_addr().context("service")?),
             max_flows: 1,
             idle_timeout: NEVER,
@@ -152,7 +152,7 @@ impl Session {
         };
         let relay = Arc::new(Relay::new(loopback()?, relay_settings));
         let config = ClientConfig::with(psk, settings).context("settings")?;
-        let options = client::Options {
+        let options = client::ClientProxyOptions {
             server: at(relay.local_addr().context("relay")?),
             max_flows: 1,
             idle_timeout: NEVER,

@@ -4,7 +4,7 @@ use super::DemoParameters;
 use super::readings::MESSAGE_BYTES;
 use super::report::{live_lines, sessions_that_fit, title};
 use super::session::SessionResults;
-use crate::terminal::{Heard, LiveTerminal};
+use crate::terminal::{LiveTerminal, UserAction};
 use ratatui::Frame;
 use ratatui::layout::{Constraint, Layout, Rect};
 use ratatui::style::{Color, Style, Stylize};
@@ -124,10 +124,10 @@ impl Live {
         }
         loop {
             match self.terminal.wait(Duration::ZERO) {
-                Heard::Nothing => return ViewResult::Continue,
-                Heard::Redraw => {}
-                Heard::Stop => return ViewResult::Stop,
-                Heard::Gone => return ViewResult::Gone,
+                UserAction::Nothing => return ViewResult::Continue,
+                UserAction::Redraw => {}
+                UserAction::Stop => return ViewResult::Stop,
+                UserAction::Gone => return ViewResult::Gone,
             }
         }
     }

@@ -1,7 +1,7 @@
 //! The live view of a gateway in a terminal.
 
 use super::readings::{Rate, Rates, channel, or_dash};
-use crate::terminal::{Heard, LiveTerminal};
+use crate::terminal::{LiveTerminal, UserAction};
 use crate::units::spoken;
 use lightseal_gateway_host::status::GatewayStatus;
 use ratatui::Frame;
@@ -53,9 +53,9 @@ impl Live {
                 return false;
             }
             match self.terminal.wait(until.saturating_duration_since(Instant::now())) {
-                Heard::Nothing => return true,
-                Heard::Redraw => {}
-                Heard::Stop | Heard::Gone => return false,
+                UserAction::Nothing => return true,
+                UserAction::Redraw => {}
+                UserAction::Stop | UserAction::Gone => return false,
             }
         }
     }

@@ -30,13 +30,13 @@ pub(crate) struct ListenArgs {
     pub(crate) json: bool,
 }
 
-struct Ear<'a> {
+struct RequestListener<'a> {
     args: &'a ListenArgs,
     heard: u64,
     answers: VecDeque<(Destination, Vec<u8>)>,
 }
 
-impl ApplicationPort for Ear<'_> {
+impl ApplicationPort for RequestListener<'_> {
     /// The answers wait in `answers` until they can be sent.
     fn may_wait(&self) -> bool {
         false
@@ -78,7 +78,7 @@ impl ApplicationPort for Ear<'_> {
 pub(super) async fn run(args: &ListenArgs) -> Result<(), Failure> {
     let mut host = args.member.join(Role::Listener, false).await?;
     tracing::info!("listening to {}", host.policy().address);
-    let mut ear = Ear { args, heard: 0, answers: VecDeque::new() };
+    let mut ear = RequestListener { args, heard: 0, answers: VecDeque::new() };
     tokio::select! {
         ended = host.run(&mut ear) => match ended {
             Err(lightseal_group_host::member::MemberHostError::Port(error))

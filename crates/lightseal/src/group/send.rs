@@ -45,7 +45,7 @@ pub(crate) struct SendArgs {
     pub(crate) json: bool,
 }
 
-struct Once<'a> {
+struct SingleRequest<'a> {
     message: Option<&'a [u8]>,
     destination: u16,
     json: bool,
@@ -57,7 +57,7 @@ struct Once<'a> {
     unnamed: VecDeque<(Instant, Origin, Vec<u8>)>,
 }
 
-impl Once<'_> {
+impl SingleRequest<'_> {
     /// Prints the answers whose device's name is known or has not come in time.
     fn print(&mut self, now: Instant) {
         let names = &self.names;
@@ -117,7 +117,7 @@ impl Directory {
     }
 }
 
-impl ApplicationPort for Once<'_> {
+impl ApplicationPort for SingleRequest<'_> {
     /// The request is taken only when it can be sent, since `--wait` counts from that time.
     fn may_wait(&self) -> bool {
         false
@@ -235,7 +235,7 @@ pub(super) async fn run(args: &SendArgs) -> Result<(), Failure> {
         read.context("standard input")?;
     }
     let mut host = args.member.join_at_once(Role::Sender).await?;
-    let mut once = Once {
+    let mut once = SingleRequest {
         message: Some(&message),
         destination: args.port,
         json: args.json,
@@ -284,7 +284,7 @@ mod tests {
     /// After the rekey the ListenerID may belong to another device.
     #[test]
     fn no_name_of_before_a_rekey_is_printed_after_it() {
-        let mut once = Once {
+        let mut once = SingleRequest {
             message: None,
             destination: 5683,
             json: false,

@@ -184,7 +184,7 @@ pub(crate) fn run(args: &MacsecArgs) -> Result<(), Failure> {
             args.replay_window
         )));
     }
-    let numbers = numbers::Numbers::open(&args.numbers_file(key_file), args.first_use)?;
+    let numbers = numbers::NumbersFile::open(&args.numbers_file(key_file), args.first_use)?;
     #[cfg(target_os = "linux")]
     return station::run(args, interface, keys, numbers);
     #[cfg(not(target_os = "linux"))]

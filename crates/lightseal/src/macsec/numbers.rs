@@ -41,7 +41,7 @@ impl Fingerprint {
 
 /// The file and its content.
 #[derive(Debug)]
-pub(super) struct Numbers {
+pub(super) struct NumbersFile {
     path: PathBuf,
     /// The locked file. Two processes that write it would use numbers twice.
     file: File,
@@ -53,7 +53,7 @@ pub(super) struct Numbers {
     received: BTreeMap<(Sci, Fingerprint), u64>,
 }
 
-impl Numbers {
+impl NumbersFile {
     /// Reads the file and locks it against other processes. With `first_use` the file is created,
     /// and must not exist.
     ///
@@ -220,10 +220,10 @@ fn is_at(_: &File, path: &Path) -> io::Result<bool> {
     path.try_exists()
 }
 
-type Parsed = (BTreeMap<Fingerprint, u64>, BTreeMap<(Sci, Fingerprint), u64>);
+type NumbersContent = (BTreeMap<Fingerprint, u64>, BTreeMap<(Sci, Fingerprint), u64>);
 
 /// Parses the content of a file. The error is the number of the first invalid line.
-fn parse(text: &str) -> Result<Parsed, usize> {
+fn parse(text: &str) -> Result<NumbersContent, usize> {
     let (mut sent, mut received) = (BTreeMap::new(), BTreeMap::new());
     if text.is_empty() {
         return Err(1);
@@ -257,17 +257,17 @@ mod tests {
     }
 
     /// What a process finds that starts after the former one has ended.
-    fn again(numbers: Numbers) -> Numbers {
+    fn again(numbers: NumbersFile) -> NumbersFile {
         let path = numbers.path.clone();
         drop(numbers);
-        Numbers::open(&path, false).unwrap()
+        NumbersFile::open(&path, false).unwrap()
     }
 
     #[test]
     fn numbers_outlive_the_process_and_are_used_once() {
         let path = path("once");
         let (key, other) = (Fingerprint::of(b"key"), Fingerprint::of(b"other"));
-        let mut numbers = Numbers::open(&path, true).unwrap();
+        let mut numbers = NumbersFile::open(&path, true).unwrap();
         assert_eq!((numbers.unused(key), numbers.unseen(PEER, key)), (1, 1));
         assert_eq!(numbers.reserve(key, 1).unwrap(), 1 + STEP);
         assert!(numbers.note(PEER, other, 77) && !numbers.note(PEER, other, 70));
@@ -292,32 +292,32 @@ mod tests {
     #[test]
     fn a_missing_file_is_made_only_where_one_asks_for_it() {
         let path = path("missing");
-        let said = Numbers::open(&path, false).unwrap_err().to_string();
+        let said = NumbersFile::open(&path, false).unwrap_err().to_string();
         assert!(said.contains("is missing") && said.contains("--first-use"), "{said}");
-        drop(Numbers::open(&path, true).unwrap());
-        let said = Numbers::open(&path, true).unwrap_err().to_string();
+        drop(NumbersFile::open(&path, true).unwrap());
+        let said = NumbersFile::open(&path, true).unwrap_err().to_string();
         assert!(said.contains("start without --first-use"), "{said}");
         // Earlier versions wrote files like this one.
         std::fs::write(&path, format!("{HEAD}tx {:016x} 5\n", Fingerprint::of(b"k").0)).unwrap();
-        let numbers = Numbers::open(&path, false).unwrap();
+        let numbers = NumbersFile::open(&path, false).unwrap();
         assert_eq!(numbers.unused(Fingerprint::of(b"k")), 5);
         drop(numbers);
         std::fs::write(&path, "").unwrap();
-        assert!(Numbers::open(&path, false).unwrap_err().to_string().contains("damaged"));
+        assert!(NumbersFile::open(&path, false).unwrap_err().to_string().contains("damaged"));
         std::fs::remove_file(&path).unwrap();
     }
 
     #[test]
     fn a_file_has_one_user_also_after_it_was_written() {
         let path = path("user");
-        let mut numbers = Numbers::open(&path, true).unwrap();
+        let mut numbers = NumbersFile::open(&path, true).unwrap();
         for _ in 0..2 {
-            let said = Numbers::open(&path, false).unwrap_err().to_string();
+            let said = NumbersFile::open(&path, false).unwrap_err().to_string();
             assert!(said.contains("another process sends with it"), "{said}");
             numbers.save().unwrap();
         }
         drop(numbers);
-        drop(Numbers::open(&path, false).unwrap());
+        drop(NumbersFile::open(&path, false).unwrap());
         std::fs::remove_file(&path).unwrap();
     }
 
@@ -325,7 +325,7 @@ mod tests {
     fn what_others_wrote_counts_if_it_is_higher_and_a_file_that_is_gone_is_written_again() {
         let path = path("others");
         let key = Fingerprint::of(b"key");
-        let mut numbers = Numbers::open(&path, true).unwrap();
+        let mut numbers = NumbersFile::open(&path, true).unwrap();
         assert_eq!(numbers.reserve(key, 1).unwrap(), 1 + STEP);
         let backup = std::fs::read_to_string(&path).unwrap();
         assert_eq!(numbers.reserve(key, 1 + STEP).unwrap(), 1 + 2 * STEP);

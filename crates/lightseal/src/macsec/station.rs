@@ -1,7 +1,7 @@
 //! The engine between a TAP device and an interface of the LAN: one thread, frames in place.
 
 use super::keys::KeyFile;
-use super::numbers::{Fingerprint, Numbers};
+use super::numbers::{Fingerprint, NumbersFile};
 use super::{MacsecArgs, Validate, report};
 use crate::failure::{Context, Failure};
 use crate::signals::{Signal, Signals};
@@ -33,7 +33,7 @@ pub(super) fn run(
     args: &MacsecArgs,
     interface: &str,
     keys: KeyFile,
-    numbers: Numbers,
+    numbers: NumbersFile,
 ) -> Result<(), Failure> {
     let station = Station::open(args, interface, keys, numbers)?;
     let (mut bell, heard) = UnixStream::pair().context("cannot start")?;
@@ -95,7 +95,7 @@ struct Station {
     lan: PacketPort,
     tap: TapPort,
     pool: Pool,
-    numbers: Numbers,
+    numbers: NumbersFile,
     /// The keys to send with, in the order of their use. The first one is in use.
     sending: Vec<Sending>,
     receiving: Vec<(Sci, AssociationNumber, Fingerprint)>,
@@ -113,7 +113,7 @@ impl Station {
         args: &MacsecArgs,
         interface: &str,
         mut keys: KeyFile,
-        mut numbers: Numbers,
+        mut numbers: NumbersFile,
     ) -> Result<Self, Failure> {
         let found = Interface::find(interface).map_err(Failure::new)?;
         let port = args.port.unwrap_or(PORT_END_STATION);

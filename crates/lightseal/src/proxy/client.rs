@@ -7,11 +7,11 @@ use super::counters::{Count, Totals, add_socket};
 use super::destination::Destination;
 use super::loops::LoopGuard;
 use super::reconnect::{
-    Action, Answering, Attention, Calls, Pause, Server, Successors, UNANSWERED,
+    Action, Answering, Attention, AttentionCalls, HandshakePause, Server, Successors, UNANSWERED,
 };
-use super::report::{self, Facts, Peer};
+use super::report::{self, Peer, ReportFacts};
 use super::shares::Shares;
-use super::status::Standing;
+use super::status::FlowStates;
 use super::{ARRIVAL_BYTES, overruns, unread};
 use flow::FlowHost;
 use lightseal_core::{AddressPair, Instant, Random};
@@ -29,7 +29,7 @@ use std::pin::pin;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
-use successors::Beginning;
+use successors::FlowStart;
 use tokio::net::UdpSocket;
 use tokio::task::JoinSet;
 
@@ -45,7 +45,7 @@ const ANSWER: Duration = Duration::from_millis(700);
 
 /// How a client proxy behaves.
 #[derive(Clone, Debug)]
-pub(crate) struct Options {
+pub(crate) struct ClientProxyOptions {
     /// The server proxy.
     pub(crate) server: Arc<Destination>,
     /// Maximum number of open flows.
@@ -63,7 +63,7 @@ pub(super) type Flow = Driver<Connection, FlowHost>;
 #[derive(Debug)]
 pub(crate) struct ClientProxy {
     local: Arc<AddressedSocket>,
-    options: Options,
+    options: ClientProxyOptions,
     clock: Clock,
     config: Mutex<Arc<ClientConfig>>,
     flows: Arc<Mutex<Flows>>,
@@ -101,7 +101,11 @@ impl Flows {
 
 impl ClientProxy {
     /// A proxy that serves applications on `local`.
-    pub(crate) fn new(local: UdpSocket, config: Arc<ClientConfig>, options: Options) -> Self {
+    pub(crate) fn new(
+        local: UdpSocket,
+        config: Arc<ClientConfig>,
+        options: ClientProxyOptions,
+    ) -> Self {
         let longest = config.settings().longest_first_payload();
         Self {
             longest,
@@ -195,7 +199,7 @@ impl ClientProxy {
     pub(crate) async fn run(&self) -> io::Result<()> {
         let mut tasks = JoinSet::new();
         let mut sweep = tokio::time::interval(self.sweep_interval());
-        let mut calls = Calls::default();
+        let mut calls = AttentionCalls::default();
         let mut buf = vec![0; DATAGRAM_BYTES];
         let mut resolving = pin!(self.options.server.run());
         loop {
@@ -250,7 +254,7 @@ impl ClientProxy {
         let overruns = (overruns(self.local.get_ref()), self.outer_overruns());
         let mut value = self.totals.json("client", self.open_flows(), socket, overruns, &stats);
         value["status"] = self.standing().json();
-        let facts = Facts {
+        let facts = ReportFacts {
             uptime: self.clock.now().saturating_since(Instant::ZERO),
             listen: self.local_addr().ok(),
             connect: self.options.server.to_string(),
@@ -288,8 +292,8 @@ impl ClientProxy {
     }
 
     /// A summary of the state of all open flows.
-    pub(crate) fn standing(&self) -> Standing {
-        let mut standing = Standing::new(self.counters().0);
+    pub(crate) fn standing(&self) -> FlowStates {
+        let mut standing = FlowStates::new(self.counters().0);
         for flow in self.flows().open.values() {
             flow.call(|connection, _, _| standing.add(connection));
         }
@@ -315,7 +319,7 @@ impl ClientProxy {
                 self.totals.refused_messages.one();
                 return self.totals.count_refused(&why);
             }
-            match self.open(from, Beginning::New { hops }, tasks) {
+            match self.open(from, FlowStart::New { hops }, tasks) {
                 Ok(flow) => {
                     if self.send(&flow, payload) == Err(SendError::Closed) {
                         self.totals.refused_messages.one();
@@ -353,7 +357,7 @@ impl ClientProxy {
     fn open(
         &self,
         application: AddressPair,
-        beginning: Beginning<'_>,
+        beginning: FlowStart<'_>,
         tasks: &mut JoinSet<()>,
     ) -> io::Result<Arc<Flow>> {
         let server = self.options.server.address()?;
@@ -382,7 +386,7 @@ impl ClientProxy {
             progress: (0, 0),
             progressed_at: None,
             heard: false,
-            pause: Pause::default(),
+            pause: HandshakePause::default(),
             silent: false,
             hints: 0,
             hinted: false,
@@ -413,7 +417,7 @@ impl ClientProxy {
         }
         let mut flows = self.flows();
         match beginning {
-            Beginning::Beside | Beginning::BesideInPlaceOf(_) => {
+            FlowStart::Beside | FlowStart::BesideInPlaceOf(_) => {
                 flows.successors.began(application, Arc::clone(&flow));
             }
             _ => drop(flows.open.insert(application, Arc::clone(&flow))),
@@ -448,7 +452,7 @@ impl ClientProxy {
                 continue;
             }
             if self.is_to_go_elsewhere(&flow) {
-                let beginning = Beginning::InPlaceOf(&flow);
+                let beginning = FlowStart::InPlaceOf(&flow);
                 if let Err(error) = self.open(application, beginning, tasks) {
                     self.totals.count_refused(&error);
                 }
@@ -462,7 +466,7 @@ impl ClientProxy {
                 // The new handshake gets a slot in `open` only when it is complete.
                 Action::Begin => {
                     self.options.server.look_again();
-                    if let Err(error) = self.open(application, Beginning::Beside, tasks) {
+                    if let Err(error) = self.open(application, FlowStart::Beside, tasks) {
                         self.totals.count_refused(&error);
                     }
                 }

@@ -89,7 +89,7 @@ pub(crate) async fn client(args: &ProxyClientArgs) -> Result<(), Failure> {
         Ok::<_, Failure>(Arc::new(config))
     };
     let config = configure()?;
-    let options = client::Options {
+    let options = client::ClientProxyOptions {
         server: Arc::clone(&server),
         max_flows: args.proxy.max_flows,
         idle_timeout: args.proxy.idle_timeout.0,
@@ -180,7 +180,7 @@ pub(crate) async fn server(args: &ProxyServerArgs) -> Result<(), Failure> {
     if let Some(address) = service.current() {
         not_itself(&args.proxy, address)?;
     }
-    let options = server::Options {
+    let options = server::ServerProxyOptions {
         service: Arc::clone(&service),
         max_flows: args.proxy.max_flows,
         idle_timeout: args.proxy.idle_timeout.0,

@@ -33,12 +33,12 @@ impl Count {
 
 /// Messages of applications that were carried in one direction.
 #[derive(Debug, Default)]
-pub(crate) struct Carried {
+pub(crate) struct CarriedMessages {
     messages: Count,
     bytes: Count,
 }
 
-impl Carried {
+impl CarriedMessages {
     /// Counts one message.
     pub(crate) fn message(&self, payload: &[u8]) {
         self.messages.one();
@@ -67,9 +67,9 @@ pub(crate) struct Totals {
     /// Associations that ended other than by an orderly close.
     pub(crate) failed: Count,
     /// Messages from the local side to the other proxy.
-    pub(crate) outward: Carried,
+    pub(crate) outward: CarriedMessages,
     /// Messages from the other proxy to the local side.
-    pub(crate) inward: Carried,
+    pub(crate) inward: CarriedMessages,
     /// Datagrams too long for one record.
     pub(crate) oversize: Count,
     /// Empty datagrams, which are not carried.

@@ -215,7 +215,7 @@ impl std::fmt::Display for Destination {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::proxy::client::{ClientProxy, Options};
+    use crate::proxy::client::{ClientProxy, ClientProxyOptions};
     use crate::proxy::server::{self, ServerProxy};
     use lightseal_core::{Engine, Output, Random};
     use lightseal_dtls::{ClientConfig, Endpoint, Psk, ServerConfig};
@@ -240,7 +240,7 @@ mod tests {
     /// A server proxy whose service answers with `word`.
     async fn server(word: &'static [u8]) -> (SocketAddr, JoinHandle<()>) {
         let service = loopback().await;
-        let options = server::Options {
+        let options = server::ServerProxyOptions {
             service: Arc::new(Destination::at(service.local_addr().unwrap())),
             max_flows: 8,
             idle_timeout: LONG,
@@ -266,7 +266,7 @@ mod tests {
 
     /// A client proxy whose server's name is looked up so, and where it listens.
     async fn client(lookup: Resolver) -> (Arc<ClientProxy>, SocketAddr) {
-        let options = Options {
+        let options = ClientProxyOptions {
             server: Arc::new(Destination::new("gateway.test:5684", lookup)),
             max_flows: 8,
             idle_timeout: LONG,

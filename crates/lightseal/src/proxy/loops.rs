@@ -1,7 +1,7 @@
 //! Detects that what a client proxy carries comes back to it.
 //!
 //! A service behind the server proxy that is the client proxy's own `--listen` makes a loop: each
-//! datagram comes back as a new flow, forever. To detect this, both proxies derive two [`Residues`]
+//! datagram comes back as a new flow, forever. To detect this, both proxies derive two [`PortResidues`]
 //! from the association's exporter secret, which nobody else knows. The server proxy sends to the
 //! service from a port whose number leaves one of the residues when divided by [`MODULUS`]. The
 //! port lies in the ephemeral range of the server's kernel, so that it takes no port that another
@@ -41,10 +41,10 @@ const MEMORY: Duration = Duration::from_secs(60);
 
 /// The remainders modulo [`MODULUS`] of the ports that an association may use towards the service,
 /// the preferred one first.
-pub(crate) type Residues = [u16; 2];
+pub(crate) type PortResidues = [u16; 2];
 
 /// The residues of an association whose handshake is complete.
-pub(crate) fn residues(connection: &Connection) -> Option<Residues> {
+pub(crate) fn residues(connection: &Connection) -> Option<PortResidues> {
     let mut secret = zeroize::Zeroizing::new([0; 4]);
     connection.export_keying_material(LABEL, b"", &mut *secret).ok()?;
     let [a, b, c, d] = *secret;
@@ -88,7 +88,7 @@ impl EphemeralPorts {
 
     /// The ports that leave one of the residues, the preferred ones first. The list may be empty:
     /// then the kernel chooses a port.
-    pub(crate) fn leaving(&self, residues: Residues) -> Vec<u16> {
+    pub(crate) fn leaving(&self, residues: PortResidues) -> Vec<u16> {
         let free = |port: &u16| !self.reserved.iter().any(|range| range.contains(port));
         let leaving = |residue| {
             let first = u32::from(residue);
@@ -103,7 +103,7 @@ impl EphemeralPorts {
 /// A flow and the residues of the ports at which the service sees its datagrams.
 #[derive(Clone, Copy, Debug)]
 struct Link {
-    residues: Residues,
+    residues: PortResidues,
     hops: u32,
     at: Instant,
 }
@@ -136,7 +136,7 @@ impl LoopGuard {
     }
 
     /// Remembers a flow whose handshake is complete, and to which `hops` flows in a row have led.
-    pub(crate) fn remember(&self, now: Instant, residues: Residues, hops: u32) {
+    pub(crate) fn remember(&self, now: Instant, residues: PortResidues, hops: u32) {
         let mut remembered = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let (links, most) = match hops {
             0 => (&mut remembered.ordinary, REMEMBERED),

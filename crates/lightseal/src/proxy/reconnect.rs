@@ -96,12 +96,12 @@ impl Attention {
 
 /// The proxy's side of an [`Attention`].
 #[derive(Debug, Default)]
-pub(super) struct Calls {
+pub(super) struct AttentionCalls {
     waiting: bool,
     answered_at: Option<tokio::time::Instant>,
 }
 
-impl Calls {
+impl AttentionCalls {
     /// Waits for the next call that is to be answered. Calls that follow each other closely are
     /// answered as one. If the future is dropped, no call is lost.
     pub(super) async fn next(&mut self, attention: &Attention) {
@@ -123,12 +123,12 @@ impl Calls {
 /// The pause before a flow may be replaced. It grows while flow after flow of an application is
 /// silent after its handshake: then handshakes lead to nothing.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Pause {
+pub(super) struct HandshakePause {
     length: Duration,
     until: Option<Instant>,
 }
 
-impl Pause {
+impl HandshakePause {
     /// The pause of the flow that replaces one with this pause. `heard` tells whether the server
     /// sent data to that one.
     pub(super) fn next(self, heard: bool, now: Instant) -> Self {
@@ -300,7 +300,7 @@ mod tests {
 
     #[test]
     fn handshakes_that_lead_to_nothing_become_rare() {
-        let mut pause = Pause::default();
+        let mut pause = HandshakePause::default();
         assert!(pause.is_over(NOW), "the first silence of a server is answered at once");
         let lengths = [10, 20, 40, 80, 160, 320, 320];
         for length in lengths {
@@ -322,7 +322,7 @@ mod tests {
 
     #[tokio::test]
     async fn calls_are_answered_at_once_but_twenty_times_a_second_at_most() {
-        let mut calls = Calls::default();
+        let mut calls = AttentionCalls::default();
         let start = tokio::time::Instant::now();
         assert_eq!(calls.due(start), start);
         let times = (0..1000).map(|millis| start + Duration::from_millis(millis));

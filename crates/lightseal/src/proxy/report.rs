@@ -179,7 +179,7 @@ fn drops(statistics: &Value) -> BTreeMap<&'static str, u64> {
 }
 
 /// The facts that a proxy adds to its counters for a report.
-pub(crate) struct Facts {
+pub(crate) struct ReportFacts {
     pub(crate) uptime: Duration,
     pub(crate) listen: Option<SocketAddr>,
     pub(crate) connect: String,
@@ -187,8 +187,8 @@ pub(crate) struct Facts {
 }
 
 /// Adds to statistics what makes them a report.
-pub(crate) fn complete(statistics: &mut Value, facts: Facts) {
-    let Facts { uptime, listen, connect, mut peers } = facts;
+pub(crate) fn complete(statistics: &mut Value, facts: ReportFacts) {
+    let ReportFacts { uptime, listen, connect, mut peers } = facts;
     // Peers that were active most recently come first, peers without a complete handshake last.
     peers.sort_by_key(|peer| (!peer.connected, peer.idle_seconds));
     let left_out = peers.len().saturating_sub(MOST_PEERS);
@@ -219,7 +219,7 @@ mod tests {
         assert_eq!(drops(&value).len(), REASONS.len());
         assert_eq!((drops(&value)["too_long"], drops(&value)["overrun_local"]), (1, 3));
         let peer = |connected, idle_seconds| Peer { connected, idle_seconds, ..Peer::default() };
-        let facts = Facts {
+        let facts = ReportFacts {
             uptime: Duration::from_millis(7_900),
             listen: None,
             connect: "127.0.0.1:5684".into(),

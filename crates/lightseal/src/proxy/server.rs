@@ -2,10 +2,10 @@
 
 use super::counters::{Count, Totals};
 use super::destination::Destination;
-use super::loops::{self, EphemeralPorts, Residues};
-use super::report::{self, Facts, Peer};
+use super::loops::{self, EphemeralPorts, PortResidues};
+use super::report::{self, Peer, ReportFacts};
 use super::shares::Shares;
-use super::status::Standing;
+use super::status::FlowStates;
 use super::{ARRIVAL_BYTES, described, overruns, unread, unshared};
 use lightseal_core::{Instant, Random};
 use lightseal_dtls::{
@@ -30,7 +30,7 @@ const SWEEP: Duration = Duration::from_millis(500);
 
 /// How a server proxy behaves.
 #[derive(Clone, Debug)]
-pub(crate) struct Options {
+pub(crate) struct ServerProxyOptions {
     /// The service.
     pub(crate) service: Arc<Destination>,
     /// Maximum number of associations at a time.
@@ -45,7 +45,7 @@ type Outer = Driver<Endpoint, ServerHost>;
 #[derive(Debug)]
 pub(crate) struct ServerProxy {
     outer: Arc<Outer>,
-    options: Options,
+    options: ServerProxyOptions,
     totals: Arc<Totals>,
     /// The length in bytes of the longest message that is carried.
     longest: usize,
@@ -56,7 +56,7 @@ pub(crate) struct ServerProxy {
 /// The host of the engine: it connects all associations with the service.
 #[derive(Debug)]
 struct ServerHost {
-    options: Options,
+    options: ServerProxyOptions,
     totals: Arc<Totals>,
     outer: Weak<Outer>,
     /// The ephemeral ports, from which the sockets towards the service get their ports.
@@ -271,7 +271,7 @@ impl ServerHost {
 
     /// Opens an association's socket towards the service, if possible from a port that leaves one
     /// of these residues.
-    fn open(&mut self, handle: Handle, residues: Option<Residues>) -> io::Result<()> {
+    fn open(&mut self, handle: Handle, residues: Option<PortResidues>) -> io::Result<()> {
         // The association may have ended meanwhile.
         let Some(association) = self.associations.get_mut(&handle) else { return Ok(()) };
         let to = self.options.service.address()?;
@@ -364,7 +364,7 @@ impl ServerProxy {
     pub(crate) fn new(
         listen: UdpSocket,
         config: Arc<ServerConfig>,
-        options: Options,
+        options: ServerProxyOptions,
     ) -> io::Result<Self> {
         let rng = Random::from_os().map_err(io::Error::other)?;
         let longest = config.settings().longest_first_payload();
@@ -486,7 +486,7 @@ impl ServerProxy {
             "hints": endpoint.hints,
             "last_refusal": endpoint.last_refusal.map(|(peer, why)| format!("{}: {why}", Named(peer))),
         });
-        let facts = Facts {
+        let facts = ReportFacts {
             uptime: self.outer.clock().now().saturating_since(Instant::ZERO),
             listen: self.local_addr().ok(),
             connect: self.options.service.to_string(),
@@ -513,9 +513,9 @@ impl ServerProxy {
     }
 
     /// A summary of the state of all open associations.
-    pub(crate) fn standing(&self) -> Standing {
+    pub(crate) fn standing(&self) -> FlowStates {
         self.outer.call(|endpoint, _, _| {
-            let mut standing = Standing::new(endpoint.totals());
+            let mut standing = FlowStates::new(endpoint.totals());
             endpoint.connections().for_each(|(_, connection)| standing.add(connection));
             standing
         })
@@ -553,7 +553,7 @@ mod tests {
         for (revoked, flows) in [(None, 1), (Some("sensor".to_owned()), 0)] {
             let psk = Psk::external(b"sensor", &[7; 32]).unwrap();
             let service = StdSocket::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
-            let options = Options {
+            let options = ServerProxyOptions {
                 service: Arc::new(Destination::at(service.local_addr().unwrap())),
                 max_flows: 8,
                 idle_timeout: Duration::from_secs(60),

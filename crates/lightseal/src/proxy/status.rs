@@ -8,7 +8,7 @@ use std::fmt;
 
 /// The state of all flows of a proxy at one moment.
 #[derive(Clone, Debug)]
-pub(crate) struct Standing {
+pub(crate) struct FlowStates {
     /// Flows whose handshake is complete.
     flows: usize,
     outward: Direction,
@@ -62,7 +62,7 @@ impl fmt::Display for Direction {
     }
 }
 
-impl Standing {
+impl FlowStates {
     /// The state without any flow, with the counters so far.
     pub(crate) fn new(stats: Stats) -> Self {
         Self {
@@ -145,7 +145,7 @@ pub(crate) struct Status {
 
 impl Status {
     /// The state in one line for people, with the goodput since the last line.
-    pub(crate) fn line(&mut self, standing: Standing) -> String {
+    pub(crate) fn line(&mut self, standing: FlowStates) -> String {
         let before = std::mem::replace(&mut self.before, standing.stats);
         if standing.flows == 0 {
             return "status: no flows".into();
@@ -155,7 +155,7 @@ impl Status {
                 Some(share) => format!("{:.2} % of the bytes are messages", share * 100.0),
                 None => "nothing lately".to_owned(),
             });
-        let Standing { flows, outward, inward, delivered_bits, waiting, .. } = &standing;
+        let FlowStates { flows, outward, inward, delivered_bits, waiting, .. } = &standing;
         let flows = if *flows == 1 { "1 flow".into() } else { format!("{flows} flows") };
         let bits = delivered_bits.unwrap_or_default();
         let mut line = format!(
@@ -182,13 +182,13 @@ fn ratio(part: u64, whole: u64) -> Option<f64> {
 mod tests {
     use super::*;
 
-    fn standing(sent: u64, received: u64) -> Standing {
+    fn standing(sent: u64, received: u64) -> FlowStates {
         let mut stats = Stats::default();
         (stats.sent.bytes, stats.sent.handshake_bytes) = (sent + 300, 300);
         stats.sent.message_bytes = sent / 2;
         (stats.received.bytes, stats.received.handshake_bytes) = (received + 400, 400);
         stats.received.delivered_bytes = received / 4;
-        Standing::new(stats)
+        FlowStates::new(stats)
     }
 
     #[test]

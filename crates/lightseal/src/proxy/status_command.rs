@@ -4,7 +4,7 @@ use super::report::Report;
 use super::status_socket::{ask, plain, runtime_directory, sockets_of_user};
 use super::status_text::{Rates, line, text};
 use crate::failure::{Context, Failure};
-use crate::terminal::{Heard, LiveTerminal};
+use crate::terminal::{LiveTerminal, UserAction};
 use crate::units::Quantity;
 use clap::Args;
 use ratatui::widgets::Paragraph;
@@ -141,9 +141,9 @@ fn show(live: &mut LiveTerminal, text: &str, until: Instant) -> bool {
             return false;
         }
         match live.wait(until.saturating_duration_since(Instant::now())) {
-            Heard::Nothing => return true,
-            Heard::Redraw => {}
-            Heard::Stop | Heard::Gone => return false,
+            UserAction::Nothing => return true,
+            UserAction::Redraw => {}
+            UserAction::Stop | UserAction::Gone => return false,
         }
     }
 }

@@ -14,7 +14,7 @@
 use super::counters::Interface;
 use super::flows::SITES;
 use super::host::Came;
-use super::room::Counted;
+use super::room::CounterSnapshot;
 use crate::gateways::name;
 use std::fmt;
 
@@ -34,7 +34,7 @@ pub struct Outage {
 #[derive(Debug)]
 pub struct Ledger<'a> {
     /// The counters' growth in the stretch. For a killed gateway it is the sum of both its lives.
-    pub counted: &'a Counted,
+    pub counted: &'a CounterSnapshot,
     /// Frames that each host's port sent.
     pub sent: [u64; SITES],
     /// Frames that each host received.

@@ -16,9 +16,9 @@ const PREFIX: &str = "lightseal_gateway_";
 
 /// The samples of a gateway's metrics, by name and labels.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Told(BTreeMap<String, u64>);
+pub struct MetricSamples(BTreeMap<String, u64>);
 
-impl Told {
+impl MetricSamples {
     /// Asks the gateway in this namespace over HTTP, as Prometheus does.
     ///
     /// # Errors
@@ -152,7 +152,7 @@ mod tests {
                     lightseal_gateway_peer_frames_total{peer=\"c\",direction=\"sent\"} 5\n\
                     lightseal_gateway_drops_total{reason=\"full\"} 2\n\
                     lightseal_gateway_drops_total_not 9\n";
-        let told = Told::read(text);
+        let told = MetricSamples::read(text);
         assert_eq!((told.one("flows"), told.one("none")), (3, 0));
         assert_eq!(told.frames("b", "sent"), 7);
         assert_eq!(told.sum("peer_frames_total", "direction=\"sent\""), 12);

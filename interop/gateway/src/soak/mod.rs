@@ -20,10 +20,10 @@ use crate::interrupt::Interrupt;
 use crate::namespace::Namespace;
 use crate::site::{LAN, Mtu, WAN};
 use account::{Ledger, Outage};
-use counters::{Interface, Told};
+use counters::{Interface, MetricSamples};
 use flows::{Flow, MOST_FLOWS, SITES};
 use host::{Came, Host, Pace, Shared};
-use room::{Counted, Room};
+use room::{CounterSnapshot, Room};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::fmt;
@@ -232,7 +232,7 @@ struct Soak<'a> {
 struct Killed {
     site: usize,
     /// The gateway's last metrics before it was killed.
-    told: Told,
+    told: MetricSamples,
     /// The counts of its LAN interface at that time.
     lan: Interface,
     /// The counts of its interface to the other gateways at that time.
@@ -246,7 +246,7 @@ struct Killed {
 
 /// The counts of a completed stretch.
 struct Stretch {
-    counted: Counted,
+    counted: CounterSnapshot,
     sent: u64,
     from: Vec<u64>,
     to: Vec<u64>,
@@ -275,7 +275,7 @@ impl Soak<'_> {
         loop {
             let has = |place: &Namespace| {
                 // A gateway that is starting does not answer yet.
-                let Ok(told) = Told::ask(place) else { return false };
+                let Ok(told) = MetricSamples::ask(place) else { return false };
                 told.of("peer_epoch").count() + 1 == SITES
                     && told.of("peer_up").all(|(_, up)| up == 1)
             };
@@ -293,7 +293,7 @@ impl Soak<'_> {
     fn epochs(&self) -> Result<u64, Failure> {
         let killed = self.plan.seed as usize % SITES;
         let [one, other] = [(killed + 1) % SITES, (killed + 2) % SITES];
-        let told = Told::ask(&self.room.gateways[one])?;
+        let told = MetricSamples::ask(&self.room.gateways[one])?;
         Ok(told.one(&format!("peer_epoch{{peer=\"{}\"}}", name(other))))
     }
 
@@ -383,7 +383,7 @@ impl Soak<'_> {
         let (lan, wan) = ask()?;
         let sent = self.shared.newest();
         self.wait(UNDER_WAY)?;
-        let told = Told::ask(place)?;
+        let told = MetricSamples::ask(place)?;
         let started = Instant::now();
         if let Some(program) = self.programs[site].take() {
             program.kill();

@@ -6,7 +6,7 @@
 //! host ── lan ── gateway ── wan ──┘
 //! ```
 
-use super::counters::{Interface, Told};
+use super::counters::{Interface, MetricSamples};
 use super::flows::SITES;
 use crate::Failure;
 use crate::gateways::Post;
@@ -26,9 +26,9 @@ pub struct Room {
 
 /// All counters at one moment.
 #[derive(Clone, Debug)]
-pub struct Counted {
+pub struct CounterSnapshot {
     /// The counters of the gateways' programs, by site.
-    pub told: Vec<Told>,
+    pub told: Vec<MetricSamples>,
     /// The counters of the gateways' interfaces to their LANs, by site.
     pub lan: Vec<Interface>,
     /// The counters of the gateways' interfaces to each other, by site.
@@ -72,12 +72,12 @@ impl Room {
     ///
     /// # Errors
     /// A gateway or an interface does not answer.
-    pub fn count(&self) -> Result<Counted, Failure> {
+    pub fn count(&self) -> Result<CounterSnapshot, Failure> {
         let of = |places: &[Namespace], name: &str| {
             places.iter().map(|place| Interface::ask(place, name)).collect::<Result<Vec<_>, _>>()
         };
-        Ok(Counted {
-            told: self.gateways.iter().map(Told::ask).collect::<Result<_, _>>()?,
+        Ok(CounterSnapshot {
+            told: self.gateways.iter().map(MetricSamples::ask).collect::<Result<_, _>>()?,
             lan: of(&self.gateways, LAN)?,
             wan: of(&self.gateways, WAN)?,
             host: of(&self.hosts, LAN)?,
@@ -85,7 +85,7 @@ impl Room {
     }
 }
 
-impl Counted {
+impl CounterSnapshot {
     /// The growth since `earlier`.
     #[must_use]
     pub fn since(self, earlier: &Self) -> Self {

@@ -170,11 +170,18 @@ where
 {
     debug_assert!(content.len() < 1 << (8 * L) && header.len() < 0xff00);
     let mut tag = Block::default();
-    cipher.encrypt_with_backend(Run { nonce, tag_len, header, direction, content, tag: &mut tag });
+    cipher.encrypt_with_backend(CcmInput {
+        nonce,
+        tag_len,
+        header,
+        direction,
+        content,
+        tag: &mut tag,
+    });
     tag
 }
 
-struct Run<'a> {
+struct CcmInput<'a> {
     nonce: &'a [u8; 12],
     tag_len: usize,
     header: &'a [u8],
@@ -183,11 +190,11 @@ struct Run<'a> {
     tag: &'a mut Block,
 }
 
-impl BlockSizeUser for Run<'_> {
+impl BlockSizeUser for CcmInput<'_> {
     type BlockSize = U16;
 }
 
-impl BlockCipherEncClosure for Run<'_> {
+impl BlockCipherEncClosure for CcmInput<'_> {
     #[inline(always)]
     fn call<B: BlockCipherEncBackend<BlockSize = U16>>(self, backend: &B) {
         let Self { nonce, tag_len, header, direction, content, tag } = self;

@@ -1,13 +1,15 @@
 //! The client's handshake states in DTLS 1.2.
 
-use super::{End, Hellos, Keyed, absorb, absorb_message, send};
+use super::{HandshakeRole, Hellos, KeysInstalled, absorb, absorb_message, send};
 use crate::codepoints::{DOWNGRADE_1_1, DOWNGRADE_1_2, ExtensionType, HandshakeType};
 use crate::config::{ProtocolVersion, Psk, Settings};
 use crate::crypto::{Exchange12, NamedGroup, PremasterSecret, SharedSecret, Transcript};
 use crate::error::{Fault, Misbehaviour};
 use crate::handshake::reassembly::Message;
 use crate::handshake::session::{Owner, Session, Ticket, fresh_id};
-use crate::handshake::{Channel, Established, State, expect_epoch, extras, message_body};
+use crate::handshake::{
+    Channel, Established, State, expect_epoch, message_body, negotiated_extensions,
+};
 use crate::messages::key_exchange::{
     EcdhePskServerParams, read_psk_hint, write_ecdhe_psk_client_key_exchange,
     write_psk_client_key_exchange,
@@ -105,22 +107,23 @@ impl Offer {
                 ExtensionType::EC_POINT_FORMATS => settings.offers_ecdhe_psk(),
                 // This extension is not allowed here, but some servers send it.
                 ExtensionType::SUPPORTED_GROUPS => settings.offers_ecdhe_psk(),
-                kind => extras::is_offered(settings, version, self.cid, kind),
+                kind => negotiated_extensions::is_offered(settings, version, self.cid, kind),
             };
             if !valid {
                 return Err(Misbehaviour::UnsolicitedExtension.into());
             }
         }
-        extras::check_renegotiation_info(hello.extensions)?;
-        extras::check_point_formats(hello.extensions)?;
-        let extended_master = extras::has_extended_master_secret(hello.extensions)?;
+        negotiated_extensions::check_renegotiation_info(hello.extensions)?;
+        negotiated_extensions::check_point_formats(hello.extensions)?;
+        let extended_master = negotiated_extensions::has_extended_master_secret(hello.extensions)?;
         if settings.require_extended_master_secret && !extended_master {
             return Err(Misbehaviour::Insecure("handshake without extended_master_secret").into());
         }
-        let extras = extras::read_cid_answer(settings, hello.extensions, self.cid)?;
-        let extras = extras::read_limit_answer(settings, version, hello.extensions, extras)?;
-        channel.record_limit = extras.record_limit;
-        channel.agree_on_cids(&extras);
+        let agreed = negotiated_extensions::read_cid_answer(settings, hello.extensions, self.cid)?;
+        let agreed =
+            negotiated_extensions::read_limit_answer(settings, version, hello.extensions, agreed)?;
+        channel.record_limit = agreed.record_limit;
+        channel.agree_on_cids(&agreed);
         let mut transcript = Transcript::new();
         absorb(&mut transcript, HandshakeType::CLIENT_HELLO, self.sequence, &self.hello);
         absorb_message(&mut transcript, message);
@@ -132,7 +135,7 @@ impl Offer {
             server_random: *hello.random,
             extended_master,
             resumed,
-            extras,
+            agreed,
             transcript,
         };
         let gives_ticket = hello.extensions.get(ExtensionType::SESSION_TICKET).is_some();
@@ -142,8 +145,16 @@ impl Offer {
                 return Err(Misbehaviour::IllegalParameter("resumed session").into());
             }
             let Session { master, owner, id, ticket, .. } = session;
-            let mut keyed =
-                Keyed::new(hellos, End::Client, master, None, owner, id, settings, channel);
+            let mut keyed = KeysInstalled::new(
+                hellos,
+                HandshakeRole::Client,
+                master,
+                None,
+                owner,
+                id,
+                settings,
+                channel,
+            );
             keyed.ticket = ticket;
             return Ok(State::WaitServerFinished12(WaitFinished { keyed, gives_ticket }));
         }
@@ -160,7 +171,7 @@ impl Offer {
 
 /// The result of the client's half of an ECDHE exchange.
 #[derive(Debug)]
-struct Exchanged {
+struct ClientExchange {
     group: NamedGroup,
     public: Vec<u8>,
     shared: SharedSecret,
@@ -175,7 +186,7 @@ pub(crate) struct WaitHelloDone {
     gives_ticket: bool,
     /// Whether a ServerKeyExchange was received.
     key_exchanged: bool,
-    exchange: Option<Exchanged>,
+    exchange: Option<ClientExchange>,
 }
 
 impl WaitHelloDone {
@@ -205,7 +216,7 @@ impl WaitHelloDone {
                 let shared = exchange
                     .complete(params.point)
                     .map_err(|_| Misbehaviour::IllegalParameter("key share"))?;
-                self.exchange = Some(Exchanged { group: params.group, public, shared });
+                self.exchange = Some(ClientExchange { group: params.group, public, shared });
             }
         }
         absorb_message(&mut self.hellos.transcript, message);
@@ -244,9 +255,9 @@ impl WaitHelloDone {
         let transcript = &mut self.hellos.transcript;
         send(channel, transcript, 0, HandshakeType::CLIENT_KEY_EXCHANGE, body);
         let master = self.hellos.master(premaster);
-        let mut keyed = Keyed::new(
+        let mut keyed = KeysInstalled::new(
             self.hellos,
-            End::Client,
+            HandshakeRole::Client,
             master,
             group,
             Owner::of(&self.psk),
@@ -262,7 +273,7 @@ impl WaitHelloDone {
 /// Only the server's Finished is missing.
 #[derive(Debug)]
 pub(crate) struct WaitFinished {
-    keyed: Keyed,
+    keyed: KeysInstalled,
     gives_ticket: bool,
 }
 

@@ -13,10 +13,10 @@
 //! it is received.
 
 pub(crate) mod client;
-pub(crate) mod greeting;
+pub(crate) mod hello_decision;
 pub(crate) mod server;
 
-use super::extras::Extras;
+use super::negotiated_extensions::NegotiatedExtensions;
 use super::reassembly::Message;
 use super::session::{Owner, Session, Ticket};
 use super::{Channel, Established, EstablishedKeys, Negotiated, OfferedSchemes, log_line};
@@ -65,7 +65,7 @@ struct Hellos {
     server_random: [u8; 32],
     extended_master: bool,
     resumed: bool,
-    extras: Extras,
+    agreed: NegotiatedExtensions,
     transcript: Transcript,
 }
 
@@ -82,16 +82,16 @@ impl Hellos {
 
 /// The end of the association that this is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum End {
+enum HandshakeRole {
     Client,
     Server,
 }
 
 /// The keys are known and installed; the peer still has to prove that it has them.
 #[derive(Debug)]
-pub(crate) struct Keyed {
+pub(crate) struct KeysInstalled {
     hellos: Hellos,
-    end: End,
+    end: HandshakeRole,
     master: MasterSecret12,
     group: Option<NamedGroup>,
     owner: Owner,
@@ -100,12 +100,12 @@ pub(crate) struct Keyed {
     ticket: Option<Ticket>,
 }
 
-impl Keyed {
+impl KeysInstalled {
     /// Installs the keys of both directions.
     #[expect(clippy::too_many_arguments, reason = "everything that the handshake has negotiated")]
     fn new(
         hellos: Hellos,
-        end: End,
+        end: HandshakeRole,
         master: MasterSecret12,
         group: Option<NamedGroup>,
         owner: Owner,
@@ -116,13 +116,13 @@ impl Keyed {
         log_line(settings, "CLIENT_RANDOM", &hellos.client_random, master.as_bytes());
         let keys = master.keys(hellos.suite, &hellos.client_random, &hellos.server_random);
         let (send, receive) = match end {
-            End::Client => (keys.client, keys.server),
-            End::Server => (keys.server, keys.client),
+            HandshakeRole::Client => (keys.client, keys.server),
+            HandshakeRole::Server => (keys.server, keys.client),
         };
-        let (suite, extras) = (hellos.suite, &hellos.extras);
-        channel.send.install(SendEpoch::dtls12(EPOCH_12, suite, send, extras.send_cid));
-        let receive = ReceiveEpoch::dtls12(EPOCH_12, suite, receive, extras.receive_cid);
-        channel.receive.install(receive.limited_to(extras.receive_limit));
+        let (suite, agreed) = (hellos.suite, &hellos.agreed);
+        channel.send.install(SendEpoch::dtls12(EPOCH_12, suite, send, agreed.send_cid));
+        let receive = ReceiveEpoch::dtls12(EPOCH_12, suite, receive, agreed.receive_cid);
+        channel.receive.install(receive.limited_to(agreed.receive_limit));
         Self { hellos, end, master, group, owner, session_id, ticket: None }
     }
 
@@ -130,8 +130,8 @@ impl Keyed {
     fn send_finished(&mut self, channel: &mut Channel) {
         let hash = self.hellos.transcript.hash();
         let verify_data = match self.end {
-            End::Client => self.master.client_finished(&hash),
-            End::Server => self.master.server_finished(&hash),
+            HandshakeRole::Client => self.master.client_finished(&hash),
+            HandshakeRole::Server => self.master.server_finished(&hash),
         };
         let transcript = &mut self.hellos.transcript;
         send(channel, transcript, EPOCH_12, HandshakeType::FINISHED, verify_data.to_vec());
@@ -142,8 +142,8 @@ impl Keyed {
         super::expect_epoch(message, EPOCH_12)?;
         let hash = self.hellos.transcript.hash();
         let expected: [u8; VERIFY_DATA] = match self.end {
-            End::Client => self.master.server_finished(&hash),
-            End::Server => self.master.client_finished(&hash),
+            HandshakeRole::Client => self.master.server_finished(&hash),
+            HandshakeRole::Server => self.master.client_finished(&hash),
         };
         if !bool::from(expected.ct_eq(&message.body)) {
             return Err(Misbehaviour::WrongFinished.into());
@@ -154,7 +154,7 @@ impl Keyed {
 
     fn established(self) -> Established {
         let Hellos {
-            suite, client_random, server_random, extended_master, resumed, extras, ..
+            suite, client_random, server_random, extended_master, resumed, agreed, ..
         } = self.hellos;
         let session = Session {
             suite: suite.id,
@@ -181,10 +181,10 @@ impl Keyed {
                 receive: Scheme::Plain,
                 resumed,
                 extended_master,
-                record_limit: extras.record_limit,
-                send_cid: extras.send_cid,
-                receive_cid: extras.receive_cid,
-                return_routability: extras.return_routability,
+                record_limit: agreed.record_limit,
+                send_cid: agreed.send_cid,
+                receive_cid: agreed.receive_cid,
+                return_routability: agreed.return_routability,
             },
         }
     }

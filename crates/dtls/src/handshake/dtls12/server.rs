@@ -1,12 +1,12 @@
 //! The server's handshake states in DTLS 1.2.
 
-use super::greeting::Accepted12;
-use super::{End, Hellos, Keyed, absorb, absorb_message, send};
+use super::hello_decision::AcceptedHello12;
+use super::{HandshakeRole, Hellos, KeysInstalled, absorb, absorb_message, send};
 use crate::codepoints::{DOWNGRADE_1_2, ExtensionType, HandshakeType};
 use crate::config::{Lookup, ProtocolVersion, PskStore, ServerConfig, Settings};
 use crate::crypto::{Exchange12, KeyExchange, NamedGroup, PremasterSecret, Transcript};
 use crate::error::{Fault, Incompatibility, Misbehaviour};
-use crate::handshake::extras::Answer;
+use crate::handshake::negotiated_extensions::AcceptedExtensions;
 use crate::handshake::reassembly::Message;
 use crate::handshake::session::{Owner, Session, TicketSealer, fresh_id};
 use crate::handshake::{Channel, Established, State, expect_epoch, message_body};
@@ -53,14 +53,14 @@ pub(crate) fn accept(
     config: &ServerConfig,
     channel: &mut Channel,
     now: Instant,
-    accepted: Accepted12<'_>,
+    accepted: AcceptedHello12<'_>,
     cid: Option<ConnectionId>,
 ) -> Result<State, Fault> {
     let settings = &config.settings;
     let hello = &accepted.hello;
-    let answer = Answer::new(settings, ProtocolVersion::Dtls12, hello.extensions, cid)?;
-    channel.record_limit = answer.extras.record_limit;
-    channel.agree_on_cids(&answer.extras);
+    let answer = AcceptedExtensions::new(settings, ProtocolVersion::Dtls12, hello.extensions, cid)?;
+    channel.record_limit = answer.agreed.record_limit;
+    channel.agree_on_cids(&answer.agreed);
     let mut random: [u8; 32] = channel.rng.array();
     if settings.speaks(ProtocolVersion::Dtls13) {
         random[24..].copy_from_slice(&DOWNGRADE_1_2);
@@ -102,12 +102,21 @@ pub(crate) fn accept(
         server_random: random,
         extended_master: accepted.extended_master,
         resumed: accepted.session.is_some(),
-        extras: answer.extras,
+        agreed: answer.agreed,
         transcript,
     };
     if let Some(session) = accepted.session {
         let Session { master, owner, .. } = session;
-        let mut keyed = Keyed::new(hellos, End::Server, master, None, owner, id, settings, channel);
+        let mut keyed = KeysInstalled::new(
+            hellos,
+            HandshakeRole::Server,
+            master,
+            None,
+            owner,
+            id,
+            settings,
+            channel,
+        );
         keyed.send_finished(channel);
         return Ok(State::WaitClientFinished12(WaitFinished { keyed, tickets: None }));
     }
@@ -180,9 +189,9 @@ impl WaitKeyExchange {
         };
         absorb_message(&mut self.hellos.transcript, message);
         let master = self.hellos.master(premaster);
-        let keyed = Keyed::new(
+        let keyed = KeysInstalled::new(
             self.hellos,
-            End::Server,
+            HandshakeRole::Server,
             master,
             group,
             Owner::of(&psk),
@@ -197,7 +206,7 @@ impl WaitKeyExchange {
 /// Only the client's Finished is missing.
 #[derive(Debug)]
 pub(crate) struct WaitFinished {
-    keyed: Keyed,
+    keyed: KeysInstalled,
     /// `None` in a resumed handshake, whose Finished was already sent.
     tickets: Option<Tickets>,
 }
@@ -222,7 +231,7 @@ impl WaitFinished {
     }
 }
 
-impl Keyed {
+impl KeysInstalled {
     fn send_ticket(
         &mut self,
         channel: &mut Channel,

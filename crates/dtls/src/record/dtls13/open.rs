@@ -6,10 +6,10 @@ use crate::codepoints::{ContentType, MAX_CONTENT};
 use crate::crypto::{CipherSuite, Keying, PrfProtection, Protection, Record, TrafficSecret};
 use crate::record::fates::{Fate, late_below};
 use crate::record::header::UnifiedHeader;
-use crate::record::held::{Held, RecordId, Slot};
 use crate::record::number::NumberMasks;
 use crate::record::number::nearest;
-use crate::record::outcomes::{Inner, Outcomes, SecurityLevel, Tally};
+use crate::record::outcomes::{ArrivalCounts, Inner, Outcomes, SecurityLevel};
+use crate::record::receive_buffer::{ReceiveBuffer, RecordId, Slot};
 use alloc::boxed::Box;
 use lightseal_aggregation::scheme::TAG_BYTES;
 use lightseal_aggregation::tuning::WINDOW;
@@ -38,7 +38,7 @@ impl Opening {
             (Keying::Prf { aggregated, .. }, Some(opener)) => Self::Aggregated(Aggregated {
                 epoch,
                 limit: MAX_CONTENT + 1,
-                room: Held::least_budget(scheme.waiting_numbers(), MAX_CONTENT + 1),
+                room: ReceiveBuffer::least_budget(scheme.waiting_numbers(), MAX_CONTENT + 1),
                 checked: scheme.is_checked(),
                 prf: aggregated(secret, scheme.context()),
                 mask: NumberMask::new(masks, epoch, suite, scheme, secret),
@@ -71,7 +71,8 @@ impl Opening {
             Self::Standard(standard) => standard.limit = bytes,
             Self::Aggregated(aggregated) => {
                 aggregated.limit = bytes;
-                aggregated.room = Held::least_budget(aggregated.scheme.waiting_numbers(), bytes);
+                aggregated.room =
+                    ReceiveBuffer::least_budget(aggregated.scheme.waiting_numbers(), bytes);
             }
         }
     }
@@ -124,8 +125,8 @@ impl Opening {
         &mut self,
         header: UnifiedHeader,
         record: &'a mut [u8],
-        held: &mut Held,
-        tally: &mut Tally,
+        held: &mut ReceiveBuffer,
+        tally: &mut ArrivalCounts,
         outcomes: &mut Outcomes,
     ) -> Option<Inner<'a>> {
         let (head, body) = record.split_at_mut_checked(header.header_len())?;
@@ -163,8 +164,8 @@ impl Opening {
     pub(in crate::record) fn end(
         &mut self,
         closing: ClosingTag,
-        held: &mut Held,
-        tally: &mut Tally,
+        held: &mut ReceiveBuffer,
+        tally: &mut ArrivalCounts,
         outcomes: &mut Outcomes,
     ) {
         if let Self::Aggregated(aggregated) = self {
@@ -198,8 +199,8 @@ impl Opening {
     /// Drops all data that is not verified.
     pub(in crate::record) fn abandon(
         &mut self,
-        held: &mut Held,
-        tally: &mut Tally,
+        held: &mut ReceiveBuffer,
+        tally: &mut ArrivalCounts,
         outcomes: &mut Outcomes,
     ) {
         if let Self::Aggregated(aggregated) = self {
@@ -223,7 +224,7 @@ impl Standard {
         &mut self,
         record: Record<'_>,
         body: &'a mut [u8],
-        tally: &mut Tally,
+        tally: &mut ArrivalCounts,
         outcomes: &mut Outcomes,
     ) -> Option<Inner<'a>> {
         let Record { number, header } = record;
@@ -290,8 +291,8 @@ impl Aggregated {
         &mut self,
         record: Record<'_>,
         body: &'a mut [u8],
-        held: &mut Held,
-        tally: &mut Tally,
+        held: &mut ReceiveBuffer,
+        tally: &mut ArrivalCounts,
         outcomes: &mut Outcomes,
     ) -> Option<Inner<'a>> {
         let Self { prf, scheme, opener, limit, .. } = self;
@@ -396,8 +397,8 @@ impl Aggregated {
         &mut self,
         number: u64,
         payload: &[u8],
-        held: &mut Held,
-        tally: &mut Tally,
+        held: &mut ReceiveBuffer,
+        tally: &mut ArrivalCounts,
         outcomes: &mut Outcomes,
     ) -> Option<Slot> {
         let budget = held.shared_budget(self.scheme.waiting_numbers(), self.limit);
@@ -428,13 +429,23 @@ impl Aggregated {
     /// every record.
     #[cold]
     #[inline(never)]
-    fn settle_apart(&mut self, held: &mut Held, tally: &mut Tally, outcomes: &mut Outcomes) {
+    fn settle_apart(
+        &mut self,
+        held: &mut ReceiveBuffer,
+        tally: &mut ArrivalCounts,
+        outcomes: &mut Outcomes,
+    ) {
         self.settle(held, tally, outcomes);
     }
 
     /// Delivers the payloads that the opener verified, and frees those that it dropped.
     #[inline(always)]
-    fn settle(&mut self, held: &mut Held, tally: &mut Tally, outcomes: &mut Outcomes) {
+    fn settle(
+        &mut self,
+        held: &mut ReceiveBuffer,
+        tally: &mut ArrivalCounts,
+        outcomes: &mut Outcomes,
+    ) {
         while let Some(Verdict { slot, number, outcome }) = self.opener.next_verdict() {
             let record = RecordId { epoch: self.epoch, number };
             if let Outcome::Provisional { bits } = outcome {

@@ -10,7 +10,7 @@ use crate::crypto::{
 use crate::record::UnifiedHeader;
 use crate::record::number::NumberMasks;
 use crate::record::number::nearest;
-use crate::record::outcomes::{Proof, Read};
+use crate::record::outcomes::{PassiveRecord, Proof};
 use alloc::boxed::Box;
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
@@ -62,7 +62,7 @@ impl Reading13 {
         header: UnifiedHeader,
         record: &'a mut [u8],
         serial: u64,
-    ) -> Option<Read<'a>> {
+    ) -> Option<PassiveRecord<'a>> {
         let (head, body) = record.split_at_mut_checked(header.header_len())?;
         let bits =
             |head: &[u8], expected| nearest(header.number_bits(head), header.number_len, expected);
@@ -78,14 +78,14 @@ impl Reading13 {
                 let content_len = body.len().checked_sub(*tag_len)?;
                 let (content, tag) = body.split_at_mut_checked(content_len)?;
                 if protection.open(Record { number, header: head }, content, tag).is_err() {
-                    return Some(Read::forged(number));
+                    return Some(PassiveRecord::forged(number));
                 }
                 let repeated = !window.check(number);
                 window.commit(number);
                 let end = content.iter().rposition(|byte| *byte != 0)?;
                 let (content, kind) = (content.get(..end)?, content.get(end)?);
                 let (kind, proof) = (Some(ContentType(*kind)), Proof::Verified);
-                Some(Read { number, kind, content, proof, repeated })
+                Some(PassiveRecord { number, kind, content, proof, repeated })
             }
             Self::Aggregated(aggregated) => {
                 if body.is_empty() {
@@ -134,12 +134,12 @@ pub(in crate::record) struct Aggregated {
     /// The closing tag at the epoch's end, until the opener accepts it.
     last_closing: Option<ClosingTag>,
     slots: Slots,
-    recent: VecDeque<Recent>,
+    recent: VecDeque<RecentRecord>,
     verdicts: VecDeque<(u64, Proof)>,
 }
 
 /// A data record that was read, and its copies.
-struct Recent {
+struct RecentRecord {
     number: u64,
     state: PrfState,
     proof: Proof,
@@ -153,7 +153,7 @@ impl Aggregated {
         record: Record<'_>,
         body: &'a mut [u8],
         serial: u64,
-    ) -> Option<Read<'a>> {
+    ) -> Option<PassiveRecord<'a>> {
         let number = record.number;
         let opened = self.prf.open(record, body, self.scheme.tags_len(number))?;
         let (content, tags) = body.split_at_mut_checked(opened.content_len)?;
@@ -166,14 +166,14 @@ impl Aggregated {
             && !bool::from(check.ct_eq(&check_byte(&*self.prf, &opened.state, aggregate)))
         {
             let _ = self.opener.admit(number);
-            return Some(Read::forged(number));
+            return Some(PassiveRecord::forged(number));
         }
         let (proof, repeated) = if opened.own_tag {
             if !bool::from(own.ct_eq(&self.prf.block(&opened.state, TAG_BLOCK))) {
                 // The record counts as an arrival: enough arrivals move a window that was left
                 // behind.
                 let _ = self.opener.admit(number);
-                return Some(Read::forged(number));
+                return Some(PassiveRecord::forged(number));
             }
             let fresh = self.opener.admit(number) != Err(Refusal::Used)
                 && self.opener.offer_verified(&*self.prf, number, opened.state, aggregate).is_ok();
@@ -187,12 +187,12 @@ impl Aggregated {
             self.offer(number, opened.state, aggregate, serial)
         };
         self.settle();
-        Some(Read { number, kind: Some(kind), content: payload, proof, repeated })
+        Some(PassiveRecord { number, kind: Some(kind), content: payload, proof, repeated })
     }
 
     /// Offers a data record to the opener. Returns its proof so far and whether it is a copy.
     fn offer(&mut self, number: u64, state: PrfState, tags: &[u8], serial: u64) -> (Proof, bool) {
-        let same = |recent: &&mut Recent| {
+        let same = |recent: &&mut RecentRecord| {
             recent.number == number && bool::from(recent.state.ct_eq(&state))
         };
         if let Some(recent) = self.recent.iter_mut().rev().find(same) {
@@ -218,7 +218,7 @@ impl Aggregated {
             self.recent.pop_front();
         }
         let serials = alloc::vec![serial];
-        self.recent.push_back(Recent { number, state, proof: Proof::Pending, serials });
+        self.recent.push_back(RecentRecord { number, state, proof: Proof::Pending, serials });
         (Proof::Pending, false)
     }
 
@@ -241,7 +241,7 @@ impl Aggregated {
                 _ => continue,
             };
             let Some(serial) = self.slots.free(slot) else { continue };
-            let is_it = |recent: &&mut Recent| recent.serials.first() == Some(&serial);
+            let is_it = |recent: &&mut RecentRecord| recent.serials.first() == Some(&serial);
             match self.recent.iter_mut().rev().find(is_it) {
                 Some(recent) => {
                     recent.proof = proof;

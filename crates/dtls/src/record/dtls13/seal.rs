@@ -7,7 +7,7 @@ use crate::crypto::{CipherSuite, Keying, PrfProtection, Protection, Record, Traf
 use crate::record::cid::ConnectionId;
 use crate::record::header::UnifiedHeader;
 use crate::record::number::NumberMasks;
-use crate::record::shape::{NumberLength, Place, SealError, Shape, Written};
+use crate::record::shape::{HeaderFormat, NumberLength, RecordPlace, SealError, WrittenLengths};
 use alloc::boxed::Box;
 use lightseal_aggregation::scheme::TAG_BYTES;
 use lightseal_aggregation::{ClosingTag, RecordKind, Scheme, Sealer, TAG_BLOCK, check_byte};
@@ -58,7 +58,7 @@ impl Sealing {
         &self,
         number: u64,
         kind: ContentType,
-        shape: Shape,
+        shape: HeaderFormat,
     ) -> usize {
         self.header(0, shape).header_len() + 1 + self.tags_len(kind, number)
     }
@@ -79,7 +79,7 @@ impl Sealing {
         }
     }
 
-    fn header(&self, epoch: u64, shape: Shape) -> UnifiedHeader {
+    fn header(&self, epoch: u64, shape: HeaderFormat) -> UnifiedHeader {
         UnifiedHeader {
             epoch_bits: (epoch & 3) as u8,
             cid_len: self.cid.len(),
@@ -92,12 +92,12 @@ impl Sealing {
     pub(in crate::record) fn seal(
         &mut self,
         buf: &mut [u8],
-        Place { epoch, number }: Place,
+        RecordPlace { epoch, number }: RecordPlace,
         kind: ContentType,
-        shape: Shape,
+        shape: HeaderFormat,
         least: usize,
         content: impl FnOnce(&mut Writer<'_>) -> Result<(), BufferFull>,
-    ) -> Result<Written, SealError> {
+    ) -> Result<WrittenLengths, SealError> {
         let tags_len = match &self.tags {
             Tags::Standard { tag_len, .. } => *tag_len,
             Tags::Aggregated { sealer, scheme, .. } => {
@@ -162,7 +162,7 @@ impl Sealing {
             }
         }
         let len = header_len + body.len();
-        Ok(Written { len, additional_len: header_len, content_len })
+        Ok(WrittenLengths { len, additional_len: header_len, content_len })
     }
 
     /// Whether application data waits for a tag that only later records would carry.
@@ -190,7 +190,7 @@ impl Sealing {
     }
 
     /// The length in bytes of a closing tag record with number `number`.
-    pub(in crate::record) fn closing_len(&self, number: u64, shape: Shape) -> usize {
+    pub(in crate::record) fn closing_len(&self, number: u64, shape: HeaderFormat) -> usize {
         self.overhead(number, ContentType::AGGREGATE_TAG, shape) + CLOSING_CONTENT
     }
 
@@ -207,7 +207,7 @@ impl Sealing {
     pub(in crate::record) fn close(
         &mut self,
         number: u64,
-        shape: Shape,
+        shape: HeaderFormat,
         room: usize,
     ) -> Result<Option<ClosingTag>, SealError> {
         let needed = self.closing_len(number, shape);

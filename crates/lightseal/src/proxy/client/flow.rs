@@ -4,7 +4,7 @@
 use crate::proxy::counters::Totals;
 use crate::proxy::destination::Destination;
 use crate::proxy::loops::{self, LoopGuard};
-use crate::proxy::reconnect::{Answering, Attention, Pause, Server};
+use crate::proxy::reconnect::{Answering, Attention, HandshakePause, Server};
 use crate::proxy::{described, explained, unshared};
 use lightseal_core::{AddressPair, Instant};
 use lightseal_dtls::{ClientConfig, CloseReason, Connection, Event, Resolution};
@@ -50,7 +50,7 @@ pub(in crate::proxy) struct FlowHost {
     /// Whether the server has sent data since the handshake, such as the answer to a probe.
     pub(in crate::proxy) heard: bool,
     /// How the flow is replaced if its server is silent.
-    pub(in crate::proxy) pause: Pause,
+    pub(in crate::proxy) pause: HandshakePause,
     /// Whether the server is silent, and the number of hints, as of the last look at the
     /// connection.
     pub(in crate::proxy) silent: bool,

@@ -19,7 +19,7 @@ const PATHS_LOOKED_AT: usize = 4;
 
 /// How a flow begins.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Beginning<'a> {
+pub(super) enum FlowStart<'a> {
     /// For an application that has no flow. `hops` flows of this proxy in a row led to it.
     New { hops: u32 },
     /// Beside the application's flow, which it replaces once its handshake is complete.
@@ -30,7 +30,7 @@ pub(super) enum Beginning<'a> {
     BesideInPlaceOf(&'a Flow),
 }
 
-impl<'a> Beginning<'a> {
+impl<'a> FlowStart<'a> {
     pub(super) const fn hops(self) -> u32 {
         match self {
             Self::New { hops } => hops,
@@ -103,7 +103,7 @@ impl ClientProxy {
         if !self.is_to_go_elsewhere(&successor) {
             return;
         }
-        let beginning = Beginning::BesideInPlaceOf(&successor);
+        let beginning = FlowStart::BesideInPlaceOf(&successor);
         if let Err(error) = self.open(application, beginning, tasks) {
             self.totals.count_refused(&error);
         }
@@ -146,7 +146,7 @@ impl ClientProxy {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::proxy::client::Options;
+    use crate::proxy::client::ClientProxyOptions;
     use crate::proxy::destination::Destination;
     use lightseal_dtls::{ClientConfig, Psk, SendError};
     use std::net::Ipv4Addr;
@@ -165,7 +165,7 @@ mod tests {
             let loopback = || UdpSocket::bind((Ipv4Addr::LOCALHOST, 0));
             let (silent, local) = (loopback().await.unwrap(), loopback().await.unwrap());
             let hour = Duration::from_secs(3600);
-            let options = Options {
+            let options = ClientProxyOptions {
                 server: Arc::new(Destination::at(silent.local_addr().unwrap())),
                 max_flows: 2,
                 idle_timeout: hour,
@@ -180,9 +180,9 @@ mod tests {
         /// Begins the flow of an application and a handshake beside it.
         fn flow_with_successor(&mut self, application: AddressPair) -> Arc<Flow> {
             let Self { proxy, tasks, .. } = self;
-            proxy.open(application, Beginning::New { hops: 0 }, tasks).unwrap();
+            proxy.open(application, FlowStart::New { hops: 0 }, tasks).unwrap();
             proxy.flows().successors.expect(application, proxy.clock.now());
-            proxy.open(application, Beginning::Beside, tasks).unwrap()
+            proxy.open(application, FlowStart::Beside, tasks).unwrap()
         }
 
         fn successors(&self) -> usize {
@@ -218,7 +218,7 @@ mod tests {
         assert!(is_closed(&successor) && alone.successors() == 0);
         // Neither does one remain whose flow ended while it began.
         let Alone { proxy, tasks, .. } = &mut alone;
-        let late = proxy.open(application(1, 1), Beginning::Beside, tasks).unwrap();
+        let late = proxy.open(application(1, 1), FlowStart::Beside, tasks).unwrap();
         assert!(is_closed(&late));
     }
 
@@ -228,7 +228,7 @@ mod tests {
         let first = alone.flow_with_successor(application(1, 1));
         let began_at = first.call(|_, host, _| host.began_at);
         let Alone { proxy, tasks, .. } = &mut alone;
-        let beginning = Beginning::BesideInPlaceOf(&first);
+        let beginning = FlowStart::BesideInPlaceOf(&first);
         let next = proxy.open(application(1, 1), beginning, tasks).unwrap();
         assert_eq!(next.call(|_, host, _| (host.tries, host.began_at)), (1, began_at));
         assert_eq!((proxy.open_flows(), alone.successors()), (1, 1));

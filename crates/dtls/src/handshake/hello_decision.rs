@@ -2,8 +2,8 @@
 
 use super::cookie::{CookieJar, Retry};
 use super::dtls12;
-use super::dtls12::greeting::{Accepted12, Greeting12};
-use super::reception::{AddressProof, Reception};
+use super::dtls12::hello_decision::{AcceptedHello12, HelloDecision12};
+use super::hello_context::{AddressProof, HelloContext};
 use crate::codepoints::{
     DTLS_1_2, DTLS_1_3, ExtensionType, HELLO_RETRY_REQUEST_RANDOM, HandshakeType,
     PskKeyExchangeMode,
@@ -33,14 +33,14 @@ enum Exchange<'a> {
     /// The PSK alone.
     Psk,
     /// The PSK with the client's key share.
-    Share(KeyShareEntry<'a>),
+    PendingExchange(KeyShareEntry<'a>),
     /// The client must send a share in this group.
     Retry(NamedGroup),
 }
 
 /// Everything from which the server's first flight is computed.
 #[derive(Debug)]
-pub(crate) struct Accepted<'a> {
+pub(crate) struct AcceptedHello<'a> {
     pub(crate) hello: ClientHello<'a>,
     /// The hello's body, without any header.
     pub(crate) body: &'a [u8],
@@ -59,15 +59,15 @@ pub(crate) struct Accepted<'a> {
 
 /// What to do with a ClientHello.
 #[derive(Debug)]
-pub(crate) enum Greeting<'a> {
+pub(crate) enum HelloDecision<'a> {
     /// Send this HelloRetryRequest and keep no state.
     Retry(Vec<u8>),
     /// Send this HelloVerifyRequest and keep no state.
     Verify(Vec<u8>),
     /// Continue with DTLS 1.3.
-    Accept(Box<Accepted<'a>>),
+    Accept(Box<AcceptedHello<'a>>),
     /// Continue with DTLS 1.2.
-    Accept12(Box<Accepted12<'a>>),
+    Accept12(Box<AcceptedHello12<'a>>),
 }
 
 /// Selects the version to use with a client: 1.2 only if the client speaks no newer one that this
@@ -93,16 +93,16 @@ fn choose_version(settings: &Settings, hello: &ClientHello<'_>) -> Result<Protoc
 
 /// Parses a ClientHello with message number `sequence` and decides how to answer it.
 pub(crate) fn consider<'a>(
-    mut reception: Reception<'_>,
+    mut reception: HelloContext<'_>,
     sequence: u16,
     body: &'a [u8],
-) -> Result<Greeting<'a>, Fault> {
+) -> Result<HelloDecision<'a>, Fault> {
     let hello = ClientHello::decode(body)?;
     match choose_version(&reception.config.settings, &hello)? {
         ProtocolVersion::Dtls12 => {
-            Ok(match dtls12::greeting::consider(&mut reception, sequence, hello, body)? {
-                Greeting12::Verify(request) => Greeting::Verify(request),
-                Greeting12::Accept(accepted) => Greeting::Accept12(accepted),
+            Ok(match dtls12::hello_decision::consider(&mut reception, sequence, hello, body)? {
+                HelloDecision12::Verify(request) => HelloDecision::Verify(request),
+                HelloDecision12::Accept(accepted) => HelloDecision::Accept12(accepted),
             })
         }
         ProtocolVersion::Dtls13 => consider_13(&mut reception, hello, body),
@@ -110,11 +110,11 @@ pub(crate) fn consider<'a>(
 }
 
 fn consider_13<'a>(
-    reception: &mut Reception<'_>,
+    reception: &mut HelloContext<'_>,
     hello: ClientHello<'a>,
     body: &'a [u8],
-) -> Result<Greeting<'a>, Fault> {
-    let Reception { config, jar, rng, now, from, proof, .. } = reception;
+) -> Result<HelloDecision<'a>, Fault> {
+    let HelloContext { config, jar, rng, now, from, proof, .. } = reception;
     let (now, from, proof) = (*now, *from, *proof);
     let settings = &config.settings;
     let extension = |kind| hello.extensions.get(kind);
@@ -161,7 +161,7 @@ fn consider_13<'a>(
             return Err(Misbehaviour::IllegalParameter("key share").into());
         }
         (_, Exchange::Psk) => None,
-        (_, Exchange::Share(share)) => Some(share),
+        (_, Exchange::PendingExchange(share)) => Some(share),
     };
     if let Some(retry) = &retry {
         // The second hello must lead to the suite and group in the retry request (RFC 8446, section
@@ -180,7 +180,7 @@ fn consider_13<'a>(
         absorb(&mut transcript, HandshakeType::SERVER_HELLO, &request);
     }
     let (receive, send) = schemes.unwrap_or((Scheme::Plain, Scheme::Plain));
-    Ok(Greeting::Accept(Box::new(Accepted {
+    Ok(HelloDecision::Accept(Box::new(AcceptedHello {
         hello,
         body,
         suite,
@@ -252,7 +252,7 @@ fn choose_exchange<'a>(
                 // trip.
                 for group in ours() {
                     if let Some(share) = client_shares(shares)?.find(|s| s.group == *group) {
-                        return Ok(Exchange::Share(share));
+                        return Ok(Exchange::PendingExchange(share));
                     }
                 }
                 if let Some(group) = ours().next() {
@@ -274,13 +274,13 @@ fn bake_retry<'a>(
     now: Instant,
     from: SocketAddr,
     body: &[u8],
-) -> Result<Greeting<'a>, Fault> {
+) -> Result<HelloDecision<'a>, Fault> {
     let mut transcript = Transcript::new();
     absorb(&mut transcript, HandshakeType::CLIENT_HELLO, body);
     let cookie = jar.bake(now, rng, from, &Retry { suite, group, hello_hash: transcript.hash() });
     let [a, b] = (cookie.len() as u16).to_be_bytes();
     let content: Vec<u8> = [a, b].iter().chain(&cookie).copied().collect();
-    Ok(Greeting::Retry(write_retry(suite, group, &content)?))
+    Ok(HelloDecision::Retry(write_retry(suite, group, &content)?))
 }
 
 /// Writes the HelloRetryRequest for a cookie extension's content. The bytes must be equal when it

@@ -8,7 +8,7 @@ use lightseal_aggregation::tuning::{CANDIDATES, HELD_PER_NUMBER};
 use lightseal_aggregation::{DropReason, Outcome};
 use lightseal_core::AddressPair;
 
-/// The index of a payload's buffer in [`Held`].
+/// The index of a payload's buffer in [`ReceiveBuffer`].
 pub type Slot = u16;
 
 /// A record of an association, identified by epoch and record number.
@@ -38,7 +38,7 @@ pub struct Origin {
 /// What is reported to the application about received data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Received {
-    /// A verified payload. Its slot stays occupied until [`Held::release`].
+    /// A verified payload. Its slot stays occupied until [`ReceiveBuffer::release`].
     Data(Slot),
     /// A payload that is not verified yet, with its security level.
     Provisional {
@@ -86,7 +86,7 @@ impl fmt::Display for Resolution {
 ///
 /// A slot is free, waits for verification, is ready for the application, or both of the latter.
 #[derive(Debug)]
-pub struct Held {
+pub struct ReceiveBuffer {
     slots: Vec<Vec<u8>>,
     free: Vec<Slot>,
     ready: VecDeque<Received>,
@@ -117,7 +117,7 @@ pub struct Held {
 /// bounded too.
 const SLOT_COST: usize = 32;
 
-impl Held {
+impl ReceiveBuffer {
     /// A buffer of `budget` bytes, overhead included.
     pub const fn new(budget: usize) -> Self {
         Self {
@@ -343,7 +343,7 @@ mod tests {
 
     #[test]
     fn the_budget_holds_and_slots_are_reused() {
-        let mut held = Held::new(2 * (10 + SLOT_COST));
+        let mut held = ReceiveBuffer::new(2 * (10 + SLOT_COST));
         let a = held.hold(&[1; 10]).unwrap();
         let b = held.hold(&[2; 10]).unwrap();
         assert_eq!(held.hold(&[]), None, "an empty payload has a cost too");
@@ -361,7 +361,7 @@ mod tests {
 
     #[test]
     fn early_payloads_are_resolved_once() {
-        let mut held = Held::new(10_000);
+        let mut held = ReceiveBuffer::new(10_000);
         let record = |number| RecordId { epoch: 3, number };
         let slots: Vec<Slot> = (1..=4).map(|n| held.hold(&[n; 10]).unwrap()).collect();
         for (number, slot) in (0..).zip(&slots[..3]) {
@@ -390,7 +390,7 @@ mod tests {
     #[test]
     fn slots_that_were_large_in_turn_are_not_kept_large() {
         const BUDGET: usize = 64 * 1024;
-        let mut held = Held::new(BUDGET);
+        let mut held = ReceiveBuffer::new(BUDGET);
         let mut pinned = Vec::new();
         for _ in 0..1000 {
             let large = held.hold(&[0; 10_000]).unwrap();

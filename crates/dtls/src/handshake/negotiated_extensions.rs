@@ -19,7 +19,7 @@ use lightseal_core::{Decode, DecodeError, Writer};
 
 /// What was negotiated with these extensions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Extras {
+pub(crate) struct NegotiatedExtensions {
     /// The longest content that this end may send in a record, in bytes.
     pub(crate) record_limit: usize,
     /// The longest content of a record that this end receives, in bytes, inner content type and
@@ -33,7 +33,7 @@ pub(crate) struct Extras {
     pub(crate) return_routability: bool,
 }
 
-impl Extras {
+impl NegotiatedExtensions {
     pub(crate) const NONE: Self = Self {
         record_limit: MAX_CONTENT,
         receive_limit: MAX_CONTENT + 1,
@@ -68,14 +68,14 @@ pub(crate) fn write_offer(
 
 /// What a server accepts of a client's offer.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Answer {
-    pub(crate) extras: Extras,
+pub(crate) struct AcceptedExtensions {
+    pub(crate) agreed: NegotiatedExtensions,
     max_fragment_length: Option<MaxFragmentLength>,
     record_size_limit: Option<u16>,
     cid: Option<ConnectionId>,
 }
 
-impl Answer {
+impl AcceptedExtensions {
     /// Answers the offer in a ClientHello. `cid` is the connection ID that the client is to use, if
     /// this server uses connection IDs.
     pub(crate) fn new(
@@ -84,35 +84,35 @@ impl Answer {
         offer: Extensions<'_>,
         cid: Option<ConnectionId>,
     ) -> Result<Self, Fault> {
-        let mut extras = Extras::NONE;
+        let mut agreed = NegotiatedExtensions::NONE;
         let mut answer =
-            Self { extras, max_fragment_length: None, record_size_limit: None, cid: None };
+            Self { agreed, max_fragment_length: None, record_size_limit: None, cid: None };
         let peer_cid =
             offer.get(ExtensionType::CONNECTION_ID).map(read_connection_id).transpose()?;
         // If the client's ID is too long, none is negotiated.
         let usable = |cid: &&[u8]| cid.len() <= settings.longest_peer_id();
         let theirs = peer_cid.filter(usable).and_then(ConnectionId::new);
         if let (Some(own), Some(theirs)) = (cid, theirs) {
-            (extras.receive_cid, extras.send_cid) = (own, theirs);
-            extras.return_routability = settings.return_routability
+            (agreed.receive_cid, agreed.send_cid) = (own, theirs);
+            agreed.return_routability = settings.return_routability
                 && offer.get(ExtensionType::RETURN_ROUTABILITY_CHECK).is_some();
             answer.cid = Some(own);
         }
         if let Some(content) = offer.get(ExtensionType::RECORD_SIZE_LIMIT) {
-            extras.record_limit = content_limit(content, version, &extras)?;
+            agreed.record_limit = content_limit(content, version, &agreed)?;
             let most = MAX_CONTENT as u16 + u16::from(version == ProtocolVersion::Dtls13);
             let own = settings.stated_record_limit().unwrap_or(most).min(most);
             answer.record_size_limit = Some(own);
-            extras.receive_limit = own.into();
+            agreed.receive_limit = own.into();
         } else if version == ProtocolVersion::Dtls12
             && let Some(content) = offer.get(ExtensionType::MAX_FRAGMENT_LENGTH)
         {
             let limit = MaxFragmentLength::decode(content)
                 .map_err(|_| Misbehaviour::IllegalParameter("max_fragment_length"))?;
-            extras.record_limit = limit.bytes();
+            agreed.record_limit = limit.bytes();
             answer.max_fragment_length = Some(limit);
         }
-        Ok(Self { extras, ..answer })
+        Ok(Self { agreed, ..answer })
     }
 
     /// Writes the answer about record size limits.
@@ -130,7 +130,7 @@ impl Answer {
     pub(crate) fn write_cid(&self, w: &mut Writer<'_>) -> Result<(), BufferFull> {
         if let Some(cid) = self.cid {
             write_extension(w, ExtensionType::CONNECTION_ID, |w| write_connection_id(&cid, w))?;
-            if self.extras.return_routability {
+            if self.agreed.return_routability {
                 write_extension(w, ExtensionType::RETURN_ROUTABILITY_CHECK, |_| Ok(()))?;
             }
         }
@@ -162,43 +162,43 @@ pub(crate) fn read_cid_answer(
     settings: &Settings,
     answer: Extensions<'_>,
     cid: Option<ConnectionId>,
-) -> Result<Extras, Fault> {
-    let mut extras = Extras::NONE;
+) -> Result<NegotiatedExtensions, Fault> {
+    let mut agreed = NegotiatedExtensions::NONE;
     if let (Some(content), Some(own)) = (answer.get(ExtensionType::CONNECTION_ID), cid) {
         let theirs = ConnectionId::new(read_connection_id(content)?)
             .filter(|theirs| theirs.len() <= settings.longest_peer_id())
             .ok_or(Misbehaviour::IllegalParameter("connection ID length"))?;
-        (extras.receive_cid, extras.send_cid) = (own, theirs);
-        extras.return_routability = answer.get(ExtensionType::RETURN_ROUTABILITY_CHECK).is_some();
+        (agreed.receive_cid, agreed.send_cid) = (own, theirs);
+        agreed.return_routability = answer.get(ExtensionType::RETURN_ROUTABILITY_CHECK).is_some();
     }
-    Ok(extras)
+    Ok(agreed)
 }
 
-/// Parses a server's answer about record size limits into `extras`.
+/// Parses a server's answer about record size limits into `agreed`.
 pub(crate) fn read_limit_answer(
     settings: &Settings,
     version: ProtocolVersion,
     answer: Extensions<'_>,
-    mut extras: Extras,
-) -> Result<Extras, Fault> {
+    mut agreed: NegotiatedExtensions,
+) -> Result<NegotiatedExtensions, Fault> {
     let fragment = answer.get(ExtensionType::MAX_FRAGMENT_LENGTH);
     match (answer.get(ExtensionType::RECORD_SIZE_LIMIT), fragment) {
         (Some(_), Some(_)) => return Err(Misbehaviour::IllegalParameter("record limits").into()),
         (Some(content), None) => {
-            extras.record_limit = content_limit(content, version, &extras)?;
+            agreed.record_limit = content_limit(content, version, &agreed)?;
             if let Some(own) = settings.stated_record_limit() {
-                extras.receive_limit = own.into();
+                agreed.receive_limit = own.into();
             }
         }
         (None, Some(content)) => {
             let granted = MaxFragmentLength::decode(content).ok();
             let asked = settings.max_fragment_length.filter(|asked| Some(*asked) == granted);
-            extras.record_limit =
+            agreed.record_limit =
                 asked.ok_or(Misbehaviour::IllegalParameter("max_fragment_length"))?.bytes();
         }
         (None, None) => {}
     }
-    Ok(extras)
+    Ok(agreed)
 }
 
 /// The longest content under a `record_size_limit`, in bytes: an inner content type counts too (RFC
@@ -206,13 +206,13 @@ pub(crate) fn read_limit_answer(
 fn content_limit(
     content: &[u8],
     version: ProtocolVersion,
-    extras: &Extras,
+    agreed: &NegotiatedExtensions,
 ) -> Result<usize, Fault> {
     let limit = read_record_size_limit(content)?;
     if limit < LEAST_RECORD_SIZE_LIMIT {
         return Err(Misbehaviour::IllegalParameter("record_size_limit").into());
     }
-    let inner_type = version == ProtocolVersion::Dtls13 || !extras.send_cid.is_empty();
+    let inner_type = version == ProtocolVersion::Dtls13 || !agreed.send_cid.is_empty();
     Ok(usize::from(limit).saturating_sub(inner_type.into()).min(MAX_CONTENT))
 }
 

@@ -8,7 +8,7 @@ use lightseal_core::{Instant, Random};
 
 /// What a server uses to answer a client for which it has no state.
 #[derive(Debug)]
-pub(crate) struct Reception<'r> {
+pub(crate) struct HelloContext<'r> {
     pub(crate) config: &'r ServerConfig,
     pub(crate) jar: &'r mut CookieJar,
     pub(crate) sessions: &'r mut Sessions,

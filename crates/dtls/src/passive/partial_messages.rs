@@ -14,21 +14,21 @@ const MAX_DONE: usize = 32;
 
 /// Identifies a message of one sender.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Which {
+struct MessageKey {
     epoch: u64,
     kind: HandshakeType,
     sequence: u16,
 }
 
 /// An incomplete message. It takes no more memory than the fragments that arrived.
-struct Partial {
-    which: Which,
+struct PartialMessage {
+    which: MessageKey,
     length: u32,
     missing: Missing,
     pieces: Vec<(u32, Vec<u8>)>,
 }
 
-impl Partial {
+impl PartialMessage {
     fn body(&self) -> Vec<u8> {
         let mut body = alloc::vec![0; self.length as usize];
         for (offset, piece) in &self.pieces {
@@ -41,29 +41,29 @@ impl Partial {
 
 /// Messages of one sender.
 #[derive(Default)]
-pub(super) struct Pieces {
-    partial: VecDeque<Partial>,
-    done: VecDeque<Which>,
+pub(super) struct PartialMessages {
+    partial: VecDeque<PartialMessage>,
+    done: VecDeque<MessageKey>,
 }
 
-impl Pieces {
+impl PartialMessages {
     /// Takes a fragment. Returns the message's body when it is complete for the first time.
     pub(super) fn take(&mut self, epoch: u64, fragment: &Fragment<'_>) -> Option<Vec<u8>> {
         let Fragment { kind, sequence, length, offset, body } = *fragment;
-        let which = Which { epoch, kind, sequence };
+        let which = MessageKey { epoch, kind, sequence };
         if self.done.contains(&which) || length as usize > MAX_HANDSHAKE_MESSAGE {
             return None;
         }
         if fragment.is_whole() {
             return Some(self.finish(which, body.to_vec()));
         }
-        let same = |partial: &Partial| partial.which == which && partial.length == length;
+        let same = |partial: &PartialMessage| partial.which == which && partial.length == length;
         let at = self.partial.iter().position(same).unwrap_or_else(|| {
             if self.partial.len() == MAX_PARTIAL {
                 self.partial.pop_front();
             }
             let (missing, pieces) = (Missing::all(length), Vec::new());
-            self.partial.push_back(Partial { which, length, missing, pieces });
+            self.partial.push_back(PartialMessage { which, length, missing, pieces });
             self.partial.len() - 1
         });
         let partial = self.partial.get_mut(at)?;
@@ -77,7 +77,7 @@ impl Pieces {
         Some(self.finish(which, body))
     }
 
-    fn finish(&mut self, which: Which, body: Vec<u8>) -> Vec<u8> {
+    fn finish(&mut self, which: MessageKey, body: Vec<u8>) -> Vec<u8> {
         if self.done.len() == MAX_DONE {
             self.done.pop_front();
         }
@@ -96,7 +96,7 @@ mod tests {
 
     #[test]
     fn messages_come_whole_once_in_any_order() {
-        let mut pieces = Pieces::default();
+        let mut pieces = PartialMessages::default();
         assert_eq!(pieces.take(2, &fragment(1, 3, b"def")), None);
         assert_eq!(pieces.take(2, &fragment(0, 0, b"uvwxyz")).unwrap(), b"uvwxyz");
         assert_eq!(pieces.take(2, &fragment(1, 0, b"abcd")).unwrap(), b"abcdef");
@@ -106,7 +106,7 @@ mod tests {
 
     #[test]
     fn junk_is_bounded() {
-        let mut pieces = Pieces::default();
+        let mut pieces = PartialMessages::default();
         for sequence in 0..1000 {
             assert_eq!(pieces.take(0, &fragment(sequence, 0, b"x")), None);
         }

@@ -4,8 +4,8 @@ use crate::codepoints::{EMPTY_RENEGOTIATION_INFO_SCSV, ExtensionType, FALLBACK_S
 use crate::config::{CookiePolicy, ProtocolVersion, ServerConfig};
 use crate::crypto::{CipherSuite12, Exchange12, NamedGroup};
 use crate::error::{Fault, Incompatibility, Misbehaviour};
-use crate::handshake::extras;
-use crate::handshake::reception::{AddressProof, Reception};
+use crate::handshake::hello_context::{AddressProof, HelloContext};
+use crate::handshake::negotiated_extensions;
 use crate::handshake::session::{Session, TicketSealer};
 use crate::messages::extensions::{cipher_suites, groups};
 use crate::messages::{ClientHello, HelloVerifyRequest};
@@ -15,7 +15,7 @@ use lightseal_core::{Encode, Instant, Writer};
 
 /// Everything from which the server's first flight is made.
 #[derive(Debug)]
-pub(crate) struct Accepted12<'a> {
+pub(crate) struct AcceptedHello12<'a> {
     pub(crate) hello: ClientHello<'a>,
     /// The hello's body, without any header, and its message number.
     pub(crate) body: &'a [u8],
@@ -37,21 +37,21 @@ pub(crate) struct Accepted12<'a> {
 
 /// What to do with a ClientHello of DTLS 1.2.
 #[derive(Debug)]
-pub(crate) enum Greeting12<'a> {
+pub(crate) enum HelloDecision12<'a> {
     /// Send this HelloVerifyRequest and keep no state.
     Verify(Vec<u8>),
     /// Begin the handshake.
-    Accept(Box<Accepted12<'a>>),
+    Accept(Box<AcceptedHello12<'a>>),
 }
 
 /// Decides how to answer a hello whose client speaks no newer version.
 pub(crate) fn consider<'a>(
-    reception: &mut Reception<'_>,
+    reception: &mut HelloContext<'_>,
     sequence: u16,
     hello: ClientHello<'a>,
     body: &'a [u8],
-) -> Result<Greeting12<'a>, Fault> {
-    let Reception { config, jar, sessions, rng, now, from, proof } = reception;
+) -> Result<HelloDecision12<'a>, Fault> {
+    let HelloContext { config, jar, sessions, rng, now, from, proof } = reception;
     let (now, from) = (*now, *from);
     let settings = &config.settings;
     // Nothing is computed for a client that has not proved its address.
@@ -69,10 +69,10 @@ pub(crate) fn consider<'a>(
         HelloVerifyRequest { cookie: &cookie }
             .write(&mut Writer::new(&mut request))
             .map_err(|_| Fault::Internal("HelloVerifyRequest too long"))?;
-        return Ok(Greeting12::Verify(request));
+        return Ok(HelloDecision12::Verify(request));
     }
     let extension = |kind| hello.extensions.get(kind);
-    let extended_master = extras::has_extended_master_secret(hello.extensions)?;
+    let extended_master = negotiated_extensions::has_extended_master_secret(hello.extensions)?;
     if settings.require_extended_master_secret && !extended_master {
         return Err(Misbehaviour::Insecure("handshake without extended_master_secret").into());
     }
@@ -83,8 +83,8 @@ pub(crate) fn consider<'a>(
     if signals(FALLBACK_SCSV) && settings.speaks(ProtocolVersion::Dtls13) {
         return Err(Incompatibility::Fallback.into());
     }
-    let renegotiation = extras::check_renegotiation_info(hello.extensions)?;
-    extras::check_point_formats(hello.extensions)?;
+    let renegotiation = negotiated_extensions::check_renegotiation_info(hello.extensions)?;
+    negotiated_extensions::check_point_formats(hello.extensions)?;
     let (suite, group) = choose(config, &hello)?;
 
     let wants_ticket = extension(ExtensionType::SESSION_TICKET);
@@ -116,7 +116,7 @@ pub(crate) fn consider<'a>(
         .unwrap_or(suite);
     let may_give = tickets.is_some() && wants_ticket.is_some();
     let ticket = if may_give { sessions.sealer() } else { None };
-    Ok(Greeting12::Accept(Box::new(Accepted12 {
+    Ok(HelloDecision12::Accept(Box::new(AcceptedHello12 {
         hello,
         body,
         sequence,
