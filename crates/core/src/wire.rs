@@ -8,6 +8,7 @@ use core::fmt;
 
 /// Why bytes could not be parsed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum DecodeError {
     /// The input ended early.
     Short,

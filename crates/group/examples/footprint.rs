@@ -17,9 +17,9 @@ use lightseal_dtls::crypto::rustcrypto::PROVIDER;
 use lightseal_dtls::{
     ClientConfig, Connection, Endpoint, ProtocolVersion, Psk, ServerConfig, Settings,
 };
+use lightseal_group::keys::{ControllerKey, Grant, KeyPath};
 use lightseal_group::member::{Delivery, Membership, RequestKind, Roles};
 use lightseal_group::numbers::{Ledger, LedgerFailed};
-use lightseal_group::rekey::{ControllerKey, Grant, KeyPath};
 use lightseal_group::{GroupId, Identity, Member, Policy, SenderId};
 use std::collections::BTreeSet;
 use std::error::Error;

@@ -12,10 +12,10 @@ use lightseal_group::control::{
 use lightseal_group::controller::{
     Controller, Group, Output, Roster, Settings, Store, StoreFailed, StoreUpdate,
 };
+use lightseal_group::keys::{ControllerSecret, KeyPath, KeyServer};
 use lightseal_group::member::{Delivery, Member, Membership};
 use lightseal_group::numbers::{Ledger, LedgerFailed};
 use lightseal_group::policy::{Authenticity, Freshness, Policy, Profile, Responses};
-use lightseal_group::rekey::{ControllerSecret, KeyPath, KeyServer};
 use lightseal_group::{Decode, Encode, GroupId, Identity, Instant, Random, Writer};
 use std::collections::BTreeMap;
 use std::net::{Ipv4Addr, UdpSocket};

@@ -111,6 +111,7 @@ impl RoleSet {
 
 /// A request of a device to its controller.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[cfg_attr(not(feature = "internals"), non_exhaustive)]
 pub enum Request {
     /// The device asks to join a group. A member that sends this with a new nonce has lost its
     /// state, and becomes a new member with new keys.
@@ -175,6 +176,7 @@ impl Request {
 
 /// An answer of the controller.
 #[derive(Debug)]
+#[cfg_attr(not(feature = "internals"), non_exhaustive)]
 pub enum Answer {
     /// The device is now a member.
     Admitted(Box<Admitted>),
@@ -238,6 +240,7 @@ pub struct Admitted {
 
 /// Why a request is refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(not(feature = "internals"), non_exhaustive)]
 pub enum Reason {
     /// There is no such group, or the device may not join it.
     NoSuchGroup,

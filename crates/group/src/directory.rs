@@ -32,6 +32,7 @@ const LISTENERS: u8 = 2;
 
 /// A request for one page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[cfg_attr(not(feature = "internals"), non_exhaustive)]
 pub enum Lookup {
     /// A page of senders, given by its first SenderID, a multiple of 16.
     Senders(SenderId),

@@ -5,42 +5,62 @@
 //! those between a member and the controller. The engine has no socket, thread, clock or global
 //! state.
 //!
-//! - [`axiom`]: records and keys of profile `axiom-1.2`, which is Axiom as Tiloca, Nikitin and
-//!   Raza describe it (*Axiom – DTLS-based secure IoT group communication*, ACM TECS): DTLS 1.2's
-//!   record with its sequence number split;
-//! - [`compact`]: records and keys of profile `compact`, which this project defines: DTLS 1.3's
-//!   unified header, encrypted record numbers, optional source authentication;
-//! - [`member`]: a group member (sender, listener or both), which works with either profile;
+//! - [`member`]: a group member (sender, listener or both);
 //! - [`node`]: a member of several groups;
 //! - [`controller`]: the group controller, which admits and evicts members and announces rekeys;
 //!   [`control`]: the requests and answers between a member and its controller; [`start`]: how the
 //!   controller tells the runs of a member's program apart;
-//! - [`rekey`]: new group keys for all members except evicted ones, by a logical key hierarchy;
+//! - [`keys`]: the keys of members and controllers, which a program stores or passes on;
 //! - [`policy`]: the settings that are fixed for a group and common to all its members;
 //! - [`numbers`]: record numbers, which are never used twice, even after a restart;
 //! - [`identity`]: the long-term keys of a single member; [`directory`]: how other members look up
 //!   its public keys;
-//! - [`ids`]: identifiers of groups, senders and listeners; [`codepoints`]: the content types and
-//!   limits of this protocol.
+//! - [`ids`]: identifiers of groups, senders and listeners.
+//!
+//! The policy of a group says which of two profiles its records have. `axiom-1.2` is Axiom as
+//! Tiloca, Nikitin and Raza describe it (*Axiom – DTLS-based secure IoT group communication*, ACM
+//! TECS): DTLS 1.2's record with its sequence number split. `compact` is defined by this project:
+//! DTLS 1.3's unified header, encrypted record numbers, optional source authentication. New keys
+//! reach all members except evicted ones by a logical key hierarchy.
+//!
+//! With the feature `internals` the modules of both profiles, of rekeying and of code points are
+//! public, for the crates of this repository. They are not covered by semantic versioning.
 #![no_std]
 #![forbid(unsafe_code)]
+#![cfg_attr(
+    not(feature = "internals"),
+    allow(dead_code, unreachable_pub, unused_imports, reason = "the internals are private")
+)]
 
 extern crate alloc;
 #[cfg(test)]
 extern crate std;
 
+#[cfg(not(feature = "internals"))]
+mod axiom;
+#[cfg(feature = "internals")]
 pub mod axiom;
+#[cfg(not(feature = "internals"))]
+mod codepoints;
+#[cfg(feature = "internals")]
 pub mod codepoints;
+#[cfg(not(feature = "internals"))]
+mod compact;
+#[cfg(feature = "internals")]
 pub mod compact;
 pub mod control;
 pub mod controller;
 pub mod directory;
 pub mod identity;
 pub mod ids;
+pub mod keys;
 pub mod member;
 pub mod node;
 pub mod numbers;
 pub mod policy;
+#[cfg(not(feature = "internals"))]
+mod rekey;
+#[cfg(feature = "internals")]
 pub mod rekey;
 pub mod start;
 

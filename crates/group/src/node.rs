@@ -20,6 +20,7 @@ pub struct MemberHandle(u32);
 
 /// Which member or session a datagram belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(not(feature = "internals"), non_exhaustive)]
 pub enum Received {
     /// A record in it was authentic for the member with this handle.
     Member(MemberHandle),

@@ -11,6 +11,7 @@ use lightseal_dtls::crypto::CipherSuiteId;
 
 /// The record format and key schedule of a group.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[cfg_attr(not(feature = "internals"), non_exhaustive)]
 pub enum Profile {
     /// As in the Axiom paper: see [`crate::axiom`].
     Axiom12,
@@ -20,6 +21,7 @@ pub enum Profile {
 
 /// What a record proves about its origin (Axiom, section 7.4).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[cfg_attr(not(feature = "internals"), non_exhaustive)]
 pub enum Authenticity {
     /// Group authenticity: some member of the group sent the record.
     #[default]
@@ -31,6 +33,7 @@ pub enum Authenticity {
 
 /// The keys under which responses are sealed in profile `compact`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[cfg_attr(not(feature = "internals"), non_exhaustive)]
 pub enum Responses {
     /// Keys of the group: every member can read and forge responses.
     #[default]
@@ -44,6 +47,7 @@ pub enum Responses {
 /// How a listener that hears a sender for the first time in the middle of an epoch learns which of
 /// its records are fresh and which are replays (Axiom, section 6.2).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[cfg_attr(not(feature = "internals"), non_exhaustive)]
 pub enum Freshness {
     /// The listener asks the controller for a new epoch, and delivers nothing until that epoch
     /// begins.

@@ -9,6 +9,7 @@ use zeroize::{Zeroize, ZeroizeOnDrop};
 
 /// A cipher suite (table 14-1). All have 16-byte ICVs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[non_exhaustive]
 pub enum CipherSuite {
     /// GCM-AES-128, the default suite.
     #[default]

@@ -108,6 +108,7 @@ pub trait Store {
 
 /// When members switch to a new epoch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(not(feature = "internals"), non_exhaustive)]
 pub enum Activation {
     /// After the activation time, when all members have learnt of the epoch.
     Scheduled,
@@ -130,6 +131,7 @@ impl core::error::Error for StoreFailed {}
 /// What a controller asks its host to do or reports to it. A host must handle every kind, so the
 /// list of kinds is exhaustive.
 #[derive(Debug)]
+#[cfg_attr(not(feature = "internals"), non_exhaustive)]
 pub enum Output {
     /// A datagram to be sent to the group's address.
     Multicast(Vec<u8>),

@@ -136,6 +136,7 @@ pub enum Event {
 /// can forge a group request if the policy has no source authentication, but only the sender can
 /// write a direct request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[cfg_attr(not(feature = "internals"), non_exhaustive)]
 pub enum RequestKind {
     /// A request to the group, see [`Delivery::Request`].
     Group,
@@ -166,6 +167,7 @@ pub enum DatagramOrigin {
 
 /// The content of a record, which is authentic and not a replay.
 #[derive(Debug, PartialEq, Eq)]
+#[cfg_attr(not(feature = "internals"), non_exhaustive)]
 pub enum Delivery<'a> {
     /// A group request.
     Request {

@@ -57,6 +57,7 @@ impl Suite {
 /// A listener, identified as in the key derivation: by its address in `axiom-1.2`, by its
 /// ListenerID in `compact`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[cfg_attr(not(feature = "internals"), non_exhaustive)]
 pub enum Listener {
     /// The listener's IP address, in `axiom-1.2`.
     Address(IpAddr),

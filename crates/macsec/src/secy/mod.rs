@@ -31,6 +31,7 @@ pub const MAX_OVERHEAD: usize = TAG_WITH_SCI_LEN + ICV_LEN;
 ///
 /// An encrypted frame that is not valid is never delivered, since its content is unreadable.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum ValidateFrames {
     /// Frames that are readable without validation are delivered without it.
     Disabled,
@@ -43,6 +44,7 @@ pub enum ValidateFrames {
 
 /// How our SecTAGs name the SCI (clause 10.5.3).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum SciInTag {
     /// The SCI is in the tag.
     #[default]

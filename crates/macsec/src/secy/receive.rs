@@ -14,6 +14,7 @@ use lightseal_core::wire::DecodeError;
 
 /// Why a frame is delivered; its SecTAG and ICV are removed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Delivery {
     /// The frame is authentic, and its packet number is acceptable.
     Ok,

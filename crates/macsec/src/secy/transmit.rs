@@ -11,6 +11,7 @@ use lightseal_core::wire::{Encode, Writer};
 
 /// The result of protecting a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum ProtectOutcome {
     /// The frame has a SecTAG and an ICV.
     Tagged,

@@ -49,6 +49,7 @@ pub enum Verdict {
 
 /// The cause of a datagram's loss.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum DropCause {
     /// Independent loss.
     Loss,
