@@ -67,7 +67,7 @@ fn datagrams_come_out_as_the_frame() {
             encryption::TYPE,
         ),
     ] {
-        let scheme = scheme.make(FlowLimits::default(), random, NOW);
+        let scheme = scheme.make(FlowLimits::default(), random, NOW).unwrap();
         let inbound = Inbound::new(secret.clone(), (sender, receiver), epoch, &PROVIDER)
             .with_cipher(scheme.cipher(&direction));
         let link = Link::new(PEER, sender, Some(address(0)), PeerPort::Configured, 1452);

@@ -10,7 +10,7 @@ use lightseal_gateway::flows::{BaseIdentifier, FlowLimits, keyed};
 use lightseal_gateway::keys::{EpochSecret, GatewayId};
 use lightseal_gateway::link::{Inbound, Link, Links, Outbound, PeerPort, Prefix};
 use lightseal_gateway::schemes::compressed::Compressed;
-use lightseal_gateway::schemes::identifier::{Identifier, IdentifierConfig};
+use lightseal_gateway::schemes::identifier::{Identifier, IdentifierSettings};
 use lightseal_gateway::schemes::{Incoming, Scheme};
 use lightseal_gateway::stations::{PeerIndex, Station};
 use lightseal_macsec::crypto::rustcrypto::PROVIDER;
@@ -142,8 +142,8 @@ fn identifiers() {
 fn an_identifier_comes_out_as_the_frame() {
     let file = file();
     let links = links(&file);
-    let settings = IdentifierConfig::default();
-    let scheme = Identifier::new(settings, &mut Random::insecure(1), NOW);
+    let settings = IdentifierSettings::default();
+    let scheme = Identifier::new(settings, &mut Random::insecure(1), NOW).unwrap();
     let open = || {
         in_room(&unhex(&file["identifier"]), |packet| {
             let kind = DatagramType::Identifier as u8;
@@ -160,7 +160,7 @@ fn an_identifier_comes_out_as_the_frame() {
 #[test]
 fn a_short_header_comes_out_as_the_frame() {
     let file = file();
-    let scheme = Compressed::new(FlowLimits::default(), &mut Random::insecure(1), NOW);
+    let scheme = Compressed::new(FlowLimits::default(), &mut Random::insecure(1), NOW).unwrap();
     scheme.handle_message(NOW, PEER, &unhex(&file["register_compressed"])).unwrap();
     let links = links(&file);
     let frame = in_room(&unhex(&file["compressed"]), |packet| {
