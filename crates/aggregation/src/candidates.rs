@@ -1,7 +1,7 @@
 //! Received records that are not decided yet, or whose share later tags still need.
 
-use crate::opener::{DropReason, Outcome, Verdict};
 use crate::prf::PrfState;
+use crate::verdict::{DropReason, Outcome, Verdict};
 use zeroize::Zeroizing;
 
 /// Number of 64-bit words in which each place of a pool has one bit.

@@ -123,8 +123,11 @@ mod r2d2;
 mod rivals;
 pub mod scheme;
 pub mod sealer;
+mod sealing;
 mod sliding;
+mod table;
 pub mod tuning;
+mod verdict;
 mod window;
 
 pub use check::{Checked, check_byte};

@@ -1,7 +1,7 @@
 //! Which record numbers an opener accepts.
 
-use crate::opener::Refusal;
 use crate::tuning::{MAX_NUMBER, NEAR, QUIET_ARRIVALS};
+use crate::verdict::Refusal;
 
 /// How many of the last arrivals are searched for three with numbers near each other.
 const RECENT: usize = 8;

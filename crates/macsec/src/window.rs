@@ -22,8 +22,9 @@ pub enum ReplayProtection {
     /// window are delivered, as the standard allows.
     #[default]
     Late,
-    /// Those, and frames whose packet number was received before, which is stricter than the
-    /// standard. A window above [`REMEMBERED`] is then reduced to that width.
+    /// Late frames as with [`Late`](Self::Late), and frames whose packet number was received before,
+    /// which is stricter than the standard. A window above [`REMEMBERED`] is then reduced to that
+    /// width.
     LateAndDuplicate,
 }
 

@@ -3,12 +3,12 @@
 use crate::agg::ordered_set::OrderedSet;
 use crate::agg::solve::{NUMBERS, Shares, choose};
 use crate::candidates::{Handle, Pool};
-use crate::opener::{Counters, DropReason, Offer, Refusal, Verdict};
+use crate::definition::{SetSize, TAG_BYTES};
 use crate::prf::{CLOSING_BLOCK, ClosingTag, Prf, PrfState, TAG_BLOCK, is_zero};
-use crate::scheme::{SetSize, TAG_BYTES};
 use crate::tuning::{
     CLOSINGS, EVALUATED_PER_NUMBER, HELD_PER_NUMBER, LATENESS, MAX_NUMBER, WINDOW,
 };
+use crate::verdict::{Counters, DropReason, Offer, Refusal, Verdict};
 use crate::window::Window;
 use core::fmt;
 use subtle::ConstantTimeEq;

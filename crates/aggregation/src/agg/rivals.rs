@@ -2,9 +2,9 @@
 
 use crate::agg::opener::AggOpener;
 use crate::candidates::Handle;
-use crate::opener::{DropReason, Offer, Outcome, Refusal, Verdict};
 use crate::prf::{Prf, PrfState};
 use crate::rivals::Newcomer;
+use crate::verdict::{DropReason, Offer, Outcome, Refusal, Verdict};
 
 impl<const CANDIDATES: usize> AggOpener<CANDIDATES> {
     /// Takes a further candidate of a number that already has

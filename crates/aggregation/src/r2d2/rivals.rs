@@ -1,10 +1,10 @@
 //! Which candidate gives way when one number, or the whole pool, has too many.
 
 use crate::candidates::Handle;
-use crate::opener::{DropReason, Outcome, Verdict};
 use crate::prf::Prf;
 use crate::r2d2::opener::BitOpener;
 use crate::rivals::Newcomer;
+use crate::verdict::{DropReason, Outcome, Verdict};
 
 impl<const CANDIDATES: usize> BitOpener<CANDIDATES> {
     /// Keeps one of two candidates of a number: the one that was tried (`handle`), or the `other`

@@ -2,17 +2,12 @@
 //!
 //! [`SAMPLE`] is such a file, with every setting and a comment on it. A setting that is absent has
 //! its default. An unknown setting, a value out of range or a contradiction is an error of one
-//! line, with the name of the setting and its line. [`check()`] also checks what the file refers
+//! line, with the name of the setting and its line. [`check()`](crate::check::check()) also checks what the file refers
 //! to: other files, interfaces, ports and names.
 
 mod change;
-mod check;
 mod consistent;
-#[cfg(target_os = "linux")]
-mod machine;
 mod values;
-
-pub use check::{Finding, Severity, check};
 
 use crate::ErrorLine;
 use crate::identity::PublicKey;

@@ -13,6 +13,7 @@
 //! The order at the start matters: sockets are opened, then privileges are given up, and only then
 //! are threads started and messages from peers accepted.
 
+mod channel_states;
 mod earlier_counters;
 mod engine;
 mod path_report;
@@ -31,8 +32,7 @@ use crate::service_manager::{self, Notice};
 use crate::status::{self, Request};
 use crate::{ErrorLine, metrics, sides};
 use lightseal_core::Random;
-use lightseal_gateway::config::ConfigError;
-use lightseal_gateway::flows::FlowLimits;
+use lightseal_gateway::config::{ConfigError, FlowLimits};
 use lightseal_gateway::schemes::Scheme;
 use lightseal_net::Clock;
 use ports::Ports;

@@ -1,6 +1,6 @@
 //! Reads the state of a gateway from its counters.
 
-use super::shared::{ChannelState, Channels};
+use super::channel_states::{ChannelState, Channels};
 use crate::config::Config;
 use crate::identity::PublicKey;
 use crate::status::{GatewayStatus, LanStatus, PeerStatus, TableStatus, Traffic};

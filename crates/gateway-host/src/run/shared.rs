@@ -1,5 +1,6 @@
 //! State that tasks share, to report the state of a gateway.
 
+use super::channel_states::{ChannelState, Channels};
 use super::earlier_counters::EarlierCounters;
 use super::port_counters::{PortCounters, SharedPortCounters};
 use super::read_status::{StatusSources, read_status};
@@ -26,21 +27,6 @@ pub(super) struct GatewayShared {
     channels: Mutex<Channels>,
     /// The counters of earlier engines, from before the configuration was read again.
     earlier_counters: OnceLock<EarlierCounters>,
-}
-
-/// The state of the management channels, by peer.
-pub(super) struct Channels(pub(super) Vec<ChannelState>);
-
-/// The state of the management channel to one peer.
-#[derive(Clone, Debug)]
-pub(super) struct ChannelState {
-    pub(super) up: bool,
-    /// When the channel came up or went down last.
-    pub(super) since: Instant,
-    /// Why the channel is down, if it has been tried.
-    pub(super) why_down: Option<String>,
-    /// The other end of the last connection.
-    pub(super) remote: Option<IpAddr>,
 }
 
 impl GatewayShared {
