@@ -116,6 +116,7 @@ mod bits;
 mod candidates;
 mod check;
 pub mod choice;
+mod closings;
 mod definition;
 pub mod opener;
 pub mod prf;

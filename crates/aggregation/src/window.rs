@@ -78,6 +78,19 @@ impl Window {
         }
     }
 
+    /// Whether the numbers from `first` to `last` lie within the window and are not all used.
+    pub(crate) fn check_range(&self, first: u64, last: u64) -> Result<(), Refusal> {
+        if last < self.floor {
+            Err(Refusal::Used)
+        } else if first < self.base {
+            Err(Refusal::Behind)
+        } else if last >= self.end() {
+            Err(Refusal::Ahead)
+        } else {
+            Ok(())
+        }
+    }
+
     /// Whether the next arrival may move the window without authentication.
     pub(crate) const fn may_move(&self) -> bool {
         self.arrivals_unverified >= QUIET_ARRIVALS - 1

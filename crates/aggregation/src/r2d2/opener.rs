@@ -1,7 +1,8 @@
 //! The receiving side for records in any order, with rivals and wrong tags.
 
 use crate::bits::{Bits, NUMBERS};
-use crate::candidates::{Handle, Pool};
+use crate::candidates::{Handle, NumberState, Pool};
+use crate::closings::{self, Closings};
 use crate::prf::{CLOSING_BLOCK, ClosingTag, Prf, PrfState, is_zero};
 use crate::r2d2::board::{Board, is_verified_level};
 use crate::r2d2::{HELD, first_window};
@@ -11,36 +12,6 @@ use crate::verdict::{Counters, DropReason, Offer, Refusal, Verdict};
 use crate::window::Window;
 use core::fmt;
 use subtle::ConstantTimeEq;
-
-/// The state of a record number within the window. The default value means that nothing has
-/// arrived.
-#[derive(Clone, Copy, Default)]
-pub(super) struct NumberState {
-    /// The candidates of the number. If one is placed on the board, it is the first.
-    pub(super) held: [Handle; HELD_PER_NUMBER],
-    /// How many of `held` are in use.
-    pub(super) count: u8,
-    pub(super) evaluated: u8,
-    pub(super) verified: bool,
-}
-
-impl NumberState {
-    pub(super) fn handles(&self) -> &[Handle] {
-        &self.held[..usize::from(self.count)]
-    }
-
-    pub(super) fn push(&mut self, handle: Handle) {
-        self.held[usize::from(self.count)] = handle;
-        self.count += 1;
-    }
-
-    pub(super) fn remove(&mut self, handle: Handle) {
-        if let Some(at) = self.handles().iter().position(|&held| held == handle) {
-            self.held[at..].rotate_left(1);
-            self.count -= 1;
-        }
-    }
-}
 
 #[derive(Clone)]
 pub(crate) struct BitOpener<const CANDIDATES: usize> {
@@ -62,7 +33,7 @@ pub(crate) struct BitOpener<const CANDIDATES: usize> {
     pub(super) streak: u32,
     /// The verdict on a candidate that was removed at once to make room.
     pub(super) evicted: Option<Verdict>,
-    pub(super) closings: [Option<ClosingTag>; CLOSINGS],
+    pub(super) closings: Closings,
     pub(super) counters: Counters,
 }
 
@@ -247,20 +218,8 @@ impl<const CANDIDATES: usize> BitOpener<CANDIDATES> {
         if first > MAX_NUMBER || count == 0 || usize::from(count) > REACH {
             return Err(Refusal::Range);
         }
-        let last = first + u64::from(count) - 1;
-        if last < self.window.floor || first < self.window.base {
-            return Err(if last < self.window.floor { Refusal::Used } else { Refusal::Behind });
-        }
-        if last >= self.window.end() {
-            return Err(Refusal::Ahead);
-        }
-        if !self.closings.contains(&Some(closing)) {
-            // Use a free place, or else the place of the oldest closing tag.
-            let place = self.closings.iter_mut().min_by_key(|place| place.map(|c| c.first));
-            if let Some(place) = place {
-                *place = Some(closing);
-            }
-        }
+        self.window.check_range(first, first + u64::from(count) - 1)?;
+        closings::keep(&mut self.closings, closing);
         self.check_closings(prf, first);
         Ok(())
     }
