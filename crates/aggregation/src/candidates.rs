@@ -1,7 +1,8 @@
 //! Received records that are not decided yet, or whose share later tags still need.
 
-use crate::opener::{DropReason, Outcome, Verdict};
 use crate::prf::PrfState;
+use crate::tuning::HELD_PER_NUMBER;
+use crate::verdict::{DropReason, Outcome, Verdict};
 use zeroize::Zeroizing;
 
 /// Number of 64-bit words in which each place of a pool has one bit.
@@ -9,6 +10,41 @@ const WORDS: usize = 4;
 
 /// The index of a candidate in the pool.
 pub(crate) type Handle = u8;
+
+/// The state of a record number within the window. The default value means that nothing has
+/// arrived.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct NumberState {
+    /// The candidates of the number. If one is placed on R2D2's board, it is the first.
+    pub(crate) held: [Handle; HELD_PER_NUMBER],
+    /// How many of `held` are in use. Under Agg, a verified number keeps at most one, the genuine
+    /// record, until its whole set is verified.
+    pub(crate) count: u8,
+    pub(crate) evaluated: u8,
+    pub(crate) verified: bool,
+}
+
+impl NumberState {
+    pub(crate) fn handles(&self) -> &[Handle] {
+        &self.held[..usize::from(self.count)]
+    }
+
+    pub(crate) const fn is_free(&self) -> bool {
+        self.count == 0 && self.evaluated == 0 && !self.verified
+    }
+
+    pub(crate) fn push(&mut self, handle: Handle) {
+        self.held[usize::from(self.count)] = handle;
+        self.count += 1;
+    }
+
+    pub(crate) fn remove(&mut self, handle: Handle) {
+        if let Some(at) = self.handles().iter().position(|&held| held == handle) {
+            self.held[at..].rotate_left(1);
+            self.count -= 1;
+        }
+    }
+}
 
 #[derive(Clone)]
 pub(crate) struct Candidate {
@@ -196,6 +232,12 @@ impl<const N: usize> Pool<N> {
         if self.get(handle).slot.is_some() {
             self.queue_outcome(handle, Outcome::Provisional { bits });
         }
+    }
+
+    /// Removes a candidate of `number` at once, to make room. Returns the verdict on it.
+    pub(crate) fn evict(&mut self, handle: Handle, number: u64) -> Option<Verdict> {
+        let outcome = Outcome::Dropped(DropReason::Evicted);
+        self.remove(handle).map(|slot| Verdict { slot, number, outcome })
     }
 
     /// Removes a candidate without queueing a verdict, and returns its slot.

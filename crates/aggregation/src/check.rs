@@ -14,10 +14,9 @@
 //! check = first byte of E(F_253 ⊕ A)           with one
 //! ```
 
-use crate::definition::{Definition, Layout};
+use crate::definition::{Definition, Layout, RulerOrder, SchemeError, SetSize};
 use crate::prf::{Block, CHECK_BLOCK, Prf, PrfState, bound_block};
 use crate::r2d2::scheme::Overprovision;
-use crate::scheme::{RulerOrder, SchemeError, SetSize};
 
 /// Length of the check in each record, in bytes.
 pub(crate) const CHECK_BYTES: usize = 1;

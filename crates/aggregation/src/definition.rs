@@ -5,8 +5,12 @@
 //! delivery, names and negotiation follow from the definition. [`sliding`](crate::sliding) is an
 //! example.
 
-use crate::r2d2::table::DependencyTable;
-use crate::scheme::{RulerOrder, SchemeError, SetSize};
+use crate::table::DependencyTable;
+use core::fmt;
+use zeroize::Zeroize;
+
+/// Length in bytes of a full tag.
+pub const TAG_BYTES: usize = 16;
 
 /// A scheme's parameters and the properties that follow from them.
 pub(crate) trait Definition: Copy {
@@ -57,3 +61,67 @@ pub(crate) enum Layout {
     /// levels to be sound, each output bit of a record must enter at most one tag.
     Bits(DependencyTable),
 }
+
+/// n, the number of records that share one tag: 2 to 16.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct SetSize(u8);
+
+impl SetSize {
+    /// The largest n.
+    pub const MAX: Self = Self(16);
+
+    /// The size `n`, or `None` unless it is from 2 to 16.
+    pub const fn new(n: u8) -> Option<Self> {
+        if n >= 2 && n <= Self::MAX.0 { Some(Self(n)) } else { None }
+    }
+
+    /// The number itself.
+    pub const fn get(self) -> u8 {
+        self.0
+    }
+}
+
+/// How the dependency set of each bit of an R2D2 tag is chosen. A dependency set is the eight
+/// records that the bit covers, given by their distances from the record with the tag.
+#[derive(Clone)]
+pub enum RulerOrder {
+    /// Bit j has set j of the published list of dependency sets. Attackers know this order, so it is
+    /// for tests and for comparison.
+    List,
+    /// The sets are drawn from the list by a secret that only the two ends know (derived with the
+    /// label `agg rulers`). An attacker then does not know which records to jam in order to destroy
+    /// most tag bits. Integrity never depends on this secret.
+    Keyed([u8; 32]),
+}
+
+impl fmt::Debug for RulerOrder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::List => "List",
+            Self::Keyed(_) => "Keyed",
+        })
+    }
+}
+
+impl Drop for RulerOrder {
+    fn drop(&mut self) {
+        if let Self::Keyed(seed) = self {
+            seed.zeroize();
+        }
+    }
+}
+
+/// Why a text names no scheme.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SchemeError {
+    /// It is neither `off` nor of the form of any scheme.
+    Name,
+    /// n is not a number from 2 to 16.
+    SetSize,
+    /// o is none of 50, 100, 150 and 200.
+    Overprovision,
+    /// A scheme does not accept the number; the text says why.
+    Parameter(&'static str),
+}
+
+impl core::error::Error for SchemeError {}

@@ -1,18 +1,14 @@
 //! Aggregation schemes, their parameters and names.
 
-pub use crate::agg::scheme::SetSize;
 use crate::check::{CHECK_BYTES, Checked};
 use crate::definition::{Definition, Layout};
+pub use crate::definition::{RulerOrder, SchemeError, SetSize, TAG_BYTES};
 pub use crate::r2d2::scheme::{Overprovision, SHARED_BY};
-use crate::r2d2::table::SPAN;
 pub use crate::sliding::SlidingWindow;
+use crate::table::SPAN;
 use crate::tuning;
 use core::fmt;
 use core::str::FromStr;
-use zeroize::Zeroize;
-
-/// Length in bytes of a full tag.
-pub const TAG_BYTES: usize = 16;
 
 /// Makes the enumeration of schemes from a list of their definitions.
 macro_rules! schemes {
@@ -174,36 +170,6 @@ fn parts(form: &'static str) -> (&'static str, &'static str) {
     (form.split_once(':').map_or(form, |(name, _)| name), option)
 }
 
-/// How the dependency set of each bit of an R2D2 tag is chosen. A dependency set is the eight
-/// records that the bit covers, given by their distances from the record with the tag.
-#[derive(Clone)]
-pub enum RulerOrder {
-    /// Bit j has set j of the published list of dependency sets. Attackers know this order, so it is
-    /// for tests and for comparison.
-    List,
-    /// The sets are drawn from the list by a secret that only the two ends know (derived with the
-    /// label `agg rulers`). An attacker then does not know which records to jam in order to destroy
-    /// most tag bits. Integrity never depends on this secret.
-    Keyed([u8; 32]),
-}
-
-impl fmt::Debug for RulerOrder {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::List => "List",
-            Self::Keyed(_) => "Keyed",
-        })
-    }
-}
-
-impl Drop for RulerOrder {
-    fn drop(&mut self) {
-        if let Self::Keyed(seed) = self {
-            seed.zeroize();
-        }
-    }
-}
-
 impl Scheme {
     /// R2D2(8, o), or `None` when o is none of 50, 100, 150 and 200.
     pub const fn r2d2(percent: u8) -> Option<Self> {
@@ -266,19 +232,6 @@ impl Scheme {
     }
 }
 
-/// Why a text names no scheme.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum SchemeError {
-    /// It is neither `off` nor of the form of any scheme.
-    Name,
-    /// n is not a number from 2 to 16.
-    SetSize,
-    /// o is none of 50, 100, 150 and 200.
-    Overprovision,
-    /// A scheme does not accept the number; the text says why.
-    Parameter(&'static str),
-}
-
 impl fmt::Display for SchemeError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
@@ -299,8 +252,6 @@ fn write_forms(f: &mut fmt::Formatter<'_>) -> fmt::Result {
     }
     Ok(())
 }
-
-impl core::error::Error for SchemeError {}
 
 #[cfg(test)]
 mod tests {

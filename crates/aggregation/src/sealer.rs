@@ -5,17 +5,7 @@ use crate::definition::Layout;
 use crate::prf::{ClosingTag, Prf, PrfState};
 use crate::r2d2::sealer::BitSealer;
 use crate::scheme::{RulerOrder, Scheme};
-use core::fmt;
-
-/// Whether a record carries a full tag of its own.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum RecordKind {
-    /// Application data: authenticated by the aggregate alone.
-    Data,
-    /// Any other record: it carries its own full tag, and the aggregate that a data record of this
-    /// number would carry.
-    Control,
-}
+pub use crate::sealing::{RecordKind, SealError};
 
 /// Computes the tags of one direction of an epoch, beginning at record 0.
 ///
@@ -100,28 +90,3 @@ impl Sealer {
         }
     }
 }
-
-/// Misuse of a [`Sealer`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum SealError {
-    /// The number is not the one after the last sealed record.
-    OutOfOrder {
-        /// The number that must come next.
-        expected: u64,
-    },
-    /// The tag buffer does not have the length of the record's aggregate.
-    TagLength,
-}
-
-impl fmt::Display for SealError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::OutOfOrder { expected } => {
-                write!(f, "records are sealed in order, {expected} is next")
-            }
-            Self::TagLength => f.write_str("tag buffer and aggregate differ in length"),
-        }
-    }
-}
-
-impl core::error::Error for SealError {}

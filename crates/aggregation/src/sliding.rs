@@ -9,10 +9,9 @@
 //! avoid that. This scheme is therefore for paths that lose nothing, and an example of how a scheme
 //! is defined.
 
-use crate::definition::{Definition, Layout};
+use crate::definition::{Definition, Layout, RulerOrder, SchemeError};
 use crate::r2d2::scheme::{Overprovision, SHARED_BY};
-use crate::r2d2::table::DependencyTable;
-use crate::scheme::{RulerOrder, SchemeError};
+use crate::table::DependencyTable;
 
 /// A sliding window of eight records, with overprovisioning o as under R2D2.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]

@@ -1,7 +1,7 @@
 //! Which record numbers an opener accepts.
 
-use crate::opener::Refusal;
 use crate::tuning::{MAX_NUMBER, NEAR, QUIET_ARRIVALS};
+use crate::verdict::Refusal;
 
 /// How many of the last arrivals are searched for three with numbers near each other.
 const RECENT: usize = 8;
@@ -73,6 +73,19 @@ impl Window {
             Err(Refusal::Ahead)
         } else if number < self.base {
             Err(Refusal::Behind)
+        } else {
+            Ok(())
+        }
+    }
+
+    /// Whether the numbers from `first` to `last` lie within the window and are not all used.
+    pub(crate) fn check_range(&self, first: u64, last: u64) -> Result<(), Refusal> {
+        if last < self.floor {
+            Err(Refusal::Used)
+        } else if first < self.base {
+            Err(Refusal::Behind)
+        } else if last >= self.end() {
+            Err(Refusal::Ahead)
         } else {
             Ok(())
         }

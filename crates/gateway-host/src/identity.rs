@@ -12,6 +12,7 @@
 use crate::ErrorLine;
 use base64ct::{Base64, Encoding};
 use ed25519_dalek::{SigningKey, VerifyingKey};
+use lightseal_gateway::keys::GatewayId;
 use lightseal_owner_only::file::{create, refuse_exposed};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use std::fmt;
@@ -43,6 +44,11 @@ impl PublicKey {
     /// The 32 bytes of RFC 8032, section 5.1.2.
     pub const fn as_bytes(&self) -> &[u8; 32] {
         &self.0
+    }
+
+    /// The identity of the gateway that has this key.
+    pub const fn id(&self) -> GatewayId {
+        GatewayId(self.0)
     }
 }
 

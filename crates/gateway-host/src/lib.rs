@@ -2,6 +2,7 @@
 //! carry frames.
 //!
 //! - [`config`]: the configuration, which is one TOML file;
+//! - [`mod@check`]: what a configuration refers to on this machine;
 //! - [`identity`]: the identity of a gateway, an Ed25519 key;
 //! - [`channel`]: mutually authenticated connections with other gateways;
 //! - [`status`]: the state of the gateway, for administrators who ask at a Unix socket;
@@ -15,6 +16,7 @@
 #![forbid(unsafe_code)]
 
 pub mod channel;
+pub mod check;
 pub mod config;
 mod error_line;
 pub mod identity;

@@ -57,7 +57,7 @@ pub(crate) fn lan(config: &Config) -> Result<(Interface, SideIo), ErrorLine> {
     };
     let xdp_required = config.lan.io.wants_xdp();
     // The AF_XDP program selects frames by EtherType, and frames of bridges have none.
-    let refused = if config.gateway.allow.contains(&Allowed::Bpdu) {
+    let refused = if config.gateway.allow.contains(&Allowed::BPDU) {
         Some("AF_XDP does not hear bridges' frames ([gateway] allow has \"bpdu\")".to_owned())
     } else {
         too_long(&interface)

@@ -1,7 +1,8 @@
 //! Privileges are dropped permanently. The test needs root and a process with one thread, so it has
 //! no test harness.
 
-use lightseal_gateway_host::config::{Config, check};
+use lightseal_gateway_host::check::check;
+use lightseal_gateway_host::config::Config;
 use lightseal_gateway_host::privileges::{User, drop_to};
 use std::process::Command;
 

@@ -20,6 +20,7 @@
 
 use crate::pcbc::{COVERED, Pcbc};
 use lightseal_core::{Instant, PacketBuf, Random};
+use lightseal_gateway::config::ConfigError;
 use lightseal_gateway::counters::Reason;
 use lightseal_gateway::flows::uplink::SendForm;
 use lightseal_gateway::flows::{FlowLimits, FlowOptions, Flows};
@@ -49,17 +50,14 @@ pub struct EncryptionPaper {
 
 impl EncryptionPaper {
     /// A scheme without flows. The keys of its hash tables are drawn from `random`.
-    pub fn new(limits: FlowLimits, random: &mut Random, now: Instant) -> Self {
+    ///
+    /// # Errors
+    /// If the limits are invalid.
+    pub fn new(limits: FlowLimits, random: &mut Random, now: Instant) -> Result<Self, ConfigError> {
+        let mut options = FlowOptions::default();
         // A new AN is a new flow, but packet numbers are not followed.
-        let options = FlowOptions {
-            an: true,
-            follows: false,
-            derivation: None,
-            ahead: 0,
-            behind: 0,
-            beacons: false,
-        };
-        Self { flows: Flows::new(options, limits, random, now) }
+        options.an = true;
+        Ok(Self { flows: Flows::new(options, limits, random, now)? })
     }
 }
 
@@ -106,7 +104,7 @@ impl Scheme for EncryptionPaper {
         if !covers(to.header) {
             return to.seal_whole(packet);
         }
-        match self.flows.send_form(to.now, to.link.peer, to.header) {
+        match self.flows.send_form(to.now, to.link.peer(), to.header) {
             SendForm::Short(_) => {
                 let [a, b, c, d] = to.link.encrypt(packet)?.to_be_bytes();
                 packet.prepend(&[TYPE, a, b, c, d]).ok_or(Reason::NoBuffer)?;

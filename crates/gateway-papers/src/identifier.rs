@@ -10,13 +10,12 @@
 //! good.
 
 use lightseal_core::{Instant, PacketBuf, Random};
+use lightseal_gateway::config::ConfigError;
 use lightseal_gateway::counters::Reason;
-use lightseal_gateway::flows::uplink::{SendForm, ShortForm};
+use lightseal_gateway::flows::uplink::SendForm;
 use lightseal_gateway::flows::{BaseIdentifier, FlowLimits, FlowOptions, Flows, Rotating};
-use lightseal_gateway::schemes::identifier::SHORT_LEN;
-use lightseal_gateway::schemes::{
-    Incoming, Outgoing, Scheme, SchemeCode, SealOutcome, prepend_header,
-};
+use lightseal_gateway::schemes::identifier::{SHORT_LEN, restore, shorten};
+use lightseal_gateway::schemes::{Incoming, Outgoing, Scheme, SchemeCode, SealOutcome};
 use lightseal_gateway::stations::PeerIndex;
 use lightseal_macsec::Header;
 use siphasher::sip;
@@ -46,27 +45,16 @@ pub struct IdentifierPaper {
 
 impl IdentifierPaper {
     /// A scheme without flows. Base identifiers and the keys of hash tables are drawn from `random`.
-    pub fn new(limits: FlowLimits, random: &mut Random, now: Instant) -> Self {
-        let options = FlowOptions {
-            an: true,
-            follows: true,
-            derivation: Some(derive),
-            ahead: WINDOW,
-            behind: WINDOW,
-            beacons: false,
-        };
-        Self { flows: Flows::new(options, limits, random, now) }
+    ///
+    /// # Errors
+    /// If the limits are invalid.
+    pub fn new(limits: FlowLimits, random: &mut Random, now: Instant) -> Result<Self, ConfigError> {
+        let mut options = FlowOptions::default();
+        (options.an, options.follows) = (true, true);
+        options.derivation = Some(derive);
+        (options.ahead, options.behind) = (WINDOW, WINDOW);
+        Ok(Self { flows: Flows::new(options, limits, random, now)? })
     }
-}
-
-fn shorten(header: &Header, known: &ShortForm, packet: &mut PacketBuf<'_>) -> Option<()> {
-    let an = header.tag.an.get();
-    let mut short = [TYPE; SHORT_LEN];
-    short[1..9].copy_from_slice(&derive(known.secret.as_ref()?, known.pn, an).identifier);
-    short[9] = header.tag.tci_an() ^ an;
-    short[10] = header.tag.short_length.get();
-    packet.take_front(header.len())?;
-    packet.prepend(&short)
 }
 
 impl Scheme for IdentifierPaper {
@@ -83,9 +71,9 @@ impl Scheme for IdentifierPaper {
     }
 
     fn seal(&self, to: &Outgoing<'_>, packet: &mut PacketBuf<'_>) -> Result<SealOutcome, Reason> {
-        match self.flows.send_form(to.now, to.link.peer, to.header) {
+        match self.flows.send_form(to.now, to.link.peer(), to.header) {
             SendForm::Short(known) => {
-                shorten(to.header, &known, packet).ok_or(Reason::NoBuffer)?;
+                shorten(TYPE, derive, to.header, &known, packet).ok_or(Reason::NoBuffer)?;
                 Ok(SealOutcome::Ready)
             }
             SendForm::Registering => Ok(SealOutcome::Hold),
@@ -98,18 +86,7 @@ impl Scheme for IdentifierPaper {
         from: &Incoming<'_>,
         packet: &mut PacketBuf<'_>,
     ) -> Result<PeerIndex, (Option<PeerIndex>, Reason)> {
-        if from.kind != TYPE {
-            return Err((None, Reason::UnknownType));
-        }
-        let malformed = (None, Reason::Malformed);
-        let &short: &[u8; SHORT_LEN] = packet.bytes().first_chunk().ok_or(malformed)?;
-        let [_, i0, i1, i2, i3, i4, i5, i6, i7, tci, sl] = short;
-        let ridf = [i0, i1, i2, i3, i4, i5, i6, i7];
-        let rest = packet.len() - SHORT_LEN;
-        let (peer, header) = self.flows.take_identifier(from.now, ridf, [tci, sl], rest)?;
-        packet.take_front(SHORT_LEN).ok_or(malformed)?;
-        prepend_header(&header, packet).map_err(|reason| (Some(peer), reason))?;
-        Ok(peer)
+        restore(TYPE, &self.flows, from, packet)
     }
 
     fn flow_table(&self) -> Option<&Flows> {

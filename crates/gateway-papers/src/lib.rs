@@ -18,11 +18,13 @@ pub mod identifier;
 pub mod pcbc;
 
 use lightseal_core::{Instant, Random};
+use lightseal_gateway::config::ConfigError;
 use lightseal_gateway::flows::FlowLimits;
 use lightseal_gateway::schemes::Scheme;
 
 /// The names of the paper's schemes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum PaperScheme {
     /// The paper's rotating identifiers.
     Identifier,
@@ -48,10 +50,18 @@ impl PaperScheme {
     }
 
     /// The scheme as in the paper, without flows.
-    pub fn make(self, limits: FlowLimits, random: &mut Random, now: Instant) -> Box<dyn Scheme> {
-        match self {
-            Self::Identifier => Box::new(identifier::IdentifierPaper::new(limits, random, now)),
-            Self::Encryption => Box::new(encryption::EncryptionPaper::new(limits, random, now)),
-        }
+    ///
+    /// # Errors
+    /// If the limits are invalid.
+    pub fn make(
+        self,
+        limits: FlowLimits,
+        random: &mut Random,
+        now: Instant,
+    ) -> Result<Box<dyn Scheme>, ConfigError> {
+        Ok(match self {
+            Self::Identifier => Box::new(identifier::IdentifierPaper::new(limits, random, now)?),
+            Self::Encryption => Box::new(encryption::EncryptionPaper::new(limits, random, now)?),
+        })
     }
 }

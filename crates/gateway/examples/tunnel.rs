@@ -6,11 +6,11 @@
 //! Run it with `cargo run --example tunnel`.
 
 use lightseal_gateway::control::{Control, Event, Output, Timing};
-use lightseal_gateway::gateway::{Destination, Gateway, GatewayConfig, Mka, Received, Sink};
+use lightseal_gateway::gateway::{Destination, Gateway, GatewaySettings, Received, Sink};
 use lightseal_gateway::keys::GatewayId;
 use lightseal_gateway::link::{Link, PeerPort};
 use lightseal_gateway::schemes::sealed::SealedScheme;
-use lightseal_gateway::stations::{PeerIndex, StationLimits};
+use lightseal_gateway::stations::PeerIndex;
 use lightseal_gateway::{Instant, PacketBuf, Random};
 use lightseal_macsec::crypto::rustcrypto::PROVIDER;
 use std::error::Error;
@@ -31,24 +31,13 @@ const HEADER: &[u8] =
 /// A gateway with the identity `id`, whose peer is at `peer`.
 fn site(id: u8, peer: SocketAddr) -> Result<(Arc<Gateway>, Control), Box<dyn Error>> {
     let mut random = Random::from_os()?;
-    let settings = GatewayConfig {
-        id: GatewayId([id; 32]),
-        mka: Mka::Tunnel,
-        allow: Vec::new(),
-        allow_bpdu: false,
-        yields: false,
-        lan_address: [2, 0, 0, 0, 1, id],
-        stations: StationLimits::default(),
-        floods_a_second: 1000,
-        held_frames: 64,
-        reassembly_bytes: 1 << 16,
-        dscp: true,
-    };
+    let settings = GatewaySettings::new(GatewayId([id; 32]), [2, 0, 0, 0, 1, id]);
     let links =
         vec![Link::new(PEER, GatewayId([3 - id; 32]), Some(peer), PeerPort::Configured, 1500)];
     let now = Instant::ZERO;
-    let gateway = Arc::new(Gateway::new(settings, links, Box::new(SealedScheme), &mut random, now));
-    let control = Control::new(Arc::clone(&gateway), &PROVIDER, Timing::default(), random);
+    let gateway = Gateway::new(settings, links, Box::new(SealedScheme), &mut random, now)?;
+    let gateway = Arc::new(gateway);
+    let control = Control::new(Arc::clone(&gateway), &PROVIDER, Timing::default(), random)?;
     Ok((gateway, control))
 }
 

@@ -9,13 +9,9 @@
 //! counts as a frame of the station that came from the peer. It moves only a station that was
 //! claimed elsewhere.
 
-use crate::codepoints::EncryptedContent;
-use crate::control::Output;
-use crate::counters::Reason;
-use crate::gateway::{Gateway, Notice};
 use crate::lock;
-use crate::peer_set::PeerSet;
-use crate::stations::{Learned, PeerIndex, Port, Station};
+use crate::peer_set::{PeerIndex, PeerSet};
+use crate::stations::{Station, StationTable};
 use core::sync::atomic::{AtomicUsize, Ordering};
 use core::time::Duration;
 use lightseal_core::Instant;
@@ -62,7 +58,7 @@ impl QueryTable {
 
 impl PendingQueries {
     /// Notes that `peer` asks to be told when `station` is heard, until the time `until`.
-    fn add(&self, station: Station, peer: PeerIndex, until: Instant) {
+    pub(crate) fn add(&self, station: Station, peer: PeerIndex, until: Instant) {
         let mut table = lock(&self.table);
         let QueryTable { expiry: stations, of_peer } = &mut *table;
         let count = of_peer.entry(peer).or_default();
@@ -76,7 +72,7 @@ impl PendingQueries {
     }
 
     /// Removes and returns the peers that asked about `station`, which was heard now.
-    fn take(&self, station: Station) -> Option<PeerSet> {
+    pub(crate) fn take(&self, station: Station) -> Option<PeerSet> {
         if self.count.load(Ordering::Relaxed) == 0 {
             return None;
         }
@@ -107,71 +103,6 @@ impl PendingQueries {
     }
 }
 
-impl Gateway {
-    /// Updates the station table with a frame of `station` that came in at `port`; causes a query
-    /// if the station was claimed elsewhere, and answers to peers that asked about it.
-    pub(crate) fn learn(&self, now: Instant, station: Station, port: Port) -> Learned {
-        let (learned, was_settled) = self.stations.update(now, station, port);
-        match learned {
-            Learned::Moved => {
-                if let Some(peer) = self.stations.claimed_from(station) {
-                    self.notify(Notice::Claimed(station, peer));
-                }
-            }
-            Learned::KeptAtOtherPort | Learned::NotLearned => return learned,
-            Learned::Known | Learned::New => {}
-        }
-        if port == Port::Lan
-            && !was_settled
-            && let Some(peers) = self.pending_queries.take(station)
-        {
-            self.notify(Notice::Heard(station, peers));
-        }
-        learned
-    }
-
-    /// Handles a query of `peer`: is this station on this LAN?
-    pub(crate) fn take_station_query(
-        &self,
-        now: Instant,
-        peer: PeerIndex,
-        content: &[u8],
-    ) -> Result<(), Reason> {
-        let station = decode(content)?;
-        if self.stations.was_heard_recently(now, station, Port::Lan) {
-            self.notify(Notice::Heard(station, PeerSet::of(peer)));
-        } else {
-            let until = now + self.config().stations.timeout;
-            self.pending_queries.add(station, peer, until);
-        }
-        Ok(())
-    }
-
-    /// Handles the answer of `peer`: this station was heard on its LAN.
-    pub(crate) fn take_station_heard(
-        &self,
-        now: Instant,
-        peer: PeerIndex,
-        content: &[u8],
-    ) -> Result<(), Reason> {
-        let station = decode(content)?;
-        if self.stations.claimed_from(station) == Some(peer) {
-            self.stations.learn(now, station, Port::Peer(peer));
-        }
-        Ok(())
-    }
-}
-
-fn decode(content: &[u8]) -> Result<Station, Reason> {
-    let &bytes = content.first_chunk().ok_or(Reason::Malformed)?;
-    Ok(Station::from_bytes(bytes))
-}
-
-/// The datagram that tells `peer` that `station` was heard on this LAN.
-pub(crate) fn station_heard(station: Station, peer: PeerIndex) -> Output {
-    Output::Datagram(peer, EncryptedContent::StationHeard, station.to_bytes().to_vec())
-}
-
 /// Claims about which this gateway sends queries.
 #[derive(Debug, Default)]
 pub(crate) struct ClaimQueries(VecDeque<ClaimQuery>);
@@ -200,26 +131,22 @@ impl ClaimQueries {
     }
 
     /// Calls `ask` with each query that is due. A query ends after [`QUERY_ATTEMPTS`] attempts, or
-    /// as soon as the station's place is known to `gateway`.
+    /// as soon as the station's place is known to `stations`.
     pub(crate) fn handle_timeout(
         &mut self,
         now: Instant,
-        gateway: &Gateway,
-        mut ask: impl FnMut(Output),
+        stations: &StationTable,
+        mut ask: impl FnMut(PeerIndex, Station),
     ) {
         self.0.retain_mut(|query| {
             let &mut ClaimQuery { station, peer, .. } = query;
             if now < query.next_at {
                 return true;
             }
-            if gateway.stations.claimed_from(station) != Some(peer) {
+            if stations.claimed_from(station) != Some(peer) {
                 return false;
             }
-            ask(Output::Datagram(
-                peer,
-                EncryptedContent::StationQuery,
-                station.to_bytes().to_vec(),
-            ));
+            ask(peer, station);
             query.attempts_left -= 1;
             query.next_at = now + QUERY_INTERVAL;
             query.attempts_left > 0

@@ -87,3 +87,7 @@ pub const VXLAN_PORT: u16 = 4789;
 pub const ANNOUNCEMENT: u16 = 0x88b5;
 /// The label with which keys are exported from the management channel (RFC 8446, section 7.5).
 pub const EXPORTER: &str = "EXPORTER-lightseal-tunnel";
+/// Flow numbers are below this value: they have three bytes on the wire.
+pub const FLOW_NUMBERS: u32 = 1 << 24;
+/// The longest message over the management channel, in bytes.
+pub const MAX_MESSAGE: usize = 20_000;

@@ -155,8 +155,25 @@ impl Traffic {
     }
 }
 
+/// Counters of a gateway that belong to no peer.
+#[derive(Debug, Default)]
+#[non_exhaustive]
+pub struct GatewayCounters {
+    /// Frames that arrived from the LAN.
+    pub frames_from_lan: Traffic,
+    /// Frames that were sent to the LAN.
+    pub frames_to_lan: Traffic,
+    /// Copies of frames for several peers: a frame for n peers counts n - 1.
+    pub copies: Counter,
+    /// Datagrams that arrived.
+    pub datagrams_in: Traffic,
+    /// Dropped frames of the LAN, and dropped datagrams that cannot be attributed to a peer.
+    pub drops: Drops,
+}
+
 /// Counters of one peer.
 #[derive(Debug, Default)]
+#[non_exhaustive]
 pub struct PeerCounters {
     /// Frames that were sent to the peer, with their lengths on the LAN.
     pub frames_out: Traffic,

@@ -1,8 +1,8 @@
 //! Frames that are held until a peer knows their flow, within limits.
 
-use crate::gateway::Route;
 use crate::lock;
-use crate::stations::PeerIndex;
+use crate::peer_set::PeerIndex;
+use crate::route::Route;
 use core::sync::atomic::{AtomicUsize, Ordering};
 use core::time::Duration;
 use lightseal_core::Instant;

@@ -12,6 +12,7 @@
 //! - [`link`]: sealed datagrams between two gateways, and [`keys`] for them;
 //! - [`stations`]: the table of station addresses, learned within limits;
 //! - [`fragments`]: frames that are longer than a datagram may be;
+//! - [`config`]: the settings, which are checked where a gateway is made from them;
 //! - [`control`]: key agreement, keepalives and the path's MTU, over the management channel;
 //! - [`counters`]: how many frames and datagrams were dropped, by reason.
 //!
@@ -40,6 +41,7 @@
 pub mod bucket;
 mod claims;
 pub mod codepoints;
+pub mod config;
 pub mod control;
 pub mod counters;
 mod echoes;
@@ -53,6 +55,7 @@ pub mod link;
 mod notices;
 mod other_gateway;
 pub mod peer_set;
+mod route;
 pub mod schemes;
 pub mod stations;
 pub mod tuning;

@@ -1,8 +1,8 @@
 //! Events that the data path reports to the control path.
 
 use crate::keys::GatewayId;
-use crate::peer_set::PeerSet;
-use crate::stations::{PeerIndex, Station};
+use crate::peer_set::{PeerIndex, PeerSet};
+use crate::stations::Station;
 use std::collections::VecDeque;
 
 /// An event that the data path reports to the control path.

@@ -1,7 +1,7 @@
 //! Other gateways on the same LAN: each gateway announces itself, and one of two may yield.
 
 use crate::codepoints::ANNOUNCEMENT;
-use crate::gateway::GatewayConfig;
+use crate::config::{GatewaySettings, SecondGateway};
 use crate::keys::GatewayId;
 use core::sync::atomic::{AtomicU64, Ordering};
 use core::time::Duration;
@@ -16,7 +16,7 @@ const ANNOUNCEMENT_GROUP: [u8; 6] = [0x03, 0x4c, 0x53, 0x47, 0x57, 0x01];
 const ANNOUNCEMENT_MAGIC: &[u8; 8] = b"lsgw\0\0\0\x01";
 
 /// Makes the announcement by which other gateways on the LAN notice this one.
-pub(crate) fn announcement(settings: &GatewayConfig) -> [u8; 60] {
+pub(crate) fn announcement(settings: &GatewaySettings) -> [u8; 60] {
     let mut frame = [0; 60];
     frame[..6].copy_from_slice(&ANNOUNCEMENT_GROUP);
     frame[6..12].copy_from_slice(&settings.lan_address);
@@ -42,14 +42,14 @@ impl OtherGateway {
         &self,
         now: Instant,
         frame: &[u8],
-        settings: &GatewayConfig,
+        settings: &GatewaySettings,
     ) -> Option<GatewayId> {
         let magic = frame.get(14..22) == Some(&ANNOUNCEMENT_MAGIC[..]);
         let (true, Some(Ok(id))) = (magic, frame.get(22..54).map(TryInto::try_into)) else {
             return None;
         };
         let id = GatewayId(id);
-        if settings.yields && id < settings.id {
+        if settings.second_gateway == SecondGateway::Stop && id < settings.id {
             let until = (now + ANNOUNCEMENT_LIFETIME).as_micros();
             self.yields_until.store(until, Ordering::Relaxed);
         }

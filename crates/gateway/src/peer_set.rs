@@ -1,6 +1,8 @@
-//! A set of peers as a bit map of four words, which is cheap to copy.
+//! Peers, and sets of them as a bit map of four words, which is cheap to copy.
 
-use crate::stations::PeerIndex;
+/// A peer, by its position in the configuration.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct PeerIndex(pub u8);
 
 /// A set of peers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

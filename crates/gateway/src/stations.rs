@@ -8,8 +8,10 @@
 //! peers.
 
 use crate::bucket::Bucket;
+pub use crate::config::StationLimits;
 use crate::hashing::{Keyed, Table};
 use crate::lock;
+pub use crate::peer_set::PeerIndex;
 use core::sync::atomic::{AtomicUsize, Ordering};
 use core::time::Duration;
 use lightseal_core::{Instant, Random};
@@ -17,10 +19,6 @@ use std::sync::Mutex;
 
 /// Number of shards of the table, so that threads seldom wait for the same lock.
 const SHARDS: usize = 16;
-
-/// A peer, by its position in the configuration.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct PeerIndex(pub u8);
 
 /// The port at which a station was heard.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -78,36 +76,6 @@ impl Station {
     /// The VLAN, if the station's frames are tagged.
     pub const fn vlan(self) -> Option<u16> {
         if self.0 >> 60 & 1 == 1 { Some((self.0 >> 48 & 0xfff) as u16) } else { None }
-    }
-}
-
-/// Limits on the stations that are learned.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct StationLimits {
-    /// Most stations in all.
-    pub stations: usize,
-    /// Most stations on the LAN, and behind each peer.
-    pub stations_a_port: usize,
-    /// Most new stations a second on the LAN, and behind each peer.
-    pub new_a_second: u32,
-    /// Most new stations in a burst.
-    pub burst: u32,
-    /// How long a station may be silent before it is removed.
-    pub timeout: Duration,
-    /// How long a station may be silent before it is removed, while no frame was sent to it.
-    pub probation: Duration,
-}
-
-impl Default for StationLimits {
-    fn default() -> Self {
-        Self {
-            stations: 16_384,
-            stations_a_port: 8_192,
-            new_a_second: 200,
-            burst: 1_000,
-            timeout: Duration::from_secs(300),
-            probation: Duration::from_secs(15),
-        }
     }
 }
 
@@ -202,7 +170,12 @@ struct PortState {
 
 impl StationTable {
     /// An empty table for a LAN and `peers` peers.
-    pub fn new(limits: StationLimits, peers: usize, random: &mut Random, now: Instant) -> Self {
+    pub(crate) fn new(
+        limits: StationLimits,
+        peers: usize,
+        random: &mut Random,
+        now: Instant,
+    ) -> Self {
         let keyed = Keyed::new(random.array());
         let port = || PortState {
             stations: AtomicUsize::new(0),

@@ -58,3 +58,9 @@ pub const DROP_STEPS_PER_TICK: usize = 4;
 /// The IPv6 minimum link MTU: IP packets of this many bytes arrive on any path (RFC 8200, section
 /// 5).
 pub const LEAST_MTU: usize = 1280;
+/// The smallest MTU of a path: every IPv4 host takes packets of this many bytes (RFC 791, section
+/// 3.1). With it, the longest frame that is split has few enough pieces.
+pub const MIN_PATH_MTU: usize = 576;
+/// The shortest time for which the keys of an epoch are used: some ticks of the control path, in
+/// which the gateways agree on the next keys.
+pub const LEAST_REKEY: Duration = Duration::from_secs(1);

@@ -1,7 +1,8 @@
 //! The inner sum of LightMAC: everything except the last cipher call.
 
-use crate::kernel::{Native, Shares, native};
+use crate::kernel::{Native, Shares};
 use crate::limits::{BatchError, MessageTooLong, ParameterError, check_counter, max_message_bits};
+use crate::native::native;
 use crate::pipeline::{Pipeline, xor};
 use crate::single;
 use cipher::array::{Array, ArraySize};

@@ -90,6 +90,7 @@ mod hash;
 mod kernel;
 mod limits;
 mod mac;
+mod native;
 mod pipeline;
 mod single;
 mod stream;
@@ -111,7 +112,8 @@ pub use stream::{LightMacStream, Stream};
 #[cfg(feature = "internals")]
 #[doc(hidden)]
 pub mod internals {
-    pub use crate::kernel::comparison::{ComparisonKernel, Half, comparison_kernel};
+    pub use crate::kernel::comparison::{ComparisonKernel, Half};
+    pub use crate::native::comparison_kernel;
 }
 
 /// The examples of the page that the registry shows.

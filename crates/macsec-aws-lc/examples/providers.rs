@@ -6,7 +6,7 @@
 use lightseal_macsec::crypto::rustcrypto;
 use lightseal_macsec::secy::MAX_OVERHEAD;
 use lightseal_macsec::{
-    AssociationNumber, CipherSuite, GcmProvider, PacketBuf, SaKey, Sci, Secy, SecyConfig,
+    AssociationNumber, CipherSuite, GcmProvider, PacketBuf, SaKey, Sci, Secy, SecySettings,
 };
 use std::error::Error;
 use std::net::UdpSocket;
@@ -30,9 +30,9 @@ fn main() -> Result<(), Box<dyn Error>> {
     there.set_read_timeout(Some(Duration::from_secs(5)))?;
     let fast = &lightseal_macsec_aws_lc::PROVIDER;
     for (ours, theirs) in [(fast, &rustcrypto::PROVIDER), (&rustcrypto::PROVIDER, fast)] {
-        let mut alice = Secy::new(SecyConfig::new(ALICE))?;
+        let mut alice = Secy::new(SecySettings::new(ALICE))?;
         alice.install_transmit_sa(AN, key(ours)?, 1)?;
-        let mut bob = Secy::new(SecyConfig::new(BOB))?;
+        let mut bob = Secy::new(SecySettings::new(BOB))?;
         bob.add_channel(ALICE)?;
         bob.install_receive_sa(ALICE, AN, key(theirs)?, 1)?;
 

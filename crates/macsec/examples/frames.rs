@@ -7,7 +7,7 @@
 
 use lightseal_macsec::crypto::rustcrypto::PROVIDER;
 use lightseal_macsec::secy::MAX_OVERHEAD;
-use lightseal_macsec::{AssociationNumber, CipherSuite, PacketBuf, SaKey, Sci, Secy, SecyConfig};
+use lightseal_macsec::{AssociationNumber, CipherSuite, PacketBuf, SaKey, Sci, Secy, SecySettings};
 use std::error::Error;
 use std::net::{SocketAddr, UdpSocket};
 use std::thread;
@@ -33,7 +33,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let address = wire.local_addr()?;
     let alice = thread::spawn(move || send(address).map_err(|error| error.to_string()));
 
-    let mut bob = Secy::new(SecyConfig::new(BOB))?;
+    let mut bob = Secy::new(SecySettings::new(BOB))?;
     bob.add_channel(ALICE)?;
     bob.install_receive_sa(ALICE, AN, key()?, 1)?;
     let mut buf = [0; 2048];
@@ -56,7 +56,7 @@ fn main() -> Result<(), Box<dyn Error>> {
 
 fn send(to: SocketAddr) -> Result<(), Box<dyn Error>> {
     let wire = UdpSocket::bind("127.0.0.1:0")?;
-    let mut alice = Secy::new(SecyConfig::new(ALICE))?;
+    let mut alice = Secy::new(SecySettings::new(ALICE))?;
     alice.install_transmit_sa(AN, key()?, 1)?;
     for (number, text) in (1..).zip(["first", "second", "third", "end"]) {
         // An Ethernet frame: destination, source, EtherType (here one for experiments), payload.

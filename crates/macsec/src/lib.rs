@@ -43,10 +43,13 @@ pub mod window;
 pub use crypto::{Gcm, GcmProvider, Unauthentic};
 pub use frame::{Frame, Header, Kind, VlanTag, classify};
 pub use lightseal_core::PacketBuf;
-pub use secy::{ConfigError, Delivery, Discard, ProtectError, ProtectOutcome, Secy, SecyConfig};
+pub use secy::{
+    ConfigError, Delivery, Discard, FrameProtection, ProtectError, ProtectOutcome, Secy,
+    SecySettings,
+};
 pub use suite::{CipherSuite, ConfidentialityOffset, KeyError, SaKey, XpnParameters};
 pub use tag::{AssociationNumber, Protection, Sci, SciField, SecTag, ShortLength};
-pub use window::Replay;
+pub use window::{Replay, ReplayProtection};
 
 /// The examples of the page that the registry shows.
 #[cfg(doctest)]

@@ -12,24 +12,37 @@ pub const REMEMBERED: u64 = 4096;
 
 const WORDS: usize = (REMEMBERED / 64) as usize;
 
-/// How replayed and late frames are treated.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// Which frames are discarded because of their packet numbers.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum ReplayProtection {
+    /// None: frames of any age are delivered, and copies of frames.
+    Off,
+    /// Frames below the lowest acceptable packet number (`replayProtect`). Copies inside of the
+    /// window are delivered, as the standard allows.
+    #[default]
+    Late,
+    /// Late frames as with [`Late`](Self::Late), and frames whose packet number was received before,
+    /// which is stricter than the standard. A window above [`REMEMBERED`] is then reduced to that
+    /// width.
+    LateAndDuplicate,
+}
+
+/// How replayed and late frames are treated; the default requires strict order.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Replay {
-    /// Whether frames below the lowest acceptable packet number are discarded (`replayProtect`).
-    pub protect: bool,
+    /// Which frames are discarded.
+    pub protection: ReplayProtection,
     /// How far the lowest acceptable number may be behind the next number, at most
     /// [`MAX_REPLAY_WINDOW`] (`replayWindow`). With 0, frames must arrive in strict order.
     pub window: u32,
-    /// Whether each number inside of the window is accepted only once. This is stricter than the
-    /// standard, which accepts such a number any number of times. A window above [`REMEMBERED`] is
-    /// then reduced to that width. No effect without `protect`.
-    pub refuse_duplicates: bool,
 }
 
-impl Default for Replay {
-    /// Protection with strict order.
-    fn default() -> Self {
-        Self { protect: true, window: 0, refuse_duplicates: false }
+impl Replay {
+    /// Discards frames by this rule, with a window of this width.
+    pub const fn new(protection: ReplayProtection, window: u32) -> Self {
+        Self { protection, window }
     }
 }
 
@@ -61,7 +74,7 @@ pub(crate) struct PacketNumbers {
 impl PacketNumbers {
     /// Starts with `lowest` as the lowest acceptable number.
     pub(crate) fn new(replay: Replay, lowest: u64, extended: bool) -> Self {
-        let remember = replay.protect && replay.refuse_duplicates;
+        let remember = replay.protection == ReplayProtection::LateAndDuplicate;
         let window = u64::from(replay.window);
         let window = if remember { window.min(REMEMBERED) } else { window };
         // Numbers below `lowest` are not acceptable and need not be remembered.
@@ -166,7 +179,9 @@ mod tests {
     use std::vec::Vec;
 
     fn numbers(window: u32, refuse_duplicates: bool, lowest: u64, extended: bool) -> PacketNumbers {
-        PacketNumbers::new(Replay { protect: true, window, refuse_duplicates }, lowest, extended)
+        use ReplayProtection::{Late, LateAndDuplicate};
+        let protection = if refuse_duplicates { LateAndDuplicate } else { Late };
+        PacketNumbers::new(Replay::new(protection, window), lowest, extended)
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! The processor time of a thread, and a contender that measures the clock rate of its core.
 
-use crate::race::Contender;
+use crate::contender::Contender;
 use std::hint::black_box;
 use std::time::Duration;
 

@@ -24,6 +24,7 @@
 #![forbid(unsafe_code)]
 
 pub mod clock;
+mod contender;
 pub mod race;
 pub mod spread;
 

@@ -1,28 +1,9 @@
 //! Races: contenders that run in turns.
 
 use crate::clock::processor_time;
+pub use crate::contender::Contender;
 use crate::spread::Spread;
 use std::time::Duration;
-
-/// An implementation of some operation, which is run repeatedly.
-pub trait Contender {
-    /// Runs the operation once.
-    fn run(&mut self);
-
-    /// Runs the operation `count` times in one call, because a virtual call takes as long as a
-    /// short message.
-    fn repeat(&mut self, count: u64) {
-        for _ in 0..count {
-            self.run();
-        }
-    }
-}
-
-impl<F: FnMut()> Contender for F {
-    fn run(&mut self) {
-        self();
-    }
-}
 
 /// Number of turns that are not counted, while caches and clock rates settle.
 const WARM_UP: usize = 5;

@@ -5,8 +5,8 @@ use lightseal_core::{Decode, PacketBuf};
 use lightseal_macsec::crypto::rustcrypto::PROVIDER;
 use lightseal_macsec::secy::{MAX_OVERHEAD, SciInTag, ValidateFrames};
 use lightseal_macsec::{
-    AssociationNumber, CipherSuite, Delivery, Frame, Header, Kind, Replay, SaKey, Sci, Secy,
-    SecyConfig, XpnParameters, classify,
+    AssociationNumber, CipherSuite, Delivery, Frame, FrameProtection, Header, Kind, Replay,
+    ReplayProtection, SaKey, Sci, Secy, SecySettings, XpnParameters, classify,
 };
 
 const PEER: Sci = Sci { address: [2, 0, 0, 0, 0, 1], port: 1 };
@@ -27,7 +27,11 @@ fn plain(len: usize) -> Vec<u8> {
 }
 
 fn protected(suite: CipherSuite, encrypt: bool, sci_in_tag: SciInTag) -> Vec<Vec<u8>> {
-    let settings = SecyConfig { encrypt, sci_in_tag, ..SecyConfig::new(PEER) };
+    let mut settings = SecySettings::new(PEER);
+    settings.sci_in_tag = sci_in_tag;
+    if !encrypt {
+        settings.protection = FrameProtection::Integrity;
+    }
     let mut secy = Secy::new(settings).expect("consistent settings");
     secy.install_transmit_sa(AssociationNumber::ALL[1], key(suite), 1)
         .expect("an association number without a key");
@@ -56,8 +60,9 @@ pub(super) fn frames(input: &[u8]) {
         for validate_frames in
             [ValidateFrames::Disabled, ValidateFrames::Check, ValidateFrames::Strict]
         {
-            let replay = Replay { protect: true, window: 64, refuse_duplicates: true };
-            let settings = SecyConfig { validate_frames, replay, ..SecyConfig::new(US) };
+            let mut settings = SecySettings::new(US);
+            settings.validate_frames = validate_frames;
+            settings.replay = Replay::new(ReplayProtection::LateAndDuplicate, 64);
             let mut secy = Secy::new(settings).expect("consistent settings");
             secy.add_channel(PEER).expect("the first channel");
             secy.install_receive_sa(PEER, AssociationNumber::ALL[1], key(suite), 1)

@@ -5,7 +5,7 @@ use super::trials::{Make, captured, flows, introduce};
 use super::world::{Flow, World};
 use core::time::Duration;
 use lightseal_core::Random;
-use lightseal_gateway::schemes::identifier::IdentifierConfig;
+use lightseal_gateway::schemes::identifier::IdentifierSettings;
 use serde_json::{Value, json};
 
 /// Length in bytes of a frame's secure data.
@@ -135,7 +135,7 @@ pub fn loss(seed: u64, names: &[String], rounds: u32) -> Value {
 /// Number of frames that may be reordered under this scheme.
 fn window(scheme: &str) -> u32 {
     let window = match scheme {
-        "identifier" => IdentifierConfig::default().behind,
+        "identifier" => IdentifierSettings::default().behind,
         lightseal_gateway_papers::identifier::NAME => lightseal_gateway_papers::identifier::WINDOW,
         _ => lightseal_gateway::tuning::REPLAY_WINDOW,
     };

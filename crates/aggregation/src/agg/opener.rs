@@ -2,50 +2,17 @@
 
 use crate::agg::ordered_set::OrderedSet;
 use crate::agg::solve::{NUMBERS, Shares, choose};
-use crate::candidates::{Handle, Pool};
-use crate::opener::{Counters, DropReason, Offer, Refusal, Verdict};
+use crate::candidates::{Handle, NumberState, Pool};
+use crate::closings::{self, Closings, covers};
+use crate::definition::{SetSize, TAG_BYTES};
 use crate::prf::{CLOSING_BLOCK, ClosingTag, Prf, PrfState, TAG_BLOCK, is_zero};
-use crate::scheme::{SetSize, TAG_BYTES};
 use crate::tuning::{
     CLOSINGS, EVALUATED_PER_NUMBER, HELD_PER_NUMBER, LATENESS, MAX_NUMBER, WINDOW,
 };
+use crate::verdict::{Counters, DropReason, Offer, Refusal, Verdict};
 use crate::window::Window;
 use core::fmt;
 use subtle::ConstantTimeEq;
-
-/// The state of a record number within the window. The default value means that nothing has
-/// arrived.
-#[derive(Clone, Copy, Default)]
-pub(super) struct NumberState {
-    pub(super) held: [Handle; HELD_PER_NUMBER],
-    /// How many of `held` are in use. A verified number keeps at most one, the genuine record,
-    /// until its whole set is verified.
-    pub(super) count: u8,
-    pub(super) evaluated: u8,
-    pub(super) verified: bool,
-}
-
-impl NumberState {
-    pub(super) fn handles(&self) -> &[Handle] {
-        &self.held[..usize::from(self.count)]
-    }
-
-    const fn is_free(&self) -> bool {
-        self.count == 0 && self.evaluated == 0 && !self.verified
-    }
-
-    pub(super) fn push(&mut self, handle: Handle) {
-        self.held[usize::from(self.count)] = handle;
-        self.count += 1;
-    }
-
-    pub(super) fn remove(&mut self, handle: Handle) {
-        if let Some(at) = self.handles().iter().position(|&held| held == handle) {
-            self.held[at..].rotate_left(1);
-            self.count -= 1;
-        }
-    }
-}
 
 #[derive(Clone)]
 pub(crate) struct AggOpener<const CANDIDATES: usize> {
@@ -61,7 +28,7 @@ pub(crate) struct AggOpener<const CANDIDATES: usize> {
     pub(super) ordered: OrderedSet,
     /// The verdict on a candidate that was removed at once to make room.
     pub(super) evicted: Option<Verdict>,
-    closings: [Option<ClosingTag>; CLOSINGS],
+    closings: Closings,
     /// The level in bits from which data is delivered before it is verified; `None` if it is not.
     threshold: Option<u8>,
     pub(super) counters: Counters,
@@ -268,22 +235,11 @@ impl<const CANDIDATES: usize> AggOpener<CANDIDATES> {
             return Err(Refusal::Range);
         }
         let last = first + u64::from(count) - 1;
-        if last < self.window.floor || first < self.window.base {
-            return Err(if last < self.window.floor { Refusal::Used } else { Refusal::Behind });
-        }
-        if last >= self.window.end() {
-            return Err(Refusal::Ahead);
-        }
+        self.window.check_range(first, last)?;
         if (first..=last).all(|number| self.number(number).verified) {
             return Ok(());
         }
-        if !self.closings.contains(&Some(closing)) {
-            // Use a free place, or else the place of the oldest closing tag.
-            let place = self.closings.iter_mut().min_by_key(|place| place.map(|c| c.first));
-            if let Some(place) = place {
-                *place = Some(closing);
-            }
-        }
+        closings::keep(&mut self.closings, closing);
         self.decide(prf, first);
         Ok(())
     }
@@ -592,10 +548,6 @@ impl<const CANDIDATES: usize> AggOpener<CANDIDATES> {
             self.window.floor = self.window.floor.max(base);
         }
     }
-}
-
-fn covers(closing: &ClosingTag, number: u64) -> bool {
-    number >= closing.first && number - closing.first < u64::from(closing.count)
 }
 
 impl<const CANDIDATES: usize> fmt::Debug for AggOpener<CANDIDATES> {

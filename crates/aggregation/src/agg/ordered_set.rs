@@ -5,8 +5,8 @@
 //! pool at the first arrival that is not the set's next record.
 
 use crate::agg::solve::NUMBERS;
-use crate::opener::{Outcome, Verdict};
 use crate::prf::{PrfState, is_zero};
+use crate::verdict::{Outcome, Verdict};
 use zeroize::{Zeroize, Zeroizing};
 
 /// A number that no record has.

@@ -2,9 +2,9 @@
 
 use crate::agg::opener::AggOpener;
 use crate::candidates::Handle;
-use crate::opener::{DropReason, Offer, Outcome, Refusal, Verdict};
 use crate::prf::{Prf, PrfState};
 use crate::rivals::Newcomer;
+use crate::verdict::{DropReason, Offer, Refusal};
 
 impl<const CANDIDATES: usize> AggOpener<CANDIDATES> {
     /// Takes a further candidate of a number that already has
@@ -68,11 +68,7 @@ impl<const CANDIDATES: usize> AggOpener<CANDIDATES> {
         let Some((handle, from)) = self.victim(number, 0, |_| 0) else { return false };
         self.number_mut(from).remove(handle);
         self.counters.records_dropped += 1;
-        self.evicted = self.pool.remove(handle).map(|slot| Verdict {
-            slot,
-            number: from,
-            outcome: Outcome::Dropped(DropReason::Evicted),
-        });
+        self.evicted = self.pool.evict(handle, from);
         true
     }
 

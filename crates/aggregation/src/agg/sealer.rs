@@ -1,8 +1,8 @@
 //! The sending side of Agg(n).
 
+use crate::definition::{SetSize, TAG_BYTES};
 use crate::prf::{CLOSING_BLOCK, ClosingTag, Prf, PrfState, TAG_BLOCK};
-use crate::scheme::{SetSize, TAG_BYTES};
-use crate::sealer::{RecordKind, SealError};
+use crate::sealing::{RecordKind, SealError};
 use core::fmt;
 use zeroize::{Zeroize, Zeroizing};
 

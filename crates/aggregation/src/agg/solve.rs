@@ -1,7 +1,7 @@
 //! Chooses one candidate of each number so that their shares XOR to a target.
 
+use crate::definition::SetSize;
 use crate::prf::is_zero;
-use crate::scheme::SetSize;
 use crate::tuning::HELD_PER_NUMBER;
 
 /// The largest number of record numbers in one choice.

@@ -7,8 +7,8 @@
 
 use super::{Family, MEMBERS};
 use crate::r2d2::rulers::RULERS;
-use crate::r2d2::table::{MAX_TAG_BITS, REACH, SPAN};
 use crate::scheme::Overprovision;
+use crate::table::{MAX_TAG_BITS, REACH, SPAN};
 
 /// How many later records must have been seen before a record is decided.
 pub const DELAY: usize = REACH;

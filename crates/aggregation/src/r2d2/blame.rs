@@ -9,12 +9,12 @@
 
 use crate::bits::each;
 use crate::candidates::Handle;
-use crate::opener::DropReason;
 use crate::prf::Prf;
 use crate::r2d2::board::{ALL_RECORDS, Board, Evaluation};
-use crate::r2d2::delays::LongTag;
 use crate::r2d2::opener::BitOpener;
-use crate::r2d2::table::{LongTagWords, REACH, SPAN};
+use crate::table::LongTag;
+use crate::table::{LongTagWords, REACH, SPAN};
+use crate::verdict::DropReason;
 
 /// How many placements of records that had been set aside one arrival may try.
 const MAX_RETRIES: usize = 8;

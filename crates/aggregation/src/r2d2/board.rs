@@ -22,7 +22,7 @@
 //! records that its tag covers.
 
 use crate::bits::{Bits, NUMBERS, each};
-use crate::r2d2::table::{DependencyTable, LongTagWords, REACH, SPAN};
+use crate::table::{DependencyTable, LongTagWords, REACH, SPAN};
 use zeroize::{Zeroize, ZeroizeOnDrop};
 
 /// The security level, in bits, at which a record is verified.

@@ -6,12 +6,9 @@
 //! bit back for 2^b records if that power is part of its delay. The last stage gives out the bits
 //! due now, and the XOR of their words is the tag.
 
-use crate::prf::{Prf, PrfState};
-use crate::r2d2::table::{DependencyTable, MAX_TAG_BITS, MEMBERS, SPAN};
-use zeroize::{DefaultIsZeroes, Zeroize, ZeroizeOnDrop, Zeroizing};
+use crate::table::{DependencyTable, LONG_TAG_WORDS as WORDS, LongTag, MEMBERS, SPAN};
+use zeroize::{Zeroize, ZeroizeOnDrop};
 
-/// Number of 64-bit words in the longest long tag.
-const WORDS: usize = MEMBERS * MAX_TAG_BITS / 64;
 /// Number of stages: delays are below 2^6.
 const STAGES: usize = 6;
 /// The delay of the first stage in records. The first stage must keep at least this number of long
@@ -19,48 +16,6 @@ const STAGES: usize = 6;
 pub(crate) const LONGEST_DELAY: usize = 1 << (STAGES - 1);
 /// The number of long tags in the five later stages together: 16 + 8 + 4 + 2 + 1.
 const LATER: usize = LONGEST_DELAY - 1;
-
-/// The long tag of a record: 8·t bits in the order of its output blocks, then zeros.
-#[derive(Clone, Copy, Default)]
-pub(crate) struct LongTag([u64; WORDS]);
-
-impl DefaultIsZeroes for LongTag {}
-
-impl LongTag {
-    /// The long tag of the record with this state, where a tag has `bytes` bytes.
-    #[inline]
-    pub(crate) fn compute<P: Prf + ?Sized>(
-        prf: &P,
-        state: &PrfState,
-        bytes: usize,
-    ) -> Zeroizing<Self> {
-        let mut long_tag = Zeroizing::new(Self::default());
-        let blocks = (MEMBERS * bytes).div_ceil(16);
-        for (index, pair) in long_tag.0.chunks_exact_mut(2).take(blocks).enumerate() {
-            let block = u128::from_ne_bytes(prf.block(state, index as u8)).to_le();
-            (pair[0], pair[1]) = ((block as u64).to_le(), ((block >> 64) as u64).to_le());
-        }
-        long_tag
-    }
-
-    fn from_bytes(bytes: &[u8; 8 * WORDS]) -> Self {
-        let mut long_tag = Self::default();
-        for (word, bytes) in long_tag.0.iter_mut().zip(bytes.as_chunks().0) {
-            *word = u64::from_ne_bytes(*bytes);
-        }
-        long_tag
-    }
-
-    /// Its bytes, followed by eight zeros, so that eight bytes can be read from the first byte of
-    /// any t-bit word.
-    pub(crate) fn to_bytes(self) -> [u8; 8 * WORDS + 8] {
-        let mut bytes = [0; 8 * WORDS + 8];
-        for (bytes, word) in bytes.chunks_exact_mut(8).zip(self.0) {
-            bytes.copy_from_slice(&word.to_ne_bytes());
-        }
-        bytes
-    }
-}
 
 /// The six stages. The first one keeps the last `RETAINED` long tags.
 #[derive(Clone, Zeroize, ZeroizeOnDrop)]

@@ -2,17 +2,16 @@
 //! This is by far the most common case. No record needs to be blamed, and each level follows from
 //! the distance to the newest record.
 //!
-//! An [`OrderedReceiver`] holds the same records as a [`BitOpener`] would. It is converted into a
-//! `BitOpener` at the first arrival that is not the next record. A `BitOpener` is converted back
-//! when none of the records that can still matter has a rival.
+//! An [`OrderedReceiver`] holds the same records as a [`BitOpener`](super::opener::BitOpener) would,
+//! and is [converted](super::conversion) into it at the first arrival that is not the next record.
 
-use crate::opener::{Counters, Offer, Outcome, Refusal, Verdict};
 use crate::prf::{Prf, PrfState};
 use crate::r2d2::board::VERIFIED_LEVEL_BITS;
-use crate::r2d2::delays::{DelayStages, LongTag};
-use crate::r2d2::opener::BitOpener;
-use crate::r2d2::table::{DependencyTable, REACH, SPAN};
-use crate::tuning::{LATENESS, MAX_NUMBER};
+use crate::r2d2::delays::DelayStages;
+use crate::r2d2::first_window;
+use crate::table::{DependencyTable, LongTag, SPAN};
+use crate::tuning::MAX_NUMBER;
+use crate::verdict::{Counters, Offer, Outcome, Refusal, Verdict};
 use crate::window::Window;
 use core::fmt;
 use subtle::ConstantTimeEq;
@@ -22,10 +21,6 @@ use zeroize::Zeroize;
 /// the caller has not taken yet.
 pub(crate) const RETAINED: usize = 64;
 
-/// Number of records in order after which an opener may be converted. Records before them are too
-/// late to matter.
-const MIN_STREAK: u32 = REACH as u32 + LATENESS as u32 + 2;
-
 const _: () = assert!(RETAINED >= SPAN);
 
 #[derive(Clone)]
@@ -33,21 +28,21 @@ pub(crate) struct OrderedReceiver {
     pub(super) table: DependencyTable,
     pub(super) window: Window,
     pub(super) counters: Counters,
-    delay_stages: DelayStages<RETAINED>,
+    pub(super) delay_stages: DelayStages<RETAINED>,
     /// Indexed by number modulo [`RETAINED`], as are `tags` and `slots`.
-    states: [PrfState; RETAINED],
-    tags: [u64; RETAINED],
-    slots: [u16; RETAINED],
+    pub(super) states: [PrfState; RETAINED],
+    pub(super) tags: [u64; RETAINED],
+    pub(super) slots: [u16; RETAINED],
     /// Number of later records after which a record is verified.
-    delay: u64,
+    pub(super) delay: u64,
     /// The number of the first record kept, or a lower one.
-    first: u64,
+    pub(super) first: u64,
     /// The next record's number.
     pub(super) next: u64,
     /// Numbers below it are verified.
     pub(super) verified: u64,
     /// The caller has taken the verdicts on all numbers below it.
-    verdicts_taken: u64,
+    pub(super) verdicts_taken: u64,
 }
 
 impl OrderedReceiver {
@@ -62,7 +57,7 @@ impl OrderedReceiver {
             delay_stages: DelayStages::new(&table),
             delay: table.delay(VERIFIED_LEVEL_BITS) as u64,
             table,
-            window: BitOpener::<RETAINED>::first_window(),
+            window: first_window(),
             counters: Counters::default(),
             states: [const { PrfState::NONE }; RETAINED],
             tags: [0; RETAINED],
@@ -204,32 +199,6 @@ impl OrderedReceiver {
             slot: (number >= self.verdicts_taken).then_some(self.slots[place(number)]),
         })
     }
-
-    /// Converts an opener, if no number that still matters has more than one candidate.
-    pub(crate) fn from_general<P: Prf + ?Sized, const CANDIDATES: usize>(
-        prf: &P,
-        opener: &mut BitOpener<CANDIDATES>,
-    ) -> Option<Self> {
-        let mut ordered = Self::new(opener.table.clone());
-        let next = opener.newest;
-        ordered.first = next.saturating_sub(SPAN as u64);
-        (ordered.next, ordered.verified, ordered.verdicts_taken) =
-            (next, next - ordered.delay, next - ordered.delay);
-        if !opener.is_convertible(ordered.first, ordered.verified) {
-            return None;
-        }
-        (ordered.window, ordered.counters) = (opener.window.clone(), opener.counters());
-        for number in ordered.first..next {
-            let held = opener.pool.get(opener.number(number).held[0]);
-            let place = place(number);
-            let long_tag = LongTag::compute(prf, &held.state, ordered.table.bytes());
-            ordered.delay_stages.step(number, &long_tag);
-            ordered.states[place] = held.state.clone();
-            ordered.tags[place] = *held.share as u64;
-            ordered.slots[place] = held.slot().unwrap_or_default();
-        }
-        Some(ordered)
-    }
 }
 
 /// A record that the receiver still needs.
@@ -241,32 +210,8 @@ pub(super) struct RetainedRecord<'a> {
     pub(super) slot: Option<u16>,
 }
 
-const fn place(number: u64) -> usize {
+pub(super) const fn place(number: u64) -> usize {
     number as usize % RETAINED
-}
-
-impl<const CANDIDATES: usize> BitOpener<CANDIDATES> {
-    /// The opener that has taken the same records as the ordered receiver.
-    #[cold]
-    pub(crate) fn from_ordered(ordered: &OrderedReceiver) -> Self {
-        let mut opener = Self::new(ordered.table.clone());
-        opener.take_over(ordered);
-        opener
-    }
-
-    /// Counts records that arrive in order with a right tag; any other record ends the count.
-    /// `before` is `newest` before this record.
-    pub(super) fn count_in_order(&mut self, number: u64, before: u64) {
-        let in_order = number == before && self.newest == number + 1;
-        let right = in_order && self.board.tag_was_right(&self.table, number);
-        self.streak = if right { self.streak + 1 } else { 0 };
-    }
-
-    /// Whether enough records arrived in order for [`OrderedReceiver::from_general`] to be worth
-    /// trying.
-    pub(crate) const fn may_convert(&self) -> bool {
-        self.streak >= MIN_STREAK
-    }
 }
 
 impl fmt::Debug for OrderedReceiver {

@@ -6,17 +6,18 @@
 //! dependency set D_j. Members before record 0 are left out.
 //!
 //! - [`scheme`]: R2D2's parameters; [`rulers`]: its sets;
-//! - [`table`]: dependency sets laid out in whole words, and the tags that a record's long tag
-//!   enters;
+//! - [`table`](crate::table): dependency sets laid out in whole words, and the tags that a record's
+//!   long tag enters;
 //! - [`delays`]: the tags of records that arrive in order;
 //! - [`board`]: what has been checked, and each record's security level;
 //! - [`sealer`] and [`receiver`]: the two sides;
 //! - [`in_order`]: the receiving side while records arrive in order; [`opener`]: the receiving side
-//!   in all other cases; [`blame`]: which record is set aside when checks fail; [`rivals`]: which
+//!   in all other cases; [`conversion`]: from one into the other; [`blame`]: which record is set aside when checks fail; [`rivals`]: which
 //!   candidate is evicted when there are too many.
 
 mod blame;
 mod board;
+mod conversion;
 mod delays;
 mod in_order;
 mod opener;
@@ -25,4 +26,17 @@ mod rivals;
 pub(crate) mod rulers;
 pub(crate) mod scheme;
 pub(crate) mod sealer;
-pub(crate) mod table;
+
+use crate::bits::NUMBERS;
+use crate::table::REACH;
+use crate::tuning::LATENESS;
+use crate::window::Window;
+
+/// Number of record numbers that may be held. The board also needs places for the tags that cover
+/// the last of them.
+const HELD: u64 = (NUMBERS - REACH) as u64;
+
+/// The window before record 0.
+fn first_window() -> Window {
+    Window::new(1, HELD, REACH as u64 + LATENESS)
+}

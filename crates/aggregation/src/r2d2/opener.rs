@@ -1,52 +1,17 @@
 //! The receiving side for records in any order, with rivals and wrong tags.
 
 use crate::bits::{Bits, NUMBERS};
-use crate::candidates::{Handle, Pool};
-use crate::opener::{Counters, DropReason, Offer, Refusal, Verdict};
+use crate::candidates::{Handle, NumberState, Pool};
+use crate::closings::{self, Closings};
 use crate::prf::{CLOSING_BLOCK, ClosingTag, Prf, PrfState, is_zero};
 use crate::r2d2::board::{Board, is_verified_level};
-use crate::r2d2::in_order::{OrderedReceiver, RetainedRecord};
-use crate::r2d2::table::{DependencyTable, REACH, SPAN};
-use crate::tuning::{
-    CLOSINGS, EVALUATED_PER_NUMBER, EXCUSED_BITS, HELD_PER_NUMBER, LATENESS, MAX_NUMBER,
-};
+use crate::r2d2::{HELD, first_window};
+use crate::table::{DependencyTable, REACH, SPAN};
+use crate::tuning::{CLOSINGS, EVALUATED_PER_NUMBER, EXCUSED_BITS, HELD_PER_NUMBER, MAX_NUMBER};
+use crate::verdict::{Counters, DropReason, Offer, Refusal, Verdict};
 use crate::window::Window;
 use core::fmt;
 use subtle::ConstantTimeEq;
-
-/// Number of record numbers that may be held. The board also needs places for the tags that cover
-/// the last of them.
-const HELD: u64 = (NUMBERS - REACH) as u64;
-
-/// The state of a record number within the window. The default value means that nothing has
-/// arrived.
-#[derive(Clone, Copy, Default)]
-pub(super) struct NumberState {
-    /// The candidates of the number. If one is placed on the board, it is the first.
-    pub(super) held: [Handle; HELD_PER_NUMBER],
-    /// How many of `held` are in use.
-    pub(super) count: u8,
-    pub(super) evaluated: u8,
-    pub(super) verified: bool,
-}
-
-impl NumberState {
-    pub(super) fn handles(&self) -> &[Handle] {
-        &self.held[..usize::from(self.count)]
-    }
-
-    pub(super) fn push(&mut self, handle: Handle) {
-        self.held[usize::from(self.count)] = handle;
-        self.count += 1;
-    }
-
-    pub(super) fn remove(&mut self, handle: Handle) {
-        if let Some(at) = self.handles().iter().position(|&held| held == handle) {
-            self.held[at..].rotate_left(1);
-            self.count -= 1;
-        }
-    }
-}
 
 #[derive(Clone)]
 pub(crate) struct BitOpener<const CANDIDATES: usize> {
@@ -59,16 +24,16 @@ pub(crate) struct BitOpener<const CANDIDATES: usize> {
     /// Numbers of placed data records that are not verified.
     pub(super) pending: Bits,
     /// Numbers of data records that were delivered before they were verified.
-    provisional: Bits,
+    pub(super) provisional: Bits,
     /// The level in bits from which data is delivered before it is verified; `None` if it is not.
-    threshold: Option<u8>,
+    pub(super) threshold: Option<u8>,
     /// The highest number placed so far, plus 1.
     pub(super) newest: u64,
     /// How many records up to the last one arrived in order with right tags.
     pub(super) streak: u32,
     /// The verdict on a candidate that was removed at once to make room.
     pub(super) evicted: Option<Verdict>,
-    closings: [Option<ClosingTag>; CLOSINGS],
+    pub(super) closings: Closings,
     pub(super) counters: Counters,
 }
 
@@ -77,7 +42,7 @@ impl<const CANDIDATES: usize> BitOpener<CANDIDATES> {
         Self {
             table,
             board: Board::new(),
-            window: Self::first_window(),
+            window: first_window(),
             numbers: [NumberState::default(); NUMBERS],
             pool: Pool::new(),
             pending: Bits::default(),
@@ -89,11 +54,6 @@ impl<const CANDIDATES: usize> BitOpener<CANDIDATES> {
             closings: [None; CLOSINGS],
             counters: Counters::default(),
         }
-    }
-
-    /// The window before record 0.
-    pub(super) fn first_window() -> Window {
-        Window::new(1, HELD, REACH as u64 + LATENESS)
     }
 
     pub(crate) fn set_threshold(&mut self, bits: Option<u8>) {
@@ -258,20 +218,8 @@ impl<const CANDIDATES: usize> BitOpener<CANDIDATES> {
         if first > MAX_NUMBER || count == 0 || usize::from(count) > REACH {
             return Err(Refusal::Range);
         }
-        let last = first + u64::from(count) - 1;
-        if last < self.window.floor || first < self.window.base {
-            return Err(if last < self.window.floor { Refusal::Used } else { Refusal::Behind });
-        }
-        if last >= self.window.end() {
-            return Err(Refusal::Ahead);
-        }
-        if !self.closings.contains(&Some(closing)) {
-            // Use a free place, or else the place of the oldest closing tag.
-            let place = self.closings.iter_mut().min_by_key(|place| place.map(|c| c.first));
-            if let Some(place) = place {
-                *place = Some(closing);
-            }
-        }
+        self.window.check_range(first, first + u64::from(count) - 1)?;
+        closings::keep(&mut self.closings, closing);
         self.check_closings(prf, first);
         Ok(())
     }
@@ -285,57 +233,12 @@ impl<const CANDIDATES: usize> BitOpener<CANDIDATES> {
         self.window.floor = self.window.floor.max(number);
     }
 
-    /// Takes over the records of an [`OrderedReceiver`]. The opener must be new.
-    pub(super) fn take_over(&mut self, ordered: &OrderedReceiver) {
-        (self.window, self.counters, self.newest) =
-            (ordered.window.clone(), ordered.counters, ordered.next);
-        for RetainedRecord { number, state, tag, long_tag, slot } in ordered.retained() {
-            let Some(handle) = self.pool.add(number, state.clone(), tag.into(), slot, true) else {
-                continue;
-            };
-            if number < ordered.verified {
-                self.pool.verify(handle);
-            } else {
-                self.pending.set(number);
-            }
-            if ordered.next - number > SPAN as u64 {
-                self.pool.release(handle, DropReason::Expired);
-                continue;
-            }
-            let own = self.number_mut(number);
-            (own.held[0], own.count) = (handle, 1);
-            self.board.xor_record(&self.table, number, &self.table.words(long_tag), 0);
-        }
-        for number in self.window.base..ordered.next {
-            let after = (ordered.next - 1 - number) as usize;
-            let verified = number < ordered.verified;
-            let own = self.number_mut(number);
-            (own.verified, own.evaluated) = (verified, 1);
-            let level = (!verified).then(|| self.table.level_after(after));
-            self.board.restore(&self.table, number, level);
-        }
-    }
-
-    /// Whether it holds only what an [`OrderedReceiver`] can hold: the records from `first` on,
-    /// each with a right tag; those from `pending` on not yet verified; all lower numbers of the
-    /// window verified.
-    pub(super) fn is_convertible(&mut self, first: u64, pending: u64) -> bool {
-        self.streak = 0;
-        self.threshold.is_none()
-            && self.evicted.is_none()
-            && self.closings.iter().all(Option::is_none)
-            && self.pool.has_no_pending_outcome()
-            && self.pool.used() == SPAN
-            && self.board.is_undisputed()
-            && self.provisional.is_empty()
-            && (self.window.base..self.newest).all(|number| {
-                let own = self.number(number);
-                own.verified == (number < pending)
-                    && self.pending.get(number) != own.verified
-                    && usize::from(own.count) == usize::from(number >= first)
-            })
-            && (first..self.newest).all(|number| self.board.tag_was_right(&self.table, number))
-            && self.window.base <= first
+    /// Counts records that arrive in order with a right tag; any other record ends the count.
+    /// `before` is `newest` before this record.
+    pub(super) fn count_in_order(&mut self, number: u64, before: u64) {
+        let in_order = number == before && self.newest == number + 1;
+        let right = in_order && self.board.tag_was_right(&self.table, number);
+        self.streak = if right { self.streak + 1 } else { 0 };
     }
 
     /// Whether a record of this number could be of use in the present state.

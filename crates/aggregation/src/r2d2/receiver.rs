@@ -1,11 +1,11 @@
 //! The receiving side: an [`OrderedReceiver`] while records arrive in order, otherwise a
 //! [`BitOpener`].
 
-use crate::opener::{Counters, Offer, Refusal, Verdict};
 use crate::prf::{ClosingTag, Prf, PrfState};
 use crate::r2d2::in_order::OrderedReceiver;
 use crate::r2d2::opener::BitOpener;
-use crate::r2d2::table::DependencyTable;
+use crate::table::DependencyTable;
+use crate::verdict::{Counters, Offer, Refusal, Verdict};
 
 #[derive(Clone, Debug)]
 #[expect(clippy::large_enum_variant, reason = "no heap: the caller chooses where it lives")]
@@ -87,7 +87,7 @@ impl<const CANDIDATES: usize> BitReceiver<CANDIDATES> {
         if let Self::General(opener) = self
             && OrderedReceiver::fits(CANDIDATES)
             && opener.may_convert()
-            && let Some(ordered) = OrderedReceiver::from_general(prf, opener)
+            && let Some(ordered) = opener.try_convert(prf)
         {
             *self = Self::Ordered(ordered);
             return self.offer_data(prf, number, state, tag, slot);

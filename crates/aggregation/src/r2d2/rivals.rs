@@ -1,10 +1,10 @@
 //! Which candidate gives way when one number, or the whole pool, has too many.
 
 use crate::candidates::Handle;
-use crate::opener::{DropReason, Outcome, Verdict};
 use crate::prf::Prf;
 use crate::r2d2::opener::BitOpener;
 use crate::rivals::Newcomer;
+use crate::verdict::DropReason;
 
 impl<const CANDIDATES: usize> BitOpener<CANDIDATES> {
     /// Keeps one of two candidates of a number: the one that was tried (`handle`), or the `other`
@@ -48,11 +48,7 @@ impl<const CANDIDATES: usize> BitOpener<CANDIDATES> {
         }
         let Some((handle, from)) = self.take_victim(prf, number, 0, &|_| 0) else { return false };
         self.counters.records_dropped += 1;
-        self.evicted = self.pool.remove(handle).map(|slot| Verdict {
-            slot,
-            number: from,
-            outcome: Outcome::Dropped(DropReason::Evicted),
-        });
+        self.evicted = self.pool.evict(handle, from);
         true
     }
 

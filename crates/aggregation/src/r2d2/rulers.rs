@@ -4,8 +4,8 @@
 //! both of two given records. A lost record therefore costs any other record at most one bit of
 //! each ruler.
 
-use crate::r2d2::table::{DependencySet, DependencyTable};
-use crate::scheme::{Overprovision, RulerOrder};
+use crate::definition::RulerOrder;
+use crate::table::{DependencySet, DependencyTable};
 
 /// The 64 shortest rulers (2 of length 34, 18 of 35, 28 of 36 and the first 16 of 37), by
 /// length and then by their marks.
@@ -76,13 +76,14 @@ pub(crate) const RULERS: [DependencySet; 64] = [
     [0, 1, 6, 20, 22, 30, 33, 37],
 ];
 
-/// R2D2's table: one ruler for each tag bit, in the order of [`RULERS`] or drawn by a seed.
-pub(crate) fn table(o: Overprovision, order: &RulerOrder) -> DependencyTable {
+/// R2D2's table for tags of `bytes` bytes: one ruler for each tag bit, in the order of [`RULERS`] or
+/// drawn by a seed.
+pub(crate) fn table(bytes: usize, order: &RulerOrder) -> DependencyTable {
     match order {
-        RulerOrder::List => DependencyTable::new(o.tag_bytes(), |bit| RULERS[bit]),
+        RulerOrder::List => DependencyTable::new(bytes, |bit| RULERS[bit]),
         RulerOrder::Keyed(seed) => {
             let mut draw = Draw::new(seed);
-            DependencyTable::new(o.tag_bytes(), |_| draw.ruler())
+            DependencyTable::new(bytes, |_| draw.ruler())
         }
     }
 }
@@ -126,7 +127,7 @@ impl Draw {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::r2d2::table::MEMBERS;
+    use crate::table::MEMBERS;
     use std::collections::BTreeSet;
     use std::vec::Vec;
 

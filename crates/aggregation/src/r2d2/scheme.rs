@@ -1,8 +1,7 @@
 //! The definition of R2D2(8, o).
 
-use crate::definition::{Definition, Layout};
+use crate::definition::{Definition, Layout, RulerOrder, SchemeError, TAG_BYTES};
 use crate::r2d2::rulers;
-use crate::scheme::{RulerOrder, SchemeError, TAG_BYTES};
 
 /// n of R2D2(n, o): the number of records that each tag bit covers.
 pub const SHARED_BY: u8 = 8;
@@ -68,6 +67,6 @@ impl Definition for Overprovision {
     }
 
     fn layout(self, order: &RulerOrder) -> Layout {
-        Layout::Bits(rulers::table(self, order))
+        Layout::Bits(rulers::table(self.tag_bytes(), order))
     }
 }

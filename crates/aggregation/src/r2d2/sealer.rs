@@ -2,9 +2,9 @@
 
 use crate::prf::{CLOSING_BLOCK, ClosingTag, Prf, PrfState};
 use crate::r2d2::board::VERIFIED_LEVEL_BITS;
-use crate::r2d2::delays::{DelayStages, LONGEST_DELAY, LongTag};
-use crate::r2d2::table::{DependencyTable, SPAN};
-use crate::sealer::{RecordKind, SealError};
+use crate::r2d2::delays::{DelayStages, LONGEST_DELAY};
+use crate::sealing::{RecordKind, SealError};
+use crate::table::{DependencyTable, LongTag, SPAN};
 use core::fmt;
 
 #[derive(Clone)]

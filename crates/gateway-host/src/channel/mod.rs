@@ -17,7 +17,7 @@
 //! - if the gateway that dialled declares it a renewal: the old connection is then read to its end
 //!   before the new one is read, so that no message that was accepted for sending is lost or
 //!   reordered;
-//! - if the peer dials [`ChannelConfig::handshake_timeout`] or more after the present connection
+//! - if the peer dials [`ChannelSettings::handshake_timeout`] or more after the present connection
 //!   came up: the peer has lost the present connection, and this gateway has not noticed yet.
 //!
 //! Messages are sent on the connection whose [`Event::Up`] was received last, and on no other.
@@ -66,13 +66,14 @@ pub const MAX_MESSAGE: usize = 64 << 10;
 /// The length of the kernel's queue of connections that wait to be accepted.
 const BACKLOG: i32 = 128;
 
-/// A peer, by its position in [`ChannelConfig::peers`] and in the configuration.
+/// A peer, by its position in [`ChannelSettings::peers`] and in the configuration.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct PeerIndex(pub usize);
 
 /// The settings of a channel.
 #[derive(Clone, Debug)]
-pub struct ChannelConfig {
+#[non_exhaustive]
+pub struct ChannelSettings {
     /// The identity of this gateway.
     pub identity: Identity,
     /// The public key of each peer, and its endpoint (`host:port`) if it is known.
@@ -99,7 +100,7 @@ pub struct ChannelConfig {
     pub max_lossy_messages: usize,
 }
 
-impl ChannelConfig {
+impl ChannelSettings {
     /// Settings with the defaults of the configuration.
     pub fn new(identity: Identity, peers: Vec<(PublicKey, Option<String>)>) -> Self {
         let management = crate::config::Management::default();
@@ -293,7 +294,7 @@ impl Sender {
         self.queue(peer, message.into(), usize::MAX)
     }
 
-    /// Queues a message that may be lost, unless [`ChannelConfig::max_lossy_messages`] messages
+    /// Queues a message that may be lost, unless [`ChannelSettings::max_lossy_messages`] messages
     /// wait already.
     ///
     /// # Errors
@@ -398,7 +399,7 @@ impl fmt::Debug for Events {
 
 /// State that all tasks of a channel share.
 struct ChannelShared {
-    settings: ChannelConfig,
+    settings: ChannelSettings,
     credentials: tls::Credentials,
     /// Random identifier of this run of the gateway.
     instance: [u8; 16],
@@ -458,7 +459,7 @@ impl Channel {
     /// If two peers have the same key, a peer has our key, or TLS cannot be set up.
     pub fn new(
         listener: std::net::TcpListener,
-        settings: ChannelConfig,
+        settings: ChannelSettings,
         random: Random,
     ) -> Result<(Self, Sender, Events), ErrorLine> {
         let listener = tokio::net::TcpListener::from_std(listener);
@@ -468,7 +469,7 @@ impl Channel {
 
     fn over(
         transport: Arc<dyn Transport>,
-        settings: ChannelConfig,
+        settings: ChannelSettings,
         mut random: Random,
     ) -> Result<(Self, Sender, Events), ErrorLine> {
         let mut by_key = BTreeMap::new();

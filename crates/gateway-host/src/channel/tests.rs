@@ -98,11 +98,11 @@ impl Gateway {
         name: u8,
         peer: u8,
         dials: bool,
-        adjust: impl Fn(&mut ChannelConfig),
+        adjust: impl Fn(&mut ChannelSettings),
     ) -> Self {
         let endpoint = dials.then(|| peer.to_string());
         let peers = vec![(identity(peer).public_key(), endpoint)];
-        let mut settings = ChannelConfig::new(identity(name), peers);
+        let mut settings = ChannelSettings::new(identity(name), peers);
         adjust(&mut settings);
         static RUNS: AtomicU64 = AtomicU64::new(1);
         let seed = RUNS.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
@@ -176,7 +176,7 @@ async fn talk(a: &mut Gateway, b: &mut Gateway) {
     assert_eq!(a.message().await, b"from b");
 }
 
-fn as_is(_: &mut ChannelConfig) {}
+fn as_is(_: &mut ChannelSettings) {}
 
 #[tokio::test(start_paused = true)]
 async fn both_ends_have_one_secret_and_every_connection_another() {
@@ -239,8 +239,10 @@ async fn a_peer_that_falls_silent_is_down_within_ten_seconds_and_comes_again() {
 async fn who_has_lost_a_connection_need_not_wait_for_the_other_to_notice() {
     for (a, b) in [(1, 2), (2, 1)] {
         let wires = Wires::new();
-        let impatient = |settings: &mut ChannelConfig| settings.dead_after = Duration::from_secs(2);
-        let patient = |settings: &mut ChannelConfig| settings.dead_after = Duration::from_secs(300);
+        let impatient =
+            |settings: &mut ChannelSettings| settings.dead_after = Duration::from_secs(2);
+        let patient =
+            |settings: &mut ChannelSettings| settings.dead_after = Duration::from_secs(300);
         let mut one = Gateway::start(&wires, a, b, true, impatient);
         let mut other = Gateway::start(&wires, b, a, false, patient);
         let _ = tokio::join!(one.up(), other.up());
@@ -279,7 +281,7 @@ async fn a_renewal_loses_nothing_and_changes_no_order() {
     for (a, b) in [(1, 2), (2, 1)] {
         let wires = Wires::new();
         let hourly =
-            |settings: &mut ChannelConfig| settings.renew_every = Duration::from_secs(3600);
+            |settings: &mut ChannelSettings| settings.renew_every = Duration::from_secs(3600);
         let mut one = Gateway::start(&wires, a, b, true, hourly);
         let mut other = Gateway::start(&wires, b, a, false, hourly);
         let mut secrets = vec![(one.up().await.0, other.up().await.0)];
@@ -324,7 +326,7 @@ async fn a_renewal_that_fails_changes_nothing_until_one_succeeds() {
     for (a, b) in [(1, 2), (2, 1)] {
         let wires = Wires::new();
         let hourly =
-            |settings: &mut ChannelConfig| settings.renew_every = Duration::from_secs(3600);
+            |settings: &mut ChannelSettings| settings.renew_every = Duration::from_secs(3600);
         let mut one = Gateway::start(&wires, a, b, true, hourly);
         let mut other = Gateway::start(&wires, b, a, false, hourly);
         let _ = tokio::join!(one.up(), other.up());
@@ -344,8 +346,8 @@ async fn a_renewal_that_fails_changes_nothing_until_one_succeeds() {
 async fn a_peer_that_starts_anew_during_a_renewal_says_nothing_of_its_former_life() {
     for (a, b) in [(1, 2), (2, 1)] {
         let wires = Wires::new();
-        let slow = |settings: &mut ChannelConfig| settings.events = 1;
-        let often = |settings: &mut ChannelConfig| settings.renew_every = Duration::from_secs(1);
+        let slow = |settings: &mut ChannelSettings| settings.events = 1;
+        let often = |settings: &mut ChannelSettings| settings.renew_every = Duration::from_secs(1);
         let mut one = Gateway::start(&wires, a, b, false, slow);
         let mut other = Gateway::start(&wires, b, a, true, often);
         let _ = tokio::join!(one.up(), other.up());
@@ -379,7 +381,7 @@ async fn what_is_said_goes_out_on_the_connection_that_its_speaker_knows_of() {
     for (a, b) in [(1, 2), (2, 1)] {
         let wires = Wires::new();
         let often =
-            |settings: &mut ChannelConfig| settings.renew_every = Duration::from_millis(500);
+            |settings: &mut ChannelSettings| settings.renew_every = Duration::from_millis(500);
         let one = Gateway::start(&wires, a, b, true, often);
         let other = Gateway::start(&wires, b, a, false, often);
         let mut gateways = [one, other];
@@ -450,7 +452,7 @@ async fn a_connection_that_is_closed_is_down_at_both_ends_and_comes_again() {
 async fn what_may_be_lost_leaves_room_for_what_may_not() {
     let wires = Wires::new();
     let few =
-        |settings: &mut ChannelConfig| (settings.messages, settings.max_lossy_messages) = (4, 2);
+        |settings: &mut ChannelSettings| (settings.messages, settings.max_lossy_messages) = (4, 2);
     let mut one = Gateway::start(&wires, 1, 2, true, few);
     let mut other = Gateway::start(&wires, 2, 1, false, few);
     let _ = tokio::join!(one.up(), other.up());
@@ -480,7 +482,7 @@ async fn pauses_between_attempts_grow_to_fifteen_seconds_and_are_drawn() {
 #[tokio::test(start_paused = true)]
 async fn a_queue_that_nobody_reads_is_full_and_its_peer_still_alive() {
     let wires = Wires::new();
-    let few = |settings: &mut ChannelConfig| (settings.events, settings.messages) = (2, 4);
+    let few = |settings: &mut ChannelSettings| (settings.events, settings.messages) = (2, 4);
     let mut one = Gateway::start(&wires, 1, 2, true, few);
     let mut other = Gateway::start(&wires, 2, 1, false, few);
     let _ = tokio::join!(one.up(), other.up());
@@ -516,7 +518,7 @@ async fn two_peers_with_one_key_and_ourselves_are_no_peers() {
     let host = || Arc::new(Host { name: "1".into(), wires: Wires::new() });
     let refused = |peers: &[u8]| {
         let peers = peers.iter().map(|seed| (identity(*seed).public_key(), None)).collect();
-        let settings = ChannelConfig::new(identity(1), peers);
+        let settings = ChannelSettings::new(identity(1), peers);
         Channel::over(host(), settings, Random::insecure(1)).err().map(|e| e.to_string())
     };
     assert_eq!(refused(&[2, 3]), None);

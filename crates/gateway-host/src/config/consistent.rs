@@ -1,7 +1,7 @@
 //! Checks that concern several settings, or limits that no type expresses.
 
 use super::{Config, MOST_ALLOWED};
-use lightseal_gateway::peer_set::PeerSet;
+use lightseal_gateway::config::{ConfigError, check_peers};
 use lightseal_gateway::schemes::SchemeName;
 use serde::Deserialize;
 use serde::de::IgnoredAny;
@@ -13,11 +13,15 @@ impl Config {
     /// that is wrong, if there is one, and the reason.
     pub(super) fn check_consistency(&self, text: &str) -> Result<(), (Option<usize>, String)> {
         let spans: SettingSpans = toml::from_str(text).unwrap_or_default();
-        let most = PeerSet::CAPACITY;
-        if self.peers.len() > most {
-            return Err((None, format!("{} peers: at most {most} are possible", self.peers.len())));
+        match check_peers(None, self.peer_ids()) {
+            Err(ConfigError::SharedIdentity(peer)) => {
+                let span = spans.peer.get(usize::from(peer.0));
+                let at = span.map(|span| span.public_key.span().start);
+                return Err((at, "public_key: it is the key of another peer already".into()));
+            }
+            checked => checked.map_err(|error| (None, error.to_string()))?,
         }
-        let (mut names, mut keys) = (BTreeSet::new(), BTreeSet::new());
+        let mut names = BTreeSet::new();
         for (index, peer) in self.peers.iter().enumerate() {
             let span = spans.peer.get(index);
             if !names.insert(&peer.name) || peer.name == self.gateway.name {
@@ -26,10 +30,6 @@ impl Config {
                     at,
                     format!("name: {:?} is the name of another gateway already", peer.name),
                 ));
-            }
-            if !keys.insert(peer.public_key) {
-                let at = span.map(|span| span.public_key.span().start);
-                return Err((at, "public_key: it is the key of another peer already".into()));
             }
         }
         let at = |span: Option<SettingSpan>| span.map(|span| span.span().start);

@@ -2,23 +2,19 @@
 //!
 //! [`SAMPLE`] is such a file, with every setting and a comment on it. A setting that is absent has
 //! its default. An unknown setting, a value out of range or a contradiction is an error of one
-//! line, with the name of the setting and its line. [`check()`] also checks what the file refers
+//! line, with the name of the setting and its line. [`check()`](crate::check::check()) also checks what the file refers
 //! to: other files, interfaces, ports and names.
 
 mod change;
-mod check;
 mod consistent;
-#[cfg(target_os = "linux")]
-mod machine;
 mod values;
-
-pub use check::{Finding, Severity, check};
 
 use crate::ErrorLine;
 use crate::identity::PublicKey;
 use crate::privileges::User;
-use lightseal_gateway::codepoints::ANNOUNCEMENT;
-use lightseal_gateway::gateway::Mka;
+pub use lightseal_gateway::config::{Allowed, Mka, SecondGateway};
+use lightseal_gateway::config::{ConfigError, check_peers};
+use lightseal_gateway::keys::GatewayId;
 use lightseal_gateway::schemes::SchemeName;
 use lightseal_gateway::tuning::MAX_LANES;
 use serde::de::Error;
@@ -95,7 +91,7 @@ pub struct Gateway {
     #[serde(default)]
     pub mka: Mka,
     /// Frames without a SecTAG that are carried too, at most 61 kinds.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "allowed")]
     pub allow: Vec<Allowed>,
     /// Directory of the administrator's socket. If absent: `/run/lightseal/NAME`.
     pub state: Option<PathBuf>,
@@ -103,16 +99,6 @@ pub struct Gateway {
     /// number.
     #[serde(default, deserialize_with = "user")]
     pub user: Option<String>,
-}
-
-/// A kind of frame without a SecTAG that may be carried.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Allowed {
-    /// An EtherType, 0x0600 to 0xFFFF, except those of MACsec, MKA, the gateways' announcements and
-    /// VLAN tags.
-    EtherType(u16),
-    /// Frames of the bridge protocols: LLC with the address 0x42.
-    Bpdu,
 }
 
 /// The LAN side.
@@ -163,17 +149,6 @@ impl LanIo {
     pub(crate) const fn wants_xdp(self) -> bool {
         matches!(self, Self::Xdp | Self::XdpNative | Self::XdpZeroCopy)
     }
-}
-
-/// What happens if another gateway is on the LAN.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum SecondGateway {
-    /// The gateway logs an error and continues.
-    #[default]
-    Warn,
-    /// The gateway stops carrying frames if its identity is the higher one.
-    Stop,
 }
 
 /// The underlay side.
@@ -389,16 +364,27 @@ impl Config {
         }
     }
 
+    /// The identities of the peers.
+    pub(crate) fn peer_ids(&self) -> impl ExactSizeIterator<Item = GatewayId> {
+        self.peers.iter().map(|peer| peer.public_key.id())
+    }
+
     /// Checks that no peer has the key of this gateway.
     ///
     /// # Errors
     /// If a peer has it.
     pub(crate) fn check_own_key(&self, own: PublicKey) -> Result<(), ErrorLine> {
-        match self.peers.iter().find(|peer| peer.public_key == own) {
-            Some(Peer { name, .. }) => {
-                Err(ErrorLine::new(format_args!("peer {name}: its key is our own")))
+        check_peers(Some(own.id()), self.peer_ids()).map_err(|error| self.named(error))
+    }
+
+    /// An error of the engine as an administrator reads it: peers have their names.
+    pub(crate) fn named(&self, error: ConfigError) -> ErrorLine {
+        match error {
+            ConfigError::OwnIdentity(peer) => {
+                let name = self.peers.get(usize::from(peer.0)).map_or("", |peer| &peer.name);
+                ErrorLine::new(format_args!("peer {name}: its key is our own"))
             }
-            None => Ok(()),
+            error => ErrorLine::new(error),
         }
     }
 
@@ -514,12 +500,12 @@ impl<'de> Deserialize<'de> for Mtu {
     }
 }
 
-impl<'de> Deserialize<'de> for Allowed {
-    fn deserialize<D: Deserializer<'de>>(d: D) -> Result<Self, D::Error> {
-        let text = String::deserialize(d)?;
+/// Kinds of frames without a SecTAG, by name or number.
+fn allowed<'de, D: Deserializer<'de>>(d: D) -> Result<Vec<Allowed>, D::Error> {
+    let kind = |text: &String| {
         // The registry of EtherTypes (IEEE 802 numbers).
-        let ether_type = match text.as_str() {
-            "bpdu" => return Ok(Self::Bpdu),
+        let number = match text.as_str() {
+            "bpdu" => return Ok(Allowed::BPDU),
             "ipv4" => Some(0x0800),
             "arp" => Some(0x0806),
             "ipv6" => Some(0x86DD),
@@ -529,22 +515,15 @@ impl<'de> Deserialize<'de> for Allowed {
             "ptp" => Some(0x88F7),
             other => other.strip_prefix("0x").and_then(|hex| u16::from_str_radix(hex, 16).ok()),
         };
-        match ether_type {
-            Some(0x88E5) => Err(Error::custom("MACsec frames (0x88e5) are always carried")),
-            Some(0x888E) => Err(Error::custom("MKA frames (0x888e): see the setting `mka`")),
-            Some(ANNOUNCEMENT) => {
-                Err(Error::custom("announcements of gateways (0x88b5) are not carried"))
-            }
-            Some(0x8100 | 0x88A8) => {
-                Err(Error::custom("VLAN tags are skipped: name the EtherType that follows them"))
-            }
-            Some(ether_type @ 0x0600..) => Ok(Self::EtherType(ether_type)),
-            _ => Err(Error::custom(format_args!(
+        match number {
+            Some(number) => Allowed::ether_type(number).map_err(Error::custom),
+            None => Err(Error::custom(format_args!(
                 "{text:?} is no EtherType such as \"0x0806\", nor arp, ipv4, ipv6, lldp, bpdu, \
                  ptp, profinet or goose"
             ))),
         }
-    }
+    };
+    Vec::<String>::deserialize(d)?.iter().map(kind).collect()
 }
 
 #[cfg(test)]

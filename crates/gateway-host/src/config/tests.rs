@@ -150,10 +150,10 @@ fn other_frames_are_named_or_numbered() {
     assert_eq!(
         allow(r#"["0x0806", "lldp", "bpdu", "0x600"]"#).unwrap(),
         [
-            Allowed::EtherType(0x0806),
-            Allowed::EtherType(0x88CC),
-            Allowed::Bpdu,
-            Allowed::EtherType(0x0600)
+            Allowed::ether_type(0x0806).unwrap(),
+            Allowed::ether_type(0x88CC).unwrap(),
+            Allowed::BPDU,
+            Allowed::ether_type(0x0600).unwrap()
         ]
     );
     for wrong in ["0x88e5", "0x888E", "0x88b5", "0x8100", "0x5ff", "0x10000", "2054", "ARP!", ""] {

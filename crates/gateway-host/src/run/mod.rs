@@ -13,6 +13,7 @@
 //! The order at the start matters: sockets are opened, then privileges are given up, and only then
 //! are threads started and messages from peers accepted.
 
+mod channel_states;
 mod earlier_counters;
 mod engine;
 mod path_report;
@@ -31,7 +32,7 @@ use crate::service_manager::{self, Notice};
 use crate::status::{self, Request};
 use crate::{ErrorLine, metrics, sides};
 use lightseal_core::Random;
-use lightseal_gateway::flows::FlowLimits;
+use lightseal_gateway::config::{ConfigError, FlowLimits};
 use lightseal_gateway::schemes::Scheme;
 use lightseal_net::Clock;
 use ports::Ports;
@@ -51,8 +52,11 @@ pub enum Order {
 }
 
 /// Makes the scheme of a gateway, within limits on its flows, whenever the configuration is read.
-pub type MakeScheme =
-    Box<dyn Fn(FlowLimits, &mut Random, lightseal_core::Instant) -> Box<dyn Scheme> + Send + Sync>;
+pub type MakeScheme = Box<
+    dyn Fn(FlowLimits, &mut Random, lightseal_core::Instant) -> Result<Box<dyn Scheme>, ConfigError>
+        + Send
+        + Sync,
+>;
 
 /// A gateway whose sockets are open.
 pub struct GatewayHost {

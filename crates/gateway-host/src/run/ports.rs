@@ -2,7 +2,7 @@
 
 use super::port_counters::SharedPortCounters;
 use crate::ErrorLine;
-use crate::config::{Allowed, Config, MOST_ALLOWED};
+use crate::config::{Config, MOST_ALLOWED};
 use crate::queue_mismatch::QueueMismatch;
 use crate::sides::{self, SideIo, frame_bytes, udp_settings};
 use lightseal_gateway::codepoints::ANNOUNCEMENT;
@@ -184,10 +184,7 @@ fn of_queue(queue: u32) -> xdp::XdpSettings {
 
 /// The EtherTypes that the AF_XDP program passes to the gateway.
 fn carried(config: &Config) -> Vec<u16> {
-    let allowed = config.gateway.allow.iter().filter_map(|allowed| match allowed {
-        Allowed::EtherType(number) => Some(*number),
-        Allowed::Bpdu => None,
-    });
+    let allowed = config.gateway.allow.iter().filter_map(|allowed| allowed.number());
     ALWAYS.into_iter().chain(allowed).collect()
 }
 

@@ -1,6 +1,6 @@
 //! Reads the state of a gateway from its counters.
 
-use super::shared::{ChannelState, Channels};
+use super::channel_states::{ChannelState, Channels};
 use crate::config::Config;
 use crate::identity::PublicKey;
 use crate::status::{GatewayStatus, LanStatus, PeerStatus, TableStatus, Traffic};
@@ -28,8 +28,8 @@ pub(super) struct StatusSources<'a> {
 pub(super) fn read_status(sources: &StatusSources<'_>) -> GatewayStatus {
     let gateway = sources.gateway;
     let dropped = |reason| {
-        let of_peers = gateway.links.iter().map(|link| link.counters.drops.get(reason));
-        gateway.drops.get(reason) + of_peers.sum::<u64>()
+        let of_peers = gateway.links().iter().map(|link| link.counters().drops.get(reason));
+        gateway.counters().drops.get(reason) + of_peers.sum::<u64>()
     };
     let mut drops = BTreeMap::new();
     for &reason in Reason::ALL {
@@ -41,14 +41,14 @@ pub(super) fn read_status(sources: &StatusSources<'_>) -> GatewayStatus {
         }
     }
     let of_peers = |counter: fn(&counters::PeerCounters) -> &counters::Counter| {
-        gateway.links.iter().map(|link| counter(&link.counters).get()).sum()
+        gateway.links().iter().map(|link| counter(link.counters()).get()).sum()
     };
     let counters = [
-        ("datagrams_received", gateway.datagrams_in.packets.get()),
-        ("datagram_bytes_received", gateway.datagrams_in.bytes.get()),
+        ("datagrams_received", gateway.counters().datagrams_in.packets.get()),
+        ("datagram_bytes_received", gateway.counters().datagrams_in.bytes.get()),
         ("frames_split", of_peers(|counters| &counters.split)),
         ("frames_reassembled", of_peers(|counters| &counters.reassembled)),
-        ("frames_copied", gateway.copies.get()),
+        ("frames_copied", gateway.counters().copies.get()),
         ("lan_packets_unserved", sources.passed.unserved),
     ];
     let mut counters = BTreeMap::from(counters.map(|(name, count)| (name.to_owned(), count)));
@@ -60,17 +60,17 @@ pub(super) fn read_status(sources: &StatusSources<'_>) -> GatewayStatus {
         gateway: sources.config.gateway.name.clone(),
         version: env!("CARGO_PKG_VERSION").to_owned(),
         public_key: Some(sources.public_key),
-        scheme: gateway.scheme.name().to_string(),
+        scheme: gateway.scheme().name().to_string(),
         uptime_seconds: seconds(sources.now - sources.started),
         lan: LanStatus {
             interface: sources.config.lan.interface.clone(),
             io: sources.io.to_owned(),
             received: received_from_lan(sources),
-            sent: traffic(&gateway.frames_to_lan),
+            sent: traffic(&gateway.counters().frames_to_lan),
         },
         flows: TableStatus {
-            present: gateway.stations.len() as u64,
-            most: gateway.config().stations.stations as u64,
+            present: gateway.stations().len() as u64,
+            most: gateway.settings().stations.stations as u64,
             refused: dropped(Reason::FlowLimit) + dropped(Reason::FloodLimit),
             held_frames: gateway.held_frames() as u64,
         },
@@ -95,7 +95,7 @@ fn port_counters(side: &str, status: lightseal_packet_io::Statistics) -> [(Strin
 }
 
 fn peers(sources: &StatusSources<'_>) -> Vec<PeerStatus> {
-    let links = sources.gateway.links.iter();
+    let links = sources.gateway.links().iter();
     let of = |(link, (peer, channel)): (&lightseal_gateway::link::Link, _)| {
         let (peer, channel): (&crate::config::Peer, &ChannelState) = (peer, channel);
         PeerStatus {
@@ -109,11 +109,11 @@ fn peers(sources: &StatusSources<'_>) -> Vec<PeerStatus> {
             path_mtu_bytes: Some(link.mtu() as u32),
             flows: sources
                 .gateway
-                .stations
-                .len_at(lightseal_gateway::stations::Port::Peer(link.peer))
+                .stations()
+                .len_at(lightseal_gateway::stations::Port::Peer(link.peer()))
                 as u64,
-            received: traffic(&link.counters.frames_in),
-            sent: traffic(&link.counters.frames_out),
+            received: traffic(&link.counters().frames_in),
+            sent: traffic(&link.counters().frames_out),
         }
     };
     links.zip(sources.config.peers.iter().zip(&sources.channels.0)).map(of).collect()
@@ -122,7 +122,7 @@ fn peers(sources: &StatusSources<'_>) -> Vec<PeerStatus> {
 /// Frames received from the LAN: those that the gateway has read, and those that only the program
 /// on the interface has seen. The bytes are only those of the frames that the gateway has read.
 fn received_from_lan(sources: &StatusSources<'_>) -> Traffic {
-    let mut received = traffic(&sources.gateway.frames_from_lan);
+    let mut received = traffic(&sources.gateway.counters().frames_from_lan);
     received.frames += sources.passed.foreign;
     received
 }
@@ -182,8 +182,8 @@ mod tests {
         for _ in 0..5 {
             gateway.hold(now, peer, &parcel, &[0; 60]);
         }
-        let link = gateway.links.get(peer).unwrap();
-        for drops in [&link.counters.drops, &gateway.drops] {
+        let link = gateway.links().get(peer).unwrap();
+        for drops in [&link.counters().drops, &gateway.counters().drops] {
             drops.increment(Reason::FlowLimit);
             drops.increment(Reason::FloodLimit);
         }

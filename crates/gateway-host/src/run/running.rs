@@ -75,21 +75,24 @@ impl PreparedGateway {
         let mut random = lightseal_core::Random::from_os()
             .map_err(|error| ErrorLine::of("randomness of the operating system", error))?;
         let now = host_state.clock.now();
+        let refused = |error| config.named(error);
         let scheme = match &host_state.make_scheme {
             Some(make) => make(engine::flow_limits(&config), &mut random, now),
             None => engine::scheme(&config, &mut random, now),
         };
-        let gateway = Arc::new(Gateway::new(
+        let gateway = Gateway::new(
             engine::settings(&config, &host_state.identity, host_state.lan_address),
             engine::links(&config),
-            scheme,
+            scheme.map_err(refused)?,
             &mut random,
             now,
-        ));
+        );
+        let gateway = Arc::new(gateway.map_err(refused)?);
         let provider = &lightseal_macsec_aws_lc::PROVIDER;
         let timing = engine::timing(&config);
         let control = Control::new(Arc::clone(&gateway), provider, timing, random.fork());
-        let settings = channel::ChannelConfig::from_config(&config, host_state.identity.clone());
+        let control = control.map_err(refused)?;
+        let settings = channel::ChannelSettings::from_config(&config, host_state.identity.clone());
         let management = host_state.management.try_clone();
         let management = management.map_err(|error| ErrorLine::of("management channel", error))?;
         let (channel, sender, events) = Channel::new(management, settings, random)?;
@@ -323,9 +326,9 @@ impl RunningGateway {
             Output::Mka(peer, bytes) => {
                 let to = channel::PeerIndex(peer.0.into());
                 if self.sender.send_lossy(to, bytes) == Err(SendError::Full)
-                    && let Some(link) = self.shared.gateway.links.get(peer)
+                    && let Some(link) = self.shared.gateway.links().get(peer)
                 {
-                    link.counters.drops.increment(Reason::Full);
+                    link.counters().drops.increment(Reason::Full);
                 }
             }
             Output::Datagram(peer, kind, content) => {
@@ -345,14 +348,14 @@ impl RunningGateway {
     /// Logs reports about the peers' paths.
     fn report_paths(&mut self) {
         let now = Instant::now();
-        for (link, reporter) in self.shared.gateway.links.iter().zip(&mut self.path_reporters) {
+        for (link, reporter) in self.shared.gateway.links().iter().zip(&mut self.path_reporters) {
             let path = PathState {
-                up_since: self.shared.up_since(link.peer),
+                up_since: self.shared.up_since(link.peer()),
                 unanswered: link.is_unanswered(),
-                frames: link.counters.frames_out.packets.get(),
-                split: link.counters.split.get(),
+                frames: link.counters().frames_out.packets.get(),
+                split: link.counters().split.get(),
             };
-            let (peer, mtu) = (self.shared.name(link.peer), link.mtu());
+            let (peer, mtu) = (self.shared.name(link.peer()), link.mtu());
             for report in reporter.due_reports(now, &path) {
                 match report.is_warning() {
                     true => tracing::warn!(peer, mtu, "{report}"),
@@ -365,7 +368,7 @@ impl RunningGateway {
     /// Gives a task to the first thread.
     fn queue_task(&self, task: Task) {
         if !self.task_queues[0].push(task) {
-            self.shared.gateway.drops.increment(Reason::Full);
+            self.shared.gateway.counters().drops.increment(Reason::Full);
         }
     }
 
@@ -552,7 +555,7 @@ mod tests {
                 stepped = other.step() => stepped.unwrap(),
             }
             let are_up = gateways.iter().all(|gateway| {
-                gateway.links.get(PEER).and_then(lightseal_gateway::link::Link::epoch).is_some()
+                gateway.links().get(PEER).and_then(lightseal_gateway::link::Link::epoch).is_some()
             });
             if are_up {
                 rounds += 1;
@@ -565,17 +568,17 @@ mod tests {
                     }
                     // Each flow is used again and again, so that none expires on a slow machine.
                     for flow in (0..FLOWS).filter(|_| rounds % 50 == 1) {
-                        gateway.scheme.flow_table().unwrap().send_form(now, PEER, &header(flow));
+                        gateway.scheme().flow_table().unwrap().send_form(now, PEER, &header(flow));
                     }
                 }
             }
             let known = gateways.iter().all(|gateway| {
-                (0..FLOWS).all(|flow| gateway.scheme.is_flow_known(PEER, &header(flow)))
+                (0..FLOWS).all(|flow| gateway.scheme().is_flow_known(PEER, &header(flow)))
             });
             if known && rounds > 100 {
                 break;
             }
-            let flows = || gateways.each_ref().map(|gateway| gateway.scheme.flow_counts());
+            let flows = || gateways.each_ref().map(|gateway| gateway.scheme().flow_counts());
             assert!(Instant::now() < until, "{:?} after {rounds} rounds", flows());
         }
         for running in [one, other] {

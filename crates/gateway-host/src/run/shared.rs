@@ -1,5 +1,6 @@
 //! State that tasks share, to report the state of a gateway.
 
+use super::channel_states::{ChannelState, Channels};
 use super::earlier_counters::EarlierCounters;
 use super::port_counters::{PortCounters, SharedPortCounters};
 use super::read_status::{StatusSources, read_status};
@@ -26,21 +27,6 @@ pub(super) struct GatewayShared {
     channels: Mutex<Channels>,
     /// The counters of earlier engines, from before the configuration was read again.
     earlier_counters: OnceLock<EarlierCounters>,
-}
-
-/// The state of the management channels, by peer.
-pub(super) struct Channels(pub(super) Vec<ChannelState>);
-
-/// The state of the management channel to one peer.
-#[derive(Clone, Debug)]
-pub(super) struct ChannelState {
-    pub(super) up: bool,
-    /// When the channel came up or went down last.
-    pub(super) since: Instant,
-    /// Why the channel is down, if it has been tried.
-    pub(super) why_down: Option<String>,
-    /// The other end of the last connection.
-    pub(super) remote: Option<IpAddr>,
 }
 
 impl GatewayShared {
@@ -73,11 +59,11 @@ impl GatewayShared {
     /// Continues the counters of `previous`, whose threads have ended, and takes over the addresses
     /// of peers that it has learned.
     pub(super) fn continue_from(&self, previous: &Self) {
-        for (link, peer) in self.gateway.links.iter().zip(&self.config.peers) {
+        for (link, peer) in self.gateway.links().iter().zip(&self.config.peers) {
             let is_same = |(_, was): &(&Link, &Peer)| {
                 was.public_key == peer.public_key && was.endpoint == peer.endpoint
             };
-            let mut were = previous.gateway.links.iter().zip(&previous.config.peers);
+            let mut were = previous.gateway.links().iter().zip(&previous.config.peers);
             if let Some((was, _)) = were.find(is_same) {
                 link.adopt_address(was);
             }
@@ -160,7 +146,7 @@ impl GatewayShared {
         let Some(port) = self.config.peers.get(peer).and_then(Peer::endpoint_port) else { return };
         let address = SocketAddr::new(remote.ip().to_canonical(), port);
         let can_send = sends_to(self.config.underlay.listen.ip(), address.ip());
-        if let (true, Some(link)) = (can_send, self.gateway.links.get(PeerIndex(peer as u8))) {
+        if let (true, Some(link)) = (can_send, self.gateway.links().get(PeerIndex(peer as u8))) {
             link.note_channel_address(now, address);
         }
     }
@@ -173,7 +159,7 @@ impl GatewayShared {
         drop(channels);
         let address = choose(found, remote, self.config.underlay.listen.ip());
         if let (Some(address), Some(link)) =
-            (address, self.gateway.links.get(PeerIndex(peer as u8)))
+            (address, self.gateway.links().get(PeerIndex(peer as u8)))
         {
             link.configure_address(address);
         }
@@ -242,7 +228,7 @@ pub(super) fn test_shared(gateway: &str, sections: &str) -> GatewayShared {
     let engine = Gateway::new(
         engine::settings(&config, &own, [2, 0, 0, 0, 0, 1]),
         engine::links(&config),
-        engine::scheme(&config, &mut random, now),
+        engine::scheme(&config, &mut random, now).unwrap(),
         &mut random,
         now,
     );
@@ -250,7 +236,7 @@ pub(super) fn test_shared(gateway: &str, sections: &str) -> GatewayShared {
     GatewayShared::new(
         config,
         own.public_key(),
-        Arc::new(engine),
+        Arc::new(engine.unwrap()),
         io,
         programs,
         started,
@@ -265,7 +251,7 @@ mod tests {
     #[test]
     fn peers_are_where_they_were_when_the_configuration_is_read_again() {
         let address =
-            |shared: &GatewayShared| shared.gateway.links.get(PeerIndex(0)).unwrap().address();
+            |shared: &GatewayShared| shared.gateway.links().get(PeerIndex(0)).unwrap().address();
         let previous = test_shared("", "");
         let found = "192.0.2.1:8885".parse().unwrap();
         previous.note_resolved(0, [found]);
@@ -283,7 +269,7 @@ mod tests {
     fn a_peer_whose_channel_comes_from_elsewhere_is_sent_to_there_at_its_endpoints_port() {
         let now = lightseal_core::Instant::from_micros(60_000_000);
         let address =
-            |shared: &GatewayShared| shared.gateway.links.get(PeerIndex(0)).unwrap().address();
+            |shared: &GatewayShared| shared.gateway.links().get(PeerIndex(0)).unwrap().address();
         let mut shared = test_shared("", "");
         let dialled: SocketAddr = "10.6.0.11:41000".parse().unwrap();
         shared.note_remote(now, 0, dialled, false);

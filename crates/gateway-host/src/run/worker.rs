@@ -143,7 +143,7 @@ impl Worker {
         if !self.outgoing.is_empty() {
             self.underlay.transmit(&mut self.pool, &mut self.outgoing)?;
             for datagram in self.outgoing.drain(..) {
-                self.gateway.drops.increment(Reason::Full);
+                self.gateway.counters().drops.increment(Reason::Full);
                 self.pool.release(datagram.frame);
             }
             self.ignore_refused_probes();
@@ -151,7 +151,7 @@ impl Worker {
         if !self.deliveries.is_empty() {
             self.lan.transmit(&mut self.pool, &mut self.deliveries)?;
             for frame in self.deliveries.drain(..) {
-                self.gateway.drops.increment(Reason::Full);
+                self.gateway.counters().drops.increment(Reason::Full);
                 self.pool.release(frame);
             }
         }
@@ -200,7 +200,7 @@ impl Worker {
     fn deliver(&mut self, bytes: &[u8]) {
         match self.pool.allocate_with(bytes) {
             Some(frame) => self.deliveries.push(frame),
-            None => self.gateway.drops.increment(Reason::NoBuffer),
+            None => self.gateway.counters().drops.increment(Reason::NoBuffer),
         }
     }
 
@@ -276,11 +276,11 @@ mod tests {
     #[test]
     fn probes_that_are_too_long_for_this_machine_are_not_counted_as_refused() {
         let gateway = shared::test_shared("", "").gateway;
-        let link = gateway.links.get(PeerIndex(0)).unwrap();
+        let link = gateway.links().get(PeerIndex(0)).unwrap();
         let far: SocketAddr = ([192, 0, 2, 2], 8885).into();
         link.set_address(Some(far));
         let secret = lightseal_gateway::keys::EpochSecret::new(&[1; 32], &[2; 32], &[3; 32]);
-        let ends = (gateway.config().id, link.id);
+        let ends = (gateway.settings().id, link.id());
         let provider = &lightseal_macsec_aws_lc::PROVIDER;
         let outbound = lightseal_gateway::link::Outbound::new(secret, ends, 1, 7, provider);
         link.set_outbound(Some(Arc::new(outbound)));
@@ -306,14 +306,14 @@ mod tests {
             assert_eq!(refused(&mut worker, EncryptedContent::Probe, len), 0, "{len}");
         }
         assert_eq!(worker.underlay.statistics().refused, 1, "the probe of 1500 bytes");
-        assert_eq!(gateway.drops.total(), 0);
+        assert_eq!(gateway.counters().drops.total(), 0);
         assert_eq!(
             refused(&mut worker, EncryptedContent::Beacon, 1500),
             1,
             "packets other than probes are counted"
         );
         refused(&mut worker, EncryptedContent::Beacon, 9000);
-        assert_eq!(gateway.drops.get(Reason::NoBuffer), 1);
+        assert_eq!(gateway.counters().drops.get(Reason::NoBuffer), 1);
     }
 
     #[test]
@@ -340,6 +340,6 @@ mod tests {
         }
         assert_eq!(worker.poll_once().unwrap(), 100);
         assert_eq!(worker.pool.lent(), before);
-        assert_eq!(gateway.drops.get(Reason::NoPeer), 100);
+        assert_eq!(gateway.counters().drops.get(Reason::NoPeer), 100);
     }
 }

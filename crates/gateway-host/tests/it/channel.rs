@@ -2,7 +2,8 @@
 
 use lightseal_core::Random;
 use lightseal_gateway_host::channel::{
-    Cause, Channel, ChannelConfig, Event, Events, MAX_MESSAGE, PeerIndex, SendError, Sender, listen,
+    Cause, Channel, ChannelSettings, Event, Events, MAX_MESSAGE, PeerIndex, SendError, Sender,
+    listen,
 };
 use lightseal_gateway_host::identity::{Identity, PublicKey};
 use std::net::SocketAddr;
@@ -45,12 +46,12 @@ impl Gateway {
         own: u8,
         peer: u8,
         endpoint: Option<SocketAddr>,
-        adjust: impl FnOnce(&mut ChannelConfig),
+        adjust: impl FnOnce(&mut ChannelSettings),
     ) -> Self {
         let listener = listen(at.parse().unwrap()).unwrap();
         let address = listener.local_addr().unwrap();
         let peers = vec![(key(peer), endpoint.map(|endpoint| endpoint.to_string()))];
-        let mut settings = ChannelConfig::new(identity(own), peers);
+        let mut settings = ChannelSettings::new(identity(own), peers);
         adjust(&mut settings);
         let random = Random::insecure(u64::from(address.port()));
         let (channel, sender, events) = Channel::new(listener, settings, random).unwrap();
@@ -200,7 +201,7 @@ async fn a_wrong_key_is_refused_in_both_directions() {
 
 #[tokio::test]
 async fn garbage_and_slow_clients_keep_nobody_out() {
-    let few = |settings: &mut ChannelConfig| {
+    let few = |settings: &mut ChannelSettings| {
         settings.unauthenticated = 4;
         settings.handshake_timeout = Duration::from_secs(5);
     };
@@ -258,7 +259,7 @@ async fn who_answers_with_garbage_is_not_reached() {
 async fn a_name_that_means_nothing_is_told() {
     let listener = listen("127.0.0.1:0".parse().unwrap()).unwrap();
     let peers = vec![(key(2), Some("nowhere.invalid:8885".to_owned()))];
-    let settings = ChannelConfig::new(identity(1), peers);
+    let settings = ChannelSettings::new(identity(1), peers);
     let (channel, _, mut events) = Channel::new(listener, settings, Random::insecure(1)).unwrap();
     tokio::spawn(channel.run(std::future::pending()));
     match timeout(PATIENCE, events.recv()).await {

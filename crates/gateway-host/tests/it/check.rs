@@ -3,7 +3,8 @@
 
 use crate::namespace;
 
-use lightseal_gateway_host::config::{Config, Severity, check};
+use lightseal_gateway_host::check::{Severity, check};
+use lightseal_gateway_host::config::Config;
 use lightseal_gateway_host::identity::Identity;
 use lightseal_gateway_host::privileges;
 use lightseal_gateway_host::run::GatewayHost;

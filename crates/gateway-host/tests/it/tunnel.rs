@@ -9,7 +9,8 @@
 use crate::namespace;
 
 use lightseal_core::{Encode, Random, Writer};
-use lightseal_gateway_host::config::{Config, check};
+use lightseal_gateway_host::check::check;
+use lightseal_gateway_host::config::Config;
 use lightseal_gateway_host::identity::Identity;
 use lightseal_gateway_host::run::{GatewayHost, Order};
 use lightseal_gateway_host::status::{GatewayStatus, StatusClient};

@@ -1,38 +1,13 @@
 //! Test vectors of the paper's schemes from an independent implementation
 //! (`docs/spec/vectors/macsec_tunnel.py`).
 
+use crate::vector_file::{NOW, PEER, array, ends, file, inbound, links, number, secret, unhex};
 use crate::world::{address, in_room};
-use lightseal_core::{Instant, Random};
+use lightseal_core::Random;
 use lightseal_gateway::flows::{BaseIdentifier, FlowLimits};
-use lightseal_gateway::keys::{DirectionSecret, EpochSecret, GatewayId};
-use lightseal_gateway::link::{Inbound, Link, Links, PeerPort};
+use lightseal_gateway::keys::DirectionSecret;
 use lightseal_gateway::schemes::Incoming;
-use lightseal_gateway::stations::PeerIndex;
 use lightseal_gateway_papers::{PaperScheme, encryption, identifier};
-use lightseal_macsec::crypto::rustcrypto::PROVIDER;
-use serde_json::Value;
-
-const NOW: Instant = Instant::from_micros(1);
-const PEER: PeerIndex = PeerIndex(0);
-
-fn file() -> Value {
-    let text = include_str!("../../../../docs/spec/vectors/macsec-tunnel.json");
-    serde_json::from_str(text).expect("JSON")
-}
-
-fn number(value: &Value) -> u64 {
-    value.as_u64().expect("a number")
-}
-
-fn unhex(text: &Value) -> Vec<u8> {
-    let text = text.as_str().expect("hex");
-    let byte = |at| u8::from_str_radix(&text[at..at + 2], 16).expect("hex");
-    (0..text.len()).step_by(2).map(byte).collect()
-}
-
-fn array<const N: usize>(text: &Value) -> [u8; N] {
-    unhex(text).try_into().expect("the right length")
-}
 
 #[test]
 fn identifiers() {
@@ -48,13 +23,8 @@ fn identifiers() {
 #[test]
 fn datagrams_come_out_as_the_frame() {
     let file = file();
-    let secret = EpochSecret::new(
-        &array(&file["exported"]),
-        &array(&file["proposer_nonce"]),
-        &array(&file["answerer_nonce"]),
-    );
-    let [sender, receiver] = ["sender", "receiver"].map(|name| GatewayId(array(&file[name])));
-    let (epoch, index) = (number(&file["epoch"]) as u32, number(&file["index"]) as u32);
+    let (secret, (sender, receiver)) = (secret(&file), ends(&file));
+    let epoch = number(&file["epoch"]) as u32;
     let direction = DirectionSecret::new(&secret, &sender, &receiver, epoch);
     assert_eq!(direction.derive::<16>(encryption::LABEL)[..], unhex(&file["block_key"]));
     let random = &mut Random::insecure(1);
@@ -67,12 +37,8 @@ fn datagrams_come_out_as_the_frame() {
             encryption::TYPE,
         ),
     ] {
-        let scheme = scheme.make(FlowLimits::default(), random, NOW);
-        let inbound = Inbound::new(secret.clone(), (sender, receiver), epoch, &PROVIDER)
-            .with_cipher(scheme.cipher(&direction));
-        let link = Link::new(PEER, sender, Some(address(0)), PeerPort::Configured, 1452);
-        let links = Links::new(vec![link], &mut Random::insecure(1));
-        links.install(index, PEER, inbound);
+        let scheme = scheme.make(FlowLimits::default(), random, NOW).unwrap();
+        let links = links(&file, inbound(&file).with_cipher(scheme.cipher(&direction)));
         let open = || {
             in_room(&unhex(&file[name]), |packet| {
                 let from = Incoming { now: NOW, from: address(0), kind, links: &links };

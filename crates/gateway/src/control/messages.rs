@@ -7,8 +7,7 @@ use lightseal_core::{Decode, DecodeError, Encode, Reader, Writer};
 
 /// The version of the protocol on the management channel.
 pub const VERSION: u8 = 1;
-/// The longest message, in bytes.
-pub const MAX_LEN: usize = 20_000;
+pub use crate::codepoints::MAX_MESSAGE as MAX_LEN;
 
 /// A message. Its first byte is its type.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

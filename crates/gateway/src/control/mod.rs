@@ -23,13 +23,17 @@
 pub mod messages;
 mod probing;
 
-use crate::claims::{self, ClaimQueries};
+use crate::claims::ClaimQueries;
 use crate::codepoints::EncryptedContent;
-use crate::gateway::{Gateway, Notice};
+use crate::config::ConfigError;
+pub use crate::config::Timing;
+use crate::gateway::Gateway;
 use crate::keys::{DirectionSecret, EpochSecret, GatewayId};
 use crate::link::{Inbound, Link, Outbound};
+use crate::notices::Notice;
+use crate::peer_set::PeerIndex;
 use crate::schemes::SchemeCode;
-use crate::stations::PeerIndex;
+use crate::stations::Station;
 use crate::tuning::OLD_KEY_LIFETIME;
 use core::fmt;
 use core::net::IpAddr;
@@ -41,35 +45,6 @@ use probing::{PathActivity, PathMtuSearch};
 use std::collections::VecDeque;
 use std::sync::Arc;
 use zeroize::Zeroizing;
-
-/// Intervals of the control path, and how paths are checked.
-#[derive(Clone, Copy, Debug)]
-pub struct Timing {
-    /// How long the keys of an epoch are used.
-    pub rekey: Duration,
-    /// Interval between keepalives to a peer; 0 sends none.
-    pub keepalive: Duration,
-    /// Whether the path's MTU is searched for with probes.
-    pub probe: bool,
-    /// Whether a path whose MTU is not searched for is probed while frames are sent, to find out
-    /// whether the peer answers.
-    pub check: bool,
-    /// Interval between announcements on the LAN, by which other gateways notice this one; 0 sends
-    /// none.
-    pub announce: Duration,
-}
-
-impl Default for Timing {
-    fn default() -> Self {
-        Self {
-            rekey: Duration::from_secs(3600),
-            keepalive: Duration::from_secs(25),
-            probe: true,
-            check: true,
-            announce: Duration::from_secs(1),
-        }
-    }
-}
 
 /// An action for the host.
 #[derive(PartialEq, Eq)]
@@ -194,12 +169,16 @@ const TICK_INTERVAL: Duration = Duration::from_millis(100);
 
 impl Control {
     /// Creates the control path of `gateway`, whose keys are for the cipher of `provider`.
+    ///
+    /// # Errors
+    /// If an interval of `timing` is too short.
     pub fn new(
         gateway: Arc<Gateway>,
         provider: &'static GcmProvider,
         timing: Timing,
         random: Random,
-    ) -> Self {
+    ) -> Result<Self, ConfigError> {
+        timing.validate()?;
         let channel = |link: &Link| Channel {
             mtu_search: if timing.probe {
                 PathMtuSearch::default()
@@ -208,10 +187,19 @@ impl Control {
             },
             ..Channel::default()
         };
-        let channels = gateway.links.iter().map(channel).collect();
+        let channels = gateway.links().iter().map(channel).collect();
         let (announce_at, outputs) = (Instant::ZERO, VecDeque::new());
         let claim_queries = ClaimQueries::default();
-        Self { gateway, provider, random, timing, channels, claim_queries, announce_at, outputs }
+        Ok(Self {
+            gateway,
+            provider,
+            random,
+            timing,
+            channels,
+            claim_queries,
+            announce_at,
+            outputs,
+        })
     }
 
     /// The management channel to `peer` is up. `exported` is the value that both ends export from
@@ -239,7 +227,7 @@ impl Control {
             answered_on_lost_channels: answered,
             ..Channel::default()
         };
-        let hello = Hello { version: VERSION, scheme: self.gateway.scheme.code() };
+        let hello = Hello { version: VERSION, scheme: self.gateway.scheme().code() };
         self.queue_message(peer, &Message::Hello(hello));
     }
 
@@ -279,7 +267,7 @@ impl Control {
         }
         match (message, is_leader) {
             (Message::Hello(hello), _) => {
-                let ours = self.gateway.scheme.code();
+                let ours = self.gateway.scheme().code();
                 if hello.scheme != ours || hello.version != VERSION {
                     let event = Event::Incompatible(peer, hello.scheme, hello.version);
                     self.outputs.push_back(Output::Event(event));
@@ -289,7 +277,7 @@ impl Control {
                 }
                 self.channel(peer)?.hello_received = true;
                 // Not earlier: messages of the scheme are not sent before Hello has arrived.
-                self.gateway.scheme.restart(now, peer);
+                self.gateway.scheme().restart(now, peer);
                 if is_leader {
                     self.propose(peer)?;
                 }
@@ -302,7 +290,9 @@ impl Control {
                 KeyAgreement::Idle => self.propose(peer),
                 _ => Ok(()),
             },
-            (Message::Scheme(content), _) => self.gateway.scheme.handle_message(now, peer, content),
+            (Message::Scheme(content), _) => {
+                self.gateway.scheme().handle_message(now, peer, content)
+            }
             (Message::Mka(frame), _) => {
                 if self.gateway.accepts_mka(now, frame) {
                     self.outputs.push_back(Output::Frame(frame.to_vec()));
@@ -326,7 +316,7 @@ impl Control {
         if channel.answered_on_lost_channels.len() > MAX_ANSWERED
             && let Some(oldest) = channel.answered_on_lost_channels.pop_front()
         {
-            self.gateway.links.remove(oldest.index);
+            self.gateway.links().remove(oldest.index);
         }
     }
 
@@ -334,7 +324,7 @@ impl Control {
     fn adopt_answered_keys(&mut self, now: Instant, peer: PeerIndex) -> Result<(), DecodeError> {
         let gateway = Arc::clone(&self.gateway);
         let channel = self.channel(peer)?;
-        let is_used = |answered: &Answered| gateway.links.is_used(answered.index);
+        let is_used = |answered: &Answered| gateway.links().is_used(answered.index);
         let Some(newest) = channel.answered_on_lost_channels.iter().rposition(is_used) else {
             return Ok(());
         };
@@ -345,12 +335,12 @@ impl Control {
 
     /// Whether this gateway proposes keys, rather than the peer.
     fn is_leader(&self, peer: PeerIndex) -> bool {
-        let ours = self.gateway.config().id;
-        self.gateway.links.get(peer).is_some_and(|link| ours < link.id)
+        let ours = self.gateway.settings().id;
+        self.gateway.links().get(peer).is_some_and(|link| ours < link.id())
     }
 
     fn propose(&mut self, peer: PeerIndex) -> Result<(), DecodeError> {
-        let index = self.gateway.links.free_index(&mut self.random);
+        let index = self.gateway.links().free_index(&mut self.random);
         let nonce = self.random.array();
         let channel = self.channel(peer)?;
         let offer = Offer { epoch: channel.epoch.wrapping_add(1), nonce, index };
@@ -366,9 +356,9 @@ impl Control {
         if let KeyAgreement::Answered(Answered { index, .. }) =
             core::mem::take(&mut channel.agreement)
         {
-            self.gateway.links.remove(index);
+            self.gateway.links().remove(index);
         }
-        let index = self.gateway.links.free_index(&mut self.random);
+        let index = self.gateway.links().free_index(&mut self.random);
         let nonce = self.random.array();
         let channel = self.channel(peer)?;
         if theirs.epoch != channel.epoch.wrapping_add(1) {
@@ -377,7 +367,7 @@ impl Control {
         let exported = channel.exported.as_ref().ok_or(DecodeError::Invalid("channel"))?;
         let secret = EpochSecret::new(exported, &theirs.nonce, &nonce);
         let (inbound, outbound) = self.keys(peer, &secret, theirs)?;
-        self.gateway.links.install(index, peer, inbound);
+        self.gateway.links().install(index, peer, inbound);
         let epoch = theirs.epoch;
         let outbound = Arc::new(outbound);
         self.channel(peer)?.agreement = KeyAgreement::Answered(Answered { epoch, index, outbound });
@@ -396,7 +386,7 @@ impl Control {
         let exported = channel.exported.as_ref().ok_or(DecodeError::Invalid("channel"))?;
         let secret = EpochSecret::new(exported, &ours.nonce, &theirs.nonce);
         let (inbound, outbound) = self.keys(peer, &secret, theirs)?;
-        self.gateway.links.install(ours.index, peer, inbound);
+        self.gateway.links().install(ours.index, peer, inbound);
         self.queue_message(peer, &Message::Ready(ours.epoch));
         self.channel(peer)?.epoch = ours.epoch;
         let (epoch, index) = (ours.epoch, ours.index);
@@ -435,8 +425,8 @@ impl Control {
         let newer =
             channel.answered_on_lost_channels.iter().chain(present).map(|answered| answered.index);
         let keep: Vec<_> = newer.chain([index]).collect();
-        self.gateway.links.retire(peer, &keep, now + OLD_KEY_LIFETIME);
-        if let Some(link) = self.gateway.links.get(peer) {
+        self.gateway.links().retire(peer, &keep, now + OLD_KEY_LIFETIME);
+        if let Some(link) = self.gateway.links().get(peer) {
             link.set_outbound(Some(outbound));
         }
         self.outputs.push_back(Output::Event(Event::Up(peer, epoch)));
@@ -449,17 +439,17 @@ impl Control {
         secret: &EpochSecret,
         theirs: &Offer,
     ) -> Result<(Inbound, Outbound), DecodeError> {
-        let us = self.gateway.config().id;
-        let link = self.gateway.links.get(peer).ok_or(DecodeError::Invalid("peer"))?;
+        let us = self.gateway.settings().id;
+        let link = self.gateway.links().get(peer).ok_or(DecodeError::Invalid("peer"))?;
         let Offer { epoch, index, .. } = *theirs;
         let cipher = |sender, receiver| {
             let secret = DirectionSecret::new(secret, &sender, &receiver, epoch);
-            self.gateway.scheme.cipher(&secret)
+            self.gateway.scheme().cipher(&secret)
         };
-        let inbound = Inbound::new(secret.clone(), (link.id, us), epoch, self.provider)
-            .with_cipher(cipher(link.id, us));
-        let outbound = Outbound::new(secret.clone(), (us, link.id), epoch, index, self.provider)
-            .with_cipher(cipher(us, link.id));
+        let inbound = Inbound::new(secret.clone(), (link.id(), us), epoch, self.provider)
+            .with_cipher(cipher(link.id(), us));
+        let outbound = Outbound::new(secret.clone(), (us, link.id()), epoch, index, self.provider)
+            .with_cipher(cipher(us, link.id()));
         Ok((inbound, outbound))
     }
 
@@ -478,10 +468,9 @@ impl Control {
             self.announce_at = now + self.timing.announce;
             self.outputs.push_back(Output::Frame(gateway.announcement().to_vec()));
         }
-        let outputs = &mut self.outputs;
-        self.claim_queries.handle_timeout(now, &gateway, |output| outputs.push_back(output));
-        for link in gateway.links.iter() {
-            let peer = link.peer;
+        self.ask_about_claims(now);
+        for link in gateway.links().iter() {
+            let peer = link.peer();
             let is_leader = self.is_leader(peer);
             let _no_peer = self.adopt_answered_keys(now, peer);
             let Ok(channel) = self.channel(peer) else { continue };
@@ -512,11 +501,11 @@ impl Control {
 
     fn probe(&mut self, now: Instant, peer: PeerIndex) {
         let gateway = Arc::clone(&self.gateway);
-        let Some(link) = gateway.links.get(peer).filter(|link| link.is_up()) else { return };
+        let Some(link) = gateway.links().get(peer).filter(|link| link.is_up()) else { return };
         let Ok(channel) = self.channel(peer) else { return };
         let search = &mut channel.mtu_search;
         let (place, count) =
-            (link.address().map(|at| at.ip()), link.counters.frames_out.packets.get());
+            (link.address().map(|at| at.ip()), link.counters().frames_out.packets.get());
         match channel.probed.0 {
             None => search.restart(),
             was if was != place => search.revalidate(),
@@ -545,7 +534,7 @@ impl Control {
     /// Reports the MTU and the state of the path to a peer if they have changed. Not called for
     /// each answer to a probe, so that only the result of a search is reported.
     fn report_path(&mut self, link: &Link) {
-        let peer = link.peer;
+        let peer = link.peer();
         let Ok(channel) = self.channel(peer) else { return };
         let (mtu, unanswered) = (channel.mtu_search.mtu(), channel.mtu_search.is_unanswered());
         let reported = core::mem::replace(&mut channel.reported_mtu, mtu);
@@ -569,12 +558,12 @@ impl Control {
             }
             // Notices come last: a device that floods the LAN with MKA frames fills their whole
             // queue.
-            if let Some((peer, content)) = self.gateway.scheme.poll_message(now) {
+            if let Some((peer, content)) = self.gateway.scheme().poll_message(now) {
                 let content = Zeroizing::new(content);
                 if self.channel(peer).is_ok_and(|channel| channel.hello_received) {
                     self.queue_message(peer, &Message::Scheme(&content));
                 }
-            } else if let Some((peer, content)) = self.gateway.scheme.poll_beacon(now) {
+            } else if let Some((peer, content)) = self.gateway.scheme().poll_beacon(now) {
                 return Some(Output::Datagram(peer, EncryptedContent::Beacon, content));
             } else {
                 let notice = self.gateway.poll_notice()?;
@@ -600,24 +589,31 @@ impl Control {
             }
             Notice::Probed(peer, size) => {
                 let gateway = Arc::clone(&self.gateway);
-                if let (Ok(channel), Some(link)) = (self.channel(peer), gateway.links.get(peer)) {
+                if let (Ok(channel), Some(link)) = (self.channel(peer), gateway.links().get(peer)) {
                     channel.mtu_search.handle_answer(size + link.headers());
                     link.set_mtu(channel.mtu_search.mtu());
                 }
             }
             Notice::Claimed(station, peer) => {
                 self.claim_queries.add(station, peer);
-                let outputs = &mut self.outputs;
-                self.claim_queries
-                    .handle_timeout(now, &self.gateway, |output| outputs.push_back(output));
+                self.ask_about_claims(now);
             }
             Notice::Heard(station, peers) => {
-                self.outputs.extend(peers.map(|peer| claims::station_heard(station, peer)));
+                let heard = |peer| about(station, peer, EncryptedContent::StationHeard);
+                self.outputs.extend(peers.map(heard));
             }
             Notice::SecondGateway(id) => {
                 self.outputs.push_back(Output::Event(Event::SecondGateway(id)));
             }
         }
+    }
+
+    /// Sends the queries that are due about stations that were claimed elsewhere.
+    fn ask_about_claims(&mut self, now: Instant) {
+        let outputs = &mut self.outputs;
+        self.claim_queries.handle_timeout(now, self.gateway.stations(), |peer, station| {
+            outputs.push_back(about(station, peer, EncryptedContent::StationQuery));
+        });
     }
 
     /// When [`handle_timeout`](Self::handle_timeout) should be called next.
@@ -633,4 +629,9 @@ impl Control {
         let message = Zeroizing::new(message.to_vec());
         self.outputs.push_back(Output::Message(peer, message));
     }
+}
+
+/// The datagram to `peer` with a query or an answer about a station.
+fn about(station: Station, peer: PeerIndex, kind: EncryptedContent) -> Output {
+    Output::Datagram(peer, kind, station.to_bytes().to_vec())
 }

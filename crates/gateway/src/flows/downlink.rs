@@ -6,7 +6,7 @@ use super::{AssociationId, BaseIdentifier, FlowLimits, FlowOptions, Template};
 use crate::bucket::Bucket;
 use crate::counters::Reason;
 use crate::hashing::{Keyed, Table};
-use crate::stations::PeerIndex;
+use crate::peer_set::PeerIndex;
 use crate::tuning::{
     DERIVED_BURST, DERIVED_PER_SECOND, FLOWS_DROPPED_PER_STEP, IDENTIFIERS_PER_STEP,
     MAX_FLOWS_PER_ASSOCIATION, OLD_KEY_LIFETIME, REGISTERED_PER_SECOND,
@@ -142,7 +142,7 @@ impl core::fmt::Debug for Downlink {
 
 impl Downlink {
     /// Creates empty tables.
-    pub fn new(options: FlowOptions, limits: FlowLimits, random: &mut Random) -> Self {
+    pub(super) fn new(options: FlowOptions, limits: FlowLimits, random: &mut Random) -> Self {
         let keyed = Keyed::new(random.array());
         Self {
             options,

@@ -24,12 +24,14 @@ pub use derivation::{Derivation, Rotating, keyed};
 pub use messages::BaseIdentifier;
 pub use template::{AssociationId, Template};
 
+pub use crate::codepoints::FLOW_NUMBERS;
+use crate::config::ConfigError;
+pub use crate::config::FlowLimits;
 use crate::counters::Reason;
 use crate::lock;
-use crate::stations::PeerIndex;
+use crate::peer_set::PeerIndex;
 use crate::tuning::{DROP_STEPS_PER_TICK, SWEEP_INTERVAL};
 use core::sync::atomic::{AtomicU64, Ordering};
-use core::time::Duration;
 use downlink::Downlink;
 use lightseal_core::{Decode, DecodeError, Instant, Random};
 use lightseal_macsec::Header;
@@ -39,58 +41,9 @@ use std::collections::VecDeque;
 use std::sync::Mutex;
 use uplink::{SendForm, Uplink};
 
-/// Flow numbers are below this value: they have three bytes on the wire.
-pub const FLOW_NUMBERS: u32 = 1 << 24;
-
-/// How many flows there may be.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct FlowLimits {
-    /// Most flows that are sent in all. A flow to several peers counts once for each peer.
-    pub flows: usize,
-    /// Most flows that are sent to one peer.
-    pub flows_a_peer: usize,
-    /// Most flows that are sent with one source address.
-    pub flows_a_source: usize,
-    /// Most flows that are sent with one SCI.
-    pub flows_an_sci: usize,
-    /// Most new flows a second, on average.
-    pub new_a_second: u32,
-    /// Most new flows in a burst.
-    pub burst: u32,
-    /// How long a flow may be idle before it is removed.
-    pub timeout: Duration,
-    /// How long a flow may be idle before it is removed, while its destination has sent nothing
-    /// back.
-    pub probation: Duration,
-    /// Most flows that all peers together may register here.
-    pub received: usize,
-    /// Most flows that one peer may register here.
-    pub received_a_peer: usize,
-    /// Most identifiers in the table of expected identifiers, over all flows that are received.
-    /// Each takes up to some 50 bytes, since the table doubles when it is nearly full.
-    pub identifiers: usize,
-}
-
-impl Default for FlowLimits {
-    fn default() -> Self {
-        Self {
-            flows: 4096,
-            flows_a_peer: 2048,
-            flows_a_source: 256,
-            flows_an_sci: 256,
-            new_a_second: 200,
-            burst: 1000,
-            timeout: Duration::from_secs(300),
-            probation: Duration::from_secs(15),
-            received: 4096,
-            received_a_peer: 2048,
-            identifiers: 1 << 20,
-        }
-    }
-}
-
-/// What a scheme requires of its flows.
-#[derive(Clone, Copy, Debug)]
+/// What a scheme requires of its flows; the default is flows without identifiers.
+#[derive(Clone, Copy, Debug, Default)]
+#[non_exhaustive]
 pub struct FlowOptions {
     /// Whether a flow has one AN only: a new AN is a new flow.
     pub an: bool,
@@ -123,13 +76,20 @@ pub struct Flows {
 
 impl Flows {
     /// Creates empty tables.
+    ///
+    /// # Errors
+    /// If the limits are invalid, or the identifiers of a flow do not fit them.
     pub fn new(
         options: FlowOptions,
         limits: FlowLimits,
         random: &mut Random,
         now: Instant,
-    ) -> Self {
-        Self {
+    ) -> Result<Self, ConfigError> {
+        limits.check()?;
+        if options.derivation.is_some() {
+            limits.check_window(options.ahead, options.behind)?;
+        }
+        Ok(Self {
             options,
             uplink: Uplink::new(options, limits, random, now),
             downlink: parking_lot::Mutex::new(Downlink::new(options, limits, random)),
@@ -137,7 +97,7 @@ impl Flows {
             acknowledged: AtomicU64::new(0),
             ticked_at: AtomicU64::new(now.as_micros()),
             swept_at: AtomicU64::new(now.as_micros()),
-        }
+        })
     }
 
     /// What the scheme requires of flows.

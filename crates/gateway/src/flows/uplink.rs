@@ -5,7 +5,7 @@ use super::{AssociationId, BaseIdentifier, FLOW_NUMBERS, FlowLimits, FlowOptions
 use crate::bucket::Bucket;
 use crate::hashing::{Keyed, Table};
 use crate::lock;
-use crate::stations::PeerIndex;
+use crate::peer_set::PeerIndex;
 use crate::tuning::{SKIPPED_BURST, SKIPPED_PER_SECOND};
 use crate::window::Window;
 use core::hash::BuildHasher;
@@ -149,7 +149,7 @@ impl core::fmt::Debug for Hashing {
 
 impl Uplink {
     /// Creates empty tables.
-    pub fn new(
+    pub(super) fn new(
         options: FlowOptions,
         limits: FlowLimits,
         random: &mut Random,

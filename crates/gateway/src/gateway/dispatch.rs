@@ -7,8 +7,8 @@ use crate::counters::Reason;
 use crate::fragments::{PIECE_LEN, PieceHeader, PieceLayout};
 use crate::hold_queue::ReleasedFrame;
 use crate::link::{Link, SEAL_OVERHEAD};
+use crate::peer_set::PeerIndex;
 use crate::schemes::{Outgoing, SealOutcome};
-use crate::stations::PeerIndex;
 use crate::tuning::LEAST_MTU;
 use core::net::SocketAddr;
 use core::ops::Range;
@@ -168,7 +168,7 @@ impl Gateway {
                     sink.with(&mut frame, |packet| self.seal(now, lane, link, route, packet));
                 match sealed {
                     Ok(SealOutcome::Ready) => {
-                        link.counters.frames_out.count(route.len);
+                        link.counters().frames_out.count(route.len);
                         sink.send(destination, frame);
                         return;
                     }
@@ -206,7 +206,7 @@ impl Gateway {
         let fits_one = match &route.header {
             Some(header) => {
                 fits(self.scheme.max_overhead(header))
-                    || fits(self.scheme.overhead_to(link.peer, header))
+                    || fits(self.scheme.overhead_to(link.peer(), header))
             }
             None => fits(SEAL_OVERHEAD as isize + 1),
         };
@@ -241,7 +241,7 @@ impl Gateway {
     }
 
     fn count_drop(&self, (link, reason): DropCause<'_>) {
-        link.map_or(&self.drops, |link| &link.counters.drops).increment(reason);
+        link.map_or(&self.counters.drops, |link| &link.counters().drops).increment(reason);
     }
 }
 
@@ -264,10 +264,10 @@ fn send_pieces<'a, S: Sink>(
             sink.release(piece);
             return Err((Some(link), reason));
         }
-        link.counters.frames_out.bytes.add((end - offset) as u64);
+        link.counters().frames_out.bytes.add((end - offset) as u64);
         if offset == 0 {
-            link.counters.frames_out.packets.add(1);
-            link.counters.split.add(1);
+            link.counters().frames_out.packets.add(1);
+            link.counters().split.add(1);
         }
         sink.send(destination, piece);
     }

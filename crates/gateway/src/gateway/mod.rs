@@ -4,87 +4,35 @@
 //! `&self`: each of a host's threads sends in a lane of its own and may receive any datagram.
 
 mod dispatch;
+mod learning;
 
 pub use dispatch::{Destination, Sink};
 
 use crate::bucket::Bucket;
 use crate::claims::PendingQueries;
-use crate::codepoints::{ANNOUNCEMENT, DatagramType, EncryptedContent};
-use crate::control::messages;
-use crate::counters::{Counter, Drops, Reason, Traffic};
+use crate::codepoints::{ANNOUNCEMENT, DatagramType, EncryptedContent, MAX_MESSAGE};
+use crate::config::OuterClass;
+use crate::config::{self, ConfigError};
+pub use crate::config::{GatewaySettings, Mka};
+use crate::counters::{GatewayCounters, Reason};
 use crate::echoes::EchoFilter;
 use crate::fragments::{PIECE_LEN, PieceHeader, Reassembly};
 use crate::hold_queue::HoldQueue;
-use crate::keys::GatewayId;
 use crate::link::{Link, Links, SEAL_OVERHEAD};
 use crate::lock;
 pub use crate::notices::Notice;
 use crate::notices::Notices;
 use crate::other_gateway::{self, OtherGateway};
-use crate::peer_set::PeerSet;
+use crate::peer_set::{PeerIndex, PeerSet};
+pub use crate::route::Route;
 use crate::schemes::{Forwarded, Incoming, Scheme};
-use crate::stations::{Learned, PeerIndex, Port, Station, StationLimits, StationTable};
-use crate::tuning::SWEEP_INTERVAL;
+use crate::stations::{Learned, Port, Station, StationTable};
+use crate::tuning::{MIN_PATH_MTU, SWEEP_INTERVAL};
 use core::net::SocketAddr;
 use core::sync::atomic::{AtomicU64, Ordering};
 use lightseal_core::{Decode, Instant, PacketBuf, Random};
-use lightseal_macsec::{Frame, Header, Kind, classify};
+use lightseal_macsec::{Frame, Kind, classify};
 use std::sync::Mutex;
-
-/// What a gateway does with MKA frames.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[cfg_attr(feature = "serde", derive(serde::Deserialize), serde(rename_all = "kebab-case"))]
-pub enum Mka {
-    /// They are sent through the tunnel, encrypted.
-    #[default]
-    Tunnel,
-    /// They are sent over the management channel.
-    Management,
-    /// They are dropped, since keys are static or each LAN agrees on its own keys.
-    Drop,
-}
-
-/// The configuration of a gateway.
-#[derive(Clone, Debug)]
-pub struct GatewayConfig {
-    /// The identity of this gateway.
-    pub id: GatewayId,
-    /// What the gateway does with MKA frames.
-    pub mka: Mka,
-    /// EtherTypes that are carried besides MACsec and MKA, encrypted as a whole.
-    pub allow: Vec<u16>,
-    /// Whether frames of the bridge protocols are carried (LLC with the address 0x42).
-    pub allow_bpdu: bool,
-    /// Whether the gateway carries nothing while a gateway with a lower identity is on the same
-    /// LAN.
-    pub yields: bool,
-    /// The address of this gateway's interface on the LAN.
-    pub lan_address: [u8; 6],
-    /// Limits on the stations that are learned.
-    pub stations: StationLimits,
-    /// Most frames a second for unknown stations that are copied to several peers.
-    pub floods_a_second: u32,
-    /// Most frames that are held until a peer knows their flow.
-    pub held_frames: usize,
-    /// Most bytes of incomplete frames for each peer.
-    pub reassembly_bytes: usize,
-    /// Whether the priority of a VLAN tag becomes the DSCP of the outer IP header (class
-    /// selectors).
-    pub dscp: bool,
-}
-
-/// How a frame of the LAN is to be sent.
-#[derive(Clone, Copy, Debug)]
-pub struct Route {
-    /// The peers that the frame is for.
-    pub peers: PeerSet,
-    /// Length of the frame in bytes, without padding.
-    pub len: usize,
-    /// The traffic class of the outer IP header: DSCP and ECN.
-    pub class: u8,
-    /// The header of a MACsec frame; `None` for other frames.
-    pub header: Option<Header>,
-}
 
 /// The content of a datagram from a peer.
 #[derive(Debug, PartialEq, Eq)]
@@ -100,25 +48,13 @@ pub enum Received {
 /// A gateway without its management channels.
 #[derive(Debug)]
 pub struct Gateway {
-    config: GatewayConfig,
-    /// The links to the peers.
-    pub links: Links,
-    /// The table of stations.
-    pub stations: StationTable,
-    /// The scheme, which determines the representation of MACsec frames in datagrams.
-    pub scheme: Box<dyn Scheme>,
-    /// Frames that arrived from the LAN.
-    pub frames_from_lan: Traffic,
-    /// Frames that were sent to the LAN.
-    pub frames_to_lan: Traffic,
-    /// Copies of frames for several peers: a frame for n peers counts n - 1.
-    pub copies: Counter,
-    /// Datagrams that arrived.
-    pub datagrams_in: Traffic,
-    /// Dropped frames of the LAN, and dropped datagrams that cannot be attributed to a peer.
-    pub drops: Drops,
+    settings: GatewaySettings,
+    links: Links,
+    stations: StationTable,
+    scheme: Box<dyn Scheme>,
+    counters: GatewayCounters,
     /// Stations that peers have asked about.
-    pub(crate) pending_queries: PendingQueries,
+    pending_queries: PendingQueries,
     other_gateway: OtherGateway,
     /// When expired stations were last searched for, in microseconds.
     swept_at: AtomicU64,
@@ -131,43 +67,70 @@ pub struct Gateway {
 
 impl Gateway {
     /// Creates a gateway between its LAN and the peers of `links`.
+    ///
+    /// # Errors
+    /// If a setting is invalid, or a link is not that of a further peer, in the order of the peers'
+    /// indices, on a path whose MTU is within 576 and 65,535 bytes.
     pub fn new(
-        settings: GatewayConfig,
+        settings: GatewaySettings,
         links: Vec<Link>,
         scheme: Box<dyn Scheme>,
         random: &mut Random,
         now: Instant,
-    ) -> Self {
+    ) -> Result<Self, ConfigError> {
+        settings.check()?;
+        config::check_peers(Some(settings.id), links.iter().map(Link::id))?;
+        for (at, link) in links.iter().enumerate() {
+            if usize::from(link.peer().0) != at {
+                return Err(ConfigError::Position(link.peer()));
+            }
+            if !(MIN_PATH_MTU..=usize::from(u16::MAX)).contains(&link.mtu()) {
+                return Err(ConfigError::Mtu(link.peer()));
+            }
+        }
         let peers = links.len();
         let reassembly = || Mutex::new(Reassembly::new(settings.reassembly_bytes));
-        Self {
+        let floods = Bucket::new(settings.floods_a_second, settings.floods_a_second, now);
+        Ok(Self {
             links: Links::new(links, random),
             stations: StationTable::new(settings.stations, peers, random, now),
             scheme,
-            frames_from_lan: Traffic::default(),
-            frames_to_lan: Traffic::default(),
-            copies: Counter::default(),
-            datagrams_in: Traffic::default(),
-            drops: Drops::default(),
+            counters: GatewayCounters::default(),
             pending_queries: PendingQueries::default(),
             other_gateway: OtherGateway::default(),
             swept_at: AtomicU64::new(0),
-            floods: Mutex::new(Bucket::new(
-                settings.floods_a_second,
-                settings.floods_a_second,
-                now,
-            )),
+            floods: Mutex::new(floods),
             echo_filter: EchoFilter::default(),
             reassembly: core::iter::repeat_with(reassembly).take(peers).collect(),
             notices: Mutex::new(Notices::default()),
             hold_queue: HoldQueue::new(settings.held_frames),
-            config: settings,
-        }
+            settings,
+        })
     }
 
-    /// The configuration.
-    pub const fn config(&self) -> &GatewayConfig {
-        &self.config
+    /// The settings.
+    pub const fn settings(&self) -> &GatewaySettings {
+        &self.settings
+    }
+
+    /// The links to the peers.
+    pub const fn links(&self) -> &Links {
+        &self.links
+    }
+
+    /// The table of stations.
+    pub const fn stations(&self) -> &StationTable {
+        &self.stations
+    }
+
+    /// The scheme, which determines the representation of MACsec frames in datagrams.
+    pub fn scheme(&self) -> &dyn Scheme {
+        &*self.scheme
+    }
+
+    /// The counters that belong to no peer.
+    pub const fn counters(&self) -> &GatewayCounters {
+        &self.counters
     }
 
     /// Decides which peers a frame of the LAN is for. Frames for no peer are counted.
@@ -175,13 +138,13 @@ impl Gateway {
     /// # Errors
     /// The reason why the frame is for no peer.
     pub fn route_frame(&self, now: Instant, frame: &[u8]) -> Result<Route, Reason> {
-        self.frames_from_lan.count(frame.len());
+        self.counters.frames_from_lan.count(frame.len());
         self.find_route(now, frame)
             .inspect(|route| match route.peers.len() {
                 0 | 1 => {}
-                peers => self.copies.add(peers as u64 - 1),
+                peers => self.counters.copies.add(peers as u64 - 1),
             })
-            .inspect_err(|&reason| self.drops.increment(reason))
+            .inspect_err(|&reason| self.counters.drops.increment(reason))
     }
 
     fn find_route(&self, now: Instant, frame: &[u8]) -> Result<Route, Reason> {
@@ -204,14 +167,17 @@ impl Gateway {
                 self.learn(now, source, Port::Lan);
                 let to = self.destinations(now, Station::new(vlan, header.destination))?;
                 let class = match tag {
-                    Some(tag) if self.config.dscp => class_selector(tag.tci),
+                    Some(tag) if self.settings.outer_class == OuterClass::FromPriority => {
+                        class_selector(tag.tci)
+                    }
                     _ => 0,
                 };
                 Ok(Route { peers: to, len, class, header: Some(header) })
             }
             Kind::Mka => self.route_mka(frame),
             Kind::Other(ANNOUNCEMENT) => {
-                if let Some(id) = self.other_gateway.handle_announcement(now, frame, &self.config) {
+                if let Some(id) = self.other_gateway.handle_announcement(now, frame, &self.settings)
+                {
                     self.notify(Notice::SecondGateway(id));
                 }
                 Err(Reason::NotAllowed)
@@ -224,7 +190,7 @@ impl Gateway {
 
     /// Sends MKA to every peer, since its destination is a group address that no bridge forwards.
     fn route_mka(&self, frame: &[u8]) -> Result<Route, Reason> {
-        match self.config.mka {
+        match self.settings.mka {
             Mka::Drop => Err(Reason::Mka),
             _ if self.echo_filter.mark_mka(frame) => Err(Reason::Loop),
             Mka::Tunnel => {
@@ -232,9 +198,9 @@ impl Gateway {
                 Ok(Route { peers: to, len: frame.len(), class: NETWORK_CONTROL, header: None })
             }
             // The peer refuses longer messages.
-            Mka::Management if frame.len() >= messages::MAX_LEN => Err(Reason::TooLong),
+            Mka::Management if frame.len() >= MAX_MESSAGE => Err(Reason::TooLong),
             Mka::Management => {
-                let to = self.links.iter().map(|link| link.peer).collect();
+                let to = self.links.iter().map(Link::peer).collect();
                 self.notify(Notice::Mka(to, frame.to_vec()));
                 Err(Reason::Mka)
             }
@@ -243,9 +209,9 @@ impl Gateway {
 
     /// Whether a frame that came over a management channel may be put on the LAN.
     pub(crate) fn accepts_mka(&self, now: Instant, frame: &[u8]) -> bool {
-        let is_mka = self.config.mka == Mka::Management && classify(frame) == Kind::Mka;
+        let is_mka = self.settings.mka == Mka::Management && classify(frame) == Kind::Mka;
         if is_mka && self.is_yielding(now) {
-            self.drops.increment(Reason::Yielding);
+            self.counters.drops.increment(Reason::Yielding);
             return false;
         }
         if is_mka {
@@ -290,12 +256,8 @@ impl Gateway {
     }
 
     fn reachable_peers(&self) -> Result<PeerSet, Reason> {
-        let up: PeerSet = self
-            .links
-            .iter()
-            .filter(|link| self.is_reachable(link))
-            .map(|link| link.peer)
-            .collect();
+        let up: PeerSet =
+            self.links.iter().filter(|link| self.is_reachable(link)).map(Link::peer).collect();
         if up.is_empty() { Err(Reason::NoPeer) } else { Ok(up) }
     }
 
@@ -311,7 +273,7 @@ impl Gateway {
         from: SocketAddr,
         packet: &mut PacketBuf<'_>,
     ) -> Result<Received, Reason> {
-        self.datagrams_in.count(packet.len());
+        self.counters.datagrams_in.count(packet.len());
         let arrived = match self.open_content(now, from, packet) {
             Ok(Received::Frame(_) | Received::Reassembled(..)) if self.is_yielding(now) => {
                 Err((None, Reason::Yielding))
@@ -324,18 +286,18 @@ impl Gateway {
             Ok(Received::Nothing) => {}
             Err((Some(peer), reason)) => {
                 if let Some(link) = self.links.get(*peer) {
-                    link.counters.drops.increment(*reason);
+                    link.counters().drops.increment(*reason);
                 }
             }
-            Err((None, reason)) => self.drops.increment(*reason),
+            Err((None, reason)) => self.counters.drops.increment(*reason),
         }
         arrived.map_err(|(_, reason)| reason)
     }
 
     fn count_arrival(&self, peer: PeerIndex, len: usize) {
-        self.frames_to_lan.count(len);
+        self.counters.frames_to_lan.count(len);
         if let Some(link) = self.links.get(peer) {
-            link.counters.frames_in.count(len);
+            link.counters().frames_in.count(len);
         }
     }
 
@@ -433,7 +395,7 @@ impl Gateway {
         let (frame, given_up) = lock(reassembly).add_piece(now, &piece, packet.bytes())?;
         let link = self.links.get(peer).ok_or(Reason::UnknownPeer)?;
         for _ in 0..given_up {
-            link.counters.drops.increment(Reason::Incomplete);
+            link.counters().drops.increment(Reason::Incomplete);
         }
         let Some(frame) = frame else { return Ok(Received::Nothing) };
         match Frame::parse(&frame) {
@@ -443,7 +405,7 @@ impl Gateway {
             }
             Err(_) => self.check_other(now, peer, &frame)?,
         }
-        link.counters.reassembled.add(1);
+        link.counters().reassembled.add(1);
         Ok(Received::Reassembled(peer, frame))
     }
 
@@ -456,7 +418,7 @@ impl Gateway {
                 self.scheme.note_sealed_frame(peer, &frame.header);
                 Ok(())
             }
-            Kind::Mka if self.config.mka == Mka::Drop => Err(Reason::Mka),
+            Kind::Mka if self.settings.mka == Mka::Drop => Err(Reason::Mka),
             Kind::Mka => {
                 self.echo_filter.mark_mka(frame);
                 Ok(())
@@ -472,8 +434,7 @@ impl Gateway {
     }
 
     fn is_allowed(&self, ethertype: u16, frame: &[u8]) -> bool {
-        let bridges = || ethertype < 0x600 && frame.get(14..16) == Some(&[0x42, 0x42]);
-        self.config.allow.contains(&ethertype) || self.config.allow_bpdu && bridges()
+        self.settings.allow.iter().any(|allowed| allowed.matches(ethertype, frame))
     }
 
     fn learn_behind(&self, now: Instant, peer: PeerIndex, frame: &Frame<'_>) {
@@ -484,7 +445,7 @@ impl Gateway {
 
     /// Makes the announcement by which other gateways on this LAN notice this one.
     pub fn announcement(&self) -> [u8; 60] {
-        other_gateway::announcement(&self.config)
+        other_gateway::announcement(&self.settings)
     }
 
     /// Whether this gateway carries nothing, because another gateway serves this LAN.
@@ -528,12 +489,12 @@ impl Gateway {
         self.scheme.handle_timeout(now);
         self.hold_queue.expire(now, |peer| {
             if let Some(link) = self.links.get(peer) {
-                link.counters.drops.increment(Reason::HeldTooLong);
+                link.counters().drops.increment(Reason::HeldTooLong);
             }
         });
         for (reassembly, link) in self.reassembly.iter().zip(self.links.iter()) {
             for _ in 0..lock(reassembly).expire(now) {
-                link.counters.drops.increment(Reason::Incomplete);
+                link.counters().drops.increment(Reason::Incomplete);
             }
         }
     }

@@ -18,7 +18,7 @@ use crate::codepoints::{DatagramType, EncryptedContent};
 use crate::counters::{PeerCounters, Reason};
 use crate::hashing::{Keyed, Table};
 use crate::keys::GatewayId;
-use crate::stations::PeerIndex;
+use crate::peer_set::PeerIndex;
 use crate::{read, write};
 use core::net::{IpAddr, SocketAddr};
 use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
@@ -43,12 +43,9 @@ pub enum PeerPort {
 /// The state of one peer.
 #[derive(Debug)]
 pub struct Link {
-    /// The index of the peer.
-    pub peer: PeerIndex,
-    /// The identity of the peer.
-    pub id: GatewayId,
-    /// Counters of the frames to and from the peer.
-    pub counters: PeerCounters,
+    peer: PeerIndex,
+    id: GatewayId,
+    counters: PeerCounters,
     port: PeerPort,
     outbound: RwLock<Option<Arc<Outbound>>>,
     peer_address: RwLock<PeerAddress>,
@@ -101,6 +98,21 @@ impl Link {
         };
         link.set_address(address);
         link
+    }
+
+    /// The index of the peer.
+    pub const fn peer(&self) -> PeerIndex {
+        self.peer
+    }
+
+    /// The identity of the peer.
+    pub const fn id(&self) -> GatewayId {
+        self.id
+    }
+
+    /// Counters of the frames to and from the peer.
+    pub const fn counters(&self) -> &PeerCounters {
+        &self.counters
     }
 
     /// Whether there are keys for the peer, and an address.

@@ -10,13 +10,14 @@
 //! the peer has acknowledged their flow, and if there are too many flows. An observer sees which of
 //! the two forms a datagram has, and nothing else.
 
-use super::{Incoming, Outgoing, Scheme, SchemeCode, SchemeName, SealOutcome, prepend_header};
+use super::{Outgoing, Scheme, SchemeCode, SchemeName, SealOutcome, prepend_header};
 use crate::codepoints::DatagramType;
+use crate::config::ConfigError;
 use crate::counters::Reason;
 use crate::flows::uplink::{SendForm, ShortForm};
 use crate::flows::{FlowLimits, FlowOptions, Flows};
 use crate::link::SEAL_OVERHEAD;
-use crate::stations::PeerIndex;
+use crate::peer_set::PeerIndex;
 use lightseal_core::{Decode, DecodeError, Instant, PacketBuf, Random, Reader};
 use lightseal_macsec::Header;
 
@@ -31,16 +32,12 @@ pub struct Compressed {
 
 impl Compressed {
     /// A scheme without flows. The keys of its hash tables are drawn from `random`.
-    pub fn new(limits: FlowLimits, random: &mut Random, now: Instant) -> Self {
-        let options = FlowOptions {
-            an: false,
-            follows: false,
-            derivation: None,
-            ahead: 0,
-            behind: 0,
-            beacons: false,
-        };
-        Self { flows: Flows::new(options, limits, random, now) }
+    ///
+    /// # Errors
+    /// If the limits are invalid.
+    pub fn new(limits: FlowLimits, random: &mut Random, now: Instant) -> Result<Self, ConfigError> {
+        let options = FlowOptions::default();
+        Ok(Self { flows: Flows::new(options, limits, random, now)? })
     }
 
     fn shorten(header: &Header, known: &ShortForm, packet: &mut PacketBuf<'_>) -> Option<()> {
@@ -82,10 +79,6 @@ impl Scheme for Compressed {
         SchemeName::Sealed.code()
     }
 
-    fn max_overhead(&self, _header: &Header) -> isize {
-        SEAL_OVERHEAD as isize
-    }
-
     fn overhead_to(&self, peer: PeerIndex, header: &Header) -> isize {
         if self.flows.is_known_or_register(peer, header) {
             (SEAL_OVERHEAD + SHORT_LEN) as isize - header.len() as isize
@@ -95,7 +88,7 @@ impl Scheme for Compressed {
     }
 
     fn seal(&self, to: &Outgoing<'_>, packet: &mut PacketBuf<'_>) -> Result<SealOutcome, Reason> {
-        match self.flows.send_form(to.now, to.link.peer, to.header) {
+        match self.flows.send_form(to.now, to.link.peer(), to.header) {
             SendForm::Short(known) => {
                 Self::shorten(to.header, &known, packet).ok_or(Reason::NoBuffer)?;
                 to.link.seal(to.lane, DatagramType::Compressed, SHORT_LEN as u8, packet)?;
@@ -106,16 +99,6 @@ impl Scheme for Compressed {
             }
         }
         Ok(SealOutcome::Ready)
-    }
-
-    fn open(
-        &self,
-        _from: &Incoming<'_>,
-        _packet: &mut PacketBuf<'_>,
-    ) -> Result<PeerIndex, (Option<PeerIndex>, Reason)> {
-        // Datagrams of all types of this scheme are opened with the peer's keys, before the scheme
-        // is called.
-        Err((None, Reason::UnknownType))
     }
 
     fn expand(&self, peer: PeerIndex, packet: &mut PacketBuf<'_>) -> Result<(), Reason> {

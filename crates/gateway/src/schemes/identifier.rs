@@ -16,20 +16,22 @@
 
 use super::{Incoming, Outgoing, Scheme, SchemeCode, SchemeName, SealOutcome, prepend_header};
 use crate::codepoints::DatagramType;
+use crate::config::ConfigError;
 use crate::counters::Reason;
 use crate::flows::uplink::{SendForm, ShortForm};
-use crate::flows::{FlowLimits, FlowOptions, Flows, keyed};
+use crate::flows::{Derivation, FlowLimits, FlowOptions, Flows, keyed};
 use crate::link::SEAL_OVERHEAD;
-use crate::stations::PeerIndex;
+use crate::peer_set::PeerIndex;
 use lightseal_core::{Instant, PacketBuf, Random};
 use lightseal_macsec::Header;
 
 /// Number of bytes in place of the frame's header.
 pub const SHORT_LEN: usize = 11;
 
-/// The configuration of the scheme.
+/// The settings of the scheme.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct IdentifierConfig {
+#[non_exhaustive]
+pub struct IdentifierSettings {
     /// Limits on the number of flows.
     pub limits: FlowLimits,
     /// How many packet numbers ahead of the highest one have identifiers in the receiver's table.
@@ -40,7 +42,7 @@ pub struct IdentifierConfig {
     pub behind: u64,
 }
 
-impl Default for IdentifierConfig {
+impl Default for IdentifierSettings {
     fn default() -> Self {
         Self { limits: FlowLimits::default(), ahead: 1536, behind: 512 }
     }
@@ -54,8 +56,15 @@ pub struct Identifier {
 
 impl Identifier {
     /// A scheme without flows. Base identifiers and the keys of hash tables are drawn from `random`.
-    pub fn new(settings: IdentifierConfig, random: &mut Random, now: Instant) -> Self {
-        let IdentifierConfig { limits, ahead, behind } = settings;
+    ///
+    /// # Errors
+    /// If the limits are invalid, or the identifiers of a flow do not fit them.
+    pub fn new(
+        settings: IdentifierSettings,
+        random: &mut Random,
+        now: Instant,
+    ) -> Result<Self, ConfigError> {
+        let IdentifierSettings { limits, ahead, behind } = settings;
         let options = FlowOptions {
             an: true,
             follows: true,
@@ -64,20 +73,51 @@ impl Identifier {
             behind,
             beacons: true,
         };
-        Self { flows: Flows::new(options, limits, random, now) }
+        Ok(Self { flows: Flows::new(options, limits, random, now)? })
     }
+}
 
-    fn shorten(header: &Header, known: &ShortForm, packet: &mut PacketBuf<'_>) -> Option<()> {
-        let an = header.tag.an.get();
-        let rotating = keyed(known.secret.as_ref()?, known.pn, an);
-        let mut short = [0; SHORT_LEN];
-        short[0] = DatagramType::Identifier as u8;
-        short[1..9].copy_from_slice(&rotating.identifier);
-        short[9] = (header.tag.tci_an() ^ an) ^ rotating.mask[0];
-        short[10] = header.tag.short_length.get() ^ rotating.mask[1];
-        packet.take_front(header.len())?;
-        packet.prepend(&short)
+/// Replaces the header of a frame by the first byte `kind`, the identifier and the masked octets.
+/// `None` if the flow has no base identifier or the packet has no room.
+pub fn shorten(
+    kind: u8,
+    derive: Derivation,
+    header: &Header,
+    known: &ShortForm,
+    packet: &mut PacketBuf<'_>,
+) -> Option<()> {
+    let an = header.tag.an.get();
+    let rotating = derive(known.secret.as_ref()?, known.pn, an);
+    let mut short = [kind; SHORT_LEN];
+    short[1..9].copy_from_slice(&rotating.identifier);
+    short[9] = (header.tag.tci_an() ^ an) ^ rotating.mask[0];
+    short[10] = header.tag.short_length.get() ^ rotating.mask[1];
+    packet.take_front(header.len())?;
+    packet.prepend(&short)
+}
+
+/// Restores the header that [`shorten`] replaced, and says which peer sent the datagram.
+///
+/// # Errors
+/// If the first byte is not `kind`, and as for [`Flows::take_identifier`].
+pub fn restore(
+    kind: u8,
+    flows: &Flows,
+    from: &Incoming<'_>,
+    packet: &mut PacketBuf<'_>,
+) -> Result<PeerIndex, (Option<PeerIndex>, Reason)> {
+    if from.kind != kind {
+        return Err((None, Reason::UnknownType));
     }
+    let malformed = (None, Reason::Malformed);
+    let &short: &[u8; SHORT_LEN] = packet.bytes().first_chunk().ok_or(malformed)?;
+    let [_, i0, i1, i2, i3, i4, i5, i6, i7, tci, sl] = short;
+    let ridf = [i0, i1, i2, i3, i4, i5, i6, i7];
+    let rest = packet.len() - SHORT_LEN;
+    let (peer, header) = flows.take_identifier(from.now, ridf, [tci, sl], rest)?;
+    packet.take_front(SHORT_LEN).ok_or(malformed)?;
+    prepend_header(&header, packet).map_err(|reason| (Some(peer), reason))?;
+    Ok(peer)
 }
 
 impl Scheme for Identifier {
@@ -89,10 +129,6 @@ impl Scheme for Identifier {
         SchemeName::Identifier.code()
     }
 
-    fn max_overhead(&self, _header: &Header) -> isize {
-        SEAL_OVERHEAD as isize
-    }
-
     fn overhead_to(&self, peer: PeerIndex, header: &Header) -> isize {
         if self.flows.is_known_or_register(peer, header) {
             SHORT_LEN as isize - header.len() as isize
@@ -102,11 +138,12 @@ impl Scheme for Identifier {
     }
 
     fn seal(&self, to: &Outgoing<'_>, packet: &mut PacketBuf<'_>) -> Result<SealOutcome, Reason> {
-        match self.flows.send_form(to.now, to.link.peer, to.header) {
+        match self.flows.send_form(to.now, to.link.peer(), to.header) {
             SendForm::Short(known)
                 if !known.should_report_pn || packet.len() + SEAL_OVERHEAD > to.link.payload() =>
             {
-                Self::shorten(to.header, &known, packet).ok_or(Reason::NoBuffer)?;
+                shorten(DatagramType::Identifier as u8, keyed, to.header, &known, packet)
+                    .ok_or(Reason::NoBuffer)?;
                 Ok(SealOutcome::Ready)
             }
             _ => to.seal_whole(packet),
@@ -118,18 +155,7 @@ impl Scheme for Identifier {
         from: &Incoming<'_>,
         packet: &mut PacketBuf<'_>,
     ) -> Result<PeerIndex, (Option<PeerIndex>, Reason)> {
-        if from.kind != DatagramType::Identifier as u8 {
-            return Err((None, Reason::UnknownType));
-        }
-        let malformed = (None, Reason::Malformed);
-        let &short: &[u8; SHORT_LEN] = packet.bytes().first_chunk().ok_or(malformed)?;
-        let [_, i0, i1, i2, i3, i4, i5, i6, i7, tci, sl] = short;
-        let ridf = [i0, i1, i2, i3, i4, i5, i6, i7];
-        let rest = packet.len() - SHORT_LEN;
-        let (peer, header) = self.flows.take_identifier(from.now, ridf, [tci, sl], rest)?;
-        packet.take_front(SHORT_LEN).ok_or(malformed)?;
-        prepend_header(&header, packet).map_err(|reason| (Some(peer), reason))?;
-        Ok(peer)
+        restore(DatagramType::Identifier as u8, &self.flows, from, packet)
     }
 
     fn note_sealed_frame(&self, peer: PeerIndex, header: &Header) {

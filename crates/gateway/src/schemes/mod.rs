@@ -21,7 +21,7 @@ use crate::counters::Reason;
 use crate::flows::Flows;
 use crate::keys::DirectionSecret;
 use crate::link::{FrameCipher, Link, Links, SEAL_OVERHEAD};
-use crate::stations::PeerIndex;
+use crate::peer_set::PeerIndex;
 use core::fmt;
 use core::net::SocketAddr;
 use lightseal_core::{DecodeError, Encode, Instant, PacketBuf, Writer};
@@ -178,8 +178,11 @@ pub trait Scheme: Send + Sync + fmt::Debug {
     }
 
     /// By how many bytes a datagram is at most longer than a frame with this header, without the IP
-    /// and UDP headers. Negative if it is shorter.
-    fn max_overhead(&self, header: &Header) -> isize;
+    /// and UDP headers. Negative if it is shorter. As long as this by default: the datagram of a
+    /// frame that is sent sealed.
+    fn max_overhead(&self, _header: &Header) -> isize {
+        SEAL_OVERHEAD as isize
+    }
 
     /// By how many bytes a datagram to `peer` would be longer now. Called only if the frame is too
     /// long with the bound of [`max_overhead`](Self::max_overhead).
@@ -193,15 +196,19 @@ pub trait Scheme: Send + Sync + fmt::Debug {
     /// The reason why no datagram was made. The content of `packet` is undefined then.
     fn seal(&self, to: &Outgoing<'_>, packet: &mut PacketBuf<'_>) -> Result<SealOutcome, Reason>;
 
-    /// Makes a frame of a datagram, in place, and says which peer sent it.
+    /// Makes a frame of a datagram of the scheme's own type, in place, and says which peer sent it.
+    /// Datagrams that are opened with a peer's keys do not come here; by default there are no
+    /// others.
     ///
     /// # Errors
     /// The reason why no frame was made, and the peer that sent the datagram if that is known.
     fn open(
         &self,
-        from: &Incoming<'_>,
-        packet: &mut PacketBuf<'_>,
-    ) -> Result<PeerIndex, (Option<PeerIndex>, Reason)>;
+        _from: &Incoming<'_>,
+        _packet: &mut PacketBuf<'_>,
+    ) -> Result<PeerIndex, (Option<PeerIndex>, Reason)> {
+        Err((None, Reason::UnknownType))
+    }
 
     /// Restores the header of a [`DatagramType::Compressed`] datagram of `peer`, which is authentic
     /// and was opened before.

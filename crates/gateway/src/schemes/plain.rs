@@ -7,7 +7,7 @@ use super::{Forwarded, Incoming, Outgoing, Scheme, SchemeCode, SchemeName, SealO
 use crate::codepoints::DatagramType;
 use crate::counters::Reason;
 use crate::link::Link;
-use crate::stations::PeerIndex;
+use crate::peer_set::PeerIndex;
 use lightseal_core::PacketBuf;
 use lightseal_macsec::Header;
 
@@ -82,7 +82,7 @@ impl Scheme for Plain {
         let known =
             |link: &&Link| link.address().is_some_and(|known| known.ip().to_canonical() == address);
         let link = from.links.iter().find(known).ok_or((None, Reason::UnknownPeer))?;
-        packet.take_front(HEADER_LEN).ok_or((Some(link.peer), Reason::Malformed))?;
-        Ok(link.peer)
+        packet.take_front(HEADER_LEN).ok_or((Some(link.peer()), Reason::Malformed))?;
+        Ok(link.peer())
     }
 }

@@ -1,13 +1,11 @@
 //! `sealed`: the header is encrypted, and the whole frame is authenticated. The payload, which
 //! MACsec has encrypted already, is not encrypted again.
 
-use super::{Incoming, Outgoing, Scheme, SchemeCode, SchemeName, SealOutcome};
+use super::{Outgoing, Scheme, SchemeCode, SchemeName, SealOutcome};
 use crate::codepoints::DatagramType;
 use crate::counters::Reason;
-use crate::link::SEAL_OVERHEAD;
-use crate::stations::PeerIndex;
+use crate::peer_set::PeerIndex;
 use lightseal_core::{DecodeError, Instant, PacketBuf};
-use lightseal_macsec::Header;
 
 /// The scheme `sealed`, without short headers.
 #[derive(Clone, Copy, Debug, Default)]
@@ -22,25 +20,11 @@ impl Scheme for SealedScheme {
         SchemeName::Sealed.code()
     }
 
-    fn max_overhead(&self, _header: &Header) -> isize {
-        SEAL_OVERHEAD as isize
-    }
-
     fn seal(&self, to: &Outgoing<'_>, packet: &mut PacketBuf<'_>) -> Result<SealOutcome, Reason> {
         // The header has at most 36 bytes, which fits the length byte.
         let sealed = to.header.len() as u8;
         to.link.seal(to.lane, DatagramType::Sealed, sealed, packet)?;
         Ok(SealOutcome::Ready)
-    }
-
-    fn open(
-        &self,
-        _from: &Incoming<'_>,
-        _packet: &mut PacketBuf<'_>,
-    ) -> Result<PeerIndex, (Option<PeerIndex>, Reason)> {
-        // Datagrams of all types of this scheme are opened with the peer's keys, before the scheme
-        // is called.
-        Err((None, Reason::UnknownType))
     }
 
     /// Ignores messages about flows of a peer that has short headers: without an acknowledgement

@@ -17,7 +17,7 @@ fn a_peer_that_proposes_keys_again_and_again_fills_no_memory() {
     for round in 0..100 {
         site.control.handle_message(world.now, index(1, 0), &proposal(round));
         assert_eq!(
-            site.gateway.links.receiver_count(),
+            site.gateway.links().receiver_count(),
             2,
             "the keys in use and the keys that were offered"
         );
@@ -26,7 +26,7 @@ fn a_peer_that_proposes_keys_again_and_again_fills_no_memory() {
         site.control.handle_down(world.now, index(1, 0));
         let most = 2 + usize::from(round.min(3));
         assert_eq!(
-            site.gateway.links.receiver_count(),
+            site.gateway.links().receiver_count(),
             most,
             "keys are kept that the proposer may seal with"
         );
@@ -39,7 +39,7 @@ fn a_peer_that_proposes_keys_again_and_again_fills_no_memory() {
         for message in [messages::Message::Hello(hello), messages::Message::Propose(offer)] {
             site.control.handle_message(world.now, index(1, 0), &message.to_vec());
         }
-        assert_eq!(site.gateway.links.receiver_count(), most + 1);
+        assert_eq!(site.gateway.links().receiver_count(), most + 1);
     }
 }
 
@@ -82,7 +82,7 @@ fn a_channel_that_is_lost_before_all_are_ready_leaves_frames_their_way() {
             world.deliver();
         }
         for site in &world.sites {
-            assert!(site.gateway.links.receiver_count() <= 2);
+            assert!(site.gateway.links().receiver_count() <= 2);
         }
         world.connect_two(0, 1, [0x77; 32]);
         world.settle();
@@ -91,7 +91,7 @@ fn a_channel_that_is_lost_before_all_are_ready_leaves_frames_their_way() {
             let frame = Flow::between(from, to).frame(1000, 100);
             world.carry(from, &frame);
             assert_eq!(world.sites[to].lan.pop(), Some(frame));
-            assert_eq!(world.sites[site].gateway.links.receiver_count(), 1);
+            assert_eq!(world.sites[site].gateway.links().receiver_count(), 1);
         }
     }
 }
@@ -155,7 +155,7 @@ fn keys_of_a_lost_channel_open_until_others_are_agreed_on_however_many_are_lost(
         world.advance(Duration::from_secs(11));
         works(&mut world, 3);
         for site in &world.sites {
-            assert_eq!(site.gateway.links.receiver_count(), 1);
+            assert_eq!(site.gateway.links().receiver_count(), 1);
         }
     }
 }
@@ -214,7 +214,7 @@ fn keys_that_near_their_end_are_proposed_once_when_the_channel_returns() {
                 )
                 .ok()
         });
-        assert!(gateway.links.get(peer).unwrap().needs_rekey());
+        assert!(gateway.links().get(peer).unwrap().needs_rekey());
         world.connect_two(0, 1, [0x77; 32]);
         // Timers run after the channel is up and before the peer's Hello arrives.
         for site in &mut world.sites {

@@ -10,7 +10,7 @@ use lightseal_gateway::counters::Reason;
 use lightseal_gateway::flows::messages::{Beacon, Message, Register};
 use lightseal_gateway::flows::{BaseIdentifier, Derivation, FlowOptions, Flows, Template, keyed};
 use lightseal_gateway::schemes::Scheme;
-use lightseal_gateway::schemes::identifier::{Identifier, IdentifierConfig};
+use lightseal_gateway::schemes::identifier::{Identifier, IdentifierSettings};
 use lightseal_gateway::stations::PeerIndex;
 use lightseal_gateway::tuning::{
     DERIVED_BURST, DERIVED_PER_SECOND, DROP_STEPS_PER_TICK, FLOWS_DROPPED_PER_STEP,
@@ -25,11 +25,11 @@ const TICK: Duration = Duration::from_millis(100);
 const GROUP: u32 = MAX_FLOWS_PER_ASSOCIATION as u32;
 
 fn identifier(random: &mut Random) -> Box<dyn Scheme> {
-    Box::new(Identifier::new(IdentifierConfig::default(), random, START))
+    Box::new(Identifier::new(IdentifierSettings::default(), random, START).unwrap())
 }
 
 fn window() -> u32 {
-    (IdentifierConfig::default().ahead + IdentifierConfig::default().behind) as u32
+    (IdentifierSettings::default().ahead + IdentifierSettings::default().behind) as u32
 }
 
 /// The scheme of a gateway, and what a configured peer, honest or not, sends to it.
@@ -146,17 +146,13 @@ fn sealed_frames_that_jump_have_their_group_refused_until_it_is_registered_again
 
 #[test]
 fn windows_move_on_step_by_step_and_what_comes_meanwhile_is_known() {
-    let settings = IdentifierConfig::default();
+    let settings = IdentifierSettings::default();
     let derivation: Derivation = keyed;
-    let needs = FlowOptions {
-        an: true,
-        follows: true,
-        derivation: Some(derivation),
-        ahead: settings.ahead,
-        behind: settings.behind,
-        beacons: true,
-    };
-    let flows = Flows::new(needs, settings.limits, &mut Random::insecure(3), START);
+    let mut needs = FlowOptions::default();
+    (needs.an, needs.follows, needs.beacons) = (true, true, true);
+    needs.derivation = Some(derivation);
+    (needs.ahead, needs.behind) = (settings.ahead, settings.behind);
+    let flows = Flows::new(needs, settings.limits, &mut Random::insecure(3), START).unwrap();
     for number in 0..GROUP {
         let message = Message::Register(registration(number, 1));
         flows.handle_message(START, PEER, &message.to_vec()).unwrap();
@@ -201,7 +197,7 @@ fn windows_move_on_step_by_step_and_what_comes_meanwhile_is_known() {
 #[test]
 fn flows_that_come_and_go_are_bounded_by_a_rate() {
     let mut receiver = Receiver::new();
-    let each = IdentifierConfig::default().ahead as u32;
+    let each = IdentifierSettings::default().ahead as u32;
     let mut number = 0;
     let mut taken = |receiver: &Receiver| {
         (0..3000)
@@ -282,17 +278,17 @@ fn whatever_an_honest_sender_lets_its_lan_skip_and_two_reconnects_at_once_is_not
     world.advance(TICK);
     world.deliver();
     assert_eq!(round(&mut world, &crowd, &mut pns), crowd.len());
-    assert_eq!(world.sites[1].gateway.drops.get(Reason::UnknownIdentifier), 0);
+    assert_eq!(world.sites[1].gateway.counters().drops.get(Reason::UnknownIdentifier), 0);
 }
 
 #[test]
 fn the_receivers_bounds_leave_room_for_the_senders() {
     const { assert!(DERIVED_PER_SECOND >= 2 * SKIPPED_PER_SECOND && DERIVED_BURST >= 2 * SKIPPED_BURST) };
     // Enough for all flows twice.
-    let all = IdentifierConfig::default().limits.identifiers as u32 / window();
-    assert!(2 * all * IdentifierConfig::default().ahead as u32 <= DERIVED_BURST);
+    let all = IdentifierSettings::default().limits.identifiers as u32 / window();
+    assert!(2 * all * IdentifierSettings::default().ahead as u32 <= DERIVED_BURST);
     // Flows of an honest sender live for a while.
-    let lives = IdentifierConfig::default().limits.probation.as_secs() as u32;
+    let lives = IdentifierSettings::default().limits.probation.as_secs() as u32;
     assert!(2 * all / lives * window() <= REGISTERED_PER_SECOND);
 }
 
@@ -319,7 +315,7 @@ fn frames_that_overtake_each_other_cost_nothing() {
         assert_eq!(world.sites[1].lan.drain(..).count(), batch);
     }
     assert_eq!(drops(&world, 1, 0, Reason::UnknownIdentifier), 0);
-    assert_eq!(world.sites[1].gateway.scheme.flow_counts().1, flows.len());
+    assert_eq!(world.sites[1].gateway.scheme().flow_counts().1, flows.len());
 }
 
 /// Packet numbers of frames to another site do not count as skipped by the sender.

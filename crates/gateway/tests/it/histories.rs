@@ -6,18 +6,19 @@ use lightseal_core::{Instant, Random};
 use lightseal_gateway::flows::FlowLimits;
 use lightseal_gateway::schemes::Scheme;
 use lightseal_gateway::schemes::compressed::Compressed;
-use lightseal_gateway::schemes::identifier::{Identifier, IdentifierConfig};
+use lightseal_gateway::schemes::identifier::{Identifier, IdentifierSettings};
 
 const START: Instant = Instant::from_micros(1_000_000);
 
 fn compressed(random: &mut Random) -> Box<dyn Scheme> {
-    Box::new(Compressed::new(FlowLimits::default(), random, START))
+    Box::new(Compressed::new(FlowLimits::default(), random, START).unwrap())
 }
 
 /// A scheme with small windows, so that histories exceed them.
 fn identifier(random: &mut Random) -> Box<dyn Scheme> {
-    let settings = IdentifierConfig { ahead: 32, behind: 16, ..IdentifierConfig::default() };
-    Box::new(Identifier::new(settings, random, START))
+    let mut settings = IdentifierSettings::default();
+    (settings.ahead, settings.behind) = (32, 16);
+    Box::new(Identifier::new(settings, random, START).unwrap())
 }
 
 #[test]

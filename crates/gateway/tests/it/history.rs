@@ -4,10 +4,9 @@
 //! The environment variable `SEED` runs the history of one seed only; `HISTORIES` sets the number
 //! of histories.
 
-use crate::world::{Flow, World, quiet};
+use crate::world::{Flow, World, quiet_with};
 use core::time::Duration;
 use lightseal_core::Random;
-use lightseal_gateway::control::Timing;
 use lightseal_gateway::schemes::Scheme;
 use std::collections::BTreeSet;
 
@@ -39,7 +38,7 @@ struct History {
 
 impl History {
     fn new(make: fn(&mut Random) -> Box<dyn Scheme>, seed: u64) -> Self {
-        let timing = Timing { rekey: Duration::from_secs(2), ..quiet() };
+        let timing = quiet_with(|timing| timing.rekey = Duration::from_secs(2));
         let mut world = World::with(SITES, make, |_| {}, timing);
         world.connect();
         let mut senders = Vec::new();

@@ -8,19 +8,23 @@ use lightseal_gateway::codepoints::DatagramType;
 use lightseal_gateway::counters::Reason;
 use lightseal_gateway::flows::FlowLimits;
 use lightseal_gateway::schemes::Scheme;
-use lightseal_gateway::schemes::identifier::{Identifier, IdentifierConfig};
+use lightseal_gateway::schemes::identifier::{Identifier, IdentifierSettings};
 use lightseal_gateway::tuning::{MAX_FLOWS_PER_ASSOCIATION, SKIPPED_BURST, SKIPPED_PER_SECOND};
 use lightseal_macsec::VlanTag;
 use world::{Flow, World, drops, index, station};
 
 fn identifier(random: &mut Random) -> Box<dyn Scheme> {
-    Box::new(Identifier::new(IdentifierConfig::default(), random, Instant::from_micros(1_000_000)))
+    Box::new(
+        Identifier::new(IdentifierSettings::default(), random, Instant::from_micros(1_000_000))
+            .unwrap(),
+    )
 }
 
 fn limited(limits: FlowLimits) -> impl Fn(&mut Random) -> Box<dyn Scheme> {
     move |random| {
-        let settings = IdentifierConfig { limits, ..IdentifierConfig::default() };
-        Box::new(Identifier::new(settings, random, Instant::from_micros(1_000_000)))
+        let mut settings = IdentifierSettings::default();
+        settings.limits = limits;
+        Box::new(Identifier::new(settings, random, Instant::from_micros(1_000_000)).unwrap())
     }
 }
 
@@ -91,8 +95,8 @@ fn a_new_flow_goes_sealed_until_the_peer_knows_it() {
     for (pn, kind) in [(3, DatagramType::Identifier), (4, DatagramType::Identifier)] {
         assert_eq!(carried(&mut world, 0, 1, &flow.frame(pn, 100)), (true, Some(kind)));
     }
-    assert_eq!(world.sites[0].gateway.scheme.flow_counts(), (1, 0));
-    assert_eq!(world.sites[1].gateway.scheme.flow_counts(), (0, 1));
+    assert_eq!(world.sites[0].gateway.scheme().flow_counts(), (1, 0));
+    assert_eq!(world.sites[1].gateway.scheme().flow_counts(), (0, 1));
 }
 
 #[test]
@@ -127,7 +131,7 @@ fn loss_costs_what_was_lost_and_order_nothing() {
         }
     }
     world.sites[1].lan.clear();
-    let window = IdentifierConfig::default().behind as u32;
+    let window = IdentifierSettings::default().behind as u32;
     for _ in 0..window {
         pn += 1;
         world.frame(0, &flow.frame(pn, 60));
@@ -283,7 +287,7 @@ fn after_a_restart_flows_are_registered_anew_and_no_frame_is_missed() {
         assert_eq!(carried(&mut world, 0, 1, &flow.frame(pn, 60)), (true, Some(kind)));
     }
     world.advance(Duration::from_secs(11));
-    assert_eq!(world.sites[1].gateway.scheme.flow_counts().1, 1, "old flows are removed");
+    assert_eq!(world.sites[1].gateway.scheme().flow_counts().1, 1, "old flows are removed");
 }
 
 #[test]
@@ -292,14 +296,15 @@ fn a_copy_of_a_datagram_is_dropped() {
     world.frame(0, &Flow::between(0, 1).frame(3, 100));
     let datagram = world.wire.pop_back().unwrap();
     assert!(world.arrive(&datagram) && !world.arrive(&datagram));
-    assert_eq!(world.sites[1].gateway.drops.get(Reason::UnknownIdentifier), 1);
+    assert_eq!(world.sites[1].gateway.counters().drops.get(Reason::UnknownIdentifier), 1);
 }
 
 #[test]
 fn a_flood_of_invented_sources_fills_its_cap_and_old_flows_go_on() {
-    let limits = FlowLimits { flows: 300, flows_a_peer: 300, burst: 50, ..FlowLimits::default() };
+    let mut limits = FlowLimits::default();
+    (limits.flows, limits.flows_a_peer, limits.burst) = (300, 300, 50);
     let mut world = acquainted(2, limited(limits));
-    let sent = |world: &World| world.sites[0].gateway.scheme.flow_counts().0;
+    let sent = |world: &World| world.sites[0].gateway.scheme().flow_counts().0;
     let (mut invented, mut most) = (0u32, 0);
     for second in 0..20 {
         for _ in 0..500 {
@@ -330,21 +335,17 @@ fn a_flood_of_invented_sources_fills_its_cap_and_old_flows_go_on() {
 
 #[test]
 fn one_source_one_sci_and_one_peer_have_no_more_than_their_share() {
-    let limits = FlowLimits {
-        flows_a_source: 10,
-        flows_an_sci: 8,
-        received_a_peer: 5,
-        ..FlowLimits::default()
-    };
+    let mut limits = FlowLimits::default();
+    (limits.flows_a_source, limits.flows_an_sci, limits.received_a_peer) = (10, 8, 5);
     let mut world = World::up(2, limited(limits));
     for number in 0..50 {
         let flow = Flow { destination: station(1, number), ..Flow::between(0, 1) };
         world.carry(0, &flow.frame(u32::from(number) + 1, 60));
     }
     assert_eq!(world.sites[1].lan.len(), 50);
-    assert_eq!(world.sites[0].gateway.scheme.flow_counts().0, 8);
+    assert_eq!(world.sites[0].gateway.scheme().flow_counts().0, 8);
     assert_eq!(
-        world.sites[1].gateway.scheme.flow_counts().1,
+        world.sites[1].gateway.scheme().flow_counts().1,
         5,
         "as many flows as one peer may register"
     );
@@ -352,7 +353,7 @@ fn one_source_one_sci_and_one_peer_have_no_more_than_their_share() {
         let flow = Flow { destination: station(1, number), port: 2, ..Flow::between(0, 1) };
         world.carry(0, &flow.frame(u32::from(number) + 1, 60));
     }
-    assert_eq!(world.sites[0].gateway.scheme.flow_counts().0, 10);
+    assert_eq!(world.sites[0].gateway.scheme().flow_counts().0, 10);
     assert_eq!(drops(&world, 1, 0, Reason::UnknownIdentifier), 0);
 }
 
@@ -366,10 +367,11 @@ fn an_association_that_skips_numbers_without_end_goes_sealed() {
         pn += 1;
         world.carry(0, &group(number).frame(pn, 60));
     }
-    let received = |world: &World| world.sites[1].gateway.scheme.flow_counts().1;
+    let received = |world: &World| world.sites[1].gateway.scheme().flow_counts().1;
     assert_eq!(received(&world), 1 + MAX_FLOWS_PER_ASSOCIATION, "further flows were refused");
     // Each jump costs a whole window. The burst and the rate of one second allow this many.
-    let window = (IdentifierConfig::default().ahead + IdentifierConfig::default().behind) as u32;
+    let window =
+        (IdentifierSettings::default().ahead + IdentifierSettings::default().behind) as u32;
     let cost = MAX_FLOWS_PER_ASSOCIATION as u32 * window;
     let most = (SKIPPED_BURST + SKIPPED_PER_SECOND) / cost;
     let mut jumps = 0;
@@ -429,7 +431,7 @@ fn a_device_with_forty_neighbours_may_skip_numbers() {
 fn silent_flows_are_looked_for_once_a_second_and_beacons_told_every_tick() {
     let mut world = acquainted(2, identifier);
     let tick = Duration::from_millis(100);
-    let sent = |world: &World| world.sites[0].gateway.scheme.flow_counts().0;
+    let sent = |world: &World| world.sites[0].gateway.scheme().flow_counts().0;
     let other = Flow { destination: station(1, 9), port: 7, ..Flow::between(0, 1) };
     world.carry(0, &other.frame(1, 60));
     world.advance(tick);
@@ -451,7 +453,7 @@ fn silent_flows_are_looked_for_once_a_second_and_beacons_told_every_tick() {
 #[test]
 fn what_makes_no_sense_on_the_management_channel_ends_it_and_panics_nowhere() {
     let world = acquainted(2, identifier);
-    let scheme = &world.sites[1].gateway.scheme;
+    let scheme = &world.sites[1].gateway.scheme();
     let mut random = Random::insecure(11);
     for len in (0..80).cycle().take(20_000) {
         let mut noise = vec![0; len];

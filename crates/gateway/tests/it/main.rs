@@ -8,5 +8,6 @@ mod history;
 mod identifier;
 mod roaming;
 mod sealed;
+mod vector_file;
 mod vectors;
 mod world;

@@ -3,12 +3,13 @@
 use crate::world;
 
 use core::time::Duration;
-use lightseal_gateway::control::{Event, Output, Timing, messages};
+use lightseal_gateway::config::{Allowed, GatewaySettings, SecondGateway};
+use lightseal_gateway::control::{Event, Output, messages};
 use lightseal_gateway::counters::Reason;
 use lightseal_gateway::gateway::Mka;
 use lightseal_gateway::stations::{Port, Station};
 use lightseal_macsec::VlanTag;
-use world::{Datagram, Flow, World, address, drops, index, quiet, sealed};
+use world::{Datagram, Flow, World, address, drops, index, quiet, quiet_with, sealed};
 
 #[test]
 fn frames_appear_on_the_other_lan_as_they_were() {
@@ -56,7 +57,7 @@ fn what_is_on_the_same_lan_stays_there() {
     let back = Flow { source: world::station(0, 2), ..Flow::between(0, 0) };
     world.frame(0, &back.frame(1, 100));
     assert!(world.wire.is_empty());
-    assert_eq!(world.sites[0].gateway.drops.get(Reason::Local), 1);
+    assert_eq!(world.sites[0].gateway.counters().drops.get(Reason::Local), 1);
 }
 
 #[test]
@@ -135,11 +136,16 @@ fn nothing_that_was_replayed_cut_or_altered_reaches_the_lan() {
 
 #[test]
 fn keys_change_and_nothing_under_way_is_lost() {
-    let timing = Timing { rekey: Duration::from_secs(60), ..quiet() };
+    let timing = quiet_with(|timing| timing.rekey = Duration::from_secs(60));
     let mut world = World::with(2, sealed, |_| {}, timing);
     world.connect();
     let epoch = |world: &World, site: usize| {
-        world.sites[site].gateway.links.iter().next().and_then(lightseal_gateway::link::Link::epoch)
+        world.sites[site]
+            .gateway
+            .links()
+            .iter()
+            .next()
+            .and_then(lightseal_gateway::link::Link::epoch)
     };
     assert_eq!((epoch(&world, 0), epoch(&world, 1)), (Some(1), Some(1)));
     let flow = Flow::between(0, 1);
@@ -185,7 +191,7 @@ fn mka_that_is_longer_than_a_message_is_dropped() {
         world.settle();
         assert_eq!(world.sites[1].lan.pop().is_some(), arrives, "{len}");
     }
-    assert_eq!(world.sites[0].gateway.drops.get(Reason::TooLong), 1);
+    assert_eq!(world.sites[0].gateway.counters().drops.get(Reason::TooLong), 1);
 }
 
 #[test]
@@ -219,9 +225,8 @@ fn mka_goes_where_it_is_set_to_go() {
 
 #[test]
 fn a_flood_of_mka_keeps_no_probe_waiting() {
-    let timing = Timing { probe: true, ..quiet() };
-    let mode =
-        |settings: &mut lightseal_gateway::gateway::GatewayConfig| settings.mka = Mka::Management;
+    let timing = quiet_with(|timing| timing.probe = true);
+    let mode = |settings: &mut GatewaySettings| settings.mka = Mka::Management;
     let mut world = World::with(2, sealed, mode, timing);
     world.connect();
     for round in 0..50 {
@@ -234,8 +239,12 @@ fn a_flood_of_mka_keeps_no_probe_waiting() {
         }
         world.advance(Duration::from_millis(100));
     }
-    let payload = |site: usize| world.sites[site].gateway.links.iter().next().unwrap().payload();
+    let payload = |site: usize| world.sites[site].gateway.links().iter().next().unwrap().payload();
     assert!(payload(0) > 1400 && payload(1) > 1400, "{} {}", payload(0), payload(1));
+}
+
+fn arp_only() -> Vec<Allowed> {
+    vec![Allowed::ether_type(0x0806).unwrap()]
 }
 
 #[test]
@@ -244,8 +253,8 @@ fn other_frames_cross_only_if_allowed() {
     let mut world = World::up_sealed(2);
     world.frame(0, &arp);
     assert!(world.wire.is_empty());
-    assert_eq!(world.sites[0].gateway.drops.get(Reason::NotAllowed), 1);
-    let mut world = World::with(2, sealed, |settings| settings.allow = vec![0x0806], quiet());
+    assert_eq!(world.sites[0].gateway.counters().drops.get(Reason::NotAllowed), 1);
+    let mut world = World::with(2, sealed, |settings| settings.allow = arp_only(), quiet());
     world.connect();
     world.carry(0, &arp);
     assert_eq!(world.sites[1].lan, [arp]);
@@ -258,7 +267,7 @@ fn a_peer_is_followed_to_another_address_by_what_is_authentic_and_new() {
     let flow = Flow::between(0, 1);
     world.frame(0, &flow.frame(1, 100));
     world.frame(0, &flow.frame(2, 100));
-    let at = |world: &World| world.sites[1].gateway.links.iter().next().unwrap().address();
+    let at = |world: &World| world.sites[1].gateway.links().iter().next().unwrap().address();
     let (first, second) = (world.wire[0].clone(), world.wire[1].clone());
     world.arrive(&second);
     let mut forged = second.clone();
@@ -280,7 +289,7 @@ fn a_peer_is_followed_to_another_address_by_what_is_authentic_and_new() {
 
 #[test]
 fn a_path_is_probed_and_frames_fit_it() {
-    let timing = Timing { probe: true, ..quiet() };
+    let timing = quiet_with(|timing| timing.probe = true);
     let mut world = World::with(2, sealed, |_| {}, timing);
     world.connect();
     for _ in 0..50 {
@@ -288,7 +297,7 @@ fn a_path_is_probed_and_frames_fit_it() {
         world.wire.retain(|datagram| datagram.bytes.len() <= 1400);
         world.deliver();
     }
-    let payload = world.sites[0].gateway.links.iter().next().unwrap().payload();
+    let payload = world.sites[0].gateway.links().iter().next().unwrap().payload();
     assert_eq!(payload, 1392);
     assert!(world.sites[0].events.iter().any(|event| matches!(event, Event::Mtu(_, 1420))));
     let header = 28;
@@ -317,11 +326,11 @@ fn pass(world: &mut World, ticks: u32, payload: usize, arrives: impl Fn(&Datagra
 #[test]
 fn after_an_outage_frames_go_whole_again_at_once() {
     for reconnects in [false, true] {
-        let timing = Timing { probe: true, ..quiet() };
+        let timing = quiet_with(|timing| timing.probe = true);
         let mut world = World::with(2, sealed, |_| {}, timing);
         world.connect();
         pass(&mut world, 100, 1472, |_| true);
-        let mtu = |world: &World| world.sites[0].gateway.links.iter().next().unwrap().mtu();
+        let mtu = |world: &World| world.sites[0].gateway.links().iter().next().unwrap().mtu();
         assert_eq!(mtu(&world), 1500);
         pass(&mut world, 600, 0, |_| true);
         assert_eq!(mtu(&world), 1280);
@@ -346,7 +355,7 @@ fn after_an_outage_frames_go_whole_again_at_once() {
 #[test]
 fn a_path_that_carries_one_way_alone_is_told_by_both_ends() {
     for probe in [true, false] {
-        let timing = Timing { probe, check: true, ..quiet() };
+        let timing = quiet_with(|timing| (timing.probe, timing.check) = (probe, true));
         let mut world = World::with(2, sealed, |_| {}, timing);
         world.connect();
         for pn in 1..=40 {
@@ -356,7 +365,7 @@ fn a_path_that_carries_one_way_alone_is_told_by_both_ends() {
             pass(&mut world, 5, 1472, |datagram| datagram.to != 0);
         }
         for site in &world.sites {
-            let link = site.gateway.links.iter().next().unwrap();
+            let link = site.gateway.links().iter().next().unwrap();
             assert!(link.is_unanswered(), "{probe}");
             assert!(site.events.iter().any(|event| matches!(event, Event::Unanswered(_))));
         }
@@ -365,7 +374,7 @@ fn a_path_that_carries_one_way_alone_is_told_by_both_ends() {
 
 #[test]
 fn a_peer_that_moves_is_answered_where_it_is_and_asked_first() {
-    let timing = Timing { probe: true, ..quiet() };
+    let timing = quiet_with(|timing| timing.probe = true);
     let mut world = World::with(2, sealed, |_| {}, timing);
     world.connect();
     pass(&mut world, 50, 1472, |_| true);
@@ -373,7 +382,7 @@ fn a_peer_that_moves_is_answered_where_it_is_and_asked_first() {
     world.frame(0, &Flow::between(0, 1).frame(1, 100));
     let datagram = world.wire.pop_front().unwrap();
     world.arrive_from(elsewhere, &datagram);
-    let link = |world: &World| world.sites[1].gateway.links.iter().next().unwrap().address();
+    let link = |world: &World| world.sites[1].gateway.links().iter().next().unwrap().address();
     assert_eq!(link(&world), Some(elsewhere));
     // The path to the new address is probed with one small datagram first, before it is searched.
     world.wire.clear();
@@ -384,7 +393,8 @@ fn a_peer_that_moves_is_answered_where_it_is_and_asked_first() {
 
 #[test]
 fn two_gateways_on_one_lan_notice_each_other_and_one_yields() {
-    let mut world = World::with(2, sealed, |settings| settings.yields = true, quiet());
+    let mut world =
+        World::with(2, sealed, |settings| settings.second_gateway = SecondGateway::Stop, quiet());
     world.connect();
     let announcements = [0, 1].map(|site: usize| world.sites[site].gateway.announcement());
     for site in [0, 1] {
@@ -407,7 +417,8 @@ fn two_gateways_on_one_lan_notice_each_other_and_one_yields() {
 
 #[test]
 fn announcements_are_told_once_in_ten_seconds_and_each_makes_a_gateway_yield() {
-    let mut world = World::with(2, sealed, |settings| settings.yields = true, quiet());
+    let mut world =
+        World::with(2, sealed, |settings| settings.second_gateway = SecondGateway::Stop, quiet());
     world.connect();
     let announcement = world.sites[0].gateway.announcement();
     world.sites[1].events.clear();
@@ -443,12 +454,12 @@ fn what_a_loop_brings_back_is_dropped_and_moves_nobody() {
                 assert!(world.wire.is_empty(), "{roamed} {pn}");
                 let known = Station::new(None, everyone.source);
                 let port = Port::Peer(index(site, 2));
-                assert_eq!(world.sites[site].gateway.stations.find(world.now, known), Some(port));
+                assert_eq!(world.sites[site].gateway.stations().find(world.now, known), Some(port));
             }
             world.advance(Duration::from_millis(700));
         }
         for site in [0, 1] {
-            assert_eq!(world.sites[site].gateway.drops.get(Reason::Loop), 18);
+            assert_eq!(world.sites[site].gateway.counters().drops.get(Reason::Loop), 18);
         }
     }
 }
@@ -513,9 +524,9 @@ fn mka_runs_in_no_circles_between_two_lans_with_two_gateways_each_or_a_cable() {
 #[test]
 fn a_gateway_that_yields_puts_no_mka_on_its_lan() {
     for mode in [Mka::Tunnel, Mka::Management] {
-        let change = |settings: &mut lightseal_gateway::gateway::GatewayConfig| {
+        let change = |settings: &mut GatewaySettings| {
             settings.mka = mode;
-            settings.yields = true;
+            settings.second_gateway = SecondGateway::Stop;
         };
         let mut world = World::with(2, sealed, change, quiet());
         world.connect();
@@ -540,7 +551,7 @@ fn allowed_frames_are_learned_in_their_vlan() {
         [&addresses[..], tag, &[0x08, 0x06], &[1; 46]].concat()
     };
     for tag in [&[][..], &[0x81, 0, 0x20, 5], &[0x88, 0xa8, 0, 5]] {
-        let mut world = World::with(3, sealed, |settings| settings.allow = vec![0x0806], quiet());
+        let mut world = World::with(3, sealed, |settings| settings.allow = arp_only(), quiet());
         world.connect();
         world.deliver();
         world.carry(1, &frame(tag, 1, 9));
@@ -557,7 +568,10 @@ fn allowed_frames_are_learned_in_their_vlan() {
 fn frames_of_bridges_cross_only_if_allowed() {
     let bpdu = [&[1, 0x80, 0xc2, 0, 0, 0, 2, 0, 0, 0, 0, 9, 0, 38, 0x42, 0x42, 3][..], &[0; 35]];
     for allow in [false, true] {
-        let mut world = World::with(2, sealed, |settings| settings.allow_bpdu = allow, quiet());
+        let change = |settings: &mut GatewaySettings| {
+            settings.allow.extend(allow.then_some(Allowed::BPDU));
+        };
+        let mut world = World::with(2, sealed, change, quiet());
         world.connect();
         world.carry(0, &bpdu.concat());
         assert_eq!(world.sites[1].lan.len(), usize::from(allow));

@@ -1,67 +1,18 @@
 //! Test vectors of the tunnel from an independent implementation
 //! (`docs/spec/vectors/macsec_tunnel.py`).
 
-use crate::world;
-
-use lightseal_core::{Decode, Instant, Random};
+use crate::vector_file::{NOW, PEER, array, ends, file, inbound, links, number, secret, unhex};
+use crate::world::{address, in_room};
+use lightseal_core::{Decode, Random};
 use lightseal_gateway::codepoints::{DatagramType, EncryptedContent};
 use lightseal_gateway::flows::messages::{Beacon, Message};
 use lightseal_gateway::flows::{BaseIdentifier, FlowLimits, keyed};
-use lightseal_gateway::keys::{EpochSecret, GatewayId};
-use lightseal_gateway::link::{Inbound, Link, Links, Outbound, PeerPort, Prefix};
+use lightseal_gateway::link::{Outbound, Prefix};
 use lightseal_gateway::schemes::compressed::Compressed;
-use lightseal_gateway::schemes::identifier::{Identifier, IdentifierConfig};
+use lightseal_gateway::schemes::identifier::{Identifier, IdentifierSettings};
 use lightseal_gateway::schemes::{Incoming, Scheme};
-use lightseal_gateway::stations::{PeerIndex, Station};
+use lightseal_gateway::stations::Station;
 use lightseal_macsec::crypto::rustcrypto::PROVIDER;
-use serde_json::Value;
-use world::{address, in_room};
-
-const NOW: Instant = Instant::from_micros(1);
-const PEER: PeerIndex = PeerIndex(0);
-
-fn file() -> Value {
-    let text = include_str!("../../../../docs/spec/vectors/macsec-tunnel.json");
-    serde_json::from_str(text).expect("JSON")
-}
-
-fn number(value: &Value) -> u64 {
-    value.as_u64().expect("a number")
-}
-
-fn unhex(text: &Value) -> Vec<u8> {
-    let text = text.as_str().expect("hex");
-    let byte = |at| u8::from_str_radix(&text[at..at + 2], 16).expect("hex");
-    (0..text.len()).step_by(2).map(byte).collect()
-}
-
-fn array<const N: usize>(text: &Value) -> [u8; N] {
-    unhex(text).try_into().expect("the right length")
-}
-
-fn secret(file: &Value) -> EpochSecret {
-    EpochSecret::new(
-        &array(&file["exported"]),
-        &array(&file["proposer_nonce"]),
-        &array(&file["answerer_nonce"]),
-    )
-}
-
-fn ends(file: &Value) -> (GatewayId, GatewayId) {
-    (GatewayId(array(&file["sender"])), GatewayId(array(&file["receiver"])))
-}
-
-fn inbound(file: &Value) -> Inbound {
-    Inbound::new(secret(file), ends(file), number(&file["epoch"]) as u32, &PROVIDER)
-}
-
-/// The receiver's links: the sender is the peer, with the keys of the file.
-fn links(file: &Value) -> Links {
-    let link = Link::new(PEER, ends(file).0, Some(address(0)), PeerPort::Configured, 1452);
-    let links = Links::new(vec![link], &mut Random::insecure(1));
-    links.install(number(&file["index"]) as u32, PEER, inbound(file));
-    links
-}
 
 #[test]
 fn keys() {
@@ -141,9 +92,9 @@ fn identifiers() {
 #[test]
 fn an_identifier_comes_out_as_the_frame() {
     let file = file();
-    let links = links(&file);
-    let settings = IdentifierConfig::default();
-    let scheme = Identifier::new(settings, &mut Random::insecure(1), NOW);
+    let links = links(&file, inbound(&file));
+    let settings = IdentifierSettings::default();
+    let scheme = Identifier::new(settings, &mut Random::insecure(1), NOW).unwrap();
     let open = || {
         in_room(&unhex(&file["identifier"]), |packet| {
             let kind = DatagramType::Identifier as u8;
@@ -160,9 +111,9 @@ fn an_identifier_comes_out_as_the_frame() {
 #[test]
 fn a_short_header_comes_out_as_the_frame() {
     let file = file();
-    let scheme = Compressed::new(FlowLimits::default(), &mut Random::insecure(1), NOW);
+    let scheme = Compressed::new(FlowLimits::default(), &mut Random::insecure(1), NOW).unwrap();
     scheme.handle_message(NOW, PEER, &unhex(&file["register_compressed"])).unwrap();
-    let links = links(&file);
+    let links = links(&file, inbound(&file));
     let frame = in_room(&unhex(&file["compressed"]), |packet| {
         links.open(NOW, address(0), packet).ok()?;
         scheme.expand(PEER, packet).ok()

@@ -1,14 +1,14 @@
 //! A device: its identity, its link to the controller, and how it joins a group.
 
 use super::link::{Link, LinkError, TokenFallback};
+use super::own_key;
 use super::{MemberHost, MemberHostError, Options};
-use crate::service::own_identity;
 use crate::store::{MemberStore, StoreError};
 use crate::token::Token;
 use lightseal_core::Random;
 use lightseal_dtls::{ConfigError, Psk};
 use lightseal_group::Start;
-use lightseal_group::control::{Admitted, Answer, DeviceKey, GroupName, Reason, Request, RoleSet};
+use lightseal_group::control::{Admitted, Answer, GroupName, Reason, Request, RoleSet};
 use lightseal_group::identity::Identity;
 use lightseal_group::member::{Roles, Suspended};
 use lightseal_net::{Clock, socket};
@@ -20,9 +20,6 @@ use zeroize::Zeroizing;
 /// The names of the device's own values in its store.
 const TOKEN: &str = "token";
 const IDENTITY: &str = "identity";
-/// The device's own key, preceded by its ID, and the nonce with which it was requested.
-const OWN_KEY: &str = "key";
-const KEY_NONCE: &str = "key nonce";
 /// A device with its store and its link to its controller.
 pub struct Device {
     pub(super) name: String,
@@ -64,8 +61,7 @@ impl Device {
                 let text: Zeroizing<String> = given.to_text().ok_or_else(damaged)?;
                 if known.is_some_and(|known| *known.key != *given.key) {
                     // The device was enrolled again: the key from its previous token is void.
-                    store.remove_value(OWN_KEY)?;
-                    store.remove_value(KEY_NONCE)?;
+                    own_key::remove(&store)?;
                 }
                 store.put_value(TOKEN, text.as_bytes())?;
                 given
@@ -73,14 +69,14 @@ impl Device {
             (Some(known), None) => known,
         };
         let clock = Clock::start();
-        let own = store.value(OWN_KEY)?;
+        let own = own_key::stored(&store)?;
         let has_key = own.is_some();
-        let of_token = psk(token.device.as_bytes(), &*token.key)?;
+        let of_token = usable(Psk::external(token.device.as_bytes(), &*token.key))?;
         let link = match own {
             Some(own) => {
-                let own = own_psk(&token.device, &own)?;
+                let own = usable(own_key::read(&token.device, &own)?)?;
                 let mut link = Link::new(token.controller, own, clock, rng.fork());
-                let (device, nonce) = (token.device.clone(), key_nonce(&store, &mut rng)?);
+                let (device, nonce) = (token.device.clone(), own_key::nonce(&store, &mut rng)?);
                 link.fall_back(TokenFallback {
                     device,
                     token: of_token,
@@ -179,14 +175,14 @@ impl Device {
         if self.has_key {
             return Ok(());
         }
-        let nonce = key_nonce(&self.store, &mut self.rng)?;
+        let nonce = own_key::nonce(&self.store, &mut self.rng)?;
         let own = match self.link.ask(None, Request::Key { nonce }).await? {
             Answer::Key(own) => own,
             Answer::Refused(reason) => return Err(MemberHostError::Refused(reason)),
             _ => return Err(MemberHostError::Answer),
         };
-        let key = keep_key(&self.store, &self.name, &own)?;
-        self.link.set_key(key.map_err(|error| MemberHostError::Link(LinkError::Config(error)))?);
+        let key = own_key::keep(&self.store, &self.name, &own)?;
+        self.link.set_key(usable(key)?);
         self.has_key = true;
         Ok(())
     }
@@ -228,39 +224,9 @@ async fn log_when_slow<T>(controller: &str, work: impl Future<Output = T>) -> T 
     work.await
 }
 
-fn psk(identity: &[u8], key: &[u8]) -> Result<Psk, MemberHostError> {
-    Psk::external(identity, key).map_err(|error| MemberHostError::Link(LinkError::Config(error)))
-}
-
-/// The nonce with which the device asks for its own key. It is drawn once and stored.
-fn key_nonce(store: &MemberStore, rng: &mut Random) -> Result<[u8; 16], StoreError> {
-    let stored = store.value(KEY_NONCE)?;
-    if let Some(nonce) = stored.and_then(|nonce| <[u8; 16]>::try_from(&nonce[..]).ok()) {
-        return Ok(nonce);
-    }
-    let nonce = rng.array();
-    store.put_value(KEY_NONCE, &nonce)?;
-    Ok(nonce)
-}
-
-/// Stores the device's own key, which it got for its token.
-pub(super) fn keep_key(
-    store: &MemberStore,
-    device: &str,
-    own: &DeviceKey,
-) -> Result<Result<Psk, ConfigError>, StoreError> {
-    let stored = Zeroizing::new([&own.id[..], &own.key[..]].concat());
-    store.put_value(OWN_KEY, &stored)?;
-    Ok(Psk::external(&own_identity(device, &own.id), &*own.key))
-}
-
-/// Reads the device's own key from its stored form.
-fn own_psk(device: &str, stored: &[u8]) -> Result<Psk, MemberHostError> {
-    let damaged = MemberHostError::Store(StoreError::Damaged("its key"));
-    match stored.split_first_chunk::<8>() {
-        Some((id, key)) if key.len() == 32 => psk(&own_identity(device, id), key),
-        _ => Err(damaged),
-    }
+/// A key, unless no association can be configured with it.
+fn usable(key: Result<Psk, ConfigError>) -> Result<Psk, MemberHostError> {
+    key.map_err(|error| MemberHostError::Link(LinkError::Config(error)))
 }
 
 /// A start of the member's program, and the suspended state of the previous run.

@@ -1,6 +1,6 @@
 //! A device's link to its controller: a DTLS association that is established when it is needed.
 
-use super::device;
+use super::own_key;
 use crate::service::link_settings;
 use crate::store::{MemberStore, StoreError};
 use lightseal_core::{Decode, Encode, Instant, Random, Writer};
@@ -211,7 +211,7 @@ impl Link {
         let message = encoded(self.number, None, Request::Key { nonce })?;
         match self.try_ask(&message).await {
             Ok(Answer::Key(own)) => {
-                let key = device::keep_key(&store, &device, &own).map_err(LinkError::Store)?;
+                let key = own_key::keep(&store, &device, &own).map_err(LinkError::Store)?;
                 self.set_key(key.map_err(LinkError::Config)?);
                 Ok(())
             }

@@ -9,6 +9,7 @@ mod device;
 mod error;
 mod inside;
 mod link;
+mod own_key;
 mod place;
 mod port;
 pub mod relay;

@@ -290,16 +290,7 @@ impl<'a> ReceivedRecord<'a, SenderId> {
         profile: Profile,
         datagram: &'a mut [u8],
     ) -> Result<(Self, &'a mut [u8]), DecodeError> {
-        Ok(match profile {
-            Profile::Axiom12 => {
-                let (record, rest) = axiom::Ciphertext::split_first(datagram)?;
-                (Self::Axiom(record), rest)
-            }
-            Profile::Compact => {
-                let (record, rest) = compact::SealedRecord::request(datagram)?;
-                (Self::Compact(record), rest)
-            }
-        })
+        Self::split_first(profile, datagram, compact::SealedRecord::request)
     }
 
     /// The sender stated in the header, which is not authenticated.
@@ -316,16 +307,7 @@ impl<'a> ReceivedRecord<'a, ListenerId> {
         profile: Profile,
         datagram: &'a mut [u8],
     ) -> Result<(Self, &'a mut [u8]), DecodeError> {
-        Ok(match profile {
-            Profile::Axiom12 => {
-                let (record, rest) = axiom::Ciphertext::split_first(datagram)?;
-                (Self::Axiom(record), rest)
-            }
-            Profile::Compact => {
-                let (record, rest) = compact::SealedRecord::response(datagram)?;
-                (Self::Compact(record), rest)
-            }
-        })
+        Self::split_first(profile, datagram, compact::SealedRecord::response)
     }
 
     /// The listener stated by the header or, in `axiom-1.2`, by the source address `from`. It is
@@ -338,7 +320,27 @@ impl<'a> ReceivedRecord<'a, ListenerId> {
     }
 }
 
+/// A record in front of what follows it in its datagram.
+type SplitRecord<'a, Record> = Result<(Record, &'a mut [u8]), DecodeError>;
+
 impl<'a, Id> ReceivedRecord<'a, Id> {
+    fn split_first(
+        profile: Profile,
+        datagram: &'a mut [u8],
+        compact: impl FnOnce(&'a mut [u8]) -> SplitRecord<'a, compact::SealedRecord<'a, Id>>,
+    ) -> SplitRecord<'a, Self> {
+        Ok(match profile {
+            Profile::Axiom12 => {
+                let (record, rest) = axiom::Ciphertext::split_first(datagram)?;
+                (Self::Axiom(record), rest)
+            }
+            Profile::Compact => {
+                let (record, rest) = compact(datagram)?;
+                (Self::Compact(record), rest)
+            }
+        })
+    }
+
     /// Whether the record may belong to this epoch.
     pub(super) const fn is_of(&self, epoch: u64) -> bool {
         match self {

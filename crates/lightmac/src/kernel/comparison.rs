@@ -4,9 +4,6 @@
 //! takes half as long again and PMAC/P three times as long, because round keys and blocks pass
 //! through memory. The MACs themselves are in the crate `lightseal-mac-papers`.
 
-use crate::aes::{Aes128, Aes256};
-use core::any::Any;
-
 /// The block of a pair that is encrypted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Half {
@@ -28,14 +25,4 @@ pub trait ComparisonKernel {
 
     /// Chains whole blocks into `state`, state ← E(state ⊕ block), for EMAC.
     fn chain(&self, blocks: &[u8], state: &mut [u8]);
-}
-
-/// The comparison kernel of `cipher`, if it has one.
-pub fn comparison_kernel<C: 'static>(cipher: &C) -> Option<&dyn ComparisonKernel> {
-    let cipher: &dyn Any = cipher;
-    if let Some(cipher) = cipher.downcast_ref::<Aes128>() {
-        cipher.comparison_kernel()
-    } else {
-        cipher.downcast_ref::<Aes256>()?.comparison_kernel()
-    }
 }

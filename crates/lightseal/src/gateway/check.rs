@@ -2,7 +2,8 @@
 
 use crate::failure::{Context, Failure};
 use clap::Args;
-use lightseal_gateway_host::config::{Config, Severity, check};
+use lightseal_gateway_host::check::{Severity, check};
+use lightseal_gateway_host::config::Config;
 use serde_json::json;
 use std::fmt::Write as _;
 use std::io::Write as _;

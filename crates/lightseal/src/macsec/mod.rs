@@ -18,7 +18,10 @@ use crate::statistics;
 use clap::{Args, ValueEnum};
 use lightseal_macsec::secy::{SciInTag, ValidateFrames};
 use lightseal_macsec::window::MAX_REPLAY_WINDOW;
-use lightseal_macsec::{CipherSuite, ConfidentialityOffset, Replay, Sci};
+use lightseal_macsec::{
+    CipherSuite, ConfidentialityOffset, FrameProtection, Replay, ReplayProtection, Sci,
+    SecySettings,
+};
 use std::path::PathBuf;
 
 #[derive(Clone, Debug, Args)]
@@ -122,31 +125,31 @@ fn offset(text: &str) -> Result<ConfidentialityOffset, &'static str> {
 
 impl MacsecArgs {
     /// The settings of the SecY with this SCI, on an interface with an MTU of `mtu` bytes.
-    fn settings(&self, sci: Sci, mtu: u32) -> lightseal_macsec::SecyConfig {
-        lightseal_macsec::SecyConfig {
-            protect_frames: true,
-            encrypt: !self.no_encrypt,
-            sci_in_tag: match self.send_sci {
-                SendSci::Always => SciInTag::Explicit,
-                SendSci::EndStation => SciInTag::EndStation,
-                SendSci::SingleCopyBroadcast => SciInTag::SingleCopyBroadcast,
-                SendSci::Never => SciInTag::Omitted,
-            },
-            // An MTU does not include the Ethernet header of 14 bytes: two addresses and the
-            // EtherType.
-            max_frame_len: mtu as usize + 14,
-            validate_frames: match self.validate {
-                Validate::Strict => ValidateFrames::Strict,
-                Validate::Check => ValidateFrames::Check,
-                Validate::Disabled => ValidateFrames::Disabled,
-            },
-            replay: Replay {
-                protect: !self.no_replay_protect,
-                window: self.replay_window,
-                refuse_duplicates: self.refuse_duplicates,
-            },
-            ..lightseal_macsec::SecyConfig::new(sci)
+    fn settings(&self, sci: Sci, mtu: u32) -> SecySettings {
+        let mut settings = SecySettings::new(sci);
+        if self.no_encrypt {
+            settings.protection = FrameProtection::Integrity;
         }
+        settings.sci_in_tag = match self.send_sci {
+            SendSci::Always => SciInTag::Explicit,
+            SendSci::EndStation => SciInTag::EndStation,
+            SendSci::SingleCopyBroadcast => SciInTag::SingleCopyBroadcast,
+            SendSci::Never => SciInTag::Omitted,
+        };
+        // An MTU does not include the Ethernet header of 14 bytes: two addresses and the EtherType.
+        settings.max_frame_len = mtu as usize + 14;
+        settings.validate_frames = match self.validate {
+            Validate::Strict => ValidateFrames::Strict,
+            Validate::Check => ValidateFrames::Check,
+            Validate::Disabled => ValidateFrames::Disabled,
+        };
+        let protection = match (self.no_replay_protect, self.refuse_duplicates) {
+            (true, _) => ReplayProtection::Off,
+            (false, false) => ReplayProtection::Late,
+            (false, true) => ReplayProtection::LateAndDuplicate,
+        };
+        settings.replay = Replay::new(protection, self.replay_window);
+        settings
     }
 
     fn numbers_file(&self, key_file: &std::path::Path) -> PathBuf {

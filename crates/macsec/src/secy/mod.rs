@@ -59,15 +59,27 @@ pub enum SciInTag {
     Omitted,
 }
 
-/// The configuration of a [`Secy`].
+/// How frames are protected before they are sent (`protectFrames`).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum FrameProtection {
+    /// They are encrypted and authenticated.
+    #[default]
+    Confidentiality,
+    /// They are authenticated, and everybody can read them.
+    Integrity,
+    /// They are sent unchanged, without a SecTAG.
+    Off,
+}
+
+/// The settings of a [`Secy`]: plain data, which [`Secy::new`] checks.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct SecyConfig {
+#[non_exhaustive]
+pub struct SecySettings {
     /// The SCI of this SecY.
     pub sci: Sci,
-    /// Whether frames are sent with a SecTAG (`protectFrames`), rather than unchanged.
-    pub protect_frames: bool,
-    /// Whether frames are encrypted, not only authenticated.
-    pub encrypt: bool,
+    /// How frames are protected before they are sent.
+    pub protection: FrameProtection,
     /// How SecTAGs name the SCI.
     pub sci_in_tag: SciInTag,
     /// The longest frame in bytes, without FCS. A frame that would become longer is not sent.
@@ -78,19 +90,37 @@ pub struct SecyConfig {
     pub replay: Replay,
 }
 
-impl SecyConfig {
+impl SecySettings {
     /// Encrypts all frames, validates strictly, requires strict order, puts the SCI into every tag,
     /// and allows frames of any length.
     pub fn new(sci: Sci) -> Self {
         Self {
             sci,
-            protect_frames: true,
-            encrypt: true,
+            protection: FrameProtection::default(),
             sci_in_tag: SciInTag::default(),
             max_frame_len: usize::MAX,
             validate_frames: ValidateFrames::default(),
             replay: Replay::default(),
         }
+    }
+
+    /// Checks that the settings are valid, each alone and together.
+    ///
+    /// # Errors
+    /// [`ConfigError::Port`] and [`ConfigError::ReplayWindow`].
+    pub fn check(&self) -> Result<(), ConfigError> {
+        let port = match self.sci_in_tag {
+            SciInTag::EndStation => Some(PORT_END_STATION),
+            SciInTag::SingleCopyBroadcast => Some(PORT_SINGLE_COPY_BROADCAST),
+            SciInTag::Explicit | SciInTag::Omitted => None,
+        };
+        if port.is_some_and(|port| port != self.sci.port) {
+            return Err(ConfigError::Port(self.sci_in_tag));
+        }
+        if self.replay.window > MAX_REPLAY_WINDOW {
+            return Err(ConfigError::ReplayWindow);
+        }
+        Ok(())
     }
 }
 
@@ -141,7 +171,7 @@ impl core::error::Error for ConfigError {}
 /// A MAC Security Entity (SecY).
 #[derive(Debug)]
 pub struct Secy {
-    settings: SecyConfig,
+    settings: SecySettings,
     counters: SecyCounters,
     transmit: TransmitChannel,
     receive: BTreeMap<Sci, ReceiveChannel>,
@@ -151,20 +181,9 @@ impl Secy {
     /// Creates a SecY without keys, which knows no peer and sends no protected frames.
     ///
     /// # Errors
-    /// [`ConfigError::Port`] and [`ConfigError::ReplayWindow`].
-    pub fn new(settings: SecyConfig) -> Result<Self, ConfigError> {
-        match settings.sci_in_tag {
-            SciInTag::EndStation if settings.sci.port != PORT_END_STATION => {
-                return Err(ConfigError::Port(settings.sci_in_tag));
-            }
-            SciInTag::SingleCopyBroadcast if settings.sci.port != PORT_SINGLE_COPY_BROADCAST => {
-                return Err(ConfigError::Port(settings.sci_in_tag));
-            }
-            _ => {}
-        }
-        if settings.replay.window > MAX_REPLAY_WINDOW {
-            return Err(ConfigError::ReplayWindow);
-        }
+    /// The settings must pass [`SecySettings::check`].
+    pub fn new(settings: SecySettings) -> Result<Self, ConfigError> {
+        settings.check()?;
         Ok(Self {
             settings,
             counters: SecyCounters::default(),
@@ -173,8 +192,8 @@ impl Secy {
         })
     }
 
-    /// The configuration.
-    pub const fn settings(&self) -> &SecyConfig {
+    /// The settings.
+    pub const fn settings(&self) -> &SecySettings {
         &self.settings
     }
 

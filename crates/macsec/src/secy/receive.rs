@@ -7,7 +7,7 @@ use crate::crypto::Unauthentic;
 use crate::frame::Header;
 use crate::suite::SaKey;
 use crate::tag::{AssociationNumber, Protection, Sci};
-use crate::window::{PacketNumbers, PnClass, Replay};
+use crate::window::{PacketNumbers, PnClass, Replay, ReplayProtection};
 use alloc::collections::BTreeMap;
 use lightseal_core::PacketBuf;
 use lightseal_core::wire::DecodeError;
@@ -189,7 +189,7 @@ impl Secy {
             return Err(Discard::BadTag);
         }
         let age = sa.numbers.classify(pn);
-        if self.settings.replay.protect && age != PnClass::Acceptable {
+        if self.settings.replay.protection != ReplayProtection::Off && age != PnClass::Acceptable {
             counters.in_pkts_late += 1;
             counters.in_pkts_duplicate += u64::from(age == PnClass::Duplicate);
             return Err(Discard::Late);

@@ -1,6 +1,6 @@
 //! Protection of frames (IEEE 802.1AE-2018, clause 10.5).
 
-use super::{ConfigError, SciInTag, Secy, SecyConfig};
+use super::{ConfigError, FrameProtection, SciInTag, Secy, SecySettings};
 use crate::codepoints::{ADDRESSES_LEN, ICV_LEN, TAG_LEN, TAG_WITH_SCI_LEN};
 use crate::counters::{SaCounters, TransmitCounters};
 use crate::suite::SaKey;
@@ -15,7 +15,7 @@ use lightseal_core::wire::{Encode, Writer};
 pub enum ProtectOutcome {
     /// The frame has a SecTAG and an ICV.
     Tagged,
-    /// The frame is unchanged: [`SecyConfig::protect_frames`] is off.
+    /// The frame is unchanged: [`FrameProtection::Off`].
     Untagged,
 }
 
@@ -25,7 +25,7 @@ pub enum ProtectOutcome {
 pub enum ProtectError {
     /// The frame has less than 14 bytes: addresses and an EtherType.
     Short,
-    /// The frame would be longer than [`SecyConfig::max_frame_len`].
+    /// The frame would be longer than [`SecySettings::max_frame_len`].
     TooLong,
     /// The buffer has too little headroom for the SecTAG or too little tailroom for the ICV: 16
     /// bytes of each always suffice.
@@ -129,10 +129,14 @@ impl Secy {
             return Err(ProtectError::Short);
         }
         let (addresses, data_len) = (*addresses, data.len());
-        if !settings.protect_frames {
-            let fits = frame.len() <= settings.max_frame_len;
-            return if fits { Ok(ProtectOutcome::Untagged) } else { Err(ProtectError::TooLong) };
-        }
+        let encrypt = match settings.protection {
+            FrameProtection::Off if frame.len() <= settings.max_frame_len => {
+                return Ok(ProtectOutcome::Untagged);
+            }
+            FrameProtection::Off => return Err(ProtectError::TooLong),
+            FrameProtection::Confidentiality => true,
+            FrameProtection::Integrity => false,
+        };
         let sci_field = sci_field(settings, &addresses);
         let tag_len = match sci_field {
             SciField::Explicit(_) => TAG_WITH_SCI_LEN,
@@ -151,10 +155,7 @@ impl Secy {
 
         let tag = SecTag {
             sci_field,
-            protection: match settings.encrypt {
-                true => Protection::Confidential,
-                false => Protection::Integrity,
-            },
+            protection: if encrypt { Protection::Confidential } else { Protection::Integrity },
             an,
             short_length: ShortLength::of(data_len),
             pn: pn as u32,
@@ -170,13 +171,13 @@ impl Secy {
             .and_then(|()| frame.prepend_slice(&header[..header_len]))
             .expect("the headroom was checked");
 
-        let clear = header_len + sa.key.clear_len(settings.encrypt, data_len);
+        let clear = header_len + sa.key.clear_len(encrypt, data_len);
         let (aad, text) = frame.bytes_mut().split_at_mut(clear);
         let icv = sa.key.gcm().seal(&sa.key.nonce(settings.sci, pn), aad, text);
         frame.append(&icv).expect("the tailroom was checked");
 
         let counters = &mut self.transmit.counters;
-        if settings.encrypt {
+        if encrypt {
             counters.out_pkts_encrypted += 1;
             counters.out_octets_encrypted += data_len as u64;
         } else {
@@ -189,7 +190,7 @@ impl Secy {
 }
 
 /// How the tag of a frame with these addresses names the SCI.
-fn sci_field(settings: &SecyConfig, addresses: &[u8; ADDRESSES_LEN]) -> SciField {
+fn sci_field(settings: &SecySettings, addresses: &[u8; ADDRESSES_LEN]) -> SciField {
     let ours = addresses[6..] == settings.sci.address;
     match settings.sci_in_tag {
         SciInTag::EndStation if ours => {

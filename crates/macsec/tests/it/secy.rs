@@ -5,7 +5,8 @@ use lightseal_macsec::crypto::rustcrypto::PROVIDER;
 use lightseal_macsec::secy::{MAX_OVERHEAD, SciInTag, ValidateFrames};
 use lightseal_macsec::{
     AssociationNumber, CipherSuite, ConfidentialityOffset, ConfigError, Delivery, Discard, Frame,
-    ProtectError, ProtectOutcome, Replay, SaKey, Sci, Secy, SecyConfig, XpnParameters,
+    FrameProtection, ProtectError, ProtectOutcome, Replay, ReplayProtection, SaKey, Sci, Secy,
+    SecySettings, XpnParameters,
 };
 use proptest::prelude::*;
 
@@ -22,15 +23,30 @@ fn key_with(suite: CipherSuite, byte: u8, offset: ConfidentialityOffset) -> SaKe
     SaKey::new(&PROVIDER, suite, &[byte; 32][..suite.key_len()], extended, offset).unwrap()
 }
 
+/// The default settings of `sci` with a change.
+fn with(sci: Sci, change: impl FnOnce(&mut SecySettings)) -> SecySettings {
+    let mut settings = SecySettings::new(sci);
+    change(&mut settings);
+    settings
+}
+
+/// The settings of `B` with this replay protection.
+fn replay(protection: ReplayProtection, window: u32) -> SecySettings {
+    with(B, |b| b.replay = Replay::new(protection, window))
+}
+
+const PROTECTIONS: [FrameProtection; 2] =
+    [FrameProtection::Confidentiality, FrameProtection::Integrity];
+
 /// A SecY that sends as `A`, with a key in association 0.
-fn sender(settings: SecyConfig, suite: CipherSuite, pn: u64) -> Secy {
+fn sender(settings: SecySettings, suite: CipherSuite, pn: u64) -> Secy {
     let mut secy = Secy::new(settings).unwrap();
     secy.install_transmit_sa(AN[0], key(suite, 1), pn).unwrap();
     secy
 }
 
 /// A SecY that receives from `A`.
-fn receiver(settings: SecyConfig, suite: CipherSuite, pn: u64) -> Secy {
+fn receiver(settings: SecySettings, suite: CipherSuite, pn: u64) -> Secy {
     let mut secy = Secy::new(settings).unwrap();
     secy.add_channel(A).unwrap();
     secy.install_receive_sa(A, AN[0], key(suite, 1), pn).unwrap();
@@ -38,7 +54,7 @@ fn receiver(settings: SecyConfig, suite: CipherSuite, pn: u64) -> Secy {
 }
 
 fn pair(suite: CipherSuite) -> (Secy, Secy) {
-    (sender(SecyConfig::new(A), suite, 1), receiver(SecyConfig::new(B), suite, 1))
+    (sender(SecySettings::new(A), suite, 1), receiver(SecySettings::new(B), suite, 1))
 }
 
 /// An Ethernet frame from `A` to `B` with `data_len` bytes of EtherType and payload.
@@ -67,9 +83,10 @@ fn receive(secy: &mut Secy, frame: &[u8]) -> Result<(Delivery, Vec<u8>), Discard
 #[test]
 fn every_suite_carries_frames_of_every_length_either_way() {
     for suite in CipherSuite::ALL {
-        for encrypt in [true, false] {
-            let mut a = sender(SecyConfig { encrypt, ..SecyConfig::new(A) }, suite, 1);
-            let mut b = receiver(SecyConfig::new(B), suite, 1);
+        for protection in PROTECTIONS {
+            let encrypt = protection == FrameProtection::Confidentiality;
+            let mut a = sender(with(A, |a| a.protection = protection), suite, 1);
+            let mut b = receiver(SecySettings::new(B), suite, 1);
             let mut octets = 0;
             let lens = (2..70).chain([1500, 9000]);
             for len in lens.clone() {
@@ -108,9 +125,9 @@ fn a_confidentiality_offset_leaves_the_front_readable() {
         [(ConfidentialityOffset::Bytes30, 30), (ConfidentialityOffset::Bytes50, 50)]
     {
         let suite = CipherSuite::GcmAes256;
-        let mut a = Secy::new(SecyConfig::new(A)).unwrap();
+        let mut a = Secy::new(SecySettings::new(A)).unwrap();
         a.install_transmit_sa(AN[1], key_with(suite, 1, offset), 1).unwrap();
-        let mut b = Secy::new(SecyConfig::new(B)).unwrap();
+        let mut b = Secy::new(SecySettings::new(B)).unwrap();
         b.add_channel(A).unwrap();
         b.install_receive_sa(A, AN[1], key_with(suite, 1, offset), 1).unwrap();
         for len in [bytes - 1, bytes, bytes + 1, 400] {
@@ -137,9 +154,8 @@ fn who_sends_can_be_said_in_four_ways() {
         (SciInTag::Omitted, 77, 24, 24),
     ] {
         let sci = Sci { port, ..A };
-        let mut a =
-            sender(SecyConfig { sci_in_tag, ..SecyConfig::new(sci) }, CipherSuite::GcmAes128, 1);
-        let mut b = Secy::new(SecyConfig::new(B)).unwrap();
+        let mut a = sender(with(sci, |a| a.sci_in_tag = sci_in_tag), CipherSuite::GcmAes128, 1);
+        let mut b = Secy::new(SecySettings::new(B)).unwrap();
         b.add_channel(sci).unwrap();
         b.install_receive_sa(sci, AN[0], key(CipherSuite::GcmAes128, 1), 1).unwrap();
         for (frame, overhead) in [(plain(100), overhead), (others.clone(), theirs)] {
@@ -158,7 +174,7 @@ fn who_sends_can_be_said_in_four_ways() {
         assert_eq!(receive(&mut b, &secured), expected, "{sci_in_tag:?}");
     }
     let refused = |sci_in_tag, port| {
-        Secy::new(SecyConfig { sci_in_tag, ..SecyConfig::new(Sci { port, ..A }) }).unwrap_err()
+        Secy::new(with(Sci { port, ..A }, |a| a.sci_in_tag = sci_in_tag)).unwrap_err()
     };
     for (sci_in_tag, port) in [(SciInTag::EndStation, 2), (SciInTag::SingleCopyBroadcast, 1)] {
         assert_eq!(refused(sci_in_tag, port), ConfigError::Port(sci_in_tag));
@@ -170,8 +186,8 @@ fn numbers_end_and_never_wrap() {
     for (suite, last) in
         [(CipherSuite::GcmAes128, u64::from(u32::MAX)), (CipherSuite::GcmAesXpn128, u64::MAX)]
     {
-        let mut a = sender(SecyConfig::new(A), suite, last - 1);
-        let mut b = receiver(SecyConfig::new(B), suite, last - 1);
+        let mut a = sender(SecySettings::new(A), suite, last - 1);
+        let mut b = receiver(SecySettings::new(B), suite, last - 1);
         for left in [Some(last), None] {
             let secured = protect(&mut a, &plain(60)).unwrap();
             assert_eq!(receive(&mut b, &secured), Ok((Delivery::Ok, plain(60))));
@@ -199,12 +215,8 @@ fn numbers_end_and_never_wrap() {
 #[test]
 fn extended_numbers_go_on_beyond_32_bits_and_losses() {
     let suite = CipherSuite::GcmAesXpn256;
-    let window = |window| SecyConfig {
-        replay: Replay { protect: true, window, refuse_duplicates: false },
-        ..SecyConfig::new(B)
-    };
-    let mut a = sender(SecyConfig::new(A), suite, 0xffff_fff0);
-    let mut b = receiver(window(64), suite, 0xffff_fff0);
+    let mut a = sender(SecySettings::new(A), suite, 0xffff_fff0);
+    let mut b = receiver(replay(ReplayProtection::Late, 64), suite, 0xffff_fff0);
     let frames: Vec<_> = (0..64).map(|_| protect(&mut a, &plain(20)).unwrap()).collect();
     assert_eq!(
         Frame::parse(&frames[16]).unwrap().header.tag.pn,
@@ -224,21 +236,18 @@ fn extended_numbers_go_on_beyond_32_bits_and_losses() {
 #[test]
 fn copies_and_latecomers_are_counted_and_refused_as_asked() {
     let suite = CipherSuite::GcmAes128;
-    let with = |protect, window, refuse_duplicates| SecyConfig {
-        replay: Replay { protect, window, refuse_duplicates },
-        ..SecyConfig::new(B)
-    };
-    let mut a = sender(SecyConfig::new(A), suite, 1);
+    use ReplayProtection::{Late, LateAndDuplicate, Off};
+    let mut a = sender(SecySettings::new(A), suite, 1);
     let frames: Vec<_> = (0..40).map(|_| protect(&mut a, &plain(30)).unwrap()).collect();
     let ok = Ok((Delivery::Ok, plain(30)));
 
-    let mut strict = receiver(with(true, 0, false), suite, 1);
+    let mut strict = receiver(replay(Late, 0), suite, 1);
     assert_eq!(receive(&mut strict, &frames[1]), ok);
     assert_eq!(receive(&mut strict, &frames[0]), Err(Discard::Late));
     assert_eq!(receive(&mut strict, &frames[1]), Err(Discard::Late));
     assert_eq!(receive(&mut strict, &frames[2]), ok);
 
-    let mut window = receiver(with(true, 10, false), suite, 1);
+    let mut window = receiver(replay(Late, 10), suite, 1);
     assert_eq!(receive(&mut window, &frames[30]), ok);
     assert_eq!(receive(&mut window, &frames[21]), ok);
     assert_eq!(receive(&mut window, &frames[20]), Err(Discard::Late));
@@ -249,7 +258,7 @@ fn copies_and_latecomers_are_counted_and_refused_as_asked() {
         "the standard accepts duplicates inside of the window"
     );
 
-    let mut once = receiver(with(true, 10, true), suite, 1);
+    let mut once = receiver(replay(LateAndDuplicate, 10), suite, 1);
     assert_eq!(receive(&mut once, &frames[30]), ok);
     assert_eq!(receive(&mut once, &frames[25]), ok);
     assert_eq!(receive(&mut once, &frames[25]), Err(Discard::Late));
@@ -257,14 +266,14 @@ fn copies_and_latecomers_are_counted_and_refused_as_asked() {
     let (_, counters, _) = once.receive_counters().next().unwrap();
     assert_eq!((counters.in_pkts_late, counters.in_pkts_duplicate), (2, 1));
 
-    let mut open = receiver(with(false, 10, true), suite, 1);
+    let mut open = receiver(replay(Off, 10), suite, 1);
     assert_eq!(receive(&mut open, &frames[30]), ok);
     assert_eq!(receive(&mut open, &frames[5]), Ok((Delivery::Delayed, plain(30))));
     assert_eq!(receive(&mut open, &frames[30]), ok, "without protection no duplicate is refused");
 
-    let refused = Secy::new(with(true, 1 << 30, false));
+    let refused = Secy::new(replay(Late, 1 << 30));
     assert_eq!(refused.unwrap_err(), ConfigError::ReplayWindow);
-    assert!(Secy::new(with(true, (1 << 30) - 1, false)).is_ok());
+    assert!(Secy::new(replay(Late, (1 << 30) - 1)).is_ok());
 }
 
 #[test]
@@ -286,8 +295,9 @@ fn a_forged_number_moves_nothing() {
 fn what_is_not_valid_goes_its_way() {
     use ValidateFrames::{Check, Disabled, Strict};
     let suite = CipherSuite::GcmAes128;
-    for encrypt in [false, true] {
-        let mut a = sender(SecyConfig { encrypt, ..SecyConfig::new(A) }, suite, 1);
+    for protection in PROTECTIONS {
+        let encrypt = protection == FrameProtection::Confidentiality;
+        let mut a = sender(with(A, |a| a.protection = protection), suite, 1);
         let good = protect(&mut a, &plain(60)).unwrap();
         let change = |at: usize, mask: u8| {
             let mut frame = good.clone();
@@ -298,7 +308,7 @@ fn what_is_not_valid_goes_its_way() {
         let unknown = change(20, 1);
         let unused = change(14, 3);
         for validate_frames in [Disabled, Check, Strict] {
-            let settings = SecyConfig { validate_frames, ..SecyConfig::new(B) };
+            let settings = with(B, |b| b.validate_frames = validate_frames);
             let outcome = |frame: &[u8]| {
                 let mut b = receiver(settings.clone(), suite, 1);
                 let outcome = receive(&mut b, frame).map(|(delivery, frame)| {
@@ -381,15 +391,15 @@ fn what_is_not_valid_goes_its_way() {
 #[test]
 fn a_frame_is_sent_as_it_is_or_not_at_all() {
     let suite = CipherSuite::GcmAes128;
-    let mut off = Secy::new(SecyConfig { protect_frames: false, ..SecyConfig::new(A) }).unwrap();
+    let mut off = Secy::new(with(A, |a| a.protection = FrameProtection::Off)).unwrap();
     assert_eq!(protect(&mut off, &plain(50)), Ok(plain(50)));
     assert_eq!(off.counters().out_pkts_untagged, 1);
 
-    let mut empty = Secy::new(SecyConfig::new(A)).unwrap();
+    let mut empty = Secy::new(SecySettings::new(A)).unwrap();
     assert_eq!(protect(&mut empty, &plain(50)), Err(ProtectError::NoSa));
     assert_eq!(empty.encoding(), None);
 
-    let mut narrow = sender(SecyConfig { max_frame_len: 1514, ..SecyConfig::new(A) }, suite, 1);
+    let mut narrow = sender(with(A, |a| a.max_frame_len = 1514), suite, 1);
     assert_eq!(protect(&mut narrow, &plain(1471)), Err(ProtectError::TooLong));
     assert_eq!(narrow.counters().out_pkts_too_long, 1);
     assert_eq!(protect(&mut narrow, &plain(1470)).map(|frame| frame.len()), Ok(1514));
@@ -437,9 +447,9 @@ fn a_key_is_never_put_in_anothers_place() {
 #[test]
 fn padding_of_a_lan_is_taken_off() {
     let suite = CipherSuite::GcmAes128;
-    let settings = SecyConfig { sci_in_tag: SciInTag::EndStation, ..SecyConfig::new(A) };
+    let settings = with(A, |a| a.sci_in_tag = SciInTag::EndStation);
     let mut a = sender(settings, suite, 1);
-    let mut b = receiver(SecyConfig::new(B), suite, 1);
+    let mut b = receiver(SecySettings::new(B), suite, 1);
     let mut secured = protect(&mut a, &plain(10)).unwrap();
     assert!(secured.len() < 60);
     secured.resize(60, 0xee);
@@ -449,9 +459,9 @@ fn padding_of_a_lan_is_taken_off() {
 #[test]
 fn every_changed_bit_and_every_cut_is_refused() {
     for suite in CipherSuite::ALL {
-        for encrypt in [false, true] {
-            let mut a = sender(SecyConfig { encrypt, ..SecyConfig::new(A) }, suite, 1);
-            let mut b = receiver(SecyConfig::new(B), suite, 1);
+        for protection in PROTECTIONS {
+            let mut a = sender(with(A, |a| a.protection = protection), suite, 1);
+            let mut b = receiver(SecySettings::new(B), suite, 1);
             let secured = protect(&mut a, &plain(50)).unwrap();
             for bit in 0..8 * secured.len() {
                 let mut changed = secured.clone();
@@ -480,8 +490,9 @@ proptest! {
         let validate_frames =
             [ValidateFrames::Disabled, ValidateFrames::Check, ValidateFrames::Strict][validate];
         let suite = if xpn { CipherSuite::GcmAesXpn128 } else { CipherSuite::GcmAes128 };
-        let replay = Replay { protect: true, window, refuse_duplicates: true };
-        let mut b = receiver(SecyConfig { validate_frames, replay, ..SecyConfig::new(B) }, suite, 1);
+        let mut settings = replay(ReplayProtection::LateAndDuplicate, window);
+        settings.validate_frames = validate_frames;
+        let mut b = receiver(settings, suite, 1);
         let mut framed = [&[0; 12], &[0x88, 0xe5, tci, sl][..], &noise].concat();
         if channel && framed.len() >= 28 {
             framed[20..28].copy_from_slice(&A.to_bytes());
@@ -497,12 +508,11 @@ proptest! {
         data in prop::collection::vec(any::<u8>(), 2..200),
         start in prop::sample::select(vec![1u64, 0x7fff_fff0, 0xffff_fff0, 0x1_ffff_fff0]),
         order in Just((0usize..32).collect::<Vec<_>>()).prop_shuffle(),
-        encrypt in any::<bool>(),
+        protection in prop::sample::select(&PROTECTIONS[..]),
     ) {
         let suite = CipherSuite::GcmAesXpn128;
-        let mut a = sender(SecyConfig { encrypt, ..SecyConfig::new(A) }, suite, start);
-        let replay = Replay { protect: true, window: 64, refuse_duplicates: true };
-        let mut b = receiver(SecyConfig { replay, ..SecyConfig::new(B) }, suite, start);
+        let mut a = sender(with(A, |a| a.protection = protection), suite, start);
+        let mut b = receiver(replay(ReplayProtection::LateAndDuplicate, 64), suite, start);
         let frame = [&B.address[..], &A.address, &data].concat();
         let secured: Vec<_> = (0..32).map(|_| protect(&mut a, &frame).unwrap()).collect();
         for index in order {

@@ -4,8 +4,8 @@ use lightseal_core::PacketBuf;
 use lightseal_macsec::crypto::rustcrypto::PROVIDER;
 use lightseal_macsec::secy::{MAX_OVERHEAD, SciInTag, ValidateFrames};
 use lightseal_macsec::{
-    CipherSuite, ConfidentialityOffset, Delivery, Frame, ProtectOutcome, Protection, SaKey, Sci,
-    SciField, Secy, SecyConfig, XpnParameters,
+    CipherSuite, ConfidentialityOffset, Delivery, Frame, FrameProtection, ProtectOutcome,
+    Protection, SaKey, Sci, SciField, Secy, SecySettings, XpnParameters,
 };
 use std::collections::BTreeMap;
 
@@ -51,8 +51,11 @@ impl<'a> Vector<'a> {
         let header = Frame::parse(&secured).expect(&context).header;
         let an = header.tag.an;
 
-        let mut settings = SecyConfig::new(sci);
-        settings.encrypt = header.tag.protection == Protection::Confidential;
+        let mut settings = SecySettings::new(sci);
+        settings.protection = match header.tag.protection {
+            Protection::Confidential => FrameProtection::Confidentiality,
+            _ => FrameProtection::Integrity,
+        };
         settings.sci_in_tag = match header.tag.sci_field {
             SciField::Explicit(_) => SciInTag::Explicit,
             SciField::Implicit { .. } => SciInTag::EndStation,
@@ -67,7 +70,8 @@ impl<'a> Vector<'a> {
 
         for validate_frames in [ValidateFrames::Strict, ValidateFrames::Check] {
             let us = Sci { address: [2; 6], port: 9 };
-            let settings = SecyConfig { validate_frames, ..SecyConfig::new(us) };
+            let mut settings = SecySettings::new(us);
+            settings.validate_frames = validate_frames;
             let mut receiver = Secy::new(settings).unwrap();
             receiver.add_channel(sci).unwrap();
             receiver.install_receive_sa(sci, an, self.key(), self.number("pn")).unwrap();

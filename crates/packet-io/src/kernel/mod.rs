@@ -1,4 +1,5 @@
-//! System calls: all `unsafe` code of this crate is in the modules below.
+//! System calls: all `unsafe` code of this crate is in the modules below, except for the memory of a
+//! pool (`region/pages.rs`).
 //!
 //! Each module has a safe interface. Memory that the kernel reads or writes is owned, or borrowed
 //! for the duration of the call, and values that the kernel returns are checked before they serve
@@ -12,8 +13,6 @@ pub(crate) mod device;
 pub(crate) mod messages;
 #[allow(unsafe_code)]
 pub(crate) mod poll;
-#[allow(unsafe_code)]
-pub(crate) mod region;
 #[allow(unsafe_code)]
 pub(crate) mod ring;
 #[allow(unsafe_code)]

@@ -86,15 +86,16 @@ impl Outcome {
         *bytes = (*bytes).max(heap());
         for site in &world.sites {
             let gateway = &site.gateway;
-            let (sent, received) = gateway.scheme.flow_counts();
+            let (sent, received) = gateway.scheme().flow_counts();
             self.flows = (self.flows.0.max(sent), self.flows.1.max(received));
             let at = [
                 lightseal_gateway::stations::Port::Lan,
                 lightseal_gateway::stations::Port::Peer(lightseal_gateway::stations::PeerIndex(0)),
             ];
-            let most = at.map(|port| gateway.stations.len_at(port)).into_iter().max().unwrap_or(0);
+            let most =
+                at.map(|port| gateway.stations().len_at(port)).into_iter().max().unwrap_or(0);
             self.stations =
-                (self.stations.0.max(gateway.stations.len()), self.stations.1.max(most));
+                (self.stations.0.max(gateway.stations().len()), self.stations.1.max(most));
         }
     }
 }

@@ -14,7 +14,7 @@ use lightseal_core::{Instant, Random};
 use lightseal_gateway::flows::FlowLimits;
 use lightseal_gateway::schemes::Scheme;
 use lightseal_gateway::schemes::compressed::Compressed;
-use lightseal_gateway::schemes::identifier::{Identifier, IdentifierConfig};
+use lightseal_gateway::schemes::identifier::{Identifier, IdentifierSettings};
 use lightseal_gateway::schemes::plain::Plain;
 use lightseal_gateway_papers::PaperScheme;
 
@@ -23,19 +23,19 @@ const START: Instant = Instant::from_micros(1_000_000);
 pub(crate) type Make = fn(&mut Random) -> Box<dyn Scheme>;
 
 pub(crate) fn compressed(random: &mut Random) -> Box<dyn Scheme> {
-    Box::new(Compressed::new(FlowLimits::default(), random, START))
+    Box::new(Compressed::new(FlowLimits::default(), random, START).unwrap())
 }
 
 pub(crate) fn identifier(random: &mut Random) -> Box<dyn Scheme> {
-    Box::new(Identifier::new(IdentifierConfig::default(), random, START))
+    Box::new(Identifier::new(IdentifierSettings::default(), random, START).unwrap())
 }
 
 pub(crate) fn identifier_paper(random: &mut Random) -> Box<dyn Scheme> {
-    PaperScheme::Identifier.make(FlowLimits::default(), random, START)
+    PaperScheme::Identifier.make(FlowLimits::default(), random, START).unwrap()
 }
 
 pub(crate) fn encryption_paper(random: &mut Random) -> Box<dyn Scheme> {
-    PaperScheme::Encryption.make(FlowLimits::default(), random, START)
+    PaperScheme::Encryption.make(FlowLimits::default(), random, START).unwrap()
 }
 
 pub(crate) fn plain(_: &mut Random) -> Box<dyn Scheme> {

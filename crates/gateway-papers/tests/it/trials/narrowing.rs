@@ -1,9 +1,8 @@
 //! A path becomes narrower while frames are sent over it.
 
-use super::super::world::{Flow, World, index, quiet};
+use super::super::world::{Flow, World, index, quiet_with};
 use super::Make;
 use core::time::Duration;
-use lightseal_gateway::control::Timing;
 
 /// The path's MTU in bytes before and after it becomes narrower.
 const MTUS: (usize, usize) = (1500, 1300);
@@ -19,7 +18,7 @@ const LONG: usize = 1300;
 /// Number of steps from the narrowing of the path, which comes `offset` steps after the search,
 /// until long frames arrive again.
 pub(crate) fn steps(scheme: Make, offset: u64) -> u64 {
-    let timing = Timing { probe: true, ..quiet() };
+    let timing = quiet_with(|timing| timing.probe = true);
     let mut world = World::with(2, scheme, |_| {}, timing);
     world.carries = MTUS.0 - HEADERS;
     world.connect();
@@ -38,7 +37,7 @@ pub(crate) fn steps(scheme: Make, offset: u64) -> u64 {
     for _ in 0..SEARCH_STEPS + offset {
         step(&mut world);
     }
-    let link = |world: &World| world.sites[0].gateway.links.get(index(0, 1)).unwrap().mtu();
+    let link = |world: &World| world.sites[0].gateway.links().get(index(0, 1)).unwrap().mtu();
     assert!(link(&world) >= MTUS.1 && step(&mut world), "the path's MTU is known and used");
     world.carries = MTUS.1 - HEADERS;
     (1..10_000).find(|_| step(&mut world)).expect("long frames arrive again")

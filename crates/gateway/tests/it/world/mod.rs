@@ -9,11 +9,11 @@ use lightseal_core::{Encode, Instant, PacketBuf, Random, Writer};
 use lightseal_gateway::codepoints::EncryptedContent;
 use lightseal_gateway::control::{Control, Event, Output, Timing};
 use lightseal_gateway::counters::Reason;
-use lightseal_gateway::gateway::{Destination, Gateway, GatewayConfig, Mka, Received, Sink};
+use lightseal_gateway::gateway::{Destination, Gateway, GatewaySettings, Received, Sink};
 use lightseal_gateway::keys::GatewayId;
 use lightseal_gateway::link::{Link, PeerPort};
 use lightseal_gateway::schemes::Scheme;
-use lightseal_gateway::stations::{PeerIndex, StationLimits};
+use lightseal_gateway::stations::PeerIndex;
 use lightseal_macsec::crypto::rustcrypto::PROVIDER;
 use lightseal_macsec::{AssociationNumber, Header, Protection, Sci, SciField, SecTag, ShortLength};
 use std::collections::VecDeque;
@@ -60,33 +60,33 @@ pub(crate) struct World {
     messages: VecDeque<(usize, usize, Vec<u8>)>,
 }
 
-pub(crate) fn settings(site: usize) -> GatewayConfig {
-    GatewayConfig {
-        id: GatewayId([site as u8 + 1; 32]),
-        mka: Mka::Tunnel,
-        allow: Vec::new(),
-        allow_bpdu: false,
-        yields: false,
-        lan_address: station(site, 0),
-        stations: StationLimits::default(),
-        floods_a_second: 10_000,
-        held_frames: 1024,
-        reassembly_bytes: 1 << 18,
-        dscp: true,
-    }
+pub(crate) fn settings(site: usize) -> GatewaySettings {
+    let mut settings = GatewaySettings::new(GatewayId([site as u8 + 1; 32]), station(site, 0));
+    settings.reassembly_bytes = 1 << 18;
+    settings
 }
 
 /// Timing without announcements, keepalives and probes, so that only the test's own frames are
 /// sent.
 pub(crate) fn quiet() -> Timing {
     let never = Duration::ZERO;
-    Timing { probe: false, check: false, announce: never, keepalive: never, ..Timing::default() }
+    let mut timing = Timing::default();
+    (timing.probe, timing.check) = (false, false);
+    (timing.announce, timing.keepalive) = (never, never);
+    timing
+}
+
+/// The timing of [`quiet`] with a change.
+pub(crate) fn quiet_with(change: impl FnOnce(&mut Timing)) -> Timing {
+    let mut timing = quiet();
+    change(&mut timing);
+    timing
 }
 
 impl Site {
     fn new(
         (site, sites): (usize, usize),
-        settings: GatewayConfig,
+        settings: GatewaySettings,
         scheme: Box<dyn Scheme>,
         timing: Timing,
         random: &mut Random,
@@ -99,8 +99,8 @@ impl Site {
                 Link::new(PeerIndex(at as u8), id, Some(address(other)), PeerPort::Learned, 1480)
             })
             .collect();
-        let gateway = Arc::new(Gateway::new(settings, links, scheme, random, now));
-        let control = Control::new(Arc::clone(&gateway), &PROVIDER, timing, random.fork());
+        let gateway = Arc::new(Gateway::new(settings, links, scheme, random, now).unwrap());
+        let control = Control::new(Arc::clone(&gateway), &PROVIDER, timing, random.fork()).unwrap();
         Self { gateway, control, lan: Vec::new(), events: Vec::new() }
     }
 }
@@ -113,7 +113,7 @@ impl World {
     pub(crate) fn with(
         sites: usize,
         scheme: impl Fn(&mut Random) -> Box<dyn Scheme>,
-        change: impl Fn(&mut GatewayConfig),
+        change: impl Fn(&mut GatewaySettings),
         timing: Timing,
     ) -> Self {
         Self::with_seed(7, sites, scheme, change, timing)
@@ -123,7 +123,7 @@ impl World {
         seed: u64,
         sites: usize,
         scheme: impl Fn(&mut Random) -> Box<dyn Scheme>,
-        change: impl Fn(&mut GatewayConfig),
+        change: impl Fn(&mut GatewaySettings),
         timing: Timing,
     ) -> Self {
         let mut random = Random::insecure(seed);
@@ -328,8 +328,8 @@ impl World {
 /// The drops of `site` that are attributed to `from`, or to no peer.
 pub(crate) fn drops(world: &World, site: usize, from: usize, reason: Reason) -> u64 {
     let gateway = &world.sites[site].gateway;
-    let link = gateway.links.get(index(site, from)).unwrap();
-    link.counters.drops.get(reason) + gateway.drops.get(reason)
+    let link = gateway.links().get(index(site, from)).unwrap();
+    link.counters().drops.get(reason) + gateway.counters().drops.get(reason)
 }
 
 /// A packet with room around it.

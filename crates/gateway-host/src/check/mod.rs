@@ -1,8 +1,9 @@
 //! Checks what a configuration refers to, before a gateway runs.
 
 #[cfg(target_os = "linux")]
-use super::machine;
-use super::{Config, sends_to};
+mod machine;
+
+use crate::config::{Config, sends_to};
 use crate::identity::{Identity, PublicKey};
 use crate::status::{self, GatewayStatus, RequestError, StatusClient};
 use crate::{ErrorLine, privileges};
@@ -33,11 +34,11 @@ pub struct Finding {
 }
 
 impl Finding {
-    pub(super) fn error(what: impl std::fmt::Display) -> Self {
+    fn error(what: impl std::fmt::Display) -> Self {
         Self { severity: Severity::Error, what: ErrorLine::new(what).to_string() }
     }
 
-    pub(super) fn warning(what: impl std::fmt::Display) -> Self {
+    fn warning(what: impl std::fmt::Display) -> Self {
         Self { severity: Severity::Warning, what: ErrorLine::new(what).to_string() }
     }
 }

@@ -1,8 +1,8 @@
 //! Dependency sets, laid out so that a record's long tag is added to the tags it belongs to in
 //! whole words.
 
-use crate::r2d2::delays::LongTag;
-use zeroize::Zeroizing;
+use crate::prf::{Prf, PrfState};
+use zeroize::{DefaultIsZeroes, Zeroizing};
 
 /// Number of records that each tag bit covers.
 pub(crate) const MEMBERS: usize = 8;
@@ -12,10 +12,54 @@ pub(crate) const REACH: usize = 37;
 pub(crate) const SPAN: usize = REACH + 1;
 /// Length of the longest tag in bits.
 pub(crate) const MAX_TAG_BITS: usize = 48;
+/// Number of 64-bit words in the longest long tag.
+pub(crate) const LONG_TAG_WORDS: usize = MEMBERS * MAX_TAG_BITS / 64;
 
 /// The distances from a tag's record back to the members of one bit's dependency set, ascending;
 /// the first is 0.
 pub(crate) type DependencySet = [u8; MEMBERS];
+
+/// The long tag of a record: 8·t bits in the order of its output blocks, then zeros.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct LongTag(pub(crate) [u64; LONG_TAG_WORDS]);
+
+impl DefaultIsZeroes for LongTag {}
+
+impl LongTag {
+    /// The long tag of the record with this state, where a tag has `bytes` bytes.
+    #[inline]
+    pub(crate) fn compute<P: Prf + ?Sized>(
+        prf: &P,
+        state: &PrfState,
+        bytes: usize,
+    ) -> Zeroizing<Self> {
+        let mut long_tag = Zeroizing::new(Self::default());
+        let blocks = (MEMBERS * bytes).div_ceil(16);
+        for (index, pair) in long_tag.0.chunks_exact_mut(2).take(blocks).enumerate() {
+            let block = u128::from_ne_bytes(prf.block(state, index as u8)).to_le();
+            (pair[0], pair[1]) = ((block as u64).to_le(), ((block >> 64) as u64).to_le());
+        }
+        long_tag
+    }
+
+    pub(crate) fn from_bytes(bytes: &[u8; 8 * LONG_TAG_WORDS]) -> Self {
+        let mut long_tag = Self::default();
+        for (word, bytes) in long_tag.0.iter_mut().zip(bytes.as_chunks().0) {
+            *word = u64::from_ne_bytes(*bytes);
+        }
+        long_tag
+    }
+
+    /// Its bytes, followed by eight zeros, so that eight bytes can be read from the first byte of
+    /// any t-bit word.
+    pub(crate) fn to_bytes(self) -> [u8; 8 * LONG_TAG_WORDS + 8] {
+        let mut bytes = [0; 8 * LONG_TAG_WORDS + 8];
+        for (bytes, word) in bytes.chunks_exact_mut(8).zip(self.0) {
+            bytes.copy_from_slice(&word.to_ne_bytes());
+        }
+        bytes
+    }
+}
 
 /// The long tag of a record in words of t bits. Word k enters the tags of which the record is the
 /// k-th member.

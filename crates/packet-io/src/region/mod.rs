@@ -1,7 +1,11 @@
 //! The memory of a pool.
 
 #[cfg(target_os = "linux")]
-pub(crate) use crate::kernel::region::Region;
+#[allow(unsafe_code)]
+mod pages;
+
+#[cfg(target_os = "linux")]
+pub(crate) use pages::Region;
 
 /// Ordinary memory, on systems where the kernel does not share it.
 #[cfg(not(target_os = "linux"))]

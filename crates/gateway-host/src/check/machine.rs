@@ -1,7 +1,7 @@
 //! Checks whether this machine has the interfaces and ports that a configuration names.
 
-use super::check::Finding;
-use super::{Config, Mtu};
+use super::Finding;
+use crate::config::{Config, Mtu};
 use crate::sides;
 use lightseal_packet_io::Interface;
 

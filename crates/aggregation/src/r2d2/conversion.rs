@@ -1,0 +1,107 @@
+//! Converts the two forms of the receiving side into each other: an [`OrderedReceiver`] at the first
+//! arrival that is not the next record, and a [`BitOpener`] back when none of the records that can
+//! still matter has a rival.
+
+use crate::prf::Prf;
+use crate::r2d2::in_order::{OrderedReceiver, RetainedRecord, place};
+use crate::r2d2::opener::BitOpener;
+use crate::table::{LongTag, REACH, SPAN};
+use crate::tuning::LATENESS;
+use crate::verdict::DropReason;
+
+/// Number of records in order after which an opener may be converted. Records before them are too
+/// late to matter.
+const MIN_STREAK: u32 = REACH as u32 + LATENESS as u32 + 2;
+
+impl<const CANDIDATES: usize> BitOpener<CANDIDATES> {
+    /// The opener that has taken the same records as the ordered receiver.
+    #[cold]
+    pub(super) fn from_ordered(ordered: &OrderedReceiver) -> Self {
+        let mut opener = Self::new(ordered.table.clone());
+        opener.take_over(ordered);
+        opener
+    }
+
+    /// Whether enough records arrived in order for [`try_convert`](Self::try_convert) to be worth
+    /// trying.
+    pub(super) const fn may_convert(&self) -> bool {
+        self.streak >= MIN_STREAK
+    }
+
+    /// Takes over the records of an [`OrderedReceiver`]. The opener must be new.
+    fn take_over(&mut self, ordered: &OrderedReceiver) {
+        (self.window, self.counters, self.newest) =
+            (ordered.window.clone(), ordered.counters, ordered.next);
+        for RetainedRecord { number, state, tag, long_tag, slot } in ordered.retained() {
+            let Some(handle) = self.pool.add(number, state.clone(), tag.into(), slot, true) else {
+                continue;
+            };
+            if number < ordered.verified {
+                self.pool.verify(handle);
+            } else {
+                self.pending.set(number);
+            }
+            if ordered.next - number > SPAN as u64 {
+                self.pool.release(handle, DropReason::Expired);
+                continue;
+            }
+            let own = self.number_mut(number);
+            (own.held[0], own.count) = (handle, 1);
+            self.board.xor_record(&self.table, number, &self.table.words(long_tag), 0);
+        }
+        for number in self.window.base..ordered.next {
+            let after = (ordered.next - 1 - number) as usize;
+            let verified = number < ordered.verified;
+            let own = self.number_mut(number);
+            (own.verified, own.evaluated) = (verified, 1);
+            let level = (!verified).then(|| self.table.level_after(after));
+            self.board.restore(&self.table, number, level);
+        }
+    }
+
+    /// Whether it holds only what an [`OrderedReceiver`] can hold: the records from `first` on,
+    /// each with a right tag; those from `pending` on not yet verified; all lower numbers of the
+    /// window verified.
+    fn is_convertible(&mut self, first: u64, pending: u64) -> bool {
+        self.streak = 0;
+        self.threshold.is_none()
+            && self.evicted.is_none()
+            && self.closings.iter().all(Option::is_none)
+            && self.pool.has_no_pending_outcome()
+            && self.pool.used() == SPAN
+            && self.board.is_undisputed()
+            && self.provisional.is_empty()
+            && (self.window.base..self.newest).all(|number| {
+                let own = self.number(number);
+                own.verified == (number < pending)
+                    && self.pending.get(number) != own.verified
+                    && usize::from(own.count) == usize::from(number >= first)
+            })
+            && (first..self.newest).all(|number| self.board.tag_was_right(&self.table, number))
+            && self.window.base <= first
+    }
+
+    /// The ordered receiver that has taken the same records, if no number that still matters has
+    /// more than one candidate.
+    pub(super) fn try_convert<P: Prf + ?Sized>(&mut self, prf: &P) -> Option<OrderedReceiver> {
+        let mut ordered = OrderedReceiver::new(self.table.clone());
+        let next = self.newest;
+        ordered.first = next.saturating_sub(SPAN as u64);
+        (ordered.next, ordered.verified, ordered.verdicts_taken) =
+            (next, next - ordered.delay, next - ordered.delay);
+        if !self.is_convertible(ordered.first, ordered.verified) {
+            return None;
+        }
+        (ordered.window, ordered.counters) = (self.window.clone(), self.counters());
+        for number in ordered.first..next {
+            let held = self.pool.get(self.number(number).held[0]);
+            let place = place(number);
+            let long_tag = LongTag::compute(prf, &held.state, ordered.table.bytes());
+            ordered.delay_stages.step(number, &long_tag);
+            ordered.states[place] = held.state.clone();
+            ordered.tags[place] = *held.share as u64;
+            ordered.slots[place] = held.slot().unwrap_or_default();
+        }
+        Some(ordered)
+    }
+}
