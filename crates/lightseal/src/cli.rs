@@ -11,16 +11,17 @@ use crate::group::GroupCommand;
 use crate::lab::LabArgs;
 use crate::mac::MacCommand;
 use crate::macsec::MacsecArgs;
+use crate::named::{name, one_of};
 use crate::offer::OfferArgs;
 use crate::proxy::status_command::ProxyStatusArgs;
 use crate::units::{BitsPerSecond, Bytes, Quantity};
-use clap::builder::RangedU64ValueParser;
-use clap::{Args, Parser, Subcommand, ValueEnum};
+use clap::builder::{RangedU64ValueParser, TypedValueParser};
+use clap::{Args, Parser, Subcommand};
 use lightseal_cli::logging::LogArgs;
 use lightseal_cli::manual::ManualCommand;
 use lightseal_cli::program::one_line;
 use lightseal_cli::when_full::when_full;
-use lightseal_dtls::{Delivery, Scheme, WhenFull};
+use lightseal_dtls::{Delivery, RecordNumbers, Scheme, WhenFull};
 use lightseal_net::{Impairments, Probability};
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
@@ -179,8 +180,8 @@ pub(crate) struct ProxyArgs {
           value_parser = RangedU64ValueParser::<usize>::new().range(1..))]
     pub(crate) max_flows: usize,
     /// Length of the record number in each record.
-    #[arg(long, value_name = "LENGTH", value_enum, default_value_t)]
-    pub(crate) record_numbers: RecordNumberLength,
+    #[arg(long, value_name = "LENGTH", value_parser = record_numbers(), default_value = "auto")]
+    pub(crate) record_numbers: RecordNumbers,
     /// Write statistics as JSON to this file on exit and on SIGUSR1 [default: SIGUSR1 writes them
     /// to standard error, and a line of the log sums them up on exit].
     #[arg(long, value_name = "FILE")]
@@ -278,16 +279,12 @@ pub(crate) struct LineArgs {
     pub(crate) reorder_by: Option<Quantity<Duration>>,
 }
 
-/// Length of the record number in each record.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
-pub(crate) enum RecordNumberLength {
-    /// As short as is safe.
-    #[default]
-    Auto,
-    /// One byte.
-    Short,
-    /// Two bytes.
-    Long,
+fn record_numbers() -> impl TypedValueParser<Value = RecordNumbers> {
+    one_of([
+        (name("auto", "As short as is safe"), RecordNumbers::Auto),
+        (name("short", "One byte"), RecordNumbers::Short),
+        (name("long", "Two bytes"), RecordNumbers::Long),
+    ])
 }
 
 #[derive(Clone, Debug, Subcommand)]

@@ -30,6 +30,7 @@ mod lab;
 mod loud;
 mod mac;
 mod macsec;
+mod named;
 mod offer;
 mod proxy;
 mod signals;
