@@ -17,12 +17,14 @@ mod header;
 pub(crate) use checksum::{append_fcs, udp as udp_checksum};
 pub use fragments::Reassembly;
 
-use crate::links::FRAME_BYTES;
-use crate::world::NodeId;
+use crate::topology::NodeId;
 use header::{MAC_BYTES, compress, mac_header};
 
 /// The UDP port of CoAP over DTLS, which both ends use.
 pub const PORT: u16 = 5684;
+
+/// The longest frame, in bytes, checksum included.
+pub const FRAME_BYTES: usize = 127;
 
 /// Length of the longest datagram between neighbours that fits a frame, in bytes.
 pub const FRAME_PAYLOAD: usize = FRAME_BYTES - 32;
