@@ -2,7 +2,7 @@
 //! by one call and with its data.
 //!
 //! - [`figure`]: what a figure is, and the result of making one;
-//! - [`figures`]: the registry of figures;
+//! - [`figures`]: the registry of figures; [`papers`]: what each paper shows;
 //! - [`stream`]: a stream of messages of the engine over lossy links, simulated and real;
 //! - [`world`]: nodes with radios in virtual time, which run any engine; [`topology`]: which of them
 //!   hear each other;
@@ -46,6 +46,7 @@ pub mod handshakes;
 pub mod links;
 pub mod lowpan;
 pub mod network;
+pub mod papers;
 mod parallel;
 pub mod report;
 pub mod scenario;

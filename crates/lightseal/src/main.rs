@@ -39,9 +39,10 @@ mod table;
 mod terminal;
 
 use clap::CommandFactory;
-use cli::{Cli, Command, ProxyCommand};
+use cli::{Cli, Command};
 use failure::{Context, Failure};
 use lightseal_cli::{failure, logging, program, progress, units};
+use proxy::args::ProxyCommand;
 use std::io::Write;
 use std::process::ExitCode;
 

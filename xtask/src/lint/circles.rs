@@ -32,21 +32,12 @@ const STANDING: &[(&str, &[&str])] = &[
     ("crates/gateway-host/src/config", &["check", "machine"]),
     ("crates/gateway-host/src/run", &["read_status", "shared"]),
     ("crates/group-host/src/member", &["device", "link"]),
-    ("crates/lab/src", &["channels", "energy", "links", "lowpan", "world"]),
-    ("crates/lab/src", &["figures", "report"]),
-    ("crates/lab/src/bin/lightseal-lab/mac/bench", &["ciphers", "contenders"]),
-    ("crates/lab/src/handshakes", &["end", "profile"]),
-    ("crates/lab/src/report", &["groups", "stored", "tables", "tunnel"]),
     ("crates/lightmac/src", &["aes", "kernel", "present"]),
-    ("crates/lightseal/src", &["cli", "demo", "macsec", "proxy"]),
-    ("crates/lightseal/src/proxy", &["client", "reconnect"]),
     ("crates/measure/src", &["clock", "race"]),
     ("crates/packet-io/src", &["kernel", "pool", "region"]),
     ("fuzz/src", &["fleet", "forgery", "onpath", "secrets", "world"]),
     ("interop/src", &["library", "peers"]),
     ("interop/gateway/src", &["daemon", "namespace"]),
-    ("xtask/src", &["claim", "claims"]),
-    ("xtask/src", &["test", "times"]),
 ];
 
 /// A module as the names on its path from the crate's root.

@@ -1,6 +1,7 @@
 //! The proxies as commands that run until told to stop.
 
 use super::ARRIVAL_BYTES;
+use super::args::{ProxyArgs, ProxyClientArgs, ProxyServerArgs};
 use super::client::{self, ClientProxy};
 use super::destination::{Destination, leads_to};
 use super::explained;
@@ -11,7 +12,6 @@ use super::status_socket;
 use super::status_text::summary;
 use crate::address;
 use crate::aggregate;
-use crate::cli::{ProxyArgs, ProxyClientArgs, ProxyServerArgs};
 use crate::failure::{Context, Failure};
 use crate::keys::KeyFile;
 use crate::signals::{Signal, Signals};
