@@ -1,57 +1,11 @@
 //! `cargo xtask claim`: measures the figures that we publish, and compares them with their bars.
 
 use crate::Failure;
-use crate::claims;
+use crate::claims::{self, Bar, Claim, Measured, show};
 use crate::measure::processor;
 use clap::Args;
 use serde_json::json;
-use std::borrow::Cow;
-use std::fmt;
 use std::process::ExitCode;
-
-/// A figure that we publish, and how to measure it.
-pub(crate) struct Claim {
-    /// The name by which `cargo xtask claim` measures it.
-    pub(crate) name: Cow<'static, str>,
-    /// One sentence for a reader who does not know the code: the figure, its unit, and where the
-    /// bar comes from.
-    pub(crate) about: Cow<'static, str>,
-    /// The limit that the figure must meet.
-    pub(crate) bar: Bar,
-    /// Expected duration of the measurement in seconds, without building the programs.
-    pub(crate) seconds: u32,
-    /// The measurement.
-    pub(crate) measure: Box<dyn Measure>,
-}
-
-/// A way to measure a figure.
-pub(crate) trait Measure: Send + Sync {
-    /// Measures afresh. [`Failure::Failed`] counts against the claim.
-    fn measure(&self) -> Result<Measured, Failure>;
-}
-
-impl<Procedure: Fn() -> Result<Measured, Failure> + Send + Sync> Measure for Procedure {
-    fn measure(&self) -> Result<Measured, Failure> {
-        self()
-    }
-}
-
-/// The limit that a figure must meet.
-#[derive(Clone, Copy, Debug)]
-pub(crate) enum Bar {
-    AtLeast(f64),
-    AtMost(f64),
-    /// For figures that the measurement itself rounds.
-    Exactly(f64),
-}
-
-/// A figure and the details behind it.
-#[derive(Debug)]
-pub(crate) struct Measured {
-    pub(crate) figure: f64,
-    /// Lines printed above the verdict: the figure's parts, its spread, the number of repetitions.
-    pub(crate) detail: String,
-}
 
 #[derive(Args)]
 pub(crate) struct Arguments {
@@ -180,39 +134,11 @@ fn last_line(claim: &Claim, figure: Option<f64>, verdict: Verdict, reason: &str)
     }
 }
 
-/// A figure with up to four decimals and no trailing zeros.
-fn show(figure: f64) -> String {
-    let decimals = format!("{figure:.4}");
-    decimals.trim_end_matches('0').trim_end_matches('.').to_owned()
-}
-
 /// A figure as by [`show`], but never rounded onto the bar: 0.99996 is not shown as 1.
 fn show_beside(figure: f64, bar: Bar) -> String {
     let (Bar::AtLeast(limit) | Bar::AtMost(limit) | Bar::Exactly(limit)) = bar;
     let short = show(figure);
     if short == show(limit) && figure != limit { figure.to_string() } else { short }
-}
-
-impl Bar {
-    /// Whether `figure` meets the bar. A figure equal to the bar does.
-    fn holds(self, figure: f64) -> bool {
-        match self {
-            Self::AtLeast(bar) => figure >= bar,
-            Self::AtMost(bar) => figure <= bar,
-            Self::Exactly(bar) => figure == bar,
-        }
-    }
-}
-
-impl fmt::Display for Bar {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (sign, bar) = match self {
-            Self::AtLeast(bar) => ('≥', bar),
-            Self::AtMost(bar) => ('≤', bar),
-            Self::Exactly(bar) => ('=', bar),
-        };
-        f.pad(&format!("{sign} {}", show(*bar)))
-    }
 }
 
 #[cfg(test)]

@@ -1,4 +1,5 @@
-//! `cargo xtask lines`: lines of Rust now and before the restructuring, by package and by kind.
+//! `cargo xtask lines`: lines of Rust now and before the restructuring, by package, by kind of file,
+//! and by what grew: code, comments or blank lines, in packages of before or in new ones.
 
 use crate::Failure;
 use crate::process::{capture, command};
@@ -19,6 +20,7 @@ const PACKAGING: [&str; 3] = ["xtask/src/api.rs", "xtask/src/crates.rs", "xtask/
 struct Lines {
     all: i64,
     comments: i64,
+    blank: i64,
 }
 
 /// Lines before and now.
@@ -46,11 +48,11 @@ impl Table {
     pub(crate) fn new() -> Result<Self, Failure> {
         let mut table = Self::default();
         for (index, commit) in [Some(BEFORE), None].into_iter().enumerate() {
-            let comments: BTreeMap<String, i64> =
-                counted("^[[:space:]]*//", commit)?.into_iter().collect();
+            let [comments, blank] = [counted("^[[:space:]]*//", commit)?, counted("^$", commit)?];
             for (path, all) in counted("", commit)? {
-                let comments = comments.get(&path).copied().unwrap_or(0);
-                table.add(index, &path, Lines { all, comments });
+                let [comments, blank] =
+                    [&comments, &blank].map(|of| of.get(&path).copied().unwrap_or(0));
+                table.add(index, &path, Lines { all, comments, blank });
             }
         }
         Ok(table)
@@ -79,15 +81,28 @@ impl Table {
                 now.comments - before.comments
             )
         };
-        let mut sum = Change::default();
+        let [mut sum, mut earlier, mut new] = [Change::default(); 3];
         let mut text =
             format!("{:36}{BEFORE:>9}{:>9}{:>9}{:>12}\n", "", "now", "change", "of comments");
         for (name, change) in &self.packages {
             text += &row(name, change);
-            (0..2).for_each(|index| sum[index].add(change[index]));
+            let part = if change[0].all == 0 { &mut new } else { &mut earlier };
+            for index in 0..2 {
+                sum[index].add(change[index]);
+                part[index].add(change[index]);
+            }
         }
         text.push('\n');
         self.kinds.iter().for_each(|(name, change)| text += &row(name, change));
+        text.push('\n');
+        text += &row("packages that existed before", &earlier);
+        text += &row("packages that are new", &new);
+        text.push('\n');
+        let only = |part: fn(Lines) -> i64| sum.map(|of| Lines { all: part(of), ..of });
+        text +=
+            &row("code", &only(|of| of.all - of.comments - of.blank).map(Lines::without_comments));
+        text += &row("comments", &only(|of| of.comments));
+        text += &row("blank lines", &only(|of| of.blank).map(Lines::without_comments));
         text.push('\n');
         text + &row("all", &sum)
             + &format!("{} lines fewer, without what is counted apart\n", self.fewer())
@@ -98,11 +113,16 @@ impl Lines {
     fn add(&mut self, other: Self) {
         self.all += other.all;
         self.comments += other.comments;
+        self.blank += other.blank;
+    }
+
+    const fn without_comments(self) -> Self {
+        Self { comments: 0, ..self }
     }
 }
 
 /// The number of lines of each Rust file that match `pattern`, at `commit` or now.
-fn counted(pattern: &str, commit: Option<&str>) -> Result<Vec<(String, i64)>, Failure> {
+fn counted(pattern: &str, commit: Option<&str>) -> Result<BTreeMap<String, i64>, Failure> {
     let mut grep = command("git", &["grep", "--count", "--extended-regexp", "-e", pattern]);
     grep.args(commit).args(["--", "*.rs"]);
     let text = capture(grep).map_err(|error| {
@@ -155,11 +175,22 @@ mod tests {
             (0, "interop/gateway/tests/soak.rs", 10),
             (1, "interop/gateway/tests/it/soak.rs", 12),
         ] {
-            table.add(index, path, Lines { all, comments: 1 });
+            table.add(index, path, Lines { all, comments: 1, blank: 2 });
         }
         assert_eq!(table.fewer(), 18);
-        let before = Lines { all: 100, comments: 1 };
-        assert_eq!(table.packages["crates/core"], [before, Lines { all: 130, comments: 2 }]);
+        let before = Lines { all: 100, comments: 1, blank: 2 };
+        let now = Lines { all: 130, comments: 2, blank: 4 };
+        assert_eq!(table.packages["crates/core"], [before, now]);
+        let text = table.text();
+        let change = |row: &str| {
+            let line = text.lines().find_map(|line| line.strip_prefix(row)).expect("a row");
+            line.split_whitespace().map(|number| number.parse().expect("a number")).collect()
+        };
+        let changes: [Vec<i64>; 4] =
+            ["packages that existed before", "packages that are new", "code", "comments"]
+                .map(change);
+        let expected = [[110, 142, 32, 1], [0, 40, 40, 1], [104, 170, 66, 0], [2, 4, 2, 2]];
+        assert_eq!(changes, expected.map(|row| row.to_vec()));
         assert_eq!(table.packages.len(), 3);
     }
 }

@@ -2,9 +2,10 @@
 //! by one call and with its data.
 //!
 //! - [`figure`]: what a figure is, and the result of making one;
-//! - [`figures`]: the registry of figures;
+//! - [`figures`]: the registry of figures; [`papers`]: what each paper shows;
 //! - [`stream`]: a stream of messages of the engine over lossy links, simulated and real;
-//! - [`world`]: nodes with radios in virtual time, which run any engine;
+//! - [`world`]: nodes with radios in virtual time, which run any engine; [`topology`]: which of them
+//!   hear each other;
 //! - [`links`], [`channels`], [`lowpan`], [`energy`], [`network`]: link layers, lossy channels,
 //!   packet formats, energy, and the description of a network;
 //! - [`handshakes`]: handshakes of the engine over such networks;
@@ -45,6 +46,7 @@ pub mod handshakes;
 pub mod links;
 pub mod lowpan;
 pub mod network;
+pub mod papers;
 mod parallel;
 pub mod report;
 pub mod scenario;
@@ -52,6 +54,7 @@ pub mod sessions;
 pub mod statistics;
 pub mod stream;
 mod tagged;
+pub mod topology;
 pub mod world;
 pub mod write;
 

@@ -30,6 +30,7 @@ mod lab;
 mod loud;
 mod mac;
 mod macsec;
+mod named;
 mod offer;
 mod proxy;
 mod signals;
@@ -38,9 +39,10 @@ mod table;
 mod terminal;
 
 use clap::CommandFactory;
-use cli::{Cli, Command, ProxyCommand};
+use cli::{Cli, Command};
 use failure::{Context, Failure};
 use lightseal_cli::{failure, logging, program, progress, units};
+use proxy::args::ProxyCommand;
 use std::io::Write;
 use std::process::ExitCode;
 

@@ -5,15 +5,17 @@
 //! with such a peer fails.
 
 use crate::failure::{Context, Failure};
+use crate::named::{name, one_of};
 use crate::units::Quantity;
-use clap::{Args, ValueEnum};
+use clap::Args;
+use clap::builder::{PossibleValue, TypedValueParser};
 use lightseal_dtls::codepoints::PskKeyExchangeMode;
+use lightseal_dtls::crypto::rustcrypto::PROVIDER;
 use lightseal_dtls::crypto::{CipherSuiteId, NamedGroup};
 use lightseal_dtls::{ConnectionId, ConnectionIds, KeyLog, Packing, ProtocolVersion, Settings};
 use std::fs::{File, OpenOptions};
 use std::io::Write;
 use std::path::{Path, PathBuf};
-use std::str::FromStr;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -22,34 +24,34 @@ use std::time::Duration;
 #[command(next_help_heading = "For other DTLS peers")]
 pub(crate) struct OfferArgs {
     /// DTLS versions to offer; 1.2 is used only with a peer that lacks 1.3 [default: 1.2, 1.3].
-    #[arg(long, value_name = "VERSION", value_enum, value_delimiter = ',')]
-    dtls: Vec<Version>,
+    #[arg(long, value_name = "VERSION", value_parser = versions(), value_delimiter = ',')]
+    dtls: Vec<ProtocolVersion>,
     /// Cipher suites of these versions, best first [default: all but CCM_8 and
     /// TLS_SHA256_SHA256, which does NOT encrypt].
-    #[arg(long, value_name = "SUITE", value_enum, value_delimiter = ',', ignore_case = true)]
-    cipher_suite: Vec<CipherSuite>,
+    #[arg(long, value_name = "SUITE", value_parser = cipher_suites(), value_delimiter = ',', ignore_case = true)]
+    cipher_suite: Vec<CipherSuiteId>,
     /// PSK key exchange modes, best first; psk_ke is shorter and gives no forward secrecy [default:
     /// psk_dhe_ke, psk_ke].
-    #[arg(long, value_name = "MODE", value_enum, value_delimiter = ',', ignore_case = true)]
-    psk_mode: Vec<PskMode>,
+    #[arg(long, value_name = "MODE", value_parser = psk_modes(), value_delimiter = ',', ignore_case = true)]
+    psk_mode: Vec<PskKeyExchangeMode>,
     /// How handshake messages are packed into records and datagrams.
-    #[arg(long, value_name = "HOW", value_enum, default_value_t)]
-    packing: PackingName,
+    #[arg(long, value_name = "HOW", value_parser = packings(), default_value = "auto")]
+    packing: Packing,
     /// Accept a DTLS 1.2 peer that cannot bind its keys to the whole handshake (RFC 7627).
     #[arg(long)]
     allow_no_extended_master_secret: bool,
     /// Length of the connection IDs in records to this end, 0 to 32 bytes, or off. A client whose
     /// address changes keeps its flows if the server gives it a connection ID [default: 4 (server),
     /// 0 (client)].
-    #[arg(long, value_name = "BYTES|off")]
-    connection_ids: Option<ConnectionIdLength>,
+    #[arg(long, value_name = "BYTES|off", value_parser = connection_ids)]
+    connection_ids: Option<ConnectionIds>,
     /// Accept the new address of a peer with connection IDs even if it cannot be checked (RFC
     /// 9853).
     #[arg(long)]
     follow_unchecked: bool,
     /// Key exchange groups, best first [default: x25519, p256].
-    #[arg(long, value_name = "GROUP", value_enum, value_delimiter = ',', ignore_case = true)]
-    group: Vec<Group>,
+    #[arg(long, value_name = "GROUP", value_parser = groups(), value_delimiter = ',', ignore_case = true)]
+    group: Vec<NamedGroup>,
     /// Give up a handshake that takes longer than this.
     #[arg(long, value_name = "TIME", default_value = "60s")]
     handshake_timeout: Quantity<Duration>,
@@ -58,149 +60,77 @@ pub(crate) struct OfferArgs {
     key_log: Option<PathBuf>,
 }
 
-/// Whether connection IDs are negotiated, and how many bytes this end's own have.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct ConnectionIdLength(pub(crate) ConnectionIds);
-
-impl FromStr for ConnectionIdLength {
-    type Err = &'static str;
-
-    fn from_str(text: &str) -> Result<Self, Self::Err> {
-        let most = ConnectionId::MAX_LEN;
-        match text {
-            "off" => Ok(Self(ConnectionIds::Off)),
-            _ => match text.parse::<u8>() {
-                Ok(len) if usize::from(len) <= most => Ok(Self(ConnectionIds::of_bytes(len))),
-                _ => Err("expected a length of 0 to 32 bytes, or off"),
-            },
-        }
+/// Reads `off`, or how many bytes this end's own connection IDs have.
+fn connection_ids(text: &str) -> Result<ConnectionIds, &'static str> {
+    match text {
+        "off" => Ok(ConnectionIds::Off),
+        _ => match text.parse::<u8>() {
+            Ok(len) if usize::from(len) <= ConnectionId::MAX_LEN => {
+                Ok(ConnectionIds::of_bytes(len))
+            }
+            _ => Err("expected a length of 0 to 32 bytes, or off"),
+        },
     }
 }
 
-/// Versions of DTLS.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-enum Version {
-    #[value(name = "1.2")]
-    Dtls12,
-    #[value(name = "1.3")]
-    Dtls13,
+fn versions() -> impl TypedValueParser<Value = ProtocolVersion> {
+    one_of([("1.2", ProtocolVersion::Dtls12), ("1.3", ProtocolVersion::Dtls13)])
 }
 
-/// How the handshake messages of a flight are packed.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
-enum PackingName {
-    /// Full packing in DTLS 1.3, one message per record in 1.2.
-    #[default]
-    Auto,
-    /// As many messages per record, and records per datagram, as fit.
-    Full,
-    /// One message per record.
-    Record,
-    /// One message per record and one record per datagram.
-    Datagram,
+fn packings() -> impl TypedValueParser<Value = Packing> {
+    one_of([
+        (name("auto", "Full packing in DTLS 1.3, one message per record in 1.2"), Packing::Auto),
+        (
+            name("full", "As many messages per record, and records per datagram, as fit"),
+            Packing::Full,
+        ),
+        (name("record", "One message per record"), Packing::RecordPerMessage),
+        (
+            name("datagram", "One message per record and one record per datagram"),
+            Packing::RecordPerDatagram,
+        ),
+    ])
 }
 
-/// Cipher suites by their registered names.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-enum CipherSuite {
-    #[value(name = "TLS_AES_128_GCM_SHA256")]
-    Aes128Gcm,
-    #[value(name = "TLS_CHACHA20_POLY1305_SHA256")]
-    ChaCha20Poly1305,
-    #[value(name = "TLS_AES_128_CCM_SHA256")]
-    Aes128Ccm,
-    #[value(name = "TLS_AES_128_CCM_8_SHA256")]
-    Aes128Ccm8,
-    #[value(name = "AES_128_CTR_LIGHTMAC", alias = "AES_128_CTR_LIGHTMAC_SHA256")]
-    Aes128CtrLightMac,
-    #[value(name = "TLS_SHA256_SHA256")]
-    Sha256,
-    #[value(name = "TLS_PSK_WITH_AES_128_GCM_SHA256")]
-    PskAes128Gcm,
-    #[value(name = "TLS_PSK_WITH_CHACHA20_POLY1305_SHA256")]
-    PskChaCha20Poly1305,
-    #[value(name = "TLS_PSK_WITH_AES_128_CCM")]
-    PskAes128Ccm,
-    #[value(name = "TLS_PSK_WITH_AES_128_CCM_8")]
-    PskAes128Ccm8,
-    #[value(name = "TLS_ECDHE_PSK_WITH_AES_128_GCM_SHA256")]
-    EcdhePskAes128Gcm,
-    #[value(name = "TLS_ECDHE_PSK_WITH_AES_128_CCM_8_SHA256")]
-    EcdhePskAes128Ccm8,
+/// The name of a cipher suite in the registry of TLS.
+fn registered(suite: CipherSuiteId) -> &'static str {
+    let name = PROVIDER.suite(suite).map(|suite| suite.name);
+    name.or(PROVIDER.suite_12(suite).map(|suite| suite.name)).unwrap_or_default()
 }
 
-/// Ways to use a PSK by their registered names.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-enum PskMode {
-    #[value(name = "psk_dhe_ke")]
-    PskDheKe,
-    #[value(name = "psk_ke")]
-    PskKe,
+fn cipher_suites() -> impl TypedValueParser<Value = CipherSuiteId> {
+    let suites = [
+        CipherSuiteId::AES_128_GCM_SHA256,
+        CipherSuiteId::CHACHA20_POLY1305_SHA256,
+        CipherSuiteId::AES_128_CCM_SHA256,
+        CipherSuiteId::AES_128_CCM_8_SHA256,
+        CipherSuiteId::AES_128_CTR_LIGHTMAC_SHA256,
+        CipherSuiteId::SHA256_SHA256,
+        CipherSuiteId::PSK_WITH_AES_128_GCM_SHA256,
+        CipherSuiteId::PSK_WITH_CHACHA20_POLY1305_SHA256,
+        CipherSuiteId::PSK_WITH_AES_128_CCM,
+        CipherSuiteId::PSK_WITH_AES_128_CCM_8,
+        CipherSuiteId::ECDHE_PSK_WITH_AES_128_GCM_SHA256,
+        CipherSuiteId::ECDHE_PSK_WITH_AES_128_CCM_8_SHA256,
+    ];
+    one_of(suites.map(|suite| {
+        let name = match registered(suite) {
+            name @ "AES_128_CTR_LIGHTMAC_SHA256" => {
+                PossibleValue::new("AES_128_CTR_LIGHTMAC").alias(name)
+            }
+            name => PossibleValue::new(name),
+        };
+        (name, suite)
+    }))
 }
 
-/// Key exchange groups.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-enum Group {
-    X25519,
-    #[value(alias = "secp256r1")]
-    P256,
+fn psk_modes() -> impl TypedValueParser<Value = PskKeyExchangeMode> {
+    one_of([("psk_dhe_ke", PskKeyExchangeMode::PSK_DHE_KE), ("psk_ke", PskKeyExchangeMode::PSK_KE)])
 }
 
-impl From<CipherSuite> for CipherSuiteId {
-    fn from(suite: CipherSuite) -> Self {
-        match suite {
-            CipherSuite::Aes128Gcm => Self::AES_128_GCM_SHA256,
-            CipherSuite::ChaCha20Poly1305 => Self::CHACHA20_POLY1305_SHA256,
-            CipherSuite::Aes128Ccm => Self::AES_128_CCM_SHA256,
-            CipherSuite::Aes128Ccm8 => Self::AES_128_CCM_8_SHA256,
-            CipherSuite::Aes128CtrLightMac => Self::AES_128_CTR_LIGHTMAC_SHA256,
-            CipherSuite::Sha256 => Self::SHA256_SHA256,
-            CipherSuite::PskAes128Gcm => Self::PSK_WITH_AES_128_GCM_SHA256,
-            CipherSuite::PskChaCha20Poly1305 => Self::PSK_WITH_CHACHA20_POLY1305_SHA256,
-            CipherSuite::PskAes128Ccm => Self::PSK_WITH_AES_128_CCM,
-            CipherSuite::PskAes128Ccm8 => Self::PSK_WITH_AES_128_CCM_8,
-            CipherSuite::EcdhePskAes128Gcm => Self::ECDHE_PSK_WITH_AES_128_GCM_SHA256,
-            CipherSuite::EcdhePskAes128Ccm8 => Self::ECDHE_PSK_WITH_AES_128_CCM_8_SHA256,
-        }
-    }
-}
-
-impl From<Version> for ProtocolVersion {
-    fn from(version: Version) -> Self {
-        match version {
-            Version::Dtls12 => Self::Dtls12,
-            Version::Dtls13 => Self::Dtls13,
-        }
-    }
-}
-
-impl From<PackingName> for Packing {
-    fn from(name: PackingName) -> Self {
-        match name {
-            PackingName::Auto => Self::Auto,
-            PackingName::Full => Self::Full,
-            PackingName::Record => Self::RecordPerMessage,
-            PackingName::Datagram => Self::RecordPerDatagram,
-        }
-    }
-}
-
-impl From<PskMode> for PskKeyExchangeMode {
-    fn from(mode: PskMode) -> Self {
-        match mode {
-            PskMode::PskDheKe => Self::PSK_DHE_KE,
-            PskMode::PskKe => Self::PSK_KE,
-        }
-    }
-}
-
-impl From<Group> for NamedGroup {
-    fn from(group: Group) -> Self {
-        match group {
-            Group::X25519 => Self::X25519,
-            Group::P256 => Self::P256,
-        }
-    }
+fn groups() -> impl TypedValueParser<Value = NamedGroup> {
+    let p256 = PossibleValue::new("p256").alias("secp256r1");
+    one_of([("x25519".into(), NamedGroup::X25519), (p256, NamedGroup::P256)])
 }
 
 impl OfferArgs {
@@ -213,17 +143,16 @@ impl OfferArgs {
     pub(crate) fn apply(&self, settings: &mut Settings, id_bytes: u8) -> Result<(), Failure> {
         replace_if_given(&self.dtls, &mut settings.versions);
         replace_if_given(&self.cipher_suite, &mut settings.suites);
-        if self.cipher_suite.contains(&CipherSuite::Sha256) {
+        if self.cipher_suite.contains(&CipherSuiteId::SHA256_SHA256) {
             tracing::warn!(
                 "TLS_SHA256_SHA256 does NOT encrypt: anybody on the path reads everything"
             );
         }
-        settings.packing = self.packing.into();
+        settings.packing = self.packing;
         settings.require_extended_master_secret = !self.allow_no_extended_master_secret;
         replace_if_given(&self.psk_mode, &mut settings.psk_modes);
         replace_if_given(&self.group, &mut settings.groups);
-        settings.connection_ids =
-            self.connection_ids.map_or(ConnectionIds::of_bytes(id_bytes), |ids| ids.0);
+        settings.connection_ids = self.connection_ids.unwrap_or(ConnectionIds::of_bytes(id_bytes));
         settings.unchecked_address_change = self.follow_unchecked;
         if self.handshake_timeout.0.is_zero() {
             return Err(Failure::new("--handshake-timeout must be longer than 0"));
@@ -238,15 +167,14 @@ impl OfferArgs {
 
 /// Replaces `setting` by the values that were asked for, if there are any. A value that is named
 /// twice counts once, at its first place.
-fn replace_if_given<T: Copy + Into<U>, U: PartialEq>(asked: &[T], setting: &mut Vec<U>) {
+fn replace_if_given<T: Copy + PartialEq>(asked: &[T], setting: &mut Vec<T>) {
     if asked.is_empty() {
         return;
     }
     setting.clear();
     for value in asked {
-        let value = (*value).into();
-        if !setting.contains(&value) {
-            setting.push(value);
+        if !setting.contains(value) {
+            setting.push(*value);
         }
     }
 }
@@ -284,15 +212,15 @@ mod tests {
     #[test]
     fn what_is_not_asked_for_stays_and_nothing_is_listed_twice() {
         let mut setting = vec![NamedGroup::X25519, NamedGroup::P256];
-        replace_if_given::<Group, _>(&[], &mut setting);
+        replace_if_given(&[], &mut setting);
         assert_eq!(setting, [NamedGroup::X25519, NamedGroup::P256]);
-        replace_if_given(&[Group::P256, Group::X25519, Group::P256], &mut setting);
+        replace_if_given(&[NamedGroup::P256, NamedGroup::X25519, NamedGroup::P256], &mut setting);
         assert_eq!(setting, [NamedGroup::P256, NamedGroup::X25519]);
     }
 
     #[test]
     fn connection_ids_have_a_length_or_are_off() {
-        let ids = |text: &str| text.parse::<ConnectionIdLength>().map(|ids| ids.0);
+        let ids = connection_ids;
         assert_eq!(ids("off"), Ok(ConnectionIds::Off));
         assert_eq!(
             (ids("0"), ids("32")),
@@ -303,12 +231,15 @@ mod tests {
 
     #[test]
     fn suites_are_called_as_the_engine_calls_them() {
-        for suite in CipherSuite::value_variants() {
-            let (provider, id) = (&lightseal_dtls::crypto::rustcrypto::PROVIDER, (*suite).into());
-            let newer = provider.suite(id).map(|suite| suite.name);
-            let name = newer.or(provider.suite_12(id).map(|suite| suite.name)).unwrap();
-            let ours = suite.to_possible_value().unwrap();
-            assert!(ours.matches(name, false), "{name}");
+        let parser = cipher_suites();
+        for shown in parser.possible_values().expect("names") {
+            for name in shown.get_name_and_aliases() {
+                let arg = clap::Arg::new("suite").value_parser(cipher_suites());
+                let command = clap::Command::new("test").no_binary_name(true).arg(arg);
+                let matches = command.try_get_matches_from([name]).expect(name);
+                let suite = matches.get_one::<CipherSuiteId>("suite").copied().expect(name);
+                assert!(shown.matches(registered(suite), false), "{name}");
+            }
         }
     }
 }

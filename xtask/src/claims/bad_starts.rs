@@ -1,7 +1,7 @@
 //! The claim `errors-exit-2`: the command is started with every kind of mistake.
 
+use super::claim::Measured;
 use crate::Failure;
-use crate::claim::Measured;
 use crate::program::LIGHTSEAL;
 use std::fs;
 use std::io::{BufRead, BufReader};

@@ -9,6 +9,7 @@ mod attacks;
 mod bad_starts;
 mod captures;
 mod choice;
+mod claim;
 mod coap;
 mod command;
 mod dialogue;
@@ -37,8 +38,9 @@ mod reconnect;
 mod sessions;
 mod times;
 
+pub(crate) use claim::{Bar, Claim, Measure, Measured, show};
+
 use crate::Failure;
-use crate::claim::{Bar, Claim, Measure, Measured};
 use crate::program::{LAB, Run};
 use std::borrow::Cow;
 use std::path::Path;
@@ -93,8 +95,8 @@ mod prelude {
     };
     pub(super) use super::{About, Seconds, in_folder, lab_figure};
     pub(super) use crate::Failure;
-    pub(super) use crate::claim::Bar::{AtLeast, AtMost, Exactly};
-    pub(super) use crate::claim::{Claim, Measure, Measured};
+    pub(super) use crate::claims::Bar::{AtLeast, AtMost, Exactly};
+    pub(super) use crate::claims::{Claim, Measure, Measured};
     pub(super) use crate::program::{
         CAMPAIGN, FLOOD, GROUPS, LAB, LIGHTSEAL, LIVENESS, LongTest, PACE, Program, RECORDS, Run,
         beside_lightseal, parsed, python,

@@ -1,9 +1,9 @@
 //! What a claim reads in the JSON of one or several runs: lines for a reader, what must hold for
 //! the run to show anything, and the figure.
 
+use super::claim::{Measure, Measured};
 use super::expression::{fill, holds, number, select};
 use crate::Failure;
-use crate::claim::{Measure, Measured};
 use crate::program::{LongTest, Run};
 use serde_json::{Value, json};
 use std::borrow::Cow;

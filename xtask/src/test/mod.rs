@@ -2,14 +2,14 @@
 //!
 //! - [`output`]: reads the output of cargo and the test programs line by line;
 //! - [`skipped`]: tests that reported that this machine cannot run them;
-//! - [`timeline`]: how long tests run.
+//! - [`timeline`]: how long tests run; [`stopwatch`]: where the time of building and running goes.
 
 mod output;
 mod skipped;
-pub(crate) mod timeline;
+pub(crate) mod stopwatch;
+mod timeline;
 
 use crate::process::{cargo, target_dir};
-use crate::times::Stopwatch;
 use crate::{Failure, system};
 use output::{Failed, Report};
 use skipped::Skipped;
@@ -17,6 +17,7 @@ use std::fs::File;
 use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use stopwatch::Stopwatch;
 
 #[derive(clap::Args)]
 pub(crate) struct Arguments {

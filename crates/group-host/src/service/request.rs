@@ -11,66 +11,74 @@ use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// A request of an administrator.
+/// A request of an administrator. With the feature `clap` it is a subcommand of a command line,
+/// except for [`AdminRequest::Enrol`].
 #[derive(Clone, Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "clap", derive(clap::Subcommand))]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub enum AdminRequest {
     /// Create a group.
     Create(CreateRequest),
-    /// Remove a group.
+    /// End a group: its members get no new keys.
     Remove {
-        /// The group's name.
+        /// Name of the group.
         group: String,
     },
-    /// Describe all groups.
+    /// List groups.
     List,
-    /// Describe a group and its members.
+    /// Show a group and its members.
     Show {
-        /// The group's name.
+        /// Name of the group.
         group: String,
     },
-    /// Enrol a new device and create its token.
+    /// Allow a device to join groups, and create the token with which it enrols.
+    #[cfg_attr(feature = "clap", command(skip))]
     Enrol(Enrol),
-    /// Describe all devices.
+    /// List devices.
     Devices,
-    /// Remove a device, evict it from all groups and make its keys void.
+    /// Remove a device, and evict it from all groups.
     Revoke {
-        /// The device's name.
+        /// Name of the device.
         device: String,
     },
-    /// Evict a device from a group.
+    /// Evict a device from a group at once. It can join again only after `readmit`.
     Evict {
-        /// The group's name.
+        /// Name of the group.
         group: String,
-        /// The device's name.
+        /// Name of the device.
         device: String,
     },
-    /// Readmit an evicted device.
+    /// Let a device join again that was evicted, or that must wait because it has joined often.
     Readmit {
-        /// The group's name.
+        /// Name of the group.
         group: String,
-        /// The device's name.
+        /// Name of the device.
         device: String,
     },
-    /// Begin a new epoch of a group.
+    /// Give a group new keys.
     Rekey {
-        /// The group's name.
+        /// Name of the group.
         group: String,
-        /// Whether members switch to the new epoch without delay.
+        /// Use the new keys without delay. Members that learn of them late miss what is sent until
+        /// then.
+        #[cfg_attr(feature = "clap", arg(long))]
         at_once: bool,
     },
-    /// Show the last entries of the log.
+    /// Show the log: who was enrolled, joined, left, was evicted or revoked, and every rekey.
     Log {
-        /// The maximum number of entries.
+        /// Show the last N entries.
+        #[cfg_attr(feature = "clap", arg(long = "last", value_name = "N", default_value_t = 100))]
         most: usize,
-        /// Only entries of this group.
+        /// Show only entries about this group.
+        #[cfg_attr(feature = "clap", arg(long, value_name = "NAME"))]
         group: Option<String>,
-        /// Only entries of this device.
+        /// Show only entries about this device.
+        #[cfg_attr(feature = "clap", arg(long, value_name = "NAME"))]
         device: Option<String>,
     },
-    /// Copy the store into a directory.
+    /// Copy the controller's store into another directory. The copy holds all keys: keep it secret.
     Backup {
-        /// The directory that the copy is written to.
+        /// Directory for the copy, which must not hold a controller's store.
         directory: PathBuf,
     },
 }
@@ -83,36 +91,64 @@ impl AdminRequest {
 }
 
 /// A group to be created, with names and numbers as an administrator writes them. They are checked
-/// when the group is created.
+/// when the group is created: at most 6553 s of activation, and a batch of more than 60 s counts as
+/// 60 s. A program that takes the times from its command line sets a parser for texts such as `2s`.
 #[derive(Clone, Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "clap", derive(clap::Args))]
 #[serde(deny_unknown_fields)]
 pub struct CreateRequest {
-    /// The group's name.
+    /// Name of the group.
+    #[cfg_attr(feature = "clap", arg(value_name = "GROUP"))]
     pub name: String,
-    /// The multicast address and port of its requests.
+    /// Multicast address and port of the group's requests, such as `[ff15::abcd]:5684` or
+    /// `239.1.2.3:5684`.
+    #[cfg_attr(feature = "clap", arg(long, value_name = "ADDR:PORT"))]
     pub address: SocketAddr,
-    /// The name of a [`Profile`].
+    /// Format of records: `compact`, or `axiom-1.2` as in the paper of that name.
+    #[cfg_attr(feature = "clap", arg(long, value_name = "NAME", default_value = "compact"))]
     pub profile: String,
-    /// The name of one of the profile's [`suites`]; `None` for the first one.
+    /// Cipher suite: ccm, ccm-8, lightmac, lightmac-8, gcm or chacha20; for axiom-1.2 ccm-8, ccm,
+    /// gcm, chacha20 or null, which does not encrypt [default: the first suite of the profile].
+    #[cfg_attr(feature = "clap", arg(long, value_name = "NAME"))]
     pub suite: Option<String>,
-    /// The name of an [`Authenticity`](lightseal_group::policy::Authenticity).
+    /// What a record proves: that a member sent it (`group`), or which member sent it (`source`).
+    #[cfg_attr(feature = "clap", arg(long, value_name = "WHAT", default_value = "group"))]
     pub authenticity: String,
-    /// The name of a value of [`Responses`](lightseal_group::policy::Responses).
+    /// Members that can read and write a response: all (`group`), or only its sender and its
+    /// receiver (`pairwise`).
+    #[cfg_attr(feature = "clap", arg(long, value_name = "WHO", default_value = "group"))]
     pub responses: String,
-    /// The name of a [`Freshness`](lightseal_group::policy::Freshness).
+    /// What a listener does that restarted or hears a sender for the first time: wait for a new
+    /// epoch (`new-epoch`), ask the sender (`challenge`), or take its first record only as a
+    /// reference (`drop-first`).
+    #[cfg_attr(feature = "clap", arg(long, value_name = "HOW", default_value = "new-epoch"))]
     pub freshness: String,
-    /// For how long membership changes are collected into one rekey, in milliseconds; values above
-    /// 60 000 count as 60 000.
+    /// Collect joins and leaves for this long into one rekey.
+    #[cfg_attr(
+        feature = "clap",
+        arg(long = "batch", value_name = "TIME", default_value = "200ms")
+    )]
     pub batch_ms: u64,
-    /// The time from a rekey until members send under the new keys, in milliseconds; at most
-    /// 6 553 000.
+    /// Time from a rekey to the first record under the new keys.
+    #[cfg_attr(
+        feature = "clap",
+        arg(long = "activation", value_name = "TIME", default_value = "2s")
+    )]
     pub activation_ms: u64,
-    /// How long records under the old keys are accepted once members send under the new keys, in
-    /// seconds; at most 60.
+    /// Time after that in which records under the old keys are still accepted, at most 60s.
+    #[cfg_attr(
+        feature = "clap",
+        arg(long = "retention", value_name = "TIME", default_value = "10s")
+    )]
     pub retention_s: u64,
-    /// The interval between renewals of the keys, in seconds; 0: never.
+    /// Interval at which the keys are renewed; 0 for never.
+    #[cfg_attr(
+        feature = "clap",
+        arg(long = "renewal", value_name = "TIME", default_value = "24h")
+    )]
     pub renewal_s: u64,
-    /// The maximum number of members.
+    /// Maximum number of members.
+    #[cfg_attr(feature = "clap", arg(long, value_name = "N", default_value_t = 100_000))]
     pub most_members: u32,
 }
 
@@ -184,23 +220,33 @@ impl CreateRequest {
 
 /// A device to be enrolled.
 #[derive(Clone, Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "clap", derive(clap::Args))]
 #[serde(deny_unknown_fields)]
 pub struct Enrol {
-    /// The device's name.
+    /// Name of the device.
     pub device: String,
-    /// Whether it may send requests.
+    /// Allow the device to send requests.
+    #[cfg_attr(feature = "clap", arg(long, required_unless_present = "listener"))]
     pub sender: bool,
-    /// Whether it may answer requests.
+    /// Allow the device to answer requests.
+    #[cfg_attr(feature = "clap", arg(long))]
     pub listener: bool,
-    /// The groups that it may join; if empty, all groups.
+    /// Group that the device may join; give the flag several times for several groups [default:
+    /// all].
+    #[cfg_attr(feature = "clap", arg(long = "group", value_name = "NAME"))]
     pub groups: Vec<String>,
-    /// The controller's address, as `host:port`.
+    /// Address at which the device finds the controller.
+    #[cfg_attr(feature = "clap", arg(long, value_name = "HOST:PORT"))]
     pub controller: String,
-    /// How many times the token can be used; `None`: any number of times.
+    /// How many times the token can enrol a device; 0 for any number. Each enrolment gives the
+    /// device a key of its own, so a device that keeps its state does not need the token again.
+    // A request has `None` for any number.
     #[serde(default)]
+    #[cfg_attr(feature = "clap", arg(long, value_name = "N", default_value = "1"))]
     pub uses: Option<u32>,
-    /// For how long the token can be used, in seconds; `None`: without limit.
+    /// How long the token can be used [default: forever].
     #[serde(default)]
+    #[cfg_attr(feature = "clap", arg(long = "expires", value_name = "TIME"))]
     pub expires_s: Option<u64>,
 }
 

@@ -2,9 +2,8 @@
 
 use super::{Captured, KeyLog};
 use crate::Error;
-use crate::lowpan::{NodeCounters, PORT, Packet, Reassembly, frames};
+use crate::lowpan::{NodeCounters, Packet, Reassembly, address, frames};
 use crate::world::{Frame, NodeId};
-use core::net::{Ipv6Addr, SocketAddr};
 use core::time::Duration;
 use lightseal_core::{Engine, Instant, Output, Random};
 use lightseal_dtls::{ClientConfig, Connection, Endpoint, Event, Handle, ServerConfig, Settings};
@@ -33,10 +32,6 @@ pub struct Conversation {
     pub new_keys_after: Option<usize>,
     /// Seed of all randomness.
     pub seed: u64,
-}
-
-fn address(node: NodeId) -> SocketAddr {
-    (Ipv6Addr::new(0xfe80, 0, 0, 0, 0, 0xff, 0xfe00, node.0), PORT).into()
 }
 
 /// Both engines and the link between them, while the conversation runs.

@@ -77,7 +77,7 @@ impl Datagrams {
         let address = |node: NodeId| {
             let ip = match node {
                 NodeId::EVERYBODY => Ipv6Addr::new(0xff02, 0, 0, 0, 0, 0, 0, 0xfd),
-                node => Ipv6Addr::new(0xfe80, 0, 0, 0, 0, 0xff, 0xfe00, node.0),
+                node => node.link_local(),
             };
             SocketAddr::from((ip, PORT))
         };

@@ -9,7 +9,7 @@
 //! Add a variant to [`ChannelModel`] and its behaviour to [`ChannelModel::arrives`].
 
 use crate::tagged;
-use crate::world::NodeId;
+use crate::topology::NodeId;
 use lightseal_core::Random;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};

@@ -1,6 +1,6 @@
 //! How long radios and processors were in use, and for what.
 
-use crate::world::NodeId;
+use crate::topology::NodeId;
 
 /// What a radio or a processor does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

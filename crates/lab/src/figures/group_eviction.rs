@@ -4,7 +4,7 @@ use super::aggregation::{columns, whole};
 use crate::Error;
 use crate::figure::{Cell, Figure, FigureData, FigureOptions, PaperItem, Table};
 use crate::groups::eviction::Eviction;
-use crate::report::papers::AXIOM;
+use crate::papers::AXIOM;
 use lightseal_group::policy::Profile;
 
 pub(super) const FIGURE: Figure = Figure {

@@ -3,7 +3,7 @@
 use super::aggregation::columns;
 use crate::Error;
 use crate::figure::{Cell, Figure, FigureData, FigureOptions, PaperItem, Table};
-use crate::report::papers::AXIOM;
+use crate::papers::AXIOM;
 use core::time::Duration;
 use lightseal_core::Random;
 use lightseal_dtls::codepoints::ContentType;

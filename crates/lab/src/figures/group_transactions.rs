@@ -7,7 +7,7 @@ use crate::figure::{Cell, Figure, FigureData, FigureOptions, Marks, PaperItem, P
 use crate::groups::{
     CONFIGURATIONS, Configuration, MeanAndDeviation, Outcome, Spending, Summary, Survey,
 };
-use crate::report::papers::AXIOM;
+use crate::papers::AXIOM;
 use core::time::Duration;
 
 pub(super) const DURATION: Figure = Figure {

@@ -4,7 +4,7 @@ use super::account::{
     INDIVIDUAL_KEY_HASH_BLOCKS, NodeAccount, TransactionPhase, WRITER_KEYS_HASH_BLOCKS,
 };
 use super::coap;
-use crate::handshakes::{address, node};
+use crate::lowpan::{address, node};
 use crate::world::{NextAction, NodeId};
 use core::time::Duration;
 use lightseal_core::{Engine, Instant, Output, Random};

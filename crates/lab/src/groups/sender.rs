@@ -4,7 +4,7 @@ use super::account::{
     INDIVIDUAL_KEY_HASH_BLOCKS, NodeAccount, TransactionPhase, WRITER_KEYS_HASH_BLOCKS,
 };
 use super::coap::{self, Token};
-use crate::handshakes::address;
+use crate::lowpan::address;
 use crate::world::{NextAction, NodeId};
 use lightseal_core::{Engine, Instant, Output, Random};
 use lightseal_dtls::{ClientConfig, Connection, Event};

@@ -5,9 +5,8 @@ use super::tinydtls::Retransmission;
 use super::work::WorkCounter;
 use crate::Error;
 use crate::energy::Computation;
-use crate::lowpan::PORT;
+use crate::lowpan::{address, node};
 use crate::world::{NextAction, Node, NodeId};
-use core::net::{Ipv6Addr, SocketAddr, SocketAddrV6};
 use lightseal_core::{Engine, Instant, Output};
 use lightseal_dtls::{Connection, Endpoint, EndpointEvent, Event, Handle};
 use std::collections::BTreeMap;
@@ -50,19 +49,6 @@ pub struct Sent {
 
 /// The first data of a client that moved to another address, and the server's answer to it.
 const ANSWER: &[u8] = &[1];
-
-/// A node's address, as engines see it.
-pub(crate) const fn address(node: NodeId) -> SocketAddr {
-    let ip = Ipv6Addr::new(0xfe80, 0, 0, 0, 0, 0xff, 0xfe00, node.0);
-    SocketAddr::V6(SocketAddrV6::new(ip, PORT, 0, 0))
-}
-
-pub(crate) fn node(address: SocketAddr) -> Option<NodeId> {
-    match address {
-        SocketAddr::V6(v6) => Some(NodeId(v6.ip().segments()[7])),
-        SocketAddr::V4(_) => None,
-    }
-}
 
 /// What an engine's event means for the handshake.
 enum EngineEvent {

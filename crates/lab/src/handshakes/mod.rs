@@ -18,7 +18,6 @@ mod tinydtls;
 mod work;
 
 pub use end::{HandshakeNode, Sent};
-pub(crate) use end::{address, node};
 pub(crate) use profile::EndSettings;
 pub use profile::{PROFILES, Profile};
 pub use run::{HandshakeRun, Outcome, Recording};

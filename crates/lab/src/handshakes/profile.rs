@@ -1,7 +1,7 @@
 //! The kinds of handshakes, and whose timers retransmit.
 
-use super::end::address;
 use crate::Error;
+use crate::lowpan::address;
 use crate::world::NodeId;
 use core::net::SocketAddr;
 use core::time::Duration;

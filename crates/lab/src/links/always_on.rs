@@ -2,11 +2,11 @@
 //! without acknowledgements. Broadcast frames are never acknowledged (section 7.5.6.4).
 
 use super::{
-    ACK_BYTES, FRAME_BYTES, Idle, InvalidSetting, LinkLayer, LinkLayerSettings, TURNAROUND_MICROS,
-    Timer, airtime_micros,
+    ACK_BYTES, Air, FRAME_BYTES, Idle, InvalidSetting, LinkLayer, LinkLayerSettings,
+    TURNAROUND_MICROS, Timer, airtime_micros,
 };
 use crate::energy::Activity;
-use crate::world::{Air, NodeId, Topology};
+use crate::topology::{NodeId, Topology};
 use lightseal_core::Random;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};

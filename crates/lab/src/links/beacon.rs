@@ -7,11 +7,11 @@
 //! radio of another cluster.
 
 use super::{
-    ACK_BYTES, Idle, InvalidSetting, LinkLayer, LinkLayerSettings, TURNAROUND_MICROS, Timer,
+    ACK_BYTES, Air, Idle, InvalidSetting, LinkLayer, LinkLayerSettings, TURNAROUND_MICROS, Timer,
     airtime_micros,
 };
 use crate::energy::Activity;
-use crate::world::{Air, NodeId, Topology};
+use crate::topology::{NodeId, Topology};
 use lightseal_core::Random;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};

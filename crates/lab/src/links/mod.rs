@@ -13,13 +13,21 @@
 //! variant to [`Layer`]. A link layer receives frames to send, sets timers, and decides which
 //! frames arrive and when. A [`World`](crate::world::World) does the rest.
 
+mod air;
 pub mod always_on;
 pub mod beacon;
+mod capture;
 pub mod tsch;
 pub mod xmac;
 
+pub use crate::lowpan::FRAME_BYTES;
+pub use air::Air;
+pub(crate) use air::Schedule;
+pub use capture::Frame;
+pub(crate) use capture::Frames;
+
 use crate::tagged;
-use crate::world::{Air, NodeId, Topology};
+use crate::topology::{NodeId, Topology};
 use lightseal_core::{Instant, Random};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -30,9 +38,6 @@ pub const PHY_BYTES: u64 = 6;
 
 /// Duration of a byte at 250 kbit/s, in microseconds.
 pub const BYTE_MICROS: u64 = 32;
-
-/// The longest frame, in bytes, checksum included.
-pub const FRAME_BYTES: usize = 127;
 
 /// Length of an acknowledgement, in bytes.
 pub const ACK_BYTES: usize = 5;

@@ -6,11 +6,11 @@
 //! other cells may share a timeslot on different channels.
 
 use super::{
-    ACK_BYTES, FRAME_BYTES, Idle, InvalidSetting, LinkLayer, LinkLayerSettings, Timer,
+    ACK_BYTES, Air, FRAME_BYTES, Idle, InvalidSetting, LinkLayer, LinkLayerSettings, Timer,
     airtime_micros,
 };
 use crate::energy::{Activity, Timeslot};
-use crate::world::{Air, NodeId, Topology};
+use crate::topology::{NodeId, Topology};
 use lightseal_core::Random;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};

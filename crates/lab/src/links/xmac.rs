@@ -10,10 +10,11 @@
 //! half duplex: a node that strobes hears nothing. Strobes do not appear in captures.
 
 use super::{
-    Idle, InvalidSetting, LinkLayer, LinkLayerSettings, TURNAROUND_MICROS, Timer, airtime_micros,
+    Air, Idle, InvalidSetting, LinkLayer, LinkLayerSettings, TURNAROUND_MICROS, Timer,
+    airtime_micros,
 };
 use crate::energy::Activity;
-use crate::world::{Air, NodeId, Topology};
+use crate::topology::{NodeId, Topology};
 use lightseal_core::Random;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};

@@ -3,7 +3,7 @@
 use super::Packet;
 use super::checksum::check_fcs;
 use super::header::{Headers, read_mac};
-use crate::world::NodeId;
+use crate::topology::NodeId;
 use core::time::Duration;
 use lightseal_core::{Instant, Reader};
 use std::collections::VecDeque;

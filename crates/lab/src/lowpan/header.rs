@@ -1,7 +1,7 @@
 //! The MAC, IPv6 and UDP headers of a datagram.
 
 use super::{PORT, Packet, checksum};
-use crate::world::NodeId;
+use crate::topology::NodeId;
 use lightseal_core::{DecodeError, Reader};
 
 /// Length in bytes of the MAC header of a frame to one node: frame control, sequence number, PAN
@@ -71,7 +71,7 @@ fn node_on_air(mut address: [u8; 8]) -> Option<NodeId> {
 /// The MAC header of the frame number `sequence` from `here` to `next`.
 pub(super) fn mac_header(here: NodeId, next: NodeId, sequence: u8) -> Vec<u8> {
     let to_all = next == NodeId::EVERYBODY;
-    let mut header = Vec::with_capacity(crate::links::FRAME_BYTES);
+    let mut header = Vec::with_capacity(super::FRAME_BYTES);
     header.extend(if to_all { BROADCAST_CONTROL } else { FRAME_CONTROL }.to_le_bytes());
     header.push(sequence);
     header.extend(PAN.to_le_bytes());

@@ -17,18 +17,34 @@ mod header;
 pub(crate) use checksum::{append_fcs, udp as udp_checksum};
 pub use fragments::Reassembly;
 
-use crate::links::FRAME_BYTES;
-use crate::world::NodeId;
+use crate::topology::NodeId;
+use core::net::{SocketAddr, SocketAddrV6};
 use header::{MAC_BYTES, compress, mac_header};
 
 /// The UDP port of CoAP over DTLS, which both ends use.
 pub const PORT: u16 = 5684;
+
+/// The longest frame, in bytes, checksum included.
+pub const FRAME_BYTES: usize = 127;
 
 /// Length of the longest datagram between neighbours that fits a frame, in bytes.
 pub const FRAME_PAYLOAD: usize = FRAME_BYTES - 32;
 
 /// The initial hop limit of a packet.
 const HOPS: u8 = 64;
+
+/// A node's address, as engines see it.
+pub(crate) const fn address(node: NodeId) -> SocketAddr {
+    SocketAddr::V6(SocketAddrV6::new(node.link_local(), PORT, 0, 0))
+}
+
+/// The node with this address.
+pub(crate) fn node(address: SocketAddr) -> Option<NodeId> {
+    match address {
+        SocketAddr::V6(v6) => Some(NodeId(v6.ip().segments()[7])),
+        SocketAddr::V4(_) => None,
+    }
+}
 
 /// A UDP datagram between two nodes.
 #[derive(Clone, Debug, PartialEq, Eq)]

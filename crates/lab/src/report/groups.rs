@@ -1,8 +1,8 @@
 //! Figures 7 to 9 of the paper on secure groups, from measurements on a host.
 
-use super::papers::AXIOM;
 use super::stored::StoredTable;
 use crate::figure::{Cell, Column, FigureData, PaperItem, Table};
+use crate::papers::AXIOM;
 use serde_json::Value;
 
 const MEMORY: &str = "group-memory";

@@ -1,6 +1,5 @@
 //! Every figure and table of the papers on one page.
 //!
-//! - [`papers`]: the figures, tables and results of each paper, in its order;
 //! - [`stored`]: measurements on real machines, read from dated files;
 //! - [`mod@page`]: the page;
 //! - [`html`]: text and tables for the page, escaped.
@@ -11,7 +10,6 @@
 mod groups;
 pub mod html;
 pub mod page;
-pub mod papers;
 pub mod stored;
 mod tables;
 mod tunnel;
@@ -27,6 +25,18 @@ pub struct Made {
     /// The result of making it.
     pub output: FigureData,
 }
+
+/// All tables of stored measurements.
+pub const TABLES: &[stored::StoredTable] = &[
+    tables::CIPHERS,
+    tables::MACS,
+    groups::ROM,
+    groups::RAM,
+    groups::BY_SIZE,
+    tunnel::TUNNELS,
+    tunnel::ROUND_TRIPS,
+    tunnel::THROUGHPUT,
+];
 
 /// The contents of the page.
 #[derive(Clone, Debug)]

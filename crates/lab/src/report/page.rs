@@ -1,12 +1,13 @@
 //! The page: a table of contents, then for each paper what is made, stored or missing.
 
+use super::TABLES;
 use super::html::{columns, escape, picture, table};
-use super::papers::{Item, PAPERS, Paper};
-use super::stored::{self, StoredMeasurement, StoredTable, TABLES};
+use super::stored::{self, StoredMeasurement, StoredTable};
 use super::{Made, Report};
 use crate::Error;
 use crate::figure::{Figure, FigureOptions, Table};
 use crate::figures::FIGURES;
+use crate::papers::{Item, PAPERS, Paper};
 use crate::write::svg;
 
 const STYLE: &str = include_str!("style.css");

@@ -71,18 +71,6 @@ pub struct StoredTable {
     pub read: fn(&Value) -> Option<FigureData>,
 }
 
-/// All tables of stored measurements.
-pub const TABLES: &[StoredTable] = &[
-    super::tables::CIPHERS,
-    super::tables::MACS,
-    super::groups::ROM,
-    super::groups::RAM,
-    super::groups::BY_SIZE,
-    super::tunnel::TUNNELS,
-    super::tunnel::ROUND_TRIPS,
-    super::tunnel::THROUGHPUT,
-];
-
 /// The names and texts of the repository's stored measurements, which are compiled into the
 /// program.
 const INCLUDED: [(&str, &str); 4] = [
@@ -156,7 +144,7 @@ mod tests {
     #[test]
     fn every_table_is_filled_from_what_is_stored() {
         let sets = ours();
-        for stored in TABLES {
+        for stored in super::super::TABLES {
             let set = newest_each(&sets, stored.set).into_iter().next().expect(stored.name);
             let table = (stored.read)(&set.result).expect(stored.name).table;
             assert!(!table.rows.is_empty(), "{}", stored.name);

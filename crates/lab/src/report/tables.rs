@@ -1,8 +1,8 @@
 //! Tables 3 and 4 of the LightMAC paper, from the output of `lightseal-lab mac bench --json`.
 
-use super::papers::LIGHTMAC;
 use super::stored::StoredTable;
 use crate::figure::{Cell, Column, FigureData, PaperItem, Table};
+use crate::papers::LIGHTMAC;
 use serde_json::Value;
 
 const SET: &str = "lightmac-speed";

@@ -1,9 +1,10 @@
+use super::TABLES;
 use super::page::Count;
-use super::papers::PAPERS;
 use super::{Made, Report, stored};
 use crate::FigureOptions;
 use crate::figure::{Cell, Column, FigureData, Plot, Table};
 use crate::figures::{FIGURES, by_name};
+use crate::papers::PAPERS;
 use std::collections::BTreeSet;
 use std::path::Path;
 
@@ -82,7 +83,7 @@ fn every_figure_is_on_the_page_and_every_item_that_has_none_is_missing() {
         for item in paper.items {
             let heads = |id: &&str| {
                 let figure = by_name(id).map(|figure| figure.source);
-                let stored = stored::TABLES.iter().find(|table| table.name == *id);
+                let stored = TABLES.iter().find(|table| table.name == *id);
                 let source = figure.or(stored.map(|stored| stored.source));
                 source.is_some_and(|source| paper.has(&source) && item.covers(source.item))
             };
@@ -95,7 +96,7 @@ fn every_figure_is_on_the_page_and_every_item_that_has_none_is_missing() {
     }
     let Count { items: counted, here, left_out } = report.count();
     // Figure 5 of the paper on tunnels is shown by two stored tables.
-    assert_eq!((counted, here), (items, FAST.len() + stored::TABLES.len() - 1));
+    assert_eq!((counted, here), (items, FAST.len() + TABLES.len() - 1));
     // Each item has a figure that makes it, or stored measurements.
     assert_eq!(here + left_out, items);
 }
@@ -126,7 +127,7 @@ fn without_stored_results_their_tables_are_missing() {
     let without = Report { stored: Vec::new(), ..report(Vec::new()) };
     let html = without.render().unwrap();
     let page = parsed(&html);
-    for stored in stored::TABLES {
+    for stored in TABLES {
         assert!(!page.ids.contains(stored.name));
     }
     assert!(page.text.contains("cargo xtask measure"));

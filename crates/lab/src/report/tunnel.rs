@@ -1,9 +1,9 @@
 //! Table 2 and Figure 5 of the paper on MACsec tunnels, from the measurements of `cargo xtask
 //! bench-gateway`.
 
-use super::papers::TUNNEL;
 use super::stored::StoredTable;
 use crate::figure::{Axis, Cell, Column, FigureData, Marks, PaperItem, Plot, Scale, Table};
+use crate::papers::TUNNEL;
 use serde_json::Value;
 
 const SET: &str = "gateway";

@@ -57,7 +57,8 @@ pub(super) fn words(name: &str) -> String {
 mod tests {
     use super::*;
     use crate::figures::FIGURES;
-    use crate::report::stored::{TABLES, included, newest_each};
+    use crate::report::TABLES;
+    use crate::report::stored::{included, newest_each};
 
     #[test]
     fn units_stand_in_brackets() {

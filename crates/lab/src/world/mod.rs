@@ -3,38 +3,23 @@
 //!
 //! - [`Node`]: a program on a device, which may run any engine;
 //! - [`Topology`]: which nodes hear each other, and how packets are routed;
-//! - [`World`]: nodes, 6LoWPAN between them, a link layer and its channels, and the event queue;
-//! - [`Air`]: the operations of a [link layer](crate::links::LinkLayer).
+//! - [`World`]: nodes, 6LoWPAN between them, a link layer and its channels, and the event queue.
 //!
 //! Time is in integer microseconds. The course of events does not depend on memory addresses,
 //! threads or the machine's clock.
 
-mod air;
-mod capture;
 mod queue;
-mod topology;
 
-pub use air::Air;
-pub use capture::Frame;
-pub use topology::Topology;
+pub use crate::links::Frame;
+pub use crate::topology::{NodeId, Topology};
 
 use crate::channels::Channels;
 use crate::energy::{Activity, Computation, Cpu, Meter, ResourceUse, Timeslot};
-use crate::links::{Arrival, LinkLayer, Timer};
+use crate::links::{Air, Arrival, Frames, LinkLayer, Schedule, Timer};
 use crate::lowpan::{NodeCounters, Packet, Reassembly, frames};
-use capture::Frames;
 use core::time::Duration;
 use lightseal_core::{Instant, Random};
 use queue::Queue;
-
-/// The number of a node in its world, from which its addresses are derived.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct NodeId(pub u16);
-
-impl NodeId {
-    /// The broadcast address: every node that hears the sender.
-    pub const EVERYBODY: Self = Self(u16::MAX);
-}
 
 /// A program on a device.
 pub trait Node {
@@ -82,6 +67,16 @@ enum Event {
     Arrival(Arrival),
     /// A processor has finished a packet, which is now sent.
     PacketReady(NodeId, Packet),
+}
+
+impl Schedule for Queue<Event> {
+    fn timer(&mut self, timer: Timer) {
+        self.add(timer.at, Event::Link(timer));
+    }
+
+    fn arrival(&mut self, arrival: Arrival) {
+        self.add(arrival.at, Event::Arrival(arrival));
+    }
 }
 
 /// A node with the state of its network stack.
@@ -275,7 +270,7 @@ impl<N: Node> World<N> {
             topology: &self.topology,
             channels: &mut self.channels,
             capture: self.capture.as_mut(),
-            queue: &mut self.queue,
+            events: &mut self.queue,
         };
         (&mut *self.link, air)
     }

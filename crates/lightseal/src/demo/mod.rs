@@ -14,11 +14,13 @@ mod report;
 mod session;
 mod view;
 
-use crate::cli::{DemoArgs, DemoCommand};
 use crate::failure::Failure;
 use crate::signals::{Signal, Signals};
+use crate::units::Quantity;
+use clap::{Args, Subcommand};
+use group::GroupDemoArgs;
 use lightseal_dtls::Scheme;
-use lightseal_net::Impairments;
+use lightseal_net::{Impairments, Probability};
 use readings::Readings;
 use session::{SentLog, Session, SessionResults};
 use std::io::IsTerminal;
@@ -39,12 +41,49 @@ const CONNECT: Duration = Duration::from_secs(20);
 /// How long nothing must have arrived until no further message is expected.
 const QUIET: Duration = Duration::from_secs(1);
 
+#[derive(Clone, Debug, Subcommand)]
+pub(crate) enum DemoCommand {
+    /// Show a group and its controller: one member asks, several answer, one is evicted. As root it
+    /// uses unmodified CoAP programs in network namespaces, otherwise it runs inside this process.
+    Group(GroupDemoArgs),
+}
+
+#[derive(Clone, Debug, Args)]
+#[command(args_conflicts_with_subcommands = true)]
+pub(crate) struct DemoArgs {
+    #[command(subcommand)]
+    pub(crate) command: Option<DemoCommand>,
+    /// Number of messages in each session.
+    #[arg(long, value_name = "N", default_value_t = 20_000,
+          value_parser = clap::value_parser!(u32).range(100..=4_000_000))]
+    pub(crate) messages: u32,
+    /// Messages per second in each session.
+    #[arg(long, value_name = "N", default_value_t = 1_300,
+          value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    pub(crate) rate: u32,
+    /// Probability that the relay loses a datagram, in each direction, independently of others.
+    #[arg(long, value_name = "P", default_value = "0.25%")]
+    pub(crate) loss: Quantity<Probability>,
+    /// Seed of the relay's random choices.
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    pub(crate) seed: u64,
+    /// Schemes to compare with full tags.
+    #[arg(long, value_name = "SCHEME", value_delimiter = ',', default_value = "agg:8,agg:16")]
+    pub(crate) schemes: Vec<Scheme>,
+    /// Print the results as JSON instead of a view.
+    #[arg(long)]
+    pub(crate) json: bool,
+    /// Print plain lines even to a terminal.
+    #[arg(long)]
+    pub(crate) plain: bool,
+}
+
 /// The parameters of the demo, for the view and the report.
 #[derive(Clone, Debug)]
 struct DemoParameters {
     messages: u32,
     rate: u32,
-    loss: lightseal_net::Probability,
+    loss: Probability,
     seed: u64,
     source: String,
 }

@@ -6,14 +6,12 @@ use crate::units::Quantity;
 use clap::{Args, Subcommand};
 use lightseal_core::Random;
 use lightseal_group_host::service::{
-    AdminRequest, Announcements, AskError, CreateRequest, Described, DescribedDevice, Enrol,
-    Registry, ask, serve,
+    AdminRequest, Announcements, AskError, Described, DescribedDevice, Enrol, Registry, ask, serve,
 };
 use lightseal_group_host::store::{ControllerStore, Entry};
 use serde_json::Value;
 use std::fmt::Write as _;
 use std::io::Write as _;
-use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -31,70 +29,19 @@ pub(crate) struct AdminArgs {
 }
 
 #[derive(Clone, Debug, Subcommand)]
+#[command(mut_subcommand("create", |create| {
+    create
+        .mut_arg("batch_ms", |time| time.value_parser(milliseconds))
+        .mut_arg("activation_ms", |time| time.value_parser(milliseconds))
+        .mut_arg("retention_s", |time| time.value_parser(seconds))
+        .mut_arg("renewal_s", |time| time.value_parser(seconds))
+}))]
 pub(crate) enum AdminCommand {
-    /// Create a group.
-    Create(Box<CreateArgs>),
-    /// End a group: its members get no new keys.
-    Remove {
-        /// Name of the group.
-        group: String,
-    },
-    /// List groups.
-    List,
-    /// Show a group and its members.
-    Show {
-        /// Name of the group.
-        group: String,
-    },
+    #[command(flatten)]
+    Request(Box<AdminRequest>),
     /// Allow a device to join groups, and print the secret token with which it enrols.
+    #[command(display_order = 4, mut_arg("expires_s", |time| time.value_parser(seconds)))]
     Enrol(Box<EnrolArgs>),
-    /// List devices.
-    Devices,
-    /// Remove a device, and evict it from all groups.
-    Revoke {
-        /// Name of the device.
-        device: String,
-    },
-    /// Evict a device from a group at once. It can join again only after `readmit`.
-    Evict {
-        /// Name of the group.
-        group: String,
-        /// Name of the device.
-        device: String,
-    },
-    /// Let a device join again that was evicted, or that must wait because it has joined often.
-    Readmit {
-        /// Name of the group.
-        group: String,
-        /// Name of the device.
-        device: String,
-    },
-    /// Give a group new keys.
-    Rekey {
-        /// Name of the group.
-        group: String,
-        /// Use the new keys without delay. Members that learn of them late miss what is sent until
-        /// then.
-        #[arg(long)]
-        at_once: bool,
-    },
-    /// Copy the controller's store into another directory. The copy holds all keys: keep it secret.
-    Backup {
-        /// Directory for the copy, which must not hold a controller's store.
-        directory: PathBuf,
-    },
-    /// Show the log: who was enrolled, joined, left, was evicted or revoked, and every rekey.
-    Log {
-        /// Show only entries about this group.
-        #[arg(long, value_name = "NAME")]
-        group: Option<String>,
-        /// Show only entries about this device.
-        #[arg(long, value_name = "NAME")]
-        device: Option<String>,
-        /// Show the last N entries.
-        #[arg(long, value_name = "N", default_value_t = 100)]
-        last: usize,
-    },
     /// Replace the store of a stopped controller by a copy. A device that was evicted after the
     /// copy was made is a member again.
     Restore {
@@ -104,120 +51,38 @@ pub(crate) enum AdminCommand {
 }
 
 #[derive(Clone, Debug, Args)]
-pub(crate) struct CreateArgs {
-    /// Name of the group.
-    pub(crate) group: String,
-    /// Multicast address and port of the group's requests, such as `[ff15::abcd]:5684` or
-    /// `239.1.2.3:5684`.
-    #[arg(long, value_name = "ADDR:PORT")]
-    pub(crate) address: SocketAddr,
-    /// Format of records: `compact`, or `axiom-1.2` as in the paper of that name.
-    #[arg(long, value_name = "NAME", default_value = "compact")]
-    pub(crate) profile: String,
-    /// Cipher suite: ccm, ccm-8, lightmac, lightmac-8, gcm or chacha20; for axiom-1.2 ccm-8, ccm,
-    /// gcm, chacha20 or null, which does not encrypt [default: the first suite of the profile].
-    #[arg(long, value_name = "NAME")]
-    pub(crate) suite: Option<String>,
-    /// What a record proves: that a member sent it (`group`), or which member sent it (`source`).
-    #[arg(long, value_name = "WHAT", default_value = "group")]
-    pub(crate) authenticity: String,
-    /// Members that can read and write a response: all (`group`), or only its sender and its
-    /// receiver (`pairwise`).
-    #[arg(long, value_name = "WHO", default_value = "group")]
-    pub(crate) responses: String,
-    /// What a listener does that restarted or hears a sender for the first time: wait for a new
-    /// epoch (`new-epoch`), ask the sender (`challenge`), or take its first record only as a
-    /// reference (`drop-first`).
-    #[arg(long, value_name = "HOW", default_value = "new-epoch")]
-    pub(crate) freshness: String,
-    /// Collect joins and leaves for this long into one rekey.
-    #[arg(long, value_name = "TIME", default_value = "200ms")]
-    pub(crate) batch: Quantity<Duration>,
-    /// Time from a rekey to the first record under the new keys.
-    #[arg(long, value_name = "TIME", default_value = "2s")]
-    pub(crate) activation: Quantity<Duration>,
-    /// Time after that in which records under the old keys are still accepted, at most 60s.
-    #[arg(long, value_name = "TIME", default_value = "10s")]
-    pub(crate) retention: Quantity<Duration>,
-    /// Interval at which the keys are renewed; 0 for never.
-    #[arg(long, value_name = "TIME", default_value = "24h")]
-    pub(crate) renewal: Quantity<Duration>,
-    /// Maximum number of members.
-    #[arg(long, value_name = "N", default_value_t = 100_000)]
-    pub(crate) most_members: u32,
-}
-
-#[derive(Clone, Debug, Args)]
 pub(crate) struct EnrolArgs {
-    /// Name of the device.
-    pub(crate) device: String,
-    /// Allow the device to send requests.
-    #[arg(long, required_unless_present = "listener")]
-    pub(crate) sender: bool,
-    /// Allow the device to answer requests.
-    #[arg(long)]
-    pub(crate) listener: bool,
-    /// Group that the device may join; give the flag several times for several groups [default:
-    /// all].
-    #[arg(long = "group", value_name = "NAME")]
-    pub(crate) groups: Vec<String>,
-    /// Address at which the device finds the controller.
-    #[arg(long, value_name = "HOST:PORT")]
-    pub(crate) controller: String,
-    /// How many times the token can enrol a device; 0 for any number. Each enrolment gives the
-    /// device a key of its own, so a device that keeps its state does not need the token again.
-    #[arg(long, value_name = "N", default_value_t = 1)]
-    pub(crate) uses: u32,
-    /// How long the token can be used [default: forever].
-    #[arg(long, value_name = "TIME")]
-    pub(crate) expires: Option<Quantity<Duration>>,
+    #[command(flatten)]
+    pub(crate) request: Enrol,
     /// Write the token to this new file, which only its owner can read.
     #[arg(long, value_name = "FILE")]
     pub(crate) out: Option<PathBuf>,
 }
 
+fn milliseconds(text: &str) -> Result<u64, &'static str> {
+    text.parse().map(|time: Quantity<Duration>| time.0.as_millis() as u64)
+}
+
+fn seconds(text: &str) -> Result<u64, &'static str> {
+    text.parse().map(|time: Quantity<Duration>| time.0.as_secs())
+}
+
 impl AdminCommand {
     /// The request to the controller; `None` for a command that asks no controller.
     fn request(&self) -> Option<AdminRequest> {
-        let millis = |time: Quantity<Duration>| time.0.as_millis() as u64;
-        Some(match self.clone() {
-            Self::Create(args) => {
-                let args = *args;
-                AdminRequest::Create(CreateRequest {
-                    name: args.group,
-                    address: args.address,
-                    profile: args.profile,
-                    suite: args.suite,
-                    authenticity: args.authenticity,
-                    responses: args.responses,
-                    freshness: args.freshness,
-                    batch_ms: millis(args.batch),
-                    activation_ms: millis(args.activation),
-                    retention_s: args.retention.0.as_secs(),
-                    renewal_s: args.renewal.0.as_secs(),
-                    most_members: args.most_members,
-                })
-            }
-            Self::Remove { group } => AdminRequest::Remove { group },
-            Self::List => AdminRequest::List,
-            Self::Show { group } => AdminRequest::Show { group },
+        Some(match self {
+            Self::Request(request) => match &**request {
+                AdminRequest::Backup { directory } => AdminRequest::Backup {
+                    directory: std::path::absolute(directory).unwrap_or_else(|_| directory.clone()),
+                },
+                request => request.clone(),
+            },
             Self::Enrol(args) => {
-                let EnrolArgs { device, sender, listener, groups, controller, .. } = *args;
-                let uses = Some(args.uses).filter(|uses| *uses > 0);
-                let expires_s = args.expires.map(|time| time.0.as_secs().max(1));
-                let enrol = Enrol { device, sender, listener, groups, controller, uses, expires_s };
+                let mut enrol = args.request.clone();
+                enrol.uses = enrol.uses.filter(|uses| *uses > 0);
+                enrol.expires_s = enrol.expires_s.map(|seconds| seconds.max(1));
                 AdminRequest::Enrol(enrol)
             }
-            Self::Devices => AdminRequest::Devices,
-            Self::Revoke { device } => AdminRequest::Revoke { device },
-            Self::Evict { group, device } => AdminRequest::Evict { group, device },
-            Self::Readmit { group, device } => AdminRequest::Readmit { group, device },
-            Self::Rekey { group, at_once } => AdminRequest::Rekey { group, at_once },
-            Self::Backup { directory } => {
-                let directory = std::path::absolute(&directory).unwrap_or(directory);
-                AdminRequest::Backup { directory }
-            }
-            Self::Log { group, device, last } => AdminRequest::Log { most: last, group, device },
             Self::Restore { .. } => return None,
         })
     }
@@ -241,7 +106,7 @@ pub(super) async fn run(args: &AdminArgs) -> Result<(), Failure> {
             return Err(Failure::new(format_args!("no controller runs on {at}")));
         }
         Err(AskError::NotRunning) => {
-            let makes = matches!(args.command, AdminCommand::Create(_) | AdminCommand::Enrol(_));
+            let makes = matches!(request, AdminRequest::Create(_) | AdminRequest::Enrol(_));
             if !makes && !args.state.join("controller.redb").exists() {
                 return Err(Failure::new(format_args!("{at} holds no controller")));
             }
@@ -249,7 +114,7 @@ pub(super) async fn run(args: &AdminArgs) -> Result<(), Failure> {
             let (now, rng) =
                 (lightseal_net::Clock::start().now(), Random::from_os().context("no randomness")?);
             let mut registry = Registry::open(store, now, rng).context(args.state.display())?;
-            serve(&mut registry, now, request).map_err(Failure::new)?
+            serve(&mut registry, now, request.clone()).map_err(Failure::new)?
         }
         Err(AskError::Socket(error)) => {
             return Err(Failure::new(format_args!("{at}: {error}")));
@@ -259,7 +124,7 @@ pub(super) async fn run(args: &AdminArgs) -> Result<(), Failure> {
     if let Some(out) = out {
         return out.write(done["token"].as_str().unwrap_or_default());
     }
-    let text = if args.json { done.to_string() } else { as_text(&args.command, &done)? };
+    let text = if args.json { done.to_string() } else { as_text(&request, &done)? };
     if text.is_empty() {
         return Ok(());
     }
@@ -300,10 +165,10 @@ impl Drop for TokenFile<'_> {
     }
 }
 
-fn as_text(command: &AdminCommand, done: &Value) -> Result<String, Failure> {
+fn as_text(request: &AdminRequest, done: &Value) -> Result<String, Failure> {
     let read = "the controller's answer";
-    Ok(match command {
-        AdminCommand::List => {
+    Ok(match request {
+        AdminRequest::List => {
             let groups: Vec<Described> = serde_json::from_value(done.clone()).context(read)?;
             let mut table =
                 Table::new(&["GROUP", "ADDRESS", "PROFILE", "SUITE", "EPOCH", "MEMBERS"]);
@@ -314,11 +179,11 @@ fn as_text(command: &AdminCommand, done: &Value) -> Result<String, Failure> {
             }
             table.text()
         }
-        AdminCommand::Create(_)
-        | AdminCommand::Show { .. }
-        | AdminCommand::Evict { .. }
-        | AdminCommand::Rekey { .. } => shown(&serde_json::from_value(done.clone()).context(read)?),
-        AdminCommand::Devices => {
+        AdminRequest::Create(_)
+        | AdminRequest::Show { .. }
+        | AdminRequest::Evict { .. }
+        | AdminRequest::Rekey { .. } => shown(&serde_json::from_value(done.clone()).context(read)?),
+        AdminRequest::Devices => {
             let devices: Vec<DescribedDevice> =
                 serde_json::from_value(done.clone()).context(read)?;
             let mut table =
@@ -336,7 +201,7 @@ fn as_text(command: &AdminCommand, done: &Value) -> Result<String, Failure> {
             }
             table.text()
         }
-        AdminCommand::Log { .. } => {
+        AdminRequest::Log { .. } => {
             let entries: Vec<Entry> = serde_json::from_value(done.clone()).context(read)?;
             let mut table = Table::new(&["TIME", "GROUP", "DEVICE", "EVENT", ""]);
             for entry in entries {
@@ -347,7 +212,7 @@ fn as_text(command: &AdminCommand, done: &Value) -> Result<String, Failure> {
             }
             table.text()
         }
-        AdminCommand::Enrol(_) => done["token"].as_str().unwrap_or_default().to_owned(),
+        AdminRequest::Enrol(_) => done["token"].as_str().unwrap_or_default().to_owned(),
         _ => String::new(),
     })
 }
@@ -413,7 +278,54 @@ fn utc(at_ms: u64) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::utc;
+    use super::{AdminArgs, utc};
+    use clap::Args as _;
+    use serde_json::{Value, json};
+
+    fn request(line: &[&str]) -> Value {
+        let command = AdminArgs::augment_args(clap::Command::new("admin").no_binary_name(true));
+        let matches = command.try_get_matches_from(line).expect("a command");
+        let args = <AdminArgs as clap::FromArgMatches>::from_arg_matches(&matches);
+        json!(args.expect("arguments").command.request().expect("a request"))
+    }
+
+    #[test]
+    fn a_command_line_is_a_request() {
+        let mut create = json!({ "create": {
+            "name": "g", "address": "239.1.2.3:5684", "profile": "compact", "suite": null,
+            "authenticity": "group", "responses": "group", "freshness": "new-epoch",
+            "batch_ms": 200, "activation_ms": 2000, "retention_s": 10, "renewal_s": 86_400,
+            "most_members": 100_000,
+        }});
+        let line = ["create", "g", "--address", "239.1.2.3:5684"];
+        assert_eq!(request(&line), create);
+        create["create"]["batch_ms"] = json!(1500);
+        create["create"]["retention_s"] = json!(60);
+        let times = ["--batch", "1.5s", "--retention", "1min"];
+        assert_eq!(request(&[&line[..], &times].concat()), create);
+
+        let line = ["enrol", "d", "--sender", "--controller", "c:1", "--out", "token"];
+        let mut enrol = json!({ "enrol": {
+            "device": "d", "sender": true, "listener": false, "groups": [], "controller": "c:1",
+            "uses": 1, "expires_s": null,
+        }});
+        assert_eq!(request(&line), enrol);
+        enrol["enrol"]["uses"] = json!(null);
+        enrol["enrol"]["expires_s"] = json!(1);
+        let bounds = ["--uses", "0", "--expires", "10ms"];
+        assert_eq!(request(&[&line[..], &bounds].concat()), enrol);
+
+        assert_eq!(request(&["list"]), json!("list"));
+        assert_eq!(
+            request(&["rekey", "g", "--at-once"]),
+            json!({ "rekey": { "group": "g", "at_once": true } })
+        );
+        assert_eq!(
+            request(&["log", "--group", "g", "--last", "7"]),
+            json!({ "log": { "most": 7, "group": "g", "device": null } })
+        );
+        assert_eq!(request(&["backup", "/copy"]), json!({ "backup": { "directory": "/copy" } }));
+    }
 
     #[test]
     fn times_are_those_of_the_calendar() {

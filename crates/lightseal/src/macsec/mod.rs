@@ -14,8 +14,10 @@ mod station;
 
 use crate::config_args::ConfigArgs;
 use crate::failure::Failure;
+use crate::named::{name, one_of};
 use crate::statistics;
-use clap::{Args, ValueEnum};
+use clap::Args;
+use clap::builder::TypedValueParser;
 use lightseal_macsec::secy::{SciInTag, ValidateFrames};
 use lightseal_macsec::window::MAX_REPLAY_WINDOW;
 use lightseal_macsec::{
@@ -67,11 +69,11 @@ pub(crate) struct MacsecArgs {
     #[arg(long, value_name = "BYTES", default_value = "0", value_parser = offset)]
     pub(crate) confidentiality_offset: ConfidentialityOffset,
     /// How the SecTAG names the sender.
-    #[arg(long, value_name = "HOW", value_enum, default_value = "always")]
-    pub(crate) send_sci: SendSci,
+    #[arg(long, value_name = "HOW", value_parser = send_sci(), default_value = "always")]
+    pub(crate) send_sci: SciInTag,
     /// What to do with invalid frames.
-    #[arg(long, value_name = "HOW", value_enum, default_value = "strict")]
-    pub(crate) validate: Validate,
+    #[arg(long, value_name = "HOW", value_parser = validate(), default_value = "strict")]
+    pub(crate) validate: ValidateFrames,
     /// How many packet numbers a frame may be behind the newest frame; 0 for strict order.
     #[arg(long, value_name = "N", default_value_t = 0,
           value_parser = clap::value_parser!(u32).range(..=i64::from(MAX_REPLAY_WINDOW)))]
@@ -88,28 +90,45 @@ pub(crate) struct MacsecArgs {
     pub(crate) stats_file: Option<PathBuf>,
 }
 
-/// How the SecTAG of our frames names the sender.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(crate) enum SendSci {
-    /// The tag contains the SCI, which takes 8 more bytes.
-    Always,
-    /// The ES bit says that the SCI is the source address with port 1.
-    EndStation,
-    /// The SCB bit says that the SCI is the source address with port 0.
-    SingleCopyBroadcast,
-    /// The tag does not name the sender: for exactly one peer, which has no other peer.
-    Never,
+fn send_sci() -> impl TypedValueParser<Value = SciInTag> {
+    one_of([
+        (name("always", "The tag contains the SCI, which takes 8 more bytes"), SciInTag::Explicit),
+        (
+            name("end-station", "The ES bit says that the SCI is the source address with port 1"),
+            SciInTag::EndStation,
+        ),
+        (
+            name(
+                "single-copy-broadcast",
+                "The SCB bit says that the SCI is the source address with port 0",
+            ),
+            SciInTag::SingleCopyBroadcast,
+        ),
+        (
+            name(
+                "never",
+                "The tag does not name the sender: for exactly one peer, which has no other peer",
+            ),
+            SciInTag::Omitted,
+        ),
+    ])
 }
 
-/// What to do with frames that are invalid.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(crate) enum Validate {
-    /// Discard invalid frames, and frames without a tag.
-    Strict,
-    /// Count invalid frames, and deliver them if they are readable.
-    Check,
-    /// Deliver readable frames without checking them.
-    Disabled,
+fn validate() -> impl TypedValueParser<Value = ValidateFrames> {
+    one_of([
+        (
+            name("strict", "Discard invalid frames, and frames without a tag"),
+            ValidateFrames::Strict,
+        ),
+        (
+            name("check", "Count invalid frames, and deliver them if they are readable"),
+            ValidateFrames::Check,
+        ),
+        (
+            name("disabled", "Deliver readable frames without checking them"),
+            ValidateFrames::Disabled,
+        ),
+    ])
 }
 
 fn interface_name(text: &str) -> Result<String, &'static str> {
@@ -130,19 +149,10 @@ impl MacsecArgs {
         if self.no_encrypt {
             settings.protection = FrameProtection::Integrity;
         }
-        settings.sci_in_tag = match self.send_sci {
-            SendSci::Always => SciInTag::Explicit,
-            SendSci::EndStation => SciInTag::EndStation,
-            SendSci::SingleCopyBroadcast => SciInTag::SingleCopyBroadcast,
-            SendSci::Never => SciInTag::Omitted,
-        };
+        settings.sci_in_tag = self.send_sci;
         // An MTU does not include the Ethernet header of 14 bytes: two addresses and the EtherType.
         settings.max_frame_len = mtu as usize + 14;
-        settings.validate_frames = match self.validate {
-            Validate::Strict => ValidateFrames::Strict,
-            Validate::Check => ValidateFrames::Check,
-            Validate::Disabled => ValidateFrames::Disabled,
-        };
+        settings.validate_frames = self.validate;
         let protection = match (self.no_replay_protect, self.refuse_duplicates) {
             (true, _) => ReplayProtection::Off,
             (false, false) => ReplayProtection::Late,
@@ -175,7 +185,7 @@ pub(crate) fn run(args: &MacsecArgs) -> Result<(), Failure> {
     let key_file = args.key_file.as_deref().ok_or(Failure::new("no --key-file given"))?;
     statistics::check(args.stats_file.as_deref())?;
     let keys = keys::KeyFile::open(key_file, args.suite, args.confidentiality_offset, provider())?;
-    if args.send_sci == SendSci::Never && keys.peers() > 1 {
+    if args.send_sci == SciInTag::Omitted && keys.peers() > 1 {
         return Err(Failure::new("--send-sci never is for one peer, and the key file has more"));
     }
     if args.refuse_duplicates

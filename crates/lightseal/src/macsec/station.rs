@@ -2,12 +2,12 @@
 
 use super::keys::KeyFile;
 use super::numbers::{Fingerprint, NumbersFile};
-use super::{MacsecArgs, Validate, report};
+use super::{MacsecArgs, report};
 use crate::failure::{Context, Failure};
 use crate::signals::{Signal, Signals};
 use crate::statistics;
 use lightseal_macsec::codepoints::{ETHERTYPE_MACSEC, PORT_END_STATION};
-use lightseal_macsec::secy::MAX_OVERHEAD;
+use lightseal_macsec::secy::{MAX_OVERHEAD, ValidateFrames};
 use lightseal_macsec::{AssociationNumber, Kind, ProtectError, Sci, Secy, classify};
 use lightseal_packet_io::af_packet::{self, PacketPort};
 use lightseal_packet_io::tap::TapPort;
@@ -162,7 +162,7 @@ impl Station {
         let pool = Pool::new(PoolSettings { frame_bytes, frames: FRAMES }).context("frames")?;
         // With strict validation, frames without a tag are discarded. The socket does not even
         // receive them.
-        let strict = args.validate == Validate::Strict;
+        let strict = args.validate == ValidateFrames::Strict;
         let ethertypes = if strict { vec![ETHERTYPE_MACSEC] } else { Vec::new() };
         let lan = af_packet::PacketSocketSettings {
             ethertypes,

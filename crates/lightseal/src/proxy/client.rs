@@ -1,14 +1,14 @@
 //! The proxy in front of applications.
+//!
+//! - [`reconnect`]: new handshakes for flows whose server does not answer.
 
 mod flow;
+mod reconnect;
 mod successors;
 
 use super::counters::{Count, Totals, add_socket};
 use super::destination::Destination;
 use super::loops::LoopGuard;
-use super::reconnect::{
-    Action, Answering, Attention, AttentionCalls, HandshakePause, Server, Successors, UNANSWERED,
-};
 use super::report::{self, Peer, ReportFacts};
 use super::shares::Shares;
 use super::status::FlowStates;
@@ -21,6 +21,9 @@ use lightseal_net::address::Named;
 use lightseal_net::path_mtu;
 use lightseal_net::socket::{self, AddressedSocket};
 use lightseal_net::tokio::{Driver, EngineHost, SocketCounters};
+use reconnect::{
+    Action, Answering, Attention, AttentionCalls, HandshakePause, Server, Successors, UNANSWERED,
+};
 use serde_json::Value;
 use std::collections::HashMap;
 use std::io;

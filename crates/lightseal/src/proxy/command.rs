@@ -1,6 +1,7 @@
 //! The proxies as commands that run until told to stop.
 
 use super::ARRIVAL_BYTES;
+use super::args::{ProxyArgs, ProxyClientArgs, ProxyServerArgs};
 use super::client::{self, ClientProxy};
 use super::destination::{Destination, leads_to};
 use super::explained;
@@ -11,16 +12,13 @@ use super::status_socket;
 use super::status_text::summary;
 use crate::address;
 use crate::aggregate;
-use crate::cli::{ProxyArgs, ProxyClientArgs, ProxyServerArgs, RecordNumberLength};
 use crate::failure::{Context, Failure};
 use crate::keys::KeyFile;
 use crate::signals::{Signal, Signals};
 use crate::statistics;
 use crate::units::Quantity;
 use lightseal_dtls::codepoints::AlertDescription;
-use lightseal_dtls::{
-    ClientConfig, CloseReason, RecordNumbers, ServerConfig, SessionSlots, Settings,
-};
+use lightseal_dtls::{ClientConfig, CloseReason, ServerConfig, SessionSlots, Settings};
 use lightseal_net::address::Named;
 use lightseal_net::names::Resolver;
 use lightseal_net::path_mtu;
@@ -451,11 +449,7 @@ fn settings(args: &ProxyArgs, id_bytes: u8, largest: usize) -> Result<Settings, 
     if args.idle_timeout.0.is_zero() {
         return Err(Failure::new("--idle-timeout must be longer than 0"));
     }
-    settings.record_numbers = match args.record_numbers {
-        RecordNumberLength::Auto => RecordNumbers::Auto,
-        RecordNumberLength::Short => RecordNumbers::Short,
-        RecordNumberLength::Long => RecordNumbers::Long,
-    };
+    settings.record_numbers = args.record_numbers;
     statistics::check(args.stats_file.as_deref())?;
     args.offer.apply(&mut settings, id_bytes)?;
     settings.check().context("settings")?;

@@ -5,8 +5,7 @@ use crate::units::counted;
 use lightseal_dtls::{CloseReason, Stats};
 use lightseal_net::address::Named;
 use lightseal_net::tokio::SocketCounters;
-use serde::Serialize;
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -257,96 +256,27 @@ impl Totals {
                 "outer": self.overruns_outer.get() + overruns.1,
             },
             "socket": socket,
-            "dtls": DtlsCounters::from(dtls),
+            "dtls": dtls_counters(dtls),
         })
     }
 }
 
-/// The counters of DTLS associations, summed over all of them.
-#[derive(Debug, Serialize)]
-struct DtlsCounters {
-    sent_datagrams: u64,
-    sent_bytes: u64,
-    sent_handshake_bytes: u64,
-    messages: u64,
-    message_bytes: u64,
-    too_long: u64,
-    stale: u64,
-    unsent: u64,
-    closing_tags: u64,
-    retransmissions: u64,
-    path_challenges: u64,
-    probes: u64,
-    probe_bytes: u64,
-    mtu_probes: u64,
-    black_holes: u64,
-    moves: u64,
-    received_datagrams: u64,
-    received_bytes: u64,
-    received_handshake_bytes: u64,
-    records: u64,
-    delivered: u64,
-    delivered_bytes: u64,
-    received_closing_tags: u64,
-    malformed: u64,
-    replayed: u64,
-    unauthentic: u64,
-    check_failed: u64,
-    provisional: u64,
-    refuted: u64,
-    unverified: u64,
-    forged: u64,
-    refused: u64,
-    unknown_epoch: u64,
-    buffer_full: u64,
-    exhausted: u64,
-    hints: u64,
-    silences: u64,
-}
-
-impl From<&Stats> for DtlsCounters {
-    fn from(stats: &Stats) -> Self {
-        let (sent, received) = (&stats.sent, &stats.received);
-        Self {
-            sent_datagrams: sent.datagrams,
-            sent_bytes: sent.bytes,
-            sent_handshake_bytes: sent.handshake_bytes,
-            messages: sent.messages,
-            message_bytes: sent.message_bytes,
-            too_long: sent.too_long,
-            stale: sent.stale,
-            unsent: sent.unsent,
-            closing_tags: sent.closing_tags,
-            retransmissions: sent.retransmissions,
-            path_challenges: sent.path_challenges,
-            probes: sent.probes,
-            probe_bytes: sent.probe_bytes,
-            mtu_probes: sent.mtu_probes,
-            black_holes: sent.black_holes,
-            moves: received.moves,
-            received_datagrams: received.datagrams,
-            received_bytes: received.bytes,
-            received_handshake_bytes: received.handshake_bytes,
-            records: received.records,
-            delivered: received.delivered,
-            delivered_bytes: received.delivered_bytes,
-            received_closing_tags: received.closing_tags,
-            malformed: received.malformed,
-            replayed: received.replayed,
-            unauthentic: received.unauthentic,
-            check_failed: received.check_failed,
-            provisional: received.provisional,
-            refuted: received.refuted,
-            unverified: received.unverified,
-            forged: received.forged,
-            refused: received.refused,
-            unknown_epoch: received.unknown_epoch,
-            buffer_full: received.buffer_full,
-            exhausted: received.exhausted,
-            hints: received.hints,
-            silences: received.silences,
+/// The counters of DTLS associations, summed over all of them. A name that both directions have
+/// begins with the direction, except for the sent `closing_tags`.
+fn dtls_counters(stats: &Stats) -> Value {
+    let both = ["datagrams", "bytes", "handshake_bytes", "closing_tags"];
+    let directions =
+        [("sent", json!(stats.sent), &both[..3]), ("received", json!(stats.received), &both[..])];
+    let mut named = Map::new();
+    for (direction, counters, both) in directions {
+        for (name, count) in counters.as_object().into_iter().flatten() {
+            let begins = both.contains(&&**name);
+            let name = if begins { format!("{direction}_{name}") } else { name.clone() };
+            named.insert(name, count.clone());
         }
     }
+    named.remove("evaluations");
+    Value::Object(named)
 }
 
 /// Adds one driver's socket counters to a sum.
@@ -356,4 +286,31 @@ pub(crate) fn add_socket(sum: &mut SocketCounters, counters: &SocketCounters) {
     sum.sent += counters.sent;
     sum.sent_bytes += counters.sent_bytes;
     sum.refused += counters.refused;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_counters_of_associations_have_unique_names() {
+        let mut stats = Stats::default();
+        stats.sent.closing_tags = 1;
+        stats.received.closing_tags = 2;
+        stats.sent.bytes = 3;
+        let counters = dtls_counters(&stats);
+        assert_eq!(counters["closing_tags"], 1);
+        assert_eq!(counters["received_closing_tags"], 2);
+        assert_eq!(counters["sent_bytes"], 3);
+        let expected = "\
+        black_holes buffer_full check_failed closing_tags delivered delivered_bytes \
+        exhausted forged hints malformed message_bytes messages moves mtu_probes \
+        path_challenges probe_bytes probes provisional received_bytes \
+        received_closing_tags received_datagrams received_handshake_bytes records \
+        refused refuted replayed retransmissions sent_bytes sent_datagrams \
+        sent_handshake_bytes silences stale too_long unauthentic unknown_epoch unsent \
+        unverified";
+        let names: Vec<_> = counters.as_object().expect("an object").keys().collect();
+        assert_eq!(names, expected.split_whitespace().collect::<Vec<_>>());
+    }
 }

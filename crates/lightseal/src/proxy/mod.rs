@@ -1,5 +1,6 @@
 //! `lightseal proxy`: carries local UDP flows through DTLS.
 //!
+//! - [`args`]: the flags;
 //! - [`client`]: in front of applications. Each local source address is a
 //!   flow with a socket and an association of its own;
 //! - [`server`]: in front of a service. One socket for all associations, and
@@ -8,7 +9,6 @@
 //!   them;
 //! - [`destination`]: the addresses of the other proxy or the service;
 //! - [`loops`]: detects that what is carried comes back;
-//! - [`reconnect`]: new handshakes for flows whose server does not answer;
 //! - [`shares`]: which flow ends when there are too many;
 //! - [`counters`]: the counters, and their form in JSON;
 //! - [`report`]: the report of a proxy on itself and its peers, with the reasons of drops;
@@ -20,6 +20,7 @@
 //! empty record. Empty datagrams of applications are therefore not carried;
 //! they are counted.
 
+pub(crate) mod args;
 pub(crate) mod client;
 pub(crate) mod command;
 pub(crate) mod counters;
@@ -27,7 +28,6 @@ pub(crate) mod destination;
 pub(crate) mod loops;
 #[cfg(test)]
 mod one_socket;
-mod reconnect;
 pub(crate) mod report;
 pub(crate) mod server;
 pub(crate) mod shares;

@@ -1,10 +1,10 @@
 //! The host of a flow's engine: it connects the association with the
 //! application.
 
+use super::reconnect::{Answering, Attention, HandshakePause, Server};
 use crate::proxy::counters::Totals;
 use crate::proxy::destination::Destination;
 use crate::proxy::loops::{self, LoopGuard};
-use crate::proxy::reconnect::{Answering, Attention, HandshakePause, Server};
 use crate::proxy::{described, explained, unshared};
 use lightseal_core::{AddressPair, Instant};
 use lightseal_dtls::{ClientConfig, CloseReason, Connection, Event, Resolution};

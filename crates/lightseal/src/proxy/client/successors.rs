@@ -1,7 +1,7 @@
 //! Flows that replace others: at the next address of the server, or when there are too many flows.
 
+use super::reconnect::RETRY;
 use super::{ClientProxy, Flow, FlowHost, Flows};
-use crate::proxy::reconnect::RETRY;
 use crate::proxy::shares;
 use lightseal_core::{AddressPair, Instant};
 use lightseal_dtls::Connection;

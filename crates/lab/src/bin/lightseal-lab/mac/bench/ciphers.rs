@@ -1,23 +1,10 @@
 //! The ciphers, each with its kernels and the MACs of RustCrypto over it.
 
-use super::contenders::{Measurement, Mode, streaming};
+use super::contenders::{BenchCipher, Measurement, Mode, streaming};
+use ::cipher::Key;
 use ::cipher::common::InnerInit;
-use ::cipher::{BlockCipherEncrypt, Key, KeyInit};
 use cmac::Cmac;
 use pmac::Pmac;
-
-/// A cipher that can be measured.
-pub(super) trait BenchCipher: BlockCipherEncrypt + KeyInit + Clone + 'static {
-    /// The names of all its kernels, and of the kernels for which this processor has instructions.
-    /// Both lists begin with the slowest.
-    fn kernels() -> (Vec<&'static str>, Vec<&'static str>);
-
-    /// The cipher on a kernel of [`kernels`](Self::kernels); `None` for any other name.
-    fn with_kernel(key: &Key<Self>, kernel: &str) -> Option<Self>;
-
-    /// RustCrypto's CMAC or PMAC over this cipher.
-    fn peer<'a>(self, mode: Mode, data: &'a [u8], bytes: usize) -> Vec<Measurement<'a>>;
-}
 
 macro_rules! bench_cipher {
     ($cipher:ty, $kernel:ty) => {

@@ -1,9 +1,8 @@
 //! The MACs and ciphers that are measured. Their keys are set up before the measurement, and every
 //! result goes through `black_box`, so that the compiler cannot leave work out.
 
-use super::ciphers::BenchCipher;
 use super::{BenchArgs, ModeName};
-use ::cipher::{Block, Key};
+use ::cipher::{Block, BlockCipherEncrypt, Key};
 use aes_gcm::aead::AeadInOut;
 use aes_gcm::{Aes128Gcm, Aes256Gcm};
 use digest::{FixedOutputReset, KeyInit, Mac};
@@ -58,6 +57,19 @@ pub(super) struct Measurement<'a> {
     /// Number of messages in one repetition.
     pub(super) messages: f64,
     pub(super) contender: Box<dyn Contender + 'a>,
+}
+
+/// A cipher that can be measured.
+pub(super) trait BenchCipher: BlockCipherEncrypt + KeyInit + Clone + 'static {
+    /// The names of all its kernels, and of the kernels for which this processor has instructions.
+    /// Both lists begin with the slowest.
+    fn kernels() -> (Vec<&'static str>, Vec<&'static str>);
+
+    /// The cipher on a kernel of [`kernels`](Self::kernels); `None` for any other name.
+    fn with_kernel(key: &Key<Self>, kernel: &str) -> Option<Self>;
+
+    /// RustCrypto's CMAC or PMAC over this cipher.
+    fn peer<'a>(self, mode: Mode, data: &'a [u8], bytes: usize) -> Vec<Measurement<'a>>;
 }
 
 /// A cipher with four different keys.

@@ -12,10 +12,9 @@ mod ciphers;
 mod contenders;
 mod report;
 
-use ciphers::BenchCipher;
 use clap::builder::RangedU64ValueParser;
 use clap::{Args, ValueEnum};
-use contenders::{Measurement, Mode};
+use contenders::{BenchCipher, Measurement, Mode};
 use lightseal_cli::ciphers::CipherName;
 use lightseal_cli::failure::{Context, Failure};
 use lightseal_cli::progress::Progress;

@@ -21,7 +21,7 @@ impl Frames {
     }
 
     /// Takes the frames, sorted by time.
-    pub(super) fn take(mut self) -> Vec<Frame> {
+    pub(crate) fn take(mut self) -> Vec<Frame> {
         self.0.sort_by_key(|frame| frame.at);
         self.0
     }

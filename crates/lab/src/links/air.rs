@@ -1,12 +1,20 @@
 //! The operations of a link layer at one point in time.
 
 use super::capture::Frames;
-use super::queue::Queue;
-use super::{Event, NodeId, Topology};
+use super::{ACK_BYTES, Arrival, Timer, airtime_micros};
 use crate::channels::Channels;
 use crate::energy::Meter;
-use crate::links::{ACK_BYTES, Arrival, Timer, airtime_micros};
+use crate::topology::{NodeId, Topology};
 use lightseal_core::{Instant, Random};
+
+/// The future events of a world.
+pub(crate) trait Schedule {
+    /// Adds the expiry of a timer.
+    fn timer(&mut self, timer: Timer);
+
+    /// Adds the arrival of a frame.
+    fn arrival(&mut self, arrival: Arrival);
+}
 
 /// A link layer's view of the world.
 pub struct Air<'a> {
@@ -18,16 +26,15 @@ pub struct Air<'a> {
     pub energy: &'a mut Meter,
     /// Which nodes hear each other.
     pub topology: &'a Topology,
-    pub(super) channels: &'a mut Channels,
-    pub(super) capture: Option<&'a mut Frames>,
-    pub(super) queue: &'a mut Queue<Event>,
+    pub(crate) channels: &'a mut Channels,
+    pub(crate) capture: Option<&'a mut Frames>,
+    pub(crate) events: &'a mut dyn Schedule,
 }
 
 impl Air<'_> {
     /// Sets a timer for microsecond `at`.
     pub fn wake_at(&mut self, at: u64, kind: u16, owner: u32) {
-        let at = Instant::from_micros(at);
-        self.queue.add(at, Event::Link(Timer { at, kind, owner }));
+        self.events.timer(Timer { at: Instant::from_micros(at), kind, owner });
     }
 
     /// Sends a frame at microsecond `at`. Returns whether it reaches `to` intact.
@@ -65,7 +72,6 @@ impl Air<'_> {
 
     /// Gives a frame to a node's network stack.
     pub fn arrive(&mut self, at: u64, to: NodeId, frame: Vec<u8>) {
-        let at = Instant::from_micros(at);
-        self.queue.add(at, Event::Arrival(Arrival { at, to, frame }));
+        self.events.arrival(Arrival { at: Instant::from_micros(at), to, frame });
     }
 }

@@ -7,7 +7,7 @@
 //! association until the new one is complete, and a server that was never away costs nothing but
 //! that handshake.
 
-use super::client::Flow;
+use super::Flow;
 use lightseal_core::{AddressPair, Instant};
 use std::collections::HashMap;
 use std::net::SocketAddr;
@@ -41,7 +41,7 @@ pub(super) const UNANSWERED: Duration = Duration::from_secs(4);
 
 /// Whether the server answers, as far as the log has reported it.
 #[derive(Debug, Default)]
-pub(super) struct Server {
+pub(in crate::proxy) struct Server {
     silent_since: Mutex<Option<Instant>>,
 }
 
@@ -70,7 +70,7 @@ impl Server {
 /// The server that has answered a keepalive. Servers other than our proxy need not answer, and the
 /// silence of such a server does not show that it is gone.
 #[derive(Debug, Default)]
-pub(super) struct Answering(Mutex<Option<SocketAddr>>);
+pub(in crate::proxy) struct Answering(Mutex<Option<SocketAddr>>);
 
 impl Answering {
     /// Notes that the server at this address answered a keepalive.
@@ -86,7 +86,7 @@ impl Answering {
 
 /// Calls the proxy to look at its flows at once.
 #[derive(Debug, Default)]
-pub(super) struct Attention(Notify);
+pub(in crate::proxy) struct Attention(Notify);
 
 impl Attention {
     pub(super) fn call(&self) {
@@ -96,7 +96,7 @@ impl Attention {
 
 /// The proxy's side of an [`Attention`].
 #[derive(Debug, Default)]
-pub(super) struct AttentionCalls {
+pub(in crate::proxy) struct AttentionCalls {
     waiting: bool,
     answered_at: Option<tokio::time::Instant>,
 }
@@ -123,7 +123,7 @@ impl AttentionCalls {
 /// The pause before a flow may be replaced. It grows while flow after flow of an application is
 /// silent after its handshake: then handshakes lead to nothing.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct HandshakePause {
+pub(in crate::proxy) struct HandshakePause {
     length: Duration,
     until: Option<Instant>,
 }
@@ -146,7 +146,7 @@ impl HandshakePause {
 
 /// The flows that are to replace others, by the application's addresses.
 #[derive(Debug, Default)]
-pub(super) struct Successors {
+pub(in crate::proxy) struct Successors {
     of: HashMap<AddressPair, Successor>,
 }
 

@@ -1,6 +1,20 @@
-//! Which nodes hear each other, and how packets are routed.
+//! Nodes: which of them hear each other, and how packets are routed.
 
-use super::NodeId;
+use core::net::Ipv6Addr;
+
+/// The number of a node in its world, from which its addresses are derived.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct NodeId(pub u16);
+
+impl NodeId {
+    /// The broadcast address: every node that hears the sender.
+    pub const EVERYBODY: Self = Self(u16::MAX);
+
+    /// The node's link-local address.
+    pub const fn link_local(self) -> Ipv6Addr {
+        Ipv6Addr::new(0xfe80, 0, 0, 0, 0, 0xff, 0xfe00, self.0)
+    }
+}
 
 /// A tree of nodes that route towards its root, node 0, and the nodes that each node hears.
 #[derive(Clone, Debug)]

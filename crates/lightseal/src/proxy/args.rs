@@ -1,0 +1,177 @@
+//! The flags of `lightseal proxy`.
+
+use super::status_command::ProxyStatusArgs;
+use crate::aggregate::Aggregate;
+use crate::config_args::ConfigArgs;
+use crate::named::{name, one_of};
+use crate::offer::OfferArgs;
+use crate::units::{Bytes, Quantity};
+use clap::builder::{RangedU64ValueParser, TypedValueParser};
+use clap::{Args, Subcommand};
+use lightseal_cli::when_full::when_full;
+use lightseal_dtls::{Delivery, RecordNumbers, WhenFull};
+use std::num::NonZeroUsize;
+use std::path::PathBuf;
+use std::time::Duration;
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum ProxyCommand {
+    /// Run a proxy in front of applications: each application address gets its own association.
+    Client(Box<ProxyClientArgs>),
+    /// Run a proxy in front of the service that answers the applications.
+    Server(Box<ProxyServerArgs>),
+    /// Show what the proxies of this user carry and for which peers, and what was dropped and why.
+    Status(ProxyStatusArgs),
+}
+
+#[derive(Clone, Debug, Args)]
+pub(crate) struct ProxyClientArgs {
+    #[command(flatten)]
+    pub(crate) file: ConfigArgs,
+    #[command(flatten)]
+    pub(crate) proxy: ProxyArgs,
+    /// Identity of the key to use [default: the identity in the first line of the PSK file].
+    #[arg(long, value_name = "NAME")]
+    pub(crate) identity: Option<String>,
+    /// Send the server an empty record to ask whether it still answers: when a flow has been silent
+    /// for this long in either direction, and when an answer is missing from a service that usually
+    /// answers. 0 for never.
+    #[arg(long, value_name = "TIME", default_value = "30s")]
+    pub(crate) keepalive: Quantity<Duration>,
+    /// Do not test the key with a handshake at the start.
+    #[arg(long)]
+    pub(crate) no_check: bool,
+}
+
+#[derive(Clone, Debug, Args)]
+pub(crate) struct ProxyServerArgs {
+    #[command(flatten)]
+    pub(crate) file: ConfigArgs,
+    #[command(flatten)]
+    pub(crate) proxy: ProxyArgs,
+    /// Maximum number of associations at a time, unfinished handshakes included [default:
+    /// unlimited].
+    #[arg(long, value_name = "N")]
+    pub(crate) max_sessions: Option<NonZeroUsize>,
+    /// What to do with a new client when --max-sessions associations exist: `refuse` refuses it;
+    /// `evict-oldest` ends the association that was accepted first, but rather one of the new
+    /// client's own that it no longer uses; `evict-idle:TIME` ends the association that was silent
+    /// longest if it was silent for at least TIME, and refuses the new client otherwise [default:
+    /// refuse].
+    #[arg(long, value_name = "POLICY", value_parser = when_full)]
+    pub(crate) when_full: Option<WhenFull>,
+}
+
+/// Flags that both proxies have.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct ProxyArgs {
+    /// Address to receive on: from applications (client proxy), or from client proxies (server
+    /// proxy).
+    #[arg(long, value_name = "ADDR:PORT")]
+    pub(crate) listen: Option<String>,
+    /// Print a configuration file with every setting, and exit.
+    #[arg(long)]
+    pub(crate) sample: bool,
+    /// Where to send to: the server proxy (client proxy), or the service (server proxy).
+    #[arg(long, value_name = "HOST:PORT")]
+    pub(crate) connect: Option<String>,
+    /// File of pre-shared keys, one identity:hexkey per line. It is read again when it changes.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) psk_file: Option<PathBuf>,
+    /// Schemes of shared tags to accept, best first; the other proxy needs one of them too. agg:8
+    /// is one tag for eight messages. r2d2:100 is a short tag for each message, which the tags of
+    /// later messages strengthen (50, 100, 150 or 200). `off` is a full tag for each message.
+    /// `+check`, as in agg:8+check, adds a byte to each message that keeps forged messages from
+    /// taking its place. `auto:agg` or `auto:r2d2`, given alone, lets this end change how much is
+    /// shared in what it receives, as losses and message lengths demand. `auto` is `auto:agg` if
+    /// only verified messages are delivered, else `auto:r2d2`, and accepts both families from the
+    /// other end [default: off].
+    #[arg(long, value_name = "SCHEME|auto", value_delimiter = ',')]
+    pub(crate) aggregate: Option<Vec<Aggregate>>,
+    /// When to deliver messages under shared tags: `verified` once they are fully verified;
+    /// `progressive:BITS` once tags of BITS bits, 1 to 127, confirm them; `unauthenticated` at
+    /// once. If a message was delivered early and turns out to be forged, the log and the counters
+    /// report it.
+    #[arg(long, value_name = "WHEN", default_value = "verified", value_parser = delivery)]
+    pub(crate) deliver: Delivery,
+    /// How long a message under shared tags may wait for further messages, before its set is closed
+    /// by a tag of its own; 0 for not at all [default: follows the traffic. A message of a dialogue
+    /// does not wait, a message of a stream waits at most 200ms, and no message waits if too few
+    /// others would come in that time].
+    #[arg(long, value_name = "TIME", alias = "silence")]
+    pub(crate) max_wait: Option<Quantity<Duration>>,
+    /// Drop a message that has waited longer than this for its association; 0 for never.
+    #[arg(long, value_name = "TIME", default_value = "5s")]
+    pub(crate) max_age: Quantity<Duration>,
+    /// Close a flow that carried nothing in either direction for this long.
+    #[arg(long, value_name = "TIME", default_value = "5min")]
+    pub(crate) idle_timeout: Quantity<Duration>,
+    /// Largest UDP payload towards the other proxy, 80 to 9216 bytes. If it is given, the path is
+    /// not probed for larger ones [default: 1200, and for messages that need more, as much as
+    /// probes find the path to carry, up to the interface's MTU].
+    #[arg(long, value_name = "BYTES")]
+    pub(crate) max_datagram: Option<Quantity<Bytes>>,
+    /// Maximum number of flows at a time. A further flow is refused, unless another network (client
+    /// proxy) or identity (server proxy) has at least two flows more: then one of those ends.
+    #[arg(long, value_name = "N", default_value_t = 10_000,
+          value_parser = RangedU64ValueParser::<usize>::new().range(1..))]
+    pub(crate) max_flows: usize,
+    /// Length of the record number in each record.
+    #[arg(long, value_name = "LENGTH", value_parser = record_numbers(), default_value = "auto")]
+    pub(crate) record_numbers: RecordNumbers,
+    /// Write statistics as JSON to this file on exit and on SIGUSR1 [default: SIGUSR1 writes them
+    /// to standard error, and a line of the log sums them up on exit].
+    #[arg(long, value_name = "FILE")]
+    pub(crate) stats_file: Option<PathBuf>,
+    /// Unix socket on which `lightseal proxy status` asks this proxy, and which only this user and
+    /// root can use; `none` for no socket [default: proxy-ROLE-LISTEN.sock in $RUNTIME_DIRECTORY,
+    /// in $XDG_RUNTIME_DIR/lightseal, or for root in /run/lightseal].
+    #[arg(long, value_name = "PATH|none")]
+    pub(crate) status_socket: Option<PathBuf>,
+    /// Log a line with schemes, losses, goodput and security level at this interval [default:
+    /// never].
+    #[arg(long, value_name = "TIME")]
+    pub(crate) status: Option<Quantity<Duration>>,
+    #[command(flatten)]
+    pub(crate) offer: OfferArgs,
+}
+
+fn record_numbers() -> impl TypedValueParser<Value = RecordNumbers> {
+    one_of([
+        (name("auto", "As short as is safe"), RecordNumbers::Auto),
+        (name("short", "One byte"), RecordNumbers::Short),
+        (name("long", "Two bytes"), RecordNumbers::Long),
+    ])
+}
+
+/// Reads `verified`, `progressive:BITS` or `unauthenticated`.
+fn delivery(text: &str) -> Result<Delivery, String> {
+    match text.split_once(':') {
+        None if text == "verified" => Ok(Delivery::Verified),
+        None if text == "unauthenticated" => Ok(Delivery::Unauthenticated),
+        Some(("progressive", "0")) => {
+            Err("progressive takes 1 to 127 bits; without any it is `unauthenticated`".into())
+        }
+        Some(("progressive", bits)) => match bits.parse() {
+            Ok(bits @ 1..=127) => Ok(Delivery::Progressive(bits)),
+            _ => Err("progressive takes 1 to 127 bits".into()),
+        },
+        _ => Err("expected `verified`, `progressive:BITS` or `unauthenticated`".into()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn early_delivery_is_asked_for_by_name() {
+        assert_eq!(delivery("verified"), Ok(Delivery::Verified));
+        assert_eq!(delivery("progressive:64"), Ok(Delivery::Progressive(64)));
+        assert_eq!(delivery("unauthenticated"), Ok(Delivery::Unauthenticated));
+        for wrong in ["progressive", "progressive:0", "progressive:128", "progressive:-1", "0", ""]
+        {
+            assert!(delivery(wrong).is_err(), "{wrong}");
+        }
+    }
+}
