@@ -6,7 +6,7 @@
 #![allow(clippy::disallowed_methods, reason = "a benchmark reads the clock")]
 
 use lightseal_core::Random;
-use lightseal_dtls::crypto::{Keying, Provider, Record, TrafficSecret, rustcrypto};
+use lightseal_dtls::crypto::{Keying, Provider, Record, Sha256, TrafficSecret, rustcrypto};
 use std::hint::black_box;
 use std::time::{Duration, Instant};
 
@@ -46,10 +46,10 @@ fn measure(filter: &str, name: &str, mut work: impl FnMut()) {
 }
 
 fn records(provider: &Provider, filter: &str) {
-    let secret = TrafficSecret::new([3; 32]);
+    let secret = TrafficSecret::new(&Sha256, &[3; 32]);
     for suite in provider.suites {
         let name = format!("{} {}", provider.name, suite.name);
-        let keys = suite.keying.plain(&secret);
+        let keys = suite.keying.plain(&secret.derivation());
         let mut number = 0;
         for size in SIZES {
             let mut content = vec![7; size + 1];
@@ -65,10 +65,10 @@ fn records(provider: &Provider, filter: &str) {
             black_box((keys.mask(black_box(&[1; 16])), keys.mask(black_box(&[2; 16]))));
         });
         measure(filter, &format!("{name} keys of an epoch"), || {
-            black_box(suite.keying.plain(&secret));
+            black_box(suite.keying.plain(&secret.derivation()));
         });
         let Keying::Prf { aggregated, .. } = suite.keying else { continue };
-        let keys = aggregated(&secret, [1, 16, 0]);
+        let keys = aggregated(&secret.derivation(), [1, 16, 0]);
         for size in SIZES {
             let mut content = vec![23; size + 1];
             measure(filter, &format!("{name} aggregated {size}"), || {

@@ -12,8 +12,8 @@ use crate::codepoints::{
 };
 use crate::config::{ClientConfig, ConnectionIds, ProtocolVersion, Psk, Settings, can_aggregate};
 use crate::crypto::{
-    CipherSuite, CipherSuiteId, EarlySecret, HandshakeSecret, KeyExchange, NamedGroup,
-    TrafficSecret, Transcript,
+    ApplicationSecrets, CipherSuite, CipherSuiteId, EarlySecret, HashValue, KeyExchange,
+    MasterSecret, NamedGroup, TrafficSecret, Transcript,
 };
 use crate::error::{Fault, Incompatibility, Misbehaviour};
 use crate::messages::extensions::{KeyShareEntry, write_extension};
@@ -83,16 +83,18 @@ impl WaitServerHello {
             ConnectionIds::Off => None,
             ids => Some(ConnectionId::random(&mut channel.rng, ids.own_bytes())),
         };
-        let newer = settings.speaks(ProtocolVersion::Dtls13);
-        let offer_13 = newer.then(|| Offer {
-            early: EarlySecret::from_psk(psk.key()),
+        // All suites have one hash algorithm, so the implementation of any suite that is offered
+        // computes the transcript.
+        let hash = settings.ordered_suites().next().map(|suite| suite.hash);
+        let offer_13 = hash.map(|hash| Offer {
+            early: EarlySecret::from_psk(hash, psk.key()),
             share: match settings.groups.first() {
                 Some(group) if settings.psk_modes.contains(&PskKeyExchangeMode::PSK_DHE_KE) => {
                     start_share(settings, channel, *group)
                 }
                 _ => None,
             },
-            transcript: Transcript::new(),
+            transcript: Transcript::new(hash),
             retried: None,
         });
         let offer_12 = settings.speaks(ProtocolVersion::Dtls12).then(|| {
@@ -100,7 +102,7 @@ impl WaitServerHello {
                 .session
                 .clone()
                 .filter(|session| settings.resumption && session.owner == Owner::of(psk));
-            Box::new(dtls12::client::Offer::new(random, psk, newer, session, cid, channel))
+            Box::new(dtls12::client::Offer::new(random, psk, hash.is_some(), session, cid, channel))
         });
         let mut state = Self { random, psk: psk.clone(), cid, offer_13, offer_12 };
         let sent = state.send_hello(settings, channel, &[], &[]);
@@ -298,7 +300,7 @@ impl WaitServerHello {
                 return Err(Misbehaviour::UnexpectedMessage.into());
             }
             // The hello that a HelloVerifyRequest answers is not part of the transcript.
-            offer.transcript = Transcript::new();
+            offer.transcript.clear();
         }
         channel.flight.complete();
         self.send_hello(settings, channel, &[], cookie)?;
@@ -379,7 +381,7 @@ fn check_hello_13(
 
 impl Offer {
     /// The binder over the hello up to the list of binders (RFC 8446, section 4.2.11.2).
-    fn binder(&self, body: &[u8], binder_at: usize) -> [u8; 32] {
+    fn binder(&self, body: &[u8], binder_at: usize) -> HashValue {
         let mut transcript = self.transcript.clone();
         transcript.update(&transcript_header(HandshakeType::CLIENT_HELLO, body.len()));
         // The lengths of the list (2 bytes) and of the binder (1 byte) precede the binder.
@@ -458,7 +460,7 @@ impl Offer {
             suite,
             group,
             transcript: self.transcript,
-            handshake,
+            master: handshake.into_master(),
             client,
             server,
         }))
@@ -474,7 +476,7 @@ pub(crate) struct WaitEncryptedExtensions {
     suite: &'static CipherSuite,
     group: Option<NamedGroup>,
     transcript: Transcript,
-    handshake: HandshakeSecret,
+    master: MasterSecret,
     client: TrafficSecret,
     server: TrafficSecret,
 }
@@ -527,7 +529,7 @@ impl WaitEncryptedExtensions {
             random: self.random,
             suite: self.suite,
             transcript: self.transcript,
-            handshake: self.handshake,
+            master: self.master,
             client: self.client,
             server: self.server,
             negotiated: Negotiated {
@@ -555,7 +557,7 @@ pub(crate) struct WaitFinished {
     random: [u8; 32],
     suite: &'static CipherSuite,
     transcript: Transcript,
-    handshake: HandshakeSecret,
+    master: MasterSecret,
     client: TrafficSecret,
     server: TrafficSecret,
     negotiated: Negotiated,
@@ -575,10 +577,8 @@ impl WaitFinished {
         }
         absorb(&mut self.transcript, message.kind, &message.body);
         let hash = self.transcript.hash();
-        let master = self.handshake.into_master();
-        let send_secret = master.client_traffic(&hash);
-        let receive_secret = master.server_traffic(&hash);
-        let exporter = master.exporter(&hash);
+        let ApplicationSecrets { client: send_secret, server: receive_secret, exporter } =
+            self.master.application(&hash);
         log_secret(settings, "CLIENT_TRAFFIC_SECRET_0", &self.random, &send_secret);
         log_secret(settings, "SERVER_TRAFFIC_SECRET_0", &self.random, &receive_secret);
         let finished = self.client.finished_key().verify_data(&hash);

@@ -124,7 +124,7 @@ impl Offer {
             negotiated_extensions::read_limit_answer(settings, version, hello.extensions, agreed)?;
         channel.record_limit = agreed.record_limit;
         channel.agree_on_cids(&agreed);
-        let mut transcript = Transcript::new();
+        let mut transcript = Transcript::new(suite.hash);
         absorb(&mut transcript, HandshakeType::CLIENT_HELLO, self.sequence, &self.hello);
         absorb_message(&mut transcript, message);
         let id = hello.session_id;
@@ -237,16 +237,17 @@ impl WaitHelloDone {
         absorb_message(&mut self.hellos.transcript, message);
         let (identity, key) = (self.psk.identity(), self.psk.key());
         let room = 4 + identity.len() + 256;
+        let hash = self.hellos.suite.hash;
         let (premaster, group, body) = match (self.hellos.suite.exchange, &self.exchange) {
             (Exchange12::Psk, _) => {
                 let body = message_body(room, |w| write_psk_client_key_exchange(identity, w))?;
-                (PremasterSecret::psk(key), None, body)
+                (PremasterSecret::psk(hash, key), None, body)
             }
             (Exchange12::EcdhePsk, Some(exchanged)) => {
                 let body = message_body(room, |w| {
                     write_ecdhe_psk_client_key_exchange(identity, &exchanged.public, w)
                 })?;
-                let premaster = PremasterSecret::ecdhe_psk(&exchanged.shared, key);
+                let premaster = PremasterSecret::ecdhe_psk(hash, &exchanged.shared, key);
                 (premaster, Some(exchanged.group), body)
             }
             (Exchange12::EcdhePsk, None) => return Err(Misbehaviour::UnexpectedMessage.into()),
