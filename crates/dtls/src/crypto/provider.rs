@@ -8,7 +8,7 @@ use alloc::boxed::Box;
 use core::fmt;
 
 /// A cipher suite of DTLS 1.3.
-#[derive(Debug)]
+#[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
 pub struct CipherSuite {
     /// The code point.
@@ -68,7 +68,7 @@ pub type PadKeying = fn(&KeyDerivation, context: [u8; 3]) -> Box<dyn Pad>;
 ///
 /// Aggregation needs tags that are a pseudorandom function's output. GCM,
 /// ChaCha20-Poly1305 and short tags are excluded by this type, not by configuration.
-#[derive(Debug)]
+#[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
 pub enum Keying {
     /// Plain tags only.

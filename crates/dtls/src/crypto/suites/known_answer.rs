@@ -25,7 +25,7 @@ const PLAIN_12: [u8; 10] = *b"0123456789";
 const AGGREGATED: [u8; 11] = *b"\x170123456789";
 
 /// The known answers of a DTLS 1.3 suite.
-#[derive(Debug)]
+#[derive(Clone, Copy, Debug)]
 pub struct KnownAnswer {
     /// Content and tag in the standard layout.
     pub plain: &'static [u8],
@@ -36,7 +36,7 @@ pub struct KnownAnswer {
 }
 
 /// The known answers of a suite with aggregated tags.
-#[derive(Debug)]
+#[derive(Clone, Copy, Debug)]
 pub struct AggregatedAnswer {
     /// The encrypted content.
     pub content: [u8; 11],
