@@ -5,8 +5,8 @@
 use crate::field::{CONTROLLER, Disk, GROUP, policy};
 use lightseal_core::{Decode, Encode, Instant, Random, Writer};
 use lightseal_dtls::crypto::{
-    Aead, Block, CipherSuite, CipherSuite12, CipherSuiteId, Keying, Protection, Provider, Record,
-    TrafficSecret, Unauthentic, rustcrypto,
+    Aead, Block, CipherSuite, CipherSuite12, CipherSuiteId, KeyDerivation, Keying, Protection,
+    Provider, Record, Unauthentic, rustcrypto,
 };
 use lightseal_group::control::{
     Admitted, Answer, AnswerMessage, GroupName, Reason, Request, RequestMessage, RoleSet,
@@ -112,13 +112,13 @@ impl Aead for RecordingProtection<dyn Aead> {
     }
 }
 
-fn noting_13(secret: &TrafficSecret) -> Box<dyn Protection> {
+fn noting_13(keys: &KeyDerivation) -> Box<dyn Protection> {
     let suite =
         rustcrypto::PROVIDER.suite(CipherSuiteId::AES_128_CCM_8_SHA256).expect("a known suite");
     let mut key = [0; 32];
     // A value derived from the secret stands for key and IV, which also follow from it.
-    secret.expand("noted", &[], &mut key);
-    Box::new(RecordingProtection { key, inner: suite.keying.plain(secret) })
+    keys.expand("noted", &[], &mut key);
+    Box::new(RecordingProtection { key, inner: suite.keying.plain(keys) })
 }
 
 fn noting_12(key: &[u8], iv: &[u8]) -> Box<dyn Aead> {

@@ -12,7 +12,7 @@ use crate::secrets::suite;
 use crate::world::{Direction, Setup, Told, World};
 use lightseal_aggregation::{Offer, Opener, Outcome, RecordKind, RulerOrder, Sealer};
 use lightseal_core::Random;
-use lightseal_dtls::crypto::{Keying, Record, TrafficSecret};
+use lightseal_dtls::crypto::{Keying, Record, Sha256, TrafficSecret};
 use lightseal_dtls::record::number::nearest;
 use lightseal_dtls::{Delivery, Resolution};
 use std::cell::RefCell;
@@ -129,7 +129,7 @@ impl Junk<'_> {
         self.rng.fill(&mut body);
         body[0] = 23;
         if let Keying::Prf { aggregated, .. } = suite(self.setup).keying {
-            let keys = aggregated(&self.secret, self.setup.scheme.context());
+            let keys = aggregated(&self.secret.derivation(), self.setup.scheme.context());
             keys.seal(Record { number, header }, &mut body[..1 + PAYLOAD]);
         }
         body
@@ -249,7 +249,8 @@ pub fn flood(setup: &Setup, before: bool) -> Flood {
     let Keying::Prf { aggregated, .. } = suite(setup).keying else {
         panic!("{setup:?} has no aggregated tags")
     };
-    let prf = aggregated(&TrafficSecret::new([7; 32]), setup.scheme.context());
+    let prf =
+        aggregated(&TrafficSecret::new(&Sha256, &[7; 32]).derivation(), setup.scheme.context());
     let state = |number, payload: u32| {
         let mut content = [[23; 4], payload.to_be_bytes()].concat();
         prf.seal(Record { number, header: &[0x2b, 0, number as u8] }, &mut content)

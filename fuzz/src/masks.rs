@@ -14,7 +14,7 @@
 use crate::parallel::shared;
 use lightseal_core::{Random, Reader};
 use lightseal_dtls::codepoints::ContentType;
-use lightseal_dtls::crypto::{CipherSuite, CipherSuiteId, TrafficSecret, rustcrypto};
+use lightseal_dtls::crypto::{CipherSuite, CipherSuiteId, Sha256, TrafficSecret, rustcrypto};
 use lightseal_dtls::record::epochs::APPLICATION_EPOCH;
 use lightseal_dtls::record::seal::HeaderFormat;
 use lightseal_dtls::record::{NumberLength, SendEpoch, UnifiedHeader};
@@ -111,7 +111,7 @@ struct ShortRecord {
 }
 
 fn watch_epoch(rng: &mut Random, case: MaskCase) -> MaskObservations {
-    let secret = TrafficSecret::new(rng.array());
+    let secret = TrafficSecret::new(&Sha256, &rng.array::<32>());
     let scheme = Scheme::agg(16).expect("n is from 2 to 16");
     let mut epoch = SendEpoch::with_masks(APPLICATION_EPOCH, suite(), scheme, &secret, case.masks);
     let number = if case.number_bytes == 1 { NumberLength::One } else { NumberLength::Two };

@@ -106,7 +106,7 @@ fn keys(setup: &Setup, secret: &TrafficSecret, scheme: Scheme) -> Box<dyn PrfPro
     let Keying::Prf { aggregated, .. } = suite(setup).keying else {
         panic!("{setup:?} has no aggregated tags")
     };
-    aggregated(secret, scheme.context())
+    aggregated(&secret.derivation(), scheme.context())
 }
 
 /// Distinct payloads, each of which is sent only once.

@@ -9,7 +9,7 @@ use crate::parallel::shared;
 use lightseal_aggregation::Scheme;
 use lightseal_core::{Random, Reader};
 use lightseal_dtls::codepoints::ContentType;
-use lightseal_dtls::crypto::{CipherSuiteId, TrafficSecret, rustcrypto};
+use lightseal_dtls::crypto::{CipherSuiteId, Sha256, TrafficSecret, rustcrypto};
 use lightseal_dtls::record::epochs::APPLICATION_EPOCH;
 use lightseal_dtls::record::receive_buffer::Received;
 use lightseal_dtls::record::seal::HeaderFormat;
@@ -127,7 +127,7 @@ pub fn run(scheme: Scheme, payload: usize, attack: Attack, any_length: bool, see
         .suite(CipherSuiteId::AES_128_CTR_LIGHTMAC_SHA256)
         .expect("the provider has it");
     let mut rng = Random::insecure(seed);
-    let secret = TrafficSecret::new(rng.array());
+    let secret = TrafficSecret::new(&Sha256, &rng.array::<32>());
     let mut send = SendEpoch::new(APPLICATION_EPOCH, suite, scheme, &secret);
     let mut receive = ReceiveEpoch::new(APPLICATION_EPOCH, suite, scheme, &secret);
     if !any_length {

@@ -2,7 +2,7 @@
 
 use crate::world::{Direction, Setup};
 use lightseal_dtls::codepoints::ContentType;
-use lightseal_dtls::crypto::{CipherSuite, TrafficSecret};
+use lightseal_dtls::crypto::{CipherSuite, Sha256, TrafficSecret};
 use lightseal_dtls::record::epochs::HANDSHAKE_EPOCH;
 use lightseal_dtls::record::seal::HeaderFormat;
 use lightseal_dtls::record::{NumberLength, SendEpoch};
@@ -43,7 +43,7 @@ impl Secrets {
         for (byte, digits) in secret.iter_mut().zip(hex.as_bytes().chunks_exact(2)) {
             *byte = u8::from_str_radix(core::str::from_utf8(digits).ok()?, 16).ok()?;
         }
-        Some(TrafficSecret::new(secret))
+        Some(TrafficSecret::new(&Sha256, &secret))
     }
 }
 

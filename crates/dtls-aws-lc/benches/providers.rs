@@ -6,7 +6,7 @@
 #![allow(clippy::disallowed_methods, reason = "a benchmark reads the clock")]
 
 use lightseal_core::Random;
-use lightseal_dtls::crypto::{Keying, Provider, Record, TrafficSecret, rustcrypto};
+use lightseal_dtls::crypto::{Hash, Keying, Provider, Record, Sha256, TrafficSecret, rustcrypto};
 use std::hint::black_box;
 use std::time::{Duration, Instant};
 
@@ -21,6 +21,8 @@ const HEADER_12: [u8; 13] = [0, 1, 0, 0, 0, 0, 0, 5, 23, 0xfe, 0xfd, 0, 16];
 
 fn main() {
     let filter = std::env::args().skip(1).find(|arg| !arg.starts_with('-')).unwrap_or_default();
+    hashes(&Sha256, "RustCrypto SHA-256", &filter);
+    hashes(&lightseal_dtls_aws_lc::Sha256, "AWS-LC SHA-256", &filter);
     for provider in [&rustcrypto::PROVIDER, &lightseal_dtls_aws_lc::PROVIDER] {
         records(provider, &filter);
         records_12(provider, &filter);
@@ -45,11 +47,38 @@ fn measure(filter: &str, name: &str, mut work: impl FnMut()) {
     println!("{name:64} {:10.0}", best.fold(f64::MAX, f64::min));
 }
 
+/// The hash operations of a handshake.
+fn hashes(hash: &'static dyn Hash, name: &str, filter: &str) {
+    let mut out = [0; 32];
+    for size in [64, 512] {
+        let message = vec![7; size];
+        measure(filter, &format!("{name} digest {size}"), || {
+            hash.digest(&[black_box(&message)], &mut out);
+        });
+    }
+    measure(filter, &format!("{name} HMAC 32"), || {
+        hash.hmac(black_box(&[1; 32]), &[&[2; 32]], &mut out);
+    });
+    measure(filter, &format!("{name} HKDF of three keys"), || {
+        let keys = TrafficSecret::new(hash, black_box(&[1; 32])).derivation();
+        ["key", "iv", "sn"].iter().for_each(|label| keys.expand(label, &[], &mut out[..16]));
+        black_box(&out);
+    });
+    measure(filter, &format!("{name} running, 128 and 64, two values"), || {
+        let mut running = hash.start();
+        running.update(black_box(&[3; 128]));
+        running.value(&mut out);
+        running.update(&[4; 64]);
+        running.value(&mut out);
+        black_box(&out);
+    });
+}
+
 fn records(provider: &Provider, filter: &str) {
-    let secret = TrafficSecret::new([3; 32]);
+    let secret = TrafficSecret::new(&Sha256, &[3; 32]);
     for suite in provider.suites {
         let name = format!("{} {}", provider.name, suite.name);
-        let keys = suite.keying.plain(&secret);
+        let keys = suite.keying.plain(&secret.derivation());
         let mut number = 0;
         for size in SIZES {
             let mut content = vec![7; size + 1];
@@ -65,10 +94,10 @@ fn records(provider: &Provider, filter: &str) {
             black_box((keys.mask(black_box(&[1; 16])), keys.mask(black_box(&[2; 16]))));
         });
         measure(filter, &format!("{name} keys of an epoch"), || {
-            black_box(suite.keying.plain(&secret));
+            black_box(suite.keying.plain(&secret.derivation()));
         });
         let Keying::Prf { aggregated, .. } = suite.keying else { continue };
-        let keys = aggregated(&secret, [1, 16, 0]);
+        let keys = aggregated(&secret.derivation(), [1, 16, 0]);
         for size in SIZES {
             let mut content = vec![23; size + 1];
             measure(filter, &format!("{name} aggregated {size}"), || {

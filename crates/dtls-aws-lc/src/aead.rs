@@ -5,7 +5,7 @@ use aws_lc_rs::aead::quic::HeaderProtectionKey;
 use aws_lc_rs::aead::{self, Aad, LessSafeKey, Nonce, UnboundKey};
 use lightseal_dtls::crypto::suites::mask::{BlockMask, Mask, Masked};
 use lightseal_dtls::crypto::suites::nonce::Iv;
-use lightseal_dtls::crypto::{Aead, Block, Protection, Record, TrafficSecret, Unauthentic};
+use lightseal_dtls::crypto::{Aead, Block, KeyDerivation, Protection, Record, Unauthentic};
 use zeroize::Zeroizing;
 
 struct ChaChaMask(HeaderProtectionKey);
@@ -28,11 +28,11 @@ struct Keys {
 impl Keys {
     fn derived<const LEN: usize>(
         algorithm: &'static aead::Algorithm,
-        secret: &TrafficSecret,
+        keys: &KeyDerivation,
     ) -> Self {
         let mut key = Zeroizing::new([0; LEN]);
-        secret.expand("key", &[], &mut *key);
-        Self::new(algorithm, &*key, Iv::new(secret, &[]))
+        keys.expand("key", &[], &mut *key);
+        Self::new(algorithm, &*key, Iv::new(keys, &[]))
     }
 
     fn new(algorithm: &'static aead::Algorithm, key: &[u8], iv: Iv) -> Self {
@@ -41,15 +41,15 @@ impl Keys {
     }
 }
 
-pub(crate) fn aes_128_gcm(secret: &TrafficSecret) -> Box<dyn Protection> {
-    let aead = Keys::derived::<16>(&aead::AES_128_GCM, secret);
-    Box::new(Masked { aead, mask: BlockMask::<Aes128Enc>::new(secret, &[]) })
+pub(crate) fn aes_128_gcm(keys: &KeyDerivation) -> Box<dyn Protection> {
+    let aead = Keys::derived::<16>(&aead::AES_128_GCM, keys);
+    Box::new(Masked { aead, mask: BlockMask::<Aes128Enc>::new(keys, &[]) })
 }
 
-pub(crate) fn chacha20_poly1305(secret: &TrafficSecret) -> Box<dyn Protection> {
-    let aead = Keys::derived::<32>(&aead::CHACHA20_POLY1305, secret);
+pub(crate) fn chacha20_poly1305(keys: &KeyDerivation) -> Box<dyn Protection> {
+    let aead = Keys::derived::<32>(&aead::CHACHA20_POLY1305, keys);
     let mut sn = Zeroizing::new([0; 32]);
-    secret.expand("sn", &[], &mut *sn);
+    keys.expand("sn", &[], &mut *sn);
     let mask = HeaderProtectionKey::new(&aead::quic::CHACHA20, &*sn);
     let mask = ChaChaMask(mask.expect("the key has its algorithm's length"));
     Box::new(Masked { aead, mask })

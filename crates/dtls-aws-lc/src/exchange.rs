@@ -81,8 +81,6 @@ impl KeyExchange for KeyPair {
             return Err(InvalidKeyShare);
         }
         let peer = UnparsedPublicKey::new(self.private.algorithm(), peer);
-        agree(&self.private, peer, InvalidKeyShare, |shared| {
-            shared.try_into().map(SharedSecret::new).map_err(|_| InvalidKeyShare)
-        })
+        agree(&self.private, peer, InvalidKeyShare, |shared| Ok(SharedSecret::new(shared)))
     }
 }

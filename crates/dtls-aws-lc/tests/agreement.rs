@@ -2,7 +2,8 @@
 
 use lightseal_core::Random;
 use lightseal_dtls::crypto::{
-    CipherSuite, CipherSuite12, Group, NamedGroup, Record, TrafficSecret, rustcrypto,
+    CipherSuite, CipherSuite12, Group, Hash, HmacKey, NamedGroup, Provider, Record, Sha256,
+    TrafficSecret, rustcrypto,
 };
 use proptest::prelude::*;
 
@@ -16,6 +17,16 @@ const SUITES_12: [[&CipherSuite12; 2]; 3] = [
     [&rustcrypto::PSK_WITH_AES_128_GCM, &lightseal_dtls_aws_lc::PSK_WITH_AES_128_GCM],
     [&rustcrypto::PSK_WITH_CHACHA20_POLY1305, &lightseal_dtls_aws_lc::PSK_WITH_CHACHA20_POLY1305],
 ];
+
+const HASHES: [&dyn Hash; 2] = [&Sha256, &lightseal_dtls_aws_lc::Sha256];
+
+/// A provider in which AWS-LC computes the hashes too.
+static ALL: Provider =
+    Provider::new("AWS-LC, hashes included").with_suites(&[&GCM]).with_suites_12(&[&GCM_12]);
+static GCM: CipherSuite =
+    lightseal_dtls_aws_lc::AES_128_GCM.with_hash(&lightseal_dtls_aws_lc::Sha256);
+static GCM_12: CipherSuite12 =
+    lightseal_dtls_aws_lc::PSK_WITH_AES_128_GCM.with_hash(&lightseal_dtls_aws_lc::Sha256);
 
 #[test]
 fn both_have_the_same_suites() {
@@ -31,12 +42,13 @@ fn both_have_the_same_suites() {
 #[test]
 fn known_answers_hold() {
     assert_eq!(lightseal_dtls_aws_lc::PROVIDER.self_test(), Ok(()));
+    assert_eq!(ALL.self_test(), Ok(()));
 }
 
 #[test]
 fn only_a_whole_tag_opens() {
     for [_, suite] in SUITES {
-        let keys = suite.keying.plain(&TrafficSecret::new([1; 32]));
+        let keys = suite.keying.plain(&TrafficSecret::new(&Sha256, &[1; 32]).derivation());
         let record = Record { number: 9, header: &[0x2f] };
         let mut sealed = *b"content";
         let mut tag = [0; 16];
@@ -53,8 +65,8 @@ fn only_a_whole_tag_opens() {
 
 #[test]
 fn the_last_chacha_counter_masks_alike() {
-    let secret = TrafficSecret::new([1; 32]);
-    let [portable, fast] = SUITES[1].map(|suite| suite.keying.plain(&secret));
+    let secret = TrafficSecret::new(&Sha256, &[1; 32]);
+    let [portable, fast] = SUITES[1].map(|suite| suite.keying.plain(&secret.derivation()));
     for counter in [0xffff_ffffu32, 0xffff_fffe, 0, 1] {
         let mut sample = [9; 16];
         sample[..4].copy_from_slice(&counter.to_le_bytes());
@@ -90,6 +102,42 @@ fn groups_refuse_alike() {
 
 proptest! {
     #[test]
+    fn hashes_are_the_same(
+        key in prop::collection::vec(any::<u8>(), 0..200),
+        first in prop::collection::vec(any::<u8>(), 0..200),
+        second in prop::collection::vec(any::<u8>(), 0..200),
+        okm_len in 0usize..=255 * 32,
+    ) {
+        let message = [&first[..], &second];
+        let [portable, fast] = HASHES.map(|hash| {
+            let mut values = [[0; 32]; 6];
+            hash.digest(&message, &mut values[0]);
+            hash.hmac(&key, &message, &mut values[1]);
+            hash.extract(&key, &first, &mut values[2]);
+            HmacKey::new(hash, &key).mac(&message, &mut values[3]);
+            let mut running = hash.start();
+            running.update(&first);
+            let fork = running.clone();
+            running.value(&mut values[4]);
+            running.update(&second);
+            fork.value(&mut values[5]);
+            assert_eq!(values[4], values[5], "a fork does not follow");
+            running.value(&mut values[5]);
+            let prk = values[2];
+            let mut okm = vec![0; okm_len];
+            hash.expand(&prk, &message, &mut okm);
+            let mut keys = [[0; 16]; 2];
+            let derivation = TrafficSecret::new(hash, &prk).derivation();
+            derivation.expand("key", &first[..first.len().min(255)], &mut keys[0]);
+            derivation.expand("iv", &[], &mut keys[1]);
+            (values, okm, keys)
+        });
+        prop_assert_eq!(&portable.0[0], &portable.0[5]);
+        prop_assert_eq!(&portable.0[1], &portable.0[3]);
+        prop_assert_eq!(portable, fast);
+    }
+
+    #[test]
     fn records_are_the_same(
         secret in any::<[u8; 32]>(),
         number in 0u64..1 << 48,
@@ -97,10 +145,10 @@ proptest! {
         content in prop::collection::vec(any::<u8>(), 0..400),
         sample in any::<[u8; 16]>(),
     ) {
-        let secret = TrafficSecret::new(secret);
+        let secret = TrafficSecret::new(&Sha256, &secret);
         let record = Record { number, header: &header };
         for pair in SUITES {
-            let [portable, fast] = pair.map(|suite| suite.keying.plain(&secret));
+            let [portable, fast] = pair.map(|suite| suite.keying.plain(&secret.derivation()));
             let (mut a, mut b) = (content.clone(), content.clone());
             let (mut tag_a, mut tag_b) = ([0; 16], [0; 16]);
             portable.seal(record, &mut a, &mut tag_a);

@@ -6,7 +6,7 @@
 use lightseal_core::Reader;
 use lightseal_dtls::Scheme;
 use lightseal_dtls::codepoints::ContentType;
-use lightseal_dtls::crypto::{CipherSuiteId, TrafficSecret, rustcrypto};
+use lightseal_dtls::crypto::{CipherSuiteId, Sha256, TrafficSecret, rustcrypto};
 use lightseal_dtls::record::epochs::APPLICATION_EPOCH;
 use lightseal_dtls::record::receive_buffer::Received;
 use lightseal_dtls::record::seal::HeaderFormat;
@@ -19,7 +19,7 @@ fn run(scheme: Scheme, records: usize, bytes: usize) -> usize {
     let suite = rustcrypto::PROVIDER
         .suite(CipherSuiteId::AES_128_CTR_LIGHTMAC_SHA256)
         .expect("the provider has it");
-    let secret = TrafficSecret::new([0x42; 32]);
+    let secret = TrafficSecret::new(&Sha256, &[0x42; 32]);
     let mut send = SendEpoch::new(APPLICATION_EPOCH, suite, scheme, &secret);
     let mut receive = ReceiveEpoch::new(APPLICATION_EPOCH, suite, scheme, &secret);
     let (mut held, mut stats) = (ReceiveBuffer::new(1 << 16), ReceiveStats::default());

@@ -1,6 +1,7 @@
 //! The timers of an association, and the retransmission timeout that follows from measured round
 //! trips.
 
+use crate::tuning::{MIN_TIMEOUT, REPEAT_INTERVAL};
 use core::time::Duration;
 use lightseal_core::Instant;
 
@@ -118,6 +119,45 @@ impl RoundTrips {
     /// that is longer.
     pub(crate) fn patience(&self) -> Option<Duration> {
         self.smoothed.map(|(mean, variation)| mean + mean.max(variation * 4))
+    }
+}
+
+/// When flights are sent again (RFC 9147, section 5.8).
+#[derive(Debug)]
+pub(crate) struct Retransmission {
+    /// The current timeout.
+    pub(crate) timeout: Duration,
+    pub(crate) round_trips: RoundTrips,
+    /// When the current flight, or the answer to a retransmission of the peer's flight, was last
+    /// sent.
+    sent_at: Option<Instant>,
+}
+
+impl Retransmission {
+    pub(crate) const fn new(timeout: Duration) -> Self {
+        Self { timeout, round_trips: RoundTrips { smoothed: None }, sent_at: None }
+    }
+
+    /// The flight, or an answer to a retransmission, was sent.
+    pub(crate) const fn sent(&mut self, now: Instant) {
+        self.sent_at = Some(now);
+    }
+
+    /// The time from which events other than the timer may cause a retransmission: a burst of them
+    /// causes one.
+    pub(crate) fn allowed_from(&self) -> Instant {
+        self.sent_at.map_or(Instant::ZERO, |last| last + REPEAT_INTERVAL)
+    }
+
+    /// Takes the round trip of a flight that was sent once. `initial` is the configured timeout.
+    pub(crate) fn measured(&mut self, round_trip: Duration, initial: Duration) {
+        let timeout = self.round_trips.take(round_trip);
+        self.timeout = timeout.clamp(MIN_TIMEOUT, initial.max(MIN_TIMEOUT));
+    }
+
+    /// Doubles the timeout, up to `most`.
+    pub(crate) fn back_off(&mut self, most: Duration) {
+        self.timeout = self.timeout.saturating_mul(2).min(most);
     }
 }
 

@@ -5,7 +5,7 @@ use lightseal_core::Random;
 use lightseal_dtls::crypto::dangerous::AES_128_GCM_AGGREGATED;
 use lightseal_dtls::crypto::rustcrypto::{AES_128_CCM, AES_128_CTR_LIGHTMAC, PROVIDER};
 use lightseal_dtls::crypto::{
-    Block, CipherSuite, Keying, PrfProtection, Provider, Record, TrafficSecret,
+    Block, CipherSuite, Keying, PrfProtection, Provider, Record, Sha256, TrafficSecret,
 };
 
 const ROUNDS: usize = 300;
@@ -13,7 +13,10 @@ const HEADER: [u8; 2] = [0x2f, 7];
 
 fn keys(suite: &CipherSuite, rng: &mut Random) -> Box<dyn PrfProtection> {
     match suite.keying {
-        Keying::Prf { aggregated, .. } => aggregated(&TrafficSecret::new(rng.array()), [1, 2, 0]),
+        Keying::Prf { aggregated, .. } => {
+            let secret = TrafficSecret::new(&Sha256, &rng.array::<32>());
+            aggregated(&secret.derivation(), [1, 2, 0])
+        }
         _ => panic!("{} has no aggregated tags", suite.name),
     }
 }

@@ -1,7 +1,7 @@
 //! Records of groups in both profiles: a record that was not sealed does not open.
 
 use lightseal_dtls::codepoints::ContentType;
-use lightseal_dtls::crypto::{CipherSuiteId, MasterSecret12, rustcrypto};
+use lightseal_dtls::crypto::{CipherSuiteId, MasterSecret12, Sha256, rustcrypto};
 use lightseal_group::axiom::{self, Ciphertext};
 use lightseal_group::compact::{
     Boot, EpochSecret, HeaderForm, PlainRecord, PrivateKey, RecordKeys, SealedRecord, SigningKey,
@@ -64,7 +64,7 @@ fn scene() -> &'static SealedRecords {
             entity: axiom::ConnectionEnd::Server,
             suite: axiom::Suite::new(&rustcrypto::PROVIDER, CipherSuiteId::PSK_WITH_AES_128_CCM_8)
                 .expect("a known suite"),
-            master_secret: MasterSecret12::from_bytes([7; 48]),
+            master_secret: MasterSecret12::from_bytes(&Sha256, [7; 48]),
             client_random: [1; 32],
             server_random: [2; 32],
         };

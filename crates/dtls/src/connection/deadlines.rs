@@ -10,6 +10,45 @@ use crate::tuning::{
     DEADLINES_WITHOUT_ACK, MAX_IDLE_TIMEOUT, MAX_REFUSALS, MAX_TIMEOUT, MAX_TIMEOUT_FACTOR,
 };
 
+/// Shows that the server has our Finished although no ACK of it comes.
+#[derive(Debug, Default)]
+pub(super) struct FinishedProgress {
+    /// A record of an application epoch was authenticated since the last handshake deadline.
+    heard_application: bool,
+    /// The number of handshake deadlines that such records preceded.
+    deadlines: u8,
+}
+
+/// What became of our Finished.
+enum FinishedFate {
+    /// Nothing shows that the peer is there.
+    Lost,
+    /// The peer is there. Its data proves nothing yet: a server may send data before it has our
+    /// Finished.
+    Unknown,
+    /// The server has it.
+    Received,
+}
+
+impl FinishedProgress {
+    /// A record of an application epoch was authenticated.
+    pub(super) const fn heard_application(&mut self) {
+        self.heard_application = true;
+    }
+
+    fn deadline_passed(&mut self) -> FinishedFate {
+        if !core::mem::take(&mut self.heard_application) {
+            return FinishedFate::Lost;
+        }
+        self.deadlines += 1;
+        if self.deadlines < DEADLINES_WITHOUT_ACK {
+            FinishedFate::Unknown
+        } else {
+            FinishedFate::Received
+        }
+    }
+}
+
 impl Connection {
     pub(super) fn handle_timers(&mut self) {
         while let Some(timer) = self.timers.expire(self.now) {
@@ -18,7 +57,6 @@ impl Connection {
                 Timer::Acknowledge => self.acks.make_due(),
                 Timer::HandshakeDeadline => self.handshake_deadline(),
                 Timer::OpenSet => {
-                    self.closing_due = true;
                     if let Some(pace) = &mut self.pace {
                         pace.expired();
                     }
@@ -32,19 +70,16 @@ impl Connection {
     }
 
     fn handshake_deadline(&mut self) {
-        if !(self.is_established() && self.heard_application) {
-            return self.end(CloseReason::HandshakeTimeout);
-        }
-        self.deadlines += 1;
-        if self.deadlines < DEADLINES_WITHOUT_ACK {
-            // The data proves nothing yet: a server may send data before it has our Finished.
-            self.heard_application = false;
-            let patience = self.settings().handshake_deadline;
-            self.timers.set(Timer::HandshakeDeadline, self.now + patience);
-        } else {
-            // The server has our Finished, although no ACK of it ever came.
-            self.channel.flight.complete();
-            self.flight_acknowledged();
+        match self.finished.deadline_passed() {
+            FinishedFate::Received if self.is_established() => {
+                self.channel.flight.complete();
+                self.flight_acknowledged();
+            }
+            FinishedFate::Unknown if self.is_established() => {
+                let patience = self.settings().handshake_deadline;
+                self.timers.set(Timer::HandshakeDeadline, self.now + patience);
+            }
+            _ => self.end(CloseReason::HandshakeTimeout),
         }
     }
 
@@ -78,7 +113,7 @@ impl Connection {
         if matches!(state, Some(State::WaitEncryptedExtensions(_) | State::WaitServerFinished(_))) {
             self.acks.make_due_though_empty();
             self.back_off();
-            self.timers.set(Timer::Retransmit, self.now + self.timeout);
+            self.timers.set(Timer::Retransmit, self.now + self.retransmission.timeout);
         }
     }
 
@@ -89,6 +124,6 @@ impl Connection {
         } else {
             MAX_IDLE_TIMEOUT
         };
-        self.timeout = self.timeout.saturating_mul(2).min(most.max(first));
+        self.retransmission.back_off(most.max(first));
     }
 }

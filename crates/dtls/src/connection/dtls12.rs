@@ -8,6 +8,7 @@ use crate::codepoints::{AlertDescription, ContentType, HandshakeType};
 use crate::config::ProtocolVersion;
 use crate::crypto::KeyState;
 use crate::error::{Fault, Limit, Misbehaviour};
+use crate::handshake::RenegotiationRefusal;
 use crate::handshake::reassembly::Message;
 use crate::messages::fragment::Fragment;
 use crate::record::Header12;
@@ -54,7 +55,7 @@ impl Connection {
             }
             self.answer_from_where_asked(way);
         }
-        let result = self.authenticated(EPOCH_12, inner, &mut outcomes);
+        let result = self.authenticated(EPOCH_12, inner, &mut outcomes, arrival);
         self.count(&outcomes, arrival);
         result
     }
@@ -115,11 +116,12 @@ impl Connection {
     /// Whether a handshake message begins a renegotiation, which is then refused (RFC 7925, section
     /// 17).
     pub(super) fn refuses(&mut self, kind: HandshakeType) -> bool {
-        let renegotiates = self.is_12()
-            && self.is_established()
-            && matches!(kind, HandshakeType::HELLO_REQUEST | HandshakeType::CLIENT_HELLO);
-        self.renegotiation_refusal_due |= renegotiates;
-        renegotiates
+        let Some(refusal) = self.stage.renegotiation_refusal() else { return false };
+        let begins = matches!(kind, HandshakeType::HELLO_REQUEST | HandshakeType::CLIENT_HELLO);
+        if begins {
+            *refusal = RenegotiationRefusal::Due;
+        }
+        begins
     }
 
     /// Rejects a post-handshake message other than a renegotiation.
@@ -129,7 +131,8 @@ impl Connection {
 
     /// Writes the warning that refuses a renegotiation (RFC 5246, section 7.2.2).
     pub(super) fn write_refusal(&mut self, buf: &mut [u8]) -> Option<usize> {
-        if !core::mem::take(&mut self.renegotiation_refusal_due) {
+        let refusal = self.stage.renegotiation_refusal()?;
+        if core::mem::take(refusal) != RenegotiationRefusal::Due {
             return None;
         }
         let shape = super::transmit::LAST_CONTROL;

@@ -14,9 +14,7 @@
 use super::receive::Arrival;
 use super::{Connection, Ending};
 use crate::timer::{RoundTrips, Timer};
-use crate::tuning::{
-    LEAST_HINT_PAUSE, LEAST_PATIENCE, LEAST_PROBE_GAP, MOST_HINT_PAUSE, PROBES, REPEAT_INTERVAL,
-};
+use crate::tuning::{LEAST_HINT_PAUSE, LEAST_PATIENCE, LEAST_PROBE_GAP, MOST_HINT_PAUSE, PROBES};
 use alloc::boxed::Box;
 use core::time::Duration;
 use lightseal_core::Instant;
@@ -217,14 +215,14 @@ impl Connection {
     /// back; not more often than duplicates of the peer's flights would cause it.
     pub fn hurry(&mut self, now: Instant) {
         self.now = self.now.max(now);
-        let ready = self.last_repeat.is_none_or(|last| self.now >= last + REPEAT_INTERVAL);
+        let ready = self.now >= self.retransmission.allowed_from();
         let waits = self.ending == Ending::Open
             && !self.is_established()
             && self.timers.is_set(Timer::Retransmit);
         if ready && waits && !self.channel.flight.is_done() {
             self.stats.sent.retransmissions += 1;
             self.channel.flight.resend();
-            self.last_repeat = Some(self.now);
+            self.retransmission.sent(self.now);
         }
     }
 
@@ -236,7 +234,7 @@ impl Connection {
         // If no flight measured the round trip, the duration of the whole handshake is an upper
         // bound, unless the server was away meanwhile. A round of probes takes nine times the
         // first timeout if that is the bound, which is enough for paths that are slower.
-        if self.round_trips.patience().is_none() {
+        if self.retransmission.round_trips.patience().is_none() {
             liveness.unmeasured = Some(3 * now.saturating_since(liveness.since).min(most));
         }
         (liveness.since, liveness.sent_at, liveness.heard_at) = (now, now, now);
@@ -248,7 +246,7 @@ impl Connection {
 
     /// The time that an answer may take on the path.
     fn path_patience(&self) -> Duration {
-        let measured = self.round_trips.patience();
+        let measured = self.retransmission.round_trips.patience();
         let handshake = || self.liveness.as_ref()?.unmeasured;
         measured.or_else(handshake).unwrap_or_default()
     }
@@ -324,9 +322,9 @@ impl Connection {
                 let took = now.min(latest).saturating_since(liveness.round_at);
                 // If it answers a later probe than the first, the round trip is shorter than
                 // `took`.
-                let longer = self.round_trips.mean().is_none_or(|mean| took > mean);
+                let longer = self.retransmission.round_trips.mean().is_none_or(|mean| took > mean);
                 if longer || liveness.probes == 1 && liveness.measurable {
-                    self.round_trips.take(took);
+                    self.retransmission.round_trips.take(took);
                 }
             }
             if liveness.hinted {

@@ -65,14 +65,14 @@ use crate::record::{
     ConnectionId, PlaintextHeader, ReceiveBuffer, ReceiveEpoch, SecurityLevel, SendEpoch,
 };
 use crate::stats::Stats;
-use crate::timer::{RoundTrips, Timer, Timers};
+use crate::timer::{Retransmission, Timer, Timers};
 use acks::Acks;
 use adapt::Adaptation;
 use alloc::boxed::Box;
 use alloc::collections::VecDeque;
 use alloc::sync::Arc;
 use core::net::{IpAddr, SocketAddr};
-use core::time::Duration;
+use deadlines::FinishedProgress;
 use early::EarlyRecords;
 use ids::Ids;
 use lightseal_aggregation::Scheme;
@@ -167,30 +167,17 @@ pub struct Connection {
     acks: Acks,
     early: EarlyRecords,
     timers: Timers,
-    /// The current retransmission timeout.
-    timeout: Duration,
-    round_trips: RoundTrips,
-    /// When the current flight, or the answer to a retransmission of the peer's flight, was last
-    /// sent.
-    last_repeat: Option<Instant>,
+    retransmission: Retransmission,
     held: ReceiveBuffer,
     /// The payload that is lent to the application until the next call.
     taken: Option<Slot>,
     queue: SendQueue,
     notices: VecDeque<Notice>,
     ending: Ending,
-    /// The open set of shared tags has waited long enough and gets a closing tag.
-    closing_due: bool,
     /// How long messages under shared tags wait for others; `None` until this end sends the first
     /// one.
     pace: Option<Box<Pace>>,
-    /// A record of an application epoch was authenticated since the last handshake deadline.
-    heard_application: bool,
-    /// The number of handshake deadlines that passed without an ACK of our Finished although such
-    /// records arrived.
-    deadlines: u8,
-    /// The datagram being processed contains handshake messages or ACKs.
-    saw_handshake: bool,
+    finished: FinishedProgress,
     key_update: KeyUpdateState,
     updates: AggregationUpdates,
     adaptation: Option<Box<Adaptation>>,
@@ -202,8 +189,6 @@ pub struct Connection {
     /// The liveness of the peer, if the host asked to watch it.
     liveness: Option<Box<Liveness>>,
     mtu: PathMtu,
-    /// The peer of a DTLS 1.2 association began a renegotiation, which is to be refused.
-    renegotiation_refusal_due: bool,
     stats: Stats,
 }
 
@@ -279,8 +264,7 @@ impl Connection {
         let mut timers = Timers::new();
         timers.set(Timer::HandshakeDeadline, now + settings.handshake_deadline);
         Self {
-            timeout: settings.initial_timeout,
-            round_trips: RoundTrips::default(),
+            retransmission: Retransmission::new(settings.initial_timeout),
             held: ReceiveBuffer::new(settings.receive_buffer_bytes),
             queue: SendQueue::new(settings.send_buffer_bytes),
             mtu: PathMtu::new(settings.datagram_bytes, settings.path_mtu),
@@ -292,15 +276,11 @@ impl Connection {
             acks: Acks::default(),
             early: EarlyRecords::default(),
             timers,
-            last_repeat: None,
             taken: None,
             notices: VecDeque::new(),
             ending: Ending::Open,
-            closing_due: false,
             pace: None,
-            heard_application: false,
-            deadlines: 0,
-            saw_handshake: false,
+            finished: FinishedProgress::default(),
             key_update: KeyUpdateState::default(),
             updates: AggregationUpdates::default(),
             adaptation: None,
@@ -309,7 +289,6 @@ impl Connection {
             ids: Ids::default(),
             path: Path::new(peer),
             liveness: None,
-            renegotiation_refusal_due: false,
             stats: Stats::default(),
         }
     }

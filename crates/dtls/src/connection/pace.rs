@@ -100,6 +100,8 @@ pub(super) struct Pace {
     answered: u32,
     /// The number of messages in the open set.
     waiting: u32,
+    /// The open set has waited long enough and gets a closing tag.
+    closing_due: bool,
     /// The open set will be closed because no further message came, not because it has waited for
     /// the longest time.
     stalls: bool,
@@ -138,6 +140,7 @@ impl Pace {
             unanswered: 0,
             answered: ONE,
             waiting: 0,
+            closing_due: false,
             stalls: false,
             trust: 0,
             failures: 0,
@@ -303,8 +306,24 @@ impl Pace {
         }
     }
 
+    /// Whether the open set gets a closing tag.
+    pub(super) const fn is_closing_due(&self) -> bool {
+        self.closing_due
+    }
+
+    /// As [`is_closing_due`](Self::is_closing_due), once.
+    pub(super) const fn take_closing_due(&mut self) -> bool {
+        core::mem::replace(&mut self.closing_due, false)
+    }
+
+    /// The open set waits no longer.
+    pub(super) const fn close_now(&mut self) {
+        self.closing_due = true;
+    }
+
     /// Notes that the open set was not filled in time.
     pub(super) const fn expired(&mut self) {
+        self.close_now();
         let one_way = self.unanswered >= ONE_WAY;
         let paid = self.waiting >= WORTHWHILE && (one_way || !self.stalls);
         if paid {
@@ -322,6 +341,7 @@ impl Pace {
     pub(super) const fn closed(&mut self) {
         self.waiting = 0;
         self.marked = 0;
+        self.closing_due = false;
     }
 }
 

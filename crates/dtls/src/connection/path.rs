@@ -269,7 +269,7 @@ impl Connection {
         let candidate = self.path.candidate.as_mut().filter(|candidate| candidate.challenge_due)?;
         candidate.challenge_due = false;
         candidate.tries += 1;
-        let interval = PATH_CHALLENGE_INTERVAL.max(self.timeout * 2);
+        let interval = PATH_CHALLENGE_INTERVAL.max(self.retransmission.timeout * 2);
         self.timers.set(Timer::PathChallenge, self.now + interval);
         // An attacker that sends a copy with a third party's source address cannot make us send
         // more than that there.

@@ -14,7 +14,7 @@ use crate::record::outcomes::{Inner, Outcomes};
 use crate::record::receive_buffer::{Origin, Slot};
 use crate::record::{ConnectionId, Header12, ReceiveEpoch, UnifiedHeader};
 use crate::timer::Timer;
-use crate::tuning::{ACK_PATIENCE, HANDSHAKE_KEYS_LIFETIME, MIN_TIMEOUT, REPEAT_INTERVAL};
+use crate::tuning::{ACK_PATIENCE, HANDSHAKE_KEYS_LIFETIME};
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 use lightseal_core::{Decode, Instant, Reader};
@@ -22,6 +22,8 @@ use lightseal_core::{Decode, Instant, Reader};
 /// What a datagram brought.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Arrival {
+    /// It contains handshake messages or ACKs.
+    handshake: bool,
     /// It has an authentic record, or authenticated an earlier one.
     pub(crate) authentic: bool,
     /// A payload was delivered, be it empty.
@@ -38,7 +40,6 @@ impl Connection {
         received.datagrams += 1;
         received.bytes += datagram.len() as u64;
         let len = datagram.len() as u64;
-        self.saw_handshake = false;
         let mut rest = datagram;
         while self.is_open() && !rest.is_empty() {
             rest = match self.receive_record(rest, &mut arrival) {
@@ -53,7 +54,7 @@ impl Connection {
                 }
             };
         }
-        if self.saw_handshake {
+        if arrival.handshake {
             self.stats.received.handshake_bytes += len;
         }
         self.after_receiving(&mut arrival);
@@ -95,7 +96,7 @@ impl Connection {
                 }
             } else if header.epoch == 0 && header.kind != ContentType::TLS12_CID {
                 let content = record.get(header.len..).unwrap_or_default();
-                self.plaintext_record(&header, content)?;
+                self.plaintext_record(&header, content, arrival)?;
             } else {
                 self.protected_record_12(&header, record, arrival)?;
             }
@@ -106,7 +107,12 @@ impl Connection {
     /// Processes a plaintext record. It matters only before the handshake is complete, or if it
     /// shows that the end of the handshake got lost. Its errors are noise, because anybody can send
     /// one.
-    fn plaintext_record(&mut self, header: &Header12, content: &[u8]) -> Result<(), Fault> {
+    fn plaintext_record(
+        &mut self,
+        header: &Header12,
+        content: &[u8],
+        arrival: &mut Arrival,
+    ) -> Result<(), Fault> {
         if self.is_established() {
             if self.repeats_last_flight(header.kind, content) {
                 self.answer_repetition(0);
@@ -116,8 +122,14 @@ impl Connection {
             return Ok(());
         }
         let parsed = match header.kind {
-            ContentType::HANDSHAKE => return self.fragments(0, header.number, content),
-            ContentType::ACK if !self.is_12() => self.acknowledged_in_clear(content),
+            ContentType::HANDSHAKE => {
+                arrival.handshake = true;
+                return self.fragments(0, header.number, content);
+            }
+            ContentType::ACK if !self.is_12() => {
+                arrival.handshake = true;
+                self.acknowledged_in_clear(content)
+            }
             // ChangeCipherSpec needs no action: records state their epoch themselves.
             ContentType::CHANGE_CIPHER_SPEC if self.expects_clear() && content == [1] => Ok(()),
             ContentType::ALERT => match Alert::decode(content) {
@@ -127,7 +139,7 @@ impl Connection {
                     }
                     // Retransmits early, so that a final refusal does not take a whole timeout at
                     // each attempt.
-                    let soon = self.now + self.timeout / 4;
+                    let soon = self.now + self.retransmission.timeout / 4;
                     if self.timers.is_set(Timer::Retransmit) {
                         self.timers.set_at_most(Timer::Retransmit, soon);
                     }
@@ -196,14 +208,14 @@ impl Connection {
         self.adapt();
         let checked = self.check_forgeries(outcomes);
         let result = match opened.inner {
-            Some(inner) if checked.is_ok() => self.authenticated(number, inner, outcomes),
+            Some(inner) if checked.is_ok() => self.authenticated(number, inner, outcomes, arrival),
             _ => Ok(()),
         };
         self.count(outcomes, arrival);
         checked?;
         self.heard_data(outcomes);
         if used && number >= APPLICATION_EPOCH {
-            self.heard_application = true;
+            self.finished.heard_application();
             self.age_old_epochs(number);
             if settled {
                 self.forget_epochs_before(number + 1);
@@ -259,6 +271,7 @@ impl Connection {
         epoch: u64,
         Inner { kind, number, content }: Inner<'_>,
         outcomes: &mut Outcomes,
+        arrival: &mut Arrival,
     ) -> Result<(), Fault> {
         // The keys depend on our random value, so the peer has received our flight and its address
         // is proved.
@@ -280,9 +293,15 @@ impl Connection {
                 }
                 Ok(())
             }
-            ContentType::HANDSHAKE => self.fragments(epoch, number, content),
+            ContentType::HANDSHAKE => {
+                arrival.handshake = true;
+                self.fragments(epoch, number, content)
+            }
             // DTLS 1.2 has no ACKs.
-            ContentType::ACK if epoch != EPOCH_12 => self.acknowledged(epoch, content),
+            ContentType::ACK if epoch != EPOCH_12 => {
+                arrival.handshake = true;
+                self.acknowledged(epoch, content)
+            }
             ContentType::ALERT => {
                 let warning = content.first() == Some(&Alert::WARNING);
                 match Alert::decode(content)? {
@@ -314,7 +333,6 @@ impl Connection {
 
     /// Processes the handshake fragments of a record.
     fn fragments(&mut self, epoch: u64, number: u64, content: &[u8]) -> Result<(), Fault> {
-        self.saw_handshake = true;
         let mut r = Reader::new(content);
         let (mut stored, mut old, mut refused) = (false, false, false);
         // In DTLS 1.3 only a ServerHello comes in plaintext: any other plaintext message would be
@@ -397,7 +415,10 @@ impl Connection {
             self.timers.stop(Timer::Acknowledge);
         } else {
             // The rest of the peer's flight may still be on its way.
-            self.timers.set_at_most(Timer::Acknowledge, self.now + self.timeout / ACK_PATIENCE);
+            self.timers.set_at_most(
+                Timer::Acknowledge,
+                self.now + self.retransmission.timeout / ACK_PATIENCE,
+            );
         }
     }
 
@@ -406,20 +427,20 @@ impl Connection {
     ///
     /// A flight of the handshake is answered by our flight, a later message only by an ACK.
     fn answer_repetition(&mut self, epoch: u64) {
-        let ready = self.last_repeat.is_none_or(|last| self.now >= last + REPEAT_INTERVAL);
+        let ready = self.now >= self.retransmission.allowed_from();
         let flight = self.channel.flight.epoch();
         if epoch < APPLICATION_EPOCH && flight.is_some_and(|ours| ours < APPLICATION_EPOCH) {
             self.acks.clear();
             if ready && self.channel.flight.unsent_epoch().is_none() {
                 self.channel.flight.resend();
                 self.stats.sent.retransmissions += 1;
-                self.last_repeat = Some(self.now);
+                self.retransmission.sent(self.now);
             }
         } else if ready {
             self.acks.make_due();
-            self.last_repeat = Some(self.now);
-        } else if let Some(last) = self.last_repeat {
-            self.timers.set_at_most(Timer::Acknowledge, last + REPEAT_INTERVAL);
+            self.retransmission.sent(self.now);
+        } else {
+            self.timers.set_at_most(Timer::Acknowledge, self.retransmission.allowed_from());
         }
     }
 
@@ -469,7 +490,7 @@ impl Connection {
         }
         if !self.is_established() && self.timers.is_set(Timer::Retransmit) {
             // Our flight has arrived; only the rest of the peer's answer is missing.
-            self.timers.set(Timer::Retransmit, self.now + self.timeout);
+            self.timers.set(Timer::Retransmit, self.now + self.retransmission.timeout);
         }
         Ok(())
     }
@@ -477,9 +498,8 @@ impl Connection {
     /// Measures the round trip from an answer to a flight that was sent only once.
     pub(super) fn measure_path(&mut self) {
         if let Some(start) = self.channel.flight.unambiguous_start() {
-            let timeout = self.round_trips.take(self.now.saturating_since(start));
-            self.timeout =
-                timeout.clamp(MIN_TIMEOUT, self.settings().initial_timeout.max(MIN_TIMEOUT));
+            let round_trip = self.now.saturating_since(start);
+            self.retransmission.measured(round_trip, self.role.settings().initial_timeout);
         }
     }
 
@@ -530,20 +550,18 @@ impl Connection {
     /// records that it names are still retransmitted when the timer expires. A server does not need
     /// one: its ServerHello is acknowledged under keys.
     fn acknowledged_in_clear(&mut self, content: &[u8]) -> Result<(), Fault> {
-        self.saw_handshake = true;
         let records = ack::read(content)?;
         let state = self.stage.state();
         let retried = matches!(state, Some(State::WaitServerHello(state)) if state.is_retried());
-        let ready = self.last_repeat.is_none_or(|last| self.now >= last + REPEAT_INTERVAL);
+        let ready = self.now >= self.retransmission.allowed_from();
         if retried && ready && self.channel.flight.resend_unnamed(records) {
             self.stats.sent.retransmissions += 1;
-            self.last_repeat = Some(self.now);
+            self.retransmission.sent(self.now);
         }
         Ok(())
     }
 
     fn acknowledged(&mut self, epoch: u64, content: &[u8]) -> Result<(), Fault> {
-        self.saw_handshake = true;
         let mut news = false;
         // During the handshake an ACK counts only for records that are protected no better than
         // itself. Later each direction counts its epochs separately (RFC 9147, section 7).

@@ -231,7 +231,6 @@ impl Connection {
         let Some(current) = self.channel.send.newest() else { return Ok(()) };
         let end = EpochEnd { records: current.next(), closing: current.end() };
         self.timers.stop(Timer::OpenSet);
-        self.closing_due = false;
         if let Stage::Established(established) = &mut self.stage {
             established.negotiated.send = scheme;
         }

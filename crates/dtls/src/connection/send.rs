@@ -1,6 +1,7 @@
 //! The application's payloads: sealed at once where that is possible, queued otherwise.
 
 use super::Connection;
+use super::stage::Stage;
 use crate::error::SendError;
 use crate::record::seal::SealError;
 use crate::tuning::MIN_DATAGRAM_BYTES;
@@ -78,16 +79,16 @@ impl Connection {
     /// This tells without doing any of its work what the next step would find, so that the poll
     /// after each payload costs little.
     pub(super) fn is_quiet(&self) -> bool {
-        self.is_established()
-            && self.is_open()
+        let Stage::Established(established) = &self.stage else { return false };
+        self.is_open()
             && self.queue.is_empty()
             && !self.acks.is_due()
             && self.channel.flight.unsent_epoch().is_none()
-            && !self.closing_due
+            && !self.pace.as_ref().is_some_and(|pace| pace.is_closing_due())
             && !self.key_update.is_switch_due()
             && self.updates.is_quiet()
             && !self.loss.is_report_due()
-            && !self.renegotiation_refusal_due
+            && !established.keys.is_refusal_due()
             && self.ids.is_quiet()
             && self.path.is_quiet()
             && self.mtu.is_quiet()

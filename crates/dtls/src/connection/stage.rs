@@ -2,7 +2,7 @@
 
 use crate::codepoints::AlertDescription;
 use crate::config::ProtocolVersion;
-use crate::handshake::{Established, State};
+use crate::handshake::{Established, EstablishedKeys, RenegotiationRefusal, State};
 use crate::record::receive_buffer::Slot;
 use alloc::boxed::Box;
 use alloc::vec::Vec;
@@ -51,6 +51,17 @@ impl Stage {
         match self {
             Self::Handshake(handshake) => Some(&handshake.state),
             Self::Established(_) | Self::Ended => None,
+        }
+    }
+
+    /// Whether a renegotiation is to be refused; `None` unless a DTLS 1.2 handshake is complete.
+    pub(super) fn renegotiation_refusal(&mut self) -> Option<&mut RenegotiationRefusal> {
+        match self {
+            Self::Established(Established {
+                keys: EstablishedKeys::Dtls12 { refusal, .. },
+                ..
+            }) => Some(refusal),
+            _ => None,
         }
     }
 

@@ -58,8 +58,8 @@ impl Connection {
         if self.sending().is_none() || completing && self.channel.flight.unsent_epoch().is_some() {
             return None;
         }
-        if self.closing_due || self.key_update.is_switch_due() {
-            self.closing_due = false;
+        let closing = self.pace.as_mut().is_some_and(|pace| pace.take_closing_due());
+        if closing || self.key_update.is_switch_due() {
             self.timers.stop(Timer::OpenSet);
             if let Some(len) = self.write_closing_tag(buf, LAST_CONTROL) {
                 return Some(len);
@@ -115,7 +115,6 @@ impl Connection {
                     let rest = buf.get_mut(sealed.len..).filter(|_| closing && !shape.last);
                     let tag = rest.and_then(|rest| self.write_closing_tag(rest, LAST_CONTROL));
                     if let Some(tag_len) = tag {
-                        self.closing_due = false;
                         datagram_len += tag_len;
                     }
                 }
@@ -154,10 +153,9 @@ impl Connection {
                 let due = pace.left_open(self.now, number, since, wait);
                 self.timers.set(Timer::OpenSet, due);
             }
-            (Some(_), None) => self.closing_due = true,
+            (Some(_), None) => pace.close_now(),
             (None, _) => {
                 pace.covered();
-                self.closing_due = false;
                 self.timers.stop(Timer::OpenSet);
             }
         }
@@ -251,11 +249,11 @@ impl Connection {
             // In DTLS 1.2 nothing answers the last flight; it is retransmitted only when the peer
             // retransmits its own.
             if !(self.is_12() && self.is_established()) {
-                self.timers.set(Timer::Retransmit, self.now + self.timeout);
+                self.timers.set(Timer::Retransmit, self.now + self.retransmission.timeout);
             }
             // The flight answers everything received before it, unless it is a post-handshake
             // message.
-            self.last_repeat = Some(self.now);
+            self.retransmission.sent(self.now);
         }
         at
     }

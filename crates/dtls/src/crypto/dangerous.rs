@@ -14,8 +14,8 @@ use super::suites::mask::{BlockMask, Mask, keyed};
 use super::suites::nonce::Iv;
 use super::suites::outputs::{EXTENDED_BLOCKS, Outputs, open_content_first};
 use super::{
-    Block, CipherSuite, CipherSuiteId, Keying, Limits, Opened, Prf, PrfProtection, PrfState,
-    Record, TrafficSecret,
+    Block, CipherSuite, CipherSuiteId, KeyDerivation, Keying, Limits, Opened, Prf, PrfProtection,
+    PrfState, Record,
 };
 use aes::Aes128Enc;
 use aes_gcm::AesGcm;
@@ -30,6 +30,7 @@ pub static AES_128_GCM_AGGREGATED: CipherSuite = CipherSuite {
     name: "DANGEROUS_AES_128_GCM_AGGREGATED",
     encrypts: true,
     tag_len: 16,
+    hash: &crate::crypto::Sha256,
     limits: Limits::GCM,
     keying: Keying::Prf {
         plain: Gcm::<Aes128Enc>::protection,
@@ -79,12 +80,12 @@ struct AggregatedGcm {
 }
 
 impl AggregatedGcm {
-    fn keys(secret: &TrafficSecret, context: [u8; 3]) -> Box<dyn PrfProtection> {
+    fn keys(keys: &KeyDerivation, context: [u8; 3]) -> Box<dyn PrfProtection> {
         Box::new(Self {
-            aead: AesGcm::from(keyed::<Aes128Enc>(secret, "dangerous key", &context)),
-            iv: Iv::labelled(secret, "dangerous iv", &context),
-            extended: Outputs::new(secret, "dangerous x", context, EXTENDED_BLOCKS),
-            mask: BlockMask::labelled(secret, "dangerous sn", &context),
+            aead: AesGcm::from(keyed::<Aes128Enc>(keys, "dangerous key", &context)),
+            iv: Iv::labelled(keys, "dangerous iv", &context),
+            extended: Outputs::new(keys, "dangerous x", context, EXTENDED_BLOCKS),
+            mask: BlockMask::labelled(keys, "dangerous sn", &context),
         })
     }
 

@@ -6,19 +6,30 @@ use core::fmt;
 use lightseal_core::Random;
 use zeroize::ZeroizeOnDrop;
 
+/// The longest shared secret in bytes: that of P-521.
+const LONGEST_SHARED: usize = 66;
+
 /// The result of a key exchange.
 #[derive(ZeroizeOnDrop)]
-pub struct SharedSecret([u8; 32]);
+pub struct SharedSecret {
+    bytes: [u8; LONGEST_SHARED],
+    len: usize,
+}
 
 impl SharedSecret {
     /// A secret that a group computed.
-    pub const fn new(secret: [u8; 32]) -> Self {
-        Self(secret)
+    ///
+    /// # Panics
+    /// If the secret is longer than 66 bytes.
+    pub fn new(secret: &[u8]) -> Self {
+        let mut bytes = [0; LONGEST_SHARED];
+        bytes[..secret.len()].copy_from_slice(secret);
+        Self { bytes, len: secret.len() }
     }
 
     /// The secret's bytes.
-    pub const fn as_bytes(&self) -> &[u8] {
-        &self.0
+    pub fn as_bytes(&self) -> &[u8] {
+        &self.bytes[..self.len]
     }
 }
 
@@ -81,7 +92,7 @@ pub struct GroupAnswer {
     /// The second key share.
     pub second: &'static [u8],
     /// The shared secret of the two key pairs.
-    pub shared: [u8; 32],
+    pub shared: &'static [u8],
 }
 
 impl GroupAnswer {
@@ -97,7 +108,7 @@ impl GroupAnswer {
             0x8b, 0x76, 0x98, 0xf6, 0x34, 0x26, 0x57, 0xda, 0xc1, 0xee, 0xcb, 0xec, 0xa2, 0xcc,
             0x12, 0xec, 0x9b, 0x19,
         ],
-        shared: [
+        shared: &[
             0xaf, 0x51, 0x34, 0xf9, 0x49, 0xcf, 0x53, 0xa5, 0x11, 0x4a, 0x78, 0x30, 0x7a, 0x85,
             0x41, 0xb2, 0x51, 0x90, 0x16, 0x5d, 0x64, 0xc7, 0x03, 0x78, 0x5b, 0x26, 0x63, 0x26,
             0x6a, 0xaa, 0xe0, 0x29,
@@ -120,7 +131,7 @@ impl GroupAnswer {
             0xcc, 0x01, 0xe7, 0x5b, 0x0e, 0x55, 0xf9, 0x53, 0xe7, 0x21, 0x80, 0x78, 0xd0, 0x94,
             0x2e, 0xb9, 0x38, 0x8a, 0x97, 0x6c, 0x8e, 0x4b, 0xd0,
         ],
-        shared: [
+        shared: &[
             0xc4, 0x73, 0xce, 0x2f, 0x29, 0xdb, 0xf5, 0x84, 0x11, 0x0e, 0x95, 0xa5, 0x30, 0xa5,
             0xfc, 0x76, 0x6f, 0x19, 0x4c, 0xc0, 0x07, 0x96, 0x41, 0xf0, 0x00, 0x36, 0x4f, 0x91,
             0x56, 0x3e, 0x5c, 0x8c,

@@ -2,6 +2,7 @@
 //!
 //! - [`provider`]: a [`Provider`] lists cipher suites and groups; what is not listed is not linked;
 //! - [`protection`]: traits that seal and open records in place;
+//! - `hash`: hash functions with HMAC and HKDF, which suites name; `sha256`: the portable one;
 //! - [`limits`]: how much a key may be used;
 //! - `schedule`: the key schedule of DTLS 1.3, one type for each stage; `schedule12`: that of 1.2
 //!   (feature `internals`);
@@ -18,6 +19,7 @@ pub mod dangerous;
 pub mod group;
 #[cfg(feature = "rustcrypto")]
 pub mod groups;
+mod hash;
 pub mod limits;
 pub mod protection;
 pub mod provider;
@@ -31,6 +33,7 @@ pub mod schedule;
 mod schedule12;
 #[cfg(feature = "internals")]
 pub mod schedule12;
+mod sha256;
 pub mod suites;
 #[cfg(not(feature = "internals"))]
 mod transcript;
@@ -39,6 +42,11 @@ pub mod transcript;
 
 pub use crate::codepoints::{CipherSuiteId, NamedGroup};
 pub use group::{Group, GroupAnswer, InvalidKeyShare, KeyExchange, SharedSecret};
+#[cfg(feature = "internals")]
+pub use hash::HashValue;
+#[cfg(not(feature = "internals"))]
+pub(crate) use hash::HashValue;
+pub use hash::{CustomRunningHash, Hash, HashAlgorithm, HmacKey, HmacState, RunningHash};
 pub use limits::{KeyState, Limits, Usage};
 pub use protection::{
     Aead, Block, Opened, Pad, Prf, PrfProtection, PrfState, Protection, Record, Unauthentic,
@@ -48,16 +56,19 @@ pub use provider::{
 };
 #[cfg(feature = "internals")]
 pub use schedule::{
-    BinderKey, EarlySecret, ExporterSecret, FinishedKey, HandshakeSecret, MasterSecret,
-    ResumptionSecret,
+    ApplicationSecrets, BinderKey, EarlySecret, ExporterSecret, FinishedKey, HandshakeSecret,
+    MasterSecret, ResumptionSecret,
 };
 #[cfg(not(feature = "internals"))]
-pub(crate) use schedule::{EarlySecret, ExporterSecret, HandshakeSecret, MasterSecret};
-pub use schedule::{ExportError, TrafficSecret};
+pub(crate) use schedule::{
+    ApplicationSecrets, EarlySecret, ExporterSecret, HandshakeSecret, MasterSecret,
+};
+pub use schedule::{ExportError, KeyDerivation, TrafficSecret};
 #[cfg(feature = "internals")]
 pub use schedule12::{Keys12, MasterSecret12, PremasterSecret, Prf12};
 #[cfg(not(feature = "internals"))]
 pub(crate) use schedule12::{Keys12, MasterSecret12, PremasterSecret, Prf12};
+pub use sha256::Sha256;
 pub use suites::known_answer::{KnownAnswer, KnownAnswer12};
 #[cfg(feature = "internals")]
 pub use transcript::Transcript;

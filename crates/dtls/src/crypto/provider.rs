@@ -1,12 +1,14 @@
 //! Providers: the suites and groups from which a host chooses, and their implementations.
 
-use super::suites::known_answer::{KnownAnswer, KnownAnswer12};
-use super::{Aead, CipherSuiteId, Group, Limits, Pad, PrfProtection, Protection, TrafficSecret};
+use super::suites::known_answer::{HashAnswer, KnownAnswer, KnownAnswer12};
+use super::{
+    Aead, CipherSuiteId, Group, Hash, KeyDerivation, Limits, Pad, PrfProtection, Protection, Sha256,
+};
 use alloc::boxed::Box;
 use core::fmt;
 
-/// A cipher suite of DTLS 1.3. All of them use SHA-256.
-#[derive(Debug)]
+/// A cipher suite of DTLS 1.3.
+#[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
 pub struct CipherSuite {
     /// The code point.
@@ -18,6 +20,8 @@ pub struct CipherSuite {
     pub encrypts: bool,
     /// The length in bytes of a record's own tag in the standard layout: 32, 16 or 8.
     pub tag_len: usize,
+    /// The hash of the transcript, of HMAC and of the key schedule.
+    pub hash: &'static dyn Hash,
     /// The usage limits of one of its keys.
     pub limits: Limits,
     /// Derives record protection from a traffic secret.
@@ -27,7 +31,7 @@ pub struct CipherSuite {
 }
 
 impl CipherSuite {
-    /// A suite that encrypts, with tags of 16 bytes.
+    /// A suite that encrypts, with tags of 16 bytes and the portable SHA-256.
     pub const fn new(
         id: CipherSuiteId,
         name: &'static str,
@@ -35,13 +39,19 @@ impl CipherSuite {
         keying: Keying,
         known_answer: KnownAnswer,
     ) -> Self {
-        Self { id, name, encrypts: true, tag_len: 16, limits, keying, known_answer }
+        Self { id, name, encrypts: true, tag_len: 16, hash: &Sha256, limits, keying, known_answer }
     }
 
     /// The suite with tags of another length in bytes.
     #[must_use]
     pub const fn with_tag_len(self, tag_len: usize) -> Self {
         Self { tag_len, ..self }
+    }
+
+    /// The suite with another implementation of its hash.
+    #[must_use]
+    pub const fn with_hash(self, hash: &'static dyn Hash) -> Self {
+        Self { hash, ..self }
     }
 
     /// The suite as one that does not encrypt.
@@ -52,24 +62,24 @@ impl CipherSuite {
 }
 
 /// Derives a [`Pad`] from a traffic secret, under an aggregation context.
-pub type PadKeying = fn(&TrafficSecret, context: [u8; 3]) -> Box<dyn Pad>;
+pub type PadKeying = fn(&KeyDerivation, context: [u8; 3]) -> Box<dyn Pad>;
 
 /// How a suite derives record protection from a traffic secret.
 ///
 /// Aggregation needs tags that are a pseudorandom function's output. GCM,
 /// ChaCha20-Poly1305 and short tags are excluded by this type, not by configuration.
-#[derive(Debug)]
+#[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
 pub enum Keying {
     /// Plain tags only.
-    Aead(fn(&TrafficSecret) -> Box<dyn Protection>),
+    Aead(fn(&KeyDerivation) -> Box<dyn Protection>),
     /// Plain or aggregated tags.
     Prf {
         /// The standard layout, with one tag for each record.
-        plain: fn(&TrafficSecret) -> Box<dyn Protection>,
+        plain: fn(&KeyDerivation) -> Box<dyn Protection>,
         /// The layout with the content type first and aggregated tags. The context is scheme ‖ n ‖
         /// o, so that authentication fails between two ends with different parameters.
-        aggregated: fn(&TrafficSecret, context: [u8; 3]) -> Box<dyn PrfProtection>,
+        aggregated: fn(&KeyDerivation, context: [u8; 3]) -> Box<dyn PrfProtection>,
         /// The pad that encrypts short records under
         /// [`NumberMasks::Strong`](crate::NumberMasks::Strong); `None` if the suite does not
         /// encrypt record numbers.
@@ -79,14 +89,14 @@ pub enum Keying {
 
 impl Keying {
     /// Protection in the standard layout.
-    pub fn plain(&self, secret: &TrafficSecret) -> Box<dyn Protection> {
+    pub fn plain(&self, keys: &KeyDerivation) -> Box<dyn Protection> {
         match self {
-            Self::Aead(plain) | Self::Prf { plain, .. } => plain(secret),
+            Self::Aead(plain) | Self::Prf { plain, .. } => plain(keys),
         }
     }
 }
 
-/// A cipher suite of DTLS 1.2. All of them use SHA-256.
+/// A cipher suite of DTLS 1.2.
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
 pub struct CipherSuite12 {
@@ -103,6 +113,8 @@ pub struct CipherSuite12 {
     /// The length in bytes of the IVs in the key block: 4, if each record carries the other 8 bytes
     /// of the nonce (RFC 5288, section 3; RFC 6655, section 3), or all 12 (RFC 7905, section 2).
     pub fixed_iv_len: usize,
+    /// The hash of the transcript, of HMAC and of the key schedule.
+    pub hash: &'static dyn Hash,
     /// The usage limits of one of its keys.
     pub limits: Limits,
     /// Makes record protection from a key and an IV of the lengths above. In suites whose records
@@ -127,7 +139,8 @@ pub enum Exchange12 {
 }
 
 impl CipherSuite12 {
-    /// A suite with tags and keys of 16 bytes, and IVs of 4 bytes in the key block.
+    /// A suite with tags and keys of 16 bytes, IVs of 4 bytes in the key block, and the portable
+    /// SHA-256.
     pub const fn new(
         id: CipherSuiteId,
         name: &'static str,
@@ -136,8 +149,18 @@ impl CipherSuite12 {
         aead: AeadKeying,
         known_answer: KnownAnswer12,
     ) -> Self {
-        let (tag_len, key_len, fixed_iv_len) = (16, 16, 4);
-        Self { id, name, exchange, tag_len, key_len, fixed_iv_len, limits, aead, known_answer }
+        Self {
+            id,
+            name,
+            exchange,
+            tag_len: 16,
+            key_len: 16,
+            fixed_iv_len: 4,
+            hash: &Sha256,
+            limits,
+            aead,
+            known_answer,
+        }
     }
 
     /// The suite with tags of another length in bytes.
@@ -152,6 +175,12 @@ impl CipherSuite12 {
         Self { key_len, fixed_iv_len, ..self }
     }
 
+    /// The suite with another implementation of its hash.
+    #[must_use]
+    pub const fn with_hash(self, hash: &'static dyn Hash) -> Self {
+        Self { hash, ..self }
+    }
+
     /// The suite with another implementation of the cipher.
     #[must_use]
     pub const fn with_aead(self, aead: AeadKeying) -> Self {
@@ -164,8 +193,8 @@ impl CipherSuite12 {
     }
 }
 
-/// An implementation of the cryptography: suites and groups. More will come, such as hashes and
-/// random generators.
+/// An implementation of the cryptography: suites, which name their hashes, and groups. Random
+/// generators may follow.
 #[derive(Clone, Copy)]
 #[non_exhaustive]
 pub struct Provider {
@@ -235,13 +264,20 @@ impl Provider {
         self.groups.iter().copied().find(|group| group.id() == id)
     }
 
-    /// Recomputes the known answers of every suite and group. A program calls this once, when it
+    /// Recomputes the known answers of every suite, its hash included, and of every group. A program calls this once, when it
     /// starts: a faulty build or processor then shows before any key is used.
     ///
     /// # Errors
-    /// Returns the first suite or group with a wrong result. The provider must then not be used.
+    /// Returns the first hash, suite or group with a wrong result. The provider must then not be used.
     pub fn self_test(&self) -> Result<(), SelfTestFailed> {
-        for suite in self.suites.iter().chain(self.suites_multicast) {
+        let suites = self.suites.iter().chain(self.suites_multicast);
+        let hashes = suites.clone().map(|suite| suite.hash);
+        for hash in hashes.chain(self.suites_12.iter().map(|suite| suite.hash)) {
+            if !HashAnswer::holds(hash) {
+                return Err(SelfTestFailed(hash.algorithm().name()));
+            }
+        }
+        for suite in suites {
             if !suite.known_answer.holds(suite) {
                 return Err(SelfTestFailed(suite.name));
             }
@@ -266,7 +302,7 @@ impl fmt::Debug for Provider {
     }
 }
 
-/// The named suite or group does not compute its known answers.
+/// The named hash, suite or group does not compute its known answers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SelfTestFailed(pub &'static str);
 

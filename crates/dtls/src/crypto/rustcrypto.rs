@@ -11,7 +11,9 @@ use super::suites::known_answer::{KnownAnswer, KnownAnswer12};
 use super::suites::lightmac::CtrLightMac;
 use super::suites::mask::BlockMask;
 use super::suites::outputs::AGGREGATION_BLOCKS;
-use super::{CipherSuite, CipherSuite12, CipherSuiteId, Exchange12, Keying, Limits, Provider};
+use super::{
+    CipherSuite, CipherSuite12, CipherSuiteId, Exchange12, Keying, Limits, Provider, Sha256,
+};
 use aes::Aes128Enc;
 
 /// Every suite and group of this crate.
@@ -47,6 +49,7 @@ pub static AES_128_GCM: CipherSuite = CipherSuite {
     name: "TLS_AES_128_GCM_SHA256",
     encrypts: true,
     tag_len: 16,
+    hash: &Sha256,
     limits: Limits::GCM,
     keying: Keying::Aead(Gcm::<Aes128Enc>::protection),
     known_answer: KnownAnswer::AES_128_GCM,
@@ -58,6 +61,7 @@ pub static CHACHA20_POLY1305: CipherSuite = CipherSuite {
     name: "TLS_CHACHA20_POLY1305_SHA256",
     encrypts: true,
     tag_len: 16,
+    hash: &Sha256,
     limits: Limits::CHACHA20_POLY1305,
     keying: Keying::Aead(ChaCha::protection),
     known_answer: KnownAnswer::CHACHA20_POLY1305,
@@ -69,6 +73,7 @@ pub static AES_128_CCM: CipherSuite = CipherSuite {
     name: "TLS_AES_128_CCM_SHA256",
     encrypts: true,
     tag_len: 16,
+    hash: &Sha256,
     limits: Limits::CCM,
     keying: Keying::Prf {
         plain: Ccm::<Aes128Enc, 16>::protection,
@@ -84,6 +89,7 @@ pub static AES_128_CCM_8: CipherSuite = CipherSuite {
     name: "TLS_AES_128_CCM_8_SHA256",
     encrypts: true,
     tag_len: 8,
+    hash: &Sha256,
     limits: Limits::CCM_8,
     keying: Keying::Aead(Ccm::<Aes128Enc, 8>::protection),
     known_answer: KnownAnswer::AES_128_CCM_8,
@@ -95,6 +101,7 @@ pub static AES_128_CTR_LIGHTMAC: CipherSuite = CipherSuite {
     name: "AES_128_CTR_LIGHTMAC_SHA256",
     encrypts: true,
     tag_len: 16,
+    hash: &Sha256,
     limits: Limits::CTR_LIGHTMAC,
     keying: Keying::Prf {
         plain: CtrLightMac::<Aes128Enc, lightmac::Aes128, 1>::protection::<16>,
@@ -111,6 +118,7 @@ pub static AES_128_CTR_LIGHTMAC_8: CipherSuite = CipherSuite {
     name: "AES_128_CTR_LIGHTMAC_8_SHA256",
     encrypts: true,
     tag_len: 8,
+    hash: &Sha256,
     limits: Limits::CTR_LIGHTMAC_8,
     keying: Keying::Aead(CtrLightMac::<Aes128Enc, lightmac::Aes128, 1>::protection::<8>),
     known_answer: KnownAnswer::AES_128_CTR_LIGHTMAC_8,
@@ -122,6 +130,7 @@ pub static SHA256_SHA256: CipherSuite = CipherSuite {
     name: "TLS_SHA256_SHA256",
     encrypts: false,
     tag_len: 32,
+    hash: &Sha256,
     limits: Limits::HMAC,
     keying: Keying::Prf {
         plain: IntegrityOnly::protection,
@@ -139,6 +148,7 @@ pub static ECDHE_PSK_WITH_AES_128_GCM: CipherSuite12 = CipherSuite12 {
     tag_len: 16,
     key_len: 16,
     fixed_iv_len: 4,
+    hash: &Sha256,
     limits: Limits::GCM,
     aead: Gcm::<Aes128Enc>::aead,
     known_answer: KnownAnswer12::AES_128_GCM,
@@ -152,6 +162,7 @@ pub static PSK_WITH_AES_128_GCM: CipherSuite12 = CipherSuite12 {
     tag_len: 16,
     key_len: 16,
     fixed_iv_len: 4,
+    hash: &Sha256,
     limits: Limits::GCM,
     aead: Gcm::<Aes128Enc>::aead,
     known_answer: KnownAnswer12::AES_128_GCM,
@@ -165,6 +176,7 @@ pub static PSK_WITH_CHACHA20_POLY1305: CipherSuite12 = CipherSuite12 {
     tag_len: 16,
     key_len: 32,
     fixed_iv_len: 12,
+    hash: &Sha256,
     limits: Limits::CHACHA20_POLY1305,
     aead: ChaCha::aead,
     known_answer: KnownAnswer12::CHACHA20_POLY1305,
@@ -178,6 +190,7 @@ pub static PSK_WITH_AES_128_CCM: CipherSuite12 = CipherSuite12 {
     tag_len: 16,
     key_len: 16,
     fixed_iv_len: 4,
+    hash: &Sha256,
     limits: Limits::CCM,
     aead: Ccm::<Aes128Enc, 16>::aead,
     known_answer: KnownAnswer12::AES_128_CCM,
@@ -191,6 +204,7 @@ pub static ECDHE_PSK_WITH_AES_128_CCM_8: CipherSuite12 = CipherSuite12 {
     tag_len: 8,
     key_len: 16,
     fixed_iv_len: 4,
+    hash: &Sha256,
     limits: Limits::CCM_8_12,
     aead: Ccm::<Aes128Enc, 8>::aead,
     known_answer: KnownAnswer12::AES_128_CCM_8,
@@ -204,6 +218,7 @@ pub static PSK_WITH_AES_128_CCM_8: CipherSuite12 = CipherSuite12 {
     tag_len: 8,
     key_len: 16,
     fixed_iv_len: 4,
+    hash: &Sha256,
     limits: Limits::CCM_8_12,
     aead: Ccm::<Aes128Enc, 8>::aead,
     known_answer: KnownAnswer12::AES_128_CCM_8,

@@ -1,4 +1,5 @@
-//! The key schedule of DTLS 1.3 (RFC 8446, section 7.1, with SHA-256), one type for each stage.
+//! The key schedule of DTLS 1.3 (RFC 8446, section 7.1), one type for each stage. The hash is that
+//! of the cipher suite.
 //!
 //! ```text
 //! EarlySecret ──► HandshakeSecret ──► MasterSecret
@@ -11,58 +12,103 @@
 //! handshake state that may use it. Every secret is zeroized when dropped.
 
 use super::SharedSecret;
+use super::hash::{Hash, HashValue, HmacKey, LONGEST_OUTPUT as LEN};
 use core::fmt;
-use hkdf::Hkdf;
-use hmac::{Hmac, KeyInit, Mac};
-use sha2::{Digest, Sha256};
 use subtle::ConstantTimeEq;
 use zeroize::{ZeroizeOnDrop, Zeroizing};
 
-/// Length of the hash, and of every secret, in bytes.
-const LEN: usize = 32;
 /// The prefix of every label in DTLS 1.3 (RFC 9147, section 5.9), without a space at the end.
 const PREFIX: &[u8] = b"dtls13";
 /// The longest output of HKDF-Expand: 255 blocks of the hash.
 const LONGEST: usize = 255 * LEN;
 
-/// A secret of the schedule, and the function that derives others from it.
+/// A secret of the schedule.
 #[derive(Clone, ZeroizeOnDrop)]
-struct Secret([u8; LEN]);
+struct Secret {
+    #[zeroize(skip)]
+    hash: &'static dyn Hash,
+    bytes: HashValue,
+}
 
 impl Secret {
     /// HKDF-Extract.
-    fn extract(salt: &[u8], ikm: &[u8]) -> Self {
-        let (prk, _) = Hkdf::<Sha256>::extract(Some(salt), ikm);
-        Self(prk.into())
+    fn extract(hash: &'static dyn Hash, salt: &[u8], ikm: &[u8]) -> Self {
+        let mut out = Self { hash, bytes: [0; LEN] };
+        hash.extract(salt, ikm, &mut out.bytes);
+        out
     }
 
-    /// HKDF-Expand-Label (RFC 8446, section 7.1).
-    fn expand(&self, label: &[u8], context: &[u8], out: &mut [u8]) -> Result<(), ExportError> {
-        let length = u16::try_from(out.len()).map_err(|_| ExportError::TooLong)?;
-        let label_len =
-            u8::try_from(PREFIX.len() + label.len()).map_err(|_| ExportError::TooLong)?;
-        let context_len = u8::try_from(context.len()).map_err(|_| ExportError::TooLong)?;
-        let info: [&[u8]; 6] =
-            [&length.to_be_bytes(), &[label_len], PREFIX, label, &[context_len], context];
-        let hkdf = Hkdf::<Sha256>::from_prk(&self.0).expect("the secret is as long as the hash");
-        hkdf.expand_multi_info(&info, out).map_err(|_| ExportError::TooLong)
+    fn derivation(&self) -> KeyDerivation {
+        KeyDerivation(HmacKey::new(self.hash, &self.bytes))
     }
 
     /// HKDF-Expand-Label to a new secret, for the labels and contexts of the schedule.
     fn derive(&self, label: &[u8], context: &[u8]) -> Self {
-        let mut out = Self([0; LEN]);
-        self.expand(label, context, &mut out.0).expect("labels of the schedule are short");
-        out
-    }
-
-    /// Derive-Secret(., "derived", ""), the salt of the next stage.
-    fn derived(&self) -> Self {
-        self.derive(b"derived", &empty_hash())
+        self.derivation().derive(label, context)
     }
 }
 
-fn empty_hash() -> [u8; LEN] {
-    Sha256::digest([]).into()
+/// Derives keys and further secrets from one secret. HMAC is keyed once for all of them. The secret
+/// is zeroized when it is dropped.
+pub struct KeyDerivation(HmacKey);
+
+impl KeyDerivation {
+    /// Fills `out` with HKDF-Expand-Label of the secret, prefix `dtls13`
+    /// included, for keys of a fixed length.
+    ///
+    /// # Panics
+    /// If the label is longer than 249 bytes, the context than 255 or the output than 8160.
+    pub fn expand(&self, label: &str, context: &[u8], out: &mut [u8]) {
+        self.expand_label(label.as_bytes(), context, out).expect("labels of keys are short");
+    }
+
+    /// A key for HMAC over the hash of the secret, and as long as its hash values, derived as by
+    /// [`expand`](Self::expand).
+    ///
+    /// # Panics
+    /// As `expand`.
+    pub fn hmac_key(&self, label: &str, context: &[u8]) -> HmacKey {
+        HmacKey::new(self.0.hash(), &self.derive(label.as_bytes(), context).bytes)
+    }
+
+    /// HKDF-Expand-Label (RFC 8446, section 7.1).
+    fn expand_label(
+        &self,
+        label: &[u8],
+        context: &[u8],
+        out: &mut [u8],
+    ) -> Result<(), ExportError> {
+        let length = u16::try_from(out.len()).map_err(|_| ExportError::TooLong)?;
+        let label_len =
+            u8::try_from(PREFIX.len() + label.len()).map_err(|_| ExportError::TooLong)?;
+        let context_len = u8::try_from(context.len()).map_err(|_| ExportError::TooLong)?;
+        if out.len() > LONGEST {
+            return Err(ExportError::TooLong);
+        }
+        let info: [&[u8]; 6] =
+            [&length.to_be_bytes(), &[label_len], PREFIX, label, &[context_len], context];
+        self.0.expand(&info, out);
+        Ok(())
+    }
+
+    fn derive(&self, label: &[u8], context: &[u8]) -> Secret {
+        let mut out = Secret { hash: self.0.hash(), bytes: [0; LEN] };
+        self.expand_label(label, context, &mut out.bytes)
+            .expect("labels of the schedule are short");
+        out
+    }
+
+    /// HKDF-Extract with Derive-Secret(., "derived", "") as the salt: the next stage.
+    fn next_stage(&self, ikm: &[u8]) -> Secret {
+        let hash = self.0.hash();
+        Secret::extract(hash, &self.derive(b"derived", &empty_hash(hash)).bytes, ikm)
+    }
+}
+
+fn empty_hash(hash: &dyn Hash) -> HashValue {
+    let mut out = [0; LEN];
+    hash.digest(&[], &mut out);
+    out
 }
 
 /// Hides the content of secrets from `Debug`.
@@ -82,6 +128,7 @@ opaque!(
     ExporterSecret,
     FinishedKey,
     HandshakeSecret,
+    KeyDerivation,
     MasterSecret,
     ResumptionSecret,
     TrafficSecret
@@ -119,13 +166,13 @@ pub struct EarlySecret(Secret);
 
 impl EarlySecret {
     /// The stage for a handshake under `psk`, external or resumed.
-    pub fn from_psk(psk: &[u8]) -> Self {
-        Self(Secret::extract(&[0; LEN], psk))
+    pub fn from_psk(hash: &'static dyn Hash, psk: &[u8]) -> Self {
+        Self(Secret::extract(hash, &[0; LEN], psk))
     }
 
     /// The stage for a handshake without a pre-shared key.
-    pub fn without_psk() -> Self {
-        Self::from_psk(&[0; LEN])
+    pub fn without_psk(hash: &'static dyn Hash) -> Self {
+        Self::from_psk(hash, &[0; LEN])
     }
 
     /// The key of the binder for an external pre-shared key.
@@ -140,52 +187,58 @@ impl EarlySecret {
 
     /// The next stage. `shared` is `None` for a handshake with the pre-shared key alone (psk_ke).
     pub fn into_handshake(self, shared: Option<&SharedSecret>) -> HandshakeSecret {
-        let ikm: &[u8] = shared.map_or(&[0; LEN], SharedSecret::as_bytes);
-        HandshakeSecret(Secret::extract(&self.0.derived().0, ikm))
+        let ikm = shared.map_or(&[0; LEN][..], SharedSecret::as_bytes);
+        HandshakeSecret(self.0.derivation().next_stage(ikm).derivation())
     }
 }
 
-/// The second stage, from which the handshake's keys are derived.
-pub struct HandshakeSecret(Secret);
+/// The second stage, from which the handshake's keys are derived. It lives only while they are.
+pub struct HandshakeSecret(KeyDerivation);
 
 impl HandshakeSecret {
     /// The client's secret for epoch 2; `hash` ends with the ServerHello.
-    pub fn client_traffic(&self, hash: &[u8; LEN]) -> TrafficSecret {
+    pub fn client_traffic(&self, hash: &HashValue) -> TrafficSecret {
         TrafficSecret(self.0.derive(b"c hs traffic", hash))
     }
 
     /// The server's secret for epoch 2; `hash` ends with the ServerHello.
-    pub fn server_traffic(&self, hash: &[u8; LEN]) -> TrafficSecret {
+    pub fn server_traffic(&self, hash: &HashValue) -> TrafficSecret {
         TrafficSecret(self.0.derive(b"s hs traffic", hash))
     }
 
     /// The next stage, which is the last one.
     pub fn into_master(self) -> MasterSecret {
-        MasterSecret(Secret::extract(&self.0.derived().0, &[0; LEN]))
+        MasterSecret(self.0.next_stage(&[0; LEN]))
     }
 }
 
 /// The last stage, from which the keys of application data are derived.
 pub struct MasterSecret(Secret);
 
+/// The secrets of application data.
+#[derive(Debug)]
+pub struct ApplicationSecrets {
+    /// The client's secret for epoch 3.
+    pub client: TrafficSecret,
+    /// The server's secret for epoch 3.
+    pub server: TrafficSecret,
+    /// The exporter's secret.
+    pub exporter: ExporterSecret,
+}
+
 impl MasterSecret {
-    /// The client's secret for epoch 3; `hash` ends with the server's Finished.
-    pub fn client_traffic(&self, hash: &[u8; LEN]) -> TrafficSecret {
-        TrafficSecret(self.0.derive(b"c ap traffic", hash))
-    }
-
-    /// The server's secret for epoch 3; `hash` ends with the server's Finished.
-    pub fn server_traffic(&self, hash: &[u8; LEN]) -> TrafficSecret {
-        TrafficSecret(self.0.derive(b"s ap traffic", hash))
-    }
-
-    /// The exporter's secret; `hash` ends with the server's Finished.
-    pub fn exporter(&self, hash: &[u8; LEN]) -> ExporterSecret {
-        ExporterSecret(self.0.derive(b"exp master", hash))
+    /// The secrets of application data; `hash` ends with the server's Finished.
+    pub fn application(&self, hash: &HashValue) -> ApplicationSecrets {
+        let keys = self.0.derivation();
+        ApplicationSecrets {
+            client: TrafficSecret(keys.derive(b"c ap traffic", hash)),
+            server: TrafficSecret(keys.derive(b"s ap traffic", hash)),
+            exporter: ExporterSecret(keys.derive(b"exp master", hash)),
+        }
     }
 
     /// The secret from which session tickets are derived; `hash` ends with the client's Finished.
-    pub fn resumption(&self, hash: &[u8; LEN]) -> ResumptionSecret {
+    pub fn resumption(&self, hash: &HashValue) -> ResumptionSecret {
         ResumptionSecret(self.0.derive(b"res master", hash))
     }
 }
@@ -196,20 +249,24 @@ pub struct TrafficSecret(Secret);
 
 impl TrafficSecret {
     /// A secret that was agreed on elsewhere: for test vectors, and for engines with a key schedule
-    /// of their own.
-    pub const fn new(secret: [u8; LEN]) -> Self {
-        Self(Secret(secret))
+    /// of their own. Keys are derived from it with `hash`.
+    ///
+    /// # Panics
+    /// If `secret` is not as long as a hash value.
+    pub fn new(hash: &'static dyn Hash, secret: &[u8]) -> Self {
+        let bytes = secret.try_into().expect("a secret is as long as a hash value");
+        Self(Secret { hash, bytes })
     }
 
     /// HKDF-Extract (RFC 5869, section 2.2), for engines with a key schedule of their own.
-    pub fn extract(salt: &[u8], ikm: &[u8]) -> Self {
-        Self(Secret::extract(salt, ikm))
+    pub fn extract(hash: &'static dyn Hash, salt: &[u8], ikm: &[u8]) -> Self {
+        Self(Secret::extract(hash, salt, ikm))
     }
 
     /// HKDF-Extract with this secret as the salt.
     #[must_use]
     pub fn extract_from(&self, ikm: &[u8]) -> Self {
-        Self::extract(&self.0.0, ikm)
+        Self::extract(self.0.hash, &self.0.bytes, ikm)
     }
 
     /// A secret derived from this one, as [`expand`](Self::expand) derives keys.
@@ -221,13 +278,17 @@ impl TrafficSecret {
         Self(self.0.derive(label.as_bytes(), context))
     }
 
-    /// Fills `out` with HKDF-Expand-Label of this secret, prefix `dtls13`
-    /// included, for keys of a fixed length.
+    /// Derives several keys from this secret.
+    pub fn derivation(&self) -> KeyDerivation {
+        self.0.derivation()
+    }
+
+    /// Derives one key, as [`KeyDerivation::expand`].
     ///
     /// # Panics
-    /// If the label is longer than 249 bytes, the context than 255 or the output than 8160.
+    /// As [`KeyDerivation::expand`].
     pub fn expand(&self, label: &str, context: &[u8], out: &mut [u8]) {
-        self.0.expand(label.as_bytes(), context, out).expect("labels of keys are short");
+        self.derivation().expand(label, context, out);
     }
 
     /// The key of Finished messages in this direction.
@@ -242,8 +303,8 @@ impl TrafficSecret {
     }
 
     /// The bytes of the secret, for a key log only.
-    pub(crate) const fn as_bytes(&self) -> &[u8; LEN] {
-        &self.0.0
+    pub(crate) const fn as_bytes(&self) -> &[u8] {
+        &self.0.bytes
     }
 }
 
@@ -252,13 +313,14 @@ pub struct FinishedKey(Secret);
 
 impl FinishedKey {
     /// The HMAC of the transcript's hash.
-    pub fn verify_data(&self, hash: &[u8; LEN]) -> [u8; LEN] {
-        let mac = Hmac::<Sha256>::new_from_slice(&self.0.0).expect("HMAC takes any key");
-        mac.chain_update(hash).finalize().into_bytes().into()
+    pub fn verify_data(&self, hash: &HashValue) -> HashValue {
+        let mut out = [0; LEN];
+        self.0.hash.hmac(&self.0.bytes, &[hash], &mut out);
+        out
     }
 
     /// Whether `verify_data` is correct, in constant time.
-    pub fn verify(&self, hash: &[u8; LEN], verify_data: &[u8]) -> bool {
+    pub fn verify(&self, hash: &HashValue, verify_data: &[u8]) -> bool {
         self.verify_data(hash).ct_eq(verify_data).into()
     }
 }
@@ -268,16 +330,16 @@ pub struct BinderKey(FinishedKey);
 
 impl BinderKey {
     fn new(early: &Secret, label: &[u8]) -> Self {
-        Self(FinishedKey(early.derive(label, &empty_hash()).derive(b"finished", &[])))
+        Self(FinishedKey(early.derive(label, &empty_hash(early.hash)).derive(b"finished", &[])))
     }
 
     /// The binder over the hash of the truncated ClientHello.
-    pub fn verify_data(&self, hash: &[u8; LEN]) -> [u8; LEN] {
+    pub fn verify_data(&self, hash: &HashValue) -> HashValue {
         self.0.verify_data(hash)
     }
 
     /// Whether `binder` is correct, in constant time.
-    pub fn verify(&self, hash: &[u8; LEN], binder: &[u8]) -> bool {
+    pub fn verify(&self, hash: &HashValue, binder: &[u8]) -> bool {
         self.0.verify(hash, binder)
     }
 }
@@ -291,9 +353,12 @@ impl ExporterSecret {
     /// # Errors
     /// Fails if `label` is longer than 249 bytes or `out` than 8160.
     pub fn export(&self, label: &[u8], context: &[u8], out: &mut [u8]) -> Result<(), ExportError> {
-        let mut secret = Secret([0; LEN]);
-        self.0.expand(label, &empty_hash(), &mut secret.0)?;
-        secret.expand(b"exporter", &Sha256::digest(context), out)
+        let hash = self.0.hash;
+        let mut secret = Secret { hash, bytes: [0; LEN] };
+        self.0.derivation().expand_label(label, &empty_hash(hash), &mut secret.bytes)?;
+        let mut digest = [0; LEN];
+        hash.digest(&[context], &mut digest);
+        secret.derivation().expand_label(b"exporter", &digest, out)
     }
 }
 
@@ -305,14 +370,15 @@ impl ResumptionSecret {
     ///
     /// # Panics
     /// If `nonce` is longer than 255 bytes, which a ticket's nonce cannot be.
-    pub fn psk(&self, nonce: &[u8]) -> Zeroizing<[u8; LEN]> {
-        Zeroizing::new(self.0.derive(b"resumption", nonce).0)
+    pub fn psk(&self, nonce: &[u8]) -> Zeroizing<HashValue> {
+        Zeroizing::new(self.0.derive(b"resumption", nonce).bytes)
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::crypto::Sha256;
     use std::format;
     use std::string::String;
     use std::vec::Vec;
@@ -328,13 +394,13 @@ mod tests {
         let handshake = early.into_handshake(shared);
         let traffic = [handshake.client_traffic(&one), handshake.server_traffic(&one)];
         let master = handshake.into_master();
-        let client = master.client_traffic(&two);
+        let ApplicationSecrets { client, server, exporter } = master.application(&two);
         let mut exported = [0; 20];
-        master.exporter(&two).export(b"EXPORTER-x", b"context", &mut exported).unwrap();
+        exporter.export(b"EXPORTER-x", b"context", &mut exported).unwrap();
         let mut outputs: Vec<_> = binders.iter().map(|key| hex(&key.verify_data(&one))).collect();
         outputs.extend(traffic.iter().map(|secret| hex(secret.as_bytes())));
         outputs.push(hex(client.as_bytes()));
-        outputs.push(hex(master.server_traffic(&two).as_bytes()));
+        outputs.push(hex(server.as_bytes()));
         outputs.push(hex(client.next().as_bytes()));
         outputs.push(hex(&client.finished_key().verify_data(&three)));
         outputs.push(hex(&exported));
@@ -356,7 +422,7 @@ mod tests {
             "3b91de1985f08032e0c373885165030081978015",
             "5db4c889a3d6ade1bf762cfac6aaf30a3af42ac80035ee0c18f540f2b1e9cfbc",
         ];
-        assert_eq!(outputs(EarlySecret::from_psk(b"secret"), None), expected);
+        assert_eq!(outputs(EarlySecret::from_psk(&Sha256, b"secret"), None), expected);
     }
 
     #[test]
@@ -373,22 +439,22 @@ mod tests {
             "45f06bb9b89a4785be8f6e2fa2d29f54781a553d",
             "7a41c1f1ae5eec6da35f57acfcdb100dc2cedec21f7be4cf25e992a6427a5690",
         ];
-        let shared = SharedSecret::new([9; 32]);
-        assert_eq!(outputs(EarlySecret::without_psk(), Some(&shared)), expected);
+        let shared = SharedSecret::new(&[9; 32]);
+        assert_eq!(outputs(EarlySecret::without_psk(&Sha256), Some(&shared)), expected);
     }
 
     /// RFC 8448, section 3: until the first label is used, the schedules of DTLS and TLS are equal.
     #[test]
     fn early_secret_of_rfc_8448() {
         assert_eq!(
-            hex(&EarlySecret::without_psk().0.0),
+            hex(&EarlySecret::without_psk(&Sha256).0.bytes),
             "33ad0a1c607ec03b09e6cd9893680ce210adf300aa1f2660e1b22e10f170f92a"
         );
     }
 
     #[test]
     fn verify_takes_the_whole_value_and_nothing_else() {
-        let key = TrafficSecret::new([5; LEN]).finished_key();
+        let key = TrafficSecret::new(&Sha256, &[5; LEN]).finished_key();
         let hash = [6; LEN];
         let good = key.verify_data(&hash);
         assert!(key.verify(&hash, &good));
@@ -404,8 +470,8 @@ mod tests {
 
     #[test]
     fn exports_have_edges() {
-        let master = EarlySecret::without_psk().into_handshake(None).into_master();
-        let exporter = master.exporter(&[0; LEN]);
+        let master = EarlySecret::without_psk(&Sha256).into_handshake(None).into_master();
+        let exporter = master.application(&[0; LEN]).exporter;
         let mut out = std::vec![0; LONGEST + 1];
         assert_eq!(exporter.export(&[b'x'; 249], b"", &mut out[..LONGEST]), Ok(()));
         assert_eq!(exporter.export(&[b'x'; 250], b"", &mut out[..1]), Err(ExportError::TooLong));
@@ -415,11 +481,11 @@ mod tests {
 
     #[test]
     fn schedules_of_others_start_and_go_on_as_ours_do() {
-        let early = EarlySecret::from_psk(b"secret");
-        let ours = TrafficSecret::extract(&[0; LEN], b"secret");
-        assert_eq!(ours.as_bytes(), &early.0.0);
+        let early = EarlySecret::from_psk(&Sha256, b"secret");
+        let ours = TrafficSecret::extract(&Sha256, &[0; LEN], b"secret");
+        assert_eq!(ours.as_bytes(), &early.0.bytes);
         assert_eq!(ours.derive("traffic upd", &[]).as_bytes(), ours.next().as_bytes());
-        let next = TrafficSecret::extract(early.0.0.as_slice(), b"more");
+        let next = TrafficSecret::extract(&Sha256, &early.0.bytes, b"more");
         assert_eq!(ours.extract_from(b"more").as_bytes(), next.as_bytes());
         let mut expanded = [0; LEN];
         ours.expand("x", b"context", &mut expanded);
@@ -428,7 +494,7 @@ mod tests {
 
     #[test]
     fn debug_shows_no_secret() {
-        let secret = TrafficSecret::new([0x41; LEN]);
+        let secret = TrafficSecret::new(&Sha256, &[0x41; LEN]);
         assert_eq!(format!("{secret:?}"), "TrafficSecret(..)");
     }
 }

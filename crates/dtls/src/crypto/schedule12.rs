@@ -1,4 +1,5 @@
-//! The key derivation of DTLS 1.2 (RFC 5246, with SHA-256), one type for each stage.
+//! The key derivation of DTLS 1.2 (RFC 5246), one type for each stage. The hash is that of the
+//! cipher suite.
 //!
 //! ```text
 //! PremasterSecret ──► MasterSecret12 ──► Keys12, Finished, exports
@@ -7,19 +8,13 @@
 //! A secret is stored as a keyed HMAC, for which it is used: its inner and outer blocks are hashed
 //! once, and nothing is allocated. Every secret is zeroized when dropped.
 
+use super::hash::{Hash, HashValue, HmacKey, LONGEST_BLOCK, LONGEST_OUTPUT, Parts, RunningHash};
 use super::schedule::opaque;
 use super::{Aead, CipherSuite12, ExportError, SharedSecret};
 use alloc::boxed::Box;
 use core::fmt;
-use hmac::{Hmac, KeyInit, Mac};
-use sha2::{Digest, Sha256};
 use zeroize::{Zeroize, ZeroizeOnDrop, Zeroizing};
 
-/// Length of the hash in bytes.
-const HASH: usize = 32;
-/// The block length of the hash in bytes: a longer key is hashed before HMAC uses it (RFC 2104,
-/// section 2).
-const HASH_BLOCK: usize = 64;
 /// Length of the random in a hello, in bytes.
 const RANDOM: usize = 32;
 /// Length of the master secret in bytes (RFC 5246, section 8.1).
@@ -42,35 +37,32 @@ opaque!(Keys12, MasterSecret12, PremasterSecret, Prf12);
 
 /// The pseudorandom function under one secret (RFC 5246, section 5).
 #[derive(Clone)]
-pub struct Prf12(Hmac<Sha256>);
+pub struct Prf12(HmacKey);
 
 impl Prf12 {
     /// The function under a secret of any length.
-    pub fn new(secret: &[u8]) -> Self {
-        Self(Hmac::new_from_slice(secret).expect("HMAC takes any key"))
+    pub fn new(hash: &'static dyn Hash, secret: &[u8]) -> Self {
+        Self(HmacKey::new(hash, secret))
     }
 
-    /// Fills `out` by P_SHA256, with `seed` in parts: label ‖ seed.
+    /// Fills `out` by P_hash, with `seed` in at most six parts: label ‖ seed.
     pub fn fill(&self, seed: &[&[u8]], out: &mut [u8]) {
-        let keyed = |parts: &[&[u8]]| {
-            let mut mac = self.0.clone();
-            parts.iter().for_each(|part| mac.update(part));
-            mac
-        };
-        let mut a = keyed(seed).finalize().into_bytes();
-        let mut chunks = out.chunks_mut(HASH).peekable();
+        let len = self.0.hash().algorithm().output_len();
+        let (mut a, mut block) = ([0; LONGEST_OUTPUT], [0; LONGEST_OUTPUT]);
+        let (a, block) = (&mut a[..len], &mut block[..len]);
+        self.0.mac(seed, a);
+        let mut chunks = out.chunks_mut(len).peekable();
         while let Some(chunk) = chunks.next() {
-            let mut mac = keyed(&[&a]);
+            self.0.mac(Parts::new(a, seed, &[]).list(), block);
+            chunk.copy_from_slice(&block[..chunk.len()]);
             if chunks.peek().is_some() {
                 // The next A is the MAC of the current A only.
-                a = mac.clone().finalize().into_bytes();
+                self.0.mac(&[a], block);
+                a.copy_from_slice(block);
             }
-            seed.iter().for_each(|part| mac.update(part));
-            let mut block = mac.finalize().into_bytes();
-            chunk.copy_from_slice(&block[..chunk.len()]);
-            block.zeroize();
         }
         a.zeroize();
+        block.zeroize();
     }
 }
 
@@ -89,37 +81,37 @@ impl PremasterSecret {
     ///
     /// # Panics
     /// If `psk` is longer than 65535 bytes.
-    pub fn psk(psk: &[u8]) -> Self {
-        Self::new(OtherSecret::Zeros(psk.len()), psk)
+    pub fn psk(hash: &'static dyn Hash, psk: &[u8]) -> Self {
+        Self::new(hash, OtherSecret::Zeros(psk.len()), psk)
     }
 
     /// A premaster secret that was made elsewhere, of any length.
-    pub fn from_bytes(bytes: &[u8]) -> Self {
-        Self(Prf12::new(bytes))
+    pub fn from_bytes(hash: &'static dyn Hash, bytes: &[u8]) -> Self {
+        Self(Prf12::new(hash, bytes))
     }
 
     /// A key exchange with the pre-shared key (RFC 5489, section 2).
     ///
     /// # Panics
     /// If `psk` is longer than 65535 bytes.
-    pub fn ecdhe_psk(shared: &SharedSecret, psk: &[u8]) -> Self {
-        Self::new(OtherSecret::Shared(shared), psk)
+    pub fn ecdhe_psk(hash: &'static dyn Hash, shared: &SharedSecret, psk: &[u8]) -> Self {
+        Self::new(hash, OtherSecret::Shared(shared), psk)
     }
 
-    fn new(other: OtherSecret<'_>, psk: &[u8]) -> Self {
+    fn new(hash: &'static dyn Hash, other: OtherSecret<'_>, psk: &[u8]) -> Self {
         let length = |len| u16::try_from(len).expect("a pre-shared key has a 16-bit length");
         let other_len = match other {
             OtherSecret::Zeros(len) => len,
             OtherSecret::Shared(shared) => shared.as_bytes().len(),
         };
-        let mut key = HmacKey::new(2 + other_len + 2 + psk.len());
+        let mut key = PremasterWriter::new(hash, 2 + other_len + 2 + psk.len());
         key.update(&length(other_len).to_be_bytes());
         match other {
             OtherSecret::Zeros(len) => {
                 let mut left = len;
                 while left > 0 {
-                    let part = left.min(HASH_BLOCK);
-                    key.update(&[0; HASH_BLOCK][..part]);
+                    let part = left.min(LONGEST_BLOCK);
+                    key.update(&[0; LONGEST_BLOCK][..part]);
                     left -= part;
                 }
             }
@@ -127,7 +119,7 @@ impl PremasterSecret {
         }
         key.update(&length(psk.len()).to_be_bytes());
         key.update(psk);
-        Self(key.finish())
+        Self(Prf12(key.finish(hash)))
     }
 
     /// The master secret (RFC 5246, section 8.1).
@@ -141,14 +133,14 @@ impl PremasterSecret {
 
     /// The extended master secret (RFC 7627, section 4). `session_hash` ends
     /// with the ClientKeyExchange.
-    pub fn into_extended_master(self, session_hash: &[u8; HASH]) -> MasterSecret12 {
+    pub fn into_extended_master(self, session_hash: &HashValue) -> MasterSecret12 {
         self.master(&[EXTENDED_MASTER_SECRET, session_hash])
     }
 
     fn master(&self, seed: &[&[u8]]) -> MasterSecret12 {
         let mut bytes = MasterBytes([0; MASTER]);
         self.0.fill(seed, &mut bytes.0);
-        MasterSecret12 { prf: Prf12::new(&bytes.0), bytes }
+        MasterSecret12 { prf: Prf12::new(self.0.0.hash(), &bytes.0), bytes }
     }
 }
 
@@ -157,19 +149,19 @@ enum OtherSecret<'a> {
     Shared(&'a SharedSecret),
 }
 
-/// A key for HMAC, written in parts. Up to the block length it is kept as it is; a longer key is
-/// hashed.
-enum HmacKey {
-    Short { block: Zeroizing<[u8; HASH_BLOCK]>, len: usize },
-    Long(Sha256),
+/// A premaster secret that is written in parts. Up to the block length it is kept as it is; a
+/// longer one is hashed, as HMAC does with its key (RFC 2104, section 2).
+enum PremasterWriter {
+    Short { block: Zeroizing<[u8; LONGEST_BLOCK]>, len: usize },
+    Long(RunningHash),
 }
 
-impl HmacKey {
-    fn new(total: usize) -> Self {
-        if total <= HASH_BLOCK {
-            Self::Short { block: Zeroizing::new([0; HASH_BLOCK]), len: 0 }
+impl PremasterWriter {
+    fn new(hash: &dyn Hash, total: usize) -> Self {
+        if total <= hash.algorithm().block_len() {
+            Self::Short { block: Zeroizing::new([0; LONGEST_BLOCK]), len: 0 }
         } else {
-            Self::Long(Sha256::new())
+            Self::Long(hash.start())
         }
     }
 
@@ -179,18 +171,17 @@ impl HmacKey {
                 block[*len..*len + part.len()].copy_from_slice(part);
                 *len += part.len();
             }
-            Self::Long(hash) => hash.update(part),
+            Self::Long(running) => running.update(part),
         }
     }
 
-    fn finish(self) -> Prf12 {
+    fn finish(self, hash: &'static dyn Hash) -> HmacKey {
         match self {
-            Self::Short { block, len } => Prf12::new(&block[..len]),
-            Self::Long(hash) => {
-                let mut hash = hash.finalize();
-                let prf = Prf12::new(&hash);
-                hash.zeroize();
-                prf
+            Self::Short { block, len } => HmacKey::new(hash, &block[..len]),
+            Self::Long(running) => {
+                let mut value = Zeroizing::new([0; LONGEST_OUTPUT]);
+                running.value(&mut *value);
+                HmacKey::new(hash, &*value)
             }
         }
     }
@@ -208,9 +199,9 @@ struct MasterBytes([u8; MASTER]);
 
 impl MasterSecret12 {
     /// The master secret of a session that is resumed, or of a group.
-    pub fn from_bytes(bytes: [u8; MASTER]) -> Self {
+    pub fn from_bytes(hash: &'static dyn Hash, bytes: [u8; MASTER]) -> Self {
         let bytes = MasterBytes(bytes);
-        Self { prf: Prf12::new(&bytes.0), bytes }
+        Self { prf: Prf12::new(hash, &bytes.0), bytes }
     }
 
     /// The bytes of the master secret, for tickets, session stores, a key log and the members of a
@@ -221,16 +212,16 @@ impl MasterSecret12 {
 
     /// `verify_data` of the client's Finished (RFC 5246, section 7.4.9).
     /// Compare it in constant time.
-    pub fn client_finished(&self, hash: &[u8; HASH]) -> [u8; VERIFY_DATA] {
+    pub fn client_finished(&self, hash: &HashValue) -> [u8; VERIFY_DATA] {
         self.finished(CLIENT_FINISHED, hash)
     }
 
     /// `verify_data` of the server's Finished.
-    pub fn server_finished(&self, hash: &[u8; HASH]) -> [u8; VERIFY_DATA] {
+    pub fn server_finished(&self, hash: &HashValue) -> [u8; VERIFY_DATA] {
         self.finished(SERVER_FINISHED, hash)
     }
 
-    fn finished(&self, label: &[u8], hash: &[u8; HASH]) -> [u8; VERIFY_DATA] {
+    fn finished(&self, label: &[u8], hash: &HashValue) -> [u8; VERIFY_DATA] {
         let mut out = [0; VERIFY_DATA];
         self.prf.fill(&[label, hash], &mut out);
         out
@@ -308,15 +299,15 @@ pub struct Keys12 {
 #[cfg(all(test, feature = "rustcrypto"))]
 mod tests {
     use super::*;
-    use crate::crypto::Record;
     use crate::crypto::rustcrypto::{PSK_WITH_AES_128_GCM, PSK_WITH_CHACHA20_POLY1305};
+    use crate::crypto::{Record, Sha256};
     use std::format;
     use std::string::String;
     use std::vec::Vec;
 
     const CLIENT: [u8; RANDOM] = [1; RANDOM];
     const SERVER: [u8; RANDOM] = [2; RANDOM];
-    const SESSION: [u8; HASH] = [3; HASH];
+    const SESSION: HashValue = [3; LONGEST_OUTPUT];
 
     fn hex(bytes: &[u8]) -> String {
         bytes.iter().map(|byte| format!("{byte:02x}")).collect()
@@ -360,7 +351,7 @@ mod tests {
             "767bc3549a3e24f328c698ec53430585ea",
             "d8e9390d472b6c024347ecc2229dce03ab",
         ];
-        assert_eq!(outputs(|| PremasterSecret::psk(b"secret")), expected);
+        assert_eq!(outputs(|| PremasterSecret::psk(&Sha256, b"secret")), expected);
     }
 
     #[test]
@@ -378,7 +369,8 @@ mod tests {
             "35adc317b5402a0b50e9fddff7c7d06dd4",
             "41119b4403d94c01d236106c47a2e43ba8",
         ];
-        let premaster = || PremasterSecret::ecdhe_psk(&SharedSecret::new([9; 32]), b"secret");
+        let premaster =
+            || PremasterSecret::ecdhe_psk(&Sha256, &SharedSecret::new(&[9; 32]), b"secret");
         assert_eq!(outputs(premaster), expected);
     }
 
@@ -406,7 +398,11 @@ mod tests {
             ),
         ];
         for (len, expected) in alone {
-            assert_eq!(master(PremasterSecret::psk(&std::vec![7; len])), expected, "{len}");
+            assert_eq!(
+                master(PremasterSecret::psk(&Sha256, &std::vec![7; len])),
+                expected,
+                "{len}"
+            );
         }
         let exchanged = [
             (
@@ -419,8 +415,8 @@ mod tests {
             ),
         ];
         for (len, expected) in exchanged {
-            let shared = SharedSecret::new([9; 32]);
-            let premaster = PremasterSecret::ecdhe_psk(&shared, &std::vec![7; len]);
+            let shared = SharedSecret::new(&[9; 32]);
+            let premaster = PremasterSecret::ecdhe_psk(&Sha256, &shared, &std::vec![7; len]);
             assert_eq!(master(premaster), expected, "{len}");
         }
     }
@@ -437,22 +433,22 @@ mod tests {
                         87347b66";
         for len in [0, 1, 31, 32, 33, 64, 65, 100] {
             let mut out = std::vec![0; len];
-            Prf12::new(&secret).fill(&[b"test label", &seed], &mut out);
+            Prf12::new(&Sha256, &secret).fill(&[b"test label", &seed], &mut out);
             assert_eq!(hex(&out), expected[..2 * len]);
         }
     }
 
     #[test]
     fn a_resumed_session_has_the_same_secret() {
-        let master = PremasterSecret::psk(b"secret").into_extended_master(&SESSION);
-        let resumed = MasterSecret12::from_bytes(*master.as_bytes());
+        let master = PremasterSecret::psk(&Sha256, b"secret").into_extended_master(&SESSION);
+        let resumed = MasterSecret12::from_bytes(&Sha256, *master.as_bytes());
         assert_eq!(resumed.client_finished(&SESSION), master.client_finished(&SESSION));
         assert_eq!(master.clone().server_finished(&CLIENT), resumed.server_finished(&CLIENT));
     }
 
     #[test]
     fn exports_have_edges() {
-        let master = MasterSecret12::from_bytes([5; MASTER]);
+        let master = MasterSecret12::from_bytes(&Sha256, [5; MASTER]);
         let context = std::vec![0; 65536];
         let export =
             |context: &[u8]| master.export(b"x", Some(context), &CLIENT, &SERVER, &mut [0; 40]);
@@ -462,7 +458,7 @@ mod tests {
 
     #[test]
     fn debug_shows_no_secret() {
-        let premaster = PremasterSecret::psk(b"AAAA");
+        let premaster = PremasterSecret::psk(&Sha256, b"AAAA");
         assert_eq!(format!("{premaster:?}"), "PremasterSecret(..)");
         let master = premaster.into_extended_master(&SESSION);
         assert_eq!(format!("{master:?}"), "MasterSecret12(..)");

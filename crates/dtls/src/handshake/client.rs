@@ -12,8 +12,8 @@ use crate::codepoints::{
 };
 use crate::config::{ClientConfig, ConnectionIds, ProtocolVersion, Psk, Settings, can_aggregate};
 use crate::crypto::{
-    CipherSuite, CipherSuiteId, EarlySecret, HandshakeSecret, KeyExchange, NamedGroup,
-    TrafficSecret, Transcript,
+    ApplicationSecrets, CipherSuite, CipherSuiteId, EarlySecret, HashValue, KeyExchange,
+    MasterSecret, NamedGroup, TrafficSecret, Transcript,
 };
 use crate::error::{Fault, Incompatibility, Misbehaviour};
 use crate::messages::extensions::{KeyShareEntry, write_extension};
@@ -61,8 +61,45 @@ pub(crate) struct WaitServerHello {
     random: [u8; 32],
     psk: Psk,
     cid: Option<ConnectionId>,
-    offer_13: Option<Offer>,
-    offer_12: Option<Box<dtls12::client::Offer>>,
+    offers: Offers,
+}
+
+/// What a ClientHello offers to a server of either version.
+#[derive(Debug)]
+enum Offers {
+    Dtls13(Offer),
+    Dtls12(Box<dtls12::client::Offer>),
+    Both(Offer, Box<dtls12::client::Offer>),
+}
+
+impl Offers {
+    const fn dtls13(&self) -> Option<&Offer> {
+        match self {
+            Self::Dtls13(offer) | Self::Both(offer, _) => Some(offer),
+            Self::Dtls12(_) => None,
+        }
+    }
+
+    const fn dtls13_mut(&mut self) -> Option<&mut Offer> {
+        match self {
+            Self::Dtls13(offer) | Self::Both(offer, _) => Some(offer),
+            Self::Dtls12(_) => None,
+        }
+    }
+
+    fn dtls12(&self) -> Option<&dtls12::client::Offer> {
+        match self {
+            Self::Dtls12(offer) | Self::Both(_, offer) => Some(offer),
+            Self::Dtls13(_) => None,
+        }
+    }
+
+    fn dtls12_mut(&mut self) -> Option<&mut dtls12::client::Offer> {
+        match self {
+            Self::Dtls12(offer) | Self::Both(_, offer) => Some(offer),
+            Self::Dtls13(_) => None,
+        }
+    }
 }
 
 fn start_share(
@@ -83,26 +120,35 @@ impl WaitServerHello {
             ConnectionIds::Off => None,
             ids => Some(ConnectionId::random(&mut channel.rng, ids.own_bytes())),
         };
-        let newer = settings.speaks(ProtocolVersion::Dtls13);
-        let offer_13 = newer.then(|| Offer {
-            early: EarlySecret::from_psk(psk.key()),
+        // All suites have one hash algorithm, so the implementation of any suite that is offered
+        // computes the transcript.
+        let hash = settings.ordered_suites().next().map(|suite| suite.hash);
+        let offer_13 = hash.map(|hash| Offer {
+            early: EarlySecret::from_psk(hash, psk.key()),
             share: match settings.groups.first() {
                 Some(group) if settings.psk_modes.contains(&PskKeyExchangeMode::PSK_DHE_KE) => {
                     start_share(settings, channel, *group)
                 }
                 _ => None,
             },
-            transcript: Transcript::new(),
+            transcript: Transcript::new(hash),
             retried: None,
         });
-        let offer_12 = settings.speaks(ProtocolVersion::Dtls12).then(|| {
+        let offer_12 = |highest, channel: &mut Channel| {
             let session = config
                 .session
                 .clone()
                 .filter(|session| settings.resumption && session.owner == Owner::of(psk));
-            Box::new(dtls12::client::Offer::new(random, psk, newer, session, cid, channel))
-        });
-        let mut state = Self { random, psk: psk.clone(), cid, offer_13, offer_12 };
+            Box::new(dtls12::client::Offer::new(random, psk, highest, session, cid, channel))
+        };
+        let offers = match offer_13 {
+            None => Offers::Dtls12(offer_12(ProtocolVersion::Dtls12, channel)),
+            Some(offer) if settings.speaks(ProtocolVersion::Dtls12) => {
+                Offers::Both(offer, offer_12(ProtocolVersion::Dtls13, channel))
+            }
+            Some(offer) => Offers::Dtls13(offer),
+        };
+        let mut state = Self { random, psk: psk.clone(), cid, offers };
         let sent = state.send_hello(settings, channel, &[], &[]);
         sent.expect("Settings::check and LONGEST_TICKET keep the first hello short enough");
         state
@@ -110,16 +156,16 @@ impl WaitServerHello {
 
     /// The version, if only one is still possible.
     pub(crate) const fn version(&self) -> Option<ProtocolVersion> {
-        match (&self.offer_13, &self.offer_12) {
-            (Some(_), None) => Some(ProtocolVersion::Dtls13),
-            (None, Some(_)) => Some(ProtocolVersion::Dtls12),
-            _ => None,
+        match &self.offers {
+            Offers::Dtls13(_) => Some(ProtocolVersion::Dtls13),
+            Offers::Dtls12(_) => Some(ProtocolVersion::Dtls12),
+            Offers::Both(..) => None,
         }
     }
 
     /// Whether a HelloRetryRequest came: the server speaks DTLS 1.3.
     pub(crate) fn is_retried(&self) -> bool {
-        self.offer_13.as_ref().is_some_and(|offer| offer.retried.is_some())
+        self.offers.dtls13().is_some_and(|offer| offer.retried.is_some())
     }
 
     /// The connection ID that the server is to use.
@@ -138,10 +184,10 @@ impl WaitServerHello {
         let body = self
             .write_hello(settings, cookie_13, cookie_12)
             .map_err(|BufferFull| Fault::Internal("ClientHello too long"))?;
-        if let Some(offer) = &mut self.offer_13 {
+        if let Some(offer) = self.offers.dtls13_mut() {
             absorb(&mut offer.transcript, HandshakeType::CLIENT_HELLO, &body);
         }
-        if let Some(offer) = &mut self.offer_12 {
+        if let Some(offer) = self.offers.dtls12_mut() {
             offer.hello.clone_from(&body);
             offer.sequence = channel.flight.next_sequence();
         }
@@ -155,10 +201,10 @@ impl WaitServerHello {
         cookie_13: &[u8],
         cookie_12: &[u8],
     ) -> Result<Vec<u8>, BufferFull> {
-        let offer_13 = self.offer_13.as_ref();
+        let (offer_13, offer_12) = (self.offers.dtls13(), self.offers.dtls12());
         let share = offer_13.and_then(|offer| offer.share.as_ref());
         let key = share.map_or(&[][..], |share| share.exchange.public_key());
-        let (session_id, ticket) = match &self.offer_12 {
+        let (session_id, ticket) = match offer_12 {
             Some(offer) => {
                 (&offer.session_id[..], Some(offer.ticket()).filter(|_| settings.uses_tickets()))
             }
@@ -168,7 +214,7 @@ impl WaitServerHello {
         let room = HELLO_ROOM + variable.iter().map(|part| part.len()).sum::<usize>();
         let mut body = alloc::vec![0; room];
         let mut w = Writer::new(&mut body);
-        let renegotiation = self.offer_12.as_ref().map(|_| EMPTY_RENEGOTIATION_INFO_SCSV);
+        let renegotiation = offer_12.map(|_| EMPTY_RENEGOTIATION_INFO_SCSV);
         let suites = settings
             .ordered_suites()
             .map(|suite| suite.id.0)
@@ -181,14 +227,14 @@ impl WaitServerHello {
                 write_extension(w, ExtensionType::SUPPORTED_VERSIONS, |w| {
                     w.vec8(|w| {
                         w.u16(DTLS_1_3)?;
-                        if self.offer_12.is_some() { w.u16(DTLS_1_2) } else { Ok(()) }
+                        if offer_12.is_some() { w.u16(DTLS_1_2) } else { Ok(()) }
                     })
                 })?;
             }
             if !cookie_13.is_empty() {
                 write_extension(w, ExtensionType::COOKIE, |w| w.vec16(|w| w.bytes(cookie_13)))?;
             }
-            if self.offer_12.is_some() {
+            if offer_12.is_some() {
                 write_extension(w, ExtensionType::EXTENDED_MASTER_SECRET, |_| Ok(()))?;
             }
             if let Some(ticket) = ticket {
@@ -257,16 +303,17 @@ impl WaitServerHello {
         let hello = ServerHello::decode(&message.body)?;
         // RFC 8446, section 4.2.1, and RFC 9147, section 5.3.
         let version = hello.extensions.get(ExtensionType::SUPPORTED_VERSIONS);
-        match (version, self.offer_13.take(), self.offer_12.take()) {
-            (Some(version), _, _) if version != DTLS_1_3.to_be_bytes() => {
+        match (version, self.offers) {
+            (Some(version), _) if version != DTLS_1_3.to_be_bytes() => {
                 Err(Misbehaviour::IllegalParameter("version").into())
             }
-            (Some(_), Some(offer), older) if hello.is_retry() => {
-                (self.offer_13, self.offer_12) = (Some(offer), older);
+            (Some(_), Offers::Dtls13(offer) | Offers::Both(offer, _)) if hello.is_retry() => {
+                // A server that sends a HelloRetryRequest speaks DTLS 1.3.
+                self.offers = Offers::Dtls13(offer);
                 self.retry(settings, channel, message, &hello)?;
                 Ok(State::WaitServerHello(self))
             }
-            (Some(_), Some(offer), _) => offer.server_hello(
+            (Some(_), Offers::Dtls13(offer) | Offers::Both(offer, _)) => offer.server_hello(
                 self.random,
                 &self.psk,
                 self.cid,
@@ -277,7 +324,9 @@ impl WaitServerHello {
             ),
             // Only without the extension does the old version field count (RFC 8446, section
             // 4.2.1).
-            (None, _, Some(offer)) if hello.legacy_version == DTLS_1_2 && !hello.is_retry() => {
+            (None, Offers::Dtls12(offer) | Offers::Both(_, offer))
+                if hello.legacy_version == DTLS_1_2 && !hello.is_retry() =>
+            {
                 offer.server_hello(settings, channel, message, &hello)
             }
             _ => Err(Incompatibility::Version.into()),
@@ -291,14 +340,14 @@ impl WaitServerHello {
         channel: &mut Channel,
         message: &Message,
     ) -> Result<State, Fault> {
-        let offer = self.offer_12.as_mut().ok_or(Incompatibility::Version)?;
+        let offer = self.offers.dtls12_mut().ok_or(Incompatibility::Version)?;
         let cookie = offer.verify_request(message)?;
-        if let Some(offer) = &mut self.offer_13 {
+        if let Some(offer) = self.offers.dtls13_mut() {
             if offer.retried.is_some() {
                 return Err(Misbehaviour::UnexpectedMessage.into());
             }
             // The hello that a HelloVerifyRequest answers is not part of the transcript.
-            offer.transcript = Transcript::new();
+            offer.transcript.clear();
         }
         channel.flight.complete();
         self.send_hello(settings, channel, &[], cookie)?;
@@ -314,7 +363,9 @@ impl WaitServerHello {
         hello: &ServerHello<'_>,
     ) -> Result<(), Fault> {
         check_hello_13(settings, hello, None)?;
-        let Some(offer) = &mut self.offer_13 else { return Err(Incompatibility::Version.into()) };
+        let Some(offer) = self.offers.dtls13_mut() else {
+            return Err(Incompatibility::Version.into());
+        };
         let suite = offer.suite(settings, hello)?;
         if offer.retried.is_some() {
             return Err(Misbehaviour::UnexpectedMessage.into());
@@ -346,8 +397,6 @@ impl WaitServerHello {
         offer.retried = Some(suite.id);
         offer.transcript.replace_with_message_hash();
         absorb(&mut offer.transcript, message.kind, &message.body);
-        // A server that sends a HelloRetryRequest speaks DTLS 1.3.
-        self.offer_12 = None;
         channel.flight.complete();
         self.send_hello(settings, channel, cookie, &[])
     }
@@ -379,7 +428,7 @@ fn check_hello_13(
 
 impl Offer {
     /// The binder over the hello up to the list of binders (RFC 8446, section 4.2.11.2).
-    fn binder(&self, body: &[u8], binder_at: usize) -> [u8; 32] {
+    fn binder(&self, body: &[u8], binder_at: usize) -> HashValue {
         let mut transcript = self.transcript.clone();
         transcript.update(&transcript_header(HandshakeType::CLIENT_HELLO, body.len()));
         // The lengths of the list (2 bytes) and of the binder (1 byte) precede the binder.
@@ -458,7 +507,7 @@ impl Offer {
             suite,
             group,
             transcript: self.transcript,
-            handshake,
+            master: handshake.into_master(),
             client,
             server,
         }))
@@ -474,7 +523,7 @@ pub(crate) struct WaitEncryptedExtensions {
     suite: &'static CipherSuite,
     group: Option<NamedGroup>,
     transcript: Transcript,
-    handshake: HandshakeSecret,
+    master: MasterSecret,
     client: TrafficSecret,
     server: TrafficSecret,
 }
@@ -527,7 +576,7 @@ impl WaitEncryptedExtensions {
             random: self.random,
             suite: self.suite,
             transcript: self.transcript,
-            handshake: self.handshake,
+            master: self.master,
             client: self.client,
             server: self.server,
             negotiated: Negotiated {
@@ -555,7 +604,7 @@ pub(crate) struct WaitFinished {
     random: [u8; 32],
     suite: &'static CipherSuite,
     transcript: Transcript,
-    handshake: HandshakeSecret,
+    master: MasterSecret,
     client: TrafficSecret,
     server: TrafficSecret,
     negotiated: Negotiated,
@@ -575,10 +624,8 @@ impl WaitFinished {
         }
         absorb(&mut self.transcript, message.kind, &message.body);
         let hash = self.transcript.hash();
-        let master = self.handshake.into_master();
-        let send_secret = master.client_traffic(&hash);
-        let receive_secret = master.server_traffic(&hash);
-        let exporter = master.exporter(&hash);
+        let ApplicationSecrets { client: send_secret, server: receive_secret, exporter } =
+            self.master.application(&hash);
         log_secret(settings, "CLIENT_TRAFFIC_SECRET_0", &self.random, &send_secret);
         log_secret(settings, "SERVER_TRAFFIC_SECRET_0", &self.random, &receive_secret);
         let finished = self.client.finished_key().verify_data(&hash);

@@ -10,7 +10,7 @@
 //! secret rotates, every answer to a hello is identical, because fragments of hellos with different
 //! answers could be mixed.
 
-use crate::crypto::{CipherSuiteId, NamedGroup};
+use crate::crypto::{CipherSuiteId, HashValue, NamedGroup};
 use crate::messages::ClientHello;
 use crate::tuning::COOKIE_ROTATION;
 use core::net::{IpAddr, SocketAddr};
@@ -36,7 +36,7 @@ pub struct Retry {
     /// The group that it requested, if any.
     pub group: Option<NamedGroup>,
     /// SHA-256 of the first ClientHello.
-    pub hello_hash: [u8; 32],
+    pub hello_hash: HashValue,
 }
 
 /// A secret, and when its use began.

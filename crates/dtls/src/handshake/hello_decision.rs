@@ -147,15 +147,15 @@ fn consider_13<'a>(
         None => None,
     };
     let (retry, cookie) = opened.unzip();
-    let mut transcript = Transcript::new();
+    let mut transcript = Transcript::new(suite.hash);
     let share = match (&retry, exchange) {
         (None, Exchange::Retry(group)) => {
-            return bake_retry(suite.id, Some(group), jar, rng, now, from, body);
+            return bake_retry(suite, Some(group), jar, rng, now, from, body);
         }
         (None, _)
             if proof != AddressProof::Configured || config.cookies == CookiePolicy::Always =>
         {
-            return bake_retry(suite.id, None, jar, rng, now, from, body);
+            return bake_retry(suite, None, jar, rng, now, from, body);
         }
         (Some(_), Exchange::Retry(_)) => {
             return Err(Misbehaviour::IllegalParameter("key share").into());
@@ -176,7 +176,7 @@ fn consider_13<'a>(
         }
         let cookie = extension(ExtensionType::COOKIE).unwrap_or_default();
         let request = write_retry(retry.suite, retry.group, cookie)?;
-        transcript = Transcript::of_message_hash(&retry.hello_hash);
+        transcript = Transcript::of_message_hash(suite.hash, &retry.hello_hash);
         absorb(&mut transcript, HandshakeType::SERVER_HELLO, &request);
     }
     let (receive, send) = schemes.unwrap_or((Scheme::Plain, Scheme::Plain));
@@ -267,7 +267,7 @@ fn choose_exchange<'a>(
 }
 
 fn bake_retry<'a>(
-    suite: CipherSuiteId,
+    suite: &CipherSuite,
     group: Option<NamedGroup>,
     jar: &mut CookieJar,
     rng: &mut Random,
@@ -275,12 +275,13 @@ fn bake_retry<'a>(
     from: SocketAddr,
     body: &[u8],
 ) -> Result<HelloDecision<'a>, Fault> {
-    let mut transcript = Transcript::new();
+    let mut transcript = Transcript::new(suite.hash);
     absorb(&mut transcript, HandshakeType::CLIENT_HELLO, body);
-    let cookie = jar.bake(now, rng, from, &Retry { suite, group, hello_hash: transcript.hash() });
+    let retry = Retry { suite: suite.id, group, hello_hash: transcript.hash() };
+    let cookie = jar.bake(now, rng, from, &retry);
     let [a, b] = (cookie.len() as u16).to_be_bytes();
     let content: Vec<u8> = [a, b].iter().chain(&cookie).copied().collect();
-    Ok(HelloDecision::Retry(write_retry(suite, group, &content)?))
+    Ok(HelloDecision::Retry(write_retry(suite.id, group, &content)?))
 }
 
 /// Writes the HelloRetryRequest for a cookie extension's content. The bytes must be equal when it

@@ -214,6 +214,16 @@ impl fmt::Display for Negotiated {
     }
 }
 
+/// The answer to a peer that begins a renegotiation (RFC 5246, section 7.2.2).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum RenegotiationRefusal {
+    /// There is nothing to refuse.
+    #[default]
+    None,
+    /// The warning is to be sent.
+    Due,
+}
+
 /// The secrets from which later keys are derived.
 #[derive(Debug)]
 pub(crate) enum EstablishedKeys {
@@ -221,6 +231,7 @@ pub(crate) enum EstablishedKeys {
         session: Box<Session>,
         client_random: [u8; 32],
         server_random: [u8; 32],
+        refusal: RenegotiationRefusal,
     },
     Dtls13 {
         suite: &'static CipherSuite,
@@ -228,6 +239,13 @@ pub(crate) enum EstablishedKeys {
         receive: TrafficSecret,
         exporter: ExporterSecret,
     },
+}
+
+impl EstablishedKeys {
+    /// Whether a renegotiation is to be refused.
+    pub(crate) const fn is_refusal_due(&self) -> bool {
+        matches!(self, Self::Dtls12 { refusal: RenegotiationRefusal::Due, .. })
+    }
 }
 
 /// The schemes, besides plain tags, to which each direction may change: those in the client's
@@ -266,7 +284,7 @@ impl Established {
     ) -> Result<(), ExportError> {
         match &self.keys {
             EstablishedKeys::Dtls13 { exporter, .. } => exporter.export(label, context, out),
-            EstablishedKeys::Dtls12 { session, client_random, server_random } => {
+            EstablishedKeys::Dtls12 { session, client_random, server_random, .. } => {
                 let context = Some(context).filter(|context| !context.is_empty());
                 session.master.export(label, context, client_random, server_random, out)
             }

@@ -9,7 +9,7 @@ use super::{
 };
 use crate::codepoints::{DTLS_1_3, ExtensionType, HandshakeType};
 use crate::config::{Lookup, ProtocolVersion, Psk, ServerConfig};
-use crate::crypto::EarlySecret;
+use crate::crypto::{ApplicationSecrets, EarlySecret, HashValue};
 use crate::error::{Fault, Incompatibility, Misbehaviour};
 use crate::messages::aggregation as aggregation_extension;
 use crate::messages::extensions::{KeyShareEntry, write_extension};
@@ -25,7 +25,7 @@ use subtle::ConstantTimeEq;
 /// The server's flight was sent.
 #[derive(Debug)]
 pub(crate) struct WaitFinished {
-    client_finished: [u8; 32],
+    client_finished: HashValue,
     /// The state after the client's Finished. It is prepared only for a client that has proved its
     /// key.
     established: Box<Established>,
@@ -42,7 +42,7 @@ pub(crate) fn accept(
     let offer = accepted.hello.extensions;
     let answer = AcceptedExtensions::new(settings, ProtocolVersion::Dtls13, offer, cid)?;
     let (index, psk) = find_psk(config, &accepted)?;
-    let early = EarlySecret::from_psk(psk.key());
+    let early = EarlySecret::from_psk(accepted.suite.hash, psk.key());
     check_binder(&accepted, &early, index)?;
 
     let (group, share, shared) = match &accepted.share {
@@ -82,6 +82,7 @@ pub(crate) fn accept(
     let handshake = early.into_handshake(shared.as_ref());
     let client = handshake.client_traffic(&hash);
     let server = handshake.server_traffic(&hash);
+    let master = handshake.into_master();
     log_secret(settings, "CLIENT_HANDSHAKE_TRAFFIC_SECRET", &client_random, &client);
     log_secret(settings, "SERVER_HANDSHAKE_TRAFFIC_SECRET", &client_random, &server);
     // The handshake epoch has the standard layout, whatever scheme is negotiated.
@@ -111,9 +112,8 @@ pub(crate) fn accept(
     channel.flight.push(HANDSHAKE_EPOCH, HandshakeType::FINISHED, finished);
 
     let hash = transcript.hash();
-    let master = handshake.into_master();
-    let send_secret = master.server_traffic(&hash);
-    let receive_secret = master.client_traffic(&hash);
+    let ApplicationSecrets { client: receive_secret, server: send_secret, exporter } =
+        master.application(&hash);
     log_secret(settings, "CLIENT_TRAFFIC_SECRET_0", &client_random, &receive_secret);
     log_secret(settings, "SERVER_TRAFFIC_SECRET_0", &client_random, &send_secret);
     if config.send_half_rtt_data {
@@ -127,7 +127,7 @@ pub(crate) fn accept(
                 suite,
                 send: send_secret,
                 receive: receive_secret,
-                exporter: master.exporter(&hash),
+                exporter,
             },
             negotiated: Negotiated {
                 version: ProtocolVersion::Dtls13,

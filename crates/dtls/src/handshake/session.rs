@@ -96,7 +96,7 @@ impl TicketKeys {
         }
         let suite = CipherSuiteId(r.u16().ok()?);
         let extended_master = r.u8().ok()? == 1;
-        let master = MasterSecret12::from_bytes(r.array().ok()?);
+        let master = MasterSecret12::from_bytes(self.suite.hash, r.array().ok()?);
         let owner = Owner { key_check: r.array().ok()?, identity: r.rest().to_vec() };
         Some(Session { suite, extended_master, master, owner, id: Vec::new(), ticket: None })
     }
@@ -201,6 +201,7 @@ impl Sessions {
 mod tests {
     use super::*;
     use crate::config::Psk;
+    use crate::crypto::Sha256;
     use crate::crypto::rustcrypto::PROVIDER;
     use alloc::collections::BTreeSet;
 
@@ -208,7 +209,7 @@ mod tests {
         Session {
             suite: CipherSuiteId::PSK_WITH_AES_128_GCM_SHA256,
             extended_master: true,
-            master: MasterSecret12::from_bytes([5; 48]),
+            master: MasterSecret12::from_bytes(&Sha256, [5; 48]),
             owner: Owner::of(&Psk::external(b"sensor", &[7; 32]).unwrap()),
             id: Vec::new(),
             ticket: None,

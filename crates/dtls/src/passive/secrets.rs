@@ -1,6 +1,6 @@
 //! The secrets in a key log.
 
-use crate::crypto::{MasterSecret12, TrafficSecret};
+use crate::crypto::{MasterSecret12, Sha256, TrafficSecret};
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 use core::fmt;
@@ -102,12 +102,12 @@ impl Secrets {
 
     pub(super) fn traffic(&self, random: &[u8; 32], label: Label) -> Option<TrafficSecret> {
         let secret = self.0.get(&(*random, label))?;
-        Some(TrafficSecret::new(*secret.first_chunk()?))
+        Some(TrafficSecret::new(&Sha256, secret))
     }
 
     pub(super) fn master(&self, random: &[u8; 32]) -> Option<MasterSecret12> {
         let secret = self.0.get(&(*random, Label::Master))?;
-        Some(MasterSecret12::from_bytes(*secret.first_chunk()?))
+        Some(MasterSecret12::from_bytes(&Sha256, *secret.first_chunk()?))
     }
 }
 

@@ -50,7 +50,13 @@ impl ReceiveEpoch {
         secret: &TrafficSecret,
         masks: NumberMasks,
     ) -> Self {
-        let layout = RecordProtection::Dtls13(Opening::new(epoch, suite, scheme, secret, masks));
+        let layout = RecordProtection::Dtls13(Opening::new(
+            epoch,
+            suite,
+            scheme,
+            &secret.derivation(),
+            masks,
+        ));
         Self::of(epoch, Usage::new(&suite.limits), layout)
     }
 

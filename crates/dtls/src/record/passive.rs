@@ -37,7 +37,13 @@ impl Reading {
         secret: &TrafficSecret,
         masks: NumberMasks,
     ) -> Self {
-        let layout = RecordProtection::Dtls13(Reading13::new(epoch, suite, scheme, secret, masks));
+        let layout = RecordProtection::Dtls13(Reading13::new(
+            epoch,
+            suite,
+            scheme,
+            &secret.derivation(),
+            masks,
+        ));
         Self { epoch, layout }
     }
 

@@ -50,7 +50,13 @@ impl SendEpoch {
         secret: &TrafficSecret,
         masks: NumberMasks,
     ) -> Self {
-        let layout = RecordProtection::Dtls13(Sealing::new(epoch, suite, scheme, secret, masks));
+        let layout = RecordProtection::Dtls13(Sealing::new(
+            epoch,
+            suite,
+            scheme,
+            &secret.derivation(),
+            masks,
+        ));
         Self { epoch, next: 0, usage: Usage::new(&suite.limits), layout }
     }
 

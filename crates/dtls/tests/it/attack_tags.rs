@@ -5,7 +5,7 @@ use crate::pair;
 
 use lightseal_core::Reader;
 use lightseal_dtls::codepoints::ContentType;
-use lightseal_dtls::crypto::{CipherSuiteId, TrafficSecret, rustcrypto};
+use lightseal_dtls::crypto::{CipherSuiteId, Sha256, TrafficSecret, rustcrypto};
 use lightseal_dtls::record::epochs::APPLICATION_EPOCH;
 use lightseal_dtls::record::seal::HeaderFormat;
 use lightseal_dtls::record::{NumberLength, ReceiveBuffer, ReceiveEpoch, SendEpoch, UnifiedHeader};
@@ -228,7 +228,7 @@ fn records_beyond_the_limit_are_refused() {
     let suite = rustcrypto::PROVIDER
         .suite(CipherSuiteId::AES_128_CTR_LIGHTMAC_SHA256)
         .expect("the provider has it");
-    let secret = || TrafficSecret::new([0x42; 32]);
+    let secret = || TrafficSecret::new(&Sha256, &[0x42; 32]);
     for scheme in ["off", "agg:2", "r2d2:200", "agg:2+check"] {
         let scheme: Scheme = scheme.parse().unwrap();
         for kind in [ContentType::APPLICATION_DATA, ContentType::HANDSHAKE] {

@@ -4,7 +4,7 @@ use crate::pair;
 
 use lightseal_core::{Decode, Encode, Engine, Instant, Output, Random, Reader, Writer};
 use lightseal_dtls::codepoints::{DTLS_1_3, ExtensionType, HandshakeType, LEGACY_VERSION};
-use lightseal_dtls::crypto::{EarlySecret, Transcript};
+use lightseal_dtls::crypto::{EarlySecret, Sha256, Transcript};
 use lightseal_dtls::messages::extensions::write_extension;
 use lightseal_dtls::messages::fragment::transcript_header;
 use lightseal_dtls::messages::{Fragment, ServerHello};
@@ -78,7 +78,7 @@ impl Hello<'_> {
         buf.truncate(len);
         transcript.update(&transcript_header(HandshakeType::CLIENT_HELLO, len));
         transcript.update(&buf[..len - 35]);
-        let key = EarlySecret::from_psk(&[0x1a; 32]).external_binder();
+        let key = EarlySecret::from_psk(&Sha256, &[0x1a; 32]).external_binder();
         buf[len - 32..].copy_from_slice(&key.verify_data(&transcript.hash()));
         buf
     }
@@ -151,7 +151,7 @@ impl Server {
 }
 
 fn after_retry(first: &[u8], retry: &[u8]) -> Transcript {
-    let mut transcript = Transcript::new();
+    let mut transcript = Transcript::new(&Sha256);
     for (kind, body) in [(HandshakeType::CLIENT_HELLO, first), (HandshakeType::SERVER_HELLO, retry)]
     {
         if kind == HandshakeType::SERVER_HELLO {
@@ -177,7 +177,7 @@ fn greet(
     most: usize,
     arrange: impl Fn(Vec<Vec<u8>>) -> Vec<Vec<u8>>,
 ) -> Option<Vec<u8>> {
-    let first = hello.body(Transcript::new());
+    let first = hello.body(Transcript::new(&Sha256));
     let retry = server.hello(&arrange(datagrams(&first, 0, most)))?;
     assert_eq!(server.endpoint.open_connections(), 0, "no state before the cookie");
     let cookie = cookie(&retry);
@@ -207,12 +207,12 @@ fn hellos_of_any_size_come_in_any_fragments_and_order() {
 
 #[test]
 fn a_hello_as_long_as_may_be_is_taken_and_one_byte_more_is_not() {
-    let base = Hello { large_share: 1, ..Hello::default() }.body(Transcript::new()).len();
+    let base = Hello { large_share: 1, ..Hello::default() }.body(Transcript::new(&Sha256)).len();
     let room = lightseal_dtls::tuning::MAX_HANDSHAKE_MESSAGE - base + 1;
     let retry = |large_share| {
         // The writer's buffer holds half as much; a longer hello needs no binder to be answered
         // with a retry.
-        let hello = Hello { large_share: 1, ..Hello::default() }.body(Transcript::new());
+        let hello = Hello { large_share: 1, ..Hello::default() }.body(Transcript::new(&Sha256));
         let at = hello.windows(4).position(|w| w == [0x11, 0xec, 0, 1]).unwrap();
         let mut long = hello[..at + 2].to_vec();
         long.extend((large_share as u16).to_be_bytes());
@@ -238,13 +238,13 @@ fn a_session_id_is_never_echoed() {
     let answer = greet(&mut server, hello, 2000, |datagrams| datagrams).expect("a ServerHello");
     assert_eq!(ServerHello::decode(&answer).unwrap().session_id, b"");
     let hello = Hello { session_id: &[5; 33], ..Hello::default() };
-    assert_eq!(server.hello(&datagrams(&hello.body(Transcript::new()), 0, 2000)), None);
+    assert_eq!(server.hello(&datagrams(&hello.body(Transcript::new(&Sha256)), 0, 2000)), None);
 }
 
 #[test]
 fn a_server_says_no_more_to_a_stranger_than_the_stranger_said() {
     let mut server = Server::new();
-    let hello = Hello::default().body(Transcript::new());
+    let hello = Hello::default().body(Transcript::new(&Sha256));
     for most in [60, 200, 2000] {
         let (mut heard, mut said) = (0, 0);
         for datagram in datagrams(&hello, 0, most) {
@@ -258,7 +258,7 @@ fn a_server_says_no_more_to_a_stranger_than_the_stranger_said() {
 #[test]
 fn spoofed_hellos_leave_nothing_behind() {
     let mut server = Server::new();
-    let hello = Hello::default().body(Transcript::new());
+    let hello = Hello::default().body(Transcript::new(&Sha256));
     let whole = &datagrams(&hello, 0, 2000)[0];
     let part = &datagrams(&hello, 0, 60)[0];
     for port in 1..=20_000 {
@@ -274,7 +274,7 @@ fn spoofed_hellos_leave_nothing_behind() {
 
 #[test]
 fn a_cookie_serves_its_address_until_two_rotations_have_passed() {
-    let first = Hello::default().body(Transcript::new());
+    let first = Hello::default().body(Transcript::new(&Sha256));
     for (wait, served) in
         [(COOKIE_ROTATION, true), (COOKIE_ROTATION * 2 + Duration::from_micros(1), false)]
     {

@@ -13,6 +13,7 @@ mod dialogue;
 mod dtls12;
 mod half_rtt;
 mod handshake;
+mod hashes;
 mod hostile;
 mod hostile12;
 mod hostile_server;

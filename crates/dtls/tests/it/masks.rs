@@ -4,7 +4,7 @@ use crate::pair;
 
 use lightseal_core::Random;
 use lightseal_dtls::codepoints::ContentType;
-use lightseal_dtls::crypto::{CipherSuiteId, TrafficSecret, rustcrypto};
+use lightseal_dtls::crypto::{CipherSuiteId, Sha256, TrafficSecret, rustcrypto};
 use lightseal_dtls::record::epochs::APPLICATION_EPOCH;
 use lightseal_dtls::record::seal::HeaderFormat;
 use lightseal_dtls::record::{NumberLength, SendEpoch};
@@ -113,7 +113,7 @@ fn sealed(
     payload: &[u8],
 ) -> Vec<u8> {
     let suite = rustcrypto::PROVIDER.suite(suite).unwrap();
-    let secret = TrafficSecret::new(core::array::from_fn(|i| i as u8));
+    let secret = TrafficSecret::new(&Sha256, &core::array::from_fn::<u8, 32, _>(|i| i as u8));
     let scheme = AggregationPolicy::both("agg:16".parse().unwrap()).send[0];
     let mut epoch = SendEpoch::with_masks(APPLICATION_EPOCH, suite, scheme, &secret, masks);
     let shape = HeaderFormat { number, last: true };

@@ -6,7 +6,7 @@ use lightseal_core::{Engine, Instant, Output, Random};
 use lightseal_dtls::codepoints::{HELLO_RETRY_REQUEST_RANDOM, PskKeyExchangeMode};
 use lightseal_dtls::crypto::rustcrypto::PROVIDER;
 use lightseal_dtls::crypto::{
-    CipherSuite, CipherSuiteId, Keying, KnownAnswer, Limits, Protection, Provider, TrafficSecret,
+    CipherSuite, CipherSuiteId, KeyDerivation, Keying, KnownAnswer, Limits, Protection, Provider,
 };
 use lightseal_dtls::error::{Limit, Misbehaviour};
 use lightseal_dtls::{CloseReason, ConfigError, Connection, Endpoint, Event, Fault, SendError};
@@ -210,9 +210,9 @@ fn a_client_may_send_and_close_as_soon_as_it_is_connected() {
 
 /// An AES-128-GCM suite whose keys may seal `records` records.
 fn short_lived(records: u64) -> &'static Provider {
-    fn plain(secret: &TrafficSecret) -> Box<dyn Protection> {
+    fn plain(keys: &KeyDerivation) -> Box<dyn Protection> {
         let gcm = PROVIDER.suite(CipherSuiteId::AES_128_GCM_SHA256).unwrap();
-        gcm.keying.plain(secret)
+        gcm.keying.plain(keys)
     }
     let suite = Box::leak(Box::new(CipherSuite::new(
         CipherSuiteId::AES_128_GCM_SHA256,

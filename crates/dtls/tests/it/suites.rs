@@ -8,7 +8,7 @@ use lightseal_dtls::crypto::rustcrypto::{
     AES_128_CCM, AES_128_CCM_8, AES_128_CTR_LIGHTMAC, AES_128_GCM, CHACHA20_POLY1305, PROVIDER,
     SHA256_SHA256,
 };
-use lightseal_dtls::crypto::{CipherSuite, Keying, PrfProtection, Record, TrafficSecret};
+use lightseal_dtls::crypto::{CipherSuite, Keying, PrfProtection, Record, Sha256, TrafficSecret};
 use proptest::prelude::*;
 
 const SUITES: [&CipherSuite; 6] = [
@@ -25,7 +25,9 @@ const CONTEXT: [u8; 3] = [1, 16, 0];
 
 fn aggregated(suite: &CipherSuite, secret: [u8; 32], context: [u8; 3]) -> Box<dyn PrfProtection> {
     match suite.keying {
-        Keying::Prf { aggregated, .. } => aggregated(&TrafficSecret::new(secret), context),
+        Keying::Prf { aggregated, .. } => {
+            aggregated(&TrafficSecret::new(&Sha256, &secret).derivation(), context)
+        }
         _ => panic!("{} has no aggregated tags", suite.name),
     }
 }
@@ -88,7 +90,7 @@ fn the_self_test_notices_a_wrong_suite() {
         Keying::Aead(|secret| {
             let mut other = [0; 32];
             secret.expand("other", &[], &mut other);
-            AES_128_GCM.keying.plain(&TrafficSecret::new(other))
+            AES_128_GCM.keying.plain(&TrafficSecret::new(&Sha256, &other).derivation())
         }),
         KnownAnswer::AES_128_GCM,
     );
@@ -158,7 +160,7 @@ fn parameters_bind_everything() {
 fn long_headers_end_where_they_end() {
     for len in [1, 253, 254, 255, 256, 260] {
         for suite in SUITES.into_iter().filter(|suite| suite.encrypts) {
-            let keys = suite.keying.plain(&TrafficSecret::new([1; 32]));
+            let keys = suite.keying.plain(&TrafficSecret::new(&Sha256, &[1; 32]).derivation());
             let all = [9; 300];
             let (header, content) = all.split_at(len);
             let (mut sealed, mut tag) = (content.to_vec(), vec![0; suite.tag_len]);
@@ -175,7 +177,7 @@ fn long_headers_end_where_they_end() {
 #[test]
 fn integrity_only_covers_nonce_header_and_content_and_hides_nothing() {
     use hmac::{Hmac, Mac};
-    let secret = TrafficSecret::new([1; 32]);
+    let secret = TrafficSecret::new(&Sha256, &[1; 32]);
     let derived = |label: &str, context: &[u8]| {
         let mut key = [0; 32];
         secret.expand(label, context, &mut key);
@@ -194,7 +196,7 @@ fn integrity_only_covers_nonce_header_and_content_and_hides_nothing() {
         let expected = hmac(derived("key", context), &[&nonce, record.header, &content]);
         let mut sealed = content;
         if context.is_empty() {
-            let keys = SHA256_SHA256.keying.plain(&secret);
+            let keys = SHA256_SHA256.keying.plain(&secret.derivation());
             let mut tag = [0; 32];
             keys.seal(record, &mut sealed, &mut tag);
             assert_eq!(tag.to_vec(), expected);
@@ -218,7 +220,7 @@ fn integrity_only_covers_nonce_header_and_content_and_hides_nothing() {
 #[test]
 fn lightmac_covers_number_header_and_what_was_encrypted() {
     use lightmac::LightMac;
-    let secret = TrafficSecret::new([1; 32]);
+    let secret = TrafficSecret::new(&Sha256, &[1; 32]);
     let key = |label: &str, context: &[u8]| {
         let mut key = [0; 16];
         secret.expand(label, context, &mut key);
@@ -231,7 +233,11 @@ fn lightmac_covers_number_header_and_what_was_encrypted() {
         let header = vec![7; len];
         let (mut content, mut tag) = (b"some content".to_vec(), [0; 16]);
         let record = Record { number: 0x0102_0304_0506, header: &header };
-        AES_128_CTR_LIGHTMAC.keying.plain(&secret).seal(record, &mut content, &mut tag);
+        AES_128_CTR_LIGHTMAC.keying.plain(&secret.derivation()).seal(
+            record,
+            &mut content,
+            &mut tag,
+        );
         let expected = mac.tag(&[&[1, 2, 3, 4, 5, 6], encoded, &header, &content]).unwrap();
         assert_eq!(expected.as_bytes(), tag, "{len}");
     }
@@ -245,12 +251,12 @@ proptest! {
         header in prop::collection::vec(any::<u8>(), 0..60),
         content in prop::collection::vec(any::<u8>(), 0..200),
     ) {
-        let secret = TrafficSecret::new(secret);
+        let secret = TrafficSecret::new(&Sha256, &secret);
         let record = Record { number, header: &header };
         for suite in [&AES_128_CCM, &AES_128_CCM_8] {
             let (mut ours, mut theirs) = (content.clone(), content.clone());
             let mut tag = vec![0; suite.tag_len];
-            suite.keying.plain(&secret).seal(record, &mut ours, &mut tag);
+            suite.keying.plain(&secret.derivation()).seal(record, &mut ours, &mut tag);
             let expected = reference_ccm(&secret, &[], suite.tag_len, record, &mut theirs);
             prop_assert_eq!((&ours, &tag), (&theirs, &expected));
         }
@@ -266,7 +272,7 @@ proptest! {
         let (mut ours, mut theirs) = (content.clone(), content);
         let keys = aggregated(&AES_128_CCM, secret, CONTEXT);
         let state = keys.seal(record, &mut ours);
-        let tag = reference_ccm(&TrafficSecret::new(secret), &CONTEXT, 16, record, &mut theirs);
+        let tag = reference_ccm(&TrafficSecret::new(&Sha256, &secret), &CONTEXT, 16, record, &mut theirs);
         prop_assert_eq!(&ours, &theirs);
         prop_assert_eq!(keys.block(&state, 0).to_vec(), tag);
     }
@@ -281,7 +287,7 @@ proptest! {
         flip in any::<prop::sample::Index>(),
     ) {
         for suite in SUITES {
-            let keys = suite.keying.plain(&TrafficSecret::new(secret));
+            let keys = suite.keying.plain(&TrafficSecret::new(&Sha256, &secret).derivation());
             let mut sealed = content.clone();
             let mut tag = vec![0; suite.tag_len];
             let record = Record { number, header: &header };

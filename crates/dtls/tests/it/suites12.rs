@@ -8,7 +8,7 @@ use chacha20poly1305::ChaCha20Poly1305;
 use lightseal_dtls::crypto::rustcrypto::{AES_128_GCM, PROVIDER};
 use lightseal_dtls::crypto::{
     Aead, CipherSuite12, CipherSuiteId, Exchange12, KnownAnswer12, MasterSecret12, Provider,
-    Record, SelfTestFailed,
+    Record, SelfTestFailed, Sha256,
 };
 use proptest::prelude::*;
 
@@ -98,7 +98,7 @@ fn the_self_test_notices_a_wrong_suite() {
 
 #[test]
 fn each_direction_has_keys_of_its_own() {
-    let master = MasterSecret12::from_bytes([5; 48]);
+    let master = MasterSecret12::from_bytes(&Sha256, [5; 48]);
     let record = Record { number: 1 << 48, header: &[0; 13] };
     for suite in PROVIDER.suites_12 {
         let all = [[1, 2], [2, 1], [1, 1]].map(|[client, server]| {

@@ -5,7 +5,7 @@ use lightseal_core::wire::BufferFull;
 use lightseal_core::{Decode, Encode, Reader, Writer};
 use lightseal_dtls::Scheme;
 use lightseal_dtls::codepoints::ContentType;
-use lightseal_dtls::crypto::{CipherSuiteId, TrafficSecret, rustcrypto};
+use lightseal_dtls::crypto::{CipherSuiteId, Sha256, TrafficSecret, rustcrypto};
 use lightseal_dtls::messages::{AggregationUpdate, EpochEnd, aggregation};
 use lightseal_dtls::record::epochs::APPLICATION_EPOCH;
 use lightseal_dtls::record::receive_buffer::Received;
@@ -56,7 +56,7 @@ fn another_implementation_seals_the_same_records() {
     for group in groups {
         let (name, scheme) = (group["suite"].as_str().expect("a name"), scheme(&group["scheme"]));
         let suite = rustcrypto::PROVIDER.suite(suite(name)).expect("the provider has it");
-        let secret = TrafficSecret::new(secret);
+        let secret = TrafficSecret::new(&Sha256, &secret);
         let mut send = SendEpoch::new(APPLICATION_EPOCH, suite, scheme, &secret);
         let mut receive = ReceiveEpoch::new(APPLICATION_EPOCH, suite, scheme, &secret);
         let mut held = ReceiveBuffer::new(1 << 16);

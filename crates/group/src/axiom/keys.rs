@@ -11,7 +11,7 @@ use super::suite::Suite;
 use crate::{GroupId, SenderId};
 use core::fmt;
 use core::net::IpAddr;
-use lightseal_dtls::crypto::{MasterSecret12, Prf12};
+use lightseal_dtls::crypto::{MasterSecret12, Prf12, Sha256};
 use zeroize::Zeroizing;
 
 /// The maximum total length in bytes of a MAC key and an encryption key. A suite has only one of
@@ -153,7 +153,7 @@ impl GroupKeys {
         let (first, second) = secret.split_at_mut(client.len());
         first.copy_from_slice(client);
         second[..server.len()].copy_from_slice(server);
-        let prf = Prf12::new(&secret[..client.len() + server.len()]);
+        let prf = Prf12::new(&Sha256, &secret[..client.len() + server.len()]);
 
         let listener = match listener {
             IpAddr::V4(address) => address.to_ipv6_mapped(),

@@ -19,13 +19,13 @@
 //!
 //! ```
 //! use lightseal_dtls::codepoints::ContentType;
-//! use lightseal_dtls::crypto::{CipherSuiteId, PremasterSecret, rustcrypto::PROVIDER};
+//! use lightseal_dtls::crypto::{Sha256, CipherSuiteId, PremasterSecret, rustcrypto::PROVIDER};
 //! use lightseal_group::axiom::{Ciphertext, ConnectionEnd, SecurityParameters, Suite};
 //! use lightseal_group::{GroupId, SenderId};
 //! use lightseal_core::ReplayWindow;
 //!
 //! let (client_random, server_random) = ([1; 32], [2; 32]);
-//! let premaster = PremasterSecret::from_bytes(&[3; 48]);
+//! let premaster = PremasterSecret::from_bytes(&Sha256, &[3; 48]);
 //! let parameters = SecurityParameters {
 //!     entity: ConnectionEnd::Client,
 //!     suite: Suite::new(&PROVIDER, CipherSuiteId::PSK_WITH_AES_128_CCM_8).ok_or("no such suite")?,

@@ -4,7 +4,7 @@
 use super::{Ciphertext, ConnectionEnd, OpenError, SecurityParameters, Suite};
 use crate::{GroupId, SenderId};
 use lightseal_dtls::codepoints::ContentType;
-use lightseal_dtls::crypto::{CipherSuiteId, PremasterSecret, rustcrypto};
+use lightseal_dtls::crypto::{CipherSuiteId, PremasterSecret, Sha256, rustcrypto};
 use serde_json::Value;
 use std::vec;
 use std::vec::Vec;
@@ -48,7 +48,7 @@ fn suite(vector: &Value) -> Suite {
 fn parameters(file: &Value, suite: Suite) -> SecurityParameters {
     let [client_random, server_random] =
         ["client_random", "server_random"].map(|n| array(&file[n]));
-    let premaster = PremasterSecret::from_bytes(&unhex(&file["premaster_secret"]));
+    let premaster = PremasterSecret::from_bytes(&Sha256, &unhex(&file["premaster_secret"]));
     let master_secret = premaster.into_master(&client_random, &server_random);
     let entity = ConnectionEnd::Server;
     SecurityParameters { entity, suite, master_secret, client_random, server_random }

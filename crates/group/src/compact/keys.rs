@@ -17,7 +17,7 @@ use super::InvalidPublicKey;
 use super::pairwise::{PrivateKey, PublicKey};
 use crate::{GroupId, ListenerId, SenderId};
 use core::fmt;
-use lightseal_dtls::crypto::TrafficSecret;
+use lightseal_dtls::crypto::{Sha256, TrafficSecret};
 
 /// Identifies the records of one writer in one epoch of a group.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -61,7 +61,7 @@ impl EpochSecret {
         let mut salt = [0; 24];
         salt[..16].copy_from_slice(&group.0);
         salt[16..].copy_from_slice(&epoch.to_be_bytes());
-        Self { group, epoch, secret: TrafficSecret::extract(&salt, root_key) }
+        Self { group, epoch, secret: TrafficSecret::extract(&Sha256, &salt, root_key) }
     }
 
     /// The group.

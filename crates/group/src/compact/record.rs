@@ -43,7 +43,11 @@ impl RecordKeys {
     /// The keys derived from `secret`, which must be the secret of `stream`.
     pub fn new(suite: Suite, stream: Stream, secret: &TrafficSecret) -> Self {
         let suite = suite.get();
-        Self { stream, tag_len: suite.tag_len, protection: suite.keying.plain(secret) }
+        Self {
+            stream,
+            tag_len: suite.tag_len,
+            protection: suite.keying.plain(&secret.derivation()),
+        }
     }
 
     /// The stream whose records these keys are for.

@@ -8,7 +8,7 @@ use crate::{ListenerId, SenderId, axiom, compact};
 use core::net::IpAddr;
 use lightseal_core::{DecodeError, ReplayWindow};
 use lightseal_dtls::codepoints::{ContentType, MAX_RECORD_NUMBER};
-use lightseal_dtls::crypto::{Limits, PremasterSecret, Provider};
+use lightseal_dtls::crypto::{Limits, PremasterSecret, Provider, Sha256};
 
 use crate::codepoints::MAX_TRUNCATED_NUMBER;
 
@@ -75,7 +75,7 @@ impl EpochKeys {
     pub(super) fn new(policy: &Policy, suite: Suite, epoch: u64, key: &EpochKey) -> Self {
         match suite {
             Suite::Axiom(suite) => {
-                let premaster = PremasterSecret::from_bytes(key.as_bytes());
+                let premaster = PremasterSecret::from_bytes(&Sha256, key.as_bytes());
                 let (client, server) = (policy.client_random, policy.server_random);
                 let parameters = axiom::SecurityParameters {
                     // The group's keys do not depend on the end.

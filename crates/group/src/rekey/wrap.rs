@@ -14,7 +14,7 @@
 use aes::Aes128;
 use aes::cipher::KeyInit;
 use aes_kw::AesKw;
-use lightseal_dtls::crypto::TrafficSecret;
+use lightseal_dtls::crypto::{Sha256, TrafficSecret};
 use zeroize::Zeroizing;
 
 use super::node::{EpochKey, KEY, Node, NodeKey};
@@ -33,7 +33,7 @@ fn secret(group: &GroupId, key: &NodeKey) -> TrafficSecret {
     let mut salt = [0; SALT.len() + 16];
     salt[..SALT.len()].copy_from_slice(SALT);
     salt[SALT.len()..].copy_from_slice(&group.0);
-    TrafficSecret::extract(&salt, key.as_bytes())
+    TrafficSecret::extract(&Sha256, &salt, key.as_bytes())
 }
 
 fn cipher(group: &GroupId, epoch: u64, node: Node, key: &NodeKey) -> AesKw<Aes128> {

@@ -3,7 +3,7 @@
 
 use lightseal_core::ReplayWindow;
 use lightseal_dtls::codepoints::{ContentType, MAX_CONTENT};
-use lightseal_dtls::crypto::{CipherSuiteId, PremasterSecret, rustcrypto::PROVIDER};
+use lightseal_dtls::crypto::{CipherSuiteId, PremasterSecret, Sha256, rustcrypto::PROVIDER};
 use lightseal_group::axiom::{
     Ciphertext, ConnectionEnd, GroupKeys, HEADER_LEN, IndividualKey, OpenError, Opener, SealError,
     Sealer, SecurityParameters, Suite,
@@ -33,7 +33,7 @@ fn suites() -> impl Iterator<Item = Suite> {
 
 fn keys_from(suite: Suite, premaster: u8) -> GroupKeys {
     let (client_random, server_random) = ([1; 32], [2; 32]);
-    let premaster = PremasterSecret::from_bytes(&[premaster; 48]);
+    let premaster = PremasterSecret::from_bytes(&Sha256, &[premaster; 48]);
     let master_secret = premaster.into_master(&client_random, &server_random);
     let entity = ConnectionEnd::Server;
     SecurityParameters { entity, suite, master_secret, client_random, server_random }.group_keys()

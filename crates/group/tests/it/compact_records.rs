@@ -399,7 +399,7 @@ fn what_cannot_be_sealed_is_refused() {
 fn a_record_may_be_too_long_to_be_one() {
     for suite in suites() {
         let keys = requests(suite);
-        let raw = suite.get().keying.plain(&epoch().request_secret(SENDER));
+        let raw = suite.get().keying.plain(&epoch().request_secret(SENDER).derivation());
         let opened = |content_len: usize| {
             let number = 3;
             let full = PlainRecord { form: HeaderForm::Full, ..PlainRecord::data(number, &[]) };

@@ -2,7 +2,7 @@
 //! (`docs/spec/vectors/group_compact.py`).
 
 use lightseal_dtls::codepoints::ContentType;
-use lightseal_dtls::crypto::{CipherSuiteId, TrafficSecret, rustcrypto};
+use lightseal_dtls::crypto::{CipherSuiteId, Sha256, TrafficSecret, rustcrypto};
 use lightseal_group::compact::{
     Boot, EpochSecret, HeaderForm, PairSecret, PlainRecord, PrivateKey, PublicKey, RecordKeys,
     SealedRecord, SigningKey, Stream, Suite, VerifyingKey,
@@ -40,7 +40,11 @@ fn assert_secret(secret: &TrafficSecret, expected: &Value) {
         secret.expand("compared", &[], &mut out);
         out
     };
-    assert_eq!(derived(secret), derived(&TrafficSecret::new(array(expected))), "{expected}");
+    assert_eq!(
+        derived(secret),
+        derived(&TrafficSecret::new(&Sha256, &array::<32>(expected))),
+        "{expected}"
+    );
 }
 
 /// The members of the group in the file.

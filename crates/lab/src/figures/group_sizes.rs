@@ -7,7 +7,7 @@ use crate::papers::AXIOM;
 use core::time::Duration;
 use lightseal_core::Random;
 use lightseal_dtls::codepoints::ContentType;
-use lightseal_dtls::crypto::{CipherSuiteId, MasterSecret12, rustcrypto};
+use lightseal_dtls::crypto::{CipherSuiteId, MasterSecret12, Sha256, rustcrypto};
 use lightseal_group::codepoints::GROUP_REKEY;
 use lightseal_group::compact::{EpochSecret, PlainRecord, RecordKeys};
 use lightseal_group::rekey::{Chain, Change, ControllerSecret, KeyServer, Timing};
@@ -49,7 +49,7 @@ fn axiom_keys(id: CipherSuiteId) -> Option<axiom::GroupKeys> {
     let parameters = axiom::SecurityParameters {
         entity: axiom::ConnectionEnd::Server,
         suite,
-        master_secret: MasterSecret12::from_bytes([7; 48]),
+        master_secret: MasterSecret12::from_bytes(&Sha256, [7; 48]),
         client_random: [1; 32],
         server_random: [2; 32],
     };
@@ -169,7 +169,7 @@ fn rekey(options: &FigureOptions) -> Result<FigureData, Error> {
     let mut rng = Random::insecure(options.seed);
     let mut rows = Vec::new();
     for members in [10, 100, 1000, 10_000, 100_000] {
-        let secret = ControllerSecret::from_seed(&rng.array());
+        let secret = ControllerSecret::from_seed(&rng.array::<32>());
         let mut server = KeyServer::new(GROUP, secret.clone(), &mut rng);
         let join = Change { join: members, ..Change::default() };
         let refused = |_| Error::Stream("the key server refused a change");

@@ -12,7 +12,7 @@ use super::mask::{BlockMask, Mask, Masked, keyed, with_key};
 use super::nonce::Iv;
 use super::outputs::{APPLICATION_DATA, EXTENDED_BLOCKS, Outputs, open_content_first};
 use crate::crypto::{
-    Aead, Block, Opened, Prf, PrfProtection, PrfState, Protection, Record, TrafficSecret,
+    Aead, Block, KeyDerivation, Opened, Prf, PrfProtection, PrfState, Protection, Record,
     Unauthentic,
 };
 use alloc::boxed::Box;
@@ -45,14 +45,14 @@ where
         Self { cipher, iv }
     }
 
-    fn derived(secret: &TrafficSecret, context: &[u8]) -> Self {
-        Self::new(keyed(secret, "key", context), Iv::new(secret, context))
+    fn derived(keys: &KeyDerivation, context: &[u8]) -> Self {
+        Self::new(keyed(keys, "key", context), Iv::new(keys, context))
     }
 
     /// Derives the keys of a DTLS 1.3 epoch in the standard layout.
-    pub fn protection(secret: &TrafficSecret) -> Box<dyn Protection> {
-        let mask = BlockMask::<C>::new(secret, &[]);
-        Box::new(Masked { aead: Self::derived(secret, &[]), mask })
+    pub fn protection(keys: &KeyDerivation) -> Box<dyn Protection> {
+        let mask = BlockMask::<C>::new(keys, &[]);
+        Box::new(Masked { aead: Self::derived(keys, &[]), mask })
     }
 
     /// The protection of one direction in DTLS 1.2, from its part of the key block.
@@ -93,11 +93,11 @@ where
     C: BlockCipherEncrypt + BlockSizeUser<BlockSize = U16> + KeyInit + Send + Sync + 'static,
 {
     /// Derives the keys of an epoch under an aggregation context.
-    pub fn protection(secret: &TrafficSecret, context: [u8; 3]) -> Box<dyn PrfProtection> {
+    pub fn protection(keys: &KeyDerivation, context: [u8; 3]) -> Box<dyn PrfProtection> {
         Box::new(Self {
-            ccm: Ccm::derived(secret, &context),
-            extended: Outputs::new(secret, "agg x", context, EXTENDED_BLOCKS),
-            mask: BlockMask::new(secret, &context),
+            ccm: Ccm::derived(keys, &context),
+            extended: Outputs::new(keys, "agg x", context, EXTENDED_BLOCKS),
+            mask: BlockMask::new(keys, &context),
         })
     }
 }

@@ -2,7 +2,7 @@
 
 use super::mask::{Mask, Masked, keyed, with_key};
 use super::nonce::Iv;
-use crate::crypto::{Aead, Block, Protection, Record, TrafficSecret, Unauthentic};
+use crate::crypto::{Aead, Block, KeyDerivation, Protection, Record, Unauthentic};
 use alloc::boxed::Box;
 use chacha20::variants::Ietf;
 use chacha20::{ChaChaCore, R20};
@@ -19,9 +19,9 @@ pub struct ChaCha {
 
 impl ChaCha {
     /// Derives the keys of a DTLS 1.3 epoch.
-    pub fn protection(secret: &TrafficSecret) -> Box<dyn Protection> {
-        let aead = Self { aead: keyed(secret, "key", &[]), iv: Iv::new(secret, &[]) };
-        Box::new(Masked { aead, mask: ChaChaMask::new(secret) })
+    pub fn protection(keys: &KeyDerivation) -> Box<dyn Protection> {
+        let aead = Self { aead: keyed(keys, "key", &[]), iv: Iv::new(keys, &[]) };
+        Box::new(Masked { aead, mask: ChaChaMask::new(keys) })
     }
 
     /// The protection of one direction in DTLS 1.2, from its part of the key block.
@@ -56,9 +56,9 @@ pub struct ChaChaMask([u8; 32]);
 
 impl ChaChaMask {
     /// Derives "sn".
-    pub fn new(secret: &TrafficSecret) -> Self {
+    pub fn new(keys: &KeyDerivation) -> Self {
         let mut key = [0; 32];
-        secret.expand("sn", &[], &mut key);
+        keys.expand("sn", &[], &mut key);
         Self(key)
     }
 }

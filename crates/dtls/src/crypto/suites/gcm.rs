@@ -2,7 +2,7 @@
 
 use super::mask::{BlockMask, Masked, keyed, with_key};
 use super::nonce::Iv;
-use crate::crypto::{Aead, Protection, Record, TrafficSecret, Unauthentic};
+use crate::crypto::{Aead, KeyDerivation, Protection, Record, Unauthentic};
 use aes_gcm::aead::{AeadInOut, Tag};
 use aes_gcm::{AesGcm, KeyInit};
 use alloc::boxed::Box;
@@ -26,9 +26,9 @@ where
     }
 
     /// Derives the keys of a DTLS 1.3 epoch.
-    pub fn protection(secret: &TrafficSecret) -> Box<dyn Protection> {
-        let aead = Self::new(keyed(secret, "key", &[]), Iv::new(secret, &[]));
-        Box::new(Masked { aead, mask: BlockMask::<C>::new(secret, &[]) })
+    pub fn protection(keys: &KeyDerivation) -> Box<dyn Protection> {
+        let aead = Self::new(keyed(keys, "key", &[]), Iv::new(keys, &[]));
+        Box::new(Masked { aead, mask: BlockMask::<C>::new(keys, &[]) })
     }
 
     /// The protection of one direction in DTLS 1.2, from its part of the key block.

@@ -16,45 +16,35 @@
 
 use super::outputs::{EXTENDED_BLOCKS, open_content_first};
 use crate::crypto::{
-    Aead, Block, Opened, Prf, PrfProtection, PrfState, Protection, Record, TrafficSecret,
+    Aead, Block, HmacKey, KeyDerivation, Opened, Prf, PrfProtection, PrfState, Protection, Record,
     Unauthentic,
 };
 use alloc::boxed::Box;
-use hmac::{Hmac, KeyInit, Mac};
-use sha2::Sha256;
 use subtle::ConstantTimeEq;
-use zeroize::{Zeroize, ZeroizeOnDrop};
+use zeroize::ZeroizeOnDrop;
 
 /// The length in bytes of keys, IVs and tags: that of the hash (RFC 9150, section 6).
 const LEN: usize = 32;
 
 /// One direction of one epoch with plain tags.
 pub struct IntegrityOnly {
-    mac: Hmac<Sha256>,
+    mac: HmacKey,
     iv: Iv,
 }
 
 #[derive(ZeroizeOnDrop)]
 struct Iv([u8; LEN]);
 
-fn keyed(secret: &TrafficSecret, label: &str, context: &[u8]) -> Hmac<Sha256> {
-    let mut key = [0; LEN];
-    secret.expand(label, context, &mut key);
-    let mac = Hmac::new_from_slice(&key).expect("HMAC takes any key");
-    key.zeroize();
-    mac
-}
-
 impl IntegrityOnly {
     /// Derives the keys of an epoch in the standard layout.
-    pub fn protection(secret: &TrafficSecret) -> Box<dyn Protection> {
-        Box::new(Self::derived(secret, &[]))
+    pub fn protection(keys: &KeyDerivation) -> Box<dyn Protection> {
+        Box::new(Self::derived(keys, &[]))
     }
 
-    fn derived(secret: &TrafficSecret, context: &[u8]) -> Self {
+    fn derived(keys: &KeyDerivation, context: &[u8]) -> Self {
         let mut iv = Iv([0; LEN]);
-        secret.expand("iv", context, &mut iv.0);
-        Self { mac: keyed(secret, "key", context), iv }
+        keys.expand("iv", context, &mut iv.0);
+        Self { mac: keys.hmac_key("key", context), iv }
     }
 
     fn tag(&self, record: Record<'_>, content: &[u8]) -> [u8; LEN] {
@@ -62,8 +52,9 @@ impl IntegrityOnly {
         for (byte, n) in nonce[LEN - 8..].iter_mut().zip(record.number.to_be_bytes()) {
             *byte ^= n;
         }
-        let mac = self.mac.clone().chain_update(nonce);
-        mac.chain_update(record.header).chain_update(content).finalize().into_bytes().into()
+        let mut tag = [0; LEN];
+        self.mac.mac(&[&nonce, record.header, content], &mut tag);
+        tag
     }
 
     fn state(&self, record: Record<'_>, content: &[u8]) -> PrfState {
@@ -95,16 +86,16 @@ impl Protection for IntegrityOnly {
 /// One direction of one epoch with aggregated tags.
 pub struct AggregatedIntegrityOnly {
     keys: IntegrityOnly,
-    extended: [Hmac<Sha256>; EXTENDED_BLOCKS.len()],
+    extended: [HmacKey; EXTENDED_BLOCKS.len()],
 }
 
 impl AggregatedIntegrityOnly {
     /// Derives the keys of an epoch under an aggregation context.
-    pub fn protection(secret: &TrafficSecret, context: [u8; 3]) -> Box<dyn PrfProtection> {
+    pub fn protection(keys: &KeyDerivation, context: [u8; 3]) -> Box<dyn PrfProtection> {
         let [scheme, n, o] = context;
         Box::new(Self {
-            keys: IntegrityOnly::derived(secret, &context),
-            extended: EXTENDED_BLOCKS.map(|i| keyed(secret, "agg x", &[scheme, n, o, i])),
+            keys: IntegrityOnly::derived(keys, &context),
+            extended: EXTENDED_BLOCKS.map(|i| keys.hmac_key("agg x", &[scheme, n, o, i])),
         })
     }
 }
@@ -116,8 +107,9 @@ impl Prf for AggregatedIntegrityOnly {
         }
         let at = EXTENDED_BLOCKS.iter().position(|i| *i == index);
         let mac = &self.extended[at.expect("an output block that aggregation uses")];
-        let mac = mac.clone().chain_update([index]).chain_update(state.as_bytes());
-        first_block(&mac.finalize().into_bytes().into())
+        let mut output = [0; LEN];
+        mac.mac(&[&[index], state.as_bytes()], &mut output);
+        first_block(&output)
     }
 }
 

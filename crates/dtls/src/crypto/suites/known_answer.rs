@@ -7,7 +7,8 @@
 
 use super::outputs::AGGREGATION_BLOCKS;
 use crate::crypto::{
-    Aead, Block, CipherSuite, CipherSuite12, Keying, PrfProtection, Record, TrafficSecret,
+    Aead, Block, CipherSuite, CipherSuite12, Hash, HashAlgorithm, HashValue, HmacKey, Keying,
+    PrfProtection, Record, TrafficSecret,
 };
 
 /// The aggregation context of the fixed input: scheme 1, n = 16.
@@ -24,7 +25,7 @@ const PLAIN_12: [u8; 10] = *b"0123456789";
 const AGGREGATED: [u8; 11] = *b"\x170123456789";
 
 /// The known answers of a DTLS 1.3 suite.
-#[derive(Debug)]
+#[derive(Clone, Copy, Debug)]
 pub struct KnownAnswer {
     /// Content and tag in the standard layout.
     pub plain: &'static [u8],
@@ -35,7 +36,7 @@ pub struct KnownAnswer {
 }
 
 /// The known answers of a suite with aggregated tags.
-#[derive(Debug)]
+#[derive(Clone, Copy, Debug)]
 pub struct AggregatedAnswer {
     /// The encrypted content.
     pub content: [u8; 11],
@@ -48,14 +49,15 @@ pub struct AggregatedAnswer {
 impl KnownAnswer {
     /// Whether `suite` computes these answers.
     pub(crate) fn holds(&self, suite: &CipherSuite) -> bool {
-        let secret = TrafficSecret::new(core::array::from_fn(|i| i as u8));
-        let keys = suite.keying.plain(&secret);
-        let plain = aead_holds(&*keys, RECORD, PLAIN, suite.tag_len, self.plain);
-        let mask = keys.mask(&sample()) == self.mask;
+        let secret: HashValue = core::array::from_fn(|i| i as u8);
+        let keys = TrafficSecret::new(suite.hash, &secret).derivation();
+        let protection = suite.keying.plain(&keys);
+        let plain = aead_holds(&*protection, RECORD, PLAIN, suite.tag_len, self.plain);
+        let mask = protection.mask(&sample()) == self.mask;
         let aggregated = match (&suite.keying, &self.aggregated) {
             (Keying::Aead(_), None) => true,
             (Keying::Prf { aggregated, .. }, Some(answer)) => {
-                answer.holds(&*aggregated(&secret, CONTEXT))
+                answer.holds(&*aggregated(&keys, CONTEXT))
             }
             _ => false,
         };
@@ -80,6 +82,79 @@ impl KnownAnswer12 {
         };
         aead_holds(&*(suite.aead)(key, iv), RECORD_12, PLAIN_12, suite.tag_len, self.sealed)
     }
+}
+
+/// The known answers of a hash algorithm for the message "abc", in the parts "a" and "bc".
+pub(crate) struct HashAnswer {
+    digest: HashValue,
+    /// HMAC under a key of 20 bytes 0b.
+    hmac: HashValue,
+    /// The same under a key of 131 bytes aa, which is longer than a block.
+    hmac_long: HashValue,
+    /// HKDF of 42 bytes with salt 0b …, "abc" as input keying material and the same as info.
+    okm: [u8; 42],
+}
+
+impl HashAnswer {
+    /// Whether `hash` computes the answers of its algorithm.
+    pub(crate) fn holds(hash: &'static dyn Hash) -> bool {
+        let answer = match hash.algorithm() {
+            HashAlgorithm::Sha256 => &Self::SHA_256,
+        };
+        let len = hash.algorithm().output_len();
+        let (message, key) = ([&b"a"[..], b"bc"], [0x0b; 20]);
+        let value = |compute: &dyn Fn(&mut [u8])| {
+            let mut out = HashValue::default();
+            compute(&mut out[..len]);
+            out
+        };
+        let mut running = hash.start();
+        running.update(b"a");
+        let mut other = running.clone();
+        other.update(b"x");
+        let _ = value(&|out| running.value(out));
+        running.update(b"bc");
+        let digests = [value(&|out| hash.digest(&message, out)), value(&|out| running.value(out))];
+        let macs = |key: &[u8], expected| {
+            let kept = HmacKey::new(hash, key);
+            value(&|out| hash.hmac(key, &message, out)) == expected
+                && value(&|out| kept.mac(&message, out)) == expected
+        };
+        let prk = value(&|out| hash.extract(&key, b"abc", out));
+        let expands = |expand: &dyn Fn(&mut [u8])| {
+            let mut okm = [0; 42];
+            expand(&mut okm);
+            okm == answer.okm
+        };
+        digests == [answer.digest; 2]
+            && macs(&key, answer.hmac)
+            && macs(&[0xaa; 131], answer.hmac_long)
+            && expands(&|okm| hash.expand(&prk[..len], &message, okm))
+            && expands(&|okm| HmacKey::new(hash, &prk[..len]).expand(&message, okm))
+    }
+
+    const SHA_256: Self = Self {
+        digest: [
+            0xba, 0x78, 0x16, 0xbf, 0x8f, 0x01, 0xcf, 0xea, 0x41, 0x41, 0x40, 0xde, 0x5d, 0xae,
+            0x22, 0x23, 0xb0, 0x03, 0x61, 0xa3, 0x96, 0x17, 0x7a, 0x9c, 0xb4, 0x10, 0xff, 0x61,
+            0xf2, 0x00, 0x15, 0xad,
+        ],
+        hmac: [
+            0x72, 0x1e, 0x28, 0x1e, 0x92, 0x41, 0x0e, 0x54, 0x5a, 0x43, 0x1e, 0xac, 0x66, 0x26,
+            0x77, 0x21, 0xb9, 0x17, 0xc6, 0xbe, 0xaf, 0x08, 0xa8, 0x6d, 0x6e, 0x4b, 0xc6, 0x7b,
+            0x65, 0x7b, 0x92, 0xde,
+        ],
+        hmac_long: [
+            0xc2, 0x17, 0x70, 0xe7, 0xa2, 0x94, 0xfd, 0x85, 0xf9, 0xe8, 0xad, 0x80, 0xb2, 0xd1,
+            0xe9, 0xcc, 0xcb, 0x25, 0xd4, 0x96, 0x01, 0x5f, 0x87, 0x08, 0xe6, 0x41, 0x35, 0x81,
+            0x20, 0xf4, 0x69, 0x76,
+        ],
+        okm: [
+            0x59, 0x8d, 0x47, 0xdb, 0xe1, 0x1e, 0x1a, 0xe1, 0x91, 0xc3, 0xdf, 0x54, 0x42, 0x31,
+            0x3a, 0xee, 0xaa, 0x9e, 0x92, 0x04, 0xed, 0x32, 0x9d, 0x59, 0x2b, 0x40, 0xd7, 0x87,
+            0x4f, 0x0e, 0x10, 0x7f, 0xb3, 0xe2, 0xeb, 0x13, 0x5a, 0x9a, 0x17, 0xee, 0x57, 0x49,
+        ],
+    };
 }
 
 /// Whether `plain` is sealed to `expected`, `expected` opens, and a changed tag does not.

@@ -21,7 +21,7 @@ use super::mask::{BlockMask, Mask, keyed};
 use super::nonce::Iv;
 use super::outputs::{AGGREGATION_BLOCKS, APPLICATION_DATA, Outputs, open_content_first};
 use crate::crypto::{
-    Aead, Block, Opened, Prf, PrfProtection, PrfState, Protection, Record, TrafficSecret,
+    Aead, Block, KeyDerivation, Opened, Prf, PrfProtection, PrfState, Protection, Record,
     Unauthentic,
 };
 use alloc::boxed::Box;
@@ -57,9 +57,9 @@ where
     M: BlockCipherEncrypt + BlockSizeUser<BlockSize = U16> + KeyInit + Send + Sync + 'static,
 {
     /// Derives the keys of an epoch in the standard layout, with tags of `TAG` bytes: 16 or 8.
-    pub fn protection<const TAG: usize>(secret: &TrafficSecret) -> Box<dyn Protection> {
+    pub fn protection<const TAG: usize>(keys: &KeyDerivation) -> Box<dyn Protection> {
         const { assert!(TAG == 16 || TAG == 8, "a full tag or half of one") };
-        Box::new(Plain::<C, M, TAG>(Self::new(secret, PLAIN, [0])))
+        Box::new(Plain::<C, M, TAG>(Self::new(keys, PLAIN, [0])))
     }
 }
 
@@ -69,8 +69,8 @@ where
     M: BlockCipherEncrypt + BlockSizeUser<BlockSize = U16> + KeyInit + Send + Sync + 'static,
 {
     /// Derives the keys of an epoch with aggregated tags under an aggregation context.
-    pub fn aggregated(secret: &TrafficSecret, context: [u8; 3]) -> Box<dyn PrfProtection> {
-        Box::new(Self::new(secret, context, AGGREGATION_BLOCKS))
+    pub fn aggregated(keys: &KeyDerivation, context: [u8; 3]) -> Box<dyn PrfProtection> {
+        Box::new(Self::new(keys, context, AGGREGATION_BLOCKS))
     }
 }
 
@@ -79,14 +79,14 @@ where
     C: BlockCipherEncrypt + BlockSizeUser<BlockSize = U16> + KeyInit,
     M: BlockCipherEncrypt + BlockSizeUser<BlockSize = U16> + KeyInit + 'static,
 {
-    fn new(secret: &TrafficSecret, context: [u8; 3], indices: [u8; N]) -> Self {
+    fn new(keys: &KeyDerivation, context: [u8; 3], indices: [u8; N]) -> Self {
         Self {
-            cipher: keyed(secret, "key", &context),
-            iv: Iv::new(secret, &context),
-            hasher: Hasher::from_cipher(keyed(secret, "lm1", &context), COUNTER_BITS)
+            cipher: keyed(keys, "key", &context),
+            iv: Iv::new(keys, &context),
+            hasher: Hasher::from_cipher(keyed(keys, "lm1", &context), COUNTER_BITS)
                 .expect("16 bits are at most half of a 16-byte block"),
-            outputs: Outputs::new(secret, "lm2", context, indices),
-            mask: BlockMask::new(secret, &context),
+            outputs: Outputs::new(keys, "lm2", context, indices),
+            mask: BlockMask::new(keys, &context),
         }
     }
 

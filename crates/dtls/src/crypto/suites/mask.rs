@@ -1,14 +1,14 @@
 //! The record number mask (RFC 9147, section 4.2.3).
 
-use crate::crypto::{Aead, Block, Pad, Protection, Record, TrafficSecret, Unauthentic};
+use crate::crypto::{Aead, Block, KeyDerivation, Pad, Protection, Record, Unauthentic};
 use alloc::boxed::Box;
 use cipher::{BlockCipherEncrypt, BlockSizeUser, Key, KeyInit, consts::U16};
 use zeroize::Zeroize;
 
 /// Derives a cipher's key under `label` and `context` and expands it.
-pub(crate) fn keyed<C: KeyInit>(secret: &TrafficSecret, label: &str, context: &[u8]) -> C {
+pub(crate) fn keyed<C: KeyInit>(keys: &KeyDerivation, label: &str, context: &[u8]) -> C {
     let mut key = Key::<C>::default();
-    secret.expand(label, context, &mut key);
+    keys.expand(label, context, &mut key);
     let cipher = C::new(&key);
     key.zeroize();
     cipher
@@ -57,20 +57,20 @@ pub struct BlockMask<C>(C);
 
 impl<C: BlockCipherEncrypt + BlockSizeUser<BlockSize = U16> + KeyInit> BlockMask<C> {
     /// Derives "sn" under `context`.
-    pub fn new(secret: &TrafficSecret, context: &[u8]) -> Self {
-        Self::labelled(secret, "sn", context)
+    pub fn new(keys: &KeyDerivation, context: &[u8]) -> Self {
+        Self::labelled(keys, "sn", context)
     }
 
     /// Derives "sn pad" under an aggregation context: the key of a [`Pad`], not of a mask.
-    pub fn short_records(secret: &TrafficSecret, context: [u8; 3]) -> Box<dyn Pad>
+    pub fn short_records(keys: &KeyDerivation, context: [u8; 3]) -> Box<dyn Pad>
     where
         C: Send + Sync + 'static,
     {
-        Box::new(Self::labelled(secret, "sn pad", &context))
+        Box::new(Self::labelled(keys, "sn pad", &context))
     }
 
-    pub(crate) fn labelled(secret: &TrafficSecret, label: &str, context: &[u8]) -> Self {
-        Self(keyed(secret, label, context))
+    pub(crate) fn labelled(keys: &KeyDerivation, label: &str, context: &[u8]) -> Self {
+        Self(keyed(keys, label, context))
     }
 }
 

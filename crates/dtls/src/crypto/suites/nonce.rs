@@ -5,7 +5,7 @@
 //! (RFC 5288, section 3; RFC 6655, section 3): with the explicit bytes as the number, this is the
 //! IV fixed ‖ 0^8 and the same XOR.
 
-use crate::crypto::TrafficSecret;
+use crate::crypto::KeyDerivation;
 use zeroize::ZeroizeOnDrop;
 
 /// The static part of the nonce of one direction of one epoch.
@@ -14,13 +14,13 @@ pub struct Iv([u8; 12]);
 
 impl Iv {
     /// Derives "iv" under `context`.
-    pub fn new(secret: &TrafficSecret, context: &[u8]) -> Self {
-        Self::labelled(secret, "iv", context)
+    pub fn new(keys: &KeyDerivation, context: &[u8]) -> Self {
+        Self::labelled(keys, "iv", context)
     }
 
-    pub(crate) fn labelled(secret: &TrafficSecret, label: &str, context: &[u8]) -> Self {
+    pub(crate) fn labelled(keys: &KeyDerivation, label: &str, context: &[u8]) -> Self {
         let mut iv = [0; 12];
-        secret.expand(label, context, &mut iv);
+        keys.expand(label, context, &mut iv);
         Self(iv)
     }
 

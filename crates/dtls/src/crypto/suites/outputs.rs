@@ -2,7 +2,7 @@
 //! record body into content and tags.
 
 use super::mask::keyed;
-use crate::crypto::{Block, TrafficSecret};
+use crate::crypto::{Block, KeyDerivation};
 use cipher::consts::U16;
 use cipher::{BlockCipherEncrypt, BlockSizeUser, KeyInit};
 use lightseal_aggregation::{CHECK_BLOCK, CLOSING_BLOCK, RANK_BLOCK, TAG_BLOCK};
@@ -32,12 +32,12 @@ where
 {
     /// Derives `label` under context ‖ i for every `i` of `indices`.
     pub(crate) fn new(
-        secret: &TrafficSecret,
+        keys: &KeyDerivation,
         label: &str,
         [scheme, n, o]: [u8; 3],
         indices: [u8; N],
     ) -> Self {
-        Self { indices, ciphers: indices.map(|i| keyed(secret, label, &[scheme, n, o, i])) }
+        Self { indices, ciphers: indices.map(|i| keyed(keys, label, &[scheme, n, o, i])) }
     }
 
     /// E(K,index; input).

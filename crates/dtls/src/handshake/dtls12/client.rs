@@ -30,8 +30,8 @@ const MAX_VERIFICATIONS: u8 = 3;
 pub(crate) struct Offer {
     pub(crate) random: [u8; 32],
     pub(crate) psk: Psk,
-    /// Whether DTLS 1.3 was offered too.
-    pub(crate) newer: bool,
+    /// The highest version that was offered.
+    pub(crate) highest: ProtocolVersion,
     pub(crate) session: Option<Session>,
     /// The session ID with which the server confirms that it resumes; empty if the client cannot
     /// resume.
@@ -48,7 +48,7 @@ impl Offer {
     pub(crate) fn new(
         random: [u8; 32],
         psk: &Psk,
-        newer: bool,
+        highest: ProtocolVersion,
         session: Option<Session>,
         cid: Option<ConnectionId>,
         channel: &mut Channel,
@@ -60,7 +60,7 @@ impl Offer {
         };
         let psk = psk.clone();
         let (hello, sequence, verifications) = (Vec::new(), 0, 0);
-        Self { random, psk, newer, session, session_id, cid, hello, sequence, verifications }
+        Self { random, psk, highest, session, session_id, cid, hello, sequence, verifications }
     }
 
     /// The content of the `session_ticket` extension: the ticket to resume with, or nothing to ask
@@ -91,7 +91,8 @@ impl Offer {
     ) -> Result<State, Fault> {
         // RFC 8446, section 4.1.3: an attacker has removed the newer version from the hello.
         let tail = hello.random.last_chunk().copied().unwrap_or_default();
-        if tail == DOWNGRADE_1_1 || self.newer && tail == DOWNGRADE_1_2 {
+        if tail == DOWNGRADE_1_1 || self.highest == ProtocolVersion::Dtls13 && tail == DOWNGRADE_1_2
+        {
             return Err(Misbehaviour::IllegalParameter("downgrade").into());
         }
         let suite = settings
@@ -124,7 +125,7 @@ impl Offer {
             negotiated_extensions::read_limit_answer(settings, version, hello.extensions, agreed)?;
         channel.record_limit = agreed.record_limit;
         channel.agree_on_cids(&agreed);
-        let mut transcript = Transcript::new();
+        let mut transcript = Transcript::new(suite.hash);
         absorb(&mut transcript, HandshakeType::CLIENT_HELLO, self.sequence, &self.hello);
         absorb_message(&mut transcript, message);
         let id = hello.session_id;
@@ -237,16 +238,17 @@ impl WaitHelloDone {
         absorb_message(&mut self.hellos.transcript, message);
         let (identity, key) = (self.psk.identity(), self.psk.key());
         let room = 4 + identity.len() + 256;
+        let hash = self.hellos.suite.hash;
         let (premaster, group, body) = match (self.hellos.suite.exchange, &self.exchange) {
             (Exchange12::Psk, _) => {
                 let body = message_body(room, |w| write_psk_client_key_exchange(identity, w))?;
-                (PremasterSecret::psk(key), None, body)
+                (PremasterSecret::psk(hash, key), None, body)
             }
             (Exchange12::EcdhePsk, Some(exchanged)) => {
                 let body = message_body(room, |w| {
                     write_ecdhe_psk_client_key_exchange(identity, &exchanged.public, w)
                 })?;
-                let premaster = PremasterSecret::ecdhe_psk(&exchanged.shared, key);
+                let premaster = PremasterSecret::ecdhe_psk(hash, &exchanged.shared, key);
                 (premaster, Some(exchanged.group), body)
             }
             (Exchange12::EcdhePsk, None) => return Err(Misbehaviour::UnexpectedMessage.into()),

@@ -19,7 +19,10 @@ pub(crate) mod server;
 use super::negotiated_extensions::NegotiatedExtensions;
 use super::reassembly::Message;
 use super::session::{Owner, Session, Ticket};
-use super::{Channel, Established, EstablishedKeys, Negotiated, OfferedSchemes, log_line};
+use super::{
+    Channel, Established, EstablishedKeys, Negotiated, OfferedSchemes, RenegotiationRefusal,
+    log_line,
+};
 use crate::codepoints::HandshakeType;
 use crate::config::{ProtocolVersion, Settings};
 use crate::crypto::{CipherSuite12, MasterSecret12, NamedGroup, PremasterSecret, Transcript};
@@ -170,6 +173,7 @@ impl KeysInstalled {
                 session: Box::new(session),
                 client_random,
                 server_random,
+                refusal: RenegotiationRefusal::None,
             },
             negotiated: Negotiated {
                 version: ProtocolVersion::Dtls12,

@@ -73,7 +73,7 @@ pub(crate) fn accept(
         None => Vec::new(),
     };
     let suite = accepted.suite;
-    let mut transcript = Transcript::new();
+    let mut transcript = Transcript::new(suite.hash);
     absorb(&mut transcript, HandshakeType::CLIENT_HELLO, accepted.sequence, accepted.body);
     let body = message_body(512, |w| {
         write_server_hello_12(w, &random, &id, suite.id, |w| {
@@ -177,15 +177,16 @@ impl WaitKeyExchange {
                 return Ok(State::WaitKeyExchange12(self));
             }
         };
+        let hash = self.hellos.suite.hash;
         let (premaster, group) = match (self.hellos.suite.exchange, self.exchange) {
             (Exchange12::EcdhePsk, Some((group, exchange))) => {
                 let shared = exchange
                     .complete(point)
                     .map_err(|_| Misbehaviour::IllegalParameter("key share"))?;
-                let premaster = PremasterSecret::ecdhe_psk(&shared, psk.key());
+                let premaster = PremasterSecret::ecdhe_psk(hash, &shared, psk.key());
                 (premaster, Some(group))
             }
-            _ => (PremasterSecret::psk(psk.key()), None),
+            _ => (PremasterSecret::psk(hash, psk.key()), None),
         };
         absorb_message(&mut self.hellos.transcript, message);
         let master = self.hellos.master(premaster);

@@ -2,7 +2,7 @@
 //! function (MAC aggregation specification, record number encryption).
 
 use super::mask_sample;
-use crate::crypto::{Block, CipherSuite, Keying, Pad, PrfProtection, TrafficSecret};
+use crate::crypto::{Block, CipherSuite, KeyDerivation, Keying, Pad, PrfProtection};
 use crate::record::header::UnifiedHeader;
 use crate::record::number::NumberMasks;
 use alloc::boxed::Box;
@@ -29,12 +29,12 @@ impl NumberMask {
         epoch: u64,
         suite: &CipherSuite,
         scheme: Scheme,
-        secret: &TrafficSecret,
+        keys: &KeyDerivation,
     ) -> Self {
         match (masks, &suite.keying) {
             (NumberMasks::Paper, _) => Self::Paper { epoch },
             (NumberMasks::Strong, Keying::Prf { pad: Some(pad), .. }) => {
-                Self::Strong(pad(secret, scheme.context()))
+                Self::Strong(pad(keys, scheme.context()))
             }
             _ => Self::Standard,
         }

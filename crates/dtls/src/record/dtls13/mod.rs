@@ -17,7 +17,7 @@ pub(super) use passive::Reading13;
 pub(super) use seal::Sealing;
 
 use super::number::mask_sample;
-use crate::crypto::TrafficSecret;
+use crate::crypto::KeyDerivation;
 use lightseal_aggregation::scheme::TAG_BYTES;
 use lightseal_aggregation::{RulerOrder, Scheme};
 
@@ -26,10 +26,10 @@ use lightseal_aggregation::{RulerOrder, Scheme};
 const CLOSING_CONTENT: usize = 2 + TAG_BYTES;
 
 /// The secret order of a scheme's dependency sets in one direction of an epoch.
-fn order(secret: &TrafficSecret, scheme: Scheme) -> RulerOrder {
+fn order(keys: &KeyDerivation, scheme: Scheme) -> RulerOrder {
     let mut seed = [0; 32];
     if scheme.is_drawn() {
-        secret.expand("agg rulers", &scheme.context(), &mut seed);
+        keys.expand("agg rulers", &scheme.context(), &mut seed);
     }
     RulerOrder::Keyed(seed)
 }

@@ -3,7 +3,7 @@
 use super::mask::NumberMask;
 use super::{mask_sample, order};
 use crate::codepoints::{ContentType, MAX_CONTENT};
-use crate::crypto::{CipherSuite, Keying, PrfProtection, Protection, Record, TrafficSecret};
+use crate::crypto::{CipherSuite, KeyDerivation, Keying, PrfProtection, Protection, Record};
 use crate::record::fates::{Fate, late_below};
 use crate::record::header::UnifiedHeader;
 use crate::record::number::NumberMasks;
@@ -31,17 +31,17 @@ impl Opening {
         epoch: u64,
         suite: &'static CipherSuite,
         scheme: Scheme,
-        secret: &TrafficSecret,
+        keys: &KeyDerivation,
         masks: NumberMasks,
     ) -> Self {
-        match (&suite.keying, Opener::new(scheme, &order(secret, scheme))) {
+        match (&suite.keying, Opener::new(scheme, &order(keys, scheme))) {
             (Keying::Prf { aggregated, .. }, Some(opener)) => Self::Aggregated(Aggregated {
                 epoch,
                 limit: MAX_CONTENT + 1,
                 room: ReceiveBuffer::least_budget(scheme.waiting_numbers(), MAX_CONTENT + 1),
                 checked: scheme.is_checked(),
-                prf: aggregated(secret, scheme.context()),
-                mask: NumberMask::new(masks, epoch, suite, scheme, secret),
+                prf: aggregated(keys, scheme.context()),
+                mask: NumberMask::new(masks, epoch, suite, scheme, keys),
                 scheme,
                 opener: Box::new(opener),
                 last_closing: None,
@@ -49,7 +49,7 @@ impl Opening {
                 evaluations: 0,
             }),
             _ => Self::Standard(Standard {
-                protection: suite.keying.plain(secret),
+                protection: suite.keying.plain(keys),
                 tag_len: suite.tag_len,
                 limit: MAX_CONTENT + 1,
                 window: ReplayWindow::new(),

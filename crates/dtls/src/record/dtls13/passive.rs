@@ -5,7 +5,7 @@ use super::open::read_closing;
 use super::{mask_sample, order};
 use crate::codepoints::ContentType;
 use crate::crypto::{
-    CipherSuite, Keying, PrfProtection, PrfState, Protection, Record, TrafficSecret,
+    CipherSuite, KeyDerivation, Keying, PrfProtection, PrfState, Protection, Record,
 };
 use crate::record::UnifiedHeader;
 use crate::record::number::NumberMasks;
@@ -33,14 +33,14 @@ impl Reading13 {
         epoch: u64,
         suite: &'static CipherSuite,
         scheme: Scheme,
-        secret: &TrafficSecret,
+        keys: &KeyDerivation,
         masks: NumberMasks,
     ) -> Self {
-        match (&suite.keying, Opener::new(scheme, &order(secret, scheme))) {
+        match (&suite.keying, Opener::new(scheme, &order(keys, scheme))) {
             (Keying::Prf { aggregated, .. }, Some(opener)) => {
                 Self::Aggregated(Box::new(Aggregated {
-                    prf: aggregated(secret, scheme.context()),
-                    mask: NumberMask::new(masks, epoch, suite, scheme, secret),
+                    prf: aggregated(keys, scheme.context()),
+                    mask: NumberMask::new(masks, epoch, suite, scheme, keys),
                     scheme,
                     opener,
                     last_closing: None,
@@ -50,7 +50,7 @@ impl Reading13 {
                 }))
             }
             _ => Self::Standard {
-                protection: suite.keying.plain(secret),
+                protection: suite.keying.plain(keys),
                 tag_len: suite.tag_len,
                 window: ReplayWindow::new(),
             },

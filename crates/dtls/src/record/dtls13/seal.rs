@@ -3,7 +3,7 @@
 use super::mask::NumberMask;
 use super::{CLOSING_CONTENT, mask_sample, order};
 use crate::codepoints::{ContentType, MAX_CONTENT};
-use crate::crypto::{CipherSuite, Keying, PrfProtection, Protection, Record, TrafficSecret};
+use crate::crypto::{CipherSuite, KeyDerivation, Keying, PrfProtection, Protection, Record};
 use crate::record::cid::ConnectionId;
 use crate::record::header::UnifiedHeader;
 use crate::record::number::NumberMasks;
@@ -38,17 +38,17 @@ impl Sealing {
         epoch: u64,
         suite: &'static CipherSuite,
         scheme: Scheme,
-        secret: &TrafficSecret,
+        keys: &KeyDerivation,
         masks: NumberMasks,
     ) -> Self {
-        let tags = match (&suite.keying, Sealer::new(scheme, &order(secret, scheme))) {
+        let tags = match (&suite.keying, Sealer::new(scheme, &order(keys, scheme))) {
             (Keying::Prf { aggregated, .. }, Some(sealer)) => Tags::Aggregated {
-                prf: aggregated(secret, scheme.context()),
+                prf: aggregated(keys, scheme.context()),
                 scheme,
                 sealer: Box::new(sealer),
-                mask: NumberMask::new(masks, epoch, suite, scheme, secret),
+                mask: NumberMask::new(masks, epoch, suite, scheme, keys),
             },
-            _ => Tags::Standard { protection: suite.keying.plain(secret), tag_len: suite.tag_len },
+            _ => Tags::Standard { protection: suite.keying.plain(keys), tag_len: suite.tag_len },
         };
         Self { cid: ConnectionId::EMPTY, tags }
     }

@@ -6,7 +6,7 @@ use core::net::SocketAddr;
 use core::time::Duration;
 use lightseal_core::Random;
 use lightseal_dtls::codepoints::{ContentType, MAX_RECORD_NUMBER};
-use lightseal_dtls::crypto::{CipherSuiteId, MasterSecret12, rustcrypto};
+use lightseal_dtls::crypto::{CipherSuiteId, MasterSecret12, Sha256, rustcrypto};
 use lightseal_group::codepoints::{GROUP_CHALLENGE, GROUP_REKEY, GROUP_SYNC, MAX_TRUNCATED_NUMBER};
 use lightseal_group::compact::{
     Boot, Direction, EpochSecret, HeaderForm, PlainRecord, PrivateKey, RecordKeys, SigningKey,
@@ -145,7 +145,7 @@ fn axiom_of(id: CipherSuiteId) -> Result<Sample, Error> {
     let parameters = axiom::SecurityParameters {
         entity: axiom::ConnectionEnd::Server,
         suite,
-        master_secret: MasterSecret12::from_bytes([7; 48]),
+        master_secret: MasterSecret12::from_bytes(&Sha256, [7; 48]),
         client_random: [1; 32],
         server_random: [2; 32],
     };

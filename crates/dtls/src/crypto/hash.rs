@@ -1,0 +1,286 @@
+//! Hash functions with HMAC and HKDF, which a cipher suite names and a provider implements.
+//!
+//! A suite gets another implementation with
+//! [`CipherSuite::with_hash`](super::CipherSuite::with_hash); without one it uses the portable
+//! [`Sha256`](super::Sha256).
+
+use super::sha256;
+use alloc::boxed::Box;
+use core::fmt;
+use zeroize::{Zeroize, Zeroizing};
+
+/// The longest output of a hash algorithm in bytes.
+pub(crate) const LONGEST_OUTPUT: usize = 32;
+/// The longest block of a hash algorithm in bytes.
+pub(crate) const LONGEST_BLOCK: usize = 64;
+/// The largest number of parts between the first and the last part of a message.
+const MIDDLE_PARTS: usize = 6;
+
+/// A hash value, or a secret of that length.
+pub type HashValue = [u8; LONGEST_OUTPUT];
+
+/// The hash algorithm of a cipher suite.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum HashAlgorithm {
+    /// SHA-256.
+    Sha256,
+}
+
+impl HashAlgorithm {
+    /// The name.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Sha256 => "SHA-256",
+        }
+    }
+
+    /// The length of a hash value in bytes.
+    pub const fn output_len(self) -> usize {
+        match self {
+            Self::Sha256 => 32,
+        }
+    }
+
+    /// The length in bytes of the blocks in which the algorithm processes a message.
+    pub const fn block_len(self) -> usize {
+        match self {
+            Self::Sha256 => 64,
+        }
+    }
+}
+
+/// An implementation of a hash algorithm, and of HMAC (RFC 2104) and HKDF (RFC 5869) over it.
+///
+/// A message comes in parts, of which some may be empty. `out` has the length of a hash value,
+/// unless a function says otherwise. An implementation must leave no secret in memory that it gives
+/// back.
+///
+/// Only the first three functions are required. A device whose hardware computes HKDF, or that
+/// loads an HMAC key faster than it hashes one, implements more of them.
+pub trait Hash: Send + Sync {
+    /// The algorithm.
+    fn algorithm(&self) -> HashAlgorithm;
+
+    /// Writes the hash of a message to `out`.
+    fn digest(&self, message: &[&[u8]], out: &mut [u8]);
+
+    /// Writes the HMAC of a message under `key`, which may have any length, to `out`.
+    fn hmac(&self, key: &[u8], message: &[&[u8]], out: &mut [u8]);
+
+    /// HKDF-Extract: writes the pseudorandom key to `out`.
+    fn extract(&self, salt: &[u8], ikm: &[u8], out: &mut [u8]) {
+        self.hmac(salt, &[ikm], out);
+    }
+
+    /// HKDF-Expand: fills `out`, at most 255 hash values, from a pseudorandom key. `info` has at
+    /// most six parts.
+    fn expand(&self, prk: &[u8], info: &[&[u8]], out: &mut [u8]) {
+        let len = self.algorithm().output_len();
+        expand_with(len, |message, out| self.hmac(prk, message, out), info, out);
+    }
+
+    /// A key for HMAC whose blocks are already hashed. By default there is none, and
+    /// [`hmac`](Self::hmac) gets the key for each message.
+    fn hmac_state(&self, key: &[u8]) -> Option<HmacState> {
+        let _ = key;
+        None
+    }
+
+    /// Begins the hash of a message that arrives over time, such as a handshake. By default it is
+    /// the portable implementation.
+    fn start(&self) -> RunningHash {
+        RunningHash::portable(self.algorithm())
+    }
+}
+
+impl fmt::Debug for dyn Hash {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.algorithm().name())
+    }
+}
+
+/// HKDF-Expand with HMAC under the pseudorandom key.
+fn expand_with(len: usize, hmac: impl Fn(&[&[u8]], &mut [u8]), info: &[&[u8]], out: &mut [u8]) {
+    let mut block = [0; LONGEST_OUTPUT];
+    let block = &mut block[..len];
+    let mut next = [0; LONGEST_OUTPUT];
+    for (chunk, counter) in out.chunks_mut(len).zip(1..=u8::MAX) {
+        let previous = if counter == 1 { &[][..] } else { &block[..] };
+        hmac(Parts::new(previous, info, &[counter]).list(), &mut next[..len]);
+        block.copy_from_slice(&next[..len]);
+        chunk.copy_from_slice(&block[..chunk.len()]);
+    }
+    block.zeroize();
+    next.zeroize();
+}
+
+/// The parts of a message: one, at most six in the middle, and one more.
+pub(crate) struct Parts<'a> {
+    list: [&'a [u8]; MIDDLE_PARTS + 2],
+    len: usize,
+}
+
+impl<'a> Parts<'a> {
+    pub(crate) fn new(first: &'a [u8], middle: &[&'a [u8]], last: &'a [u8]) -> Self {
+        let mut list = [&[][..]; MIDDLE_PARTS + 2];
+        list[0] = first;
+        list[1..=middle.len()].copy_from_slice(middle);
+        list[middle.len() + 1] = last;
+        Self { list, len: middle.len() + 2 }
+    }
+
+    pub(crate) fn list(&self) -> &[&'a [u8]] {
+        &self.list[..self.len]
+    }
+}
+
+/// A key for HMAC whose blocks are already hashed.
+#[derive(Clone)]
+pub struct HmacState(sha256::HmacState);
+
+impl HmacState {
+    /// The portable implementation.
+    pub fn portable(algorithm: HashAlgorithm, key: &[u8]) -> Self {
+        match algorithm {
+            HashAlgorithm::Sha256 => Self(sha256::hmac_state(key)),
+        }
+    }
+
+    fn mac(&self, message: &[&[u8]], out: &mut [u8]) {
+        sha256::mac(&self.0, message, out);
+    }
+}
+
+/// A key for HMAC under which several messages are authenticated, or several keys derived. It is
+/// zeroized when dropped.
+#[derive(Clone)]
+pub struct HmacKey {
+    hash: &'static dyn Hash,
+    form: KeyForm,
+}
+
+#[derive(Clone)]
+enum KeyForm {
+    Hashed(HmacState),
+    /// A key longer than a block is replaced by its hash value (RFC 2104, section 2).
+    Raw {
+        block: Zeroizing<[u8; LONGEST_BLOCK]>,
+        len: usize,
+    },
+}
+
+impl HmacKey {
+    /// A key of any length.
+    pub fn new(hash: &'static dyn Hash, key: &[u8]) -> Self {
+        if let Some(state) = hash.hmac_state(key) {
+            return Self { hash, form: KeyForm::Hashed(state) };
+        }
+        let mut block = Zeroizing::new([0; LONGEST_BLOCK]);
+        let algorithm = hash.algorithm();
+        let len = if key.len() > algorithm.block_len() {
+            hash.digest(&[key], &mut block[..algorithm.output_len()]);
+            algorithm.output_len()
+        } else {
+            block[..key.len()].copy_from_slice(key);
+            key.len()
+        };
+        Self { hash, form: KeyForm::Raw { block, len } }
+    }
+
+    /// The hash function.
+    pub const fn hash(&self) -> &'static dyn Hash {
+        self.hash
+    }
+
+    /// Writes the HMAC of a message to `out`, which has the length of a hash value.
+    pub fn mac(&self, message: &[&[u8]], out: &mut [u8]) {
+        match &self.form {
+            KeyForm::Hashed(state) => state.mac(message, out),
+            KeyForm::Raw { block, len } => self.hash.hmac(&block[..*len], message, out),
+        }
+    }
+
+    /// HKDF-Expand with this key as the pseudorandom key, as [`Hash::expand`].
+    pub(crate) fn expand(&self, info: &[&[u8]], out: &mut [u8]) {
+        match &self.form {
+            KeyForm::Hashed(state) => {
+                let len = self.hash.algorithm().output_len();
+                expand_with(len, |message, out| state.mac(message, out), info, out);
+            }
+            KeyForm::Raw { block, len } => self.hash.expand(&block[..*len], info, out),
+        }
+    }
+}
+
+impl fmt::Debug for HmacKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("HmacKey(..)")
+    }
+}
+
+/// The hash of a message that is not complete yet.
+#[derive(Clone)]
+pub struct RunningHash(Running);
+
+enum Running {
+    Sha256(sha256::Running),
+    Custom(Box<dyn CustomRunningHash>),
+}
+
+/// An implementation of [`RunningHash`].
+pub trait CustomRunningHash: Send + Sync {
+    /// Appends a part of the message.
+    fn update(&mut self, part: &[u8]);
+
+    /// Writes the hash value of the message so far to `out`. Further parts may follow.
+    fn value(&self, out: &mut [u8]);
+
+    /// A copy, to which other parts may be appended.
+    fn fork(&self) -> Box<dyn CustomRunningHash>;
+}
+
+impl Clone for Running {
+    fn clone(&self) -> Self {
+        match self {
+            Self::Sha256(running) => Self::Sha256(running.clone()),
+            Self::Custom(running) => Self::Custom(running.fork()),
+        }
+    }
+}
+
+impl RunningHash {
+    /// The portable implementation.
+    pub fn portable(algorithm: HashAlgorithm) -> Self {
+        match algorithm {
+            HashAlgorithm::Sha256 => Self(Running::Sha256(sha256::Running::default())),
+        }
+    }
+
+    /// Another implementation.
+    pub const fn custom(running: Box<dyn CustomRunningHash>) -> Self {
+        Self(Running::Custom(running))
+    }
+
+    /// Appends a part of the message.
+    pub fn update(&mut self, part: &[u8]) {
+        match &mut self.0 {
+            Running::Sha256(running) => sha256::update(running, part),
+            Running::Custom(running) => running.update(part),
+        }
+    }
+
+    /// Writes the hash value of the message so far to `out`. Further parts may follow.
+    pub fn value(&self, out: &mut [u8]) {
+        match &self.0 {
+            Running::Sha256(running) => sha256::finish(running, out),
+            Running::Custom(running) => running.value(out),
+        }
+    }
+}
+
+impl fmt::Debug for RunningHash {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("RunningHash(..)")
+    }
+}

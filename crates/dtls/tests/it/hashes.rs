@@ -1,0 +1,110 @@
+//! Hashes of devices, which implement as little as possible.
+
+use crate::pair;
+
+use lightseal_dtls::crypto::rustcrypto::{AES_128_CCM_8, PROVIDER, PSK_WITH_AES_128_CCM_8};
+use lightseal_dtls::crypto::{
+    CipherSuite, CipherSuite12, CipherSuiteId, CustomRunningHash, Hash, HashAlgorithm, Provider,
+    RunningHash, SelfTestFailed, Sha256,
+};
+use lightseal_dtls::{CookiePolicy, ProtocolVersion};
+use pair::Configs;
+
+/// A peripheral that computes one hash or HMAC at a time.
+struct Peripheral;
+
+impl Hash for Peripheral {
+    fn algorithm(&self) -> HashAlgorithm {
+        HashAlgorithm::Sha256
+    }
+
+    fn digest(&self, message: &[&[u8]], out: &mut [u8]) {
+        Sha256.digest(message, out);
+    }
+
+    fn hmac(&self, key: &[u8], message: &[&[u8]], out: &mut [u8]) {
+        Sha256.hmac(key, message, out);
+    }
+
+    fn start(&self) -> RunningHash {
+        RunningHash::custom(Box::new(Kept(Vec::new())))
+    }
+}
+
+/// A message that is kept until its hash value is asked for.
+struct Kept(Vec<u8>);
+
+impl CustomRunningHash for Kept {
+    fn update(&mut self, part: &[u8]) {
+        self.0.extend_from_slice(part);
+    }
+
+    fn value(&self, out: &mut [u8]) {
+        Peripheral.digest(&[&self.0], out);
+    }
+
+    fn fork(&self) -> Box<dyn CustomRunningHash> {
+        Box::new(Self(self.0.clone()))
+    }
+}
+
+/// A peripheral that computes HMAC wrongly under long keys.
+struct Faulty;
+
+impl Hash for Faulty {
+    fn algorithm(&self) -> HashAlgorithm {
+        HashAlgorithm::Sha256
+    }
+
+    fn digest(&self, message: &[&[u8]], out: &mut [u8]) {
+        Sha256.digest(message, out);
+    }
+
+    fn hmac(&self, key: &[u8], message: &[&[u8]], out: &mut [u8]) {
+        Sha256.hmac(&key[..key.len().min(64)], message, out);
+    }
+}
+
+static SUITE: CipherSuite = AES_128_CCM_8.with_hash(&Peripheral);
+static SUITE_12: CipherSuite12 = PSK_WITH_AES_128_CCM_8.with_hash(&Peripheral);
+static DEVICE: Provider = PROVIDER.with_suites(&[&SUITE]).with_suites_12(&[&SUITE_12]);
+
+#[test]
+fn a_device_with_its_own_hash_talks_to_a_host() {
+    for (suite, version) in [
+        (CipherSuiteId::AES_128_CCM_8_SHA256, ProtocolVersion::Dtls13),
+        (CipherSuiteId::PSK_WITH_AES_128_CCM_8, ProtocolVersion::Dtls12),
+    ] {
+        for device_serves in [false, true] {
+            let mut configs = Configs::new();
+            configs.server.cookies = CookiePolicy::Always;
+            for settings in [&mut configs.client.settings, &mut configs.server.settings] {
+                (settings.versions, settings.suites) = (vec![version], vec![suite]);
+            }
+            match device_serves {
+                true => configs.server.settings.provider = &DEVICE,
+                false => configs.client.settings.provider = &DEVICE,
+            }
+            let mut pair = configs.pair(1);
+            pair.connect();
+            pair.assert_connected();
+            let mut keys = [[0; 32]; 2];
+            pair.client.export_keying_material(b"EXPORTER-x", b"y", &mut keys[0]).unwrap();
+            let server = pair.server.connection(pair.handle.unwrap()).unwrap();
+            server.export_keying_material(b"EXPORTER-x", b"y", &mut keys[1]).unwrap();
+            assert_eq!(keys[0], keys[1], "{version}");
+        }
+    }
+}
+
+#[test]
+fn the_self_test_notices_a_wrong_hash() {
+    static WRONG: CipherSuite = AES_128_CCM_8.with_hash(&Faulty);
+    static WRONG_12: CipherSuite12 = PSK_WITH_AES_128_CCM_8.with_hash(&Faulty);
+    static BROKEN: Provider = PROVIDER.with_suites(&[&WRONG]);
+    static BROKEN_12: Provider = PROVIDER.with_suites_12(&[&WRONG_12]);
+    for provider in [&BROKEN, &BROKEN_12] {
+        assert_eq!(provider.self_test(), Err(SelfTestFailed("SHA-256")));
+    }
+    assert_eq!(DEVICE.self_test(), Ok(()));
+}
