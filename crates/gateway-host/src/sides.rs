@@ -163,8 +163,12 @@ pub(crate) fn udp_settings(config: &Config) -> udp::UdpSettings {
         IpAddr::V4(_) => SocketAddr::from((Ipv4Addr::UNSPECIFIED, 0)),
         IpAddr::V6(_) => SocketAddr::from((Ipv6Addr::UNSPECIFIED, 0)),
     };
-    let send_from = if shared { local.iter().map(own).collect() } else { Vec::new() };
-    udp::UdpSettings { local, send_from, shared, ..udp::UdpSettings::default() }
+    let mut settings = udp::UdpSettings::at(local);
+    settings.shared = shared;
+    if shared {
+        settings.send_from = settings.local.iter().map(own).collect();
+    }
+    settings
 }
 
 /// Opens the UDP sockets of one thread for the tunnel.

@@ -14,6 +14,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 /// The settings of a packet socket.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct PacketSocketSettings {
     /// Also receive frames for other hosts.
     pub promiscuous: bool,
@@ -35,6 +36,13 @@ impl Default for PacketSocketSettings {
             bypass_queue: false,
             buffer_bytes: 8 << 20,
         }
+    }
+}
+
+impl PacketSocketSettings {
+    /// The defaults, with these EtherTypes only.
+    pub fn for_ethertypes(ethertypes: Vec<u16>) -> Self {
+        Self { ethertypes, ..Self::default() }
     }
 }
 
@@ -307,7 +315,7 @@ mod tests {
 
     #[test]
     fn a_tag_goes_behind_the_addresses() {
-        let mut pool = Pool::new(PoolSettings { frame_bytes: 2048, frames: 1 }).unwrap();
+        let mut pool = Pool::new(PoolSettings::new(2048, 1)).unwrap();
         let mut frame = pool.allocate_with(b"ddddddssssssttpayload").unwrap();
         pool.with(&mut frame, |packet| put_tag_back(packet, *b"VLAN"));
         assert_eq!(pool.bytes(&frame), b"ddddddssssssVLANttpayload");
@@ -316,7 +324,7 @@ mod tests {
 
     #[test]
     fn half_a_header_keeps_no_tag() {
-        let mut pool = Pool::new(PoolSettings { frame_bytes: 2048, frames: 1 }).unwrap();
+        let mut pool = Pool::new(PoolSettings::new(2048, 1)).unwrap();
         let mut frame = pool.allocate_with(b"ddddddsssss").unwrap();
         pool.with(&mut frame, |packet| put_tag_back(packet, *b"VLAN"));
         assert_eq!(pool.bytes(&frame), b"ddddddsssss");

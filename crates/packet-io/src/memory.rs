@@ -5,7 +5,7 @@
 //! use lightseal_packet_io::{LanPort, Pool, PoolSettings, memory};
 //!
 //! # fn main() -> std::io::Result<()> {
-//! let mut pool = Pool::new(PoolSettings { frames: 16, ..PoolSettings::default() })?;
+//! let mut pool = Pool::new(PoolSettings::new(4096, 16))?;
 //! let (mut near, mut far) = memory::lan(64);
 //! let mut frames = vec![pool.allocate_with(b"frame").expect("a new pool has frames")];
 //! near.transmit(&mut pool, &mut frames)?;
@@ -251,7 +251,7 @@ mod tests {
     use crate::pool::PoolSettings;
 
     fn pool(frames: usize) -> Pool {
-        Pool::new(PoolSettings { frame_bytes: 2048, frames }).unwrap()
+        Pool::new(PoolSettings::new(2048, frames)).unwrap()
     }
 
     #[test]

@@ -15,6 +15,7 @@ pub const TAILROOM: usize = 64;
 
 /// The sizes of a [`Pool`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct PoolSettings {
     /// Length in bytes of a frame, including the room around the packet: a power of two from 2048
     /// to 65536. Packets of up to [`Pool::max_packet`] bytes fit.
@@ -26,7 +27,14 @@ pub struct PoolSettings {
 impl Default for PoolSettings {
     /// 4096 frames of 4096 bytes, 16 MiB.
     fn default() -> Self {
-        Self { frame_bytes: 4096, frames: 4096 }
+        Self::new(4096, 4096)
+    }
+}
+
+impl PoolSettings {
+    /// This many frames of `frame_bytes` bytes.
+    pub const fn new(frame_bytes: usize, frames: usize) -> Self {
+        Self { frame_bytes, frames }
     }
 }
 
@@ -311,12 +319,12 @@ mod tests {
     use super::*;
 
     fn pool(frames: usize) -> Pool {
-        Pool::new(PoolSettings { frame_bytes: 2048, frames }).unwrap()
+        Pool::new(PoolSettings::new(2048, frames)).unwrap()
     }
 
     #[test]
     fn sizes_have_edges() {
-        let new = |frame_bytes, frames| Pool::new(PoolSettings { frame_bytes, frames }).is_ok();
+        let new = |frame_bytes, frames| Pool::new(PoolSettings::new(frame_bytes, frames)).is_ok();
         assert!(new(2048, 1) && new(65536, 1));
         assert!(!new(1024, 1) && !new(131_072, 1) && !new(3000, 1));
         assert!(!new(2048, 0) && !new(2048, (1 << 20) + 1));

@@ -26,6 +26,7 @@ const MAX_SEGMENTED_PAYLOAD: usize = 65_000;
 
 /// The settings of an underlay's sockets.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct UdpSettings {
     /// The addresses to receive at: one of IPv4, one of IPv6, or both. Port 0 means any free port.
     pub local: Vec<SocketAddr>,
@@ -52,6 +53,13 @@ impl Default for UdpSettings {
             segmentation: true,
             buffer_bytes: 8 << 20,
         }
+    }
+}
+
+impl UdpSettings {
+    /// The defaults, with these addresses to receive at.
+    pub fn at(local: Vec<SocketAddr>) -> Self {
+        Self { local, ..Self::default() }
     }
 }
 
@@ -434,7 +442,7 @@ mod tests {
 
     #[test]
     fn a_segmented_message_has_one_peer_class_and_length() {
-        let mut pool = Pool::new(PoolSettings { frame_bytes: 2048, frames: 512 }).unwrap();
+        let mut pool = Pool::new(PoolSettings::new(2048, 512)).unwrap();
         let (a, b, six) = ("192.0.2.1:1", "192.0.2.2:1", "[2001:db8::1]:1");
         assert_eq!(
             datagrams_per_message(&mut pool, &[(9, 0, a), (9, 0x80, a)], true, false),

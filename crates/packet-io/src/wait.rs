@@ -75,7 +75,7 @@ mod tests {
 
     #[test]
     fn what_is_ready_ends_a_wait_without_end() {
-        let mut pool = Pool::new(PoolSettings { frame_bytes: 2048, frames: 1 }).unwrap();
+        let mut pool = Pool::new(PoolSettings::new(2048, 1)).unwrap();
         let (mut near, far) = memory::lan(1);
         let mut frames = vec![pool.allocate_with(b"x").unwrap()];
         near.transmit(&mut pool, &mut frames).unwrap();

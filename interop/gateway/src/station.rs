@@ -24,26 +24,21 @@ impl Station {
     /// Opens `interface` for MACsec frames to any destination.
     pub(crate) fn open(interface: &str) -> Result<Self, Failure> {
         let ethertypes = vec![ETHERTYPE];
-        Self::open_with(
-            interface,
-            PacketSocketSettings { ethertypes, ..PacketSocketSettings::default() },
-        )
+        Self::open_with(interface, PacketSocketSettings::for_ethertypes(ethertypes))
     }
 
     /// Opens `interface` for all frames, of which up to `buffer_bytes` may wait in the kernel.
     pub(crate) fn open_for_all(interface: &str, buffer_bytes: usize) -> Result<Self, Failure> {
-        Self::open_with(
-            interface,
-            PacketSocketSettings { buffer_bytes, ..PacketSocketSettings::default() },
-        )
+        let mut settings = PacketSocketSettings::default();
+        settings.buffer_bytes = buffer_bytes;
+        Self::open_with(interface, settings)
     }
 
     fn open_with(interface: &str, settings: PacketSocketSettings) -> Result<Self, Failure> {
         let failed = |why: &dyn std::fmt::Display| Failure::not_here(interface, why);
         let found = Interface::find(interface).map_err(|why| failed(&why))?;
         let port = PacketPort::open(&found, &settings).map_err(|why| failed(&why))?;
-        let pool = Pool::new(PoolSettings { frame_bytes: FRAME_BYTES, frames: FRAMES })
-            .map_err(|why| failed(&why))?;
+        let pool = Pool::new(PoolSettings::new(FRAME_BYTES, FRAMES)).map_err(|why| failed(&why))?;
         Ok(Self { port, pool, frames: Vec::new(), waiter: Waiter::new(Duration::ZERO) })
     }
 

@@ -45,6 +45,7 @@ const DAY: u64 = 24 * HOUR;
 /// A gateway's configuration.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
+#[non_exhaustive]
 pub struct Config {
     /// The identity of the gateway, and which frames it carries.
     pub gateway: Gateway,
@@ -72,6 +73,7 @@ pub struct Config {
 /// The identity of a gateway, and which frames it carries.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
+#[non_exhaustive]
 pub struct Gateway {
     /// The gateway's name in logs and metrics: 1 to 64 letters, digits, `-`, `_` and `.`.
     #[serde(deserialize_with = "name")]
@@ -104,6 +106,7 @@ pub struct Gateway {
 /// The LAN side.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
+#[non_exhaustive]
 pub struct Lan {
     /// Name of the interface.
     #[serde(deserialize_with = "interface")]
@@ -130,6 +133,7 @@ const fn busy_wait() -> u32 {
 /// How frames of the LAN are read and written.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
+#[non_exhaustive]
 pub enum LanIo {
     /// AF_XDP if it can be used, otherwise AF_PACKET.
     #[default]
@@ -154,6 +158,7 @@ impl LanIo {
 /// The underlay side.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
+#[non_exhaustive]
 pub struct Underlay {
     /// The address of the tunnel (UDP) and of the management channel (TCP).
     pub listen: SocketAddr,
@@ -176,6 +181,7 @@ impl Default for Underlay {
 /// How datagrams of the tunnel are read and written.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
+#[non_exhaustive]
 pub enum UnderlayIo {
     /// AF_XDP if an interface is named and AF_XDP can be used, otherwise UDP sockets.
     #[default]
@@ -199,6 +205,7 @@ impl UnderlayIo {
 
 /// The largest IP packet of the tunnel.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Mtu {
     /// The size is found for each peer with probes.
     #[default]
@@ -210,6 +217,7 @@ pub enum Mtu {
 /// Limits on flows, stations and memory.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
+#[non_exhaustive]
 pub struct Limits {
     /// Most flows, and most stations, at a time: 16 to 1 048 576.
     #[serde(deserialize_with = "within::<_, _, 16, 1_048_576>")]
@@ -247,6 +255,7 @@ impl Default for Limits {
 /// How often the keys of the tunnel change.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
+#[non_exhaustive]
 pub struct Rekey {
     /// How long the keys of an epoch are used: 10 s to 24 h.
     #[serde(deserialize_with = "time::<_, { 10 * SECOND }, DAY>")]
@@ -262,6 +271,7 @@ impl Default for Rekey {
 /// The management channels to the other gateways.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
+#[non_exhaustive]
 pub struct Management {
     /// How long a peer may be silent before its connection is considered dead: 2 s to 5 min.
     #[serde(deserialize_with = "time::<_, { 2 * SECOND }, { 5 * MINUTE }>")]
@@ -291,6 +301,7 @@ impl Default for Management {
 /// Where Prometheus reads metrics.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
+#[non_exhaustive]
 pub struct Metrics {
     /// Address of the HTTP responder.
     pub listen: SocketAddr,
@@ -299,6 +310,7 @@ pub struct Metrics {
 /// Another gateway, that is a peer.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
+#[non_exhaustive]
 pub struct Peer {
     /// The peer's name in logs and metrics; the same characters as in [`Gateway::name`].
     #[serde(deserialize_with = "name")]

@@ -103,7 +103,7 @@ pub(super) fn open(config: &Config) -> Result<OpenPorts, ErrorLine> {
     ];
     let optional = [!lan.xdp_required, !underlay.xdp_required];
     loop {
-        let settings = PoolSettings { frame_bytes: frame_bytes(&interface), frames: FRAMES };
+        let settings = PoolSettings::new(frame_bytes(&interface), FRAMES);
         let pools = (0..config.lan.queues).map(|_| Pool::new(settings));
         let mut pools = pools
             .collect::<Result<Vec<_>, _>>()
@@ -179,7 +179,7 @@ fn underlays(
 }
 
 fn of_queue(queue: u32) -> xdp::XdpSettings {
-    xdp::XdpSettings { queue, ring: RING, ..xdp::XdpSettings::default() }
+    xdp::XdpSettings::new(queue, RING)
 }
 
 /// The EtherTypes that the AF_XDP program passes to the gateway.

@@ -470,7 +470,7 @@ mod tests {
             make_scheme: None,
         };
         let ports = Ports {
-            pool: Pool::new(PoolSettings { frames: 64, ..PoolSettings::default() }).unwrap(),
+            pool: Pool::new(PoolSettings::new(4096, 64)).unwrap(),
             lan: Box::new(memory::lan(64).0),
             underlay: Box::new(network.attach(near)),
             counters: Arc::default(),

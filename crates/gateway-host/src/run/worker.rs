@@ -286,7 +286,7 @@ mod tests {
         link.set_outbound(Some(Arc::new(outbound)));
         let counters = Arc::<SharedPortCounters>::default();
         let ports = Ports {
-            pool: Pool::new(PoolSettings { frame_bytes: 4096, frames: 64 }).unwrap(),
+            pool: Pool::new(PoolSettings::new(4096, 64)).unwrap(),
             lan: Box::new(memory::lan(64).0),
             underlay: Box::new(
                 memory::MemoryNetwork::new(1472, 64).attach(([192, 0, 2, 1], 1).into()),
@@ -320,7 +320,7 @@ mod tests {
     fn a_task_for_a_peer_without_an_address_takes_no_buffer_of_the_pool() {
         let gateway = shared::test_shared("", "").gateway;
         let ports = Ports {
-            pool: Pool::new(PoolSettings { frames: 64, ..PoolSettings::default() }).unwrap(),
+            pool: Pool::new(PoolSettings::new(4096, 64)).unwrap(),
             lan: Box::new(memory::lan(64).0),
             underlay: Box::new(
                 memory::MemoryNetwork::new(1472, 64).attach(([192, 0, 2, 1], 1).into()),

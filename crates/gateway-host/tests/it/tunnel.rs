@@ -202,7 +202,7 @@ fn sites_of(queues: u32, scheme: &str, io: [&str; 2], mtu: u32, more: &str) -> [
             namespace::ip(&format!("addr add 192.0.2.{at}/24 dev wan"));
         });
         let port = far.call(move || PacketPort::open(&device, &PacketSocketSettings::default()).unwrap());
-        let pool = Pool::new(PoolSettings { frame_bytes: 16384, frames: 256 }).unwrap();
+        let pool = Pool::new(PoolSettings::new(16384, 256)).unwrap();
         let directory = directory();
         let config = format!(
             "[gateway]\nname = \"g{at}\"\nidentity = \"unused\"\nstate = {directory:?}\n\

@@ -28,6 +28,7 @@ pub enum SendForm {
 
 /// A frame whose flow the peer knows.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct ShortForm {
     /// The flow's number.
     pub number: u32,

@@ -49,6 +49,7 @@ pub trait Sink {
 
 /// Where and how a datagram is sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Destination {
     /// The peer that the datagram is for.
     pub peer: PeerIndex,

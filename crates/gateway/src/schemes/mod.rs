@@ -85,6 +85,7 @@ impl fmt::Display for SchemeCode {
 
 /// A MACsec frame that is to be sent to a peer.
 #[derive(Clone, Copy, Debug)]
+#[non_exhaustive]
 pub struct Outgoing<'a> {
     /// The time.
     pub now: Instant,
@@ -138,6 +139,7 @@ pub struct Incoming<'a> {
 
 /// The result of [`Scheme::seal`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum SealOutcome {
     /// A datagram that is ready to be sent.
     Ready,
@@ -147,6 +149,7 @@ pub enum SealOutcome {
 
 /// Which bytes from [`Scheme::open`] the gateway puts on its LAN.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Forwarded {
     /// Well-formed MACsec frames.
     Macsec,

@@ -2,7 +2,7 @@
 
 use super::link::{Link, LinkError, TokenFallback};
 use super::own_key;
-use super::{MemberHost, MemberHostError, Options};
+use super::{MemberHost, MemberHostError, Options, WhenReplaced};
 use crate::store::{MemberStore, StoreError};
 use crate::token::Token;
 use lightseal_core::Random;
@@ -124,7 +124,7 @@ impl Device {
                 (admitted, BegunStart { start, left })
             }
             _ => {
-                if self.store.is_replaced(group)? && !options.anew {
+                if self.store.is_replaced(group)? && options.when_replaced == WhenReplaced::Refuse {
                     return Err(MemberHostError::Replaced(Reason::Superseded));
                 }
                 let controller = self.link.controller().to_owned();

@@ -9,6 +9,7 @@ mod device;
 mod error;
 mod inside;
 mod link;
+mod options;
 mod own_key;
 mod place;
 mod port;
@@ -23,6 +24,7 @@ pub use device::Device;
 pub use error::MemberHostError;
 pub use inside::InnerNetwork;
 pub use link::{Link, LinkError};
+pub use options::{AfterEviction, Options, UntilConfirmed, WhenReplaced};
 pub use port::{ApplicationPort, Destination, Origin};
 use port::{hand_over, take_names};
 #[cfg(target_os = "linux")]
@@ -31,7 +33,7 @@ pub use tun::Tun;
 use crate::store::{MemberStore, StoreError};
 use lightseal_core::{Decode, Instant};
 use lightseal_dtls_aws_lc::PROVIDER;
-use lightseal_group::control::{Admitted, Answer, GroupName, Reason, Request, RoleSet};
+use lightseal_group::control::{Admitted, Answer, GroupName, Reason, Request};
 use lightseal_group::directory::Lookup;
 use lightseal_group::member::{
     Delivery, Event, Listener, Member, Membership, RequestKind, Roles, SendError, Stats, Transmit,
@@ -42,7 +44,6 @@ use lightseal_group::{GroupId, SenderId, Start};
 use lightseal_net::Clock;
 use lightseal_net::address::Named;
 use lightseal_net::blocking::DATAGRAM_BYTES;
-use lightseal_net::multicast::Interface;
 use lightseal_net::socket::receive_batch;
 use place::GroupSockets;
 use std::collections::BTreeSet;
@@ -73,32 +74,6 @@ const SILENCE: Duration = Duration::from_secs(2);
 /// The maximum time for which a started member waits for missed keys and lists before it sends.
 const SETTLING: Duration = Duration::from_secs(5);
 
-/// The settings of a device's membership in a group.
-#[derive(Clone, Debug)]
-pub struct Options {
-    /// The name of the group.
-    pub group: GroupName,
-    /// The roles that the device asks for.
-    pub roles: RoleSet,
-    /// The network interface of the group.
-    pub interface: Interface,
-    /// The address that the device sends from.
-    pub address: IpAddr,
-    /// The hop limit of its multicast datagrams.
-    pub hops: u8,
-    /// Whether the device continues with its old keys after it was evicted, to demonstrate that
-    /// they have become useless.
-    pub stubborn: bool,
-    /// Whether the device joins even if another instance of it has replaced this one.
-    pub anew: bool,
-    /// Whether the device sends before the controller has confirmed this start. If a copy of its
-    /// state is running, both then use the same keys and record numbers.
-    pub unconfirmed: bool,
-    /// Whether the device waits before its first request until other members have had time to enter
-    /// its epoch. This is for programs that send only once.
-    pub patient: bool,
-}
-
 /// A running member of a group.
 pub struct MemberHost {
     name: GroupName,
@@ -108,7 +83,7 @@ pub struct MemberHost {
     store: MemberStore,
     clock: Clock,
     address: IpAddr,
-    stubborn: bool,
+    after_eviction: AfterEviction,
     patient: bool,
     start: Start,
     /// Whether this start follows a run that was shut down cleanly.
@@ -168,7 +143,14 @@ impl MemberHost {
         let BegunStart { start, left } = begun;
         let Device { identity, store, link, clock, mut rng, .. } = device;
         let Options {
-            group: name, interface, address, hops, stubborn, unconfirmed, patient, ..
+            group: name,
+            interface,
+            address,
+            hops,
+            after_eviction,
+            until_confirmed,
+            patient,
+            ..
         } = options;
         let Admitted { instance, policy, roles, controller, senders, grant } = admitted;
         let (own, at) = (controller.clone(), link.controller().to_owned());
@@ -191,7 +173,7 @@ impl MemberHost {
         let resumes = member.is_resumed();
         if !is_fresh {
             member.receive_only();
-            if unconfirmed {
+            if until_confirmed == UntilConfirmed::Send {
                 member.dangerous_release();
             }
         }
@@ -206,7 +188,7 @@ impl MemberHost {
             store,
             clock,
             address,
-            stubborn,
+            after_eviction,
             patient,
             start,
             resumes,
@@ -588,7 +570,7 @@ impl MemberHost {
                 return Err(MemberHostError::Replaced(reason));
             }
             Answer::Refused(Reason::NotAMember | Reason::NoSuchGroup | Reason::Evicted)
-                if self.stubborn =>
+                if self.after_eviction == AfterEviction::Continue =>
             {
                 self.asked.clear();
             }

@@ -46,8 +46,29 @@ const IDLE: Duration = Duration::from_secs(120);
 /// time.
 const MOST_ASKED: usize = 16;
 
-/// The network settings of a controller.
+/// Whether a controller admits devices that speak version 1 of the control protocol.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Version1 {
+    /// They are refused.
+    #[default]
+    Refused,
+    /// They are admitted, although copies of such a device are not detected.
+    Admitted,
+}
+
+/// What a controller does with the address that a device states in a join to a group of `axiom-1.2`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum StatedAddress {
+    /// It must be the address from which the device sends to the controller.
+    #[default]
+    MustBeSource,
+    /// It is trusted, as is needed if a NAT is between devices and the controller.
+    Trusted,
+}
+
+/// The settings of a controller's service.
 #[derive(Clone, Debug)]
+#[non_exhaustive]
 pub struct Options {
     /// The UDP address that devices connect to.
     pub listen: SocketAddr,
@@ -55,11 +76,18 @@ pub struct Options {
     pub interface: Interface,
     /// The hop limit of multicast datagrams.
     pub hops: u8,
-    /// Whether devices that speak version 1 of the control protocol are permitted.
-    pub allow_version_1: bool,
-    /// Whether the addresses that devices state in joins to groups of `axiom-1.2` are trusted.
-    /// Otherwise a device must state the address from which it sends to the controller.
-    pub trust_addresses: bool,
+    /// Whether devices that speak version 1 of the control protocol are admitted.
+    pub version_1: Version1,
+    /// What is done with the addresses that devices state.
+    pub stated_address: StatedAddress,
+}
+
+impl Options {
+    /// A service at `listen` for groups on `interface`, whose multicast datagrams no router forwards.
+    pub fn new(listen: SocketAddr, interface: Interface) -> Self {
+        let (version_1, stated_address) = (Version1::default(), StatedAddress::default());
+        Self { listen, interface, hops: 1, version_1, stated_address }
+    }
 }
 
 /// A running controller.
@@ -314,10 +342,12 @@ impl Service {
         let store = store.map_err(|error| StartError::Registry(error.into()))?;
         let registry = Registry::open(store, clock.now(), rng.fork());
         let mut registry = registry.map_err(StartError::Registry)?;
-        registry.trust_addresses(options.trust_addresses);
+        if options.stated_address == StatedAddress::Trusted {
+            registry.trust_addresses();
+        }
         let config = Arc::clone(registry.devices()).server().map_err(StartError::Config)?;
         let endpoint = Endpoint::server(Arc::new(config), rng.fork());
-        if options.allow_version_1 {
+        if options.version_1 == Version1::Admitted {
             registry.allow_version_1();
         }
         let listen = options.listen;

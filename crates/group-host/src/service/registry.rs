@@ -218,10 +218,10 @@ impl Registry {
         }
     }
 
-    /// Sets whether the addresses that devices state in joins to groups of `axiom-1.2` are trusted.
-    /// If not, [`Self::handle_from`] compares them with the source address of the request.
-    pub const fn trust_addresses(&mut self, trusts: bool) {
-        self.trusts_addresses = trusts;
+    /// Trusts the addresses that devices state in joins to groups of `axiom-1.2`. Without this call
+    /// [`Self::handle_from`] compares them with the source address of the request.
+    pub const fn trust_addresses(&mut self) {
+        self.trusts_addresses = true;
     }
 
     /// Takes a request of a device that came from the address `from`. In `axiom-1.2` members are

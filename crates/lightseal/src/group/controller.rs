@@ -5,7 +5,7 @@ use crate::failure::{Context, Failure};
 use crate::signals::{Signal, Signals};
 use clap::Args;
 use lightseal_core::Random;
-use lightseal_group_host::service::{Options, Service};
+use lightseal_group_host::service::{Options, Service, StatedAddress, Version1};
 use lightseal_net::address::Named;
 use std::path::PathBuf;
 
@@ -41,9 +41,14 @@ pub(super) async fn run(args: &ControllerArgs) -> Result<(), Failure> {
         () = super::member::stopped() => return Ok(()),
     };
     let listen = resolve("listen", Some(&args.listen))?;
-    let (hops, trust_addresses) = (args.hops, args.trust_addresses);
-    let allow_version_1 = args.allow_version_1;
-    let options = Options { listen, interface, hops, allow_version_1, trust_addresses };
+    let mut options = Options::new(listen, interface);
+    options.hops = args.hops;
+    if args.allow_version_1 {
+        options.version_1 = Version1::Admitted;
+    }
+    if args.trust_addresses {
+        options.stated_address = StatedAddress::Trusted;
+    }
     let rng = Random::from_os().context("no randomness")?;
     let service = Service::start(&args.state, options, rng);
     let service = service.context(format_args!("controller in {}", args.state.display()))?;

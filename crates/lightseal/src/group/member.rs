@@ -5,7 +5,9 @@ use crate::signals::{Signal, Signals};
 use clap::{Args, ValueEnum};
 use lightseal_core::Random;
 use lightseal_group::control::{GroupName, RoleSet};
-use lightseal_group_host::member::{Device, MemberHost, MemberHostError, Options};
+use lightseal_group_host::member::{
+    AfterEviction, Device, MemberHost, MemberHostError, Options, UntilConfirmed, WhenReplaced,
+};
 use lightseal_group_host::token::Token;
 use lightseal_net::multicast::Interface;
 use std::io::Read;
@@ -183,19 +185,17 @@ impl MemberArgs {
         address: IpAddr,
     ) -> Result<Result<MemberHost, MemberHostError>, Failure> {
         let group = group_name(&self.group)?;
-        let roles = role.wanted();
-        let (hops, anew, unconfirmed) = (self.hops, self.anew, self.unconfirmed);
-        let options = Options {
-            group,
-            roles,
-            interface,
-            address,
-            hops,
-            stubborn,
-            anew,
-            unconfirmed,
-            patient,
-        };
+        let mut options = Options::new(group, role.wanted(), interface, address);
+        (options.hops, options.patient) = (self.hops, patient);
+        if stubborn {
+            options.after_eviction = AfterEviction::Continue;
+        }
+        if self.anew {
+            options.when_replaced = WhenReplaced::JoinAnew;
+        }
+        if self.unconfirmed {
+            options.until_confirmed = UntilConfirmed::Send;
+        }
         let joining = device.join(options);
         tokio::select! {
             host = joining => Ok(host),

@@ -159,15 +159,12 @@ impl Station {
         })?;
         let room = found.mtu_bytes as usize + 64 + HEADROOM + TAILROOM;
         let frame_bytes = room.next_power_of_two().clamp(2048, 65_536);
-        let pool = Pool::new(PoolSettings { frame_bytes, frames: FRAMES }).context("frames")?;
+        let pool = Pool::new(PoolSettings::new(frame_bytes, FRAMES)).context("frames")?;
         // With strict validation, frames without a tag are discarded. The socket does not even
         // receive them.
         let strict = args.validate == ValidateFrames::Strict;
         let ethertypes = if strict { vec![ETHERTYPE_MACSEC] } else { Vec::new() };
-        let lan = af_packet::PacketSocketSettings {
-            ethertypes,
-            ..af_packet::PacketSocketSettings::default()
-        };
+        let lan = af_packet::PacketSocketSettings::for_ethertypes(ethertypes);
         let lan = PacketPort::open(&found, &lan).map_err(Failure::new)?;
         let known = Path::new("/sys/class/net").join(&args.tap);
         if known.exists() && !known.join("tun_flags").exists() {

@@ -251,7 +251,7 @@ mod wire {
 
     /// A wire that does with frames what `mood` says.
     fn relay([mut left, mut right]: [PacketPort; 2], mood: &AtomicU8, stop: &AtomicBool) {
-        let mut pool = Pool::new(PoolSettings { frame_bytes: 2048, frames: 512 }).unwrap();
+        let mut pool = Pool::new(PoolSettings::new(2048, 512)).unwrap();
         let mut waiter = Waiter::new(Duration::ZERO);
         let mut frames: Vec<Frame> = Vec::new();
         while !stop.load(Ordering::Relaxed) {

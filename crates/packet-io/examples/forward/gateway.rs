@@ -91,17 +91,16 @@ enum Beyond {
 impl Gateway {
     pub(crate) fn new(options: &Options, number: usize) -> Self {
         let mut pool = Pool::new(PoolSettings::default()).expect("enough memory");
-        let own = xdp::XdpSettings { busy_poll: options.busy, ..Default::default() };
+        let mut own = xdp::XdpSettings::default();
+        own.busy_poll = options.busy;
         let lan = |pool: &mut Pool, name: &str| -> Box<dyn LanPort> {
             let interface = Interface::find(name).expect("the wire was made");
             if options.xdp {
                 let program = Attachment::lan(&interface, &[], options.mode).expect("needs root");
                 return Box::new(XdpLan::open(pool, &program, own).expect("needs root"));
             }
-            let settings = af_packet::PacketSocketSettings {
-                bypass_queue: options.bypass,
-                ..Default::default()
-            };
+            let mut settings = af_packet::PacketSocketSettings::default();
+            settings.bypass_queue = options.bypass;
             Box::new(PacketPort::open(&interface, &settings).expect("needs root"))
         };
         let (near, beyond) = if options.tunnel {
@@ -113,11 +112,8 @@ impl Gateway {
                 };
                 text.parse().expect("an address")
             };
-            let settings = udp::UdpSettings {
-                local: vec![address(number)],
-                segmentation: options.udp_segmentation,
-                ..Default::default()
-            };
+            let mut settings = udp::UdpSettings::at(vec![address(number)]);
+            settings.segmentation = options.udp_segmentation;
             let near = lan(&mut pool, ["g0", "g1"][number]);
             let underlay: Box<dyn Underlay> = if options.xdp {
                 let interface = Interface::find("u0").expect("the wire was made");

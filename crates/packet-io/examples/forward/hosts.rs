@@ -126,11 +126,9 @@ pub(crate) fn flood(
 ) -> f64 {
     const AT_ONCE: u64 = 32;
     let interface = Interface::find(from).expect("a host has its interface");
-    let settings =
-        PacketSocketSettings { ethertypes: vec![0x9999], ..PacketSocketSettings::default() };
+    let settings = PacketSocketSettings::for_ethertypes(vec![0x9999]);
     let mut port = PacketPort::open(&interface, &settings).expect("sending needs root");
-    let mut pool =
-        Pool::new(PoolSettings { frame_bytes: 2048, frames: 64 }).expect("enough memory");
+    let mut pool = Pool::new(PoolSettings::new(2048, 64)).expect("enough memory");
     let mut frame = vec![0x5A; bytes];
     frame[..14].copy_from_slice(&[2, 0, 0, 0, 0, 9, 2, 0, 0, 0, 0, 8, 0x88, 0xE5]);
     let counter = format!("/proc/{counted_at}/net/dev");

@@ -22,6 +22,7 @@ const SEND_BUFFER: i32 = 16 << 20;
 
 /// The settings of an AF_XDP socket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct XdpSettings {
     /// The receive queue of the interface, from 0 on.
     pub queue: u32,
@@ -36,7 +37,14 @@ pub struct XdpSettings {
 
 impl Default for XdpSettings {
     fn default() -> Self {
-        Self { queue: 0, ring: 1024, busy_poll: None }
+        Self::new(0, 1024)
+    }
+}
+
+impl XdpSettings {
+    /// A socket of this queue, with rings of this many entries, which waits for interrupts.
+    pub const fn new(queue: u32, ring: u32) -> Self {
+        Self { queue, ring, busy_poll: None }
     }
 }
 

@@ -11,7 +11,7 @@ use nix::sched::CloneFlags;
 use std::time::Duration;
 
 fn pool() -> Pool {
-    Pool::new(PoolSettings { frame_bytes: 2048, frames: 512 }).unwrap()
+    Pool::new(PoolSettings::new(2048, 512)).unwrap()
 }
 
 /// A frame to an address that no host has, with these bytes after the addresses.
@@ -63,7 +63,8 @@ fn frames_go_through_whole_and_in_order() {
     alone(|| {
         let (near, far) = wire("ls0", "ls1");
         for bypass_queue in [true, false] {
-            let settings = PacketSocketSettings { bypass_queue, ..PacketSocketSettings::default() };
+            let mut settings = PacketSocketSettings::default();
+            settings.bypass_queue = bypass_queue;
             let (mut near, mut far) = (open(&near, &settings), open(&far, &settings));
             let mut pool = pool();
             let sent: Vec<_> = (0..200_u8)
@@ -105,10 +106,7 @@ fn vlan_tags_are_where_they_were() {
 fn a_filter_keeps_listed_ethertypes_behind_tags() {
     alone(|| {
         let (near, far) = wire("ls0", "ls1");
-        let listed = PacketSocketSettings {
-            ethertypes: vec![0x888E, 0x88E5],
-            ..PacketSocketSettings::default()
-        };
+        let listed = PacketSocketSettings::for_ethertypes(vec![0x888E, 0x88E5]);
         let (mut near, mut far) = (open(&near, &listed), open(&far, &listed));
         let mut pool = pool();
         let sent = [
@@ -132,7 +130,7 @@ fn what_is_too_long_is_counted_and_the_rest_goes_on() {
         ip("link set ls1 mtu 9000");
         let settings = PacketSocketSettings::default();
         let mut small = pool();
-        let mut large = Pool::new(PoolSettings { frame_bytes: 16384, frames: 8 }).unwrap();
+        let mut large = Pool::new(PoolSettings::new(16384, 8)).unwrap();
         let (mut near, mut far) = (open(&near, &settings), open(&far, &settings));
         let mut longest = frame(&[0x88, 0xE5]);
         longest.resize(small.max_packet(), 1);
@@ -250,7 +248,7 @@ fn without_free_frames_nothing_is_lost_but_time() {
         let settings = PacketSocketSettings::default();
         let (mut near, mut far) = (open(&near, &settings), open(&far, &settings));
         let mut pool = pool();
-        let mut few = Pool::new(PoolSettings { frame_bytes: 2048, frames: 1 }).unwrap();
+        let mut few = Pool::new(PoolSettings::new(2048, 1)).unwrap();
         let taken = few.allocate().unwrap();
         let sent = [frame(&[0x88, 0xE5, 1]), frame(&[0x88, 0xE5, 2])];
         send(&mut near, &mut pool, &sent);
@@ -342,10 +340,7 @@ fn a_tap_device_is_an_interface_whose_wire_ends_here() {
         }
         let (mut tap, interface) = TapPort::open("lstap0", 1400).unwrap();
         assert_eq!(interface.mtu_bytes, 1400);
-        let mut host = open(
-            &interface,
-            &PacketSocketSettings { ethertypes: vec![0x88E5], ..PacketSocketSettings::default() },
-        );
+        let mut host = open(&interface, &PacketSocketSettings::for_ethertypes(vec![0x88E5]));
         let mut pool = pool();
         let sent = [frame(&[0x88, 0xE5, 1]), frame(&[0x81, 0, 0, 9, 0x88, 0xE5, 2])];
         send(&mut tap, &mut pool, &sent);

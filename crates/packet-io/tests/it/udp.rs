@@ -11,12 +11,14 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 fn pool() -> Pool {
-    Pool::new(PoolSettings { frame_bytes: 2048, frames: 1024 }).unwrap()
+    Pool::new(PoolSettings::new(2048, 1024)).unwrap()
 }
 
 fn open(local: &[&str], segmentation: bool) -> UdpUnderlay {
     let local = local.iter().map(|address| address.parse().unwrap()).collect();
-    UdpUnderlay::open(&UdpSettings { local, segmentation, ..UdpSettings::default() }).unwrap()
+    let mut settings = UdpSettings::at(local);
+    settings.segmentation = segmentation;
+    UdpUnderlay::open(&settings).unwrap()
 }
 
 fn send(port: &mut UdpUnderlay, pool: &mut Pool, to: SocketAddr, class: u8, payloads: &[Vec<u8>]) {
@@ -124,7 +126,7 @@ fn a_port_is_free_again_at_once_while_no_child_is_started() {
             let opened = (0..500).all(|_| {
                 let _no_children = no_children();
                 let local = vec!["127.0.0.1:8885".parse().unwrap()];
-                UdpUnderlay::open(&UdpSettings { local, ..UdpSettings::default() }).is_ok()
+                UdpUnderlay::open(&UdpSettings::at(local)).is_ok()
             });
             stop.store(true, Ordering::Relaxed);
             assert!(opened, "the port is still in use");
@@ -183,15 +185,12 @@ fn nobody_at_the_other_end_ends_nothing() {
 #[test]
 fn a_lane_sends_from_its_own_port_and_hears_there_too() {
     alone(|| {
-        let settings = UdpSettings {
-            local: vec!["127.0.0.1:4501".parse().unwrap()],
-            send_from: vec!["127.0.0.1:4601".parse().unwrap()],
-            shared: true,
-            ..UdpSettings::default()
-        };
+        let mut settings = UdpSettings::at(vec!["127.0.0.1:4501".parse().unwrap()]);
+        settings.shared = true;
+        settings.send_from = vec!["127.0.0.1:4601".parse().unwrap()];
         let mut lane = UdpUnderlay::open(&settings).unwrap();
-        let send_from = vec!["127.0.0.1:4602".parse().unwrap()];
-        let _other = UdpUnderlay::open(&UdpSettings { send_from, ..settings }).unwrap();
+        settings.send_from = vec!["127.0.0.1:4602".parse().unwrap()];
+        let _other = UdpUnderlay::open(&settings).unwrap();
         let mut peer = open(&["127.0.0.1:0"], false);
         let mut pool = pool();
         let peers = peer.local().next().unwrap();
@@ -224,7 +223,7 @@ fn a_port_in_use_is_told_in_one_line() {
     alone(|| {
         let taken = open(&["127.0.0.1:0"], true);
         let address = taken.local().next().unwrap();
-        let settings = UdpSettings { local: vec![address], ..UdpSettings::default() };
+        let settings = UdpSettings::at(vec![address]);
         let error = UdpUnderlay::open(&settings).err().unwrap().to_string();
         assert!(error.starts_with(&format!("a UDP socket at {address}: Address")), "{error}");
     });

@@ -16,11 +16,11 @@ use std::time::Duration;
 const MACSEC: u16 = 0x88E5;
 
 fn pool() -> Pool {
-    Pool::new(PoolSettings { frame_bytes: 4096, frames: 1024 }).unwrap()
+    Pool::new(PoolSettings::new(4096, 1024)).unwrap()
 }
 
 fn small() -> XdpSettings {
-    XdpSettings { ring: 128, ..XdpSettings::default() }
+    XdpSettings::new(0, 128)
 }
 
 fn frame(rest: &[u8]) -> Vec<u8> {
@@ -177,15 +177,14 @@ fn what_stands_in_the_way_is_told_in_one_line() {
             error.to_string(),
             "AF_XDP on ls0: the attached program is not that of an underlay"
         );
-        let queue = XdpSettings { queue: 7, ..small() };
+        let queue = XdpSettings::new(7, 128);
         assert!(XdpLan::open(&mut pool, &first, queue).is_err());
         for ring in [32, 100, 1 << 16] {
-            let error =
-                XdpLan::open(&mut pool, &first, XdpSettings { ring, ..small() }).err().unwrap();
+            let error = XdpLan::open(&mut pool, &first, XdpSettings::new(0, ring)).err().unwrap();
             let told = "AF_XDP on ls0: a ring must have 64 to 32768 entries, a power of two";
             assert_eq!(error.to_string(), told);
         }
-        let mut large = Pool::new(PoolSettings { frame_bytes: 8192, frames: 64 }).unwrap();
+        let mut large = Pool::new(PoolSettings::new(8192, 64)).unwrap();
         let error = XdpLan::open(&mut large, &first, small()).err().unwrap();
         let told = "AF_XDP on ls0: the frames of a pool for AF_XDP must have 2048 or 4096 bytes";
         assert_eq!(error.to_string(), told);
@@ -256,7 +255,7 @@ fn ends(addresses: [&'static str; 2], mode: Mode) -> Ends {
     ip(&format!("address add {}{bits} dev ls0", ips[0]));
     host.call(move || ip(&format!("address add {}{bits} dev ls1", ips[1])));
     let addresses = addresses.map(|address| address.parse().unwrap());
-    let sockets = |local| udp::UdpSettings { local: vec![local], ..Default::default() };
+    let sockets = |local| udp::UdpSettings::at(vec![local]);
     let program = Attachment::underlay(&near, addresses[0], mode).unwrap();
     let mut pool = pool();
     let near = XdpUnderlay::open(&mut pool, &program, small(), &sockets(addresses[0])).unwrap();
@@ -326,12 +325,9 @@ fn a_lane_sends_from_the_port_that_it_was_given() {
             drop((near, pool));
             pool = self::pool();
             let [near_address, far_address] = addresses;
-            let sockets = udp::UdpSettings {
-                local: vec![near_address],
-                send_from: vec![SocketAddr::new(near_address.ip(), 0)],
-                shared: true,
-                ..udp::UdpSettings::default()
-            };
+            let mut sockets = udp::UdpSettings::at(vec![near_address]);
+            sockets.send_from = vec![SocketAddr::new(near_address.ip(), 0)];
+            sockets.shared = true;
             let mut near = XdpUnderlay::open(&mut pool, &program, small(), &sockets).unwrap();
             let mut fars = self::pool();
             send_to(&mut near, &mut pool, far_address, 0, &[vec![1]]);
@@ -365,7 +361,7 @@ fn frames_on_a_queue_without_a_port_are_counted() {
         let (mut senders, mut pool) = (pool(), pool());
         let program = Attachment::lan(&far, &[MACSEC], Mode::Generic).unwrap();
         let sent = vec![frame(&[0x88, 0xE5, 1]); 32];
-        let second = XdpSettings { queue: 1, ..small() };
+        let second = XdpSettings::new(1, 128);
         let mut served = XdpLan::open(&mut pool, &program, second).unwrap();
         send(&mut sender, &mut senders, &sent);
         std::thread::sleep(Duration::from_millis(30));

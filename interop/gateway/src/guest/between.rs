@@ -94,7 +94,7 @@ fn network(names: &[String], done: &AtomicBool) -> Result<Weather, Failure> {
             .map_err(|why| Failure::not_here(name, why))
     };
     let mut ports = names.iter().map(open).collect::<Result<Vec<_>, Failure>>()?;
-    let settings = PoolSettings { frame_bytes: 2048, frames: 1024 };
+    let settings = PoolSettings::new(2048, 1024);
     let mut pool = Pool::new(settings).map_err(|why| Failure::not_here("memory", why))?;
     let mut waiter = Waiter::new(Duration::ZERO);
     let failed = |error| Failure::broken("the network between gateways", error);

@@ -5,13 +5,13 @@ use crate::failure::{Context, Failure};
 use lightseal_core::Random;
 use lightseal_group::control::{GroupName, RoleSet};
 use lightseal_group_host::member::relay::{self, Relay};
-use lightseal_group_host::member::{Device, Options};
+use lightseal_group_host::member::{AfterEviction, Device, Options};
 use lightseal_group_host::service::{self, AdminRequest, CreateRequest, Enrol, Service, ask};
 use lightseal_group_host::token::Token;
 use lightseal_net::multicast::Interface;
 use lightseal_net::socket;
 use serde_json::Value;
-use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::net::{Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -100,17 +100,11 @@ async fn join(
 ) -> Result<Option<SocketAddr>, Failure> {
     let device = Device::open(state, Some(token), Random::from_os().context("no randomness")?);
     let device = device.context(state.display())?;
-    let options = Options {
-        group: GroupName::new(GROUP).ok_or_else(|| Failure::new(GROUP))?,
-        roles: RoleSet { sender: listen, listener: service.is_some() },
-        interface: Interface::named("lo").context("lo")?,
-        address: IpAddr::from(Ipv4Addr::LOCALHOST),
-        hops: 1,
-        stubborn: true,
-        anew: false,
-        unconfirmed: false,
-        patient: false,
-    };
+    let group = GroupName::new(GROUP).ok_or_else(|| Failure::new(GROUP))?;
+    let roles = RoleSet { sender: listen, listener: service.is_some() };
+    let interface = Interface::named("lo").context("lo")?;
+    let mut options = Options::new(group, roles, interface, Ipv4Addr::LOCALHOST.into());
+    options.after_eviction = AfterEviction::Continue;
     let ports = relay::Options { listen: listen.then(|| loopback(0)), service, port: PORT };
     let mut relay = Relay::open(ports).context("a UDP port")?;
     let local = relay.local_addr().context("a UDP port")?;
@@ -141,13 +135,7 @@ pub(super) async fn run(servers: usize, narration: Narration) -> Result<Outcome,
     let at = |name: &str| scratch.path().join(name);
     let admin = ControllerAdmin(at("controller"));
     let interface = Interface::named("lo").context("lo")?;
-    let options = service::Options {
-        listen: loopback(0),
-        interface,
-        hops: 1,
-        allow_version_1: false,
-        trust_addresses: false,
-    };
+    let options = service::Options::new(loopback(0), interface);
     let rng = Random::from_os().context("no randomness")?;
     let controller = Service::start(&admin.0, options, rng).context("controller")?;
     let address = controller.local_addr().context("controller")?;

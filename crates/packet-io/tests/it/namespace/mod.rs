@@ -66,10 +66,9 @@ fn xdp() -> Result<(), String> {
     ip("link add tried0 type veth peer name tried1");
     let interface = up("tried0");
     let opened = Attachment::lan(&interface, &[], Mode::Generic).and_then(|program| {
-        let mut pool = Pool::new(PoolSettings { frame_bytes: 4096, frames: 256 })
+        let mut pool = Pool::new(PoolSettings::new(4096, 256))
             .map_err(|source| OpenError::System { what: "memory".into(), source })?;
-        XdpLan::open(&mut pool, &program, XdpSettings { ring: 64, ..XdpSettings::default() })
-            .map(drop)
+        XdpLan::open(&mut pool, &program, XdpSettings::new(0, 64)).map(drop)
     });
     ip("link del tried0");
     let refused = |error: &std::io::Error| {
