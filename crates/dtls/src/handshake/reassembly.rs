@@ -73,8 +73,8 @@ impl Reassembly {
         Self { next: next.into(), partial: Vec::new(), clear: ClearMessages::InOrder }
     }
 
-    /// Sets which plaintext messages are accepted. Those that were stored and are not accepted any
-    /// more are dropped.
+    /// Sets which plaintext messages are accepted. Stored messages that are not accepted any more
+    /// are dropped.
     pub(crate) fn accept_clear(&mut self, clear: ClearMessages) {
         self.clear = clear;
         if clear == ClearMessages::InOrder {
