@@ -44,9 +44,11 @@ impl Connection {
         let Some(inner) = inner else {
             self.count(&outcomes, arrival);
             self.check_forgeries(&outcomes)?;
-            let failed = outcomes.unauthentic > 0;
-            return self
-                .note_failure(failed && header.kind != ContentType::APPLICATION_DATA, key_state);
+            if key_state == KeyState::Exhausted {
+                return Err(Fault::Limit(Limit::Forgeries));
+            }
+            let failed = outcomes.unauthentic > 0 && header.kind != ContentType::APPLICATION_DATA;
+            return if failed { self.note_wrong_key() } else { Ok(()) };
         };
         if newest {
             let way = self.path.from();
@@ -62,13 +64,8 @@ impl Connection {
 
     /// A record failed authentication. Until the peer has proved its key, the reason may be that it
     /// has another one.
-    fn note_failure(&mut self, failed: bool, key_state: KeyState) -> Result<(), Fault> {
-        if key_state == KeyState::Exhausted {
-            return Err(Fault::Limit(Limit::Forgeries));
-        }
-        if let Stage::Handshake(handshake) = &mut self.stage
-            && failed
-        {
+    fn note_wrong_key(&mut self) -> Result<(), Fault> {
+        if let Stage::Handshake(handshake) = &mut self.stage {
             handshake.wrong_keys += 1;
             if handshake.wrong_keys >= MAX_WRONG_KEYS {
                 return Err(Misbehaviour::WrongKey.into());

@@ -53,7 +53,7 @@ use crate::error::{CloseReason, Fault};
 use crate::handshake::client::WaitServerHello;
 use crate::handshake::dtls12::hello_decision::AcceptedHello12;
 use crate::handshake::hello_decision::AcceptedHello;
-use crate::handshake::reassembly::Reassembly;
+use crate::handshake::reassembly::{ClearMessages, Reassembly};
 use crate::handshake::{
     Channel, Established, EstablishedKeys, Negotiated, State, Unaccepted, dtls12 as handshake12,
     server,
@@ -197,10 +197,11 @@ impl Connection {
     pub fn client(config: Arc<ClientConfig>, peer: SocketAddr, now: Instant, rng: Random) -> Self {
         let mut channel = Channel::new(rng, &config.settings, 0, 0);
         let state = WaitServerHello::start(&config, &mut channel);
-        let older = config.settings.speaks(ProtocolVersion::Dtls12);
         let mut connection =
             Self::new(Role::Client(config), peer, now, channel, Reassembly::default());
-        connection.incoming.allow_clear_ahead(older);
+        if state.version() != Some(ProtocolVersion::Dtls13) {
+            connection.incoming.accept_clear(ClearMessages::AnyOrder);
+        }
         connection.cid = state.cid();
         connection.stage = Stage::handshake(State::WaitServerHello(state));
         connection
@@ -239,7 +240,7 @@ impl Connection {
                 server::accept(&config, &mut channel, *accepted, cid)?
             }
             AdmittedClient::Dtls12(accepted) => {
-                incoming.allow_clear_ahead(true);
+                incoming.accept_clear(ClearMessages::AnyOrder);
                 handshake12::server::accept(&config, &mut channel, now, *accepted, cid)?
             }
         };

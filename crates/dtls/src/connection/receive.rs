@@ -6,7 +6,7 @@ use crate::codepoints::{AlertDescription, ContentType};
 use crate::config::{OnForgery, ProtocolVersion};
 use crate::crypto::KeyState;
 use crate::error::{CloseReason, Fault, Limit, Misbehaviour};
-use crate::handshake::reassembly::{Message, Offered};
+use crate::handshake::reassembly::{ClearMessages, Message, Offered};
 use crate::handshake::{Progress, State};
 use crate::messages::{Alert, Fragment, RecordNumber, ack};
 use crate::record::epochs::{APPLICATION_EPOCH, EPOCH_12, carries_data};
@@ -486,7 +486,7 @@ impl Connection {
             }
         }
         if self.stage.version() == Some(ProtocolVersion::Dtls13) {
-            self.incoming.allow_clear_ahead(false);
+            self.incoming.accept_clear(ClearMessages::InOrder);
         }
         if !self.is_established() && self.timers.is_set(Timer::Retransmit) {
             // Our flight has arrived; only the rest of the peer's answer is missing.

@@ -4,9 +4,10 @@
 //! [`CipherSuite::with_hash`](super::CipherSuite::with_hash); without one it uses the portable
 //! [`Sha256`](super::Sha256).
 
-use super::sha256;
 use alloc::boxed::Box;
 use core::fmt;
+use hmac::{Hmac, KeyInit, Mac};
+use sha2::Digest;
 use zeroize::{Zeroize, Zeroizing};
 
 /// The longest output of a hash algorithm in bytes.
@@ -137,18 +138,20 @@ impl<'a> Parts<'a> {
 
 /// A key for HMAC whose blocks are already hashed.
 #[derive(Clone)]
-pub struct HmacState(sha256::HmacState);
+pub struct HmacState(Hmac<sha2::Sha256>);
 
 impl HmacState {
     /// The portable implementation.
     pub fn portable(algorithm: HashAlgorithm, key: &[u8]) -> Self {
         match algorithm {
-            HashAlgorithm::Sha256 => Self(sha256::hmac_state(key)),
+            HashAlgorithm::Sha256 => Self(Hmac::new_from_slice(key).expect("HMAC takes any key")),
         }
     }
 
-    fn mac(&self, message: &[&[u8]], out: &mut [u8]) {
-        sha256::mac(&self.0, message, out);
+    pub(crate) fn mac(&self, message: &[&[u8]], out: &mut [u8]) {
+        let mut state = self.0.clone();
+        message.iter().for_each(|part| state.update(part));
+        out.copy_from_slice(&state.finalize().into_bytes());
     }
 }
 
@@ -224,7 +227,7 @@ impl fmt::Debug for HmacKey {
 pub struct RunningHash(Running);
 
 enum Running {
-    Sha256(sha256::Running),
+    Sha256(sha2::Sha256),
     Custom(Box<dyn CustomRunningHash>),
 }
 
@@ -253,7 +256,7 @@ impl RunningHash {
     /// The portable implementation.
     pub fn portable(algorithm: HashAlgorithm) -> Self {
         match algorithm {
-            HashAlgorithm::Sha256 => Self(Running::Sha256(sha256::Running::default())),
+            HashAlgorithm::Sha256 => Self(Running::Sha256(sha2::Sha256::new())),
         }
     }
 
@@ -265,7 +268,7 @@ impl RunningHash {
     /// Appends a part of the message.
     pub fn update(&mut self, part: &[u8]) {
         match &mut self.0 {
-            Running::Sha256(running) => sha256::update(running, part),
+            Running::Sha256(running) => Digest::update(running, part),
             Running::Custom(running) => running.update(part),
         }
     }
@@ -273,7 +276,7 @@ impl RunningHash {
     /// Writes the hash value of the message so far to `out`. Further parts may follow.
     pub fn value(&self, out: &mut [u8]) {
         match &self.0 {
-            Running::Sha256(running) => sha256::finish(running, out),
+            Running::Sha256(running) => out.copy_from_slice(&running.clone().finalize()),
             Running::Custom(running) => running.value(out),
         }
     }

@@ -5,6 +5,7 @@
 //! there is at most one handshake at a time, and at most one association without connection IDs.
 
 use super::hello::Hellos;
+use super::slots::ClientProof;
 use super::{AssociationRole, Endpoint, Entry, Handle};
 use crate::config::{ClientConfig, ServerConfig, Settings};
 use crate::connection::Connection;
@@ -77,10 +78,10 @@ impl Endpoint {
             return Err(ConnectError::AddressInUse);
         }
         let connection = self.client_connection(config, peer)?;
-        let room = self.room(true).ok_or(ConnectError::Full)?;
+        let room = self.room(ClientProof::Complete).ok_or(ConnectError::Full)?;
         let handle = Handle(self.next_handle);
         self.next_handle += 1;
-        self.enter(handle, room, true);
+        self.enter(handle, room, ClientProof::Complete);
         let id = connection.offered_id();
         if !id.is_empty() {
             self.by_id.insert(id, handle);

@@ -157,8 +157,7 @@ impl Endpoint {
             self.stats.ignored += 1;
             return None;
         }
-        let known = known.is_some();
-        self.greet(peer, &hello, fingerprint, known, Admission::Open)
+        self.greet(peer, &hello, fingerprint, Admission::Open)
     }
 
     /// Asks a client for a cookie (once more), without keeping anything. The client comes again

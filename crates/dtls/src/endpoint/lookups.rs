@@ -56,9 +56,8 @@ impl Endpoint {
             {
                 continue;
             }
-            let known = known.is_some();
             self.local = local;
-            self.greet(from, &hello, fingerprint, known, Admission::Open);
+            self.greet(from, &hello, fingerprint, Admission::Open);
         }
         let handles: Vec<Handle> = self.entries.keys().copied().collect();
         for handle in handles {

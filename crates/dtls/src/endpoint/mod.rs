@@ -38,7 +38,7 @@ pub use incoming::Incoming;
 use incoming::Waiting;
 use lightseal_core::{AddressPair, Engine, Instant, Output, Random};
 use lookups::Lookups;
-use slots::{SlotSource, Slots};
+use slots::{ClientProof, SlotSource, Slots};
 
 /// Identifies an association of an endpoint. An endpoint never uses a handle twice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -300,14 +300,12 @@ impl Endpoint {
         }
     }
 
-    /// Answers a hello; returns the association that it has begun. `known` tells whether there is
-    /// an association at its address.
+    /// Answers a hello; returns the association that it has begun.
     fn greet(
         &mut self,
         from: SocketAddr,
         hello: &WholeHello,
         fingerprint: [u8; 32],
-        known: bool,
         gate: Admission,
     ) -> Option<Handle> {
         let there = self.by_peer.get(&from).and_then(|handle| self.entries.get(handle));
@@ -316,6 +314,7 @@ impl Endpoint {
             self.stats.ignored += 1;
             return None;
         }
+        let known = there.is_some();
         let config = Arc::clone(&self.config);
         let reception = HelloContext {
             config: &config,
@@ -344,7 +343,10 @@ impl Endpoint {
         // no key. A hello of DTLS 1.3 with a cookie proves address and key: its binder is verified
         // below, before anything changes.
         let cookie = admitted.cookie();
-        let proves = matches!(&admitted, AdmittedClient::Dtls13(_)) && cookie.is_some();
+        let proof = match &admitted {
+            AdmittedClient::Dtls13(_) if cookie.is_some() => ClientProof::Complete,
+            _ => ClientProof::Missing,
+        };
         if self.has_newer_at(from, cookie) {
             self.stats.ignored += 1;
             return None;
@@ -355,7 +357,7 @@ impl Endpoint {
         }
         // When the handshake of a known client completes, it takes over the slot of the client's old
         // association.
-        let room = if known { Some(SlotSource::Free) } else { self.room(proves) };
+        let room = if known { Some(SlotSource::Free) } else { self.room(proof) };
         let Some(room) = room else {
             self.stats.full += 1;
             self.refuse_hello(from, record, Fault::Limit(Limit::SessionSlots));
@@ -365,7 +367,7 @@ impl Endpoint {
         let cid = self.fresh_cid();
         match Connection::accept(config, from, self.now, rng, admitted, record, cid) {
             Ok(connection) => {
-                return Some(self.insert(from, connection, (fingerprint, cookie), room, proves));
+                return Some(self.insert(from, connection, (fingerprint, cookie), room, proof));
             }
             Err(Unaccepted::Fault(fault)) => self.refuse_hello(from, record, fault),
             Err(Unaccepted::Waiting) => self.lookups.wait(from, self.local, hello, fingerprint),
@@ -458,7 +460,7 @@ impl Endpoint {
         mut connection: Connection,
         (hello, cookie): ([u8; 32], Option<Instant>),
         room: SlotSource,
-        proved: bool,
+        proof: ClientProof,
     ) -> Handle {
         connection.set_local(self.local);
         self.stats.accepted += 1;
@@ -469,7 +471,7 @@ impl Endpoint {
         // A handshake that is to replace a connected association needs no slot of its own: it takes
         // over the slot of that association when it completes.
         if replaces.is_none() {
-            self.enter(handle, room, proved);
+            self.enter(handle, room, proof);
         }
         self.by_id.extend(connection.own_ids().map(|cid| (cid, handle)));
         let (began, heard, deadline, ready) = (self.now, self.now, None, false);
@@ -586,7 +588,7 @@ impl Engine for Endpoint {
                     return;
                 }
                 _ => {
-                    self.greet(from, &hello, print, known.is_some(), Admission::Ask);
+                    self.greet(from, &hello, print, Admission::Ask);
                     return;
                 }
             }

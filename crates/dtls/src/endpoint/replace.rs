@@ -2,6 +2,7 @@
 //! handshake beside it is complete, because anybody on the path may have recorded the hello of that
 //! handshake, or delayed it.
 
+use super::slots::ClientProof;
 use super::{Endpoint, Entry, Handle, begins_in_clear};
 use crate::error::CloseReason;
 use crate::tuning::MAX_PAST_HELLOS;
@@ -103,9 +104,12 @@ impl Endpoint {
         if !entry.connection.is_open() || entry.connection.is_connected() {
             return;
         }
-        let proved = entry.connection.has_proved_key();
-        match self.room(proved) {
-            Some(room) => self.enter(handle, room, proved),
+        let proof = match entry.connection.has_proved_key() {
+            true => ClientProof::Complete,
+            false => ClientProof::Missing,
+        };
+        match self.room(proof) {
+            Some(room) => self.enter(handle, room, proof),
             None => {
                 if let Some(entry) = self.entries.get_mut(&handle) {
                     entry.connection.abandon(CloseReason::Crowded);

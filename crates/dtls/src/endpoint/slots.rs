@@ -32,11 +32,20 @@ pub(super) enum SlotSource {
     Of(Handle),
 }
 
+/// What a peer has proved when its handshake begins.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum ClientProof {
+    /// Its key and its address, or this endpoint itself begins the handshake.
+    Complete,
+    /// Its key, its address or both are still to be proved.
+    Missing,
+}
+
 impl Slots {
     /// A handshake begins.
-    pub(super) fn begin(&mut self, handle: Handle, proved: bool) {
+    fn begin(&mut self, handle: Handle, proof: ClientProof) {
         self.handshakes.insert(handle);
-        if !proved {
+        if proof == ClientProof::Missing {
             self.unproved.insert(handle);
         }
     }
@@ -78,9 +87,8 @@ impl Slots {
 }
 
 impl Endpoint {
-    /// Where a new client gets its slot. `proved` tells whether it has proved its key and address.
-    /// `None` if it is to be refused.
-    pub(super) fn room(&mut self, proved: bool) -> Option<SlotSource> {
+    /// Where a new client gets its slot; `None` if it is to be refused.
+    pub(super) fn room(&mut self, proof: ClientProof) -> Option<SlotSource> {
         let SessionSlots { most: Some(most), .. } = self.config.slots else {
             return Some(SlotSource::Free);
         };
@@ -95,7 +103,7 @@ impl Endpoint {
         let oldest = *self.slots.unproved.first()?;
         let patience = self.config.settings.initial_timeout.saturating_mul(UNPROVED_TIMEOUTS);
         let since = self.entries.get(&oldest)?.heard;
-        let gives_way = proved || self.now >= since + patience;
+        let gives_way = proof == ClientProof::Complete || self.now >= since + patience;
         (gives_way && fits(handshakes - 1)).then_some(SlotSource::Of(oldest))
     }
 
@@ -136,11 +144,11 @@ impl Endpoint {
     }
 
     /// Makes room for a new handshake and gives it the slot.
-    pub(super) fn enter(&mut self, handle: Handle, room: SlotSource, proved: bool) {
+    pub(super) fn enter(&mut self, handle: Handle, room: SlotSource, proof: ClientProof) {
         if let SlotSource::Of(handshake) = room {
             self.dismiss(handshake, AlertDescription::INTERNAL_ERROR, CloseReason::Crowded);
         }
-        if !proved
+        if proof == ClientProof::Missing
             && self.slots.unproved.len() >= MAX_UNPROVED
             && let Some(oldest) = self.slots.unproved.first().copied()
             && let Some(entry) = self.entries.get_mut(&oldest)
@@ -148,7 +156,7 @@ impl Endpoint {
             entry.connection.abandon(CloseReason::Crowded);
             self.touch(oldest);
         }
-        self.slots.begin(handle, proved);
+        self.slots.begin(handle, proof);
     }
 
     /// A client has completed its handshake. It takes the place of its older association, and

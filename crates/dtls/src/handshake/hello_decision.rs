@@ -33,7 +33,7 @@ enum Exchange<'a> {
     /// The PSK alone.
     Psk,
     /// The PSK with the client's key share.
-    Share(KeyShareEntry<'a>),
+    KeyShare(KeyShareEntry<'a>),
     /// The client must send a share in this group.
     Retry(NamedGroup),
 }
@@ -161,7 +161,7 @@ fn consider_13<'a>(
             return Err(Misbehaviour::IllegalParameter("key share").into());
         }
         (_, Exchange::Psk) => None,
-        (_, Exchange::Share(share)) => Some(share),
+        (_, Exchange::KeyShare(share)) => Some(share),
     };
     if let Some(retry) = &retry {
         // The second hello must lead to the suite and group in the retry request (RFC 8446, section
@@ -252,7 +252,7 @@ fn choose_exchange<'a>(
                 // trip.
                 for group in ours() {
                     if let Some(share) = client_shares(shares)?.find(|s| s.group == *group) {
-                        return Ok(Exchange::Share(share));
+                        return Ok(Exchange::KeyShare(share));
                     }
                 }
                 if let Some(group) = ours().next() {

@@ -54,22 +54,30 @@ pub(crate) struct Reassembly {
     /// The number of the next message; beyond 65,535 no message is valid.
     next: u32,
     partial: Vec<PartialMessage>,
-    /// Whether plaintext messages are accepted out of order: in DTLS 1.2 a server's whole flight is
-    /// plaintext, in 1.3 only its first message.
-    clear_ahead: bool,
+    clear: ClearMessages,
+}
+
+/// The plaintext messages that are accepted.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum ClearMessages {
+    /// The next one only. In DTLS 1.3 only a server's first message is plaintext.
+    #[default]
+    InOrder,
+    /// Messages that overtook others too. In DTLS 1.2 a server's whole flight is plaintext.
+    AnyOrder,
 }
 
 impl Reassembly {
     /// Expects the message with sequence number `next` first.
     pub(crate) fn starting_at(next: u16) -> Self {
-        Self { next: next.into(), partial: Vec::new(), clear_ahead: false }
+        Self { next: next.into(), partial: Vec::new(), clear: ClearMessages::InOrder }
     }
 
-    /// Sets whether plaintext messages are accepted out of order. If not, those that were stored
+    /// Sets which plaintext messages are accepted. Stored messages that are not accepted any more
     /// are dropped.
-    pub(crate) fn allow_clear_ahead(&mut self, allowed: bool) {
-        self.clear_ahead = allowed;
-        if !allowed {
+    pub(crate) fn accept_clear(&mut self, clear: ClearMessages) {
+        self.clear = clear;
+        if clear == ClearMessages::InOrder {
             self.partial.retain(|partial| partial.epoch > 0);
         }
     }
@@ -110,7 +118,7 @@ impl Reassembly {
             return if wrapped { Offered::Wrapped } else { Offered::Old };
         };
         // In DTLS 1.3 no plaintext follows a message that the receiver has not answered.
-        if epoch == 0 && ahead > 0 && !self.clear_ahead
+        if epoch == 0 && ahead > 0 && self.clear == ClearMessages::InOrder
             || ahead > MAX_MESSAGES_AHEAD.into()
             || fragment.length as usize > MAX_HANDSHAKE_MESSAGE
         {

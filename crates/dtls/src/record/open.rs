@@ -251,10 +251,7 @@ impl ReceiveEpoch {
 
     /// Whether data waits for its tags.
     pub fn has_waiting(&self) -> bool {
-        match &self.layout {
-            RecordProtection::Dtls12 { .. } => false,
-            RecordProtection::Dtls13(opening) => opening.has_waiting(),
-        }
+        matches!(&self.layout, RecordProtection::Dtls13(opening) if opening.has_waiting())
     }
 
     /// The security level of received data.

@@ -19,6 +19,12 @@ enum RecordProtection {
     Dtls13(Sealing),
 }
 
+impl RecordProtection {
+    const fn dtls13(&self) -> Option<&Sealing> {
+        if let Self::Dtls13(sealing) = self { Some(sealing) } else { None }
+    }
+}
+
 /// The sending direction of one epoch.
 pub struct SendEpoch {
     epoch: u64,
@@ -178,45 +184,32 @@ impl SendEpoch {
 
     /// Whether application data waits for a tag that only later records would carry.
     pub fn has_open_data(&self) -> bool {
-        match &self.layout {
-            RecordProtection::Dtls12(_) => false,
-            RecordProtection::Dtls13(sealing) => sealing.has_open_data(),
-        }
+        self.layout.dtls13().is_some_and(Sealing::has_open_data)
     }
 
     /// The oldest record whose data is not covered by a tag yet.
     pub fn open_since(&self) -> Option<u64> {
-        match &self.layout {
-            RecordProtection::Dtls12(_) => None,
-            RecordProtection::Dtls13(sealing) => sealing.open_since(),
-        }
+        self.layout.dtls13()?.open_since()
     }
 
     /// Whether the next record of application data would wait for a tag.
     pub fn leaves_open(&self) -> bool {
-        match &self.layout {
-            RecordProtection::Dtls12(_) => false,
-            RecordProtection::Dtls13(sealing) => sealing.leaves_open(),
-        }
+        self.layout.dtls13().is_some_and(Sealing::leaves_open)
     }
 
     /// The overhead in bytes of application data in the next record, in a datagram that also
     /// contains a closing tag.
     pub fn overhead_with_closing(&self, data: HeaderFormat, closing: HeaderFormat) -> usize {
         let data = self.overhead(ContentType::APPLICATION_DATA, data);
-        match &self.layout {
-            RecordProtection::Dtls12(_) => data,
-            RecordProtection::Dtls13(sealing) => data + sealing.closing_len(self.next + 1, closing),
-        }
+        let tag = |sealing: &Sealing| sealing.closing_len(self.next + 1, closing);
+        data + self.layout.dtls13().map_or(0, tag)
     }
 
     /// The closing tag over the records not covered by a tag yet, to be sent in another
     /// epoch.
     pub fn end(&mut self) -> Option<ClosingTag> {
-        match &mut self.layout {
-            RecordProtection::Dtls12(_) => None,
-            RecordProtection::Dtls13(sealing) => sealing.end(),
-        }
+        let RecordProtection::Dtls13(sealing) = &mut self.layout else { return None };
+        sealing.end()
     }
 
     /// Seals a closing tag over the records not covered by a tag yet; `None` if there are

@@ -89,9 +89,9 @@ pub(crate) struct HashAnswer {
     digest: HashValue,
     /// HMAC under a key of 20 bytes 0b.
     hmac: HashValue,
-    /// The same under a key of 131 bytes aa, which is longer than a block.
+    /// HMAC under a key of 131 bytes aa, which is longer than a block.
     hmac_long: HashValue,
-    /// HKDF of 42 bytes with salt 0b …, "abc" as input keying material and the same as info.
+    /// HKDF of 42 bytes: the salt is the first key, input keying material and info are the message.
     okm: [u8; 42],
 }
 
