@@ -2,7 +2,7 @@
 //! bench-gateway`, which measures the gateway, VXLAN, WireGuard and a bridge side by side.
 
 use crate::measure::{processor, stored_name};
-use crate::process::{capture, cargo, command, run, target_dir, workspace};
+use crate::process::{capture, cargo, command, judge, options, run, target_dir, workspace};
 use crate::{Failure, system};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
@@ -31,32 +31,16 @@ pub(crate) fn interop_macsec(arguments: &MacsecArguments) -> Result<(), Failure>
     system::require_guest().map_err(Failure::NotPossibleHere)?;
     let cache = target_dir().join("macsec-guest").display().to_string();
     let when = now()?;
-    let mut options = vec!["--cache", &cache, "--when", &when];
     let named = [
         ("--join", &arguments.join),
         ("--ends", &arguments.ends),
         ("--only", &arguments.only),
         ("--write", &arguments.write),
     ];
-    for (option, value) in &named {
-        options.extend(value.as_deref().into_iter().flat_map(|value| [*option, value]));
-    }
-    options.extend(arguments.json.then_some("--json"));
-    ran("macsec-ends", &options, "a trial failed")
-}
-
-/// Builds a program of `interop-gateway` and `lightseal`, and runs the program with its output
-/// shown.
-fn ran(program: &str, options: &[&str], failed: &str) -> Result<(), Failure> {
-    let status = built(program)?
-        .args(options)
-        .status()
-        .map_err(|error| Failure::NotPossibleHere(error.to_string()))?;
-    match status.code() {
-        Some(0) => Ok(()),
-        Some(1) => Err(Failure::Failed(failed.into())),
-        _ => Err(Failure::NotPossibleHere(format!("{program} ended with {status}"))),
-    }
+    let mut ends = built("macsec-ends")?;
+    ends.args(["--cache", &cache, "--when", &when]);
+    ends.args(options(&named, &[("--json", arguments.json)]));
+    judge(ends, "macsec-ends", "a trial failed")
 }
 
 /// Builds a program of `interop-gateway` and returns the command that runs it. The program finds
@@ -115,28 +99,24 @@ pub(crate) struct BenchArguments {
 pub(crate) fn bench(arguments: &BenchArguments) -> Result<(), Failure> {
     system::require_tunnels().map_err(Failure::NotPossibleHere)?;
     let tools = tools()?;
-    let mut options = vec!["--tools", &tools];
     let named = [
         ("--rows", &arguments.rows),
         ("--measures", &arguments.measures),
         ("--turns", &arguments.turns),
     ];
-    for (option, value) in &named {
-        options.extend(value.as_deref().into_iter().flat_map(|value| [*option, value]));
-    }
     let flags = [
         ("--full", arguments.full),
         ("--quick", arguments.quick),
         ("--json", arguments.json),
         ("--list", arguments.list),
     ];
-    options.extend(flags.into_iter().filter(|(_, is_set)| *is_set).map(|(option, _)| option));
+    let asked = options(&named, &flags);
+    let mut bench = built("bench-gateway")?;
+    bench.args(["--tools", &tools]).args(&asked);
     if arguments.store {
-        // The command as a person types it does not have the folder of the tools.
-        let asked: Vec<&str> = options[2..].to_vec();
-        return store(&options, &asked);
+        return store(bench, &asked);
     }
-    ran("bench-gateway", &options, "a measurement failed")
+    judge(bench, "bench-gateway", "a measurement failed")
 }
 
 /// The JSON that `bench-gateway` prints with these options. Its output is not shown.
@@ -177,7 +157,8 @@ const PAGE: &str = "docs/gateway-evaluation.md";
 const MEASURED: &str = "## Measured";
 
 /// Measures, and stores the results below `results/` and in the page.
-fn store(options: &[&str], asked: &[&str]) -> Result<(), Failure> {
+/// `bench` is the program with its options, `asked` those that a person typed.
+fn store(mut bench: Command, asked: &[&str]) -> Result<(), Failure> {
     let page_path = workspace().join(PAGE);
     let page = std::fs::read_to_string(&page_path)
         .map_err(|error| Failure::Failed(format!("{PAGE}: {error}")))?;
@@ -189,8 +170,7 @@ fn store(options: &[&str], asked: &[&str]) -> Result<(), Failure> {
     let name = stored_name("gateway", &machine);
     let results = workspace().join("results");
     let figures = results.join(&name).display().to_string();
-    let mut bench = built("bench-gateway")?;
-    bench.args(options).args(["--json", "--figures", &figures]);
+    bench.args(["--json", "--figures", &figures]);
     let text = capture(bench).map_err(Failure::Failed)?;
     let result: Value = serde_json::from_str(&text)
         .map_err(|error| Failure::Failed(format!("no JSON was printed: {error}")))?;

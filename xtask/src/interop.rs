@@ -1,7 +1,7 @@
 //! `cargo xtask interop`: meetings with other implementations of DTLS, for every peer, role, suite
 //! and connection ID length.
 
-use crate::process::{cargo, run as run_command};
+use crate::process::{cargo, judge, options, run as run_command};
 use crate::{Failure, system};
 use serde_json::Value;
 use std::process::{Command, Stdio};
@@ -27,22 +27,10 @@ pub(crate) struct Arguments {
 
 pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     build()?;
-    let mut options = Vec::new();
     let named =
         [("--peer", &arguments.peer), ("--only", &arguments.only), ("--write", &arguments.write)];
-    for (option, value) in &named {
-        options.extend(value.as_deref().into_iter().flat_map(|value| [*option, value]));
-    }
-    for (option, is_set) in [("--json", arguments.json), ("--trace", arguments.trace)] {
-        options.extend(is_set.then_some(option));
-    }
-    let status =
-        matrix(&options).status().map_err(|error| Failure::NotPossibleHere(error.to_string()))?;
-    match status.code() {
-        Some(0) => Ok(()),
-        Some(1) => Err(Failure::Failed("a meeting failed".into())),
-        _ => Err(Failure::NotPossibleHere(format!("the matrix ended with {status}"))),
-    }
+    let options = options(&named, &[("--json", arguments.json), ("--trace", arguments.trace)]);
+    judge(matrix(&options), "the matrix", "a meeting failed")
 }
 
 /// The JSON that the program `matrix` prints for all meetings.

@@ -1,5 +1,6 @@
 //! Runs other programs in the workspace's top folder.
 
+use crate::Failure;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::OnceLock;
@@ -60,6 +61,27 @@ pub(crate) fn run(mut command: impl std::borrow::BorrowMut<Command>) -> Result<(
     let command = command.borrow_mut();
     let status = command.status().map_err(|error| format!("{}: {error}", shown(command)))?;
     if status.success() { Ok(()) } else { Err(format!("{}: {status}", shown(command))) }
+}
+
+/// Runs `program`, with its output shown, by `command`. Its exit code 1 means that it `failed`, any
+/// other but 0 that it could not run here.
+pub(crate) fn judge(mut command: Command, program: &str, failed: &str) -> Result<(), Failure> {
+    let status = command.status().map_err(|error| Failure::NotPossibleHere(error.to_string()))?;
+    match status.code() {
+        Some(0) => Ok(()),
+        Some(1) => Err(Failure::Failed(failed.into())),
+        _ => Err(Failure::NotPossibleHere(format!("{program} ended with {status}"))),
+    }
+}
+
+/// The command-line options with a value that have one, and the flags that are set.
+pub(crate) fn options<'a>(
+    named: &[(&'static str, &'a Option<String>)],
+    flags: &[(&'static str, bool)],
+) -> Vec<&'a str> {
+    let named = named.iter().filter_map(|(name, value)| Some([*name, value.as_deref()?]));
+    let flags = flags.iter().filter_map(|(name, is_set)| is_set.then_some(*name));
+    named.flatten().chain(flags).collect()
 }
 
 /// Runs `command` and returns its standard output; its standard error is shown.

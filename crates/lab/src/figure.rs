@@ -146,7 +146,32 @@ pub enum Scale {
     Log2,
 }
 
+impl FigureData {
+    /// A table that is not drawn.
+    pub const fn table(table: Table) -> Self {
+        Self { table, plot: None }
+    }
+
+    /// A table and how it is drawn.
+    pub const fn plotted(table: Table, plot: Plot) -> Self {
+        Self { table, plot: Some(plot) }
+    }
+}
+
+impl Axis {
+    /// An axis from 0 to `to` in proportion to the values.
+    pub const fn linear(column: &'static str, label: &'static str, to: f64) -> Self {
+        Self { column, label, scale: Scale::Linear, from: 0.0, to }
+    }
+}
+
 impl Table {
+    /// A table with columns of these names and descriptions.
+    pub fn new(columns: &[(&'static str, &'static str)], rows: Vec<Vec<Cell>>) -> Self {
+        let columns = columns.iter().map(|&(name, about)| Column { name, about }).collect();
+        Self { columns, rows }
+    }
+
     /// The index of the column with this name.
     pub fn column(&self, name: &str) -> Option<usize> {
         self.columns.iter().position(|column| column.name == name)

@@ -43,22 +43,12 @@ pub const ORDINARY: ChannelFamily = ChannelFamily {
 
 /// Channels with long bursts, in which not every packet need be lost. They are for stress tests
 /// only.
-pub const BURSTY: ChannelFamily = ChannelFamily {
-    name: "bursty",
-    loss: 0.001..=0.2,
-    burst: 2.0..=12.0,
-    depth: 0.5..=1.0,
-    moves: None,
-};
+pub const BURSTY: ChannelFamily =
+    ChannelFamily { name: "bursty", burst: 2.0..=12.0, depth: 0.5..=1.0, ..ORDINARY };
 
 /// Ordinary channels one after the other, as a moving receiver sees them.
-pub const MOVING: ChannelFamily = ChannelFamily {
-    name: "moving",
-    loss: 0.001..=0.2,
-    burst: 1.0..=1.6,
-    depth: 1.0..=1.0,
-    moves: Some(300.0..=3000.0),
-};
+pub const MOVING: ChannelFamily =
+    ChannelFamily { name: "moving", moves: Some(300.0..=3000.0), ..ORDINARY };
 
 impl ChannelFamily {
     /// A channel of this kind.

@@ -4,7 +4,7 @@ use super::SimulationParameters;
 use super::channel::{BURSTY, ORDINARY};
 use super::fit::{Fitted, fit};
 use super::survey::{Sample, survey};
-use crate::figure::{Cell, Column, Table};
+use crate::figure::{Cell, Table};
 use crate::{Error, write::csv};
 use ::lightseal_aggregation::choice::boundary::{Boundary, shipped_boundaries};
 use ::lightseal_aggregation::choice::{Family, MEMBERS};
@@ -106,7 +106,7 @@ impl Fit {
             ("goodput_r2d2_200", Family::R2d2, 3),
         ];
         let goodputs = GOODPUTS.map(|(name, ..)| (name, "verified payload divided by bytes sent"));
-        let columns = COLUMNS.into_iter().chain(goodputs);
+        let columns: Vec<_> = COLUMNS.into_iter().chain(goodputs).collect();
         let row = |sample: &Sample| {
             let best = Family::ALL.map(|family| family.members()[sample.best(family)].to_string());
             let goodputs =
@@ -121,10 +121,7 @@ impl Fit {
             ];
             head.into_iter().chain(goodputs.map(Cell::from)).collect()
         };
-        Table {
-            columns: columns.map(|(name, about)| Column { name, about }).collect(),
-            rows: self.samples.iter().map(row).collect(),
-        }
+        Table::new(&columns, self.samples.iter().map(row).collect())
     }
 
     fn boundary_table(&self) -> Table {
@@ -154,8 +151,7 @@ impl Fit {
                 }
             }
         }
-        let columns = columns.map(|(name, about)| Column { name, about }).to_vec();
-        Table { columns, rows }
+        Table::new(&columns, rows)
     }
 }
 

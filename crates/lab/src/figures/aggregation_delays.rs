@@ -1,17 +1,15 @@
 //! Delays in the static scenarios in seconds, which section IV-C3 of the paper on MAC aggregation
 //! discusses.
 
-use super::aggregation::{PAPER, columns, name, percent, whole};
-use crate::Error;
+use super::prelude::*;
 use crate::aggregation::schemes;
 use crate::aggregation::static_scenarios::SCENARIOS;
-use crate::figure::{Cell, Figure, FigureData, FigureOptions, PaperItem, Table};
 use crate::parallel::parallel;
 
 pub(super) const FIGURE: Figure = Figure {
     name: "aggregation-delays",
     title: "Delays in three scenarios",
-    source: PaperItem { paper: PAPER, item: "section IV-C3" },
+    source: PaperItem { paper: AGGREGATION, item: "section IV-C3" },
     about: "How long messages wait until they are verified, with one and with ten messages a \
             second, in virtual time over a link without delay.",
     make,
@@ -42,7 +40,7 @@ fn make(options: &FigureOptions) -> Result<FigureData, Error> {
             quantile(1.0),
         ])
     });
-    let columns = columns(&[
+    let columns = [
         ("payload_bytes", "payload of each message, in bytes"),
         ("frequency_hertz", "messages a second"),
         ("scheme", "how records are tagged"),
@@ -50,7 +48,7 @@ fn make(options: &FigureOptions) -> Result<FigureData, Error> {
         ("median_seconds", "median delay from sending to verification"),
         ("p95_seconds", "95th percentile of the delay"),
         ("longest_seconds", "longest delay"),
-    ]);
+    ];
     let rows = rows.into_iter().collect::<Result<_, Error>>()?;
-    Ok(FigureData { table: Table { columns, rows }, plot: None })
+    Ok(FigureData::table(Table::new(&columns, rows)))
 }

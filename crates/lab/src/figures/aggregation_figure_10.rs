@@ -1,12 +1,10 @@
 //! Figure 10 of the paper on MAC aggregation: a moving sender whose parameters adapt.
 
-use super::aggregation::{PAPER, columns, linear, percent};
-use crate::Error;
+use super::prelude::*;
 use crate::aggregation::robot::{
     COURSE_MINUTES, Drive, LossProfile, RobotChannel, WINDOW, minutes,
 };
 use crate::aggregation::title;
-use crate::figure::{Cell, Figure, FigureData, FigureOptions, Marks, PaperItem, Plot, Table};
 use crate::stream::Accounting;
 use lightseal_dtls::AdaptRule;
 
@@ -18,7 +16,7 @@ const ABOUT: &str = "Goodput and loss over the last 200 packets of a sender that
 pub(super) const OFF: Figure = Figure {
     name: "aggregation-figure-10a",
     title: "A moving sender with plain tags",
-    source: PaperItem { paper: PAPER, item: "Figure 10a" },
+    source: PaperItem { paper: AGGREGATION, item: "Figure 10a" },
     about: ABOUT,
     make: |options| make(options, 0),
 };
@@ -26,7 +24,7 @@ pub(super) const OFF: Figure = Figure {
 pub(super) const AGG: Figure = Figure {
     name: "aggregation-figure-10b",
     title: "A moving sender under Agg",
-    source: PaperItem { paper: PAPER, item: "Figure 10b" },
+    source: PaperItem { paper: AGGREGATION, item: "Figure 10b" },
     about: ABOUT,
     make: |options| make(options, 1),
 };
@@ -34,7 +32,7 @@ pub(super) const AGG: Figure = Figure {
 pub(super) const R2D2: Figure = Figure {
     name: "aggregation-figure-10c",
     title: "A moving sender under R2D2",
-    source: PaperItem { paper: PAPER, item: "Figure 10c" },
+    source: PaperItem { paper: AGGREGATION, item: "Figure 10c" },
     about: ABOUT,
     make: |options| make(options, 2),
 };
@@ -71,13 +69,13 @@ fn make(options: &FigureOptions, which: usize) -> Result<FigureData, Error> {
             percent(loss[at]),
         ]);
     }
-    let columns = columns(&[
+    let columns = [
         ("curve", "goodput: verified payload divided by bytes sent"),
         ("scheme", "how records are tagged; then the value is the share of packets lost"),
         ("minutes", "when the last of the 200 packets was sent"),
         ("percent", "goodput or loss over 200 packets"),
         ("paper_accounting_percent", "the percentage with 5 bytes beside payload and tags"),
-    ]);
+    ];
     let [ours, theirs] = Accounting::ALL.map(|accounting| drive.log.goodput(accounting));
     let gain = ours / plain.log.goodput(Accounting::Ours);
     let plot = Plot {
@@ -91,8 +89,8 @@ fn make(options: &FigureOptions, which: usize) -> Result<FigureData, Error> {
         marks: Marks::CurvesAndDots("scheme"),
         series: "curve",
         emphasis: Some("goodput"),
-        x: linear("minutes", "minutes", COURSE_MINUTES),
-        y: linear("percent", "goodput and loss, in %", 100.0),
+        x: Axis::linear("minutes", "minutes", COURSE_MINUTES),
+        y: Axis::linear("percent", "goodput and loss, in %", 100.0),
     };
-    Ok(FigureData { table: Table { columns, rows }, plot: Some(plot) })
+    Ok(FigureData::plotted(Table::new(&columns, rows), plot))
 }

@@ -1,15 +1,13 @@
 //! Figure 11 of the paper on MAC aggregation: delays of a moving sender.
 
-use super::aggregation::{PAPER, columns, linear, percent};
-use crate::Error;
+use super::prelude::*;
 use crate::aggregation::robot::{Drive, LossProfile};
-use crate::figure::{Figure, FigureData, FigureOptions, Marks, PaperItem, Plot, Table};
 use lightseal_dtls::AdaptRule;
 
 pub(super) const FIGURE: Figure = Figure {
     name: "aggregation-figure-11",
     title: "How long a moving sender's messages wait",
-    source: PaperItem { paper: PAPER, item: "Figure 11" },
+    source: PaperItem { paper: AGGREGATION, item: "Figure 11" },
     about: "The share of messages that are verified, by the time since they were sent, in the \
             drives of Figure 10. Most messages of the paper's R2D2 take 2.6 s, which is the time \
             of the 26 follow-ups of R2D2(8, 50).",
@@ -41,19 +39,19 @@ fn make(options: &FigureOptions) -> Result<FigureData, Error> {
         let median = delays.get(delays.len() / 2).copied().unwrap_or(f64::NAN);
         medians.push(format!("{} {median:.1} s", drive.name()));
     }
-    let columns = columns(&[
+    let columns = [
         ("family", "off: plain tags; agg, r2d2: adaptive parameters"),
         ("seconds", "time since a message was sent"),
         ("messages_percent", "share of the verified messages that are verified by then"),
         ("paper_mostly_seconds", "the delay of most messages in the paper"),
-    ]);
+    ];
     let plot = Plot {
         subtitle: format!("medians: {}", medians.join(", ")),
         marks: Marks::Curves,
         series: "family",
         emphasis: None,
-        x: linear("seconds", "seconds since the message was sent", MOST),
-        y: linear("messages_percent", "messages verified, in %", 100.0),
+        x: Axis::linear("seconds", "seconds since the message was sent", MOST),
+        y: Axis::linear("messages_percent", "messages verified, in %", 100.0),
     };
-    Ok(FigureData { table: Table { columns, rows }, plot: Some(plot) })
+    Ok(FigureData::plotted(Table::new(&columns, rows), plot))
 }

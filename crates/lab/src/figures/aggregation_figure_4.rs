@@ -1,12 +1,10 @@
 //! Figure 4 of the paper on MAC aggregation: which parameters suit which channel.
 
-use super::aggregation::{PAPER, columns, linear, percent, whole};
-use crate::Error;
+use super::prelude::*;
 use crate::aggregation::title;
 use crate::choice::SimulationParameters;
 use crate::choice::channel::ORDINARY;
 use crate::choice::report::Fit;
-use crate::figure::{Cell, Figure, FigureData, FigureOptions, Marks, PaperItem, Plot, Table};
 use ::lightseal_aggregation::choice::{Family, MEMBERS};
 
 const ABOUT: &str = "The member of the family with the most goodput on each of many \
@@ -17,7 +15,7 @@ const ABOUT: &str = "The member of the family with the most goodput on each of m
 pub(super) const AGG: Figure = Figure {
     name: "aggregation-figure-4a",
     title: "The best n of Agg(n)",
-    source: PaperItem { paper: PAPER, item: "Figure 4a" },
+    source: PaperItem { paper: AGGREGATION, item: "Figure 4a" },
     about: ABOUT,
     make: |options| make(options, Family::Agg),
 };
@@ -25,7 +23,7 @@ pub(super) const AGG: Figure = Figure {
 pub(super) const R2D2: Figure = Figure {
     name: "aggregation-figure-4b",
     title: "The best o of R2D2(8, o)",
-    source: PaperItem { paper: PAPER, item: "Figure 4b" },
+    source: PaperItem { paper: AGGREGATION, item: "Figure 4b" },
     about: ABOUT,
     make: |options| make(options, Family::R2d2),
 };
@@ -67,20 +65,20 @@ fn make(options: &FigureOptions, family: Family) -> Result<FigureData, Error> {
         }
     }
     debug_assert_eq!(fit.boundaries[family as usize].len(), MEMBERS - 1);
-    let columns = columns(&[
+    let columns = [
         ("boundary", "for a point of a curve: the two members that the fitted boundary separates"),
         ("best", "for a dot: the member with the most goodput"),
         ("what", "the boundary or the best member, whether the row is drawn or not"),
         ("payload_bytes", "payload of each record, in bytes"),
         ("loss_percent", "share of packets lost"),
-    ]);
+    ];
     let plot = Plot {
         subtitle: format!("{channels} Gilbert-Elliott channels, seed {}", fit.parameters.seed),
         marks: Marks::CurvesAndDots("best"),
         series: "boundary",
         emphasis: None,
-        x: linear("payload_bytes", "payload, in bytes", 110.0),
-        y: linear("loss_percent", "packets lost, in %", 100.0 * highest),
+        x: Axis::linear("payload_bytes", "payload, in bytes", 110.0),
+        y: Axis::linear("loss_percent", "packets lost, in %", 100.0 * highest),
     };
-    Ok(FigureData { table: Table { columns, rows }, plot: Some(plot) })
+    Ok(FigureData::plotted(Table::new(&columns, rows), plot))
 }

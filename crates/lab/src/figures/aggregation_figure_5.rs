@@ -1,15 +1,13 @@
 //! Figure 5 of the paper on MAC aggregation: loss by packet length.
 
-use super::aggregation::{PAPER, columns, linear, percent};
-use crate::Error;
+use super::prelude::*;
 use crate::aggregation::sweep::{PACKET_BYTES, RadioChannel, sweep};
-use crate::figure::{Cell, Figure, FigureData, FigureOptions, Marks, PaperItem, Plot, Table};
 use crate::stream::Accounting;
 
 pub(super) const FIGURE: Figure = Figure {
     name: "aggregation-figure-5",
     title: "Long packets are lost more often",
-    source: PaperItem { paper: PAPER, item: "Figure 5" },
+    source: PaperItem { paper: AGGREGATION, item: "Figure 5" },
     about: "The share of packets lost on the good and on the bad channel: by the model (curves), \
             whose end points are the paper's measurements, and as measured with the engine's \
             packets for each scheme and payload (dots).",
@@ -45,20 +43,20 @@ fn make(options: &FigureOptions) -> Result<FigureData, Error> {
             ]);
         }
     }
-    let columns = columns(&[
+    let columns = [
         ("model", "the channel, if the loss rate is computed from the model"),
         ("measured", "the channel, if the loss rate was measured"),
         ("packet_bytes", "mean length of a DTLS packet by the paper's accounting"),
         ("loss_percent", "share of packets lost"),
         ("paper_percent", "the loss rate that the paper measured"),
-    ]);
+    ];
     let plot = Plot {
         subtitle: format!("{} packets per dot", options.messages / 5),
         marks: Marks::CurvesAndDots("measured"),
         series: "model",
         emphasis: None,
-        x: linear("packet_bytes", "packet, in bytes", 120.0),
-        y: linear("loss_percent", "packets lost, in %", 16.0),
+        x: Axis::linear("packet_bytes", "packet, in bytes", 120.0),
+        y: Axis::linear("loss_percent", "packets lost, in %", 16.0),
     };
-    Ok(FigureData { table: Table { columns, rows }, plot: Some(plot) })
+    Ok(FigureData::plotted(Table::new(&columns, rows), plot))
 }

@@ -1,16 +1,14 @@
 //! Figure 8 of the paper on MAC aggregation: goodput in three scenarios.
 
-use super::aggregation::{PAPER, columns, linear, name, percent, whole};
-use crate::Error;
+use super::prelude::*;
 use crate::aggregation::static_scenarios::SCENARIOS;
 use crate::aggregation::title;
-use crate::figure::{Cell, Figure, FigureData, FigureOptions, Marks, PaperItem, Plot, Table};
 use crate::stream::Accounting;
 
 pub(super) const FIGURE: Figure = Figure {
     name: "aggregation-figure-8",
     title: "Goodput in three scenarios",
-    source: PaperItem { paper: PAPER, item: "Figure 8" },
+    source: PaperItem { paper: AGGREGATION, item: "Figure 8" },
     about: "Verified payload divided by bytes sent, over sockets and an impairment relay that \
             loses the same share of every scheme's packets. In the paper the share of lost packets \
             differs from scheme to scheme. The data has both accountings, the plot shows ours.",
@@ -55,7 +53,7 @@ fn make(options: &FigureOptions) -> Result<FigureData, Error> {
             }
         }
     }
-    let columns = columns(&[
+    let columns = [
         ("bar", "the bar that the row is drawn as"),
         ("scenario", "payload length and messages a second"),
         ("accounting", "ours: bytes really sent; paper: 5 bytes beside payload and tags"),
@@ -68,14 +66,14 @@ fn make(options: &FigureOptions) -> Result<FigureData, Error> {
         ("gain_error_percent", "half the width of its 95 % confidence interval"),
         ("paper_goodput_percent", "the goodput that the paper reports"),
         ("paper_gain_percent", "the paper's best gain, in the row of our best scheme"),
-    ]);
+    ];
     let plot = Plot {
         subtitle: format!("{} messages per bar, 95 % confidence intervals", options.messages),
         marks: Marks::Bars("goodput_error_percent"),
         series: "bar",
         emphasis: None,
-        x: linear("scenario", "payload and rate", 3.0),
-        y: linear("goodput_percent", "goodput, in %", 100.0),
+        x: Axis::linear("scenario", "payload and rate", 3.0),
+        y: Axis::linear("goodput_percent", "goodput, in %", 100.0),
     };
-    Ok(FigureData { table: Table { columns, rows }, plot: Some(plot) })
+    Ok(FigureData::plotted(Table::new(&columns, rows), plot))
 }

@@ -1,15 +1,13 @@
 //! Figure 9 of the paper on MAC aggregation: how soon messages are authenticated.
 
-use super::aggregation::{PAPER, columns, linear, name, percent, whole};
-use crate::Error;
+use super::prelude::*;
 use crate::aggregation::delays::{Delays, delays};
 use crate::aggregation::title;
-use crate::figure::{Cell, Figure, FigureData, FigureOptions, Marks, PaperItem, Plot, Table};
 
 pub(super) const FIGURE: Figure = Figure {
     name: "aggregation-figure-9",
     title: "How soon messages are secure",
-    source: PaperItem { paper: PAPER, item: "Figure 9" },
+    source: PaperItem { paper: AGGREGATION, item: "Figure 9" },
     about: "The share of messages that have reached a level of security, by the number of messages \
             sent after them, with payloads of 30 bytes and 0.30 % of packets lost. Under Agg, a \
             message has either its whole security or none.",
@@ -45,21 +43,21 @@ fn make(options: &FigureOptions) -> Result<FigureData, Error> {
             ]);
         }
     }
-    let columns = columns(&[
+    let columns = [
         ("curve", "the curve that the row belongs to"),
         ("scheme", "how records are tagged"),
         ("level_bits", "the level of security"),
         ("follow_ups", "number of messages sent after a message"),
         ("messages_percent", "share of messages that have reached the level by then"),
         ("paper_percent", "the share that the paper reports"),
-    ]);
+    ];
     let plot = Plot {
         subtitle: format!("{} messages per curve", options.messages / 5),
         marks: Marks::Curves,
         series: "curve",
         emphasis: None,
-        x: linear("follow_ups", "messages sent after it", f64::from(MOST)),
-        y: linear("messages_percent", "messages at this level or above, in %", 100.0),
+        x: Axis::linear("follow_ups", "messages sent after it", f64::from(MOST)),
+        y: Axis::linear("messages_percent", "messages at this level or above, in %", 100.0),
     };
-    Ok(FigureData { table: Table { columns, rows }, plot: Some(plot) })
+    Ok(FigureData::plotted(Table::new(&columns, rows), plot))
 }

@@ -1,15 +1,13 @@
 //! Table I of the paper on MAC aggregation: schemes on the wire.
 
-use super::aggregation::{PAPER, columns, whole};
-use crate::Error;
+use super::prelude::*;
 use crate::aggregation::{schemes, title};
-use crate::figure::{Cell, Figure, FigureData, FigureOptions, PaperItem, Table};
 use ::lightseal_aggregation::Scheme;
 
 pub(super) const FIGURE: Figure = Figure {
     name: "aggregation-table-1",
     title: "Aggregation schemes",
-    source: PaperItem { paper: PAPER, item: "Table I" },
+    source: PaperItem { paper: AGGREGATION, item: "Table I" },
     about: "Identifiers and parameters of the schemes as the engine sends them, and tag bytes.",
     make,
 };
@@ -36,7 +34,7 @@ fn make(_: &FigureOptions) -> Result<FigureData, Error> {
             })),
         ]
     });
-    let columns = columns(&[
+    let columns = [
         ("identifier", "first byte of the scheme in the extension"),
         ("scheme", "as the paper writes it"),
         ("dependency_sets", "which messages share a tag"),
@@ -45,6 +43,6 @@ fn make(_: &FigureOptions) -> Result<FigureData, Error> {
         ("o", "second parameter; 0 if there is none"),
         ("tag_bytes_mean", "mean number of tag bytes in a record"),
         ("tag_bytes_most", "largest number of tag bytes in a record"),
-    ]);
-    Ok(FigureData { table: Table { columns, rows: rows.to_vec() }, plot: None })
+    ];
+    Ok(FigureData::table(Table::new(&columns, rows.to_vec())))
 }

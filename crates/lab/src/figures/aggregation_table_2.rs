@@ -1,14 +1,12 @@
 //! Table II of the paper on MAC aggregation: the static scenarios.
 
-use super::aggregation::{PAPER, columns, percent, whole};
-use crate::Error;
+use super::prelude::*;
 use crate::aggregation::static_scenarios::SCENARIOS;
-use crate::figure::{Figure, FigureData, FigureOptions, PaperItem, Table};
 
 pub(super) const FIGURE: Figure = Figure {
     name: "aggregation-table-2",
     title: "The static scenarios",
-    source: PaperItem { paper: PAPER, item: "Table II" },
+    source: PaperItem { paper: AGGREGATION, item: "Table II" },
     about: "The messages sent in Figure 8, and the median loss measured again over its nine schemes.",
     make,
 };
@@ -26,11 +24,11 @@ fn make(options: &FigureOptions) -> Result<FigureData, Error> {
             percent(f64::from(scenario.loss) / 10_000.0),
         ]);
     }
-    let columns = columns(&[
+    let columns = [
         ("payload_bytes", "payload of each message, in bytes"),
         ("frequency_hertz", "messages a second"),
         ("median_loss_percent", "share of packets lost, the median of the schemes"),
         ("paper_loss_percent", "the median that the paper measured"),
-    ]);
-    Ok(FigureData { table: Table { columns, rows }, plot: None })
+    ];
+    Ok(FigureData::table(Table::new(&columns, rows)))
 }

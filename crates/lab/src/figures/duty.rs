@@ -1,15 +1,9 @@
 //! What the figures of the paper on duty-cycled networks share.
 
-use super::aggregation::percent;
-use crate::Error;
-use crate::figure::{Axis, Cell, FigureData, FigureOptions, Marks, Plot, Scale, Table};
+use super::prelude::*;
 use crate::handshakes::{Profile, Summary, Survey};
 use crate::network::Network;
 use core::time::Duration;
-
-/// The paper, for the sources of its figures.
-pub(super) const PAPER: &str =
-    "Vucinic et al., DTLS Performance in Duty-Cycled Networks, 2015 (PIMRC)";
 
 /// A retransmission timeout that never expires within a handshake: that of tinydtls raised to 15
 /// minutes.
@@ -65,26 +59,60 @@ pub(super) fn cells(summary: &Summary) -> [Cell; 9] {
 }
 
 /// A table with a row for each point: the series, x, [`COLUMNS`], and the paper's value.
-pub(super) fn table(
+fn table(
     points: &[Point],
     x: (&'static str, &'static str),
     paper: &'static str,
-    runs: u32,
-    seed: u64,
+    options: &FigureOptions,
 ) -> Result<Table, Error> {
     let mut columns = vec![("series", "kind of handshake, and settings of its link layer"), x];
     columns.extend(COLUMNS);
     columns.push(("paper", paper));
     let mut rows = Vec::with_capacity(points.len());
     for point in points {
-        let summary = point.survey(runs, seed)?;
+        let summary = point.survey(options.runs, options.seed)?;
         let mut row = vec![point.series.as_str().into(), point.x.into()];
         row.extend(cells(&summary));
         row.push(point.paper.into());
         rows.push(row);
     }
-    Ok(Table { columns: super::aggregation::columns(&columns), rows })
+    Ok(Table::new(&columns, rows))
 }
+
+/// Handshakes of tinydtls along lines of two to five nodes.
+pub(super) fn by_hops(
+    series: &str,
+    is_raised: bool,
+    network: impl Fn(u16) -> Network,
+) -> [Point; 4] {
+    [1, 2, 3, 4].map(|hops: u16| Point {
+        series: series.into(),
+        x: hops.into(),
+        network: network(hops + 1),
+        profile: "tinydtls",
+        timeout: is_raised.then_some(RAISED),
+        paper: None,
+    })
+}
+
+/// The figure of points from [`by_hops`]. `by` says what the curves differ in.
+pub(super) fn hops(
+    points: &[Point],
+    by: &'static str,
+    options: &FigureOptions,
+) -> Result<FigureData, Error> {
+    let x = ("hops", "number of hops from client to server");
+    let look = PlotAxes {
+        by,
+        emphasis: None,
+        x: Axis::linear("hops", "hops", 4.0),
+        y: ("duration_s", "duration, in s"),
+    };
+    surveyed(points, x, NO_VALUE, look, options)
+}
+
+/// The description of the paper's values where it gives none.
+pub(super) const NO_VALUE: &str = "the paper's text gives no value";
 
 /// How a table is plotted, with a curve for each series.
 pub(super) struct PlotAxes {
@@ -94,8 +122,15 @@ pub(super) struct PlotAxes {
     pub(super) y: (&'static str, &'static str),
 }
 
-/// A table of surveys and its plot.
-pub(super) fn curves(table: Table, look: PlotAxes, options: &FigureOptions) -> FigureData {
+/// The points' surveys and their plot.
+pub(super) fn surveyed(
+    points: &[Point],
+    x: (&'static str, &'static str),
+    paper: &'static str,
+    look: PlotAxes,
+    options: &FigureOptions,
+) -> Result<FigureData, Error> {
+    let table = table(points, x, paper, options)?;
     let plot = Plot {
         subtitle: format!("{} handshakes per point{}", options.runs, look.by),
         marks: Marks::Curves,
@@ -104,12 +139,8 @@ pub(super) fn curves(table: Table, look: PlotAxes, options: &FigureOptions) -> F
         x: look.x,
         y: axis(&table, look.y.0, look.y.1),
     };
-    FigureData { table, plot: Some(plot) }
+    Ok(FigureData::plotted(table, plot))
 }
-
-/// A horizontal axis from one to four hops.
-pub(super) const BY_HOPS: Axis =
-    Axis { column: "hops", label: "hops", scale: Scale::Linear, from: 0.0, to: 4.0 };
 
 /// An axis from 0 to a round number above all values of the column.
 fn axis(table: &Table, column: &'static str, label: &'static str) -> Axis {
@@ -117,5 +148,5 @@ fn axis(table: &Table, column: &'static str, label: &'static str) -> Axis {
     let values = table.rows.iter().filter_map(|row| row.get(place?)?.as_f64());
     let most = values.fold(0.0, f64::max);
     let step = 10_f64.powf(most.max(1e-6).log10().floor()) / 2.0;
-    Axis { column, label, scale: Scale::Linear, from: 0.0, to: (most / step).ceil() * step }
+    Axis::linear(column, label, (most / step).ceil() * step)
 }

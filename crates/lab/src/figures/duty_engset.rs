@@ -1,10 +1,7 @@
 //! The Engset curves that section IV of the paper on duty-cycled networks describes, and congestion
 //! measured at a real server.
 
-use super::aggregation::{columns, linear, percent, whole};
-use super::duty::PAPER;
-use crate::Error;
-use crate::figure::{Cell, Figure, FigureData, FigureOptions, Marks, PaperItem, Plot, Table};
+use super::prelude::*;
 use crate::sessions::{ClientPopulation, Engset, Measured};
 use crate::statistics::Interval;
 use core::num::NonZeroUsize;
@@ -12,7 +9,7 @@ use core::num::NonZeroUsize;
 pub(super) const FIGURE: Figure = Figure {
     name: "duty-engset",
     title: "How often a server with three session slots is full",
-    source: PaperItem { paper: PAPER, item: "section IV" },
+    source: PaperItem { paper: DUTY_CYCLED, item: "section IV" },
     about: "The share of time in which all three slots are taken (time congestion), and the share \
             of attempts that are refused (call congestion), by the Engset formula and as measured \
             with clients and a server that are the engine itself. The paper's 17 % for 5 clients \
@@ -113,7 +110,7 @@ fn make(options: &FigureOptions) -> Result<FigureData, Error> {
             rows.extend(both(clients, load, Some(&population.run()?)).map(Row::cells));
         }
     }
-    let columns = columns(&[
+    let columns = [
         ("curve", "the curve that the row belongs to"),
         ("dots", "the group of dots that the row belongs to"),
         ("congestion", "share of time with a full server, or share of refused attempts"),
@@ -125,16 +122,16 @@ fn make(options: &FigureOptions) -> Result<FigureData, Error> {
         ("formula_percent", "by formula"),
         ("attempts", "attempts counted"),
         ("paper_percent", "the congestion that the paper reports"),
-    ]);
+    ];
     let plot = Plot {
         subtitle: format!("R = {SLOTS} slots, N clients, {attempts} attempts per dot"),
         marks: Marks::CurvesAndDots("dots"),
         series: "curve",
         emphasis: None,
-        x: linear("load_erlangs", "load of an idle client, ρ = λ/μ", MAX_LOAD),
-        y: linear("congestion_percent", "congestion in %", 100.0),
+        x: Axis::linear("load_erlangs", "load of an idle client, ρ = λ/μ", MAX_LOAD),
+        y: Axis::linear("congestion_percent", "congestion in %", 100.0),
     };
-    Ok(FigureData { table: Table { columns, rows }, plot: Some(plot) })
+    Ok(FigureData::plotted(Table::new(&columns, rows), plot))
 }
 
 #[cfg(test)]

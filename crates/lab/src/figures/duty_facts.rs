@@ -1,10 +1,8 @@
 //! Single values that the paper on duty-cycled networks gives in its text.
 
-use super::aggregation::columns;
-use super::duty::{PAPER, Point};
-use crate::Error;
+use super::duty::Point;
+use super::prelude::*;
 use crate::energy::Device;
-use crate::figure::{Cell, Figure, FigureData, FigureOptions, PaperItem, Table};
 use crate::handshakes::{Profile, expected};
 use crate::links::{FRAME_BYTES, Layer, tsch, xmac};
 use crate::network::Network;
@@ -13,7 +11,7 @@ use core::time::Duration;
 pub(super) const FIGURE: Figure = Figure {
     name: "duty-facts",
     title: "Values in the paper's text, and ours",
-    source: PaperItem { paper: PAPER, item: "figures in the text" },
+    source: PaperItem { paper: DUTY_CYCLED, item: "figures in the text" },
     about: "The bytes that a record adds, the share of a small battery that a handshake uses, the \
             two values that the paper gives for one TSCH schedule, and the effect of a fixed \
             retransmission timer where frames are delayed and not lost.",
@@ -97,5 +95,5 @@ fn make(options: &FigureOptions) -> Result<FigureData, Error> {
             vec![what.into(), unit.into(), paper.into(), Cell::Number(ours)]
         })
         .collect();
-    Ok(FigureData { table: Table { columns: columns(&named), rows }, plot: None })
+    Ok(FigureData::table(Table::new(&named, rows)))
 }

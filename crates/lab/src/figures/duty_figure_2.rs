@@ -1,15 +1,14 @@
 //! Figure 2 of the paper on duty-cycled networks: preamble sampling.
 
-use super::duty::{BY_HOPS, PAPER, PlotAxes, Point, RAISED, curves, table};
-use crate::Error;
-use crate::figure::{Axis, Figure, FigureData, FigureOptions, PaperItem, Scale};
+use super::duty::{self, PlotAxes, Point, by_hops, surveyed};
+use super::prelude::*;
 use crate::links::{Layer, xmac};
 use crate::network::Network;
 
 pub(super) const DURATION: Figure = Figure {
     name: "duty-figure-2a",
     title: "Handshakes over X-MAC take longer if nodes listen less often, or more frames are lost",
-    source: PaperItem { paper: PAPER, item: "Figure 2 (a)" },
+    source: PaperItem { paper: DUTY_CYCLED, item: "Figure 2 (a)" },
     about: "Handshakes over one hop: tinydtls with cookie as in the paper, and our DTLS 1.3 \
             without cookie (1.3-no-cookie), on X-MAC as in Contiki. Frames are not acknowledged, \
             so a lost frame waits for a timer. The paper reports 1 to 50 s, linear in the check \
@@ -22,7 +21,7 @@ pub(super) const DURATION: Figure = Figure {
 pub(super) const HOPS: Figure = Figure {
     name: "duty-figure-2b",
     title: "Each hop over X-MAC adds its own share",
-    source: PaperItem { paper: PAPER, item: "Figure 2 (b)" },
+    source: PaperItem { paper: DUTY_CYCLED, item: "Figure 2 (b)" },
     about: "tinydtls with cookie along a line of 2 to 5 nodes, without loss. Two nodes that do not \
             hear each other may still interfere, as in the paper. If the timer of 2 s expires \
             before an answer can arrive, retransmissions cause congestion, which a raised timer \
@@ -33,7 +32,7 @@ pub(super) const HOPS: Figure = Figure {
 pub(super) const ENERGY: Figure = Figure {
     name: "duty-figure-2c",
     title: "Energy of a handshake over X-MAC",
-    source: PaperItem { paper: PAPER, item: "Figure 2 (c)" },
+    source: PaperItem { paper: DUTY_CYCLED, item: "Figure 2 (c)" },
     about: "The energy of the client, a WiSMote, over one hop, with phase lock, the radio on \
             between strobes and the processor waiting actively, as in Contiki. The paper reports \
             10 to 200 mJ: 29.05 mJ at 500 ms without loss, and twice as much when 90 % of the \
@@ -72,8 +71,7 @@ fn single_hop(paper: fn(&str, f64, f64) -> Option<f64>) -> Vec<Point> {
 const X: (&str, &str) = ("check_interval_ms", "time from one channel check to the next");
 
 fn by_interval() -> Axis {
-    let label = "check interval, in ms";
-    Axis { column: X.0, label, scale: Scale::Linear, from: 0.0, to: 1000.0 }
+    Axis::linear(X.0, "check interval, in ms", 1000.0)
 }
 
 fn duration(options: &FigureOptions) -> Result<FigureData, Error> {
@@ -84,14 +82,13 @@ fn duration(options: &FigureOptions) -> Result<FigureData, Error> {
         found.filter(|_| profile == "tinydtls" && delivery == 1.0)
     };
     let about = "duration in s in a few runs of Contiki's CX-MAC in Cooja";
-    let table = table(&single_hop(cooja), X, about, options.runs, options.seed)?;
     let look = PlotAxes {
         by: ", by delivery ratio",
         emphasis: Some("tinydtls, 100 %"),
         x: by_interval(),
         y: ("duration_s", "duration, in s"),
     };
-    Ok(curves(table, look, options))
+    surveyed(&single_hop(cooja), X, about, look, options)
 }
 
 fn energy(options: &FigureOptions) -> Result<FigureData, Error> {
@@ -99,14 +96,13 @@ fn energy(options: &FigureOptions) -> Result<FigureData, Error> {
         (profile == "tinydtls" && delivery == 1.0 && interval == 500.0).then_some(29.05)
     };
     let about = "energy in mJ that the paper reports";
-    let table = table(&single_hop(paper), X, about, options.runs, options.seed)?;
     let look = PlotAxes {
         by: ", by delivery ratio",
         emphasis: Some("tinydtls, 100 %"),
         x: by_interval(),
         y: ("energy_mj", "energy of the client, in mJ"),
     };
-    Ok(curves(table, look, options))
+    surveyed(&single_hop(paper), X, about, look, options)
 }
 
 fn hops(options: &FigureOptions) -> Result<FigureData, Error> {
@@ -115,22 +111,8 @@ fn hops(options: &FigureOptions) -> Result<FigureData, Error> {
         [(62.5, false), (125.0, false), (250.0, false), (500.0, false), (500.0, true)]
     {
         let timer = if raised { ", raised timer" } else { "" };
-        points.extend((1..=4).map(|hops| Point {
-            series: format!("{interval} ms{timer}"),
-            x: hops.into(),
-            network: network(hops + 1, interval),
-            profile: "tinydtls",
-            timeout: raised.then_some(RAISED),
-            paper: None,
-        }));
+        let series = format!("{interval} ms{timer}");
+        points.extend(by_hops(&series, raised, |nodes| network(nodes, interval)));
     }
-    let x = ("hops", "number of hops from client to server");
-    let table = table(&points, x, "the paper's text gives no value", options.runs, options.seed)?;
-    let look = PlotAxes {
-        by: ", by check interval",
-        emphasis: None,
-        x: BY_HOPS,
-        y: ("duration_s", "duration, in s"),
-    };
-    Ok(curves(table, look, options))
+    duty::hops(&points, ", by check interval", options)
 }

@@ -1,9 +1,8 @@
 //! Figure 3 of the paper on duty-cycled networks: beacon-enabled mode.
 
-use super::duty::{BY_HOPS, PAPER, PlotAxes, Point, RAISED, curves, table};
-use crate::Error;
+use super::duty::{self, NO_VALUE, PlotAxes, Point, RAISED, by_hops, surveyed};
+use super::prelude::*;
 use crate::energy::Device;
-use crate::figure::{Axis, Figure, FigureData, FigureOptions, PaperItem, Scale};
 use crate::links::Layer;
 use crate::links::beacon::{BeaconSettings, Downlink};
 use crate::network::Network;
@@ -11,7 +10,7 @@ use crate::network::Network;
 pub(super) const DURATION: Figure = Figure {
     name: "duty-figure-3a",
     title: "In beacon-enabled mode a handshake waits for beacons",
-    source: PaperItem { paper: PAPER, item: "Figure 3 (a)" },
+    source: PaperItem { paper: DUTY_CYCLED, item: "Figure 3 (a)" },
     about: "tinydtls with cookie over one hop without loss, by beacon interval and contention \
             access period. With its timer of 2 s, frames that wait for a beacon are sent again; \
             with a raised timer they are not. Indirect: the client requests one frame after each \
@@ -24,7 +23,7 @@ pub(super) const DURATION: Figure = Figure {
 pub(super) const HOPS: Figure = Figure {
     name: "duty-figure-3b",
     title: "Along a cluster tree each hop waits for its own beacon",
-    source: PaperItem { paper: PAPER, item: "Figure 3 (b)" },
+    source: PaperItem { paper: DUTY_CYCLED, item: "Figure 3 (b)" },
     about: "tinydtls with cookie along a line of 2 to 5 nodes, without loss, CAP 30.7 ms. The \
             paper reports 1.88 to 16.6 s, and beyond 250 ms only with a raised timer. Here a timer \
             of 2 s is too short from 983 ms and three hops on: retransmitted frames delay the \
@@ -35,7 +34,7 @@ pub(super) const HOPS: Figure = Figure {
 pub(super) const ENERGY: Figure = Figure {
     name: "duty-figure-3c",
     title: "Energy of a handshake in beacon-enabled mode",
-    source: PaperItem { paper: PAPER, item: "Figure 3 (c)" },
+    source: PaperItem { paper: DUTY_CYCLED, item: "Figure 3 (c)" },
     about: "The energy of the client, a GreenNet, over one hop without loss, with a raised timer. \
             In the paper it increases only slightly with the beacon interval. The radio's currents \
             are not published; see the device file.",
@@ -65,8 +64,7 @@ fn settings(beacon_order: u32, superframe_order: u32, downlink: Downlink) -> Bea
 }
 
 fn axes() -> Axis {
-    let label = "beacon interval, in ms";
-    Axis { column: X.0, label, scale: Scale::Linear, from: 0.0, to: 4000.0 }
+    Axis::linear(X.0, "beacon interval, in ms", 4000.0)
 }
 
 /// Points over one hop for each variant: series, superframe order, downlink, and whether the timer
@@ -100,14 +98,13 @@ fn duration(options: &FigureOptions) -> Result<FigureData, Error> {
         ("CAP 30.7 ms, timer of 2 s", 1, Downlink::Direct, false),
         ("CAP 30.7 ms, indirect", 1, Downlink::Indirect, true),
     ]);
-    let table = table(&points, X, "duration in s by ns-3.37", options.runs, options.seed)?;
     let look = PlotAxes {
         by: "",
         emphasis: Some("CAP 30.7 ms"),
         x: axes(),
         y: ("duration_s", "duration, in s"),
     };
-    Ok(curves(table, look, options))
+    surveyed(&points, X, "duration in s by ns-3.37", look, options)
 }
 
 fn energy(options: &FigureOptions) -> Result<FigureData, Error> {
@@ -115,14 +112,13 @@ fn energy(options: &FigureOptions) -> Result<FigureData, Error> {
         ("CAP 30.7 ms", 1, Downlink::Direct, true),
         ("CAP 30.7 ms, indirect", 1, Downlink::Indirect, true),
     ]);
-    let table = table(&points, X, "the paper's text gives no value", options.runs, options.seed)?;
     let look = PlotAxes {
         by: "",
         emphasis: None,
         x: axes(),
         y: ("energy_mj", "energy of the client, in mJ"),
     };
-    Ok(curves(table, look, options))
+    surveyed(&points, X, NO_VALUE, look, options)
 }
 
 fn hops(options: &FigureOptions) -> Result<FigureData, Error> {
@@ -131,22 +127,8 @@ fn hops(options: &FigureOptions) -> Result<FigureData, Error> {
         let settings = settings(order, 1, Downlink::Direct);
         let interval = milliseconds(settings.interval_micros());
         let timer = if raised { "raised timer" } else { "timer of 2 s" };
-        points.extend((1..=4).map(|hops| Point {
-            series: format!("{interval:.0} ms, {timer}"),
-            x: hops.into(),
-            network: network(hops + 1, &settings),
-            profile: "tinydtls",
-            timeout: raised.then_some(RAISED),
-            paper: None,
-        }));
+        let series = format!("{interval:.0} ms, {timer}");
+        points.extend(by_hops(&series, raised, |nodes| network(nodes, &settings)));
     }
-    let x = ("hops", "number of hops from client to server");
-    let table = table(&points, x, "the paper's text gives no value", options.runs, options.seed)?;
-    let look = PlotAxes {
-        by: ", by beacon interval",
-        emphasis: None,
-        x: BY_HOPS,
-        y: ("duration_s", "duration, in s"),
-    };
-    Ok(curves(table, look, options))
+    duty::hops(&points, ", by beacon interval", options)
 }

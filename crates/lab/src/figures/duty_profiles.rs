@@ -1,9 +1,7 @@
 //! The cost of each kind of handshake over each link layer.
 
-use super::aggregation::columns;
-use super::duty::{COLUMNS, PAPER, Point, cells};
-use crate::Error;
-use crate::figure::{Cell, Figure, FigureData, FigureOptions, PaperItem, Table};
+use super::duty::{COLUMNS, Point, cells};
+use super::prelude::*;
 use crate::handshakes::PROFILES;
 use crate::links::{Layer, beacon, tsch, xmac};
 use crate::network::Network;
@@ -11,7 +9,7 @@ use crate::network::Network;
 pub(super) const FIGURE: Figure = Figure {
     name: "duty-profiles",
     title: "The cost of each kind of handshake over each link layer",
-    source: PaperItem { paper: PAPER, item: "beyond the paper" },
+    source: PaperItem { paper: DUTY_CYCLED, item: "beyond the paper" },
     about: "Real handshakes of the engine over one hop, with every frame arriving and with 90 % of \
             them. A profile's name tells its version and kind. 1.2 and 1.3 are DTLS 1.2 and 1.3 \
             with a pre-shared key. With half-rtt, the server may send data after its own Finished, \
@@ -85,5 +83,5 @@ fn make(options: &FigureOptions) -> Result<FigureData, Error> {
         ("delivery_percent", "share of frames, and of acknowledgements, that arrive"),
     ];
     named.extend(COLUMNS);
-    Ok(FigureData { table: Table { columns: columns(&named), rows }, plot: None })
+    Ok(FigureData::table(Table::new(&named, rows)))
 }

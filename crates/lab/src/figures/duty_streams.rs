@@ -1,10 +1,7 @@
 //! Data with shared tags over the link layers of the paper on duty-cycled networks.
 
-use super::aggregation::{columns, name, percent, whole};
-use super::duty::PAPER;
-use crate::Error;
+use super::prelude::*;
 use crate::advise::CANDIDATES;
-use crate::figure::{Cell, Figure, FigureData, FigureOptions, PaperItem, Table};
 use crate::links::{Layer, beacon, tsch, xmac};
 use crate::network::Network;
 use crate::parallel::parallel;
@@ -16,7 +13,7 @@ use lightseal_dtls::Scheme;
 pub(super) const FIGURE: Figure = Figure {
     name: "duty-streams",
     title: "Shared tags over duty-cycled radios, one hop and three",
-    source: PaperItem { paper: PAPER, item: "beyond the paper" },
+    source: PaperItem { paper: DUTY_CYCLED, item: "beyond the paper" },
     about: "10-byte messages every 5 s over an association that has already been established. \
             Where radios repeat lost frames, nearly every set of records is complete, and long \
             sets save the most. Over X-MAC a lost frame costs its whole set.",
@@ -82,5 +79,5 @@ fn make(options: &FigureOptions) -> Result<FigureData, Error> {
         ("energy_mj", "the sender's energy for a message, its listening included"),
     ];
     let rows = rows.into_iter().collect::<Result<_, Error>>()?;
-    Ok(FigureData { table: Table { columns: columns(&named), rows }, plot: None })
+    Ok(FigureData::table(Table::new(&named, rows)))
 }

@@ -1,10 +1,8 @@
 //! Tables I and II of the paper on duty-cycled networks, both on TSCH, and the TSCH schedules and
 //! beacon settings that the paper finds alike.
 
-use super::aggregation::columns;
-use super::duty::{COLUMNS, PAPER, Point, RAISED, cells};
-use crate::Error;
-use crate::figure::{Cell, Figure, FigureData, FigureOptions, PaperItem, Table};
+use super::duty::{COLUMNS, Point, RAISED, cells};
+use super::prelude::*;
 use crate::handshakes::expected;
 use crate::links::{Layer, beacon, tsch};
 use crate::network::Network;
@@ -12,7 +10,7 @@ use crate::network::Network;
 pub(super) const SINGLE_HOP: Figure = Figure {
     name: "duty-table-1",
     title: "A handshake over TSCH, one hop",
-    source: PaperItem { paper: PAPER, item: "Table I" },
+    source: PaperItem { paper: DUTY_CYCLED, item: "Table I" },
     about: "Ten frames by the paper's equation (1); the law for three round trips and four frames \
             that queue, 7 L / C timeslots; tinydtls simulated, with its timer raised; and real \
             tinydtls over Contiki-NG in Cooja. Each frame of a flight waits for a cell, and \
@@ -23,7 +21,7 @@ pub(super) const SINGLE_HOP: Figure = Figure {
 pub(super) const MULTI_HOP: Figure = Figure {
     name: "duty-table-2",
     title: "A handshake over TSCH, two to four hops",
-    source: PaperItem { paper: PAPER, item: "Table II" },
+    source: PaperItem { paper: DUTY_CYCLED, item: "Table II" },
     about: "Ten frames by the paper's equation (2), and tinydtls simulated along a line with its \
             timer raised, with one cell in each direction of each link at random offsets.",
     make: multi_hop,
@@ -32,7 +30,7 @@ pub(super) const MULTI_HOP: Figure = Figure {
 pub(super) const MATCHES: Figure = Figure {
     name: "duty-matches",
     title: "TSCH schedules and beacon settings that the paper finds alike",
-    source: PaperItem { paper: PAPER, item: "section III-C" },
+    source: PaperItem { paper: DUTY_CYCLED, item: "section III-C" },
     about: "tinydtls with its timer raised, simulated over both link layers.",
     make: matches,
 };
@@ -83,7 +81,7 @@ fn single_hop(options: &FigureOptions) -> Result<FigureData, Error> {
         ("cooja_s", "real tinydtls over Contiki-NG in Cooja"),
     ];
     named.extend(COLUMNS);
-    Ok(FigureData { table: Table { columns: columns(&named), rows }, plot: None })
+    Ok(FigureData::table(Table::new(&named, rows)))
 }
 
 fn multi_hop(options: &FigureOptions) -> Result<FigureData, Error> {
@@ -109,7 +107,7 @@ fn multi_hop(options: &FigureOptions) -> Result<FigureData, Error> {
         ("paper_s", "the paper's value"),
     ];
     named.extend(COLUMNS);
-    Ok(FigureData { table: Table { columns: columns(&named), rows }, plot: None })
+    Ok(FigureData::table(Table::new(&named, rows)))
 }
 
 fn matches(options: &FigureOptions) -> Result<FigureData, Error> {
@@ -142,5 +140,5 @@ fn matches(options: &FigureOptions) -> Result<FigureData, Error> {
         ("beacon_s", "simulated in beacon-enabled mode"),
         ("beacon_error_s", "half the width of its 95 % confidence interval"),
     ];
-    Ok(FigureData { table: Table { columns: columns(&named), rows }, plot: None })
+    Ok(FigureData::table(Table::new(&named, rows)))
 }

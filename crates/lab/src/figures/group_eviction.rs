@@ -1,10 +1,7 @@
 //! How long it takes until all members but an evicted one have new keys.
 
-use super::aggregation::{columns, whole};
-use crate::Error;
-use crate::figure::{Cell, Figure, FigureData, FigureOptions, PaperItem, Table};
+use super::prelude::*;
 use crate::groups::eviction::Eviction;
-use crate::papers::AXIOM;
 use lightseal_group::policy::Profile;
 
 pub(super) const FIGURE: Figure = Figure {
@@ -42,7 +39,7 @@ fn make(options: &FigureOptions) -> Result<FigureData, Error> {
             ]);
         }
     }
-    let columns = columns(&[
+    let columns = [
         ("profile", "profile of the group's records"),
         ("members", "members before one is evicted"),
         ("out_of_step", "remaining members that never received the new keys"),
@@ -52,7 +49,7 @@ fn make(options: &FigureOptions) -> Result<FigureData, Error> {
         ("by_announcement", "members that received the new keys by the announcement alone"),
         ("pulls", "requests of members to the controller, repetitions included"),
         ("opened_by_evicted", "requests in the new epoch that the evicted member opened"),
-    ]);
+    ];
     let rows: Vec<Vec<Cell>> = rows;
-    Ok(FigureData { table: Table { columns, rows }, plot: None })
+    Ok(FigureData::table(Table::new(&columns, rows)))
 }

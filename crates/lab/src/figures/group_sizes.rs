@@ -1,9 +1,6 @@
 //! Sizes in groups: how many bytes a record adds, and how many a rekey takes after an eviction.
 
-use super::aggregation::columns;
-use crate::Error;
-use crate::figure::{Cell, Figure, FigureData, FigureOptions, PaperItem, Table};
-use crate::papers::AXIOM;
+use super::prelude::*;
 use core::time::Duration;
 use lightseal_core::Random;
 use lightseal_dtls::codepoints::ContentType;
@@ -156,7 +153,7 @@ fn overhead(_: &FigureOptions) -> Result<FigureData, Error> {
             source.into(),
         ]
     });
-    Ok(FigureData { table: Table { columns: columns(&named), rows: rows.collect() }, plot: None })
+    Ok(FigureData::table(Table::new(&named, rows.collect())))
 }
 
 /// The largest number of members whose eviction is tried in a group.
@@ -206,5 +203,5 @@ fn rekey(options: &FigureOptions) -> Result<FigureData, Error> {
         ("axiom_bytes", "the longest datagram in profile axiom-1.2, AES-128-CCM_8"),
         ("compact_bytes", "the longest datagram in profile compact, AES-128-CCM_8"),
     ];
-    Ok(FigureData { table: Table { columns: columns(&named), rows }, plot: None })
+    Ok(FigureData::table(Table::new(&named, rows)))
 }

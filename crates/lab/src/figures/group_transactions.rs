@@ -1,13 +1,10 @@
 //! Figures 10 to 12 and Tables I and II of the paper on secure groups: the first transaction of a
 //! group.
 
-use super::aggregation::{columns, linear};
-use crate::Error;
-use crate::figure::{Cell, Figure, FigureData, FigureOptions, Marks, PaperItem, Plot, Table};
+use super::prelude::*;
 use crate::groups::{
     CONFIGURATIONS, Configuration, MeanAndDeviation, Outcome, Spending, Summary, Survey,
 };
-use crate::papers::AXIOM;
 use core::time::Duration;
 
 pub(super) const DURATION: Figure = Figure {
@@ -170,7 +167,7 @@ fn duration(options: &FigureOptions) -> Result<FigureData, Error> {
             of(|(_, messages)| messages.bytes),
         ]
     });
-    let columns = columns(&[
+    let columns = [
         ("by", "who measured it"),
         ("configuration", "how messages are sent and secured; the last three are ours"),
         ("duration_s", "mean from the first datagram until the last response is processed"),
@@ -180,8 +177,8 @@ fn duration(options: &FigureOptions) -> Result<FigureData, Error> {
         ("handshake_bytes", "bytes of UDP payload in the handshakes' datagrams"),
         ("message_datagrams", "datagrams of requests and responses that all nodes sent"),
         ("message_bytes", "bytes of UDP payload in the messages' datagrams"),
-    ]);
-    let table = Table { columns, rows: rows.collect() };
+    ];
+    let table = Table::new(&columns, rows.collect());
     Ok(bars(table, options, ("duration_s", "deviation_s", "duration, in s"), 1.4))
 }
 
@@ -199,10 +196,10 @@ fn bars(
         marks: Marks::Bars(error),
         series: "by",
         emphasis: None,
-        x: linear("configuration", "configuration", 8.0),
-        y: linear(column, label, to),
+        x: Axis::linear("configuration", "configuration", 8.0),
+        y: Axis::linear(column, label, to),
     };
-    FigureData { table, plot: Some(plot) }
+    FigureData::plotted(table, plot)
 }
 
 /// Selects the node whose spending is shown.
@@ -223,15 +220,15 @@ fn energies(options: &FigureOptions, of: NodeSelector, node: usize) -> Result<Fi
             idle.into(),
         ]
     });
-    let columns = columns(&[
+    let columns = [
         ("by", "who measured it"),
         ("configuration", "how messages are sent and secured; the last three are ours"),
         ("energy_mj", "mean energy of processor, sending and receiving"),
         ("deviation_mj", "standard deviation over the runs"),
         ("times_axiom", "ratio of the energy to that of DTLS Mul-Mul"),
         ("idle_mj", "what an always-on radio spends on idle listening besides, in the first run"),
-    ]);
-    let table = Table { columns, rows: rows.collect() };
+    ];
+    let table = Table::new(&columns, rows.collect());
     let to = if node == 0 { 12.0 } else { 4.0 };
     Ok(bars(table, options, ("energy_mj", "deviation_mj", "energy, in mJ"), to))
 }
@@ -252,7 +249,7 @@ fn times(options: &FigureOptions) -> Result<FigureData, Error> {
         row.push(paper.and_then(|paper| paper[3]).into());
         rows.push(row);
     }
-    let columns = columns(&[
+    let columns = [
         ("configuration", "how messages are sent and secured; the last three are ours"),
         ("handshake_1_s", "mean of the first handshake"),
         ("deviation_1_s", "its standard deviation"),
@@ -266,8 +263,8 @@ fn times(options: &FigureOptions) -> Result<FigureData, Error> {
         ("messages_s", "mean from the first request to the last response"),
         ("messages_deviation_s", "its standard deviation"),
         ("paper_messages_s", "the paper's"),
-    ]);
-    Ok(FigureData { table: Table { columns, rows }, plot: None })
+    ];
+    Ok(FigureData::table(Table::new(&columns, rows)))
 }
 
 fn detail(options: &FigureOptions) -> Result<FigureData, Error> {
@@ -295,7 +292,7 @@ fn detail(options: &FigureOptions) -> Result<FigureData, Error> {
             }
         }
     }
-    let columns = columns(&[
+    let columns = [
         ("node", "the sender, or the mean of the listeners"),
         ("configuration", "how messages are sent and secured; the last three are ours"),
         ("by", "who measured it"),
@@ -305,6 +302,6 @@ fn detail(options: &FigureOptions) -> Result<FigureData, Error> {
         ("messages_cpu_mj", "processor, messages"),
         ("messages_send_mj", "sending, messages"),
         ("messages_receive_mj", "receiving, messages"),
-    ]);
-    Ok(FigureData { table: Table { columns, rows }, plot: None })
+    ];
+    Ok(FigureData::table(Table::new(&columns, rows)))
 }

@@ -1,16 +1,12 @@
 //! Figure 1 of the LightMAC paper: how much data one key may process.
 
-use super::LIGHTMAC_PAPER;
-use crate::Error;
-use crate::figure::{
-    Axis, Column, Figure, FigureData, FigureOptions, Marks, PaperItem, Plot, Scale, Table,
-};
+use super::prelude::*;
 use lightseal_mac_papers::bounds::{Certainty, MODES, Mode, Parameters, power_of_two};
 
 pub(super) const FIGURE: Figure = Figure {
     name: "lightmac-figure-1",
     title: "Longest messages, by the number of messages under one key",
-    source: PaperItem { paper: LIGHTMAC_PAPER, item: "Figure 1" },
+    source: PaperItem { paper: LIGHTMAC, item: "Figure 1" },
     about: "The longest messages for a number of messages under one set of keys, so that an attack \
             succeeds with a probability of at most 2^-20, with 32-bit blocks. The product of a \
             point's coordinates is the number of blocks that a key processes. Each mode is drawn \
@@ -31,18 +27,15 @@ const NOT_DRAWN: [&str; 2] = ["emac-short", "pmac-2007"];
 fn make(options: &FigureOptions) -> Result<FigureData, Error> {
     let parameters = Parameters::new(BLOCK_BITS, COUNTER_BITS, BLOCK_BITS)
         .expect("LightMAC is defined for the paper's own example");
-    let columns = vec![
-        Column { name: "mode", about: "short name of the mode and its bound" },
-        Column {
-            name: "curve",
-            about: "the curve it is drawn as, with all modes of the same bound; empty if not drawn",
-        },
-        Column { name: "keys", about: "independent keys" },
-        Column { name: "certainty", about: "how sure the bound's coefficients are" },
-        Column { name: "messages", about: "messages tagged under one set of keys" },
-        Column { name: "longest_message_blocks", about: "longest message, in 32-bit blocks" },
-        Column { name: "data_bytes", about: "bytes of data if all messages have that length" },
-        Column { name: "data_bytes_per_key", about: "those bytes divided by the number of keys" },
+    let columns = [
+        ("mode", "short name of the mode and its bound"),
+        ("curve", "the curve it is drawn as, with all modes of the same bound; empty if not drawn"),
+        ("keys", "independent keys"),
+        ("certainty", "how sure the bound's coefficients are"),
+        ("messages", "messages tagged under one set of keys"),
+        ("longest_message_blocks", "longest message, in 32-bit blocks"),
+        ("data_bytes", "bytes of data if all messages have that length"),
+        ("data_bytes_per_key", "those bytes divided by the number of keys"),
     ];
     let mut rows = Vec::new();
     for mode in MODES {
@@ -87,7 +80,7 @@ fn make(options: &FigureOptions) -> Result<FigureData, Error> {
             to: power_of_two(22),
         },
     };
-    Ok(FigureData { table: Table { columns, rows }, plot: Some(plot) })
+    Ok(FigureData::plotted(Table::new(&columns, rows), plot))
 }
 
 /// Whether the curve of the mode's bound is drawn from the rows of this mode.

@@ -1,17 +1,16 @@
 //! The registry of figures. Each figure has a file of its own.
 
-mod aggregation;
 mod aggregation_delays;
 mod aggregation_figure_10;
 mod aggregation_figure_11;
 mod aggregation_figure_4;
 mod aggregation_figure_5;
-mod aggregation_figure_6;
-mod aggregation_figure_7;
 mod aggregation_figure_8;
 mod aggregation_figure_9;
+mod aggregation_sweep;
 mod aggregation_table_1;
 mod aggregation_table_2;
+mod cells;
 mod duty;
 mod duty_engset;
 mod duty_facts;
@@ -38,10 +37,10 @@ pub const FIGURES: &[Figure] = &[
     aggregation_figure_4::AGG,
     aggregation_figure_4::R2D2,
     aggregation_figure_5::FIGURE,
-    aggregation_figure_6::GOOD,
-    aggregation_figure_6::BAD,
-    aggregation_figure_7::GOOD,
-    aggregation_figure_7::BAD,
+    aggregation_sweep::GOOD_GOODPUT,
+    aggregation_sweep::BAD_GOODPUT,
+    aggregation_sweep::GOOD_ENERGY,
+    aggregation_sweep::BAD_ENERGY,
     aggregation_table_2::FIGURE,
     aggregation_figure_8::FIGURE,
     aggregation_figure_9::FIGURE,
@@ -73,9 +72,15 @@ pub const FIGURES: &[Figure] = &[
     duty_facts::FIGURE,
 ];
 
-/// The LightMAC paper, for the sources of its figures.
-const LIGHTMAC_PAPER: &str =
-    "Luykx, Preneel, Tischhauser, Yasuda: A MAC Mode for Lightweight Block Ciphers, FSE 2016";
+/// What the files of figures use.
+mod prelude {
+    pub(super) use super::cells::{name, percent, whole};
+    pub(super) use crate::Error;
+    pub(super) use crate::figure::{
+        Axis, Cell, Figure, FigureData, FigureOptions, Marks, PaperItem, Plot, Scale, Table,
+    };
+    pub(super) use crate::papers::{AGGREGATION, AXIOM, DUTY_CYCLED, LIGHTMAC};
+}
 
 /// The figure with this name.
 pub fn by_name(name: &str) -> Option<&'static Figure> {

@@ -3,6 +3,7 @@
 use crate::energy::Computation;
 use crate::handshakes::{Sent, WorkCounter};
 use crate::world::{NextAction, NodeId};
+use std::collections::VecDeque;
 
 /// Blocks of SHA-256 to derive an individual key of `axiom-1.2`: two HMACs over 31 and 63 bytes.
 pub(super) const INDIVIDUAL_KEY_HASH_BLOCKS: u32 = 9;
@@ -64,6 +65,18 @@ impl NodeAccount {
         sent.datagrams += 1;
         sent.bytes += datagram.len() as u32;
         NextAction::Send { to, len: datagram.len() }
+    }
+
+    /// Sends the next message of an outbox through `buf`, and accounts for it.
+    pub(super) fn send_next(
+        &mut self,
+        outbox: &mut VecDeque<(NodeId, Vec<u8>)>,
+        is_protected: bool,
+        buf: &mut [u8],
+    ) -> Option<NextAction> {
+        let (to, datagram) = outbox.pop_front()?;
+        buf[..datagram.len()].copy_from_slice(&datagram);
+        Some(self.send(TransactionPhase::Messages, to, &datagram, is_protected))
     }
 
     /// Accounts for a key derivation that took this many blocks of a hash function.

@@ -192,14 +192,8 @@ impl Listener {
             self.schedule(now, now, from, None, &request);
             return self.poll(now, buf);
         }
-        if let Some((to, datagram)) = self.outbox.pop_front() {
-            buf[..datagram.len()].copy_from_slice(&datagram);
-            return self.account.send(
-                TransactionPhase::Messages,
-                to,
-                &datagram,
-                self.member.is_some(),
-            );
+        if let Some(send) = self.account.send_next(&mut self.outbox, self.member.is_some(), buf) {
+            return send;
         }
         let due = self.pending.as_ref().map(|pending| pending.at);
         [wake, due].into_iter().flatten().min().map_or(NextAction::Idle, NextAction::WakeAt)

@@ -218,14 +218,8 @@ impl Sender {
                 }
             }
         }
-        if let Some((to, datagram)) = self.outbox.pop_front() {
-            buf[..datagram.len()].copy_from_slice(&datagram);
-            return self.account.send(
-                TransactionPhase::Messages,
-                to,
-                &datagram,
-                self.member.is_some(),
-            );
+        if let Some(send) = self.account.send_next(&mut self.outbox, self.member.is_some(), buf) {
+            return send;
         }
         let wake = if self.is_due { Some(now) } else { wake };
         wake.map_or(NextAction::Idle, NextAction::WakeAt)

@@ -1,7 +1,7 @@
 //! Figures 7 to 9 of the paper on secure groups, from measurements on a host.
 
-use super::stored::StoredTable;
-use crate::figure::{Cell, Column, FigureData, PaperItem, Table};
+use super::stored::{StoredTable, rows};
+use crate::figure::{Cell, FigureData, PaperItem, Table};
 use crate::papers::AXIOM;
 use serde_json::Value;
 
@@ -56,60 +56,27 @@ const CODE: [(&str, f64); 2] = [("sender", 0.796), ("listener", 1.372)];
 const NODES: [(&str, &str, f64); 2] =
     [("sender", "sender_bytes", -2.33), ("listener", "listener_bytes", -3.06)];
 
-const CONFIGURATION: Column =
-    Column { name: "configuration", about: "how messages are sent and secured; the last are ours" };
+const CONFIGURATION: (&str, &str) =
+    ("configuration", "how messages are sent and secured; the last are ours");
 
-fn rows(result: &Value) -> Option<&Vec<Value>> {
-    result.get("rows")?.as_array()
-}
-
-fn rom(result: &Value) -> Option<FigureData> {
-    let rows = rows(result)?;
-    let mut table = Table {
-        columns: vec![
-            Column { name: "node", about: "whose program" },
-            CONFIGURATION,
-            Column { name: "bytes", about: "bytes of code and constants" },
-            Column { name: "beyond_mul_uni_kb", about: "excess over DTLS Mul-Uni, in 1000 B" },
-            Column { name: "paper_kb", about: "that excess in the paper" },
-        ],
-        rows: Vec::new(),
-    };
-    for (node, paper) in CODE {
-        let is_of = |row: &&Value| row["node"] == node || row["node"] == "either";
-        let is_beside = |row: &&Value| row["configuration"] == BESIDE;
-        let beside = rows.iter().filter(is_of).find(is_beside)?["text_bytes"].as_u64()? as f64;
-        for row in rows.iter().filter(is_of) {
-            let (name, bytes) = (row["configuration"].as_str()?, row["text_bytes"].as_u64()?);
-            table.rows.push(vec![
-                node.into(),
-                name.into(),
-                Cell::Integer(bytes),
-                Cell::Number((bytes as f64 - beside) / 1e3),
-                Some(paper).filter(|_| name == AXIOM_ITSELF).into(),
-            ]);
-        }
-    }
-    Some(FigureData { table, plot: None })
-}
-
-fn ram(result: &Value) -> Option<FigureData> {
-    let of_three: Vec<&Value> =
-        rows(result)?.iter().filter(|row| row["listeners"] == LISTENERS).collect();
-    let beside = of_three.iter().find(|row| row["configuration"] == BESIDE)?;
-    let mut table = Table {
-        columns: vec![
-            Column { name: "node", about: "whose memory" },
-            CONFIGURATION,
-            Column { name: "bytes", about: "of heap" },
-            Column { name: "beyond_mul_uni_kb", about: "excess over DTLS Mul-Uni, in 1000 B" },
-            Column { name: "paper_kb", about: "that excess in the paper" },
-        ],
-        rows: Vec::new(),
-    };
-    for (node, column, paper) in NODES {
+/// A table of both nodes of each configuration. The rows of a node have their configuration and the
+/// bytes in the named column; the paper says how much Axiom's exceed those in Mul-Uni.
+fn nodes<'a>(
+    columns: [&'static str; 2],
+    nodes: impl IntoIterator<Item = (&'static str, &'static str, f64, Vec<&'a Value>)>,
+) -> Option<FigureData> {
+    let columns = [
+        ("node", columns[0]),
+        CONFIGURATION,
+        ("bytes", columns[1]),
+        ("beyond_mul_uni_kb", "excess over DTLS Mul-Uni, in 1000 B"),
+        ("paper_kb", "that excess in the paper"),
+    ];
+    let mut table = Table::new(&columns, Vec::new());
+    for (node, column, paper, rows) in nodes {
+        let beside = rows.iter().find(|row| row["configuration"] == BESIDE)?;
         let beside = beside[column].as_u64()? as f64;
-        for row in &of_three {
+        for row in rows {
             let (name, bytes) = (row["configuration"].as_str()?, row[column].as_u64()?);
             table.rows.push(vec![
                 node.into(),
@@ -120,19 +87,33 @@ fn ram(result: &Value) -> Option<FigureData> {
             ]);
         }
     }
-    Some(FigureData { table, plot: None })
+    Some(FigureData::table(table))
+}
+
+fn rom(result: &Value) -> Option<FigureData> {
+    let rows = rows(result)?;
+    let of = |(node, paper): (&'static str, f64)| {
+        let own = rows.iter().filter(|row| row["node"] == node || row["node"] == "either");
+        (node, "text_bytes", paper, own.collect())
+    };
+    nodes(["whose program", "bytes of code and constants"], CODE.map(of))
+}
+
+fn ram(result: &Value) -> Option<FigureData> {
+    let of_three: Vec<&Value> =
+        rows(result)?.iter().filter(|row| row["listeners"] == LISTENERS).collect();
+    let of = |(node, column, paper)| (node, column, paper, of_three.clone());
+    nodes(["whose memory", "of heap"], NODES.map(of))
 }
 
 fn by_size(result: &Value) -> Option<FigureData> {
-    let mut table = Table {
-        columns: vec![
-            CONFIGURATION,
-            Column { name: "listeners", about: "number of the sender's listeners" },
-            Column { name: "bytes", about: "bytes of heap at the sender" },
-            Column { name: "paper_kb", about: "size of the paper's whole image, in KB" },
-        ],
-        rows: Vec::new(),
-    };
+    let columns = [
+        CONFIGURATION,
+        ("listeners", "number of the sender's listeners"),
+        ("bytes", "bytes of heap at the sender"),
+        ("paper_kb", "size of the paper's whole image, in KB"),
+    ];
+    let mut table = Table::new(&columns, Vec::new());
     for row in rows(result)? {
         let name = row["configuration"].as_str()?;
         let (listeners, bytes) = (row["listeners"].as_u64()?, row["sender_bytes"].as_u64()?);
@@ -144,5 +125,5 @@ fn by_size(result: &Value) -> Option<FigureData> {
         let cells = vec![name.into(), Cell::Integer(listeners), Cell::Integer(bytes), paper.into()];
         table.rows.push(cells);
     }
-    Some(FigureData { table, plot: None })
+    Some(FigureData::table(table))
 }

@@ -71,6 +71,11 @@ pub struct StoredTable {
     pub read: fn(&Value) -> Option<FigureData>,
 }
 
+/// The rows of a result.
+pub(super) fn rows(result: &Value) -> Option<&Vec<Value>> {
+    result.get("rows")?.as_array()
+}
+
 /// The names and texts of the repository's stored measurements, which are compiled into the
 /// program.
 const INCLUDED: [(&str, &str); 4] = [

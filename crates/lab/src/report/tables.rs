@@ -1,7 +1,7 @@
 //! Tables 3 and 4 of the LightMAC paper, from the output of `lightseal-lab mac bench --json`.
 
-use super::stored::StoredTable;
-use crate::figure::{Cell, Column, FigureData, PaperItem, Table};
+use super::stored::{StoredTable, rows};
+use crate::figure::{Cell, FigureData, PaperItem, Table};
 use crate::papers::LIGHTMAC;
 use serde_json::Value;
 
@@ -42,10 +42,6 @@ const LENGTHS: [(u64, &str, &str); 7] = [
     (8192, "8_KiB", "cycles per byte, messages of 8192 bytes"),
 ];
 
-fn rows(result: &Value) -> Option<&Vec<Value>> {
-    result.get("rows")?.as_array()
-}
-
 fn text<'a>(row: &'a Value, name: &str) -> &'a str {
     row[name].as_str().unwrap_or("?")
 }
@@ -55,15 +51,13 @@ fn cycles(row: &Value) -> Cell {
 }
 
 fn ciphers(result: &Value) -> Option<FigureData> {
-    let mut table = Table {
-        columns: vec![
-            Column { name: "cipher", about: "cipher and key bits" },
-            Column { name: "kernel", about: "the instructions that the kernel uses" },
-            Column { name: "alone", about: "cycles per byte, one block after another" },
-            Column { name: "batch", about: "cycles per byte, many blocks at a time" },
-        ],
-        rows: Vec::new(),
-    };
+    let columns = [
+        ("cipher", "cipher and key bits"),
+        ("kernel", "the instructions that the kernel uses"),
+        ("alone", "cycles per byte, one block after another"),
+        ("batch", "cycles per byte, many blocks at a time"),
+    ];
+    let mut table = Table::new(&columns, Vec::new());
     for row in rows(result)?.iter().filter(|row| row["mac"] == "ecb") {
         let place = match text(row, "form") {
             "alone" => 2,
@@ -73,20 +67,20 @@ fn ciphers(result: &Value) -> Option<FigureData> {
         let key: [Cell; 2] = [text(row, "cipher").into(), text(row, "kernel").into()];
         line(&mut table, &key)[place] = cycles(row);
     }
-    Some(FigureData { table, plot: None })
+    Some(FigureData::table(table))
 }
 
 fn macs(result: &Value) -> Option<FigureData> {
-    let mut columns = vec![
-        Column { name: "cipher", about: "cipher and key bits" },
-        Column { name: "kernel", about: "the instructions that the kernel uses" },
-        Column { name: "mac", about: "the mode" },
-        Column { name: "counter_bits", about: "LightMAC's s" },
+    let mut columns: Vec<(&str, &str)> = vec![
+        ("cipher", "cipher and key bits"),
+        ("kernel", "the instructions that the kernel uses"),
+        ("mac", "the mode"),
+        ("counter_bits", "LightMAC's s"),
     ];
-    columns.extend(LENGTHS.map(|(_, name, about)| Column { name, about }));
-    columns.push(Column { name: "over_lightmac", about: "ratio of the time to LightMAC's, 8 KiB" });
-    columns.push(Column { name: "paper_over_lightmac", about: "that ratio in the paper's text" });
-    let mut table = Table { columns, rows: Vec::new() };
+    columns.extend(LENGTHS.map(|(_, name, about)| (name, about)));
+    columns.push(("over_lightmac", "ratio of the time to LightMAC's, 8 KiB"));
+    columns.push(("paper_over_lightmac", "that ratio in the paper's text"));
+    let mut table = Table::new(&columns, Vec::new());
     const RIVALS: [&str; 3] = ["lightmac", "emac", "pmac-parity"];
     let measured = rows(result)?.iter().filter(|row| row["form"] == "back-to-back");
     for row in measured.filter(|row| RIVALS.contains(&text(row, "mac"))) {
@@ -109,7 +103,7 @@ fn macs(result: &Value) -> Option<FigureData> {
             (*ours, *theirs) = (over.into(), paper.into());
         }
     }
-    Some(FigureData { table, plot: None })
+    Some(FigureData::table(table))
 }
 
 /// The row that begins with these cells. A new one is added if there is none.

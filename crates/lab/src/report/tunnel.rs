@@ -1,8 +1,8 @@
 //! Table 2 and Figure 5 of the paper on MACsec tunnels, from the measurements of `cargo xtask
 //! bench-gateway`.
 
-use super::stored::StoredTable;
-use crate::figure::{Axis, Cell, Column, FigureData, Marks, PaperItem, Plot, Scale, Table};
+use super::stored::{StoredTable, rows};
+use crate::figure::{Axis, Cell, FigureData, Marks, PaperItem, Plot, Table};
 use crate::papers::TUNNEL;
 use serde_json::Value;
 
@@ -62,11 +62,7 @@ const TITLES: [(&str, &str); 15] = [
     ("sealed-compressed-packet", "sealed and compressed, AF_PACKET"),
 ];
 
-const SCENARIO: Column = Column { name: "scenario", about: "the tunnel that carries the frames" };
-
-fn rows(result: &Value) -> Option<&Vec<Value>> {
-    result.get("rows")?.as_array()
-}
+const SCENARIO: (&str, &str) = ("scenario", "the tunnel that carries the frames");
 
 fn title(row: &Value) -> Option<&str> {
     let name = row["name"].as_str()?;
@@ -78,23 +74,21 @@ fn number(row: &Value, pointer: &str) -> Cell {
 }
 
 fn table_2(result: &Value) -> Option<FigureData> {
-    let mut table = Table {
-        columns: vec![
-            SCENARIO,
-            Column { name: "rtt_us", about: "median round trip" },
-            Column { name: "rtt_p95_us", about: "95th percentile of the round trips" },
-            Column { name: "rtt_mean_us", about: "mean round trip" },
-            Column { name: "rtt_mdev_us", about: "mean deviation of the round trips" },
-            Column { name: "paper_rtt_ms", about: "the paper's mean round trip" },
-            Column { name: "paper_rtt_mdev_ms", about: "its mean deviation" },
-            Column { name: "tcp_mbit_s", about: "TCP's payload, median over the turns" },
-            Column { name: "tcp_low_mbit_s", about: "the lower quartile" },
-            Column { name: "tcp_high_mbit_s", about: "the upper quartile" },
-            Column { name: "paper_throughput_mbit_s", about: "the paper's mean throughput" },
-            Column { name: "paper_throughput_mdev_mbit_s", about: "its mean deviation" },
-        ],
-        rows: Vec::new(),
-    };
+    let columns = [
+        SCENARIO,
+        ("rtt_us", "median round trip"),
+        ("rtt_p95_us", "95th percentile of the round trips"),
+        ("rtt_mean_us", "mean round trip"),
+        ("rtt_mdev_us", "mean deviation of the round trips"),
+        ("paper_rtt_ms", "the paper's mean round trip"),
+        ("paper_rtt_mdev_ms", "its mean deviation"),
+        ("tcp_mbit_s", "TCP's payload, median over the turns"),
+        ("tcp_low_mbit_s", "the lower quartile"),
+        ("tcp_high_mbit_s", "the upper quartile"),
+        ("paper_throughput_mbit_s", "the paper's mean throughput"),
+        ("paper_throughput_mdev_mbit_s", "its mean deviation"),
+    ];
+    let mut table = Table::new(&columns, Vec::new());
     for row in rows(result)? {
         let mut cells: Vec<Cell> = vec![title(row)?.into()];
         let values = [
@@ -113,23 +107,21 @@ fn table_2(result: &Value) -> Option<FigureData> {
         cells.extend(values.map(|pointer| number(row, pointer)));
         table.rows.push(cells);
     }
-    Some(FigureData { table, plot: None })
+    Some(FigureData::table(table))
 }
 
 fn round_trips(result: &Value) -> Option<FigureData> {
-    let mut table = Table {
-        columns: vec![
-            SCENARIO,
-            Column { name: "frame_bytes", about: "the frame, without its check sequence" },
-            Column { name: "rtt_us", about: "median round trip" },
-            Column { name: "rtt_p95_us", about: "95th percentile of the round trips" },
-            Column { name: "rtt_mean_us", about: "mean round trip" },
-            Column { name: "rtt_mdev_us", about: "mean deviation of the round trips" },
-            Column { name: "count", about: "round trips" },
-            Column { name: "lost", about: "frames that did not come back" },
-        ],
-        rows: Vec::new(),
-    };
+    let columns = [
+        SCENARIO,
+        ("frame_bytes", "the frame, without its check sequence"),
+        ("rtt_us", "median round trip"),
+        ("rtt_p95_us", "95th percentile of the round trips"),
+        ("rtt_mean_us", "mean round trip"),
+        ("rtt_mdev_us", "mean deviation of the round trips"),
+        ("count", "round trips"),
+        ("lost", "frames that did not come back"),
+    ];
+    let mut table = Table::new(&columns, Vec::new());
     for row in rows(result)? {
         for trip in row["round_trips"].as_array().into_iter().flatten() {
             let whole = |name: &str| trip[name].as_u64().map_or(Cell::Missing, Cell::Integer);
@@ -150,22 +142,20 @@ fn round_trips(result: &Value) -> Option<FigureData> {
         marks: Marks::Curves,
         series: "scenario",
         emphasis: None,
-        x: axis("frame_bytes", "frame, in bytes", 1600.0),
-        y: axis("rtt_us", "round trip, in µs", above(&table, "rtt_us")),
+        x: Axis::linear("frame_bytes", "frame, in bytes", 1600.0),
+        y: Axis::linear("rtt_us", "round trip, in µs", above(&table, "rtt_us")),
     };
-    Some(FigureData { table, plot: Some(plot) })
+    Some(FigureData::plotted(table, plot))
 }
 
 fn throughput(result: &Value) -> Option<FigureData> {
-    let mut table = Table {
-        columns: vec![
-            SCENARIO,
-            Column { name: "measure", about: "TCP, or frames that were prepared beforehand" },
-            Column { name: "throughput_mbit_s", about: "median over the turns" },
-            Column { name: "spread_mbit_s", about: "half the distance of the quartiles" },
-        ],
-        rows: Vec::new(),
-    };
+    let columns = [
+        SCENARIO,
+        ("measure", "TCP, or frames that were prepared beforehand"),
+        ("throughput_mbit_s", "median over the turns"),
+        ("spread_mbit_s", "half the distance of the quartiles"),
+    ];
+    let mut table = Table::new(&columns, Vec::new());
     const FRAME_MBIT: f64 = 1400.0 * 8.0 / 1e6;
     for row in rows(result)? {
         for (measure, name, unit) in
@@ -189,14 +179,10 @@ fn throughput(result: &Value) -> Option<FigureData> {
         marks: Marks::Bars("spread_mbit_s"),
         series: "measure",
         emphasis: None,
-        x: axis("scenario", "", 1.0),
-        y: axis("throughput_mbit_s", "Mbit/s", above(&table, "throughput_mbit_s")),
+        x: Axis::linear("scenario", "", 1.0),
+        y: Axis::linear("throughput_mbit_s", "Mbit/s", above(&table, "throughput_mbit_s")),
     };
-    Some(FigureData { table, plot: Some(plot) })
-}
-
-const fn axis(column: &'static str, label: &'static str, to: f64) -> Axis {
-    Axis { column, label, scale: Scale::Linear, from: 0.0, to }
+    Some(FigureData::plotted(table, plot))
 }
 
 /// A value somewhat above the highest value of a column.
