@@ -2,7 +2,6 @@
 //! They crash, stop, start and join in random order, over a lossy network. The cipher suites are
 //! wrapped and record every key and nonce that is used to seal.
 
-use crate::field::{CONTROLLER, Disk, GROUP, policy};
 use lightseal_core::{Decode, Encode, Instant, Random, Writer};
 use lightseal_dtls::crypto::{
     Aead, Block, CipherSuite, CipherSuite12, CipherSuiteId, Keying, Protection, Provider, Record,
@@ -27,6 +26,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::net::{IpAddr, SocketAddr};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
+use testkit::group::field::{CONTROLLER, Disk, GROUP, policy};
 
 /// One datagram in this many is lost.
 const LOSS: u64 = 10;

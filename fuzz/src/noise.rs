@@ -4,8 +4,6 @@
 //! All genuine datagrams were received before by all their receivers. Therefore none of the
 //! datagrams sent now may be delivered, and none may change the state that a member keeps.
 
-use crate::field;
-use crate::field::{CONTROLLER, Disk, Field, GROUP};
 use crate::mutate;
 use crate::parallel::shared;
 use crate::targets::control::{encoded, requests};
@@ -21,6 +19,7 @@ use lightseal_group::rekey::{ControllerSecret, KeyServer};
 use std::net::SocketAddr;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Duration;
+use testkit::group::field::{self, CONTROLLER, Disk, Field, GROUP};
 
 /// Number of datagrams sent to one group.
 const PER_ROUND: usize = 2000;

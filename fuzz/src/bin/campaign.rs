@@ -4,8 +4,8 @@
 use clap::builder::PossibleValuesParser;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use fuzz::forgery::{self, ATTACKS, SCHEMES};
-use fuzz::masks::Case;
-use fuzz::world::Setup;
+use fuzz::masks::MaskCase;
+use fuzz::setup::Setup;
 use fuzz::{
     clones, cuts, drops, fleet, histories, injection, junk, noise, rivals, strangers, tunnel,
     updates,
@@ -470,7 +470,7 @@ fn masks(seed: u64, epochs: usize) -> Value {
     ];
     let rows = cases.map(|(name, masks, number_bytes, messages)| {
         let epochs = if messages == 65_536 { epochs.div_ceil(20) } else { epochs };
-        let seen = fuzz::masks::watch(seed, Case { masks, number_bytes, epochs, messages });
+        let seen = fuzz::masks::watch(seed, MaskCase { masks, number_bytes, epochs, messages });
         json!({
             "masks": name,
             "number_bytes": number_bytes,

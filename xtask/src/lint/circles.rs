@@ -42,7 +42,6 @@ const STANDING: &[(&str, &[&str])] = &[
     ("crates/lightseal/src/proxy", &["client", "reconnect"]),
     ("crates/measure/src", &["clock", "race"]),
     ("crates/packet-io/src", &["kernel", "pool", "region"]),
-    ("fuzz/src", &["fleet", "forgery", "onpath", "secrets", "world"]),
     ("interop/src", &["library", "peers"]),
     ("interop/gateway/src", &["daemon", "namespace"]),
     ("xtask/src", &["claim", "claims"]),

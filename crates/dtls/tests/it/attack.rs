@@ -1,20 +1,20 @@
 //! Attackers without a key. The datagrams that they record, delay and forge end no association,
 //! prevent no handshake, and make no end send much to a third party.
 
-use crate::pair;
-
 use lightseal_core::{Engine, Instant, Output, Random};
 use lightseal_dtls::ProtocolVersion::{Dtls12, Dtls13};
 use lightseal_dtls::codepoints::PskKeyExchangeMode;
 use lightseal_dtls::{
     CloseReason, Connection, CookiePolicy, Endpoint, Psk, SessionSlots, WhenFull,
 };
-use pair::{ClientParts, Configs, Direction, Pair, ServerParts, pass, psk, server_address};
 use std::cell::Cell;
 use std::net::SocketAddr;
 use std::num::NonZeroUsize;
 use std::sync::Arc;
 use std::time::Duration;
+use testkit::pair::{
+    self, ClientParts, Configs, Direction, Pair, ServerParts, pass, psk, server_address,
+};
 
 /// A plaintext ACK from an attacker who knows only the two addresses.
 fn forged_ack(numbers: &[u64]) -> Vec<u8> {
@@ -57,17 +57,17 @@ fn held_back<'a>(mut pair: Pair<'a>) -> (Pair<'a>, Vec<u8>) {
 /// Data is delivered in both directions, in the same association as before.
 #[track_caller]
 fn assert_alive(pair: &mut Pair<'_>) {
-    let before = (pair.server_received.len(), pair.client_received.len());
+    let before = (pair.at_server.data.len(), pair.at_client.data.len());
     let handle = pair.handle.expect("the server has the association");
     assert!(pair.server.connection(handle).is_some_and(Connection::is_connected));
     pair.client_send(b"ping");
     pair.server_send(b"pong");
     pair.run_for(Duration::from_secs(1));
     assert_eq!(
-        (pair.server_received.len(), pair.client_received.len()),
+        (pair.at_server.data.len(), pair.at_client.data.len()),
         (before.0 + 1, before.1 + 1)
     );
-    assert_eq!((pair.handle, pair.client_closed), (Some(handle), None));
+    assert_eq!((pair.handle, pair.at_client.closed), (Some(handle), None));
 }
 
 /// Sends the datagrams of an endpoint.
@@ -122,7 +122,11 @@ fn a_recorded_hello_ends_no_live_association() {
             // The client restarts, at the same address and port.
             let mut second = first.reconnect(configs(ids).client, 2);
             second.connect().assert_connected();
-            assert_eq!(second.server_closed.take(), Some(CloseReason::Replaced), "a real restart");
+            assert_eq!(
+                second.at_server.closed.take(),
+                Some(CloseReason::Replaced),
+                "a real restart"
+            );
             assert_alive(&mut second);
             for n in 0..strangers {
                 let from = SocketAddr::from(([0x2001, 0xdb8, 0, 0, 0, 0, 6, n], 4000));
@@ -408,7 +412,7 @@ fn a_client_with_half_a_flight_gets_the_rest_from_a_server_that_may_send_no_more
         if passes || open.get() { pass(datagram) } else { vec![] }
     });
     pair.run_for(Duration::from_secs(20));
-    assert!(pair.client_connected.is_none() && pair.client_closed.is_none());
+    assert!(pair.at_client.connected.is_none() && pair.at_client.closed.is_none());
     let sent = |to| pair.log.iter().filter(move |(d, _)| *d == to).map(|(_, d)| d.len());
     assert!(
         sent(Direction::ToClient).sum::<usize>() > 2 * sent(Direction::ToServer).next().unwrap()
@@ -451,11 +455,11 @@ fn fragments_from_made_up_addresses_keep_no_client_out() {
                     pair.inject_from(from, fragment.clone());
                 }
                 pair.run_for(Duration::from_millis(2));
-                if pair.client_connected.is_some() {
+                if pair.at_client.connected.is_some() {
                     break;
                 }
             }
-            assert!(pair.client_connected.is_some(), "kind {kind}, {flood} fragments");
+            assert!(pair.at_client.connected.is_some(), "kind {kind}, {flood} fragments");
         }
     }
 }
@@ -472,10 +476,10 @@ fn a_last_flight_is_acknowledged_for_twice_the_maximum_segment_lifetime() {
             if direction == Direction::ToClient && index > 3 { vec![] } else { pass(datagram) }
         });
         pair.run_for(Duration::from_secs(silent_for));
-        assert!(pair.client_connected.is_some() && pair.server_connected.is_some());
+        assert!(pair.at_client.connected.is_some() && pair.at_server.connected.is_some());
         pair.rule = Box::new(|_, _, datagram| pass(datagram));
         pair.run_for(Duration::from_secs(300));
         let expected = (!acknowledged).then_some(CloseReason::HandshakeTimeout);
-        assert_eq!(pair.client_closed, expected, "{silent_for} s");
+        assert_eq!(pair.at_client.closed, expected, "{silent_for} s");
     }
 }

@@ -1,7 +1,5 @@
 //! A server with unknown clients: hellos that are hand-written, spoofed, fragmented and late.
 
-use crate::pair;
-
 use lightseal_core::{Decode, Encode, Engine, Instant, Output, Random, Reader, Writer};
 use lightseal_dtls::codepoints::{DTLS_1_3, ExtensionType, HandshakeType, LEGACY_VERSION};
 use lightseal_dtls::crypto::{EarlySecret, Transcript};
@@ -11,10 +9,10 @@ use lightseal_dtls::messages::{Fragment, ServerHello};
 use lightseal_dtls::record::PlaintextHeader;
 use lightseal_dtls::tuning::COOKIE_ROTATION;
 use lightseal_dtls::{Endpoint, ServerConfig};
-use pair::{Configs, Direction, client_address, pass, psk};
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
+use testkit::pair::{self, Configs, Direction, client_address, pass, psk};
 
 /// A ClientHello that our own client would not send.
 #[derive(Clone, Copy, Default)]
@@ -314,7 +312,7 @@ fn a_replayed_hello_neither_answers_twice_nor_replaces_its_own_association() {
     assert_eq!(pair.log.len(), before, "an established association has nothing to answer");
     pair.client_send(b"after");
     pair.run_for(Duration::from_secs(1));
-    assert_eq!(pair.server_received, [&b"before"[..], b"after"]);
+    assert_eq!(pair.at_server.data, [&b"before"[..], b"after"]);
     assert_eq!(pair.server.open_connections(), 1);
 }
 
@@ -358,13 +356,13 @@ fn a_recorded_hello_of_a_closed_association_does_not_end_the_next_one() {
     let config = Configs::new().client.config();
     let rng = Random::insecure(77);
     pair.client = lightseal_dtls::Connection::client(config, pair::server_address(), pair.now, rng);
-    (pair.client_connected, pair.server_connected) = (None, None);
-    (pair.client_closed, pair.server_closed) = (None, None);
+    (pair.at_client.connected, pair.at_server.connected) = (None, None);
+    (pair.at_client.closed, pair.at_server.closed) = (None, None);
     pair.connect();
     pair.assert_connected();
     pair.inject(Direction::ToServer, recorded);
     pair.client_send(b"still there");
     pair.run_for(Duration::from_secs(1));
-    assert_eq!(pair.server_received, [b"still there"]);
-    assert_eq!((pair.server.open_connections(), pair.server_closed), (1, None));
+    assert_eq!(pair.at_server.data, [b"still there"]);
+    assert_eq!((pair.server.open_connections(), pair.at_server.closed), (1, None));
 }

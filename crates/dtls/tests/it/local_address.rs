@@ -1,12 +1,10 @@
 //! A host with several addresses: which of them an association uses, and when that changes.
 
-use crate::pair;
-
 use lightseal_core::{AddressPair, Engine, Instant, Output, Random};
 use lightseal_dtls::ProtocolVersion::{self, Dtls12, Dtls13};
 use lightseal_dtls::{Connection, Endpoint, EndpointEvent, Event, Handle};
-use pair::{Configs, client_address, server_address};
 use std::net::{IpAddr, Ipv6Addr};
+use testkit::pair::{self, Configs, client_address, server_address};
 
 const NOW: Instant = Instant::from_micros(1_000_000);
 

@@ -22,8 +22,6 @@ mod local_address;
 mod lookups;
 mod lossy;
 mod masks;
-mod pace;
-mod pair;
 #[cfg(feature = "passive")]
 mod passive;
 mod path_mtu;
@@ -35,4 +33,3 @@ mod suites;
 mod suites12;
 mod updates;
 mod vectors;
-mod watched;

@@ -1,7 +1,5 @@
 //! A server with few session slots, and more clients than that.
 
-use crate::pair;
-
 use lightseal_core::{Engine, Instant, Output, Random};
 use lightseal_dtls::codepoints::{AlertDescription, ContentType, PskKeyExchangeMode};
 use lightseal_dtls::error::Limit;
@@ -10,12 +8,12 @@ use lightseal_dtls::{
     ProtocolVersion::{self, Dtls12, Dtls13},
     Psk, SessionSlots, WhenFull,
 };
-use pair::{ClientParts, ServerParts, psk, server_address};
 use std::collections::VecDeque;
 use std::net::SocketAddr;
 use std::num::NonZeroUsize;
 use std::sync::Arc;
 use std::time::Duration;
+use testkit::pair::{self, ClientParts, ServerParts, psk, server_address};
 
 const VERSIONS: [ProtocolVersion; 2] = [Dtls12, Dtls13];
 const MINUTE: Duration = Duration::from_secs(60);

@@ -4,9 +4,4 @@
 mod attacks;
 mod classifier;
 mod histories;
-#[path = "../../../gateway/tests/it/history.rs"]
-mod history;
-mod trials;
 mod vectors;
-#[path = "../../../gateway/tests/it/world/mod.rs"]
-mod world;

@@ -1,7 +1,6 @@
 //! Test vectors of the paper's schemes from an independent implementation
 //! (`docs/spec/vectors/macsec_tunnel.py`).
 
-use crate::world::{address, in_room};
 use lightseal_core::{Instant, Random};
 use lightseal_gateway::flows::{BaseIdentifier, FlowLimits};
 use lightseal_gateway::keys::{DirectionSecret, EpochSecret, GatewayId};
@@ -11,27 +10,14 @@ use lightseal_gateway::stations::PeerIndex;
 use lightseal_gateway_papers::{PaperScheme, encryption, identifier};
 use lightseal_macsec::crypto::rustcrypto::PROVIDER;
 use serde_json::Value;
+use testkit::gateway::world::{address, in_room};
+use testkit::vectors::{self, array, list, number, unhex};
 
 const NOW: Instant = Instant::from_micros(1);
 const PEER: PeerIndex = PeerIndex(0);
 
 fn file() -> Value {
-    let text = include_str!("../../../../docs/spec/vectors/macsec-tunnel.json");
-    serde_json::from_str(text).expect("JSON")
-}
-
-fn number(value: &Value) -> u64 {
-    value.as_u64().expect("a number")
-}
-
-fn unhex(text: &Value) -> Vec<u8> {
-    let text = text.as_str().expect("hex");
-    let byte = |at| u8::from_str_radix(&text[at..at + 2], 16).expect("hex");
-    (0..text.len()).step_by(2).map(byte).collect()
-}
-
-fn array<const N: usize>(text: &Value) -> [u8; N] {
-    unhex(text).try_into().expect("the right length")
+    vectors::file(include_str!("../../../../docs/spec/vectors/macsec-tunnel.json"))
 }
 
 #[test]
@@ -39,7 +25,7 @@ fn identifiers() {
     let file = file();
     let base = BaseIdentifier::new(array(&file["bidf"]));
     let an = number(&file["an"]) as u8;
-    for case in file["identifiers"].as_array().expect("a list") {
+    for case in list(&file["identifiers"]) {
         let derived = identifier::derive(&base, number(&case["pn"]), an);
         assert_eq!(derived.identifier, array(&case["paper"]));
     }

@@ -1,14 +1,12 @@
 //! Tests of gateways under the scheme `sealed`.
 
-use crate::world;
-
 use core::time::Duration;
 use lightseal_gateway::control::{Event, Output, Timing, messages};
 use lightseal_gateway::counters::Reason;
 use lightseal_gateway::gateway::Mka;
 use lightseal_gateway::stations::{Port, Station};
 use lightseal_macsec::VlanTag;
-use world::{Datagram, Flow, World, address, drops, index, quiet, sealed};
+use testkit::gateway::world::{self, Datagram, Flow, World, address, drops, index, quiet, sealed};
 
 #[test]
 fn frames_appear_on_the_other_lan_as_they_were() {

@@ -1,8 +1,6 @@
 //! Test vectors of the tunnel from an independent implementation
 //! (`docs/spec/vectors/macsec_tunnel.py`).
 
-use crate::world;
-
 use lightseal_core::{Decode, Instant, Random};
 use lightseal_gateway::codepoints::{DatagramType, EncryptedContent};
 use lightseal_gateway::flows::messages::{Beacon, Message};
@@ -15,28 +13,14 @@ use lightseal_gateway::schemes::{Incoming, Scheme};
 use lightseal_gateway::stations::{PeerIndex, Station};
 use lightseal_macsec::crypto::rustcrypto::PROVIDER;
 use serde_json::Value;
-use world::{address, in_room};
+use testkit::gateway::world::{address, in_room};
+use testkit::vectors::{self, array, list, number, unhex};
 
 const NOW: Instant = Instant::from_micros(1);
 const PEER: PeerIndex = PeerIndex(0);
 
 fn file() -> Value {
-    let text = include_str!("../../../../docs/spec/vectors/macsec-tunnel.json");
-    serde_json::from_str(text).expect("JSON")
-}
-
-fn number(value: &Value) -> u64 {
-    value.as_u64().expect("a number")
-}
-
-fn unhex(text: &Value) -> Vec<u8> {
-    let text = text.as_str().expect("hex");
-    let byte = |at| u8::from_str_radix(&text[at..at + 2], 16).expect("hex");
-    (0..text.len()).step_by(2).map(byte).collect()
-}
-
-fn array<const N: usize>(text: &Value) -> [u8; N] {
-    unhex(text).try_into().expect("the right length")
+    vectors::file(include_str!("../../../../docs/spec/vectors/macsec-tunnel.json"))
 }
 
 fn secret(file: &Value) -> EpochSecret {
@@ -131,7 +115,7 @@ fn identifiers() {
     let file = file();
     let base = BaseIdentifier::new(array(&file["bidf"]));
     let an = number(&file["an"]) as u8;
-    for case in file["identifiers"].as_array().expect("a list") {
+    for case in list(&file["identifiers"]) {
         let pn = number(&case["pn"]);
         let ours = keyed(&base, pn, an);
         assert_eq!((ours.identifier, ours.mask), (array(&case["ridf"]), array(&case["mask"])));

@@ -1,14 +1,14 @@
 //! An attacker on the path sends forged datagrams in place of, or in addition to, those of a
 //! gateway.
 
-use super::super::world::{Datagram, World};
 use super::{Make, captured, flows, introduce};
+use crate::gateway::world::{Datagram, World};
 use lightseal_core::Random;
 
 /// The kinds of forgeries. All but the last are made of datagrams that were delivered before.
-pub(crate) const KINDS: [&str; 6] = ["invented", "altered", "replayed", "cut", "swapped", "raced"];
+pub const KINDS: [&str; 6] = ["invented", "altered", "replayed", "cut", "swapped", "raced"];
 /// Number of kinds that are made of delivered datagrams only.
-pub(crate) const OF_DELIVERED: usize = 5;
+pub const OF_DELIVERED: usize = 5;
 
 /// Length in bytes of the secure data of a frame.
 const LEN: usize = 100;
@@ -17,31 +17,31 @@ const KEPT: usize = 100;
 
 /// The result of a trial.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Outcome {
-    pub(crate) tried: [u64; KINDS.len()],
+pub struct Outcome {
+    pub tried: [u64; KINDS.len()],
     /// Number of forgeries of each kind that reached the LAN.
-    pub(crate) passed: [u64; KINDS.len()],
+    pub passed: [u64; KINDS.len()],
     /// Number of true datagrams that arrived after a forgery made from them.
-    pub(crate) raced: u64,
+    pub raced: u64,
     /// Number of true datagrams that were dropped because the forgery had arrived first.
-    pub(crate) burnt: u64,
+    pub burnt: u64,
 }
 
 impl Outcome {
     /// Number of forgeries made of delivered datagrams that reached the LAN.
-    pub(crate) fn passed_of_delivered(&self) -> u64 {
+    pub fn passed_of_delivered(&self) -> u64 {
         self.passed[..OF_DELIVERED].iter().sum()
     }
 
     /// Number of all forgeries that reached the LAN.
-    pub(crate) fn passed(&self) -> u64 {
+    pub fn passed(&self) -> u64 {
         self.passed.iter().sum()
     }
 }
 
 /// Sends `forgeries` forgeries, all kinds in turn, against four flows in two key epochs whose keys
 /// both open datagrams.
-pub(crate) fn run(scheme: Make, seed: u64, forgeries: u64) -> Outcome {
+pub fn run(scheme: Make, seed: u64, forgeries: u64) -> Outcome {
     let mut random = Random::insecure(seed);
     let mut world = World::up(2, scheme);
     let flows = flows(4);

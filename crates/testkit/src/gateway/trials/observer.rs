@@ -1,12 +1,12 @@
 //! An observer who sees all datagrams of a tunnel, searches them for hidden values, and tries to
 //! sort them into flows.
 
-use super::super::world::{Flow, World};
 use super::Make;
+use crate::gateway::world::{Flow, World};
 use lightseal_core::Random;
 use std::collections::BTreeMap;
 
-pub(crate) const FLOWS: usize = 10;
+pub const FLOWS: usize = 10;
 /// Length in bytes of the secure data of every frame: no scheme hides lengths.
 const LEN: usize = 64;
 /// Number of bytes of a datagram that are examined: all headers, and a part of MACsec's ciphertext.
@@ -20,7 +20,7 @@ struct Packet {
 }
 
 /// Datagrams, with the flow of each.
-pub(crate) struct Capture {
+pub struct Capture {
     flows: Vec<Flow>,
     packets: Vec<Packet>,
     random: Random,
@@ -28,41 +28,41 @@ pub(crate) struct Capture {
 
 /// How many times values occur that should be hidden.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Leaks {
+pub struct Leaks {
     /// Occurrences of station addresses.
-    pub(crate) addresses: usize,
+    pub addresses: usize,
     /// Occurrences of whole SCIs; also of SCI ports if there are more than by chance.
-    pub(crate) scis: usize,
+    pub scis: usize,
     /// Occurrences of whole packet numbers; also of their lower halves if there are more than by
     /// chance.
-    pub(crate) pns: usize,
+    pub pns: usize,
     /// Number of positions where two bits depend on the association number.
-    pub(crate) ans: usize,
+    pub ans: usize,
     /// Occurrences of MACsec's EtherType, if there are more than by chance.
-    pub(crate) ethertypes: usize,
+    pub ethertypes: usize,
 }
 
 impl Leaks {
-    pub(crate) fn total(&self) -> usize {
+    pub fn total(&self) -> usize {
         self.addresses + self.scis + self.pns + self.ans + self.ethertypes
     }
 }
 
 /// The mutual information with the flow in bits, minus that with randomly assigned flows.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Information {
+pub struct Information {
     /// The highest value over all features of packets.
-    pub(crate) most: f64,
+    pub most: f64,
     /// The highest value over all features with another random assignment of flows.
-    pub(crate) chance: f64,
+    pub chance: f64,
     /// Number of features that were examined.
-    pub(crate) features: usize,
+    pub features: usize,
 }
 
 impl Capture {
     /// Captures frames of ten flows of five devices at site 0, in random order. No flow has packet
     /// numbers near those of another flow.
-    pub(crate) fn of(scheme: Make, seed: u64, packets: usize) -> Self {
+    pub fn of(scheme: Make, seed: u64, packets: usize) -> Self {
         let mut world = World::up_from(seed, 2, scheme);
         let flows: Vec<Flow> = (0..FLOWS as u8)
             .map(|number| Flow {
@@ -97,7 +97,7 @@ impl Capture {
     }
 
     /// Counts the occurrences of values that should be hidden.
-    pub(crate) fn leaks(&self) -> Leaks {
+    pub fn leaks(&self) -> Leaks {
         let mut leaks = Leaks { ans: self.an_places(), ..Leaks::default() };
         let (mut ports, mut halves, mut pairs) = (0, 0, 0);
         for Packet { flow, pn, bytes } in &self.packets {
@@ -138,7 +138,7 @@ impl Capture {
 
     /// How much single bytes, differences of a byte from the packet before, and pairs of nearby
     /// bytes tell about the flow.
-    pub(crate) fn information(&mut self) -> Information {
+    pub fn information(&mut self) -> Information {
         let flows: Vec<_> = self.packets.iter().map(|packet| packet.flow).collect();
         let mut lot = || {
             let mut flows = flows.clone();
@@ -171,7 +171,7 @@ impl Capture {
     }
 
     /// Number of positions whose byte hardly changes within a flow, but differs between flows.
-    pub(crate) fn constant_positions(&self) -> usize {
+    pub fn constant_positions(&self) -> usize {
         let constant = |at: &usize| {
             let mut of_flow: [BTreeMap<u8, usize>; FLOWS] = Default::default();
             for packet in &self.packets {
@@ -192,7 +192,7 @@ impl Capture {
 
     /// How many times eight successive bytes within the first 48 equal those of an earlier packet,
     /// at positions where this occurs more often than by chance.
-    pub(crate) fn repeats(&self) -> usize {
+    pub fn repeats(&self) -> usize {
         let varies =
             |at: &usize| self.packets.iter().any(|of| of.bytes[*at] != self.packets[0].bytes[*at]);
         let of_place = |at: usize| {

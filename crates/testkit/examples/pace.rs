@@ -1,13 +1,8 @@
-//! The delay that shared tags cause, in virtual time: the figures that `tests/it/dialogue.rs` bounds,
+//! The delay that shared tags cause, in virtual time: the figures that `tests/it/dialogue.rs` of `lightseal-dtls` bounds,
 //! as JSON.
 
-#[path = "../tests/it/pace/mod.rs"]
-mod pace;
-#[path = "../tests/it/pair/mod.rs"]
-mod pair;
-
-use pace::{LONG_SETS, SCHEMES, STEADY, bytes, configs, exchanges, pair};
 use std::time::Duration;
+use testkit::pace::{LONG_SETS, SCHEMES, STEADY, bytes, configs, exchanges, pair};
 
 fn main() {
     let path = Duration::from_millis(20);

@@ -1,7 +1,7 @@
 //! A device sends frames with the source address of a station of another LAN.
 
-use super::super::world::{Flow, World, station};
 use super::Make;
+use crate::gateway::world::{Flow, World, station};
 use core::time::Duration;
 
 /// The delay of a datagram, and the length of a step of the trial.
@@ -12,29 +12,29 @@ const STEPS: (u32, u32) = (500, 3000);
 
 /// The parameters of a trial.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Claimed {
+pub struct Claimed {
     /// Interval between two frames of the station, in milliseconds.
-    pub(crate) every: u64,
+    pub every: u64,
     /// Number of frames with the station's address, one a second.
-    pub(crate) claims: u64,
+    pub claims: u64,
 }
 
 /// The result: how many of 25 frames a second to the station arrive, from the first claim on.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Outcome {
-    pub(crate) sent: usize,
-    pub(crate) arrived: usize,
+pub struct Outcome {
+    pub sent: usize,
+    pub arrived: usize,
 }
 
 impl Outcome {
-    pub(crate) fn lost(self) -> usize {
+    pub fn lost(self) -> usize {
         self.sent - self.arrived
     }
 }
 
 /// A station of LAN 1 sends to a station of LAN 2. That station sends only to LAN 0, where another
 /// device sends frames to LAN 1 with the station's address.
-pub(crate) fn run(scheme: Make, Claimed { every, claims }: Claimed) -> Outcome {
+pub fn run(scheme: Make, Claimed { every, claims }: Claimed) -> Outcome {
     let mut world = World::up(3, scheme);
     let victim = Flow::between(2, 0);
     let broadcast = Flow { destination: [0xff; 6], ..victim };

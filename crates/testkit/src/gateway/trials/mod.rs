@@ -1,15 +1,14 @@
-//! Trials of every scheme in the virtual [`world`](super::world): small ones for the tests, and
+//! Trials of every scheme in the virtual [`world`](crate::gateway::world): small ones for the tests, and
 //! full-size ones for the campaigns of the package `fuzz`.
-#![allow(dead_code, reason = "each test uses a part of it")]
 
-pub(crate) mod claimed;
-pub(crate) mod flood;
-pub(crate) mod forgeries;
-pub(crate) mod narrowing;
-pub(crate) mod observer;
+pub mod claimed;
+pub mod flood;
+pub mod forgeries;
+pub mod narrowing;
+pub mod observer;
 
-pub(crate) use super::world::sealed;
-use super::world::{Datagram, Flow, World};
+pub use crate::gateway::world::sealed;
+use crate::gateway::world::{Datagram, Flow, World};
 use lightseal_core::{Instant, Random};
 use lightseal_gateway::flows::FlowLimits;
 use lightseal_gateway::schemes::Scheme;
@@ -20,29 +19,29 @@ use lightseal_gateway_papers::PaperScheme;
 
 const START: Instant = Instant::from_micros(1_000_000);
 
-pub(crate) type Make = fn(&mut Random) -> Box<dyn Scheme>;
+pub type Make = fn(&mut Random) -> Box<dyn Scheme>;
 
-pub(crate) fn compressed(random: &mut Random) -> Box<dyn Scheme> {
+pub fn compressed(random: &mut Random) -> Box<dyn Scheme> {
     Box::new(Compressed::new(FlowLimits::default(), random, START))
 }
 
-pub(crate) fn identifier(random: &mut Random) -> Box<dyn Scheme> {
+pub fn identifier(random: &mut Random) -> Box<dyn Scheme> {
     Box::new(Identifier::new(IdentifierConfig::default(), random, START))
 }
 
-pub(crate) fn identifier_paper(random: &mut Random) -> Box<dyn Scheme> {
+pub fn identifier_paper(random: &mut Random) -> Box<dyn Scheme> {
     PaperScheme::Identifier.make(FlowLimits::default(), random, START)
 }
 
-pub(crate) fn encryption_paper(random: &mut Random) -> Box<dyn Scheme> {
+pub fn encryption_paper(random: &mut Random) -> Box<dyn Scheme> {
     PaperScheme::Encryption.make(FlowLimits::default(), random, START)
 }
 
-pub(crate) fn plain(_: &mut Random) -> Box<dyn Scheme> {
+pub fn plain(_: &mut Random) -> Box<dyn Scheme> {
     Box::new(Plain::new(7))
 }
 
-pub(crate) const ALL: [(&str, Make); 6] = [
+pub const ALL: [(&str, Make); 6] = [
     ("sealed", sealed),
     ("compressed", compressed),
     ("identifier", identifier),
@@ -52,7 +51,7 @@ pub(crate) const ALL: [(&str, Make); 6] = [
 ];
 
 /// A world of two sites whose first stations have exchanged two frames.
-pub(crate) fn acquainted(scheme: Make) -> World {
+pub fn acquainted(scheme: Make) -> World {
     let mut world = World::up(2, scheme);
     introduce(&mut world, &[Flow::between(0, 1)], 1);
     world
@@ -60,7 +59,7 @@ pub(crate) fn acquainted(scheme: Make) -> World {
 
 /// Exchanges two frames in each direction between the stations of these flows, which go from site 0
 /// to site 1. Packet numbers begin with `first`.
-pub(crate) fn introduce(world: &mut World, flows: &[Flow], first: u32) {
+pub fn introduce(world: &mut World, flows: &[Flow], first: u32) {
     for pn in first..first + 2 {
         for flow in flows {
             world.carry(0, &flow.frame(pn, 100));
@@ -72,7 +71,7 @@ pub(crate) fn introduce(world: &mut World, flows: &[Flow], first: u32) {
 }
 
 /// Flows of `many` stations at site 0, each to another station at site 1.
-pub(crate) fn flows(many: u8) -> Vec<Flow> {
+pub fn flows(many: u8) -> Vec<Flow> {
     let flow = |number| {
         let Flow { mut source, mut destination, port, .. } = Flow::between(0, 1);
         source[5] += number;
@@ -83,14 +82,14 @@ pub(crate) fn flows(many: u8) -> Vec<Flow> {
 }
 
 /// Sends a frame and returns its datagram, which is not delivered.
-pub(crate) fn captured(world: &mut World, frame: &[u8]) -> Datagram {
+pub fn captured(world: &mut World, frame: &[u8]) -> Datagram {
     world.frame(0, frame);
     world.wire.pop_back().expect("a datagram")
 }
 
 /// By how many bytes the datagram for a frame of a known flow is longer than the frame. The frame
 /// has an SCI and `len` bytes of secure data.
-pub(crate) fn growth(scheme: Make, len: usize) -> isize {
+pub fn growth(scheme: Make, len: usize) -> isize {
     let mut world = acquainted(scheme);
     let frame = Flow::between(0, 1).frame(3, len);
     captured(&mut world, &frame).bytes.len() as isize - frame.len() as isize

@@ -18,14 +18,13 @@ static STARTING: RwLock<()> = RwLock::new(());
 /// While the returned guard is held, no test runs a program. A child process holds every socket
 /// of this process until it executes another program: a port that a test closes and opens again
 /// would still be in use.
-#[allow(dead_code, reason = "not every test opens a port again")]
-pub(crate) fn no_children() -> RwLockReadGuard<'static, ()> {
+pub fn no_children() -> RwLockReadGuard<'static, ()> {
     STARTING.read().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Runs `test` on a thread with an empty network namespace, whose only interface is `lo`, which is
 /// up. The test is skipped if that is not possible.
-pub(crate) fn alone(test: impl FnOnce() + Send + 'static) {
+pub fn alone(test: impl FnOnce() + Send + 'static) {
     // The thread has the test's name, so that it can also be marked as skipped from there.
     let named = thread::Builder::new().name(skip::own_name());
     let thread = named.spawn(|| match isolated() {
@@ -51,8 +50,7 @@ fn isolated() -> Result<(), String> {
 
 /// As [`alone`], for a test with AF_XDP, which is skipped if the kernel does not offer it to this
 /// process.
-#[allow(dead_code, reason = "not every test has AF_XDP")]
-pub(crate) fn alone_with_xdp(test: impl FnOnce() + Send + 'static) {
+pub fn alone_with_xdp(test: impl FnOnce() + Send + 'static) {
     alone(|| match xdp() {
         Ok(()) => test(),
         Err(reason) => skip::test(reason),
@@ -89,15 +87,14 @@ type Job = Box<dyn FnOnce() + Send>;
 
 /// A second host: a thread in another namespace, which ends with this value, as do the sockets
 /// opened there.
-#[allow(dead_code, reason = "not every test has two hosts")]
-pub(crate) struct Host {
+pub struct Host {
     thread: i32,
     jobs: Sender<Job>,
 }
 
-#[allow(dead_code, reason = "not every test has two hosts")]
 impl Host {
-    pub(crate) fn new() -> Self {
+    #[expect(clippy::new_without_default, reason = "making a host has effects")]
+    pub fn new() -> Self {
         let (tell, told) = channel();
         let (jobs, todo) = channel::<Job>();
         thread::spawn(move || {
@@ -111,7 +108,7 @@ impl Host {
 
     /// Runs `job` on the host and returns its result. A socket that is opened there stays in that
     /// namespace.
-    pub(crate) fn call<T: Send + 'static>(&self, job: impl FnOnce() -> T + Send + 'static) -> T {
+    pub fn call<T: Send + 'static>(&self, job: impl FnOnce() -> T + Send + 'static) -> T {
         let (tell, told) = channel();
         self.jobs.send(Box::new(move || drop(tell.send(job())))).unwrap();
         told.recv().expect("the job does not panic")
@@ -119,7 +116,7 @@ impl Host {
 
     /// A wire to this host without offloads: the end `near` in the caller's namespace, the end
     /// `far` on the host, both up.
-    pub(crate) fn wire(&self, near: &str, far: &'static str) -> (Interface, Interface) {
+    pub fn wire(&self, near: &str, far: &'static str) -> (Interface, Interface) {
         ip(&format!("link add {near} type veth peer name {far} netns {}", self.thread));
         let ends = (up(near), self.call(|| up(far)));
         until_running(near);
@@ -129,14 +126,7 @@ impl Host {
 
     /// A wire between two other hosts, called `name` at both ends, with this number of queues at
     /// each end and without offloads. Returns the other host's end.
-    #[allow(dead_code, reason = "gateways have several hosts")]
-    pub(crate) fn wire_to(
-        &self,
-        other: &Self,
-        name: &'static str,
-        mtu: u32,
-        queues: u32,
-    ) -> Interface {
+    pub fn wire_to(&self, other: &Self, name: &'static str, mtu: u32, queues: u32) -> Interface {
         let thread = other.thread;
         let end = format!("mtu {mtu} numtxqueues {queues} numrxqueues {queues}");
         self.call(move || {
@@ -148,12 +138,12 @@ impl Host {
 }
 
 /// Runs `ip` with these words in the thread's namespace and returns its output.
-pub(crate) fn ip(words: &str) -> String {
+pub fn ip(words: &str) -> String {
     try_ip(words).unwrap_or_else(|error| panic!("{error}"))
 }
 
 /// As [`ip`], but returns error messages instead of panicking.
-pub(crate) fn try_ip(words: &str) -> Result<String, String> {
+pub fn try_ip(words: &str) -> Result<String, String> {
     let mut command = Command::new("ip");
     command.args(words.split(' ')).stdin(Stdio::null());
     command.stdout(Stdio::piped()).stderr(Stdio::piped());
@@ -169,7 +159,7 @@ pub(crate) fn try_ip(words: &str) -> Result<String, String> {
 
 /// Waits until an interface whose other end is up can send: until the kernel has noticed, packets
 /// are dropped silently.
-pub(crate) fn until_running(name: &str) {
+pub fn until_running(name: &str) {
     let running = || {
         let told = ip(&format!("link show dev {name}"));
         told.contains("state UP") && !told.contains("qdisc noop ")
@@ -180,8 +170,7 @@ pub(crate) fn until_running(name: &str) {
 }
 
 /// Two interfaces of this namespace that are connected, without offloads.
-#[allow(dead_code, reason = "some tests have wires between hosts")]
-pub(crate) fn wire(near: &str, far: &str) -> (Interface, Interface) {
+pub fn wire(near: &str, far: &str) -> (Interface, Interface) {
     ip(&format!("link add {near} type veth peer name {far}"));
     // Without IPv6 the host sends no packets of its own on the wire.
     for end in [near, far] {
@@ -194,7 +183,7 @@ pub(crate) fn wire(near: &str, far: &str) -> (Interface, Interface) {
 }
 
 /// Takes an interface up, without offloads.
-pub(crate) fn up(name: &str) -> Interface {
+pub fn up(name: &str) -> Interface {
     ip(&format!("link set {name} up"));
     let interface = Interface::find(name).unwrap();
     let offloads = [Offload::TransmitChecksums, Offload::Segmentation, Offload::TransmitVlan];

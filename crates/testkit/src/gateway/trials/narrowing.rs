@@ -1,7 +1,7 @@
 //! A path becomes narrower while frames are sent over it.
 
-use super::super::world::{Flow, World, index, quiet};
 use super::Make;
+use crate::gateway::world::{Flow, World, index, quiet};
 use core::time::Duration;
 use lightseal_gateway::control::Timing;
 
@@ -18,7 +18,7 @@ const LONG: usize = 1300;
 
 /// Number of steps from the narrowing of the path, which comes `offset` steps after the search,
 /// until long frames arrive again.
-pub(crate) fn steps(scheme: Make, offset: u64) -> u64 {
+pub fn steps(scheme: Make, offset: u64) -> u64 {
     let timing = Timing { probe: true, ..quiet() };
     let mut world = World::with(2, scheme, |_| {}, timing);
     world.carries = MTUS.0 - HEADERS;
@@ -45,7 +45,7 @@ pub(crate) fn steps(scheme: Make, offset: u64) -> u64 {
 }
 
 /// The longest such time in seconds, over all moments within the period of the probes.
-pub(crate) fn worst_seconds(scheme: Make) -> f64 {
+pub fn worst_seconds(scheme: Make) -> f64 {
     let worst = (0..25).map(|offset| steps(scheme, offset)).max().unwrap_or_default();
     worst as f64 * STEP.as_secs_f64()
 }

@@ -1,8 +1,6 @@
 //! A simulated group: a controller's key server, its members, and the datagrams between them. The
 //! clock is the test's.
 
-#![allow(dead_code, reason = "each test uses a part")]
-
 use lightseal_core::{Decode, Instant, Random};
 use lightseal_dtls::crypto::{CipherSuiteId, rustcrypto};
 use lightseal_group::compact::EpochSecret;
@@ -22,21 +20,21 @@ use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-pub(crate) const GROUP: GroupId = GroupId(*b"lights of room 1");
+pub const GROUP: GroupId = GroupId(*b"lights of room 1");
 
 /// A ledger in memory, which survives the restart of its member.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Disk(pub(crate) Arc<Mutex<Written>>);
+pub struct Disk(pub Arc<Mutex<Written>>);
 
 #[derive(Debug, Default)]
-pub(crate) struct Written {
+pub struct Written {
     below: BTreeMap<(GroupId, u64), u64>,
-    pub(crate) fails: bool,
+    pub fails: bool,
 }
 
 impl Disk {
     /// A copy of the current entries on a separate disk.
-    pub(crate) fn copy(&self) -> Self {
+    pub fn copy(&self) -> Self {
         let below = self.0.lock().unwrap().below.clone();
         Self(Arc::new(Mutex::new(Written { below, fails: false })))
     }
@@ -70,7 +68,7 @@ impl Ledger for Disk {
     }
 }
 
-pub(crate) fn policy(profile: Profile) -> Policy {
+pub fn policy(profile: Profile) -> Policy {
     let suite = match profile {
         Profile::Axiom12 => CipherSuiteId::PSK_WITH_AES_128_CCM_8,
         Profile::Compact => CipherSuiteId::AES_128_CCM_8_SHA256,
@@ -89,18 +87,18 @@ pub(crate) fn policy(profile: Profile) -> Policy {
 }
 
 /// A policy with pairwise responses.
-pub(crate) fn paired() -> Policy {
+pub fn paired() -> Policy {
     Policy { responses: Responses::Pairwise, ..policy(Profile::Compact) }
 }
 
 /// A group of a switch and three lights that know each other's keys.
-pub(crate) fn room(policy: Policy) -> Field {
+pub fn room(policy: Policy) -> Field {
     acquainted(policy, &[(None, true); 3])
 }
 
 /// A group of a switch and other members that know each other's keys. Each of the others may be a
 /// sender and a listener.
-pub(crate) fn acquainted(policy: Policy, others: &[(Option<u8>, bool)]) -> Field {
+pub fn acquainted(policy: Policy, others: &[(Option<u8>, bool)]) -> Field {
     let mut field = Field::with(policy, 1);
     field.add(Some(7), false);
     for (sender, listener) in others {
@@ -113,54 +111,54 @@ pub(crate) fn acquainted(policy: Policy, others: &[(Option<u8>, bool)]) -> Field
 }
 
 /// The number of records that were delivered to a device.
-pub(crate) fn got(field: &Field, index: usize) -> usize {
+pub fn got(field: &Field, index: usize) -> usize {
     field.devices[index].got.len()
 }
 
 /// A payload that was delivered to a member's application.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Got {
+pub enum Got {
     Request(SenderId, Vec<u8>),
     Direct(SenderId, Vec<u8>),
     Response(Listener, Vec<u8>),
 }
 
-pub(crate) struct Device {
-    pub(crate) member: Member,
-    pub(crate) leaf: Leaf,
-    pub(crate) roles: Roles,
-    pub(crate) address: SocketAddr,
-    pub(crate) disk: Disk,
-    pub(crate) identity: Identity,
-    pub(crate) got: Vec<Got>,
+pub struct Device {
+    pub member: Member,
+    pub leaf: Leaf,
+    pub roles: Roles,
+    pub address: SocketAddr,
+    pub disk: Disk,
+    pub identity: Identity,
+    pub got: Vec<Got>,
     /// Events that the test has not taken yet.
-    pub(crate) told: Vec<Event>,
+    pub told: Vec<Event>,
     /// The pages that it looked up.
-    pub(crate) lookups: Vec<Lookup>,
+    pub lookups: Vec<Lookup>,
 }
 
 impl Device {
-    pub(crate) fn hear(&mut self, now: Instant, from: SocketAddr, datagram: &[u8]) {
+    pub fn hear(&mut self, now: Instant, from: SocketAddr, datagram: &[u8]) {
         let (got, mut datagram) = (&mut self.got, datagram.to_vec());
         self.member.receive_multicast(now, from, &mut datagram, |delivery| got.push(own(delivery)));
     }
 
     /// Returns false if the datagram belongs to a unicast session.
-    pub(crate) fn hear_alone(&mut self, now: Instant, from: SocketAddr, datagram: &[u8]) -> bool {
+    pub fn hear_alone(&mut self, now: Instant, from: SocketAddr, datagram: &[u8]) -> bool {
         let (got, mut datagram) = (&mut self.got, datagram.to_vec());
         let deliver = |delivery: Delivery<'_>| got.push(own(delivery));
         let origin = self.member.receive_unicast(now, from, &mut datagram, deliver);
         origin != DatagramOrigin::UnicastSession
     }
 
-    pub(crate) fn ask(&mut self, now: Instant, content: &[u8]) -> Result<Vec<u8>, SendError> {
+    pub fn ask(&mut self, now: Instant, content: &[u8]) -> Result<Vec<u8>, SendError> {
         let mut buf = [0; 2000];
         let len = self.member.request(now, content, &mut buf)?;
         Ok(buf[..len].to_vec())
     }
 
     /// Seals a direct request to one listener. Returns its destination and its datagram.
-    pub(crate) fn ask_one(
+    pub fn ask_one(
         &mut self,
         now: Instant,
         listener: ListenerId,
@@ -171,7 +169,7 @@ impl Device {
         Ok((to, buf[..len].to_vec()))
     }
 
-    pub(crate) fn answer(
+    pub fn answer(
         &mut self,
         now: Instant,
         sender: SenderId,
@@ -183,7 +181,7 @@ impl Device {
     }
 
     /// Seals a response to a direct request. Returns its destination and its datagram.
-    pub(crate) fn answer_direct(
+    pub fn answer_direct(
         &mut self,
         now: Instant,
         sender: SenderId,
@@ -194,18 +192,18 @@ impl Device {
         Ok((to, buf[..len].to_vec()))
     }
 
-    pub(crate) fn events(&mut self) -> Vec<String> {
+    pub fn events(&mut self) -> Vec<String> {
         self.take_events();
         self.told.drain(..).map(|event| format!("{event:?}")).collect()
     }
 
-    pub(crate) fn pulls(&mut self) -> bool {
+    pub fn pulls(&mut self) -> bool {
         self.take_events();
         self.told.drain(..).filter(|event| matches!(event, Event::Pull(_))).count() > 0
     }
 
     /// Lookups are stored separately.
-    pub(crate) fn take_events(&mut self) {
+    pub fn take_events(&mut self) {
         while let Some(event) = self.member.next_event() {
             match event {
                 Event::Lookup(page) => self.lookups.push(page),
@@ -224,33 +222,33 @@ fn own(delivery: Delivery<'_>) -> Got {
 }
 
 /// A group with its controller (a key server, and a member that seals its records) and its devices.
-pub(crate) struct Field {
-    pub(crate) policy: Policy,
-    pub(crate) now: Instant,
-    pub(crate) keys: KeyServer,
-    pub(crate) rng: Random,
-    pub(crate) devices: Vec<Device>,
+pub struct Field {
+    pub policy: Policy,
+    pub now: Instant,
+    pub keys: KeyServer,
+    pub rng: Random,
+    pub devices: Vec<Device>,
     /// Seals the controller's records. Unlike a real controller, it has a leaf of its own.
     voice: Option<Device>,
     next_port: u16,
     /// The controller's announcements, each with the epoch in which it was sealed.
-    pub(crate) announced: Vec<(u64, Vec<u8>)>,
+    pub announced: Vec<(u64, Vec<u8>)>,
 }
 
 /// Epochs become active one second after their message, and the old epoch is received for another
 /// ten seconds.
-pub(crate) fn timing() -> Timing {
+pub fn timing() -> Timing {
     Timing::new(Duration::from_secs(1), Duration::from_secs(10)).unwrap()
 }
 
-pub(crate) const CONTROLLER: &str = "[fd00::ffff]:5684";
+pub const CONTROLLER: &str = "[fd00::ffff]:5684";
 
 impl Field {
-    pub(crate) fn new(profile: Profile, seed: u64) -> Self {
+    pub fn new(profile: Profile, seed: u64) -> Self {
         Self::with(policy(profile), seed)
     }
 
-    pub(crate) fn with(policy: Policy, seed: u64) -> Self {
+    pub fn with(policy: Policy, seed: u64) -> Self {
         let mut rng = Random::insecure(seed);
         let keys =
             KeyServer::new(policy.group, ControllerSecret::from_seed(&rng.array()), &mut rng);
@@ -272,7 +270,7 @@ impl Field {
         field
     }
 
-    pub(crate) fn senders(&self) -> BTreeSet<SenderId> {
+    pub fn senders(&self) -> BTreeSet<SenderId> {
         self.devices.iter().filter_map(|device| device.roles.sender).collect()
     }
 
@@ -313,11 +311,11 @@ impl Field {
     }
 
     /// Adds a member. The other members receive the rekey message first.
-    pub(crate) fn join(&mut self, roles: Roles) -> Device {
+    pub fn join(&mut self, roles: Roles) -> Device {
         self.join_heard_by(roles, |_| true)
     }
 
-    pub(crate) fn join_heard_by(&mut self, roles: Roles, hears: impl Fn(usize) -> bool) -> Device {
+    pub fn join_heard_by(&mut self, roles: Roles, hears: impl Fn(usize) -> bool) -> Device {
         let rekeying = self.change(&[], 1, hears);
         let grant = self.keys.grant(rekeying.joined[0], timing()).unwrap();
         let address = SocketAddr::new([0xfd00, 0, 0, 0, 0, 0, 0, self.next_port].into(), 5684);
@@ -330,24 +328,19 @@ impl Field {
     }
 
     /// The secret of the current epoch.
-    pub(crate) fn secret(&self) -> EpochSecret {
+    pub fn secret(&self) -> EpochSecret {
         let key = self.keys.epoch_key().unwrap();
         EpochSecret::new(GROUP, self.keys.epoch(), key.as_bytes())
     }
 
-    pub(crate) fn add(&mut self, sender: Option<u8>, listener: bool) -> usize {
+    pub fn add(&mut self, sender: Option<u8>, listener: bool) -> usize {
         let device = self.join(Roles { sender: sender.map(SenderId), listener });
         self.devices.push(device);
         self.devices.len() - 1
     }
 
     /// Changes the membership. `hears` tells whether the device at an index receives the message.
-    pub(crate) fn change(
-        &mut self,
-        leave: &[Leaf],
-        join: u32,
-        hears: impl Fn(usize) -> bool,
-    ) -> Rekeying {
+    pub fn change(&mut self, leave: &[Leaf], join: u32, hears: impl Fn(usize) -> bool) -> Rekeying {
         let change = Change { leave, join, ..Change::default() };
         let rekeying = self.keys.rekey(&change, timing(), 1200, &mut self.rng).unwrap();
         for message in &rekeying.messages {
@@ -376,7 +369,7 @@ impl Field {
     }
 
     /// Seals a record of the controller.
-    pub(crate) fn say(
+    pub fn say(
         &mut self,
         kind: lightseal_dtls::codepoints::ContentType,
         content: &[u8],
@@ -388,11 +381,11 @@ impl Field {
     }
 
     /// Evicts a member, which also receives the message, and returns its device.
-    pub(crate) fn evict(&mut self, index: usize) -> Device {
+    pub fn evict(&mut self, index: usize) -> Device {
         self.evict_heard_by(index, |_| true)
     }
 
-    pub(crate) fn evict_heard_by(&mut self, index: usize, hears: impl Fn(usize) -> bool) -> Device {
+    pub fn evict_heard_by(&mut self, index: usize, hears: impl Fn(usize) -> bool) -> Device {
         self.change(&[self.devices[index].leaf], 0, hears);
         let evicted = self.devices.remove(index);
         self.tell_senders();
@@ -405,7 +398,7 @@ impl Field {
     }
 
     /// A replacement for a device's member, with a ledger of its own.
-    pub(crate) fn stand_in(&mut self, index: usize) -> Member {
+    pub fn stand_in(&mut self, index: usize) -> Member {
         let device = &self.devices[index];
         let grant = device.member.keys().to_grant(timing());
         let (roles, address, identity) = (device.roles, device.address, device.identity.clone());
@@ -413,13 +406,13 @@ impl Field {
     }
 
     /// Restarts a device after a crash, with its disk and its current keys.
-    pub(crate) fn restart(&mut self, index: usize) {
+    pub fn restart(&mut self, index: usize) {
         let grant = self.devices[index].member.keys().to_grant(timing());
         self.restart_with(index, grant);
     }
 
     /// Restarts a device after a crash, with keys that may be outdated.
-    pub(crate) fn restart_with(&mut self, index: usize, grant: Grant) {
+    pub fn restart_with(&mut self, index: usize, grant: Grant) {
         let old = self.devices.remove(index);
         let (disk, identity) = (old.disk.clone(), old.identity);
         let device = self.device(old.roles, grant, disk, old.address, identity, None);
@@ -428,7 +421,7 @@ impl Field {
 
     /// Shuts a device down cleanly and resumes it from its suspended state, or from `instead`.
     /// Returns its suspended state.
-    pub(crate) fn nap(&mut self, index: usize, instead: Option<&[u8]>) -> Option<Vec<u8>> {
+    pub fn nap(&mut self, index: usize, instead: Option<&[u8]>) -> Option<Vec<u8>> {
         let Device { member, roles, address, disk, identity, got, .. } = self.devices.remove(index);
         let grant = member.keys().to_grant(timing());
         let left = member.suspend().map(|left| left.to_bytes());
@@ -441,7 +434,7 @@ impl Field {
 
     /// Shuts a device down cleanly and resumes it from its suspended state, converted by `before`
     /// to the format of an earlier version.
-    pub(crate) fn nap_as(&mut self, index: usize, before: impl FnOnce(&[u8]) -> Vec<u8>) {
+    pub fn nap_as(&mut self, index: usize, before: impl FnOnce(&[u8]) -> Vec<u8>) {
         let Device { member, roles, address, disk, identity, got, .. } = self.devices.remove(index);
         let grant = member.keys().to_grant(timing());
         let left = before(&member.suspend().expect("a suspended state").to_bytes());
@@ -451,12 +444,12 @@ impl Field {
     }
 
     /// Gives a device the current keys.
-    pub(crate) fn grant(&mut self, index: usize) {
+    pub fn grant(&mut self, index: usize) {
         let grant = self.keys.grant(self.devices[index].leaf, timing()).unwrap();
         self.devices[index].member.grant(self.now, grant).unwrap();
     }
 
-    pub(crate) fn wait(&mut self, seconds: u64) {
+    pub fn wait(&mut self, seconds: u64) {
         self.now += Duration::from_secs(seconds);
         for device in self.devices.iter_mut().chain(&mut self.voice) {
             device.member.handle_timeout(self.now);
@@ -465,7 +458,7 @@ impl Field {
 
     /// Delivers the datagrams that members send on their own until there are none left, and returns
     /// them.
-    pub(crate) fn carry(&mut self) -> Vec<Transmit> {
+    pub fn carry(&mut self) -> Vec<Transmit> {
         let mut carried = Vec::new();
         let mut carried_before = usize::MAX;
         while carried_before != carried.len() {
@@ -489,7 +482,7 @@ impl Field {
     }
 
     /// The page that the controller would answer with.
-    pub(crate) fn page(&self, lookup: Lookup) -> Page {
+    pub fn page(&self, lookup: Lookup) -> Page {
         let mut members: Vec<_> = self
             .devices
             .iter()
@@ -513,7 +506,7 @@ impl Field {
     }
 
     /// Answers the lookups of all devices.
-    pub(crate) fn introduce(&mut self) {
+    pub fn introduce(&mut self) {
         for index in 0..self.devices.len() {
             self.devices[index].take_events();
             for lookup in std::mem::take(&mut self.devices[index].lookups) {
@@ -524,7 +517,7 @@ impl Field {
     }
 
     /// Advances the time until no device has an unanswered lookup.
-    pub(crate) fn acquaint(&mut self) {
+    pub fn acquaint(&mut self) {
         for _ in 0..60 {
             self.now += Duration::from_millis(100);
             for device in self.devices.iter_mut().chain(&mut self.voice) {
@@ -535,7 +528,7 @@ impl Field {
     }
 
     /// Delivers a request of one device to all others, and returns its datagram.
-    pub(crate) fn ask(&mut self, index: usize, content: &[u8]) -> Vec<u8> {
+    pub fn ask(&mut self, index: usize, content: &[u8]) -> Vec<u8> {
         let datagram = self.devices[index].ask(self.now, content).unwrap();
         let from = self.devices[index].address;
         self.devices.iter_mut().for_each(|device| device.hear(self.now, from, &datagram));
@@ -544,7 +537,7 @@ impl Field {
 
     /// Delivers a direct request of one device to another one, and returns its datagram. It reaches
     /// all devices that receive at its destination address.
-    pub(crate) fn ask_one(&mut self, index: usize, to: usize, content: &[u8]) -> Vec<u8> {
+    pub fn ask_one(&mut self, index: usize, to: usize, content: &[u8]) -> Vec<u8> {
         let listener = self.devices[to].member.listener();
         let (to, datagram) = self.devices[index].ask_one(self.now, listener, content).unwrap();
         self.deliver(index, to, &datagram);
@@ -552,7 +545,7 @@ impl Field {
     }
 
     /// Delivers a device's datagram to all devices that receive at the address `to`.
-    pub(crate) fn deliver(&mut self, index: usize, to: SocketAddr, datagram: &[u8]) {
+    pub fn deliver(&mut self, index: usize, to: SocketAddr, datagram: &[u8]) {
         let from = self.devices[index].address;
         for device in &mut self.devices {
             if to == self.policy.address {
@@ -564,7 +557,7 @@ impl Field {
     }
 
     /// Delivers a response of one device to the requesting device, and returns its datagram.
-    pub(crate) fn answer(&mut self, index: usize, to: usize, content: &[u8]) -> Vec<u8> {
+    pub fn answer(&mut self, index: usize, to: usize, content: &[u8]) -> Vec<u8> {
         let sender = self.devices[to].roles.sender.unwrap();
         let datagram = self.devices[index].answer(self.now, sender, content).unwrap();
         let from = self.devices[index].address;
@@ -574,7 +567,7 @@ impl Field {
 
     /// Delivers a device's response to a direct request at its destination, and returns its
     /// datagram.
-    pub(crate) fn answer_direct(&mut self, index: usize, to: usize, content: &[u8]) -> Vec<u8> {
+    pub fn answer_direct(&mut self, index: usize, to: usize, content: &[u8]) -> Vec<u8> {
         let sender = self.devices[to].roles.sender.unwrap();
         let (to, datagram) = self.devices[index].answer_direct(self.now, sender, content).unwrap();
         self.deliver(index, to, &datagram);

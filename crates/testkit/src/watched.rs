@@ -1,8 +1,6 @@
 //! A client that watches its server, in virtual time.
 
-#![allow(dead_code, unreachable_pub, reason = "the tests and the example use parts of their own")]
-
-use super::pair::{Configs, Direction, Pair, psk};
+use crate::pair::{Configs, Direction, Pair, psk};
 use lightseal_core::Random;
 use lightseal_dtls::{Endpoint, ServerConfig, Watch};
 use std::sync::Arc;
@@ -69,8 +67,8 @@ impl Scenario {
             pair.client_send(b"how are you?");
             pair.run_for(self.every);
             pair.log.clear();
-            pair.server_received.clear();
-            pair.client_received.clear();
+            pair.at_server.data.clear();
+            pair.at_client.data.clear();
         }
     }
 

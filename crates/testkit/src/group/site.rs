@@ -1,11 +1,8 @@
 //! A simulated controller with its members: their requests and answers, and a store that can fail.
 //! The clock is the test's.
 
-#![allow(dead_code, reason = "each test uses a part")]
+use crate::group::field::{self, Disk, GROUP, policy};
 
-pub(crate) use crate::field;
-
-use field::{Disk, GROUP, policy};
 use lightseal_core::{Decode, Encode, Instant, Random, Writer};
 use lightseal_dtls::crypto::rustcrypto;
 use lightseal_group::control::{
@@ -25,22 +22,22 @@ use std::net::{IpAddr, SocketAddr};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-pub(crate) const SEED: [u8; 32] = [3; 32];
-pub(crate) const BOTH: RoleSet = RoleSet { sender: true, listener: true };
-pub(crate) const LISTENER: RoleSet = RoleSet { sender: false, listener: true };
+pub const SEED: [u8; 32] = [3; 32];
+pub const BOTH: RoleSet = RoleSet { sender: true, listener: true };
+pub const LISTENER: RoleSet = RoleSet { sender: false, listener: true };
 
 /// The content of a controller's store.
 #[derive(Clone, Default)]
-pub(crate) struct Shelf(pub(crate) Arc<Mutex<Stored>>);
+pub struct Shelf(pub Arc<Mutex<Stored>>);
 
 #[derive(Default)]
-pub(crate) struct Stored {
-    pub(crate) epoch: u64,
-    pub(crate) chain: Option<([u8; 16], u32)>,
-    pub(crate) depth: u8,
-    pub(crate) nodes: BTreeMap<Node, NodeKey>,
-    pub(crate) members: BTreeMap<String, Member>,
-    pub(crate) fails: bool,
+pub struct Stored {
+    pub epoch: u64,
+    pub chain: Option<([u8; 16], u32)>,
+    pub depth: u8,
+    pub nodes: BTreeMap<Node, NodeKey>,
+    pub members: BTreeMap<String, Member>,
+    pub fails: bool,
 }
 
 impl Store for Shelf {
@@ -68,46 +65,46 @@ impl Store for Shelf {
     }
 }
 
-pub(crate) struct Site {
-    pub(crate) policy: Policy,
-    pub(crate) now: Instant,
-    pub(crate) rng: Random,
-    pub(crate) shelf: Shelf,
-    pub(crate) disk: Disk,
-    pub(crate) controller: Controller,
-    pub(crate) devices: BTreeMap<String, Device>,
-    pub(crate) answers: BTreeMap<String, Vec<Answer>>,
+pub struct Site {
+    pub policy: Policy,
+    pub now: Instant,
+    pub rng: Random,
+    pub shelf: Shelf,
+    pub disk: Disk,
+    pub controller: Controller,
+    pub devices: BTreeMap<String, Device>,
+    pub answers: BTreeMap<String, Vec<Answer>>,
     /// Each member loses one announcement in this many; 0: none.
-    pub(crate) loss: u64,
-    pub(crate) numbers: u32,
+    pub loss: u64,
+    pub numbers: u32,
     /// The copies of devices that the controller has reported.
-    pub(crate) clones: Vec<(String, Reason)>,
+    pub clones: Vec<(String, Reason)>,
     /// Requests to the controller that are under way, with their time of arrival.
-    pub(crate) asking: Vec<(Instant, String, PullRequest)>,
+    pub asking: Vec<(Instant, String, PullRequest)>,
     /// The announcements, with the time at which each was sent.
-    pub(crate) aired: Vec<(Instant, Vec<u8>)>,
+    pub aired: Vec<(Instant, Vec<u8>)>,
 }
 
-pub(crate) struct Device {
-    pub(crate) member: lightseal_group::Member,
-    pub(crate) address: SocketAddr,
-    pub(crate) got: Vec<Vec<u8>>,
+pub struct Device {
+    pub member: lightseal_group::Member,
+    pub address: SocketAddr,
+    pub got: Vec<Vec<u8>>,
 }
 
-pub(crate) fn settings() -> Settings {
+pub fn settings() -> Settings {
     Settings { batch: Duration::from_millis(100), ..Settings::default() }
 }
 
-pub(crate) fn name() -> GroupName {
+pub fn name() -> GroupName {
     GroupName::new("lights").unwrap()
 }
 
 impl Site {
-    pub(crate) fn new(profile: Profile) -> Self {
+    pub fn new(profile: Profile) -> Self {
         Self::with(policy(profile), 7)
     }
 
-    pub(crate) fn with(policy: Policy, seed: u64) -> Self {
+    pub fn with(policy: Policy, seed: u64) -> Self {
         let mut rng = Random::insecure(seed);
         let keys = KeyServer::new(GROUP, ControllerSecret::from_seed(&SEED), &mut rng);
         let (shelf, disk) = (Shelf::default(), Disk::default());
@@ -131,7 +128,7 @@ impl Site {
         }
     }
 
-    pub(crate) fn start(
+    pub fn start(
         group: Group,
         shelf: &Shelf,
         disk: &Disk,
@@ -144,7 +141,7 @@ impl Site {
     }
 
     /// Restarts the controller from its store after a crash.
-    pub(crate) fn restart(&mut self) {
+    pub fn restart(&mut self) {
         let stored = self.shelf.0.lock().unwrap();
         let secret = ControllerSecret::from_seed(&SEED);
         let (seed, left) = stored.chain.expect("the controller has stored its state");
@@ -158,7 +155,7 @@ impl Site {
         self.controller = Self::start(group, &self.shelf, &self.disk, self.now, &mut self.rng);
     }
 
-    pub(crate) fn say(&mut self, device: &str, may: RoleSet, said: Request) {
+    pub fn say(&mut self, device: &str, may: RoleSet, said: Request) {
         let known = self.controller.roster().get(device).map(|member| member.start);
         let start = known.unwrap_or(Start { instance: 0, counter: 0, nonce: [0; 8] });
         self.say_as(start, device, may, said);
@@ -166,7 +163,7 @@ impl Site {
 
     /// Sends a request with the start `start`, which may differ from the one that the controller
     /// knows.
-    pub(crate) fn say_as(&mut self, start: Start, device: &str, may: RoleSet, said: Request) {
+    pub fn say_as(&mut self, start: Start, device: &str, may: RoleSet, said: Request) {
         self.numbers += 1;
         let mut buf = [0; 700];
         let mut w = Writer::new(&mut buf);
@@ -181,7 +178,7 @@ impl Site {
     }
 
     /// Delivers the controller's outputs.
-    pub(crate) fn settle(&mut self) {
+    pub fn settle(&mut self) {
         while let Some(output) = self.controller.poll() {
             match output {
                 Output::Multicast(datagram) => {
@@ -205,7 +202,7 @@ impl Site {
         }
     }
 
-    pub(crate) fn wait(&mut self, millis: u64) {
+    pub fn wait(&mut self, millis: u64) {
         let end = self.now + Duration::from_millis(millis);
         while let Some(at) = self.controller.wake_at().filter(|at| *at <= end) {
             self.now = self.now.max(at);
@@ -218,18 +215,18 @@ impl Site {
         }
     }
 
-    pub(crate) fn last(&mut self, device: &str) -> Option<Answer> {
+    pub fn last(&mut self, device: &str) -> Option<Answer> {
         self.answers.get_mut(device)?.pop()
     }
 
-    pub(crate) fn ask_to_join(&mut self, device: &str, nonce: u8, roles: RoleSet, ip: IpAddr) {
+    pub fn ask_to_join(&mut self, device: &str, nonce: u8, roles: RoleSet, ip: IpAddr) {
         let keys = identity(device).public();
         let join = Request::Join { nonce: [nonce; 8], name: name(), roles, address: ip, keys };
         self.say(device, BOTH, join);
     }
 
     /// Creates the device of a new member.
-    pub(crate) fn admit(&mut self, name: &str, admitted: Admitted, ip: IpAddr) {
+    pub fn admit(&mut self, name: &str, admitted: Admitted, ip: IpAddr) {
         let Admitted { policy, roles, controller, senders, grant, .. } = admitted;
         let (keys, _) = KeyPath::join(controller, grant);
         let identity = identity(name);
@@ -243,7 +240,7 @@ impl Site {
         self.devices.insert(name.into(), Device { member, address, got: Vec::new() });
     }
 
-    pub(crate) fn join(&mut self, device: &str, roles: RoleSet) {
+    pub fn join(&mut self, device: &str, roles: RoleSet) {
         let ip = ip(device);
         self.ask_to_join(device, 1, roles, ip);
         // Rekeys have a minimum interval, so a join may have to wait for the previous one's.
@@ -262,7 +259,7 @@ impl Site {
     }
 
     /// Delivers a request of one device and returns the number of devices that received it.
-    pub(crate) fn request(&mut self, from: &str) -> usize {
+    pub fn request(&mut self, from: &str) -> usize {
         let mut buf = [0; 200];
         let sender = self.devices.get_mut(from).unwrap();
         let len = sender.member.request(self.now, b"on", &mut buf).unwrap();
@@ -282,7 +279,7 @@ impl Site {
 
     /// Carries the requests of members that missed a rekey. If announcements are lost, requests and
     /// answers are lost as well: a member then asks again after 1 s, 2 s, 4 s, and then every 8 s.
-    pub(crate) fn pull(&mut self) {
+    pub fn pull(&mut self) {
         let names: Vec<String> = self.devices.keys().cloned().collect();
         for name in names {
             let member = &mut self.devices.get_mut(&name).unwrap().member;
@@ -311,24 +308,24 @@ impl Site {
 }
 
 /// A number from an environment variable.
-pub(crate) fn setting(name: &str, default: u64) -> u64 {
+pub fn setting(name: &str, default: u64) -> u64 {
     std::env::var(name).ok().and_then(|text| text.parse().ok()).unwrap_or(default)
 }
 
 /// Prints a result, and writes it to the file that `LIGHTSEAL_REPORT` names.
-pub(crate) fn report(json: &str) {
+pub fn report(json: &str) {
     println!("{json}");
     if let Ok(path) = std::env::var("LIGHTSEAL_REPORT") {
         std::fs::write(path, json).unwrap();
     }
 }
 
-pub(crate) fn identity(device: &str) -> Identity {
+pub fn identity(device: &str) -> Identity {
     let mut rng = Random::insecure(device.bytes().map(u64::from).sum());
     Identity::generate(&mut rng)
 }
 
-pub(crate) fn ip(device: &str) -> IpAddr {
+pub fn ip(device: &str) -> IpAddr {
     let last = device.bytes().fold(1_u16, |sum, byte| sum.wrapping_mul(31) + u16::from(byte));
     IpAddr::from([0xfd00, 0, 0, 0, 0, 0, 0, last])
 }

@@ -1,6 +1,5 @@
 //! Gateways that are connected without sockets. Management channels are reliable; what happens to
 //! datagrams is up to the test.
-#![allow(dead_code, reason = "each test uses a part of it")]
 
 use core::net::SocketAddr;
 use core::ops::Range;
@@ -20,7 +19,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 /// Headroom and tailroom of every packet, in bytes.
-pub(crate) const ROOM: usize = 128;
+pub const ROOM: usize = 128;
 /// The lane of the control path.
 const CONTROL: u8 = 15;
 
@@ -28,39 +27,39 @@ const CONTROL: u8 = 15;
 const ODD: u64 = 0x9e37_79b9_7f4a_7c15;
 
 /// The scheme `sealed`.
-pub(crate) fn sealed(_: &mut Random) -> Box<dyn Scheme> {
+pub fn sealed(_: &mut Random) -> Box<dyn Scheme> {
     Box::new(lightseal_gateway::schemes::sealed::SealedScheme)
 }
 
 /// A datagram on its way.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Datagram {
-    pub(crate) from: usize,
-    pub(crate) to: usize,
-    pub(crate) bytes: Vec<u8>,
+pub struct Datagram {
+    pub from: usize,
+    pub to: usize,
+    pub bytes: Vec<u8>,
 }
 
-pub(crate) struct Site {
-    pub(crate) gateway: Arc<Gateway>,
-    pub(crate) control: Control,
+pub struct Site {
+    pub gateway: Arc<Gateway>,
+    pub control: Control,
     /// Frames that were put on the LAN.
-    pub(crate) lan: Vec<Vec<u8>>,
-    pub(crate) events: Vec<Event>,
+    pub lan: Vec<Vec<u8>>,
+    pub events: Vec<Event>,
 }
 
 /// Several sites, each of which is a peer of every other.
-pub(crate) struct World {
-    pub(crate) sites: Vec<Site>,
-    pub(crate) now: Instant,
+pub struct World {
+    pub sites: Vec<Site>,
+    pub now: Instant,
     timing: Timing,
     /// The datagrams between sites, in the order in which they were sent.
-    pub(crate) wire: VecDeque<Datagram>,
+    pub wire: VecDeque<Datagram>,
     /// The longest UDP payload in bytes that arrives.
-    pub(crate) carries: usize,
+    pub carries: usize,
     messages: VecDeque<(usize, usize, Vec<u8>)>,
 }
 
-pub(crate) fn settings(site: usize) -> GatewayConfig {
+pub fn settings(site: usize) -> GatewayConfig {
     GatewayConfig {
         id: GatewayId([site as u8 + 1; 32]),
         mka: Mka::Tunnel,
@@ -78,7 +77,7 @@ pub(crate) fn settings(site: usize) -> GatewayConfig {
 
 /// Timing without announcements, keepalives and probes, so that only the test's own frames are
 /// sent.
-pub(crate) fn quiet() -> Timing {
+pub fn quiet() -> Timing {
     let never = Duration::ZERO;
     Timing { probe: false, check: false, announce: never, keepalive: never, ..Timing::default() }
 }
@@ -106,11 +105,11 @@ impl Site {
 }
 
 impl World {
-    pub(crate) fn new(sites: usize, scheme: impl Fn(&mut Random) -> Box<dyn Scheme>) -> Self {
+    pub fn new(sites: usize, scheme: impl Fn(&mut Random) -> Box<dyn Scheme>) -> Self {
         Self::with(sites, scheme, |_| {}, quiet())
     }
 
-    pub(crate) fn with(
+    pub fn with(
         sites: usize,
         scheme: impl Fn(&mut Random) -> Box<dyn Scheme>,
         change: impl Fn(&mut GatewayConfig),
@@ -146,7 +145,7 @@ impl World {
     }
 
     /// Restarts the gateway of a site, with empty state.
-    pub(crate) fn replace(
+    pub fn replace(
         &mut self,
         site: usize,
         scheme: impl Fn(&mut Random) -> Box<dyn Scheme>,
@@ -159,7 +158,7 @@ impl World {
     }
 
     /// A world with all channels up and keys agreed on.
-    pub(crate) fn up(sites: usize, scheme: impl Fn(&mut Random) -> Box<dyn Scheme>) -> Self {
+    pub fn up(sites: usize, scheme: impl Fn(&mut Random) -> Box<dyn Scheme>) -> Self {
         let mut world = Self::new(sites, scheme);
         world.connect();
         world
@@ -167,7 +166,7 @@ impl World {
 
     /// A world under `sealed` with all channels up, in which the first keepalives have been
     /// delivered.
-    pub(crate) fn up_sealed(sites: usize) -> Self {
+    pub fn up_sealed(sites: usize) -> Self {
         let mut world = Self::up(sites, sealed);
         world.advance(Duration::from_millis(1));
         world.deliver();
@@ -175,7 +174,7 @@ impl World {
     }
 
     /// A world with all channels up; keys and everything else that is drawn depend on `seed`.
-    pub(crate) fn up_from(
+    pub fn up_from(
         seed: u64,
         sites: usize,
         scheme: impl Fn(&mut Random) -> Box<dyn Scheme>,
@@ -186,7 +185,7 @@ impl World {
     }
 
     /// Brings up the channels between all sites.
-    pub(crate) fn connect(&mut self) {
+    pub fn connect(&mut self) {
         for a in 0..self.sites.len() {
             for b in 0..a {
                 self.connect_two(a, b, [(a * 16 + b) as u8; 32]);
@@ -195,7 +194,7 @@ impl World {
         self.settle();
     }
 
-    pub(crate) fn connect_two(&mut self, a: usize, b: usize, exported: [u8; 32]) {
+    pub fn connect_two(&mut self, a: usize, b: usize, exported: [u8; 32]) {
         for (site, other) in [(a, b), (b, a)] {
             let peer = index(site, other);
             self.sites[site].control.handle_up(self.now, peer, exported.into());
@@ -203,7 +202,7 @@ impl World {
     }
 
     /// Advances the time and runs all timers.
-    pub(crate) fn advance(&mut self, duration: Duration) {
+    pub fn advance(&mut self, duration: Duration) {
         self.now += duration;
         for site in &mut self.sites {
             site.control.handle_timeout(self.now);
@@ -213,7 +212,7 @@ impl World {
 
     /// Delivers messages, and messages that they cause, until none is left. Datagrams of the
     /// control path are appended to the wire.
-    pub(crate) fn settle(&mut self) {
+    pub fn settle(&mut self) {
         loop {
             for site in 0..self.sites.len() {
                 while let Some(output) = self.sites[site].control.poll(self.now) {
@@ -260,11 +259,11 @@ impl World {
     }
 
     /// Puts a frame on the LAN of a site; the datagrams that it causes are appended to the wire.
-    pub(crate) fn frame(&mut self, site: usize, frame: &[u8]) {
+    pub fn frame(&mut self, site: usize, frame: &[u8]) {
         self.frame_in_lane(site, 0, frame);
     }
 
-    pub(crate) fn frame_in_lane(&mut self, site: usize, lane: u8, frame: &[u8]) {
+    pub fn frame_in_lane(&mut self, site: usize, lane: u8, frame: &[u8]) {
         let gateway = Arc::clone(&self.sites[site].gateway);
         gateway.dispatch(self.now, lane, Buffer::new(frame), &mut self.sink(site));
     }
@@ -275,7 +274,7 @@ impl World {
     }
 
     /// Delivers all datagrams on the wire, and all datagrams that they cause.
-    pub(crate) fn deliver(&mut self) {
+    pub fn deliver(&mut self) {
         loop {
             while let Some(datagram) = self.wire.pop_front() {
                 self.arrive(&datagram);
@@ -289,7 +288,7 @@ impl World {
 
     /// Delivers the datagrams that are on the wire now; the datagrams that they cause stay on the
     /// wire.
-    pub(crate) fn deliver_once(&mut self) {
+    pub fn deliver_once(&mut self) {
         for datagram in core::mem::take(&mut self.wire) {
             self.arrive(&datagram);
         }
@@ -297,12 +296,12 @@ impl World {
     }
 
     /// Delivers one datagram; returns whether the gateway put a frame on its LAN.
-    pub(crate) fn arrive(&mut self, datagram: &Datagram) -> bool {
+    pub fn arrive(&mut self, datagram: &Datagram) -> bool {
         let from = address(datagram.from);
         datagram.bytes.len() <= self.carries && self.arrive_from(from, datagram)
     }
 
-    pub(crate) fn arrive_from(&mut self, from: SocketAddr, datagram: &Datagram) -> bool {
+    pub fn arrive_from(&mut self, from: SocketAddr, datagram: &Datagram) -> bool {
         let site = &mut self.sites[datagram.to];
         let mut arrived = None;
         let frame = in_room(&datagram.bytes, |packet| {
@@ -319,14 +318,14 @@ impl World {
     }
 
     /// Carries a frame from one LAN to the others, without any loss.
-    pub(crate) fn carry(&mut self, site: usize, frame: &[u8]) {
+    pub fn carry(&mut self, site: usize, frame: &[u8]) {
         self.frame(site, frame);
         self.deliver();
     }
 }
 
 /// The drops of `site` that are attributed to `from`, or to no peer.
-pub(crate) fn drops(world: &World, site: usize, from: usize, reason: Reason) -> u64 {
+pub fn drops(world: &World, site: usize, from: usize, reason: Reason) -> u64 {
     let gateway = &world.sites[site].gateway;
     let link = gateway.links.get(index(site, from)).unwrap();
     link.counters.drops.get(reason) + gateway.drops.get(reason)
@@ -390,7 +389,7 @@ impl Sink for WireSink<'_> {
 }
 
 /// Calls a function with a copy of `content` that has room around it; returns the resulting packet.
-pub(crate) fn in_room(
+pub fn in_room(
     content: &[u8],
     work: impl FnOnce(&mut PacketBuf<'_>) -> Option<()>,
 ) -> Option<Vec<u8>> {
@@ -400,53 +399,53 @@ pub(crate) fn in_room(
     Some(packet.bytes().to_vec())
 }
 
-pub(crate) fn address(site: usize) -> SocketAddr {
+pub fn address(site: usize) -> SocketAddr {
     ([192, 0, 2, site as u8 + 1], 8885).into()
 }
 
 /// The peer index that `other` has at `site`.
-pub(crate) fn index(site: usize, other: usize) -> PeerIndex {
+pub fn index(site: usize, other: usize) -> PeerIndex {
     PeerIndex(if other < site { other } else { other - 1 } as u8)
 }
 
 /// The site that has the index `peer` at `site`.
-pub(crate) fn other(site: usize, peer: PeerIndex) -> usize {
+pub fn other(site: usize, peer: PeerIndex) -> usize {
     let peer = usize::from(peer.0);
     if peer < site { peer } else { peer + 1 }
 }
 
 /// The address of a station.
-pub(crate) fn station(site: usize, number: u8) -> [u8; 6] {
+pub fn station(site: usize, number: u8) -> [u8; 6] {
     [2, 0, 0, 0, site as u8, number]
 }
 
 /// The values that the header of a frame is made from.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Flow {
-    pub(crate) source: [u8; 6],
-    pub(crate) destination: [u8; 6],
-    pub(crate) port: u16,
-    pub(crate) an: u8,
+pub struct Flow {
+    pub source: [u8; 6],
+    pub destination: [u8; 6],
+    pub port: u16,
+    pub an: u8,
 }
 
 impl Flow {
     /// A flow from the first station of `from` to the first station of `to`.
-    pub(crate) fn between(from: usize, to: usize) -> Self {
+    pub fn between(from: usize, to: usize) -> Self {
         Self { source: station(from, 1), destination: station(to, 1), port: 1, an: 0 }
     }
 
     /// The flow in the opposite direction.
-    pub(crate) fn back(self) -> Self {
+    pub fn back(self) -> Self {
         Self { source: self.destination, destination: self.source, ..self }
     }
 
     /// A frame as a MACsec device would send it, with `len` bytes of random secure data in place of
     /// ciphertext.
-    pub(crate) fn frame(&self, pn: u32, len: usize) -> Vec<u8> {
+    pub fn frame(&self, pn: u32, len: usize) -> Vec<u8> {
         self.frame_with(pn, len, [None; 2])
     }
 
-    pub(crate) fn frame_with(
+    pub fn frame_with(
         &self,
         pn: u32,
         len: usize,

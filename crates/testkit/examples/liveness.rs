@@ -1,13 +1,8 @@
 //! How often a live server is considered dead, and how soon a dead one is, in virtual time: the
-//! figures that `tests/it/liveness.rs` bounds, as JSON.
+//! figures that `tests/it/liveness.rs` of `lightseal-dtls` bounds, as JSON.
 
-#[path = "../tests/it/pair/mod.rs"]
-mod pair;
-#[path = "../tests/it/watched/mod.rs"]
-mod watched;
-
-use pair::Configs;
-use watched::Scenario;
+use testkit::pair::Configs;
+use testkit::watched::{self, Scenario};
 
 /// Each scenario runs for an hour with each of this many seeds.
 const SEEDS: u64 = 10;

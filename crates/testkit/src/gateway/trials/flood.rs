@@ -1,7 +1,7 @@
 //! A device on a LAN sends frames with invented source addresses.
 
-use super::super::world::{Flow, World};
 use super::{Make, flows, introduce};
+use crate::gateway::world::{Flow, World};
 use core::time::Duration;
 use lightseal_core::Random;
 use std::collections::VecDeque;
@@ -13,33 +13,33 @@ const BATCH: u32 = 500;
 
 /// The size of the flood.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Flood {
-    pub(crate) seconds: u32,
+pub struct Flood {
+    pub seconds: u32,
     /// Number of frames a second; a multiple of [`BATCH`].
-    pub(crate) frames_a_second: u32,
+    pub frames_a_second: u32,
 }
 
 /// The result. The maxima are over both gateways, and are taken once a second.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Outcome {
-    pub(crate) invented: u32,
+pub struct Outcome {
+    pub invented: u32,
     /// The most flows that are sent, and that are received.
-    pub(crate) flows: (usize, usize),
+    pub flows: (usize, usize),
     /// The most stations that are known in all, and at one port.
-    pub(crate) stations: (usize, usize),
+    pub stations: (usize, usize),
     /// Number of bytes allocated before the flood, with the old flows.
-    pub(crate) bytes_before: usize,
+    pub bytes_before: usize,
     /// The most bytes allocated in the first half of the flood, and in the second.
-    pub(crate) bytes: [usize; 2],
+    pub bytes: [usize; 2],
     /// Number of frames of old flows in both directions, and how many of them did not arrive
     /// unchanged.
-    pub(crate) old: u32,
-    pub(crate) old_lost: u32,
+    pub old: u32,
+    pub old_lost: u32,
 }
 
 /// Floods site 0 with frames, each of a new source: half of them to a known station, half to
 /// invented ones. `heap` returns the number of allocated bytes.
-pub(crate) fn run(scheme: Make, flood: Flood, heap: impl Fn() -> usize) -> Outcome {
+pub fn run(scheme: Make, flood: Flood, heap: impl Fn() -> usize) -> Outcome {
     let mut world = World::up(2, scheme);
     let old = flows(OLD);
     introduce(&mut world, &old, 1);

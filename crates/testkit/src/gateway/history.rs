@@ -4,7 +4,7 @@
 //! The environment variable `SEED` runs the history of one seed only; `HISTORIES` sets the number
 //! of histories.
 
-use crate::world::{Flow, World, quiet};
+use crate::gateway::world::{Flow, World, quiet};
 use core::time::Duration;
 use lightseal_core::Random;
 use lightseal_gateway::control::Timing;
@@ -174,7 +174,7 @@ impl History {
 
 /// Runs histories under a scheme. With `calm`, each ends without disturbances and all flows must work
 /// again.
-pub(crate) fn histories(make: fn(&mut Random) -> Box<dyn Scheme>, calm: bool) {
+pub fn histories(make: fn(&mut Random) -> Box<dyn Scheme>, calm: bool) {
     let number = |name| std::env::var(name).ok().and_then(|value| value.parse().ok());
     let many: u64 = number("HISTORIES").unwrap_or(HISTORIES);
     let seeds = number("SEED").map_or(0..many, |seed: u64| seed..seed + 1);

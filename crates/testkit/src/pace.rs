@@ -1,7 +1,5 @@
 //! Dialogues and streams between two engines in virtual time.
 
-#![allow(dead_code, unreachable_pub, reason = "each user needs only a part of it")]
-
 use crate::pair::{Configs, Direction, Pair};
 use lightseal_dtls::{Adapt, AggregationPolicy, Family};
 use std::time::Duration;
@@ -39,24 +37,24 @@ pub fn pair(configs: Configs, path: Duration, seed: u64) -> Pair<'static> {
 /// Runs `count` exchanges, `window` of them at a time, and returns how long they took.
 pub fn exchanges(pair: &mut Pair<'_>, count: usize, window: usize) -> Duration {
     let start = pair.now;
-    let (mut sent, mut answered) = (pair.server_received.len(), pair.server_received.len());
-    let end = pair.client_received.len() + count;
+    let (mut sent, mut answered) = (pair.at_server.data.len(), pair.at_server.data.len());
+    let end = pair.at_client.data.len() + count;
     let last = sent + count;
     for _ in 0..window {
         pair.client_send(&[1; 12]);
         sent += 1;
     }
-    let mut heard = pair.client_received.len();
-    while pair.client_received.len() < end {
+    let mut heard = pair.at_client.data.len();
+    while pair.at_client.data.len() < end {
         let going_on = pair.run_until(|pair| {
-            pair.server_received.len() > answered || pair.client_received.len() > heard
+            pair.at_server.data.len() > answered || pair.at_client.data.len() > heard
         });
-        assert!(going_on, "{} of {end}", pair.client_received.len());
-        while answered < pair.server_received.len() {
+        assert!(going_on, "{} of {end}", pair.at_client.data.len());
+        while answered < pair.at_server.data.len() {
             pair.server_send(&[2; 40]);
             answered += 1;
         }
-        while heard < pair.client_received.len() {
+        while heard < pair.at_client.data.len() {
             heard += 1;
             if sent < last {
                 pair.client_send(&[3; 12]);
@@ -77,7 +75,7 @@ pub fn bytes(configs: Configs, gap: Duration, count: usize) -> f64 {
     }
     pair.run_for(Duration::from_secs(30));
     // Messages that still wait for their set at the end are included.
-    assert!(pair.server_received.len() > count - 64);
+    assert!(pair.at_server.data.len() > count - 64);
     let sent = pair.log[before..].iter().filter(|(to, _)| *to == Direction::ToServer);
     sent.map(|(_, datagram)| datagram.len()).sum::<usize>() as f64 / count as f64
 }
