@@ -5,10 +5,11 @@
 //! - [`group`]: members of a group and their controller;
 //! - [`gateway`]: gateways that are connected without sockets, and trials of their schemes;
 //! - [`namespace`]: hosts that are threads in network namespaces;
+//! - [`program`]: programs under test, and folders for them;
 //! - [`vectors`]: readers of test vectors;
 //! - [`drain`]: the output of any engine.
 //!
-//! Each module has a feature, so that a test builds only the crates that it needs. A crate that is
+//! Each module of a protocol has a feature, so that a test builds only the crates that it needs. A crate that is
 //! published depends on this one for its tests, without a version: Cargo leaves such a dependency
 //! out of what it publishes.
 #![forbid(unsafe_code)]
@@ -25,6 +26,7 @@ pub mod namespace;
 pub mod pace;
 #[cfg(feature = "dtls")]
 pub mod pair;
+pub mod program;
 #[cfg(feature = "vectors")]
 pub mod vectors;
 #[cfg(feature = "dtls")]

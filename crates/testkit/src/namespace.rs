@@ -114,6 +114,18 @@ impl Host {
         told.recv().expect("the job does not panic")
     }
 
+    /// Runs `ip` on the host.
+    pub fn ip(&self, words: &str) {
+        let words = words.to_owned();
+        self.call(move || ip(&words));
+    }
+
+    /// Gives an interface of the host an address, which can be used at once.
+    pub fn address(&self, interface: &str, address: &str) {
+        let nodad = if address.contains(':') { " nodad" } else { "" };
+        self.ip(&format!("addr add {address} dev {interface}{nodad}"));
+    }
+
     /// A wire to this host without offloads: the end `near` in the caller's namespace, the end
     /// `far` on the host, both up.
     pub fn wire(&self, near: &str, far: &'static str) -> (Interface, Interface) {

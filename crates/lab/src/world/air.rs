@@ -1,12 +1,12 @@
 //! The operations of a link layer at one point in time.
 
 use super::capture::Frames;
-use super::queue::Queue;
 use super::{Event, NodeId, Topology};
 use crate::channels::Channels;
 use crate::energy::Meter;
 use crate::links::{ACK_BYTES, Arrival, Timer, airtime_micros};
 use lightseal_core::{Instant, Random};
+use lightseal_net::delay_line::DelayLine;
 
 /// A link layer's view of the world.
 pub struct Air<'a> {
@@ -20,14 +20,14 @@ pub struct Air<'a> {
     pub topology: &'a Topology,
     pub(super) channels: &'a mut Channels,
     pub(super) capture: Option<&'a mut Frames>,
-    pub(super) queue: &'a mut Queue<Event>,
+    pub(super) queue: &'a mut DelayLine<Event>,
 }
 
 impl Air<'_> {
     /// Sets a timer for microsecond `at`.
     pub fn wake_at(&mut self, at: u64, kind: u16, owner: u32) {
         let at = Instant::from_micros(at);
-        self.queue.add(at, Event::Link(Timer { at, kind, owner }));
+        self.queue.push(at, Event::Link(Timer { at, kind, owner }));
     }
 
     /// Sends a frame at microsecond `at`. Returns whether it reaches `to` intact.
@@ -66,6 +66,6 @@ impl Air<'_> {
     /// Gives a frame to a node's network stack.
     pub fn arrive(&mut self, at: u64, to: NodeId, frame: Vec<u8>) {
         let at = Instant::from_micros(at);
-        self.queue.add(at, Event::Arrival(Arrival { at, to, frame }));
+        self.queue.push(at, Event::Arrival(Arrival { at, to, frame }));
     }
 }

@@ -11,7 +11,6 @@
 
 mod air;
 mod capture;
-mod queue;
 mod topology;
 
 pub use air::Air;
@@ -25,7 +24,7 @@ use crate::lowpan::{NodeCounters, Packet, Reassembly, frames};
 use capture::Frames;
 use core::time::Duration;
 use lightseal_core::{Instant, Random};
-use queue::Queue;
+use lightseal_net::delay_line::DelayLine;
 
 /// The number of a node in its world, from which its addresses are derived.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -102,7 +101,7 @@ pub struct World<N> {
     topology: Topology,
     link: Box<dyn LinkLayer>,
     channels: Channels,
-    queue: Queue<Event>,
+    queue: DelayLine<Event>,
     random: Random,
     energy: Meter,
     cpu: Option<Cpu>,
@@ -127,7 +126,7 @@ impl<N: Node> World<N> {
             topology,
             link,
             channels,
-            queue: Queue::default(),
+            queue: DelayLine::new(),
             random,
             energy,
             cpu: None,
@@ -168,7 +167,7 @@ impl<N: Node> World<N> {
             reassembly: Reassembly::default(),
             counters: NodeCounters::default(),
         });
-        self.queue.add(start, Event::Wake(id));
+        self.queue.push(start, Event::Wake(id));
         id
     }
 
@@ -208,13 +207,13 @@ impl<N: Node> World<N> {
 
     /// The time of the next event; `None` if there is none.
     pub fn next_at(&self) -> Option<Instant> {
-        self.queue.next_at()
+        self.queue.next_due()
     }
 
     /// Handles the next event. Returns the node whose program ran, if one did, or `None` if there
     /// is no event.
     pub fn step(&mut self) -> Option<Option<NodeId>> {
-        let (at, event) = self.queue.next()?;
+        let (at, event) = self.queue.pop_due(Instant::MAX)?;
         self.now = at;
         match event {
             Event::Wake(id) => {
@@ -225,7 +224,7 @@ impl<N: Node> World<N> {
                 if node_state.busy_until > at {
                     node_state.wake_at = Some(node_state.busy_until);
                     let later = node_state.busy_until;
-                    self.queue.add(later, Event::Wake(id));
+                    self.queue.push(later, Event::Wake(id));
                     return Some(None);
                 }
                 node_state.wake_at = None;
@@ -296,7 +295,7 @@ impl<N: Node> World<N> {
         let node_state = self.node_state_mut(id);
         if node_state.busy_until > now {
             let later = node_state.busy_until;
-            self.queue.add(later, Event::Arrival(arrival));
+            self.queue.push(later, Event::Arrival(arrival));
             return None;
         }
         let mut packet = node_state.reassembly.take(now, &arrival.frame)?;
@@ -324,7 +323,7 @@ impl<N: Node> World<N> {
             return self.forward(id, &packet);
         }
         let at = self.now.as_micros() + micros;
-        self.queue.add(Instant::from_micros(at), Event::PacketReady(id, packet));
+        self.queue.push(Instant::from_micros(at), Event::PacketReady(id, packet));
     }
 
     /// Gives the link layer the frames of a packet for the next hop.
@@ -361,7 +360,7 @@ impl<N: Node> World<N> {
                     let node_state = self.node_state_mut(id);
                     if node_state.wake_at != Some(at) {
                         node_state.wake_at = Some(at);
-                        self.queue.add(at, Event::Wake(id));
+                        self.queue.push(at, Event::Wake(id));
                     }
                 }
                 NextAction::Idle => self.node_state_mut(id).wake_at = None,
