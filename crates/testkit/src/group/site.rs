@@ -30,7 +30,7 @@ pub const LISTENER: RoleSet = RoleSet { sender: false, listener: true };
 #[derive(Clone, Default)]
 pub struct Shelf(pub Arc<Mutex<Stored>>);
 
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub struct Stored {
     pub epoch: u64,
     pub chain: Option<([u8; 16], u32)>,
@@ -62,6 +62,24 @@ impl Store for Shelf {
             stored.members.insert((*name).into(), (*member).clone());
         }
         Ok(())
+    }
+}
+
+impl Shelf {
+    /// The group with which a controller starts: the stored one, or a new one.
+    pub fn group(&self, policy: &Policy, rng: &mut Random) -> Group {
+        let secret = ControllerSecret::from_seed(&SEED);
+        let stored = self.0.lock().unwrap().clone();
+        let keys = match stored.chain {
+            None => KeyServer::new(GROUP, secret, rng),
+            Some((seed, left)) => {
+                let chain = Chain::restore(seed, left).unwrap();
+                let tree = KeyTree::restore(stored.depth, stored.nodes).unwrap();
+                KeyServer::restore(GROUP, secret, stored.epoch, chain, tree)
+            }
+        };
+        let roster = Roster::restore(stored.members);
+        Group { name: name(), policy: policy.clone(), keys, roster }
     }
 }
 
@@ -106,11 +124,9 @@ impl Site {
 
     pub fn with(policy: Policy, seed: u64) -> Self {
         let mut rng = Random::insecure(seed);
-        let keys = KeyServer::new(GROUP, ControllerSecret::from_seed(&SEED), &mut rng);
         let (shelf, disk) = (Shelf::default(), Disk::default());
         let now = Instant::from_micros(5_000_000);
-        let group = Group { name: name(), policy: policy.clone(), keys, roster: Roster::default() };
-        let controller = Self::start(group, &shelf, &disk, now, &mut rng);
+        let controller = Self::start(&policy, &shelf, &disk, now, &mut rng);
         Self {
             policy,
             now,
@@ -129,12 +145,13 @@ impl Site {
     }
 
     pub fn start(
-        group: Group,
+        policy: &Policy,
         shelf: &Shelf,
         disk: &Disk,
         now: Instant,
         rng: &mut Random,
     ) -> Controller {
+        let group = shelf.group(policy, rng);
         let (store, ledger) = (Box::new(shelf.clone()), Box::new(disk.clone()));
         let provider = &rustcrypto::PROVIDER;
         Controller::new(group, settings(), provider, store, ledger, now, rng.fork()).unwrap()
@@ -142,17 +159,8 @@ impl Site {
 
     /// Restarts the controller from its store after a crash.
     pub fn restart(&mut self) {
-        let stored = self.shelf.0.lock().unwrap();
-        let secret = ControllerSecret::from_seed(&SEED);
-        let (seed, left) = stored.chain.expect("the controller has stored its state");
-        let chain = Chain::restore(seed, left).unwrap();
-        let nodes = stored.nodes.iter().map(|(node, key)| (*node, key.clone()));
-        let tree = KeyTree::restore(stored.depth, nodes).unwrap();
-        let keys = KeyServer::restore(GROUP, secret, stored.epoch, chain, tree);
-        let roster = Roster::restore(stored.members.clone());
-        drop(stored);
-        let group = Group { name: name(), policy: self.policy.clone(), keys, roster };
-        self.controller = Self::start(group, &self.shelf, &self.disk, self.now, &mut self.rng);
+        let Self { policy, shelf, disk, now, rng, .. } = self;
+        self.controller = Self::start(policy, shelf, disk, *now, rng);
     }
 
     pub fn say(&mut self, device: &str, may: RoleSet, said: Request) {
