@@ -12,6 +12,13 @@ pub struct Drained {
     pub wake: Option<Instant>,
 }
 
+impl Drained {
+    /// The datagrams without their destinations.
+    pub fn payloads(self) -> impl Iterator<Item = Vec<u8>> {
+        self.datagrams.into_iter().map(|(_, payload)| payload)
+    }
+}
+
 /// Takes an engine's output until it is idle.
 ///
 /// # Panics

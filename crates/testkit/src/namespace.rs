@@ -5,7 +5,7 @@ use lightseal_packet_io::xdp::{Attachment, Mode, XdpLan, XdpSettings};
 use lightseal_packet_io::{Interface, Offload, OpenError, Pool, PoolSettings};
 use nix::sched::{CloneFlags, unshare};
 use std::process::{Command, Stdio};
-use std::sync::mpsc::{Sender, channel};
+use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{PoisonError, RwLock, RwLockReadGuard};
 use std::thread;
 use std::time::Duration;
@@ -36,12 +36,18 @@ pub fn alone(test: impl FnOnce() + Send + 'static) {
     }
 }
 
-/// Moves this thread to a namespace of its own, or returns what is missing to do so.
-fn isolated() -> Result<(), String> {
-    skip::program_there("ip", "iproute2")?;
+/// Moves this thread to a new namespace.
+fn enter() -> Result<(), String> {
     unshare(CloneFlags::CLONE_NEWNET)
         .map_err(|error| format!("no network namespaces without root ({})", error.desc()))?;
     ip("link set lo up");
+    Ok(())
+}
+
+/// Moves this thread to a namespace of its own, or returns what is missing to do so.
+fn isolated() -> Result<(), String> {
+    skip::program_there("ip", "iproute2")?;
+    enter()?;
     let veth = try_ip("link add tried0 type veth peer name tried1");
     veth.map_err(|error| format!("no veth interfaces: {error}"))?;
     ip("link del tried0");
@@ -88,30 +94,48 @@ type Job = Box<dyn FnOnce() + Send>;
 /// A second host: a thread in another namespace, which ends with this value, as do the sockets
 /// opened there.
 pub struct Host {
-    thread: i32,
+    /// The kernel's number of the thread, by which `ip` finds the namespace.
+    pub thread: i32,
     jobs: Sender<Job>,
 }
 
 impl Host {
+    /// # Panics
+    /// If namespaces are not permitted. In [`alone`] they are.
     #[expect(clippy::new_without_default, reason = "making a host has effects")]
     pub fn new() -> Self {
+        Self::open().unwrap()
+    }
+
+    /// # Errors
+    /// Namespaces are not permitted: why.
+    pub fn open() -> Result<Self, String> {
         let (tell, told) = channel();
         let (jobs, todo) = channel::<Job>();
-        thread::spawn(move || {
-            unshare(CloneFlags::CLONE_NEWNET).expect("this process has made namespaces before");
-            ip("link set lo up");
-            tell.send(nix::unistd::gettid().as_raw()).unwrap();
-            todo.into_iter().for_each(|job| job());
+        thread::spawn(move || match enter() {
+            Ok(()) => {
+                tell.send(Ok(nix::unistd::gettid().as_raw())).unwrap();
+                todo.into_iter().for_each(|job| job());
+            }
+            Err(reason) => tell.send(Err(reason)).unwrap(),
         });
-        Self { thread: told.recv().unwrap(), jobs }
+        told.recv().unwrap().map(|thread| Self { thread, jobs })
+    }
+
+    /// Starts `job` on the host. The receiver returns its result.
+    pub fn start<T: Send + 'static>(
+        &self,
+        job: impl FnOnce() -> T + Send + 'static,
+    ) -> Receiver<T> {
+        let (tell, told) = channel();
+        self.jobs.send(Box::new(move || drop(tell.send(job())))).unwrap();
+        told
     }
 
     /// Runs `job` on the host and returns its result. A socket that is opened there stays in that
     /// namespace.
     pub fn call<T: Send + 'static>(&self, job: impl FnOnce() -> T + Send + 'static) -> T {
-        let (tell, told) = channel();
-        self.jobs.send(Box::new(move || drop(tell.send(job())))).unwrap();
-        told.recv().expect("the job does not panic")
+        self.start(job).recv().expect("the job does not panic")
     }
 
     /// Runs `ip` on the host.

@@ -1,7 +1,7 @@
 //! Attackers without a key. The datagrams that they record, delay and forge end no association,
 //! prevent no handshake, and make no end send much to a third party.
 
-use lightseal_core::{Engine, Instant, Output, Random};
+use lightseal_core::{Engine, Instant, Random};
 use lightseal_dtls::ProtocolVersion::{Dtls12, Dtls13};
 use lightseal_dtls::codepoints::PskKeyExchangeMode;
 use lightseal_dtls::{
@@ -12,6 +12,7 @@ use std::net::SocketAddr;
 use std::num::NonZeroUsize;
 use std::sync::Arc;
 use std::time::Duration;
+use testkit::drain;
 use testkit::pair::{
     self, ClientParts, Configs, Direction, Pair, ServerParts, pass, psk, server_address,
 };
@@ -70,19 +71,6 @@ fn assert_alive(pair: &mut Pair<'_>) {
     assert_eq!((pair.handle, pair.at_client.closed), (Some(handle), None));
 }
 
-/// Sends the datagrams of an endpoint.
-fn drain(endpoint: &mut Endpoint) -> Vec<(SocketAddr, Vec<u8>)> {
-    let (mut buf, mut sent) = ([0; 2048], Vec::new());
-    loop {
-        match endpoint.poll_output(&mut buf) {
-            Output::Datagram { to, payload } => sent.push((to, payload.to_vec())),
-            Output::Event(_) => {}
-            Output::BufferTooSmall { needed } => panic!("{needed} bytes are needed"),
-            Output::WakeAt(_) | Output::Idle => return sent,
-        }
-    }
-}
-
 /// An attacker without a key, at its own address: a DTLS 1.2 handshake that stops after the first
 /// flight.
 fn come_and_go(endpoint: &mut Endpoint, now: Instant, from: SocketAddr, seed: u64) {
@@ -90,20 +78,10 @@ fn come_and_go(endpoint: &mut Endpoint, now: Instant, from: SocketAddr, seed: u6
     config.settings.versions = vec![Dtls12];
     let rng = Random::insecure(seed);
     let mut client = Connection::client(config.config(), server_address(), now, rng);
-    let mut buf = [0; 2048];
     for _ in 0..6 {
-        let mut said = Vec::new();
-        loop {
-            match client.poll_output(&mut buf) {
-                Output::Datagram { payload, .. } => said.push(payload.to_vec()),
-                Output::Event(_) => {}
-                Output::BufferTooSmall { needed } => panic!("{needed} bytes are needed"),
-                Output::WakeAt(_) | Output::Idle => break,
-            }
-        }
-        for mut datagram in said {
+        for mut datagram in drain(&mut client, |_| {}).payloads() {
             endpoint.handle_datagram(now, from, &mut datagram);
-            for (to, mut answer) in drain(endpoint) {
+            for (to, mut answer) in drain(endpoint, |_| {}).datagrams {
                 if to == from {
                     client.handle_datagram(now, server_address(), &mut answer);
                 }
@@ -355,9 +333,7 @@ fn an_address_that_is_not_proved_gets_three_times_what_came_from_it() {
             let now = Instant::from_micros(1_000_000);
             let rng = Random::insecure(1);
             let mut client = Connection::client(config.config(), server_address(), now, rng);
-            let mut buf = [0; 2048];
-            let Output::Datagram { payload, .. } = client.poll_output(&mut buf) else { panic!() };
-            let hello = payload.to_vec();
+            let hello = drain(&mut client, |_| {}).payloads().next().unwrap();
             let mut config = ServerParts::new(Arc::new(psk()));
             config.cookies = CookiePolicy::WhenRetrying;
             config.send_half_rtt_data = half_rtt;
@@ -366,8 +342,7 @@ fn an_address_that_is_not_proved_gets_three_times_what_came_from_it() {
             server.handle_datagram(now, victim, &mut hello.clone());
             let (mut bytes, mut now) = (0, now);
             for _ in 0..1300 {
-                bytes +=
-                    drain(&mut server).iter().map(|(_, datagram)| datagram.len()).sum::<usize>();
+                bytes += drain(&mut server, |_| {}).payloads().map(|d| d.len()).sum::<usize>();
                 now += Duration::from_millis(100);
                 server.handle_timeout(now);
             }

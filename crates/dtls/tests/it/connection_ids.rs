@@ -3,12 +3,13 @@
 use lightseal_dtls::ProtocolVersion::{self, Dtls12, Dtls13};
 use lightseal_dtls::{
     ClientConfig, CloseReason, ConnectError, ConnectionIds, Endpoint, Engine, Event, Fault, Handle,
-    Instant, Limit, Output, Psk, Random, ServerConfig, SessionSlots, Settings, WhenFull,
+    Instant, Limit, Psk, Random, ServerConfig, SessionSlots, Settings, WhenFull,
 };
 use std::collections::{BTreeSet, VecDeque};
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
+use testkit::drain;
 use testkit::pair::{self, Configs, Direction, Pair};
 
 const VERSIONS: [ProtocolVersion; 2] = [Dtls12, Dtls13];
@@ -425,48 +426,34 @@ impl Crowd {
 
     /// Drains all endpoints; returns the earliest wake-up time.
     fn drain(&mut self) -> Option<Instant> {
-        let mut buf = [0; 2048];
-        let mut wake: Option<Instant> = None;
-        let mut sooner = |at: Instant| wake = Some(wake.map_or(at, |wake| wake.min(at)));
-        let mut out = Vec::new();
-        loop {
-            match self.client.poll_output(&mut buf) {
-                Output::Datagram { to, payload } => {
-                    let server = usize::from(to.port()) - 100;
-                    out.push((Direction::ToServer, server, payload.to_vec()));
+        let Self { client, servers, connected, received, closed, .. } = self;
+        let drained = drain(client, |event| match event.event {
+            Event::Connected(_) => assert!(connected.insert(event.handle)),
+            Event::Data(data) => received.push((event.handle, data.to_vec())),
+            Event::Closed(reason) => closed.push((event.handle, reason)),
+            event => panic!("{event}"),
+        });
+        let mut wake = drained.wake;
+        let to_server = |(to, datagram): (SocketAddr, _)| {
+            (Direction::ToServer, usize::from(to.port()) - 100, datagram)
+        };
+        let mut out: Vec<_> = drained.datagrams.into_iter().map(to_server).collect();
+        for (at, server) in servers.iter_mut().enumerate() {
+            let mut answers = Vec::new();
+            let first = drain(server, |event| {
+                if let Event::Data(data) = event.event {
+                    answers.push((event.handle, data.to_vec()));
                 }
-                Output::Event(event) => match event.event {
-                    Event::Connected(_) => assert!(self.connected.insert(event.handle)),
-                    Event::Data(data) => self.received.push((event.handle, data.to_vec())),
-                    Event::Closed(reason) => self.closed.push((event.handle, reason)),
-                    event => panic!("{event}"),
-                },
-                Output::BufferTooSmall { needed } => panic!("{needed} bytes are needed"),
-                Output::WakeAt(at) => break sooner(at),
-                Output::Idle => break,
+            });
+            for (handle, data) in answers {
+                let mut connection = server.connection_mut(handle).unwrap();
+                let _ = connection.send(self.now, &data, &mut []).unwrap();
             }
-        }
-        for (at, server) in self.servers.iter_mut().enumerate() {
-            let mut answer = None;
-            loop {
-                match server.poll_output(&mut buf) {
-                    Output::Datagram { to, payload } => {
-                        assert_eq!(to, CROWD);
-                        out.push((Direction::ToClient, at, payload.to_vec()));
-                    }
-                    Output::Event(event) => {
-                        if let Event::Data(data) = event.event {
-                            answer = Some((event.handle, data.to_vec()));
-                        }
-                    }
-                    Output::BufferTooSmall { needed } => panic!("{needed} bytes are needed"),
-                    Output::WakeAt(at) => break sooner(at),
-                    Output::Idle => break,
-                }
-                if let Some((handle, data)) = answer.take() {
-                    let mut connection = server.connection_mut(handle).unwrap();
-                    let _ = connection.send(self.now, &data, &mut []).unwrap();
-                }
+            let then = drain(server, |event| panic!("{}", event.event));
+            wake = wake.into_iter().chain(then.wake).min();
+            for (to, datagram) in first.datagrams.into_iter().chain(then.datagrams) {
+                assert_eq!(to, CROWD);
+                out.push((Direction::ToClient, at, datagram));
             }
         }
         for (direction, server, datagram) in out {

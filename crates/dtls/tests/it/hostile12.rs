@@ -1,7 +1,7 @@
 //! DTLS 1.2 with unknown peers: hand-written hellos, and datagrams that anybody can inject.
 
 use lightseal_core::wire::BufferFull;
-use lightseal_core::{Decode, Encode, Engine, Instant, Output, Random, Reader, Writer};
+use lightseal_core::{Decode, Encode, Engine, Instant, Random, Reader, Writer};
 use lightseal_dtls::codepoints::{
     AlertDescription, ContentType, DTLS_1_2, ExtensionType, FALLBACK_SCSV, HandshakeType,
 };
@@ -13,6 +13,7 @@ use lightseal_dtls::{CloseReason, Endpoint, Fault, ProtocolVersion, Settings};
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
+use testkit::drain;
 use testkit::pair::{self, Configs, Direction, ServerParts, client_address, pass, psk};
 
 /// A plaintext record, which anybody can send.
@@ -99,16 +100,9 @@ impl Server {
 
     fn hear(&mut self, from: SocketAddr, datagram: &[u8]) -> Option<Answer> {
         self.endpoint.handle_datagram(self.now, from, &mut datagram.to_vec());
-        let mut buf = [0; 2048];
         let mut first = None;
-        loop {
-            let payload = match self.endpoint.poll_output(&mut buf) {
-                Output::Datagram { payload, .. } => payload,
-                Output::Event(_) => continue,
-                Output::BufferTooSmall { needed } => panic!("{needed} bytes are needed"),
-                Output::WakeAt(_) | Output::Idle => return first,
-            };
-            let header = PlaintextHeader::read(&mut Reader::new(payload)).unwrap();
+        for payload in drain(&mut self.endpoint, |_| {}).payloads() {
+            let header = PlaintextHeader::read(&mut Reader::new(&payload)).unwrap();
             let content = &payload[PlaintextHeader::LEN..][..header.length.into()];
             first.get_or_insert(match header.kind {
                 ContentType::ALERT => Answer::Alert(AlertDescription(content[1])),
@@ -120,6 +114,7 @@ impl Server {
                 },
             });
         }
+        first
     }
 
     /// Sends a hello, and sends it again with the cookie.

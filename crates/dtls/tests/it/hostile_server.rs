@@ -1,6 +1,6 @@
 //! A server with unknown clients: hellos that are hand-written, spoofed, fragmented and late.
 
-use lightseal_core::{Decode, Encode, Engine, Instant, Output, Random, Reader, Writer};
+use lightseal_core::{Decode, Encode, Engine, Instant, Random, Reader, Writer};
 use lightseal_dtls::codepoints::{DTLS_1_3, ExtensionType, HandshakeType, LEGACY_VERSION};
 use lightseal_dtls::crypto::{EarlySecret, Transcript};
 use lightseal_dtls::messages::extensions::write_extension;
@@ -12,6 +12,7 @@ use lightseal_dtls::{Endpoint, ServerConfig};
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
+use testkit::drain;
 use testkit::pair::{self, Configs, Direction, client_address, pass, psk};
 
 /// A ClientHello that our own client would not send.
@@ -122,12 +123,7 @@ impl Server {
     }
 
     fn answers(&mut self) -> Vec<Vec<u8>> {
-        let mut buf = [0; 2048];
-        let mut answers = Vec::new();
-        while let Output::Datagram { payload, .. } = self.endpoint.poll_output(&mut buf) {
-            answers.push(payload.to_vec());
-        }
-        answers
+        drain(&mut self.endpoint, |_| {}).payloads().collect()
     }
 
     fn hear(&mut self, from: SocketAddr, datagram: &[u8]) -> Vec<Vec<u8>> {

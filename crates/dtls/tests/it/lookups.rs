@@ -3,12 +3,12 @@
 use lightseal_dtls::codepoints::AlertDescription;
 use lightseal_dtls::tuning::{MAX_INCOMING, MAX_WAITING_HELLOS};
 use lightseal_dtls::{
-    CloseReason, Connection, CookiePolicy, Engine, Lookup, Output, ProtocolVersion, Psk, PskStore,
-    Random,
+    CloseReason, Connection, CookiePolicy, Engine, Lookup, ProtocolVersion, Psk, PskStore, Random,
 };
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
+use testkit::drain;
 use testkit::pair::{Configs, Direction, Pair, client_address, server_address};
 
 /// A store that answers from elsewhere: what it says now is set from outside.
@@ -90,18 +90,17 @@ fn the_number_of_waiting_clients_is_bounded() {
 /// Clients at `count` addresses send their hellos, with a cookie.
 fn greet_from_many(pair: &mut Pair<'_>, count: u16) {
     let config = Configs::new().client.config();
-    let mut buf = [0; 1500];
     for port in 1..=count {
         let (here, now) = (SocketAddr::from(([192, 0, 2, 1], port)), pair.now);
         let rng = Random::insecure(port.into());
         let mut client = Connection::client(Arc::clone(&config), server_address(), now, rng);
         // The first hello is answered with a cookie.
         for _ in 0..2 {
-            while let Output::Datagram { payload, .. } = client.poll_output(&mut buf) {
-                pair.server.handle_datagram(now, here, &mut payload.to_vec());
+            for mut datagram in drain(&mut client, |_| {}).payloads() {
+                pair.server.handle_datagram(now, here, &mut datagram);
             }
-            while let Output::Datagram { payload, .. } = pair.server.poll_output(&mut buf) {
-                client.handle_datagram(now, server_address(), &mut payload.to_vec());
+            for mut datagram in drain(&mut pair.server, |_| {}).payloads() {
+                client.handle_datagram(now, server_address(), &mut datagram);
             }
         }
     }

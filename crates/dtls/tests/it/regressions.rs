@@ -9,6 +9,7 @@ use lightseal_dtls::crypto::{
 use lightseal_dtls::error::{Limit, Misbehaviour};
 use lightseal_dtls::{CloseReason, ConfigError, Connection, Endpoint, Event, Fault, SendError};
 use std::time::Duration;
+use testkit::drain;
 use testkit::pair::{Configs, Direction, Pair, client_address, pass, server_address};
 
 /// The epoch bits of the last datagram in a direction.
@@ -190,15 +191,9 @@ fn a_client_may_send_and_close_as_soon_as_it_is_connected() {
                 Output::WakeAt(_) | Output::Idle => break,
             }
         }
-        loop {
-            match server.poll_output(&mut buf) {
-                Output::Datagram { payload, .. } => {
-                    client.handle_datagram(now, server_address(), &mut payload.to_vec());
-                }
-                Output::Event(event) => events.push(format!("{:?}", event.event)),
-                Output::BufferTooSmall { needed } => panic!("{needed} bytes are needed"),
-                Output::WakeAt(_) | Output::Idle => break,
-            }
+        let drained = drain(&mut server, |event| events.push(format!("{:?}", event.event)));
+        for mut datagram in drained.payloads() {
+            client.handle_datagram(now, server_address(), &mut datagram);
         }
     }
     assert_eq!(events.len(), 3, "{events:?}");
@@ -247,17 +242,12 @@ fn a_key_that_could_not_be_changed_in_time_ends_the_association() {
     for n in 0..30u8 {
         pair.client_send(&[n]);
     }
-    let (mut buf, mut datagrams, mut closed) = ([0; 1500], 0, None);
-    loop {
-        match pair.client.poll_output(&mut buf) {
-            Output::Datagram { .. } => datagrams += 1,
-            Output::Event(Event::Closed(reason)) => closed = Some(reason),
-            Output::Event(event) => panic!("{event:?}"),
-            Output::BufferTooSmall { needed } => panic!("{needed} bytes are needed"),
-            Output::WakeAt(_) | Output::Idle => break,
-        }
-    }
-    assert_eq!(datagrams, 20, "the KeyUpdate among them");
+    let mut closed = None;
+    let drained = drain(&mut pair.client, |event| match event {
+        Event::Closed(reason) => closed = Some(reason),
+        event => panic!("{event:?}"),
+    });
+    assert_eq!(drained.datagrams.len(), 20, "the KeyUpdate among them");
     let fault = Fault::Limit(Limit::KeyExhausted);
     assert_eq!(closed, Some(CloseReason::Fault(fault)), "reported in the same drain");
 }
