@@ -3,7 +3,7 @@
 use lightseal_core::{Engine, Instant, Output};
 use std::net::SocketAddr;
 
-/// What an engine put out until it was idle, apart from its events.
+/// The output of an engine until it was idle, without its events.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Drained {
     /// The datagrams and their destinations.
