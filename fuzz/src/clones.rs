@@ -2,38 +2,31 @@
 //! They crash, stop, start and join in random order, over a lossy network. The cipher suites are
 //! wrapped and record every key and nonce that is used to seal.
 
-use crate::field::{CONTROLLER, Disk, GROUP, policy};
 use lightseal_core::{Decode, Encode, Instant, Random, Writer};
 use lightseal_dtls::crypto::{
     Aead, Block, CipherSuite, CipherSuite12, CipherSuiteId, KeyDerivation, Keying, Protection,
     Provider, Record, Unauthentic, rustcrypto,
 };
 use lightseal_group::control::{
-    Admitted, Answer, AnswerMessage, GroupName, Reason, Request, RequestMessage, RoleSet,
+    Admitted, Answer, AnswerMessage, Reason, Request, RequestMessage, RoleSet,
 };
-use lightseal_group::controller::{
-    Activation, Controller, Group, Member as Listed, Output, Roster, Settings, Store, StoreFailed,
-    StoreUpdate,
-};
+use lightseal_group::controller::{Activation, Controller, Output, Settings};
 use lightseal_group::member::{Delivery, Event, Membership, RequestKind, Suspended};
 use lightseal_group::policy::{Authenticity, Freshness, Profile, Responses};
-use lightseal_group::rekey::{
-    Chain, ControllerSecret, KeyPath, KeyServer, KeyTree, Node, NodeKey, Timing,
-    epoch_after_restoration,
-};
+use lightseal_group::rekey::{KeyPath, Timing, epoch_after_restoration};
 use lightseal_group::{Identity, Member, Policy, SenderId, Start};
 use std::cell::RefCell;
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeSet, VecDeque};
 use std::net::{IpAddr, SocketAddr};
-use std::sync::{Arc, Mutex};
 use std::time::Duration;
+use testkit::group::field::{CONTROLLER, Disk, GROUP, policy};
+use testkit::group::site::{Shelf, Stored};
 
 /// One datagram in this many is lost.
 const LOSS: u64 = 10;
 const STEP: Duration = Duration::from_millis(100);
 /// The interval after which an unanswered request is sent again.
 const AGAIN: Duration = Duration::from_secs(1);
-const SEED: [u8; 32] = [3; 32];
 
 /// What is copied from one machine to another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -151,41 +144,6 @@ fn provider() -> &'static Provider {
     })
 }
 
-/// A controller's store.
-#[derive(Clone, Default)]
-struct ControllerStore(Arc<Mutex<Stored>>);
-
-#[derive(Clone, Default)]
-struct Stored {
-    epoch: u64,
-    chain: Option<([u8; 16], u32)>,
-    depth: u8,
-    nodes: BTreeMap<Node, NodeKey>,
-    members: BTreeMap<String, Listed>,
-}
-
-impl Store for ControllerStore {
-    fn commit(&mut self, changes: &StoreUpdate<'_>) -> Result<(), StoreFailed> {
-        let mut stored = self.0.lock().expect("no thread panicked");
-        stored.epoch = changes.epoch;
-        stored.chain = Some((*changes.chain.seed(), changes.chain.left()));
-        stored.depth = changes.tree.depth();
-        for node in changes.nodes {
-            match changes.tree.key(*node) {
-                Some(key) => drop(stored.nodes.insert(*node, key)),
-                None => drop(stored.nodes.remove(node)),
-            }
-        }
-        for name in changes.left {
-            stored.members.remove(name);
-        }
-        for (name, member) in &changes.joined {
-            stored.members.insert((*name).into(), (*member).clone());
-        }
-        Ok(())
-    }
-}
-
 /// The contents of a state directory.
 #[derive(Clone)]
 struct State {
@@ -224,7 +182,7 @@ struct World {
     policy: Policy,
     now: Instant,
     rng: Random,
-    shelf: ControllerStore,
+    shelf: Shelf,
     ledger: Disk,
     backup: Option<(Stored, Disk)>,
     controller: Controller,
@@ -236,25 +194,12 @@ struct World {
 
 fn controller(
     policy: &Policy,
-    shelf: &ControllerStore,
+    shelf: &Shelf,
     ledger: &Disk,
     now: Instant,
     rng: &mut Random,
 ) -> Controller {
-    let secret = ControllerSecret::from_seed(&SEED);
-    let stored = shelf.0.lock().expect("no thread panicked").clone();
-    let keys = match stored.chain {
-        None => KeyServer::new(GROUP, secret, rng),
-        Some((seed, left)) => {
-            let chain = Chain::restore(seed, left).expect("the stored state is valid");
-            let tree =
-                KeyTree::restore(stored.depth, stored.nodes).expect("the stored state is valid");
-            KeyServer::restore(GROUP, secret, stored.epoch, chain, tree)
-        }
-    };
-    let name = GroupName::new("lights").expect("a name");
-    let roster = Roster::restore(stored.members);
-    let group = Group { name, policy: policy.clone(), keys, roster };
+    let group = shelf.group(policy, rng);
     let (store, ledger) = (Box::new(shelf.clone()), Box::new(ledger.clone()));
     Controller::new(group, Settings::default(), provider(), store, ledger, now, rng.fork())
         .expect("a valid policy")
@@ -263,7 +208,7 @@ fn controller(
 impl World {
     fn new(policy: Policy, clones: usize, seed: u64) -> Self {
         let mut rng = Random::insecure(seed);
-        let (shelf, ledger) = (ControllerStore::default(), Disk::default());
+        let (shelf, ledger) = (Shelf::default(), Disk::default());
         let now = Instant::from_micros(5_000_000);
         let controller = controller(&policy, &shelf, &ledger, now, &mut rng);
         let roles = |sender, listener| RoleSet { sender, listener };

@@ -1,8 +1,8 @@
 //! Every message truncated at every byte and with every byte changed, on the wire and behind
 //! decryption.
 
-use crate::secrets::{PeerWithKeys, scheme, suite};
-use crate::world::{Direction, Setup, World, clear_len};
+use crate::peer_with_keys::{PeerWithKeys, scheme, suite};
+use crate::setup::{Setup, arriving, clear_len, pass};
 use lightseal_core::{Encode, Reader, Writer};
 use lightseal_dtls::codepoints::{AlertDescription, ContentType, HandshakeType};
 use lightseal_dtls::messages::{Alert, Fragment, RecordNumber, ack};
@@ -11,6 +11,7 @@ use lightseal_dtls::record::{ReceiveBuffer, ReceiveEpoch, UnifiedHeader};
 use std::collections::BTreeSet;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Duration;
+use testkit::pair::{Direction, Pair};
 
 /// The alteration of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -104,36 +105,36 @@ const ENOUGH_FOR_A_REPORT: u32 = 70;
 
 /// Runs a whole association: handshake, data in both directions, silence, new keys, a loss report
 /// and the end.
-fn conversation(world: &mut World<'_>) {
-    world.connect();
+fn conversation(pair: &mut Pair<'_>) {
+    pair.run_for(Duration::from_secs(1));
     let mut next = 0;
-    let mut exchange = |world: &mut World<'_>, count: u32| {
+    let mut exchange = |pair: &mut Pair<'_>, count: u32| {
         for _ in 0..count {
             for direction in Direction::BOTH {
-                world.send(direction, &payload(direction, next));
+                pair.send(direction, &payload(direction, next));
             }
             next += 1;
         }
-        world.run_for(Duration::from_millis(500));
+        pair.run_for(Duration::from_millis(500));
     };
-    exchange(world, 3);
-    let now = world.now;
-    world.client.update_keys(now);
-    exchange(world, 1);
+    exchange(pair, 3);
+    let now = pair.now;
+    pair.client.update_keys(now);
+    exchange(pair, 1);
     for _ in 0..ENOUGH_FOR_A_REPORT / 10 {
-        exchange(world, 10);
+        exchange(pair, 10);
     }
-    let now = world.now;
-    world.client.close(now);
-    world.run_for(Duration::from_secs(2));
+    let now = pair.now;
+    pair.client.close(now);
+    pair.run_for(Duration::from_secs(2));
 }
 
 /// Whether every delivered payload was sent, and none was delivered twice.
-fn is_sound(world: &World<'_>) -> bool {
+fn is_sound(pair: &Pair<'_>) -> bool {
     Direction::BOTH.into_iter().all(|direction| {
         let sent: BTreeSet<_> =
             (0..ENOUGH_FOR_A_REPORT + 10).map(|index| payload(direction, index)).collect();
-        let told = &world.told(direction).data;
+        let told = &pair.events(direction).data;
         let once: BTreeSet<_> = told.iter().collect();
         once.len() == told.len() && told.iter().all(|data| sent.contains(data))
     })
@@ -141,9 +142,9 @@ fn is_sound(world: &World<'_>) -> bool {
 
 /// The indices and lengths of the datagrams to alter: all at the beginning and at the end, and
 /// between them those as long as a loss report.
-fn interesting(world: &World<'_>) -> Vec<(usize, usize)> {
-    let total = world.log.len();
-    let lengths = world.log.iter().map(|(_, datagram)| datagram.len()).enumerate();
+fn interesting(pair: &Pair<'_>) -> Vec<(usize, usize)> {
+    let total = pair.log.len();
+    let lengths = pair.log.iter().map(|(_, datagram)| datagram.len()).enumerate();
     lengths
         .filter(|(index, len)| *index < 30 || index + 6 > total || *len == REPORT_DATAGRAM)
         .collect()
@@ -155,10 +156,10 @@ const REPORT_DATAGRAM: usize = 1 + 2 + 1 + 2 + 16;
 /// Alters one datagram at a time, with every `stride`-th alteration.
 pub fn on_the_wire(setup: &Setup, seed: u64, stride: usize) -> Report {
     let mut report = Report::default();
-    let mut genuine = World::new(setup, seed);
+    let mut genuine = setup.pair(seed);
     conversation(&mut genuine);
-    assert!(genuine.server_told.connected && is_sound(&genuine), "the conversation works");
-    assert_eq!(genuine.server_told.data.len(), genuine.client_told.data.len());
+    assert!(genuine.at_server.connected.is_some() && is_sound(&genuine), "the conversation works");
+    assert_eq!(genuine.at_server.data.len(), genuine.at_client.data.len());
     let mut skip = 0usize;
     for (target, len) in interesting(&genuine) {
         report.messages += 1;
@@ -168,12 +169,12 @@ pub fn on_the_wire(setup: &Setup, seed: u64, stride: usize) -> Report {
                 continue;
             }
             let run = || {
-                let mut world = World::new(setup, seed).with_rule(|_, index, datagram| {
+                let mut pair = setup.pair(seed).with_rule(|_, index, datagram| {
                     let altered = index == target && datagram.len() == len;
-                    vec![if altered { change.apply(datagram) } else { datagram.to_vec() }]
+                    arriving([if altered { change.apply(datagram) } else { datagram.to_vec() }])
                 });
-                conversation(&mut world);
-                (is_sound(&world), world.most_held, world.most_open)
+                conversation(&mut pair);
+                (is_sound(&pair), pair.most_held, pair.most_open)
             };
             report.case(|| format!("{setup:?}: datagram {target}, {change:?}"), run);
         }
@@ -196,28 +197,28 @@ pub(crate) const STAGES: [Stage; 4] = [
 ];
 
 impl Stage {
-    /// A world whose receiver has the keys of the stage and has seen no record protected with them.
-    pub(crate) fn reach<'a>(self, setup: &Setup, seed: u64) -> World<'a> {
-        let mut world = World::new(setup, seed).with_rule(move |direction, _, datagram| {
+    /// A pair whose receiver has the keys of the stage and has seen no record protected with them.
+    pub(crate) fn reach<'a>(self, setup: &Setup, seed: u64) -> Pair<'a> {
+        let mut pair = setup.pair(seed).with_rule(move |direction, _, datagram| {
             let protected = &datagram[clear_len(datagram)..];
             let bits = protected.first().map_or(0, |byte| u64::from(byte & 3));
             let held_back = !protected.is_empty()
                 && direction == self.direction
                 && (self.epoch == HANDSHAKE_EPOCH || bits == APPLICATION_EPOCH & 3);
             let len = if held_back { datagram.len() - protected.len() } else { datagram.len() };
-            if len == 0 { vec![] } else { vec![datagram[..len].to_vec()] }
+            if len == 0 { vec![] } else { pass(&datagram[..len]) }
         });
-        world.run_for(Duration::from_millis(40));
-        world
+        pair.run_for(Duration::from_millis(40));
+        pair
     }
 
     /// Genuine contents of records in this stage, from a conversation and from RFC 8446.
     pub(crate) fn contents(self, setup: &Setup, seed: u64) -> Vec<(ContentType, Vec<u8>)> {
-        let mut world = World::new(setup, seed);
-        world.connect();
-        let mut contents = opened(setup, &world, self);
+        let mut pair = setup.pair(seed);
+        pair.run_for(Duration::from_secs(1));
+        let mut contents = opened(setup, &pair, self);
         // The sequence number of the sender's first message after its Finished.
-        let retried = u16::from(world.server.stats().retries > 0);
+        let retried = u16::from(pair.server.stats().retries > 0);
         let next = match self.direction {
             Direction::ToServer => 2 + retried,
             Direction::ToClient => 3 + retried,
@@ -258,16 +259,16 @@ fn written(
     w.finish().to_vec()
 }
 
-/// The contents of the stage's records in a world's log, opened with the logged keys.
-fn opened(setup: &Setup, world: &World<'_>, stage: Stage) -> Vec<(ContentType, Vec<u8>)> {
-    let Some(secret) = world.secrets.traffic(stage.direction, stage.epoch) else {
+/// The contents of the stage's records in a pair's log, opened with the logged keys.
+fn opened(setup: &Setup, pair: &Pair<'_>, stage: Stage) -> Vec<(ContentType, Vec<u8>)> {
+    let Some(secret) = pair.secrets.traffic(stage.direction, stage.epoch) else {
         return Vec::new();
     };
     let mut epoch =
         ReceiveEpoch::new(stage.epoch, suite(setup), scheme(setup, stage.epoch), &secret);
     let mut held = ReceiveBuffer::new(1 << 16);
     let mut contents = Vec::new();
-    let sent = world.log.iter().filter(|(direction, _)| *direction == stage.direction);
+    let sent = pair.log.iter().filter(|(direction, _)| *direction == stage.direction);
     for (_, datagram) in sent {
         let mut rest = datagram[clear_len(datagram)..].to_vec();
         while let Ok(header) = UnifiedHeader::read(&mut Reader::new(&rest), 0) {
@@ -292,35 +293,38 @@ fn opened(setup: &Setup, world: &World<'_>, stage: Stage) -> Vec<(ContentType, V
 /// If one of these does not hold, because the campaign would then find nothing.
 pub fn check_impostor(setup: &Setup, seed: u64) {
     for stage in STAGES {
-        let mut world = stage.reach(setup, seed);
-        let mut impostor = PeerWithKeys::new(setup, &world.secrets, stage.direction, stage.epoch)
+        let mut pair = stage.reach(setup, seed);
+        let mut impostor = PeerWithKeys::new(setup, &pair.secrets, stage.direction, stage.epoch)
             .expect("the stage has keys");
-        assert_eq!(world.told(stage.direction).connected, stage.epoch == APPLICATION_EPOCH);
+        assert_eq!(
+            pair.events(stage.direction).connected.is_some(),
+            stage.epoch == APPLICATION_EPOCH
+        );
         if stage.epoch == HANDSHAKE_EPOCH {
-            let mut genuine = World::new(setup, seed);
-            genuine.connect();
+            let mut genuine = setup.pair(seed);
+            genuine.run_for(Duration::from_secs(1));
             for (kind, content) in opened(setup, &genuine, stage) {
                 let datagram = impostor.seal(kind, &content);
-                world.deliver(stage.direction, &datagram);
+                pair.deliver(stage.direction, &datagram);
             }
-            world.drain();
-            assert!(world.told(stage.direction).connected, "{setup:?} {stage:?}");
+            pair.drain();
+            assert!(pair.events(stage.direction).connected.is_some(), "{setup:?} {stage:?}");
         } else {
             // Under R2D2 the last records wait for later ones.
             for _ in 0..64 {
                 let datagram = impostor.seal(ContentType::APPLICATION_DATA, b"believe me");
-                world.deliver(stage.direction, &datagram);
+                pair.deliver(stage.direction, &datagram);
             }
-            world.drain();
-            let believed = world.told(stage.direction).data.len();
+            pair.drain();
+            let believed = pair.events(stage.direction).data.len();
             assert!((32..=64).contains(&believed), "{setup:?} {stage:?}: {believed}");
         }
     }
-    let mut world = World::new(setup, seed);
-    conversation(&mut world);
+    let mut pair = setup.pair(seed);
+    conversation(&mut pair);
     let met: BTreeSet<_> = STAGES
         .into_iter()
-        .flat_map(|stage| opened(setup, &world, stage))
+        .flat_map(|stage| opened(setup, &pair, stage))
         .map(|(kind, content)| (kind, content.first().copied().unwrap_or(0)))
         .collect();
     let handshake =
@@ -359,19 +363,19 @@ pub fn behind_decryption(setup: &Setup, seed: u64, stride: usize) -> Report {
                 continue;
             }
             let run = || {
-                let mut world = stage.reach(setup, seed);
+                let mut pair = stage.reach(setup, seed);
                 let mut impostor =
-                    PeerWithKeys::new(setup, &world.secrets, stage.direction, stage.epoch)
+                    PeerWithKeys::new(setup, &pair.secrets, stage.direction, stage.epoch)
                         .expect("the stage has keys");
                 let mut datagram = impostor.seal(kind, &content);
                 // The datagram is delivered twice, then the same content in a further record.
-                world.deliver(stage.direction, &datagram);
-                world.deliver(stage.direction, &datagram);
+                pair.deliver(stage.direction, &datagram);
+                pair.deliver(stage.direction, &datagram);
                 datagram = impostor.seal(kind, &content);
-                world.deliver(stage.direction, &datagram);
-                world.run_for(Duration::from_secs(1));
-                let told = Direction::BOTH.into_iter().map(|way| world.told(way).data.len());
-                (told.sum::<usize>() == 0, world.most_held, world.most_open)
+                pair.deliver(stage.direction, &datagram);
+                pair.run_for(Duration::from_secs(1));
+                let told = Direction::BOTH.into_iter().map(|way| pair.events(way).data.len());
+                (told.sum::<usize>() == 0, pair.most_held, pair.most_open)
             };
             report.case(|| format!("{setup:?}: {stage:?}, {kind} {content:02x?}"), run);
         }

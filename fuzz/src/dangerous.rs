@@ -2,7 +2,7 @@
 //! records of an aggregate goes undetected.
 
 use crate::forgery::Attack;
-use crate::world::Setup;
+use crate::setup::Setup;
 use lightseal_dtls::Scheme;
 use lightseal_dtls::crypto::Provider;
 use lightseal_dtls::crypto::dangerous::AES_128_GCM_AGGREGATED;

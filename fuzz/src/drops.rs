@@ -1,10 +1,12 @@
 //! Handshakes with any two datagrams lost, and with many copies of any datagram.
 
-use crate::world::{Direction, World, client, defaults, server};
+use crate::setup::{arriving, client, defaults, pair, pass, server};
 use lightseal_dtls::codepoints::PskKeyExchangeMode;
 use lightseal_dtls::crypto::CipherSuiteId;
 use lightseal_dtls::{ClientConfig, CookiePolicy, Packing, ProtocolVersion, ServerConfig};
+use std::sync::Arc;
 use std::time::Duration;
+use testkit::pair::{Direction, Pair};
 
 /// A kind of handshake. All kinds use a cookie.
 #[derive(Clone, Copy, Debug)]
@@ -87,34 +89,35 @@ impl Kind {
     }
 
     /// Two ends before their handshake, after a first association if there is one to resume.
-    fn world<'a>(&self, seed: u64) -> World<'a> {
+    fn pair<'a>(&self, seed: u64) -> Pair<'a> {
         let (client, server) = self.configs();
-        let mut world = World::of(client.clone(), server, seed);
+        let mut pair = pair(client.clone(), server, seed);
         if self.resumed.is_some() {
-            let session = world.connect().client.session();
+            pair.run_for(Duration::from_secs(1));
+            let session = pair.client.session();
             let client = match session {
                 Some(session) => client.with_session(session),
                 None => client,
             };
-            world.reconnect(client, seed + 1);
+            pair.replace_client(Arc::new(client), seed + 1);
         }
-        world
+        pair
     }
 }
 
 /// Runs the handshake and exchanges messages. Returns whether all of them arrived.
-fn connects(world: &mut World<'_>, kind: &Kind) -> bool {
-    world.run_for(Duration::from_secs(60));
+fn connects(pair: &mut Pair<'_>, kind: &Kind) -> bool {
+    pair.run_for(Duration::from_secs(60));
     // Only datagrams of the handshake are lost.
-    world.rule = Box::new(|_, _, datagram| vec![datagram.to_vec()]);
-    world.send(Direction::ToServer, b"ping");
-    world.send(Direction::ToClient, b"pong");
-    world.run_for(Duration::from_secs(1));
-    let resumed = world.client.negotiated().is_some_and(|agreed| agreed.resumed);
-    world.client.is_connected()
+    pair.rule = Box::new(|_, _, datagram| pass(datagram));
+    pair.send(Direction::ToServer, b"ping");
+    pair.send(Direction::ToClient, b"pong");
+    pair.run_for(Duration::from_secs(1));
+    let resumed = pair.client.negotiated().is_some_and(|agreed| agreed.resumed);
+    pair.client.is_connected()
         && resumed == kind.resumed.is_some()
-        && world.server_told.data == [b"ping"]
-        && world.client_told.data == [b"pong"]
+        && pair.at_server.data == [b"ping"]
+        && pair.at_client.data == [b"pong"]
 }
 
 /// Tries every pair and every burst, but only every `stride`-th pair. `seed` determines everything.
@@ -122,7 +125,7 @@ pub fn run(seed: u64, stride: usize) -> Report {
     let mut report = Report::default();
     for kind in Kind::all() {
         report.kinds += 1;
-        let mut fair = kind.world(seed);
+        let mut fair = kind.pair(seed);
         fair.run_for(Duration::from_secs(60));
         let count = fair.log.len();
         pairs(&mut report, &kind, count, seed, stride);
@@ -135,16 +138,16 @@ fn pairs(report: &mut Report, kind: &Kind, count: usize, seed: u64, stride: usiz
     let last = count + REPEATED;
     let pairs = (0..last).flat_map(|first| (first + 1..last).map(move |second| (first, second)));
     for (first, second) in pairs.step_by(stride) {
-        let mut world = kind.world(seed).with_rule(move |_, index, datagram| {
-            if index == first || index == second { vec![] } else { vec![datagram.to_vec()] }
+        let mut pair = kind.pair(seed).with_rule(move |_, index, datagram| {
+            if index == first || index == second { vec![] } else { pass(datagram) }
         });
         report.pairs += 1;
-        if connects(&mut world, kind) {
+        if connects(&mut pair, kind) {
             report.connected += 1;
         } else {
             report.failures.push(format!(
                 "{kind:?} without {first} and {second}: client {:?}, server {:?}",
-                world.client_told.closed, world.server_told.closed
+                pair.at_client.closed, pair.at_server.closed
             ));
         }
     }
@@ -155,16 +158,16 @@ fn pairs(report: &mut Report, kind: &Kind, count: usize, seed: u64, stride: usiz
 fn bursts(report: &mut Report, kind: &Kind, count: usize, seed: u64) {
     for lost in [None].into_iter().chain((2..count).map(Some)) {
         let sent = |doubled: Option<usize>| {
-            let mut world = kind.world(seed).with_rule(move |_, index, datagram| {
+            let mut pair = kind.pair(seed).with_rule(move |_, index, datagram| {
                 let copies = match Some(index) {
                     index if index == lost => 0,
                     index if index == doubled => BURST,
                     _ => 1,
                 };
-                vec![datagram.to_vec(); copies]
+                arriving(vec![datagram.to_vec(); copies])
             });
-            world.run_for(Duration::from_secs(60));
-            world.log.len()
+            pair.run_for(Duration::from_secs(60));
+            pair.log.len()
         };
         let without = sent(None);
         for doubled in (1..without).filter(|doubled| Some(*doubled) != lost) {

@@ -1,7 +1,7 @@
 //! Handshakes of many clients with one server over a lossy relay, in virtual time.
 
 use crate::forgery::SCHEMES;
-use crate::world::{buffer_len, defaults};
+use crate::setup::{PRF_SUITES, SUITES, defaults};
 use lightseal_core::{Instant, Random, Sent};
 use lightseal_dtls::codepoints::PskKeyExchangeMode;
 use lightseal_dtls::crypto::{CipherSuiteId, NamedGroup};
@@ -18,23 +18,7 @@ use std::hash::{DefaultHasher, Hasher};
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
-
-/// Every cipher suite of DTLS 1.3 of the portable provider.
-pub const SUITES: [CipherSuiteId; 6] = [
-    CipherSuiteId::AES_128_GCM_SHA256,
-    CipherSuiteId::CHACHA20_POLY1305_SHA256,
-    CipherSuiteId::AES_128_CCM_SHA256,
-    CipherSuiteId::AES_128_CCM_8_SHA256,
-    CipherSuiteId::AES_128_CTR_LIGHTMAC_SHA256,
-    CipherSuiteId::SHA256_SHA256,
-];
-
-/// Suites of DTLS 1.3 whose tags may be aggregated.
-pub const PRF_SUITES: [CipherSuiteId; 3] = [
-    CipherSuiteId::AES_128_CCM_SHA256,
-    CipherSuiteId::AES_128_CTR_LIGHTMAC_SHA256,
-    CipherSuiteId::SHA256_SHA256,
-];
+use testkit::pair::buffer_len;
 
 /// Every cipher suite of DTLS 1.2 of the portable provider.
 pub const SUITES_12: [CipherSuiteId; 6] = [

@@ -1,7 +1,6 @@
 //! Groups whose members join, leave, are evicted, crash and miss datagrams, in random order. An
 //! observer that knows all keys looks for events that must never happen.
 
-use crate::field::{CONTROLLER, Device, Disk, Field, GROUP, Got, policy, timing};
 use crate::parallel::shared;
 use lightseal_core::Random;
 use lightseal_dtls::crypto::rustcrypto;
@@ -12,6 +11,7 @@ use lightseal_group::rekey::{Grant, KeyPath, KeyServer, KeyTree};
 use lightseal_group::{Identity, Member, Policy, SenderId};
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
+use testkit::group::field::{CONTROLLER, Device, Disk, Field, GROUP, Got, policy, timing};
 
 /// Number of events in one history.
 const STEPS: usize = 250;

@@ -4,12 +4,11 @@
 //! The attacker is given more than it can have: it knows the masks, and the content type of a
 //! record that was not sent yet.
 
-use crate::fleet::PRF_SUITES;
 use crate::forgery::SCHEMES;
 use crate::onpath::{Captured, Masks, Payloads, number_len};
 use crate::parallel::shared;
-use crate::secrets::suite;
-use crate::world::{Direction, Setup, Told, World};
+use crate::peer_with_keys::suite;
+use crate::setup::{PRF_SUITES, Setup, pass};
 use lightseal_aggregation::{Offer, Opener, Outcome, RecordKind, RulerOrder, Sealer};
 use lightseal_core::Random;
 use lightseal_dtls::crypto::{Keying, Record, Sha256, TrafficSecret};
@@ -19,6 +18,7 @@ use std::cell::RefCell;
 use std::collections::{HashMap, HashSet};
 use std::rc::Rc;
 use std::time::Duration;
+use testkit::pair::{Direction, Pair, ReportedEvents};
 
 /// The direction under attack.
 const WAY: Direction = Direction::ToServer;
@@ -146,7 +146,7 @@ pub fn run(setup: &Setup, loss: u64, seed: u64, records: u64, with_junk: bool) -
         [(); 5].map(|()| rng.fork());
     let captured = Rc::new(RefCell::new(None::<Vec<Vec<u8>>>));
     let tap = Rc::clone(&captured);
-    let mut world = World::new(setup, seed).with_rule(move |way, _, datagram| {
+    let mut pair = setup.pair(seed).with_rule(move |way, _, datagram| {
         let mut captured = tap.borrow_mut();
         match &mut *captured {
             Some(captured) if way == WAY => {
@@ -154,16 +154,16 @@ pub fn run(setup: &Setup, loss: u64, seed: u64, records: u64, with_junk: bool) -
                 vec![]
             }
             Some(_) if reverse_losses.below(100_000) < loss => vec![],
-            _ => vec![datagram.to_vec()],
+            _ => pass(datagram),
         }
     });
-    world.connect();
-    assert!(world.server_told.connected && world.client_told.connected, "{setup:?}");
-    let secret = world
+    pair.run_for(Duration::from_secs(1));
+    assert!(pair.at_server.connected.is_some() && pair.at_client.connected.is_some(), "{setup:?}");
+    let secret = pair
         .secrets
         .traffic(WAY, lightseal_dtls::record::epochs::APPLICATION_EPOCH)
         .expect("the handshake is complete");
-    let masks = Masks::new(setup, &world.secrets, WAY);
+    let masks = Masks::new(setup, &pair.secrets, WAY);
     let mut attacker = Junk { setup, secret, masks, rng: junk_rng };
     *captured.borrow_mut() = Some(Vec::new());
     let take = || captured.borrow_mut().replace(Vec::new()).unwrap_or_default();
@@ -174,9 +174,9 @@ pub fn run(setup: &Setup, loss: u64, seed: u64, records: u64, with_junk: bool) -
     for i in 0..=records {
         if i < records {
             let payload = payloads.fresh(&mut payload_rng, PAYLOAD);
-            world.send(WAY, &payload);
+            pair.send(WAY, &payload);
             run.sent += PAYLOAD as u64;
-            world.drain();
+            pair.drain();
         }
         let datagrams = take();
         let data = datagrams.len().saturating_sub(1);
@@ -191,28 +191,28 @@ pub fn run(setup: &Setup, loss: u64, seed: u64, records: u64, with_junk: bool) -
                 if with_junk && attacker.rng.below(RATE) == 0 {
                     run.junk += 1;
                     let junk = attacker.make(&record, number);
-                    world.deliver(WAY, &attacker.masks.datagram(&junk));
-                    world.drain();
+                    pair.deliver(WAY, &attacker.masks.datagram(&junk));
+                    pair.drain();
                 }
             }
             if !lost {
-                world.deliver(WAY, datagram);
+                pair.deliver(WAY, datagram);
             }
         }
-        world.run_for(if i < records { PERIOD } else { Duration::from_secs(1) });
-        world.log.clear();
-        run.count(&world, &mut payloads, &mut seen);
+        pair.run_for(if i < records { PERIOD } else { Duration::from_secs(1) });
+        pair.log.clear();
+        run.count(&pair, &mut payloads, &mut seen);
     }
     // Deliver the records that the silence at the end causes.
     for datagram in take() {
-        world.deliver(WAY, &datagram);
+        pair.deliver(WAY, &datagram);
     }
-    world.run_for(Duration::from_secs(1));
-    run.count(&world, &mut payloads, &mut seen);
+    pair.run_for(Duration::from_secs(1));
+    run.count(&pair, &mut payloads, &mut seen);
 
-    run.count_early(world.told(WAY), &mut payloads);
-    run.most_held = world.most_held;
-    if let Some(stats) = world.stats(WAY) {
+    run.count_early(pair.events(WAY), &mut payloads);
+    run.most_held = pair.most_held;
+    if let Some(stats) = pair.stats(WAY) {
         run.evaluations = stats.received.evaluations;
         run.refused = stats.received.refused;
     }
@@ -320,8 +320,8 @@ pub fn flood(setup: &Setup, before: bool) -> Flood {
 
 impl Run {
     /// Counts the payloads that were delivered as verified.
-    fn count(&mut self, world: &World<'_>, payloads: &mut Payloads, seen: &mut usize) {
-        let told = &world.told(WAY).data[*seen..];
+    fn count(&mut self, pair: &Pair<'_>, payloads: &mut Payloads, seen: &mut usize) {
+        let told = &pair.events(WAY).data[*seen..];
         *seen += told.len();
         for data in told {
             if payloads.sent.remove(data) {
@@ -333,9 +333,9 @@ impl Run {
     }
 
     /// Counts the payloads that were delivered provisionally, and their resolutions.
-    fn count_early(&mut self, told: &Told, payloads: &mut Payloads) {
+    fn count_early(&mut self, told: &ReportedEvents, payloads: &mut Payloads) {
         let resolved: HashMap<_, _> = told.resolved.iter().copied().collect();
-        for (record, data) in &told.early {
+        for (record, _, data) in &told.early {
             let how = resolved.get(record);
             let genuine = payloads.all.contains(data);
             self.early += u64::from(!genuine);

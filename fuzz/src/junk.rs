@@ -1,7 +1,7 @@
 //! Junk: random, altered and replayed datagrams.
 
 use crate::mutate;
-use crate::world::{Direction, Setup, World, clear_len, client_address};
+use crate::setup::{Setup, clear_len, client_address, pass};
 use lightseal_core::{Engine, Random};
 use lightseal_dtls::codepoints::AlertDescription;
 use lightseal_dtls::crypto::CipherSuiteId;
@@ -10,6 +10,7 @@ use lightseal_dtls::{CloseReason, CookiePolicy, Scheme};
 use std::net::SocketAddr;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Duration;
+use testkit::pair::{Direction, Pair};
 
 /// The state of the two ends when the junk arrives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -58,60 +59,60 @@ pub struct Report {
 }
 
 impl Stage {
-    fn reach<'a>(self, setup: &Setup, seed: u64) -> World<'a> {
-        let mut world = World::new(setup, seed);
+    fn reach<'a>(self, setup: &Setup, seed: u64) -> Pair<'a> {
+        let mut pair = setup.pair(seed);
         let protected = |datagram: &[u8]| UnifiedHeader::begins_with(datagram[0]);
         match self {
             Self::Fresh => {
-                world.rule = Box::new(|_, _, _| vec![]);
-                world.drain();
+                pair.rule = Box::new(|_, _, _| vec![]);
+                pair.drain();
             }
             Self::HalfAClient => {
-                world.rule = Box::new(|direction, _, datagram| {
+                pair.rule = Box::new(|direction, _, datagram| {
                     // Only the unprotected record of the server's flight arrives.
                     let len = match direction {
                         Direction::ToClient => clear_len(datagram),
                         Direction::ToServer => datagram.len(),
                     };
-                    if len == 0 { vec![] } else { vec![datagram[..len].to_vec()] }
+                    if len == 0 { vec![] } else { pass(&datagram[..len]) }
                 });
-                world.run_for(Duration::from_millis(40));
+                pair.run_for(Duration::from_millis(40));
             }
             Self::HalfAServer => {
-                world.rule = Box::new(move |direction, _, datagram| {
+                pair.rule = Box::new(move |direction, _, datagram| {
                     let lost = direction == Direction::ToServer && protected(datagram);
-                    if lost { vec![] } else { vec![datagram.to_vec()] }
+                    if lost { vec![] } else { pass(datagram) }
                 });
-                world.run_for(Duration::from_millis(40));
+                pair.run_for(Duration::from_millis(40));
             }
             Self::Established => {
-                world.connect();
-                exchange(&mut world, 0);
+                pair.run_for(Duration::from_secs(1));
+                exchange(&mut pair, 0);
             }
         }
-        world
+        pair
     }
 }
 
-fn exchange(world: &mut World<'_>, from: u32) {
+fn exchange(pair: &mut Pair<'_>, from: u32) {
     for index in from..from + RECORDS {
         for direction in Direction::BOTH {
             let mut payload = index.to_be_bytes().to_vec();
             payload.resize(if index.is_multiple_of(3) { 1000 } else { 4 }, 0);
-            world.send(direction, &payload);
+            pair.send(direction, &payload);
         }
-        world.run_for(Duration::from_millis(1));
+        pair.run_for(Duration::from_millis(1));
     }
-    world.run_for(Duration::from_secs(1));
+    pair.run_for(Duration::from_secs(1));
 }
 
 /// Whether the association ended because CCM_8's keys may be used for 2^7 forgeries only (RFC 9147,
 /// section 4.5.3).
-fn ends_by_limit(setup: &Setup, world: &World<'_>) -> bool {
+fn ends_by_limit(setup: &Setup, pair: &Pair<'_>) -> bool {
     setup.suite == CipherSuiteId::AES_128_CCM_8_SHA256
         && Direction::BOTH.into_iter().any(|way| {
             matches!(
-                world.told(way).closed,
+                pair.events(way).closed,
                 Some(
                     CloseReason::Fault(_)
                         | CloseReason::PeerAlert(AlertDescription::BAD_RECORD_MAC)
@@ -144,13 +145,13 @@ fn stranger(rng: &mut Random) -> SocketAddr {
 /// Sends junk to one pair of ends at one stage.
 fn round(setup: &Setup, stage: Stage, seed: u64, report: &mut Report) {
     let mut rng = Random::insecure(seed);
-    let mut world = stage.reach(setup, seed);
+    let mut pair = stage.reach(setup, seed);
     let other = Stage::Established.reach(setup, seed ^ 1);
     // The newest datagrams of the attacked association are last.
     let corpus: Vec<_> =
-        other.log.iter().chain(&world.log).map(|(_, datagram)| datagram.clone()).collect();
-    let before = Direction::BOTH.map(|way| world.told(way).data.len());
-    world.rule = Box::new(|_, _, _| vec![]);
+        other.log.iter().chain(&pair.log).map(|(_, datagram)| datagram.clone()).collect();
+    let before = Direction::BOTH.map(|way| pair.events(way).data.len());
+    pair.rule = Box::new(|_, _, _| vec![]);
 
     for _ in 0..PER_ROUND {
         let mut datagram = match rng.below(8) {
@@ -161,44 +162,44 @@ fn round(setup: &Setup, stage: Stage, seed: u64, report: &mut Report) {
             _ => mutate::altered(&mut rng, &corpus),
         };
         match rng.below(5) {
-            0 | 1 => world.deliver(Direction::ToClient, &datagram),
-            2 | 3 => world.deliver(Direction::ToServer, &datagram),
+            0 | 1 => pair.deliver(Direction::ToClient, &datagram),
+            2 | 3 => pair.deliver(Direction::ToServer, &datagram),
             _ => {
                 let from = stranger(&mut rng);
                 assert_ne!(from, client_address());
-                world.server.handle_datagram(world.now, from, &mut datagram);
+                pair.server.handle_datagram(pair.now, from, &mut datagram);
             }
         }
         report.datagrams += 1;
         if rng.below(4) == 0 {
-            world.run_for(Duration::from_millis(rng.below(20)));
+            pair.run_for(Duration::from_millis(rng.below(20)));
         } else {
-            world.drain();
+            pair.drain();
         }
     }
 
-    let after = Direction::BOTH.map(|way| world.told(way).data.len());
+    let after = Direction::BOTH.map(|way| pair.events(way).data.len());
     let delivered = after[0] + after[1] - before[0] - before[1];
     report.deliveries += delivered;
-    report.most_held = report.most_held.max(world.most_held);
-    report.most_open = report.most_open.max(world.most_open);
+    report.most_held = report.most_held.max(pair.most_held);
+    report.most_open = report.most_open.max(pair.most_open);
     let mut killed = false;
     if stage == Stage::Established {
-        world.rule = Box::new(|_, _, datagram| vec![datagram.to_vec()]);
-        exchange(&mut world, RECORDS);
-        let dead = |world: &World<'_>| {
-            Direction::BOTH.into_iter().any(|way| world.told(way).data.len() == before[0])
+        pair.rule = Box::new(|_, _, datagram| pass(datagram));
+        exchange(&mut pair, RECORDS);
+        let dead = |pair: &Pair<'_>| {
+            Direction::BOTH.into_iter().any(|way| pair.events(way).data.len() == before[0])
         };
         // Under R2D2 no record is verified among numbers that were much tried, so further records
         // must follow.
-        if matches!(setup.scheme, Scheme::R2d2(_)) && dead(&world) {
-            (2..=4).for_each(|turn| exchange(&mut world, turn * RECORDS));
+        if matches!(setup.scheme, Scheme::R2d2(_)) && dead(&pair) {
+            (2..=4).for_each(|turn| exchange(&mut pair, turn * RECORDS));
         }
-        killed = dead(&world) && !ends_by_limit(setup, &world);
+        killed = dead(&pair) && !ends_by_limit(setup, &pair);
         report.killed += usize::from(killed);
     }
     if (delivered > 0 || killed) && report.failures.len() < 20 {
-        let closed = Direction::BOTH.map(|way| world.told(way).closed);
+        let closed = Direction::BOTH.map(|way| pair.events(way).closed);
         report
             .failures
             .push(format!("{setup:?} {stage:?} seed {seed}: {delivered} delivered, {closed:?}"));

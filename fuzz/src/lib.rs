@@ -2,8 +2,8 @@
 //!
 //! - [`fleet`]: many handshakes over a lossy relay;
 //! - [`drops`]: handshakes with any two datagrams lost, and with bursts of copies of each datagram;
-//! - [`world`]: two engines and a network whose behaviour an attacker chooses;
-//! - [`secrets`]: the engines' keys, for a malicious peer that uses them;
+//! - [`setup`]: the configurations of two engines;
+//! - [`peer_with_keys`]: a malicious peer that uses the engines' keys;
 //! - [`cuts`]: every message truncated and changed at every byte;
 //! - [`junk`]: random, altered and replayed datagrams; [`mutate`] makes them;
 //! - [`forgery`]: an attacker on the path against aggregated tags;
@@ -24,8 +24,6 @@ pub mod cuts;
 #[cfg(feature = "dangerous-gcm-aggregation")]
 pub mod dangerous;
 pub mod drops;
-#[path = "../../crates/group/tests/it/field/mod.rs"]
-mod field;
 pub mod fleet;
 pub mod forgery;
 pub mod histories;
@@ -36,10 +34,10 @@ pub mod mutate;
 pub mod noise;
 mod onpath;
 mod parallel;
+pub mod peer_with_keys;
 pub mod rivals;
-pub mod secrets;
+pub mod setup;
 pub mod strangers;
 pub mod targets;
 pub mod tunnel;
 pub mod updates;
-pub mod world;

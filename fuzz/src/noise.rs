@@ -4,8 +4,6 @@
 //! All genuine datagrams were received before by all their receivers. Therefore none of the
 //! datagrams sent now may be delivered, and none may change the state that a member keeps.
 
-use crate::field;
-use crate::field::{CONTROLLER, Disk, Field, GROUP};
 use crate::mutate;
 use crate::parallel::shared;
 use crate::targets::control::{encoded, requests};
@@ -13,14 +11,14 @@ use lightseal_core::{Decode, Instant, Random};
 use lightseal_dtls::crypto::{CipherSuiteId, rustcrypto};
 use lightseal_group::Policy;
 use lightseal_group::control::{GroupName, Request, RequestMessage, RoleSet};
-use lightseal_group::controller::{
-    Controller, Group, Output, Roster, Settings, Store, StoreFailed, StoreUpdate,
-};
+use lightseal_group::controller::{Controller, Group, Output, Roster, Settings};
 use lightseal_group::policy::{Authenticity, Freshness, Profile, Responses};
 use lightseal_group::rekey::{ControllerSecret, KeyServer};
 use std::net::SocketAddr;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Duration;
+use testkit::group::field::{self, CONTROLLER, Disk, Field, GROUP};
+use testkit::group::site::{BOTH, Shelf};
 
 /// Number of datagrams sent to one group.
 const PER_ROUND: usize = 2000;
@@ -238,16 +236,6 @@ fn round(policy: &Policy, seed: u64, report: &mut Report) {
     }
 }
 
-/// A store that stores nothing.
-struct EmptyStore;
-
-impl Store for EmptyStore {
-    fn commit(&mut self, _: &StoreUpdate<'_>) -> Result<(), StoreFailed> {
-        Ok(())
-    }
-}
-
-const BOTH: RoleSet = RoleSet { sender: true, listener: true };
 const NONE: RoleSet = RoleSet { sender: false, listener: false };
 
 /// A controller with members.
@@ -256,7 +244,7 @@ fn controller(policy: &Policy, rng: &mut Random) -> (Controller, Instant) {
     let name = GroupName::new("lights").expect("a name");
     let group = Group { name, policy: policy.clone(), keys, roster: Roster::default() };
     let mut now = Instant::from_micros(5_000_000);
-    let (store, ledger) = (Box::new(EmptyStore), Box::new(Disk::default()));
+    let (store, ledger) = (Box::new(Shelf::default()), Box::new(Disk::default()));
     let (provider, settings) = (&rustcrypto::PROVIDER, Settings::default());
     let mut controller = Controller::new(group, settings, provider, store, ledger, now, rng.fork())
         .expect("a valid policy");

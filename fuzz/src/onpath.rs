@@ -1,14 +1,15 @@
 //! What an attacker on the path knows: datagrams in transit and, because it can count, the numbers
 //! of their records. From a record's number it knows the mask that hides the number.
 
-use crate::secrets::{Secrets, suite};
-use crate::world::{Direction, Setup};
+use crate::peer_with_keys::suite;
+use crate::setup::Setup;
 use lightseal_core::{Random, Reader};
 use lightseal_dtls::Scheme;
 use lightseal_dtls::crypto::{Keying, PrfProtection, TrafficSecret};
 use lightseal_dtls::record::UnifiedHeader;
 use lightseal_dtls::record::epochs::APPLICATION_EPOCH;
 use std::collections::HashSet;
+use testkit::pair::{Direction, LoggedSecrets};
 
 /// Number of bytes of the record body from which the number's mask is computed.
 pub(crate) const SAMPLE: usize = 16;
@@ -46,7 +47,7 @@ impl Masks {
     ///
     /// # Panics
     /// If the handshake is not complete, or the suite cannot aggregate.
-    pub(crate) fn new(setup: &Setup, secrets: &Secrets, direction: Direction) -> Self {
+    pub(crate) fn new(setup: &Setup, secrets: &LoggedSecrets, direction: Direction) -> Self {
         let secret =
             secrets.traffic(direction, APPLICATION_EPOCH).expect("the handshake is complete");
         Self { keys: keys(setup, &secret, setup.scheme), secret, epoch: APPLICATION_EPOCH }

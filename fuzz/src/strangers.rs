@@ -1,13 +1,15 @@
 //! Attackers without a key that see an association's datagrams and send some of their own: replayed
 //! hellos, forged ACKs, and hellos with another host's address.
 
-use crate::world::{Direction, World, client, defaults, server};
+use crate::setup::{client, defaults, pair, pass, server};
 use lightseal_core::Random;
 use lightseal_dtls::codepoints::PskKeyExchangeMode;
 use lightseal_dtls::{
     ClientConfig, Connection, ConnectionIds, CookiePolicy, ProtocolVersion, ServerConfig, Settings,
 };
+use std::sync::Arc;
 use std::time::Duration;
+use testkit::pair::Direction;
 
 const VERSIONS: [ProtocolVersion; 2] = [ProtocolVersion::Dtls13, ProtocolVersion::Dtls12];
 
@@ -66,10 +68,6 @@ fn configs(version: ProtocolVersion, ids: ConnectionIds) -> (ClientConfig, Serve
     (client(settings.clone()), server(settings))
 }
 
-fn pass(datagram: &[u8]) -> Vec<Vec<u8>> {
-    vec![datagram.to_vec()]
-}
-
 /// Runs `count` associations, each after three attempts of its client at the same address.
 ///
 /// # Panics
@@ -81,42 +79,42 @@ pub fn replays(seed: u64, count: u64) -> Replays {
         let ids = [ConnectionIds::Off, ConnectionIds::Bytes(4)][(n / 2 % 2) as usize];
         let (client, server) = configs(version, ids);
         let mut rng = Random::insecure(seed ^ n << 20);
-        let mut world = World::of(client.clone(), server, seed ^ n);
+        let mut pair = pair(client.clone(), server, seed ^ n);
         let mut hellos = Vec::new();
         for attempt in 0..3 {
             let held_back = rng.below(2) == 0;
-            world.rule = Box::new(
+            pair.rule = Box::new(
                 move |_, index, datagram| {
                     if held_back && index >= 2 { vec![] } else { pass(datagram) }
                 },
             );
-            world.run_for(Duration::from_millis(10 + rng.below(15_000)));
-            let mut to_server = world.log.iter().filter(|(to, _)| *to == Direction::ToServer);
+            pair.run_for(Duration::from_millis(10 + rng.below(15_000)));
+            let mut to_server = pair.log.iter().filter(|(to, _)| *to == Direction::ToServer);
             hellos.push(to_server.nth(1).expect("a hello with a cookie").1.clone());
-            world.reconnect(client.clone(), seed ^ n << 8 ^ attempt);
+            pair.replace_client(Arc::new(client.clone()), seed ^ n << 8 ^ attempt);
         }
-        world.rule = Box::new(|_, _, datagram| pass(datagram));
-        world.run_for(Duration::from_secs(2));
-        let live = world.handle.expect("an association");
+        pair.rule = Box::new(|_, _, datagram| pass(datagram));
+        pair.run_for(Duration::from_secs(2));
+        let live = pair.handle.expect("an association");
         report.associations += 1;
         let mut said = 0;
         for _ in 0..40 {
             let hello = &hellos[rng.below(hellos.len() as u64) as usize];
-            world.deliver(Direction::ToServer, hello);
+            pair.deliver(Direction::ToServer, hello);
             report.played += 1;
-            world.run_for(Duration::from_millis(rng.below(3_000)));
-            report.most_open = report.most_open.max(world.server.open_connections());
-            if rng.below(4) == 0 && world.client.is_connected() && world.handle == Some(live) {
-                world.send(Direction::ToServer, b"ping");
-                world.send(Direction::ToClient, b"pong");
+            pair.run_for(Duration::from_millis(rng.below(3_000)));
+            report.most_open = report.most_open.max(pair.server.open_connections());
+            if rng.below(4) == 0 && pair.client.is_connected() && pair.handle == Some(live) {
+                pair.send(Direction::ToServer, b"ping");
+                pair.send(Direction::ToClient, b"pong");
                 said += 1;
             }
         }
-        world.run_for(Duration::from_secs(90));
-        let alive = world.client.is_connected()
-            && world.handle == Some(live)
-            && world.server.connection(live).is_some_and(Connection::is_connected);
-        let heard = (world.server_told.data.len(), world.client_told.data.len());
+        pair.run_for(Duration::from_secs(90));
+        let alive = pair.client.is_connected()
+            && pair.handle == Some(live)
+            && pair.server.connection(live).is_some_and(Connection::is_connected);
+        let heard = (pair.at_server.data.len(), pair.at_client.data.len());
         if !alive || heard != (said, said) {
             report.ended += 1;
         }
@@ -151,20 +149,20 @@ pub fn acks(seed: u64, count: u64) -> Acks {
         let (client, server) = (client(of_client), server(of_server));
         let mut rng = Random::insecure(seed ^ n << 20);
         let lost = rng.below(6) as usize;
-        let mut world = World::of(client, server, seed ^ n).with_rule(move |_, index, datagram| {
+        let mut pair = pair(client, server, seed ^ n).with_rule(move |_, index, datagram| {
             if index == lost { vec![] } else { pass(datagram) }
         });
-        world.run_for(Duration::ZERO);
+        pair.run_for(Duration::ZERO);
         for _ in 0..100 {
             for direction in Direction::BOTH {
-                world.deliver(direction, &forged_ack());
+                pair.deliver(direction, &forged_ack());
                 report.forged += 1;
             }
-            world.run_for(Duration::from_micros(rng.below(40_000)));
+            pair.run_for(Duration::from_micros(rng.below(40_000)));
         }
-        world.run_for(Duration::from_secs(60));
+        pair.run_for(Duration::from_secs(60));
         report.handshakes += 1;
-        report.failed += u64::from(!(world.client.is_connected() && world.handle.is_some()));
+        report.failed += u64::from(!(pair.client.is_connected() && pair.handle.is_some()));
     }
     report
 }
@@ -182,11 +180,11 @@ pub fn amplification(seed: u64) -> Vec<Amplification> {
         let server = server(settings(version)).with_cookies(CookiePolicy::WhenRetrying);
         let server = if half_rtt { server.with_half_rtt_data() } else { server };
         let client = client(of_client);
-        let mut world = World::of(client, server, seed)
+        let mut pair = pair(client, server, seed)
             .with_rule(|_, index, datagram| if index == 0 { pass(datagram) } else { vec![] });
-        world.run_for(Duration::from_secs(130));
-        let hello = world.log.first().map_or(0, |(_, datagram)| datagram.len());
-        let to_client = world.log.iter().filter(|(to, _)| *to == Direction::ToClient);
+        pair.run_for(Duration::from_secs(130));
+        let hello = pair.log.first().map_or(0, |(_, datagram)| datagram.len());
+        let to_client = pair.log.iter().filter(|(to, _)| *to == Direction::ToClient);
         let sent = to_client.map(|(_, datagram)| datagram.len()).sum();
         Amplification { kind: format!("{version} {mode:?}, half-RTT data {half_rtt}"), hello, sent }
     };

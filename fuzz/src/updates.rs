@@ -1,7 +1,7 @@
 //! One association whose ends ask each other for other aggregation schemes again and again, over a
 //! lossy network that reorders, in virtual time.
 
-use crate::world::{buffer_len, client, client_address, defaults, server, server_address};
+use crate::setup::{client, client_address, defaults, server, server_address};
 use lightseal_aggregation::scheme::Overprovision;
 use lightseal_core::{Instant, Random, Sent};
 use lightseal_dtls::crypto::CipherSuiteId;
@@ -14,6 +14,7 @@ use lightseal_net::impairment::{Impairments, Probability};
 use lightseal_net::virtual_time::{Network, NodeId};
 use std::sync::Arc;
 use std::time::Duration;
+use testkit::pair::buffer_len;
 
 /// The network's impairments: 20 % loss, 5 % duplication, 25 % reordering, 5 to 25 ms of delay.
 const IMPAIRMENTS: Impairments = Impairments {

@@ -121,6 +121,7 @@ const CRATES: &[(&str, Layer)] = &[
     ("lightseal", Layer::Command),
     ("lightseal-lab", Layer::Command),
     ("fuzz", Layer::Tool),
+    ("testkit", Layer::Tool),
     ("interop", Layer::Tool),
     ("interop-gateway", Layer::Tool),
     ("xtask", Layer::Tool),
@@ -129,6 +130,9 @@ const CRATES: &[(&str, Layer)] = &[
 /// Crates below the hosts whose engine is shared by threads, and so needs locks: no device
 /// without an operating system has several queues.
 pub(crate) const THREADED: &[&str] = &["lightseal-gateway"];
+
+/// The worlds of several crates' tests, which tests of all layers and tools may use.
+const TESTKIT: &str = "testkit";
 
 /// A crate and the other crates of this workspace that it depends on.
 type Dependencies = Vec<(String, Vec<Needed>)>;
@@ -173,7 +177,9 @@ fn violations(dependencies: &Dependencies) -> Vec<String> {
             continue;
         };
         for Needed { name: other, by_tests } in needed {
+            let is_testkit = other == TESTKIT && (*by_tests || own == Layer::Tool);
             if let Some(theirs) = layer(other)
+                && !is_testkit
                 && (theirs > own || theirs == own && !by_tests)
             {
                 faults.push(format!("{name} ({own:?}) must not depend on {other} ({theirs:?})"));
@@ -247,6 +253,13 @@ mod tests {
     fn tests_may_use_the_same_layer_but_no_higher_one() {
         assert_eq!(faults_by("lightseal-aggregation", &["lightmac"], true), 0);
         assert_eq!(faults_by("lightseal-aggregation", &["lightseal-dtls"], true), 1);
+    }
+
+    #[test]
+    fn only_tests_and_tools_use_the_testkit() {
+        assert_eq!(faults_by("lightseal-dtls", &["testkit"], true), 0);
+        assert_eq!(faults("fuzz", &["testkit"]), 0);
+        assert_eq!(faults("lightseal", &["testkit"]), 1);
     }
 
     #[test]

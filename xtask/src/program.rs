@@ -28,9 +28,9 @@ pub(crate) const FLOOD: Program = Program::bin("fuzz", "flood");
 /// Groups in the laboratory, with a counting allocator.
 pub(crate) const GROUPS: Program = Program::example("lightseal-lab", "groups");
 /// Exchanges and streams with shared tags in virtual time.
-pub(crate) const PACE: Program = Program::example("lightseal-dtls", "pace");
+pub(crate) const PACE: Program = Program::example("testkit", "pace");
 /// Hours of associations in virtual time.
-pub(crate) const LIVENESS: Program = Program::example("lightseal-dtls", "liveness");
+pub(crate) const LIVENESS: Program = Program::example("testkit", "liveness");
 /// Records that are sealed, opened and taken, and nothing else.
 pub(crate) const RECORDS: Program = Program::example("lightseal-dtls", "records");
 

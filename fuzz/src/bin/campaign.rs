@@ -5,7 +5,7 @@ use clap::builder::PossibleValuesParser;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use fuzz::forgery::{self, ATTACKS, SCHEMES};
 use fuzz::masks::MaskCase;
-use fuzz::world::Setup;
+use fuzz::setup::Setup;
 use fuzz::{
     clones, cuts, drops, fleet, histories, injection, junk, noise, rivals, strangers, tunnel,
     updates,

@@ -8,7 +8,7 @@ mod strike;
 
 use crate::onpath::{Captured, Masks, Payloads};
 use crate::parallel::shared;
-use crate::world::{Direction, Setup, Told, World};
+use crate::setup::{Setup, pass};
 use lightseal_core::Random;
 use lightseal_dtls::{Delivery, RecordId, Resolution, Scheme};
 use std::cell::RefCell;
@@ -16,6 +16,7 @@ use std::collections::HashMap;
 use std::rc::Rc;
 use std::time::Duration;
 use strike::{Attacker, Seen};
+use testkit::pair::{Direction, Pair, ReportedEvents};
 
 /// Names of the schemes attacked: those whose aggregates are sums of whole tags come first.
 pub const SCHEMES: [&str; 8] =
@@ -150,7 +151,12 @@ struct Deliveries {
 impl Deliveries {
     /// Takes the new payloads. Returns whether a forged payload was verified, or a genuine one
     /// twice.
-    fn take(&mut self, told: &Told, payloads: &mut Payloads, report: &mut Report) -> bool {
+    fn take(
+        &mut self,
+        told: &ReportedEvents,
+        payloads: &mut Payloads,
+        report: &mut Report,
+    ) -> bool {
         let mut forged = false;
         let mut verified = |payload: &Vec<u8>| {
             let genuine = payloads.sent.remove(payload);
@@ -159,8 +165,8 @@ impl Deliveries {
         };
         told.data[self.data..].iter().for_each(&mut verified);
         self.data = told.data.len();
-        self.open.extend(told.early[self.early..].iter().cloned());
-        for (_, payload) in &told.early[self.early..] {
+        for (record, _, payload) in &told.early[self.early..] {
+            self.open.insert(*record, payload.clone());
             report.early += usize::from(!payloads.all.contains(payload));
         }
         self.early = told.early.len();
@@ -183,7 +189,7 @@ impl Deliveries {
     }
 }
 
-/// The deliveries of successive worlds. One in four delivers data without any authentication, so
+/// The deliveries of successive pairs. One in four delivers data without any authentication, so
 /// that forgeries are delivered and refuted later, and one in four from a level of 40 bits.
 const DELIVERIES: [Delivery; 4] =
     [Delivery::Verified, Delivery::Verified, Delivery::Unauthenticated, Delivery::Progressive(40)];
@@ -202,7 +208,7 @@ fn neighbour(scheme: Scheme) -> Scheme {
 struct AttackedAssociation<'a> {
     setup: &'a Setup,
     direction: Direction,
-    world: World<'a>,
+    pair: Pair<'a>,
     attacker: Attacker<'a>,
     /// The captured datagrams of the direction, while they are held back.
     capturing: Rc<RefCell<Option<Vec<Vec<u8>>>>>,
@@ -217,24 +223,27 @@ impl<'a> AttackedAssociation<'a> {
     fn new(setup: &'a Setup, direction: Direction, seed: u64, rng: &'a mut Random) -> Self {
         let capturing = Rc::new(RefCell::new(None::<Vec<_>>));
         let tap = Rc::clone(&capturing);
-        let mut world = World::new(setup, seed).with_rule(move |way, _, datagram| {
+        let mut pair = setup.pair(seed).with_rule(move |way, _, datagram| {
             if way == direction
                 && let Some(captured) = &mut *tap.borrow_mut()
             {
                 captured.push(datagram.to_vec());
                 return vec![];
             }
-            vec![datagram.to_vec()]
+            pass(datagram)
         });
-        world.connect();
-        assert!(world.server_told.connected && world.client_told.connected, "{setup:?}");
+        pair.run_for(Duration::from_secs(1));
+        assert!(
+            pair.at_server.connected.is_some() && pair.at_client.connected.is_some(),
+            "{setup:?}"
+        );
         let payload_rng = rng.fork();
-        let masks = Masks::new(setup, &world.secrets, direction);
+        let masks = Masks::new(setup, &pair.secrets, direction);
         let attacker = Attacker { masks, scheme: setup.scheme, rng, withheld: Vec::new() };
         Self {
             setup,
             direction,
-            world,
+            pair,
             attacker,
             capturing,
             payloads: Payloads::default(),
@@ -258,10 +267,10 @@ impl<'a> AttackedAssociation<'a> {
                 _ => equal,
             };
             let payload = self.payloads.fresh(&mut self.payload_rng, len);
-            self.world.send(self.direction, &payload);
+            self.pair.send(self.direction, &payload);
             report.sent += 1;
         }
-        self.world.drain();
+        self.pair.drain();
         let captured = self.capturing.borrow_mut().take().unwrap_or_default();
         captured.iter().filter_map(|datagram| self.capture(datagram)).collect()
     }
@@ -269,7 +278,7 @@ impl<'a> AttackedAssociation<'a> {
     /// Captures a genuine datagram of the direction, which may be the first of another epoch.
     fn capture(&mut self, datagram: &[u8]) -> Option<Captured> {
         if self.attacker.masks.is_next(datagram)
-            && let Some(scheme) = self.world.send_scheme(self.direction)
+            && let Some(scheme) = self.pair.send_scheme(self.direction)
         {
             self.attacker.masks.advance(self.setup, scheme);
             self.attacker.scheme = scheme;
@@ -279,8 +288,8 @@ impl<'a> AttackedAssociation<'a> {
 
     fn deliver(&mut self, record: &Captured) {
         let datagram = self.attacker.masks.datagram(record);
-        self.world.deliver(self.direction, &datagram);
-        self.world.drain();
+        self.pair.deliver(self.direction, &datagram);
+        self.pair.drain();
     }
 
     /// Sends forged records one at a time, each chosen after the verdict on the last one.
@@ -307,22 +316,22 @@ impl<'a> AttackedAssociation<'a> {
     }
 
     fn refusals(&self) -> u64 {
-        let stats = self.world.stats(self.direction).map(|stats| stats.received);
+        let stats = self.pair.stats(self.direction).map(|stats| stats.received);
         stats.map_or(0, |s| s.unauthentic + s.unverified + s.refused + s.replayed + s.malformed)
     }
 
     /// Makes one attempt. Returns `false` if an earlier one has ended the association.
     fn attempt(&mut self, attack: Attack, seed: u64, report: &mut Report) -> bool {
         match attack {
-            Attack::ReplayAcrossKeys => self.world.update_keys(self.direction),
+            Attack::ReplayAcrossKeys => self.pair.update_keys(self.direction),
             Attack::ReplayAcrossUpdate => {
                 let to = neighbour(self.attacker.scheme);
-                self.world.request_aggregation(self.direction, to);
+                self.pair.request_aggregation(self.direction, to);
             }
             _ => {}
         }
         if matches!(attack, Attack::ReplayAcrossKeys | Attack::ReplayAcrossUpdate) {
-            self.world.run_for(Duration::from_millis(50));
+            self.pair.run_for(Duration::from_millis(50));
         }
         let mut records = self.burst(attack, report);
         if records.len() < 2 {
@@ -331,7 +340,7 @@ impl<'a> AttackedAssociation<'a> {
         let genuine = records.clone();
         let direction = self.direction;
         let reverse: Vec<_> = self
-            .world
+            .pair
             .log
             .iter()
             .filter(|(way, datagram)| *way != direction && datagram[0] & 0xe3 == 0x23)
@@ -348,20 +357,20 @@ impl<'a> AttackedAssociation<'a> {
             }
         }
         // The sender falls silent, and genuine tags close the records that are still open.
-        self.world.run_for(Duration::from_millis(500));
+        self.pair.run_for(Duration::from_millis(500));
         let back = if direction == Direction::ToServer {
             Direction::ToClient
         } else {
             Direction::ToServer
         };
-        self.world.send(back, b"back");
-        self.world.run_for(Duration::from_millis(500));
+        self.pair.send(back, b"back");
+        self.pair.run_for(Duration::from_millis(500));
         let sample = self.attacker.below(genuine.len());
         self.ancient.push(genuine[sample].clone());
         self.earlier = genuine;
 
         report.attempts += 1;
-        if self.given.take(self.world.told(direction), &mut self.payloads, report) {
+        if self.given.take(self.pair.events(direction), &mut self.payloads, report) {
             report.forged += 1;
             report.failures.push(format!("{:?} {direction:?} {attack:?} seed {seed}", self.setup));
         }
@@ -370,7 +379,7 @@ impl<'a> AttackedAssociation<'a> {
 }
 
 /// Makes attempts on one association. The last one may be across a change of schemes.
-fn world(
+fn pair(
     setup: &Setup,
     direction: Direction,
     attacks: &[Attack],
@@ -408,7 +417,7 @@ pub fn run(
 ) -> Report {
     let schemes: Vec<Scheme> =
         schemes.iter().map(|name| name.parse().expect("a scheme's name")).collect();
-    // Further worlds replace those that end early. A round has jobs for each scheme.
+    // Further pairs replace those that end early. A round has jobs for each scheme.
     const ROUND: usize = 256;
     let mut report = Report::default();
     let mut done = vec![0; schemes.len()];
@@ -431,7 +440,7 @@ pub fn run(
             let direction = Direction::BOTH[turn / DELIVERIES.len() % 2];
             let turn = (turn * schemes.len() + at) as u64;
             let seed = seed.wrapping_mul(1 << 32).wrapping_add(turn);
-            world(&setup, direction, attacks, seed, attempts)
+            pair(&setup, direction, attacks, seed, attempts)
         });
         for ((at, ..), part) in jobs.iter().zip(reports) {
             done[*at] += part.attempts;

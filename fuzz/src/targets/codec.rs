@@ -1,6 +1,6 @@
 //! Messages and headers: each decoded message is encoded to the same bytes.
 
-use crate::world::{Direction, Setup, World};
+use crate::setup::Setup;
 use core::fmt::Debug;
 use lightseal_core::{Decode, Encode, Reader, Writer};
 use lightseal_dtls::Scheme;
@@ -13,6 +13,8 @@ use lightseal_dtls::messages::{
     RecordNumber, ServerHello, ack, aggregation,
 };
 use lightseal_dtls::record::{PlaintextHeader, UnifiedHeader};
+use std::time::Duration;
+use testkit::pair::Direction;
 
 pub(super) fn written(message: &impl Encode) -> Vec<u8> {
     let mut buf = vec![0; 1 << 17];
@@ -126,11 +128,11 @@ pub(super) fn headers(input: &[u8]) {
 
 fn genuine() -> impl Iterator<Item = Vec<u8>> {
     Setup::all().into_iter().flat_map(|setup| {
-        let mut world = World::new(&setup, 1);
-        world.connect();
-        world.send(Direction::ToServer, b"data");
-        world.connect();
-        world.log.into_iter().map(|(_, datagram)| datagram)
+        let mut pair = setup.pair(1);
+        pair.run_for(Duration::from_secs(1));
+        pair.send(Direction::ToServer, b"data");
+        pair.run_for(Duration::from_secs(1));
+        pair.log.into_iter().map(|(_, datagram)| datagram)
     })
 }
 

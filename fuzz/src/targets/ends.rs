@@ -1,13 +1,14 @@
 //! Targets that run whole engines: sequences of datagrams, and of records behind decryption.
 
 use crate::cuts::STAGES;
-use crate::secrets::PeerWithKeys;
-use crate::world::{Direction, Setup, World, client_address};
+use crate::peer_with_keys::PeerWithKeys;
+use crate::setup::{Setup, client_address};
 use lightseal_core::{Engine, Reader};
 use lightseal_dtls::codepoints::ContentType;
 use lightseal_dtls::tuning::{RECEIVE_BUFFER_BYTES, SEND_BUFFER_BYTES};
 use std::net::SocketAddr;
 use std::time::Duration;
+use testkit::pair::{Direction, Pair};
 
 /// The seed of both ends' randomness. It is the same in the seed inputs and in the targets, so that
 /// datagrams of a genuine conversation are valid.
@@ -44,10 +45,10 @@ fn piece(seed: &mut Vec<u8>, what: u8, bytes: &[u8]) {
     seed.extend(bytes);
 }
 
-fn check(world: &World<'_>) {
-    assert!(world.most_held <= RECEIVE_BUFFER_BYTES + SEND_BUFFER_BYTES);
+fn check(pair: &Pair<'_>) {
+    assert!(pair.most_held <= RECEIVE_BUFFER_BYTES + SEND_BUFFER_BYTES);
     for direction in Direction::BOTH {
-        let told = world.told(direction);
+        let told = pair.events(direction);
         let mut seen: Vec<_> = told.data.iter().collect();
         seen.sort_unstable();
         seen.dedup();
@@ -59,12 +60,12 @@ fn check(world: &World<'_>) {
     }
 }
 
-fn wait(world: &mut World<'_>, what: u8) {
+fn wait(pair: &mut Pair<'_>, what: u8) {
     match what % 8 {
-        0 => world.run_for(Duration::from_millis(250)),
-        1 => world.run_for(Duration::from_secs(10)),
+        0 => pair.run_for(Duration::from_millis(250)),
+        1 => pair.run_for(Duration::from_secs(10)),
         _ => {
-            world.drain();
+            pair.drain();
         }
     }
 }
@@ -73,16 +74,16 @@ fn wait(world: &mut World<'_>, what: u8) {
 pub(super) fn client(input: &[u8]) {
     let mut r = Reader::new(input);
     let setup = setup(&mut r);
-    let mut world = World::new(&setup, SEED).with_rule(|_, _, _| vec![]);
-    world.drain();
+    let mut pair = setup.pair(SEED).with_rule(|_, _, _| vec![]);
+    pair.drain();
     for (what, datagram) in pieces(&mut r) {
-        world.deliver(Direction::ToClient, datagram);
-        wait(&mut world, what);
+        pair.deliver(Direction::ToClient, datagram);
+        wait(&mut pair, what);
     }
-    world.run_for(Duration::from_secs(70));
-    check(&world);
+    pair.run_for(Duration::from_secs(70));
+    check(&pair);
     assert!(
-        world.client_told.connected || world.client_told.closed.is_some(),
+        pair.at_client.connected.is_some() || pair.at_client.closed.is_some(),
         "the handshake must end by its deadline"
     );
 }
@@ -91,33 +92,33 @@ pub(super) fn client(input: &[u8]) {
 pub(super) fn server(input: &[u8]) {
     let mut r = Reader::new(input);
     let setup = setup(&mut r);
-    let mut world = World::new(&setup, SEED).with_rule(|_, _, _| vec![]);
+    let mut pair = setup.pair(SEED).with_rule(|_, _, _| vec![]);
     for (what, datagram) in pieces(&mut r) {
         let from = match what >> 6 {
             0 | 1 => client_address(),
             port => SocketAddr::new(client_address().ip(), port.into()),
         };
-        world.server.handle_datagram(world.now, from, &mut datagram.to_vec());
-        wait(&mut world, what);
+        pair.server.handle_datagram(pair.now, from, &mut datagram.to_vec());
+        wait(&mut pair, what);
     }
     // Without cookies, a replayed hello opens an association from any address.
-    assert!(world.most_open <= 3);
-    world.run_for(Duration::from_secs(70));
-    check(&world);
-    let half_open = world.server.connections().filter(|(_, c)| !c.is_connected()).count();
+    assert!(pair.most_open <= 3);
+    pair.run_for(Duration::from_secs(70));
+    check(&pair);
+    let half_open = pair.server.connections().filter(|(_, c)| !c.is_connected()).count();
     assert_eq!(half_open, 0, "the handshake must end by its deadline");
 }
 
 fn end_seeds(direction: Direction) -> Vec<Vec<u8>> {
     let seeds = Setup::all().into_iter().zip(0u8..).map(|(setup, index)| {
-        let mut world = World::new(&setup, SEED);
-        world.connect();
+        let mut pair = setup.pair(SEED);
+        pair.run_for(Duration::from_secs(1));
         for payload in PAYLOADS {
-            world.send(direction, payload);
+            pair.send(direction, payload);
         }
-        world.connect();
+        pair.run_for(Duration::from_secs(1));
         let mut seed = vec![index];
-        for (_, datagram) in world.log.iter().filter(|(way, _)| *way == direction) {
+        for (_, datagram) in pair.log.iter().filter(|(way, _)| *way == direction) {
             piece(&mut seed, 7, datagram);
         }
         seed
@@ -145,9 +146,8 @@ pub(super) fn plaintext(input: &[u8]) {
     let mut r = Reader::new(input);
     let setup = setup(&mut r);
     let stage = STAGES[usize::from(r.u8().unwrap_or(0)) % STAGES.len()];
-    let mut world = stage.reach(&setup, SEED);
-    let Some(mut impostor) =
-        PeerWithKeys::new(&setup, &world.secrets, stage.direction, stage.epoch)
+    let mut pair = stage.reach(&setup, SEED);
+    let Some(mut impostor) = PeerWithKeys::new(&setup, &pair.secrets, stage.direction, stage.epoch)
     else {
         panic!("{stage:?} has no keys");
     };
@@ -156,12 +156,12 @@ pub(super) fn plaintext(input: &[u8]) {
         let content = &content[..content.len().min(1400)];
         data += usize::from(content_type(kind, content) == ContentType::APPLICATION_DATA.0);
         let datagram = impostor.seal(ContentType(kind), content);
-        world.deliver(stage.direction, &datagram);
-        world.drain();
+        pair.deliver(stage.direction, &datagram);
+        pair.drain();
     }
-    world.run_for(Duration::from_secs(70));
-    assert!(world.most_held <= RECEIVE_BUFFER_BYTES + SEND_BUFFER_BYTES);
-    assert!(world.told(stage.direction).data.len() <= data, "only data is delivered");
+    pair.run_for(Duration::from_secs(70));
+    assert!(pair.most_held <= RECEIVE_BUFFER_BYTES + SEND_BUFFER_BYTES);
+    assert!(pair.events(stage.direction).data.len() <= data, "only data is delivered");
 }
 
 pub(super) fn plaintext_seeds() -> Vec<Vec<u8>> {

@@ -2,8 +2,8 @@
 //! according to their specifications.
 
 use super::rows;
-use super::trials::growth;
 use serde_json::{Value, json};
+use testkit::gateway::trials::growth;
 
 /// Lengths in bytes of the frames' secure data. The frames are 44 bytes longer.
 const LENGTHS: [usize; 7] = [20, 52, 84, 212, 468, 980, 1356];

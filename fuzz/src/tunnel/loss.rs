@@ -1,12 +1,12 @@
 //! Datagrams that are lost in bursts, or reordered.
 
 use super::rows;
-use super::trials::{Make, captured, flows, introduce};
-use super::world::{Flow, World};
 use core::time::Duration;
 use lightseal_core::Random;
 use lightseal_gateway::schemes::identifier::IdentifierSettings;
 use serde_json::{Value, json};
+use testkit::gateway::trials::{Make, captured, flows, introduce};
+use testkit::gateway::world::{Flow, World};
 
 /// Length in bytes of a frame's secure data.
 const LEN: usize = 60;

@@ -6,10 +6,6 @@
 
 mod bytes;
 mod loss;
-#[path = "../../../crates/gateway-papers/tests/it/trials/mod.rs"]
-mod trials;
-#[path = "../../../crates/gateway/tests/it/world/mod.rs"]
-mod world;
 
 pub use bytes::bytes;
 pub use loss::loss;
@@ -17,11 +13,11 @@ pub use loss::loss;
 use crate::parallel;
 use lightseal_gateway::{flows, stations};
 use serde_json::{Value, json};
-use trials::claimed::{self, Claimed};
-use trials::flood::{self, Flood};
-use trials::forgeries::{self, KINDS};
-use trials::observer::{Capture, FLOWS};
-use trials::{ALL, Make, narrowing};
+use testkit::gateway::trials::claimed::{self, Claimed};
+use testkit::gateway::trials::flood::{self, Flood};
+use testkit::gateway::trials::forgeries::{self, KINDS};
+use testkit::gateway::trials::observer::{Capture, FLOWS};
+use testkit::gateway::trials::{ALL, Make, narrowing};
 
 /// The names of all schemes; `compressed` is `sealed` with short headers.
 pub fn schemes() -> [&'static str; ALL.len()] {

@@ -1,7 +1,7 @@
 //! A short run of the attacks on aggregated tags.
 
 use fuzz::forgery::{self, ATTACKS, SCHEMES};
-use fuzz::world::Setup;
+use fuzz::setup::Setup;
 use lightseal_dtls::Scheme;
 use lightseal_dtls::crypto::CipherSuiteId;
 

@@ -1,6 +1,6 @@
 //! Short runs of the campaigns with malicious input, and checks that they would notice failures.
 
-use fuzz::world::Setup;
+use fuzz::setup::Setup;
 use fuzz::{cuts, junk, strangers};
 use lightseal_dtls::tuning::{RECEIVE_BUFFER_BYTES, SEND_BUFFER_BYTES};
 

@@ -2,7 +2,7 @@
 
 use fuzz::forgery::SCHEMES;
 use fuzz::injection::{flood, run};
-use fuzz::world::Setup;
+use fuzz::setup::Setup;
 use lightseal_dtls::crypto::CipherSuiteId;
 
 fn setups() -> impl Iterator<Item = Setup> {

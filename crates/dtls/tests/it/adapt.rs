@@ -1,13 +1,11 @@
 //! A receiver that chooses the aggregation scheme by itself.
 
-use crate::pair;
-
 use lightseal_core::Random;
 use lightseal_dtls::{Adapt, AdaptRule, AggregationPolicy, Connection, Family, Scheme};
-use pair::{Configs, Direction, Fate, Pair, pass};
 use std::cell::Cell;
 use std::rc::Rc;
 use std::time::Duration;
+use testkit::pair::{Configs, Direction, Fate, Pair, pass};
 
 /// Loss of data to the server, in percent; it can be changed while a pair exists.
 type Loss = Rc<Cell<u64>>;
@@ -67,14 +65,14 @@ fn in_use(pair: &Pair<'_>) -> Scheme {
 
 #[track_caller]
 fn assert_nothing_wrong(pair: &Pair<'_>) {
-    for received in &pair.server_received {
+    for received in &pair.at_server.data {
         let n = u32::from_be_bytes(received[..4].try_into().unwrap());
         assert_eq!(*received, message(n));
     }
-    let mut received = pair.server_received.clone();
+    let mut received = pair.at_server.data.clone();
     received.sort();
     received.dedup();
-    assert_eq!(received.len(), pair.server_received.len());
+    assert_eq!(received.len(), pair.at_server.data.len());
 }
 
 #[test]
@@ -100,7 +98,7 @@ fn it_shares_less_when_records_are_lost_and_more_when_they_are_not() {
             send(&mut pair, 6000..9000);
             assert_eq!(place(&pair), 0, "{family:?} {rule:?}");
             assert_nothing_wrong(&pair);
-            let changes = pair.server_schemes.len();
+            let changes = pair.at_server.schemes.len();
             assert!((3..16).contains(&changes), "{family:?} {rule:?}: {changes}");
         }
     }
@@ -144,11 +142,11 @@ fn it_goes_through_key_updates_of_either_end_and_reordering() {
         in_use(&pair);
         pair.assert_connected();
         assert_nothing_wrong(&pair);
-        assert!(pair.server_schemes.len() >= changes, "{:?}", pair.server_schemes);
-        let before = pair.server_received.len();
+        assert!(pair.at_server.schemes.len() >= changes, "{:?}", pair.at_server.schemes);
+        let before = pair.at_server.data.len();
         send(&mut pair, 8000..8160);
         pair.run_for(Duration::from_secs(1));
-        assert_eq!(pair.server_received.len(), before + 160, "in step");
+        assert_eq!(pair.at_server.data.len(), before + 160, "in step");
     }
 }
 
@@ -183,7 +181,7 @@ fn nothing_happens_when_it_is_off_or_the_sender_knows_no_aggregation() {
         loss.set(20);
         send(&mut pair, 600..1800);
         assert_eq!(in_use(&pair), begun);
-        assert!(pair.server_schemes.is_empty());
+        assert!(pair.at_server.schemes.is_empty());
         let seen = server(&pair).observed_loss().unwrap();
         assert!((0x2000..0x4c00).contains(&seen), "{seen:x}");
     }
@@ -202,7 +200,7 @@ fn only_what_was_offered_and_is_accepted_is_asked_for() {
         let (mut pair, loss) = pair(configs, 7);
         send(&mut pair, 0..1500);
         assert_eq!(in_use(&pair), "agg:4".parse().unwrap());
-        assert!(pair.server_schemes.is_empty());
+        assert!(pair.at_server.schemes.is_empty());
         loss.set(20);
         send(&mut pair, 1500..3000);
         assert_eq!(in_use(&pair), Scheme::Plain);

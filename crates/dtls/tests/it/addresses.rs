@@ -1,14 +1,12 @@
 //! A peer whose address changes (RFC 9146, section 6; RFC 9147, section 9; RFC 9853), and attackers
 //! who try to change it.
 
-use crate::pair;
-
 use lightseal_dtls::ProtocolVersion::{self, Dtls12, Dtls13};
-use pair::{Configs, Direction, Pair, client_address, pass};
 use std::cell::RefCell;
 use std::net::SocketAddr;
 use std::rc::Rc;
 use std::time::Duration;
+use testkit::pair::{self, Configs, Direction, Pair, client_address, pass};
 
 const VERSIONS: [ProtocolVersion; 2] = [Dtls12, Dtls13];
 
@@ -50,8 +48,8 @@ fn assert_works(pair: &mut Pair<'_>) {
     pair.client_send(b"ping");
     pair.server_send(b"pong");
     pair.run_for(Duration::from_secs(1));
-    assert_eq!(pair.server_received.pop().as_deref(), Some(&b"ping"[..]));
-    assert_eq!(pair.client_received.pop().as_deref(), Some(&b"pong"[..]));
+    assert_eq!(pair.at_server.data.pop().as_deref(), Some(&b"ping"[..]));
+    assert_eq!(pair.at_client.data.pop().as_deref(), Some(&b"pong"[..]));
 }
 
 #[test]
@@ -61,12 +59,12 @@ fn a_rebound_client_is_followed_after_a_check() {
         pair.client_address = rebound();
         pair.server_send(b"lost");
         pair.run_for(Duration::from_secs(1));
-        assert_eq!((pair.strays.len(), pair.client_received.len()), (1, 0));
+        assert_eq!((pair.strays.len(), pair.at_client.data.len()), (1, 0));
 
         pair.client_send(b"here");
         pair.run_for(Duration::from_secs(1));
-        assert_eq!(pair.server_received.last().unwrap(), b"here");
-        assert_eq!(pair.moves, [(client_address(), rebound())]);
+        assert_eq!(pair.at_server.data.last().unwrap(), b"here");
+        assert_eq!(pair.at_server.moves, [(client_address(), rebound())]);
         assert_eq!(peer(&pair), rebound());
         assert_works(&mut pair);
         assert_eq!(pair.strays.len(), 1);
@@ -97,7 +95,7 @@ fn aggregated_records_move_the_client_too() {
         pair.client_send(&[n]);
     }
     pair.run_for(Duration::from_secs(1));
-    assert_eq!(pair.server_received.len(), 12);
+    assert_eq!(pair.at_server.data.len(), 12);
     assert_eq!(peer(&pair), rebound());
     assert_works(&mut pair);
 }
@@ -110,7 +108,7 @@ fn data_goes_to_the_old_address_until_the_answer_came() {
         pair.client_address = rebound();
         pair.client_send(b"here");
         pair.run_for(Duration::from_millis(11));
-        assert_eq!(pair.server_received.len(), 1);
+        assert_eq!(pair.at_server.data.len(), 1);
         assert_eq!(peer(&pair), client_address());
         pair.server_send(b"too early");
         pair.run_for(Duration::from_millis(11));
@@ -138,7 +136,7 @@ fn a_check_without_answers_ends() {
             });
             pair.run_for(Duration::from_secs(30));
             let (moved, challenges) = if lost < 3 { (1, lost + 1) } else { (0, 3) };
-            assert_eq!(pair.moves.len(), moved, "{version}, {lost} lost");
+            assert_eq!(pair.at_server.moves.len(), moved, "{version}, {lost} lost");
             assert_eq!(*seen.borrow(), challenges);
         }
     }
@@ -204,7 +202,7 @@ fn a_replayed_record_moves_nothing() {
         pair.run_for(Duration::from_secs(5));
         assert_eq!(pair.log.len(), sent, "nothing is sent to the forged address");
         assert_eq!(peer(&pair), client_address());
-        assert!(pair.moves.is_empty());
+        assert!(pair.at_server.moves.is_empty());
     }
 }
 
@@ -223,9 +221,9 @@ fn a_late_record_moves_nothing_back() {
         pair.client_address = rebound();
         pair.client_send(b"fast");
         pair.run_for(Duration::from_secs(5));
-        assert_eq!(pair.server_received, [b"fast", b"slow"]);
+        assert_eq!(pair.at_server.data, [b"fast", b"slow"]);
         assert_eq!(peer(&pair), rebound());
-        assert_eq!(pair.moves.len(), 1);
+        assert_eq!(pair.at_server.moves.len(), 1);
     }
 }
 
@@ -266,20 +264,16 @@ fn an_unchecked_address_is_followed_only_if_that_is_allowed() {
             configs.client.settings.return_routability = false;
             let mut pair = configs.pair(9);
             pair.connect().assert_connected();
-            assert!(!pair.client_connected.as_ref().unwrap().return_routability);
+            assert!(!pair.at_client.connected.as_ref().unwrap().return_routability);
             pair.client_address = rebound();
             pair.client_send(b"here");
             pair.run_for(Duration::from_secs(5));
-            assert_eq!(
-                pair.server_received,
-                [b"here"],
-                "its records are accepted from any address"
-            );
+            assert_eq!(pair.at_server.data, [b"here"], "its records are accepted from any address");
             pair.server_send(b"answer");
             pair.run_for(Duration::from_secs(1));
-            assert_eq!(pair.client_received.len(), usize::from(allowed));
+            assert_eq!(pair.at_client.data.len(), usize::from(allowed));
             assert_eq!(pair.strays.len(), usize::from(!allowed));
-            assert_eq!(pair.moves.len(), usize::from(allowed));
+            assert_eq!(pair.at_server.moves.len(), usize::from(allowed));
         }
     }
 }
@@ -296,7 +290,7 @@ fn a_client_without_ids_is_not_heard_from_elsewhere() {
         pair.client_address = rebound();
         pair.client_send(b"here");
         pair.run_for(Duration::from_secs(1));
-        assert!(pair.server_received.is_empty());
+        assert!(pair.at_server.data.is_empty());
         assert_eq!(peer(&pair), client_address());
     }
 }
@@ -316,9 +310,9 @@ fn a_faster_copy_does_not_move_the_client() {
             pair.run_for(Duration::from_millis(200));
         }
         pair.run_for(Duration::from_secs(10));
-        assert_eq!(pair.server_received, (0..10u8).map(|n| [n]).collect::<Vec<_>>());
-        assert_eq!(pair.client_received, pair.server_received, "every answer arrived");
-        assert!(pair.moves.is_empty());
+        assert_eq!(pair.at_server.data, (0..10u8).map(|n| [n]).collect::<Vec<_>>());
+        assert_eq!(pair.at_client.data, pair.at_server.data, "every answer arrived");
+        assert!(pair.at_server.moves.is_empty());
         // The attacker receives only challenges, within the limit.
         assert!(pair.strays.iter().all(|(to, _)| *to == elsewhere()));
         let stolen: usize = pair.strays.iter().map(|(_, datagram)| datagram.len()).sum();
@@ -345,7 +339,7 @@ fn an_answer_from_another_address_moves_nothing() {
         pair.run_for(Duration::from_secs(10));
         let answers = pair.log[sent..].iter().filter(|(d, _)| *d == Direction::ToServer).count();
         assert_eq!(answers, 1, "each challenge is answered once");
-        assert!(pair.moves.is_empty());
+        assert!(pair.at_server.moves.is_empty());
         assert_eq!(peer(&pair), client_address());
         assert_works(&mut pair);
     }

@@ -1,20 +1,21 @@
 //! Attackers without a key. The datagrams that they record, delay and forge end no association,
 //! prevent no handshake, and make no end send much to a third party.
 
-use crate::pair;
-
-use lightseal_core::{Engine, Instant, Output, Random};
+use lightseal_core::{Engine, Instant, Random};
 use lightseal_dtls::ProtocolVersion::{Dtls12, Dtls13};
 use lightseal_dtls::codepoints::PskKeyExchangeMode;
 use lightseal_dtls::{
     CloseReason, Connection, CookiePolicy, Endpoint, Psk, SessionSlots, WhenFull,
 };
-use pair::{ClientParts, Configs, Direction, Pair, ServerParts, pass, psk, server_address};
 use std::cell::Cell;
 use std::net::SocketAddr;
 use std::num::NonZeroUsize;
 use std::sync::Arc;
 use std::time::Duration;
+use testkit::drain;
+use testkit::pair::{
+    self, ClientParts, Configs, Direction, Pair, ServerParts, pass, psk, server_address,
+};
 
 /// A plaintext ACK from an attacker who knows only the two addresses.
 fn forged_ack(numbers: &[u64]) -> Vec<u8> {
@@ -57,30 +58,17 @@ fn held_back<'a>(mut pair: Pair<'a>) -> (Pair<'a>, Vec<u8>) {
 /// Data is delivered in both directions, in the same association as before.
 #[track_caller]
 fn assert_alive(pair: &mut Pair<'_>) {
-    let before = (pair.server_received.len(), pair.client_received.len());
+    let before = (pair.at_server.data.len(), pair.at_client.data.len());
     let handle = pair.handle.expect("the server has the association");
     assert!(pair.server.connection(handle).is_some_and(Connection::is_connected));
     pair.client_send(b"ping");
     pair.server_send(b"pong");
     pair.run_for(Duration::from_secs(1));
     assert_eq!(
-        (pair.server_received.len(), pair.client_received.len()),
+        (pair.at_server.data.len(), pair.at_client.data.len()),
         (before.0 + 1, before.1 + 1)
     );
-    assert_eq!((pair.handle, pair.client_closed), (Some(handle), None));
-}
-
-/// Sends the datagrams of an endpoint.
-fn drain(endpoint: &mut Endpoint) -> Vec<(SocketAddr, Vec<u8>)> {
-    let (mut buf, mut sent) = ([0; 2048], Vec::new());
-    loop {
-        match endpoint.poll_output(&mut buf) {
-            Output::Datagram { to, payload } => sent.push((to, payload.to_vec())),
-            Output::Event(_) => {}
-            Output::BufferTooSmall { needed } => panic!("{needed} bytes are needed"),
-            Output::WakeAt(_) | Output::Idle => return sent,
-        }
-    }
+    assert_eq!((pair.handle, pair.at_client.closed), (Some(handle), None));
 }
 
 /// An attacker without a key, at its own address: a DTLS 1.2 handshake that stops after the first
@@ -90,20 +78,10 @@ fn come_and_go(endpoint: &mut Endpoint, now: Instant, from: SocketAddr, seed: u6
     config.settings.versions = vec![Dtls12];
     let rng = Random::insecure(seed);
     let mut client = Connection::client(config.config(), server_address(), now, rng);
-    let mut buf = [0; 2048];
     for _ in 0..6 {
-        let mut said = Vec::new();
-        loop {
-            match client.poll_output(&mut buf) {
-                Output::Datagram { payload, .. } => said.push(payload.to_vec()),
-                Output::Event(_) => {}
-                Output::BufferTooSmall { needed } => panic!("{needed} bytes are needed"),
-                Output::WakeAt(_) | Output::Idle => break,
-            }
-        }
-        for mut datagram in said {
+        for mut datagram in drain(&mut client, |_| {}).payloads() {
             endpoint.handle_datagram(now, from, &mut datagram);
-            for (to, mut answer) in drain(endpoint) {
+            for (to, mut answer) in drain(endpoint, |_| {}).datagrams {
                 if to == from {
                     client.handle_datagram(now, server_address(), &mut answer);
                 }
@@ -122,7 +100,11 @@ fn a_recorded_hello_ends_no_live_association() {
             // The client restarts, at the same address and port.
             let mut second = first.reconnect(configs(ids).client, 2);
             second.connect().assert_connected();
-            assert_eq!(second.server_closed.take(), Some(CloseReason::Replaced), "a real restart");
+            assert_eq!(
+                second.at_server.closed.take(),
+                Some(CloseReason::Replaced),
+                "a real restart"
+            );
             assert_alive(&mut second);
             for n in 0..strangers {
                 let from = SocketAddr::from(([0x2001, 0xdb8, 0, 0, 0, 0, 6, n], 4000));
@@ -351,9 +333,7 @@ fn an_address_that_is_not_proved_gets_three_times_what_came_from_it() {
             let now = Instant::from_micros(1_000_000);
             let rng = Random::insecure(1);
             let mut client = Connection::client(config.config(), server_address(), now, rng);
-            let mut buf = [0; 2048];
-            let Output::Datagram { payload, .. } = client.poll_output(&mut buf) else { panic!() };
-            let hello = payload.to_vec();
+            let hello = drain(&mut client, |_| {}).payloads().next().unwrap();
             let mut config = ServerParts::new(Arc::new(psk()));
             config.cookies = CookiePolicy::WhenRetrying;
             config.send_half_rtt_data = half_rtt;
@@ -362,8 +342,7 @@ fn an_address_that_is_not_proved_gets_three_times_what_came_from_it() {
             server.handle_datagram(now, victim, &mut hello.clone());
             let (mut bytes, mut now) = (0, now);
             for _ in 0..1300 {
-                bytes +=
-                    drain(&mut server).iter().map(|(_, datagram)| datagram.len()).sum::<usize>();
+                bytes += drain(&mut server, |_| {}).payloads().map(|d| d.len()).sum::<usize>();
                 now += Duration::from_millis(100);
                 server.handle_timeout(now);
             }
@@ -408,7 +387,7 @@ fn a_client_with_half_a_flight_gets_the_rest_from_a_server_that_may_send_no_more
         if passes || open.get() { pass(datagram) } else { vec![] }
     });
     pair.run_for(Duration::from_secs(20));
-    assert!(pair.client_connected.is_none() && pair.client_closed.is_none());
+    assert!(pair.at_client.connected.is_none() && pair.at_client.closed.is_none());
     let sent = |to| pair.log.iter().filter(move |(d, _)| *d == to).map(|(_, d)| d.len());
     assert!(
         sent(Direction::ToClient).sum::<usize>() > 2 * sent(Direction::ToServer).next().unwrap()
@@ -451,11 +430,11 @@ fn fragments_from_made_up_addresses_keep_no_client_out() {
                     pair.inject_from(from, fragment.clone());
                 }
                 pair.run_for(Duration::from_millis(2));
-                if pair.client_connected.is_some() {
+                if pair.at_client.connected.is_some() {
                     break;
                 }
             }
-            assert!(pair.client_connected.is_some(), "kind {kind}, {flood} fragments");
+            assert!(pair.at_client.connected.is_some(), "kind {kind}, {flood} fragments");
         }
     }
 }
@@ -472,10 +451,10 @@ fn a_last_flight_is_acknowledged_for_twice_the_maximum_segment_lifetime() {
             if direction == Direction::ToClient && index > 3 { vec![] } else { pass(datagram) }
         });
         pair.run_for(Duration::from_secs(silent_for));
-        assert!(pair.client_connected.is_some() && pair.server_connected.is_some());
+        assert!(pair.at_client.connected.is_some() && pair.at_server.connected.is_some());
         pair.rule = Box::new(|_, _, datagram| pass(datagram));
         pair.run_for(Duration::from_secs(300));
         let expected = (!acknowledged).then_some(CloseReason::HandshakeTimeout);
-        assert_eq!(pair.client_closed, expected, "{silent_for} s");
+        assert_eq!(pair.at_client.closed, expected, "{silent_for} s");
     }
 }

@@ -1,8 +1,6 @@
 //! Junk under the record numbers of authentic records that share tags, and how much is delivered
 //! all the same.
 
-use crate::pair;
-
 use lightseal_core::Reader;
 use lightseal_dtls::codepoints::ContentType;
 use lightseal_dtls::crypto::{CipherSuiteId, Sha256, TrafficSecret, rustcrypto};
@@ -11,8 +9,8 @@ use lightseal_dtls::record::seal::HeaderFormat;
 use lightseal_dtls::record::{NumberLength, ReceiveBuffer, ReceiveEpoch, SendEpoch, UnifiedHeader};
 use lightseal_dtls::stats::ReceiveStats;
 use lightseal_dtls::{AggregationPolicy, ProtocolVersion, Scheme};
-use pair::{Configs, Direction, pass};
 use std::time::Duration;
+use testkit::pair::{Configs, Direction, pass};
 
 /// The number of records in each run.
 const RECORDS: usize = 480;
@@ -65,12 +63,12 @@ fn delivered(configs: Configs, payload_len: usize, attack: Attack) -> (f64, Rece
         pair.log.clear();
     }
     pair.run_for(Duration::from_secs(3));
-    for payload in &pair.server_received {
+    for payload in &pair.at_server.data {
         assert!(payload.starts_with(b"temperature "), "a forgery was delivered");
     }
     let connection = pair.handle.and_then(|handle| pair.server.connection(handle));
     let stats = connection.expect("the association exists").stats().received;
-    (100.0 * pair.server_received.len() as f64 / RECORDS as f64, stats)
+    (100.0 * pair.at_server.data.len() as f64 / RECORDS as f64, stats)
 }
 
 fn aggregated(scheme: &str) -> Configs {
@@ -198,13 +196,13 @@ fn check_bytes_are_negotiated() {
         configs.server.settings.aggregation = policy(&accepted);
         let mut pair = configs.pair(1);
         pair.connect().assert_connected();
-        let negotiated = pair.client_connected.as_ref().unwrap();
+        let negotiated = pair.at_client.connected.as_ref().unwrap();
         assert_eq!((negotiated.send, negotiated.receive), (scheme(expected), scheme(expected)));
         for n in 0..20 {
             pair.client_send(format!("payload {n}").as_bytes());
         }
         pair.run_for(Duration::from_secs(1));
-        assert_eq!(pair.server_received.len(), 20, "{expected}");
+        assert_eq!(pair.at_server.data.len(), 20, "{expected}");
     }
 }
 
@@ -215,11 +213,11 @@ fn shared_tags_limit_records_to_what_a_datagram_has() {
     configs.client.settings.datagram_bytes = 700;
     let mut pair = configs.pair(1);
     pair.connect().assert_connected();
-    assert_eq!(pair.server_connected.as_ref().unwrap().record_limit, 700 - 2 - 1);
-    assert_eq!(pair.client_connected.as_ref().unwrap().record_limit, 1200 - 2 - 1);
+    assert_eq!(pair.at_server.connected.as_ref().unwrap().record_limit, 700 - 2 - 1);
+    assert_eq!(pair.at_client.connected.as_ref().unwrap().record_limit, 1200 - 2 - 1);
     let mut pair = Configs::new().pair(1);
     pair.connect().assert_connected();
-    assert_eq!(pair.server_connected.as_ref().unwrap().record_limit, 1 << 14);
+    assert_eq!(pair.at_server.connected.as_ref().unwrap().record_limit, 1 << 14);
 }
 
 /// A record one byte longer than the limit of this end is dropped; one as long as the limit is not.
@@ -291,8 +289,12 @@ fn a_late_copy_that_completes_a_set_does_not_move_the_peer() {
                 }
             }
             pair.run_for(Duration::from_secs(3));
-            assert!(pair.moves.is_empty(), "{scheme}, checked: {checked}: {:?}", pair.moves);
-            assert!(pair.server_received.len() == 200, "{scheme}: {}", pair.server_received.len());
+            assert!(
+                pair.at_server.moves.is_empty(),
+                "{scheme}, checked: {checked}: {:?}",
+                pair.at_server.moves
+            );
+            assert!(pair.at_server.data.len() == 200, "{scheme}: {}", pair.at_server.data.len());
         }
     }
 }
@@ -315,8 +317,8 @@ fn a_peer_that_moved_is_followed_by_its_verified_records() {
             pair.run_for(Duration::from_millis(50));
         }
         pair.run_for(Duration::from_secs(3));
-        assert_eq!(pair.moves, [(old, pair.client_address)], "{scheme}");
-        assert_eq!(pair.server_received.len(), 40, "{scheme}");
+        assert_eq!(pair.at_server.moves, [(old, pair.client_address)], "{scheme}");
+        assert_eq!(pair.at_server.data.len(), 40, "{scheme}");
     }
 }
 

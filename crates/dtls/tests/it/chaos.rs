@@ -1,15 +1,13 @@
 //! Copies, mutations and mixtures of real traffic, from any address, at the ends of both versions.
 
-use crate::pair;
-
 use lightseal_core::Random;
 use lightseal_dtls::ProtocolVersion::{Dtls12, Dtls13};
-use pair::{Configs, Direction, Pair, client_address, pass};
 use std::cell::RefCell;
 use std::collections::BTreeSet;
 use std::net::SocketAddr;
 use std::rc::Rc;
 use std::time::Duration;
+use testkit::pair::{self, Configs, Direction, Pair, client_address, pass};
 
 fn attacker(n: u8) -> SocketAddr {
     SocketAddr::from(([0x2001, 0xdb8, 0, 0, 0, 0, 0xbad, n.into()], 9))
@@ -108,7 +106,7 @@ fn survives(seed: u64, handshake_too: bool) {
         pair.run_for(Duration::from_millis(30));
     }
     pair.run_for(Duration::from_secs(5));
-    for (received, sent) in [(&pair.server_received, up), (&pair.client_received, down)] {
+    for (received, sent) in [(&pair.at_server.data, up), (&pair.at_client.data, down)] {
         let distinct: BTreeSet<_> = received.iter().collect();
         assert_eq!(distinct.len(), received.len(), "seed {seed}: delivered twice");
         for payload in received {
@@ -119,7 +117,7 @@ fn survives(seed: u64, handshake_too: bool) {
             assert_eq!(received.len() as u32, sent, "seed {seed}: lost");
         }
     }
-    assert!(pair.moves.is_empty(), "seed {seed}: {:?}", pair.moves);
+    assert!(pair.at_server.moves.is_empty(), "seed {seed}: {:?}", pair.at_server.moves);
     if !handshake_too {
         pair.assert_connected();
         let peer = pair.server.connection(pair.handle.unwrap()).unwrap().peer();

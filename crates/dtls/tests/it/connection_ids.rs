@@ -1,17 +1,16 @@
 //! Connection IDs in both versions (RFC 9146; RFC 9147, section 9).
 
-use crate::pair;
-
 use lightseal_dtls::ProtocolVersion::{self, Dtls12, Dtls13};
 use lightseal_dtls::{
     ClientConfig, CloseReason, ConnectError, ConnectionIds, Endpoint, Engine, Event, Fault, Handle,
-    Instant, Limit, Output, Psk, Random, ServerConfig, SessionSlots, Settings, WhenFull,
+    Instant, Limit, Psk, Random, ServerConfig, SessionSlots, Settings, WhenFull,
 };
-use pair::{Configs, Direction, Pair};
 use std::collections::{BTreeSet, VecDeque};
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
+use testkit::drain;
+use testkit::pair::{self, Configs, Direction, Pair};
 
 const VERSIONS: [ProtocolVersion; 2] = [Dtls12, Dtls13];
 
@@ -39,8 +38,8 @@ fn exchange(pair: &mut Pair<'_>) {
     pair.client_send(b"ping");
     pair.server_send(b"pong");
     pair.run_for(Duration::from_secs(1));
-    assert_eq!(pair.server_received.pop().as_deref(), Some(&b"ping"[..]));
-    assert_eq!(pair.client_received.pop().as_deref(), Some(&b"pong"[..]));
+    assert_eq!(pair.at_server.data.pop().as_deref(), Some(&b"ping"[..]));
+    assert_eq!(pair.at_client.data.pop().as_deref(), Some(&b"pong"[..]));
 }
 
 /// The connection ID in a datagram's first record, if that has one of `len` bytes.
@@ -61,8 +60,8 @@ fn each_end_gets_the_id_it_asked_for() {
                 pair.connect().assert_connected();
                 let both = client.is_some() && server.is_some();
                 let len = |len: Option<u8>| usize::from(len.filter(|_| both).unwrap_or(0));
-                let at_client = pair.client_connected.clone().unwrap();
-                let at_server = pair.server_connected.clone().unwrap();
+                let at_client = pair.at_client.connected.clone().unwrap();
+                let at_server = pair.at_server.connected.clone().unwrap();
                 assert_eq!(at_client.receive_cid.len(), len(client));
                 assert_eq!(at_server.receive_cid.len(), len(server));
                 assert_eq!(at_client.send_cid, at_server.receive_cid);
@@ -90,7 +89,7 @@ fn records_of_the_handshake_have_them_too() {
     for version in VERSIONS {
         let mut pair = configs(version, Some(4), Some(4)).pair(2);
         pair.connect().assert_connected();
-        let sent = pair.client_connected.as_ref().unwrap().send_cid;
+        let sent = pair.at_client.connected.as_ref().unwrap().send_cid;
         // The client's last flight contains its Finished, in DTLS 1.2 after plaintext messages.
         let finished = pair
             .log
@@ -107,7 +106,7 @@ fn aggregated_records_have_ids_too() {
         let configs = with_ids(Configs::aggregated(scheme), Dtls13, Some(3), Some(32));
         let mut pair = configs.pair(3);
         pair.connect().assert_connected();
-        assert!(pair.server_connected.as_ref().unwrap().receive.aggregates());
+        assert!(pair.at_server.connected.as_ref().unwrap().receive.aggregates());
         let before = pair.log.len();
         for n in 0..40u8 {
             pair.client_send(&[n; 20]);
@@ -115,8 +114,8 @@ fn aggregated_records_have_ids_too() {
         }
         pair.run_for(Duration::from_secs(1));
         let numbered = |len| (0..40u8).map(|n| vec![n; len]).collect::<Vec<_>>();
-        assert_eq!(pair.server_received, numbered(20));
-        assert_eq!(pair.client_received, numbered(30));
+        assert_eq!(pair.at_server.data, numbered(20));
+        assert_eq!(pair.at_client.data, numbered(30));
         let with_id = |(direction, datagram): &(Direction, Vec<u8>)| {
             let len = if *direction == Direction::ToServer { 32 } else { 3 };
             cid_in(datagram, len).is_some()
@@ -136,7 +135,7 @@ fn room_for_an_id_is_reckoned_with() {
         let most = pair.client.max_payload();
         pair.client_send(&vec![1; most]);
         pair.run_for(Duration::from_secs(1));
-        assert_eq!(pair.server_received.last().unwrap().len(), most);
+        assert_eq!(pair.at_server.data.last().unwrap().len(), most);
         assert_eq!(pair.log.last().unwrap().1.len(), 200);
         assert!(pair.client.send(pair.now, &vec![1; most + 1], &mut []).is_err());
     }
@@ -158,7 +157,7 @@ fn an_id_is_authentic() {
             pair::pass(&datagram)
         });
         pair.run_for(Duration::from_secs(1));
-        assert!(pair.server_received.is_empty());
+        assert!(pair.at_server.data.is_empty());
         exchange(&mut pair);
     }
 }
@@ -169,7 +168,7 @@ fn the_answer_is_in_the_server_hello() {
     for version in VERSIONS {
         let mut pair = configs(version, Some(4), Some(4)).pair(6);
         pair.connect().assert_connected();
-        let own = pair.server_connected.as_ref().unwrap().receive_cid;
+        let own = pair.at_server.connected.as_ref().unwrap().receive_cid;
         let hello = pair.log.iter().find(|(direction, datagram)| {
             // A plaintext ServerHello with connection_id (54), 5 bytes, an ID of 4.
             *direction == Direction::ToClient && datagram[0] == 22 && datagram[13] == 2 && {
@@ -233,7 +232,7 @@ fn an_endpoint_knows_all_live_ids_and_forgets_the_others() {
         pair.run_for(Duration::from_secs(1));
         exchange(&mut pair);
     }
-    assert_eq!(pair.moves.len(), 10);
+    assert_eq!(pair.at_server.moves.len(), 10);
     assert_eq!(pair.server.stats().ignored, 0);
     pair.inject_from("[2001:db8::9]:9".parse().unwrap(), first);
     pair.run_for(Duration::from_secs(1));
@@ -255,7 +254,7 @@ fn a_spare_id_is_used_when_the_peer_moves() {
         pair.run_for(Duration::from_secs(1));
     }
     exchange(&mut pair);
-    assert_eq!(pair.moves.len(), 8);
+    assert_eq!(pair.at_server.moves.len(), 8);
     // The first ID, and as many spare IDs as are given at once.
     let used = ids_since(&pair, start, Direction::ToClient, 5);
     assert_eq!(used.len(), 1 + lightseal_dtls::tuning::MAX_SPARE_IDS);
@@ -293,7 +292,7 @@ fn new_ids_get_through_a_bad_network_and_beside_new_keys() {
         pair.run_for(Duration::from_secs(300));
         pair.rule = Box::new(|_, _, datagram| pair::pass(datagram));
         pair.assert_connected();
-        pair.server_received.clear();
+        pair.at_server.data.clear();
         exchange(&mut pair);
     }
 }
@@ -330,7 +329,7 @@ fn no_two_associations_have_the_same_id() {
         next.client_address.set_port(10_000 + n);
         next.connect();
         complete += usize::from(next.client.is_connected());
-        let id = next.client_connected.as_ref().unwrap().send_cid;
+        let id = next.at_client.connected.as_ref().unwrap().send_cid;
         assert!(id.is_empty() || ids.insert(id), "{id:?} twice");
         std::mem::swap(&mut next.server, &mut pair.server);
     }
@@ -352,10 +351,10 @@ fn a_record_of_another_association_hides_the_rest_of_its_datagram() {
     let foreign = [&[0x3f][..], &[9; 7], &[0, 1, 0, 16], &[0; 16]].concat();
     pair.inject(Direction::ToServer, [&foreign[..], &genuine].concat());
     pair.run_for(Duration::from_millis(1));
-    assert!(pair.server_received.is_empty());
+    assert!(pair.at_server.data.is_empty());
     pair.inject(Direction::ToServer, genuine);
     pair.run_for(Duration::from_millis(1));
-    assert_eq!(pair.server_received, [b"hidden"]);
+    assert_eq!(pair.at_server.data, [b"hidden"]);
 }
 
 fn psk(n: usize) -> Psk {
@@ -427,48 +426,34 @@ impl Crowd {
 
     /// Drains all endpoints; returns the earliest wake-up time.
     fn drain(&mut self) -> Option<Instant> {
-        let mut buf = [0; 2048];
-        let mut wake: Option<Instant> = None;
-        let mut sooner = |at: Instant| wake = Some(wake.map_or(at, |wake| wake.min(at)));
-        let mut out = Vec::new();
-        loop {
-            match self.client.poll_output(&mut buf) {
-                Output::Datagram { to, payload } => {
-                    let server = usize::from(to.port()) - 100;
-                    out.push((Direction::ToServer, server, payload.to_vec()));
+        let Self { client, servers, connected, received, closed, .. } = self;
+        let drained = drain(client, |event| match event.event {
+            Event::Connected(_) => assert!(connected.insert(event.handle)),
+            Event::Data(data) => received.push((event.handle, data.to_vec())),
+            Event::Closed(reason) => closed.push((event.handle, reason)),
+            event => panic!("{event}"),
+        });
+        let mut wake = drained.wake;
+        let to_server = |(to, datagram): (SocketAddr, _)| {
+            (Direction::ToServer, usize::from(to.port()) - 100, datagram)
+        };
+        let mut out: Vec<_> = drained.datagrams.into_iter().map(to_server).collect();
+        for (at, server) in servers.iter_mut().enumerate() {
+            let mut answers = Vec::new();
+            let first = drain(server, |event| {
+                if let Event::Data(data) = event.event {
+                    answers.push((event.handle, data.to_vec()));
                 }
-                Output::Event(event) => match event.event {
-                    Event::Connected(_) => assert!(self.connected.insert(event.handle)),
-                    Event::Data(data) => self.received.push((event.handle, data.to_vec())),
-                    Event::Closed(reason) => self.closed.push((event.handle, reason)),
-                    event => panic!("{event}"),
-                },
-                Output::BufferTooSmall { needed } => panic!("{needed} bytes are needed"),
-                Output::WakeAt(at) => break sooner(at),
-                Output::Idle => break,
+            });
+            for (handle, data) in answers {
+                let mut connection = server.connection_mut(handle).unwrap();
+                let _ = connection.send(self.now, &data, &mut []).unwrap();
             }
-        }
-        for (at, server) in self.servers.iter_mut().enumerate() {
-            let mut answer = None;
-            loop {
-                match server.poll_output(&mut buf) {
-                    Output::Datagram { to, payload } => {
-                        assert_eq!(to, CROWD);
-                        out.push((Direction::ToClient, at, payload.to_vec()));
-                    }
-                    Output::Event(event) => {
-                        if let Event::Data(data) = event.event {
-                            answer = Some((event.handle, data.to_vec()));
-                        }
-                    }
-                    Output::BufferTooSmall { needed } => panic!("{needed} bytes are needed"),
-                    Output::WakeAt(at) => break sooner(at),
-                    Output::Idle => break,
-                }
-                if let Some((handle, data)) = answer.take() {
-                    let mut connection = server.connection_mut(handle).unwrap();
-                    let _ = connection.send(self.now, &data, &mut []).unwrap();
-                }
+            let then = drain(server, |event| panic!("{}", event.event));
+            wake = wake.into_iter().chain(then.wake).min();
+            for (to, datagram) in first.datagrams.into_iter().chain(then.datagrams) {
+                assert_eq!(to, CROWD);
+                out.push((Direction::ToClient, at, datagram));
             }
         }
         for (direction, server, datagram) in out {

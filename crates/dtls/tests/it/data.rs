@@ -1,12 +1,10 @@
 //! Application data after the handshake: aggregates, closing tags, closing, key updates, limits.
 
-use crate::pair;
-
 use lightseal_core::Random;
 use lightseal_dtls::crypto::CipherSuiteId;
 use lightseal_dtls::{CloseReason, ConnectionIds, RecordNumbers, SendError, Sent};
-use pair::{Configs, Direction, Pair, pass};
 use std::time::Duration;
+use testkit::pair::{Configs, Direction, Pair, pass};
 
 const PRF_SUITES: [CipherSuiteId; 3] = [
     CipherSuiteId::AES_128_CCM_SHA256,
@@ -44,8 +42,8 @@ fn whole_aggregates_arrive_whole_in_both_directions() {
             }
             pair.run_for(Duration::from_secs(2));
             let expected: Vec<_> = (0..100).map(numbered).collect();
-            assert_eq!(pair.server_received, expected, "{suite} {scheme}");
-            assert_eq!(pair.client_received, expected);
+            assert_eq!(pair.at_server.data, expected, "{suite} {scheme}");
+            assert_eq!(pair.at_client.data, expected);
         }
     }
 }
@@ -56,16 +54,16 @@ fn a_lone_request_waits_for_silence_and_no_longer() {
     pair.connect();
     pair.client_send(b"GET /time");
     pair.run_for(Duration::from_millis(205));
-    assert!(pair.server_received.is_empty(), "nothing unverified is delivered");
+    assert!(pair.at_server.data.is_empty(), "nothing unverified is delivered");
     pair.run_for(Duration::from_millis(10));
-    assert_eq!(pair.server_received, [b"GET /time"]);
+    assert_eq!(pair.at_server.data, [b"GET /time"]);
     let before = pair.log.len();
     pair.run_for(Duration::from_secs(5));
     assert_eq!(pair.log.len(), before, "one closing tag is enough");
     // The set continues where it was.
     send_numbered(&mut pair, 0, 20);
     pair.run_for(Duration::from_secs(1));
-    assert_eq!(pair.server_received.len(), 21);
+    assert_eq!(pair.at_server.data.len(), 21);
 }
 
 #[test]
@@ -77,9 +75,9 @@ fn closing_brings_the_open_tags_and_the_queue() {
     }
     pair.client.close(pair.now);
     pair.run_for(Duration::from_millis(50));
-    assert_eq!(pair.server_received, (0..5).map(numbered).collect::<Vec<_>>());
-    assert_eq!(pair.client_closed, Some(CloseReason::Local));
-    assert_eq!(pair.server_closed, Some(CloseReason::Peer));
+    assert_eq!(pair.at_server.data, (0..5).map(numbered).collect::<Vec<_>>());
+    assert_eq!(pair.at_client.closed, Some(CloseReason::Local));
+    assert_eq!(pair.at_server.closed, Some(CloseReason::Peer));
     assert_eq!(pair.server.open_connections(), 0);
     assert_eq!(pair.server.buffered_bytes(), 0);
     assert!(pair.client.is_closed());
@@ -97,9 +95,9 @@ fn a_lost_record_costs_its_set_and_no_other() {
     });
     send_numbered(&mut pair, 0, 400);
     pair.run_for(Duration::from_secs(1));
-    assert!((392..400).contains(&pair.server_received.len()), "{}", pair.server_received.len());
+    assert!((392..400).contains(&pair.at_server.data.len()), "{}", pair.at_server.data.len());
     let expected: Vec<_> = (0..400).map(numbered).collect();
-    assert!(pair.server_received.iter().all(|message| expected.contains(message)));
+    assert!(pair.at_server.data.iter().all(|message| expected.contains(message)));
 }
 
 #[test]
@@ -115,7 +113,7 @@ fn reordering_and_duplication_lose_nothing() {
         });
         send_numbered(&mut pair, 0, 500);
         pair.run_for(Duration::from_secs(1));
-        let mut received = pair.server_received.clone();
+        let mut received = pair.at_server.data.clone();
         received.sort();
         assert_eq!(received, (0..500).map(numbered).collect::<Vec<_>>());
     }
@@ -145,7 +143,7 @@ fn records_are_as_short_as_they_can_be() {
     );
     let last = &sizes[sizes.len() - 16..];
     assert_eq!(last.iter().sum::<usize>(), 16 * (2 + 1 + 10) + 16, "8-bit once loss is known");
-    assert_eq!(pair.server_received.len(), 640);
+    assert_eq!(pair.at_server.data.len(), 640);
 }
 
 #[test]
@@ -168,7 +166,7 @@ fn keys_change_under_way_with_loss_and_nothing_is_lost_or_repeated() {
             }
         }
         pair.run_for(Duration::from_secs(20));
-        let mut received = pair.server_received.clone();
+        let mut received = pair.at_server.data.clone();
         received.sort();
         let distinct = received.len();
         received.dedup();
@@ -187,13 +185,13 @@ fn a_replayed_datagram_is_delivered_once() {
         let first = pair.log.len();
         send_numbered(&mut pair, 0, 40);
         pair.run_for(Duration::from_secs(1));
-        assert_eq!(pair.server_received.len(), 40);
+        assert_eq!(pair.at_server.data.len(), 40);
         let recorded = pair.log[first..].to_vec();
         for (direction, datagram) in recorded {
             pair.inject(direction, datagram);
         }
         pair.run_for(Duration::from_secs(1));
-        assert_eq!(pair.server_received.len(), 40);
+        assert_eq!(pair.at_server.data.len(), 40);
     }
 }
 
@@ -224,7 +222,7 @@ fn ccm_8_asks_for_new_keys_at_64_forgeries_and_ends_at_128() {
     // authentications.
     pair.client_send(b"new keys");
     pair.run_for(Duration::from_secs(1));
-    assert_eq!(pair.server_received, [b"new keys"]);
+    assert_eq!(pair.at_server.data, [b"new keys"]);
     for _ in 0..127 {
         let mut datagram = junk(&mut rng, 40);
         datagram[0] = 0b0010_1000;
@@ -257,7 +255,7 @@ fn received_data_is_bounded() {
     pair.run_for(Duration::from_secs(1));
     assert!(pair.server.buffered_bytes() <= 1000);
     assert_eq!(pair.server.connection(server).unwrap().stats().received.buffer_full, 5);
-    assert_eq!(pair.server_received.len(), 5);
+    assert_eq!(pair.at_server.data.len(), 5);
 }
 
 #[test]
@@ -274,7 +272,7 @@ fn payloads_up_to_the_limit_fit_and_one_byte_more_is_refused() {
             Err(SendError::TooLong)
         );
         pair.run_for(Duration::from_secs(1));
-        assert_eq!(pair.server_received.len(), 16);
+        assert_eq!(pair.at_server.data.len(), 16);
         assert!(pair.log.iter().all(|(_, datagram)| datagram.len() <= 1200));
     }
 }
@@ -306,7 +304,7 @@ fn conversation(
     }
     pair.run_for(Duration::from_secs(1));
     let expected: Vec<_> = (0..120).map(numbered).collect();
-    assert_eq!(pair.server_received, expected);
+    assert_eq!(pair.at_server.data, expected);
     pair.log.clone()
 }
 
@@ -362,7 +360,7 @@ fn payloads_are_sealed_in_the_order_of_the_calls() {
     pair.run_for(Duration::from_secs(1));
     let mut expected: Vec<_> = (0..7).map(numbered).collect();
     expected.push(vec![8; 80]);
-    assert_eq!(pair.server_received, expected, "the seventh was sealed but not transmitted");
+    assert_eq!(pair.at_server.data, expected, "the seventh was sealed but not transmitted");
     // The guard of an endpoint's association.
     let handle = pair.handle.unwrap();
     let mut datagram = [0; 1500];
@@ -388,7 +386,7 @@ fn long_bursts_of_loss_do_not_strand_short_numbers() {
         pair.rule = Box::new(|_, _, datagram| pass(datagram));
         send_numbered(&mut pair, 10_000, 1600);
         pair.run_for(Duration::from_secs(1));
-        let late = (11_400..11_600).filter(|n| pair.server_received.contains(&numbered(*n)));
+        let late = (11_400..11_600).filter(|n| pair.at_server.data.contains(&numbered(*n)));
         assert_eq!(late.count(), 200, "{scheme} after a burst of {burst}");
     }
 }

@@ -1,12 +1,10 @@
 //! Data that is delivered before it is verified, and the consequences if it was forged.
 
-use crate::pair;
-
 use lightseal_dtls::error::Limit;
 use lightseal_dtls::{CloseReason, Delivery, Fault, OnForgery, Resolution};
-use pair::{Configs, Direction, Fate, Pair, pass};
 use std::collections::BTreeMap;
 use std::time::Duration;
+use testkit::pair::{Configs, Direction, Fate, Pair, pass};
 
 const SCHEMES: [&str; 6] = ["agg:2", "agg:16", "r2d2:50", "r2d2:100", "r2d2:150", "r2d2:200"];
 
@@ -40,13 +38,14 @@ fn genuine_data_is_given_early_and_confirmed() {
             // Under Agg the security level of a record is either zero or full.
             let early = match delivery {
                 Delivery::Progressive(_) if scheme.starts_with("agg") => 0,
-                _ => 100 - pair.server_received.len(),
+                _ => 100 - pair.at_server.data.len(),
             };
-            assert_eq!(pair.server_early.len(), early, "{scheme} {delivery:?}");
-            assert_eq!(pair.server_resolved.len(), early, "{scheme} {delivery:?}");
-            assert!(pair.server_resolved.iter().all(|(_, how)| *how == Resolution::Verified));
-            let mut all: Vec<_> = pair.server_early.iter().map(|early| early.2.clone()).collect();
-            all.extend(pair.server_received.iter().cloned());
+            assert_eq!(pair.at_server.early.len(), early, "{scheme} {delivery:?}");
+            assert_eq!(pair.at_server.resolved.len(), early, "{scheme} {delivery:?}");
+            assert!(pair.at_server.resolved.iter().all(|(_, how)| *how == Resolution::Verified));
+            let mut all: Vec<_> =
+                pair.at_server.early.iter().map(|early| early.2.clone()).collect();
+            all.extend(pair.at_server.data.iter().cloned());
             all.sort();
             assert_eq!(all, (0..100).map(payload).collect::<Vec<_>>(), "{scheme} {delivery:?}");
             if scheme.starts_with("r2d2") {
@@ -83,7 +82,7 @@ fn with_a_forgery(scheme: &str, delivery: Delivery, on_forgery: OnForgery) -> Pa
     });
     pair.connect();
     for n in 0..150u8 {
-        if pair.client_closed.is_some() {
+        if pair.at_client.closed.is_some() {
             break;
         }
         pair.client_send(&[n; 30]);
@@ -98,12 +97,13 @@ fn forged_data_is_refuted_with_the_bytes_given_since() {
     for scheme in SCHEMES {
         let pair = with_a_forgery(scheme, Delivery::Unauthenticated, OnForgery::Drop);
         let forged: Vec<_> = pair
-            .server_early
+            .at_server
+            .early
             .iter()
             .filter(|early| early.2.iter().any(|b| *b != early.2[0]))
             .collect();
         assert_eq!(forged.len(), 1, "{scheme}");
-        let resolved: BTreeMap<_, _> = pair.server_resolved.iter().copied().collect();
+        let resolved: BTreeMap<_, _> = pair.at_server.resolved.iter().copied().collect();
         let Resolution::Refuted { bytes } = resolved[&forged[0].0] else {
             panic!("{scheme}: {:?}", resolved[&forged[0].0])
         };
@@ -116,10 +116,10 @@ fn forged_data_is_refuted_with_the_bytes_given_since() {
         }
         // Under Agg the other records of its set are refuted with it; R2D2 identifies the altered
         // record.
-        let genuine = pair.server_received.len()
+        let genuine = pair.at_server.data.len()
             + resolved.values().filter(|how| **how == Resolution::Verified).count();
         assert!(genuine >= if scheme == "agg:16" { 134 } else { 145 }, "{scheme}: {genuine}");
-        assert!(pair.server_closed.is_none());
+        assert!(pair.at_server.closed.is_none());
     }
 }
 
@@ -128,12 +128,12 @@ fn nothing_forged_is_given_to_who_wants_bits() {
     for scheme in SCHEMES {
         for delivery in [Delivery::Verified, Delivery::Progressive(64)] {
             let pair = with_a_forgery(scheme, delivery, OnForgery::CloseWhenRefuted);
-            let early = pair.server_early.iter().map(|early| &early.2);
+            let early = pair.at_server.early.iter().map(|early| &early.2);
             assert!(
-                early.chain(&pair.server_received).all(|data| data.iter().all(|b| *b == data[0])),
+                early.chain(&pair.at_server.data).all(|data| data.iter().all(|b| *b == data[0])),
                 "{scheme} {delivery:?}"
             );
-            assert!(pair.server_closed.is_none(), "{scheme} {delivery:?}");
+            assert!(pair.at_server.closed.is_none(), "{scheme} {delivery:?}");
         }
     }
 }
@@ -144,12 +144,12 @@ fn a_forgery_ends_the_association_where_that_is_wanted() {
     for scheme in SCHEMES {
         let refuted = OnForgery::CloseWhenRefuted;
         let pair = with_a_forgery(scheme, Delivery::Unauthenticated, refuted);
-        assert_eq!(pair.server_closed, forged, "{scheme}");
-        assert!(pair.client_closed.is_some(), "{scheme}: the alert arrived");
+        assert_eq!(pair.at_server.closed, forged, "{scheme}");
+        assert!(pair.at_client.closed.is_some(), "{scheme}: the alert arrived");
         let pair = with_a_forgery(scheme, Delivery::Verified, OnForgery::Close);
-        assert_eq!(pair.server_closed, forged, "{scheme}");
+        assert_eq!(pair.at_server.closed, forged, "{scheme}");
     }
     // With plain tags the forgery is found immediately.
     let pair = with_a_forgery("off", Delivery::Verified, OnForgery::Close);
-    assert_eq!(pair.server_closed, forged);
+    assert_eq!(pair.at_server.closed, forged);
 }

@@ -1,11 +1,9 @@
 //! The delay that shared tags cause: none in dialogues, and little in streams compared with what
 //! they save.
 
-use crate::pace;
-
 use lightseal_dtls::Scheme;
-use pace::{LONG_SETS, SCHEMES, STEADY, bytes, configs, exchanges, pair};
 use std::time::Duration;
+use testkit::pace::{LONG_SETS, SCHEMES, STEADY, bytes, configs, exchanges, pair};
 
 #[test]
 fn a_dialogue_takes_as_long_as_under_plain_tags() {
@@ -72,11 +70,11 @@ fn no_message_of_a_stream_waits_longer_than_200_ms() {
                 let until = pair.now + gap;
                 while pair.now < until {
                     pair.run_for(Duration::from_micros(500).min(until - pair.now));
-                    for at in &sent_at[seen..pair.server_received.len()] {
+                    for at in &sent_at[seen..pair.at_server.data.len()] {
                         let took = pair.now - *at;
                         assert!(took <= Duration::from_millis(212), "{scheme} {gap:?}: {took:?}");
                     }
-                    seen = pair.server_received.len();
+                    seen = pair.at_server.data.len();
                 }
             }
         }
@@ -90,13 +88,13 @@ fn a_message_and_its_closing_tag_share_a_datagram() {
         let before = pair.log.len();
         pair.client_send(b"GET /time");
         pair.run_for(Duration::from_millis(11));
-        assert_eq!(pair.server_received, [b"GET /time"], "{scheme}");
+        assert_eq!(pair.at_server.data, [b"GET /time"], "{scheme}");
         assert_eq!(pair.log.len(), before + 1, "{scheme}");
         // The longest message leaves no room for the closing tag.
         let longest = vec![7; pair.client.max_payload()];
         pair.client_send(&longest);
         pair.run_for(Duration::from_millis(11));
-        assert_eq!(pair.server_received[1..], [longest], "{scheme}");
+        assert_eq!(pair.at_server.data[1..], [longest], "{scheme}");
         assert_eq!(pair.log.len(), before + 3, "{scheme}");
     }
 }

@@ -1,12 +1,10 @@
 //! DTLS 1.2 between two ends of this crate, in virtual time.
 
-use crate::pair;
-
 use lightseal_dtls::crypto::CipherSuiteId;
 use lightseal_dtls::{ProtocolVersion, Settings};
-use pair::{Configs, Direction, Fate, Pair, pass};
 use std::cell::Cell;
 use std::time::Duration;
+use testkit::pair::{Configs, Direction, Fate, Pair, pass};
 
 const SUITES: [CipherSuiteId; 6] = [
     CipherSuiteId::PSK_WITH_AES_128_CCM_8,
@@ -32,8 +30,8 @@ fn exchange(pair: &mut Pair<'_>) {
     pair.client_send(b"ping");
     pair.server_send(b"pong");
     pair.run_for(Duration::from_secs(1));
-    assert_eq!(pair.server_received.last().unwrap(), b"ping");
-    assert_eq!(pair.client_received.last().unwrap(), b"pong");
+    assert_eq!(pair.at_server.data.last().unwrap(), b"ping");
+    assert_eq!(pair.at_client.data.last().unwrap(), b"pong");
 }
 
 #[test]
@@ -41,7 +39,7 @@ fn every_suite_connects_and_carries_data() {
     for suite in SUITES {
         let mut pair = older(suite).pair(1);
         pair.connect().assert_connected();
-        let agreed = pair.client_connected.clone().unwrap();
+        let agreed = pair.at_client.connected.clone().unwrap();
         assert_eq!((agreed.version, agreed.suite), (ProtocolVersion::Dtls12, suite));
         assert!(agreed.extended_master && !agreed.resumed);
         exchange(&mut pair);
@@ -64,8 +62,8 @@ fn both_speak_1_3_where_both_can() {
         configs.server.settings.versions = versions(server);
         let mut pair = configs.pair(2);
         pair.connect().assert_connected();
-        assert_eq!(pair.client_connected.as_ref().unwrap().version, agreed);
-        assert_eq!(pair.server_connected.as_ref().unwrap().version, agreed);
+        assert_eq!(pair.at_client.connected.as_ref().unwrap().version, agreed);
+        assert_eq!(pair.at_server.connected.as_ref().unwrap().version, agreed);
         exchange(&mut pair);
     }
 }
@@ -87,8 +85,8 @@ fn a_downgrade_is_noticed() {
         pass(&datagram)
     });
     pair.connect();
-    assert!(pair.client_connected.is_none());
-    let reason = pair.client_closed.unwrap();
+    assert!(pair.at_client.connected.is_none());
+    let reason = pair.at_client.closed.unwrap();
     assert!(format!("{reason}").contains("downgrade"), "{reason}");
 }
 
@@ -132,8 +130,8 @@ fn sessions_are_resumed_by_ticket_and_by_id() {
             configs
         });
         second.connect().assert_connected();
-        assert!(second.client_connected.as_ref().unwrap().resumed, "tickets: {tickets}");
-        assert!(second.server_connected.as_ref().unwrap().resumed);
+        assert!(second.at_client.connected.as_ref().unwrap().resumed, "tickets: {tickets}");
+        assert!(second.at_server.connected.as_ref().unwrap().resumed);
         exchange(&mut second);
     }
 }
@@ -225,7 +223,7 @@ fn a_wrong_key_is_told_soon() {
     configs.client.credential = psk.into();
     let mut pair = configs.pair(9);
     pair.connect();
-    let (client, server) = (pair.client_closed.unwrap(), pair.server_closed.unwrap());
+    let (client, server) = (pair.at_client.closed.unwrap(), pair.at_server.closed.unwrap());
     assert!(format!("{server}").contains("another key"), "{server}");
     assert!(format!("{client}").contains("another key"), "{client}");
 }
@@ -239,7 +237,7 @@ fn records_are_no_longer_than_the_peer_takes() {
             configs.client.settings.record_size_limit = Some(limit);
             let mut pair = configs.pair(10);
             pair.connect().assert_connected();
-            let agreed = pair.server_connected.clone().unwrap();
+            let agreed = pair.at_server.connected.clone().unwrap();
             let inner = u16::from(version == ProtocolVersion::Dtls13);
             assert_eq!(agreed.record_limit, usize::from(limit - inner));
             let handle = pair.handle.unwrap();
@@ -247,7 +245,7 @@ fn records_are_no_longer_than_the_peer_takes() {
             assert_eq!(most, agreed.record_limit);
             pair.server_send(&vec![7; most]);
             pair.run_for(Duration::from_secs(1));
-            assert_eq!(pair.client_received.last().unwrap().len(), most);
+            assert_eq!(pair.at_client.data.last().unwrap().len(), most);
             assert_eq!(
                 pair.server.connection_mut(handle).unwrap().send(
                     pair.now,
@@ -266,8 +264,8 @@ fn a_fragment_length_is_granted() {
     configs.client.settings.max_fragment_length = lightseal_dtls::MaxFragmentLength::of_bytes(512);
     let mut pair = configs.pair(11);
     pair.connect().assert_connected();
-    assert_eq!(pair.client_connected.as_ref().unwrap().record_limit, 512);
-    assert_eq!(pair.server_connected.as_ref().unwrap().record_limit, 512);
+    assert_eq!(pair.at_client.connected.as_ref().unwrap().record_limit, 512);
+    assert_eq!(pair.at_server.connected.as_ref().unwrap().record_limit, 512);
 }
 
 #[test]
@@ -295,14 +293,14 @@ fn what_was_queued_for_longer_records_is_dropped_and_holds_nothing_up() {
             for len in [1, 500, pair.client.max_payload(), 50] {
                 pair.client_send(&vec![7; len]);
             }
-            while close && pair.client_connected.is_none() {
+            while close && pair.at_client.connected.is_none() {
                 pair.run_for(Duration::from_millis(1));
             }
             if close {
                 pair.client.close(pair.now);
             }
             pair.connect();
-            let lengths: Vec<_> = pair.server_received.iter().map(Vec::len).collect();
+            let lengths: Vec<_> = pair.at_server.data.iter().map(Vec::len).collect();
             assert_eq!(lengths, [1, 50], "{version}, closed: {close}");
             assert_eq!(pair.client.stats().sent.too_long, 2);
         }
@@ -353,7 +351,7 @@ fn links_of_80_bytes_carry_handshakes_and_data_with_connection_ids() {
             assert!(most >= 26, "{version}, IDs of {id} bytes: {most}");
             pair.client_send(&vec![5; most]);
             pair.run_for(Duration::from_secs(1));
-            assert_eq!(pair.server_received, [vec![5; most]]);
+            assert_eq!(pair.at_server.data, [vec![5; most]]);
             assert!(pair.log.iter().all(|(_, datagram)| datagram.len() <= 80));
         }
     }
@@ -369,7 +367,7 @@ fn small_devices_ask_again_as_their_profile_says() {
     let start = pair.now;
     pair.run_for(Duration::ZERO);
     let mut sent = vec![pair.now];
-    while pair.client_closed.is_none() {
+    while pair.at_client.closed.is_none() {
         pair.run_for(Duration::from_secs(1));
         sent.resize(pair.log.len(), pair.now);
     }

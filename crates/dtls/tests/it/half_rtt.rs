@@ -1,11 +1,9 @@
 //! Data that a server sends before it has the client's Finished (RFC 8446, section 2).
 
-use crate::pair;
-
 use lightseal_dtls::codepoints::PskKeyExchangeMode;
 use lightseal_dtls::{CloseReason, CookiePolicy, ExportError, ProtocolVersion};
-use pair::{Configs, Direction, Fate, Pair, pass};
 use std::time::Duration;
+use testkit::pair::{Configs, Direction, Fate, Pair, pass};
 
 /// The payloads that a server sends as soon as it may.
 fn payloads() -> Vec<Vec<u8>> {
@@ -66,15 +64,15 @@ fn data_arrives_with_the_flight_and_the_finished_is_still_acknowledged() {
         let mut pair = pair(configs, 1).with_rule(late_finished(400));
         pair.client_send(b"early bird");
         pair.run_for(Duration::from_millis(300));
-        assert!(pair.client_connected.is_some() && pair.server_connected.is_none());
-        assert_eq!(pair.client_received, payloads());
-        assert!(pair.server_received.is_empty(), "nothing is delivered before Finished");
+        assert!(pair.at_client.connected.is_some() && pair.at_server.connected.is_none());
+        assert_eq!(pair.at_client.data, payloads());
+        assert!(pair.at_server.data.is_empty(), "nothing is delivered before Finished");
         pair.connect();
         pair.assert_connected();
-        assert_eq!(pair.server_received, [b"early bird"]);
+        assert_eq!(pair.at_server.data, [b"early bird"]);
         let (handle, told) = pair.server_may_send.clone().unwrap();
         assert_eq!(Some(handle), pair.handle);
-        assert_eq!(Some(&told), pair.server_connected.as_ref());
+        assert_eq!(Some(&told), pair.at_server.connected.as_ref());
         // The Finished is acknowledged: the client retransmits nothing from now on, and keys can be
         // changed.
         let before = pair.client.stats().sent.retransmissions;
@@ -87,8 +85,8 @@ fn data_arrives_with_the_flight_and_the_finished_is_still_acknowledged() {
         pair.server_send(b"on");
         pair.client_send(b"and on");
         pair.run_for(Duration::from_secs(1));
-        assert_eq!(pair.client_received.last().unwrap(), b"on");
-        assert_eq!(pair.server_received.last().unwrap(), b"and on");
+        assert_eq!(pair.at_client.data.last().unwrap(), b"on");
+        assert_eq!(pair.at_server.data.last().unwrap(), b"and on");
         let exported = |connection: &lightseal_dtls::Connection| {
             let mut out = [0; 32];
             connection.export_keying_material(b"label", b"", &mut out).unwrap();
@@ -115,8 +113,8 @@ fn the_server_s_state_is_not_complete_before_finished() {
     assert_eq!(connection.stats().received.delivered, 0);
     // The server's handshake deadline is the same as if it had sent no data.
     pair.run_for(Duration::from_secs(40));
-    assert_eq!(pair.server_closed, Some(CloseReason::HandshakeTimeout));
-    assert!(pair.server_connected.is_none());
+    assert_eq!(pair.at_server.closed, Some(CloseReason::HandshakeTimeout));
+    assert!(pair.at_server.connected.is_none());
 }
 
 /// Data of the server does not prove that the client's Finished arrived.
@@ -134,9 +132,9 @@ fn a_client_that_is_not_heard_gives_up_though_data_comes() {
         }
         pair.run_for(Duration::from_secs(1));
     }
-    assert!(pair.client_received.len() > 50);
-    assert_eq!(pair.server_closed, Some(CloseReason::HandshakeTimeout));
-    assert_eq!(pair.client_closed, Some(CloseReason::HandshakeTimeout));
+    assert!(pair.at_client.data.len() > 50);
+    assert_eq!(pair.at_server.closed, Some(CloseReason::HandshakeTimeout));
+    assert_eq!(pair.at_client.closed, Some(CloseReason::HandshakeTimeout));
 }
 
 #[test]
@@ -152,7 +150,7 @@ fn data_outlives_a_lost_flight() {
         pair.assert_connected();
         let flights = pair.log.iter().filter(|(to, datagram)| is_flight(*to, datagram)).count();
         assert_eq!(flights, 2);
-        assert_eq!(pair.client_received, payloads(), "kept until there were keys");
+        assert_eq!(pair.at_client.data, payloads(), "kept until there were keys");
         assert_eq!(pair.client.stats().received.unknown_epoch, 0);
     }
 }
@@ -166,9 +164,9 @@ fn data_that_overtakes_the_flight_waits_for_finished_and_more_than_a_few_is_drop
     pair.sent_at_once = (0..100).map(|n| vec![n; 50]).collect();
     pair.connect();
     pair.assert_connected();
-    let received = pair.client_received.len();
+    let received = pair.at_client.data.len();
     assert_eq!(received, 8, "MAX_EARLY_RECORDS");
-    assert_eq!(pair.client_received, pair.sent_at_once[..received]);
+    assert_eq!(pair.at_client.data, pair.sent_at_once[..received]);
     assert_eq!(pair.client.stats().received.unknown_epoch, 100 - received as u64);
 }
 
@@ -186,8 +184,8 @@ fn forged_data_before_the_flight_is_dropped() {
     }
     pair.connect();
     pair.assert_connected();
-    assert!(payloads().starts_with(&pair.client_received), "{:?}", pair.client_received);
-    assert_eq!(pair.client_received.len(), 3);
+    assert!(payloads().starts_with(&pair.at_client.data), "{:?}", pair.at_client.data);
+    assert_eq!(pair.at_client.data.len(), 3);
     assert_eq!(pair.client.stats().received.unauthentic, 5);
 }
 
@@ -203,7 +201,7 @@ fn data_behind_a_wrong_finished_is_not_delivered() {
         pass(&altered)
     });
     pair.run_for(Duration::from_secs(70));
-    assert!(pair.client_connected.is_none() && pair.client_received.is_empty());
+    assert!(pair.at_client.connected.is_none() && pair.at_client.data.is_empty());
 }
 
 /// The client's hello is a recording: no client answers.
@@ -226,7 +224,7 @@ fn a_replayed_hello_brings_forth_three_times_its_bytes_at_most() {
         assert!(pair.log.iter().any(|(to, data)| *to == Direction::ToClient && is_data(data)));
 
         pair.run_for(Duration::from_secs(10));
-        assert_eq!(pair.server_closed, Some(CloseReason::HandshakeTimeout));
+        assert_eq!(pair.at_server.closed, Some(CloseReason::HandshakeTimeout));
         // The association has ended; the same hello opens another one, with the same limit.
         pair.inject(Direction::ToServer, hello.clone());
         pair.run_for(Duration::from_secs(70));
@@ -248,7 +246,7 @@ fn what_the_allowance_held_back_follows_when_the_client_is_heard() {
     pair.connect();
     pair.assert_connected();
     assert!(pair.log.len() > before);
-    assert_eq!(pair.client_received.len(), 10, "all data follows");
+    assert_eq!(pair.at_client.data.len(), 10, "all data follows");
 }
 
 /// An association can end even if nothing may be sent any more.
@@ -267,7 +265,7 @@ fn an_association_closes_though_nothing_may_be_sent() {
     let (handle, _) = pair.server_may_send.clone().unwrap();
     pair.server.connection_mut(handle).unwrap().close(pair.now);
     pair.run_for(Duration::from_millis(100));
-    assert_eq!(pair.server_closed, Some(CloseReason::Local));
+    assert_eq!(pair.at_server.closed, Some(CloseReason::Local));
     assert_eq!(pair.server.open_connections(), 0);
     let [to_client, to_server] =
         [Direction::ToClient, Direction::ToServer].map(|direction| sent(&pair, direction));
@@ -281,8 +279,8 @@ fn aggregated_data_is_verified_before_the_client_is_heard() {
         configs.server.send_half_rtt_data = true;
         let mut pair = pair(configs, 12).with_rule(late_finished(900));
         pair.run_for(Duration::from_millis(700));
-        assert!(pair.server_connected.is_none(), "{scheme}");
-        assert_eq!(pair.client_received, payloads(), "{scheme}: silence closes the aggregate");
+        assert!(pair.at_server.connected.is_none(), "{scheme}");
+        assert_eq!(pair.at_client.data, payloads(), "{scheme}: silence closes the aggregate");
         pair.connect();
         pair.assert_connected();
         for n in 0..20 {
@@ -290,7 +288,7 @@ fn aggregated_data_is_verified_before_the_client_is_heard() {
             pair.client_send(&[n; 9]);
         }
         pair.run_for(Duration::from_secs(1));
-        assert_eq!((pair.client_received.len(), pair.server_received.len()), (23, 20), "{scheme}");
+        assert_eq!((pair.at_client.data.len(), pair.at_server.data.len()), (23, 20), "{scheme}");
     }
 }
 
@@ -307,8 +305,8 @@ fn a_server_that_closes_before_finished_is_understood() {
         let (handle, _) = pair.server_may_send.clone().unwrap();
         pair.server.connection_mut(handle).unwrap().close(pair.now);
         pair.run_for(Duration::from_millis(100));
-        assert_eq!(pair.client_received, payloads(), "{scheme:?}");
-        assert_eq!(pair.client_closed, Some(CloseReason::Peer), "{scheme:?}");
+        assert_eq!(pair.at_client.data, payloads(), "{scheme:?}");
+        assert_eq!(pair.at_client.closed, Some(CloseReason::Peer), "{scheme:?}");
     }
 }
 
@@ -318,7 +316,7 @@ fn a_client_that_closes_at_once_is_heard() {
     pair.connect();
     pair.client.close(pair.now);
     pair.run_for(Duration::from_millis(100));
-    assert_eq!(pair.server_closed, Some(CloseReason::Peer));
+    assert_eq!(pair.at_server.closed, Some(CloseReason::Peer));
 }
 
 #[test]
@@ -329,7 +327,7 @@ fn connection_ids_are_in_such_records_too() {
     let mut pair = pair(configs, 15);
     pair.connect();
     pair.assert_connected();
-    assert_eq!(pair.client_received, payloads());
+    assert_eq!(pair.at_client.data, payloads());
 }
 
 #[test]
@@ -339,7 +337,7 @@ fn dtls_12_has_no_such_data() {
     let mut pair = pair(configs, 16);
     pair.connect();
     pair.assert_connected();
-    assert!(pair.server_may_send.is_none() && pair.client_received.is_empty());
+    assert!(pair.server_may_send.is_none() && pair.at_client.data.is_empty());
 }
 
 /// All of this under loss and reordering, and the association continues.
@@ -356,7 +354,7 @@ fn data_arrives_in_part_and_handshakes_end_under_loss() {
         });
         pair.connect();
         pair.assert_connected();
-        assert!(pair.client_received.iter().all(|payload| payloads().contains(payload)));
+        assert!(pair.at_client.data.iter().all(|payload| payloads().contains(payload)));
     }
 }
 
@@ -385,7 +383,7 @@ fn without_the_setting_data_waits_for_finished() {
     let _ =
         pair.server.connection_mut(handle).unwrap().send(pair.now, b"not yet", &mut []).unwrap();
     pair.run_for(Duration::from_millis(200));
-    assert!(pair.client_received.is_empty());
+    assert!(pair.at_client.data.is_empty());
     pair.connect();
-    assert_eq!(pair.client_received, [b"not yet"]);
+    assert_eq!(pair.at_client.data, [b"not yet"]);
 }

@@ -1,12 +1,10 @@
 //! Handshakes between our own client and server.
 
-use crate::pair;
-
 use lightseal_dtls::codepoints::PskKeyExchangeMode;
 use lightseal_dtls::crypto::{CipherSuiteId, NamedGroup};
 use lightseal_dtls::{CookiePolicy, Scheme};
-use pair::{Configs, Direction, pass};
 use std::time::Duration;
+use testkit::pair::{Configs, Direction, pass};
 
 const SUITES: [CipherSuiteId; 6] = [
     CipherSuiteId::AES_128_GCM_SHA256,
@@ -28,7 +26,7 @@ fn every_suite_mode_and_cookie_policy_connects_and_carries_data() {
                 let mut pair = configs.pair(1);
                 pair.connect();
                 pair.assert_connected();
-                let negotiated = pair.client_connected.clone().unwrap();
+                let negotiated = pair.at_client.connected.clone().unwrap();
                 assert_eq!(negotiated.suite, suite);
                 assert_eq!(negotiated.psk_mode(), mode);
                 for i in 0..20u8 {
@@ -36,9 +34,9 @@ fn every_suite_mode_and_cookie_policy_connects_and_carries_data() {
                     pair.server_send(&[i; 9]);
                 }
                 pair.run_for(Duration::from_secs(1));
-                assert_eq!(pair.server_received.len(), 20, "{suite:?}");
-                assert_eq!(pair.client_received.len(), 20);
-                assert!((0..20).all(|i| pair.server_received[usize::from(i)] == [i; 7]));
+                assert_eq!(pair.at_server.data.len(), 20, "{suite:?}");
+                assert_eq!(pair.at_client.data.len(), 20);
+                assert!((0..20).all(|i| pair.at_server.data[usize::from(i)] == [i; 7]));
             }
         }
     }
@@ -68,7 +66,7 @@ fn a_server_asks_in_a_retry_for_a_key_exchange_group_that_it_supports() {
     let mut pair = configs.pair(2);
     pair.connect();
     pair.assert_connected();
-    assert_eq!(pair.client_connected.as_ref().unwrap().group, Some(NamedGroup::P256));
+    assert_eq!(pair.at_client.connected.as_ref().unwrap().group, Some(NamedGroup::P256));
     assert_eq!(pair.server.stats().retries, 1);
 }
 
@@ -113,7 +111,7 @@ fn any_two_datagrams_of_a_handshake_may_be_lost() {
             pair.rule = Box::new(|_, _, datagram| pass(datagram));
             pair.client_send(b"after all");
             pair.run_for(Duration::from_secs(30));
-            assert_eq!(pair.server_received, [b"after all"], "lost {first} and {second}");
+            assert_eq!(pair.at_server.data, [b"after all"], "lost {first} and {second}");
             assert!(pair.client.is_connected(), "the last flight was acknowledged");
         }
     }
@@ -142,7 +140,7 @@ fn data_that_overtakes_the_finished_waits_for_it() {
     pair.client_send(b"early");
     pair.connect();
     pair.assert_connected();
-    assert_eq!(pair.server_received, [b"early"]);
+    assert_eq!(pair.at_server.data, [b"early"]);
 }
 
 #[test]
@@ -166,9 +164,9 @@ fn aggregation_is_negotiated_for_each_direction() {
     let mut pair = configs.pair(9);
     pair.connect();
     pair.assert_connected();
-    let client = pair.client_connected.as_ref().unwrap();
+    let client = pair.at_client.connected.as_ref().unwrap();
     assert_eq!((client.send, client.receive), (agg(8), Scheme::Plain));
-    let server = pair.server_connected.as_ref().unwrap();
+    let server = pair.at_server.connected.as_ref().unwrap();
     assert_eq!((server.send, server.receive), (Scheme::Plain, agg(8)));
 }
 
@@ -179,13 +177,13 @@ fn a_peer_without_the_extension_gets_plain_tags() {
     let mut pair = configs.pair(10);
     pair.connect();
     pair.assert_connected();
-    assert_eq!(pair.client_connected.as_ref().unwrap().send, Scheme::Plain);
+    assert_eq!(pair.at_client.connected.as_ref().unwrap().send, Scheme::Plain);
     let mut configs = Configs::aggregated("agg:8");
     configs.client.settings.aggregation = Default::default();
     let mut pair = configs.pair(10);
     pair.connect();
     pair.assert_connected();
-    assert_eq!(pair.server_connected.as_ref().unwrap().receive, Scheme::Plain);
+    assert_eq!(pair.at_server.connected.as_ref().unwrap().receive, Scheme::Plain);
 }
 
 #[test]
@@ -203,7 +201,7 @@ fn the_third_refusal_ends_a_handshake() {
     let mut pair = configs.pair(11);
     pair.run_for(Duration::from_secs(5));
     let unknown = lightseal_dtls::codepoints::AlertDescription::UNKNOWN_PSK_IDENTITY;
-    assert_eq!(pair.client_closed, Some(lightseal_dtls::CloseReason::PeerAlert(unknown)));
+    assert_eq!(pair.at_client.closed, Some(lightseal_dtls::CloseReason::PeerAlert(unknown)));
     assert_eq!(pair.server.stats().refused, 3);
     assert_eq!(pair.server.open_connections(), 0);
 }
@@ -232,14 +230,14 @@ fn a_suite_without_encryption_is_used_only_if_both_ends_name_it() {
     configs.client.settings.suites = vec![suite];
     let mut pair = configs.pair(7);
     pair.connect();
-    assert!(pair.client_connected.is_none(), "the server's defaults do not have it");
+    assert!(pair.at_client.connected.is_none(), "the server's defaults do not have it");
 
     let mut pair = Configs::new().suite(suite).pair(8);
     pair.connect();
     pair.assert_connected();
     pair.client_send(b"for everybody to read");
     pair.run_for(Duration::from_secs(1));
-    assert_eq!(pair.server_received, [b"for everybody to read"]);
+    assert_eq!(pair.at_server.data, [b"for everybody to read"]);
     let shows = |(_, datagram): &(Direction, Vec<u8>)| {
         datagram.windows(21).any(|bytes| bytes == b"for everybody to read")
     };
@@ -270,7 +268,7 @@ fn aggregation_puts_no_clear_text_before_encryption() {
         let mut pair = configs.pair(9);
         pair.connect();
         pair.assert_connected();
-        let negotiated = pair.client_connected.clone().unwrap();
+        let negotiated = pair.at_client.connected.clone().unwrap();
         assert_eq!(negotiated.suite, expected, "{suites:?}");
         assert_eq!(negotiated.send != Scheme::Plain, shared, "{suites:?}");
     }

@@ -1,14 +1,12 @@
 //! Hashes of devices, which implement as little as possible.
 
-use crate::pair;
-
 use lightseal_dtls::crypto::rustcrypto::{AES_128_CCM_8, PROVIDER, PSK_WITH_AES_128_CCM_8};
 use lightseal_dtls::crypto::{
     CipherSuite, CipherSuite12, CipherSuiteId, CustomRunningHash, Hash, HashAlgorithm, Provider,
     RunningHash, SelfTestFailed, Sha256,
 };
 use lightseal_dtls::{CookiePolicy, ProtocolVersion};
-use pair::Configs;
+use testkit::pair::Configs;
 
 /// A peripheral that computes one hash or HMAC at a time.
 struct Peripheral;

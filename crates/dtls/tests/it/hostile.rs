@@ -1,15 +1,13 @@
 //! Small attacks and unlucky networks, each of which the design has to survive.
 
-use crate::pair;
-
 use lightseal_core::{Encode, Writer};
 use lightseal_dtls::codepoints::{ContentType, HandshakeType};
 use lightseal_dtls::messages::{Fragment, RecordNumber, ack};
 use lightseal_dtls::record::PlaintextHeader;
 use lightseal_dtls::{CloseReason, CookiePolicy};
-use pair::{Configs, Direction, pass};
 use std::cell::Cell;
 use std::time::Duration;
+use testkit::pair::{Configs, Direction, pass};
 
 /// A plaintext record, which anybody can send.
 fn plaintext(
@@ -72,14 +70,14 @@ fn a_connection_closed_as_soon_as_it_was_made_is_told_in_order() {
         vec![(Duration::from_millis(if finished { 30 } else { 10 }), datagram.to_vec())]
     });
     pair.client_send(b"all I had to say");
-    while pair.client_connected.is_none() {
+    while pair.at_client.connected.is_none() {
         pair.run_for(Duration::from_millis(1));
     }
     pair.client.close(pair.now);
     pair.run_for(Duration::from_secs(1));
-    assert!(pair.server_connected.is_some());
-    assert_eq!(pair.server_received, [b"all I had to say"]);
-    assert_eq!(pair.server_closed, Some(CloseReason::Peer));
+    assert!(pair.at_server.connected.is_some());
+    assert_eq!(pair.at_server.data, [b"all I had to say"]);
+    assert_eq!(pair.at_server.closed, Some(CloseReason::Peer));
     assert_eq!(pair.server.open_connections(), 0);
 }
 
@@ -110,7 +108,7 @@ fn messages_in_clear_do_not_disturb_a_handshake_that_has_keys() {
                 pair.inject(Direction::ToServer, junk);
             }
             pair.connect();
-            assert!(pair.server_connected.is_some(), "{kind} with number {sequence}");
+            assert!(pair.at_server.connected.is_some(), "{kind} with number {sequence}");
             pair.assert_connected();
         }
     }

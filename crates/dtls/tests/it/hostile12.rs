@@ -1,9 +1,7 @@
 //! DTLS 1.2 with unknown peers: hand-written hellos, and datagrams that anybody can inject.
 
-use crate::pair;
-
 use lightseal_core::wire::BufferFull;
-use lightseal_core::{Decode, Encode, Engine, Instant, Output, Random, Reader, Writer};
+use lightseal_core::{Decode, Encode, Engine, Instant, Random, Reader, Writer};
 use lightseal_dtls::codepoints::{
     AlertDescription, ContentType, DTLS_1_2, ExtensionType, FALLBACK_SCSV, HandshakeType,
 };
@@ -12,10 +10,11 @@ use lightseal_dtls::messages::extensions::write_extension;
 use lightseal_dtls::messages::{Fragment, HelloVerifyRequest, RecordNumber, ServerHello, ack};
 use lightseal_dtls::record::PlaintextHeader;
 use lightseal_dtls::{CloseReason, Endpoint, Fault, ProtocolVersion, Settings};
-use pair::{Configs, Direction, ServerParts, client_address, pass, psk};
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
+use testkit::drain;
+use testkit::pair::{self, Configs, Direction, ServerParts, client_address, pass, psk};
 
 /// A plaintext record, which anybody can send.
 fn plaintext(
@@ -101,16 +100,9 @@ impl Server {
 
     fn hear(&mut self, from: SocketAddr, datagram: &[u8]) -> Option<Answer> {
         self.endpoint.handle_datagram(self.now, from, &mut datagram.to_vec());
-        let mut buf = [0; 2048];
         let mut first = None;
-        loop {
-            let payload = match self.endpoint.poll_output(&mut buf) {
-                Output::Datagram { payload, .. } => payload,
-                Output::Event(_) => continue,
-                Output::BufferTooSmall { needed } => panic!("{needed} bytes are needed"),
-                Output::WakeAt(_) | Output::Idle => return first,
-            };
-            let header = PlaintextHeader::read(&mut Reader::new(payload)).unwrap();
+        for payload in drain(&mut self.endpoint, |_| {}).payloads() {
+            let header = PlaintextHeader::read(&mut Reader::new(&payload)).unwrap();
             let content = &payload[PlaintextHeader::LEN..][..header.length.into()];
             first.get_or_insert(match header.kind {
                 ContentType::ALERT => Answer::Alert(AlertDescription(content[1])),
@@ -122,6 +114,7 @@ impl Server {
                 },
             });
         }
+        first
     }
 
     /// Sends a hello, and sends it again with the cookie.
@@ -242,8 +235,8 @@ fn a_server_that_answers_about_a_renegotiation_is_refused() {
         pass(&datagram)
     });
     pair.connect();
-    let Some(CloseReason::Fault(fault)) = pair.client_closed else {
-        panic!("{:?}", pair.client_closed)
+    let Some(CloseReason::Fault(fault)) = pair.at_client.closed else {
+        panic!("{:?}", pair.at_client.closed)
     };
     assert_eq!(fault.alert(), AlertDescription::HANDSHAKE_FAILURE, "{fault}");
     assert!(!matches!(fault, Fault::Internal(_)));
@@ -286,13 +279,13 @@ fn who_has_no_key_does_not_end_an_association_from_its_own_address() {
                 pair.run_for(Duration::from_secs(1));
             }
         }
-        assert_eq!((pair.server_received.len(), pair.client_received.len()), (9, 9));
+        assert_eq!((pair.at_server.data.len(), pair.at_client.data.len()), (9, 9));
         // These handshakes end, and the association continues.
         pair.run_for(Duration::from_secs(90));
         pair.client_send(b"ping");
         pair.server_send(b"pong");
         pair.run_for(Duration::from_secs(1));
-        assert_eq!((pair.server_received.len(), pair.client_received.len()), (10, 10));
+        assert_eq!((pair.at_server.data.len(), pair.at_client.data.len()), (10, 10));
         assert_eq!((pair.handle, pair.server.open_connections()), (handle, 1));
     }
 }
@@ -311,12 +304,12 @@ fn a_client_that_starts_anew_at_its_address_takes_its_own_place() {
             first.connect().assert_connected();
             let mut second = first.reconnect(configs().client, 7);
             second.connect().assert_connected();
-            assert_eq!(second.server_closed, Some(CloseReason::Replaced));
+            assert_eq!(second.at_server.closed, Some(CloseReason::Replaced));
             assert_eq!(second.server.open_connections(), 1);
             second.client_send(b"ping");
             second.server_send(b"pong");
             second.run_for(Duration::from_secs(1));
-            assert_eq!((second.server_received.len(), second.client_received.len()), (1, 1));
+            assert_eq!((second.at_server.data.len(), second.at_client.data.len()), (1, 1));
         }
     }
 }
@@ -348,7 +341,7 @@ fn handshakes_without_end_are_bounded() {
     std::mem::swap(&mut next.server, &mut pair.server);
     pair.client_send(b"ping");
     pair.run_for(Duration::from_secs(1));
-    assert_eq!(pair.server_received, [b"ping"]);
+    assert_eq!(pair.at_server.data, [b"ping"]);
 }
 
 /// Before this end's ChangeCipherSpec the peer cannot read protected records.
@@ -371,8 +364,8 @@ fn alerts_before_our_change_of_keys_are_in_clear() {
             pass(&[exchange, &next].concat())
         });
         pair.run_for(Duration::from_millis(200));
-        let Some(CloseReason::Fault(fault)) = pair.server_closed else {
-            panic!("{:?}", pair.server_closed)
+        let Some(CloseReason::Fault(fault)) = pair.at_server.closed else {
+            panic!("{:?}", pair.at_server.closed)
         };
         assert_eq!(fault.alert(), AlertDescription::UNEXPECTED_MESSAGE);
         let said = pair.log.iter().filter(|(to, _)| *to == Direction::ToClient).map(|(_, d)| d);
@@ -400,5 +393,9 @@ fn a_client_without_the_extended_master_secret_is_told_in_words_it_knows() {
         pass(&datagram)
     });
     pair.connect();
-    assert!(matches!(pair.client_closed, Some(CloseReason::Fault(_))), "{:?}", pair.client_closed);
+    assert!(
+        matches!(pair.at_client.closed, Some(CloseReason::Fault(_))),
+        "{:?}",
+        pair.at_client.closed
+    );
 }

@@ -1,8 +1,6 @@
 //! A server with unknown clients: hellos that are hand-written, spoofed, fragmented and late.
 
-use crate::pair;
-
-use lightseal_core::{Decode, Encode, Engine, Instant, Output, Random, Reader, Writer};
+use lightseal_core::{Decode, Encode, Engine, Instant, Random, Reader, Writer};
 use lightseal_dtls::codepoints::{DTLS_1_3, ExtensionType, HandshakeType, LEGACY_VERSION};
 use lightseal_dtls::crypto::{EarlySecret, Sha256, Transcript};
 use lightseal_dtls::messages::extensions::write_extension;
@@ -11,10 +9,11 @@ use lightseal_dtls::messages::{Fragment, ServerHello};
 use lightseal_dtls::record::PlaintextHeader;
 use lightseal_dtls::tuning::COOKIE_ROTATION;
 use lightseal_dtls::{Endpoint, ServerConfig};
-use pair::{Configs, Direction, client_address, pass, psk};
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
+use testkit::drain;
+use testkit::pair::{self, Configs, Direction, client_address, pass, psk};
 
 /// A ClientHello that our own client would not send.
 #[derive(Clone, Copy, Default)]
@@ -124,12 +123,7 @@ impl Server {
     }
 
     fn answers(&mut self) -> Vec<Vec<u8>> {
-        let mut buf = [0; 2048];
-        let mut answers = Vec::new();
-        while let Output::Datagram { payload, .. } = self.endpoint.poll_output(&mut buf) {
-            answers.push(payload.to_vec());
-        }
-        answers
+        drain(&mut self.endpoint, |_| {}).payloads().collect()
     }
 
     fn hear(&mut self, from: SocketAddr, datagram: &[u8]) -> Vec<Vec<u8>> {
@@ -314,7 +308,7 @@ fn a_replayed_hello_neither_answers_twice_nor_replaces_its_own_association() {
     assert_eq!(pair.log.len(), before, "an established association has nothing to answer");
     pair.client_send(b"after");
     pair.run_for(Duration::from_secs(1));
-    assert_eq!(pair.server_received, [&b"before"[..], b"after"]);
+    assert_eq!(pair.at_server.data, [&b"before"[..], b"after"]);
     assert_eq!(pair.server.open_connections(), 1);
 }
 
@@ -358,13 +352,13 @@ fn a_recorded_hello_of_a_closed_association_does_not_end_the_next_one() {
     let config = Configs::new().client.config();
     let rng = Random::insecure(77);
     pair.client = lightseal_dtls::Connection::client(config, pair::server_address(), pair.now, rng);
-    (pair.client_connected, pair.server_connected) = (None, None);
-    (pair.client_closed, pair.server_closed) = (None, None);
+    (pair.at_client.connected, pair.at_server.connected) = (None, None);
+    (pair.at_client.closed, pair.at_server.closed) = (None, None);
     pair.connect();
     pair.assert_connected();
     pair.inject(Direction::ToServer, recorded);
     pair.client_send(b"still there");
     pair.run_for(Duration::from_secs(1));
-    assert_eq!(pair.server_received, [b"still there"]);
-    assert_eq!((pair.server.open_connections(), pair.server_closed), (1, None));
+    assert_eq!(pair.at_server.data, [b"still there"]);
+    assert_eq!((pair.server.open_connections(), pair.at_server.closed), (1, None));
 }

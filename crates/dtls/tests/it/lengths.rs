@@ -1,13 +1,11 @@
 //! Payloads of all lengths in one association, under every scheme and suite.
 
-use crate::pair;
-
 use lightseal_core::Random;
 use lightseal_dtls::crypto::CipherSuiteId;
 use lightseal_dtls::{AggregationPolicy, Scheme};
-use pair::{Configs, Direction, Pair};
 use std::collections::BTreeMap;
 use std::time::Duration;
+use testkit::pair::{Configs, Direction, Pair};
 
 /// Payload lengths around a block, the shortest ones, and the one that fills a datagram.
 const LENGTHS: [usize; 7] = [0, 1, 15, 16, 17, 200, 1200];
@@ -72,7 +70,7 @@ fn session(suite: CipherSuiteId, scheme: &str, seed: u64) {
     send(&mut pair, 0..700);
     pair.run_for(Duration::from_secs(5));
     let sent = counts((0..700).map(payload));
-    for received in [&pair.client_received, &pair.server_received] {
+    for received in [&pair.at_client.data, &pair.at_server.data] {
         let some = received.len();
         for (payload, count) in counts(received.iter().cloned()) {
             let of = sent.get(&payload).copied().unwrap_or_default();
@@ -93,13 +91,13 @@ fn session(suite: CipherSuiteId, scheme: &str, seed: u64) {
     });
     send(&mut pair, 700..1200);
     pair.run_for(Duration::from_secs(5));
-    pair.client_received.clear();
-    pair.server_received.clear();
+    pair.at_client.data.clear();
+    pair.at_server.data.clear();
     send(&mut pair, 1200..1550);
     pair.run_for(Duration::from_secs(5));
     let sent = counts((1200..1550).map(payload));
-    assert_eq!(counts(pair.client_received.drain(..)), sent, "{name}");
-    assert_eq!(counts(pair.server_received.drain(..)), sent, "{name}");
+    assert_eq!(counts(pair.at_client.data.drain(..)), sent, "{name}");
+    assert_eq!(counts(pair.at_server.data.drain(..)), sent, "{name}");
 }
 
 #[test]

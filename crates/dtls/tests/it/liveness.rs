@@ -1,13 +1,10 @@
 //! A dead server is noticed, and a live one is not considered dead.
 
-use crate::pair;
-use crate::watched;
-
 use lightseal_core::Engine;
 use lightseal_dtls::{CookiePolicy, ProtocolVersion, Watch};
-use pair::{Configs, Direction, pass, server_address};
 use std::time::Duration;
-use watched::{INTERVAL, Scenario, hints, restart};
+use testkit::pair::{Configs, Direction, pass, server_address};
+use testkit::watched::{self, INTERVAL, Scenario, hints, restart};
 
 const PATH: Duration = Duration::from_millis(10);
 const TWICE_A_SECOND: Scenario =
@@ -102,7 +99,7 @@ fn a_server_that_was_restarted_hints_and_is_believed_nothing() {
             .sum();
         assert!(hints(&pair).all(|hint| hint == HINT) && hints(&pair).count() > 0);
         assert!(hints(&pair).count() * HINT.len() <= sent);
-        assert!(pair.client.is_connected() && pair.client_closed.is_none());
+        assert!(pair.client.is_connected() && pair.at_client.closed.is_none());
         assert!(pair.server.stats().hints > 0);
     }
 }
@@ -121,7 +118,7 @@ fn forged_hints_cost_a_probe_now_and_then() {
     assert!(!pair.client.peer_is_silent() && stats.received.silences == 0);
     pair.client_send(b"still here");
     pair.run_for(Duration::from_millis(100));
-    assert_eq!(pair.client_received.last().unwrap(), b"still here");
+    assert_eq!(pair.at_client.data.last().unwrap(), b"still here");
 }
 
 #[test]
@@ -181,7 +178,7 @@ fn a_peer_that_comes_back_is_silent_no_more() {
     pair.rule = rule;
     pair.client_send(b"and now?");
     pair.run_for(3 * PATH);
-    assert!(!pair.client.peer_is_silent() && pair.client_received.len() == 1);
+    assert!(!pair.client.peer_is_silent() && pair.at_client.data.len() == 1);
     assert_eq!(pair.client.stats().received.silences, 1);
 }
 

@@ -1,12 +1,11 @@
 //! A host with several addresses: which of them an association uses, and when that changes.
 
-use crate::pair;
-
 use lightseal_core::{AddressPair, Engine, Instant, Output, Random};
 use lightseal_dtls::ProtocolVersion::{self, Dtls12, Dtls13};
 use lightseal_dtls::{Connection, Endpoint, EndpointEvent, Event, Handle};
-use pair::{Configs, client_address, server_address};
 use std::net::{IpAddr, Ipv6Addr};
+use testkit::drain;
+use testkit::pair::{self, Configs, client_address, server_address};
 
 const NOW: Instant = Instant::from_micros(1_000_000);
 
@@ -61,15 +60,7 @@ impl Ends {
     /// Delivers the datagrams that both ends send now; false if there are none.
     fn carry(&mut self) -> bool {
         let mut buf = vec![0; 4096];
-        let mut datagrams = Vec::new();
-        loop {
-            match self.client.poll_output(&mut buf) {
-                Output::Datagram { payload, .. } => datagrams.push(payload.to_vec()),
-                Output::Event(_) => {}
-                Output::BufferTooSmall { needed } => panic!("{needed} bytes are needed"),
-                Output::WakeAt(_) | Output::Idle => break,
-            }
-        }
+        let datagrams: Vec<_> = drain(&mut self.client, |_| {}).payloads().collect();
         for datagram in &datagrams {
             self.deliver(datagram, self.asked);
         }

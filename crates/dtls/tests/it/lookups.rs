@@ -1,17 +1,15 @@
 //! Servers whose store or whose application decides later about a client.
 
-use crate::pair;
-
 use lightseal_dtls::codepoints::AlertDescription;
 use lightseal_dtls::tuning::{MAX_INCOMING, MAX_WAITING_HELLOS};
 use lightseal_dtls::{
-    CloseReason, Connection, CookiePolicy, Engine, Lookup, Output, ProtocolVersion, Psk, PskStore,
-    Random,
+    CloseReason, Connection, CookiePolicy, Engine, Lookup, ProtocolVersion, Psk, PskStore, Random,
 };
-use pair::{Configs, Direction, Pair, client_address, server_address};
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
+use testkit::drain;
+use testkit::pair::{Configs, Direction, Pair, client_address, server_address};
 
 /// A store that answers from elsewhere: what it says now is set from outside.
 struct Remote(Arc<Mutex<Lookup>>);
@@ -43,7 +41,7 @@ fn a_client_waits_for_the_answer_and_then_connects() {
         // The answer is still not known.
         pair.server.lookups_answered(pair.now);
         pair.run_for(Duration::from_millis(100));
-        assert!(pair.server_connected.is_none() && pair.server_closed.is_none());
+        assert!(pair.at_server.connected.is_none() && pair.at_server.closed.is_none());
         *answer.lock().unwrap() = Lookup::Found(psk);
         pair.server.lookups_answered(pair.now);
         pair.run_for(Duration::from_secs(4));
@@ -61,7 +59,7 @@ fn a_client_without_a_key_is_refused_when_the_answer_comes() {
         pair.server.lookups_answered(pair.now);
         pair.run_for(Duration::from_secs(30));
         let unknown = AlertDescription::UNKNOWN_PSK_IDENTITY;
-        assert_eq!(pair.client_closed, Some(CloseReason::PeerAlert(unknown)), "{version}");
+        assert_eq!(pair.at_client.closed, Some(CloseReason::PeerAlert(unknown)), "{version}");
         assert_eq!(pair.server.waiting_for_lookups(), 0);
     }
 }
@@ -92,18 +90,17 @@ fn the_number_of_waiting_clients_is_bounded() {
 /// Clients at `count` addresses send their hellos, with a cookie.
 fn greet_from_many(pair: &mut Pair<'_>, count: u16) {
     let config = Configs::new().client.config();
-    let mut buf = [0; 1500];
     for port in 1..=count {
         let (here, now) = (SocketAddr::from(([192, 0, 2, 1], port)), pair.now);
         let rng = Random::insecure(port.into());
         let mut client = Connection::client(Arc::clone(&config), server_address(), now, rng);
         // The first hello is answered with a cookie.
         for _ in 0..2 {
-            while let Output::Datagram { payload, .. } = client.poll_output(&mut buf) {
-                pair.server.handle_datagram(now, here, &mut payload.to_vec());
+            for mut datagram in drain(&mut client, |_| {}).payloads() {
+                pair.server.handle_datagram(now, here, &mut datagram);
             }
-            while let Output::Datagram { payload, .. } = pair.server.poll_output(&mut buf) {
-                client.handle_datagram(now, server_address(), &mut payload.to_vec());
+            for mut datagram in drain(&mut pair.server, |_| {}).payloads() {
+                client.handle_datagram(now, server_address(), &mut datagram);
             }
         }
     }
@@ -136,7 +133,7 @@ fn an_application_accepts_a_client_before_there_is_state() {
             pair.run_for(Duration::from_secs(3));
             pair.assert_connected();
             assert_eq!(pair.handle, Some(handle));
-            let agreed = pair.server_connected.as_ref().unwrap();
+            let agreed = pair.at_server.connected.as_ref().unwrap();
             assert!(identities_are(version, &agreed.psk_identity));
             assert!(pair.server.next_incoming().is_none(), "the application is asked once");
         }
@@ -184,7 +181,7 @@ fn a_refused_client_is_sent_an_alert_and_leaves_nothing() {
             pair.run_for(Duration::from_millis(200));
         }
         let refused = CloseReason::PeerAlert(AlertDescription::ACCESS_DENIED);
-        assert_eq!(pair.client_closed, Some(refused), "{version}");
+        assert_eq!(pair.at_client.closed, Some(refused), "{version}");
         let stats = pair.server.stats();
         assert!(stats.refused > 0 && stats.accepted == 0);
         assert_eq!((pair.server.open_connections(), pair.server.buffered_bytes()), (0, 0));
@@ -209,7 +206,7 @@ fn an_ignored_client_gets_no_answer_and_leaves_nothing() {
         }
         assert!(ignored > 1);
         assert_eq!((answers(&pair), pair.server.stats().ignored), (before, ignored), "{version}");
-        assert_eq!(pair.client_closed, Some(CloseReason::HandshakeTimeout));
+        assert_eq!(pair.at_client.closed, Some(CloseReason::HandshakeTimeout));
         assert_eq!((pair.server.open_connections(), pair.server.buffered_bytes()), (0, 0));
     }
 }

@@ -1,11 +1,9 @@
 //! Networks that lose, duplicate and replay datagrams; numbers that wrap.
 
-use crate::pair;
-
 use lightseal_dtls::codepoints::PskKeyExchangeMode;
 use lightseal_dtls::{CloseReason, CookiePolicy, ProtocolVersion, RecordNumbers};
-use pair::{Configs, Direction, pass};
 use std::time::Duration;
+use testkit::pair::{self, Configs, Direction, pass};
 
 fn is_finished(datagram: &[u8]) -> bool {
     datagram[0] & 0xe3 == 0x22
@@ -75,9 +73,9 @@ fn without_a_network_a_client_gives_up_on_time_and_in_few_datagrams() {
     let start = pair.now;
     // The pair wakes the engine only at the times that it requested.
     pair.run_for(Duration::from_micros(59_999_999));
-    assert_eq!(pair.client_closed, None);
+    assert_eq!(pair.at_client.closed, None);
     pair.run_for(Duration::from_micros(1));
-    assert_eq!(pair.client_closed, Some(CloseReason::HandshakeTimeout));
+    assert_eq!(pair.at_client.closed, Some(CloseReason::HandshakeTimeout));
     assert_eq!(pair.now, start + Duration::from_secs(60));
     assert!((8..16).contains(&pair.log.len()), "{}", pair.log.len());
     let before = pair.log.len();
@@ -96,7 +94,7 @@ fn a_server_forgets_a_client_that_went_away() {
     let before = pair.log.len();
     pair.run_for(Duration::from_secs(61));
     assert_eq!(pair.server.open_connections(), 0);
-    assert_eq!(pair.server_closed, Some(CloseReason::HandshakeTimeout));
+    assert_eq!(pair.at_server.closed, Some(CloseReason::HandshakeTimeout));
     assert!(pair.log.len() - before < 60, "{} datagrams", pair.log.len() - before);
 }
 
@@ -123,9 +121,9 @@ fn record_numbers_wrap_on_the_wire() {
             pair.log.clear();
         }
         pair.run_for(Duration::from_secs(1));
-        assert_eq!(pair.server_received.len(), count as usize, "{numbers:?} {scheme}");
+        assert_eq!(pair.at_server.data.len(), count as usize, "{numbers:?} {scheme}");
         let in_order =
-            pair.server_received.iter().zip(0u32..).all(|(got, n)| *got == n.to_be_bytes());
+            pair.at_server.data.iter().zip(0u32..).all(|(got, n)| *got == n.to_be_bytes());
         assert!(in_order, "{numbers:?} {scheme}");
     }
 }
@@ -146,7 +144,7 @@ fn message_numbers_and_epochs_wrap() {
     }
     pair.client_send(b"the last");
     pair.run_for(Duration::from_secs(1));
-    assert_eq!(pair.server_received.len(), 66 + 1);
+    assert_eq!(pair.at_server.data.len(), 66 + 1);
     assert_eq!(pair.client.stats().sent.retransmissions, 0);
     pair.assert_connected();
 }
@@ -169,9 +167,9 @@ fn short_numbers_do_not_lead_a_receiver_of_shared_tags_astray_for_long() {
             pair.rule = Box::new(|_, _, _| vec![]);
             send(&mut pair, gap);
             pair.rule = Box::new(|_, _, datagram| pass(datagram));
-            let before = pair.server_received.len();
+            let before = pair.at_server.data.len();
             send(&mut pair, 400);
-            let found = pair.server_received.len() - before;
+            let found = pair.at_server.data.len() - before;
             assert!(found >= 150, "{scheme}, {gap} lost: {found} of 400");
         }
     }

@@ -23,8 +23,6 @@ mod local_address;
 mod lookups;
 mod lossy;
 mod masks;
-mod pace;
-mod pair;
 #[cfg(feature = "passive")]
 mod passive;
 mod path_mtu;
@@ -36,4 +34,3 @@ mod suites;
 mod suites12;
 mod updates;
 mod vectors;
-mod watched;

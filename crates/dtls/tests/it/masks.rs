@@ -1,7 +1,5 @@
 //! Record number masks of records shorter than a mask's sample, in all three forms.
 
-use crate::pair;
-
 use lightseal_core::Random;
 use lightseal_dtls::codepoints::ContentType;
 use lightseal_dtls::crypto::{CipherSuiteId, Sha256, TrafficSecret, rustcrypto};
@@ -9,8 +7,8 @@ use lightseal_dtls::record::epochs::APPLICATION_EPOCH;
 use lightseal_dtls::record::seal::HeaderFormat;
 use lightseal_dtls::record::{NumberLength, SendEpoch};
 use lightseal_dtls::{AggregationPolicy, NumberMasks};
-use pair::{Configs, pass};
 use std::time::Duration;
+use testkit::pair::{Configs, pass};
 
 const FORMS: [NumberMasks; 3] = [NumberMasks::Standard, NumberMasks::Paper, NumberMasks::Strong];
 
@@ -73,13 +71,13 @@ fn sessions_go_on_under_every_form_through_updates_and_losses() {
                 pair.client_send(b"new");
                 pair.run_for(Duration::from_millis(1));
             }
-            pair.server_received.clear();
+            pair.at_server.data.clear();
             for n in 0..160 {
                 pair.client_send(&payload(n));
                 pair.run_for(Duration::from_millis(1));
             }
             pair.run_for(Duration::from_secs(1));
-            let mut received = pair.server_received.clone();
+            let mut received = pair.at_server.data.clone();
             received.retain(|payload| payload != b"new");
             received.sort();
             let mut sent: Vec<_> = (0..160).map(payload).collect();
@@ -101,7 +99,7 @@ fn ends_with_different_forms_understand_no_short_record() {
                 pair.run_for(Duration::from_millis(1));
             }
             pair.run_for(Duration::from_secs(1));
-            assert!(pair.server_received.is_empty(), "{client:?} {server:?}");
+            assert!(pair.at_server.data.is_empty(), "{client:?} {server:?}");
         }
     }
 }

@@ -1,38 +1,20 @@
 //! An observer with the key log reads every record of real associations.
 
-use crate::pair;
-
 use lightseal_core::Random;
 use lightseal_dtls::codepoints::ContentType;
 use lightseal_dtls::crypto::{CipherSuiteId, rustcrypto};
 use lightseal_dtls::passive::{Observer, Proof, Record, Secrets, Sender};
-use lightseal_dtls::{AggregationPolicy, KeyLog, NumberMasks, ProtocolVersion, RecordNumbers};
-use pair::{Configs, Direction, Pair, client_address, pass, server_address};
-use std::sync::{Arc, Mutex};
+use lightseal_dtls::{AggregationPolicy, NumberMasks, ProtocolVersion, RecordNumbers};
 use std::time::Duration;
-
-#[derive(Default)]
-struct Lines(Mutex<String>);
-
-impl KeyLog for Lines {
-    fn log(&self, line: &str) {
-        let mut lines = self.0.lock().unwrap();
-        lines.push_str(line);
-        lines.push('\n');
-    }
-}
-
-impl Lines {
-    fn secrets(&self) -> Secrets {
-        Secrets::read(&self.0.lock().unwrap()).unwrap()
-    }
-}
+use testkit::pair::{
+    self, Configs, Direction, LoggedSecrets, Pair, client_address, pass, server_address,
+};
 
 /// A pair that logs its secrets.
-fn logged(configs: &mut Configs) -> Arc<Lines> {
-    let lines = Arc::new(Lines::default());
-    configs.client.settings.key_log = Some(lines.clone());
-    configs.server.settings.key_log = Some(lines.clone());
+fn logged(configs: &mut Configs) -> LoggedSecrets {
+    let lines = LoggedSecrets::default();
+    configs.client.settings.key_log = Some(lines.log());
+    configs.server.settings.key_log = Some(lines.log());
     lines
 }
 
@@ -59,8 +41,8 @@ fn settle(mut observer: Observer, records: &mut [Record]) {
     }
 }
 
-fn observer(lines: &Lines) -> Observer {
-    Observer::new(&rustcrypto::PROVIDER, lines.secrets())
+fn observer(lines: &LoggedSecrets) -> Observer {
+    Observer::new(&rustcrypto::PROVIDER, Secrets::read(&lines.text()).unwrap())
 }
 
 /// The application's payloads from one sender, all verified.

@@ -1,12 +1,10 @@
 //! Path MTU discovery with real engines in virtual time.
 
-use crate::pair;
-
 use lightseal_dtls::{ProtocolVersion, SendError, Sent};
-use pair::{Configs, Direction, pass};
 use std::cell::Cell;
 use std::rc::Rc;
 use std::time::Duration;
+use testkit::pair::{self, Configs, Direction, pass};
 
 const LIMIT: usize = 1452;
 
@@ -47,8 +45,8 @@ fn a_long_payload_waits_one_round_trip_for_its_probe_in_every_layout() {
                 .send(pair.now, &payload, &mut [])
                 .unwrap();
             pair.run_for(Duration::from_millis(700));
-            assert_eq!(pair.server_received.pop(), Some(payload.clone()), "{what}");
-            assert_eq!(pair.client_received.pop(), Some(payload), "{what}");
+            assert_eq!(pair.at_server.data.pop(), Some(payload.clone()), "{what}");
+            assert_eq!(pair.at_client.data.pop(), Some(payload), "{what}");
         }
         assert_eq!(pair.client.path_mtu(), LIMIT, "{what}");
         let sent = pair.client.stats().sent;
@@ -94,7 +92,7 @@ fn a_path_of_1280_bytes_gets_what_it_takes_and_the_rest_is_counted() {
     pair.client_send(&[1; 1232]);
     pair.client_send(&[2; 100]);
     pair.run_for(Duration::from_secs(4));
-    assert_eq!(pair.server_received, [vec![2; 100]]);
+    assert_eq!(pair.at_server.data, [vec![2; 100]]);
     assert_eq!(pair.client.stats().sent.too_long, 1);
     let most = pair.client.max_payload();
     assert_eq!(most, pair.client.path_mtu() - 24);
@@ -103,14 +101,14 @@ fn a_path_of_1280_bytes_gets_what_it_takes_and_the_rest_is_counted() {
     assert_eq!(refused, Err(SendError::TooLong));
     pair.client_send(&vec![3; most]);
     pair.run_for(Duration::from_secs(4));
-    assert_eq!(pair.server_received.pop(), Some(vec![3; most]));
+    assert_eq!(pair.at_server.data.pop(), Some(vec![3; most]));
     assert!((1224..=1232).contains(&pair.client.path_mtu()), "{}", pair.client.path_mtu());
     // Ten minutes later the path carries longer datagrams.
     takes.set(LIMIT);
     pair.run_for(Duration::from_secs(601));
     pair.client_send(&[4; 1232]);
     pair.run_for(Duration::from_secs(1));
-    assert_eq!(pair.server_received.pop(), Some(vec![4; 1232]));
+    assert_eq!(pair.at_server.data.pop(), Some(vec![4; 1232]));
 }
 
 /// A short payload does not overtake a long one that waits for its probe.
@@ -122,11 +120,11 @@ fn payloads_behind_one_that_waits_for_its_probe_wait_with_it() {
     assert_eq!(pair.client_send_at_once(&[1; 1232]), Sent::Queued);
     assert_eq!(pair.client_send_at_once(b"short"), Sent::Queued);
     pair.run_for(Duration::from_secs(1));
-    assert_eq!(pair.server_received, [vec![1; 1232], b"short".to_vec()]);
+    assert_eq!(pair.at_server.data, [vec![1; 1232], b"short".to_vec()]);
     // The path is known now, so that a long payload goes out at once.
     assert!(matches!(pair.client_send_at_once(&[2; 1232]), Sent::Datagram { .. }));
     pair.run_for(Duration::from_secs(1));
-    assert_eq!(pair.server_received.len(), 3);
+    assert_eq!(pair.at_server.data.len(), 3);
     assert!(pair.log.iter().all(|(_, datagram)| datagram.len() <= LIMIT));
 }
 
@@ -138,15 +136,15 @@ fn a_black_hole_costs_long_payloads_at_most_some_seconds() {
     pair.connect().assert_connected();
     pair.client_send(&[0; 1232]);
     pair.run_for(Duration::from_secs(1));
-    assert_eq!(pair.server_received.len(), 1);
+    assert_eq!(pair.at_server.data.len(), 1);
     takes.set(1280);
     let mut lost = 0;
     for n in 0..200u8 {
         pair.client_send(&[n; 1220]);
-        let before = pair.server_received.len();
+        let before = pair.at_server.data.len();
         pair.run_for(Duration::from_millis(100));
         // 1220 and its overhead still fit 1280; 1232 bytes of a longer datagram would not.
-        lost += usize::from(pair.server_received.len() == before);
+        lost += usize::from(pair.at_server.data.len() == before);
     }
     assert!(lost <= 2, "{lost}");
     takes.set(1250);
@@ -155,9 +153,9 @@ fn a_black_hole_costs_long_payloads_at_most_some_seconds() {
         if pair.client.send(pair.now, &[n; 1232], &mut []).is_err() {
             continue;
         }
-        let before = pair.server_received.len();
+        let before = pair.at_server.data.len();
         pair.run_for(Duration::from_millis(100));
-        if pair.server_received.len() == before {
+        if pair.at_server.data.len() == before {
             last_loss = n;
         }
     }
@@ -207,7 +205,7 @@ fn a_lost_probe_is_repeated_and_a_recorded_response_proves_nothing() {
     pair.connect().assert_connected();
     pair.client_send(&[1; 1232]);
     pair.run_for(Duration::from_secs(3));
-    assert_eq!(pair.server_received, [vec![1; 1232]]);
+    assert_eq!(pair.at_server.data, [vec![1; 1232]]);
     assert_eq!(pair.client.path_mtu(), LIMIT);
 }
 

@@ -1,7 +1,5 @@
 //! Former errors that do not belong to the topics of the other files.
 
-use crate::pair;
-
 use lightseal_core::{Engine, Instant, Output, Random};
 use lightseal_dtls::codepoints::{HELLO_RETRY_REQUEST_RANDOM, PskKeyExchangeMode};
 use lightseal_dtls::crypto::rustcrypto::PROVIDER;
@@ -10,8 +8,9 @@ use lightseal_dtls::crypto::{
 };
 use lightseal_dtls::error::{Limit, Misbehaviour};
 use lightseal_dtls::{CloseReason, ConfigError, Connection, Endpoint, Event, Fault, SendError};
-use pair::{Configs, Direction, Pair, client_address, pass, server_address};
 use std::time::Duration;
+use testkit::drain;
+use testkit::pair::{Configs, Direction, Pair, client_address, pass, server_address};
 
 /// The epoch bits of the last datagram in a direction.
 fn epoch_bits(pair: &Pair<'_>, direction: Direction) -> u8 {
@@ -28,7 +27,7 @@ fn one_end_may_change_its_keys_again_and_again() {
         pair.client_send(&[epoch]);
         pair.run_for(Duration::from_secs(1));
         assert_eq!(epoch_bits(&pair, Direction::ToServer), epoch & 3);
-        assert_eq!(pair.server_received.last(), Some(&vec![epoch]));
+        assert_eq!(pair.at_server.data.last(), Some(&vec![epoch]));
     }
 }
 
@@ -52,7 +51,7 @@ fn crossing_key_updates_survive_the_loss_of_both_acks() {
     pair.run_for(Duration::from_secs(1));
     assert_eq!(epoch_bits(&pair, Direction::ToServer), 4 & 3);
     assert_eq!(epoch_bits(&pair, Direction::ToClient), 4 & 3);
-    assert_eq!((pair.server_received.len(), pair.client_received.len()), (1, 1));
+    assert_eq!((pair.at_server.data.len(), pair.at_client.data.len()), (1, 1));
 }
 
 #[test]
@@ -70,13 +69,13 @@ fn old_keys_live_until_the_peer_has_used_the_new_ones() {
         pair.client_send(b"old keys");
         pair.client_send(b"old keys");
         pair.run_for(Duration::from_secs(1));
-        assert_eq!(pair.server_received.len(), 2, "{scheme}");
+        assert_eq!(pair.at_server.data.len(), 2, "{scheme}");
         pair.rule = Box::new(|_, _, datagram| pass(datagram));
         pair.run_for(Duration::from_secs(61));
         pair.client_send(b"new keys");
         pair.client_send(b"new keys");
         pair.run_for(Duration::from_secs(1));
-        assert_eq!(pair.server_received.len(), 4);
+        assert_eq!(pair.at_server.data.len(), 4);
         assert_eq!(epoch_bits(&pair, Direction::ToServer), 4 & 3);
     }
 }
@@ -100,7 +99,7 @@ fn aggregated_data_proves_that_the_finished_arrived() {
         pair.run_for(Duration::from_secs(1));
     }
     pair.assert_connected();
-    assert!(pair.client_received.len() > 120, "{}", pair.client_received.len());
+    assert!(pair.at_client.data.len() > 120, "{}", pair.at_client.data.len());
 }
 
 #[test]
@@ -112,7 +111,7 @@ fn a_close_is_answered_by_a_close() {
     pair.run_for(Duration::from_secs(1));
     let directions: Vec<_> = pair.log[before..].iter().map(|(d, _)| *d).collect();
     assert_eq!(directions, [Direction::ToServer, Direction::ToClient]);
-    assert_eq!(pair.server_closed, Some(CloseReason::Peer));
+    assert_eq!(pair.at_server.closed, Some(CloseReason::Peer));
     assert_eq!(pair.server.open_connections(), 0);
 }
 
@@ -150,7 +149,7 @@ fn a_server_hello_keeps_to_the_suite_of_its_retry_request() {
     });
     pair.connect();
     let fault = Misbehaviour::IllegalParameter("cipher suite").into();
-    assert_eq!(pair.client_closed, Some(CloseReason::Fault(fault)));
+    assert_eq!(pair.at_client.closed, Some(CloseReason::Fault(fault)));
 }
 
 #[test]
@@ -165,7 +164,7 @@ fn hellos_answer_nothing_that_was_not_asked() {
         });
         pair.connect();
         let fault = Misbehaviour::UnsolicitedExtension.into();
-        assert_eq!(pair.client_closed, Some(CloseReason::Fault(fault)), "{retry}");
+        assert_eq!(pair.at_client.closed, Some(CloseReason::Fault(fault)), "{retry}");
     }
 }
 
@@ -192,15 +191,9 @@ fn a_client_may_send_and_close_as_soon_as_it_is_connected() {
                 Output::WakeAt(_) | Output::Idle => break,
             }
         }
-        loop {
-            match server.poll_output(&mut buf) {
-                Output::Datagram { payload, .. } => {
-                    client.handle_datagram(now, server_address(), &mut payload.to_vec());
-                }
-                Output::Event(event) => events.push(format!("{:?}", event.event)),
-                Output::BufferTooSmall { needed } => panic!("{needed} bytes are needed"),
-                Output::WakeAt(_) | Output::Idle => break,
-            }
+        let drained = drain(&mut server, |event| events.push(format!("{:?}", event.event)));
+        for mut datagram in drained.payloads() {
+            client.handle_datagram(now, server_address(), &mut datagram);
         }
     }
     assert_eq!(events.len(), 3, "{events:?}");
@@ -238,7 +231,7 @@ fn keys_are_changed_before_they_are_used_up() {
         pair.client_send(&[n]);
         pair.run_for(Duration::from_millis(10));
     }
-    assert_eq!(pair.server_received.len(), 200);
+    assert_eq!(pair.at_server.data.len(), 200);
     pair.assert_connected();
 }
 
@@ -249,17 +242,12 @@ fn a_key_that_could_not_be_changed_in_time_ends_the_association() {
     for n in 0..30u8 {
         pair.client_send(&[n]);
     }
-    let (mut buf, mut datagrams, mut closed) = ([0; 1500], 0, None);
-    loop {
-        match pair.client.poll_output(&mut buf) {
-            Output::Datagram { .. } => datagrams += 1,
-            Output::Event(Event::Closed(reason)) => closed = Some(reason),
-            Output::Event(event) => panic!("{event:?}"),
-            Output::BufferTooSmall { needed } => panic!("{needed} bytes are needed"),
-            Output::WakeAt(_) | Output::Idle => break,
-        }
-    }
-    assert_eq!(datagrams, 20, "the KeyUpdate among them");
+    let mut closed = None;
+    let drained = drain(&mut pair.client, |event| match event {
+        Event::Closed(reason) => closed = Some(reason),
+        event => panic!("{event:?}"),
+    });
+    assert_eq!(drained.datagrams.len(), 20, "the KeyUpdate among them");
     let fault = Fault::Limit(Limit::KeyExhausted);
     assert_eq!(closed, Some(CloseReason::Fault(fault)), "reported in the same drain");
 }
@@ -307,8 +295,8 @@ fn what_a_small_buffer_cannot_take_waits_for_a_larger_one() {
         starve(&mut pair.client, room);
         assert!(!pair.client.is_closed());
         pair.run_for(Duration::from_millis(100));
-        assert_eq!(pair.server_received.len(), 4, "a buffer of {room}");
-        assert_eq!(pair.server_closed, Some(CloseReason::Peer));
+        assert_eq!(pair.at_server.data.len(), 4, "a buffer of {room}");
+        assert_eq!(pair.at_server.closed, Some(CloseReason::Peer));
         let ended = pair.client.poll_output(&mut []);
         assert!(matches!(ended, Output::Idle), "an ended association needs no buffer");
     }
@@ -440,7 +428,7 @@ fn key_updates_of_both_ends_converge_whatever_is_lost() {
         let quiet = pair.log.len();
         pair.run_for(Duration::from_secs(600));
         assert_eq!(pair.log.len(), quiet, "seed {seed}: no datagram is left to send");
-        for received in [&mut pair.client_received, &mut pair.server_received] {
+        for received in [&mut pair.at_client.data, &mut pair.at_server.data] {
             let count = received.len();
             received.sort();
             received.dedup();
@@ -459,8 +447,8 @@ fn key_updates_of_both_ends_converge_whatever_is_lost() {
         let after = [Direction::ToServer, Direction::ToClient].map(|d| epoch_bits(&pair, d));
         assert_ne!(before[0], after[0], "seed {seed}");
         assert_ne!(before[1], after[1], "seed {seed}");
-        assert_eq!(pair.server_received.len(), 40, "seed {seed}");
-        assert_eq!(pair.client_received.len(), 40, "seed {seed}");
+        assert_eq!(pair.at_server.data.len(), 40, "seed {seed}");
+        assert_eq!(pair.at_client.data.len(), 40, "seed {seed}");
     }
 }
 
@@ -484,7 +472,7 @@ fn fragmented_handshakes_complete_on_bad_networks() {
                 .collect()
         });
         let start = pair.now;
-        while pair.client_connected.is_none() || pair.server_connected.is_none() {
+        while pair.at_client.connected.is_none() || pair.at_server.connected.is_none() {
             pair.run_for(Duration::from_millis(100));
             assert!(pair.now - start < Duration::from_secs(600), "seed {seed}, loss {loss}/10");
         }
@@ -519,7 +507,7 @@ fn a_late_closing_tag_is_no_malformed_record() {
         pair.run_for(Duration::from_millis(100));
     }
     pair.run_for(Duration::from_secs(2));
-    assert_eq!(pair.server_received.len(), 80);
+    assert_eq!(pair.at_server.data.len(), 80);
     assert_eq!(malformed(&pair), 0);
 }
 
@@ -537,18 +525,18 @@ fn an_old_hello_played_again_does_not_end_a_newer_association() {
     // The client restarts at the same address, and its first association ends for that reason.
     let config = Configs::new().client.config();
     pair.client = Connection::client(config, server_address(), pair.now, Random::insecure(17));
-    pair.client_connected = None;
+    pair.at_client.connected = None;
     pair.connect();
     pair.assert_connected();
-    assert_eq!(pair.server_closed.take(), Some(CloseReason::Replaced));
+    assert_eq!(pair.at_server.closed.take(), Some(CloseReason::Replaced));
     for n in [0, 1, 2, 3] {
         let replayed = hello(&pair, n);
         pair.inject(Direction::ToServer, replayed);
         pair.run_for(Duration::from_secs(1));
-        assert_eq!(pair.server_closed, None, "hello {n}");
+        assert_eq!(pair.at_server.closed, None, "hello {n}");
         pair.client_send(b"still here");
         pair.run_for(Duration::from_secs(1));
-        assert_eq!(pair.server_received.len(), n + 1);
+        assert_eq!(pair.at_server.data.len(), n + 1);
     }
 }
 

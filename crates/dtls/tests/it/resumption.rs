@@ -1,12 +1,10 @@
 //! Sessions of DTLS 1.2, and the clients that must not resume them.
 
-use crate::pair;
-
 use lightseal_dtls::crypto::CipherSuiteId;
 use lightseal_dtls::{ProtocolVersion, Psk, Session, Settings};
-use pair::{Configs, Pair, ServerParts, psk};
 use std::sync::Arc;
 use std::time::Duration;
+use testkit::pair::{Configs, Pair, ServerParts, psk};
 
 fn older(tickets: bool, change: impl Fn(&mut Settings)) -> Configs {
     let mut configs = Configs::new().suite(CipherSuiteId::PSK_WITH_AES_128_CCM);
@@ -39,7 +37,7 @@ fn again(pair: &mut Pair<'static>, psk: Psk, tickets: bool, session: &Session) -
 }
 
 fn resumed(pair: &Pair<'_>) -> bool {
-    pair.client_connected.as_ref().unwrap().resumed
+    pair.at_client.connected.as_ref().unwrap().resumed
 }
 
 #[test]
@@ -60,7 +58,7 @@ fn a_session_ends_with_its_key() {
             client.settings.handshake_deadline = Duration::from_secs(20);
             let mut next = pair.reconnect(client, pair.now.as_micros());
             next.connect();
-            assert_eq!(next.server_connected, None, "tickets: {tickets}");
+            assert_eq!(next.at_server.connected, None, "tickets: {tickets}");
             next.run_for(Duration::from_secs(60));
             std::mem::swap(&mut pair.server, &mut next.server);
             pair.now = next.now;

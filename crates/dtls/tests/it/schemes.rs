@@ -1,11 +1,9 @@
 //! Every kind of scheme over a path that loses records and changes their order, under every suite
 //! whose tags may be shared.
 
-use crate::pair;
-
 use lightseal_dtls::crypto::CipherSuiteId;
-use pair::{Configs, Direction, pass};
 use std::time::Duration;
+use testkit::pair::{Configs, Direction, pass};
 
 const SUITES: [CipherSuiteId; 3] = [
     CipherSuiteId::AES_128_CTR_LIGHTMAC_SHA256,
@@ -48,7 +46,7 @@ fn lossy_paths_lose_what_they_may_and_alter_nothing() {
                 pair.run_for(Duration::from_millis(5));
             }
             pair.run_for(Duration::from_secs(1));
-            let mut received = pair.server_received.clone();
+            let mut received = pair.at_server.data.clone();
             assert!(received.len() >= 1000 - 21 * share, "{suite} {scheme}: {}", received.len());
             received.sort();
             let mut expected = (0..1000).map(message);

@@ -1,8 +1,6 @@
 //! A server with few session slots, and more clients than that.
 
-use crate::pair;
-
-use lightseal_core::{Engine, Instant, Output, Random};
+use lightseal_core::{Engine, Instant, Random};
 use lightseal_dtls::codepoints::{AlertDescription, ContentType, PskKeyExchangeMode};
 use lightseal_dtls::error::Limit;
 use lightseal_dtls::{
@@ -10,12 +8,13 @@ use lightseal_dtls::{
     ProtocolVersion::{self, Dtls12, Dtls13},
     Psk, SessionSlots, WhenFull,
 };
-use pair::{ClientParts, ServerParts, psk, server_address};
 use std::collections::VecDeque;
 use std::net::SocketAddr;
 use std::num::NonZeroUsize;
 use std::sync::Arc;
 use std::time::Duration;
+use testkit::drain;
+use testkit::pair::{self, ClientParts, ServerParts, psk, server_address};
 
 const VERSIONS: [ProtocolVersion; 2] = [Dtls12, Dtls13];
 const MINUTE: Duration = Duration::from_secs(60);
@@ -140,33 +139,22 @@ impl Crowd {
 
     /// Delivers datagrams until all ends are idle; returns the next deadline.
     fn settle(&mut self) -> Option<Instant> {
-        let mut buf = [0; 2048];
-        let mut wake: Option<Instant>;
         loop {
-            wake = None;
-            let mut to_clients = Vec::new();
+            let mut wakes = Vec::new();
             for client in &mut self.clients {
-                loop {
-                    match client.connection.poll_output(&mut buf) {
-                        Output::Datagram { payload, .. } => {
-                            self.last_sent = payload.to_vec();
-                            if client.breath > 0 {
-                                client.breath -= 1;
-                                self.to_server.push_back((client.address, payload.to_vec()));
-                            }
-                        }
-                        Output::Event(Event::Connected(_)) => client.connected = true,
-                        Output::Event(Event::Data(data)) => client.received.push(data.to_vec()),
-                        Output::Event(Event::Closed(reason)) => {
-                            client.closed = Some((self.now, reason));
-                        }
-                        Output::Event(event) => panic!("{event:?}"),
-                        Output::BufferTooSmall { needed } => panic!("{needed} bytes are needed"),
-                        Output::WakeAt(at) => {
-                            wake = Some(wake.map_or(at, |wake| wake.min(at)));
-                            break;
-                        }
-                        Output::Idle => break,
+                let Client { connection, connected, received, closed, .. } = client;
+                let drained = drain(connection, |event| match event {
+                    Event::Connected(_) => *connected = true,
+                    Event::Data(data) => received.push(data.to_vec()),
+                    Event::Closed(reason) => *closed = Some((self.now, reason)),
+                    event => panic!("{event:?}"),
+                });
+                wakes.extend(drained.wake);
+                for datagram in drained.payloads() {
+                    self.last_sent.clone_from(&datagram);
+                    if client.breath > 0 {
+                        client.breath -= 1;
+                        self.to_server.push_back((client.address, datagram));
                     }
                 }
             }
@@ -174,30 +162,22 @@ impl Crowd {
             if let Some((from, mut datagram)) = self.to_server.pop_front() {
                 self.server.handle_datagram(self.now, from, &mut datagram);
             }
-            loop {
-                match self.server.poll_output(&mut buf) {
-                    Output::Datagram { to, payload } => to_clients.push((to, payload.to_vec())),
-                    Output::Event(event) => match event.event {
-                        Event::Connected(_) => self.open.push((event.handle, event.peer)),
-                        Event::Data(data) => {
-                            let known = |(handle, _): &(Handle, _)| *handle == event.handle;
-                            assert!(self.open.iter().any(known), "data before Connected");
-                            self.received.push(data.to_vec());
-                        }
-                        Event::Closed(reason) => {
-                            self.open.retain(|(handle, _)| *handle != event.handle);
-                            self.closed.push((event.peer, reason));
-                        }
-                        other => panic!("{other:?}"),
-                    },
-                    Output::BufferTooSmall { needed } => panic!("{needed} bytes are needed"),
-                    Output::WakeAt(at) => {
-                        wake = Some(wake.map_or(at, |wake| wake.min(at)));
-                        break;
-                    }
-                    Output::Idle => break,
+            let Self { server, open, received, closed, .. } = self;
+            let drained = drain(server, |event| match event.event {
+                Event::Connected(_) => open.push((event.handle, event.peer)),
+                Event::Data(data) => {
+                    let known = |(handle, _): &(Handle, _)| *handle == event.handle;
+                    assert!(open.iter().any(known), "data before Connected");
+                    received.push(data.to_vec());
                 }
-            }
+                Event::Closed(reason) => {
+                    open.retain(|(handle, _)| *handle != event.handle);
+                    closed.push((event.peer, reason));
+                }
+                other => panic!("{other:?}"),
+            });
+            wakes.extend(drained.wake);
+            let to_clients = drained.datagrams;
             let quiet = to_clients.is_empty() && self.to_server.is_empty();
             for (to, mut datagram) in to_clients {
                 let mut clients = self.clients.iter_mut().rev();
@@ -210,7 +190,7 @@ impl Crowd {
                 }
             }
             if quiet {
-                return wake;
+                return wakes.into_iter().min();
             }
         }
     }

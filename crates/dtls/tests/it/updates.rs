@@ -1,16 +1,14 @@
 //! Changes of the aggregation scheme: AggregationUpdate, its answer, and the messages that cross
 //! them.
 
-use crate::pair;
-
 use lightseal_core::Random;
 use lightseal_dtls::crypto::CipherSuiteId;
 use lightseal_dtls::tuning::RECORDS_BETWEEN_UPDATES;
 use lightseal_dtls::{
     AggregationError, AggregationPolicy, CloseReason, Fault, RecordNumbers, Scheme,
 };
-use pair::{Configs, Direction, Pair, pass};
 use std::time::Duration;
+use testkit::pair::{self, Configs, Direction, Pair, pass};
 
 const PRF_SUITES: [CipherSuiteId; 3] = [
     CipherSuiteId::AES_128_CCM_SHA256,
@@ -106,15 +104,15 @@ fn a_receiver_chooses_other_schemes_and_not_a_message_is_lost() {
             assert_to_server(&pair, name);
         }
         pair.run_for(Duration::from_secs(1));
-        let mut received = pair.server_received.clone();
+        let mut received = pair.at_server.data.clone();
         received.sort();
         assert_eq!(received, (0..next).map(message).collect::<Vec<_>>());
         let told: Vec<_> = names.iter().map(|name| scheme(name)).collect();
         let heard = |list: &[(Scheme, Scheme)], client: bool| -> Vec<Scheme> {
             list.iter().map(|(send, receive)| if client { *send } else { *receive }).collect()
         };
-        assert_eq!(heard(&pair.client_schemes, true), told);
-        assert_eq!(heard(&pair.server_schemes, false), told);
+        assert_eq!(heard(&pair.at_client.schemes, true), told);
+        assert_eq!(heard(&pair.at_server.schemes, false), told);
         assert_eq!(to_client(&pair), (scheme("agg:8"), scheme("agg:8")), "the other direction");
         assert_eq!(pair.client.stats().sent.retransmissions, 0);
     }
@@ -127,11 +125,11 @@ fn an_idle_peer_answers_in_one_datagram_and_its_open_data_is_verified_by_that() 
     let mut pair = configs.pair(3);
     pair.connect();
     client_sends(&mut pair, 0, 3);
-    assert!(pair.server_received.is_empty());
+    assert!(pair.at_server.data.is_empty());
     let before = pair.log.len();
     server_requests(&mut pair, "off");
     pair.run_for(Duration::from_secs(5));
-    assert_eq!(pair.server_received, (0..3).map(message).collect::<Vec<_>>());
+    assert_eq!(pair.at_server.data, (0..3).map(message).collect::<Vec<_>>());
     assert_eq!(pair.log.len(), before + 2, "the update and its answer");
     assert_to_server(&pair, "off");
 }
@@ -167,9 +165,9 @@ fn either_message_may_be_lost_and_late_data_still_counts() {
         server_requests(&mut pair, "agg:4");
         pair.run_for(Duration::from_secs(20));
         let expected = if late { 0 } else { 5 };
-        assert_eq!(pair.server_received.len(), expected, "{lost_update} {lost_answer} {late}");
+        assert_eq!(pair.at_server.data.len(), expected, "{lost_update} {lost_answer} {late}");
         pair.run_for(Duration::from_secs(20));
-        assert_eq!(pair.server_received, (0..5).map(message).collect::<Vec<_>>());
+        assert_eq!(pair.at_server.data, (0..5).map(message).collect::<Vec<_>>());
         assert_to_server(&pair, "agg:4");
         let quiet = pair.log.len();
         pair.run_for(Duration::from_secs(600));
@@ -198,9 +196,9 @@ fn the_answer_is_repeated_until_it_comes_though_new_data_came_before() {
     }
     pair.run_for(Duration::from_millis(11));
     assert_to_server(&pair, "off");
-    assert!(pair.server_received.iter().all(|m| !(0..4).map(message).any(|old| old == *m)));
+    assert!(pair.at_server.data.iter().all(|m| !(0..4).map(message).any(|old| old == *m)));
     pair.run_for(Duration::from_secs(10));
-    let mut received = pair.server_received.clone();
+    let mut received = pair.at_server.data.clone();
     received.sort();
     assert_eq!(received, (0..12).map(message).collect::<Vec<_>>());
 }
@@ -220,7 +218,7 @@ fn without_its_answer_an_update_is_settled_by_use_when_nothing_waits() {
     pair.run_for(Duration::from_millis(20));
     client_sends(&mut pair, 8, 8);
     pair.run_for(Duration::from_secs(30));
-    assert_eq!(pair.server_received.len(), 16);
+    assert_eq!(pair.at_server.data.len(), 16);
     let server = pair.server.connection(pair.handle.unwrap()).unwrap();
     assert_eq!(server.stats().sent.retransmissions, 0);
     assert_to_server(&pair, "off");
@@ -243,7 +241,7 @@ fn data_overtakes_the_answer_and_is_overtaken_by_it() {
             next += 230;
         }
         pair.run_for(Duration::from_secs(2));
-        let mut received = pair.server_received.clone();
+        let mut received = pair.at_server.data.clone();
         received.sort();
         assert_eq!(received, (0..next).map(message).collect::<Vec<_>>(), "seed {seed}");
         assert_to_server(&pair, "agg:4");
@@ -262,11 +260,11 @@ fn an_end_that_comes_far_ahead_of_its_epoch_waits_for_it() {
     server_requests(&mut pair, "off");
     pair.run_for(Duration::from_millis(100));
     assert_to_server(&pair, "off");
-    assert!(pair.server_received.is_empty());
+    assert!(pair.at_server.data.is_empty());
     pair.client_send(b"new");
     pair.run_for(Duration::from_secs(2));
-    assert_eq!(pair.server_received[0], b"new");
-    assert_eq!(pair.server_received[1..], (0..300).map(message).collect::<Vec<_>>());
+    assert_eq!(pair.at_server.data[0], b"new");
+    assert_eq!(pair.at_server.data[1..], (0..300).map(message).collect::<Vec<_>>());
 }
 
 #[test]
@@ -292,13 +290,13 @@ fn both_directions_change_at_once() {
         }
         pair.run_for(Duration::from_secs(10));
         let expected: Vec<_> = (0..30).map(message).collect();
-        assert_eq!(pair.server_received, expected, "{lost:?}");
+        assert_eq!(pair.at_server.data, expected, "{lost:?}");
         if lost == Some(2) {
             // The lost answer was in the new epoch's first set, which now lacks a record.
-            assert_eq!(pair.client_received[..3], expected[..3]);
-            assert_eq!(pair.client_received[3..], expected[15..]);
+            assert_eq!(pair.at_client.data[..3], expected[..3]);
+            assert_eq!(pair.at_client.data[3..], expected[15..]);
         } else {
-            assert_eq!(pair.client_received, expected, "{lost:?}");
+            assert_eq!(pair.at_client.data, expected, "{lost:?}");
         }
         assert_to_server(&pair, "off");
         assert_eq!(to_client(&pair), (scheme("agg:16"), scheme("agg:16")));
@@ -345,8 +343,8 @@ fn key_updates_of_either_end_cross_an_update() {
         assert_eq!(sent, received, "seed {seed}");
         let (sent, received) = to_client(&pair);
         assert_eq!(sent, received, "seed {seed}");
-        pair.server_received.clear();
-        pair.client_received.clear();
+        pair.at_server.data.clear();
+        pair.at_client.data.clear();
         for n in 0..400 {
             pair.client_send(&message(n));
             pair.server_send(&message(n));
@@ -356,8 +354,8 @@ fn key_updates_of_either_end_cross_an_update() {
         // The first messages may share tags with lost ones, and a receiver that could verify
         // nothing for a long time first has to determine the current record number.
         let heard = |received: &[Vec<u8>]| (300..400).all(|n| received.contains(&message(n)));
-        assert!(heard(&pair.server_received), "seed {seed}");
-        assert!(heard(&pair.client_received), "seed {seed}");
+        assert!(heard(&pair.at_server.data), "seed {seed}");
+        assert!(heard(&pair.at_client.data), "seed {seed}");
     }
 }
 
@@ -370,7 +368,7 @@ fn a_key_update_that_crosses_is_sent_again_in_the_new_epoch() {
     pair.run_for(Duration::from_secs(10));
     client_sends(&mut pair, 0, 20);
     pair.run_for(Duration::from_secs(1));
-    assert_eq!(pair.server_received.len(), 20);
+    assert_eq!(pair.at_server.data.len(), 20);
     assert_to_server(&pair, "agg:2");
     let epochs = epochs(&pair, Direction::ToServer, first);
     assert_eq!((epochs.first(), epochs.last()), (Some(&3), Some(&1)), "{epochs:?}");
@@ -453,7 +451,7 @@ fn short_numbers_and_loss_reports_begin_anew() {
         assert_eq!(send(&mut pair, 298), number + tag, "{name}");
         pair.run_for(Duration::from_millis(500));
     }
-    assert_eq!(pair.server_received.len(), 97 + 900);
+    assert_eq!(pair.at_server.data.len(), 97 + 900);
 }
 
 #[test]
@@ -478,8 +476,8 @@ fn closing_during_an_update_brings_what_is_open() {
     pair.run_for(Duration::from_secs(1));
     let mut expected: Vec<_> = (0..5).map(message).collect();
     expected.push(b"in the new epoch".to_vec());
-    assert_eq!(pair.server_received, expected);
-    assert_eq!(pair.server_closed, Some(CloseReason::Peer));
+    assert_eq!(pair.at_server.data, expected);
+    assert_eq!(pair.at_server.closed, Some(CloseReason::Peer));
     assert_eq!(pair.server.buffered_bytes(), 0);
 }
 
@@ -497,13 +495,13 @@ fn an_update_to_a_peer_that_is_gone_is_repeated_ever_less_often() {
     // The old keys are used all the time.
     client_sends(&mut pair, 0, 16);
     pair.run_for(Duration::from_secs(1));
-    assert_eq!(pair.server_received.len(), 16);
+    assert_eq!(pair.at_server.data.len(), 16);
     pair.rule = Box::new(|_, _, datagram| pass(datagram));
     pair.run_for(Duration::from_secs(61));
     assert_to_server(&pair, "agg:2");
     client_sends(&mut pair, 16, 4);
     pair.run_for(Duration::from_secs(1));
-    assert_eq!(pair.server_received.len(), 20);
+    assert_eq!(pair.at_server.data.len(), 20);
 }
 
 #[test]
@@ -539,9 +537,9 @@ fn connection_ids_change_with_the_schemes() {
     pair.assert_connected();
     assert_to_server(&pair, "agg:4");
     assert_eq!(to_client(&pair), (scheme("agg:4"), scheme("agg:4")));
-    assert!(pair.server_received.len() > 400 && pair.client_received.len() > 400);
+    assert!(pair.at_server.data.len() > 400 && pair.at_client.data.len() > 400);
     let fault = |reason: &Option<CloseReason>| {
         matches!(reason, Some(CloseReason::Fault(Fault::Misbehaved(_))))
     };
-    assert!(!fault(&pair.client_closed) && !fault(&pair.server_closed));
+    assert!(!fault(&pair.at_client.closed) && !fault(&pair.at_server.closed));
 }

@@ -12,19 +12,10 @@ use lightseal_dtls::record::receive_buffer::Received;
 use lightseal_dtls::record::seal::HeaderFormat;
 use lightseal_dtls::record::{NumberLength, ReceiveBuffer, ReceiveEpoch, SendEpoch, UnifiedHeader};
 use serde_json::Value;
+use testkit::vectors::{self, list, unhex};
 
 fn file() -> Value {
-    serde_json::from_str(include_str!("../../vectors/records.json")).expect("JSON")
-}
-
-fn list<'a>(value: &'a Value, name: &str) -> &'a [Value] {
-    value[name].as_array().expect("a list")
-}
-
-fn unhex(text: &Value) -> Vec<u8> {
-    let text = text.as_str().expect("hex");
-    let byte = |at| u8::from_str_radix(&text[at..at + 2], 16).expect("hex");
-    (0..text.len()).step_by(2).map(byte).collect()
+    vectors::file(include_str!("../../vectors/records.json"))
 }
 
 fn scheme(text: &Value) -> Scheme {
@@ -51,7 +42,7 @@ fn suite(name: &str) -> CipherSuiteId {
 fn another_implementation_seals_the_same_records() {
     let file = file();
     let secret: [u8; 32] = unhex(&file["traffic_secret"]).try_into().expect("32 bytes");
-    let groups = list(&file, "groups");
+    let groups = list(&file["groups"]);
     assert_eq!(groups.len(), 3 * 15);
     for group in groups {
         let (name, scheme) = (group["suite"].as_str().expect("a name"), scheme(&group["scheme"]));
@@ -61,7 +52,7 @@ fn another_implementation_seals_the_same_records() {
         let mut receive = ReceiveEpoch::new(APPLICATION_EPOCH, suite, scheme, &secret);
         let mut held = ReceiveBuffer::new(1 << 16);
         let (mut sent, mut delivered) = (Vec::new(), Vec::new());
-        for (number, record) in list(group, "records").iter().enumerate() {
+        for (number, record) in list(&group["records"]).iter().enumerate() {
             let place = format!("{name} {scheme} record {number}");
             let kind = ContentType(record["type"].as_u64().expect("a number") as u8);
             let (content, expected) = (unhex(&record["content"]), unhex(&record["record"]));
@@ -99,28 +90,26 @@ fn another_implementation_seals_the_same_records() {
 #[test]
 fn another_implementation_writes_the_same_messages() {
     let messages = &file()["messages"];
-    let schemes = |value: &Value| -> Vec<Scheme> {
-        value.as_array().expect("a list").iter().map(scheme).collect()
-    };
-    for request in list(messages, "requests") {
+    let schemes = |value: &Value| -> Vec<Scheme> { list(value).iter().map(scheme).collect() };
+    for request in list(&messages["requests"]) {
         let (down, up) = (schemes(&request["to_client"]), schemes(&request["to_server"]));
         let content = unhex(&request["content"]);
         assert_eq!(written(|w| aggregation::write_offer(&down, &up, w)), content);
         assert_eq!(aggregation::Offer::new(&content).lists(), (down, up));
     }
-    for answer in list(messages, "answers") {
+    for answer in list(&messages["answers"]) {
         let (down, up) = (scheme(&answer["to_client"]), scheme(&answer["to_server"]));
         let content = unhex(&answer["content"]);
         assert_eq!(written(|w| aggregation::write_answer(down, up, w)), content);
         assert_eq!(aggregation::read_answer(&content), Ok((down, up)));
     }
-    for update in list(messages, "updates") {
+    for update in list(&messages["updates"]) {
         let (message, body) =
             (AggregationUpdate { scheme: scheme(&update["scheme"]) }, unhex(&update["body"]));
         assert_eq!(written(|w| message.write(w)), body);
         assert_eq!(AggregationUpdate::decode(&body), Ok(message));
     }
-    for end in list(messages, "epoch_ends") {
+    for end in list(&messages["epoch_ends"]) {
         let content = unhex(&end["content"]);
         let read = EpochEnd::decode(&content).expect("well-formed");
         assert_eq!(Some(read.records), end["records"].as_u64());

@@ -1,19 +1,17 @@
 //! `check` reports what is wrong with a configuration, and `run` reports the same.
 #![cfg(target_os = "linux")]
 
-use crate::namespace;
-
 use lightseal_gateway_host::check::{Severity, check};
 use lightseal_gateway_host::config::Config;
 use lightseal_gateway_host::identity::Identity;
 use lightseal_gateway_host::privileges;
 use lightseal_gateway_host::run::GatewayHost;
 use lightseal_gateway_host::status::{self, GatewayStatus};
-use namespace::{alone_with_xdp, ip, no_children};
 use std::fmt::Write as _;
 use std::io;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
+use testkit::namespace::{alone_with_xdp, ip, no_children};
 use zeroize::Zeroizing;
 
 /// The files of a gateway, in a directory that is removed on drop.

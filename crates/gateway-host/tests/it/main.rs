@@ -3,7 +3,4 @@
 mod channel;
 mod check;
 #[cfg(target_os = "linux")]
-#[path = "../../../packet-io/tests/it/namespace/mod.rs"]
-mod namespace;
-#[cfg(target_os = "linux")]
 mod tunnel;

@@ -6,8 +6,6 @@
 //!             └─────────┘              └─────────┘
 //! ```
 
-use crate::namespace;
-
 use lightseal_core::{Encode, Random, Writer};
 use lightseal_gateway_host::check::check;
 use lightseal_gateway_host::config::Config;
@@ -20,12 +18,12 @@ use lightseal_macsec::{
 };
 use lightseal_packet_io::af_packet::{PacketPort, PacketSocketSettings};
 use lightseal_packet_io::{Interface, LanPort, Pool, PoolSettings};
-use namespace::{Host as Space, alone, alone_with_xdp, no_children};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread::{JoinHandle, sleep, spawn};
 use std::time::{Duration, Instant};
+use testkit::namespace::{self, Host as Space, alone, alone_with_xdp, no_children};
 use tokio::sync::mpsc;
 use zeroize::Zeroizing;
 

@@ -1,9 +1,6 @@
 //! Every error and gap of the paper as an attack, which succeeds against the paper's schemes and
 //! fails against ours.
 
-use crate::trials;
-use crate::world;
-
 use core::time::Duration;
 use lightseal_core::Random;
 use lightseal_gateway::codepoints::DatagramType;
@@ -12,13 +9,13 @@ use lightseal_gateway::flows::{BaseIdentifier, keyed};
 use lightseal_gateway_papers::pcbc::Pcbc;
 use lightseal_gateway_papers::{encryption, identifier as paper};
 use lightseal_macsec::VlanTag;
-use trials::claimed::{self, Claimed};
-use trials::flood::{self, Flood};
-use trials::{
+use testkit::gateway::trials::claimed::{self, Claimed};
+use testkit::gateway::trials::flood::{self, Flood};
+use testkit::gateway::trials::{
     ALL, Make, acquainted, captured, compressed, encryption_paper, forgeries, growth, identifier,
     identifier_paper, narrowing, sealed,
 };
-use world::{Datagram, Flow, World, drops, station};
+use testkit::gateway::world::{Datagram, Flow, World, drops, station};
 
 /// The first bytes of datagrams of the paper's schemes.
 const PAPER_TYPES: [u8; 2] = [paper::TYPE, encryption::TYPE];

@@ -1,9 +1,7 @@
 //! Whether an observer can sort the datagrams of a tunnel into flows, or find hidden values in
 //! them.
 
-use crate::trials;
-
-use trials::Make;
+use testkit::gateway::trials::{self, Make};
 use trials::observer::{Capture, Leaks};
 
 const PACKETS: usize = 10_000;

@@ -1,7 +1,7 @@
 //! Random histories under the paper's identifiers.
 
-use crate::history::histories;
-use crate::trials::identifier_paper;
+use testkit::gateway::history::histories;
+use testkit::gateway::trials::identifier_paper;
 
 /// They may not recover: a burst of losses may have stalled them.
 #[test]

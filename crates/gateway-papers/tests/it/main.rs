@@ -4,11 +4,4 @@
 mod attacks;
 mod classifier;
 mod histories;
-#[path = "../../../gateway/tests/it/history.rs"]
-mod history;
-mod trials;
-#[path = "../../../gateway/tests/it/vector_file.rs"]
-mod vector_file;
 mod vectors;
-#[path = "../../../gateway/tests/it/world/mod.rs"]
-mod world;

@@ -1,20 +1,21 @@
 //! Test vectors of the paper's schemes from an independent implementation
 //! (`docs/spec/vectors/macsec_tunnel.py`).
 
-use crate::vector_file::{NOW, PEER, array, ends, file, inbound, links, number, secret, unhex};
-use crate::world::{address, in_room};
 use lightseal_core::Random;
 use lightseal_gateway::flows::{BaseIdentifier, FlowLimits};
 use lightseal_gateway::keys::DirectionSecret;
 use lightseal_gateway::schemes::Incoming;
 use lightseal_gateway_papers::{PaperScheme, encryption, identifier};
+use testkit::gateway::vectors::{NOW, PEER, ends, file, inbound, links, secret};
+use testkit::gateway::world::{address, in_room};
+use testkit::vectors::{array, number, unhex};
 
 #[test]
 fn identifiers() {
     let file = file();
     let base = BaseIdentifier::new(array(&file["bidf"]));
     let an = number(&file["an"]) as u8;
-    for case in file["identifiers"].as_array().expect("a list") {
+    for case in list(&file["identifiers"]) {
         let derived = identifier::derive(&base, number(&case["pn"]), an);
         assert_eq!(derived.identifier, array(&case["paper"]));
     }

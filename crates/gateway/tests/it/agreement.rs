@@ -1,10 +1,8 @@
 //! Key agreement between two gateways whose management channel is lost at any time.
 
-use crate::world;
-
 use core::time::Duration;
 use lightseal_gateway::control::{Event, Output, messages};
-use world::{Flow, World, index};
+use testkit::gateway::world::{self, Flow, World, index};
 
 #[test]
 fn a_peer_that_proposes_keys_again_and_again_fills_no_memory() {

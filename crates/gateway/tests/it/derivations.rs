@@ -1,8 +1,6 @@
 //! The number of identifiers that a receiver derives for a peer is limited, and an honest peer
 //! never reaches the limit.
 
-use crate::world;
-
 use core::time::Duration;
 use lightseal_core::{Decode, Instant, Random};
 use lightseal_gateway::codepoints::DatagramType;
@@ -18,7 +16,7 @@ use lightseal_gateway::tuning::{
     SKIPPED_BURST, SKIPPED_PER_SECOND,
 };
 use lightseal_macsec::Header;
-use world::{Flow, World, drops, station};
+use testkit::gateway::world::{Flow, World, drops, station};
 
 const START: Instant = Instant::from_micros(1_000_000);
 const TICK: Duration = Duration::from_millis(100);

@@ -1,12 +1,12 @@
 //! Random histories under each scheme.
 
-use crate::history::histories;
-use crate::world::sealed;
 use lightseal_core::{Instant, Random};
 use lightseal_gateway::flows::FlowLimits;
 use lightseal_gateway::schemes::Scheme;
 use lightseal_gateway::schemes::compressed::Compressed;
 use lightseal_gateway::schemes::identifier::{Identifier, IdentifierSettings};
+use testkit::gateway::history::histories;
+use testkit::gateway::world::sealed;
 
 const START: Instant = Instant::from_micros(1_000_000);
 

@@ -1,7 +1,5 @@
 //! Tests of gateways under the scheme `identifier`.
 
-use crate::world;
-
 use core::time::Duration;
 use lightseal_core::{Instant, Random};
 use lightseal_gateway::codepoints::DatagramType;
@@ -11,7 +9,7 @@ use lightseal_gateway::schemes::Scheme;
 use lightseal_gateway::schemes::identifier::{Identifier, IdentifierSettings};
 use lightseal_gateway::tuning::{MAX_FLOWS_PER_ASSOCIATION, SKIPPED_BURST, SKIPPED_PER_SECOND};
 use lightseal_macsec::VlanTag;
-use world::{Flow, World, drops, index, station};
+use testkit::gateway::world::{Flow, World, drops, index, station};
 
 fn identifier(random: &mut Random) -> Box<dyn Scheme> {
     Box::new(

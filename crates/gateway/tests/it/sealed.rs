@@ -1,7 +1,5 @@
 //! Tests of gateways under the scheme `sealed`.
 
-use crate::world;
-
 use core::time::Duration;
 use lightseal_gateway::config::{Allowed, GatewaySettings, SecondGateway};
 use lightseal_gateway::control::{Event, Output, messages};
@@ -9,7 +7,9 @@ use lightseal_gateway::counters::Reason;
 use lightseal_gateway::gateway::Mka;
 use lightseal_gateway::stations::{Port, Station};
 use lightseal_macsec::VlanTag;
-use world::{Datagram, Flow, World, address, drops, index, quiet, quiet_with, sealed};
+use testkit::gateway::world::{
+    self, Datagram, Flow, World, address, drops, index, quiet, quiet_with, sealed,
+};
 
 #[test]
 fn frames_appear_on_the_other_lan_as_they_were() {

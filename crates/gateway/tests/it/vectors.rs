@@ -1,8 +1,6 @@
 //! Test vectors of the tunnel from an independent implementation
 //! (`docs/spec/vectors/macsec_tunnel.py`).
 
-use crate::vector_file::{NOW, PEER, array, ends, file, inbound, links, number, secret, unhex};
-use crate::world::{address, in_room};
 use lightseal_core::{Decode, Random};
 use lightseal_gateway::codepoints::{DatagramType, EncryptedContent};
 use lightseal_gateway::flows::messages::{Beacon, Message};
@@ -13,6 +11,9 @@ use lightseal_gateway::schemes::identifier::{Identifier, IdentifierSettings};
 use lightseal_gateway::schemes::{Incoming, Scheme};
 use lightseal_gateway::stations::Station;
 use lightseal_macsec::crypto::rustcrypto::PROVIDER;
+use testkit::gateway::vectors::{NOW, PEER, ends, file, inbound, links, secret};
+use testkit::gateway::world::{address, in_room};
+use testkit::vectors::{array, number, unhex};
 
 #[test]
 fn keys() {
@@ -82,7 +83,7 @@ fn identifiers() {
     let file = file();
     let base = BaseIdentifier::new(array(&file["bidf"]));
     let an = number(&file["an"]) as u8;
-    for case in file["identifiers"].as_array().expect("a list") {
+    for case in list(&file["identifiers"]) {
         let pn = number(&case["pn"]);
         let ours = keyed(&base, pn, an);
         assert_eq!((ours.identifier, ours.mask), (array(&case["ridf"]), array(&case["mask"])));

@@ -1,7 +1,5 @@
 //! Attacks of a single member on its group, and their effects.
 
-use crate::site;
-
 use lightseal_core::{Instant, Random};
 use lightseal_group::compact::{EpochSecret, PlainRecord, RecordKeys, Suite};
 use lightseal_group::control::{Answer, Request};
@@ -9,10 +7,10 @@ use lightseal_group::member::{Member, Membership, RequestKind, Roles};
 use lightseal_group::policy::Profile;
 use lightseal_group::rekey::{KeyPath, Timing};
 use lightseal_group::{ListenerId, SenderId};
-use site::field::{self, Disk, GROUP};
-use site::{BOTH, LISTENER, Site, identity, ip, name};
 use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
+use testkit::group::field::{self, Disk, GROUP};
+use testkit::group::site::{self, BOTH, LISTENER, Site, identity, ip, name};
 
 fn room(profile: Profile, attackers: usize) -> Site {
     let mut site = Site::with(field::policy(profile), 7);

@@ -1,14 +1,12 @@
 //! Copies of a device: which of them can continue, and how the others are refused.
 
-use crate::site;
-
 use lightseal_group::control::{Admitted, Answer, Reason, Request};
 use lightseal_group::identity::PublicKeys;
 use lightseal_group::member::SendError;
 use lightseal_group::policy::Profile;
 use lightseal_group::{SenderId, Start};
-use site::field::GROUP;
-use site::{BOTH, LISTENER, Site, ip};
+use testkit::group::field::GROUP;
+use testkit::group::site::{self, BOTH, LISTENER, Site, ip};
 
 fn each(test: impl Fn(Profile)) {
     Profile::ALL.iter().copied().for_each(test);

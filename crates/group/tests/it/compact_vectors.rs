@@ -9,28 +9,10 @@ use lightseal_group::compact::{
 };
 use lightseal_group::{GroupId, ListenerId, SenderId};
 use serde_json::Value;
+use testkit::vectors::{self, array, list, number, unhex};
 
 fn file() -> Value {
-    let text = include_str!("../../../../docs/spec/vectors/group-compact.json");
-    serde_json::from_str(text).expect("JSON")
-}
-
-fn list(value: &Value) -> &[Value] {
-    value.as_array().expect("a list")
-}
-
-fn number(value: &Value) -> u64 {
-    value.as_u64().expect("a number")
-}
-
-fn unhex(text: &Value) -> Vec<u8> {
-    let text = text.as_str().expect("hex");
-    let byte = |at| u8::from_str_radix(&text[at..at + 2], 16).expect("hex");
-    (0..text.len()).step_by(2).map(byte).collect()
-}
-
-fn array<const N: usize>(text: &Value) -> [u8; N] {
-    unhex(text).try_into().expect("the right length")
+    vectors::file(include_str!("../../../../docs/spec/vectors/group-compact.json"))
 }
 
 /// Asserts that `secret` is the one in the file, by a value that is derived from it.

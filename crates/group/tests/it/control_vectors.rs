@@ -12,10 +12,10 @@ use lightseal_group::member::Roles;
 use lightseal_group::policy::{Authenticity, Freshness, Profile, Responses};
 use lightseal_group::rekey::{ControllerSecret, Grant, Leaf, NodeKey, PullRequest, Timing};
 use lightseal_group::{GroupId, ListenerId, Policy, SenderId, Start};
-use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 use std::time::Duration;
+use testkit::vectors;
 
 const EPOCH: u64 = 0x0102_0304_0506_0707;
 const INSTANCE: u64 = 0x0a0b_0c0d_0e0f_1011;
@@ -31,13 +31,9 @@ fn group() -> GroupId {
 
 fn file(part: &str) -> BTreeMap<String, Vec<u8>> {
     let text = include_str!("../../../../docs/spec/vectors/group-control.json");
-    let file: Value = serde_json::from_str(text).expect("JSON");
-    let unhex = |text: &str| {
-        let byte = |at| u8::from_str_radix(&text[at..at + 2], 16).expect("hex");
-        (0..text.len()).step_by(2).map(byte).collect()
-    };
+    let file = vectors::file(text);
     let messages = file[part].as_object().expect("by name").iter();
-    messages.map(|(name, hex)| (name.clone(), unhex(hex.as_str().expect("hex")))).collect()
+    messages.map(|(name, hex)| (name.clone(), vectors::unhex(hex))).collect()
 }
 
 /// The public keys of an identity with these two private keys.

@@ -1,17 +1,15 @@
 //! A controller and its members, with a network that loses datagrams and a store that fails.
 
-use crate::site;
-
 use lightseal_core::Instant;
 use lightseal_group::SenderId;
 use lightseal_group::control::{Answer, GroupName, Reason, Request, RoleSet};
 use lightseal_group::controller::{Activation, Output};
 use lightseal_group::directory::Lookup;
 use lightseal_group::policy::Profile;
-use site::field::GROUP;
-use site::{BOTH, LISTENER, Site, identity, ip, name};
 use std::collections::BTreeMap;
 use std::time::Duration;
+use testkit::group::field::GROUP;
+use testkit::group::site::{BOTH, LISTENER, Site, identity, ip, name};
 
 fn each(test: impl Fn(Profile)) {
     Profile::ALL.iter().copied().for_each(test);

@@ -1,9 +1,6 @@
 //! Direct requests of a sender to one listener: tests against forging, reading, replaying and
 //! suppressing them.
 
-use crate::field;
-
-use field::{Field, Got, got, paired, policy, room};
 use lightseal_dtls::codepoints::MAX_RECORD_NUMBER;
 use lightseal_dtls::crypto::rustcrypto;
 use lightseal_group::compact::{HeaderForm, PlainRecord, PrivateKey, RecordKeys, Suite};
@@ -12,6 +9,7 @@ use lightseal_group::member::SendError;
 use lightseal_group::policy::{Freshness, Profile};
 use lightseal_group::{ListenerId, Policy, SenderId};
 use std::net::SocketAddr;
+use testkit::group::field::{self, Field, Got, got, paired, policy, room};
 
 fn listener(field: &Field, index: usize) -> ListenerId {
     field.devices[index].member.listener()

@@ -1,8 +1,6 @@
 //! A device that tries to prevent its eviction: it seals records under the controller's SenderID,
 //! as every member can, and jams announcements.
 
-use crate::site;
-
 use lightseal_core::{Instant, Random};
 use lightseal_dtls::codepoints::ContentType;
 use lightseal_dtls::crypto::CipherSuiteId;
@@ -12,9 +10,9 @@ use lightseal_group::policy::{Authenticity, Profile};
 use lightseal_group::rekey::checks::{BURST, INTERVAL};
 use lightseal_group::rekey::{ControllerSecret, KeyPath, Timing};
 use lightseal_group::{Policy, SenderId};
-use site::field::{self, Disk, GROUP};
-use site::{BOTH, LISTENER, SEED, Site, identity, ip};
 use std::time::Duration;
+use testkit::group::field::{self, Disk, GROUP};
+use testkit::group::site::{self, BOTH, LISTENER, SEED, Site, identity, ip};
 
 const SUITES: [(Profile, &[CipherSuiteId]); 2] = [
     (

@@ -1,15 +1,13 @@
 //! How listeners that start in the middle of an epoch recognise fresh records, and how listeners
 //! that missed many records catch up.
 
-use crate::field;
-
-use field::{Field, Got, policy};
 use lightseal_dtls::crypto::rustcrypto;
 use lightseal_group::compact::{Challenge, EpochSecret, RecordKeys, SealedRecord, Suite};
 use lightseal_group::member::Transmit;
 use lightseal_group::policy::{Authenticity, Freshness, Profile, Responses};
 use lightseal_group::{Policy, SenderId};
 use std::time::Duration;
+use testkit::group::field::{self, Field, Got, policy};
 
 /// Policies with challenges: signed, pairwise, and signed with pairwise responses.
 fn policies() -> [Policy; 3] {

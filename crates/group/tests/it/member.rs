@@ -1,8 +1,5 @@
 //! Members of a group in both profiles: what they deliver, and what they must never deliver.
 
-use crate::field;
-
-use field::{CONTROLLER, Field, Got, policy};
 use lightseal_core::Random;
 use lightseal_dtls::codepoints::ContentType;
 use lightseal_dtls::crypto::CipherSuiteId;
@@ -11,6 +8,7 @@ use lightseal_group::numbers::{LedgerFailed, NoNumber};
 use lightseal_group::policy::{Freshness, Profile};
 use lightseal_group::{Policy, SenderId};
 use std::collections::BTreeSet;
+use testkit::group::field::{self, CONTROLLER, Field, Got, policy};
 
 /// A group of a switch and two lights in the same epoch.
 fn room(profile: Profile) -> Field {

@@ -1,13 +1,11 @@
 //! One node in several groups, which share addresses, ports and GroupIDs.
 
-use crate::field;
-
-use field::{Field, policy};
 use lightseal_group::member::{Delivery, Member};
 use lightseal_group::node::{MemberHandle, MultiGroupNode, Received};
 use lightseal_group::policy::Profile;
 use lightseal_group::{GroupId, Policy, SenderId};
 use std::net::SocketAddr;
+use testkit::group::field::{Field, policy};
 
 const LOCAL: &str = "[fd00::1]:7000";
 

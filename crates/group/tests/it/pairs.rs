@@ -1,9 +1,6 @@
 //! Pairwise responses, which only the requesting sender can read and only the listener can have
 //! written.
 
-use crate::field;
-
-use field::{Field, Got, got, paired, room};
 use lightseal_dtls::crypto::{CipherSuiteId, rustcrypto};
 use lightseal_group::compact::{
     Boot, HeaderForm, PlainRecord, PrivateKey, PublicKey, RecordKeys, SealedRecord, Suite,
@@ -12,6 +9,7 @@ use lightseal_group::member::{Listener, SendError};
 use lightseal_group::policy::Authenticity;
 use lightseal_group::{ListenerId, Policy, SenderId};
 use std::time::Duration;
+use testkit::group::field::{Field, Got, got, paired, room};
 
 fn suite(field: &Field) -> Suite {
     Suite::find(&rustcrypto::PROVIDER, field.policy.suite).unwrap()

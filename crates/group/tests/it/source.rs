@@ -1,8 +1,5 @@
 //! Source authentication: which member wrote a record.
 
-use crate::field;
-
-use field::{CONTROLLER, Field, Got, got, policy};
 use lightseal_core::Random;
 use lightseal_dtls::codepoints::ContentType;
 use lightseal_group::directory::Lookup;
@@ -11,6 +8,7 @@ use lightseal_group::policy::{Authenticity, Profile};
 use lightseal_group::rekey::KeyPath;
 use lightseal_group::{Identity, Policy, SenderId};
 use std::time::Duration;
+use testkit::group::field::{self, CONTROLLER, Field, Got, got, policy};
 
 fn signed() -> Policy {
     Policy { authenticity: Authenticity::Source, ..policy(Profile::Compact) }

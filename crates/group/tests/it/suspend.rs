@@ -1,14 +1,12 @@
 //! Members that are shut down cleanly, and suspended states that must not be used.
 
-use crate::field;
-
-use field::{Field, policy};
 use lightseal_core::Decode;
 use lightseal_group::member::{Member, Membership, Suspended};
 use lightseal_group::policy::{Authenticity, Freshness, Profile, Responses};
 use lightseal_group::rekey::KeyPath;
 use lightseal_group::{Policy, SenderId};
 use std::collections::BTreeSet;
+use testkit::group::field::{self, Field, policy};
 
 fn policies() -> Vec<Policy> {
     let compact = policy(Profile::Compact);

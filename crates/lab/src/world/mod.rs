@@ -8,8 +8,6 @@
 //! Time is in integer microseconds. The course of events does not depend on memory addresses,
 //! threads or the machine's clock.
 
-mod queue;
-
 pub use crate::links::Frame;
 pub use crate::topology::{NodeId, Topology};
 
@@ -19,7 +17,7 @@ use crate::links::{Air, Arrival, Frames, LinkLayer, Schedule, Timer};
 use crate::lowpan::{NodeCounters, Packet, Reassembly, frames};
 use core::time::Duration;
 use lightseal_core::{Instant, Random};
-use queue::Queue;
+use lightseal_net::delay_line::DelayLine;
 
 /// A program on a device.
 pub trait Node {
@@ -69,13 +67,13 @@ enum Event {
     PacketReady(NodeId, Packet),
 }
 
-impl Schedule for Queue<Event> {
+impl Schedule for DelayLine<Event> {
     fn timer(&mut self, timer: Timer) {
-        self.add(timer.at, Event::Link(timer));
+        self.push(timer.at, Event::Link(timer));
     }
 
     fn arrival(&mut self, arrival: Arrival) {
-        self.add(arrival.at, Event::Arrival(arrival));
+        self.push(arrival.at, Event::Arrival(arrival));
     }
 }
 
@@ -97,7 +95,7 @@ pub struct World<N> {
     topology: Topology,
     link: Box<dyn LinkLayer>,
     channels: Channels,
-    queue: Queue<Event>,
+    queue: DelayLine<Event>,
     random: Random,
     energy: Meter,
     cpu: Option<Cpu>,
@@ -122,7 +120,7 @@ impl<N: Node> World<N> {
             topology,
             link,
             channels,
-            queue: Queue::default(),
+            queue: DelayLine::new(),
             random,
             energy,
             cpu: None,
@@ -163,7 +161,7 @@ impl<N: Node> World<N> {
             reassembly: Reassembly::default(),
             counters: NodeCounters::default(),
         });
-        self.queue.add(start, Event::Wake(id));
+        self.queue.push(start, Event::Wake(id));
         id
     }
 
@@ -203,13 +201,13 @@ impl<N: Node> World<N> {
 
     /// The time of the next event; `None` if there is none.
     pub fn next_at(&self) -> Option<Instant> {
-        self.queue.next_at()
+        self.queue.next_due()
     }
 
     /// Handles the next event. Returns the node whose program ran, if one did, or `None` if there
     /// is no event.
     pub fn step(&mut self) -> Option<Option<NodeId>> {
-        let (at, event) = self.queue.next()?;
+        let (at, event) = self.queue.pop_due(Instant::MAX)?;
         self.now = at;
         match event {
             Event::Wake(id) => {
@@ -220,7 +218,7 @@ impl<N: Node> World<N> {
                 if node_state.busy_until > at {
                     node_state.wake_at = Some(node_state.busy_until);
                     let later = node_state.busy_until;
-                    self.queue.add(later, Event::Wake(id));
+                    self.queue.push(later, Event::Wake(id));
                     return Some(None);
                 }
                 node_state.wake_at = None;
@@ -291,7 +289,7 @@ impl<N: Node> World<N> {
         let node_state = self.node_state_mut(id);
         if node_state.busy_until > now {
             let later = node_state.busy_until;
-            self.queue.add(later, Event::Arrival(arrival));
+            self.queue.push(later, Event::Arrival(arrival));
             return None;
         }
         let mut packet = node_state.reassembly.take(now, &arrival.frame)?;
@@ -319,7 +317,7 @@ impl<N: Node> World<N> {
             return self.forward(id, &packet);
         }
         let at = self.now.as_micros() + micros;
-        self.queue.add(Instant::from_micros(at), Event::PacketReady(id, packet));
+        self.queue.push(Instant::from_micros(at), Event::PacketReady(id, packet));
     }
 
     /// Gives the link layer the frames of a packet for the next hop.
@@ -356,7 +354,7 @@ impl<N: Node> World<N> {
                     let node_state = self.node_state_mut(id);
                     if node_state.wake_at != Some(at) {
                         node_state.wake_at = Some(at);
-                        self.queue.add(at, Event::Wake(id));
+                        self.queue.push(at, Event::Wake(id));
                     }
                 }
                 NextAction::Idle => self.node_state_mut(id).wake_at = None,

@@ -3,13 +3,12 @@
 //! answer.
 #![cfg(target_os = "linux")]
 
-use crate::machines;
 use crate::program;
 
-use machines::{Machine, alone, ip};
 use program::{KEY, Running, TempDir, echo, eventually, lightseal};
 use std::net::UdpSocket;
 use std::time::Duration;
+use testkit::namespace::{Host, alone, ip};
 
 /// Sends until an answer comes from `to` itself.
 fn is_answered_by(from: &str, to: &str) {
@@ -100,11 +99,12 @@ fn a_controller_answers_from_the_ipv4_address_that_was_asked() {
 }
 
 /// Two machines, of which the other one has two addresses of each family.
-fn with_a_machine_of_many_addresses(test: impl FnOnce(&Machine) + Send + 'static) {
+fn with_a_machine_of_many_addresses(test: impl FnOnce(&Host) + Send + 'static) {
     alone(move || {
-        let many = Machine::new();
+        let many = Host::new();
         let addresses = ["fd08::2/64", "fd08::22/64", "10.8.0.2/24", "10.8.0.22/24"];
-        many.wire("eth0", "eth0", &addresses);
+        many.wire("eth0", "eth0");
+        addresses.iter().for_each(|address| many.address("eth0", address));
         ip("addr add fd08::1/64 dev eth0 nodad");
         ip("addr add 10.8.0.1/24 dev eth0");
         test(&many);

@@ -5,10 +5,8 @@
 //! their member is killed.
 #![cfg(target_os = "linux")]
 
-use crate::machines;
 use crate::program;
 
-use machines::{Machine, alone, ip};
 use program::{Running, TempDir, eventually, lightseal};
 use serde_json::Value;
 use std::io::ErrorKind;
@@ -16,6 +14,7 @@ use std::net::{Ipv6Addr, SocketAddr, UdpSocket};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
+use testkit::namespace::{Host, alone, ip};
 
 /// The addresses of one family.
 #[derive(Clone, Copy)]
@@ -47,16 +46,16 @@ const FAMILIES: [Family; 2] = [
 struct Site {
     dir: Arc<TempDir>,
     family: Family,
-    controller: Machine,
-    switch: Machine,
-    lamp: Machine,
+    controller: Host,
+    switch: Host,
+    lamp: Host,
 }
 
 impl Site {
     fn new(family: Family) -> Self {
         ip("link add br0 type bridge mcast_snooping 0");
         ip("link set br0 up");
-        let new = Machine::new;
+        let new = Host::new;
         let dir = Arc::new(TempDir::new());
         Self { dir, family, controller: new(), switch: new(), lamp: new() }
     }
@@ -66,9 +65,10 @@ impl Site {
     }
 
     /// Connects a machine to the bridge, as the host with this number.
-    fn plug(&self, machine: &Machine, port: &str, host: u8) {
+    fn plug(&self, machine: &Host, port: &str, host: u8) {
         let address = format!("{}{}", self.address(host), self.family.host.1);
-        machine.wire(port, "eth0", &[&address]);
+        machine.wire(port, "eth0");
+        machine.address("eth0", &address);
         // The address is the old one, as for a radio that is plugged in again: other hosts have it
         // in their tables.
         machine.ip(&format!("link set eth0 address 02:00:00:00:00:{host:02x}"));
@@ -76,7 +76,7 @@ impl Site {
     }
 
     /// Removes the machine's interface and creates it again with another number.
-    fn replug(&self, machine: &Machine, port: &str, host: u8) {
+    fn replug(&self, machine: &Host, port: &str, host: u8) {
         machine.ip("link del eth0");
         // The extra interface takes the old number, so that the new interface cannot have it by
         // chance.
@@ -100,7 +100,7 @@ impl Site {
     }
 
     /// Runs the program on a machine.
-    fn run(&self, machine: &Machine, words: &[&str]) -> Running {
+    fn run(&self, machine: &Host, words: &[&str]) -> Running {
         let words: Vec<String> = words.iter().map(|word| (*word).to_owned()).collect();
         machine.call(move || Running::start(&words.iter().map(String::as_str).collect::<Vec<_>>()))
     }
@@ -129,7 +129,7 @@ impl Site {
         running
     }
 
-    fn join(&self, machine: &Machine, verb: &str, device: &str, more: &[&str]) -> Running {
+    fn join(&self, machine: &Host, verb: &str, device: &str, more: &[&str]) -> Running {
         let (state, token) = (self.dir.path(device), self.dir.path(&format!("{device}.token")));
         let words = ["-v", "group", verb, "lights", "--interface", "eth0", "--state", &state];
         self.run(machine, &[&words[..], &["--token", &token], more].concat())
@@ -137,7 +137,7 @@ impl Site {
 }
 
 /// Asks the group through the switch until the lamp answers, for a few seconds.
-fn is_answered(switch: &Machine) {
+fn is_answered(switch: &Host) {
     let answered = switch.call(|| {
         let application = UdpSocket::bind("127.0.0.1:0").unwrap();
         application.set_read_timeout(Some(Duration::from_millis(250))).unwrap();
@@ -262,7 +262,7 @@ fn members_and_controller_follow_their_interface_and_its_address() {
 struct Service(Arc<AtomicBool>);
 
 impl Service {
-    fn start(machine: &Machine) -> Self {
+    fn start(machine: &Host) -> Self {
         let ends = Arc::new(AtomicBool::new(false));
         let told = Arc::clone(&ends);
         machine.call(move || {
@@ -289,7 +289,7 @@ impl Drop for Service {
     }
 }
 
-fn application(machine: &Machine) -> Arc<UdpSocket> {
+fn application(machine: &Host) -> Arc<UdpSocket> {
     machine.call(|| {
         let socket = UdpSocket::bind("[::]:0").unwrap();
         socket.set_read_timeout(Some(Duration::from_millis(250))).unwrap();
@@ -312,7 +312,7 @@ const GROUP: SocketAddr =
     SocketAddr::new(std::net::IpAddr::V6(Ipv6Addr::new(0xff15, 0, 0, 0, 0, 0, 0, 0xabcd)), 5683);
 
 /// Whether a sender to this address is told that nobody is there.
-fn is_refused(machine: &Machine, to: SocketAddr) -> bool {
+fn is_refused(machine: &Host, to: SocketAddr) -> bool {
     let application = application(machine);
     application.connect(to).unwrap();
     (0..20).any(|_| {

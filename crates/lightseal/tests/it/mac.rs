@@ -7,6 +7,7 @@ use serde_json::Value;
 use std::fs::File;
 use std::io::Write;
 use std::process::{Output, Stdio};
+use testkit::vectors::hex;
 
 /// Vectors of the authors, PRESENT-128 with s = 8.
 const SHORT: [&str; 2] = ["00112233445566778899aabbccddeeff", "833d3433009f389f2398e64f417acf39"];
@@ -122,11 +123,6 @@ fn the_second_implementations_vectors() {
         }
     }
     assert!(tried > 20, "{tried}");
-}
-
-fn hex(text: &str) -> Vec<u8> {
-    let digit = |at| u8::from_str_radix(&text[at..at + 2], 16).unwrap();
-    (0..text.len()).step_by(2).map(digit).collect()
 }
 
 #[test]

@@ -83,77 +83,13 @@ mod wire {
     use crate::program::{Running, TempDir, eventually, statistics};
     use lightseal_packet_io::af_packet::{PacketPort, PacketSocketSettings};
     use lightseal_packet_io::{Frame, Interface, LanPort, Offload, Pool, PoolSettings, Waiter};
-    use nix::sched::{CloneFlags, unshare};
     use serde_json::Value;
     use std::net::{SocketAddr, UdpSocket};
-    use std::process::Command;
     use std::sync::Arc;
     use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
-    use std::sync::mpsc::{Sender, channel};
     use std::thread::{self, JoinHandle};
     use std::time::Duration;
-
-    type Job = Box<dyn FnOnce() + Send>;
-
-    /// A thread with a network namespace of its own, which is removed when the thread ends.
-    struct Namespace {
-        jobs: Option<Sender<Job>>,
-        thread: Option<JoinHandle<()>>,
-        /// The kernel's number of the thread.
-        id: i32,
-    }
-
-    impl Namespace {
-        /// `None`, with a report of the reason, if it is not permitted.
-        fn new() -> Option<Self> {
-            let (jobs, received) = channel::<Job>();
-            let (told, id) = channel();
-            let thread = thread::spawn(move || {
-                let alone =
-                    unshare(CloneFlags::CLONE_NEWNET).map(|()| nix::unistd::gettid().as_raw());
-                let here = alone.is_ok();
-                told.send(alone).unwrap();
-                if here {
-                    received.into_iter().for_each(|job| job());
-                }
-            });
-            match id.recv().unwrap() {
-                Ok(id) => Some(Self { jobs: Some(jobs), thread: Some(thread), id }),
-                Err(error) => {
-                    skip::test(format_args!(
-                        "no network namespaces without root ({})",
-                        error.desc()
-                    ));
-                    None
-                }
-            }
-        }
-
-        /// Runs `work` in the namespace and returns its result.
-        fn run<R: Send + 'static>(&self, work: impl FnOnce() -> R + Send + 'static) -> R {
-            let (send, result) = channel();
-            let job = Box::new(move || drop(send.send(work())));
-            self.jobs.as_ref().unwrap().send(job).unwrap();
-            result.recv().expect("it did not panic")
-        }
-
-        fn ip(&self, words: &str) {
-            let words = words.to_owned();
-            self.run(move || ip(&words));
-        }
-    }
-
-    impl Drop for Namespace {
-        fn drop(&mut self) {
-            self.jobs.take();
-            let _ = self.thread.take().unwrap().join();
-        }
-    }
-
-    fn ip(words: &str) {
-        let output = Command::new("ip").args(words.split(' ')).output().expect("iproute2 is here");
-        assert!(output.status.success(), "ip {words}: {}", String::from_utf8_lossy(&output.stderr));
-    }
+    use testkit::namespace::Host;
 
     fn quiet(name: &str) {
         let _ = std::fs::write(format!("/proc/sys/net/ipv6/conf/{name}/disable_ipv6"), "1");
@@ -165,8 +101,8 @@ mod wire {
 
     /// Two hosts, and what is between them.
     struct Site {
-        a: Namespace,
-        b: Namespace,
+        a: Host,
+        b: Host,
         /// What the wire does with frames.
         mood: Arc<AtomicU8>,
         stop: Arc<AtomicBool>,
@@ -180,20 +116,27 @@ mod wire {
                 skip::test(reason);
                 return None;
             }
-            let (a, middle, b) = (Namespace::new()?, Namespace::new()?, Namespace::new()?);
+            let hosts: Result<Vec<_>, _> = (0..3).map(|_| Host::open()).collect();
+            let [a, middle, b] = match hosts {
+                Ok(hosts) => hosts.try_into().ok()?,
+                Err(reason) => {
+                    skip::test(reason);
+                    return None;
+                }
+            };
             for (host, mac, ours, theirs) in
                 [(&a, "02:00:00:00:00:0a", "la", "wa"), (&b, "02:00:00:00:00:0b", "lb", "wb")]
             {
-                middle.ip(&format!("link add {theirs} type veth peer name {ours} address {mac}"));
-                middle.ip(&format!("link set {ours} netns {}", host.id));
-                host.run(move || quiet(ours));
+                let end = format!("name {ours} address {mac} netns {}", host.thread);
+                middle.ip(&format!("link add {theirs} type veth peer {end}"));
+                host.call(move || quiet(ours));
                 host.ip(&format!("link set {ours} up"));
-                middle.run(move || quiet(theirs));
+                middle.call(move || quiet(theirs));
                 middle.ip(&format!("link set {theirs} up"));
             }
             let (mood, stop) = (Arc::new(AtomicU8::new(PASS)), Arc::new(AtomicBool::new(false)));
             let shared = (Arc::clone(&mood), Arc::clone(&stop));
-            let ports = middle.run(|| {
+            let ports = middle.call(|| {
                 ["wa", "wb"].map(|name| {
                     let interface = Interface::find(name).unwrap();
                     interface.set_offload(Offload::TransmitChecksums, false).unwrap();
@@ -220,10 +163,11 @@ mod wire {
             let first = !std::path::Path::new(&format!("{keys}.numbers")).exists();
             let words = [&words[..], if first { &["--first-use"] } else { &[] }].concat();
             let words: Vec<String> = words.into_iter().map(str::to_owned).collect();
-            let mut program = host
-                .run(move || Running::start(&words.iter().map(String::as_str).collect::<Vec<_>>()));
+            let mut program = host.call(move || {
+                Running::start(&words.iter().map(String::as_str).collect::<Vec<_>>())
+            });
             program.wait_for("sec0 is");
-            host.run(|| quiet("sec0"));
+            host.call(|| quiet("sec0"));
             host.ip(&format!("addr add {address} dev sec0"));
             program
         }
@@ -283,8 +227,8 @@ mod wire {
     }
 
     /// A socket for an application on a host.
-    fn socket(host: &Namespace, address: &'static str) -> UdpSocket {
-        let socket = host.run(move || UdpSocket::bind(address).unwrap());
+    fn socket(host: &Host, address: &'static str) -> UdpSocket {
+        let socket = host.call(move || UdpSocket::bind(address).unwrap());
         socket.set_read_timeout(Some(Duration::from_millis(200))).unwrap();
         socket
     }
@@ -427,7 +371,7 @@ mod wire {
         site.dir.file("a.keys", &format!("tx 0 1 {KEY_A}\n"));
         let a = site.start("a", &[]);
         let keys = site.dir.path("a.keys");
-        site.a.run(move || {
+        site.a.call(move || {
             let words = ["macsec", "--interface", "la", "--key-file", &keys, "--tap", "sec1"];
             crate::program::fails(&words, &["another process sends with it"]);
             // A copy, or another file in its place, is a different file with the same packet

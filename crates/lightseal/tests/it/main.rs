@@ -14,8 +14,6 @@ mod group_places;
 mod kills;
 mod lab;
 mod mac;
-#[cfg(target_os = "linux")]
-mod machines;
 mod macsec;
 mod program;
 mod proxy;

@@ -1,69 +1,19 @@
-//! Hosts, which are threads in network namespaces of their own.
+//! Hosts, which are threads in network namespaces of their own, and what is measured on them.
 
 use lightseal_packet_io::af_packet::{PacketPort, PacketSocketSettings};
 use lightseal_packet_io::{Interface, LanPort, Offload, Pool, PoolSettings};
-use nix::sched::{CloneFlags, unshare};
 use std::net::UdpSocket;
-use std::process::Command;
-use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::{Duration, Instant};
+use testkit::namespace::{Host, ip};
 
-type Job = Box<dyn FnOnce() + Send>;
-
-pub(crate) struct Host {
-    pub(crate) thread: i32,
-    jobs: Sender<Job>,
-}
-
-impl Host {
-    pub(crate) fn new() -> Self {
-        let (tell, told) = channel();
-        let (jobs, todo) = channel::<Job>();
-        std::thread::spawn(move || {
-            unshare(CloneFlags::CLONE_NEWNET).expect("network namespaces need root");
-            run_ip("link set lo up");
-            tell.send(nix::unistd::gettid().as_raw()).expect("the creator of the host waits");
-            todo.into_iter().for_each(|job| job());
-        });
-        Self { thread: told.recv().expect("a host starts"), jobs }
-    }
-
-    /// Starts `job` on the host's thread. The receiver returns its result.
-    pub(crate) fn start<T: Send + 'static>(
-        &self,
-        job: impl FnOnce() -> T + Send + 'static,
-    ) -> Receiver<T> {
-        let (tell, told) = channel();
-        let job = move || {
-            let _ = tell.send(job());
-        };
-        self.jobs.send(Box::new(job)).expect("a host runs");
-        told
-    }
-
-    pub(crate) fn call<T: Send + 'static>(&self, job: impl FnOnce() -> T + Send + 'static) -> T {
-        self.start(job).recv().expect("the job does not panic")
-    }
-
-    /// Keeps the host's thread on one processor.
-    pub(crate) fn pin(&self, processor: usize) {
-        self.call(move || {
-            let mut set = nix::sched::CpuSet::new();
-            set.set(processor).expect("a valid processor number");
-            let this = nix::unistd::Pid::from_raw(0);
-            nix::sched::sched_setaffinity(this, &set).expect("the processor exists");
-        });
-    }
-
-    pub(crate) fn ip(&self, words: &str) {
-        let words = words.to_owned();
-        self.call(move || run_ip(&words));
-    }
-}
-
-fn run_ip(words: &str) {
-    let status = Command::new("ip").args(words.split(' ')).status().expect("iproute2 is installed");
-    assert!(status.success(), "ip {words}");
+/// Keeps a host's thread on one processor.
+pub(crate) fn pin(host: &Host, processor: usize) {
+    host.call(move || {
+        let mut set = nix::sched::CpuSet::new();
+        set.set(processor).expect("a valid processor number");
+        let this = nix::unistd::Pid::from_raw(0);
+        nix::sched::sched_setaffinity(this, &set).expect("the processor exists");
+    });
 }
 
 /// Connects two hosts by a wire.
@@ -72,7 +22,7 @@ pub(crate) fn wire(one: &Host, name: &str, other: &Host, other_name: &str, mtu: 
     for (host, name) in [(one, name), (other, other_name)] {
         let name = name.to_owned();
         host.call(move || {
-            run_ip(&format!("link set {name} mtu {mtu} up"));
+            ip(&format!("link set {name} mtu {mtu} up"));
             let interface = Interface::find(&name).expect("the interface was just made");
             for offload in [
                 Offload::TransmitChecksums,

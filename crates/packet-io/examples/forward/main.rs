@@ -22,9 +22,10 @@ mod hosts;
 #[cfg(target_os = "linux")]
 fn main() {
     use gateway::{Gateway, Options};
-    use hosts::{Host, echo_times, flood, wire};
+    use hosts::{echo_times, flood, pin, wire};
     use std::sync::Arc;
     use std::sync::atomic::{AtomicBool, Ordering};
+    use testkit::namespace::Host;
 
     let options = Options::from_arguments();
     let (a, b) = (Host::new(), Host::new());
@@ -43,9 +44,9 @@ fn main() {
     b.ip("address add 198.51.100.2/24 dev b0");
 
     if options.pin {
-        a.pin(0);
-        gateways[0].pin(1);
-        gateways[1].pin(options.second);
+        pin(&a, 0);
+        pin(&gateways[0], 1);
+        pin(&gateways[1], options.second);
     }
     let stop = Arc::new(AtomicBool::new(false));
     let running: Vec<_> = gateways[..=last]

@@ -1,14 +1,12 @@
 //! Packet sockets and TAP devices on real interfaces, each test in a network namespace of its own.
 #![cfg(target_os = "linux")]
 
-use crate::namespace;
-
 use lightseal_packet_io::af_packet::{PacketPort, PacketSocketSettings};
 use lightseal_packet_io::tap::TapPort;
 use lightseal_packet_io::{Frame, Interface, LanPort, Pool, PoolSettings, Waiter};
-use namespace::{Host, alone, ip, until_running, wire};
 use nix::sched::CloneFlags;
 use std::time::Duration;
+use testkit::namespace::{Host, alone, ip, until_running, wire};
 
 fn pool() -> Pool {
     Pool::new(PoolSettings::new(2048, 512)).unwrap()

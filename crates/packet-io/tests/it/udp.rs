@@ -1,14 +1,12 @@
 //! UDP sockets between real addresses, each test in a network namespace of its own.
 #![cfg(target_os = "linux")]
 
-use crate::namespace;
-
 use lightseal_packet_io::udp::{UdpSettings, UdpUnderlay};
 use lightseal_packet_io::{Datagram, Pool, PoolSettings, Refusal, RefusalCause, Underlay, Waiter};
-use namespace::{alone, ip, no_children, try_ip, wire};
 use std::net::{SocketAddr, UdpSocket};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
+use testkit::namespace::{alone, ip, no_children, try_ip, wire};
 
 fn pool() -> Pool {
     Pool::new(PoolSettings::new(2048, 1024)).unwrap()

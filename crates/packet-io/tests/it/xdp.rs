@@ -1,17 +1,15 @@
 //! AF_XDP on veth pairs, each test in a network namespace of its own.
 #![cfg(target_os = "linux")]
 
-use crate::namespace;
-
 use lightseal_packet_io::af_packet::{self, PacketPort};
 use lightseal_packet_io::udp::{self, UdpUnderlay};
 use lightseal_packet_io::xdp::{Attachment, Mode, XdpLan, XdpSettings, XdpUnderlay};
 use lightseal_packet_io::{
     Datagram, Frame, LanPort, Pool, PoolSettings, Refusal, RefusalCause, Underlay, Waiter,
 };
-use namespace::{Host, alone_with_xdp, ip, no_children, wire};
 use std::net::{SocketAddr, UdpSocket};
 use std::time::Duration;
+use testkit::namespace::{self, Host, alone_with_xdp, ip, no_children, wire};
 
 const MACSEC: u16 = 0x88E5;
 

@@ -11,29 +11,10 @@ use lightseal_group::rekey::{
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::time::Duration;
+use testkit::vectors::{self, array, list, number, unhex};
 
 fn file() -> Value {
-    let text = include_str!("../../../../../docs/spec/vectors/group-rekey.json");
-    serde_json::from_str(text).expect("JSON")
-}
-
-fn bytes(value: &Value) -> Vec<u8> {
-    let text = value.as_str().expect("a string");
-    assert_eq!(text.len() % 2, 0);
-    let digits = (0..text.len()).step_by(2);
-    digits.map(|at| u8::from_str_radix(&text[at..at + 2], 16).expect("hex")).collect()
-}
-
-fn array<const N: usize>(value: &Value) -> [u8; N] {
-    bytes(value).try_into().expect("its length")
-}
-
-fn number(value: &Value) -> u64 {
-    value.as_u64().expect("a number")
-}
-
-fn list(value: &Value) -> &[Value] {
-    value.as_array().expect("a list")
+    vectors::file(include_str!("../../../../../docs/spec/vectors/group-rekey.json"))
 }
 
 fn leaf(value: &Value) -> Leaf {
@@ -59,11 +40,11 @@ fn a_wrap_and_a_pull() {
     assert_eq!(wrap(&group, epoch, node, &key, &new), wrapped);
     let opened = unwrap(&group, epoch, node, &key, &wrapped).unwrap();
     assert_eq!(opened.as_bytes(), new.as_bytes());
-    assert_eq!(epoch_key(&group, epoch, &key).as_bytes()[..], bytes(&example["epoch_key"]));
+    assert_eq!(epoch_key(&group, epoch, &key).as_bytes()[..], unhex(&example["epoch_key"]));
     let mut buf = [0; 64];
     let mut w = Writer::new(&mut buf);
     PullRequest { group, epoch }.write(&mut w).unwrap();
-    assert_eq!(w.finish(), bytes(&file["pull"]));
+    assert_eq!(w.finish(), unhex(&file["pull"]));
 }
 
 #[test]
@@ -71,11 +52,11 @@ fn a_controllers_messages_are_the_second_implementations() {
     let file = file();
     let group = GroupId(array(&file["group"]));
     let secret = ControllerSecret::from_seed(&array(&file["controller_seed"]));
-    assert_eq!(secret.public().as_bytes()[..], bytes(&file["controller"]));
+    assert_eq!(secret.public().as_bytes()[..], unhex(&file["controller"]));
     let chain = &file["chain"];
     let left = number(&chain["left"]) as u32;
     let chain_state = Chain::restore(array(&chain["seed"]), left).unwrap();
-    assert_eq!(chain_state.anchor(&group)[..], bytes(&chain["anchor"]));
+    assert_eq!(chain_state.anchor(&group)[..], unhex(&chain["anchor"]));
     let mut rng = Random::from_seed(array(&file["random_seed"]));
     let mut server = KeyServer::restore(group, secret, 0, chain_state, KeyTree::new());
     for step in list(&file["steps"]) {
@@ -86,19 +67,19 @@ fn a_controllers_messages_are_the_second_implementations() {
         let max_bytes = number(&step["max_bytes"]) as usize;
         let rekeying = server.rekey(&change, timing(step), max_bytes, &mut rng).unwrap();
         assert_eq!(rekeying.epoch, number(&step["epoch"]));
-        assert_eq!(rekeying.key.unwrap().as_bytes()[..], bytes(&step["epoch_key"]));
+        assert_eq!(rekeying.key.unwrap().as_bytes()[..], unhex(&step["epoch_key"]));
         assert!(rekeying.joined.into_iter().eq(list(&step["joined"]).iter().map(leaf)));
         assert_eq!(u64::from(server.tree().depth()), number(&step["depth"]));
-        let messages: Vec<_> = list(&step["messages"]).iter().map(bytes).collect();
+        let messages: Vec<_> = list(&step["messages"]).iter().map(unhex).collect();
         assert_eq!(rekeying.messages, messages, "epoch {}", rekeying.epoch);
         for told in list(&step["keys"]) {
             let key = server.tree().key(node(told)).expect("a key");
-            assert_eq!(key.as_bytes()[..], bytes(&told["key"]));
+            assert_eq!(key.as_bytes()[..], unhex(&told["key"]));
         }
-        assert_eq!(server.chain().anchor(&group)[..], bytes(&step["anchor"]));
+        assert_eq!(server.chain().anchor(&group)[..], unhex(&step["anchor"]));
         for granted in list(&step["grants"]) {
             let grant = server.grant(leaf(&granted["leaf"]), timing(step)).unwrap();
-            assert_eq!(*grant.to_bytes(), bytes(&granted["grant"]));
+            assert_eq!(*grant.to_bytes(), unhex(&granted["grant"]));
         }
     }
 }
@@ -109,7 +90,7 @@ fn members_follow_the_second_implementation() {
     let controller = ControllerSecret::from_seed(&array(&file["controller_seed"])).public();
     let mut members: BTreeMap<Leaf, KeyPath> = BTreeMap::new();
     for step in list(&file["steps"]) {
-        let messages: Vec<_> = list(&step["messages"]).iter().map(bytes).collect();
+        let messages: Vec<_> = list(&step["messages"]).iter().map(unhex).collect();
         let excluded = list(&step["leave"]).iter().map(leaf);
         let excluded: Vec<_> = excluded.map(|leaf| members.remove(&leaf).unwrap()).collect();
         for mut member in excluded {
@@ -125,14 +106,14 @@ fn members_follow_the_second_implementation() {
             });
             let new = moved.next().expect("told");
             assert_eq!(new.epoch, number(&step["epoch"]));
-            assert_eq!(new.key.as_bytes()[..], bytes(&step["epoch_key"]));
+            assert_eq!(new.key.as_bytes()[..], unhex(&step["epoch_key"]));
             assert_eq!(new.timing, timing(step));
             assert!(moved.next().is_none());
         }
         for granted in list(&step["grants"]) {
-            let grant = Grant::decode(&bytes(&granted["grant"])).unwrap();
+            let grant = Grant::decode(&unhex(&granted["grant"])).unwrap();
             let (member, new) = KeyPath::join(controller.clone(), grant);
-            assert_eq!(new.key.as_bytes()[..], bytes(&step["epoch_key"]));
+            assert_eq!(new.key.as_bytes()[..], unhex(&step["epoch_key"]));
             members.insert(leaf(&granted["leaf"]), member);
         }
     }

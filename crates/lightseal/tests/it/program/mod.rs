@@ -1,12 +1,12 @@
 //! Runs the program under test.
 #![allow(dead_code, reason = "not every test binary uses everything")]
 
+pub(crate) use testkit::program::TempDir;
+
 use serde_json::Value;
 use std::io::{BufRead, BufReader, Read};
 use std::net::{SocketAddr, UdpSocket};
-use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
-use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::mpsc::{Receiver, channel};
 use std::time::Duration;
 
@@ -28,16 +28,7 @@ pub(crate) fn lightseal(args: &[&str]) -> Command {
 /// Runs the program and expects exit code 2 and a single line on standard error that contains all
 /// of `expected`.
 pub(crate) fn fails(args: &[&str], expected: &[&str]) {
-    let output = lightseal(args).output().unwrap();
-    let errors = String::from_utf8_lossy(&output.stderr).into_owned();
-    assert_eq!(output.status.code(), Some(2), "{args:?}: {errors}");
-    let lines: Vec<_> = errors.lines().collect();
-    assert_eq!(lines.len(), 1, "{args:?}: {errors}");
-    assert!(lines[0].starts_with("lightseal: "), "{args:?}: {errors}");
-    for part in expected {
-        assert!(lines[0].contains(part), "{args:?}: {part:?} is not in {errors}");
-    }
-    assert!(!errors.contains("panicked"), "{errors}");
+    testkit::program::fails(&mut lightseal(args), expected);
 }
 
 /// Calls `probe` until it returns an answer.
@@ -155,44 +146,6 @@ impl Drop for Running {
     fn drop(&mut self) {
         let _ = self.child.kill();
         let _ = self.child.wait();
-    }
-}
-
-/// A directory for one test. Dropping it removes the directory.
-pub(crate) struct TempDir(PathBuf);
-
-impl TempDir {
-    /// An empty directory.
-    pub(crate) fn new() -> Self {
-        static NUMBER: AtomicU32 = AtomicU32::new(0);
-        let number = NUMBER.fetch_add(1, Ordering::Relaxed);
-        let name = format!("lightseal-test-{}-{number}", std::process::id());
-        let path = std::env::temp_dir().join(name);
-        std::fs::create_dir_all(&path).unwrap();
-        Self(path)
-    }
-
-    /// The path of a file in the directory.
-    pub(crate) fn path(&self, name: &str) -> String {
-        self.0.join(name).to_str().unwrap().to_owned()
-    }
-
-    /// Writes a file in the directory and returns its path.
-    pub(crate) fn file(&self, name: &str, content: &str) -> String {
-        let path = self.path(name);
-        std::fs::write(&path, content).unwrap();
-        #[cfg(unix)]
-        {
-            use std::os::unix::fs::PermissionsExt;
-            std::fs::set_permissions(&path, PermissionsExt::from_mode(0o600)).unwrap();
-        }
-        path
-    }
-}
-
-impl Drop for TempDir {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_dir_all(&self.0);
     }
 }
 
