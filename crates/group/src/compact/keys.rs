@@ -18,6 +18,7 @@ use super::pairwise::{PrivateKey, PublicKey};
 use crate::{GroupId, ListenerId, SenderId};
 use core::fmt;
 use lightseal_dtls::crypto::{Sha256, TrafficSecret};
+use zeroize::Zeroizing;
 
 /// Identifies the records of one writer in one epoch of a group.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -126,7 +127,9 @@ impl EpochSecret {
         context[25..28].copy_from_slice(&listener.to_bytes());
         context[28..60].copy_from_slice(&of_sender.0);
         context[60..].copy_from_slice(&of_listener.0);
-        PairSecret(self.secret.extract_from(shared).derive("ls g pair", &context))
+        let mut pair = PairSecret(Zeroizing::new([0; 32]));
+        self.secret.extract_from(shared).expand("ls g pair", &context, &mut *pair.0);
+        pair
     }
 
     /// The stream of a sender's requests.
@@ -170,18 +173,22 @@ impl fmt::Debug for EpochSecret {
 /// The pairwise secret of a sender and a listener in one epoch, 32 bytes. It is worth storing,
 /// because deriving it again takes an X25519 computation.
 #[derive(Clone)]
-pub struct PairSecret(TrafficSecret);
+pub struct PairSecret(Zeroizing<[u8; 32]>);
 
 impl PairSecret {
+    fn derive(&self, label: &str, context: &[u8]) -> TrafficSecret {
+        TrafficSecret::new(&Sha256, &*self.0).derive(label, context)
+    }
+
     /// The secret from which the keys of the listener's responses are derived while its boot nonce
     /// is `boot_nonce`.
     pub fn response_secret(&self, boot_nonce: &[u8; 8]) -> TrafficSecret {
-        self.0.derive("ls g rsp", boot_nonce)
+        self.derive("ls g rsp", boot_nonce)
     }
 
     /// The secret from which the keys of the sender's answer to `challenge` are derived.
     pub fn answer_secret(&self, challenge: &[u8; 8]) -> TrafficSecret {
-        self.0.derive("ls g ans", challenge)
+        self.derive("ls g ans", challenge)
     }
 
     /// The secret from which the keys of the sender's direct requests to this listener are derived.
@@ -189,7 +196,7 @@ impl PairSecret {
     /// bound is in stable storage. No number is therefore used twice under this secret, and no boot
     /// nonce is needed.
     pub fn direct_secret(&self) -> TrafficSecret {
-        self.0.derive("ls g dir", &[])
+        self.derive("ls g dir", &[])
     }
 }
 

@@ -111,7 +111,7 @@ fn debug_shows_no_secret() {
 #[test]
 fn a_listener_costs_its_sender_less_than_128_bytes() {
     let window = size_of::<ReplayWindow>();
-    assert!(window + size_of::<TrafficSecret>() <= 64);
+    assert!(window + size_of::<PairSecret>() <= 64);
     assert!(size_of::<(PairSecret, KnownBoot, ReplayWindow)>() <= 80);
 }
 
