@@ -13,7 +13,7 @@ use lightseal_gateway::stations::Station;
 use lightseal_macsec::crypto::rustcrypto::PROVIDER;
 use testkit::gateway::vectors::{NOW, PEER, ends, file, inbound, links, secret};
 use testkit::gateway::world::{address, in_room};
-use testkit::vectors::{array, number, unhex};
+use testkit::vectors::{array, list, number, unhex};
 
 #[test]
 fn keys() {
