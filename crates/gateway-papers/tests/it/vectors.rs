@@ -8,7 +8,7 @@ use lightseal_gateway::schemes::Incoming;
 use lightseal_gateway_papers::{PaperScheme, encryption, identifier};
 use testkit::gateway::vectors::{NOW, PEER, ends, file, inbound, links, secret};
 use testkit::gateway::world::{address, in_room};
-use testkit::vectors::{array, number, unhex};
+use testkit::vectors::{array, list, number, unhex};
 
 #[test]
 fn identifiers() {
