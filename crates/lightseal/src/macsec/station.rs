@@ -35,12 +35,13 @@ pub(super) fn run(
     keys: KeyFile,
     numbers: NumbersFile,
 ) -> Result<(), Failure> {
-    let station = Station::open(args, interface, keys, numbers)?;
     let (mut bell, heard) = UnixStream::pair().context("cannot start")?;
     heard.set_nonblocking(true).context("cannot start")?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     runtime.context("cannot start")?.block_on(async {
+        // A signal may arrive as soon as the station says that it is there.
         let mut signals = Signals::listen()?;
+        let station = Station::open(args, interface, keys, numbers)?;
         let mut work = tokio::task::spawn_blocking(move || station.run(&Requests(heard)));
         loop {
             let signal = tokio::select! {
