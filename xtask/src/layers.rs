@@ -120,6 +120,7 @@ const CRATES: &[(&str, Layer)] = &[
     ("lightseal-mac-papers", Layer::Host),
     ("lightseal", Layer::Command),
     ("lightseal-lab", Layer::Command),
+    ("attacks", Layer::Tool),
     ("fuzz", Layer::Tool),
     ("testkit", Layer::Tool),
     ("interop", Layer::Tool),

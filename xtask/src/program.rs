@@ -22,9 +22,9 @@ pub(crate) const LIGHTSEAL: Program = Program::bin("lightseal", "lightseal");
 /// The laboratory: the simulator, its figures and its report.
 pub(crate) const LAB: Program = Program::bin("lightseal-lab", "lightseal-lab");
 /// Campaigns of attacks on the engines.
-pub(crate) const CAMPAIGN: Program = Program::bin("fuzz", "campaign");
+pub(crate) const CAMPAIGN: Program = Program::bin("attacks", "campaign");
 /// Frames from invented sources, with a counting allocator.
-pub(crate) const FLOOD: Program = Program::bin("fuzz", "flood");
+pub(crate) const FLOOD: Program = Program::bin("attacks", "flood");
 /// Groups in the laboratory, with a counting allocator.
 pub(crate) const GROUPS: Program = Program::example("lightseal-lab", "groups");
 /// Exchanges and streams with shared tags in virtual time.

@@ -1,6 +1,6 @@
 //! Messages and headers: each decoded message is encoded to the same bytes.
 
-use crate::setup::Setup;
+use attacks::setup::Setup;
 use core::fmt::Debug;
 use lightseal_core::{Decode, Encode, Reader, Writer};
 use lightseal_dtls::Scheme;

@@ -1,67 +1,20 @@
 //! Messages between members and controllers: each decoded message is encoded to the same bytes.
 
 use super::codec::written;
+use attacks::control_requests::{GROUP, encoded, requests};
 use lightseal_core::{Decode, Random, Writer};
-use lightseal_group::control::{
-    Answer, AnswerMessage, DeviceKey, GroupName, Request, RequestMessage, RoleSet,
-};
+use lightseal_group::SenderId;
+use lightseal_group::control::{Answer, AnswerMessage, DeviceKey, RequestMessage};
 use lightseal_group::directory::{Lookup, Names, Page};
-use lightseal_group::identity::Identity;
 use lightseal_group::policy::{Authenticity, Freshness, Policy, Profile, Responses};
-use lightseal_group::rekey::{ControllerSecret, Grant, KeyServer, Leaf, PullRequest, Timing};
-use lightseal_group::{GroupId, ListenerId, SenderId, Start};
-use std::net::IpAddr;
+use lightseal_group::rekey::{ControllerSecret, Grant, KeyServer, Leaf, Timing};
 use std::time::Duration;
-
-/// The group ID in the noise campaign.
-const GROUP: GroupId = GroupId(*b"lights of room 1");
-
-pub(crate) fn encoded(request: &RequestMessage) -> Vec<u8> {
-    written(request)
-}
 
 fn written_as(answer: &AnswerMessage, version: u8) -> Vec<u8> {
     let mut buf = [0; lightseal_group::control::MAX_MESSAGE];
     let mut w = Writer::new(&mut buf);
     answer.write_as(&mut w, version).expect("the input was no longer");
     w.finish().to_vec()
-}
-
-/// A request of each kind, and several joins.
-pub(crate) fn requests() -> Vec<RequestMessage> {
-    let mut rng = Random::insecure(11);
-    let name = GroupName::new("lights").expect("a name");
-    let mut join = |index: u8, roles| Request::Join {
-        nonce: [index; 8],
-        name: name.clone(),
-        roles,
-        address: IpAddr::from([192, 0, 2, index]),
-        keys: Identity::generate(&mut rng).public(),
-    };
-    let roles = |sender, listener| RoleSet { sender, listener };
-    let lookup = Lookup::listener(ListenerId::new(0).expect("a small identifier"));
-    let said = [
-        join(1, roles(true, true)),
-        join(2, roles(true, false)),
-        join(3, roles(false, true)),
-        Request::Leave(GROUP),
-        Request::Pull(PullRequest { group: GROUP, epoch: 1 }),
-        Request::Renew(GROUP, 1),
-        Request::Senders(GROUP),
-        Request::Conflict(GROUP, SenderId(1)),
-        Request::Lookup(GROUP, lookup),
-        Request::Lookup(GROUP, Lookup::sender(SenderId(1))),
-        Request::Start { group: GROUP, resumes: true },
-        Request::Start { group: GROUP, resumes: false },
-        Request::Key { nonce: [3; 16] },
-        Request::Names(GROUP, lookup),
-    ];
-    let start = Start { instance: 1, counter: 0, nonce: [1; 8] };
-    let asked = |(said, number)| match said {
-        Request::Join { .. } | Request::Key { .. } => RequestMessage::new(number, said),
-        said => RequestMessage::by(start, number, said),
-    };
-    said.into_iter().zip(1..).map(asked).collect()
 }
 
 fn grant() -> Grant {

@@ -1,8 +1,8 @@
 //! Targets that run whole engines: sequences of datagrams, and of records behind decryption.
 
-use crate::cuts::STAGES;
-use crate::peer_with_keys::PeerWithKeys;
-use crate::setup::{Setup, client_address};
+use attacks::cuts::STAGES;
+use attacks::peer_with_keys::PeerWithKeys;
+use attacks::setup::{Setup, client_address};
 use lightseal_core::{Engine, Reader};
 use lightseal_dtls::codepoints::ContentType;
 use lightseal_dtls::tuning::{RECEIVE_BUFFER_BYTES, SEND_BUFFER_BYTES};

@@ -6,13 +6,13 @@
 mod codec;
 mod codec12;
 mod compact;
-pub(crate) mod control;
+mod control;
 mod ends;
 mod macsec;
 mod opener;
 mod rekey;
 
-use crate::mutate;
+use attacks::mutate;
 use core::fmt;
 use lightseal_core::Random;
 use std::panic::{AssertUnwindSafe, catch_unwind};

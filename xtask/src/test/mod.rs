@@ -69,7 +69,7 @@ const STEPS: &[Step] = &[
     // The broken suite of the paper is compiled in only for these tests.
     Step {
         name: "the forgery of aggregated GCM tags",
-        packages: &["lightseal-dtls", "fuzz"],
+        packages: &["lightseal-dtls", "attacks"],
         arguments: &["test", "--test", "dangerous"],
         folder: None,
         feature: Some("dangerous-gcm-aggregation"),

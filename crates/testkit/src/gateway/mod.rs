@@ -3,5 +3,6 @@
 
 pub mod history;
 pub mod trials;
+#[cfg(feature = "vectors")]
 pub mod vectors;
 pub mod world;

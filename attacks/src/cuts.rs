@@ -184,12 +184,15 @@ pub fn on_the_wire(setup: &Setup, seed: u64, stride: usize) -> Report {
 
 /// The stage of an engine when an impostor with the right keys sends records to it.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Stage {
-    pub(crate) direction: Direction,
-    pub(crate) epoch: u64,
+pub struct Stage {
+    /// The direction of the records.
+    pub direction: Direction,
+    /// The epoch of the records.
+    pub epoch: u64,
 }
 
-pub(crate) const STAGES: [Stage; 4] = [
+/// Both ends in a handshake, and both ends after it.
+pub const STAGES: [Stage; 4] = [
     Stage { direction: Direction::ToClient, epoch: HANDSHAKE_EPOCH },
     Stage { direction: Direction::ToServer, epoch: HANDSHAKE_EPOCH },
     Stage { direction: Direction::ToClient, epoch: APPLICATION_EPOCH },
@@ -198,7 +201,7 @@ pub(crate) const STAGES: [Stage; 4] = [
 
 impl Stage {
     /// A pair whose receiver has the keys of the stage and has seen no record protected with them.
-    pub(crate) fn reach<'a>(self, setup: &Setup, seed: u64) -> Pair<'a> {
+    pub fn reach<'a>(self, setup: &Setup, seed: u64) -> Pair<'a> {
         let mut pair = setup.pair(seed).with_rule(move |direction, _, datagram| {
             let protected = &datagram[clear_len(datagram)..];
             let bits = protected.first().map_or(0, |byte| u64::from(byte & 3));
@@ -213,7 +216,7 @@ impl Stage {
     }
 
     /// Genuine contents of records in this stage, from a conversation and from RFC 8446.
-    pub(crate) fn contents(self, setup: &Setup, seed: u64) -> Vec<(ContentType, Vec<u8>)> {
+    pub fn contents(self, setup: &Setup, seed: u64) -> Vec<(ContentType, Vec<u8>)> {
         let mut pair = setup.pair(seed);
         pair.run_for(Duration::from_secs(1));
         let mut contents = opened(setup, &pair, self);

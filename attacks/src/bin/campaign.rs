@@ -1,15 +1,15 @@
 //! Runs the campaigns with published results. Each prints one JSON object.
 #![forbid(unsafe_code)]
 
-use clap::builder::PossibleValuesParser;
-use clap::{Args, Parser, Subcommand, ValueEnum};
-use fuzz::forgery::{self, ATTACKS, SCHEMES};
-use fuzz::masks::MaskCase;
-use fuzz::setup::Setup;
-use fuzz::{
+use attacks::forgery::{self, ATTACKS, SCHEMES};
+use attacks::masks::MaskCase;
+use attacks::setup::Setup;
+use attacks::{
     clones, cuts, drops, fleet, histories, injection, junk, noise, rivals, strangers, tunnel,
     updates,
 };
+use clap::builder::PossibleValuesParser;
+use clap::{Args, Parser, Subcommand, ValueEnum};
 use lightseal_dtls::crypto::CipherSuiteId;
 use lightseal_dtls::{NumberMasks, ProtocolVersion, Scheme};
 use serde_json::{Value, json};
@@ -470,7 +470,7 @@ fn masks(seed: u64, epochs: usize) -> Value {
     ];
     let rows = cases.map(|(name, masks, number_bytes, messages)| {
         let epochs = if messages == 65_536 { epochs.div_ceil(20) } else { epochs };
-        let seen = fuzz::masks::watch(seed, MaskCase { masks, number_bytes, epochs, messages });
+        let seen = attacks::masks::watch(seed, MaskCase { masks, number_bytes, epochs, messages });
         json!({
             "masks": name,
             "number_bytes": number_bytes,
@@ -497,7 +497,7 @@ fn forgery(seed: u64, suite: Suite, count: usize) -> Value {
         Suite::Hmac => setup(CipherSuiteId::SHA256_SHA256),
         #[cfg(feature = "dangerous-gcm-aggregation")]
         Suite::Gcm => {
-            use fuzz::dangerous::{ATTACKS, SCHEMES, setup};
+            use attacks::dangerous::{ATTACKS, SCHEMES, setup};
             (setup(), &SCHEMES[..], &ATTACKS[..])
         }
     };

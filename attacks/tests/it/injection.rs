@@ -1,8 +1,8 @@
 //! A short run of junk among records that share tags.
 
-use fuzz::forgery::SCHEMES;
-use fuzz::injection::{flood, run};
-use fuzz::setup::Setup;
+use attacks::forgery::SCHEMES;
+use attacks::injection::{flood, run};
+use attacks::setup::Setup;
 use lightseal_dtls::crypto::CipherSuiteId;
 
 fn setups() -> impl Iterator<Item = Setup> {

@@ -1,7 +1,7 @@
 //! A short run of the campaigns over a lossy relay and with selected datagrams lost.
 
-use fuzz::drops;
-use fuzz::fleet::{self, CLIENTS};
+use attacks::drops;
+use attacks::fleet::{self, CLIENTS};
 use lightseal_dtls::ProtocolVersion;
 
 #[test]

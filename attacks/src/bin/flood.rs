@@ -23,7 +23,7 @@ fn heap() -> usize {
 #[command(name = "flood")]
 struct Arguments {
     /// Only these schemes; none means all of them
-    #[arg(long, value_parser = PossibleValuesParser::new(fuzz::tunnel::schemes()))]
+    #[arg(long, value_parser = PossibleValuesParser::new(attacks::tunnel::schemes()))]
     scheme: Vec<String>,
     /// Duration of the flood in seconds
     #[arg(long, default_value_t = 100)]
@@ -35,5 +35,5 @@ struct Arguments {
 
 fn main() {
     let Arguments { scheme, seconds, frames_a_second } = Arguments::parse();
-    println!("{}", fuzz::tunnel::flood(&scheme, seconds, frames_a_second, heap));
+    println!("{}", attacks::tunnel::flood(&scheme, seconds, frames_a_second, heap));
 }

@@ -1,6 +1,6 @@
 //! Aggregation schemes that change again and again over a network that loses and reorders.
 
-use fuzz::updates;
+use attacks::updates;
 use lightseal_dtls::crypto::CipherSuiteId;
 
 #[test]

@@ -1,4 +1,4 @@
-//! All integration tests of `fuzz`, in one program that is linked once.
+//! All integration tests of `attacks`, in one program that is linked once.
 
 mod clones;
 mod fleet;
@@ -7,6 +7,5 @@ mod histories;
 mod hostile;
 mod injection;
 mod noise;
-mod seeded;
 mod tunnel;
 mod updates;

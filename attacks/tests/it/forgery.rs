@@ -1,7 +1,7 @@
 //! A short run of the attacks on aggregated tags.
 
-use fuzz::forgery::{self, ATTACKS, SCHEMES};
-use fuzz::setup::Setup;
+use attacks::forgery::{self, ATTACKS, SCHEMES};
+use attacks::setup::Setup;
 use lightseal_dtls::Scheme;
 use lightseal_dtls::crypto::CipherSuiteId;
 

@@ -1,7 +1,7 @@
 //! Short runs of the campaigns with malicious input, and checks that they would notice failures.
 
-use fuzz::setup::Setup;
-use fuzz::{cuts, junk, strangers};
+use attacks::setup::Setup;
+use attacks::{cuts, junk, strangers};
 use lightseal_dtls::tuning::{RECEIVE_BUFFER_BYTES, SEND_BUFFER_BYTES};
 
 #[test]

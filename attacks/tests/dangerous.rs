@@ -1,8 +1,8 @@
 //! The forgery of aggregated GCM tags through the whole engine. It is a program of its own because
 //! it needs a feature of its own.
 
-use fuzz::dangerous::{ATTACKS, SCHEMES, setup};
-use fuzz::forgery;
+use attacks::dangerous::{ATTACKS, SCHEMES, setup};
+use attacks::forgery;
 
 /// The harness and the attacks that forge nothing under other suites forge records under a suite
 /// that must not be aggregated.

@@ -1,6 +1,6 @@
 //! Arbitrary bytes to members of groups and their controller.
 
-use fuzz::noise;
+use attacks::noise;
 
 #[test]
 fn noise_is_neither_delivered_nor_remembered() {

@@ -1,7 +1,7 @@
 //! Short runs of the campaigns against the tunnel between gateways: observers, forgeries, floods
 //! and loss.
 
-use fuzz::tunnel;
+use attacks::tunnel;
 use serde_json::Value;
 
 fn named(names: &[&str]) -> Vec<String> {

@@ -123,7 +123,8 @@ impl Setup {
     }
 }
 
-pub(crate) fn client_address() -> SocketAddr {
+/// The address of the client.
+pub fn client_address() -> SocketAddr {
     ([192, 0, 2, 1], 40_000).into()
 }
 

@@ -1,6 +1,6 @@
 //! Copies of devices never seal under one key and nonce.
 
-use fuzz::clones::{Copied, run};
+use attacks::clones::{Copied, run};
 
 #[test]
 fn no_nonce_is_used_twice_under_one_key_by_copies_of_a_device() {

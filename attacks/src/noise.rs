@@ -4,9 +4,9 @@
 //! All genuine datagrams were received before by all their receivers. Therefore none of the
 //! datagrams sent now may be delivered, and none may change the state that a member keeps.
 
+use crate::control_requests::{encoded, requests};
 use crate::mutate;
 use crate::parallel::shared;
-use crate::targets::control::{encoded, requests};
 use lightseal_core::{Decode, Instant, Random};
 use lightseal_dtls::crypto::{CipherSuiteId, rustcrypto};
 use lightseal_group::Policy;

@@ -1,6 +1,6 @@
 //! Groups whose members join, leave, crash and miss datagrams.
 
-use fuzz::histories;
+use attacks::histories;
 
 #[test]
 fn nobody_opens_what_is_not_for_it_and_no_number_comes_twice() {
