@@ -1,5 +1,8 @@
 //! `cargo xtask lines`: lines of Rust now and before the restructuring, by package, by kind of file,
-//! and by what grew: code, comments or blank lines, in packages of before or in new ones.
+//! by what grew (code, comments or blank lines, in packages of before or in new ones), and by what
+//! commits are about.
+
+mod causes;
 
 use crate::Failure;
 use crate::process::{capture, command};
@@ -40,7 +43,7 @@ const SOURCES: &str = "sources with their unit tests";
 
 pub(crate) fn run() -> Result<(), Failure> {
     let table = Table::new()?;
-    print!("{}", table.text());
+    print!("{}\nnet change by what commits are about\n{}", table.text(), causes::text()?);
     Ok(())
 }
 
@@ -105,7 +108,10 @@ impl Table {
         text += &row("blank lines", &only(|of| of.blank).map(Lines::without_comments));
         text.push('\n');
         text + &row("all", &sum)
-            + &format!("{} lines fewer, without what is counted apart\n", self.fewer())
+            + &match self.fewer() {
+                more @ ..0 => format!("{} lines more, without what is counted apart\n", -more),
+                fewer => format!("{fewer} lines fewer, without what is counted apart\n"),
+            }
     }
 }
 
