@@ -15,7 +15,7 @@ use lightseal_group::controller::{
 use lightseal_group::keys::{ControllerSecret, KeyPath, KeyServer};
 use lightseal_group::member::{Delivery, Member, Membership};
 use lightseal_group::numbers::{Ledger, LedgerFailed};
-use lightseal_group::policy::{Authenticity, Freshness, Policy, Profile, Responses};
+use lightseal_group::policy::{Policy, Profile};
 use lightseal_group::{Decode, Encode, GroupId, Identity, Instant, Random, Writer};
 use std::collections::BTreeMap;
 use std::net::{Ipv4Addr, UdpSocket};
@@ -56,17 +56,10 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let (group, sender) = (UdpSocket::bind("0.0.0.0:0")?, UdpSocket::bind((HERE, 0))?);
     group.join_multicast_v4(&Ipv4Addr::new(239, 255, 77, 1), &HERE)?;
     group.set_read_timeout(Some(Duration::from_secs(5)))?;
-    let policy = Policy {
-        group: GroupId(random.array()),
-        address: ([239, 255, 77, 1], group.local_addr()?.port()).into(),
-        profile: Profile::Compact,
-        suite: CipherSuiteId::AES_128_CCM_8_SHA256,
-        authenticity: Authenticity::Group,
-        responses: Responses::Group,
-        freshness: Freshness::NewEpoch,
-        client_random: random.array(),
-        server_random: random.array(),
-    };
+    let id = GroupId(random.array());
+    let address = ([239, 255, 77, 1], group.local_addr()?.port()).into();
+    let suite = CipherSuiteId::AES_128_CCM_8_SHA256;
+    let policy = Policy::new(id, address, Profile::Compact, suite, &mut random);
     let name = GroupName::new("lights").ok_or("not a name")?;
     let secret = ControllerSecret::from_seed(&random.array());
     let keys = KeyServer::new(policy.group, secret, &mut random);

@@ -6,7 +6,7 @@ use core::fmt;
 use core::net::{IpAddr, SocketAddr};
 use core::str::FromStr;
 use lightseal_core::wire::BufferFull;
-use lightseal_core::{Decode, DecodeError, Encode, Reader, Writer};
+use lightseal_core::{Decode, DecodeError, Encode, Random, Reader, Writer};
 use lightseal_dtls::crypto::CipherSuiteId;
 
 /// The record format and key schedule of a group.
@@ -137,6 +137,7 @@ impl core::error::Error for UnknownName {}
 
 /// The policy of a group.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[cfg_attr(not(feature = "internals"), non_exhaustive)]
 pub struct Policy {
     /// The group's identifier.
     pub group: GroupId,
@@ -159,6 +160,28 @@ pub struct Policy {
 }
 
 impl Policy {
+    /// The policy of a new group with keys of the group alone: everything else has its default. A
+    /// group never takes the random values of another group.
+    pub fn new(
+        group: GroupId,
+        address: SocketAddr,
+        profile: Profile,
+        suite: CipherSuiteId,
+        random: &mut Random,
+    ) -> Self {
+        Self {
+            group,
+            address,
+            profile,
+            suite,
+            authenticity: Authenticity::default(),
+            responses: Responses::default(),
+            freshness: Freshness::default(),
+            client_random: random.array(),
+            server_random: random.array(),
+        }
+    }
+
     /// Why the policy is invalid; `None` if it is valid. It is invalid if the address is not
     /// multicast, the port is 0, or the profile does not support the authenticity, the responses or
     /// the freshness.

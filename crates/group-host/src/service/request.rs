@@ -189,17 +189,11 @@ impl CreateRequest {
                 found.ok_or_else(|| format!("profile {profile} has the suites {names}"))?.1
             }
         };
-        Ok(Policy {
-            group,
-            address: self.address,
-            profile,
-            suite,
-            authenticity: parsed(&self.authenticity)?,
-            responses: parsed(&self.responses)?,
-            freshness: parsed(&self.freshness)?,
-            client_random: rng.array(),
-            server_random: rng.array(),
-        })
+        let mut policy = Policy::new(group, self.address, profile, suite, rng);
+        policy.authenticity = parsed(&self.authenticity)?;
+        policy.responses = parsed(&self.responses)?;
+        policy.freshness = parsed(&self.freshness)?;
+        Ok(policy)
     }
 
     /// The controller's settings that the request describes.

@@ -47,6 +47,7 @@ const MOST_JOIN_WAIT: Duration = Duration::from_secs(10);
 
 /// The settings of a controller.
 #[derive(Clone, Copy, Debug)]
+#[cfg_attr(not(feature = "internals"), non_exhaustive)]
 pub struct Settings {
     /// When senders switch to a new epoch, and how long the old one is received after that.
     pub timing: Timing,
