@@ -1,7 +1,8 @@
 //! A group inside one process, over multicast on loopback.
 
-use super::{Narration, Outcome, TempDir};
+use super::{Interrupt, Narration, Outcome, TempDir, interrupted};
 use crate::failure::{Context, Failure};
+use crate::signals::Signals;
 use lightseal_core::Random;
 use lightseal_group::control::{GroupName, RoleSet};
 use lightseal_group_host::member::relay::{self, Relay};
@@ -129,10 +130,29 @@ async fn request(port: SocketAddr) -> Result<Vec<String>, Failure> {
     Ok(answers)
 }
 
-pub(super) async fn run(servers: usize, narration: Narration) -> Result<Outcome, Failure> {
+pub(super) async fn run(
+    servers: usize,
+    narration: Narration,
+    signals: &mut Signals,
+) -> Result<Outcome, Failure> {
     let scratch = TempDir::make()?;
     let mut tasks = JoinSet::new();
-    let at = |name: &str| scratch.path().join(name);
+    let outcome = tokio::select! {
+        outcome = demonstrate(servers, narration, scratch.path(), &mut tasks) => outcome,
+        () = interrupted(signals) => Err(Interrupt::failure()),
+    };
+    // The directory can be removed only when no task writes to it any more.
+    tasks.shutdown().await;
+    outcome
+}
+
+async fn demonstrate(
+    servers: usize,
+    narration: Narration,
+    scratch: &Path,
+    tasks: &mut JoinSet<()>,
+) -> Result<Outcome, Failure> {
+    let at = |name: &str| scratch.join(name);
     let admin = ControllerAdmin(at("controller"));
     let interface = Interface::named("lo").context("lo")?;
     let options = service::Options::new(loopback(0), interface);
@@ -157,11 +177,11 @@ pub(super) async fn run(servers: usize, narration: Narration) -> Result<Outcome,
         tasks.spawn(serve(service, name.clone(), Arc::clone(asked)));
         let token = admin.enrol(&name, address).await?;
         let is_last = nth + 1 == servers;
-        let port = join(&at(&name), token, is_last, Some(local), &mut tasks).await?;
+        let port = join(&at(&name), token, is_last, Some(local), tasks).await?;
         evicted_port = evicted_port.or(port);
     }
     let token = admin.enrol("client", address).await?;
-    let client = join(&at("client"), token, true, None, &mut tasks).await?;
+    let client = join(&at("client"), token, true, None, tasks).await?;
     let joined_ms = began.elapsed().as_millis() as u64;
     let (Some(client), Some(evicted_port)) = (client, evicted_port) else {
         return Err(Failure::new("no port for applications"));
@@ -192,7 +212,6 @@ pub(super) async fn run(servers: usize, narration: Narration) -> Result<Outcome,
     narration.say(format_args!("one request, answers: {}", after.join(", ")));
     let evicted_answers = request(evicted_port).await?.len();
     let evicted_read = read() - read_before;
-    tasks.shutdown().await;
     Ok(Outcome {
         form: "in-process",
         servers,

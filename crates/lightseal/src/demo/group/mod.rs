@@ -183,10 +183,7 @@ pub(crate) async fn run(args: &GroupDemoArgs) -> Result<(), Failure> {
         Ok(never) => match never {},
         Err(reason) => {
             narration.say(format_args!("{reason}: everything runs in this process, on loopback"));
-            tokio::select! {
-                outcome = inside::run(args.servers.into(), narration) => outcome?,
-                () = interrupted(&mut signals) => return Err(Interrupt::failure()),
-            }
+            inside::run(args.servers.into(), narration, &mut signals).await?
         }
     };
     let Outcome { servers, answers_after, evicted_read, evicted_answers, .. } = &outcome;
