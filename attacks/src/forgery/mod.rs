@@ -267,7 +267,10 @@ impl<'a> AttackedAssociation<'a> {
                 _ => equal,
             };
             let payload = self.payloads.fresh(&mut self.payload_rng, len);
-            self.pair.send(self.direction, &payload);
+            // All records are queued, so that the sender knows that they belong together. It would
+            // close the sets of records that it seals one by one, and attacks on linear tags would
+            // fail merely because of that.
+            let _ = self.pair.send_lending(self.direction, &payload, 0);
             report.sent += 1;
         }
         self.pair.drain();
