@@ -81,6 +81,6 @@ impl KeyExchange for KeyPair {
             return Err(InvalidKeyShare);
         }
         let peer = UnparsedPublicKey::new(self.private.algorithm(), peer);
-        agree(&self.private, peer, InvalidKeyShare, |shared| Ok(SharedSecret::new(shared)))
+        agree(&self.private, peer, InvalidKeyShare, SharedSecret::new)
     }
 }

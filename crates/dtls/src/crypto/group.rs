@@ -19,12 +19,12 @@ pub struct SharedSecret {
 impl SharedSecret {
     /// A secret that a group computed.
     ///
-    /// # Panics
-    /// If the secret is longer than 66 bytes.
-    pub fn new(secret: &[u8]) -> Self {
+    /// # Errors
+    /// Fails if the secret is longer than 66 bytes.
+    pub fn new(secret: &[u8]) -> Result<Self, InvalidKeyShare> {
         let mut bytes = [0; LONGEST_SHARED];
-        bytes[..secret.len()].copy_from_slice(secret);
-        Self { bytes, len: secret.len() }
+        bytes.get_mut(..secret.len()).ok_or(InvalidKeyShare)?.copy_from_slice(secret);
+        Ok(Self { bytes, len: secret.len() })
     }
 
     /// The secret's bytes.
@@ -148,5 +148,16 @@ impl GroupAnswer {
             ours.complete(peer).is_ok_and(|shared| shared.as_bytes() == self.shared)
         };
         shares && invalid && agree(first, self.second) && agree(second, self.first)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_shared_secret_is_at_most_as_long_as_that_of_p_521() {
+        assert_eq!(SharedSecret::new(&[7; 66]).unwrap().as_bytes(), [7; 66]);
+        assert_eq!(SharedSecret::new(&[7; 67]).err(), Some(InvalidKeyShare));
     }
 }

@@ -8,6 +8,7 @@ use alloc::boxed::Box;
 use core::fmt;
 use hmac::{Hmac, KeyInit, Mac};
 use sha2::Digest;
+use sha2::digest::Output;
 use zeroize::{Zeroize, Zeroizing};
 
 /// The longest output of a hash algorithm in bytes.
@@ -151,8 +152,14 @@ impl HmacState {
     pub(crate) fn mac(&self, message: &[&[u8]], out: &mut [u8]) {
         let mut state = self.0.clone();
         message.iter().for_each(|part| state.update(part));
-        out.copy_from_slice(&state.finalize().into_bytes());
+        move_to(out, state.finalize().into_bytes());
     }
+}
+
+/// Moves a hash value, which may be a key, so that no copy of it stays in memory.
+fn move_to(out: &mut [u8], mut value: Output<sha2::Sha256>) {
+    out.copy_from_slice(&value);
+    value.as_mut_slice().zeroize();
 }
 
 /// A key for HMAC under which several messages are authenticated, or several keys derived. It is
@@ -276,7 +283,7 @@ impl RunningHash {
     /// Writes the hash value of the message so far to `out`. Further parts may follow.
     pub fn value(&self, out: &mut [u8]) {
         match &self.0 {
-            Running::Sha256(running) => out.copy_from_slice(&running.clone().finalize()),
+            Running::Sha256(running) => move_to(out, running.clone().finalize()),
             Running::Custom(running) => running.value(out),
         }
     }

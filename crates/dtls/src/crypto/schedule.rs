@@ -439,7 +439,7 @@ mod tests {
             "45f06bb9b89a4785be8f6e2fa2d29f54781a553d",
             "7a41c1f1ae5eec6da35f57acfcdb100dc2cedec21f7be4cf25e992a6427a5690",
         ];
-        let shared = SharedSecret::new(&[9; 32]);
+        let shared = SharedSecret::new(&[9; 32]).unwrap();
         assert_eq!(outputs(EarlySecret::without_psk(&Sha256), Some(&shared)), expected);
     }
 

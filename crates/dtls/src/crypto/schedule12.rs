@@ -369,8 +369,9 @@ mod tests {
             "35adc317b5402a0b50e9fddff7c7d06dd4",
             "41119b4403d94c01d236106c47a2e43ba8",
         ];
-        let premaster =
-            || PremasterSecret::ecdhe_psk(&Sha256, &SharedSecret::new(&[9; 32]), b"secret");
+        let premaster = || {
+            PremasterSecret::ecdhe_psk(&Sha256, &SharedSecret::new(&[9; 32]).unwrap(), b"secret")
+        };
         assert_eq!(outputs(premaster), expected);
     }
 
@@ -415,7 +416,7 @@ mod tests {
             ),
         ];
         for (len, expected) in exchanged {
-            let shared = SharedSecret::new(&[9; 32]);
+            let shared = SharedSecret::new(&[9; 32]).unwrap();
             let premaster = PremasterSecret::ecdhe_psk(&Sha256, &shared, &std::vec![7; len]);
             assert_eq!(master(premaster), expected, "{len}");
         }

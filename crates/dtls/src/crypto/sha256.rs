@@ -1,7 +1,7 @@
 //! The portable SHA-256, which is the hash of suites that name no other one.
 //!
-//! Cookies, fingerprints of hellos and the check that tells the owners of sessions apart use
-//! SHA-256 of RustCrypto whatever a suite names, because no peer ever computes them.
+//! What belongs to no suite uses it too: cookies, fingerprints of hellos and the check that tells
+//! the owners of sessions apart, which no peer ever computes, and the keys of groups.
 
 use super::hash::{Hash, HashAlgorithm, HmacState, RunningHash};
 

@@ -101,7 +101,7 @@ impl Secrets {
     }
 
     pub(super) fn traffic(&self, random: &[u8; 32], label: Label) -> Option<TrafficSecret> {
-        let secret = self.0.get(&(*random, label))?;
+        let secret: &[u8; 32] = self.0.get(&(*random, label))?.first_chunk()?;
         Some(TrafficSecret::new(&Sha256, secret))
     }
 

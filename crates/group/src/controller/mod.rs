@@ -132,7 +132,6 @@ impl core::error::Error for StoreFailed {}
 /// What a controller asks its host to do or reports to it. A host must handle every kind, so the
 /// list of kinds is exhaustive.
 #[derive(Debug)]
-#[cfg_attr(not(feature = "internals"), non_exhaustive)]
 pub enum Output {
     /// A datagram to be sent to the group's address.
     Multicast(Vec<u8>),

@@ -62,7 +62,7 @@ impl KeyExchange for KeyPair {
         }
         let peer = PublicKey::from_sec1_bytes(peer).map_err(|_| InvalidKeyShare)?;
         let shared = self.secret.diffie_hellman(&peer);
-        Ok(SharedSecret::new(shared.raw_secret_bytes()))
+        SharedSecret::new(shared.raw_secret_bytes())
     }
 }
 

@@ -50,7 +50,7 @@ impl KeyExchange for KeyPair {
         let shared = self.secret.diffie_hellman(&PublicKey::from(peer));
         // RFC 8446, section 7.4.2: an all-zero output is refused.
         if shared.was_contributory() {
-            Ok(SharedSecret::new(shared.as_bytes()))
+            SharedSecret::new(shared.as_bytes())
         } else {
             Err(InvalidKeyShare)
         }
