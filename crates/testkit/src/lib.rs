@@ -1,17 +1,17 @@
 //! What tests, campaigns and measurements of several crates share.
 //!
-//! - [`pair`]: a DTLS client, a server and the network between them, in virtual time;
-//! - [`pace`] and [`watched`]: conversations of a pair whose delays and alarms are measured;
-//! - [`group`]: members of a group and their controller;
-//! - [`gateway`]: gateways that are connected without sockets, and trials of their schemes;
-//! - [`namespace`]: hosts that are threads in network namespaces;
-//! - [`program`]: programs under test, and folders for them;
-//! - [`vectors`]: readers of test vectors;
-//! - [`drain`]: the output of any engine.
+//! - `pair`: a DTLS client, a server and the network between them, in virtual time;
+//! - `pace` and `watched`: conversations of a pair whose delays and alarms are measured;
+//! - `group`: members of a group and their controller;
+//! - `gateway`: gateways that are connected without sockets, and trials of their schemes;
+//! - `namespace`: hosts that are threads in network namespaces;
+//! - `program`: programs under test, and folders for them;
+//! - `vectors`: readers of test vectors;
+//! - [`drain()`]: the output of any engine.
 //!
-//! Each module of a protocol has a feature, so that a test builds only the crates that it needs. A crate that is
-//! published depends on this one for its tests, without a version: Cargo leaves such a dependency
-//! out of what it publishes.
+//! Each module of a protocol has a feature, so that a test builds only the crates that it needs. A
+//! crate that is published depends on this one for its tests, without a version: Cargo leaves such
+//! a dependency out of what it publishes.
 #![forbid(unsafe_code)]
 #![allow(missing_docs, reason = "most items are named as those of the engines that they drive")]
 

@@ -7,7 +7,7 @@
 //! - [`number`]: record numbers, reconstructed from their low bits;
 //! - [`seal`] and [`open`]: the sending and the receiving direction of one epoch;
 //! - `fates`: which records of an epoch arrived, in the order of their numbers;
-//! - [`held`]: received payloads that wait for verification or for the application;
+//! - [`receive_buffer`]: received payloads that wait for verification or for the application;
 //! - [`epochs`]: the epochs that have keys.
 
 pub mod cid;
