@@ -8,6 +8,8 @@
 //! # Features
 //!
 //! - `rustcrypto` (default): the portable provider of cryptography, [`crypto::rustcrypto`];
+//! - `client`, `server` and `dtls12` (default): the parts that a device may leave out; an `Endpoint` needs
+//!   `server`;
 //! - `os` (default): `Random::from_os`, a random generator that the operating system seeds;
 //! - `passive`: decryption of recorded associations with secrets from a key log;
 //! - `internals`: makes modules public that the crates of this repository use, such as messages and
@@ -92,6 +94,10 @@
     not(feature = "internals"),
     allow(dead_code, unreachable_pub, unused_imports, reason = "the internals are private")
 )]
+#![cfg_attr(
+    not(all(feature = "client", feature = "dtls12", feature = "server")),
+    allow(dead_code, unreachable_code, unused, reason = "a part that is left out has no values")
+)]
 
 extern crate alloc;
 #[cfg(test)]
@@ -102,6 +108,7 @@ pub mod config;
 mod connection;
 mod credential;
 pub mod crypto;
+#[cfg(feature = "server")]
 mod endpoint;
 pub mod error;
 #[cfg(not(feature = "internals"))]
@@ -112,6 +119,7 @@ pub mod handshake;
 mod messages;
 #[cfg(feature = "internals")]
 pub mod messages;
+mod parts;
 #[cfg(feature = "passive")]
 pub mod passive;
 #[cfg(not(feature = "internals"))]
@@ -132,6 +140,7 @@ pub use config::{
 };
 pub use connection::{Connection, Event, Watch};
 pub use crypto::ExportError;
+#[cfg(feature = "server")]
 pub use endpoint::{ConnectionMut, Endpoint, EndpointEvent, EndpointStats, Handle, Incoming};
 pub use error::{
     AggregationError, CloseReason, ConfigError, ConnectError, ConnectionIdLengthChanged, Fault,

@@ -3,6 +3,7 @@
 use super::session::Session;
 use super::{Credential, PskStore, Settings};
 use crate::error::ConfigError;
+use crate::parts;
 use crate::tuning;
 use alloc::sync::Arc;
 use core::fmt;
@@ -16,8 +17,10 @@ pub struct ClientConfig {
     pub(crate) credential: Credential,
     pub(crate) session: Option<Session>,
     pub(crate) settings: Settings,
+    pub(crate) part: parts::Client,
 }
 
+#[cfg(feature = "client")]
 impl ClientConfig {
     /// A client with these settings and no session to resume.
     ///
@@ -28,17 +31,23 @@ impl ClientConfig {
         settings: Settings,
     ) -> Result<Self, ConfigError> {
         settings.check()?;
-        Ok(Self { credential: credential.into(), session: None, settings })
+        Ok(Self::unchecked(credential.into(), settings))
     }
 
     /// A client with the default settings and the portable provider.
     #[cfg(feature = "rustcrypto")]
     pub fn new(credential: impl Into<Credential>) -> Self {
         // A test of this module checks the default settings.
-        let settings = Settings::new(&crate::crypto::rustcrypto::PROVIDER);
-        Self { credential: credential.into(), session: None, settings }
+        Self::unchecked(credential.into(), Settings::new(&crate::crypto::rustcrypto::PROVIDER))
     }
 
+    const fn unchecked(credential: Credential, settings: Settings) -> Self {
+        const PART: parts::Client = parts::Client::INCLUDED.expect("the feature `client`");
+        Self { credential, session: None, settings, part: PART }
+    }
+}
+
+impl ClientConfig {
     /// The configuration with other settings.
     ///
     /// # Errors
@@ -143,8 +152,10 @@ pub struct ServerConfig {
     pub(crate) send_half_rtt_data: bool,
     pub(crate) hints: bool,
     pub(crate) settings: Settings,
+    pub(crate) part: parts::Server,
 }
 
+#[cfg(feature = "server")]
 impl ServerConfig {
     /// A server with these settings that always asks for cookies.
     ///
@@ -163,6 +174,7 @@ impl ServerConfig {
     }
 
     fn unchecked(psks: Arc<dyn PskStore>, settings: Settings) -> Self {
+        const PART: parts::Server = parts::Server::INCLUDED.expect("the feature `server`");
         Self {
             psks,
             cookies: CookiePolicy::default(),
@@ -171,9 +183,12 @@ impl ServerConfig {
             send_half_rtt_data: false,
             hints: true,
             settings,
+            part: PART,
         }
     }
+}
 
+impl ServerConfig {
     /// The configuration with other settings.
     ///
     /// # Errors

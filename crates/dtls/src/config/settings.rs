@@ -10,6 +10,7 @@ use crate::crypto::{
 };
 use crate::error::ConfigError;
 use crate::messages::extensions::MaxFragmentLength;
+use crate::parts;
 use crate::record::ConnectionId;
 use crate::tuning;
 use alloc::sync::Arc;
@@ -319,7 +320,8 @@ impl Settings {
 
     /// The suites of DTLS 1.2 in order of preference; none if that version is not enabled.
     pub(crate) fn suites_12(&self) -> impl Iterator<Item = &'static CipherSuite12> + Clone + '_ {
-        let spoken = self.versions.contains(&ProtocolVersion::Dtls12);
+        let spoken =
+            parts::Dtls12::INCLUDED.is_some() && self.versions.contains(&ProtocolVersion::Dtls12);
         let suites = self.suites.iter().filter(move |_| spoken);
         suites.filter_map(|id| self.provider.suite_12(*id))
     }

@@ -122,7 +122,7 @@ impl Connection {
     /// Sends messages about connection IDs that are due. An endpoint draws the IDs of its
     /// associations itself.
     pub(super) fn start_id_messages(&mut self) {
-        if let (Role::Client(_), Some(count)) = (&self.role, self.ids_wanted()) {
+        if let (Role::Client(..), Some(count)) = (&self.role, self.ids_wanted()) {
             let mut fresh: Vec<ConnectionId> = Vec::with_capacity(count);
             while fresh.len() < count {
                 let cid = ConnectionId::random(&mut self.channel.rng, self.cid.len() as u8);

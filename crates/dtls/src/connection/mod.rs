@@ -59,6 +59,7 @@ use crate::handshake::{
     server,
 };
 use crate::messages::Fragment;
+use crate::parts;
 use crate::record::receive_buffer::{Received, Slot};
 use crate::record::seal::HeaderFormat;
 use crate::record::{
@@ -123,7 +124,7 @@ pub(crate) enum Step {
 #[derive(Debug)]
 pub(crate) enum AdmittedClient<'a> {
     Dtls13(Box<AcceptedHello<'a>>),
-    Dtls12(Box<AcceptedHello12<'a>>),
+    Dtls12(parts::Dtls12, Box<AcceptedHello12<'a>>),
 }
 
 impl AdmittedClient<'_> {
@@ -132,15 +133,15 @@ impl AdmittedClient<'_> {
     pub(crate) fn cookie(&self) -> Option<Instant> {
         match self {
             Self::Dtls13(accepted) => accepted.cookie,
-            Self::Dtls12(accepted) => accepted.cookie,
+            Self::Dtls12(_, accepted) => accepted.cookie,
         }
     }
 }
 
 #[derive(Debug)]
 enum Role {
-    Client(Arc<ClientConfig>),
-    Server(Arc<ServerConfig>),
+    Client(parts::Client, Arc<ClientConfig>),
+    Server(parts::Server, Arc<ServerConfig>),
 }
 
 /// Whether, and how, an association is ending.
@@ -198,7 +199,7 @@ impl Connection {
         let mut channel = Channel::new(rng, &config.settings, 0, 0);
         let state = WaitServerHello::start(&config, &mut channel);
         let mut connection =
-            Self::new(Role::Client(config), peer, now, channel, Reassembly::default());
+            Self::new(Role::Client(config.part, config), peer, now, channel, Reassembly::default());
         if state.version() != Some(ProtocolVersion::Dtls13) {
             connection.incoming.accept_clear(ClearMessages::AnyOrder);
         }
@@ -224,11 +225,11 @@ impl Connection {
         // answer.
         let sequence = match &admitted {
             AdmittedClient::Dtls13(accepted) => u16::from(accepted.cookie.is_some()),
-            AdmittedClient::Dtls12(accepted) => accepted.sequence,
+            AdmittedClient::Dtls12(_, accepted) => accepted.sequence,
         };
         let body = match &admitted {
             AdmittedClient::Dtls13(accepted) => accepted.body,
-            AdmittedClient::Dtls12(accepted) => accepted.body,
+            AdmittedClient::Dtls12(_, accepted) => accepted.body,
         };
         // The shortest datagram that carries this hello; as fragments it took more bytes.
         let hello = PlaintextHeader::LEN + Fragment::HEADER + body.len();
@@ -239,12 +240,13 @@ impl Connection {
             AdmittedClient::Dtls13(accepted) => {
                 server::accept(&config, &mut channel, *accepted, cid)?
             }
-            AdmittedClient::Dtls12(accepted) => {
+            AdmittedClient::Dtls12(_, accepted) => {
                 incoming.accept_clear(ClearMessages::AnyOrder);
                 handshake12::server::accept(&config, &mut channel, now, *accepted, cid)?
             }
         };
-        let mut connection = Self::new(Role::Server(config), peer, now, channel, incoming);
+        let mut connection =
+            Self::new(Role::Server(config.part, config), peer, now, channel, incoming);
         connection.cid = cid.unwrap_or_default();
         connection.stage = Stage::handshake(state);
         connection.path.limit(unproved);
@@ -338,7 +340,7 @@ impl Connection {
     fn sending(&self) -> Option<&Negotiated> {
         match (&self.stage, &self.role) {
             (Stage::Established(established), _) => Some(&established.negotiated),
-            (Stage::Handshake(handshake), Role::Server(config)) if config.send_half_rtt_data => {
+            (Stage::Handshake(handshake), Role::Server(_, config)) if config.send_half_rtt_data => {
                 match &handshake.state {
                     State::WaitClientFinished(state) => Some(state.negotiated()),
                     _ => None,
@@ -474,7 +476,7 @@ impl Connection {
 
     /// Whether DTLS 1.2 was negotiated.
     fn is_12(&self) -> bool {
-        self.stage.version() == Some(ProtocolVersion::Dtls12)
+        self.stage.is_12()
     }
 
     /// The header format of the next data record.
@@ -567,8 +569,8 @@ impl Connection {
 impl Role {
     fn settings(&self) -> &Settings {
         match self {
-            Self::Client(config) => &config.settings,
-            Self::Server(config) => &config.settings,
+            Self::Client(_, config) => &config.settings,
+            Self::Server(_, config) => &config.settings,
         }
     }
 }

@@ -507,7 +507,7 @@ impl Connection {
     fn established(&mut self, waiting: Vec<Slot>) {
         if self.is_12() {
             self.established_12(waiting);
-        } else if matches!(self.role, Role::Server(_)) {
+        } else if matches!(self.role, Role::Server(..)) {
             self.timers.stop(Timer::HandshakeDeadline);
             self.timers.stop(Timer::Retransmit);
             self.channel.send.forget_before(APPLICATION_EPOCH);

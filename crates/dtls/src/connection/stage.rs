@@ -65,6 +65,19 @@ impl Stage {
         }
     }
 
+    /// Whether DTLS 1.2 was negotiated.
+    pub(super) fn is_12(&self) -> bool {
+        match self {
+            Self::Handshake(handshake) => {
+                handshake.state.version() == Some(ProtocolVersion::Dtls12)
+            }
+            Self::Established(established) => {
+                matches!(established.keys, EstablishedKeys::Dtls12 { .. })
+            }
+            Self::Ended => false,
+        }
+    }
+
     /// The version, once it is negotiated.
     pub(super) fn version(&self) -> Option<ProtocolVersion> {
         match self {

@@ -4,6 +4,7 @@ use super::suites::known_answer::{HashAnswer, KnownAnswer, KnownAnswer12};
 use super::{
     Aead, CipherSuiteId, Group, Hash, KeyDerivation, Limits, Pad, PrfProtection, Protection, Sha256,
 };
+use crate::parts::Dtls12;
 use alloc::boxed::Box;
 use core::fmt;
 
@@ -123,6 +124,8 @@ pub struct CipherSuite12 {
     pub aead: AeadKeying,
     /// The results that the self-test must compute.
     pub known_answer: KnownAnswer12,
+    /// Only a build with DTLS 1.2 has its suites.
+    pub(crate) part: Dtls12,
 }
 
 /// Makes record protection from a key and the part of the nonce that is in the key block.
@@ -138,6 +141,7 @@ pub enum Exchange12 {
     EcdhePsk,
 }
 
+#[cfg(feature = "dtls12")]
 impl CipherSuite12 {
     /// A suite with tags and keys of 16 bytes, IVs of 4 bytes in the key block, and the portable
     /// SHA-256.
@@ -149,6 +153,7 @@ impl CipherSuite12 {
         aead: AeadKeying,
         known_answer: KnownAnswer12,
     ) -> Self {
+        const PART: Dtls12 = Dtls12::INCLUDED.expect("the feature `dtls12`");
         Self {
             id,
             name,
@@ -160,9 +165,12 @@ impl CipherSuite12 {
             limits,
             aead,
             known_answer,
+            part: PART,
         }
     }
+}
 
+impl CipherSuite12 {
     /// The suite with tags of another length in bytes.
     #[must_use]
     pub const fn with_tag_len(self, tag_len: usize) -> Self {

@@ -7,14 +7,22 @@ use super::suites::ccm::{AggregatedCcm, Ccm};
 use super::suites::chacha::ChaCha;
 use super::suites::gcm::Gcm;
 use super::suites::integrity::{AggregatedIntegrityOnly, IntegrityOnly};
-use super::suites::known_answer::{KnownAnswer, KnownAnswer12};
+use super::suites::known_answer::KnownAnswer;
 use super::suites::lightmac::CtrLightMac;
 use super::suites::mask::BlockMask;
 use super::suites::outputs::AGGREGATION_BLOCKS;
-use super::{
-    CipherSuite, CipherSuite12, CipherSuiteId, Exchange12, Keying, Limits, Provider, Sha256,
-};
+use super::{CipherSuite, CipherSuiteId, Keying, Limits, Provider, Sha256};
 use aes::Aes128Enc;
+#[cfg(feature = "dtls12")]
+use dtls12::SUITES;
+#[cfg(feature = "dtls12")]
+pub use dtls12::{
+    ECDHE_PSK_WITH_AES_128_CCM_8, ECDHE_PSK_WITH_AES_128_GCM, PSK_WITH_AES_128_CCM,
+    PSK_WITH_AES_128_CCM_8, PSK_WITH_AES_128_GCM, PSK_WITH_CHACHA20_POLY1305,
+};
+
+#[cfg(feature = "dtls12")]
+mod dtls12;
 
 /// Every suite and group of this crate.
 ///
@@ -32,14 +40,10 @@ pub static PROVIDER: Provider = Provider {
         &SHA256_SHA256,
     ],
     suites_multicast: &[&AES_128_CTR_LIGHTMAC_8],
-    suites_12: &[
-        &ECDHE_PSK_WITH_AES_128_GCM,
-        &PSK_WITH_AES_128_GCM,
-        &PSK_WITH_CHACHA20_POLY1305,
-        &PSK_WITH_AES_128_CCM,
-        &ECDHE_PSK_WITH_AES_128_CCM_8,
-        &PSK_WITH_AES_128_CCM_8,
-    ],
+    #[cfg(feature = "dtls12")]
+    suites_12: SUITES,
+    #[cfg(not(feature = "dtls12"))]
+    suites_12: &[],
     groups: &[&X25519, &P256],
 };
 
@@ -138,90 +142,6 @@ pub static SHA256_SHA256: CipherSuite = CipherSuite {
         pad: None,
     },
     known_answer: KnownAnswer::SHA256_SHA256,
-};
-
-/// AES-128-GCM in DTLS 1.2, with a key exchange.
-pub static ECDHE_PSK_WITH_AES_128_GCM: CipherSuite12 = CipherSuite12 {
-    id: CipherSuiteId::ECDHE_PSK_WITH_AES_128_GCM_SHA256,
-    name: "TLS_ECDHE_PSK_WITH_AES_128_GCM_SHA256",
-    exchange: Exchange12::EcdhePsk,
-    tag_len: 16,
-    key_len: 16,
-    fixed_iv_len: 4,
-    hash: &Sha256,
-    limits: Limits::GCM,
-    aead: Gcm::<Aes128Enc>::aead,
-    known_answer: KnownAnswer12::AES_128_GCM,
-};
-
-/// AES-128-GCM in DTLS 1.2.
-pub static PSK_WITH_AES_128_GCM: CipherSuite12 = CipherSuite12 {
-    id: CipherSuiteId::PSK_WITH_AES_128_GCM_SHA256,
-    name: "TLS_PSK_WITH_AES_128_GCM_SHA256",
-    exchange: Exchange12::Psk,
-    tag_len: 16,
-    key_len: 16,
-    fixed_iv_len: 4,
-    hash: &Sha256,
-    limits: Limits::GCM,
-    aead: Gcm::<Aes128Enc>::aead,
-    known_answer: KnownAnswer12::AES_128_GCM,
-};
-
-/// ChaCha20-Poly1305 in DTLS 1.2.
-pub static PSK_WITH_CHACHA20_POLY1305: CipherSuite12 = CipherSuite12 {
-    id: CipherSuiteId::PSK_WITH_CHACHA20_POLY1305_SHA256,
-    name: "TLS_PSK_WITH_CHACHA20_POLY1305_SHA256",
-    exchange: Exchange12::Psk,
-    tag_len: 16,
-    key_len: 32,
-    fixed_iv_len: 12,
-    hash: &Sha256,
-    limits: Limits::CHACHA20_POLY1305,
-    aead: ChaCha::aead,
-    known_answer: KnownAnswer12::CHACHA20_POLY1305,
-};
-
-/// AES-128-CCM in DTLS 1.2.
-pub static PSK_WITH_AES_128_CCM: CipherSuite12 = CipherSuite12 {
-    id: CipherSuiteId::PSK_WITH_AES_128_CCM,
-    name: "TLS_PSK_WITH_AES_128_CCM",
-    exchange: Exchange12::Psk,
-    tag_len: 16,
-    key_len: 16,
-    fixed_iv_len: 4,
-    hash: &Sha256,
-    limits: Limits::CCM,
-    aead: Ccm::<Aes128Enc, 16>::aead,
-    known_answer: KnownAnswer12::AES_128_CCM,
-};
-
-/// AES-128-CCM with 8-byte tags in DTLS 1.2, with a key exchange.
-pub static ECDHE_PSK_WITH_AES_128_CCM_8: CipherSuite12 = CipherSuite12 {
-    id: CipherSuiteId::ECDHE_PSK_WITH_AES_128_CCM_8_SHA256,
-    name: "TLS_ECDHE_PSK_WITH_AES_128_CCM_8_SHA256",
-    exchange: Exchange12::EcdhePsk,
-    tag_len: 8,
-    key_len: 16,
-    fixed_iv_len: 4,
-    hash: &Sha256,
-    limits: Limits::CCM_8_12,
-    aead: Ccm::<Aes128Enc, 8>::aead,
-    known_answer: KnownAnswer12::AES_128_CCM_8,
-};
-
-/// AES-128-CCM with 8-byte tags in DTLS 1.2.
-pub static PSK_WITH_AES_128_CCM_8: CipherSuite12 = CipherSuite12 {
-    id: CipherSuiteId::PSK_WITH_AES_128_CCM_8,
-    name: "TLS_PSK_WITH_AES_128_CCM_8",
-    exchange: Exchange12::Psk,
-    tag_len: 8,
-    key_len: 16,
-    fixed_iv_len: 4,
-    hash: &Sha256,
-    limits: Limits::CCM_8_12,
-    aead: Ccm::<Aes128Enc, 8>::aead,
-    known_answer: KnownAnswer12::AES_128_CCM_8,
 };
 
 #[cfg(test)]

@@ -127,7 +127,7 @@ impl Endpoint {
     ) {
         let version = match admitted {
             AdmittedClient::Dtls13(_) => ProtocolVersion::Dtls13,
-            AdmittedClient::Dtls12(_) => ProtocolVersion::Dtls12,
+            AdmittedClient::Dtls12(..) => ProtocolVersion::Dtls12,
         };
         let from = AddressPair { peer: from, local: self.local };
         let proved = admitted.cookie().is_some();

@@ -329,7 +329,9 @@ impl Endpoint {
         let record = hello.record;
         let admitted = match hello_decision::consider(reception, hello.sequence, &hello.body) {
             Ok(HelloDecision::Accept(accepted)) => AdmittedClient::Dtls13(accepted),
-            Ok(HelloDecision::Accept12(accepted)) => AdmittedClient::Dtls12(accepted),
+            Ok(HelloDecision::Accept12(accepted)) => {
+                AdmittedClient::Dtls12(accepted.suite.part, accepted)
+            }
             Ok(request) => {
                 self.request_hello(from, record, hello.sequence, &request);
                 return None;

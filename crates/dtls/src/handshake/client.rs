@@ -20,6 +20,7 @@ use crate::messages::extensions::{KeyShareEntry, write_extension};
 use crate::messages::fragment::transcript_header;
 use crate::messages::hello::write_client_hello;
 use crate::messages::{EncryptedExtensions, ServerHello, aggregation as aggregation_extension};
+use crate::parts;
 use crate::record::ConnectionId;
 use crate::record::epochs::{APPLICATION_EPOCH, HANDSHAKE_EPOCH};
 use alloc::boxed::Box;
@@ -48,6 +49,7 @@ impl core::fmt::Debug for PendingExchange {
 /// What a ClientHello offers to a server of DTLS 1.3.
 #[derive(Debug)]
 struct Offer {
+    part: parts::Client,
     early: EarlySecret,
     share: Option<PendingExchange>,
     transcript: Transcript,
@@ -58,6 +60,7 @@ struct Offer {
 /// The ClientHello was sent.
 #[derive(Debug)]
 pub(crate) struct WaitServerHello {
+    _part: parts::Client,
     random: [u8; 32],
     psk: Psk,
     cid: Option<ConnectionId>,
@@ -68,35 +71,35 @@ pub(crate) struct WaitServerHello {
 #[derive(Debug)]
 enum Offers {
     Dtls13(Offer),
-    Dtls12(Box<dtls12::client::Offer>),
-    Both(Offer, Box<dtls12::client::Offer>),
+    Dtls12(parts::Dtls12, Box<dtls12::client::Offer>),
+    Both(Offer, parts::Dtls12, Box<dtls12::client::Offer>),
 }
 
 impl Offers {
     const fn dtls13(&self) -> Option<&Offer> {
         match self {
-            Self::Dtls13(offer) | Self::Both(offer, _) => Some(offer),
-            Self::Dtls12(_) => None,
+            Self::Dtls13(offer) | Self::Both(offer, ..) => Some(offer),
+            Self::Dtls12(..) => None,
         }
     }
 
     const fn dtls13_mut(&mut self) -> Option<&mut Offer> {
         match self {
-            Self::Dtls13(offer) | Self::Both(offer, _) => Some(offer),
-            Self::Dtls12(_) => None,
+            Self::Dtls13(offer) | Self::Both(offer, ..) => Some(offer),
+            Self::Dtls12(..) => None,
         }
     }
 
     fn dtls12(&self) -> Option<&dtls12::client::Offer> {
         match self {
-            Self::Dtls12(offer) | Self::Both(_, offer) => Some(offer),
+            Self::Dtls12(_, offer) | Self::Both(_, _, offer) => Some(offer),
             Self::Dtls13(_) => None,
         }
     }
 
     fn dtls12_mut(&mut self) -> Option<&mut dtls12::client::Offer> {
         match self {
-            Self::Dtls12(offer) | Self::Both(_, offer) => Some(offer),
+            Self::Dtls12(_, offer) | Self::Both(_, _, offer) => Some(offer),
             Self::Dtls13(_) => None,
         }
     }
@@ -124,6 +127,7 @@ impl WaitServerHello {
         // computes the transcript.
         let hash = settings.ordered_suites().next().map(|suite| suite.hash);
         let offer_13 = hash.map(|hash| Offer {
+            part: config.part,
             early: EarlySecret::from_psk(hash, psk.key()),
             share: match settings.groups.first() {
                 Some(group) if settings.psk_modes.contains(&PskKeyExchangeMode::PSK_DHE_KE) => {
@@ -139,16 +143,28 @@ impl WaitServerHello {
                 .session
                 .clone()
                 .filter(|session| settings.resumption && session.owner == Owner::of(psk));
-            Box::new(dtls12::client::Offer::new(random, psk, highest, session, cid, channel))
+            Box::new(dtls12::client::Offer::new(
+                config.part,
+                random,
+                psk,
+                highest,
+                session,
+                cid,
+                channel,
+            ))
         };
-        let offers = match offer_13 {
-            None => Offers::Dtls12(offer_12(ProtocolVersion::Dtls12, channel)),
-            Some(offer) if settings.speaks(ProtocolVersion::Dtls12) => {
-                Offers::Both(offer, offer_12(ProtocolVersion::Dtls13, channel))
+        let part_12 = parts::Dtls12::INCLUDED.filter(|_| settings.speaks(ProtocolVersion::Dtls12));
+        let offers = match (offer_13, part_12) {
+            (Some(offer), None) => Offers::Dtls13(offer),
+            (Some(offer), Some(part)) => {
+                Offers::Both(offer, part, offer_12(ProtocolVersion::Dtls13, channel))
             }
-            Some(offer) => Offers::Dtls13(offer),
+            (None, part) => {
+                let part = part.expect("Settings::check finds a version that has suites");
+                Offers::Dtls12(part, offer_12(ProtocolVersion::Dtls12, channel))
+            }
         };
-        let mut state = Self { random, psk: psk.clone(), cid, offers };
+        let mut state = Self { _part: config.part, random, psk: psk.clone(), cid, offers };
         let sent = state.send_hello(settings, channel, &[], &[]);
         sent.expect("Settings::check and LONGEST_TICKET keep the first hello short enough");
         state
@@ -158,7 +174,7 @@ impl WaitServerHello {
     pub(crate) const fn version(&self) -> Option<ProtocolVersion> {
         match &self.offers {
             Offers::Dtls13(_) => Some(ProtocolVersion::Dtls13),
-            Offers::Dtls12(_) => Some(ProtocolVersion::Dtls12),
+            Offers::Dtls12(..) => Some(ProtocolVersion::Dtls12),
             Offers::Both(..) => None,
         }
     }
@@ -307,13 +323,13 @@ impl WaitServerHello {
             (Some(version), _) if version != DTLS_1_3.to_be_bytes() => {
                 Err(Misbehaviour::IllegalParameter("version").into())
             }
-            (Some(_), Offers::Dtls13(offer) | Offers::Both(offer, _)) if hello.is_retry() => {
+            (Some(_), Offers::Dtls13(offer) | Offers::Both(offer, ..)) if hello.is_retry() => {
                 // A server that sends a HelloRetryRequest speaks DTLS 1.3.
                 self.offers = Offers::Dtls13(offer);
                 self.retry(settings, channel, message, &hello)?;
                 Ok(State::WaitServerHello(self))
             }
-            (Some(_), Offers::Dtls13(offer) | Offers::Both(offer, _)) => offer.server_hello(
+            (Some(_), Offers::Dtls13(offer) | Offers::Both(offer, ..)) => offer.server_hello(
                 self.random,
                 &self.psk,
                 self.cid,
@@ -324,7 +340,7 @@ impl WaitServerHello {
             ),
             // Only without the extension does the old version field count (RFC 8446, section
             // 4.2.1).
-            (None, Offers::Dtls12(offer) | Offers::Both(_, offer))
+            (None, Offers::Dtls12(_, offer) | Offers::Both(_, _, offer))
                 if hello.legacy_version == DTLS_1_2 && !hello.is_retry() =>
             {
                 offer.server_hello(settings, channel, message, &hello)
@@ -501,6 +517,7 @@ impl Offer {
         // The handshake epoch has the standard layout, whatever scheme is negotiated.
         channel.install(HANDSHAKE_EPOCH, suite, (&client, Scheme::Plain), (&server, Scheme::Plain));
         Ok(State::WaitEncryptedExtensions(WaitEncryptedExtensions {
+            part: self.part,
             random,
             identity: psk.identity().to_vec(),
             agreed,
@@ -517,6 +534,7 @@ impl Offer {
 /// The ServerHello was received: the handshake keys are known.
 #[derive(Debug)]
 pub(crate) struct WaitEncryptedExtensions {
+    part: parts::Client,
     random: [u8; 32],
     identity: Vec<u8>,
     agreed: NegotiatedExtensions,
@@ -573,6 +591,7 @@ impl WaitEncryptedExtensions {
         channel.receive_limit = agreed.receive_limit;
         absorb(&mut self.transcript, message.kind, &message.body);
         Ok(State::WaitServerFinished(WaitFinished {
+            _part: self.part,
             random: self.random,
             suite: self.suite,
             transcript: self.transcript,
@@ -601,6 +620,7 @@ impl WaitEncryptedExtensions {
 /// Only the server's Finished is missing.
 #[derive(Debug)]
 pub(crate) struct WaitFinished {
+    _part: parts::Client,
     random: [u8; 32],
     suite: &'static CipherSuite,
     transcript: Transcript,

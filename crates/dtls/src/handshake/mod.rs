@@ -31,6 +31,7 @@ use crate::crypto::{
 };
 use crate::error::{Fault, Incompatibility, Misbehaviour};
 use crate::messages::fragment::transcript_header;
+use crate::parts;
 use crate::record::epochs::APPLICATION_EPOCH;
 use crate::record::own_ids::OwnIds;
 use crate::record::{ConnectionId, ReceiveEpoch, ReceiveEpochs, SendEpoch, SendEpochs};
@@ -228,6 +229,7 @@ pub(crate) enum RenegotiationRefusal {
 #[derive(Debug)]
 pub(crate) enum EstablishedKeys {
     Dtls12 {
+        _part: parts::Dtls12,
         session: Box<Session>,
         client_random: [u8; 32],
         server_random: [u8; 32],

@@ -15,6 +15,7 @@ use crate::messages::aggregation as aggregation_extension;
 use crate::messages::extensions::{KeyShareEntry, write_extension};
 use crate::messages::fragment::transcript_header;
 use crate::messages::hello::write_server_hello;
+use crate::parts;
 use crate::record::ConnectionId;
 use crate::record::epochs::{APPLICATION_EPOCH, HANDSHAKE_EPOCH};
 use alloc::boxed::Box;
@@ -25,6 +26,7 @@ use subtle::ConstantTimeEq;
 /// The server's flight was sent.
 #[derive(Debug)]
 pub(crate) struct WaitFinished {
+    _part: parts::Server,
     client_finished: HashValue,
     /// The state after the client's Finished. It is prepared only for a client that has proved its
     /// key.
@@ -120,6 +122,7 @@ pub(crate) fn accept(
         channel.install_sending(APPLICATION_EPOCH, suite, (&send_secret, send));
     }
     Ok(State::WaitClientFinished(WaitFinished {
+        _part: config.part,
         client_finished: client.finished_key().verify_data(&hash),
         established: Box::new(Established {
             offered: OfferedSchemes::new((send, &down), (receive, &up)),

@@ -11,6 +11,7 @@ use super::cid::ConnectionId;
 use super::shape::{RecordPlace, SealError, WrittenLengths};
 use crate::codepoints::{ContentType, DTLS_1_2, MAX_CONTENT};
 use crate::crypto::{Aead, CipherSuite12, Record};
+use crate::parts::Dtls12;
 use alloc::boxed::Box;
 use lightseal_core::wire::BufferFull;
 use lightseal_core::{DecodeError, Reader, Writer};
@@ -130,11 +131,13 @@ pub(super) struct Keys12 {
     explicit: usize,
     /// The connection ID in each record; empty for the form without one.
     cid: ConnectionId,
+    _part: Dtls12,
 }
 
 impl Keys12 {
     pub(super) fn new(suite: &CipherSuite12, aead: Box<dyn Aead>, cid: ConnectionId) -> Self {
-        Self { aead, tag_len: suite.tag_len, explicit: suite.explicit_nonce_len(), cid }
+        let (tag_len, explicit) = (suite.tag_len, suite.explicit_nonce_len());
+        Self { aead, tag_len, explicit, cid, _part: suite.part }
     }
 
     /// The length of a tag in bytes.

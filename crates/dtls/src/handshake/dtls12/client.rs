@@ -16,6 +16,7 @@ use crate::messages::key_exchange::{
 };
 use crate::messages::ticket::NewSessionTicket12;
 use crate::messages::{HelloVerifyRequest, ServerHello};
+use crate::parts;
 use crate::record::ConnectionId;
 use crate::tuning::LONGEST_TICKET;
 use alloc::vec::Vec;
@@ -28,6 +29,7 @@ const MAX_VERIFICATIONS: u8 = 3;
 /// What a ClientHello offered to a server of DTLS 1.2.
 #[derive(Debug)]
 pub(crate) struct Offer {
+    part: parts::Client,
     pub(crate) random: [u8; 32],
     pub(crate) psk: Psk,
     /// The highest version that was offered.
@@ -46,6 +48,7 @@ pub(crate) struct Offer {
 impl Offer {
     /// The offer of the first hello.
     pub(crate) fn new(
+        part: parts::Client,
         random: [u8; 32],
         psk: &Psk,
         highest: ProtocolVersion,
@@ -60,7 +63,18 @@ impl Offer {
         };
         let psk = psk.clone();
         let (hello, sequence, verifications) = (Vec::new(), 0, 0);
-        Self { random, psk, highest, session, session_id, cid, hello, sequence, verifications }
+        Self {
+            part,
+            random,
+            psk,
+            highest,
+            session,
+            session_id,
+            cid,
+            hello,
+            sequence,
+            verifications,
+        }
     }
 
     /// The content of the `session_ticket` extension: the ticket to resume with, or nothing to ask
@@ -131,6 +145,7 @@ impl Offer {
         let id = hello.session_id;
         let resumed = !id.is_empty() && id == self.session_id && self.session.is_some();
         let hellos = Hellos {
+            part: suite.part,
             suite,
             client_random: self.random,
             server_random: *hello.random,
@@ -157,9 +172,14 @@ impl Offer {
                 channel,
             );
             keyed.ticket = ticket;
-            return Ok(State::WaitServerFinished12(WaitFinished { keyed, gives_ticket }));
+            return Ok(State::WaitServerFinished12(WaitFinished {
+                _part: self.part,
+                keyed,
+                gives_ticket,
+            }));
         }
         Ok(State::WaitHelloDone12(WaitHelloDone {
+            part: self.part,
             hellos,
             psk: self.psk,
             session_id: id.to_vec(),
@@ -181,6 +201,7 @@ struct ClientExchange {
 /// The ServerHello was received; the server's flight is not complete.
 #[derive(Debug)]
 pub(crate) struct WaitHelloDone {
+    part: parts::Client,
     hellos: Hellos,
     psk: Psk,
     session_id: Vec<u8>,
@@ -268,13 +289,18 @@ impl WaitHelloDone {
             channel,
         );
         keyed.send_finished(channel);
-        Ok(State::WaitServerFinished12(WaitFinished { keyed, gives_ticket: self.gives_ticket }))
+        Ok(State::WaitServerFinished12(WaitFinished {
+            _part: self.part,
+            keyed,
+            gives_ticket: self.gives_ticket,
+        }))
     }
 }
 
 /// Only the server's Finished is missing.
 #[derive(Debug)]
 pub(crate) struct WaitFinished {
+    _part: parts::Client,
     keyed: KeysInstalled,
     gives_ticket: bool,
 }

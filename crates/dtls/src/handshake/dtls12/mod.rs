@@ -28,6 +28,7 @@ use crate::config::{ProtocolVersion, Settings};
 use crate::crypto::{CipherSuite12, MasterSecret12, NamedGroup, PremasterSecret, Transcript};
 use crate::error::{Fault, Misbehaviour};
 use crate::messages::fragment::transcript_header_12;
+use crate::parts::Dtls12;
 use crate::record::epochs::EPOCH_12;
 use crate::record::{ReceiveEpoch, SendEpoch};
 use alloc::boxed::Box;
@@ -63,6 +64,7 @@ fn send(
 /// What the two hellos negotiated.
 #[derive(Debug)]
 struct Hellos {
+    part: Dtls12,
     suite: &'static CipherSuite12,
     client_random: [u8; 32],
     server_random: [u8; 32],
@@ -157,7 +159,14 @@ impl KeysInstalled {
 
     fn established(self) -> Established {
         let Hellos {
-            suite, client_random, server_random, extended_master, resumed, agreed, ..
+            part,
+            suite,
+            client_random,
+            server_random,
+            extended_master,
+            resumed,
+            agreed,
+            ..
         } = self.hellos;
         let session = Session {
             suite: suite.id,
@@ -170,6 +179,7 @@ impl KeysInstalled {
         Established {
             offered: OfferedSchemes::default(),
             keys: EstablishedKeys::Dtls12 {
+                _part: part,
                 session: Box::new(session),
                 client_random,
                 server_random,

@@ -16,6 +16,7 @@ use crate::messages::key_exchange::{
     EcdhePskServerParams, read_ecdhe_psk_client_key_exchange, read_psk_client_key_exchange,
 };
 use crate::messages::ticket::NewSessionTicket12;
+use crate::parts;
 use crate::record::ConnectionId;
 use crate::tuning::SESSION_LIFETIME;
 use alloc::boxed::Box;
@@ -32,6 +33,7 @@ struct Tickets {
 
 /// The server's first flight was sent.
 pub(crate) struct WaitKeyExchange {
+    part: parts::Server,
     hellos: Hellos,
     exchange: Option<(NamedGroup, Box<dyn KeyExchange>)>,
     psks: Arc<dyn PskStore>,
@@ -97,6 +99,7 @@ pub(crate) fn accept(
     })?;
     send(channel, &mut transcript, 0, HandshakeType::SERVER_HELLO, body);
     let mut hellos = Hellos {
+        part: accepted.suite.part,
         suite,
         client_random: *hello.random,
         server_random: random,
@@ -118,7 +121,11 @@ pub(crate) fn accept(
             channel,
         );
         keyed.send_finished(channel);
-        return Ok(State::WaitClientFinished12(WaitFinished { keyed, tickets: None }));
+        return Ok(State::WaitClientFinished12(WaitFinished {
+            _part: config.part,
+            keyed,
+            tickets: None,
+        }));
     }
     let exchange = match accepted.group {
         Some(id) => {
@@ -137,7 +144,15 @@ pub(crate) fn accept(
     send(channel, transcript, 0, HandshakeType::SERVER_HELLO_DONE, Vec::new());
     let tickets = Tickets { sealer: accepted.ticket, now };
     let psks = Arc::clone(&config.psks);
-    let state = WaitKeyExchange { hellos, exchange, psks, session_id: id, tickets, waiting: None };
+    let state = WaitKeyExchange {
+        part: config.part,
+        hellos,
+        exchange,
+        psks,
+        session_id: id,
+        tickets,
+        waiting: None,
+    };
     Ok(State::WaitKeyExchange12(state))
 }
 
@@ -200,13 +215,18 @@ impl WaitKeyExchange {
             settings,
             channel,
         );
-        Ok(State::WaitClientFinished12(WaitFinished { keyed, tickets: Some(self.tickets) }))
+        Ok(State::WaitClientFinished12(WaitFinished {
+            _part: self.part,
+            keyed,
+            tickets: Some(self.tickets),
+        }))
     }
 }
 
 /// Only the client's Finished is missing.
 #[derive(Debug)]
 pub(crate) struct WaitFinished {
+    _part: parts::Server,
     keyed: KeysInstalled,
     /// `None` in a resumed handshake, whose Finished was already sent.
     tickets: Option<Tickets>,
