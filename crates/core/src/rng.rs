@@ -1,25 +1,37 @@
 //! Randomness as engines see it: a generator whose whole state is supplied by the host.
 
-use chacha20::ChaCha20Rng;
+use chacha20::ChaCha20Legacy;
+use chacha20::cipher::{KeyIvInit, StreamCipher, StreamCipherSeek};
 use core::convert::Infallible;
 use core::fmt;
 use rand_core::{SeedableRng, TryCryptoRng, TryRng};
-#[cfg(feature = "os")]
 use zeroize::Zeroizing;
+
+/// The length of a seed in bytes.
+const SEED: usize = 32;
+/// Output is taken in words of this many bytes, as the crate `rand_chacha` does it.
+const WORD: usize = 4;
 
 /// The random generator of one engine, seeded once by its host.
 ///
 /// A host with an operating system draws the seed from it. A simulator derives the seed from the
 /// run's seed, and the whole run then repeats to the byte.
-pub struct Random(ChaCha20Rng);
+///
+/// The output is the key stream of ChaCha20 under the seed. A generator keeps the seed and its place
+/// in the stream, and no blocks: each association has a generator and seldom asks it.
+pub struct Random {
+    seed: Zeroizing<[u8; SEED]>,
+    /// The number of words taken.
+    words: u64,
+}
 
 impl Random {
     /// A generator whose output is a function of `seed` alone.
     ///
     /// Except in tests and simulations, the seed must be 32 bytes of full entropy that nobody else
     /// ever sees.
-    pub fn from_seed(seed: [u8; 32]) -> Self {
-        Self(ChaCha20Rng::from_seed(seed))
+    pub fn from_seed(seed: [u8; SEED]) -> Self {
+        Self { seed: Zeroizing::new(seed), words: 0 }
     }
 
     /// A generator that is seeded by the operating system.
@@ -28,7 +40,7 @@ impl Random {
     /// Fails if the operating system provides no randomness.
     #[cfg(feature = "os")]
     pub fn from_os() -> Result<Self, OsRandomError> {
-        let mut seed = Zeroizing::new([0; 32]);
+        let mut seed = Zeroizing::new([0; SEED]);
         // An engine never calls this function: its host does, and passes the generator to it.
         #[expect(clippy::disallowed_methods)]
         getrandom::fill(&mut *seed).map_err(OsRandomError)?;
@@ -37,7 +49,7 @@ impl Random {
 
     /// A generator for tests and simulations, seeded with a number that a failing test can print.
     pub fn insecure(seed: u64) -> Self {
-        Self(ChaCha20Rng::seed_from_u64(seed))
+        Seeded::seed_from_u64(seed).0
     }
 
     /// An independent generator, for a child engine.
@@ -47,7 +59,11 @@ impl Random {
 
     /// Fills `out` with random bytes.
     pub fn fill(&mut self, out: &mut [u8]) {
-        let Ok(()) = self.0.try_fill_bytes(out);
+        let mut stream = ChaCha20Legacy::new((&*self.seed).into(), &[0; 8].into());
+        stream.seek(self.words * WORD as u64);
+        out.fill(0);
+        stream.apply_keystream(out);
+        self.words += out.len().div_ceil(WORD) as u64;
     }
 
     /// `N` random bytes.
@@ -66,19 +82,31 @@ impl Random {
     }
 }
 
+/// Expands a number into a seed as all generators of `rand_core` do.
+struct Seeded(Random);
+
+impl SeedableRng for Seeded {
+    type Seed = [u8; SEED];
+
+    fn from_seed(seed: Self::Seed) -> Self {
+        Self(Random::from_seed(seed))
+    }
+}
+
 impl TryRng for Random {
     type Error = Infallible;
 
     fn try_next_u32(&mut self) -> Result<u32, Infallible> {
-        self.0.try_next_u32()
+        Ok(u32::from_le_bytes(self.array()))
     }
 
     fn try_next_u64(&mut self) -> Result<u64, Infallible> {
-        self.0.try_next_u64()
+        Ok(u64::from_le_bytes(self.array()))
     }
 
     fn try_fill_bytes(&mut self, out: &mut [u8]) -> Result<(), Infallible> {
-        self.0.try_fill_bytes(out)
+        self.fill(out);
+        Ok(())
     }
 }
 
@@ -108,6 +136,20 @@ impl core::error::Error for OsRandomError {}
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_output_is_that_of_a_generator_that_keeps_blocks() {
+        use chacha20::ChaCha20Rng;
+        let (mut ours, mut theirs) = (Random::insecure(3), ChaCha20Rng::seed_from_u64(3));
+        for len in (0..70).chain([1, 300, 3, 255, 257, 4096, 2]) {
+            let (mut a, mut b) = ([0; 4096], [0; 4096]);
+            ours.fill(&mut a[..len]);
+            theirs.try_fill_bytes(&mut b[..len]).unwrap();
+            assert_eq!(a, b, "{len} bytes");
+            assert_eq!(ours.try_next_u32(), theirs.try_next_u32());
+            assert_eq!(ours.try_next_u64(), theirs.try_next_u64());
+        }
+    }
 
     #[test]
     fn same_seed_same_bytes() {

@@ -219,7 +219,7 @@ impl Connection {
         admitted: AdmittedClient<'_>,
         record_number: u64,
         cid: Option<ConnectionId>,
-    ) -> Result<Self, Unaccepted> {
+    ) -> Result<Box<Self>, Unaccepted> {
         // Message numbers continue after the exchange that was answered without state, and record
         // numbers after the record number of the first hello, which the client has seen in its
         // answer.
@@ -245,8 +245,8 @@ impl Connection {
                 handshake12::server::accept(&config, &mut channel, now, *accepted, cid)?
             }
         };
-        let mut connection =
-            Self::new(Role::Server(config.part, config), peer, now, channel, incoming);
+        let role = Role::Server(config.part, config);
+        let mut connection = Box::new(Self::new(role, peer, now, channel, incoming));
         connection.cid = cid.unwrap_or_default();
         connection.stage = Stage::handshake(state);
         connection.path.limit(unproved);

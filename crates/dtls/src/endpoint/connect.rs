@@ -12,6 +12,7 @@ use crate::connection::Connection;
 use crate::error::{CloseReason, ConfigError, ConnectError, Fault, Limit};
 use crate::tuning::MAX_ID_DRAWS;
 use alloc::collections::{BTreeMap, VecDeque};
+use alloc::boxed::Box;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::net::SocketAddr;
@@ -77,7 +78,7 @@ impl Endpoint {
         if self.place(peer) == AddressUse::Taken {
             return Err(ConnectError::AddressInUse);
         }
-        let connection = self.client_connection(config, peer)?;
+        let connection = Box::new(self.client_connection(config, peer)?);
         let room = self.room(ClientProof::Complete).ok_or(ConnectError::Full)?;
         let handle = Handle(self.next_handle);
         self.next_handle += 1;

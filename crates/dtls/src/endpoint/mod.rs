@@ -25,6 +25,7 @@ use crate::handshake::session::Sessions;
 use crate::record::{ConnectionId, Header12, cid};
 use crate::stats::Stats;
 use crate::tuning::MAX_ID_DRAWS;
+use alloc::boxed::Box;
 use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
 use alloc::sync::Arc;
 use alloc::vec::Vec;
@@ -106,7 +107,7 @@ enum AssociationRole {
 
 #[derive(Debug)]
 struct Entry {
-    connection: Connection,
+    connection: Box<Connection>,
     part: AssociationRole,
     /// The fingerprint of the association's ClientHello, to tell its retransmission from a new
     /// attempt.
@@ -230,7 +231,7 @@ impl Endpoint {
 
     /// An association; `None` if the handle is not valid.
     pub fn connection(&self, handle: Handle) -> Option<&Connection> {
-        self.entries.get(&handle).map(|entry| &entry.connection)
+        self.entries.get(&handle).map(|entry| &*entry.connection)
     }
 
     /// An association, to send on it or to change it; `None` if the handle is not valid.
@@ -245,7 +246,7 @@ impl Endpoint {
 
     /// All associations, in order of acceptance.
     pub fn connections(&self) -> impl Iterator<Item = (Handle, &Connection)> {
-        self.entries.iter().map(|(handle, entry)| (*handle, &entry.connection))
+        self.entries.iter().map(|(handle, entry)| (*handle, &*entry.connection))
     }
 
     /// The number of associations, complete or not.
@@ -459,7 +460,7 @@ impl Endpoint {
     fn insert(
         &mut self,
         from: SocketAddr,
-        mut connection: Connection,
+        mut connection: Box<Connection>,
         (hello, cookie): ([u8; 32], Option<Instant>),
         room: SlotSource,
         proof: ClientProof,
