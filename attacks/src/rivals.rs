@@ -131,7 +131,7 @@ pub fn run(scheme: Scheme, payload: usize, attack: Attack, any_length: bool, see
     let mut send = SendEpoch::new(APPLICATION_EPOCH, suite, scheme, &secret);
     let mut receive = ReceiveEpoch::new(APPLICATION_EPOCH, suite, scheme, &secret);
     if !any_length {
-        receive = receive.limited_to(DATAGRAM_BYTES - 2);
+        receive.limit(DATAGRAM_BYTES - 2);
     }
     let mut held = ReceiveBuffer::new(RECEIVE_BUFFER_BYTES);
     let mut cell =

@@ -204,7 +204,7 @@ impl Connection {
             connection.incoming.accept_clear(ClearMessages::AnyOrder);
         }
         connection.cid = state.cid();
-        connection.stage = Stage::handshake(State::WaitServerHello(state));
+        connection.stage = Stage::handshake(State::WaitServerHello(Box::new(state)));
         connection
     }
 

@@ -309,8 +309,9 @@ impl WaitServerHello {
     }
 
     /// Processes a ServerHello or HelloRetryRequest.
+    #[inline(never)]
     pub(crate) fn server_hello(
-        mut self,
+        mut self: Box<Self>,
         settings: &Settings,
         channel: &mut Channel,
         message: &Message,
@@ -350,8 +351,9 @@ impl WaitServerHello {
     }
 
     /// Answers a HelloVerifyRequest: the server speaks DTLS 1.2 (RFC 9147, section 5.1).
+    #[inline(never)]
     pub(crate) fn hello_verify_request(
-        mut self,
+        mut self: Box<Self>,
         settings: &Settings,
         channel: &mut Channel,
         message: &Message,
@@ -467,6 +469,7 @@ impl Offer {
 
     /// Processes the ServerHello of a server that chose DTLS 1.3.
     #[expect(clippy::too_many_arguments, reason = "the fields of the previous state")]
+    #[inline(never)]
     fn server_hello(
         mut self,
         random: [u8; 32],
@@ -516,7 +519,7 @@ impl Offer {
         channel.agree_on_cids(&agreed);
         // The handshake epoch has the standard layout, whatever scheme is negotiated.
         channel.install(HANDSHAKE_EPOCH, suite, (&client, Scheme::Plain), (&server, Scheme::Plain));
-        Ok(State::WaitEncryptedExtensions(WaitEncryptedExtensions {
+        Ok(State::WaitEncryptedExtensions(Box::new(WaitEncryptedExtensions {
             part: self.part,
             random,
             identity: psk.identity().to_vec(),
@@ -527,7 +530,7 @@ impl Offer {
             master: handshake.into_master(),
             client,
             server,
-        }))
+        })))
     }
 }
 
@@ -548,8 +551,9 @@ pub(crate) struct WaitEncryptedExtensions {
 
 impl WaitEncryptedExtensions {
     /// Processes EncryptedExtensions.
+    #[inline(never)]
     pub(crate) fn encrypted_extensions(
-        mut self,
+        mut self: Box<Self>,
         settings: &Settings,
         channel: &mut Channel,
         message: &Message,
@@ -590,7 +594,7 @@ impl WaitEncryptedExtensions {
         channel.record_limit = agreed.record_limit;
         channel.receive_limit = agreed.receive_limit;
         absorb(&mut self.transcript, message.kind, &message.body);
-        Ok(State::WaitServerFinished(WaitFinished {
+        Ok(State::WaitServerFinished(Box::new(WaitFinished {
             _part: self.part,
             random: self.random,
             suite: self.suite,
@@ -613,7 +617,7 @@ impl WaitEncryptedExtensions {
                 receive_cid: agreed.receive_cid,
                 return_routability: agreed.return_routability,
             },
-        }))
+        })))
     }
 }
 
@@ -632,8 +636,9 @@ pub(crate) struct WaitFinished {
 
 impl WaitFinished {
     /// Processes the server's Finished and sends ours: the handshake is complete.
+    #[inline(never)]
     pub(crate) fn finished(
-        mut self,
+        mut self: Box<Self>,
         settings: &Settings,
         channel: &mut Channel,
         message: &Message,

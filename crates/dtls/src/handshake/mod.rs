@@ -117,12 +117,14 @@ impl Channel {
 
     /// Adds a receiving epoch of DTLS 1.3.
     pub(crate) fn install_receive(&mut self, epoch: ReceiveEpoch) {
-        let mut epoch = epoch.delivering_from(self.delivered_from);
+        let epoch = self.receive.install(epoch);
+        epoch.deliver_from(self.delivered_from);
         if epoch.epoch() >= APPLICATION_EPOCH {
-            epoch = epoch.limited_to(self.receive_limit);
+            epoch.limit(self.receive_limit);
+            if self.watches {
+                epoch.watch();
+            }
         }
-        let watched = self.watches && epoch.epoch() >= APPLICATION_EPOCH;
-        self.receive.install(if watched { epoch.watched() } else { epoch });
     }
 
     pub(crate) fn install(
@@ -297,14 +299,14 @@ impl Established {
 /// The state of a handshake.
 #[derive(Debug)]
 pub(crate) enum State {
-    WaitServerHello(client::WaitServerHello),
-    WaitEncryptedExtensions(client::WaitEncryptedExtensions),
-    WaitServerFinished(client::WaitFinished),
-    WaitClientFinished(server::WaitFinished),
-    WaitHelloDone12(dtls12::client::WaitHelloDone),
-    WaitServerFinished12(dtls12::client::WaitFinished),
-    WaitKeyExchange12(dtls12::server::WaitKeyExchange),
-    WaitClientFinished12(dtls12::server::WaitFinished),
+    WaitServerHello(Box<client::WaitServerHello>),
+    WaitEncryptedExtensions(Box<client::WaitEncryptedExtensions>),
+    WaitServerFinished(Box<client::WaitFinished>),
+    WaitClientFinished(Box<server::WaitFinished>),
+    WaitHelloDone12(Box<dtls12::client::WaitHelloDone>),
+    WaitServerFinished12(Box<dtls12::client::WaitFinished>),
+    WaitKeyExchange12(Box<dtls12::server::WaitKeyExchange>),
+    WaitClientFinished12(Box<dtls12::server::WaitFinished>),
 }
 
 /// What a handshake message led to.
@@ -340,6 +342,9 @@ impl State {
     }
 
     /// Processes a handshake message.
+    ///
+    /// The functions that it calls are not inlined, because their frames would add up to more stack
+    /// than a small device has.
     pub(crate) fn advance(
         self,
         settings: &Settings,

@@ -121,7 +121,7 @@ pub(crate) fn accept(
     if config.send_half_rtt_data {
         channel.install_sending(APPLICATION_EPOCH, suite, (&send_secret, send));
     }
-    Ok(State::WaitClientFinished(WaitFinished {
+    Ok(State::WaitClientFinished(Box::new(WaitFinished {
         _part: config.part,
         client_finished: client.finished_key().verify_data(&hash),
         established: Box::new(Established {
@@ -148,7 +148,7 @@ pub(crate) fn accept(
                 return_routability: answer.agreed.return_routability,
             },
         }),
-    }))
+    })))
 }
 
 /// Finds the first PSK of the client that the server has. It waits for the answer about an earlier
@@ -189,8 +189,9 @@ impl WaitFinished {
     }
 
     /// Processes the client's Finished: the handshake is complete.
+    #[inline(never)]
     pub(crate) fn finished(
-        self,
+        self: Box<Self>,
         channel: &mut Channel,
         message: &Message,
     ) -> Result<Established, Fault> {

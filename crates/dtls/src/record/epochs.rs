@@ -63,8 +63,8 @@ pub struct ReceiveEpochs(Vec<ReceiveEpoch>);
 
 impl ReceiveEpochs {
     /// Adds the next epoch.
-    pub fn install(&mut self, epoch: ReceiveEpoch) {
-        self.0.push(epoch);
+    pub fn install(&mut self, epoch: ReceiveEpoch) -> &mut ReceiveEpoch {
+        self.0.push_mut(epoch)
     }
 
     /// The newest epoch whose low bits are `bits`.

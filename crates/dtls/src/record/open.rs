@@ -84,31 +84,25 @@ impl ReceiveEpoch {
 
     /// Refuses records longer than the record size limit that this end stated (RFC 8449, section
     /// 4), inner content type and padding included.
-    #[must_use]
-    pub const fn limited_to(mut self, bytes: usize) -> Self {
+    pub const fn limit(&mut self, bytes: usize) {
         match &mut self.layout {
             RecordProtection::Dtls12 { .. } => self.limit = bytes,
             RecordProtection::Dtls13(opening) => opening.limit(bytes),
         }
-        self
     }
 
     /// Delivers aggregated data from this security level on; `None`: only when it is verified.
-    #[must_use]
-    pub fn delivering_from(mut self, bits: Option<u8>) -> Self {
+    pub fn deliver_from(&mut self, bits: Option<u8>) {
         if let RecordProtection::Dtls13(opening) = &mut self.layout {
             opening.deliver_from(bits);
         }
-        self
     }
 
     /// Records the fate of each record, for [`Self::next_seen`].
-    #[must_use]
-    pub fn watched(mut self) -> Self {
+    pub fn watch(&mut self) {
         if let RecordProtection::Dtls13(opening) = &self.layout {
             self.tally.fates = Some(Box::new(Fates::new(opening.scheme())));
         }
-        self
     }
 
     /// Whether the fates of records are recorded.

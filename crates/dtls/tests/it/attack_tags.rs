@@ -232,9 +232,9 @@ fn records_beyond_the_limit_are_refused() {
         for kind in [ContentType::APPLICATION_DATA, ContentType::HANDSHAKE] {
             for (len, taken) in [(99, true), (100, false), (5000, false)] {
                 let mut send = SendEpoch::new(APPLICATION_EPOCH, suite, scheme, &secret());
-                let receive = ReceiveEpoch::new(APPLICATION_EPOCH, suite, scheme, &secret());
+                let mut receive = ReceiveEpoch::new(APPLICATION_EPOCH, suite, scheme, &secret());
                 // The content type counts too.
-                let mut receive = receive.limited_to(100);
+                receive.limit(100);
                 let mut held = ReceiveBuffer::new(1 << 16);
                 let mut buf = [0; 6000];
                 let shape = HeaderFormat { number: NumberLength::Two, last: true };

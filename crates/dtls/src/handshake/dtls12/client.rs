@@ -19,6 +19,7 @@ use crate::messages::{HelloVerifyRequest, ServerHello};
 use crate::parts;
 use crate::record::ConnectionId;
 use crate::tuning::LONGEST_TICKET;
+use alloc::boxed::Box;
 use alloc::vec::Vec;
 use lightseal_core::Decode;
 
@@ -96,6 +97,7 @@ impl Offer {
     }
 
     /// Processes the ServerHello of a server that chose DTLS 1.2.
+    #[inline(never)]
     pub(crate) fn server_hello(
         self,
         settings: &Settings,
@@ -144,7 +146,7 @@ impl Offer {
         absorb_message(&mut transcript, message);
         let id = hello.session_id;
         let resumed = !id.is_empty() && id == self.session_id && self.session.is_some();
-        let hellos = Hellos {
+        let hellos = Box::new(Hellos {
             part: suite.part,
             suite,
             client_random: self.random,
@@ -153,7 +155,7 @@ impl Offer {
             resumed,
             agreed,
             transcript,
-        };
+        });
         let gives_ticket = hello.extensions.get(ExtensionType::SESSION_TICKET).is_some();
         if let Some(session) = self.session.filter(|_| resumed) {
             // RFC 7627, section 5.3.
@@ -172,13 +174,13 @@ impl Offer {
                 channel,
             );
             keyed.ticket = ticket;
-            return Ok(State::WaitServerFinished12(WaitFinished {
+            return Ok(State::WaitServerFinished12(Box::new(WaitFinished {
                 _part: self.part,
                 keyed,
                 gives_ticket,
-            }));
+            })));
         }
-        Ok(State::WaitHelloDone12(WaitHelloDone {
+        Ok(State::WaitHelloDone12(Box::new(WaitHelloDone {
             part: self.part,
             hellos,
             psk: self.psk,
@@ -186,7 +188,7 @@ impl Offer {
             gives_ticket,
             key_exchanged: false,
             exchange: None,
-        }))
+        })))
     }
 }
 
@@ -202,7 +204,7 @@ struct ClientExchange {
 #[derive(Debug)]
 pub(crate) struct WaitHelloDone {
     part: parts::Client,
-    hellos: Hellos,
+    hellos: Box<Hellos>,
     psk: Psk,
     session_id: Vec<u8>,
     gives_ticket: bool,
@@ -213,8 +215,9 @@ pub(crate) struct WaitHelloDone {
 
 impl WaitHelloDone {
     /// Processes the ServerKeyExchange. With a PSK alone it is an identity hint, which is not used.
+    #[inline(never)]
     pub(crate) fn key_exchange(
-        mut self,
+        mut self: Box<Self>,
         settings: &Settings,
         channel: &mut Channel,
         message: &Message,
@@ -246,8 +249,9 @@ impl WaitHelloDone {
     }
 
     /// Processes the ServerHelloDone and sends the client's second flight.
+    #[inline(never)]
     pub(crate) fn hello_done(
-        mut self,
+        mut self: Box<Self>,
         settings: &Settings,
         channel: &mut Channel,
         message: &Message,
@@ -289,11 +293,11 @@ impl WaitHelloDone {
             channel,
         );
         keyed.send_finished(channel);
-        Ok(State::WaitServerFinished12(WaitFinished {
+        Ok(State::WaitServerFinished12(Box::new(WaitFinished {
             _part: self.part,
             keyed,
             gives_ticket: self.gives_ticket,
-        }))
+        })))
     }
 }
 
@@ -307,7 +311,8 @@ pub(crate) struct WaitFinished {
 
 impl WaitFinished {
     /// Processes the ticket that the server announced.
-    pub(crate) fn ticket(mut self, message: &Message) -> Result<State, Fault> {
+    #[inline(never)]
+    pub(crate) fn ticket(mut self: Box<Self>, message: &Message) -> Result<State, Fault> {
         expect_epoch(message, 0)?;
         if !self.gives_ticket {
             return Err(Misbehaviour::UnexpectedMessage.into());
@@ -323,8 +328,9 @@ impl WaitFinished {
     }
 
     /// Processes the server's Finished; answers with ours if the session was resumed.
+    #[inline(never)]
     pub(crate) fn finished(
-        mut self,
+        mut self: Box<Self>,
         channel: &mut Channel,
         message: &Message,
     ) -> Result<Established, Fault> {

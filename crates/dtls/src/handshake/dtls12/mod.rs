@@ -95,7 +95,7 @@ enum HandshakeRole {
 /// The keys are known and installed; the peer still has to prove that it has them.
 #[derive(Debug)]
 pub(crate) struct KeysInstalled {
-    hellos: Hellos,
+    hellos: Box<Hellos>,
     end: HandshakeRole,
     master: MasterSecret12,
     group: Option<NamedGroup>,
@@ -109,7 +109,7 @@ impl KeysInstalled {
     /// Installs the keys of both directions.
     #[expect(clippy::too_many_arguments, reason = "everything that the handshake has negotiated")]
     fn new(
-        hellos: Hellos,
+        hellos: Box<Hellos>,
         end: HandshakeRole,
         master: MasterSecret12,
         group: Option<NamedGroup>,
@@ -127,7 +127,7 @@ impl KeysInstalled {
         let (suite, agreed) = (hellos.suite, &hellos.agreed);
         channel.send.install(SendEpoch::dtls12(EPOCH_12, suite, send, agreed.send_cid));
         let receive = ReceiveEpoch::dtls12(EPOCH_12, suite, receive, agreed.receive_cid);
-        channel.receive.install(receive.limited_to(agreed.receive_limit));
+        channel.receive.install(receive).limit(agreed.receive_limit);
         Self { hellos, end, master, group, owner, session_id, ticket: None }
     }
 
@@ -167,7 +167,7 @@ impl KeysInstalled {
             resumed,
             agreed,
             ..
-        } = self.hellos;
+        } = *self.hellos;
         let session = Session {
             suite: suite.id,
             extended_master,

@@ -34,7 +34,7 @@ struct Tickets {
 /// The server's first flight was sent.
 pub(crate) struct WaitKeyExchange {
     part: parts::Server,
-    hellos: Hellos,
+    hellos: Box<Hellos>,
     exchange: Option<(NamedGroup, Box<dyn KeyExchange>)>,
     psks: Arc<dyn PskStore>,
     session_id: Vec<u8>,
@@ -98,7 +98,7 @@ pub(crate) fn accept(
         })
     })?;
     send(channel, &mut transcript, 0, HandshakeType::SERVER_HELLO, body);
-    let mut hellos = Hellos {
+    let mut hellos = Box::new(Hellos {
         part: accepted.suite.part,
         suite,
         client_random: *hello.random,
@@ -107,7 +107,7 @@ pub(crate) fn accept(
         resumed: accepted.session.is_some(),
         agreed: answer.agreed,
         transcript,
-    };
+    });
     if let Some(session) = accepted.session {
         let Session { master, owner, .. } = session;
         let mut keyed = KeysInstalled::new(
@@ -121,11 +121,11 @@ pub(crate) fn accept(
             channel,
         );
         keyed.send_finished(channel);
-        return Ok(State::WaitClientFinished12(WaitFinished {
+        return Ok(State::WaitClientFinished12(Box::new(WaitFinished {
             _part: config.part,
             keyed,
             tickets: None,
-        }));
+        })));
     }
     let exchange = match accepted.group {
         Some(id) => {
@@ -153,7 +153,7 @@ pub(crate) fn accept(
         tickets,
         waiting: None,
     };
-    Ok(State::WaitKeyExchange12(state))
+    Ok(State::WaitKeyExchange12(Box::new(state)))
 }
 
 impl WaitKeyExchange {
@@ -169,8 +169,9 @@ impl WaitKeyExchange {
 
     /// Processes the ClientKeyExchange and derives the keys. If the client's PSK is not known yet,
     /// the message waits.
+    #[inline(never)]
     pub(crate) fn key_exchange(
-        mut self,
+        mut self: Box<Self>,
         settings: &Settings,
         channel: &mut Channel,
         message: &Message,
@@ -215,11 +216,11 @@ impl WaitKeyExchange {
             settings,
             channel,
         );
-        Ok(State::WaitClientFinished12(WaitFinished {
+        Ok(State::WaitClientFinished12(Box::new(WaitFinished {
             _part: self.part,
             keyed,
             tickets: Some(self.tickets),
-        }))
+        })))
     }
 }
 
@@ -235,8 +236,9 @@ pub(crate) struct WaitFinished {
 impl WaitFinished {
     /// Processes the client's Finished. If ours was not sent before, it answers with ticket and
     /// Finished.
+    #[inline(never)]
     pub(crate) fn finished(
-        mut self,
+        mut self: Box<Self>,
         channel: &mut Channel,
         message: &Message,
     ) -> Result<Established, Fault> {
