@@ -98,6 +98,7 @@ pub(crate) fn layered() -> Result<Vec<Row>, String> {
 /// Every crate of the workspace and where it stands.
 const CRATES: &[(&str, Layer)] = &[
     ("lightseal-core", Layer::Core),
+    ("lightseal-aes-table", Layer::Cipher),
     ("lightseal-present", Layer::Cipher),
     ("lightseal-aggregation", Layer::Primitive),
     ("lightmac", Layer::Primitive),

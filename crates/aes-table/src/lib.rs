@@ -1,0 +1,208 @@
+//! AES-128 for small processors (FIPS 197): one table of a kilobyte, and keys of 16 bytes.
+//!
+//! [`Aes128`] has the traits of the crate [`cipher`], and only encrypts: counter mode, CCM, CMAC and
+//! LightMAC need no more. It keeps the key itself. The round keys are expanded on the stack whenever
+//! the cipher is used, once for all blocks of a message, so that an association takes 16 bytes for
+//! a key in place of 176.
+//!
+//! # Side channels
+//!
+//! The table is read at secret indices. On a processor with a data cache, the time that this takes
+//! depends on the key: programs that share the processor, and in the worst case peers that measure
+//! answers, can find it (Bernstein, "Cache-timing attacks on AES", 2005). Do not use this crate on
+//! such a processor. Cortex-M0 to M4 have no data cache; there the flash memory must deliver each
+//! word of the table in the same time, which accelerators in front of it may prevent: put the table
+//! into RAM then. The crate does nothing against an attacker who measures power or radiation.
+//!
+//! # Example
+//!
+//! FIPS 197, appendix C.1:
+//!
+//! ```
+//! use lightseal_aes_table::Aes128;
+//! use lightseal_aes_table::cipher::{BlockCipherEncrypt, KeyInit};
+//!
+//! let key = core::array::from_fn(|i| i as u8);
+//! let mut block = core::array::from_fn(|i| 0x11 * i as u8).into();
+//! Aes128::new(&key.into()).encrypt_block(&mut block);
+//! assert_eq!(block.0, 0x69c4_e0d8_6a7b_0430_d8cd_b780_70b4_c55a_u128.to_be_bytes());
+//! ```
+#![no_std]
+#![forbid(unsafe_code)]
+
+mod table;
+
+pub use cipher;
+
+use cipher::consts::{U1, U16};
+use cipher::inout::InOut;
+use cipher::{
+    Block, BlockCipherEncBackend, BlockCipherEncClosure, BlockCipherEncrypt, BlockSizeUser, Key,
+    KeyInit, KeySizeUser, ParBlocksSizeUser,
+};
+use core::fmt;
+use table::{TABLE, substituted};
+use zeroize::{Zeroize, ZeroizeOnDrop, Zeroizing};
+
+/// The number of rounds.
+const ROUNDS: usize = 10;
+/// The number of 32-bit words in a block and in a key.
+const WORDS: usize = 4;
+
+/// Four columns of the state, the first row in the highest byte.
+type State = [u32; WORDS];
+
+/// AES with a key of 128 bits, which is erased on drop. See the [crate](crate) for the processors
+/// on which this is safe.
+#[derive(Clone)]
+pub struct Aes128 {
+    key: Zeroizing<[u8; 16]>,
+}
+
+impl KeySizeUser for Aes128 {
+    type KeySize = U16;
+}
+
+impl KeyInit for Aes128 {
+    fn new(key: &Key<Self>) -> Self {
+        Self { key: Zeroizing::new(key.0) }
+    }
+}
+
+impl BlockSizeUser for Aes128 {
+    type BlockSize = U16;
+}
+
+impl BlockCipherEncrypt for Aes128 {
+    fn encrypt_with_backend(&self, f: impl BlockCipherEncClosure<BlockSize = U16>) {
+        f.call(&RoundKeys::expand(&self.key));
+    }
+}
+
+impl ZeroizeOnDrop for Aes128 {}
+
+impl fmt::Debug for Aes128 {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Aes128(..)")
+    }
+}
+
+/// The key schedule (FIPS 197, section 5.2), erased on drop.
+struct RoundKeys([State; ROUNDS + 1]);
+
+impl RoundKeys {
+    fn expand(key: &[u8; 16]) -> Self {
+        let mut keys = [columns(key); ROUNDS + 1];
+        let mut constant = 1;
+        for round in 1..=ROUNDS {
+            let mut word = keys[round - 1];
+            let [.., last] = word;
+            let turned = last.rotate_left(8).to_be_bytes().map(substituted);
+            let mut sum = u32::from_be_bytes(turned) ^ u32::from(constant) << 24;
+            for column in &mut word {
+                sum ^= *column;
+                *column = sum;
+            }
+            keys[round] = word;
+            constant = table::doubled(constant);
+        }
+        Self(keys)
+    }
+}
+
+impl Drop for RoundKeys {
+    fn drop(&mut self) {
+        self.0.zeroize();
+    }
+}
+
+impl BlockSizeUser for RoundKeys {
+    type BlockSize = U16;
+}
+
+impl ParBlocksSizeUser for RoundKeys {
+    type ParBlocksSize = U1;
+}
+
+impl BlockCipherEncBackend for RoundKeys {
+    fn encrypt_block(&self, mut block: InOut<'_, '_, Block<Self>>) {
+        let [first, middle @ .., last] = &self.0;
+        let mut state = added(columns(&block.get_in().0), first);
+        for key in middle {
+            state = added(mapped(state, mixed), key);
+        }
+        let state = added(mapped(state, |bytes| u32::from_be_bytes(bytes.map(substituted))), last);
+        for (out, column) in block.get_out().0.chunks_exact_mut(4).zip(state) {
+            out.copy_from_slice(&column.to_be_bytes());
+        }
+    }
+}
+
+fn columns(block: &[u8; 16]) -> State {
+    let (words, _) = block.as_chunks::<4>();
+    core::array::from_fn(|i| u32::from_be_bytes(words[i]))
+}
+
+fn added(state: State, key: &State) -> State {
+    core::array::from_fn(|i| state[i] ^ key[i])
+}
+
+/// ShiftRows, and what follows it for the four bytes of each column, from the first row on.
+#[inline(always)]
+fn mapped(state: State, column: impl Fn([u8; 4]) -> u32) -> State {
+    core::array::from_fn(|i| {
+        column(core::array::from_fn(|row| state[(i + row) % WORDS].to_be_bytes()[row]))
+    })
+}
+
+/// SubBytes and MixColumns for one column. The table has them for the first row; the other rows
+/// are rotations of it.
+#[inline(always)]
+fn mixed([a, b, c, d]: [u8; 4]) -> u32 {
+    let of = |byte: u8| TABLE[usize::from(byte)];
+    of(a) ^ of(b).rotate_right(8) ^ of(c).rotate_right(16) ^ of(d).rotate_right(24)
+}
+
+/// The examples of the page that the registry shows.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn the_table_is_small_and_so_is_a_key() {
+        assert_eq!(size_of_val(&TABLE), 1024);
+        assert_eq!(size_of::<Aes128>(), 16);
+    }
+
+    /// FIPS 197, appendix A.1.
+    #[test]
+    fn example_of_a_key_expansion() {
+        let key = 0x2b7e_1516_28ae_d2a6_abf7_1588_09cf_4f3c_u128.to_be_bytes();
+        let keys = RoundKeys::expand(&key);
+        assert_eq!(keys.0[1], [0xa0fa_fe17, 0x8854_2cb1, 0x23a3_3939, 0x2a6c_7605]);
+        assert_eq!(keys.0[10], [0xd014_f9a8, 0xc9ee_2589, 0xe13f_0cc8, 0xb663_0ca6]);
+    }
+
+    proptest! {
+        #[test]
+        fn blocks_are_those_of_another_implementation(
+            key in any::<[u8; 16]>(),
+            blocks in prop::collection::vec(any::<[u8; 16]>(), 0..20),
+        ) {
+            let mut ours: std::vec::Vec<Block<Aes128>> =
+                blocks.iter().map(|block| (*block).into()).collect();
+            let mut theirs = ours.clone();
+            Aes128::new(&key.into()).encrypt_blocks(&mut ours);
+            aes::Aes128Enc::new(&key.into()).encrypt_blocks(&mut theirs);
+            prop_assert_eq!(ours, theirs);
+        }
+    }
+}
+
+#[cfg(test)]
+extern crate std;
