@@ -89,7 +89,7 @@ impl<const CANDIDATES: usize, const WINDOW: usize> AggOpener<CANDIDATES, WINDOW>
         self.pool.unresolved()
     }
 
-    #[inline]
+    #[inline(always)]
     pub(crate) fn next_verdict(&mut self) -> Option<Verdict> {
         if let Some(verdict) = self.ordered.next_verdict() {
             return Some(verdict);

@@ -18,9 +18,9 @@ pub(crate) struct AggSealer {
     /// The closing tag over the open range.
     closing: OpenRange,
     /// The index of a set's last record: n − 1.
-    last: u8,
+    last: usize,
     /// The next record's place in its set.
-    place: u8,
+    place: usize,
 }
 
 /// The records of the current set from the first to the last data record that no tag covers.
@@ -47,12 +47,13 @@ impl OpenRange {
         }
     }
 
-    fn add<P: Prf + ?Sized>(&mut self, prf: &P, place: u8, kind: RecordKind, state: PrfState) {
+    #[inline(always)]
+    fn add<P: Prf + ?Sized>(&mut self, prf: &P, place: usize, kind: RecordKind, state: PrfState) {
         if kind == RecordKind::Data {
-            let first = self.places.map_or(place, |(first, _)| first);
-            self.places = Some((first, place));
+            let first = self.places.map_or(place as u8, |(first, _)| first);
+            self.places = Some((first, place as u8));
         }
-        if let Some(kept) = self.states.get_mut(usize::from(place)) {
+        if let Some(kept) = self.states.get_mut(place) {
             *kept = state;
         } else if self.places.is_some() {
             *self.after ^= closing_block(prf, &state);
@@ -71,8 +72,8 @@ impl OpenRange {
     }
 
     /// Ends the set of whose records `count` have been added.
-    fn end(&mut self, count: u8) {
-        self.states.iter_mut().take(usize::from(count)).for_each(Zeroize::zeroize);
+    fn end(&mut self, count: usize) {
+        self.states.iter_mut().take(count).for_each(Zeroize::zeroize);
         if KEPT == 0 {
             (*self.sum, *self.after) = (0, 0);
         }
@@ -89,7 +90,7 @@ impl AggSealer {
 
     pub(crate) fn new(n: SetSize) -> Option<Self> {
         let (sum, closing) = (Zeroizing::new(0), OpenRange::new());
-        Some(Self { next: 0, sum, closing, last: n.get() - 1, place: 0 })
+        Some(Self { next: 0, sum, closing, last: usize::from(n.get()) - 1, place: 0 })
     }
 
     #[inline]
@@ -141,7 +142,7 @@ impl AggSealer {
 
     /// First number of the set that the next record belongs to.
     fn set_start(&self) -> u64 {
-        self.next - u64::from(self.place)
+        self.next - self.place as u64
     }
 }
 

@@ -149,7 +149,7 @@ impl<const CANDIDATES: usize, const BOARD: usize> BitReceiver<CANDIDATES, BOARD>
         self.general().closing(prf, closing)
     }
 
-    #[inline]
+    #[inline(always)]
     pub(crate) fn next_verdict(&mut self) -> Option<Verdict> {
         match self {
             Self::Ordered(ordered) => ordered.next_verdict(),
