@@ -74,10 +74,7 @@ pub struct Opener<
 }
 
 #[derive(Clone, Debug)]
-#[cfg_attr(
-    all(feature = "agg-receiver", feature = "r2d2-receiver"),
-    expect(clippy::large_enum_variant, reason = "no heap: the caller chooses where it lives")
-)]
+#[allow(clippy::large_enum_variant, reason = "no heap: the caller chooses where it lives")]
 enum Inner<const CANDIDATES: usize, const WINDOW: usize, const BOARD: usize> {
     Agg(AggReceiver<CANDIDATES, WINDOW>),
     Bits(BitSideReceiver<CANDIDATES, BOARD>),

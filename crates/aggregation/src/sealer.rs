@@ -34,10 +34,7 @@ pub struct Sealer {
 }
 
 #[derive(Clone, Debug)]
-#[cfg_attr(
-    all(feature = "agg-sender", feature = "r2d2-sender"),
-    expect(clippy::large_enum_variant, reason = "no heap: the caller chooses where it lives")
-)]
+#[allow(clippy::large_enum_variant, reason = "no heap: the caller chooses where it lives")]
 enum Inner {
     Agg(AggSender),
     Bits(BitSender),

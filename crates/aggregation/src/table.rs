@@ -243,7 +243,7 @@ impl DependencyTable {
 
     /// Adds the words of a record's long tag to its own tag and to the later tags that cover it.
     pub(crate) fn distribute(&self, words: &LongTagWords, tags: &mut [u64; SPAN]) {
-        if MASKED > 0 {
+        if cfg!(feature = "fast") {
             self.by_member.distribute(words, tags);
         } else {
             self.sets.distribute(words, tags);

@@ -16,10 +16,7 @@ type InOrder = OrderedReceiver;
 type InOrder = Absent;
 
 #[derive(Clone, Debug)]
-#[cfg_attr(
-    feature = "fast",
-    expect(clippy::large_enum_variant, reason = "no heap: the caller chooses where it lives")
-)]
+#[allow(clippy::large_enum_variant, reason = "no heap: the caller chooses where it lives")]
 pub(crate) enum BitReceiver<const CANDIDATES: usize, const BOARD: usize> {
     Ordered(InOrder),
     General(BitOpener<CANDIDATES, BOARD>),
