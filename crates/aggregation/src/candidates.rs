@@ -1,9 +1,9 @@
 //! Received records that are not decided yet, or whose share later tags still need.
 
 use crate::prf::PrfState;
-use crate::tuning::HELD_PER_NUMBER;
+use crate::tuning::{HELD_PER_NUMBER, MAX_NUMBER};
 use crate::verdict::{DropReason, Outcome, Verdict};
-use zeroize::Zeroizing;
+use zeroize::{Zeroize, ZeroizeOnDrop};
 
 /// Number of 64-bit words in which each place of a pool has one bit.
 const WORDS: usize = 4;
@@ -46,13 +46,29 @@ impl NumberState {
     }
 }
 
+/// A record number of 48 bits, which needs no more alignment than a slot.
+#[derive(Clone, Copy)]
+struct Number([u16; 3]);
+
+const _: () = assert!(MAX_NUMBER < 1 << 48);
+
+impl Number {
+    const fn new(number: u64) -> Self {
+        Self([number as u16, (number >> 16) as u16, (number >> 32) as u16])
+    }
+
+    const fn get(self) -> u64 {
+        let [low, middle, high] = self.0;
+        low as u64 | (middle as u64) << 16 | (high as u64) << 32
+    }
+}
+
+/// A received record. Its share of a tag takes `SHARE` bytes, at most 16.
 #[derive(Clone)]
-pub(crate) struct Candidate {
-    pub(crate) number: u64,
+pub(crate) struct Candidate<const SHARE: usize> {
+    number: Number,
     pub(crate) state: PrfState,
-    /// Under Agg, block 0 ⊕ the aggregate carried, so that the shares of a set's genuine records
-    /// XOR to 0. Under schemes with a tag in every record, that tag.
-    pub(crate) share: Zeroizing<u128>,
+    share: Share<SHARE>,
     /// The caller's slot; a control record has none.
     slot: Option<u16>,
     /// The latest outcome, if the caller has not taken it yet.
@@ -68,30 +84,46 @@ pub(crate) struct Candidate {
     pub(crate) undecided: bool,
 }
 
-impl Candidate {
+#[derive(Clone, Zeroize, ZeroizeOnDrop)]
+struct Share<const SHARE: usize>([u8; SHARE]);
+
+impl<const SHARE: usize> Candidate<SHARE> {
+    /// The record's number.
+    pub(crate) const fn number(&self) -> u64 {
+        self.number.get()
+    }
+
+    /// Under Agg, block 0 ⊕ the aggregate carried, so that the shares of a set's genuine records
+    /// XOR to 0. Under schemes with a tag in every record, that tag.
+    pub(crate) fn share(&self) -> u128 {
+        let mut bytes = [0; 16];
+        bytes[..SHARE].copy_from_slice(&self.share.0);
+        u128::from_le_bytes(bytes)
+    }
+
     /// The caller's slot; a control record has none.
     pub(crate) const fn slot(&self) -> Option<u16> {
         self.slot
     }
 }
 
-/// A pool with places for N candidates.
+/// A pool with places for N candidates, each with a share of `SHARE` bytes.
 #[derive(Clone)]
-pub(crate) struct Pool<const N: usize> {
-    places: [Option<Candidate>; N],
+pub(crate) struct Pool<const N: usize, const SHARE: usize> {
+    places: [Option<Candidate<SHARE>>; N],
     /// One bit for each place: 1 if it is free.
     free: [u64; WORDS],
     /// Number of places in use.
-    used: usize,
+    used: u8,
     /// Candidates whose outcome the caller has not taken, in the order in which it will: verified
     /// ones first, then by number. Only the first `pending_outcomes` entries are in use.
     order: [Handle; N],
-    pending_outcomes: usize,
+    pending_outcomes: u8,
     /// How many candidates were delivered provisionally and given up without ever being decided.
     unresolved: u64,
 }
 
-impl<const N: usize> Pool<N> {
+impl<const N: usize, const SHARE: usize> Pool<N, SHARE> {
     pub(crate) fn new() -> Self {
         const { assert!(N > 0 && N <= Handle::MAX as usize) };
         let mut free = [0; WORDS];
@@ -122,10 +154,12 @@ impl<const N: usize> Pool<N> {
         let place = word * 64 + self.free[word].trailing_zeros() as usize;
         self.free[word] &= self.free[word] - 1;
         self.used += 1;
+        let mut bytes = [0; SHARE];
+        bytes.copy_from_slice(&share.to_le_bytes()[..SHARE]);
         self.places[place] = Some(Candidate {
-            number,
+            number: Number::new(number),
             state,
-            share: Zeroizing::new(share),
+            share: Share(bytes),
             slot,
             pending_outcome: None,
             provisional: false,
@@ -137,17 +171,17 @@ impl<const N: usize> Pool<N> {
     }
 
     pub(crate) fn is_full(&self) -> bool {
-        self.used == N
+        usize::from(self.used) == N
     }
 
     /// Number of free places.
     pub(crate) const fn room(&self) -> usize {
-        N - self.used
+        N - self.used as usize
     }
 
     /// Number of candidates held, including verified ones whose share is needed.
     pub(crate) const fn used(&self) -> usize {
-        self.used
+        self.used as usize
     }
 
     /// Whether the caller has taken all outcomes.
@@ -156,7 +190,7 @@ impl<const N: usize> Pool<N> {
     }
 
     /// Empties a place.
-    fn vacate(&mut self, handle: Handle) -> Option<Candidate> {
+    fn vacate(&mut self, handle: Handle) -> Option<Candidate<SHARE>> {
         let place = usize::from(handle);
         let candidate = self.places[place].take()?;
         self.free[place / 64] |= 1 << (place % 64);
@@ -164,16 +198,16 @@ impl<const N: usize> Pool<N> {
         Some(candidate)
     }
 
-    pub(crate) fn get(&self, handle: Handle) -> &Candidate {
+    pub(crate) fn get(&self, handle: Handle) -> &Candidate<SHARE> {
         self.places[usize::from(handle)].as_ref().expect("handles of a number are in use")
     }
 
-    fn get_mut(&mut self, handle: Handle) -> &mut Candidate {
+    fn get_mut(&mut self, handle: Handle) -> &mut Candidate<SHARE> {
         self.places[usize::from(handle)].as_mut().expect("handles of a number are in use")
     }
 
     /// The undecided data candidates, each with its slot.
-    pub(crate) fn undecided_data(&self) -> impl Iterator<Item = (Handle, &Candidate, u16)> {
+    pub(crate) fn undecided_data(&self) -> impl Iterator<Item = (Handle, &Candidate<SHARE>, u16)> {
         (0..).zip(&self.places).filter_map(|(handle, place)| {
             let candidate = place.as_ref().filter(|candidate| candidate.undecided)?;
             Some((handle, candidate, candidate.slot?))
@@ -255,11 +289,11 @@ impl<const N: usize> Pool<N> {
     }
 
     fn take_verdict(&mut self) -> Option<Verdict> {
-        let handle = *self.order[..self.pending_outcomes].first()?;
-        self.order[..self.pending_outcomes].rotate_left(1);
+        let handle = *self.order[..usize::from(self.pending_outcomes)].first()?;
+        self.order[..usize::from(self.pending_outcomes)].rotate_left(1);
         self.pending_outcomes -= 1;
         let candidate = self.get_mut(handle);
-        let (number, slot) = (candidate.number, candidate.slot?);
+        let (number, slot) = (candidate.number(), candidate.slot?);
         let outcome = candidate.pending_outcome.take()?;
         candidate.provisional |= matches!(outcome, Outcome::Provisional { .. });
         if !candidate.share_needed {
@@ -273,15 +307,16 @@ impl<const N: usize> Pool<N> {
     fn queue_outcome(&mut self, handle: Handle, outcome: Outcome) {
         self.withdraw_outcome(handle);
         self.get_mut(handle).pending_outcome = Some(outcome);
-        let key = |candidate: &Candidate| {
-            (candidate.pending_outcome != Some(Outcome::Verified), candidate.number)
+        let key = |candidate: &Candidate<SHARE>| {
+            (candidate.pending_outcome != Some(Outcome::Verified), candidate.number())
         };
         let new = key(self.get(handle));
-        let mut at = self.pending_outcomes;
+        let pending = usize::from(self.pending_outcomes);
+        let mut at = pending;
         while at > 0 && key(self.get(self.order[at - 1])) > new {
             at -= 1;
         }
-        self.order[at..=self.pending_outcomes].rotate_right(1);
+        self.order[at..=pending].rotate_right(1);
         self.order[at] = handle;
         self.pending_outcomes += 1;
     }
@@ -289,10 +324,11 @@ impl<const N: usize> Pool<N> {
     /// Withdraws an outcome that the caller has not taken.
     fn withdraw_outcome(&mut self, handle: Handle) {
         if self.get_mut(handle).pending_outcome.take().is_some()
-            && let Some(at) =
-                self.order[..self.pending_outcomes].iter().position(|&queued| queued == handle)
+            && let Some(at) = self.order[..usize::from(self.pending_outcomes)]
+                .iter()
+                .position(|&queued| queued == handle)
         {
-            self.order[at..self.pending_outcomes].rotate_left(1);
+            self.order[at..usize::from(self.pending_outcomes)].rotate_left(1);
             self.pending_outcomes -= 1;
         }
     }

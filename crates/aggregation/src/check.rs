@@ -14,7 +14,7 @@
 //! check = first byte of E(F_253 ⊕ A)           with one
 //! ```
 
-use crate::definition::{Definition, Layout, RulerOrder, SchemeError, SetSize};
+use crate::definition::{Definition, Layout, RulerOrder, SchemeError, SetSize, Sharing};
 use crate::prf::{Block, CHECK_BLOCK, Prf, PrfState, bound_block};
 use crate::r2d2::scheme::Overprovision;
 
@@ -73,6 +73,7 @@ impl<S: Checkable> Definition for Checked<S> {
     const NAME_FORM: &'static str = S::CHECKED_FORM;
     const NUMBER_ERROR: SchemeError = S::NUMBER_ERROR;
     const PARAMETERS: usize = S::PARAMETERS;
+    const SHARING: Sharing = S::SHARING;
     const HAS_DRAWN_SETS: bool = S::HAS_DRAWN_SETS;
     const HAS_CHECK_BYTE: bool = true;
 

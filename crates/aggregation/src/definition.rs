@@ -5,7 +5,7 @@
 //! delivery, names and negotiation follow from the definition. [`sliding`](crate::sliding) is an
 //! example.
 
-use crate::table::DependencyTable;
+use crate::table::DependencySets;
 use core::fmt;
 use zeroize::Zeroize;
 
@@ -25,6 +25,8 @@ pub(crate) trait Definition: Copy {
     const NUMBER_ERROR: SchemeError;
     /// How many of the [`parameters`](Self::parameters) are sent in messages.
     const PARAMETERS: usize;
+    /// Which kind of [`Layout`] it has.
+    const SHARING: Sharing;
     /// Whether its layout depends on the seed of [`RulerOrder::Keyed`].
     const HAS_DRAWN_SETS: bool = false;
     /// Whether each record also carries a check byte.
@@ -52,14 +54,22 @@ pub(crate) trait Definition: Copy {
     fn layout(self, order: &RulerOrder) -> Layout;
 }
 
+/// The two ways in which records share tags.
+#[derive(Clone, Copy)]
+pub(crate) enum Sharing {
+    /// [`Layout::Sets`].
+    Sets,
+    /// [`Layout::Bits`].
+    Bits,
+}
+
 /// Which records each tag covers.
-#[expect(clippy::large_enum_variant, reason = "it is taken apart at once")]
 pub(crate) enum Layout {
     /// The last record of each set carries a full tag for the whole set.
     Sets(SetSize),
     /// Each record carries a short tag. Each bit of a tag covers a dependency set of its own. For
     /// levels to be sound, each output bit of a record must enter at most one tag.
-    Bits(DependencyTable),
+    Bits(DependencySets),
 }
 
 /// n, the number of records that share one tag: 2 to 16.

@@ -105,12 +105,37 @@
 //! }
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
+//!
+//! # Builds for small devices
+//!
+//! The features `agg-sender`, `agg-receiver`, `r2d2-sender` and `r2d2-receiver` are the sides that a
+//! build has, [`Scheme::can_send`] and [`Scheme::can_receive`] tell which schemes follow from them. The
+//! feature `fast` is worth its memory and code on hosts. All are on by default.
 #![no_std]
 #![forbid(unsafe_code)]
+// Without a side, the code behind it has no user.
+#![cfg_attr(
+    not(all(
+        feature = "agg-sender",
+        feature = "agg-receiver",
+        feature = "r2d2-sender",
+        feature = "r2d2-receiver",
+        feature = "fast"
+    )),
+    allow(dead_code)
+)]
 
 #[cfg(test)]
 extern crate std;
 
+#[cfg(not(all(
+    feature = "agg-sender",
+    feature = "agg-receiver",
+    feature = "r2d2-sender",
+    feature = "r2d2-receiver",
+    feature = "fast"
+)))]
+mod absent;
 mod agg;
 mod bits;
 mod candidates;

@@ -1,12 +1,41 @@
 //! The receiving side: an [`Opener`] checks tags and decides which records are genuine.
 
+#[cfg(not(all(feature = "agg-receiver", feature = "r2d2-receiver")))]
+use crate::absent::Absent;
+#[cfg(feature = "agg-receiver")]
 use crate::agg::opener::AggOpener;
-use crate::definition::Layout;
+use crate::definition::{Layout, Sharing};
 use crate::prf::{ClosingTag, Prf, PrfState};
+#[cfg(feature = "r2d2-receiver")]
 use crate::r2d2::receiver::BitReceiver;
 use crate::scheme::{RulerOrder, Scheme};
 use crate::tuning;
 pub use crate::verdict::{Counters, DropReason, Offer, Outcome, Refusal, Verdict};
+
+#[cfg(feature = "agg-receiver")]
+type AggReceiver<const CANDIDATES: usize, const WINDOW: usize> = AggOpener<CANDIDATES, WINDOW>;
+#[cfg(not(feature = "agg-receiver"))]
+type AggReceiver<const CANDIDATES: usize, const WINDOW: usize> = Absent;
+
+#[cfg(feature = "r2d2-receiver")]
+type BitSideReceiver<const CANDIDATES: usize, const BOARD: usize> = BitReceiver<CANDIDATES, BOARD>;
+#[cfg(not(feature = "r2d2-receiver"))]
+type BitSideReceiver<const CANDIDATES: usize, const BOARD: usize> = Absent;
+
+impl Scheme {
+    /// Whether this build can receive under the scheme. Plain tags need nothing of this crate.
+    pub const fn can_receive(self) -> bool {
+        match self.sharing() {
+            None => true,
+            Some(Sharing::Sets) => {
+                AggReceiver::<{ tuning::CANDIDATES }, { tuning::WINDOW }>::AVAILABLE
+            }
+            Some(Sharing::Bits) => {
+                BitSideReceiver::<{ tuning::CANDIDATES }, { tuning::BOARD }>::AVAILABLE
+            }
+        }
+    }
+}
 
 /// Checks the tags of one direction of an epoch and decides which records are genuine.
 ///
@@ -30,8 +59,12 @@ pub use crate::verdict::{Counters, DropReason, Offer, Outcome, Refusal, Verdict}
 /// default. When candidates run out, one of the number with the most candidates is evicted, or else
 /// one of the highest number.
 #[derive(Clone, Debug)]
-pub struct Opener<const CANDIDATES: usize = { tuning::CANDIDATES }> {
-    inner: Inner<CANDIDATES>,
+pub struct Opener<
+    const CANDIDATES: usize = { tuning::CANDIDATES },
+    const WINDOW: usize = { tuning::WINDOW },
+    const BOARD: usize = { tuning::BOARD },
+> {
+    inner: Inner<CANDIDATES, WINDOW, BOARD>,
     /// The level in bits from which data is delivered before it is verified; `None` if it is not.
     threshold: Option<u8>,
     /// Number of records that were delivered before they were verified, and failed.
@@ -41,18 +74,21 @@ pub struct Opener<const CANDIDATES: usize = { tuning::CANDIDATES }> {
 }
 
 #[derive(Clone, Debug)]
-#[expect(clippy::large_enum_variant, reason = "no heap: the caller chooses where it lives")]
-enum Inner<const CANDIDATES: usize> {
-    Agg(AggOpener<CANDIDATES>),
-    Bits(BitReceiver<CANDIDATES>),
+#[allow(clippy::large_enum_variant, reason = "no heap: the caller chooses where it lives")]
+enum Inner<const CANDIDATES: usize, const WINDOW: usize, const BOARD: usize> {
+    Agg(AggReceiver<CANDIDATES, WINDOW>),
+    Bits(BitSideReceiver<CANDIDATES, BOARD>),
 }
 
-impl<const CANDIDATES: usize> Opener<CANDIDATES> {
-    /// An opener that expects record 0; `None` for [`Scheme::Plain`], which shares no tags.
+impl<const CANDIDATES: usize, const WINDOW: usize, const BOARD: usize>
+    Opener<CANDIDATES, WINDOW, BOARD>
+{
+    /// An opener that expects record 0; `None` for [`Scheme::Plain`], which shares no tags, and for
+    /// a scheme under which this build [cannot receive](Scheme::can_receive).
     pub fn new(scheme: Scheme, order: &RulerOrder) -> Option<Self> {
         let inner = match scheme.layout(order)? {
-            Layout::Sets(n) => Inner::Agg(AggOpener::new(n)),
-            Layout::Bits(table) => Inner::Bits(BitReceiver::new(table)),
+            Layout::Sets(n) => Inner::Agg(AggReceiver::<CANDIDATES, WINDOW>::new(n)?),
+            Layout::Bits(sets) => Inner::Bits(BitSideReceiver::<CANDIDATES, BOARD>::new(&sets)?),
         };
         Some(Self { inner, threshold: None, refuted: 0, refused: 0 })
     }
@@ -146,7 +182,7 @@ impl<const CANDIDATES: usize> Opener<CANDIDATES> {
     ) -> bool {
         match &mut self.inner {
             Inner::Agg(agg) => agg.evict(number, len, len_of),
-            Inner::Bits(opener) => opener.evict(prf, number, len, len_of),
+            Inner::Bits(opener) => opener.evict_with(prf, number, len, len_of),
         }
     }
 

@@ -24,7 +24,7 @@ pub(crate) struct Newcomer {
     pub(crate) len: usize,
 }
 
-impl<const N: usize> Pool<N> {
+impl<const N: usize, const SHARE: usize> Pool<N, SHARE> {
     /// Whether one more candidate, besides those in `handles`, would be among the first of its
     /// number.
     pub(crate) fn has_first_place(&self, handles: &[Handle]) -> bool {
@@ -47,7 +47,7 @@ impl<const N: usize> Pool<N> {
         let later = handles.filter(|&handle| !self.get(handle).first);
         let ranked = later.map(|handle| {
             let held = self.get(handle);
-            (rank(&held.state, *held.share), handle)
+            (rank(&held.state, held.share()), handle)
         });
         let (greatest, handle) = ranked.max_by_key(|(rank, _)| *rank)?;
         Some((handle, rank(state, share) < greatest))
@@ -75,20 +75,20 @@ impl<const N: usize> Pool<N> {
         let open = || self.undecided_data().map(|(handle, c, slot)| (handle, c, len(slot)));
         let own = new.siblings + 1;
         let later = open().filter(|(_, c, len)| {
-            let rivals = rivals(c.number);
+            let rivals = rivals(c.number());
             !c.first && (rivals > own || rivals == own && *len > new.len)
         });
         let victim = later
-            .max_by_key(|(_, c, len)| (rivals(c.number), *len, c.number))
+            .max_by_key(|(_, c, len)| (rivals(c.number()), *len, c.number()))
             .or_else(|| {
-                let beyond = open().filter(|(_, c, _)| own <= 2 && c.number > new.number);
-                beyond.max_by_key(|(_, c, len)| (c.number, !c.first, *len))
+                let beyond = open().filter(|(_, c, _)| own <= 2 && c.number() > new.number);
+                beyond.max_by_key(|(_, c, len)| (c.number(), !c.first, *len))
             })
             .or_else(|| {
-                let twos =
-                    open().filter(|(_, c, len)| own == 1 && rivals(c.number) > 1 && *len > new.len);
-                twos.max_by_key(|(_, c, len)| (*len, c.number))
+                let twos = open()
+                    .filter(|(_, c, len)| own == 1 && rivals(c.number()) > 1 && *len > new.len);
+                twos.max_by_key(|(_, c, len)| (*len, c.number()))
             });
-        victim.map(|(handle, c, _)| (handle, c.number))
+        victim.map(|(handle, c, _)| (handle, c.number()))
     }
 }

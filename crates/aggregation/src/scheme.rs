@@ -1,7 +1,7 @@
 //! Aggregation schemes, their parameters and names.
 
 use crate::check::{CHECK_BYTES, Checked};
-use crate::definition::{Definition, Layout};
+use crate::definition::{Definition, Layout, Sharing};
 pub use crate::definition::{RulerOrder, SchemeError, SetSize, TAG_BYTES};
 pub use crate::r2d2::scheme::{Overprovision, SHARED_BY};
 pub use crate::sliding::SlidingWindow;
@@ -101,6 +101,14 @@ macro_rules! schemes {
                 match self {
                     Self::Plain => false,
                     $(Self::$name(_) => <$parameters>::HAS_DRAWN_SETS,)*
+                }
+            }
+
+            /// How records share tags; `None` for plain tags.
+            pub(crate) const fn sharing(self) -> Option<Sharing> {
+                match self {
+                    Self::Plain => None,
+                    $(Self::$name(_) => Some(<$parameters>::SHARING),)*
                 }
             }
 

@@ -9,9 +9,12 @@
 //! avoid that. This scheme is therefore for paths that lose nothing, and an example of how a scheme
 //! is defined.
 
-use crate::definition::{Definition, Layout, RulerOrder, SchemeError};
+use crate::definition::{Definition, Layout, RulerOrder, SchemeError, Sharing};
 use crate::r2d2::scheme::{Overprovision, SHARED_BY};
-use crate::table::DependencyTable;
+use crate::table::{DependencySet, DependencySets};
+
+/// The dependency set of every bit: the record and the seven before it.
+static WINDOW: DependencySet = [0, 1, 2, 3, 4, 5, 6, 7];
 
 /// A sliding window of eight records, with overprovisioning o as under R2D2.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -35,6 +38,7 @@ impl Definition for SlidingWindow {
     const NUMBER_ERROR: SchemeError =
         SchemeError::Parameter("sliding takes o of 50, 100, 150 or 200");
     const PARAMETERS: usize = 2;
+    const SHARING: Sharing = Sharing::Bits;
 
     fn parameters(self) -> [u8; 2] {
         [SHARED_BY, self.0.percent()]
@@ -62,7 +66,6 @@ impl Definition for SlidingWindow {
     }
 
     fn layout(self, _: &RulerOrder) -> Layout {
-        let window = core::array::from_fn(|behind| behind as u8);
-        Layout::Bits(DependencyTable::new(self.0.tag_bytes(), |_| window))
+        Layout::Bits(DependencySets::new(self.0.tag_bytes(), core::slice::from_ref(&WINDOW), |_| 0))
     }
 }

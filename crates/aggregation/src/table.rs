@@ -12,12 +12,82 @@ pub(crate) const REACH: usize = 37;
 pub(crate) const SPAN: usize = REACH + 1;
 /// Length of the longest tag in bits.
 pub(crate) const MAX_TAG_BITS: usize = 48;
+/// Length of the longest tag in bytes.
+pub(crate) const MAX_TAG_BYTES: usize = MAX_TAG_BITS / 8;
 /// Number of 64-bit words in the longest long tag.
 pub(crate) const LONG_TAG_WORDS: usize = MEMBERS * MAX_TAG_BITS / 64;
 
 /// The distances from a tag's record back to the members of one bit's dependency set, ascending;
 /// the first is 0.
 pub(crate) type DependencySet = [u8; MEMBERS];
+
+/// Which records each bit of a tag covers: one dependency set of a list for each bit.
+#[derive(Clone)]
+pub(crate) struct DependencySets {
+    list: &'static [DependencySet],
+    /// The index in `list` of each bit's dependency set.
+    chosen: [u8; MAX_TAG_BITS],
+    /// Length of a tag in bytes: t / 8.
+    bytes: u8,
+}
+
+impl DependencySets {
+    /// The dependency sets of tags of `bytes` bytes (at most 6). `next` returns the index in `list`
+    /// of the set of each bit.
+    pub(crate) fn new(
+        bytes: usize,
+        list: &'static [DependencySet],
+        next: impl FnMut(usize) -> usize,
+    ) -> Self {
+        debug_assert!(8 * bytes <= MAX_TAG_BITS);
+        let mut chosen = [0; MAX_TAG_BITS];
+        let indices = (0..8 * bytes).map(next);
+        chosen.iter_mut().zip(indices).for_each(|(place, index)| *place = index as u8);
+        Self { list, chosen, bytes: bytes as u8 }
+    }
+
+    pub(crate) const fn bytes(&self) -> usize {
+        self.bytes as usize
+    }
+
+    /// Each bit of a tag with its dependency set. Bit j of a tag is bit t − 1 − j of a word, because
+    /// a tag is read as a big-endian number.
+    pub(crate) fn each(&self) -> impl Iterator<Item = (u64, &'static DependencySet)> {
+        let bits = 8 * self.bytes();
+        let sets = self.chosen.iter().map(|index| self.list.get(usize::from(*index)));
+        (0..bits).rev().map(|bit| 1 << bit).zip(sets.flatten())
+    }
+
+    /// How many bits cover each record, the one farthest behind first.
+    fn counts(&self) -> [i16; SPAN] {
+        let mut counts = [0; SPAN];
+        for behind in self.each().flat_map(|(_, set)| set) {
+            counts[REACH - usize::from(*behind).min(REACH)] += 1;
+        }
+        counts
+    }
+
+    /// How many later records bring a record to a level of `bits`, if none is lost.
+    pub(crate) fn delay(&self, bits: i16) -> usize {
+        let mut level = 0;
+        for (behind, count) in self.counts().iter().rev().enumerate() {
+            level += count;
+            if level >= bits {
+                return behind;
+            }
+        }
+        REACH
+    }
+
+    /// Adds the words of a record's long tag to its own tag and to the later tags that cover it.
+    pub(crate) fn distribute(&self, words: &LongTagWords, tags: &mut [u64; SPAN]) {
+        for (bit, set) in self.each() {
+            for (word, behind) in words.iter().zip(set) {
+                tags[usize::from(*behind).min(REACH)] ^= word & bit;
+            }
+        }
+    }
+}
 
 /// The long tag of a record: 8·t bits in the order of its output blocks, then zeros.
 #[derive(Clone, Copy, Default)]
@@ -52,12 +122,23 @@ impl LongTag {
 
     /// Its bytes, followed by eight zeros, so that eight bytes can be read from the first byte of
     /// any t-bit word.
-    pub(crate) fn to_bytes(self) -> [u8; 8 * LONG_TAG_WORDS + 8] {
+    fn to_bytes(self) -> [u8; 8 * LONG_TAG_WORDS + 8] {
         let mut bytes = [0; 8 * LONG_TAG_WORDS + 8];
         for (bytes, word) in bytes.chunks_exact_mut(8).zip(self.0) {
             bytes.copy_from_slice(&word.to_ne_bytes());
         }
         bytes
+    }
+
+    /// The long tag word by word, where a tag has `bytes` bytes.
+    pub(crate) fn words(&self, bytes: usize) -> LongTagWords {
+        let long_tag = Zeroizing::new(self.to_bytes());
+        let mut words = Zeroizing::new([0; MEMBERS]);
+        for (k, word) in words.iter_mut().enumerate() {
+            let word_bytes = long_tag[k * bytes..].first_chunk().copied().unwrap_or_default();
+            *word = u64::from_be_bytes(word_bytes) >> (64 - 8 * bytes);
+        }
+        words
     }
 }
 
@@ -65,17 +146,50 @@ impl LongTag {
 /// k-th member.
 pub(crate) type LongTagWords = Zeroizing<[u64; MEMBERS]>;
 
-/// The dependency sets of all bits of a tag. Bit j of a tag is bit t − 1 − j of a word, because a
-/// tag is read as a big-endian number.
+/// Number of members for which there are masks of bits.
+const MASKED: usize = if cfg!(feature = "fast") { MEMBERS } else { 0 };
+
+/// Adds the words of a long tag to tags as a whole, with a mask for each member and distance.
 #[derive(Clone)]
-pub(crate) struct DependencyTable {
-    /// Length of a tag in bytes: t / 8.
-    bytes: usize,
-    /// `bits_by_member[k][d]`: the bits whose k-th member is d numbers behind.
-    bits_by_member: [[u64; SPAN]; MEMBERS],
+struct BitsByMember {
+    /// `bits[k][d]`: the bits whose k-th member is d numbers behind.
+    bits: [[u64; SPAN]; MASKED],
     /// For each k, the range of distances d with any such bit: the first one, and the last one
     /// plus 1.
-    ranges: [(u8, u8); MEMBERS],
+    ranges: [(u8, u8); MASKED],
+}
+
+impl BitsByMember {
+    fn new(sets: &DependencySets) -> Self {
+        let mut own = Self { bits: [[0; SPAN]; MASKED], ranges: [(SPAN as u8, 0); MASKED] };
+        for (bit, set) in sets.each() {
+            for ((bits, range), behind) in own.bits.iter_mut().zip(&mut own.ranges).zip(set) {
+                let d = usize::from(*behind).min(REACH);
+                bits[d] |= bit;
+                *range = (range.0.min(d as u8), range.1.max(d as u8 + 1));
+            }
+        }
+        own
+    }
+
+    fn distribute(&self, words: &LongTagWords, tags: &mut [u64; SPAN]) {
+        for ((word, bits), &(first, end)) in words.iter().zip(&self.bits).zip(&self.ranges) {
+            let range = usize::from(first)..usize::from(end);
+            let (Some(tags), Some(bits)) = (tags.get_mut(range.clone()), bits.get(range)) else {
+                continue;
+            };
+            for (tag, take) in tags.iter_mut().zip(bits) {
+                *tag ^= word & take;
+            }
+        }
+    }
+}
+
+/// The dependency sets of all bits of a tag, and what follows from them.
+#[derive(Clone)]
+pub(crate) struct DependencyTable {
+    sets: DependencySets,
+    by_member: BitsByMember,
     /// `covers[d]`: the bits that cover the record d numbers behind.
     covers: [u64; SPAN],
     /// For each distance, how many bits cover the record at this distance, the farthest first.
@@ -83,41 +197,28 @@ pub(crate) struct DependencyTable {
 }
 
 impl DependencyTable {
-    /// The table for tags of `bytes` bytes (at most 6). `next` returns the dependency set of each
-    /// bit.
-    pub(crate) fn new(bytes: usize, mut next: impl FnMut(usize) -> DependencySet) -> Self {
-        let mut table = Self {
-            bytes,
-            bits_by_member: [[0; SPAN]; MEMBERS],
-            ranges: [(SPAN as u8, 0); MEMBERS],
-            covers: [0; SPAN],
-            counts: [0; SPAN],
-        };
-        let bits = 8 * bytes;
-        debug_assert!(bits <= MAX_TAG_BITS);
-        for j in 0..bits {
-            let bit = 1 << (bits - 1 - j);
-            for (k, behind) in next(j).into_iter().enumerate() {
-                let d = usize::from(behind).min(REACH);
-                table.bits_by_member[k][d] |= bit;
-                let (first, end) = table.ranges[k];
-                table.ranges[k] = (first.min(d as u8), end.max(d as u8 + 1));
-                table.covers[d] |= bit;
+    pub(crate) fn new(sets: &DependencySets) -> Self {
+        let mut covers = [0; SPAN];
+        for (bit, set) in sets.each() {
+            for behind in set {
+                covers[usize::from(*behind).min(REACH)] |= bit;
             }
         }
-        for (count, covers) in table.counts.iter_mut().rev().zip(table.covers) {
-            *count = covers.count_ones() as i16;
-        }
-        table
+        let by_member = BitsByMember::new(sets);
+        Self { sets: sets.clone(), by_member, covers, counts: sets.counts() }
+    }
+
+    pub(crate) const fn sets(&self) -> &DependencySets {
+        &self.sets
     }
 
     pub(crate) const fn bytes(&self) -> usize {
-        self.bytes
+        self.sets.bytes()
     }
 
     /// All bits of a tag.
     pub(crate) const fn all(&self) -> u64 {
-        (1 << (8 * self.bytes)) - 1
+        (1 << (8 * self.bytes())) - 1
     }
 
     /// Bits of a tag that cover the record `behind` numbers before its own.
@@ -130,23 +231,6 @@ impl DependencyTable {
         &self.counts
     }
 
-    /// How many later records bring a record to a level of `bits`, if none is lost.
-    pub(crate) fn delay(&self, bits: i16) -> usize {
-        let mut level = 0;
-        for (behind, count) in self.counts.iter().rev().enumerate() {
-            level += count;
-            if level >= bits {
-                return behind;
-            }
-        }
-        REACH
-    }
-
-    /// Bits whose `k`-th member is `behind` numbers before the tag's record.
-    pub(crate) const fn bits_by_member(&self, k: usize, behind: usize) -> u64 {
-        self.bits_by_member[k][behind]
-    }
-
     /// A record's level in bits when `after` later records arrived and none is lost.
     pub(crate) fn level_after(&self, after: usize) -> i16 {
         self.counts.iter().rev().take(after + 1).sum()
@@ -154,29 +238,15 @@ impl DependencyTable {
 
     /// A record's long tag, word by word.
     pub(crate) fn words(&self, long_tag: &LongTag) -> LongTagWords {
-        let long_tag = Zeroizing::new(long_tag.to_bytes());
-        let mut words = Zeroizing::new([0; MEMBERS]);
-        for (k, word) in words.iter_mut().enumerate() {
-            let bytes = long_tag[k * self.bytes..].first_chunk().copied().unwrap_or_default();
-            *word = u64::from_be_bytes(bytes) >> (64 - 8 * self.bytes);
-        }
-        words
+        long_tag.words(self.bytes())
     }
 
     /// Adds the words of a record's long tag to its own tag and to the later tags that cover it.
     pub(crate) fn distribute(&self, words: &LongTagWords, tags: &mut [u64; SPAN]) {
-        for ((word, bits_by_member), &(first, end)) in
-            words.iter().zip(&self.bits_by_member).zip(&self.ranges)
-        {
-            let range = usize::from(first)..usize::from(end);
-            let (Some(tags), Some(bits_by_member)) =
-                (tags.get_mut(range.clone()), bits_by_member.get(range))
-            else {
-                continue;
-            };
-            for (tag, take) in tags.iter_mut().zip(bits_by_member) {
-                *tag ^= word & take;
-            }
+        if cfg!(feature = "fast") {
+            self.by_member.distribute(words, tags);
+        } else {
+            self.sets.distribute(words, tags);
         }
     }
 }

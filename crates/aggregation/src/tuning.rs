@@ -3,12 +3,26 @@
 /// The largest record number, 2^48 − 1 (RFC 9147, section 4.2.2).
 pub const MAX_NUMBER: u64 = (1 << 48) - 1;
 
-/// Record numbers an [`Opener`](crate::Opener) keeps track of at once, rounded down to whole sets.
-/// Lateness and two open sets of 16 need 69 numbers; this is nearly twice as many.
+/// Record numbers of which an [`Opener`](crate::Opener) under Agg keeps track at once by default,
+/// rounded down to whole sets. Lateness and two open sets of 16 need 69 numbers; this is nearly twice
+/// as many.
 pub const WINDOW: usize = 128;
 
+/// The least number of record numbers of which an opener under Agg may keep track: two sets of 16,
+/// because the second one must be open before the first one is given up.
+pub const LEAST_WINDOW: usize = 32;
+
+/// Record numbers of which an [`Opener`](crate::Opener) under R2D2 keeps track at once by default. 37
+/// of them are only the numbers of tags that are still to come.
+pub const BOARD: usize = 256;
+
+/// The least number of record numbers of which an opener under R2D2 may keep track: the 38 that one
+/// tag covers, the 37 tags that are still to come for the last of them, and 21 for records that are
+/// lost or reordered.
+pub const LEAST_BOARD: usize = 96;
+
 /// How many numbers past a set's end the highest verified number may be while records of the set
-/// are still accepted. It is the reach of R2D2's longest dependency set, so that one reordering
+/// are still accepted; less if the window has no room for that. It is the reach of R2D2's longest dependency set, so that one reordering
 /// bound holds for every scheme.
 pub const LATENESS: u64 = 37;
 

@@ -12,12 +12,12 @@ const RECENT: usize = 8;
 #[derive(Clone, Debug)]
 pub(crate) struct Window {
     /// Number of records that enter and leave the window together: the set size under Agg, else 1.
-    unit: u64,
-    /// Length of the window in numbers, a multiple of `unit`.
-    span: u64,
+    unit: u8,
     /// How many numbers past a unit's end the highest authenticated number may be before the unit
     /// is late.
-    lateness: u64,
+    lateness: u8,
+    /// Length of the window in numbers, a multiple of `unit`.
+    span: u16,
     /// Numbers below it are used and never accepted again. It never decreases.
     pub(crate) floor: u64,
     /// First number of the window, the start of a unit. It is above the unit of `floor` only after
@@ -25,44 +25,46 @@ pub(crate) struct Window {
     pub(crate) base: u64,
     /// The highest authenticated number, plus 1.
     next: u64,
-    /// The number that moved the window without authentication, plus 1.
-    tentative: Option<u64>,
+    /// The number that moved the window without authentication, plus 1, or else 0.
+    tentative: u64,
     /// Number of arrivals since the last verification, saturating.
     arrivals_unverified: u8,
-    /// The numbers of the last arrivals; the oldest is at index `oldest_recent`.
-    recent: [u64; RECENT],
     oldest_recent: u8,
+    /// The low halves of the numbers of the last arrivals; the oldest is at index `oldest_recent`.
+    recent: [u32; RECENT],
 }
 
 impl Window {
-    pub(crate) fn new(unit: u64, span: u64, lateness: u64) -> Self {
+    /// A window of `span` numbers, at most 256, in which the unit after a late one has room.
+    pub(crate) const fn new(unit: u8, span: usize, lateness: usize) -> Self {
+        let span = span - span % unit as usize;
         Self {
             unit,
-            span: span - span % unit,
-            lateness,
+            span: span as u16,
+            lateness: lateness as u8,
             floor: 0,
             base: 0,
             next: 0,
-            tentative: None,
+            tentative: 0,
             arrivals_unverified: 0,
-            recent: [u64::MAX; RECENT],
+            recent: [u32::MAX; RECENT],
             oldest_recent: 0,
         }
     }
 
     /// The number around which truncated numbers are reconstructed.
-    pub(crate) fn expected(&self) -> u64 {
-        self.tentative.unwrap_or(self.next)
+    pub(crate) const fn expected(&self) -> u64 {
+        if self.tentative == 0 { self.next } else { self.tentative }
     }
 
     /// The last number of the window, plus 1.
     pub(crate) const fn end(&self) -> u64 {
-        self.base + self.span
+        self.base + self.span as u64
     }
 
     /// First number of the unit that `number` belongs to.
     pub(crate) const fn start(&self, number: u64) -> u64 {
-        number - number % self.unit
+        number - number % self.unit as u64
     }
 
     /// Whether the number lies within the window.
@@ -103,7 +105,7 @@ impl Window {
         self.arrivals_unverified = self.arrivals_unverified.saturating_add(1);
         let move_there = self.arrivals_unverified >= QUIET_ARRIVALS && self.has_two_near(number);
         let place = usize::from(self.oldest_recent) % RECENT;
-        self.recent[place] = number;
+        self.recent[place] = number as u32;
         self.oldest_recent = (place as u8 + 1) % RECENT as u8;
         move_there
     }
@@ -113,8 +115,9 @@ impl Window {
     fn has_two_near(&self, number: u64) -> bool {
         let mut near = 0u64;
         for recent in self.recent {
-            if recent < number && number - recent <= NEAR {
-                near |= 1 << (number - recent);
+            let behind = (number as u32).wrapping_sub(recent);
+            if behind > 0 && u64::from(behind) <= NEAR.min(number) {
+                near |= 1 << behind;
             }
         }
         near.count_ones() >= 2
@@ -124,20 +127,21 @@ impl Window {
     /// may begin now.
     pub(crate) fn authenticated(&mut self, number: u64) -> u64 {
         self.arrivals_unverified = 0;
-        self.tentative = None;
+        self.tentative = 0;
         self.next = self.next.max(number + 1);
         self.oldest(self.next - 1)
     }
 
     /// Takes the number for the newest one, without authentication.
     pub(crate) fn assume_newest(&mut self, number: u64) {
-        self.tentative = Some(number + 1);
+        self.tentative = number + 1;
     }
 
     /// Start of the oldest unit that is not late once the number `highest` has arrived.
     pub(crate) fn oldest(&self, highest: u64) -> u64 {
-        match highest.checked_sub(self.unit + self.lateness) {
-            Some(late) => self.start(late) + self.unit,
+        let unit = u64::from(self.unit);
+        match highest.checked_sub(unit + u64::from(self.lateness)) {
+            Some(late) => self.start(late) + unit,
             None => 0,
         }
     }

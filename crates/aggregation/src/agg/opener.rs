@@ -7,7 +7,7 @@ use crate::closings::{self, Closings, covers};
 use crate::definition::{SetSize, TAG_BYTES};
 use crate::prf::{CLOSING_BLOCK, ClosingTag, Prf, PrfState, TAG_BLOCK, is_zero};
 use crate::tuning::{
-    CLOSINGS, EVALUATED_PER_NUMBER, HELD_PER_NUMBER, LATENESS, MAX_NUMBER, WINDOW,
+    CLOSINGS, EVALUATED_PER_NUMBER, HELD_PER_NUMBER, LATENESS, LEAST_WINDOW, MAX_NUMBER,
 };
 use crate::verdict::{Counters, DropReason, Offer, Refusal, Verdict};
 use crate::window::Window;
@@ -15,15 +15,15 @@ use core::fmt;
 use subtle::ConstantTimeEq;
 
 #[derive(Clone)]
-pub(crate) struct AggOpener<const CANDIDATES: usize> {
+pub(crate) struct AggOpener<const CANDIDATES: usize, const WINDOW: usize> {
     n: u64,
     /// The window, which moves by whole sets.
     pub(super) window: Window,
-    /// Indexed by number modulo [`WINDOW`]; the default value outside the window.
+    /// Indexed by number modulo `WINDOW`; the default value outside the window.
     numbers: [NumberState; WINDOW],
     /// Nothing has arrived for this number and all higher ones.
     untouched: u64,
-    pub(super) pool: Pool<CANDIDATES>,
+    pub(super) pool: Pool<CANDIDATES, TAG_BYTES>,
     /// The current set, while its records arrive in order.
     pub(super) ordered: OrderedSet,
     /// The verdict on a candidate that was removed at once to make room.
@@ -34,12 +34,16 @@ pub(crate) struct AggOpener<const CANDIDATES: usize> {
     pub(super) counters: Counters,
 }
 
-impl<const CANDIDATES: usize> AggOpener<CANDIDATES> {
-    pub(crate) fn new(n: SetSize) -> Self {
-        let n = u64::from(n.get());
-        Self {
-            n,
-            window: Window::new(n, WINDOW as u64, LATENESS),
+impl<const CANDIDATES: usize, const WINDOW: usize> AggOpener<CANDIDATES, WINDOW> {
+    pub(crate) const AVAILABLE: bool = true;
+
+    pub(crate) fn new(n: SetSize) -> Option<Self> {
+        const { assert!(WINDOW >= LEAST_WINDOW && WINDOW <= 256) };
+        let sets = WINDOW / usize::from(n.get());
+        let lateness = (sets - 2) * usize::from(n.get());
+        Some(Self {
+            n: n.get().into(),
+            window: Window::new(n.get(), WINDOW, lateness.min(LATENESS as usize)),
             numbers: [NumberState::default(); WINDOW],
             untouched: 0,
             pool: Pool::new(),
@@ -48,7 +52,7 @@ impl<const CANDIDATES: usize> AggOpener<CANDIDATES> {
             closings: [None; CLOSINGS],
             threshold: None,
             counters: Counters::default(),
-        }
+        })
     }
 
     pub(crate) fn set_threshold(&mut self, bits: Option<u8>) {
@@ -85,7 +89,7 @@ impl<const CANDIDATES: usize> AggOpener<CANDIDATES> {
         self.pool.unresolved()
     }
 
-    #[inline]
+    #[inline(always)]
     pub(crate) fn next_verdict(&mut self) -> Option<Verdict> {
         if let Some(verdict) = self.ordered.next_verdict() {
             return Some(verdict);
@@ -345,7 +349,7 @@ impl<const CANDIDATES: usize> AggOpener<CANDIDATES> {
     fn is_held(&self, place: &NumberState, state: &PrfState, share: u128) -> bool {
         place.handles().iter().any(|&handle| {
             let held = self.pool.get(handle);
-            (held.state.ct_eq(state) & is_zero(*held.share ^ share)).into()
+            (held.state.ct_eq(state) & is_zero(held.share() ^ share)).into()
         })
     }
 
@@ -396,7 +400,7 @@ impl<const CANDIDATES: usize> AggOpener<CANDIDATES> {
                 continue;
             }
             let (first, count) = (closing.first, u64::from(closing.count));
-            let share = |pool: &Pool<CANDIDATES>, handle| {
+            let share = |pool: &Pool<CANDIDATES, TAG_BYTES>, handle| {
                 u128::from_be_bytes(prf.block(&pool.get(handle).state, CLOSING_BLOCK))
             };
             let target = u128::from_be_bytes(closing.tag);
@@ -406,7 +410,7 @@ impl<const CANDIDATES: usize> AggOpener<CANDIDATES> {
             }
         }
         if self.complete(start, self.n)
-            && self.check_range(start, self.n, 0, |pool, handle| *pool.get(handle).share)
+            && self.check_range(start, self.n, 0, |pool, handle| pool.get(handle).share())
         {
             highest = Some(start + self.n - 1);
         }
@@ -423,7 +427,7 @@ impl<const CANDIDATES: usize> AggOpener<CANDIDATES> {
         first: u64,
         count: u64,
         target: u128,
-        share: impl Fn(&Pool<CANDIDATES>, Handle) -> u128,
+        share: impl Fn(&Pool<CANDIDATES, TAG_BYTES>, Handle) -> u128,
     ) -> bool {
         let mut shares = [Shares::default(); NUMBERS];
         let mut open = 0;
@@ -550,7 +554,7 @@ impl<const CANDIDATES: usize> AggOpener<CANDIDATES> {
     }
 }
 
-impl<const CANDIDATES: usize> fmt::Debug for AggOpener<CANDIDATES> {
+impl<const CANDIDATES: usize, const WINDOW: usize> fmt::Debug for AggOpener<CANDIDATES, WINDOW> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("AggOpener")
             .field("n", &self.n)

@@ -107,6 +107,7 @@ impl OrderedSet {
         }
     }
 
+    #[inline(always)]
     pub(super) fn next_verdict(&mut self) -> Option<Verdict> {
         if !self.verified {
             return None;

@@ -6,7 +6,7 @@ use crate::prf::{Prf, PrfState};
 use crate::rivals::Newcomer;
 use crate::verdict::{DropReason, Offer, Refusal};
 
-impl<const CANDIDATES: usize> AggOpener<CANDIDATES> {
+impl<const CANDIDATES: usize, const WINDOW: usize> AggOpener<CANDIDATES, WINDOW> {
     /// Takes a further candidate of a number that already has
     /// [`HELD_PER_NUMBER`](crate::tuning::HELD_PER_NUMBER). It is kept if its rank is less than
     /// that of a candidate that may be displaced. If it can be checked now, it is tried whatever

@@ -1,12 +1,13 @@
 //! The definition of Agg(n).
 
-use crate::definition::{Definition, Layout, RulerOrder, SchemeError, SetSize, TAG_BYTES};
+use crate::definition::{Definition, Layout, RulerOrder, SchemeError, SetSize, Sharing, TAG_BYTES};
 
 impl Definition for SetSize {
     const IDENTIFIER: u8 = 1;
     const NAME_FORM: &'static str = "agg:n";
     const NUMBER_ERROR: SchemeError = SchemeError::SetSize;
     const PARAMETERS: usize = 1;
+    const SHARING: Sharing = Sharing::Sets;
 
     fn parameters(self) -> [u8; 2] {
         [self.get(), 0]

@@ -6,34 +6,91 @@ use crate::sealing::{RecordKind, SealError};
 use core::fmt;
 use zeroize::{Zeroize, Zeroizing};
 
-/// Number of states kept. A set's last record carries the aggregate, so its state is not needed.
-const KEPT: usize = SetSize::MAX.get() as usize - 1;
+/// Number of states of which the closing block is computed only when a closing tag needs it. A set's
+/// last record carries the aggregate, so its state is never needed.
+const KEPT: usize = if cfg!(feature = "fast") { SetSize::MAX.get() as usize - 1 } else { 0 };
 
 #[derive(Clone)]
 pub(crate) struct AggSealer {
-    /// The index of a set's last record: n − 1.
-    last: usize,
     next: u64,
     /// XOR of output block 0 of the current set's records so far.
     sum: Zeroizing<u128>,
-    /// States of the current set's records, indexed by their place in the set.
-    states: [PrfState; KEPT],
+    /// The closing tag over the open range.
+    closing: OpenRange,
+    /// The index of a set's last record: n − 1.
+    last: usize,
     /// The next record's place in its set.
     place: usize,
-    /// The places of the first and the last data record that no tag covers.
-    open: Option<(u8, u8)>,
+}
+
+/// The records of the current set from the first to the last data record that no tag covers.
+#[derive(Clone)]
+struct OpenRange {
+    /// XOR of closing blocks of records in the range.
+    sum: Zeroizing<u128>,
+    /// XOR of closing blocks of control records after the range, which belong to it as soon as
+    /// another data record follows.
+    after: Zeroizing<u128>,
+    /// States of records whose closing block is in neither sum, by their place in the set.
+    states: [PrfState; KEPT],
+    /// The places of the range's first and last record.
+    places: Option<(u8, u8)>,
+}
+
+impl OpenRange {
+    fn new() -> Self {
+        Self {
+            sum: Zeroizing::new(0),
+            after: Zeroizing::new(0),
+            states: [const { PrfState::NONE }; KEPT],
+            places: None,
+        }
+    }
+
+    #[inline(always)]
+    fn add<P: Prf + ?Sized>(&mut self, prf: &P, place: usize, kind: RecordKind, state: PrfState) {
+        if kind == RecordKind::Data {
+            let first = self.places.map_or(place as u8, |(first, _)| first);
+            self.places = Some((first, place as u8));
+        }
+        if let Some(kept) = self.states.get_mut(place) {
+            *kept = state;
+        } else if self.places.is_some() {
+            *self.after ^= closing_block(prf, &state);
+            if kind == RecordKind::Data {
+                *self.sum ^= core::mem::take(&mut *self.after);
+            }
+        }
+    }
+
+    fn close<P: Prf + ?Sized>(&mut self, prf: &P) -> Option<(u8, u8, u128)> {
+        let (first, last) = self.places.take()?;
+        let kept = self.states.iter().take(usize::from(last) + 1).skip(first.into());
+        let sum = kept.fold(*self.sum, |sum, state| sum ^ closing_block(prf, state));
+        (*self.sum, *self.after) = (0, 0);
+        Some((first, last, sum))
+    }
+
+    /// Ends the set of whose records `count` have been added.
+    fn end(&mut self, count: usize) {
+        self.states.iter_mut().take(count).for_each(Zeroize::zeroize);
+        if KEPT == 0 {
+            (*self.sum, *self.after) = (0, 0);
+        }
+        self.places = None;
+    }
+}
+
+fn closing_block<P: Prf + ?Sized>(prf: &P, state: &PrfState) -> u128 {
+    u128::from_be_bytes(prf.block(state, CLOSING_BLOCK))
 }
 
 impl AggSealer {
-    pub(crate) fn new(n: SetSize) -> Self {
-        Self {
-            last: usize::from(n.get()) - 1,
-            next: 0,
-            sum: Zeroizing::new(0),
-            states: [const { PrfState::NONE }; KEPT],
-            place: 0,
-            open: None,
-        }
+    pub(crate) const AVAILABLE: bool = true;
+
+    pub(crate) fn new(n: SetSize) -> Option<Self> {
+        let (sum, closing) = (Zeroizing::new(0), OpenRange::new());
+        Some(Self { next: 0, sum, closing, last: usize::from(n.get()) - 1, place: 0 })
     }
 
     #[inline]
@@ -48,7 +105,6 @@ impl AggSealer {
         if number != self.next {
             return Err(SealError::OutOfOrder { expected: self.next });
         }
-        let place = self.place;
         let len = self.next_len();
         if tag.len() != len {
             return Err(SealError::TagLength);
@@ -58,16 +114,11 @@ impl AggSealer {
         if len > 0 {
             tag.copy_from_slice(&self.sum.to_ne_bytes());
             *self.sum = 0;
-            self.states[..place].iter_mut().for_each(Zeroize::zeroize);
+            self.closing.end(self.place);
             self.place = 0;
-            self.open = None;
         } else {
-            self.states[place] = state;
-            self.place = place + 1;
-            if kind == RecordKind::Data {
-                let first = self.open.map_or(place as u8, |(first, _)| first);
-                self.open = Some((first, place as u8));
-            }
+            self.closing.add(prf, self.place, kind, state);
+            self.place += 1;
         }
         Ok(())
     }
@@ -77,14 +128,11 @@ impl AggSealer {
     }
 
     pub(crate) fn open_since(&self) -> Option<u64> {
-        self.open.map(|(first, _)| self.set_start() + u64::from(first))
+        self.closing.places.map(|(first, _)| self.set_start() + u64::from(first))
     }
 
     pub(crate) fn close<P: Prf + ?Sized>(&mut self, prf: &P) -> Option<ClosingTag> {
-        let (first, last) = self.open.take()?;
-        let tag = self.states[usize::from(first)..=usize::from(last)]
-            .iter()
-            .fold(0, |sum, state| sum ^ u128::from_be_bytes(prf.block(state, CLOSING_BLOCK)));
+        let (first, last, tag) = self.closing.close(prf)?;
         Some(ClosingTag {
             first: self.set_start() + u64::from(first),
             count: last - first + 1,
@@ -103,7 +151,7 @@ impl fmt::Debug for AggSealer {
         f.debug_struct("AggSealer")
             .field("n", &(self.last + 1))
             .field("next", &self.next)
-            .field("open", &self.open)
+            .field("open", &self.closing.places)
             .finish_non_exhaustive()
     }
 }

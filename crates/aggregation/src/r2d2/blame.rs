@@ -10,7 +10,7 @@
 use crate::bits::each;
 use crate::candidates::Handle;
 use crate::prf::Prf;
-use crate::r2d2::board::{ALL_RECORDS, Board, Evaluation};
+use crate::r2d2::board::{self, ALL_RECORDS, Evaluation};
 use crate::r2d2::opener::BitOpener;
 use crate::table::LongTag;
 use crate::table::{LongTagWords, REACH, SPAN};
@@ -79,7 +79,7 @@ struct CheckedTag {
     wrong: u64,
 }
 
-impl<const CANDIDATES: usize> BitOpener<CANDIDATES> {
+impl<const CANDIDATES: usize, const BOARD: usize> BitOpener<CANDIDATES, BOARD> {
     /// Places a candidate of a number that has no placed record, and leaves it placed unless the
     /// checks speak against it more than against other records. Records that were set aside near it
     /// are then tried again.
@@ -265,7 +265,7 @@ impl<const CANDIDATES: usize> BitOpener<CANDIDATES> {
                 suspects |= u64::from(chance(other) <= most) << behind;
             }
         }
-        Board::influencing_records(
+        board::influencing_records(
             &self.table,
             wrong,
             pending,
@@ -313,7 +313,7 @@ impl<const CANDIDATES: usize> BitOpener<CANDIDATES> {
     fn words<P: Prf + ?Sized>(&self, prf: &P, handle: Handle) -> (LongTagWords, u64) {
         let candidate = self.pool.get(handle);
         let long_tag = LongTag::compute(prf, &candidate.state, self.table.bytes());
-        (self.table.words(&long_tag), *candidate.share as u64)
+        (self.table.words(&long_tag), candidate.share() as u64)
     }
 
     /// Takes the placed record of a number off the board and adds the number to K.

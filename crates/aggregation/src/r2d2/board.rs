@@ -21,7 +21,7 @@
 //! influence this decision are not charged. If the record was junk, those are nearly all of the
 //! records that its tag covers.
 
-use crate::bits::{Bits, NUMBERS, each};
+use crate::bits::{Bits, each};
 use crate::table::{DependencyTable, LongTagWords, REACH, SPAN};
 use zeroize::{Zeroize, ZeroizeOnDrop};
 
@@ -37,25 +37,26 @@ pub(crate) const ALL_RECORDS: u64 = u64::MAX;
 /// A mask of [`SPAN`] bits.
 const SPAN_BITS: u64 = (1 << SPAN) - 1;
 
-/// The sum of each tag in the window, by number modulo [`NUMBERS`].
+/// The sum of each tag in the window, by number modulo N.
 #[derive(Clone, Zeroize, ZeroizeOnDrop)]
-struct Sums([u64; NUMBERS]);
+struct Sums<const N: usize>([u64; N]);
 
+/// A board for N consecutive numbers.
 #[derive(Clone)]
-pub(crate) struct Board {
+pub(crate) struct Board<const N: usize> {
     /// For each number, the XOR of the received tag with the contributions of all records placed. A
     /// bit is 0 if all records that it covers are placed and it is right.
-    sums: Sums,
+    sums: Sums<N>,
     /// The bits of each tag that were checked and right.
-    checked: [u64; NUMBERS],
+    checked: [u64; N],
     /// The level of each record in bits, before the deduction for K.
-    levels: [i16; NUMBERS],
+    levels: [i16; N],
     /// For each tag, the number of candidates that were evaluated as its record and rejected.
-    rejected: [u8; NUMBERS],
+    rejected: [u8; N],
     /// The records that a tag's cost is charged to: bit d is the record d before the tag's.
-    charged: [u64; NUMBERS],
+    charged: [u64; N],
     /// For each tag, the number of later evaluations that were given up.
-    retried: [u8; NUMBERS],
+    retried: [u8; N],
     /// Numbers that have a placed record.
     placed: Bits,
     /// Placed records whose tag is believed to be the genuine one.
@@ -99,15 +100,15 @@ impl Evaluation {
     }
 }
 
-impl Board {
+impl<const N: usize> Board<N> {
     pub(crate) fn new() -> Self {
         Self {
-            sums: Sums([0; NUMBERS]),
-            checked: [0; NUMBERS],
-            levels: [0; NUMBERS],
-            rejected: [0; NUMBERS],
-            charged: [0; NUMBERS],
-            retried: [0; NUMBERS],
+            sums: Sums([0; N]),
+            checked: [0; N],
+            levels: [0; N],
+            rejected: [0; N],
+            charged: [0; N],
+            retried: [0; N],
             placed: Bits::default(),
             tagged: Bits::default(),
             rejected_numbers: Bits::default(),
@@ -118,7 +119,7 @@ impl Board {
     /// Forgets the number that leaves the window and clears its place for another one. `entering`
     /// is the number that enters the window at the other end.
     pub(crate) fn slide(&mut self, leaving: u64, entering: u64) {
-        let at = place(leaving);
+        let at = place::<N>(leaving);
         (self.sums.0[at], self.checked[at], self.rejected[at], self.retried[at]) = (0, 0, 0, 0);
         self.charged[at] = 0;
         let kinds = [
@@ -132,7 +133,7 @@ impl Board {
         }
         // Tags still in the window go on adding to the levels of records that have left it, so a
         // level is cleared only when its place is used again.
-        self.levels[place(entering)] = 0;
+        self.levels[place::<N>(entering)] = 0;
     }
 
     /// Adds a record's contributions and its tag to the sums, or takes them out again: XOR does
@@ -144,14 +145,14 @@ impl Board {
         words: &LongTagWords,
         tag: u64,
     ) {
-        let at = place(number);
+        let at = place::<N>(number);
         if let Some(tags) = self.sums.0[at..].first_chunk_mut() {
             table.distribute(words, tags);
         } else {
             let mut tags = [0; SPAN];
             table.distribute(words, &mut tags);
             for (behind, sum) in tags.into_iter().enumerate() {
-                self.sums.0[(at + behind) % NUMBERS] ^= sum;
+                self.sums.0[(at + behind) % N] ^= sum;
             }
             tags.zeroize();
         }
@@ -175,7 +176,7 @@ impl Board {
     /// Marks a record as placed whose own tag is right in all bits. `level` is its level; `None` if
     /// it is verified.
     pub(crate) fn restore(&mut self, table: &DependencyTable, number: u64, level: Option<i16>) {
-        let at = place(number);
+        let at = place::<N>(number);
         self.place(number, true);
         (self.checked[at], self.levels[at]) = (table.all(), level.unwrap_or(SETTLED_LEVEL));
         // The sum already contains the contributions of this record and the earlier ones. As all
@@ -185,7 +186,7 @@ impl Board {
 
     /// Whether all bits of a record's tag were right at the first evaluation.
     pub(crate) fn tag_was_right(&self, table: &DependencyTable, number: u64) -> bool {
-        let at = place(number);
+        let at = place::<N>(number);
         let tried = self.rejected[at] > 0 || self.retried[at] > 0;
         self.checked[at] == table.all() && !tried && self.tagged.get(number)
     }
@@ -217,7 +218,7 @@ impl Board {
     pub(crate) fn evaluate(&self, table: &DependencyTable, number: u64) -> Evaluation {
         let mut evaluation = Evaluation::default();
         if self.tagged.get(number) {
-            let at = place(number);
+            let at = place::<N>(number);
             evaluation.own = self.complete(table, number) & !self.checked[at];
             evaluation.own_wrong = evaluation.own & self.sums.0[at];
         }
@@ -225,7 +226,7 @@ impl Board {
             let fresh = self.fresh(table, number, ahead + 1);
             if fresh != 0 {
                 evaluation.later |= 1 << ahead;
-                let wrong = fresh & self.sums.0[place(number + 1 + ahead as u64)] != 0;
+                let wrong = fresh & self.sums.0[place::<N>(number + 1 + ahead as u64)] != 0;
                 evaluation.later_wrong |= u64::from(wrong) << ahead;
             }
         });
@@ -235,7 +236,7 @@ impl Board {
     /// The bits that the record `number` completed in the tag that is `ahead` numbers after it.
     fn fresh(&self, table: &DependencyTable, number: u64, ahead: usize) -> u64 {
         let tag = number + ahead as u64;
-        self.complete(table, tag) & table.covers(ahead) & !self.checked[place(tag)]
+        self.complete(table, tag) & table.covers(ahead) & !self.checked[place::<N>(tag)]
     }
 
     /// The bits that the record `number` completed in the tag that is `ahead` numbers after it, and
@@ -247,13 +248,13 @@ impl Board {
         ahead: usize,
     ) -> (u64, u64) {
         let fresh = self.fresh(table, number, ahead);
-        (fresh, fresh & self.sums.0[place(number + ahead as u64)])
+        (fresh, fresh & self.sums.0[place::<N>(number + ahead as u64)])
     }
 
     /// Credits the right bits that a placed record has completed to the levels of the records they
     /// cover.
     pub(crate) fn credit(&mut self, table: &DependencyTable, number: u64, evaluation: &Evaluation) {
-        let own = self.checked[place(number)] | evaluation.own;
+        let own = self.checked[place::<N>(number)] | evaluation.own;
         self.update_tag(table, number, |board, at| board.checked[at] = own);
         each(evaluation.later, |ahead| {
             let fresh = self.fresh(table, number, ahead + 1);
@@ -307,7 +308,8 @@ impl Board {
         self.placed.clear(number);
         for ahead in 1..=REACH {
             let later = number + ahead as u64;
-            if self.checked[place(later)] & table.covers(ahead) != 0 && self.tagged.get(later) {
+            if self.checked[place::<N>(later)] & table.covers(ahead) != 0 && self.tagged.get(later)
+            {
                 self.update_tag(table, later, |board, at| {
                     board.checked[at] &= !table.covers(ahead);
                 });
@@ -319,7 +321,7 @@ impl Board {
 
     /// Stops using a record's tag and revokes its checked bits.
     pub(crate) fn distrust_tag(&mut self, table: &DependencyTable, number: u64, charged: u64) {
-        if self.checked[place(number)] != 0 {
+        if self.checked[place::<N>(number)] != 0 {
             self.update_tag(table, number, |board, at| board.checked[at] = 0);
             self.charge_later(table, number, charged);
         }
@@ -343,47 +345,19 @@ impl Board {
         }
     }
 
-    /// The records covered by a tag whose bits influenced the decision to set its record aside
-    /// because of these wrong bits. Bit d of all masks is the record d before the tag's. The
-    /// records `pending` had arrived by then. The records `suspects` would have been set aside
-    /// instead if they explained all wrong bits. The record `accused` was set aside: it explains
-    /// them all, whichever bits are wrong.
-    ///
-    /// A pending record did not influence the decision if, among the wrong bits that do not cover
-    /// it, at least one remains that no other suspect explains: more wrong bits would not have
-    /// changed the decision.
-    pub(crate) fn influencing_records(
-        table: &DependencyTable,
-        wrong: u64,
-        pending: u64,
-        suspects: u64,
-        accused: usize,
-    ) -> u64 {
-        let mut influencing = 1 | 1 << accused;
-        each(pending & !influencing, |behind| {
-            let rest = wrong & !table.covers(behind);
-            let mut explained = rest == 0;
-            each(suspects & !(1 << accused | 1 << behind), |other| {
-                explained |= rest & !table.covers(other) == 0;
-            });
-            influencing |= u64::from(explained) << behind;
-        });
-        influencing
-    }
-
     /// Number of right bits of a record's own tag, which bind its content to the records before it.
     pub(crate) fn support(&self, number: u64) -> u32 {
-        self.checked[place(number)].count_ones()
+        self.checked[place::<N>(number)].count_ones()
     }
 
     /// Number of right bits that cover this record, less the charges.
     pub(crate) fn passed(&self, number: u64) -> u32 {
-        self.levels[place(number)].max(0) as u32
+        self.levels[place::<N>(number)].max(0) as u32
     }
 
     /// A record's security level in bits: verified from 128 on, negative once it is settled.
     pub(crate) fn level(&self, number: u64) -> i16 {
-        let level = self.levels[place(number)];
+        let level = self.levels[place::<N>(number)];
         if level < 0 {
             return level;
         }
@@ -395,7 +369,7 @@ impl Board {
             rejections = before.count_ones() + after.count_ones();
         }
         each(self.rejected_by_own_tag.from(number + 1) & (SPAN_BITS >> 1), |ahead| {
-            let charged = self.charged[place(number + 1 + ahead as u64)];
+            let charged = self.charged[place::<N>(number + 1 + ahead as u64)];
             rejections += (charged >> (ahead + 1) & 1) as u32;
         });
         level - REJECTION_COST_BITS * rejections as i16
@@ -403,14 +377,14 @@ impl Board {
 
     /// Marks a record as verified: its level is no longer computed.
     pub(crate) fn settle(&mut self, number: u64) {
-        self.levels[place(number)] = SETTLED_LEVEL;
+        self.levels[place::<N>(number)] = SETTLED_LEVEL;
     }
 
     /// Whether a record that `tag` covers may have reached 128 bits and is not settled yet.
     pub(crate) fn any_at_verified_level(&self, tag: u64) -> bool {
         match tag
             .checked_sub(REACH as u64)
-            .and_then(|first| self.levels[place(first)..].first_chunk())
+            .and_then(|first| self.levels[place::<N>(first)..].first_chunk())
         {
             Some(levels) => {
                 let levels: &[i16; SPAN] = levels;
@@ -427,7 +401,7 @@ impl Board {
         tag: u64,
         change: impl FnOnce(&mut Self, usize),
     ) {
-        let at = place(tag);
+        let at = place::<N>(tag);
         let before = self.contribution(at);
         change(self, at);
         let after = self.contribution(at);
@@ -438,7 +412,7 @@ impl Board {
             && after.checked == table.all()
             && after.cost == 0
             && let Some(first) = tag.checked_sub(REACH as u64)
-            && let Some(levels) = self.levels[place(first)..].first_chunk_mut()
+            && let Some(levels) = self.levels[place::<N>(first)..].first_chunk_mut()
         {
             let levels: &mut [i16; SPAN] = levels;
             for (level, count) in levels.iter_mut().zip(table.counts()) {
@@ -448,7 +422,7 @@ impl Board {
         }
         for behind in 0..=REACH.min(tag.min(REACH as u64) as usize) {
             let more = after.for_record(table, behind) - before.for_record(table, behind);
-            self.levels[place(tag - behind as u64)] += more;
+            self.levels[place::<N>(tag - behind as u64)] += more;
         }
     }
 
@@ -479,22 +453,52 @@ impl Contribution {
     }
 }
 
+/// The records covered by a tag whose bits influenced the decision to set its record aside
+/// because of these wrong bits. Bit d of all masks is the record d before the tag's. The
+/// records `pending` had arrived by then. The records `suspects` would have been set aside
+/// instead if they explained all wrong bits. The record `accused` was set aside: it explains
+/// them all, whichever bits are wrong.
+///
+/// A pending record did not influence the decision if, among the wrong bits that do not cover
+/// it, at least one remains that no other suspect explains: more wrong bits would not have
+/// changed the decision.
+pub(crate) fn influencing_records(
+    table: &DependencyTable,
+    wrong: u64,
+    pending: u64,
+    suspects: u64,
+    accused: usize,
+) -> u64 {
+    let mut influencing = 1 | 1 << accused;
+    each(pending & !influencing, |behind| {
+        let rest = wrong & !table.covers(behind);
+        let mut explained = rest == 0;
+        each(suspects & !(1 << accused | 1 << behind), |other| {
+            explained |= rest & !table.covers(other) == 0;
+        });
+        influencing |= u64::from(explained) << behind;
+    });
+    influencing
+}
+
 /// Whether a level makes a record verified.
 pub(crate) const fn is_verified_level(level: i16) -> bool {
     level >= VERIFIED_LEVEL_BITS
 }
 
-const fn place(number: u64) -> usize {
-    (number % NUMBERS as u64) as usize
+const fn place<const N: usize>(number: u64) -> usize {
+    (number % N as u64) as usize
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::bits::NUMBERS;
+    use crate::table::DependencySets;
 
     #[test]
     fn trying_costs_the_logarithm_rounded_up() {
-        let mut board = Board::new();
+        let mut board = Board::<NUMBERS>::new();
         let costs = [(0, 0), (1, 1), (2, 2), (3, 2), (4, 3), (7, 3), (8, 4), (255, 8)];
         for (rejected, cost) in costs {
             board.rejected[0] = rejected;
@@ -506,11 +510,12 @@ mod tests {
     /// bits could be the ones that were guessed.
     #[test]
     fn a_rejection_is_charged_to_the_records_whose_bits_influenced_it() {
-        let table =
-            DependencyTable::new(3, |bit| core::array::from_fn(|k| (bit / 3 + 9 * k.min(3)) as u8));
+        let set = |bit: usize| core::array::from_fn(|k| (bit / 3 + 9 * k.min(3)) as u8);
+        let sets = (0..24).map(set).collect::<std::vec::Vec<_>>().leak();
+        let table = DependencyTable::new(&DependencySets::new(3, sets, |bit| bit));
         let covers = |behind| table.covers(behind);
         let pending = 0xff << 9;
-        let influencing = |wrong| Board::influencing_records(&table, wrong, pending, pending, 0);
+        let influencing = |wrong| influencing_records(&table, wrong, pending, pending, 0);
         // No single record explains the wrong bits of three records. They all belong to the tag's
         // own record.
         assert_eq!(influencing(covers(9) | covers(10) | covers(11)), 1);
@@ -521,10 +526,10 @@ mod tests {
         // If one record explains all wrong bits, its bits may be the guessed ones, and it may be
         // set aside in place of others.
         assert_eq!(influencing(covers(9)), pending | 1);
-        assert_eq!(Board::influencing_records(&table, covers(9), pending, 0, 0), 1 << 9 | 1);
-        assert_eq!(Board::influencing_records(&table, two, pending, 0, 0), 1);
+        assert_eq!(influencing_records(&table, covers(9), pending, 0, 0), 1 << 9 | 1);
+        assert_eq!(influencing_records(&table, two, pending, 0, 0), 1);
         // A record that explains all wrong bits anyway is the accused one and does not count as
         // another suspect.
-        assert_eq!(Board::influencing_records(&table, two, pending, pending, 9), 1 << 9 | 1);
+        assert_eq!(influencing_records(&table, two, pending, pending, 9), 1 << 9 | 1);
     }
 }

@@ -13,16 +13,8 @@ use crate::verdict::DropReason;
 /// late to matter.
 const MIN_STREAK: u32 = REACH as u32 + LATENESS as u32 + 2;
 
-impl<const CANDIDATES: usize> BitOpener<CANDIDATES> {
-    /// The opener that has taken the same records as the ordered receiver.
-    #[cold]
-    pub(super) fn from_ordered(ordered: &OrderedReceiver) -> Self {
-        let mut opener = Self::new(ordered.table.clone());
-        opener.take_over(ordered);
-        opener
-    }
-
-    /// Whether enough records arrived in order for [`try_convert`](Self::try_convert) to be worth
+impl<const CANDIDATES: usize, const BOARD: usize> BitOpener<CANDIDATES, BOARD> {
+    /// Whether enough records arrived in order for [`OrderedReceiver::from_opener`] to be worth
     /// trying.
     pub(super) const fn may_convert(&self) -> bool {
         self.streak >= MIN_STREAK
@@ -80,26 +72,41 @@ impl<const CANDIDATES: usize> BitOpener<CANDIDATES> {
             && (first..self.newest).all(|number| self.board.tag_was_right(&self.table, number))
             && self.window.base <= first
     }
+}
 
-    /// The ordered receiver that has taken the same records, if no number that still matters has
-    /// more than one candidate.
-    pub(super) fn try_convert<P: Prf + ?Sized>(&mut self, prf: &P) -> Option<OrderedReceiver> {
-        let mut ordered = OrderedReceiver::new(self.table.clone());
-        let next = self.newest;
+impl OrderedReceiver {
+    /// The opener that has taken the same records.
+    #[cold]
+    pub(super) fn to_opener<const CANDIDATES: usize, const BOARD: usize>(
+        &self,
+    ) -> BitOpener<CANDIDATES, BOARD> {
+        let mut opener = BitOpener::new(self.table.sets());
+        opener.take_over(self);
+        opener
+    }
+
+    /// The ordered receiver that has taken the same records as an opener, if no number that still
+    /// matters has more than one candidate.
+    pub(super) fn from_opener<const CANDIDATES: usize, const BOARD: usize, P: Prf + ?Sized>(
+        opener: &mut BitOpener<CANDIDATES, BOARD>,
+        prf: &P,
+    ) -> Option<Self> {
+        let mut ordered = Self::new(opener.table.sets())?;
+        let next = opener.newest;
         ordered.first = next.saturating_sub(SPAN as u64);
         (ordered.next, ordered.verified, ordered.verdicts_taken) =
             (next, next - ordered.delay, next - ordered.delay);
-        if !self.is_convertible(ordered.first, ordered.verified) {
+        if !opener.is_convertible(ordered.first, ordered.verified) {
             return None;
         }
-        (ordered.window, ordered.counters) = (self.window.clone(), self.counters());
+        (ordered.window, ordered.counters) = (opener.window.clone(), opener.counters());
         for number in ordered.first..next {
-            let held = self.pool.get(self.number(number).held[0]);
+            let held = opener.pool.get(opener.number(number).held[0]);
             let place = place(number);
             let long_tag = LongTag::compute(prf, &held.state, ordered.table.bytes());
             ordered.delay_stages.step(number, &long_tag);
             ordered.states[place] = held.state.clone();
-            ordered.tags[place] = *held.share as u64;
+            ordered.tags[place] = held.share() as u64;
             ordered.slots[place] = held.slot().unwrap_or_default();
         }
         Some(ordered)

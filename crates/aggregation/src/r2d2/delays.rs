@@ -6,7 +6,7 @@
 //! bit back for 2^b records if that power is part of its delay. The last stage gives out the bits
 //! due now, and the XOR of their words is the tag.
 
-use crate::table::{DependencyTable, LONG_TAG_WORDS as WORDS, LongTag, MEMBERS, SPAN};
+use crate::table::{DependencySets, LONG_TAG_WORDS as WORDS, LongTag, MEMBERS, SPAN};
 use zeroize::{Zeroize, ZeroizeOnDrop};
 
 /// Number of stages: delays are below 2^6.
@@ -31,8 +31,8 @@ pub(crate) struct DelayStages<const RETAINED: usize> {
 }
 
 impl<const RETAINED: usize> DelayStages<RETAINED> {
-    /// The stages for the dependency sets of a table, before the first record.
-    pub(crate) fn new(table: &DependencyTable) -> Self {
+    /// The stages for these dependency sets, before the first record.
+    pub(crate) fn new(sets: &DependencySets) -> Self {
         const {
             assert!(
                 RETAINED.is_power_of_two()
@@ -40,13 +40,17 @@ impl<const RETAINED: usize> DelayStages<RETAINED> {
                     && SPAN <= 2 * LONGEST_DELAY
             );
         };
-        let bytes = table.bytes();
+        let bytes = sets.bytes();
         let masks = core::array::from_fn(|stage| {
+            let mut held = [0u64; MEMBERS];
+            for (bit, set) in sets.each() {
+                for (held, behind) in held.iter_mut().zip(set) {
+                    *held |= if behind >> (STAGES - 1 - stage) & 1 == 1 { bit } else { 0 };
+                }
+            }
             let mut mask = [0; 8 * WORDS];
-            for (k, own) in mask.chunks_exact_mut(bytes).take(MEMBERS).enumerate() {
-                let held = (0..SPAN).filter(|behind| behind >> (STAGES - 1 - stage) & 1 == 1);
-                let bits = held.fold(0, |bits, behind| bits | table.bits_by_member(k, behind));
-                own.copy_from_slice(&bits.to_be_bytes()[8 - bytes..]);
+            for (own, held) in mask.chunks_exact_mut(bytes).zip(held) {
+                own.copy_from_slice(&held.to_be_bytes()[8 - bytes..]);
             }
             LongTag::from_bytes(&mask)
         });

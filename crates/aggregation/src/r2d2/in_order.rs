@@ -5,11 +5,12 @@
 //! An [`OrderedReceiver`] holds the same records as a [`BitOpener`](super::opener::BitOpener) would,
 //! and is [converted](super::conversion) into it at the first arrival that is not the next record.
 
+use crate::bits::NUMBERS;
 use crate::prf::{Prf, PrfState};
 use crate::r2d2::board::VERIFIED_LEVEL_BITS;
 use crate::r2d2::delays::DelayStages;
 use crate::r2d2::first_window;
-use crate::table::{DependencyTable, LongTag, SPAN};
+use crate::table::{DependencySets, DependencyTable, LongTag, SPAN};
 use crate::tuning::MAX_NUMBER;
 use crate::verdict::{Counters, Offer, Outcome, Refusal, Verdict};
 use crate::window::Window;
@@ -46,18 +47,18 @@ pub(crate) struct OrderedReceiver {
 }
 
 impl OrderedReceiver {
-    /// Whether an opener with this number of candidates can hold everything that this receiver
-    /// holds.
-    pub(crate) const fn fits(candidates: usize) -> bool {
-        candidates >= RETAINED
+    /// Whether an opener with this number of candidates, and a board for this number of record
+    /// numbers, can hold everything that this receiver holds.
+    pub(crate) const fn fits(candidates: usize, board: usize) -> bool {
+        candidates >= RETAINED && board == NUMBERS
     }
 
-    pub(crate) fn new(table: DependencyTable) -> Self {
-        Self {
-            delay_stages: DelayStages::new(&table),
-            delay: table.delay(VERIFIED_LEVEL_BITS) as u64,
-            table,
-            window: first_window(),
+    pub(crate) fn new(sets: &DependencySets) -> Option<Self> {
+        Some(Self {
+            table: DependencyTable::new(sets),
+            delay_stages: DelayStages::new(sets),
+            delay: sets.delay(VERIFIED_LEVEL_BITS) as u64,
+            window: first_window::<NUMBERS>(sets),
             counters: Counters::default(),
             states: [const { PrfState::NONE }; RETAINED],
             tags: [0; RETAINED],
@@ -66,7 +67,7 @@ impl OrderedReceiver {
             next: 0,
             verified: 0,
             verdicts_taken: 0,
-        }
+        })
     }
 
     pub(crate) fn level(&self, number: u64) -> Option<u8> {
@@ -99,7 +100,7 @@ impl OrderedReceiver {
 
     /// `None` if this receiver cannot handle the record and must be converted first.
     #[inline]
-    pub(crate) fn admit(&mut self, number: u64) -> Option<Result<(), Refusal>> {
+    pub(crate) fn try_admit(&mut self, number: u64) -> Option<Result<(), Refusal>> {
         if number != self.next || number > MAX_NUMBER {
             let first = self.check(number);
             if number > MAX_NUMBER || first == Err(Refusal::Used) {
@@ -115,7 +116,7 @@ impl OrderedReceiver {
 
     /// `None` if this receiver cannot handle the record and must be converted first.
     #[inline]
-    pub(crate) fn offer_data<P: Prf + ?Sized>(
+    pub(crate) fn try_offer<P: Prf + ?Sized>(
         &mut self,
         prf: &P,
         number: u64,
@@ -172,6 +173,11 @@ impl OrderedReceiver {
         }
         self.verdicts_taken += 1;
         Some(Verdict { slot: self.slots[place(number)], number, outcome: Outcome::Verified })
+    }
+
+    /// Whether the record `number` and all higher ones are still to come.
+    pub(crate) const fn is_ahead(&self, number: u64) -> bool {
+        number >= self.next
     }
 
     fn check(&self, number: u64) -> Result<(), Refusal> {

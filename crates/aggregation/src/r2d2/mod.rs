@@ -8,7 +8,7 @@
 //! - [`scheme`]: R2D2's parameters; [`rulers`]: its sets;
 //! - [`table`](crate::table): dependency sets laid out in whole words, and the tags that a record's
 //!   long tag enters;
-//! - [`delays`]: the tags of records that arrive in order;
+//! - [`delays`]: the tags of consecutive records, fast; `unfinished`: in little memory;
 //! - [`board`]: what has been checked, and each record's security level;
 //! - [`sealer`] and [`receiver`]: the two sides;
 //! - [`in_order`]: the receiving side while records arrive in order; [`opener`]: the receiving side
@@ -26,17 +26,27 @@ mod rivals;
 pub(crate) mod rulers;
 pub(crate) mod scheme;
 pub(crate) mod sealer;
+#[cfg(any(test, not(feature = "fast")))]
+mod unfinished;
 
 use crate::bits::NUMBERS;
-use crate::table::REACH;
-use crate::tuning::LATENESS;
+use crate::r2d2::board::VERIFIED_LEVEL_BITS;
+use crate::table::{DependencySets, REACH};
+use crate::tuning::{LATENESS, LEAST_BOARD};
 use crate::window::Window;
 
-/// Number of record numbers that may be held. The board also needs places for the tags that cover
-/// the last of them.
-const HELD: u64 = (NUMBERS - REACH) as u64;
+/// Number of record numbers that may be held with a board for `BOARD` numbers. The board also needs
+/// places for the tags that cover the last of them.
+const fn held<const BOARD: usize>() -> usize {
+    const { assert!(BOARD >= LEAST_BOARD && BOARD <= NUMBERS) };
+    BOARD - REACH
+}
 
-/// The window before record 0.
-fn first_window() -> Window {
-    Window::new(1, HELD, REACH as u64 + LATENESS)
+/// Number of records that may be lost while a record waits for the tags that verify it.
+const LOST: usize = 8;
+
+/// The window before record 0. The records that are verified and those that wait for tags share it.
+fn first_window<const BOARD: usize>(sets: &DependencySets) -> Window {
+    let room = held::<BOARD>() - 1 - sets.delay(VERIFIED_LEVEL_BITS) - LOST;
+    Window::new(1, held::<BOARD>(), room.min(REACH + LATENESS as usize))
 }

@@ -5,8 +5,8 @@ use crate::candidates::{Handle, NumberState, Pool};
 use crate::closings::{self, Closings};
 use crate::prf::{CLOSING_BLOCK, ClosingTag, Prf, PrfState, is_zero};
 use crate::r2d2::board::{Board, is_verified_level};
-use crate::r2d2::{HELD, first_window};
-use crate::table::{DependencyTable, REACH, SPAN};
+use crate::r2d2::{first_window, held};
+use crate::table::{DependencySets, DependencyTable, MAX_TAG_BYTES, REACH, SPAN};
 use crate::tuning::{CLOSINGS, EVALUATED_PER_NUMBER, EXCUSED_BITS, HELD_PER_NUMBER, MAX_NUMBER};
 use crate::verdict::{Counters, DropReason, Offer, Refusal, Verdict};
 use crate::window::Window;
@@ -14,13 +14,13 @@ use core::fmt;
 use subtle::ConstantTimeEq;
 
 #[derive(Clone)]
-pub(crate) struct BitOpener<const CANDIDATES: usize> {
+pub(crate) struct BitOpener<const CANDIDATES: usize, const BOARD: usize> {
     pub(super) table: DependencyTable,
-    pub(super) board: Board,
+    pub(super) board: Board<BOARD>,
     pub(super) window: Window,
-    /// Indexed by number modulo [`NUMBERS`]; the default value outside the window.
-    numbers: [NumberState; NUMBERS],
-    pub(super) pool: Pool<CANDIDATES>,
+    /// Indexed by number modulo `BOARD`; the default value outside the window.
+    numbers: [NumberState; BOARD],
+    pub(super) pool: Pool<CANDIDATES, MAX_TAG_BYTES>,
     /// Numbers of placed data records that are not verified.
     pub(super) pending: Bits,
     /// Numbers of data records that were delivered before they were verified.
@@ -37,13 +37,13 @@ pub(crate) struct BitOpener<const CANDIDATES: usize> {
     pub(super) counters: Counters,
 }
 
-impl<const CANDIDATES: usize> BitOpener<CANDIDATES> {
-    pub(crate) fn new(table: DependencyTable) -> Self {
+impl<const CANDIDATES: usize, const BOARD: usize> BitOpener<CANDIDATES, BOARD> {
+    pub(crate) fn new(sets: &DependencySets) -> Self {
         Self {
-            table,
+            window: first_window::<BOARD>(sets),
+            table: DependencyTable::new(sets),
             board: Board::new(),
-            window: first_window(),
-            numbers: [NumberState::default(); NUMBERS],
+            numbers: [NumberState::default(); BOARD],
             pool: Pool::new(),
             pending: Bits::default(),
             provisional: Bits::default(),
@@ -258,16 +258,16 @@ impl<const CANDIDATES: usize> BitOpener<CANDIDATES> {
     fn is_held(&self, own: &NumberState, state: &PrfState, tag: u64) -> bool {
         own.handles().iter().any(|&handle| {
             let held = self.pool.get(handle);
-            bool::from(held.state.ct_eq(state)) && *held.share == u128::from(tag)
+            bool::from(held.state.ct_eq(state)) && held.share() == u128::from(tag)
         })
     }
 
     pub(super) fn number(&self, number: u64) -> &NumberState {
-        &self.numbers[(number % NUMBERS as u64) as usize]
+        &self.numbers[(number % BOARD as u64) as usize]
     }
 
     pub(super) fn number_mut(&mut self, number: u64) -> &mut NumberState {
-        &mut self.numbers[(number % NUMBERS as u64) as usize]
+        &mut self.numbers[(number % BOARD as u64) as usize]
     }
 
     /// Whether this candidate is the one placed on the board for its number.
@@ -491,7 +491,7 @@ impl<const CANDIDATES: usize> BitOpener<CANDIDATES> {
     /// Gives up all numbers below `base`. If `used` is false, those of them that are not verified
     /// may be used again.
     fn slide(&mut self, base: u64, used: bool) {
-        let end = base.min(self.window.base + NUMBERS as u64);
+        let end = base.min(self.window.base + BOARD as u64);
         for number in self.window.base..end {
             let own = core::mem::take(self.number_mut(number));
             if own.verified {
@@ -508,7 +508,7 @@ impl<const CANDIDATES: usize> BitOpener<CANDIDATES> {
             }
             self.pending.clear(number);
             self.provisional.clear(number);
-            self.board.slide(number, number + HELD);
+            self.board.slide(number, number + held::<BOARD>() as u64);
         }
         self.window.base = base;
         self.newest = self.newest.max(base);
@@ -518,7 +518,7 @@ impl<const CANDIDATES: usize> BitOpener<CANDIDATES> {
     }
 }
 
-impl<const CANDIDATES: usize> fmt::Debug for BitOpener<CANDIDATES> {
+impl<const CANDIDATES: usize, const BOARD: usize> fmt::Debug for BitOpener<CANDIDATES, BOARD> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("BitOpener")
             .field("bytes", &self.table.bytes())

@@ -1,32 +1,44 @@
 //! The receiving side: an [`OrderedReceiver`] while records arrive in order, otherwise a
 //! [`BitOpener`].
 
+#[cfg(not(feature = "fast"))]
+use crate::absent::Absent;
 use crate::prf::{ClosingTag, Prf, PrfState};
+#[cfg(feature = "fast")]
 use crate::r2d2::in_order::OrderedReceiver;
 use crate::r2d2::opener::BitOpener;
-use crate::table::DependencyTable;
+use crate::table::DependencySets;
 use crate::verdict::{Counters, Offer, Refusal, Verdict};
 
+#[cfg(feature = "fast")]
+type InOrder = OrderedReceiver;
+#[cfg(not(feature = "fast"))]
+type InOrder = Absent;
+
 #[derive(Clone, Debug)]
-#[expect(clippy::large_enum_variant, reason = "no heap: the caller chooses where it lives")]
-pub(crate) enum BitReceiver<const CANDIDATES: usize> {
-    Ordered(OrderedReceiver),
-    General(BitOpener<CANDIDATES>),
+#[allow(clippy::large_enum_variant, reason = "no heap: the caller chooses where it lives")]
+pub(crate) enum BitReceiver<const CANDIDATES: usize, const BOARD: usize> {
+    Ordered(InOrder),
+    General(BitOpener<CANDIDATES, BOARD>),
 }
 
-impl<const CANDIDATES: usize> BitReceiver<CANDIDATES> {
-    pub(crate) fn new(table: DependencyTable) -> Self {
-        if OrderedReceiver::fits(CANDIDATES) {
-            Self::Ordered(OrderedReceiver::new(table))
-        } else {
-            Self::General(BitOpener::new(table))
-        }
+impl<const CANDIDATES: usize, const BOARD: usize> BitReceiver<CANDIDATES, BOARD> {
+    pub(crate) const AVAILABLE: bool = true;
+
+    /// Whether records in order have a receiver of their own.
+    const ORDERED: bool = InOrder::fits(CANDIDATES, BOARD);
+
+    pub(crate) fn new(sets: &DependencySets) -> Option<Self> {
+        Some(match Self::ORDERED {
+            true => Self::Ordered(InOrder::new(sets)?),
+            false => Self::General(BitOpener::new(sets)),
+        })
     }
 
     /// The opener for records in any order; an ordered receiver is converted into it.
-    fn general(&mut self) -> &mut BitOpener<CANDIDATES> {
+    fn general(&mut self) -> &mut BitOpener<CANDIDATES, BOARD> {
         if let Self::Ordered(ordered) = self {
-            *self = Self::General(BitOpener::from_ordered(ordered));
+            *self = Self::General(ordered.to_opener());
         }
         match self {
             Self::General(opener) => opener,
@@ -51,7 +63,7 @@ impl<const CANDIDATES: usize> BitReceiver<CANDIDATES> {
     #[inline(never)]
     pub(crate) fn admit(&mut self, number: u64) -> Result<(), Refusal> {
         if let Self::Ordered(ordered) = self
-            && let Some(admitted) = ordered.admit(number)
+            && let Some(admitted) = ordered.try_admit(number)
         {
             return admitted;
         }
@@ -68,7 +80,7 @@ impl<const CANDIDATES: usize> BitReceiver<CANDIDATES> {
         slot: u16,
     ) -> Offer {
         if let Self::Ordered(ordered) = self
-            && let Some(offer) = ordered.offer_data(prf, number, &state, tag, slot)
+            && let Some(offer) = ordered.try_offer(prf, number, &state, tag, slot)
         {
             return offer;
         }
@@ -85,9 +97,9 @@ impl<const CANDIDATES: usize> BitReceiver<CANDIDATES> {
         slot: u16,
     ) -> Offer {
         if let Self::General(opener) = self
-            && OrderedReceiver::fits(CANDIDATES)
+            && Self::ORDERED
             && opener.may_convert()
-            && let Some(ordered) = opener.try_convert(prf)
+            && let Some(ordered) = InOrder::from_opener(opener, prf)
         {
             *self = Self::Ordered(ordered);
             return self.offer_data(prf, number, state, tag, slot);
@@ -95,7 +107,7 @@ impl<const CANDIDATES: usize> BitReceiver<CANDIDATES> {
         self.general().offer_data(prf, number, state, tag, slot)
     }
 
-    pub(crate) fn evict<P: Prf + ?Sized>(
+    pub(crate) fn evict_with<P: Prf + ?Sized>(
         &mut self,
         prf: &P,
         number: u64,
@@ -104,7 +116,7 @@ impl<const CANDIDATES: usize> BitReceiver<CANDIDATES> {
     ) -> bool {
         match self {
             // An ordered receiver has no rivals and holds nothing above the next number.
-            Self::Ordered(ordered) if number >= ordered.next => false,
+            Self::Ordered(ordered) if ordered.is_ahead(number) => false,
             _ => self.general().evict(prf, number, len, len_of),
         }
     }
@@ -134,7 +146,7 @@ impl<const CANDIDATES: usize> BitReceiver<CANDIDATES> {
         self.general().closing(prf, closing)
     }
 
-    #[inline]
+    #[inline(always)]
     pub(crate) fn next_verdict(&mut self) -> Option<Verdict> {
         match self {
             Self::Ordered(ordered) => ordered.next_verdict(),

@@ -6,7 +6,7 @@ use crate::r2d2::opener::BitOpener;
 use crate::rivals::Newcomer;
 use crate::verdict::DropReason;
 
-impl<const CANDIDATES: usize> BitOpener<CANDIDATES> {
+impl<const CANDIDATES: usize, const BOARD: usize> BitOpener<CANDIDATES, BOARD> {
     /// Keeps one of two candidates of a number: the one that was tried (`handle`), or the `other`
     /// one that it would displace. A placed candidate is kept, otherwise the tried one if its rank
     /// is `lesser`. Returns whether a verdict on the tried candidate is still to come.

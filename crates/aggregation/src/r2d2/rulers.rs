@@ -5,11 +5,11 @@
 //! each ruler.
 
 use crate::definition::RulerOrder;
-use crate::table::{DependencySet, DependencyTable};
+use crate::table::{DependencySet, DependencySets};
 
 /// The 64 shortest rulers (2 of length 34, 18 of 35, 28 of 36 and the first 16 of 37), by
 /// length and then by their marks.
-pub(crate) const RULERS: [DependencySet; 64] = [
+pub(crate) static RULERS: [DependencySet; 64] = [
     [0, 1, 4, 9, 15, 22, 32, 34],
     [0, 2, 12, 19, 25, 30, 33, 34],
     [0, 1, 8, 20, 22, 25, 31, 35],
@@ -76,14 +76,14 @@ pub(crate) const RULERS: [DependencySet; 64] = [
     [0, 1, 6, 20, 22, 30, 33, 37],
 ];
 
-/// R2D2's table for tags of `bytes` bytes: one ruler for each tag bit, in the order of [`RULERS`] or
-/// drawn by a seed.
-pub(crate) fn table(bytes: usize, order: &RulerOrder) -> DependencyTable {
+/// R2D2's dependency sets for tags of `bytes` bytes: one ruler for each tag bit, in the order of
+/// [`RULERS`] or drawn by a seed.
+pub(crate) fn sets(bytes: usize, order: &RulerOrder) -> DependencySets {
     match order {
-        RulerOrder::List => DependencyTable::new(bytes, |bit| RULERS[bit]),
+        RulerOrder::List => DependencySets::new(bytes, &RULERS, |bit| bit),
         RulerOrder::Keyed(seed) => {
             let mut draw = Draw::new(seed);
-            DependencyTable::new(bytes, |_| draw.ruler())
+            DependencySets::new(bytes, &RULERS, |_| draw.draw())
         }
     }
 }
@@ -117,10 +117,6 @@ impl Draw {
         self.left[remainder..left].rotate_left(1);
         self.drawn += 1;
         self.left[left - 1].into()
-    }
-
-    fn ruler(&mut self) -> DependencySet {
-        RULERS[self.draw()]
     }
 }
 

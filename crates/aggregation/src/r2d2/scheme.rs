@@ -1,6 +1,6 @@
 //! The definition of R2D2(8, o).
 
-use crate::definition::{Definition, Layout, RulerOrder, SchemeError, TAG_BYTES};
+use crate::definition::{Definition, Layout, RulerOrder, SchemeError, Sharing, TAG_BYTES};
 use crate::r2d2::rulers;
 
 /// n of R2D2(n, o): the number of records that each tag bit covers.
@@ -37,6 +37,7 @@ impl Definition for Overprovision {
     const NUMBER_ERROR: SchemeError = SchemeError::Overprovision;
     const PARAMETERS: usize = 2;
     const HAS_DRAWN_SETS: bool = true;
+    const SHARING: Sharing = Sharing::Bits;
 
     fn parameters(self) -> [u8; 2] {
         [SHARED_BY, self.0]
@@ -67,6 +68,6 @@ impl Definition for Overprovision {
     }
 
     fn layout(self, order: &RulerOrder) -> Layout {
-        Layout::Bits(rulers::table(self.tag_bytes(), order))
+        Layout::Bits(rulers::sets(self.tag_bytes(), order))
     }
 }

@@ -2,36 +2,46 @@
 
 use crate::prf::{CLOSING_BLOCK, ClosingTag, Prf, PrfState};
 use crate::r2d2::board::VERIFIED_LEVEL_BITS;
+#[cfg(feature = "fast")]
 use crate::r2d2::delays::{DelayStages, LONGEST_DELAY};
+#[cfg(not(feature = "fast"))]
+use crate::r2d2::unfinished::UnfinishedTags;
 use crate::sealing::{RecordKind, SealError};
-use crate::table::{DependencyTable, LongTag, SPAN};
+use crate::table::{DependencySets, LongTag, SPAN};
 use core::fmt;
+
+#[cfg(feature = "fast")]
+type Tags = DelayStages<LONGEST_DELAY>;
+#[cfg(not(feature = "fast"))]
+type Tags = UnfinishedTags;
 
 #[derive(Clone)]
 pub(crate) struct BitSealer {
-    delay_stages: DelayStages<LONGEST_DELAY>,
-    /// Number of later records after which a record needs no closing tag, unless some are lost.
-    delay: u64,
+    tags: Tags,
     next: u64,
     /// States of the last records, indexed by number modulo [`SPAN`].
     states: [PrfState; SPAN],
     /// The index in `states` of the next record.
     place: u8,
+    /// Number of later records after which a record needs no closing tag, unless some are lost.
+    delay: u8,
     /// The oldest and the newest data record that no closing tag covers, if there is any. Only data
     /// records of this range that are younger than `delay` records still need one.
     open: Option<(u64, u64)>,
 }
 
 impl BitSealer {
-    pub(crate) fn new(table: &DependencyTable) -> Self {
-        Self {
-            delay: table.delay(VERIFIED_LEVEL_BITS) as u64,
-            delay_stages: DelayStages::new(table),
+    pub(crate) const AVAILABLE: bool = true;
+
+    pub(crate) fn new(sets: &DependencySets) -> Option<Self> {
+        Some(Self {
+            tags: Tags::new(sets),
             next: 0,
             states: [const { PrfState::NONE }; SPAN],
             place: 0,
+            delay: sets.delay(VERIFIED_LEVEL_BITS) as u8,
             open: None,
-        }
+        })
     }
 
     pub(crate) fn seal<P: Prf + ?Sized>(
@@ -45,13 +55,13 @@ impl BitSealer {
         if number != self.next {
             return Err(SealError::OutOfOrder { expected: self.next });
         }
-        let bytes = self.delay_stages.bytes();
+        let bytes = self.tags.bytes();
         if tag.len() != bytes {
             return Err(SealError::TagLength);
         }
         self.next += 1;
         let long_tag = LongTag::compute(prf, &state, bytes);
-        tag.copy_from_slice(&self.delay_stages.step(number, &long_tag).to_be_bytes()[8 - bytes..]);
+        tag.copy_from_slice(&self.tags.step(number, &long_tag).to_be_bytes()[8 - bytes..]);
         let place = usize::from(self.place);
         self.states[place] = state;
         self.place = if place + 1 < SPAN { self.place + 1 } else { 0 };
@@ -63,12 +73,12 @@ impl BitSealer {
     }
 
     pub(crate) const fn next_len(&self) -> usize {
-        self.delay_stages.bytes()
+        self.tags.bytes()
     }
 
     pub(crate) fn open_since(&self) -> Option<u64> {
         let (oldest, newest) = self.open?;
-        let oldest = oldest.max(self.next.saturating_sub(self.delay));
+        let oldest = oldest.max(self.next.saturating_sub(self.delay.into()));
         (oldest <= newest).then_some(oldest)
     }
 
@@ -91,7 +101,7 @@ const fn place(number: u64) -> usize {
 impl fmt::Debug for BitSealer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("BitSealer")
-            .field("bytes", &self.delay_stages.bytes())
+            .field("bytes", &self.tags.bytes())
             .field("next", &self.next)
             .field("open", &self.open)
             .finish_non_exhaustive()

@@ -30,7 +30,8 @@ pub trait KeyLog: Send + Sync {
 }
 
 /// The aggregation schemes that an end accepts, in order of preference. An empty list stands for
-/// plain tags: one tag in each record.
+/// plain tags: one tag in each record. Schemes under which this build cannot
+/// [send](Scheme::can_send) or [receive](Scheme::can_receive) are neither offered nor accepted.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct AggregationPolicy {
@@ -65,7 +66,17 @@ impl AggregationPolicy {
 
     /// Whether any scheme other than plain tags is accepted in either direction.
     pub fn is_wanted(&self) -> bool {
-        self.send.iter().chain(&self.receive).any(|scheme| *scheme != Scheme::Plain)
+        self.to_send().chain(self.to_receive()).any(Scheme::aggregates)
+    }
+
+    /// The accepted schemes under which this build can send.
+    pub(crate) fn to_send(&self) -> impl Iterator<Item = Scheme> + '_ {
+        self.send.iter().copied().filter(|scheme| scheme.can_send())
+    }
+
+    /// The accepted schemes under which this build can receive.
+    pub(crate) fn to_receive(&self) -> impl Iterator<Item = Scheme> + '_ {
+        self.receive.iter().copied().filter(|scheme| scheme.can_receive())
     }
 }
 

@@ -581,9 +581,8 @@ impl WaitEncryptedExtensions {
             }
         }
         let (receive, send) = schemes;
-        let offered = |scheme, list: &[Scheme]| scheme == Scheme::Plain || list.contains(&scheme);
-        if !offered(receive, &wanted.receive)
-            || !offered(send, &wanted.send)
+        if receive.aggregates() && !wanted.to_receive().any(|offered| offered == receive)
+            || send.aggregates() && !wanted.to_send().any(|offered| offered == send)
             || (schemes != (Scheme::Plain, Scheme::Plain) && !can_aggregate(self.suite))
         {
             return Err(Misbehaviour::IllegalParameter("aggregation scheme").into());

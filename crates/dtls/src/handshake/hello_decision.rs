@@ -209,8 +209,10 @@ fn choose_suite(
     let offer = hello.extensions.get(settings.aggregation_extension);
     let policy = &settings.aggregation;
     if let Some(content) = offer.filter(|_| policy.is_wanted()) {
-        let (send, receive) = aggregation_extension::Offer::new(content)
-            .select(|s| policy.send.contains(&s), |s| policy.receive.contains(&s));
+        let (send, receive) = aggregation_extension::Offer::new(content).select(
+            |offered| policy.to_send().any(|scheme| scheme == offered),
+            |offered| policy.to_receive().any(|scheme| scheme == offered),
+        );
         let wanted = (send, receive) != (Scheme::Plain, Scheme::Plain);
         let mut preferable = preferable();
         if let Some(suite) = common.clone().find(|suite| wanted && preferable(suite)) {

@@ -261,12 +261,18 @@ pub(crate) struct OfferedSchemes {
 }
 
 impl OfferedSchemes {
-    /// The client's lists for the directions in which a scheme was negotiated.
-    pub(crate) fn new(send: (Scheme, &[Scheme]), receive: (Scheme, &[Scheme])) -> Self {
-        let list = |(agreed, offered): (Scheme, &[Scheme])| {
-            if agreed.aggregates() { offered.to_vec() } else { Vec::new() }
-        };
-        Self { send: list(send), receive: list(receive) }
+    /// The client's lists for the directions in which a scheme was negotiated, without schemes that
+    /// this build lacks.
+    pub(crate) fn new(
+        (send, to_send): (Scheme, &[Scheme]),
+        (receive, to_receive): (Scheme, &[Scheme]),
+    ) -> Self {
+        let sends = |scheme: &Scheme| send.aggregates() && scheme.can_send();
+        let receives = |scheme: &Scheme| receive.aggregates() && scheme.can_receive();
+        Self {
+            send: to_send.iter().copied().filter(sends).collect(),
+            receive: to_receive.iter().copied().filter(receives).collect(),
+        }
     }
 }
 

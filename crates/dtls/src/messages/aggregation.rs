@@ -105,16 +105,17 @@ pub(super) fn write_scheme(scheme: Scheme, w: &mut Writer<'_>) -> Result<(), Buf
     w.bytes(&parameters[..len])
 }
 
-/// Writes a request's content.
+/// Writes a request's content. Schemes that this build, which is a client's, lacks are left out.
 pub fn write_offer(
     to_client: &[Scheme],
     to_server: &[Scheme],
     w: &mut Writer<'_>,
 ) -> Result<(), BufferFull> {
-    let known = |scheme: &&Scheme| **scheme != Scheme::Plain;
-    to_client.iter().filter(known).try_for_each(|scheme| write_scheme(*scheme, w))?;
+    let received = |scheme: &&Scheme| scheme.aggregates() && scheme.can_receive();
+    to_client.iter().filter(received).try_for_each(|scheme| write_scheme(*scheme, w))?;
     w.u8(SCHEME_NONE)?;
-    to_server.iter().filter(known).try_for_each(|scheme| write_scheme(*scheme, w))
+    let sent = |scheme: &&Scheme| scheme.aggregates() && scheme.can_send();
+    to_server.iter().filter(sent).try_for_each(|scheme| write_scheme(*scheme, w))
 }
 
 /// Writes an answer's content.

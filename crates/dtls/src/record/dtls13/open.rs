@@ -34,8 +34,10 @@ impl Opening {
         keys: &KeyDerivation,
         masks: NumberMasks,
     ) -> Self {
-        match (&suite.keying, Opener::new(scheme, &order(keys, scheme))) {
-            (Keying::Prf { aggregated, .. }, Some(opener)) => Self::Aggregated(Aggregated {
+        if let Keying::Prf { aggregated, .. } = &suite.keying
+            && let Some(opener) = new_opener(keys, scheme)
+        {
+            return Self::Aggregated(Aggregated {
                 epoch,
                 limit: MAX_CONTENT + 1,
                 room: ReceiveBuffer::least_budget(scheme.waiting_numbers(), MAX_CONTENT + 1),
@@ -43,18 +45,18 @@ impl Opening {
                 prf: aggregated(keys, scheme.context()),
                 mask: NumberMask::new(masks, epoch, suite, scheme, keys),
                 scheme,
-                opener: Box::new(opener),
+                opener,
                 last_closing: None,
                 waiting: 0,
                 evaluations: 0,
-            }),
-            _ => Self::Standard(Standard {
-                protection: suite.keying.plain(keys),
-                tag_len: suite.tag_len,
-                limit: MAX_CONTENT + 1,
-                window: ReplayWindow::new(),
-            }),
+            });
         }
+        Self::Standard(Standard {
+            protection: suite.keying.plain(keys),
+            tag_len: suite.tag_len,
+            limit: MAX_CONTENT + 1,
+            window: ReplayWindow::new(),
+        })
     }
 
     /// Sets the security level in bits at which data is delivered; `None`: only when it is
@@ -208,6 +210,15 @@ impl Opening {
             aggregated.settle_apart(held, tally, outcomes);
         }
     }
+}
+
+/// The opener of a scheme that shares tags. It is a function of its own because an opener is large:
+/// without shared tags, nothing of its size is on the stack.
+#[inline(never)]
+fn new_opener(keys: &KeyDerivation, scheme: Scheme) -> Option<Box<Opener>> {
+    let available = scheme.aggregates() && scheme.can_receive();
+    let order = if available { order(keys, scheme) } else { return None };
+    Opener::new(scheme, &order).map(Box::new)
 }
 
 /// Records with a tag each.

@@ -1,0 +1,161 @@
+//! A side of a scheme that this build lacks.
+
+use crate::prf::{ClosingTag, Prf, PrfState};
+use crate::sealing::{RecordKind, SealError};
+use crate::verdict::{Counters, Offer, Refusal, Verdict};
+
+/// The type of a side that a build lacks. It has the methods of a side and no values, so the
+/// compiler leaves out all code that needs one.
+#[derive(Clone, Debug)]
+pub(crate) enum Absent {}
+
+impl Absent {
+    pub(crate) const AVAILABLE: bool = false;
+
+    /// `None`: there is no such side.
+    pub(crate) fn new<L>(_: L) -> Option<Self> {
+        None
+    }
+}
+
+/// The methods of a sending side.
+impl Absent {
+    pub(crate) fn seal<P: Prf + ?Sized>(
+        &mut self,
+        _: &P,
+        _: u64,
+        _: RecordKind,
+        _: PrfState,
+        _: &mut [u8],
+    ) -> Result<(), SealError> {
+        match *self {}
+    }
+
+    pub(crate) const fn next_len(&self) -> usize {
+        match *self {}
+    }
+
+    pub(crate) const fn open_since(&self) -> Option<u64> {
+        match *self {}
+    }
+
+    pub(crate) fn close<P: Prf + ?Sized>(&mut self, _: &P) -> Option<ClosingTag> {
+        match *self {}
+    }
+}
+
+/// The methods of a receiver of records in order.
+impl Absent {
+    pub(crate) const fn fits(_: usize, _: usize) -> bool {
+        false
+    }
+
+    pub(crate) fn try_admit(&mut self, _: u64) -> Option<Result<(), Refusal>> {
+        match *self {}
+    }
+
+    pub(crate) fn try_offer<P: Prf + ?Sized>(
+        &mut self,
+        _: &P,
+        _: u64,
+        _: &PrfState,
+        _: &[u8],
+        _: u16,
+    ) -> Option<Offer> {
+        match *self {}
+    }
+
+    pub(crate) const fn is_ahead(&self, _: u64) -> bool {
+        match *self {}
+    }
+
+    pub(crate) const fn to_opener<T>(&self) -> T {
+        match *self {}
+    }
+
+    pub(crate) fn from_opener<T, P: Prf + ?Sized>(_: &mut T, _: &P) -> Option<Self> {
+        None
+    }
+}
+
+/// The methods of a receiving side.
+impl Absent {
+    pub(crate) fn set_threshold(&mut self, _: Option<u8>) {
+        match *self {}
+    }
+
+    pub(crate) const fn level(&self, _: u64) -> Option<u8> {
+        match *self {}
+    }
+
+    pub(crate) fn admit(&mut self, _: u64) -> Result<(), Refusal> {
+        match *self {}
+    }
+
+    pub(crate) fn offer_data<P: Prf + ?Sized>(
+        &mut self,
+        _: &P,
+        _: u64,
+        _: PrfState,
+        _: &[u8],
+        _: u16,
+    ) -> Offer {
+        match *self {}
+    }
+
+    pub(crate) fn evict(&mut self, _: u64, _: usize, _: &dyn Fn(u16) -> usize) -> bool {
+        match *self {}
+    }
+
+    pub(crate) fn evict_with<P: Prf + ?Sized>(
+        &mut self,
+        _: &P,
+        _: u64,
+        _: usize,
+        _: &dyn Fn(u16) -> usize,
+    ) -> bool {
+        match *self {}
+    }
+
+    pub(crate) fn offer_verified<P: Prf + ?Sized>(
+        &mut self,
+        _: &P,
+        _: u64,
+        _: PrfState,
+        _: &[u8],
+    ) -> Result<(), Refusal> {
+        match *self {}
+    }
+
+    pub(crate) fn closing<P: Prf + ?Sized>(&mut self, _: &P, _: ClosingTag) -> Result<(), Refusal> {
+        match *self {}
+    }
+
+    pub(crate) fn next_verdict(&mut self) -> Option<Verdict> {
+        match *self {}
+    }
+
+    pub(crate) fn expire_below(&mut self, _: u64) {
+        match *self {}
+    }
+
+    pub(crate) const fn expected(&self) -> u64 {
+        match *self {}
+    }
+
+    pub(crate) const fn window_start(&self) -> u64 {
+        match *self {}
+    }
+
+    pub(crate) const fn evaluations(&self) -> u64 {
+        match *self {}
+    }
+
+    pub(crate) const fn unresolved(&self) -> u64 {
+        match *self {}
+    }
+
+    pub(crate) const fn counters(&self) -> Counters {
+        match *self {}
+    }
+}

@@ -1,0 +1,62 @@
+//! Computes the tags of consecutive records bit by bit, in less memory than [`delays`](super::delays).
+
+use crate::table::{DependencySets, LongTag, SPAN};
+use zeroize::{Zeroize, ZeroizeOnDrop};
+
+/// The sums of the tags that do not contain all of their records yet.
+#[derive(Clone, Zeroize, ZeroizeOnDrop)]
+pub(super) struct UnfinishedTags {
+    #[zeroize(skip)]
+    sets: DependencySets,
+    /// The tags of the next record and of the records after it.
+    sums: [u64; SPAN],
+}
+
+impl UnfinishedTags {
+    pub(super) fn new(sets: &DependencySets) -> Self {
+        Self { sets: sets.clone(), sums: [0; SPAN] }
+    }
+
+    /// Length of a tag in bytes.
+    pub(super) const fn bytes(&self) -> usize {
+        self.sets.bytes()
+    }
+
+    /// Takes the long tag of the next record. Returns the record's tag, as a big-endian number.
+    pub(super) fn step(&mut self, _: u64, long_tag: &LongTag) -> u64 {
+        self.sets.distribute(&long_tag.words(self.bytes()), &mut self.sums);
+        self.sums.rotate_left(1);
+        self.sums.last_mut().map_or(0, core::mem::take)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::definition::{Definition, Layout, RulerOrder};
+    use crate::r2d2::delays::{DelayStages, LONGEST_DELAY};
+    use crate::r2d2::scheme::Overprovision;
+    use crate::sliding::SlidingWindow;
+
+    #[test]
+    fn delay_stages_compute_the_same_tags() {
+        for o in Overprovision::ALL {
+            let order = RulerOrder::Keyed([o.percent(); 32]);
+            for layout in [o.layout(&order), SlidingWindow::new(o).layout(&order)] {
+                let Layout::Bits(sets) = layout else { panic!("each record has a tag") };
+                let mut sums = UnfinishedTags::new(&sets);
+                let mut stages = DelayStages::<LONGEST_DELAY>::new(&sets);
+                let mut word = u64::from(o.percent());
+                for number in 0..200 {
+                    // Any generator of pseudorandom numbers serves here; a long tag has as many
+                    // words as a tag has bytes.
+                    let long_tag = LongTag(core::array::from_fn(|at| {
+                        word = word.wrapping_mul(0x5851_f42d_4c95_7f2d).wrapping_add(1 << 40 | 1);
+                        if at < sets.bytes() { word ^ word >> 29 } else { 0 }
+                    }));
+                    assert_eq!(sums.step(number, &long_tag), stages.step(number, &long_tag));
+                }
+            }
+        }
+    }
+}
