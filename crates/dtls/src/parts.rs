@@ -37,3 +37,8 @@ parts! {
     /// DTLS 1.2.
     Dtls12 = "dtls12";
 }
+
+/// Handshakes of DTLS 1.2 as client.
+pub(crate) type Client12 = (Client, Dtls12);
+/// Handshakes of DTLS 1.2 as server.
+pub(crate) type Server12 = (Server, Dtls12);

@@ -197,14 +197,15 @@ impl Connection {
     /// Begins an association as client. Its first flight is ready to be polled.
     pub fn client(config: Arc<ClientConfig>, peer: SocketAddr, now: Instant, rng: Random) -> Self {
         let mut channel = Channel::new(rng, &config.settings, 0, 0);
+        let part = config.part;
         let state = WaitServerHello::start(&config, &mut channel);
         let mut connection =
-            Self::new(Role::Client(config.part, config), peer, now, channel, Reassembly::default());
+            Self::new(Role::Client(part, config), peer, now, channel, Reassembly::default());
         if state.version() != Some(ProtocolVersion::Dtls13) {
             connection.incoming.accept_clear(ClearMessages::AnyOrder);
         }
         connection.cid = state.cid();
-        connection.stage = Stage::handshake(State::WaitServerHello(Box::new(state)));
+        connection.stage = Stage::handshake(State::WaitServerHello(part, Box::new(state)));
         connection
     }
 
@@ -342,7 +343,7 @@ impl Connection {
             (Stage::Established(established), _) => Some(&established.negotiated),
             (Stage::Handshake(handshake), Role::Server(_, config)) if config.send_half_rtt_data => {
                 match &handshake.state {
-                    State::WaitClientFinished(state) => Some(state.negotiated()),
+                    State::WaitClientFinished(_, state) => Some(state.negotiated()),
                     _ => None,
                 }
             }

@@ -397,7 +397,7 @@ impl Connection {
     /// the version.
     fn acknowledges(&self) -> bool {
         match self.stage.state() {
-            Some(State::WaitServerHello(state)) => state.is_retried(),
+            Some(State::WaitServerHello(_, state)) => state.is_retried(),
             _ => self.stage.version() == Some(ProtocolVersion::Dtls13),
         }
     }
@@ -446,14 +446,14 @@ impl Connection {
 
     /// Whether the message of a DTLS 1.2 client waits for the answer to a lookup.
     pub(crate) fn awaits_lookup(&self) -> bool {
-        matches!(self.stage.state(), Some(State::WaitKeyExchange12(state)) if state.is_waiting())
+        matches!(self.stage.state(), Some(State::WaitKeyExchange12(_, state)) if state.is_waiting())
     }
 
     /// Processes the message of a DTLS 1.2 client that waits for the answer to a lookup.
     pub(crate) fn lookup_answered(&mut self, now: Instant) {
         self.now = self.now.max(now);
         let Stage::Handshake(handshake) = &mut self.stage else { return };
-        let State::WaitKeyExchange12(state) = &mut handshake.state else { return };
+        let State::WaitKeyExchange12(_, state) = &mut handshake.state else { return };
         let Some(message) = state.take_waiting() else { return };
         if self.ending != Ending::Open {
             return;
@@ -552,7 +552,7 @@ impl Connection {
     fn acknowledged_in_clear(&mut self, content: &[u8]) -> Result<(), Fault> {
         let records = ack::read(content)?;
         let state = self.stage.state();
-        let retried = matches!(state, Some(State::WaitServerHello(state)) if state.is_retried());
+        let retried = matches!(state, Some(State::WaitServerHello(_, state)) if state.is_retried());
         let ready = self.now >= self.retransmission.allowed_from();
         if retried && ready && self.channel.flight.resend_unnamed(records) {
             self.stats.sent.retransmissions += 1;

@@ -60,7 +60,7 @@ struct Offer {
 /// The ClientHello was sent.
 #[derive(Debug)]
 pub(crate) struct WaitServerHello {
-    _part: parts::Client,
+    part: parts::Client,
     random: [u8; 32],
     psk: Psk,
     cid: Option<ConnectionId>,
@@ -164,7 +164,7 @@ impl WaitServerHello {
                 Offers::Dtls12(part, offer_12(ProtocolVersion::Dtls12, channel))
             }
         };
-        let mut state = Self { _part: config.part, random, psk: psk.clone(), cid, offers };
+        let mut state = Self { part: config.part, random, psk: psk.clone(), cid, offers };
         let sent = state.send_hello(settings, channel, &[], &[]);
         sent.expect("Settings::check and LONGEST_TICKET keep the first hello short enough");
         state
@@ -328,7 +328,7 @@ impl WaitServerHello {
                 // A server that sends a HelloRetryRequest speaks DTLS 1.3.
                 self.offers = Offers::Dtls13(offer);
                 self.retry(settings, channel, message, &hello)?;
-                Ok(State::WaitServerHello(self))
+                Ok(State::WaitServerHello(self.part, self))
             }
             (Some(_), Offers::Dtls13(offer) | Offers::Both(offer, ..)) => offer.server_hello(
                 self.random,
@@ -369,7 +369,7 @@ impl WaitServerHello {
         }
         channel.flight.complete();
         self.send_hello(settings, channel, &[], cookie)?;
-        Ok(State::WaitServerHello(self))
+        Ok(State::WaitServerHello(self.part, self))
     }
 
     /// Answers a HelloRetryRequest (RFC 8446, section 4.1.4).
@@ -519,18 +519,21 @@ impl Offer {
         channel.agree_on_cids(&agreed);
         // The handshake epoch has the standard layout, whatever scheme is negotiated.
         channel.install(HANDSHAKE_EPOCH, suite, (&client, Scheme::Plain), (&server, Scheme::Plain));
-        Ok(State::WaitEncryptedExtensions(Box::new(WaitEncryptedExtensions {
-            part: self.part,
-            random,
-            identity: psk.identity().to_vec(),
-            agreed,
-            suite,
-            group,
-            transcript: self.transcript,
-            master: handshake.into_master(),
-            client,
-            server,
-        })))
+        Ok(State::WaitEncryptedExtensions(
+            self.part,
+            Box::new(WaitEncryptedExtensions {
+                part: self.part,
+                random,
+                identity: psk.identity().to_vec(),
+                agreed,
+                suite,
+                group,
+                transcript: self.transcript,
+                master: handshake.into_master(),
+                client,
+                server,
+            }),
+        ))
     }
 }
 
@@ -593,37 +596,38 @@ impl WaitEncryptedExtensions {
         channel.record_limit = agreed.record_limit;
         channel.receive_limit = agreed.receive_limit;
         absorb(&mut self.transcript, message.kind, &message.body);
-        Ok(State::WaitServerFinished(Box::new(WaitFinished {
-            _part: self.part,
-            random: self.random,
-            suite: self.suite,
-            transcript: self.transcript,
-            master: self.master,
-            client: self.client,
-            server: self.server,
-            negotiated: Negotiated {
-                version,
-                suite: self.suite.id,
-                suite_name: self.suite.name,
-                group: self.group,
-                psk_identity: self.identity,
-                send,
-                receive,
-                resumed: false,
-                extended_master: true,
-                record_limit: agreed.record_limit,
-                send_cid: agreed.send_cid,
-                receive_cid: agreed.receive_cid,
-                return_routability: agreed.return_routability,
-            },
-        })))
+        Ok(State::WaitServerFinished(
+            self.part,
+            Box::new(WaitFinished {
+                random: self.random,
+                suite: self.suite,
+                transcript: self.transcript,
+                master: self.master,
+                client: self.client,
+                server: self.server,
+                negotiated: Negotiated {
+                    version,
+                    suite: self.suite.id,
+                    suite_name: self.suite.name,
+                    group: self.group,
+                    psk_identity: self.identity,
+                    send,
+                    receive,
+                    resumed: false,
+                    extended_master: true,
+                    record_limit: agreed.record_limit,
+                    send_cid: agreed.send_cid,
+                    receive_cid: agreed.receive_cid,
+                    return_routability: agreed.return_routability,
+                },
+            }),
+        ))
     }
 }
 
 /// Only the server's Finished is missing.
 #[derive(Debug)]
 pub(crate) struct WaitFinished {
-    _part: parts::Client,
     random: [u8; 32],
     suite: &'static CipherSuite,
     transcript: Transcript,

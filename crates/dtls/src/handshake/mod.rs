@@ -305,14 +305,14 @@ impl Established {
 /// The state of a handshake.
 #[derive(Debug)]
 pub(crate) enum State {
-    WaitServerHello(Box<client::WaitServerHello>),
-    WaitEncryptedExtensions(Box<client::WaitEncryptedExtensions>),
-    WaitServerFinished(Box<client::WaitFinished>),
-    WaitClientFinished(Box<server::WaitFinished>),
-    WaitHelloDone12(Box<dtls12::client::WaitHelloDone>),
-    WaitServerFinished12(Box<dtls12::client::WaitFinished>),
-    WaitKeyExchange12(Box<dtls12::server::WaitKeyExchange>),
-    WaitClientFinished12(Box<dtls12::server::WaitFinished>),
+    WaitServerHello(parts::Client, Box<client::WaitServerHello>),
+    WaitEncryptedExtensions(parts::Client, Box<client::WaitEncryptedExtensions>),
+    WaitServerFinished(parts::Client, Box<client::WaitFinished>),
+    WaitClientFinished(parts::Server, Box<server::WaitFinished>),
+    WaitHelloDone12(parts::Client12, Box<dtls12::client::WaitHelloDone>),
+    WaitServerFinished12(parts::Client12, Box<dtls12::client::WaitFinished>),
+    WaitKeyExchange12(parts::Server12, Box<dtls12::server::WaitKeyExchange>),
+    WaitClientFinished12(parts::Server12, Box<dtls12::server::WaitFinished>),
 }
 
 /// What a handshake message led to.
@@ -328,21 +328,21 @@ impl State {
     /// The version, once it is negotiated.
     pub(crate) const fn version(&self) -> Option<ProtocolVersion> {
         match self {
-            Self::WaitServerHello(state) => state.version(),
-            Self::WaitEncryptedExtensions(_)
-            | Self::WaitServerFinished(_)
-            | Self::WaitClientFinished(_) => Some(ProtocolVersion::Dtls13),
-            Self::WaitHelloDone12(_)
-            | Self::WaitServerFinished12(_)
-            | Self::WaitKeyExchange12(_)
-            | Self::WaitClientFinished12(_) => Some(ProtocolVersion::Dtls12),
+            Self::WaitServerHello(_, state) => state.version(),
+            Self::WaitEncryptedExtensions(..)
+            | Self::WaitServerFinished(..)
+            | Self::WaitClientFinished(..) => Some(ProtocolVersion::Dtls13),
+            Self::WaitHelloDone12(..)
+            | Self::WaitServerFinished12(..)
+            | Self::WaitKeyExchange12(..)
+            | Self::WaitClientFinished12(..) => Some(ProtocolVersion::Dtls12),
         }
     }
 
     /// Whether plaintext messages are still valid in this state.
     pub(crate) const fn expects_clear(&self) -> bool {
         match self {
-            Self::WaitServerHello(_) => true,
+            Self::WaitServerHello(..) => true,
             other => matches!(other.version(), Some(ProtocolVersion::Dtls12)),
         }
     }
@@ -358,37 +358,37 @@ impl State {
         message: &Message,
     ) -> Result<Progress, Fault> {
         let next = match (self, message.kind) {
-            (Self::WaitServerHello(state), HandshakeType::SERVER_HELLO) => {
+            (Self::WaitServerHello(_, state), HandshakeType::SERVER_HELLO) => {
                 state.server_hello(settings, channel, message)
             }
-            (Self::WaitServerHello(state), HandshakeType::HELLO_VERIFY_REQUEST) => {
+            (Self::WaitServerHello(_, state), HandshakeType::HELLO_VERIFY_REQUEST) => {
                 state.hello_verify_request(settings, channel, message)
             }
-            (Self::WaitHelloDone12(state), HandshakeType::SERVER_KEY_EXCHANGE) => {
+            (Self::WaitHelloDone12(_, state), HandshakeType::SERVER_KEY_EXCHANGE) => {
                 state.key_exchange(settings, channel, message)
             }
-            (Self::WaitHelloDone12(state), HandshakeType::SERVER_HELLO_DONE) => {
+            (Self::WaitHelloDone12(_, state), HandshakeType::SERVER_HELLO_DONE) => {
                 state.hello_done(settings, channel, message)
             }
-            (Self::WaitServerFinished12(state), HandshakeType::NEW_SESSION_TICKET) => {
+            (Self::WaitServerFinished12(_, state), HandshakeType::NEW_SESSION_TICKET) => {
                 state.ticket(message)
             }
-            (Self::WaitServerFinished12(state), HandshakeType::FINISHED) => {
+            (Self::WaitServerFinished12(_, state), HandshakeType::FINISHED) => {
                 return state.finished(channel, message).map(Progress::Complete);
             }
-            (Self::WaitKeyExchange12(state), HandshakeType::CLIENT_KEY_EXCHANGE) => {
+            (Self::WaitKeyExchange12(_, state), HandshakeType::CLIENT_KEY_EXCHANGE) => {
                 state.key_exchange(settings, channel, message)
             }
-            (Self::WaitClientFinished12(state), HandshakeType::FINISHED) => {
+            (Self::WaitClientFinished12(_, state), HandshakeType::FINISHED) => {
                 return state.finished(channel, message).map(Progress::Complete);
             }
-            (Self::WaitEncryptedExtensions(state), HandshakeType::ENCRYPTED_EXTENSIONS) => {
+            (Self::WaitEncryptedExtensions(_, state), HandshakeType::ENCRYPTED_EXTENSIONS) => {
                 state.encrypted_extensions(settings, channel, message)
             }
-            (Self::WaitServerFinished(state), HandshakeType::FINISHED) => {
+            (Self::WaitServerFinished(_, state), HandshakeType::FINISHED) => {
                 return state.finished(settings, channel, message).map(Progress::Complete);
             }
-            (Self::WaitClientFinished(state), HandshakeType::FINISHED) => {
+            (Self::WaitClientFinished(_, state), HandshakeType::FINISHED) => {
                 return state.finished(channel, message).map(Progress::Complete);
             }
             _ => Err(Misbehaviour::UnexpectedMessage.into()),

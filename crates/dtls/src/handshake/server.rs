@@ -15,7 +15,6 @@ use crate::messages::aggregation as aggregation_extension;
 use crate::messages::extensions::{KeyShareEntry, write_extension};
 use crate::messages::fragment::transcript_header;
 use crate::messages::hello::write_server_hello;
-use crate::parts;
 use crate::record::ConnectionId;
 use crate::record::epochs::{APPLICATION_EPOCH, HANDSHAKE_EPOCH};
 use alloc::boxed::Box;
@@ -26,7 +25,6 @@ use subtle::ConstantTimeEq;
 /// The server's flight was sent.
 #[derive(Debug)]
 pub(crate) struct WaitFinished {
-    _part: parts::Server,
     client_finished: HashValue,
     /// The state after the client's Finished. It is prepared only for a client that has proved its
     /// key.
@@ -121,34 +119,36 @@ pub(crate) fn accept(
     if config.send_half_rtt_data {
         channel.install_sending(APPLICATION_EPOCH, suite, (&send_secret, send));
     }
-    Ok(State::WaitClientFinished(Box::new(WaitFinished {
-        _part: config.part,
-        client_finished: client.finished_key().verify_data(&hash),
-        established: Box::new(Established {
-            offered: OfferedSchemes::new((send, &down), (receive, &up)),
-            keys: EstablishedKeys::Dtls13 {
-                suite,
-                send: send_secret,
-                receive: receive_secret,
-                exporter,
-            },
-            negotiated: Negotiated {
-                version: ProtocolVersion::Dtls13,
-                suite: suite.id,
-                suite_name: suite.name,
-                group,
-                psk_identity: psk.identity().to_vec(),
-                send,
-                receive,
-                resumed: false,
-                extended_master: true,
-                record_limit: answer.agreed.record_limit,
-                send_cid: answer.agreed.send_cid,
-                receive_cid: answer.agreed.receive_cid,
-                return_routability: answer.agreed.return_routability,
-            },
+    Ok(State::WaitClientFinished(
+        config.part,
+        Box::new(WaitFinished {
+            client_finished: client.finished_key().verify_data(&hash),
+            established: Box::new(Established {
+                offered: OfferedSchemes::new((send, &down), (receive, &up)),
+                keys: EstablishedKeys::Dtls13 {
+                    suite,
+                    send: send_secret,
+                    receive: receive_secret,
+                    exporter,
+                },
+                negotiated: Negotiated {
+                    version: ProtocolVersion::Dtls13,
+                    suite: suite.id,
+                    suite_name: suite.name,
+                    group,
+                    psk_identity: psk.identity().to_vec(),
+                    send,
+                    receive,
+                    resumed: false,
+                    extended_master: true,
+                    record_limit: answer.agreed.record_limit,
+                    send_cid: answer.agreed.send_cid,
+                    receive_cid: answer.agreed.receive_cid,
+                    return_routability: answer.agreed.return_routability,
+                },
+            }),
         }),
-    })))
+    ))
 }
 
 /// Finds the first PSK of the client that the server has. It waits for the answer about an earlier

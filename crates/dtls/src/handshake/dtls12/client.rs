@@ -146,6 +146,7 @@ impl Offer {
         absorb_message(&mut transcript, message);
         let id = hello.session_id;
         let resumed = !id.is_empty() && id == self.session_id && self.session.is_some();
+        let part = (self.part, suite.part);
         let hellos = Box::new(Hellos {
             part: suite.part,
             suite,
@@ -174,21 +175,23 @@ impl Offer {
                 channel,
             );
             keyed.ticket = ticket;
-            return Ok(State::WaitServerFinished12(Box::new(WaitFinished {
-                _part: self.part,
-                keyed,
-                gives_ticket,
-            })));
+            return Ok(State::WaitServerFinished12(
+                part,
+                Box::new(WaitFinished { part, keyed, gives_ticket }),
+            ));
         }
-        Ok(State::WaitHelloDone12(Box::new(WaitHelloDone {
-            part: self.part,
-            hellos,
-            psk: self.psk,
-            session_id: id.to_vec(),
-            gives_ticket,
-            key_exchanged: false,
-            exchange: None,
-        })))
+        Ok(State::WaitHelloDone12(
+            part,
+            Box::new(WaitHelloDone {
+                part,
+                hellos,
+                psk: self.psk,
+                session_id: id.to_vec(),
+                gives_ticket,
+                key_exchanged: false,
+                exchange: None,
+            }),
+        ))
     }
 }
 
@@ -203,7 +206,7 @@ struct ClientExchange {
 /// The ServerHello was received; the server's flight is not complete.
 #[derive(Debug)]
 pub(crate) struct WaitHelloDone {
-    part: parts::Client,
+    part: parts::Client12,
     hellos: Box<Hellos>,
     psk: Psk,
     session_id: Vec<u8>,
@@ -245,7 +248,7 @@ impl WaitHelloDone {
             }
         }
         absorb_message(&mut self.hellos.transcript, message);
-        Ok(State::WaitHelloDone12(self))
+        Ok(State::WaitHelloDone12(self.part, self))
     }
 
     /// Processes the ServerHelloDone and sends the client's second flight.
@@ -293,18 +296,17 @@ impl WaitHelloDone {
             channel,
         );
         keyed.send_finished(channel);
-        Ok(State::WaitServerFinished12(Box::new(WaitFinished {
-            _part: self.part,
-            keyed,
-            gives_ticket: self.gives_ticket,
-        })))
+        Ok(State::WaitServerFinished12(
+            self.part,
+            Box::new(WaitFinished { part: self.part, keyed, gives_ticket: self.gives_ticket }),
+        ))
     }
 }
 
 /// Only the server's Finished is missing.
 #[derive(Debug)]
 pub(crate) struct WaitFinished {
-    _part: parts::Client,
+    part: parts::Client12,
     keyed: KeysInstalled,
     gives_ticket: bool,
 }
@@ -324,7 +326,7 @@ impl WaitFinished {
             self.keyed.ticket = Some(Ticket { bytes: ticket.to_vec() });
         }
         absorb_message(&mut self.keyed.hellos.transcript, message);
-        Ok(State::WaitServerFinished12(self))
+        Ok(State::WaitServerFinished12(self.part, self))
     }
 
     /// Processes the server's Finished; answers with ours if the session was resumed.

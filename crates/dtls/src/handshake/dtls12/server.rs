@@ -33,7 +33,7 @@ struct Tickets {
 
 /// The server's first flight was sent.
 pub(crate) struct WaitKeyExchange {
-    part: parts::Server,
+    part: parts::Server12,
     hellos: Box<Hellos>,
     exchange: Option<(NamedGroup, Box<dyn KeyExchange>)>,
     psks: Arc<dyn PskStore>,
@@ -98,6 +98,7 @@ pub(crate) fn accept(
         })
     })?;
     send(channel, &mut transcript, 0, HandshakeType::SERVER_HELLO, body);
+    let part = (config.part, accepted.suite.part);
     let mut hellos = Box::new(Hellos {
         part: accepted.suite.part,
         suite,
@@ -121,11 +122,10 @@ pub(crate) fn accept(
             channel,
         );
         keyed.send_finished(channel);
-        return Ok(State::WaitClientFinished12(Box::new(WaitFinished {
-            _part: config.part,
-            keyed,
-            tickets: None,
-        })));
+        return Ok(State::WaitClientFinished12(
+            part,
+            Box::new(WaitFinished { keyed, tickets: None }),
+        ));
     }
     let exchange = match accepted.group {
         Some(id) => {
@@ -144,16 +144,9 @@ pub(crate) fn accept(
     send(channel, transcript, 0, HandshakeType::SERVER_HELLO_DONE, Vec::new());
     let tickets = Tickets { sealer: accepted.ticket, now };
     let psks = Arc::clone(&config.psks);
-    let state = WaitKeyExchange {
-        part: config.part,
-        hellos,
-        exchange,
-        psks,
-        session_id: id,
-        tickets,
-        waiting: None,
-    };
-    Ok(State::WaitKeyExchange12(Box::new(state)))
+    let state =
+        WaitKeyExchange { part, hellos, exchange, psks, session_id: id, tickets, waiting: None };
+    Ok(State::WaitKeyExchange12(part, Box::new(state)))
 }
 
 impl WaitKeyExchange {
@@ -190,7 +183,7 @@ impl WaitKeyExchange {
             Lookup::Unknown => return Err(Incompatibility::UnknownIdentity.into()),
             Lookup::Later => {
                 self.waiting = Some(message.clone());
-                return Ok(State::WaitKeyExchange12(self));
+                return Ok(State::WaitKeyExchange12(self.part, self));
             }
         };
         let hash = self.hellos.suite.hash;
@@ -216,18 +209,16 @@ impl WaitKeyExchange {
             settings,
             channel,
         );
-        Ok(State::WaitClientFinished12(Box::new(WaitFinished {
-            _part: self.part,
-            keyed,
-            tickets: Some(self.tickets),
-        })))
+        Ok(State::WaitClientFinished12(
+            self.part,
+            Box::new(WaitFinished { keyed, tickets: Some(self.tickets) }),
+        ))
     }
 }
 
 /// Only the client's Finished is missing.
 #[derive(Debug)]
 pub(crate) struct WaitFinished {
-    _part: parts::Server,
     keyed: KeysInstalled,
     /// `None` in a resumed handshake, whose Finished was already sent.
     tickets: Option<Tickets>,
