@@ -8,8 +8,8 @@ use super::Connection;
 use super::pace::ClosingTagUse;
 use super::stage::Stage;
 use crate::config::{Adapt, AdaptRule};
+use crate::parts::SharedTags;
 use crate::record::{ReceiveEpoch, ReceiveEpochs};
-use alloc::boxed::Box;
 use lightseal_aggregation::Scheme;
 use lightseal_aggregation::choice::{Hindsight, LossRate, RecordFate};
 
@@ -86,7 +86,7 @@ impl Connection {
     /// [`Settings::adapt`](crate::Settings::adapt) it is the result of the last measurement, of
     /// which there is one every 256 records. `None` before anything has been measured.
     pub fn observed_loss(&self) -> Option<u16> {
-        match self.adaptation.as_deref() {
+        match self.adaptation.get() {
             // The result is below 2^16, because `losses` is at most `seen`.
             Some(Adaptation { losses, seen, .. }) => (u32::from(*losses) * u32::from(u16::MAX))
                 .checked_div(u32::from(*seen))
@@ -114,16 +114,15 @@ impl Connection {
     /// Passes the records that `next` returns to the rule, and requests the scheme that it selects.
     fn hear(&mut self, mut next: impl FnMut(&mut ReceiveEpochs) -> Option<RecordFate>) {
         let settings = self.role.settings();
-        let (Some(adapt), Stage::Established(established)) = (settings.adapt, &self.stage) else {
-            return;
-        };
+        let (Some(part), Some(adapt)) = (SharedTags::INCLUDED, settings.adapt) else { return };
+        let Stage::Established(established) = &self.stage else { return };
         let offered = &established.offered.receive;
         if offered.is_empty() {
             return;
         }
         let agreed = &established.negotiated;
-        let adaptation = self.adaptation.get_or_insert_with(|| {
-            Box::new(Adaptation::new(adapt, agreed.receive, agreed.receive_cid.len()))
+        let adaptation = self.adaptation.get_or_insert_with(part, || {
+            Adaptation::new(adapt, agreed.receive, agreed.receive_cid.len())
         });
         let mut said = None;
         while let Some(seen) = next(&mut self.channel.receive) {
@@ -142,7 +141,7 @@ impl Connection {
     /// sets do not fill.
     pub(super) fn adapt_to_closings(&mut self, messages: u64, tags: u64) {
         let shared = self.negotiated().is_some_and(|agreed| agreed.receive.aggregates());
-        if let Some(adaptation) = &mut self.adaptation {
+        if let Some(adaptation) = self.adaptation.get_mut() {
             let share = adaptation.closings.note(self.now, messages, tags, shared);
             if let Rule::Hindsight(rule) = &mut adaptation.rule {
                 rule.closings(share);
@@ -152,14 +151,14 @@ impl Connection {
 
     /// This end sent a message.
     pub(super) fn adapt_to_sending(&mut self) {
-        if let Some(adaptation) = &mut self.adaptation {
+        if let Some(adaptation) = self.adaptation.get_mut() {
             adaptation.closings.sent();
         }
     }
 
     /// The peer's records use this scheme from now on.
     pub(super) fn adapt_from(&mut self, scheme: Scheme) {
-        if let Some(adaptation) = &mut self.adaptation {
+        if let Some(adaptation) = self.adaptation.get_mut() {
             adaptation.changed(scheme);
         }
     }

@@ -57,7 +57,7 @@ impl Connection {
                 Timer::Acknowledge => self.acks.make_due(),
                 Timer::HandshakeDeadline => self.handshake_deadline(),
                 Timer::OpenSet => {
-                    if let Some(pace) = &mut self.pace {
+                    if let Some(pace) = self.pace.get_mut() {
                         pace.expired();
                     }
                 }

@@ -13,9 +13,9 @@
 
 use super::receive::Arrival;
 use super::{Connection, Ending};
+use crate::parts;
 use crate::timer::{RoundTrips, Timer};
 use crate::tuning::{LEAST_HINT_PAUSE, LEAST_PATIENCE, LEAST_PROBE_GAP, MOST_HINT_PAUSE, PROBES};
-use alloc::boxed::Box;
 use core::time::Duration;
 use lightseal_core::Instant;
 
@@ -166,9 +166,11 @@ impl Connection {
     /// Starts to watch the peer. It is probed with empty payloads when it has been silent, when an
     /// answer is missing, and upon hints. [`Self::peer_is_silent`] tells the outcome. The peer's
     /// application must accept empty payloads as probes and answer each with an empty payload.
+    #[cfg(feature = "liveness")]
     pub fn watch(&mut self, now: Instant, watch: Watch) {
+        const PART: parts::Liveness = parts::Liveness::INCLUDED.expect("the feature `liveness`");
         self.now = self.now.max(now);
-        self.liveness = Some(Box::new(Liveness::new(watch, self.now)));
+        self.liveness.set(PART, Liveness::new(watch, self.now));
         if self.is_established() {
             self.begin_watching();
         }
@@ -177,12 +179,12 @@ impl Connection {
     /// Whether the peer of a watched association answered none of the probes of a round and has
     /// been silent since. It may be dead, or the path to it interrupted.
     pub fn peer_is_silent(&self) -> bool {
-        self.liveness.as_ref().is_some_and(|liveness| liveness.silent)
+        self.liveness.get().is_some_and(|liveness| liveness.silent)
     }
 
     /// Whether the peer of a watched association is known to answer probes.
     pub fn peer_answers_probes(&self) -> bool {
-        self.liveness.as_ref().is_some_and(|liveness| liveness.answers())
+        self.liveness.get().is_some_and(|liveness| liveness.answers())
     }
 
     /// The number of steps that the handshake has made so far. It grows with each complete handshake
@@ -201,7 +203,7 @@ impl Connection {
         if self.ending != Ending::Open || !self.is_established() {
             return;
         }
-        let Some(liveness) = &mut self.liveness else { return };
+        let Some(liveness) = self.liveness.get_mut() else { return };
         let ready = liveness.hinted_at.is_none_or(|last| now >= last + liveness.hint_pause);
         if liveness.probes == 0 && ready {
             liveness.hinted_at = Some(now);
@@ -230,7 +232,7 @@ impl Connection {
     pub(super) fn begin_watching(&mut self) {
         let now = self.now;
         let most = self.settings().initial_timeout;
-        let Some(liveness) = &mut self.liveness else { return };
+        let Some(liveness) = self.liveness.get_mut() else { return };
         // If no flight measured the round trip, the duration of the whole handshake is an upper
         // bound, unless the server was away meanwhile. A round of probes takes nine times the
         // first timeout if that is the bound, which is enough for paths that are slower.
@@ -247,14 +249,14 @@ impl Connection {
     /// The time that an answer may take on the path.
     fn path_patience(&self) -> Duration {
         let measured = self.retransmission.round_trips.patience();
-        let handshake = || self.liveness.as_ref()?.unmeasured;
+        let handshake = || self.liveness.get()?.unmeasured;
         measured.or_else(handshake).unwrap_or_default()
     }
 
     fn set_liveness_timer(&mut self) {
         if self.ending == Ending::Open
             && self.is_established()
-            && let Some(liveness) = &self.liveness
+            && let Some(liveness) = self.liveness.get()
         {
             let path = self.path_patience();
             self.timers.set(Timer::Liveness, liveness.deadline(path));
@@ -264,7 +266,7 @@ impl Connection {
     /// [`Timer::Liveness`] has expired.
     pub(super) fn liveness_due(&mut self) {
         let (now, path) = (self.now, self.path_patience());
-        let Some(liveness) = &mut self.liveness else { return };
+        let Some(liveness) = self.liveness.get_mut() else { return };
         if liveness.probes > 0 && !liveness.answers() {
             // The silence of a peer that does not answer probes means nothing. The next probe
             // follows after an interval.
@@ -291,7 +293,7 @@ impl Connection {
     /// A message of the application was sealed.
     pub(super) fn liveness_sent(&mut self) {
         let now = self.now;
-        let Some(liveness) = &mut self.liveness else { return };
+        let Some(liveness) = self.liveness.get_mut() else { return };
         liveness.sent_at = now;
         if liveness.awaiting.is_none() {
             liveness.awaiting = Some((now, now));
@@ -301,11 +303,11 @@ impl Connection {
 
     /// Notes what a datagram brought.
     pub(super) fn liveness_heard(&mut self, arrival: &Arrival) {
-        if self.liveness.is_none() || !arrival.authentic {
+        if self.liveness.get().is_none() || !arrival.authentic {
             return;
         }
         let (now, path) = (self.now, self.path_patience());
-        let Some(liveness) = &mut self.liveness else { return };
+        let Some(liveness) = self.liveness.get_mut() else { return };
         let Arrival { data, .. } = *arrival;
         let empty = arrival.delivered && !data;
         liveness.heard_at = now;
@@ -356,7 +358,7 @@ impl Connection {
 
     /// Writes a probe if one is due.
     pub(super) fn write_probe(&mut self, buf: &mut [u8]) -> Option<usize> {
-        let liveness = self.liveness.as_mut()?;
+        let liveness = self.liveness.get_mut()?;
         if !core::mem::take(&mut liveness.due) {
             return None;
         }

@@ -59,7 +59,7 @@ use crate::handshake::{
     server,
 };
 use crate::messages::Fragment;
-use crate::parts;
+use crate::parts::{self, PartState, SharedTags};
 use crate::record::receive_buffer::{Received, Slot};
 use crate::record::seal::HeaderFormat;
 use crate::record::{
@@ -177,18 +177,18 @@ pub struct Connection {
     ending: Ending,
     /// How long messages under shared tags wait for others; `None` until this end sends the first
     /// one.
-    pace: Option<Box<Pace>>,
+    pace: PartState<SharedTags, Pace>,
     finished: FinishedProgress,
     key_update: KeyUpdateState,
     updates: AggregationUpdates,
-    adaptation: Option<Box<Adaptation>>,
+    adaptation: PartState<SharedTags, Adaptation>,
     loss: LossMeter,
     /// The connection ID that this end asked the peer to use, whether or not the peer agreed.
     cid: ConnectionId,
     ids: Ids,
     path: Path,
     /// The liveness of the peer, if the host asked to watch it.
-    liveness: Option<Box<Liveness>>,
+    liveness: PartState<parts::Liveness, Liveness>,
     mtu: PathMtu,
     stats: Stats,
 }
@@ -283,16 +283,16 @@ impl Connection {
             taken: None,
             notices: VecDeque::new(),
             ending: Ending::Open,
-            pace: None,
+            pace: PartState::EMPTY,
             finished: FinishedProgress::default(),
             key_update: KeyUpdateState::default(),
             updates: AggregationUpdates::default(),
-            adaptation: None,
+            adaptation: PartState::EMPTY,
             loss: LossMeter::default(),
             cid: ConnectionId::EMPTY,
             ids: Ids::default(),
             path: Path::new(peer),
-            liveness: None,
+            liveness: PartState::EMPTY,
             stats: Stats::default(),
         }
     }

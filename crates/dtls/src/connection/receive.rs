@@ -246,7 +246,7 @@ impl Connection {
         let (delivered, closing_tags) = (outcomes.delivered, outcomes.closing_tags);
         // An empty payload answers a probe, not a message.
         if (outcomes.delivered_bytes > 0 || outcomes.provisional > 0)
-            && let Some(pace) = &mut self.pace
+            && let Some(pace) = self.pace.get_mut()
         {
             pace.received();
         }

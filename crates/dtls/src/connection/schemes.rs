@@ -14,6 +14,7 @@ use crate::error::{AggregationError, Fault, Misbehaviour};
 use crate::handshake::reassembly::Message;
 use crate::handshake::{EstablishedKeys, Negotiated, message_body};
 use crate::messages::{AggregationUpdate, EpochEnd};
+use crate::parts::SharedTags;
 use crate::record::epochs::APPLICATION_EPOCH;
 use crate::record::outcomes::Outcomes;
 use crate::record::seal::HeaderFormat;
@@ -31,7 +32,7 @@ pub(super) struct AggregationUpdates {
     /// The scheme that was requested, until the peer uses it.
     asked: Option<Scheme>,
     /// The receiving epoch that our last update began.
-    begun: Option<u64>,
+    begun: Option<(SharedTags, u64)>,
     /// Whether our last update waits to be acknowledged.
     unanswered: bool,
     /// The sending epoch that the peer's last update ended.
@@ -41,6 +42,7 @@ pub(super) struct AggregationUpdates {
 /// The end of a sending epoch, kept for a peer that retransmits its request.
 #[derive(Debug)]
 struct EndedEpoch {
+    _part: SharedTags,
     /// The number of the message that requested the change.
     sequence: u16,
     /// The following epoch, in which its end is reported.
@@ -58,6 +60,10 @@ enum ReportProgress {
 }
 
 impl AggregationUpdates {
+    fn begun(&self) -> Option<u64> {
+        self.begun.map(|(_, epoch)| epoch)
+    }
+
     /// Whether nothing is due without an ACK: no update to request, no end of an epoch to report.
     pub(super) fn is_quiet(&self) -> bool {
         self.wanted.is_none()
@@ -78,7 +84,7 @@ impl AggregationUpdates {
     /// Whether a message is a KeyUpdate that crossed our update, which goes first. The peer
     /// retransmits the KeyUpdate in the epoch that the update began.
     pub(super) fn is_crossed(&self, epoch: u64, kind: HandshakeType) -> bool {
-        kind == HandshakeType::KEY_UPDATE && self.begun == Some(epoch + 1)
+        kind == HandshakeType::KEY_UPDATE && self.begun() == Some(epoch + 1)
     }
 
     /// Our flight was acknowledged.
@@ -119,7 +125,7 @@ impl Connection {
         if self.ending != Ending::Open {
             return Err(AggregationError::NotConnected);
         }
-        if offered.is_empty() {
+        if SharedTags::INCLUDED.is_none() || offered.is_empty() {
             return Err(AggregationError::NotNegotiated);
         }
         if scheme.aggregates() && !offered.contains(&scheme) {
@@ -141,6 +147,7 @@ impl Connection {
         if !self.channel.flight.has_spare_numbers() {
             self.updates.wanted = None;
         }
+        let Some(part) = SharedTags::INCLUDED else { return };
         let updates = &mut self.updates;
         let (Some(scheme), Some(newest)) = (updates.wanted, self.channel.receive.newest()) else {
             return;
@@ -148,7 +155,7 @@ impl Connection {
         // A KeyUpdate is complete when the peer has used its keys.
         let settled = newest.is_used() || newest.epoch() == APPLICATION_EPOCH;
         let soon =
-            updates.begun == Some(newest.epoch()) && newest.expected() < RECORDS_BETWEEN_UPDATES;
+            updates.begun() == Some(newest.epoch()) && newest.expected() < RECORDS_BETWEEN_UPDATES;
         if !settled
             || soon
             || updates.asked.is_some()
@@ -171,7 +178,7 @@ impl Connection {
         let next = ReceiveEpoch::with_masks(begun, suite, scheme, receive, self.channel.masks);
         updates.wanted = None;
         updates.asked = Some(scheme);
-        updates.begun = Some(begun);
+        updates.begun = Some((part, begun));
         updates.unanswered = true;
         self.channel.flight.push(epoch, HandshakeType::AGGREGATION_UPDATE, body);
         self.begin_receiving(next);
@@ -180,7 +187,7 @@ impl Connection {
     /// A record of `epoch` was authenticated. If our update began this epoch, the update has taken
     /// effect.
     pub(super) fn aggregation_in_use(&mut self, epoch: u64) {
-        if self.updates.begun == Some(epoch)
+        if self.updates.begun() == Some(epoch)
             && let Some(scheme) = self.updates.asked.take()
             && let Stage::Established(established) = &mut self.stage
         {
@@ -194,7 +201,7 @@ impl Connection {
     /// data of the old epoch.
     pub(super) fn aggregation_acknowledged_by_use(&mut self) {
         let updates = &self.updates;
-        let Some(old) = updates.begun.map(|epoch| epoch - 1) else { return };
+        let Some(old) = updates.begun().map(|epoch| epoch - 1) else { return };
         let waiting = self.channel.receive.get(old).is_some_and(|old| old.has_waiting());
         if updates.unanswered && updates.asked.is_none() && !waiting {
             self.update_answered();
@@ -217,6 +224,7 @@ impl Connection {
         let unheard = self.updates.ended.as_ref().is_some_and(|e| e.telling == ReportProgress::Due);
         let Stage::Established(established) = &self.stage else { return Ok(()) };
         let offered = &established.offered.send;
+        let part = SharedTags::INCLUDED.ok_or(Misbehaviour::UnexpectedMessage)?;
         if unheard || offered.is_empty() || self.key_update.is_switch_due() {
             return Err(Misbehaviour::UnexpectedMessage.into());
         }
@@ -236,6 +244,7 @@ impl Connection {
         }
         let Some(epoch) = self.begin_next_send_epoch() else { return Ok(()) };
         self.updates.ended = Some(EndedEpoch {
+            _part: part,
             sequence: message.sequence,
             epoch,
             end,
@@ -253,7 +262,7 @@ impl Connection {
         outcomes: &mut Outcomes,
     ) -> Result<(), Fault> {
         let end = EpochEnd::decode(content)?;
-        match self.updates.begun {
+        match self.updates.begun() {
             Some(begun) if epoch == begun => {}
             // A report about an epoch that is already forgotten.
             Some(begun) if epoch < begun => return Ok(()),

@@ -84,7 +84,7 @@ impl Connection {
             && self.queue.is_empty()
             && !self.acks.is_due()
             && self.channel.flight.unsent_epoch().is_none()
-            && !self.pace.as_ref().is_some_and(|pace| pace.is_closing_due())
+            && !self.pace.get().is_some_and(|pace| pace.is_closing_due())
             && !self.key_update.is_switch_due()
             && self.updates.is_quiet()
             && !self.loss.is_report_due()
@@ -92,6 +92,6 @@ impl Connection {
             && self.ids.is_quiet()
             && self.path.is_quiet()
             && self.mtu.is_quiet()
-            && !self.liveness.as_ref().is_some_and(|liveness| liveness.is_probe_due())
+            && !self.liveness.get().is_some_and(|liveness| liveness.is_probe_due())
     }
 }

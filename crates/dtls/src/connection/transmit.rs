@@ -7,12 +7,12 @@ use crate::config::Packing;
 use crate::crypto::KeyState;
 use crate::error::{CloseReason, Fault, Limit};
 use crate::messages::{Alert, RecordNumber, ack};
+use crate::parts::SharedTags;
 use crate::record::epochs::{EPOCH_12, HANDSHAKE_EPOCH};
 use crate::record::seal::{HeaderFormat, NumberLength, SealError, Sealed};
 use crate::record::{PlaintextHeader, SendEpoch};
 use crate::timer::Timer;
 use crate::tuning::MIN_DATAGRAM_BYTES;
-use alloc::boxed::Box;
 use core::time::Duration;
 use lightseal_core::wire::BufferFull;
 use lightseal_core::{Encode, Writer};
@@ -58,7 +58,7 @@ impl Connection {
         if self.sending().is_none() || completing && self.channel.flight.unsent_epoch().is_some() {
             return None;
         }
-        let closing = self.pace.as_mut().is_some_and(|pace| pace.take_closing_due());
+        let closing = self.pace.get_mut().is_some_and(|pace| pace.take_closing_due());
         if closing || self.key_update.is_switch_due() {
             self.timers.stop(Timer::OpenSet);
             if let Some(len) = self.write_closing_tag(buf, LAST_CONTROL) {
@@ -135,7 +135,7 @@ impl Connection {
     /// once.
     fn wait_for_others(&mut self, len: usize, more: bool) -> Option<Wait> {
         let setting = self.settings().max_wait;
-        let pace = self.pace.get_or_insert_with(|| Box::new(Pace::new()));
+        let pace = self.pace.get_or_insert_with(SharedTags::INCLUDED?, Pace::new);
         if len == 0 {
             // An empty payload is a probe or its answer, and does not wait: a peer that does not
             // answer in time is considered dead.
@@ -147,7 +147,7 @@ impl Connection {
     /// Record `number` was sealed under shared tags. `open_since` is the first record of the set
     /// that is open now, if any.
     fn sealed_shared(&mut self, number: u64, open_since: Option<u64>, wait: Option<Wait>) {
-        let Some(pace) = &mut self.pace else { return };
+        let Some(pace) = self.pace.get_mut() else { return };
         match (open_since, wait) {
             (Some(since), Some(wait)) => {
                 let due = pace.left_open(self.now, number, since, wait);
@@ -307,7 +307,7 @@ impl Connection {
         let Sealed { len, .. } = epoch.seal_closing(buf, shape).ok()??;
         self.stats.sent.closing_tags += 1;
         self.timers.stop(Timer::OpenSet);
-        if let Some(pace) = &mut self.pace {
+        if let Some(pace) = self.pace.get_mut() {
             pace.closed();
         }
         Some(len)

@@ -167,7 +167,7 @@ impl Connection {
             self.channel.masks,
         );
         self.channel.install_send(next);
-        if let Some(pace) = &mut self.pace {
+        if let Some(pace) = self.pace.get_mut() {
             pace.closed();
         }
         self.channel.flight.move_to(epoch);

@@ -70,6 +70,7 @@ impl ConnectionMut<'_> {
     }
 
     /// Calls [`Connection::watch`].
+    #[cfg(feature = "liveness")]
     pub fn watch(&mut self, now: Instant, watch: Watch) {
         self.connection().watch(now, watch);
     }
