@@ -212,6 +212,7 @@ impl Connection {
     /// Creates the state of a client whose hello was accepted without state. The hello came in the
     /// record `record_number` of epoch 0; `cid` is the connection ID that the client is to use, if
     /// it wants one.
+    #[inline(never)]
     pub(crate) fn accept(
         config: Arc<ServerConfig>,
         peer: SocketAddr,

@@ -270,6 +270,7 @@ impl Connection {
     }
 
     /// Writes the next probe; returns its length in bytes and its addresses.
+    #[inline(never)]
     pub(super) fn build_mtu_probe(&mut self, buf: &mut [u8]) -> Option<(usize, AddressPair)> {
         if self.ending != Ending::Open || !self.can_probe() {
             return None;

@@ -211,6 +211,7 @@ impl Connection {
     }
 
     /// Processes a path message (RFC 9853, section 5).
+    #[inline(never)]
     pub(super) fn path_message(&mut self, content: &[u8]) -> Result<(), Fault> {
         if !self.negotiated().is_some_and(|agreed| agreed.return_routability) {
             return Err(Misbehaviour::UnexpectedMessage.into());

@@ -403,6 +403,7 @@ impl Connection {
     }
 
     /// Schedules the ACK of what was just received in `epoch` (RFC 9147, section 7.1).
+    #[inline(never)]
     fn schedule_ack(&mut self, epoch: u64) {
         let flight = self.channel.flight.unsent_epoch();
         if epoch < APPLICATION_EPOCH && flight.is_some_and(|unsent| unsent < APPLICATION_EPOCH) {
@@ -426,6 +427,7 @@ impl Connection {
     /// retransmissions gets one answer.
     ///
     /// A flight of the handshake is answered by our flight, a later message only by an ACK.
+    #[inline(never)]
     fn answer_repetition(&mut self, epoch: u64) {
         let ready = self.now >= self.retransmission.allowed_from();
         let flight = self.channel.flight.epoch();
@@ -504,6 +506,7 @@ impl Connection {
     }
 
     /// The handshake is complete. `waiting` are the payloads that came before its end.
+    #[inline(never)]
     fn established(&mut self, waiting: Vec<Slot>) {
         if self.is_12() {
             self.established_12(waiting);
@@ -549,6 +552,7 @@ impl Connection {
     /// 1.3, and only as a hint: records that it does not name are retransmitted at once, and
     /// records that it names are still retransmitted when the timer expires. A server does not need
     /// one: its ServerHello is acknowledged under keys.
+    #[inline(never)]
     fn acknowledged_in_clear(&mut self, content: &[u8]) -> Result<(), Fault> {
         let records = ack::read(content)?;
         let state = self.stage.state();
@@ -561,6 +565,7 @@ impl Connection {
         Ok(())
     }
 
+    #[inline(never)]
     fn acknowledged(&mut self, epoch: u64, content: &[u8]) -> Result<(), Fault> {
         let mut news = false;
         // During the handshake an ACK counts only for records that are protected no better than

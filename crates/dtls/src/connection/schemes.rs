@@ -199,6 +199,7 @@ impl Connection {
 
     /// An update that has taken effect is thereby acknowledged, unless its answer may still verify
     /// data of the old epoch.
+    #[inline(never)]
     pub(super) fn aggregation_acknowledged_by_use(&mut self) {
         let updates = &self.updates;
         let Some(old) = updates.begun().map(|epoch| epoch - 1) else { return };
@@ -255,6 +256,7 @@ impl Connection {
     }
 
     /// Processes the peer's report, sent in `epoch`, of how the previous epoch ended.
+    #[inline(never)]
     pub(super) fn epoch_ended(
         &mut self,
         epoch: u64,

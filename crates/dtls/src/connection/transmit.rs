@@ -314,6 +314,7 @@ impl Connection {
     }
 
     /// Writes closing tag and alert into one datagram; then the association has ended.
+    #[inline(never)]
     fn build_farewell(
         &mut self,
         buf: &mut [u8],
@@ -363,6 +364,7 @@ impl Connection {
         Some(at + written.unwrap_or(0)).filter(|len| *len > 0)
     }
 
+    #[inline(never)]
     fn write_loss_report(&mut self, buf: &mut [u8]) -> Option<usize> {
         let loss = self.loss.take_report()?;
         let epoch: &mut SendEpoch = self.channel.send.newest()?;

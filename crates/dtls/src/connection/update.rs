@@ -86,6 +86,7 @@ impl Connection {
     }
 
     /// Requests new sending keys of the peer, at most once in each epoch.
+    #[inline(never)]
     pub(super) fn request_peer_update(&mut self, epoch: u64) {
         let newest = self.channel.receive.newest().map(ReceiveEpoch::epoch);
         if epoch < APPLICATION_EPOCH
@@ -187,6 +188,7 @@ impl Connection {
         self.loss.restart();
     }
 
+    #[inline(never)]
     pub(super) fn post_handshake(&mut self, message: &Message) -> Result<(), Fault> {
         if self.is_12() {
             return self.post_handshake_12(message);
@@ -227,6 +229,7 @@ impl Connection {
     }
 
     /// The peer uses `epoch`. If that is the newest one, the keys of older epochs expire soon.
+    #[inline(never)]
     pub(super) fn age_old_epochs(&mut self, epoch: u64) {
         let receive = &self.channel.receive;
         if receive.has_old()
@@ -265,6 +268,7 @@ impl Connection {
 
     /// Measures the loss of the peer's records at intervals; a report becomes due if they are
     /// aggregated.
+    #[inline(never)]
     pub(super) fn report_loss(&mut self) {
         let Some(aggregated) = self.negotiated().map(|agreed| agreed.receive.aggregates()) else {
             return;
@@ -277,6 +281,7 @@ impl Connection {
         }
     }
 
+    #[inline(never)]
     pub(super) fn loss_report(&mut self, content: &[u8]) -> Result<(), Fault> {
         let mut r = Reader::new(content);
         let loss = r.u16()?;

@@ -457,6 +457,7 @@ impl Endpoint {
         arrival.authentic
     }
 
+    #[inline(never)]
     fn insert(
         &mut self,
         from: SocketAddr,

@@ -70,9 +70,9 @@ pub(crate) struct WaitServerHello {
 /// What a ClientHello offers to a server of either version.
 #[derive(Debug)]
 enum Offers {
-    Dtls13(Offer),
+    Dtls13(Box<Offer>),
     Dtls12(parts::Dtls12, Box<dtls12::client::Offer>),
-    Both(Offer, parts::Dtls12, Box<dtls12::client::Offer>),
+    Both(Box<Offer>, parts::Dtls12, Box<dtls12::client::Offer>),
 }
 
 impl Offers {
@@ -126,17 +126,19 @@ impl WaitServerHello {
         // All suites have one hash algorithm, so the implementation of any suite that is offered
         // computes the transcript.
         let hash = settings.ordered_suites().next().map(|suite| suite.hash);
-        let offer_13 = hash.map(|hash| Offer {
-            part: config.part,
-            early: EarlySecret::from_psk(hash, psk.key()),
-            share: match settings.groups.first() {
-                Some(group) if settings.psk_modes.contains(&PskKeyExchangeMode::PSK_DHE_KE) => {
-                    start_share(settings, channel, *group)
-                }
-                _ => None,
-            },
-            transcript: Transcript::new(hash),
-            retried: None,
+        let offer_13 = hash.map(|hash| {
+            Box::new(Offer {
+                part: config.part,
+                early: EarlySecret::from_psk(hash, psk.key()),
+                share: match settings.groups.first() {
+                    Some(group) if settings.psk_modes.contains(&PskKeyExchangeMode::PSK_DHE_KE) => {
+                        start_share(settings, channel, *group)
+                    }
+                    _ => None,
+                },
+                transcript: Transcript::new(hash),
+                retried: None,
+            })
         });
         let offer_12 = |highest, channel: &mut Channel| {
             let session = config
@@ -471,7 +473,7 @@ impl Offer {
     #[expect(clippy::too_many_arguments, reason = "the fields of the previous state")]
     #[inline(never)]
     fn server_hello(
-        mut self,
+        mut self: Box<Self>,
         random: [u8; 32],
         psk: &Psk,
         cid: Option<ConnectionId>,

@@ -92,6 +92,7 @@ fn choose_version(settings: &Settings, hello: &ClientHello<'_>) -> Result<Protoc
 }
 
 /// Parses a ClientHello with message number `sequence` and decides how to answer it.
+#[inline(never)]
 pub(crate) fn consider<'a>(
     mut reception: HelloContext<'_>,
     sequence: u16,

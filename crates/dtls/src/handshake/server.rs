@@ -32,6 +32,7 @@ pub(crate) struct WaitFinished {
 }
 
 /// Checks the client's binder and sends the server's flight.
+#[inline(never)]
 pub(crate) fn accept(
     config: &ServerConfig,
     channel: &mut Channel,

@@ -16,6 +16,8 @@
 //!
 //! [`QUIET_ARRIVALS`]: lightseal_aggregation::tuning::QUIET_ARRIVALS
 
+use alloc::boxed::Box;
+use alloc::vec;
 use lightseal_aggregation::Scheme;
 use lightseal_aggregation::choice::RecordFate;
 use lightseal_aggregation::tuning::{LATENESS, WINDOW};
@@ -57,14 +59,16 @@ pub(super) struct Fates {
     /// The number of lost records before `next` that were not reported yet.
     skipped: u64,
     /// By record number modulo [`SPAN`]; `Missing` for numbers outside `next..next + SPAN`.
-    fates: [Fate; SPAN],
+    fates: Box<[Fate; SPAN]>,
     /// The last set of Agg in which a record was counted as lost because the set failed.
     failed: Option<u64>,
 }
 
 impl Fates {
-    pub(super) const fn new(scheme: Scheme) -> Self {
-        Self { scheme, next: 0, skipped: 0, fates: [Fate::Missing; SPAN], failed: None }
+    pub(super) fn new(scheme: Scheme) -> Self {
+        // A vector is filled where it lies; an array would be copied from the stack.
+        let fates = vec![Fate::Missing; SPAN].try_into().expect("the vector has this length");
+        Self { scheme, next: 0, skipped: 0, fates, failed: None }
     }
 
     /// Notes what is now known about a record number. Once authentic, a record stays so.

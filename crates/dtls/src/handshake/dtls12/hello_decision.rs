@@ -45,6 +45,7 @@ pub(crate) enum HelloDecision12<'a> {
 }
 
 /// Decides how to answer a hello whose client speaks no newer version.
+#[inline(never)]
 pub(crate) fn consider<'a>(
     reception: &mut HelloContext<'_>,
     sequence: u16,

@@ -51,6 +51,7 @@ impl core::fmt::Debug for WaitKeyExchange {
 
 /// Sends the server's first flight. `cid` is the connection ID that the client is to use, if it
 /// wants one.
+#[inline(never)]
 pub(crate) fn accept(
     config: &ServerConfig,
     channel: &mut Channel,
