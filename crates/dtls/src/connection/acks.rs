@@ -38,8 +38,7 @@ impl Acks {
 
     /// Removes all records: the flight that answers them acknowledges them implicitly.
     pub(super) fn clear(&mut self) {
-        self.records.clear();
-        self.due = false;
+        *self = Self::default();
     }
 
     /// The first records, at most as many as fit into an ACK of `room` bytes.
@@ -51,7 +50,9 @@ impl Acks {
     /// Removes the first `count` records, which an ACK has named. The others stay due.
     pub(super) fn sent(&mut self, count: usize) {
         self.records.drain(..count.min(self.records.len()));
-        self.due &= !self.records.is_empty();
+        if self.records.is_empty() {
+            self.clear();
+        }
     }
 }
 

@@ -495,7 +495,7 @@ impl Connection {
             self.held.release(slot);
         }
         if matches!(self.notices.front(), Some(Notice::Connected(_) | Notice::MaySend(_)))
-            && let Some(notice) = self.notices.pop_front()
+            && let Some(notice) = self.next_notice()
         {
             return Step::Notice(notice);
         }
@@ -519,10 +519,19 @@ impl Connection {
             self.count_sent(len);
             return Step::Datagram { len, to };
         }
-        match self.notices.pop_front() {
+        match self.next_notice() {
             Some(notice) => Step::Notice(notice),
             None => self.timers.next().map_or(Step::Idle, Step::WakeAt),
         }
+    }
+
+    fn next_notice(&mut self) -> Option<Notice> {
+        let notice = self.notices.pop_front()?;
+        if self.notices.is_empty() {
+            // Notices are rare, so their memory is given back.
+            self.notices = VecDeque::new();
+        }
+        Some(notice)
     }
 
     /// Writes the datagram that is to be sent next into `buf`. Returns its length in bytes and its

@@ -121,8 +121,9 @@ impl Flight {
 
     /// Removes all messages: the peer's answer acknowledges the whole flight (section 7.2).
     pub(crate) fn complete(&mut self) {
-        self.messages.clear();
-        self.sent.clear();
+        // An association seldom has another flight, so the memory is given back.
+        self.messages = Vec::new();
+        self.sent = VecDeque::new();
     }
 
     /// Marks everything that is not acknowledged for retransmission.
@@ -200,6 +201,9 @@ impl Flight {
             }
         }
         self.messages.retain(|message| !message.unacknowledged.is_empty());
+        if self.is_done() {
+            self.complete();
+        }
         true
     }
 

@@ -173,6 +173,9 @@ impl Reassembly {
         let at =
             self.partial.iter().position(|p| p.sequence_is(self.next) && p.missing.is_empty())?;
         let partial = self.partial.swap_remove(at);
+        if self.partial.is_empty() {
+            self.partial = Vec::new();
+        }
         self.next += 1;
         let PartialMessage { kind, sequence, epoch, body, .. } = partial;
         Some(Message { kind, sequence, epoch, body })

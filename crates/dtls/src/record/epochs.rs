@@ -21,13 +21,15 @@ pub const fn carries_data(epoch: u64) -> bool {
     epoch == EPOCH_12 || epoch >= APPLICATION_EPOCH
 }
 
-/// Sending epochs, oldest first.
+/// Sending epochs, oldest first. The list has no spare room: an association keeps one epoch for
+/// most of its life.
 #[derive(Debug, Default)]
 pub struct SendEpochs(Vec<SendEpoch>);
 
 impl SendEpochs {
     /// Adds the next epoch.
     pub fn install(&mut self, epoch: SendEpoch) {
+        self.0.reserve_exact(1);
         self.0.push(epoch);
     }
 
@@ -54,16 +56,18 @@ impl SendEpochs {
     /// Erases all epochs before `epoch`.
     pub fn forget_before(&mut self, epoch: u64) {
         self.0.retain(|e| e.epoch() >= epoch);
+        self.0.shrink_to_fit();
     }
 }
 
-/// Receiving epochs, oldest first.
+/// Receiving epochs, oldest first, without spare room.
 #[derive(Debug, Default)]
 pub struct ReceiveEpochs(Vec<ReceiveEpoch>);
 
 impl ReceiveEpochs {
     /// Adds the next epoch.
     pub fn install(&mut self, epoch: ReceiveEpoch) -> &mut ReceiveEpoch {
+        self.0.reserve_exact(1);
         self.0.push_mut(epoch)
     }
 
@@ -111,6 +115,8 @@ impl ReceiveEpochs {
     /// Removes and returns all epochs before `epoch`.
     pub fn take_before(&mut self, epoch: u64) -> Vec<ReceiveEpoch> {
         let keep = self.0.iter().position(|e| e.epoch() >= epoch).unwrap_or(self.0.len());
-        self.0.drain(..keep).collect()
+        let taken = self.0.drain(..keep).collect();
+        self.0.shrink_to_fit();
+        taken
     }
 }
