@@ -27,6 +27,8 @@ pub(crate) const CAMPAIGN: Program = Program::bin("attacks", "campaign");
 pub(crate) const FLOOD: Program = Program::bin("attacks", "flood");
 /// Groups in the laboratory, with a counting allocator.
 pub(crate) const GROUPS: Program = Program::example("lightseal-lab", "groups");
+/// Idle associations of a server, with a counting allocator.
+pub(crate) const ASSOCIATIONS: Program = Program::example("testkit", "associations");
 /// Exchanges and streams with shared tags in virtual time.
 pub(crate) const PACE: Program = Program::example("testkit", "pace");
 /// Hours of associations in virtual time.

@@ -98,8 +98,8 @@ mod prelude {
     pub(super) use crate::claims::Bar::{AtLeast, AtMost, Exactly};
     pub(super) use crate::claims::{Claim, Measure, Measured};
     pub(super) use crate::program::{
-        CAMPAIGN, FLOOD, GROUPS, LAB, LIGHTSEAL, LIVENESS, LongTest, PACE, Program, RECORDS, Run,
-        beside_lightseal, parsed, python,
+        ASSOCIATIONS, CAMPAIGN, FLOOD, GROUPS, LAB, LIGHTSEAL, LIVENESS, LongTest, PACE, Program,
+        RECORDS, Run, beside_lightseal, parsed, python,
     };
     pub(super) use serde_json::{Value, json};
 }

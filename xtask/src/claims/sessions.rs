@@ -22,6 +22,13 @@ pub(super) fn claims() -> Vec<Claim> {
             target"
             .claim("engset-call-measured", AtMost(0.5), Seconds(10))
             .by(difference("call")),
+        "Heap, in bytes, that an idle association takes on a server of 10 000 when the keys of its \
+            handshake are erased: PSK with CCM_8, connection IDs of 8 B, entries in the maps \
+            included. Bar: our own target"
+            .claim("association-memory", AtMost(1536.0), Seconds(10))
+            .by(read(ASSOCIATIONS.run(""))
+                .each("rows[]", "{suite}: {settled:.0} B, {fresh:.0} B directly after its handshake")
+                .figure("rows[suite=AES_128_CCM_8]/settled")),
     ]
 }
 
