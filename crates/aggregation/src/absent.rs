@@ -12,7 +12,7 @@ pub(crate) enum Absent {}
 impl Absent {
     pub(crate) const AVAILABLE: bool = false;
 
-    /// `None`: there is no such side.
+    /// `None`: there is no such side. What describes the scheme is not asked for.
     pub(crate) fn new<L>(_: L) -> Option<Self> {
         None
     }

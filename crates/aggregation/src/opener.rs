@@ -4,7 +4,7 @@
 use crate::absent::Absent;
 #[cfg(feature = "agg-receiver")]
 use crate::agg::opener::AggOpener;
-use crate::definition::{Layout, Sharing};
+use crate::definition::Sharing;
 use crate::prf::{ClosingTag, Prf, PrfState};
 #[cfg(feature = "r2d2-receiver")]
 use crate::r2d2::receiver::BitReceiver;
@@ -86,9 +86,13 @@ impl<const CANDIDATES: usize, const WINDOW: usize, const BOARD: usize>
     /// An opener that expects record 0; `None` for [`Scheme::Plain`], which shares no tags, and for
     /// a scheme under which this build [cannot receive](Scheme::can_receive).
     pub fn new(scheme: Scheme, order: &RulerOrder) -> Option<Self> {
-        let inner = match scheme.layout(order)? {
-            Layout::Sets(n) => Inner::Agg(AggReceiver::<CANDIDATES, WINDOW>::new(n)?),
-            Layout::Bits(sets) => Inner::Bits(BitSideReceiver::<CANDIDATES, BOARD>::new(&sets)?),
+        let inner = match scheme.sharing()? {
+            Sharing::Sets => {
+                Inner::Agg(AggReceiver::<CANDIDATES, WINDOW>::new(|| scheme.set_size())?)
+            }
+            Sharing::Bits => Inner::Bits(BitSideReceiver::<CANDIDATES, BOARD>::new(|| {
+                scheme.dependency_sets(order)
+            })?),
         };
         Some(Self { inner, threshold: None, refuted: 0, refused: 0 })
     }

@@ -6,7 +6,7 @@ use crate::absent::Absent as AggSender;
 use crate::absent::Absent as BitSender;
 #[cfg(feature = "agg-sender")]
 use crate::agg::sealer::AggSealer as AggSender;
-use crate::definition::{Layout, Sharing};
+use crate::definition::Sharing;
 use crate::prf::{ClosingTag, Prf, PrfState};
 #[cfg(feature = "r2d2-sender")]
 use crate::r2d2::sealer::BitSealer as BitSender;
@@ -44,9 +44,9 @@ impl Sealer {
     /// A sealer that expects record 0; `None` for [`Scheme::Plain`], which shares no tags, and for a
     /// scheme under which this build [cannot send](Scheme::can_send).
     pub fn new(scheme: Scheme, order: &RulerOrder) -> Option<Self> {
-        let inner = match scheme.layout(order)? {
-            Layout::Sets(n) => Inner::Agg(AggSender::new(n)?),
-            Layout::Bits(sets) => Inner::Bits(BitSender::new(&sets)?),
+        let inner = match scheme.sharing()? {
+            Sharing::Sets => Inner::Agg(AggSender::new(|| scheme.set_size())?),
+            Sharing::Bits => Inner::Bits(BitSender::new(|| scheme.dependency_sets(order))?),
         };
         Some(Self { inner })
     }

@@ -37,8 +37,9 @@ pub(crate) struct AggOpener<const CANDIDATES: usize, const WINDOW: usize> {
 impl<const CANDIDATES: usize, const WINDOW: usize> AggOpener<CANDIDATES, WINDOW> {
     pub(crate) const AVAILABLE: bool = true;
 
-    pub(crate) fn new(n: SetSize) -> Option<Self> {
+    pub(crate) fn new(n: impl FnOnce() -> Option<SetSize>) -> Option<Self> {
         const { assert!(WINDOW >= LEAST_WINDOW && WINDOW <= 256) };
+        let n = n()?;
         let sets = WINDOW / usize::from(n.get());
         let lateness = (sets - 2) * usize::from(n.get());
         Some(Self {
@@ -125,7 +126,7 @@ impl<const CANDIDATES: usize, const WINDOW: usize> AggOpener<CANDIDATES, WINDOW>
         tag: &[u8],
         slot: u16,
     ) -> Offer {
-        if self.ordered.continues(number) || self.may_begin(number) {
+        if OrderedSet::AVAILABLE && (self.ordered.continues(number) || self.may_begin(number)) {
             let place = self.ordered.count();
             let share = u128::from_ne_bytes(prf.block(&state, TAG_BLOCK));
             let last = place as u64 == self.n - 1;
@@ -263,7 +264,8 @@ impl<const CANDIDATES: usize, const WINDOW: usize> AggOpener<CANDIDATES, WINDOW>
     /// can take it. The pool then has room for the whole set, whenever its records are moved there.
     #[inline(never)]
     fn may_begin(&mut self, number: u64) -> bool {
-        let may = self.ordered.is_idle()
+        let may = OrderedSet::AVAILABLE
+            && self.ordered.is_idle()
             && number.is_multiple_of(self.n)
             && self.threshold != Some(0)
             && self.pool.has_no_pending_outcome()

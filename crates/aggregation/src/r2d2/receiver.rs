@@ -28,10 +28,11 @@ impl<const CANDIDATES: usize, const BOARD: usize> BitReceiver<CANDIDATES, BOARD>
     /// Whether records in order have a receiver of their own.
     const ORDERED: bool = InOrder::fits(CANDIDATES, BOARD);
 
-    pub(crate) fn new(sets: &DependencySets) -> Option<Self> {
+    pub(crate) fn new(sets: impl FnOnce() -> Option<DependencySets>) -> Option<Self> {
+        let sets = sets()?;
         Some(match Self::ORDERED {
-            true => Self::Ordered(InOrder::new(sets)?),
-            false => Self::General(BitOpener::new(sets)),
+            true => Self::Ordered(InOrder::new(&sets)?),
+            false => Self::General(BitOpener::new(&sets)),
         })
     }
 

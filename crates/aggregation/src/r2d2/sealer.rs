@@ -33,9 +33,10 @@ pub(crate) struct BitSealer {
 impl BitSealer {
     pub(crate) const AVAILABLE: bool = true;
 
-    pub(crate) fn new(sets: &DependencySets) -> Option<Self> {
+    pub(crate) fn new(sets: impl FnOnce() -> Option<DependencySets>) -> Option<Self> {
+        let sets = sets()?;
         Some(Self {
-            tags: Tags::new(sets),
+            tags: Tags::new(&sets),
             next: 0,
             states: [const { PrfState::NONE }; SPAN],
             place: 0,
