@@ -143,6 +143,7 @@ mod check;
 pub mod choice;
 mod closings;
 mod definition;
+mod number;
 pub mod opener;
 pub mod prf;
 mod r2d2;

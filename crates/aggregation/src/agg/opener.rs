@@ -3,7 +3,7 @@
 use crate::agg::ordered_set::OrderedSet;
 use crate::agg::solve::{NUMBERS, Shares, choose};
 use crate::candidates::{Handle, NumberState, Pool};
-use crate::closings::{self, Closings, covers};
+use crate::closings::{Closings, covers};
 use crate::definition::{SetSize, TAG_BYTES};
 use crate::prf::{CLOSING_BLOCK, ClosingTag, Prf, PrfState, TAG_BLOCK, is_zero};
 use crate::tuning::{
@@ -50,7 +50,7 @@ impl<const CANDIDATES: usize, const WINDOW: usize> AggOpener<CANDIDATES, WINDOW>
             pool: Pool::new(),
             ordered: OrderedSet::new(),
             evicted: None,
-            closings: [None; CLOSINGS],
+            closings: Closings::default(),
             threshold: None,
             counters: Counters::default(),
         })
@@ -244,7 +244,7 @@ impl<const CANDIDATES: usize, const WINDOW: usize> AggOpener<CANDIDATES, WINDOW>
         if (first..=last).all(|number| self.number(number).verified) {
             return Ok(());
         }
-        closings::keep(&mut self.closings, closing);
+        self.closings.keep(closing);
         self.decide(prf, first);
         Ok(())
     }
@@ -272,11 +272,7 @@ impl<const CANDIDATES: usize, const WINDOW: usize> AggOpener<CANDIDATES, WINDOW>
             && self.pool.room() >= NUMBERS
             && self.check(number).is_ok()
             && self.is_untouched(number)
-            && !self
-                .closings
-                .iter()
-                .flatten()
-                .any(|c| (number..number + self.n).contains(&c.first));
+            && !self.closings.iter().any(|c| (number..number + self.n).contains(&c.first));
         if may {
             self.ordered.begin(number);
         }
@@ -379,8 +375,8 @@ impl<const CANDIDATES: usize, const WINDOW: usize> AggOpener<CANDIDATES, WINDOW>
     /// Whether a candidate of this number can be checked now.
     pub(super) fn decidable(&self, number: u64) -> bool {
         self.complete(self.window.start(number), self.n)
-            || self.closings.iter().flatten().any(|closing| {
-                covers(closing, number) && self.complete(closing.first, closing.count.into())
+            || self.closings.iter().any(|closing| {
+                covers(&closing, number) && self.complete(closing.first, closing.count.into())
             })
     }
 
@@ -397,7 +393,7 @@ impl<const CANDIDATES: usize, const WINDOW: usize> AggOpener<CANDIDATES, WINDOW>
         let start = self.window.start(number);
         let mut highest = None;
         for i in 0..CLOSINGS {
-            let Some(closing) = self.closings[i] else { continue };
+            let Some(closing) = self.closings.get(i) else { continue };
             if !covers(&closing, number) {
                 continue;
             }
@@ -407,7 +403,7 @@ impl<const CANDIDATES: usize, const WINDOW: usize> AggOpener<CANDIDATES, WINDOW>
             };
             let target = u128::from_be_bytes(closing.tag);
             if self.complete(first, count) && self.check_range(first, count, target, share) {
-                self.closings[i] = None;
+                self.closings.remove(i);
                 highest = highest.max(Some(first + count - 1));
             }
         }
@@ -472,8 +468,10 @@ impl<const CANDIDATES: usize, const WINDOW: usize> AggOpener<CANDIDATES, WINDOW>
         if self.is_verified(start) {
             self.counters.sets_verified += 1;
             let end = start + self.n;
-            for place in &mut self.closings {
-                *place = place.filter(|closing| !(start..end).contains(&closing.first));
+            for i in 0..CLOSINGS {
+                if self.closings.get(i).is_some_and(|kept| (start..end).contains(&kept.first)) {
+                    self.closings.remove(i);
+                }
             }
             for number in start..start + self.n {
                 let place = *self.number(number);

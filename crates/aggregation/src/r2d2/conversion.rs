@@ -58,7 +58,7 @@ impl<const CANDIDATES: usize, const BOARD: usize> BitOpener<CANDIDATES, BOARD> {
         self.streak = 0;
         self.threshold.is_none()
             && self.evicted.is_none()
-            && self.closings.iter().all(Option::is_none)
+            && self.closings.iter().next().is_none()
             && self.pool.has_no_pending_outcome()
             && self.pool.used() == SPAN
             && self.board.is_undisputed()
