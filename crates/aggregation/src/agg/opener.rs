@@ -37,12 +37,13 @@ pub(crate) struct AggOpener<const CANDIDATES: usize, const WINDOW: usize> {
 impl<const CANDIDATES: usize, const WINDOW: usize> AggOpener<CANDIDATES, WINDOW> {
     pub(crate) const AVAILABLE: bool = true;
 
-    pub(crate) fn new(n: impl FnOnce() -> Option<SetSize>) -> Option<Self> {
+    pub(crate) fn new(n: SetSize) -> Self {
         const { assert!(WINDOW >= LEAST_WINDOW && WINDOW <= 256) };
-        let n = n()?;
-        let sets = WINDOW / usize::from(n.get());
-        let lateness = (sets - 2) * usize::from(n.get());
-        Some(Self {
+        // Of the sets after the newest two, half may be late ones, so that the window goes on when
+        // several sets in a row fail.
+        let late_sets = (WINDOW / usize::from(n.get()) - 2) / 2;
+        let lateness = late_sets * usize::from(n.get());
+        Self {
             n: n.get().into(),
             window: Window::new(n.get(), WINDOW, lateness.min(LATENESS as usize)),
             numbers: [NumberState::default(); WINDOW],
@@ -53,7 +54,7 @@ impl<const CANDIDATES: usize, const WINDOW: usize> AggOpener<CANDIDATES, WINDOW>
             closings: Closings::default(),
             threshold: None,
             counters: Counters::default(),
-        })
+        }
     }
 
     pub(crate) fn set_threshold(&mut self, bits: Option<u8>) {

@@ -91,7 +91,7 @@ impl OrderedReceiver {
         opener: &mut BitOpener<CANDIDATES, BOARD>,
         prf: &P,
     ) -> Option<Self> {
-        let mut ordered = Self::new(opener.table.sets())?;
+        let mut ordered = Self::new(opener.table.sets());
         let next = opener.newest;
         ordered.first = next.saturating_sub(SPAN as u64);
         (ordered.next, ordered.verified, ordered.verdicts_taken) =

@@ -40,7 +40,7 @@ pub(crate) struct BitOpener<const CANDIDATES: usize, const BOARD: usize> {
 impl<const CANDIDATES: usize, const BOARD: usize> BitOpener<CANDIDATES, BOARD> {
     pub(crate) fn new(sets: &DependencySets) -> Self {
         Self {
-            window: first_window::<BOARD>(sets),
+            window: first_window::<BOARD>(),
             table: DependencyTable::new(sets),
             board: Board::new(),
             numbers: [NumberState::default(); BOARD],

@@ -33,16 +33,15 @@ pub(crate) struct BitSealer {
 impl BitSealer {
     pub(crate) const AVAILABLE: bool = true;
 
-    pub(crate) fn new(sets: impl FnOnce() -> Option<DependencySets>) -> Option<Self> {
-        let sets = sets()?;
-        Some(Self {
-            tags: Tags::new(&sets),
+    pub(crate) fn new(sets: &DependencySets) -> Self {
+        Self {
+            tags: Tags::new(sets),
             next: 0,
             states: [const { PrfState::NONE }; SPAN],
             place: 0,
             delay: sets.delay(VERIFIED_LEVEL_BITS) as u8,
             open: None,
-        })
+        }
     }
 
     pub(crate) fn seal<P: Prf + ?Sized>(
