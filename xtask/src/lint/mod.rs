@@ -163,7 +163,7 @@ fn features() -> Result<(), String> {
         for set in *sets {
             let arguments = ["clippy", "--quiet", "--no-default-features", "--package", package];
             let mut clippy = cargo(&arguments);
-            clippy.args(["--features", set, "--", "--deny", "unused"]);
+            clippy.args(["--features", set, "--", "--allow", "clippy::all", "--deny", "warnings"]);
             run_command(clippy).map_err(|fault| format!("{package} with `{set}`: {fault}"))?;
         }
     }

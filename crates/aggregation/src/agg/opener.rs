@@ -39,7 +39,7 @@ impl<const CANDIDATES: usize, const WINDOW: usize> AggOpener<CANDIDATES, WINDOW>
 
     pub(crate) fn new(n: SetSize) -> Self {
         const { assert!(WINDOW >= LEAST_WINDOW && WINDOW <= 256) };
-        // Of the sets after the newest two, half may be late ones, so that the window goes on when
+        // Late sets get at most half of the room beside two sets, so that the window goes on when
         // several sets in a row fail.
         let late_sets = (WINDOW / usize::from(n.get()) - 2) / 2;
         let lateness = late_sets * usize::from(n.get());
