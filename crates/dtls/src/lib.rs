@@ -8,6 +8,9 @@
 //! # Features
 //!
 //! - `rustcrypto` (default): the portable provider of cryptography, [`crypto::rustcrypto`];
+//! - `aggregation` (default): shared tags of all schemes in both directions, and code that is fast and
+//!   large. Small devices choose among `agg-sender`, `agg-receiver`, `r2d2-sender` and
+//!   `r2d2-receiver` instead. A scheme that a build lacks is neither offered nor accepted;
 //! - `os` (default): `Random::from_os`, a random generator that the operating system seeds;
 //! - `passive`: decryption of recorded associations with secrets from a key log;
 //! - `internals`: makes modules public that the crates of this repository use, such as messages and
