@@ -12,9 +12,9 @@ pub(crate) enum Absent {}
 impl Absent {
     pub(crate) const AVAILABLE: bool = false;
 
-    /// `None`: there is no such side.
-    pub(crate) fn new<L>(_: L) -> Option<Self> {
-        None
+    /// It is never called, because the side is not [`AVAILABLE`](Self::AVAILABLE).
+    pub(crate) fn new<L>(_: L) -> Self {
+        unreachable!("this build lacks the side")
     }
 }
 

@@ -1,7 +1,8 @@
 //! Received records that are not decided yet, or whose share later tags still need.
 
+use crate::number::Number;
 use crate::prf::PrfState;
-use crate::tuning::{HELD_PER_NUMBER, MAX_NUMBER};
+use crate::tuning::HELD_PER_NUMBER;
 use crate::verdict::{DropReason, Outcome, Verdict};
 use zeroize::{Zeroize, ZeroizeOnDrop};
 
@@ -43,23 +44,6 @@ impl NumberState {
             self.held[at..].rotate_left(1);
             self.count -= 1;
         }
-    }
-}
-
-/// A record number of 48 bits, which needs no more alignment than a slot.
-#[derive(Clone, Copy)]
-struct Number([u16; 3]);
-
-const _: () = assert!(MAX_NUMBER < 1 << 48);
-
-impl Number {
-    const fn new(number: u64) -> Self {
-        Self([number as u16, (number >> 16) as u16, (number >> 32) as u16])
-    }
-
-    const fn get(self) -> u64 {
-        let [low, middle, high] = self.0;
-        low as u64 | (middle as u64) << 16 | (high as u64) << 32
     }
 }
 

@@ -14,9 +14,10 @@
 //! check = first byte of E(F_253 ⊕ A)           with one
 //! ```
 
-use crate::definition::{Definition, Layout, RulerOrder, SchemeError, SetSize, Sharing};
+use crate::definition::{Definition, RulerOrder, SchemeError, SetSize, Sharing};
 use crate::prf::{Block, CHECK_BLOCK, Prf, PrfState, bound_block};
 use crate::r2d2::scheme::Overprovision;
+use crate::table::DependencySets;
 
 /// Length of the check in each record, in bytes.
 pub(crate) const CHECK_BYTES: usize = 1;
@@ -102,7 +103,11 @@ impl<S: Checkable> Definition for Checked<S> {
         self.0.largest_aggregate_len()
     }
 
-    fn layout(self, order: &RulerOrder) -> Layout {
-        self.0.layout(order)
+    fn set_size(self) -> Option<SetSize> {
+        self.0.set_size()
+    }
+
+    fn dependency_sets(self, order: &RulerOrder) -> Option<DependencySets> {
+        self.0.dependency_sets(order)
     }
 }

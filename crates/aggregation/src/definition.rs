@@ -25,9 +25,9 @@ pub(crate) trait Definition: Copy {
     const NUMBER_ERROR: SchemeError;
     /// How many of the [`parameters`](Self::parameters) are sent in messages.
     const PARAMETERS: usize;
-    /// Which kind of [`Layout`] it has.
+    /// How its records share tags.
     const SHARING: Sharing;
-    /// Whether its layout depends on the seed of [`RulerOrder::Keyed`].
+    /// Whether its dependency sets depend on the seed of [`RulerOrder::Keyed`].
     const HAS_DRAWN_SETS: bool = false;
     /// Whether each record also carries a check byte.
     const HAS_CHECK_BYTE: bool = false;
@@ -50,26 +50,27 @@ pub(crate) trait Definition: Copy {
     /// The largest value of [`Self::aggregate_len`] for any record.
     fn largest_aggregate_len(self) -> usize;
 
-    /// Which records each tag covers.
-    fn layout(self, order: &RulerOrder) -> Layout;
+    /// The number of records that share one tag, under [`Sharing::Sets`].
+    fn set_size(self) -> Option<SetSize> {
+        None
+    }
+
+    /// The dependency sets of a tag's bits, under [`Sharing::Bits`].
+    fn dependency_sets(self, _: &RulerOrder) -> Option<DependencySets> {
+        None
+    }
 }
 
 /// The two ways in which records share tags.
 #[derive(Clone, Copy)]
 pub(crate) enum Sharing {
-    /// [`Layout::Sets`].
+    /// The last record of each set carries a full tag for the whole set:
+    /// [`Definition::set_size`].
     Sets,
-    /// [`Layout::Bits`].
+    /// Each record carries a short tag. Each bit of a tag covers a dependency set of its own:
+    /// [`Definition::dependency_sets`]. For levels to be sound, each output bit of a record must
+    /// enter at most one tag.
     Bits,
-}
-
-/// Which records each tag covers.
-pub(crate) enum Layout {
-    /// The last record of each set carries a full tag for the whole set.
-    Sets(SetSize),
-    /// Each record carries a short tag. Each bit of a tag covers a dependency set of its own. For
-    /// levels to be sound, each output bit of a record must enter at most one tag.
-    Bits(DependencySets),
 }
 
 /// n, the number of records that share one tag: 2 to 16.

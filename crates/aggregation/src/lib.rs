@@ -108,12 +108,20 @@
 //!
 //! # Builds for small devices
 //!
-//! The features `agg-sender`, `agg-receiver`, `r2d2-sender` and `r2d2-receiver` are the sides that a
-//! build has, [`Scheme::can_send`] and [`Scheme::can_receive`] tell which schemes follow from them. The
-//! feature `fast` is worth its memory and code on hosts. All are on by default.
+//! Each side of each scheme is a feature: `agg-sender`, `agg-receiver`, `r2d2-sender` and
+//! `r2d2-receiver` (the sliding window belongs to R2D2). A side without its feature is a type without
+//! values, so the compiler leaves out its code. [`Scheme::can_send`] and [`Scheme::can_receive`] tell
+//! what a build has.
+//!
+//! The feature `fast` is for hosts: it takes memory and code to save instructions while records are
+//! sent and arrive in order. Tags, levels and verdicts do not depend on it. Without it an Agg sender
+//! takes 80 bytes and an R2D2 sender 1.1 KB. The memory of an [`Opener`] follows from its parameters:
+//! the candidates that it holds and the record numbers of which it keeps track.
+//!
+//! All features are on by default.
 #![no_std]
 #![forbid(unsafe_code)]
-// Without a side, the code behind it has no user.
+// Without a side, the code behind it has no user, and what follows its making is not reached.
 #![cfg_attr(
     not(all(
         feature = "agg-sender",
@@ -122,7 +130,7 @@
         feature = "r2d2-receiver",
         feature = "fast"
     )),
-    allow(dead_code)
+    allow(dead_code, unreachable_code)
 )]
 
 #[cfg(test)]
@@ -143,6 +151,7 @@ mod check;
 pub mod choice;
 mod closings;
 mod definition;
+mod number;
 pub mod opener;
 pub mod prf;
 mod r2d2;
@@ -150,6 +159,7 @@ mod rivals;
 pub mod scheme;
 pub mod sealer;
 mod sealing;
+mod sizes;
 mod sliding;
 mod table;
 pub mod tuning;

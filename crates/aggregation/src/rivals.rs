@@ -69,7 +69,7 @@ impl<const N: usize, const SHARE: usize> Pool<N, SHARE> {
         &self,
         new: Newcomer,
         count: impl Fn(u64) -> u8,
-        len: impl Fn(u16) -> usize,
+        len: &dyn Fn(u16) -> usize,
     ) -> Option<(Handle, u64)> {
         let rivals = |number| count(number) + u8::from(number == new.number);
         let open = || self.undecided_data().map(|(handle, c, slot)| (handle, c, len(slot)));

@@ -1,11 +1,11 @@
 //! Aggregation schemes, their parameters and names.
 
 use crate::check::{CHECK_BYTES, Checked};
-use crate::definition::{Definition, Layout, Sharing};
+use crate::definition::{Definition, Sharing};
 pub use crate::definition::{RulerOrder, SchemeError, SetSize, TAG_BYTES};
 pub use crate::r2d2::scheme::{Overprovision, SHARED_BY};
 pub use crate::sliding::SlidingWindow;
-use crate::table::SPAN;
+use crate::table::{DependencySets, SPAN};
 use crate::tuning;
 use core::fmt;
 use core::str::FromStr;
@@ -112,11 +112,19 @@ macro_rules! schemes {
                 }
             }
 
-            /// Which records each tag covers; `None` for plain tags.
-            pub(crate) fn layout(self, order: &RulerOrder) -> Option<Layout> {
+            /// The number of records that share one tag, if they form sets.
+            pub(crate) fn set_size(self) -> Option<SetSize> {
                 match self {
                     Self::Plain => None,
-                    $(Self::$name(scheme) => Some(scheme.layout(order)),)*
+                    $(Self::$name(scheme) => scheme.set_size(),)*
+                }
+            }
+
+            /// The dependency sets of a tag's bits, if each record carries a tag.
+            pub(crate) fn dependency_sets(self, order: &RulerOrder) -> Option<DependencySets> {
+                match self {
+                    Self::Plain => None,
+                    $(Self::$name(scheme) => scheme.dependency_sets(order),)*
                 }
             }
         }

@@ -9,7 +9,7 @@
 //! avoid that. This scheme is therefore for paths that lose nothing, and an example of how a scheme
 //! is defined.
 
-use crate::definition::{Definition, Layout, RulerOrder, SchemeError, Sharing};
+use crate::definition::{Definition, RulerOrder, SchemeError, Sharing};
 use crate::r2d2::scheme::{Overprovision, SHARED_BY};
 use crate::table::{DependencySet, DependencySets};
 
@@ -65,7 +65,7 @@ impl Definition for SlidingWindow {
         self.0.tag_bytes()
     }
 
-    fn layout(self, _: &RulerOrder) -> Layout {
-        Layout::Bits(DependencySets::new(self.0.tag_bytes(), core::slice::from_ref(&WINDOW), |_| 0))
+    fn dependency_sets(self, _: &RulerOrder) -> Option<DependencySets> {
+        Some(DependencySets::new(self.0.tag_bytes(), core::slice::from_ref(&WINDOW), |_| 0))
     }
 }

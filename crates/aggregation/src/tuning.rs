@@ -16,10 +16,10 @@ pub const LEAST_WINDOW: usize = 32;
 /// of them are only the numbers of tags that are still to come.
 pub const BOARD: usize = 256;
 
-/// The least number of record numbers of which an opener under R2D2 may keep track: the 38 that one
-/// tag covers, the 37 tags that are still to come for the last of them, and 21 for records that are
-/// lost or reordered.
-pub const LEAST_BOARD: usize = 96;
+/// The least number of record numbers of which an opener under R2D2 may keep track: 46 after the
+/// highest verified one (37 that bring tags for the next, and 8 that may fail in a row), 29 before it
+/// (with o = 200 a tag still covers 24 of them), and 37 tags that are still to come.
+pub const LEAST_BOARD: usize = 112;
 
 /// How many numbers past a set's end the highest verified number may be while records of the set
 /// are still accepted; less if the window has no room for that. It is the reach of R2D2's longest dependency set, so that one reordering

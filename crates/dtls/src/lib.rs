@@ -8,8 +8,12 @@
 //! # Features
 //!
 //! - `rustcrypto` (default): the portable provider of cryptography, [`crypto::rustcrypto`];
-//! - `client`, `server` and `dtls12` (default): the parts that a device may leave out; an `Endpoint` needs
-//!   `server`;
+//! - `full` (default): all parts of the engine, for hosts. A device chooses among `client`, `server`
+//!   (which an [`Endpoint`] needs), `dtls12`, `liveness` (probes that show whether the peer is alive)
+//!   and the next ones, and what it leaves out takes no flash;
+//! - `aggregation` (in `full`): shared tags of all schemes in both directions, and code that is fast and
+//!   large. Small devices choose among `agg-sender`, `agg-receiver`, `r2d2-sender` and
+//!   `r2d2-receiver` instead. A scheme that a build lacks is neither offered nor accepted;
 //! - `os` (default): `Random::from_os`, a random generator that the operating system seeds;
 //! - `passive`: decryption of recorded associations with secrets from a key log;
 //! - `internals`: makes modules public that the crates of this repository use, such as messages and

@@ -28,6 +28,7 @@ const CHECKS: &[(&str, Check)] = &[
     ("pictures", pictures::check),
     ("circles", circles::check),
     ("no-std", no_std),
+    ("features", features),
     ("dependencies", dependencies),
     ("clippy", clippy),
     ("rustdoc", rustdoc),
@@ -127,6 +128,49 @@ fn no_std() -> Result<(), String> {
     faults.sort();
     faults.dedup();
     if faults.is_empty() { Ok(()) } else { Err(faults.join("\n")) }
+}
+
+/// Sets of features of small devices, by package.
+const FEATURE_SETS: &[(&str, &[&str])] = &[
+    (
+        "lightseal-aggregation",
+        &[
+            "",
+            "fast",
+            "agg-sender",
+            "r2d2-sender",
+            "agg-receiver",
+            "r2d2-receiver",
+            "agg-sender,r2d2-sender,agg-receiver,r2d2-receiver",
+        ],
+    ),
+    (
+        "lightseal-dtls",
+        &[
+            "client,rustcrypto",
+            "client,dtls12,rustcrypto",
+            "client,agg-sender,rustcrypto",
+            "client,agg-sender,r2d2-sender,rustcrypto",
+            "server,rustcrypto",
+            "server,agg-receiver,rustcrypto",
+            "server,dtls12,r2d2-receiver,rustcrypto",
+            "client,dtls12,liveness,rustcrypto,server",
+        ],
+    ),
+];
+
+/// That packages compile with the features that small devices choose, and then have no unused
+/// imports.
+fn features() -> Result<(), String> {
+    for (package, sets) in FEATURE_SETS {
+        for set in *sets {
+            let arguments = ["clippy", "--quiet", "--no-default-features", "--package", package];
+            let mut clippy = cargo(&arguments);
+            clippy.args(["--features", set, "--", "--allow", "clippy::all", "--deny", "warnings"]);
+            run_command(clippy).map_err(|fault| format!("{package} with `{set}`: {fault}"))?;
+        }
+    }
+    Ok(())
 }
 
 /// The packages in `tree` (lines of `name version features`) with feature `std`.

@@ -77,6 +77,34 @@ const STEPS: &[Step] = &[
         environment: &[],
         require: nothing,
     },
+    // Without the feature `fast`, the tests run over the code for small devices.
+    Step {
+        name: "aggregation in little memory",
+        packages: &["lightseal-aggregation"],
+        arguments: &[
+            "test",
+            "--lib",
+            "--tests",
+            "--no-default-features",
+            "--features",
+            "agg-sender,agg-receiver,r2d2-sender,r2d2-receiver",
+        ],
+        folder: None,
+        feature: None,
+        filters: &[],
+        environment: &[],
+        require: nothing,
+    },
+    Step {
+        name: "aggregation without any scheme",
+        packages: &["lightseal-aggregation"],
+        arguments: &["test", "--lib", "--no-default-features"],
+        folder: None,
+        feature: None,
+        filters: &[],
+        environment: &[],
+        require: nothing,
+    },
     // AES in software, which no x86 processor of today uses by itself. The step is built in
     // release, so that constant time is also checked for the code that ships. It has other compiler
     // flags and therefore a target folder of its own, or each run would compile everything again.

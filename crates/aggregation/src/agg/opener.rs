@@ -3,7 +3,7 @@
 use crate::agg::ordered_set::OrderedSet;
 use crate::agg::solve::{NUMBERS, Shares, choose};
 use crate::candidates::{Handle, NumberState, Pool};
-use crate::closings::{self, Closings, covers};
+use crate::closings::{Closings, covers};
 use crate::definition::{SetSize, TAG_BYTES};
 use crate::prf::{CLOSING_BLOCK, ClosingTag, Prf, PrfState, TAG_BLOCK, is_zero};
 use crate::tuning::{
@@ -37,11 +37,13 @@ pub(crate) struct AggOpener<const CANDIDATES: usize, const WINDOW: usize> {
 impl<const CANDIDATES: usize, const WINDOW: usize> AggOpener<CANDIDATES, WINDOW> {
     pub(crate) const AVAILABLE: bool = true;
 
-    pub(crate) fn new(n: SetSize) -> Option<Self> {
+    pub(crate) fn new(n: SetSize) -> Self {
         const { assert!(WINDOW >= LEAST_WINDOW && WINDOW <= 256) };
-        let sets = WINDOW / usize::from(n.get());
-        let lateness = (sets - 2) * usize::from(n.get());
-        Some(Self {
+        // Late sets get at most half of the room beside two sets, so that the window goes on when
+        // several sets in a row fail.
+        let late_sets = (WINDOW / usize::from(n.get()) - 2) / 2;
+        let lateness = late_sets * usize::from(n.get());
+        Self {
             n: n.get().into(),
             window: Window::new(n.get(), WINDOW, lateness.min(LATENESS as usize)),
             numbers: [NumberState::default(); WINDOW],
@@ -49,10 +51,10 @@ impl<const CANDIDATES: usize, const WINDOW: usize> AggOpener<CANDIDATES, WINDOW>
             pool: Pool::new(),
             ordered: OrderedSet::new(),
             evicted: None,
-            closings: [None; CLOSINGS],
+            closings: Closings::default(),
             threshold: None,
             counters: Counters::default(),
-        })
+        }
     }
 
     pub(crate) fn set_threshold(&mut self, bits: Option<u8>) {
@@ -125,7 +127,7 @@ impl<const CANDIDATES: usize, const WINDOW: usize> AggOpener<CANDIDATES, WINDOW>
         tag: &[u8],
         slot: u16,
     ) -> Offer {
-        if self.ordered.continues(number) || self.may_begin(number) {
+        if OrderedSet::AVAILABLE && (self.ordered.continues(number) || self.may_begin(number)) {
             let place = self.ordered.count();
             let share = u128::from_ne_bytes(prf.block(&state, TAG_BLOCK));
             let last = place as u64 == self.n - 1;
@@ -243,7 +245,7 @@ impl<const CANDIDATES: usize, const WINDOW: usize> AggOpener<CANDIDATES, WINDOW>
         if (first..=last).all(|number| self.number(number).verified) {
             return Ok(());
         }
-        closings::keep(&mut self.closings, closing);
+        self.closings.keep(closing);
         self.decide(prf, first);
         Ok(())
     }
@@ -263,18 +265,15 @@ impl<const CANDIDATES: usize, const WINDOW: usize> AggOpener<CANDIDATES, WINDOW>
     /// can take it. The pool then has room for the whole set, whenever its records are moved there.
     #[inline(never)]
     fn may_begin(&mut self, number: u64) -> bool {
-        let may = self.ordered.is_idle()
+        let may = OrderedSet::AVAILABLE
+            && self.ordered.is_idle()
             && number.is_multiple_of(self.n)
             && self.threshold != Some(0)
             && self.pool.has_no_pending_outcome()
             && self.pool.room() >= NUMBERS
             && self.check(number).is_ok()
             && self.is_untouched(number)
-            && !self
-                .closings
-                .iter()
-                .flatten()
-                .any(|c| (number..number + self.n).contains(&c.first));
+            && !self.closings.iter().any(|c| (number..number + self.n).contains(&c.first));
         if may {
             self.ordered.begin(number);
         }
@@ -377,8 +376,8 @@ impl<const CANDIDATES: usize, const WINDOW: usize> AggOpener<CANDIDATES, WINDOW>
     /// Whether a candidate of this number can be checked now.
     pub(super) fn decidable(&self, number: u64) -> bool {
         self.complete(self.window.start(number), self.n)
-            || self.closings.iter().flatten().any(|closing| {
-                covers(closing, number) && self.complete(closing.first, closing.count.into())
+            || self.closings.iter().any(|closing| {
+                covers(&closing, number) && self.complete(closing.first, closing.count.into())
             })
     }
 
@@ -395,7 +394,7 @@ impl<const CANDIDATES: usize, const WINDOW: usize> AggOpener<CANDIDATES, WINDOW>
         let start = self.window.start(number);
         let mut highest = None;
         for i in 0..CLOSINGS {
-            let Some(closing) = self.closings[i] else { continue };
+            let Some(closing) = self.closings.get(i) else { continue };
             if !covers(&closing, number) {
                 continue;
             }
@@ -405,7 +404,7 @@ impl<const CANDIDATES: usize, const WINDOW: usize> AggOpener<CANDIDATES, WINDOW>
             };
             let target = u128::from_be_bytes(closing.tag);
             if self.complete(first, count) && self.check_range(first, count, target, share) {
-                self.closings[i] = None;
+                self.closings.remove(i);
                 highest = highest.max(Some(first + count - 1));
             }
         }
@@ -470,8 +469,10 @@ impl<const CANDIDATES: usize, const WINDOW: usize> AggOpener<CANDIDATES, WINDOW>
         if self.is_verified(start) {
             self.counters.sets_verified += 1;
             let end = start + self.n;
-            for place in &mut self.closings {
-                *place = place.filter(|closing| !(start..end).contains(&closing.first));
+            for i in 0..CLOSINGS {
+                if self.closings.get(i).is_some_and(|kept| (start..end).contains(&kept.first)) {
+                    self.closings.remove(i);
+                }
             }
             for number in start..start + self.n {
                 let place = *self.number(number);

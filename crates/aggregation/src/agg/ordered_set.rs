@@ -9,6 +9,9 @@ use crate::prf::{PrfState, is_zero};
 use crate::verdict::{Outcome, Verdict};
 use zeroize::{Zeroize, Zeroizing};
 
+/// Number of records in a set; none if this build holds all records in the opener's pool.
+const PLACES: usize = if OrderedSet::AVAILABLE { NUMBERS } else { 0 };
+
 /// A number that no record has.
 const NO_NUMBER: u64 = u64::MAX;
 
@@ -23,9 +26,9 @@ pub(super) struct OrderedSet {
     count: usize,
     /// The XOR of their shares.
     sum: Zeroizing<u128>,
-    states: [PrfState; NUMBERS],
-    shares: Zeroizing<[u128; NUMBERS]>,
-    slots: [u16; NUMBERS],
+    states: [PrfState; PLACES],
+    shares: Zeroizing<[u128; PLACES]>,
+    slots: [u16; PLACES],
     /// All records of the set arrived and are genuine.
     verified: bool,
     /// The number of records whose verdict the caller has taken.
@@ -33,15 +36,18 @@ pub(super) struct OrderedSet {
 }
 
 impl OrderedSet {
+    /// Whether a set may begin at all.
+    pub(super) const AVAILABLE: bool = cfg!(feature = "fast");
+
     pub(super) fn new() -> Self {
         Self {
             first: 0,
             next: NO_NUMBER,
             count: 0,
             sum: Zeroizing::new(0),
-            states: [const { PrfState::NONE }; NUMBERS],
-            shares: Zeroizing::new([0; NUMBERS]),
-            slots: [0; NUMBERS],
+            states: [const { PrfState::NONE }; PLACES],
+            shares: Zeroizing::new([0; PLACES]),
+            slots: [0; PLACES],
             verified: false,
             verdicts_taken: 0,
         }
@@ -49,17 +55,20 @@ impl OrderedSet {
 
     /// Whether there is no set.
     pub(super) const fn is_idle(&self) -> bool {
-        self.count == 0 && self.next == NO_NUMBER
+        !Self::AVAILABLE || self.count == 0 && self.next == NO_NUMBER
     }
 
     /// Whether the record `number` is the set's next.
     pub(super) const fn continues(&self, number: u64) -> bool {
-        number == self.next
+        Self::AVAILABLE && number == self.next
     }
 
     /// Whether this number is held and not decided.
     pub(super) const fn holds(&self, number: u64) -> bool {
-        !self.verified && number >= self.first && number - self.first < self.count as u64
+        Self::AVAILABLE
+            && !self.verified
+            && number >= self.first
+            && number - self.first < self.count as u64
     }
 
     /// The number of the set's first record.
@@ -84,6 +93,9 @@ impl OrderedSet {
 
     /// Adds the next record.
     pub(super) fn push(&mut self, state: PrfState, share: u128, slot: u16) {
+        if !Self::AVAILABLE {
+            return;
+        }
         let place = self.count % NUMBERS;
         *self.sum ^= share;
         self.states[place] = state;
@@ -109,7 +121,7 @@ impl OrderedSet {
 
     #[inline(always)]
     pub(super) fn next_verdict(&mut self) -> Option<Verdict> {
-        if !self.verified {
+        if !Self::AVAILABLE || !self.verified {
             return None;
         }
         let slot = *self.slots.get(self.verdicts_taken)?;

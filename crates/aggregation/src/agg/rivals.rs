@@ -65,7 +65,7 @@ impl<const CANDIDATES: usize, const WINDOW: usize> AggOpener<CANDIDATES, WINDOW>
         if self.evicted.is_some() {
             return false;
         }
-        let Some((handle, from)) = self.victim(number, 0, |_| 0) else { return false };
+        let Some((handle, from)) = self.victim(number, 0, &|_| 0) else { return false };
         self.number_mut(from).remove(handle);
         self.counters.records_dropped += 1;
         self.evicted = self.pool.evict(handle, from);
@@ -76,7 +76,7 @@ impl<const CANDIDATES: usize, const WINDOW: usize> AggOpener<CANDIDATES, WINDOW>
         &self,
         number: u64,
         len: usize,
-        len_of: impl Fn(u16) -> usize,
+        len_of: &dyn Fn(u16) -> usize,
     ) -> Option<(Handle, u64)> {
         let new = Newcomer { number, siblings: self.number(number).count, len };
         self.pool.victim(new, |number| self.number(number).count, len_of)

@@ -1,6 +1,6 @@
 //! The definition of Agg(n).
 
-use crate::definition::{Definition, Layout, RulerOrder, SchemeError, SetSize, Sharing, TAG_BYTES};
+use crate::definition::{Definition, SchemeError, SetSize, Sharing, TAG_BYTES};
 
 impl Definition for SetSize {
     const IDENTIFIER: u8 = 1;
@@ -35,7 +35,7 @@ impl Definition for SetSize {
         TAG_BYTES
     }
 
-    fn layout(self, _: &RulerOrder) -> Layout {
-        Layout::Sets(self)
+    fn set_size(self) -> Option<SetSize> {
+        Some(self)
     }
 }

@@ -88,9 +88,9 @@ fn closing_block<P: Prf + ?Sized>(prf: &P, state: &PrfState) -> u128 {
 impl AggSealer {
     pub(crate) const AVAILABLE: bool = true;
 
-    pub(crate) fn new(n: SetSize) -> Option<Self> {
+    pub(crate) fn new(n: SetSize) -> Self {
         let (sum, closing) = (Zeroizing::new(0), OpenRange::new());
-        Some(Self { next: 0, sum, closing, last: usize::from(n.get()) - 1, place: 0 })
+        Self { next: 0, sum, closing, last: usize::from(n.get()) - 1, place: 0 }
     }
 
     #[inline]

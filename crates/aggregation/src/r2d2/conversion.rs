@@ -58,7 +58,7 @@ impl<const CANDIDATES: usize, const BOARD: usize> BitOpener<CANDIDATES, BOARD> {
         self.streak = 0;
         self.threshold.is_none()
             && self.evicted.is_none()
-            && self.closings.iter().all(Option::is_none)
+            && self.closings.iter().next().is_none()
             && self.pool.has_no_pending_outcome()
             && self.pool.used() == SPAN
             && self.board.is_undisputed()
@@ -91,7 +91,7 @@ impl OrderedReceiver {
         opener: &mut BitOpener<CANDIDATES, BOARD>,
         prf: &P,
     ) -> Option<Self> {
-        let mut ordered = Self::new(opener.table.sets())?;
+        let mut ordered = Self::new(opener.table.sets());
         let next = opener.newest;
         ordered.first = next.saturating_sub(SPAN as u64);
         (ordered.next, ordered.verified, ordered.verdicts_taken) =

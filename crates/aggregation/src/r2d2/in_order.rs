@@ -53,12 +53,12 @@ impl OrderedReceiver {
         candidates >= RETAINED && board == NUMBERS
     }
 
-    pub(crate) fn new(sets: &DependencySets) -> Option<Self> {
-        Some(Self {
+    pub(crate) fn new(sets: &DependencySets) -> Self {
+        Self {
             table: DependencyTable::new(sets),
             delay_stages: DelayStages::new(sets),
             delay: sets.delay(VERIFIED_LEVEL_BITS) as u64,
-            window: first_window::<NUMBERS>(sets),
+            window: first_window::<NUMBERS>(),
             counters: Counters::default(),
             states: [const { PrfState::NONE }; RETAINED],
             tags: [0; RETAINED],
@@ -67,7 +67,7 @@ impl OrderedReceiver {
             next: 0,
             verified: 0,
             verdicts_taken: 0,
-        })
+        }
     }
 
     pub(crate) fn level(&self, number: u64) -> Option<u8> {

@@ -30,8 +30,7 @@ pub(crate) mod sealer;
 mod unfinished;
 
 use crate::bits::NUMBERS;
-use crate::r2d2::board::VERIFIED_LEVEL_BITS;
-use crate::table::{DependencySets, REACH};
+use crate::table::REACH;
 use crate::tuning::{LATENESS, LEAST_BOARD};
 use crate::window::Window;
 
@@ -42,11 +41,12 @@ const fn held<const BOARD: usize>() -> usize {
     BOARD - REACH
 }
 
-/// Number of records that may be lost while a record waits for the tags that verify it.
-const LOST: usize = 8;
+/// How many records in a row may fail before the window refuses those that follow.
+const FAILED: usize = 8;
 
-/// The window before record 0. The records that are verified and those that wait for tags share it.
-fn first_window<const BOARD: usize>(sets: &DependencySets) -> Window {
-    let room = held::<BOARD>() - 1 - sets.delay(VERIFIED_LEVEL_BITS) - LOST;
+/// The window before record 0. Late records share it with those after the highest verified one, which
+/// wait for up to [`REACH`] later tags.
+fn first_window<const BOARD: usize>() -> Window {
+    let room = held::<BOARD>() - 1 - REACH - FAILED;
     Window::new(1, held::<BOARD>(), room.min(REACH + LATENESS as usize))
 }

@@ -2,7 +2,7 @@
 
 use crate::bits::{Bits, NUMBERS};
 use crate::candidates::{Handle, NumberState, Pool};
-use crate::closings::{self, Closings};
+use crate::closings::Closings;
 use crate::prf::{CLOSING_BLOCK, ClosingTag, Prf, PrfState, is_zero};
 use crate::r2d2::board::{Board, is_verified_level};
 use crate::r2d2::{first_window, held};
@@ -40,7 +40,7 @@ pub(crate) struct BitOpener<const CANDIDATES: usize, const BOARD: usize> {
 impl<const CANDIDATES: usize, const BOARD: usize> BitOpener<CANDIDATES, BOARD> {
     pub(crate) fn new(sets: &DependencySets) -> Self {
         Self {
-            window: first_window::<BOARD>(sets),
+            window: first_window::<BOARD>(),
             table: DependencyTable::new(sets),
             board: Board::new(),
             numbers: [NumberState::default(); BOARD],
@@ -51,7 +51,7 @@ impl<const CANDIDATES: usize, const BOARD: usize> BitOpener<CANDIDATES, BOARD> {
             newest: 0,
             streak: 0,
             evicted: None,
-            closings: [None; CLOSINGS],
+            closings: Closings::default(),
             counters: Counters::default(),
         }
     }
@@ -219,7 +219,7 @@ impl<const CANDIDATES: usize, const BOARD: usize> BitOpener<CANDIDATES, BOARD> {
             return Err(Refusal::Range);
         }
         self.window.check_range(first, first + u64::from(count) - 1)?;
-        closings::keep(&mut self.closings, closing);
+        self.closings.keep(closing);
         self.check_closings(prf, first);
         Ok(())
     }
@@ -378,11 +378,11 @@ impl<const CANDIDATES: usize, const BOARD: usize> BitOpener<CANDIDATES, BOARD> {
     /// Checks the closing tags that cover a number.
     fn check_closings<P: Prf + ?Sized>(&mut self, prf: &P, number: u64) {
         for i in 0..CLOSINGS {
-            let Some(closing) = self.closings[i] else { continue };
+            let Some(closing) = self.closings.get(i) else { continue };
             let range = closing.first..closing.first + u64::from(closing.count);
             let late = closing.first < self.window.base;
             if late || range.contains(&number) && self.check_closing(prf, range, &closing) {
-                self.closings[i] = None;
+                self.closings.remove(i);
             }
         }
     }

@@ -28,21 +28,30 @@ impl<const CANDIDATES: usize, const BOARD: usize> BitReceiver<CANDIDATES, BOARD>
     /// Whether records in order have a receiver of their own.
     const ORDERED: bool = InOrder::fits(CANDIDATES, BOARD);
 
-    pub(crate) fn new(sets: &DependencySets) -> Option<Self> {
-        Some(match Self::ORDERED {
-            true => Self::Ordered(InOrder::new(sets)?),
+    pub(crate) fn new(sets: &DependencySets) -> Self {
+        match Self::ORDERED {
+            true => Self::Ordered(InOrder::new(sets)),
             false => Self::General(BitOpener::new(sets)),
-        })
+        }
     }
 
     /// The opener for records in any order; an ordered receiver is converted into it.
     fn general(&mut self) -> &mut BitOpener<CANDIDATES, BOARD> {
-        if let Self::Ordered(ordered) = self {
-            *self = Self::General(ordered.to_opener());
+        if let Self::Ordered(_) = self {
+            self.convert();
         }
         match self {
             Self::General(opener) => opener,
             Self::Ordered(_) => unreachable!("an ordered receiver was converted"),
+        }
+    }
+
+    /// A function of its own because it has both receivers on the stack.
+    #[cold]
+    #[inline(never)]
+    fn convert(&mut self) {
+        if let Self::Ordered(ordered) = self {
+            *self = Self::General(ordered.to_opener());
         }
     }
 

@@ -1,7 +1,8 @@
 //! The definition of R2D2(8, o).
 
-use crate::definition::{Definition, Layout, RulerOrder, SchemeError, Sharing, TAG_BYTES};
+use crate::definition::{Definition, RulerOrder, SchemeError, Sharing, TAG_BYTES};
 use crate::r2d2::rulers;
+use crate::table::DependencySets;
 
 /// n of R2D2(n, o): the number of records that each tag bit covers.
 pub const SHARED_BY: u8 = 8;
@@ -67,7 +68,7 @@ impl Definition for Overprovision {
         self.tag_bytes()
     }
 
-    fn layout(self, order: &RulerOrder) -> Layout {
-        Layout::Bits(rulers::sets(self.tag_bytes(), order))
+    fn dependency_sets(self, order: &RulerOrder) -> Option<DependencySets> {
+        Some(rulers::sets(self.tag_bytes(), order))
     }
 }

@@ -33,15 +33,15 @@ pub(crate) struct BitSealer {
 impl BitSealer {
     pub(crate) const AVAILABLE: bool = true;
 
-    pub(crate) fn new(sets: &DependencySets) -> Option<Self> {
-        Some(Self {
+    pub(crate) fn new(sets: &DependencySets) -> Self {
+        Self {
             tags: Tags::new(sets),
             next: 0,
             states: [const { PrfState::NONE }; SPAN],
             place: 0,
             delay: sets.delay(VERIFIED_LEVEL_BITS) as u8,
             open: None,
-        })
+        }
     }
 
     pub(crate) fn seal<P: Prf + ?Sized>(

@@ -33,7 +33,7 @@ impl UnfinishedTags {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::definition::{Definition, Layout, RulerOrder};
+    use crate::definition::{Definition, RulerOrder};
     use crate::r2d2::delays::{DelayStages, LONGEST_DELAY};
     use crate::r2d2::scheme::Overprovision;
     use crate::sliding::SlidingWindow;
@@ -42,8 +42,8 @@ mod tests {
     fn delay_stages_compute_the_same_tags() {
         for o in Overprovision::ALL {
             let order = RulerOrder::Keyed([o.percent(); 32]);
-            for layout in [o.layout(&order), SlidingWindow::new(o).layout(&order)] {
-                let Layout::Bits(sets) = layout else { panic!("each record has a tag") };
+            let sliding = SlidingWindow::new(o).dependency_sets(&order);
+            for sets in [o.dependency_sets(&order), sliding].into_iter().flatten() {
                 let mut sums = UnfinishedTags::new(&sets);
                 let mut stages = DelayStages::<LONGEST_DELAY>::new(&sets);
                 let mut word = u64::from(o.percent());

@@ -10,5 +10,6 @@ mod model;
 mod progressive;
 mod r2d2;
 mod sliding;
+mod small;
 mod vectors;
 mod world;

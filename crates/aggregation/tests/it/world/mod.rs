@@ -4,6 +4,7 @@
 use aes::Aes128;
 use cipher::KeyInit;
 use lightmac::{Hasher, LongLightMac};
+use lightseal_aggregation::tuning;
 use lightseal_aggregation::{
     Block, CHECK_BLOCK, CLOSING_BLOCK, ClosingTag, Offer, Opener, Outcome, Prf, PrfState,
     RANK_BLOCK, RecordKind, Refusal, RulerOrder, Scheme, Sealer, TAG_BLOCK,
@@ -112,17 +113,22 @@ impl Sender {
 pub(crate) type Decided = (u64, Vec<u8>, Outcome);
 
 #[derive(Debug)]
-pub(crate) struct Receiver<const CANDIDATES: usize = { lightseal_aggregation::tuning::CANDIDATES }>
-{
+pub(crate) struct Receiver<
+    const CANDIDATES: usize = { tuning::CANDIDATES },
+    const WINDOW: usize = { tuning::WINDOW },
+    const BOARD: usize = { tuning::BOARD },
+> {
     pub(crate) mac: Mac,
-    pub(crate) opener: Opener<CANDIDATES>,
+    pub(crate) opener: Opener<CANDIDATES, WINDOW, BOARD>,
     held: BTreeMap<u16, (u64, Vec<u8>)>,
     next_slot: u16,
     /// Numbers of the control records that were accepted.
     pub(crate) controls: Vec<u64>,
 }
 
-impl<const CANDIDATES: usize> Receiver<CANDIDATES> {
+impl<const CANDIDATES: usize, const WINDOW: usize, const BOARD: usize>
+    Receiver<CANDIDATES, WINDOW, BOARD>
+{
     /// A receiver under Agg(n).
     pub(crate) fn agg(n: u8) -> Self {
         Self::new(Scheme::agg(n).expect("n is from 2 to 16"))

@@ -1,0 +1,23 @@
+//! The memory of each side in bytes. Every build checks these upper bounds.
+
+use crate::agg::opener::AggOpener;
+use crate::agg::sealer::AggSealer;
+use crate::r2d2::receiver::BitReceiver;
+use crate::r2d2::sealer::BitSealer;
+use crate::tuning::{BOARD, CANDIDATES, LEAST_BOARD, LEAST_WINDOW, WINDOW};
+
+/// What a processor of 64 bits may take more: longer pointers and a stricter alignment.
+const WIDER: usize = if cfg!(target_pointer_width = "64") { 32 } else { 0 };
+
+/// Whether a type takes at most `small` bytes on a processor of 32 bits, or at most `fast` bytes with
+/// the feature `fast`.
+const fn takes<T>(small: usize, fast: usize) -> bool {
+    size_of::<T>() <= WIDER + if cfg!(feature = "fast") { fast } else { small }
+}
+
+const _: () = assert!(takes::<AggSealer>(72, 320));
+const _: () = assert!(takes::<BitSealer>(1024, 3968));
+const _: () = assert!(takes::<AggOpener<32, LEAST_WINDOW>>(2264, 2816));
+const _: () = assert!(takes::<AggOpener<CANDIDATES, WINDOW>>(10776, 11328));
+const _: () = assert!(takes::<BitReceiver<64, LEAST_BOARD>>(7464, 9912));
+const _: () = assert!(takes::<BitReceiver<CANDIDATES, BOARD>>(17496, 19944));
