@@ -30,6 +30,9 @@
 #![no_std]
 #![forbid(unsafe_code)]
 
+#[cfg(test)]
+extern crate std;
+
 mod table;
 
 pub use cipher;
@@ -203,6 +206,3 @@ mod tests {
         }
     }
 }
-
-#[cfg(test)]
-extern crate std;

@@ -64,7 +64,7 @@ fn bytes(suite: CipherSuiteId) -> (f64, f64) {
     }
     let each = |heap: usize| (heap - empty) as f64 / f64::from(ASSOCIATIONS);
     let fresh = each(heap());
-    now = now + SETTLED;
+    now += SETTLED;
     server.handle_timeout(now);
     while datagram(&mut server, &mut buf).is_some() {}
     (fresh, each(heap()))

@@ -184,7 +184,7 @@ impl Connection {
 
     /// Whether the peer of a watched association is known to answer probes.
     pub fn peer_answers_probes(&self) -> bool {
-        self.liveness.get().is_some_and(|liveness| liveness.answers())
+        self.liveness.get().is_some_and(Liveness::answers)
     }
 
     /// The number of steps that the handshake has made so far. It grows with each complete handshake

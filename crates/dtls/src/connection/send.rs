@@ -1,6 +1,7 @@
 //! The application's payloads: sealed at once where that is possible, queued otherwise.
 
 use super::Connection;
+use super::pace::Pace;
 use super::stage::Stage;
 use crate::error::SendError;
 use crate::record::seal::SealError;
@@ -84,7 +85,7 @@ impl Connection {
             && self.queue.is_empty()
             && !self.acks.is_due()
             && self.channel.flight.unsent_epoch().is_none()
-            && !self.pace.get().is_some_and(|pace| pace.is_closing_due())
+            && !self.pace.get().is_some_and(Pace::is_closing_due)
             && !self.key_update.is_switch_due()
             && self.updates.is_quiet()
             && !self.loss.is_report_due()
@@ -92,6 +93,6 @@ impl Connection {
             && self.ids.is_quiet()
             && self.path.is_quiet()
             && self.mtu.is_quiet()
-            && !self.liveness.get().is_some_and(|liveness| liveness.is_probe_due())
+            && !self.liveness.get().is_some_and(super::liveness::Liveness::is_probe_due)
     }
 }

@@ -58,7 +58,7 @@ impl Connection {
         if self.sending().is_none() || completing && self.channel.flight.unsent_epoch().is_some() {
             return None;
         }
-        let closing = self.pace.get_mut().is_some_and(|pace| pace.take_closing_due());
+        let closing = self.pace.get_mut().is_some_and(Pace::take_closing_due);
         if closing || self.key_update.is_switch_due() {
             self.timers.stop(Timer::OpenSet);
             if let Some(len) = self.write_closing_tag(buf, LAST_CONTROL) {
