@@ -45,17 +45,18 @@ impl<'a> Offer<'a> {
     }
 
     /// Selects the first scheme of each list that `to_client` and `to_server` accept: server to
-    /// client, client to server.
+    /// client, client to server. A direction has plain tags if its list names a scheme that this
+    /// build lacks, because the client may ask for that scheme later.
     pub fn select(
         &self,
         to_client: impl Fn(Scheme) -> bool,
         to_server: impl Fn(Scheme) -> bool,
     ) -> (Scheme, Scheme) {
         let mut r = Reader::new(self.0);
-        let Some(down) = first_accepted(&mut r, to_client) else {
+        let Some(down) = first_accepted(&mut r, Scheme::can_send, to_client) else {
             return (Scheme::Plain, Scheme::Plain);
         };
-        (down, first_accepted(&mut r, to_server).unwrap_or(Scheme::Plain))
+        (down, first_accepted(&mut r, Scheme::can_receive, to_server).unwrap_or(Scheme::Plain))
     }
 
     /// The known schemes of each list: server to client, client to server.
@@ -79,18 +80,27 @@ fn read_list(r: &mut Reader<'_>) -> Option<Vec<Scheme>> {
     Some(list)
 }
 
-/// Reads a list to its end and returns the first scheme that `accept` accepts, or plain tags;
-/// `None` if the end could not be found.
-fn first_accepted(r: &mut Reader<'_>, accept: impl Fn(Scheme) -> bool) -> Option<Scheme> {
-    let mut chosen = Scheme::Plain;
+/// Reads a list to its end and returns the first scheme that `accept` accepts, or plain tags if
+/// there is none or the build lacks one of the list; `None` if the end could not be found.
+fn first_accepted(
+    r: &mut Reader<'_>,
+    has: impl Fn(Scheme) -> bool,
+    accept: impl Fn(Scheme) -> bool,
+) -> Option<Scheme> {
+    let (mut chosen, mut complete) = (Scheme::Plain, true);
     while !r.is_empty() {
         match read_entry(r).ok()? {
             Entry::End => break,
-            Entry::Known(scheme) if chosen == Scheme::Plain && accept(scheme) => chosen = scheme,
-            Entry::Known(_) | Entry::Skipped => {}
+            Entry::Known(scheme) => {
+                complete &= has(scheme);
+                if chosen == Scheme::Plain && accept(scheme) {
+                    chosen = scheme;
+                }
+            }
+            Entry::Skipped => {}
         }
     }
-    Some(chosen)
+    Some(if complete { chosen } else { Scheme::Plain })
 }
 
 /// Writes one scheme, or 0x00 for plain tags.
