@@ -121,6 +121,7 @@ const CRATES: &[(&str, Layer)] = &[
     ("lightseal", Layer::Command),
     ("lightseal-lab", Layer::Command),
     ("attacks", Layer::Tool),
+    ("exchange", Layer::Tool),
     ("fuzz", Layer::Tool),
     ("testkit", Layer::Tool),
     ("interop", Layer::Tool),
