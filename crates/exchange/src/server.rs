@@ -41,7 +41,8 @@ pub struct Server {
     echoes: VecDeque<(Handle, Vec<u8>)>,
     seen: SeenSerials,
     counters: ServerCounters,
-    is_over: bool,
+    /// Whether the driver is to be told that the exchange is over.
+    ends: bool,
 }
 
 impl Server {
@@ -59,7 +60,7 @@ impl Server {
             echoes: VecDeque::new(),
             seen: SeenSerials::default(),
             counters: ServerCounters::default(),
-            is_over: false,
+            ends: false,
         })
     }
 
@@ -104,7 +105,7 @@ impl Server {
 
     fn step(&mut self, buf: &mut [u8]) -> Step {
         loop {
-            if self.is_over {
+            if core::mem::take(&mut self.ends) {
                 return Step::Request(Request::End);
             }
             let waiting = self.echoes.len();
@@ -152,7 +153,7 @@ impl Engine for Server {
     fn handle_timeout(&mut self, now: Instant) {
         self.now = self.now.max(now);
         self.endpoint.handle_timeout(now);
-        self.is_over |= self.end().is_some_and(|end| end <= now);
+        self.ends |= self.end().is_some_and(|end| end <= now);
     }
 
     fn poll_output<'a>(&'a mut self, buf: &'a mut [u8]) -> Output<'a, Request> {

@@ -68,9 +68,9 @@ where
     // A string takes everything.
     let _ = engine.engine().report(&mut report);
     console::print(format_args!(
-        "{{\"succeeded\": {succeeded}, {report}, \"lost\": {}, \"heap_peak_bytes\": {}, \
+        "{{\"succeeded\": {succeeded}, {report}, {}, \"heap_peak_bytes\": {}, \
          \"ms\": {}}}\n",
-        engine.lost(),
+        engine.traffic(),
         heap::peak_bytes(),
         network.now().as_micros() / 1000
     ));

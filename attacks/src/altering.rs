@@ -1,0 +1,97 @@
+//! An engine whose datagrams an attacker on the path copies, alters and sends ahead of the genuine
+//! ones.
+
+use crate::mutate;
+use exchange::Request;
+use exchange::step::Step;
+use lightseal_core::{Engine, Instant, Output, Random};
+use std::collections::VecDeque;
+use std::net::SocketAddr;
+
+/// The number of past datagrams that are altered and replayed.
+const REMEMBERED: usize = 64;
+
+/// The longest altered datagram in bytes: the UDP payload of an Ethernet frame.
+const MOST_BYTES: usize = 1472;
+
+/// An engine with such an attacker in front of its peer.
+#[derive(Debug)]
+pub struct Altering<E> {
+    engine: E,
+    copies: usize,
+    rng: Random,
+    past: VecDeque<Vec<u8>>,
+    waiting: VecDeque<(SocketAddr, Vec<u8>)>,
+    made: u64,
+}
+
+impl<E> Altering<E> {
+    /// Sends `copies` datagrams of the attacker ahead of each genuine one.
+    pub fn new(engine: E, copies: usize, seed: u64) -> Self {
+        let (past, waiting) = (VecDeque::new(), VecDeque::new());
+        Self { engine, copies, rng: Random::insecure(seed), past, waiting, made: 0 }
+    }
+
+    /// The engine.
+    pub const fn engine(&self) -> &E {
+        &self.engine
+    }
+
+    /// The number of datagrams that the attacker has sent.
+    pub const fn made(&self) -> u64 {
+        self.made
+    }
+
+    fn attack(&mut self, to: SocketAddr, genuine: &[u8]) {
+        if self.copies > 0 {
+            if self.past.len() == REMEMBERED {
+                self.past.pop_front();
+            }
+            self.past.push_back(genuine.to_vec());
+        }
+        for _ in 0..self.copies {
+            let corpus = self.past.make_contiguous();
+            let mut datagram = match self.rng.below(8) {
+                0 => mutate::noise(&mut self.rng),
+                1 => corpus[self.rng.below(corpus.len() as u64) as usize].clone(),
+                _ => mutate::altered(&mut self.rng, corpus),
+            };
+            datagram.truncate(MOST_BYTES);
+            self.waiting.push_back((to, datagram));
+            self.made += 1;
+        }
+        self.waiting.push_back((to, genuine.to_vec()));
+    }
+}
+
+impl<E> Engine for Altering<E>
+where
+    E: for<'a> Engine<Event<'a> = Request> + 'static,
+{
+    type Event<'a>
+        = Request
+    where
+        Self: 'a;
+
+    fn handle_datagram(&mut self, now: Instant, from: SocketAddr, datagram: &mut [u8]) {
+        self.engine.handle_datagram(now, from, datagram);
+    }
+
+    fn handle_timeout(&mut self, now: Instant) {
+        self.engine.handle_timeout(now);
+    }
+
+    fn poll_output<'a>(&'a mut self, buf: &'a mut [u8]) -> Output<'a, Request> {
+        loop {
+            if let Some((to, datagram)) = self.waiting.pop_front() {
+                let len = datagram.len().min(buf.len());
+                buf[..len].copy_from_slice(&datagram[..len]);
+                return Step::Datagram { to, len }.output(buf);
+            }
+            match Step::of(&mut self.engine, buf) {
+                Step::Datagram { to, len } => self.attack(to, &buf[..len]),
+                step => return step.output(buf),
+            }
+        }
+    }
+}
