@@ -7,12 +7,20 @@ use exchange::step::Step;
 use lightseal_core::{Engine, Instant, Output, Random};
 use std::collections::VecDeque;
 use std::net::SocketAddr;
+use std::time::Duration;
 
 /// The number of past datagrams that are altered and replayed.
 const REMEMBERED: usize = 64;
 
 /// The longest altered datagram in bytes: the UDP payload of an Ethernet frame.
 const MOST_BYTES: usize = 1472;
+
+/// The attacker's datagrams leave in bursts of this many, so that the receiver's buffer does not
+/// overflow before it sees them.
+const BURST: u32 = 2;
+
+/// The time between two bursts.
+const PAUSE: Duration = Duration::from_millis(1);
 
 /// An engine with such an attacker in front of its peer.
 #[derive(Debug)]
@@ -23,13 +31,28 @@ pub struct Altering<E> {
     past: VecDeque<Vec<u8>>,
     waiting: VecDeque<(SocketAddr, Vec<u8>)>,
     made: u64,
+    now: Instant,
+    /// The datagrams that may leave before the next pause.
+    burst: u32,
+    /// When the pause ends.
+    resume: Instant,
 }
 
 impl<E> Altering<E> {
     /// Sends `copies` datagrams of the attacker ahead of each genuine one.
     pub fn new(engine: E, copies: usize, seed: u64) -> Self {
         let (past, waiting) = (VecDeque::new(), VecDeque::new());
-        Self { engine, copies, rng: Random::insecure(seed), past, waiting, made: 0 }
+        Self {
+            engine,
+            copies,
+            rng: Random::insecure(seed),
+            past,
+            waiting,
+            made: 0,
+            now: Instant::ZERO,
+            burst: BURST,
+            resume: Instant::ZERO,
+        }
     }
 
     /// The engine.
@@ -74,16 +97,28 @@ where
         Self: 'a;
 
     fn handle_datagram(&mut self, now: Instant, from: SocketAddr, datagram: &mut [u8]) {
+        self.now = now;
         self.engine.handle_datagram(now, from, datagram);
     }
 
     fn handle_timeout(&mut self, now: Instant) {
+        self.now = now;
         self.engine.handle_timeout(now);
     }
 
     fn poll_output<'a>(&'a mut self, buf: &'a mut [u8]) -> Output<'a, Request> {
         loop {
+            if !self.waiting.is_empty() && self.burst == 0 {
+                if self.now < self.resume {
+                    return Output::WakeAt(self.resume);
+                }
+                self.burst = BURST;
+            }
             if let Some((to, datagram)) = self.waiting.pop_front() {
+                if self.copies > 0 {
+                    self.burst -= 1;
+                    self.resume = self.now + PAUSE;
+                }
                 let len = datagram.len().min(buf.len());
                 buf[..len].copy_from_slice(&datagram[..len]);
                 return Step::Datagram { to, len }.output(buf);

@@ -56,6 +56,9 @@ fn run(arguments: &Arguments) -> Result<bool, Box<dyn Error>> {
             return Err(format!("{name}: no such option").into());
         }
     }
+    if options.moves {
+        return Err("move: this end keeps its socket".into());
+    }
     match arguments.role {
         Role::Client => {
             let client = Client::new(&options, arguments.server, Instant::ZERO)?;

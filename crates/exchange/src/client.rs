@@ -15,9 +15,6 @@ use lightseal_dtls::{ClientConfig, CloseReason, ConfigError, Connection, Event, 
 /// The number of payloads that are sent before the client waits for their echoes.
 const WINDOW: usize = 8;
 
-/// How long the client waits for echoes before it sends payloads again.
-const ECHO_PATIENCE: Duration = Duration::from_millis(500);
-
 /// After this time an association whose payloads are not all echoed has failed.
 const ASSOCIATION_DEADLINE: Duration = Duration::from_secs(60);
 
@@ -166,7 +163,7 @@ impl Client {
         }
         self.window = open;
         self.sent = 0;
-        self.stage = Stage::Echoes(self.now + ECHO_PATIENCE);
+        self.stage = Stage::Echoes(self.now + self.options.timeout);
     }
 
     fn received(&mut self, label: Option<Label>) {

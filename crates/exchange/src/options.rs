@@ -50,7 +50,8 @@ pub struct Options {
     pub loss: u32,
     /// The seed of all randomness of this end: `seed=1`.
     pub seed: u64,
-    /// The first retransmission timeout: `timeout=1000`, in milliseconds.
+    /// The first retransmission timeout, and how long a client waits for echoes before it sends
+    /// payloads again: `timeout=1000`, in milliseconds.
     pub timeout: Duration,
     /// A handshake is given up after this time: `deadline=60000`, in milliseconds.
     pub deadline: Duration,
