@@ -84,7 +84,7 @@ fn meetings() -> Vec<Meeting> {
     let mut meetings = Vec::new();
     for version in VERSIONS {
         for ends in [Ends::BoardToHost, Ends::HostToBoard, Ends::BoardToBoard] {
-            let meeting = |condition, words: &str| {
+            let meeting = |condition: &str, words: &str| {
                 Meeting::new(ends, version, condition, &format!("version={version} {words}"))
             };
             meetings.push(meeting("", "handshakes=10 payloads=8"));
