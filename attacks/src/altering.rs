@@ -17,7 +17,7 @@ const MOST_BYTES: usize = 1472;
 
 /// The attacker's datagrams leave in bursts of this many, so that the receiver's buffer does not
 /// overflow before it sees them.
-const BURST: u32 = 2;
+const BURST: u32 = 6;
 
 /// The time between two bursts.
 const PAUSE: Duration = Duration::from_millis(1);

@@ -10,11 +10,13 @@ use std::time::Duration;
 /// How many of 1000 datagrams are lost in each direction.
 const LOSS: u32 = 100;
 
-/// The datagrams that an attacker sends ahead of each genuine one.
-const COPIES: u32 = 8;
+/// The datagrams that an attacker sends ahead of each genuine one, to a server and to a client. An
+/// altered ServerHello, which is in plaintext, ends a client's handshake; with few copies some
+/// handshakes are completed, and their records are attacked too.
+const COPIES: (u32, u32) = (8, 2);
 
 /// The handshakes of one round under attack.
-const ROUND: u32 = 100;
+const ROUND: u32 = 220;
 
 /// A network of a few milliseconds has short timeouts.
 const TIMEOUT: &str = "timeout=100";
@@ -102,10 +104,12 @@ fn attacked(version: &str, ends: Ends, round: u64) -> Meeting {
     let words = format!(
         "version={version} payloads=8 attacked=true deadline=2000 quiet=6000 ids=4 {TIMEOUT}"
     );
+    let (to_server, to_client) = COPIES;
+    let copies = if ends == Ends::BoardToHost { to_client } else { to_server };
     Meeting::new(ends, version, ", under attack", &words)
         .for_client(&format!("handshakes={ROUND} seed={}", 2 * round + 1000))
         .for_server(&format!("handshakes=1 seed={}", 2 * round + 1001))
-        .with_attacker(COPIES)
+        .with_attacker(copies)
         .with_patience(Duration::from_secs(600))
 }
 
