@@ -79,7 +79,7 @@ fn conclude(result: &Value, failed: u64, what: &str) -> Result<(), Failure> {
     if failed == 0 { Ok(()) } else { Err(Failure::Failed(format!("{failed} {what}"))) }
 }
 
-/// All meetings.
+/// The meetings of both versions, between all kinds of ends, under each condition.
 fn meetings() -> Vec<Meeting> {
     let mut meetings = Vec::new();
     for version in VERSIONS {
