@@ -130,3 +130,40 @@ where
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use exchange::{Client, Exchange, Options, Server};
+    use lightseal_net::either::Either;
+    use lightseal_net::virtual_time::Network;
+
+    #[test]
+    fn genuine_payloads_arrive_once_and_nothing_else_does() {
+        let attacked = Options {
+            handshakes: 20,
+            payloads: 8,
+            attacked: true,
+            deadline: Duration::from_secs(2),
+            ..Options::default()
+        };
+        let addresses: [SocketAddr; 2] =
+            ["10.0.0.1:1", "10.0.0.2:2"].map(|text| text.parse().unwrap());
+        let mut network = Network::new(1);
+        let engine = Client::new(&attacked, addresses[1], Instant::ZERO).unwrap();
+        let client = network.add(addresses[0], Either::Left(Altering::new(engine, 8, 5)));
+        let server = network.add(addresses[1], Either::Right(Server::new(&attacked).unwrap()));
+        let mut is_over = false;
+        while !is_over && network.step(|node, _, _| is_over |= node == client) {}
+        let (Either::Left(client), Either::Right(server)) =
+            (network.engine(client), network.engine(server))
+        else {
+            panic!("the ends are exchanged");
+        };
+        let (sent, received) = (client.engine().counters(), server.counters());
+        assert!(client.made() > 1000 && sent.completed >= 5, "{} {sent:?}", client.made());
+        assert!(client.engine().succeeded(), "{sent:?}");
+        assert_eq!((received.alien, received.replayed), (0, 0), "{received:?}");
+        assert!(received.delivered >= sent.echoed);
+    }
+}

@@ -36,7 +36,7 @@ pub struct Server {
     endpoint: Endpoint,
     options: Options,
     now: Instant,
-    /// When an association last did something.
+    /// When the last datagram arrived.
     active: Instant,
     echoes: VecDeque<(Handle, Vec<u8>)>,
     seen: SeenSerials,
@@ -120,7 +120,6 @@ impl Server {
                     return Step::Datagram { to, len: payload.len() };
                 }
                 Output::Event(EndpointEvent { handle, event, .. }) => {
-                    self.active = self.now;
                     match event {
                         Event::Connected(_) => self.counters.completed += 1,
                         Event::Data(payload) => {
@@ -147,6 +146,7 @@ impl Engine for Server {
 
     fn handle_datagram(&mut self, now: Instant, from: SocketAddr, datagram: &mut [u8]) {
         self.now = self.now.max(now);
+        self.active = self.now;
         self.endpoint.handle_datagram(now, from, datagram);
     }
 

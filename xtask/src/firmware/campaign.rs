@@ -102,7 +102,7 @@ pub(super) fn mutations(images: &Images, count: u64) -> Result<Value, Failure> {
 /// A meeting under attack, whose handshakes may fail: an attacker on the path can end a handshake.
 fn attacked(version: &str, ends: Ends, round: u64) -> Meeting {
     let words = format!(
-        "version={version} payloads=8 attacked=true deadline=2000 quiet=6000 ids=4 {TIMEOUT}"
+        "version={version} payloads=8 attacked=true deadline=1000 quiet=4000 ids=4 {TIMEOUT}"
     );
     let (to_server, to_client) = COPIES;
     let copies = if ends == Ends::BoardToHost { to_client } else { to_server };
