@@ -16,9 +16,11 @@
 //! - [`noise`]: arbitrary bytes sent to members of groups and their controller;
 //! - [`strangers`]: attackers without a key against handshakes and associations;
 //! - [`tunnel`]: the MACsec gateway under observation, forgery, floods and loss;
+//! - [`altering`]: an attacker in front of a real peer, such as an emulated board;
 //! - [`updates`]: aggregation schemes that change again and again over a lossy network;
 #![forbid(unsafe_code)]
 
+pub mod altering;
 pub mod clones;
 pub mod control_requests;
 pub mod cuts;

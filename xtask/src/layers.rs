@@ -110,6 +110,7 @@ const CRATES: &[(&str, Layer)] = &[
     ("lightseal-gateway-papers", Layer::Provider),
     ("lightseal-macsec-aws-lc", Layer::Provider),
     ("documents", Layer::Driver),
+    ("exchange", Layer::Driver),
     ("lightseal-measure", Layer::Driver),
     ("lightseal-net", Layer::Driver),
     ("lightseal-owner-only", Layer::Driver),

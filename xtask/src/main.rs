@@ -1,6 +1,6 @@
 //! The commands of a maintainer: `cargo xtask lint`, `test`, `times`, `fresh`, `interop`,
-//! `interop-macsec`, `bench-gateway`, `documents`, `book`, `pictures`, `fuzz`, `lines`, `api`, `package`,
-//! `claim` and `measure`.
+//! `interop-macsec`, `bench-gateway`, `firmware`, `documents`, `book`, `pictures`, `fuzz`, `lines`, `api`,
+//! `package`, `claim` and `measure`.
 //!
 //! The exit code is 0 if everything that was checked holds, 1 if something does not, and 2 if this
 //! machine cannot check it; then the last line says why.
@@ -12,6 +12,7 @@ mod claim;
 mod claims;
 mod crates;
 mod documents;
+mod firmware;
 mod fresh;
 mod fuzz;
 mod gateway;
@@ -55,6 +56,8 @@ enum Command {
     InteropMacsec(gateway::MacsecArguments),
     /// Measure the gateway, a bridge, VXLAN and WireGuard in turns
     BenchGateway(gateway::BenchArguments),
+    /// Let emulated Cortex-M3 boards and the host meet over DTLS
+    Firmware(firmware::Arguments),
     /// Run the command blocks of README and docs as they are written, and list what is left out and why
     Documents(documents::Arguments),
     /// Build docs/ as a book with the API of the crates beside it, in target/book
@@ -94,6 +97,7 @@ fn main() -> ExitCode {
         Command::Interop(arguments) => interop::run(&arguments),
         Command::InteropMacsec(arguments) => gateway::interop_macsec(&arguments),
         Command::BenchGateway(arguments) => gateway::bench(&arguments),
+        Command::Firmware(arguments) => firmware::run(&arguments),
         Command::Documents(arguments) => documents::run(&arguments),
         Command::Book(arguments) => book::run(&arguments),
         Command::Pictures(arguments) => pictures::run(&arguments),
