@@ -1,0 +1,103 @@
+//! What the ends of the images negotiate: a pre-shared key without a key exchange, and AES-CCM.
+
+use crate::machine::fail;
+use alloc::sync::Arc;
+use alloc::vec;
+use core::net::{Ipv4Addr, SocketAddr, SocketAddrV4};
+use lightseal_dtls::codepoints::PskKeyExchangeMode;
+use lightseal_dtls::crypto::{Provider, rustcrypto};
+use lightseal_dtls::{
+    AggregationPolicy, ClientConfig, ProtocolVersion, Psk, Scheme, ServerConfig, Settings,
+};
+
+/// The address of either end; the images have no network.
+pub const PEER: SocketAddr = SocketAddr::V4(SocketAddrV4::new(Ipv4Addr::LOCALHOST, 5684));
+/// The bytes of a record's payload.
+pub const PAYLOAD: usize = 32;
+/// The records that are sealed and opened after a handshake. The second half is reported: whole
+/// sets of every scheme.
+pub const RECORDS: usize = 32;
+/// The seed of the client's random generator.
+pub const CLIENT_SEED: u64 = 1;
+/// The seed of the server's random generator.
+pub const SERVER_SEED: u64 = 2;
+
+/// A provider that has what the settings of one image name, and nothing else, so that nothing else
+/// is linked.
+static CCM_8_13: Provider = Provider::new("CCM_8").with_suites(&[&rustcrypto::AES_128_CCM_8]);
+static CCM_8_12: Provider =
+    Provider::new("CCM_8").with_suites_12(&[&rustcrypto::PSK_WITH_AES_128_CCM_8]);
+static CCM_8: Provider = Provider::new("CCM_8")
+    .with_suites(&[&rustcrypto::AES_128_CCM_8])
+    .with_suites_12(&[&rustcrypto::PSK_WITH_AES_128_CCM_8]);
+static CCM: Provider = Provider::new("CCM").with_suites(&[&rustcrypto::AES_128_CCM]);
+
+fn with(provider: &'static Provider) -> Settings {
+    let mut settings = Settings::new(provider);
+    settings.versions.clear();
+    let suites = provider.suites.iter().map(|suite| suite.id);
+    if !provider.suites.is_empty() {
+        settings.versions.push(ProtocolVersion::Dtls13);
+    }
+    if !provider.suites_12.is_empty() {
+        settings.versions.push(ProtocolVersion::Dtls12);
+    }
+    settings.suites = suites.chain(provider.suites_12.iter().map(|suite| suite.id)).collect();
+    settings.psk_modes = vec![PskKeyExchangeMode::PSK_KE];
+    settings
+}
+
+/// DTLS 1.3 with AES_128_CCM_8.
+pub fn dtls13() -> Settings {
+    with(&CCM_8_13)
+}
+
+/// DTLS 1.2 with AES_128_CCM_8.
+pub fn dtls12() -> Settings {
+    with(&CCM_8_12)
+}
+
+/// Both versions with AES_128_CCM_8.
+pub fn both_versions() -> Settings {
+    with(&CCM_8)
+}
+
+fn aggregated(scheme: &str) -> Settings {
+    let Ok(scheme) = scheme.parse::<Scheme>() else { fail("no such scheme") };
+    let mut settings = with(&CCM);
+    settings.aggregation = AggregationPolicy::both(scheme);
+    settings
+}
+
+/// DTLS 1.3 with AES_128_CCM and one tag for 16 records.
+pub fn agg() -> Settings {
+    aggregated("agg:16")
+}
+
+/// DTLS 1.3 with AES_128_CCM and R2D2 tags of 24 bits.
+pub fn r2d2() -> Settings {
+    aggregated("r2d2:50")
+}
+
+fn psk() -> Psk {
+    match Psk::external(b"sensor 7", &[0x2a; 32]) {
+        Ok(psk) => psk,
+        Err(_) => fail("the key is not valid"),
+    }
+}
+
+/// A client's configuration.
+pub fn client(settings: Settings) -> Arc<ClientConfig> {
+    match ClientConfig::with(psk(), settings) {
+        Ok(config) => Arc::new(config),
+        Err(_) => fail("the client's settings are not valid"),
+    }
+}
+
+/// A server's configuration.
+pub fn server(settings: Settings) -> Arc<ServerConfig> {
+    match ServerConfig::with(Arc::new(psk()), settings) {
+        Ok(config) => Arc::new(config),
+        Err(_) => fail("the server's settings are not valid"),
+    }
+}

@@ -1,0 +1,129 @@
+//! The figures of an image, and how they are printed.
+
+use super::emulator::Run;
+use super::flash::{Share, Sizes};
+use super::images::{Image, Profile};
+use serde_json::{Map, Value, json};
+use std::fmt::Write;
+
+/// The figures of one image in one profile.
+#[derive(Clone, Debug)]
+pub(super) struct Row {
+    pub(super) profile: String,
+    pub(super) image: String,
+    about: &'static str,
+    /// Key and value; a figure that the image does not have is absent.
+    pub(super) figures: Vec<(&'static str, u64)>,
+    crates: Vec<Share>,
+}
+
+/// The key of a figure, and its column.
+const COLUMNS: [(&str, &str); 11] = [
+    ("flash_bytes", "flash"),
+    ("static_bytes", "static"),
+    ("configuration_bytes", "config"),
+    ("steady_bytes", "steady"),
+    ("peak_bytes", "peak"),
+    ("handshake_stack_bytes", "stack hs"),
+    ("record_stack_bytes", "stack rec"),
+    ("handshake_instructions", "instr hs"),
+    ("seal_instructions", "seal"),
+    ("open_instructions", "open"),
+    ("record_bytes", "record"),
+];
+
+/// The steps that belong to a record.
+const RECORD: [&str; 3] = ["seal", "open", "other"];
+
+impl Row {
+    pub(super) fn new(profile: Profile, image: Image, sizes: &Sizes, run: &Run) -> Self {
+        let configuration = run.value("configuration");
+        let session = |bytes: Option<u64>| bytes?.checked_sub(configuration?);
+        let figures = [
+            Some(sizes.flash),
+            Some(sizes.statics),
+            configuration,
+            session(run.steady()),
+            session(run.peak("handshake")),
+            run.stack(&["handshake"]),
+            run.stack(&RECORD),
+            run.instructions("handshake"),
+            run.steady_instructions("seal"),
+            run.steady_instructions("open"),
+            run.steady_value("record"),
+        ];
+        let keys = COLUMNS.iter().map(|(key, _)| *key);
+        Self {
+            profile: profile.name.into(),
+            image: image.name.into(),
+            about: image.about,
+            figures: keys.zip(figures).filter_map(|(key, value)| Some((key, value?))).collect(),
+            crates: sizes.crates.clone(),
+        }
+    }
+
+    /// The figure with this key.
+    pub(super) fn figure(&self, key: &str) -> Option<u64> {
+        self.figures.iter().find(|(known, _)| *known == key).map(|(_, value)| *value)
+    }
+
+    fn json(&self) -> Value {
+        let mut row = Map::new();
+        row.insert("profile".into(), json!(self.profile));
+        row.insert("image".into(), json!(self.image));
+        row.extend(self.figures.iter().map(|(key, value)| ((*key).to_owned(), json!(value))));
+        let crates = self.crates.iter();
+        let crates = crates.map(|share| (share.name.clone(), json!([share.own, share.generics])));
+        row.insert("crates".into(), Value::Object(crates.collect()));
+        Value::Object(row)
+    }
+}
+
+/// What is stored and printed with `--json`.
+pub(super) fn json(compiler: &str, rows: &[Row]) -> Value {
+    json!({ "compiler": compiler, "rows": rows.iter().map(Row::json).collect::<Vec<_>>() })
+}
+
+/// A table for the terminal.
+pub(super) fn text(rows: &[Row]) -> String {
+    let mut lines = vec![[&["profile", "image"][..], &COLUMNS.map(|column| column.1)].concat()];
+    let cells: Vec<Vec<String>> = rows
+        .iter()
+        .map(|row| {
+            let figures = COLUMNS.iter().map(|(key, _)| row.figure(key));
+            let figures = figures.map(|value| value.map_or("-".into(), |value| value.to_string()));
+            [row.profile.clone(), row.image.clone()].into_iter().chain(figures).collect()
+        })
+        .collect();
+    lines.extend(cells.iter().map(|row| row.iter().map(String::as_str).collect()));
+    let columns = COLUMNS.len() + 2;
+    let width = |column: usize| lines.iter().map(|line| line[column].len()).max().unwrap_or(0);
+    let widths: Vec<_> = (0..columns).map(width).collect();
+    let mut text = String::new();
+    for line in &lines {
+        let cells =
+            line.iter().zip(&widths).enumerate().map(|(column, (cell, width))| match column {
+                0 | 1 => format!("{cell:width$}"),
+                _ => format!("{cell:>width$}"),
+            });
+        let _ = writeln!(text, "{}", cells.collect::<Vec<_>>().join("  ").trim_end());
+    }
+    text
+}
+
+/// The flash of each crate in each image.
+pub(super) fn crates(rows: &[Row]) -> String {
+    let mut text = String::new();
+    for row in rows {
+        let _ = writeln!(text, "{} ({}): {}", row.image, row.profile, row.about);
+        for share in &row.crates {
+            let Share { name, own, generics } = share;
+            let _ = write!(text, "  {name:24} {own:8}");
+            let _ = match generics {
+                0 => writeln!(text),
+                _ => writeln!(text, " and {generics} in core and alloc for its types"),
+            };
+        }
+    }
+    text
+}
