@@ -53,12 +53,12 @@ impl Pair {
         let end: &mut dyn End =
             if kind == Kind::FromClient { &mut self.client } else { &mut self.server };
         let mut buffer = [0; LONGEST];
-        let length = measured("seal", || end.seal(&[0x55; PAYLOAD], &mut buffer));
+        let length = measured("record", || end.seal(&[0x55; PAYLOAD], &mut buffer));
         if let Some(datagram) = buffer.get(..length).filter(|datagram| !datagram.is_empty()) {
             self.transcript.push(kind, datagram);
             self.link.push_back((kind, datagram.to_vec()));
         }
-        self.settle("open");
+        self.settle("record");
     }
 }
 

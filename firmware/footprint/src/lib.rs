@@ -10,7 +10,9 @@
 extern crate alloc;
 
 pub mod both;
+pub mod group;
 pub mod heap;
+pub mod mac;
 pub mod machine;
 pub mod meter;
 pub mod settings;

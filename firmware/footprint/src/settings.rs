@@ -62,21 +62,50 @@ pub fn both_versions() -> Settings {
     with(&CCM_8)
 }
 
-fn aggregated(scheme: &str) -> Settings {
-    let Ok(scheme) = scheme.parse::<Scheme>() else { fail("no such scheme") };
+/// DTLS 1.3 with AES_128_CCM, whose tags can be shared; this end sends or receives, or does both,
+/// under a scheme.
+fn aggregated(send: &[&str], receive: &[&str]) -> Settings {
+    let schemes = |names: &[&str]| names.iter().map(|name| scheme(name)).collect();
     let mut settings = with(&CCM);
-    settings.aggregation = AggregationPolicy::both(scheme);
+    settings.aggregation = AggregationPolicy::new(schemes(send), schemes(receive));
     settings
 }
 
-/// DTLS 1.3 with AES_128_CCM and one tag for 16 records.
-pub fn agg() -> Settings {
-    aggregated("agg:16")
+fn scheme(name: &str) -> Scheme {
+    match name.parse() {
+        Ok(scheme) => scheme,
+        Err(_) => fail("no such scheme"),
+    }
 }
 
-/// DTLS 1.3 with AES_128_CCM and R2D2 tags of 24 bits.
-pub fn r2d2() -> Settings {
-    aggregated("r2d2:50")
+/// One tag for 16 records.
+const AGG: &str = "agg:16";
+/// A tag of 24 bits in each record.
+const R2D2: &str = "r2d2:50";
+
+/// Plain tags, with the suite that the settings below have.
+pub fn ccm() -> Settings {
+    with(&CCM)
+}
+
+/// Sends under Agg(16).
+pub fn agg_sender() -> Settings {
+    aggregated(&[AGG], &[])
+}
+
+/// Receives under Agg(16).
+pub fn agg_receiver() -> Settings {
+    aggregated(&[], &[AGG])
+}
+
+/// Sends under R2D2.
+pub fn r2d2_sender() -> Settings {
+    aggregated(&[R2D2], &[])
+}
+
+/// Receives under R2D2.
+pub fn r2d2_receiver() -> Settings {
+    aggregated(&[], &[R2D2])
 }
 
 fn psk() -> Psk {

@@ -18,6 +18,7 @@ mod documents;
 mod duty;
 mod duty_xmac;
 mod expression;
+mod footprint;
 mod gateway;
 mod gateway_real;
 mod gateway_speed;
@@ -52,7 +53,7 @@ pub(crate) fn all() -> impl Iterator<Item = &'static Claim> {
     ALL.iter()
 }
 
-fn topics() -> [Vec<Claim>; 29] {
+fn topics() -> [Vec<Claim>; 30] {
     [
         aggregation::claims(),
         attacks::claims(),
@@ -65,6 +66,7 @@ fn topics() -> [Vec<Claim>; 29] {
         documents::claims(),
         duty::claims(),
         duty_xmac::claims(),
+        footprint::claims(),
         gateway::claims(),
         gateway_real::claims(),
         gateway_speed::claims(),

@@ -1,6 +1,6 @@
 //! Runs images in QEMU and counts their instructions.
 
-use super::images::Image;
+use super::images::{Image, Input};
 use super::{Built, folder};
 use crate::Failure;
 use crate::process::{command, run};
@@ -50,7 +50,7 @@ pub(super) fn measure(built: &Built, plugin: &Path, image: Image) -> Result<Run,
     let broken = |what: String| Failure::Failed(format!("{}: {what}", image.name));
     let place = built.runs.join(image.name);
     fs::create_dir_all(&place).map_err(|error| broken(error.to_string()))?;
-    if let Some(ends) = image.transcript {
+    if let Input::Transcript(ends) = image.input {
         let transcript = built.runs.join(ends).join("transcript");
         fs::copy(transcript, place.join("transcript"))
             .map_err(|error| broken(error.to_string()))?;
@@ -122,7 +122,7 @@ impl Run {
     }
 
     /// The bytes of heap after the last step.
-    pub(super) fn steady(&self) -> Option<u64> {
+    pub(super) fn steady_heap(&self) -> Option<u64> {
         self.steps.last().map(|step| step.heap)
     }
 
@@ -162,7 +162,7 @@ mod tests {
         assert_eq!(run.instructions("handshake"), Some(15));
         assert_eq!(run.steady_instructions("handshake"), Some(8));
         assert_eq!(run.stack(&["handshake", "seal"]), Some(40));
-        assert_eq!((run.peak("handshake"), run.steady()), (Some(30), Some(20)));
+        assert_eq!((run.peak("handshake"), run.steady_heap()), (Some(30), Some(20)));
         assert_eq!(run.value("configuration"), Some(500));
         assert_eq!(run.instructions("seal"), None);
         assert!(read(said, "7\n").is_none(), "a count is missing");

@@ -3,7 +3,7 @@
 use super::folder;
 use super::toolchain::Toolchain;
 use crate::Failure;
-use crate::process::{cargo, run, workspace};
+use crate::process::{cargo, run};
 use std::path::{Path, PathBuf};
 
 /// An image.
@@ -11,30 +11,65 @@ use std::path::{Path, PathBuf};
 pub(super) struct Image {
     pub(super) name: &'static str,
     pub(super) about: &'static str,
-    /// The image with both ends that writes the transcript which this image reads.
-    pub(super) transcript: Option<&'static str>,
+    pub(super) input: Input,
+}
+
+/// What an image needs to run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Input {
+    /// Nothing.
+    None,
+    /// The transcript that this image with both ends writes.
+    Transcript(&'static str),
+    /// Keys that nobody makes here: the image is sized and not run.
+    Absent,
 }
 
 const fn image(name: &'static str, about: &'static str) -> Image {
-    Image { name, about, transcript: None }
+    Image { name, about, input: Input::None }
 }
 
 const fn solo(name: &'static str, about: &'static str, ends: &'static str) -> Image {
-    Image { name, about, transcript: Some(ends) }
+    Image { name, about, input: Input::Transcript(ends) }
 }
 
 /// All images. An image with both ends stands before those that read its transcript.
-pub(super) const IMAGES: [Image; 9] = [
+pub(super) const IMAGES: [Image; 21] = [
     image("base", "nothing: what every image has"),
-    image("ends-13", "client and server of DTLS 1.3"),
-    image("ends-12", "client and server of DTLS 1.2"),
-    image("ends-both", "client and server of both versions"),
-    solo("client-13", "client of DTLS 1.3", "ends-13"),
-    solo("client-12", "client of DTLS 1.2", "ends-12"),
-    solo("client-both", "client of both versions", "ends-both"),
-    solo("server-13", "server of DTLS 1.3", "ends-13"),
-    solo("server-both", "server of both versions", "ends-both"),
+    image("ends-13", "client and server of DTLS 1.3, CCM_8"),
+    image("ends-12", "client and server of DTLS 1.2, CCM_8"),
+    image("ends-both", "client and server of both versions, CCM_8"),
+    image("ends-ccm", "client and server of DTLS 1.3, CCM"),
+    image("ends-agg", "client and server of DTLS 1.3, CCM, the client's records under agg:16"),
+    image("ends-r2d2", "client and server of DTLS 1.3, CCM, the client's records under r2d2:50"),
+    solo("client-13", "client of DTLS 1.3, CCM_8", "ends-13"),
+    solo("client-12", "client of DTLS 1.2, CCM_8", "ends-12"),
+    solo("client-both", "client of both versions, CCM_8", "ends-both"),
+    solo("client-ccm", "client of DTLS 1.3, CCM", "ends-ccm"),
+    solo("client-agg", "client of DTLS 1.3, CCM, sends under agg:16", "ends-agg"),
+    solo("client-r2d2", "client of DTLS 1.3, CCM, sends under r2d2:50", "ends-r2d2"),
+    solo("server-13", "server of DTLS 1.3, CCM_8", "ends-13"),
+    solo("server-both", "server of both versions, CCM_8", "ends-both"),
+    Image {
+        name: "group-member",
+        about: "member of a group, sender and listener, symmetric and with signatures",
+        input: Input::Absent,
+    },
+    image("aes", "AES-128: one block"),
+    image("lightmac-aes", "LightMAC over AES-128, 32 B"),
+    image("lightmac-present", "LightMAC over PRESENT-80, 32 B"),
+    image("cmac-aes", "CMAC over AES-128, 32 B"),
+    image("hmac-sha256", "HMAC with SHA-256, 32 B"),
 ];
+
+/// The named images, or all, with the images whose transcripts they read.
+pub(super) fn named(names: &[String]) -> Vec<Image> {
+    let named = |name: &str| names.is_empty() || names.iter().any(|n| n == name);
+    let is_read = |name| {
+        IMAGES.iter().any(|image| image.input == Input::Transcript(name) && named(image.name))
+    };
+    IMAGES.into_iter().filter(|image| named(image.name) || is_read(image.name)).collect()
+}
 
 /// How images are built.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -73,7 +108,18 @@ pub(super) fn build(
     Ok(target.join(TARGET).join(profile.name))
 }
 
-/// The work tree of this program.
-pub(super) fn here() -> PathBuf {
-    workspace()
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_image_is_measured_after_the_one_whose_transcript_it_reads() {
+        for (at, image) in IMAGES.iter().enumerate() {
+            if let Input::Transcript(ends) = image.input {
+                assert!(IMAGES[..at].iter().any(|before| before.name == ends), "{}", image.name);
+            }
+        }
+        let names = named(&["client-12".into()]).into_iter().map(|image| image.name);
+        assert_eq!(names.collect::<Vec<_>>(), ["ends-12", "client-12"]);
+    }
 }

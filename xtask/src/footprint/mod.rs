@@ -4,17 +4,19 @@
 //! - [`images`]: the images of `firmware/footprint`, and how they are built;
 //! - [`flash`]: the sizes of an image;
 //! - [`emulator`]: runs of images in QEMU, with a counter of instructions;
-//! - [`table`]: the figures of an image, and how they are printed.
+//! - [`table`]: the figures of an image, and how they are printed;
+//! - [`stored`]: the figures in `results/`, and the comparison with them.
 
 mod emulator;
 mod flash;
 mod images;
+mod stored;
 mod table;
 mod toolchain;
 
 use crate::Failure;
-use crate::process::target_dir;
-use images::{IMAGES, Image, PROFILES, Profile};
+use crate::process::{target_dir, workspace};
+use images::{IMAGES, Image, Input, PROFILES, Profile};
 use std::fs;
 use std::path::{Path, PathBuf};
 use table::Row;
@@ -36,6 +38,15 @@ pub(crate) struct Arguments {
     /// Print JSON
     #[arg(long)]
     json: bool,
+    /// Keep what the images printed, and the work tree of the commit that is compared with
+    #[arg(long)]
+    keep: bool,
+    /// Compare with nothing; store the figures in results/ instead
+    #[arg(long, conflicts_with_all = ["image", "profile"])]
+    store: bool,
+    /// Write the table into docs/devices.md
+    #[arg(long, conflicts_with_all = ["image", "profile"])]
+    write: bool,
 }
 
 /// The folder of toolchain, builds and runs.
@@ -51,52 +62,100 @@ struct Built {
 }
 
 pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
-    let toolchain = Toolchain::get()?;
-    let chosen = chosen(&arguments.image);
-    let profiles = PROFILES
-        .into_iter()
-        .filter(|profile| arguments.profile.as_deref().is_none_or(|name| name == profile.name));
-    let plugin = emulator::counter()?;
-    let mut rows = Vec::new();
-    for profile in profiles {
-        rows.extend(measure(&toolchain, &images::here(), &plugin, profile, &chosen)?);
-    }
-    let compiler = toolchain.rust_version()?;
+    let bench = Bench::new(Toolchain::get()?)?;
+    let plan = Plan::new(&arguments.image, arguments.profile.as_deref());
+    let rows = bench.measure(&workspace(), &plan)?;
+    let compiler = bench.toolchain.rust_version()?;
     if arguments.json {
         println!("{}", table::json(&compiler, &rows));
     } else {
         println!("{compiler}\n\n{}", table::text(&rows));
         if arguments.crates {
-            print!("\n{}", table::crates(&rows));
+            println!("{}", table::crates(&rows));
         }
     }
-    Ok(())
-}
-
-/// The named images, or all, with the images whose transcripts they read.
-fn chosen(names: &[String]) -> Vec<Image> {
-    let named = |name: &str| names.is_empty() || names.iter().any(|n| n == name);
-    let is_read =
-        |name: &str| IMAGES.iter().any(|image| image.transcript == Some(name) && named(image.name));
-    IMAGES.into_iter().filter(|image| named(image.name) || is_read(image.name)).collect()
-}
-
-/// Builds and measures images of the work tree `source`.
-fn measure(
-    toolchain: &Toolchain,
-    source: &Path,
-    plugin: &Path,
-    profile: Profile,
-    chosen: &[Image],
-) -> Result<Vec<Row>, Failure> {
-    let runs = folder().join("runs").join(profile.name);
-    fs::create_dir_all(&runs).map_err(|error| Failure::Failed(error.to_string()))?;
-    let built = Built { images: images::build(toolchain, source, profile, chosen)?, runs };
-    let mut rows = Vec::new();
-    for image in chosen {
-        let sizes = flash::sizes(toolchain, &built.images.join(image.name))?;
-        let run = emulator::measure(&built, plugin, *image)?;
-        rows.push(Row::new(profile, *image, &sizes, &run));
+    if !arguments.keep {
+        // What is not removed is overwritten by the next run.
+        let _ = fs::remove_dir_all(folder().join("runs"));
     }
-    Ok(rows)
+    if arguments.write {
+        stored::write_document(&table::markdown(&compiler, &rows)?)?;
+    }
+    match arguments.store {
+        true => stored::store(&compiler, &rows),
+        false => stored::compare(&bench, &plan, &compiler, &rows, arguments.keep),
+    }
+}
+
+/// Measures one image with the toolchain that is unpacked already, and returns the figure with this
+/// key.
+pub(crate) fn figure(profile: &str, image: &str, key: &str) -> Result<u64, Failure> {
+    let bench = Bench::new(Toolchain::unpacked()?)?;
+    let plan = Plan::new(&[image.to_owned()], Some(profile));
+    let rows = bench.measure(&workspace(), &plan)?;
+    let row = rows.iter().find(|row| row.image == image);
+    row.and_then(|row| row.figure(key))
+        .ok_or_else(|| Failure::Failed(format!("{image} has no figure {key}")))
+}
+
+/// What is measured.
+struct Plan {
+    profiles: Vec<Profile>,
+    images: Vec<Image>,
+}
+
+impl Plan {
+    /// The named images, or all; in one profile, or in all.
+    fn new(names: &[String], profile: Option<&str>) -> Self {
+        let profiles = PROFILES.into_iter();
+        let profiles = profiles.filter(|known| profile.is_none_or(|name| name == known.name));
+        Self { profiles: profiles.collect(), images: images::named(names) }
+    }
+}
+
+/// What measures.
+struct Bench {
+    toolchain: Toolchain,
+    /// The counter of instructions.
+    plugin: PathBuf,
+}
+
+impl Bench {
+    fn new(toolchain: Toolchain) -> Result<Self, Failure> {
+        Ok(Self { toolchain, plugin: emulator::counter()? })
+    }
+
+    /// Builds and measures images of the work tree `source`.
+    fn measure(&self, source: &Path, plan: &Plan) -> Result<Vec<Row>, Failure> {
+        let mut rows = Vec::new();
+        for profile in &plan.profiles {
+            let runs = folder().join("runs").join(profile.name);
+            let images = images::build(&self.toolchain, source, *profile, &plan.images)?;
+            let built = Built { images, runs };
+            for image in &plan.images {
+                let sizes = flash::sizes(&self.toolchain, &built.images.join(image.name))?;
+                let run = match image.input {
+                    Input::Absent => emulator::Run::default(),
+                    _ => emulator::measure(&built, &self.plugin, *image)?,
+                };
+                rows.push(Row::new(*profile, *image, &sizes, &run));
+            }
+        }
+        Ok(rows)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_image_with_both_ends_completes_its_handshake_in_the_emulator() {
+        let (profile, image) = (PROFILES[0].name, "ends-13");
+        match figure(profile, image, "handshake_instructions") {
+            Ok(instructions) => assert!(instructions > 100_000, "{instructions}"),
+            Err(Failure::NotPossibleHere(reason)) => skip::test(&reason),
+            Err(Failure::Failed(reason)) => panic!("{reason}"),
+        }
+    }
 }

@@ -3,6 +3,7 @@
 use super::emulator::Run;
 use super::flash::{Share, Sizes};
 use super::images::{Image, Profile};
+use crate::Failure;
 use serde_json::{Map, Value, json};
 use std::fmt::Write;
 
@@ -18,7 +19,7 @@ pub(super) struct Row {
 }
 
 /// The key of a figure, and its column.
-const COLUMNS: [(&str, &str); 11] = [
+const COLUMNS: [(&str, &str); 12] = [
     ("flash_bytes", "flash"),
     ("static_bytes", "static"),
     ("configuration_bytes", "config"),
@@ -30,7 +31,27 @@ const COLUMNS: [(&str, &str); 11] = [
     ("seal_instructions", "seal"),
     ("open_instructions", "open"),
     ("record_bytes", "record"),
+    ("tag_instructions", "tag"),
 ];
+
+/// The columns' heads in the document, in the order of `COLUMNS`.
+const HEADS: [&str; COLUMNS.len()] = [
+    "flash",
+    "static RAM",
+    "configuration",
+    "heap, steady",
+    "heap, peak",
+    "stack, handshake",
+    "stack, record",
+    "instructions, handshake",
+    "instructions, seal",
+    "instructions, open",
+    "datagram of 32 B",
+    "instructions, tag",
+];
+
+/// The profile and the image whose flash the document shows by crate.
+const DIVIDED: (&str, &str) = ("small", "client-13");
 
 /// The steps that belong to a record.
 const RECORD: [&str; 3] = ["seal", "open", "other"];
@@ -38,12 +59,13 @@ const RECORD: [&str; 3] = ["seal", "open", "other"];
 impl Row {
     pub(super) fn new(profile: Profile, image: Image, sizes: &Sizes, run: &Run) -> Self {
         let configuration = run.value("configuration");
+        // A session takes what is allocated beside its configuration.
         let session = |bytes: Option<u64>| bytes?.checked_sub(configuration?);
         let figures = [
             Some(sizes.flash),
             Some(sizes.statics),
             configuration,
-            session(run.steady()),
+            session(run.steady_heap()),
             session(run.peak("handshake")),
             run.stack(&["handshake"]),
             run.stack(&RECORD),
@@ -51,6 +73,7 @@ impl Row {
             run.steady_instructions("seal"),
             run.steady_instructions("open"),
             run.steady_value("record"),
+            run.steady_instructions("tag"),
         ];
         let keys = COLUMNS.iter().map(|(key, _)| *key);
         Self {
@@ -60,6 +83,12 @@ impl Row {
             figures: keys.zip(figures).filter_map(|(key, value)| Some((key, value?))).collect(),
             crates: sizes.crates.clone(),
         }
+    }
+
+    #[cfg(test)]
+    pub(super) fn test(profile: &str, image: &str, figures: &[(&'static str, u64)]) -> Self {
+        let (profile, image) = (profile.into(), image.into());
+        Self { profile, image, about: "", figures: figures.to_vec(), crates: Vec::new() }
     }
 
     /// The figure with this key.
@@ -109,6 +138,39 @@ pub(super) fn text(rows: &[Row]) -> String {
         let _ = writeln!(text, "{}", cells.collect::<Vec<_>>().join("  ").trim_end());
     }
     text
+}
+
+/// The tables of docs/devices.md: for each profile the images in rows, and for each image of
+/// `DIVIDED` its flash by crate.
+pub(super) fn markdown(compiler: &str, rows: &[Row]) -> Result<String, Failure> {
+    let mut text = format!(
+        "Measured {} with {compiler}, on QEMU's mps2-an385. Bytes and instructions.\n",
+        crate::measure::now()?
+    );
+    let mut profiles: Vec<_> = rows.iter().map(|row| row.profile.as_str()).collect();
+    profiles.dedup();
+    for profile in profiles {
+        let heads = HEADS.join(" | ");
+        let rule = "|---".repeat(HEADS.len());
+        let _ = writeln!(text, "\nProfile `{profile}`:\n\n| image | {heads} |\n|---{rule}|");
+        for row in rows.iter().filter(|row| row.profile == profile) {
+            let cells = COLUMNS.iter().map(|(key, _)| row.figure(key));
+            let cells = cells.map(|value| value.map_or("–".into(), |value| value.to_string()));
+            let cells: Vec<String> = cells.collect();
+            let _ = writeln!(text, "| {} | {} |", row.about, cells.join(" | "));
+        }
+    }
+    let divided = |row: &&Row| row.profile == DIVIDED.0 && row.image == DIVIDED.1;
+    for row in rows.iter().filter(divided) {
+        let about = row.about;
+        let _ = writeln!(text, "\nThe flash of the {about} (`{}`), by crate:\n", row.profile);
+        let _ =
+            writeln!(text, "| crate | own | in `core` and `alloc` for its types |\n|---|---|---|");
+        for Share { name, own, generics } in &row.crates {
+            let _ = writeln!(text, "| {name} | {own} | {generics} |");
+        }
+    }
+    Ok(text)
 }
 
 /// The flash of each crate in each image.
