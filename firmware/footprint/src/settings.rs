@@ -4,6 +4,7 @@ use crate::machine::fail;
 use alloc::sync::Arc;
 use alloc::vec;
 use core::net::{Ipv4Addr, SocketAddr, SocketAddrV4};
+use core::time::Duration;
 use lightseal_dtls::codepoints::PskKeyExchangeMode;
 use lightseal_dtls::crypto::{Provider, rustcrypto};
 use lightseal_dtls::{
@@ -68,6 +69,8 @@ fn aggregated(send: &[&str], receive: &[&str]) -> Settings {
     let schemes = |names: &[&str]| names.iter().map(|name| scheme(name)).collect();
     let mut settings = with(&CCM);
     settings.aggregation = AggregationPolicy::new(schemes(send), schemes(receive));
+    // A stream of records, not a question whose answer is awaited: no set is closed early.
+    settings.max_wait = Some(Duration::from_millis(200));
     settings
 }
 

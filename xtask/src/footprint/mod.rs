@@ -4,12 +4,14 @@
 //! - [`images`]: the images of `firmware/footprint`, and how they are built;
 //! - [`flash`]: the sizes of an image;
 //! - [`emulator`]: runs of images in QEMU, with a counter of instructions;
+//! - [`peers`]: clients of other implementations;
 //! - [`table`]: the figures of an image, and how they are printed;
 //! - [`stored`]: the figures in `results/`, and the comparison with them.
 
 mod emulator;
 mod flash;
 mod images;
+mod peers;
 mod stored;
 mod table;
 mod toolchain;
@@ -17,6 +19,7 @@ mod toolchain;
 use crate::Failure;
 use crate::process::{target_dir, workspace};
 use images::{IMAGES, Image, Input, PROFILES, Profile};
+use peers::{PEERS, Peer};
 use std::fs;
 use std::path::{Path, PathBuf};
 use table::Row;
@@ -26,7 +29,7 @@ use toolchain::Toolchain;
 pub(crate) struct Arguments {
     /// Measure this image only; may be given several times
     #[arg(long, value_name = "NAME",
-          value_parser = clap::builder::PossibleValuesParser::new(IMAGES.iter().map(|i| i.name)))]
+          value_parser = clap::builder::PossibleValuesParser::new(names()))]
     image: Vec<String>,
     /// Build with this profile only
     #[arg(long, value_name = "NAME",
@@ -49,6 +52,11 @@ pub(crate) struct Arguments {
     write: bool,
 }
 
+/// The names of all images, with those of peers.
+fn names() -> impl Iterator<Item = &'static str> {
+    IMAGES.iter().map(|image| image.name).chain(PEERS.iter().map(|peer| peer.name))
+}
+
 /// The folder of toolchain, builds and runs.
 fn folder() -> PathBuf {
     target_dir().join("footprint")
@@ -64,8 +72,12 @@ struct Built {
 pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     let bench = Bench::new(Toolchain::get()?)?;
     let plan = Plan::new(&arguments.image, arguments.profile.as_deref());
-    let rows = bench.measure(&workspace(), &plan)?;
+    let mut rows = bench.measure(&workspace(), &plan)?;
+    rows.extend(bench.measure_peers(&plan)?);
     let compiler = bench.toolchain.rust_version()?;
+    if !plan.peers.is_empty() {
+        eprintln!("peers: {}", bench.toolchain.c_version()?);
+    }
     if arguments.json {
         println!("{}", table::json(&compiler, &rows));
     } else {
@@ -102,6 +114,7 @@ pub(crate) fn figure(profile: &str, image: &str, key: &str) -> Result<u64, Failu
 struct Plan {
     profiles: Vec<Profile>,
     images: Vec<Image>,
+    peers: Vec<Peer>,
 }
 
 impl Plan {
@@ -109,7 +122,11 @@ impl Plan {
     fn new(names: &[String], profile: Option<&str>) -> Self {
         let profiles = PROFILES.into_iter();
         let profiles = profiles.filter(|known| profile.is_none_or(|name| name == known.name));
-        Self { profiles: profiles.collect(), images: images::named(names) }
+        let is_named = |name| names.iter().any(|n| n == name);
+        let peers = PEERS
+            .into_iter()
+            .filter(|peer| is_named(peer.name) || names.is_empty() && profile.is_none());
+        Self { profiles: profiles.collect(), images: images::named(names), peers: peers.collect() }
     }
 }
 
@@ -129,6 +146,9 @@ impl Bench {
     fn measure(&self, source: &Path, plan: &Plan) -> Result<Vec<Row>, Failure> {
         let mut rows = Vec::new();
         for profile in &plan.profiles {
+            if plan.images.is_empty() {
+                break;
+            }
             let runs = folder().join("runs").join(profile.name);
             let images = images::build(&self.toolchain, source, *profile, &plan.images)?;
             let built = Built { images, runs };
@@ -142,6 +162,19 @@ impl Bench {
             }
         }
         Ok(rows)
+    }
+
+    /// Builds and sizes the clients of peers.
+    fn measure_peers(&self, plan: &Plan) -> Result<Vec<Row>, Failure> {
+        if plan.peers.is_empty() {
+            return Ok(Vec::new());
+        }
+        let sources = peers::Sources::find()?;
+        let measured = plan.peers.iter().map(|peer| {
+            let image = peers::build(&self.toolchain, &sources, *peer)?;
+            Ok(Row::peer(*peer, &flash::sizes(&self.toolchain, &image)?))
+        });
+        measured.collect()
     }
 }
 

@@ -3,6 +3,7 @@
 use super::emulator::Run;
 use super::flash::{Share, Sizes};
 use super::images::{Image, Profile};
+use super::peers::{self, Peer};
 use crate::Failure;
 use serde_json::{Map, Value, json};
 use std::fmt::Write;
@@ -85,6 +86,17 @@ impl Row {
         }
     }
 
+    /// A peer's client, which is sized and not run.
+    pub(super) fn peer(peer: Peer, sizes: &Sizes) -> Self {
+        Self {
+            profile: peers::PROFILE.into(),
+            image: peer.name.into(),
+            about: peer.about,
+            figures: vec![("flash_bytes", sizes.flash), ("static_bytes", sizes.statics)],
+            crates: Vec::new(),
+        }
+    }
+
     #[cfg(test)]
     pub(super) fn test(profile: &str, image: &str, figures: &[(&'static str, u64)]) -> Self {
         let (profile, image) = (profile.into(), image.into());
@@ -103,7 +115,9 @@ impl Row {
         row.extend(self.figures.iter().map(|(key, value)| ((*key).to_owned(), json!(value))));
         let crates = self.crates.iter();
         let crates = crates.map(|share| (share.name.clone(), json!([share.own, share.generics])));
-        row.insert("crates".into(), Value::Object(crates.collect()));
+        if !self.crates.is_empty() {
+            row.insert("crates".into(), Value::Object(crates.collect()));
+        }
         Value::Object(row)
     }
 }
@@ -176,7 +190,7 @@ pub(super) fn markdown(compiler: &str, rows: &[Row]) -> Result<String, Failure> 
 /// The flash of each crate in each image.
 pub(super) fn crates(rows: &[Row]) -> String {
     let mut text = String::new();
-    for row in rows {
+    for row in rows.iter().filter(|row| !row.crates.is_empty()) {
         let _ = writeln!(text, "{} ({}): {}", row.image, row.profile, row.about);
         for share in &row.crates {
             let Share { name, own, generics } = share;

@@ -11,12 +11,13 @@ use std::process::Command;
 
 /// The packages: a Rust compiler together with the source of its library, which the images build
 /// with settings of their own, and a C compiler with linker and library.
-const PACKAGES: [&str; 5] = [
+const PACKAGES: [&str; 6] = [
     "rustc-web",
     "rust-web-src",
     "gcc-arm-none-eabi",
     "binutils-arm-none-eabi",
     "libnewlib-arm-none-eabi",
+    "libnewlib-dev",
 ];
 
 /// How the packages begin that the Rust compiler needs beside what every Debian has. Their names end
@@ -42,7 +43,7 @@ impl Toolchain {
             return Err(Failure::NotPossibleHere(format!("{EMULATOR} is not installed")));
         }
         let root = folder().join("toolchain");
-        match root.join(COMPLETE).exists() {
+        match is_complete(&root) {
             true => Ok(Self { root }),
             false => Err(Failure::NotPossibleHere(
                 "the toolchain is not unpacked: `cargo xtask footprint` does it".into(),
@@ -53,7 +54,7 @@ impl Toolchain {
     /// The toolchain, unpacked if it was not unpacked before.
     pub(super) fn get() -> Result<Self, Failure> {
         let root = folder().join("toolchain");
-        if !root.join(COMPLETE).exists() {
+        if !is_complete(&root) {
             unpack(&root).map_err(|error| {
                 Failure::NotPossibleHere(format!("the toolchain was not got: {error}"))
             })?;
@@ -69,6 +70,22 @@ impl Toolchain {
     pub(super) fn gnu(&self, program: &str, arguments: &[&str]) -> Command {
         let path = self.programs().join(format!("arm-none-eabi-{program}"));
         command(&path.to_string_lossy(), arguments)
+    }
+
+    /// The folders of the C library's headers.
+    pub(super) fn c_headers(&self) -> [PathBuf; 2] {
+        ["usr/include/newlib/nano", "usr/include/newlib"].map(|folder| self.root.join(folder))
+    }
+
+    /// The folder of the C library for the board's processor.
+    pub(super) fn c_library(&self) -> PathBuf {
+        self.root.join("usr/lib/arm-none-eabi/newlib/thumb/v7-m/nofp")
+    }
+
+    /// The name and version of the C compiler.
+    pub(super) fn c_version(&self) -> Result<String, Failure> {
+        let said = capture(self.gnu("gcc", &["--version"])).map_err(Failure::NotPossibleHere)?;
+        Ok(said.lines().next().unwrap_or_default().to_owned())
     }
 
     /// Makes cargo use the Rust compiler and the linker.
@@ -97,6 +114,14 @@ impl Toolchain {
         rustc.env("LD_LIBRARY_PATH", self.libraries());
         Ok(capture(rustc).map_err(Failure::NotPossibleHere)?.trim().to_owned())
     }
+}
+
+/// Whether every package is unpacked.
+fn is_complete(root: &Path) -> bool {
+    let unpacked = fs::read_to_string(root.join(COMPLETE)).unwrap_or_default();
+    let is_there =
+        |package: &str| unpacked.lines().any(|file| file.split('_').next() == Some(package));
+    PACKAGES.into_iter().all(is_there)
 }
 
 /// Downloads the packages and unpacks them.
