@@ -35,6 +35,11 @@ const COLUMNS: [(&str, &str); 12] = [
     ("tag_instructions", "tag"),
 ];
 
+/// Sizes of types, which `--json` prints and the tables leave out: the key of a figure, and the value
+/// that images print.
+const TYPES: [(&str, &str); 2] =
+    [("connection_bytes", "Connection"), ("endpoint_bytes", "Endpoint")];
+
 /// The columns' heads in the document, in the order of `COLUMNS`.
 const HEADS: [&str; COLUMNS.len()] = [
     "flash",
@@ -77,11 +82,13 @@ impl Row {
             run.steady_instructions("tag"),
         ];
         let keys = COLUMNS.iter().map(|(key, _)| *key);
+        let types = TYPES.map(|(key, name)| (key, run.value(name)));
+        let figures = keys.zip(figures).chain(types);
         Self {
             profile: profile.name.into(),
             image: image.name.into(),
             about: image.about,
-            figures: keys.zip(figures).filter_map(|(key, value)| Some((key, value?))).collect(),
+            figures: figures.filter_map(|(key, value)| Some((key, value?))).collect(),
             crates: sizes.crates.clone(),
         }
     }
