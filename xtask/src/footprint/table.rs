@@ -165,7 +165,7 @@ pub(super) fn text(rows: &[Row]) -> String {
 /// `DIVIDED` its flash by crate.
 pub(super) fn markdown(compiler: &str, rows: &[Row]) -> Result<String, Failure> {
     let mut text = format!(
-        "Measured {} with {compiler}, on QEMU's mps2-an385. Bytes and instructions.\n",
+        "Measured {} with\n{compiler}, on the board mps2-an385 as\nQEMU emulates it. All figures are bytes or instructions.\n",
         crate::measure::now()?
     );
     let mut profiles: Vec<_> = rows.iter().map(|row| row.profile.as_str()).collect();
