@@ -3,7 +3,7 @@
 use super::folder;
 use super::toolchain::Toolchain;
 use crate::Failure;
-use crate::process::{cargo, run};
+use crate::process::{cargo, run, workspace};
 use std::path::{Path, PathBuf};
 
 /// An image.
@@ -97,7 +97,8 @@ pub(super) fn build(
     profile: Profile,
     images: &[Image],
 ) -> Result<PathBuf, Failure> {
-    let target = folder().join("build");
+    // Cargo tells packages apart by their place in the workspace, and would mix two work trees.
+    let target = folder().join(if source == workspace() { "build" } else { "build-earlier" });
     let mut build = cargo(&["build", "--quiet", "--package", "footprint"]);
     build.args(["--profile", profile.name, "--target", TARGET, "--target-dir"]).arg(&target);
     build.args(images.iter().flat_map(|image| ["--bin", image.name]));

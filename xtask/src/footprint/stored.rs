@@ -115,7 +115,7 @@ fn again(
     if tree.exists() {
         remove().map_err(Failure::Failed)?;
     }
-    run(command("git", &["worktree", "add", "--quiet", "--detach", &place, commit]))
+    run(command("git", &["worktree", "add", "--force", "--quiet", "--detach", &place, commit]))
         .map_err(Failure::NotPossibleHere)?;
     let rows = bench.measure(&tree, plan);
     if !keep {
