@@ -18,10 +18,10 @@ const BOARD: &str = "Cortex-M3";
 /// Growth by more than this part fails.
 const TOLERANCE: f64 = 0.02;
 
-/// The document with the table, and the lines between which the table stands.
+/// The document with the table, and the headings between which the table stands.
 const DOCUMENT: &str = "docs/devices.md";
-const BEGIN: &str = "<!-- Written by `cargo xtask footprint --write`. -->";
-const END: &str = "<!-- The end of the written part. -->";
+const BEGIN: &str = "## Measured\n";
+const END: &str = "## How to read the figures\n";
 
 /// Stores figures with date and commit.
 pub(super) fn store(compiler: &str, rows: &[Row]) -> Result<(), Failure> {
@@ -136,7 +136,7 @@ pub(super) fn write_document(table: &str) -> Result<(), Failure> {
 fn replaced(text: &str, table: &str) -> Option<String> {
     let (before, rest) = text.split_once(BEGIN)?;
     let (_, after) = rest.split_once(END)?;
-    Some(format!("{before}{BEGIN}\n\n{table}\n{END}{after}"))
+    Some(format!("{before}{BEGIN}\n{table}\n{END}{after}"))
 }
 
 #[cfg(test)]
@@ -160,7 +160,7 @@ mod tests {
     #[test]
     fn the_written_part_of_a_document_is_replaced() {
         let text = format!("a\n{BEGIN}\nold\n{END}\nb\n");
-        let expected = format!("a\n{BEGIN}\n\nnew\n\n{END}\nb\n");
+        let expected = format!("a\n{BEGIN}\nnew\n\n{END}\nb\n");
         assert_eq!(replaced(&text, "new\n").as_deref(), Some(expected.as_str()));
         assert_eq!(replaced("no place", "new"), None);
     }
