@@ -1,7 +1,7 @@
 //! `cargo xtask interop-macsec`, trials with real MACsec endpoints in guests, and `cargo xtask
 //! bench-gateway`, which measures the gateway, VXLAN, WireGuard and a bridge side by side.
 
-use crate::measure::{processor, stored_name};
+use crate::measure::{now, processor, stored_name};
 use crate::process::{capture, cargo, command, judge, options, run, target_dir, workspace};
 use crate::{Failure, system};
 use serde_json::{Value, json};
@@ -55,12 +55,6 @@ fn built(program: &str) -> Result<Command, Failure> {
     run(cargo(&build)).map_err(Failure::NotPossibleHere)?;
     let path = target_dir().join("release").join(program);
     Ok(command(&path.to_string_lossy(), &[]))
-}
-
-/// Date and commit, as they are written into a page.
-fn now() -> Result<String, Failure> {
-    let date = capture(command("date", &["-u", "+%Y-%m-%d"])).map_err(Failure::NotPossibleHere)?;
-    Ok(format!("{} at commit {}", date.trim(), crate::measure::commit()?))
 }
 
 /// The pinned version of boringtun, a user-space WireGuard (BSD-3-Clause) to compare with.

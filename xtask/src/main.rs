@@ -1,6 +1,6 @@
 //! The commands of a maintainer: `cargo xtask lint`, `test`, `times`, `fresh`, `interop`,
-//! `interop-macsec`, `bench-gateway`, `firmware`, `documents`, `book`, `pictures`, `fuzz`, `lines`, `api`,
-//! `package`, `claim` and `measure`.
+//! `interop-macsec`, `bench-gateway`, `firmware`, `footprint`, `documents`, `book`, `pictures`, `fuzz`,
+//! `lines`, `api`, `package`, `claim` and `measure`.
 //!
 //! The exit code is 0 if everything that was checked holds, 1 if something does not, and 2 if this
 //! machine cannot check it; then the last line says why.
@@ -13,6 +13,7 @@ mod claims;
 mod crates;
 mod documents;
 mod firmware;
+mod footprint;
 mod fresh;
 mod fuzz;
 mod gateway;
@@ -77,6 +78,8 @@ enum Command {
     /// Measure on this machine and store the results with date, commit and machine, or list the
     /// sets
     Measure(measure::Arguments),
+    /// Measure flash, RAM and instructions of images for a Cortex-M3 in an emulator
+    Footprint(footprint::Arguments),
 }
 
 /// Why a command did not succeed.
@@ -106,6 +109,7 @@ fn main() -> ExitCode {
         Command::Api(arguments) => api::run(&arguments),
         Command::Package(arguments) => package::run(&arguments),
         Command::Measure(arguments) => measure::run(&arguments),
+        Command::Footprint(arguments) => footprint::run(&arguments),
         Command::Claim(arguments) => return claim::run(&arguments),
     };
     match outcome {

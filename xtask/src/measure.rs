@@ -184,6 +184,11 @@ pub(crate) fn commit() -> Result<String, Failure> {
     Ok(if differs { commit + "-dirty" } else { commit })
 }
 
+/// Date and commit, as they are written into a page.
+pub(crate) fn now() -> Result<String, Failure> {
+    Ok(format!("{} at commit {}", said("date", &["-u", "+%Y-%m-%d"])?, commit()?))
+}
+
 /// The output of a program, trimmed.
 fn said(program: &str, arguments: &[&str]) -> Result<String, Failure> {
     let text = capture(command(program, arguments)).map_err(Failure::NotPossibleHere)?;

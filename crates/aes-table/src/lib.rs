@@ -100,8 +100,8 @@ impl RoundKeys {
         for round in 1..=ROUNDS {
             let mut word = keys[round - 1];
             let [.., last] = word;
-            let turned = last.rotate_left(8).to_be_bytes().map(substituted);
-            let mut sum = u32::from_be_bytes(turned) ^ u32::from(constant) << 24;
+            let turned = last.rotate_left(8);
+            let mut sum = shifted(turned, turned, turned, turned) ^ u32::from(constant) << 24;
             for column in &mut word {
                 sum ^= *column;
                 *column = sum;
@@ -130,11 +130,22 @@ impl ParBlocksSizeUser for RoundKeys {
 impl BlockCipherEncBackend for RoundKeys {
     fn encrypt_block(&self, mut block: InOut<'_, '_, Block<Self>>) {
         let [first, middle @ .., last] = &self.0;
-        let mut state = added(columns(&block.get_in().0), first);
+        let [mut a, mut b, mut c, mut d] = columns(&block.get_in().0);
+        (a, b, c, d) = (a ^ first[0], b ^ first[1], c ^ first[2], d ^ first[3]);
         for key in middle {
-            state = added(mapped(state, mixed), key);
+            (a, b, c, d) = (
+                mixed(a, b, c, d) ^ key[0],
+                mixed(b, c, d, a) ^ key[1],
+                mixed(c, d, a, b) ^ key[2],
+                mixed(d, a, b, c) ^ key[3],
+            );
         }
-        let state = added(mapped(state, |bytes| u32::from_be_bytes(bytes.map(substituted))), last);
+        let state = [
+            shifted(a, b, c, d) ^ last[0],
+            shifted(b, c, d, a) ^ last[1],
+            shifted(c, d, a, b) ^ last[2],
+            shifted(d, a, b, c) ^ last[3],
+        ];
         for (out, column) in block.get_out().0.chunks_exact_mut(4).zip(state) {
             out.copy_from_slice(&column.to_be_bytes());
         }
@@ -143,27 +154,27 @@ impl BlockCipherEncBackend for RoundKeys {
 
 fn columns(block: &[u8; 16]) -> State {
     let (words, _) = block.as_chunks::<4>();
-    core::array::from_fn(|i| u32::from_be_bytes(words[i]))
+    [0, 1, 2, 3].map(|i| u32::from_be_bytes(words[i]))
 }
 
-fn added(state: State, key: &State) -> State {
-    core::array::from_fn(|i| state[i] ^ key[i])
-}
-
-/// ShiftRows, and what follows it for the four bytes of each column, from the first row on.
+/// A column after SubBytes, ShiftRows and MixColumns, made from the four columns that begin with
+/// its own. The table has the first row; the other rows are rotations of it. At `opt-level = "z"`
+/// only what is always inlined is fast.
 #[inline(always)]
-fn mapped(state: State, column: impl Fn([u8; 4]) -> u32) -> State {
-    core::array::from_fn(|i| {
-        column(core::array::from_fn(|row| state[(i + row) % WORDS].to_be_bytes()[row]))
-    })
+fn mixed(a: u32, b: u32, c: u32, d: u32) -> u32 {
+    TABLE[(a >> 24) as usize]
+        ^ TABLE[(b >> 16) as u8 as usize].rotate_right(8)
+        ^ TABLE[(c >> 8) as u8 as usize].rotate_right(16)
+        ^ TABLE[d as u8 as usize].rotate_right(24)
 }
 
-/// SubBytes and MixColumns for one column. The table has them for the first row; the other rows
-/// are rotations of it.
+/// A column after SubBytes and ShiftRows: the last round has no MixColumns.
 #[inline(always)]
-fn mixed([a, b, c, d]: [u8; 4]) -> u32 {
-    let of = |byte: u8| TABLE[usize::from(byte)];
-    of(a) ^ of(b).rotate_right(8) ^ of(c).rotate_right(16) ^ of(d).rotate_right(24)
+fn shifted(a: u32, b: u32, c: u32, d: u32) -> u32 {
+    u32::from(substituted((a >> 24) as u8)) << 24
+        | u32::from(substituted((b >> 16) as u8)) << 16
+        | u32::from(substituted((c >> 8) as u8)) << 8
+        | u32::from(substituted(d as u8))
 }
 
 /// The examples of the page that the registry shows.

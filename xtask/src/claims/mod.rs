@@ -19,6 +19,7 @@ mod duty;
 mod duty_xmac;
 mod expression;
 mod firmware;
+mod footprint;
 mod gateway;
 mod gateway_real;
 mod gateway_speed;
@@ -53,7 +54,7 @@ pub(crate) fn all() -> impl Iterator<Item = &'static Claim> {
     ALL.iter()
 }
 
-fn topics() -> [Vec<Claim>; 30] {
+fn topics() -> [Vec<Claim>; 31] {
     [
         aggregation::claims(),
         attacks::claims(),
@@ -67,6 +68,7 @@ fn topics() -> [Vec<Claim>; 30] {
         duty::claims(),
         duty_xmac::claims(),
         firmware::claims(),
+        footprint::claims(),
         gateway::claims(),
         gateway_real::claims(),
         gateway_speed::claims(),

@@ -4,7 +4,7 @@ mod circles;
 mod language;
 mod source;
 
-use crate::process::{capture, cargo, run as run_command, succeeds};
+use crate::process::{capture, cargo, run as run_command, succeeds, workspace};
 use crate::{Failure, api, layers, pictures, system};
 use clap::Args;
 use std::time::Instant;
@@ -58,7 +58,12 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
 }
 
 fn format() -> Result<(), String> {
-    run_command(cargo(&["fmt", "--all", "--check"]))
+    run_command(cargo(&["fmt", "--all", "--check"]))?;
+    // Cargo of a release reads the manifest, which asks for `panic-immediate-abort`, only with this
+    // variable.
+    let mut firmware = cargo(&["fmt", "--check"]);
+    firmware.env("RUSTC_BOOTSTRAP", "1").current_dir(workspace().join("firmware"));
+    run_command(firmware)
 }
 
 fn clippy() -> Result<(), String> {

@@ -78,7 +78,8 @@ pub(super) fn rows(result: &Value) -> Option<&Vec<Value>> {
 
 /// The names and texts of the repository's stored measurements, which are compiled into the
 /// program.
-const INCLUDED: [(&str, &str); 4] = [
+const INCLUDED: [(&str, &str); 5] = [
+    included!("footprint-cortex-m3-2026-11-24"),
     included!("gateway-amd-epyc-2026-11-22"),
     included!("group-footprint-amd-epyc-2026-11-23"),
     included!("group-memory-amd-epyc-2026-11-23"),

@@ -1,0 +1,8 @@
+//! LightMAC over PRESENT-80.
+#![no_std]
+#![no_main]
+
+#[cortex_m_rt::entry]
+fn main() -> ! {
+    footprint::mac::lightmac_present()
+}

@@ -1,0 +1,100 @@
+//! Both ends in one image. Their datagrams become the transcript for images with one end.
+
+use crate::meter::{measured, value};
+use crate::settings::{self, PAYLOAD, RECORDS};
+use crate::client::Client;
+use crate::server::Server;
+use crate::solo::End;
+use crate::transcript::{Kind, LONGEST, Writer};
+use crate::{heap, machine};
+use alloc::collections::VecDeque;
+use alloc::vec::Vec;
+use lightseal_dtls::Settings;
+
+/// A datagram on its way, with its sender.
+type Flying = (Kind, Vec<u8>);
+
+struct Pair {
+    client: Client,
+    server: Server,
+    link: VecDeque<Flying>,
+    buffer: [u8; LONGEST],
+    transcript: Writer,
+}
+
+impl Pair {
+    /// Delivers datagrams until none is left.
+    fn settle(&mut self, step: &str) {
+        self.turn(Kind::FromClient, None, step);
+        while let Some((from, mut datagram)) = self.link.pop_front() {
+            let to = match from {
+                Kind::FromClient => Kind::FromServer,
+                _ => Kind::FromClient,
+            };
+            self.turn(to, Some(&mut datagram), step);
+        }
+    }
+
+    /// Lets the end whose datagrams are of this kind act.
+    fn turn(&mut self, kind: Kind, datagram: Option<&mut [u8]>, step: &str) {
+        let Self { client, server, link, buffer, transcript } = self;
+        let end: &mut dyn End = if kind == Kind::FromClient { client } else { server };
+        let sent = measured(step, || {
+            let mut sent = Vec::new();
+            end.turn(datagram, buffer, &mut |payload| sent.push((kind, payload.to_vec())));
+            sent
+        });
+        for (_, payload) in &sent {
+            transcript.push(kind, payload);
+        }
+        link.extend(sent);
+    }
+
+    /// Seals a payload at one end, and delivers it.
+    fn send(&mut self, kind: Kind) {
+        let end: &mut dyn End =
+            if kind == Kind::FromClient { &mut self.client } else { &mut self.server };
+        let mut buffer = [0; LONGEST];
+        let length = measured("record", || end.seal(&[0x55; PAYLOAD], &mut buffer));
+        if let Some(datagram) = buffer.get(..length).filter(|datagram| !datagram.is_empty()) {
+            self.transcript.push(kind, datagram);
+            self.link.push_back((kind, datagram.to_vec()));
+        }
+        self.settle("record");
+    }
+}
+
+/// A handshake of two ends, and records in both directions.
+pub fn ends(client: fn() -> Settings, server: fn() -> Settings) -> ! {
+    heap::start();
+    let client = settings::client(client());
+    let server = settings::server(server());
+    value("configuration", heap::usage().bytes);
+    let client = measured("handshake", || Client::new(client));
+    let server = measured("handshake", || Server::new(server));
+    let mut pair = Pair {
+        client,
+        server,
+        link: VecDeque::new(),
+        buffer: [0; LONGEST],
+        transcript: Writer::new(),
+    };
+    pair.settle("handshake");
+    if !(pair.client.is_connected() && pair.server.is_connected()) {
+        machine::fail("the handshake is not complete");
+    }
+    pair.transcript.push(Kind::Complete, &[]);
+    for count in 1..=RECORDS {
+        pair.send(Kind::FromClient);
+        pair.send(Kind::FromServer);
+        if pair.client.received() != count * PAYLOAD {
+            machine::fail("a record of the server was not opened");
+        }
+    }
+    // Under shared tags, what the last records carried may still wait for its verdict.
+    if pair.server.received() == 0 {
+        machine::fail("no record of the client was opened");
+    }
+    value("delivered", pair.server.received());
+    machine::exit(0)
+}

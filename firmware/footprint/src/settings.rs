@@ -1,0 +1,175 @@
+//! What the ends of the images negotiate: a pre-shared key without a key exchange, and AES-CCM.
+
+use crate::machine::fail;
+#[cfg(any(feature = "client", feature = "server"))]
+use alloc::sync::Arc;
+use alloc::vec;
+use core::net::{Ipv4Addr, SocketAddr, SocketAddrV4};
+use core::time::Duration;
+use lightseal_dtls::codepoints::PskKeyExchangeMode;
+use lightseal_aes_table::Aes128;
+#[cfg(feature = "client")]
+use lightseal_dtls::ClientConfig;
+#[cfg(feature = "server")]
+use lightseal_dtls::ServerConfig;
+use lightseal_dtls::crypto::suites::ccm::{AggregatedCcm, Ccm};
+use lightseal_dtls::crypto::suites::mask::BlockMask;
+use lightseal_dtls::crypto::{
+    CipherSuite, CipherSuite12, CipherSuiteId, Keying, Limits, Provider, rustcrypto,
+};
+use lightseal_dtls::{AggregationPolicy, ProtocolVersion, Psk, Scheme, Settings};
+
+/// The address of either end; the images have no network.
+pub const PEER: SocketAddr = SocketAddr::V4(SocketAddrV4::new(Ipv4Addr::LOCALHOST, 5684));
+/// The bytes of a record's payload.
+pub const PAYLOAD: usize = 32;
+/// The records that are sealed and opened after a handshake. The second half is reported: whole
+/// sets of every scheme.
+pub const RECORDS: usize = 32;
+/// The seed of the client's random generator.
+pub const CLIENT_SEED: u64 = 1;
+/// The seed of the server's random generator.
+pub const SERVER_SEED: u64 = 2;
+
+/// AES-128-CCM with 8-byte tags, over the AES of devices without a data cache.
+static AES_128_CCM_8: CipherSuite = CipherSuite::new(
+    CipherSuiteId::AES_128_CCM_8_SHA256,
+    "TLS_AES_128_CCM_8_SHA256",
+    Limits::CCM_8,
+    Keying::Aead(Ccm::<Aes128, 8>::protection),
+    rustcrypto::AES_128_CCM_8.known_answer,
+)
+.with_tag_len(8);
+/// AES-128-CCM, whose tags can be shared.
+static AES_128_CCM: CipherSuite = CipherSuite::new(
+    CipherSuiteId::AES_128_CCM_SHA256,
+    "TLS_AES_128_CCM_SHA256",
+    Limits::CCM,
+    Keying::Prf {
+        plain: Ccm::<Aes128, 16>::protection,
+        aggregated: AggregatedCcm::<Aes128>::protection,
+        pad: Some(BlockMask::<Aes128>::short_records),
+    },
+    rustcrypto::AES_128_CCM.known_answer,
+);
+/// The suites of DTLS 1.2, if this image has them.
+#[cfg(feature = "dtls12")]
+static SUITES_12: &[&CipherSuite12] = {
+    static PSK_WITH_AES_128_CCM_8: CipherSuite12 =
+        rustcrypto::PSK_WITH_AES_128_CCM_8.with_aead(Ccm::<Aes128, 8>::aead);
+    &[&PSK_WITH_AES_128_CCM_8]
+};
+#[cfg(not(feature = "dtls12"))]
+static SUITES_12: &[&CipherSuite12] = &[];
+
+/// A provider that has what the settings of one image name, and nothing else, so that nothing else
+/// is linked.
+static CCM_8_13: Provider = Provider::new("CCM_8").with_suites(&[&AES_128_CCM_8]);
+static CCM_8_12: Provider = Provider::new("CCM_8").with_suites_12(SUITES_12);
+static CCM_8: Provider =
+    Provider::new("CCM_8").with_suites(&[&AES_128_CCM_8]).with_suites_12(SUITES_12);
+static CCM: Provider = Provider::new("CCM").with_suites(&[&AES_128_CCM]);
+
+fn with(provider: &'static Provider) -> Settings {
+    let mut settings = Settings::new(provider);
+    settings.versions.clear();
+    let suites = provider.suites.iter().map(|suite| suite.id);
+    if !provider.suites.is_empty() {
+        settings.versions.push(ProtocolVersion::Dtls13);
+    }
+    if !provider.suites_12.is_empty() {
+        settings.versions.push(ProtocolVersion::Dtls12);
+    }
+    settings.suites = suites.chain(provider.suites_12.iter().map(|suite| suite.id)).collect();
+    settings.psk_modes = vec![PskKeyExchangeMode::PSK_KE];
+    settings
+}
+
+/// DTLS 1.3 with AES_128_CCM_8.
+pub fn dtls13() -> Settings {
+    with(&CCM_8_13)
+}
+
+/// DTLS 1.2 with AES_128_CCM_8.
+pub fn dtls12() -> Settings {
+    with(&CCM_8_12)
+}
+
+/// Both versions with AES_128_CCM_8.
+pub fn both_versions() -> Settings {
+    with(&CCM_8)
+}
+
+/// DTLS 1.3 with AES_128_CCM, whose tags can be shared; this end sends or receives, or does both,
+/// under a scheme.
+fn aggregated(send: &[&str], receive: &[&str]) -> Settings {
+    let schemes = |names: &[&str]| names.iter().map(|name| scheme(name)).collect();
+    let mut settings = with(&CCM);
+    settings.aggregation = AggregationPolicy::new(schemes(send), schemes(receive));
+    // A stream of records, not a question whose answer is awaited: no set is closed early.
+    settings.max_wait = Some(Duration::from_millis(200));
+    settings
+}
+
+fn scheme(name: &str) -> Scheme {
+    match name.parse() {
+        Ok(scheme) => scheme,
+        Err(_) => fail("no such scheme"),
+    }
+}
+
+/// One tag for 16 records.
+const AGG: &str = "agg:16";
+/// A tag of 24 bits in each record.
+const R2D2: &str = "r2d2:50";
+
+/// Plain tags, with the suite that the settings below have.
+pub fn ccm() -> Settings {
+    with(&CCM)
+}
+
+/// Sends under Agg(16).
+pub fn agg_sender() -> Settings {
+    aggregated(&[AGG], &[])
+}
+
+/// Receives under Agg(16).
+pub fn agg_receiver() -> Settings {
+    aggregated(&[], &[AGG])
+}
+
+/// Sends under R2D2.
+pub fn r2d2_sender() -> Settings {
+    aggregated(&[R2D2], &[])
+}
+
+/// Receives under R2D2.
+pub fn r2d2_receiver() -> Settings {
+    aggregated(&[], &[R2D2])
+}
+
+#[cfg(any(feature = "client", feature = "server"))]
+fn psk() -> Psk {
+    match Psk::external(b"sensor 7", &[0x2a; 32]) {
+        Ok(psk) => psk,
+        Err(_) => fail("the key is not valid"),
+    }
+}
+
+/// A client's configuration.
+#[cfg(feature = "client")]
+pub fn client(settings: Settings) -> Arc<ClientConfig> {
+    match ClientConfig::with(psk(), settings) {
+        Ok(config) => Arc::new(config),
+        Err(_) => fail("the client's settings are not valid"),
+    }
+}
+
+/// A server's configuration.
+#[cfg(feature = "server")]
+pub fn server(settings: Settings) -> Arc<ServerConfig> {
+    match ServerConfig::with(Arc::new(psk()), settings) {
+        Ok(config) => Arc::new(config),
+        Err(_) => fail("the server's settings are not valid"),
+    }
+}

@@ -1,0 +1,171 @@
+//! Runs images in QEMU and counts their instructions.
+
+use super::images::{Image, Input};
+use super::{Built, folder};
+use crate::Failure;
+use crate::process::{command, run};
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+
+/// The source of the counter, and where it is compiled.
+const COUNTER: &str = include_str!("count.c");
+
+/// The longest time in seconds that an image may run.
+const LIMIT_S: &str = "120";
+
+/// What an image printed and what the counter counted.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Run {
+    pub(super) steps: Vec<Step>,
+    /// Values that the image printed, all of each name.
+    pub(super) values: BTreeMap<String, Vec<u64>>,
+}
+
+/// A measured step.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Step {
+    pub(super) name: String,
+    pub(super) instructions: u64,
+    /// Bytes of stack.
+    pub(super) stack: u64,
+    /// Bytes of heap that are allocated afterwards.
+    pub(super) heap: u64,
+    /// The most bytes of heap in the step.
+    pub(super) peak: u64,
+}
+
+/// Compiles the counter.
+pub(super) fn counter() -> Result<PathBuf, Failure> {
+    let (source, plugin) = (folder().join("count.c"), folder().join("count.so"));
+    fs::write(&source, COUNTER).map_err(|error| Failure::Failed(error.to_string()))?;
+    let mut cc = command("cc", &["-shared", "-fPIC", "-fvisibility=hidden", "-O2", "-o"]);
+    run(cc.arg(&plugin).arg(&source)).map_err(Failure::NotPossibleHere)?;
+    Ok(plugin)
+}
+
+/// Runs an image in a folder of its own, which has the transcript that it reads.
+pub(super) fn measure(built: &Built, plugin: &Path, image: Image) -> Result<Run, Failure> {
+    let broken = |what: String| Failure::Failed(format!("{}: {what}", image.name));
+    let place = built.runs.join(image.name);
+    fs::create_dir_all(&place).map_err(|error| broken(error.to_string()))?;
+    if let Input::Transcript(ends) = image.input {
+        let transcript = built.runs.join(ends).join("transcript");
+        fs::copy(transcript, place.join("transcript"))
+            .map_err(|error| broken(error.to_string()))?;
+    }
+    let counts = place.join("counts");
+    let mut qemu = command("timeout", &[LIMIT_S, "qemu-system-arm", "-M", "mps2-an385"]);
+    qemu.args(["-nographic", "-semihosting-config", "enable=on,target=native", "-plugin"]);
+    qemu.arg(format!("{},out={}", plugin.display(), counts.display()));
+    qemu.arg("-kernel").arg(built.images.join(image.name));
+    qemu.current_dir(&place).stdin(Stdio::null());
+    let output = qemu.output().map_err(|error| Failure::NotPossibleHere(error.to_string()))?;
+    let said = String::from_utf8_lossy(&output.stdout);
+    if !output.status.success() {
+        let errors = String::from_utf8_lossy(&output.stderr);
+        let last = said.lines().chain(errors.lines()).last().unwrap_or_default();
+        return Err(broken(format!("{}: {last}", output.status)));
+    }
+    let counts = fs::read_to_string(&counts).map_err(|error| broken(error.to_string()))?;
+    read(&said, &counts).ok_or_else(|| broken("it did not print what was expected".into()))
+}
+
+fn read(said: &str, counts: &str) -> Option<Run> {
+    let mut counts = counts.lines().map(str::parse::<u64>);
+    let mut result = Run::default();
+    for line in said.lines() {
+        let words: Vec<_> = line.split_whitespace().collect();
+        match words[..] {
+            ["value", name, number] => {
+                result.values.entry(name.to_owned()).or_default().push(number.parse().ok()?);
+            }
+            ["step", name, "stack", stack, "heap", heap, "peak", peak, ..] => {
+                result.steps.push(Step {
+                    name: name.to_owned(),
+                    instructions: counts.next()?.ok()?,
+                    stack: stack.parse().ok()?,
+                    heap: heap.parse().ok()?,
+                    peak: peak.parse().ok()?,
+                });
+            }
+            _ => return None,
+        }
+    }
+    counts.next().is_none().then_some(result)
+}
+
+impl Run {
+    fn named(&self, name: &str) -> impl Iterator<Item = &Step> {
+        self.steps.iter().filter(move |step| step.name == name)
+    }
+
+    /// All instructions of the steps with this name; `None` if there are no such steps.
+    pub(super) fn instructions(&self, name: &str) -> Option<u64> {
+        self.named(name).map(|step| step.instructions).reduce(|sum, more| sum + more)
+    }
+
+    /// The mean instructions of the second half of the steps with this name.
+    pub(super) fn steady_instructions(&self, name: &str) -> Option<u64> {
+        mean(&latter(self.named(name).map(|step| step.instructions).collect()))
+    }
+
+    /// The greatest depth of the stack in steps with these names.
+    pub(super) fn stack(&self, names: &[&str]) -> Option<u64> {
+        names.iter().flat_map(|name| self.named(name)).map(|step| step.stack).max()
+    }
+
+    /// The greatest use of the heap in steps with this name.
+    pub(super) fn peak(&self, name: &str) -> Option<u64> {
+        self.named(name).map(|step| step.peak).max()
+    }
+
+    /// The bytes of heap after the last step.
+    pub(super) fn steady_heap(&self) -> Option<u64> {
+        self.steps.last().map(|step| step.heap)
+    }
+
+    /// The last value with this name.
+    pub(super) fn value(&self, name: &str) -> Option<u64> {
+        self.values.get(name)?.last().copied()
+    }
+
+    /// The mean of the second half of the values with this name.
+    pub(super) fn steady_value(&self, name: &str) -> Option<u64> {
+        mean(&latter(self.values.get(name)?.clone()))
+    }
+}
+
+/// The second half.
+fn latter(all: Vec<u64>) -> Vec<u64> {
+    let first = all.len() / 2;
+    all.into_iter().skip(first).collect()
+}
+
+/// The mean, rounded.
+fn mean(numbers: &[u64]) -> Option<u64> {
+    let count = u64::try_from(numbers.len()).ok()?;
+    (numbers.iter().sum::<u64>() + count / 2).checked_div(count)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn steps_and_counts_are_joined_in_order() {
+        let said = "value configuration 500\n\
+                    step handshake stack 10 heap 20 peak 30 blocks 1 allocations 2\n\
+                    step handshake stack 40 heap 20 peak 25 blocks 1 allocations 2\n";
+        let run = read(said, "7\n8\n").expect("well formed");
+        assert_eq!(run.instructions("handshake"), Some(15));
+        assert_eq!(run.steady_instructions("handshake"), Some(8));
+        assert_eq!(run.stack(&["handshake", "seal"]), Some(40));
+        assert_eq!((run.peak("handshake"), run.steady_heap()), (Some(30), Some(20)));
+        assert_eq!(run.value("configuration"), Some(500));
+        assert_eq!(run.instructions("seal"), None);
+        assert!(read(said, "7\n").is_none(), "a count is missing");
+        assert!(read(said, "7\n8\n9\n").is_none(), "a step is missing");
+    }
+}

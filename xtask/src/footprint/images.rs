@@ -1,0 +1,144 @@
+//! The images of `firmware/footprint`, and how they are built.
+
+use super::folder;
+use super::toolchain::Toolchain;
+use crate::Failure;
+use crate::process::{cargo, run, workspace};
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+
+/// An image.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Image {
+    pub(super) name: &'static str,
+    pub(super) about: &'static str,
+    /// The features of `firmware/footprint` with which it is built.
+    features: &'static str,
+    pub(super) input: Input,
+}
+
+/// What an image needs to run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Input {
+    /// Nothing.
+    None,
+    /// The transcript that this image with both ends writes.
+    Transcript(&'static str),
+    /// Keys that nobody makes here: the image is sized and not run.
+    Absent,
+}
+
+const fn image(name: &'static str, about: &'static str) -> Image {
+    Image { name, about, features: "", input: Input::None }
+}
+
+const fn solo(name: &'static str, about: &'static str, ends: &'static str) -> Image {
+    Image { name, about, features: "", input: Input::Transcript(ends) }
+}
+
+impl Image {
+    const fn with(self, features: &'static str) -> Self {
+        Self { features, ..self }
+    }
+}
+
+/// All images. An image with both ends stands before those that read its transcript.
+pub(super) const IMAGES: [Image; 21] = [
+    image("base", "nothing: what every image has"),
+    image("ends-13", "client and server of DTLS 1.3, CCM_8").with("client,server"),
+    image("ends-12", "client and server of DTLS 1.2, CCM_8").with("client,server,dtls12"),
+    image("ends-both", "client and server of both versions, CCM_8").with("client,server,dtls12"),
+    image("ends-ccm", "client and server of DTLS 1.3, CCM").with("client,server"),
+    image("ends-agg", "client and server of DTLS 1.3, CCM, the client's records under agg:16")
+        .with("client,server,agg-sender,agg-receiver"),
+    image("ends-r2d2", "client and server of DTLS 1.3, CCM, the client's records under r2d2:50")
+        .with("client,server,r2d2-sender,r2d2-receiver"),
+    solo("client-13", "client of DTLS 1.3, CCM_8", "ends-13").with("client"),
+    solo("client-12", "client of DTLS 1.2, CCM_8", "ends-12").with("client,dtls12"),
+    solo("client-both", "client of both versions, CCM_8", "ends-both").with("client,dtls12"),
+    solo("client-ccm", "client of DTLS 1.3, CCM", "ends-ccm").with("client"),
+    solo("client-agg", "client of DTLS 1.3, CCM, sends under agg:16", "ends-agg")
+        .with("client,agg-sender"),
+    solo("client-r2d2", "client of DTLS 1.3, CCM, sends under r2d2:50", "ends-r2d2")
+        .with("client,r2d2-sender"),
+    solo("server-13", "server of DTLS 1.3, CCM_8", "ends-13").with("server"),
+    solo("server-both", "server of both versions, CCM_8", "ends-both").with("server,dtls12"),
+    Image {
+        name: "group-member",
+        about: "member of a group, sender and listener, symmetric and with signatures",
+        features: "group",
+        input: Input::Absent,
+    },
+    image("aes", "AES-128: one block"),
+    image("lightmac-aes", "LightMAC over AES-128, 32 B"),
+    image("lightmac-present", "LightMAC over PRESENT-80, 32 B"),
+    image("cmac-aes", "CMAC over AES-128, 32 B"),
+    image("hmac-sha256", "HMAC with SHA-256, 32 B"),
+];
+
+/// The named images, or all, with the images whose transcripts they read.
+pub(super) fn named(names: &[String]) -> Vec<Image> {
+    let named = |name: &str| names.is_empty() || names.iter().any(|n| n == name);
+    let is_read = |name| {
+        IMAGES.iter().any(|image| image.input == Input::Transcript(name) && named(image.name))
+    };
+    IMAGES.into_iter().filter(|image| named(image.name) || is_read(image.name)).collect()
+}
+
+/// How images are built.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Profile {
+    pub(super) name: &'static str,
+    flags: &'static str,
+}
+
+/// Symbols are mangled so that `nm` shows for which types a generic function was made.
+const SYMBOLS: &str = "-Csymbol-mangling-version=v0";
+
+/// The profiles of `firmware/Cargo.toml`.
+pub(super) const PROFILES: [Profile; 2] = [
+    Profile { name: "small", flags: "--cfg sha2_backend_soft=\"compact\"" },
+    Profile { name: "fast", flags: "" },
+];
+
+/// The Rust target of the board.
+const TARGET: &str = "thumbv7m-none-eabi";
+
+/// Builds images of the workspace in `source` and returns the folder in which they are.
+pub(super) fn build(
+    toolchain: &Toolchain,
+    source: &Path,
+    profile: Profile,
+    images: &[Image],
+) -> Result<PathBuf, Failure> {
+    // Cargo tells packages apart by their place in the workspace, and would mix two work trees.
+    let target = folder().join(if source == workspace() { "build" } else { "build-earlier" });
+    let sets: BTreeSet<_> = images.iter().map(|image| image.features).collect();
+    for set in sets {
+        let mut build = cargo(&["build", "--quiet", "--package", "footprint", "--features", set]);
+        build.args(["--profile", profile.name, "--target", TARGET, "--target-dir"]).arg(&target);
+        let of_set = images.iter().filter(|image| image.features == set);
+        build.args(of_set.flat_map(|image| ["--bin", image.name]));
+        build.env("RUSTFLAGS", format!("{SYMBOLS} {}", profile.flags));
+        build.current_dir(source.join("firmware"));
+        toolchain.use_rust(&mut build);
+        run(build).map_err(Failure::Failed)?;
+    }
+    Ok(target.join(TARGET).join(profile.name))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_image_is_measured_after_the_one_whose_transcript_it_reads() {
+        for (at, image) in IMAGES.iter().enumerate() {
+            if let Input::Transcript(ends) = image.input {
+                assert!(IMAGES[..at].iter().any(|before| before.name == ends), "{}", image.name);
+            }
+        }
+        let names = named(&["client-12".into()]).into_iter().map(|image| image.name);
+        assert_eq!(names.collect::<Vec<_>>(), ["ends-12", "client-12"]);
+    }
+}

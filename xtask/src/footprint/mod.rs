@@ -1,0 +1,194 @@
+//! `cargo xtask footprint`: flash, RAM and instructions of images for a Cortex-M3.
+//!
+//! - [`toolchain`]: the compilers, unpacked in the target folder;
+//! - [`images`]: the images of `firmware/footprint`, and how they are built;
+//! - [`flash`]: the sizes of an image;
+//! - [`emulator`]: runs of images in QEMU, with a counter of instructions;
+//! - [`peers`]: clients of other implementations;
+//! - [`table`]: the figures of an image, and how they are printed;
+//! - [`stored`]: the figures in `results/`, and the comparison with them.
+
+mod emulator;
+mod flash;
+mod images;
+mod peers;
+mod stored;
+mod table;
+mod toolchain;
+
+use crate::Failure;
+use crate::process::{target_dir, workspace};
+use images::{IMAGES, Image, Input, PROFILES, Profile};
+use peers::{PEERS, Peer};
+use std::fs;
+use std::path::{Path, PathBuf};
+use table::Row;
+use toolchain::Toolchain;
+
+#[derive(clap::Args)]
+pub(crate) struct Arguments {
+    /// Measure this image only; may be given several times
+    #[arg(long, value_name = "NAME",
+          value_parser = clap::builder::PossibleValuesParser::new(names()))]
+    image: Vec<String>,
+    /// Build with this profile only
+    #[arg(long, value_name = "NAME",
+          value_parser = clap::builder::PossibleValuesParser::new(PROFILES.iter().map(|p| p.name)))]
+    profile: Option<String>,
+    /// Print the flash of each crate too
+    #[arg(long)]
+    crates: bool,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+    /// Keep what the images printed, and the work tree of the commit that is compared with
+    #[arg(long)]
+    keep: bool,
+    /// Compare with nothing; store the figures in results/ instead
+    #[arg(long, conflicts_with_all = ["image", "profile"])]
+    store: bool,
+    /// Write the table into docs/devices.md
+    #[arg(long, conflicts_with_all = ["image", "profile"])]
+    write: bool,
+}
+
+/// The names of all images, with those of peers.
+fn names() -> impl Iterator<Item = &'static str> {
+    IMAGES.iter().map(|image| image.name).chain(PEERS.iter().map(|peer| peer.name))
+}
+
+/// The folder of toolchain, builds and runs.
+fn folder() -> PathBuf {
+    target_dir().join("footprint")
+}
+
+/// Images that are built.
+struct Built {
+    images: PathBuf,
+    /// The folder of their runs, with a folder for each image.
+    runs: PathBuf,
+}
+
+pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
+    let bench = Bench::new(Toolchain::get()?)?;
+    let plan = Plan::new(&arguments.image, arguments.profile.as_deref());
+    let mut rows = bench.measure(&workspace(), &plan)?;
+    rows.extend(bench.measure_peers(&plan)?);
+    let compiler = bench.toolchain.rust_version()?;
+    if !plan.peers.is_empty() {
+        eprintln!("peers: {}", bench.toolchain.c_version()?);
+    }
+    if arguments.json {
+        println!("{}", table::json(&compiler, &rows));
+    } else {
+        println!("{compiler}\n\n{}", table::text(&rows));
+        if arguments.crates {
+            println!("{}", table::crates(&rows));
+        }
+    }
+    if !arguments.keep {
+        // What is not removed is overwritten by the next run.
+        let _ = fs::remove_dir_all(folder().join("runs"));
+    }
+    if arguments.write {
+        stored::write_document(&table::markdown(&compiler, &rows)?)?;
+    }
+    match arguments.store {
+        true => stored::store(&compiler, &rows),
+        false => stored::compare(&bench, &plan, &compiler, &rows, arguments.keep),
+    }
+}
+
+/// Measures one image with the toolchain that is unpacked already, and returns the figure with this
+/// key.
+pub(crate) fn figure(profile: &str, image: &str, key: &str) -> Result<u64, Failure> {
+    let bench = Bench::new(Toolchain::unpacked()?)?;
+    let plan = Plan::new(&[image.to_owned()], Some(profile));
+    let rows = bench.measure(&workspace(), &plan)?;
+    let row = rows.iter().find(|row| row.image == image);
+    row.and_then(|row| row.figure(key))
+        .ok_or_else(|| Failure::Failed(format!("{image} has no figure {key}")))
+}
+
+/// What is measured.
+struct Plan {
+    profiles: Vec<Profile>,
+    images: Vec<Image>,
+    peers: Vec<Peer>,
+}
+
+impl Plan {
+    /// The named images, or all; in one profile, or in all.
+    fn new(names: &[String], profile: Option<&str>) -> Self {
+        let profiles = PROFILES.into_iter();
+        let profiles = profiles.filter(|known| profile.is_none_or(|name| name == known.name));
+        let is_named = |name| names.iter().any(|n| n == name);
+        let peers = PEERS
+            .into_iter()
+            .filter(|peer| is_named(peer.name) || names.is_empty() && profile.is_none());
+        Self { profiles: profiles.collect(), images: images::named(names), peers: peers.collect() }
+    }
+}
+
+/// What measures.
+struct Bench {
+    toolchain: Toolchain,
+    /// The counter of instructions.
+    plugin: PathBuf,
+}
+
+impl Bench {
+    fn new(toolchain: Toolchain) -> Result<Self, Failure> {
+        Ok(Self { toolchain, plugin: emulator::counter()? })
+    }
+
+    /// Builds and measures images of the work tree `source`.
+    fn measure(&self, source: &Path, plan: &Plan) -> Result<Vec<Row>, Failure> {
+        let mut rows = Vec::new();
+        for profile in &plan.profiles {
+            if plan.images.is_empty() {
+                break;
+            }
+            let runs = folder().join("runs").join(profile.name);
+            let images = images::build(&self.toolchain, source, *profile, &plan.images)?;
+            let built = Built { images, runs };
+            for image in &plan.images {
+                let sizes = flash::sizes(&self.toolchain, &built.images.join(image.name))?;
+                let run = match image.input {
+                    Input::Absent => emulator::Run::default(),
+                    _ => emulator::measure(&built, &self.plugin, *image)?,
+                };
+                rows.push(Row::new(*profile, *image, &sizes, &run));
+            }
+        }
+        Ok(rows)
+    }
+
+    /// Builds and sizes the clients of peers.
+    fn measure_peers(&self, plan: &Plan) -> Result<Vec<Row>, Failure> {
+        if plan.peers.is_empty() {
+            return Ok(Vec::new());
+        }
+        let sources = peers::Sources::find()?;
+        let measured = plan.peers.iter().map(|peer| {
+            let image = peers::build(&self.toolchain, &sources, *peer)?;
+            Ok(Row::peer(*peer, &flash::sizes(&self.toolchain, &image)?))
+        });
+        measured.collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_image_with_both_ends_completes_its_handshake_in_the_emulator() {
+        let (profile, image) = (PROFILES[0].name, "ends-13");
+        match figure(profile, image, "handshake_instructions") {
+            Ok(instructions) => assert!(instructions > 100_000, "{instructions}"),
+            Err(Failure::NotPossibleHere(reason)) => skip::test(&reason),
+            Err(Failure::Failed(reason)) => panic!("{reason}"),
+        }
+    }
+}
