@@ -29,6 +29,7 @@ mod program;
 mod system;
 mod test;
 mod times;
+mod toolchain;
 
 use clap::{Parser, Subcommand};
 use std::process::ExitCode;

@@ -4,6 +4,7 @@ use super::VERSIONS;
 use super::images::Images;
 use super::meeting::{Ends, Meeting};
 use crate::Failure;
+use crate::toolchain::Toolchain;
 use serde_json::{Value, json};
 use std::time::Duration;
 
@@ -23,12 +24,12 @@ const TIMEOUT: &str = "timeout=100";
 
 /// Builds the images, and counts incomplete handshakes as [`handshakes`] does.
 pub(crate) fn measure_handshakes(version: &str, count: u32) -> Result<Value, Failure> {
-    handshakes(&Images::build(None, "fast")?, version, count)
+    handshakes(&Images::build(&Toolchain::unpacked()?, "fast")?, version, count)
 }
 
 /// Builds the images, and attacks boards as [`mutations`] does.
 pub(crate) fn measure_mutations(count: u64) -> Result<Value, Failure> {
-    mutations(&Images::build(None, "fast")?, count)
+    mutations(&Images::build(&Toolchain::unpacked()?, "fast")?, count)
 }
 
 /// Makes `count` handshakes, half of them with the client on the board and half with the server

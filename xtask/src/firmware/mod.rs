@@ -9,16 +9,13 @@ mod images;
 mod meeting;
 
 use crate::Failure;
+use crate::toolchain::Toolchain;
 use images::Images;
 use meeting::{Ends, Meeting};
 use serde_json::{Value, json};
-use std::path::PathBuf;
 
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
-    /// The folder with the compiler for the boards
-    #[arg(long, value_name = "DIR")]
-    toolchain: Option<PathBuf>,
     /// The profile that the images are built with: small or fast
     #[arg(long, value_name = "NAME", default_value = "fast")]
     profile: String,
@@ -41,7 +38,7 @@ pub(crate) struct Arguments {
 const VERSIONS: [&str; 2] = ["1.3", "1.2"];
 
 pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
-    let images = Images::build(arguments.toolchain.clone(), &arguments.profile)?;
+    let images = Images::build(&Toolchain::get()?, &arguments.profile)?;
     if let Some(count) = arguments.handshakes {
         let results = VERSIONS.map(|version| campaign::handshakes(&images, version, count));
         let results = results.into_iter().collect::<Result<Vec<_>, _>>()?;
@@ -130,7 +127,7 @@ mod tests {
 
     /// The meetings on a network without loss, which take a few seconds.
     fn sample() -> Result<Vec<Value>, Failure> {
-        let images = Images::build(None, "fast")?;
+        let images = Images::build(&Toolchain::unpacked()?, "fast")?;
         let plain = |meeting: &Meeting| VERSIONS.iter().any(|v| meeting.name.ends_with(v));
         meetings().into_iter().filter(plain).map(|meeting| meeting.hold(&images)).collect()
     }

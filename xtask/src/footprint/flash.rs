@@ -1,8 +1,8 @@
 //! The flash and the static RAM of an image.
 
-use super::toolchain::Toolchain;
 use crate::Failure;
 use crate::process::capture;
+use crate::toolchain::Toolchain;
 use std::collections::BTreeMap;
 use std::path::Path;
 

@@ -1,9 +1,9 @@
 //! The images of `firmware/footprint`, and how they are built.
 
 use super::folder;
-use super::toolchain::Toolchain;
 use crate::Failure;
 use crate::process::{cargo, run, workspace};
+use crate::toolchain::Toolchain;
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 

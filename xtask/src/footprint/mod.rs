@@ -14,16 +14,15 @@ mod images;
 mod peers;
 mod stored;
 mod table;
-mod toolchain;
 
 use crate::Failure;
 use crate::process::{target_dir, workspace};
+use crate::toolchain::Toolchain;
 use images::{IMAGES, Image, Input, PROFILES, Profile};
 use peers::{PEERS, Peer};
 use std::fs;
 use std::path::{Path, PathBuf};
 use table::Row;
-use toolchain::Toolchain;
 
 #[derive(clap::Args)]
 pub(crate) struct Arguments {

@@ -2,9 +2,9 @@
 //! in crates that `interop` depends on; the programs are in `firmware/footprint/peers`.
 
 use super::folder;
-use super::toolchain::Toolchain;
 use crate::Failure;
 use crate::process::{capture, cargo, run, workspace};
+use crate::toolchain::Toolchain;
 use serde_json::Value;
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -1,9 +1,8 @@
 //! The compilers for the board: Debian's packages, unpacked in the target folder. Nothing is
 //! installed, and no rights are needed.
 
-use super::folder;
 use crate::Failure;
-use crate::process::{capture, command, run, succeeds};
+use crate::process::{capture, command, run, succeeds, target_dir};
 use std::ffi::OsString;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -32,17 +31,17 @@ const EMULATOR: &str = "qemu-system-arm";
 
 /// Unpacked compilers.
 #[derive(Debug)]
-pub(super) struct Toolchain {
+pub(crate) struct Toolchain {
     root: PathBuf,
 }
 
 impl Toolchain {
     /// The toolchain, if it was unpacked before and the emulator is installed.
-    pub(super) fn unpacked() -> Result<Self, Failure> {
+    pub(crate) fn unpacked() -> Result<Self, Failure> {
         if !succeeds(command(EMULATOR, &["--version"])) {
             return Err(Failure::NotPossibleHere(format!("{EMULATOR} is not installed")));
         }
-        let root = folder().join("toolchain");
+        let root = folder();
         match is_complete(&root) {
             true => Ok(Self { root }),
             false => Err(Failure::NotPossibleHere(
@@ -52,8 +51,8 @@ impl Toolchain {
     }
 
     /// The toolchain, unpacked if it was not unpacked before.
-    pub(super) fn get() -> Result<Self, Failure> {
-        let root = folder().join("toolchain");
+    pub(crate) fn get() -> Result<Self, Failure> {
+        let root = folder();
         if !is_complete(&root) {
             unpack(&root).map_err(|error| {
                 Failure::NotPossibleHere(format!("the toolchain was not got: {error}"))
@@ -67,29 +66,29 @@ impl Toolchain {
     }
 
     /// A program of GCC or binutils, such as `size`.
-    pub(super) fn gnu(&self, program: &str, arguments: &[&str]) -> Command {
+    pub(crate) fn gnu(&self, program: &str, arguments: &[&str]) -> Command {
         let path = self.programs().join(format!("arm-none-eabi-{program}"));
         command(&path.to_string_lossy(), arguments)
     }
 
     /// The folders of the C library's headers.
-    pub(super) fn c_headers(&self) -> [PathBuf; 2] {
+    pub(crate) fn c_headers(&self) -> [PathBuf; 2] {
         ["usr/include/newlib/nano", "usr/include/newlib"].map(|folder| self.root.join(folder))
     }
 
     /// The folder of the C library for the board's processor.
-    pub(super) fn c_library(&self) -> PathBuf {
+    pub(crate) fn c_library(&self) -> PathBuf {
         self.root.join("usr/lib/arm-none-eabi/newlib/thumb/v7-m/nofp")
     }
 
     /// The name and version of the C compiler.
-    pub(super) fn c_version(&self) -> Result<String, Failure> {
+    pub(crate) fn c_version(&self) -> Result<String, Failure> {
         let said = capture(self.gnu("gcc", &["--version"])).map_err(Failure::NotPossibleHere)?;
         Ok(said.lines().next().unwrap_or_default().to_owned())
     }
 
     /// Makes cargo use the Rust compiler and the linker.
-    pub(super) fn use_rust(&self, cargo: &mut Command) {
+    pub(crate) fn use_rust(&self, cargo: &mut Command) {
         let path = std::env::var_os("PATH").unwrap_or_default();
         let all = std::iter::once(self.programs()).chain(std::env::split_paths(&path));
         if let Ok(all) = std::env::join_paths(all) {
@@ -109,11 +108,16 @@ impl Toolchain {
     }
 
     /// The name and version of the Rust compiler.
-    pub(super) fn rust_version(&self) -> Result<String, Failure> {
+    pub(crate) fn rust_version(&self) -> Result<String, Failure> {
         let mut rustc = command(&self.programs().join("rustc").to_string_lossy(), &["--version"]);
         rustc.env("LD_LIBRARY_PATH", self.libraries());
         Ok(capture(rustc).map_err(Failure::NotPossibleHere)?.trim().to_owned())
     }
+}
+
+/// The folder in which the packages are unpacked.
+fn folder() -> PathBuf {
+    target_dir().join("footprint").join("toolchain")
 }
 
 /// Whether every package is unpacked.
