@@ -55,7 +55,7 @@ pub(crate) const PUBLIC: &[PublicCrate] = &[
     },
     PublicCrate { features: &["serde", "tokio"], ..alone("lightseal-net", "echo") },
     PublicCrate {
-        features: &["passive", "rustcrypto"],
+        features: &["full", "passive", "rustcrypto"],
         example: Example::Pair("server", "client"),
         ..alone("lightseal-dtls", "server")
     },

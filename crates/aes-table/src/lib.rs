@@ -55,7 +55,7 @@ const WORDS: usize = 4;
 /// Four columns of the state, the first row in the highest byte.
 type State = [u32; WORDS];
 
-/// AES with a key of 128 bits, which is erased on drop. See the [crate](crate) for the processors
+/// AES with a key of 128 bits, which is erased on drop. See the [crate] for the processors
 /// on which this is safe.
 #[derive(Clone)]
 pub struct Aes128 {

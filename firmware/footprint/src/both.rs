@@ -1,9 +1,9 @@
 //! Both ends in one image. Their datagrams become the transcript for images with one end.
 
-use crate::meter::{measured, value};
-use crate::settings::{self, PAYLOAD, RECORDS};
 use crate::client::Client;
+use crate::meter::{measured, value};
 use crate::server::Server;
+use crate::settings::{self, PAYLOAD, RECORDS};
 use crate::solo::End;
 use crate::transcript::{Kind, LONGEST, Writer};
 use crate::{heap, machine};

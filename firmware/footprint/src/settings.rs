@@ -6,12 +6,12 @@ use alloc::sync::Arc;
 use alloc::vec;
 use core::net::{Ipv4Addr, SocketAddr, SocketAddrV4};
 use core::time::Duration;
-use lightseal_dtls::codepoints::PskKeyExchangeMode;
 use lightseal_aes_table::Aes128;
 #[cfg(feature = "client")]
 use lightseal_dtls::ClientConfig;
 #[cfg(feature = "server")]
 use lightseal_dtls::ServerConfig;
+use lightseal_dtls::codepoints::PskKeyExchangeMode;
 use lightseal_dtls::crypto::suites::ccm::{AggregatedCcm, Ccm};
 use lightseal_dtls::crypto::suites::mask::BlockMask;
 use lightseal_dtls::crypto::{

@@ -1,6 +1,6 @@
 //! `cargo xtask footprint`: flash, RAM and instructions of images for a Cortex-M3.
 //!
-//! - [`toolchain`]: the compilers, unpacked in the target folder;
+//! - [`crate::toolchain`]: the compilers, unpacked in the target folder;
 //! - [`images`]: the images of `firmware/footprint`, and how they are built;
 //! - [`flash`]: the sizes of an image;
 //! - [`emulator`]: runs of images in QEMU, with a counter of instructions;

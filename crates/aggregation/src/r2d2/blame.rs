@@ -5,7 +5,7 @@
 //! right by chance. The likeliest culprit is therefore the suspect with the fewest such bits.
 //!
 //! This choice is a heuristic, and only liveness depends on it. Security does not: the security
-//! levels in [`board`](super::board) charge every choice made here.
+//! levels in [`board`] charge every choice made here.
 
 use crate::bits::each;
 use crate::candidates::Handle;
