@@ -9,6 +9,9 @@ fn memory_is_as_documented() {
     assert!(size_of::<Opener>() - small <= 160 * 49, "{small}");
     assert!(size_of::<Sealer>() <= if cfg!(feature = "fast") { 4096 } else { 1100 });
     if !cfg!(feature = "fast") {
-        assert!(size_of::<Opener<64, 32, 112>>() <= 7500, "{}", size_of::<Opener<64, 32, 112>>());
+        // Pointers and alignment of a processor of 64 bits.
+        let wider = if cfg!(target_pointer_width = "64") { 32 } else { 0 };
+        let opener = size_of::<Opener<64, 32, 112>>();
+        assert!(opener <= 7472 + wider, "{opener}");
     }
 }
