@@ -2,7 +2,8 @@
 //!
 //! States, keys and configurations that only one part makes hold a value of that part's type.
 //! Without the feature the type has no values. The compiler then knows that such a state never
-//! exists, and leaves out all code that would handle it. No other code asks for the feature.
+//! exists, and leaves out all code that would handle it. Where a part begins, code asks for
+//! `INCLUDED`; only constructors by which a program begins to use a part ask for the feature.
 
 use alloc::boxed::Box;
 use core::fmt;
