@@ -31,8 +31,42 @@ macro_rules! parts {
             };
         }
 
+        #[cfg($included)]
         impl Part for $name {
-            const IS_INCLUDED: bool = cfg!($included);
+            type Kept<T> = T;
+
+            const IS_INCLUDED: bool = true;
+
+            fn keep<T>(self, value: T) -> T {
+                value
+            }
+
+            fn kept<T>(value: &T) -> &T {
+                value
+            }
+
+            fn kept_mut<T>(value: &mut T) -> &mut T {
+                value
+            }
+        }
+
+        #[cfg(not($included))]
+        impl Part for $name {
+            type Kept<T> = core::convert::Infallible;
+
+            const IS_INCLUDED: bool = false;
+
+            fn keep<T>(self, _: T) -> core::convert::Infallible {
+                match self {}
+            }
+
+            fn kept<T>(value: &core::convert::Infallible) -> &T {
+                match *value {}
+            }
+
+            fn kept_mut<T>(value: &mut core::convert::Infallible) -> &mut T {
+                match *value {}
+            }
         }
     )+};
 }
@@ -53,6 +87,10 @@ parts! {
     );
     /// Probes that show whether the peer is alive.
     Liveness if feature = "liveness";
+    /// Connection IDs, and peers whose address changes.
+    ConnectionIds if feature = "connection-ids";
+    /// Path MTU discovery.
+    PathMtu if feature = "path-mtu";
 }
 
 /// Handshakes of DTLS 1.2 as client.
@@ -62,32 +100,56 @@ pub(crate) type Server12 = (Server, Dtls12);
 
 /// A part of the engine.
 pub(crate) trait Part: Copy {
+    /// What an association keeps of type `T` for the part: without the part a type without values,
+    /// so that it takes no memory.
+    type Kept<T>;
+
     /// Whether this build contains the part.
     const IS_INCLUDED: bool;
+
+    fn keep<T>(self, value: T) -> Self::Kept<T>;
+    fn kept<T>(value: &Self::Kept<T>) -> &T;
+    fn kept_mut<T>(value: &mut Self::Kept<T>) -> &mut T;
 }
 
-/// What a part keeps about an association, in a box of its own from the first use on. Without the
-/// part it stays empty.
-pub(crate) struct PartState<P, T>(Option<(P, Box<T>)>);
+/// What a part keeps about an association once it is in use. Without the part it stays empty and
+/// takes no memory.
+pub(crate) struct Inline<P: Part, T>(Option<P::Kept<T>>);
+
+impl<P: Part, T> Inline<P, T> {
+    pub(crate) const EMPTY: Self = Self(None);
+
+    pub(crate) const fn get(&self) -> Option<&P::Kept<T>> {
+        self.0.as_ref()
+    }
+}
+
+/// As [`Inline`], in a box of its own.
+pub(crate) struct PartState<P: Part, T>(Option<P::Kept<Box<T>>>);
 
 impl<P: Part, T> PartState<P, T> {
     pub(crate) const EMPTY: Self = Self(None);
 
     pub(crate) fn get(&self) -> Option<&T> {
-        // Code that is generic does not know that a part has no values.
-        self.0.as_ref().filter(|_| P::IS_INCLUDED).map(|(_, state)| &**state)
+        self.0.as_ref().map(|state| &**P::kept(state))
     }
 
     pub(crate) fn get_mut(&mut self) -> Option<&mut T> {
-        self.0.as_mut().filter(|_| P::IS_INCLUDED).map(|(_, state)| &mut **state)
+        self.0.as_mut().map(|state| &mut **P::kept_mut(state))
     }
 
     pub(crate) fn get_or_insert_with(&mut self, part: P, state: impl FnOnce() -> T) -> &mut T {
-        &mut self.0.get_or_insert_with(|| (part, Box::new(state()))).1
+        let state = || part.keep(Box::new(state()));
+        P::kept_mut::<Box<T>>(self.0.get_or_insert_with(state))
     }
 
     pub(crate) fn set(&mut self, part: P, state: T) {
-        self.0 = Some((part, Box::new(state)));
+        self.0 = Some(part.keep(Box::new(state)));
+    }
+
+    /// Gives the memory back.
+    pub(crate) fn clear(&mut self) {
+        self.0 = None;
     }
 }
 

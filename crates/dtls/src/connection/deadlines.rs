@@ -100,7 +100,7 @@ impl Connection {
         if self.channel.flight.is_done() {
             return self.ask_for_the_rest();
         }
-        self.stats.sent.retransmissions += 1;
+        self.stats.sent(|sent| sent.retransmissions += 1);
         self.back_off();
         self.channel.flight.resend();
     }

@@ -250,7 +250,7 @@ impl Connection {
     pub(super) fn forget_epochs_before(&mut self, epoch: u64) {
         for mut old in self.channel.receive.take_before(epoch) {
             let outcomes = old.abandon(&mut self.held);
-            self.stats.received.count(&outcomes);
+            self.stats.received(|received| received.count(&outcomes));
             self.adapt_to_rest(&mut old);
         }
     }
