@@ -78,19 +78,28 @@ parts! {
     Server if feature = "server";
     /// DTLS 1.2.
     Dtls12 if feature = "dtls12";
-    /// Shared tags, in either direction and under any scheme, with changes of the scheme.
-    SharedTags if any(
-        feature = "agg-sender",
-        feature = "agg-receiver",
-        feature = "r2d2-sender",
-        feature = "r2d2-receiver",
-    );
+    /// Sending under shared tags, and the answers to a peer that requests another scheme.
+    SharedSending if any(feature = "agg-sender", feature = "r2d2-sender");
     /// Probes that show whether the peer is alive.
     Liveness if feature = "liveness";
     /// Connection IDs, and peers whose address changes.
     ConnectionIds if feature = "connection-ids";
     /// Path MTU discovery.
     PathMtu if feature = "path-mtu";
+    /// Requests that the peer sends under another scheme.
+    SchemeChanges if all(
+        feature = "scheme-changes",
+        any(feature = "agg-receiver", feature = "r2d2-receiver"),
+    );
+    /// The choice of the scheme that a receiver requests by itself.
+    Adaptation if all(
+        feature = "adaptation",
+        any(feature = "agg-receiver", feature = "r2d2-receiver"),
+    );
+    /// Measurements of the loss of received records, and loss reports in both directions.
+    LossReports if feature = "loss-reports";
+    /// Waiting times of messages under shared tags that follow the traffic.
+    Pacing if all(feature = "pacing", any(feature = "agg-sender", feature = "r2d2-sender"));
 }
 
 /// Handshakes of DTLS 1.2 as client.

@@ -102,8 +102,8 @@ pub fn both_versions() -> Settings {
 
 /// DTLS 1.3 with AES_128_CCM, whose tags can be shared; this end sends or receives, or does both,
 /// under a scheme.
-fn aggregated(send: &[&str], receive: &[&str]) -> Settings {
-    let schemes = |names: &[&str]| names.iter().map(|name| scheme(name)).collect();
+fn aggregated(send: Option<Scheme>, receive: Option<Scheme>) -> Settings {
+    let schemes = |scheme: Option<Scheme>| scheme.into_iter().collect();
     let mut settings = with(&CCM);
     settings.aggregation = AggregationPolicy::new(schemes(send), schemes(receive));
     // A stream of records, not a question whose answer is awaited: no set is closed early.
@@ -111,17 +111,10 @@ fn aggregated(send: &[&str], receive: &[&str]) -> Settings {
     settings
 }
 
-fn scheme(name: &str) -> Scheme {
-    match name.parse() {
-        Ok(scheme) => scheme,
-        Err(_) => fail("no such scheme"),
-    }
-}
-
 /// One tag for 16 records.
-const AGG: &str = "agg:16";
+const AGG: Option<Scheme> = Scheme::agg(16);
 /// A tag of 24 bits in each record.
-const R2D2: &str = "r2d2:50";
+const R2D2: Option<Scheme> = Scheme::r2d2(50);
 
 /// Plain tags, with the suite that the settings below have.
 pub fn ccm() -> Settings {
@@ -130,22 +123,22 @@ pub fn ccm() -> Settings {
 
 /// Sends under Agg(16).
 pub fn agg_sender() -> Settings {
-    aggregated(&[AGG], &[])
+    aggregated(AGG, None)
 }
 
 /// Receives under Agg(16).
 pub fn agg_receiver() -> Settings {
-    aggregated(&[], &[AGG])
+    aggregated(None, AGG)
 }
 
 /// Sends under R2D2.
 pub fn r2d2_sender() -> Settings {
-    aggregated(&[R2D2], &[])
+    aggregated(R2D2, None)
 }
 
 /// Receives under R2D2.
 pub fn r2d2_receiver() -> Settings {
-    aggregated(&[], &[R2D2])
+    aggregated(None, R2D2)
 }
 
 #[cfg(any(feature = "client", feature = "server"))]

@@ -212,7 +212,7 @@ pub enum Packing {
 #[non_exhaustive]
 pub enum RecordNumbers {
     /// Two bytes; one byte in epochs with aggregated tags while the receiver reports less than 3 %
-    /// loss.
+    /// loss. A build without the feature `loss-reports` ignores the reports.
     #[default]
     Auto,
     /// With aggregated tags as `Auto`. With plain tags one byte, but two bytes in every 32nd

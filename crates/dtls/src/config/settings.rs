@@ -40,7 +40,7 @@ pub struct Settings {
     /// The accepted aggregation schemes, at most 16 for each direction.
     pub aggregation: AggregationPolicy,
     /// Whether, and by which rule, this end requests other schemes for the records that it
-    /// receives.
+    /// receives. A build without the feature `adaptation` requests none.
     pub adapt: Option<Adapt>,
     /// When received data under shared tags is delivered to the application.
     pub delivery: Delivery,
@@ -99,7 +99,8 @@ pub struct Settings {
     /// is closed by a tag of its own; zero: it does not wait. `None`: the time follows from the
     /// traffic that this end observes. It is then at most 200 ms in a one-way stream and at most 20
     /// ms if messages are received as well. Messages that are answered, and messages that too few
-    /// others would follow in that time, do not wait.
+    /// others would follow in that time, do not wait. A build without the feature `pacing` does not
+    /// observe the traffic: `None` then means 200 ms.
     pub max_wait: Option<Duration>,
     /// How long a queued payload may wait, for example for the end of the handshake, before it is
     /// dropped and counted. `None`: without limit.

@@ -59,7 +59,7 @@ use crate::handshake::{
     server,
 };
 use crate::messages::Fragment;
-use crate::parts::{self, PartState, SharedTags};
+use crate::parts::{self, PartState};
 use crate::record::receive_buffer::{Received, Slot};
 use crate::record::seal::HeaderFormat;
 use crate::record::{
@@ -177,11 +177,11 @@ pub struct Connection {
     ending: Ending,
     /// How long messages under shared tags wait for others; `None` until this end sends the first
     /// one.
-    pace: PartState<SharedTags, Pace>,
+    pace: PartState<parts::SharedSending, Pace>,
     finished: FinishedProgress,
     key_update: KeyUpdateState,
     updates: AggregationUpdates,
-    adaptation: PartState<SharedTags, Adaptation>,
+    adaptation: PartState<parts::Adaptation, Adaptation>,
     loss: LossMeter,
     /// The connection ID that this end asked the peer to use, whether or not the peer agreed.
     cid: ConnectionId,

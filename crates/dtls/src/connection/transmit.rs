@@ -7,7 +7,7 @@ use crate::config::Packing;
 use crate::crypto::KeyState;
 use crate::error::{CloseReason, Fault, Limit};
 use crate::messages::{Alert, RecordNumber, ack};
-use crate::parts::SharedTags;
+use crate::parts::SharedSending;
 use crate::record::epochs::{EPOCH_12, HANDSHAKE_EPOCH};
 use crate::record::seal::{HeaderFormat, NumberLength, SealError, Sealed};
 use crate::record::{PlaintextHeader, SendEpoch};
@@ -135,7 +135,7 @@ impl Connection {
     /// once.
     fn wait_for_others(&mut self, len: usize, more: bool) -> Option<Wait> {
         let setting = self.settings().max_wait;
-        let pace = self.pace.get_or_insert_with(SharedTags::INCLUDED?, Pace::new);
+        let pace = self.pace.get_or_insert_with(SharedSending::INCLUDED?, Pace::new);
         if len == 0 {
             // An empty payload is a probe or its answer, and does not wait: a peer that does not
             // answer in time is considered dead.

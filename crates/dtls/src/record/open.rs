@@ -9,6 +9,7 @@ use super::outcomes::{ArrivalCounts, Inner, OpenedRecord, Outcomes, SecurityLeve
 use super::receive_buffer::ReceiveBuffer;
 use crate::codepoints::MAX_CONTENT;
 use crate::crypto::{Aead, CipherSuite, CipherSuite12, KeyState, TrafficSecret, Usage};
+use crate::parts::Adaptation;
 use crate::record::number::NumberMasks;
 use alloc::boxed::Box;
 use lightseal_aggregation::choice::RecordFate;
@@ -100,21 +101,23 @@ impl ReceiveEpoch {
 
     /// Records the fate of each record, for [`Self::next_seen`].
     pub fn watch(&mut self) {
-        if let RecordProtection::Dtls13(opening) = &self.layout {
-            self.tally.fates = Some(Box::new(Fates::new(opening.scheme())));
+        if let (RecordProtection::Dtls13(opening), Some(part)) =
+            (&self.layout, Adaptation::INCLUDED)
+        {
+            self.tally.fates.set(part, Fates::new(opening.scheme()));
         }
     }
 
     /// Whether the fates of records are recorded.
-    pub const fn is_watched(&self) -> bool {
-        self.tally.fates.is_some()
+    pub fn is_watched(&self) -> bool {
+        self.tally.fates.get().is_some()
     }
 
     /// Whether the next record, in the order of numbers, arrived; `None` if that is not known yet.
     /// When the epoch has `ended`, records that are missing count as lost.
     pub fn next_seen(&mut self, ended: bool) -> Option<RecordFate> {
         let (RecordProtection::Dtls13(opening), Some(fates)) =
-            (&self.layout, &mut self.tally.fates)
+            (&self.layout, self.tally.fates.get_mut())
         else {
             return None;
         };

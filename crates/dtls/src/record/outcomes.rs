@@ -4,8 +4,8 @@
 use super::fates::{Fate, Fates};
 use crate::codepoints::ContentType;
 use crate::crypto::Usage;
+use crate::parts::{Adaptation, PartState};
 use crate::stats::ReceiveStats;
-use alloc::boxed::Box;
 use core::ops::AddAssign;
 
 /// An authenticated record that the connection has to act on.
@@ -108,18 +108,18 @@ pub(super) struct ArrivalCounts {
     /// authenticated.
     pub(super) unsettled: u64,
     /// The fate of each record, if it is recorded.
-    pub(super) fates: Option<Box<Fates>>,
+    pub(super) fates: PartState<Adaptation, Fates>,
 }
 
 impl ArrivalCounts {
     pub(super) const fn new(usage: Usage) -> Self {
-        Self { usage, arrivals: 0, authentic: 0, unsettled: 0, fates: None }
+        Self { usage, arrivals: 0, authentic: 0, unsettled: 0, fates: PartState::EMPTY }
     }
 
     /// Notes what is now known of a record whose payload has `payload_len` bytes.
     #[inline]
     pub(super) fn note(&mut self, number: u64, payload_len: usize, fate: fn(u16) -> Fate) {
-        if let Some(fates) = &mut self.fates {
+        if let Some(fates) = self.fates.get_mut() {
             fates.note(number, fate(payload_len.try_into().unwrap_or(u16::MAX)));
         }
     }

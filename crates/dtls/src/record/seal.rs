@@ -130,7 +130,8 @@ impl SendEpoch {
         shape: HeaderFormat,
         content: impl FnOnce(&mut Writer<'_>) -> Result<(), BufferFull>,
     ) -> Result<Sealed, SealError> {
-        self.seal_padded(buf, kind, shape, 0, content)
+        let mut content = Some(content);
+        self.seal_padded(buf, kind, shape, 0, &mut |w| write_once(&mut content, w))
     }
 
     /// Whether records can be padded: all except those of DTLS 1.2 without a connection ID.
@@ -154,17 +155,19 @@ impl SendEpoch {
             return Err(SealError::Full);
         }
         let least = buf.len().checked_sub(self.overhead(kind, shape)).ok_or(SealError::Full)?;
-        self.seal_padded(buf, kind, shape, least, content)
+        let mut content = Some(content);
+        self.seal_padded(buf, kind, shape, least, &mut |w| write_once(&mut content, w))
     }
 
-    /// Seals a record whose content and padding have at least `least` bytes.
+    /// Seals a record whose content and padding have at least `least` bytes. All kinds of records
+    /// share this function, so that a build has its code once.
     fn seal_padded(
         &mut self,
         buf: &mut [u8],
         kind: ContentType,
         shape: HeaderFormat,
         least: usize,
-        content: impl FnOnce(&mut Writer<'_>) -> Result<(), BufferFull>,
+        content: &mut dyn FnMut(&mut Writer<'_>) -> Result<(), BufferFull>,
     ) -> Result<Sealed, SealError> {
         let number = self.next;
         if number > MAX_RECORD_NUMBER || self.usage.state() == KeyState::Exhausted {
@@ -229,6 +232,14 @@ impl SendEpoch {
         })?;
         Ok(Some(sealed))
     }
+}
+
+/// Writes a record's content with a function that is called once.
+fn write_once(
+    content: &mut Option<impl FnOnce(&mut Writer<'_>) -> Result<(), BufferFull>>,
+    w: &mut Writer<'_>,
+) -> Result<(), BufferFull> {
+    content.take().map_or(Ok(()), |write| write(w))
 }
 
 impl core::fmt::Debug for SendEpoch {
