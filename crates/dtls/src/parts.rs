@@ -80,6 +80,8 @@ parts! {
     Dtls12 if feature = "dtls12";
     /// Sending under shared tags, and the answers to a peer that requests another scheme.
     SharedSending if any(feature = "agg-sender", feature = "r2d2-sender");
+    /// Receiving under shared tags.
+    SharedReceiving if any(feature = "agg-receiver", feature = "r2d2-receiver");
     /// Probes that show whether the peer is alive.
     Liveness if feature = "liveness";
     /// Connection IDs, and peers whose address changes.
@@ -121,19 +123,8 @@ pub(crate) trait Part: Copy {
     fn kept_mut<T>(value: &mut Self::Kept<T>) -> &mut T;
 }
 
-/// What a part keeps about an association once it is in use. Without the part it stays empty and
-/// takes no memory.
-pub(crate) struct Inline<P: Part, T>(Option<P::Kept<T>>);
-
-impl<P: Part, T> Inline<P, T> {
-    pub(crate) const EMPTY: Self = Self(None);
-
-    pub(crate) const fn get(&self) -> Option<&P::Kept<T>> {
-        self.0.as_ref()
-    }
-}
-
-/// As [`Inline`], in a box of its own.
+/// What a part keeps about an association once it is in use, in a box of its own. Without the part
+/// it stays empty and takes no memory.
 pub(crate) struct PartState<P: Part, T>(Option<P::Kept<Box<T>>>);
 
 impl<P: Part, T> PartState<P, T> {

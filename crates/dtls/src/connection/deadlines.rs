@@ -114,7 +114,7 @@ impl Connection {
         {
             self.acks.make_due_though_empty();
             self.back_off();
-            self.timers.set(Timer::Retransmit, self.now + self.retransmission.timeout);
+            self.timers.set(Timer::Retransmit, self.now + self.retransmission.timeout());
         }
     }
 

@@ -299,7 +299,7 @@ impl Connection {
         let cookie = self.channel.rng.array();
         round.cookies.push((bytes, cookie));
         // A peer whose address has changed has the same keys and answers from its new address.
-        let patience = self.retransmission.timeout.max(MTU_PROBE_PATIENCE);
+        let patience = self.retransmission.timeout().max(MTU_PROBE_PATIENCE);
         self.timers.set(Timer::PathMtu, self.now + patience);
         let message = PathMessage { kind: PathMessageKind::PathChallenge, cookie };
         let kind = ContentType::RETURN_ROUTABILITY_CHECK;

@@ -308,7 +308,7 @@ impl Connection {
         // more than that there.
         let much =
             candidate.sent + overhead + PathMessage::LEN > AMPLIFICATION * candidate.received;
-        let interval = PATH_CHALLENGE_INTERVAL.max(self.retransmission.timeout * 2);
+        let interval = PATH_CHALLENGE_INTERVAL.max(self.retransmission.timeout() * 2);
         self.timers.set(Timer::PathChallenge, self.now + interval);
         if much {
             return None;

@@ -150,7 +150,7 @@ impl Connection {
                     }
                     // Retransmits early, so that a final refusal does not take a whole timeout at
                     // each attempt.
-                    let soon = self.now + self.retransmission.timeout / 4;
+                    let soon = self.now + self.retransmission.timeout() / 4;
                     if self.timers.is_set(Timer::Retransmit) {
                         self.timers.set_at_most(Timer::Retransmit, soon);
                     }
@@ -193,7 +193,10 @@ impl Connection {
         // Without a connection ID and a local address, a record changes neither the address to
         // which the peer is answered nor the address from which it is.
         let origin = (own_id.is_some() || way.local.is_some()).then_some(Origin { way, own_id });
-        self.held.begin(origin);
+        let shares_tags = epoch.shares_tags();
+        if shares_tags {
+            self.held.begin(origin);
+        }
         let (number, expected) = (epoch.epoch(), epoch.expected());
         let mut opened = epoch.open(header, record, &mut self.held);
         let outcomes = &mut opened.outcomes;
@@ -201,7 +204,11 @@ impl Connection {
         let settled = epoch.is_settled();
         // The peer's address follows the record that has been verified, not the record whose tag
         // verified it.
-        if let Some((newest, Some(origin))) = self.held.newest()
+        let newest = match &opened.inner {
+            _ if shares_tags => self.held.newest(),
+            inner => inner.as_ref().map(|inner| (inner.number, origin)),
+        };
+        if let Some((newest, Some(origin))) = newest
             && newest >= expected
             && !self.channel.receive.is_outdated(number)
         {
@@ -429,7 +436,7 @@ impl Connection {
             // The rest of the peer's flight may still be on its way.
             self.timers.set_at_most(
                 Timer::Acknowledge,
-                self.now + self.retransmission.timeout / ACK_PATIENCE,
+                self.now + self.retransmission.timeout() / ACK_PATIENCE,
             );
         }
     }
@@ -503,7 +510,7 @@ impl Connection {
         }
         if !self.is_established() && self.timers.is_set(Timer::Retransmit) {
             // Our flight has arrived; only the rest of the peer's answer is missing.
-            self.timers.set(Timer::Retransmit, self.now + self.retransmission.timeout);
+            self.timers.set(Timer::Retransmit, self.now + self.retransmission.timeout());
         }
         Ok(())
     }

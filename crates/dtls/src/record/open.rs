@@ -108,6 +108,11 @@ impl ReceiveEpoch {
         }
     }
 
+    /// Whether application data of the epoch shares tags.
+    pub const fn shares_tags(&self) -> bool {
+        matches!(&self.layout, RecordProtection::Dtls13(Opening::Aggregated(_)))
+    }
+
     /// Whether the fates of records are recorded.
     pub fn is_watched(&self) -> bool {
         self.tally.fates.get().is_some()

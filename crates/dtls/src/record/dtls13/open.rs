@@ -148,11 +148,7 @@ impl Opening {
         let number = nearest(header.number_bits(head), header.number_len, self.expected());
         let record = Record { number, header: head };
         match self {
-            Self::Standard(standard) => {
-                let inner = standard.open(record, body, tally, outcomes)?;
-                held.authenticated(number);
-                Some(inner)
-            }
+            Self::Standard(standard) => standard.open(record, body, tally, outcomes),
             Self::Aggregated(aggregated) => {
                 let inner = aggregated.open(record, body, held, tally, outcomes);
                 aggregated.close();
