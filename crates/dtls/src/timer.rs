@@ -139,7 +139,7 @@ impl Timers {
 /// would then only delay the answer.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct RoundTrips {
-    /// The smoothed round trip and its variation, once there was a measurement.
+    /// The smoothed round trip and its variation in nanoseconds, once there was a measurement.
     smoothed: Option<(Nanos, u64)>,
 }
 
@@ -150,48 +150,59 @@ struct Nanos(NonZeroU64);
 
 impl Nanos {
     fn of(duration: Duration) -> Self {
-        Self(NonZeroU64::MIN.saturating_add(nanos(duration)))
+        Self::new(nanos(duration))
+    }
+
+    const fn new(nanos: u64) -> Self {
+        Self(NonZeroU64::MIN.saturating_add(nanos))
+    }
+
+    const fn get(self) -> u64 {
+        self.0.get() - 1
     }
 
     const fn duration(self) -> Duration {
         match self.0 {
             NonZeroU64::MAX => Duration::MAX,
-            nanos => Duration::from_nanos(nanos.get() - 1),
+            _ => Duration::from_nanos(self.get()),
         }
     }
 }
 
-fn nanos(duration: Duration) -> u64 {
-    duration.as_nanos().try_into().unwrap_or(u64::MAX)
+/// Nanoseconds; `u64::MAX` for what is longer than 584 years. ([`Duration::as_nanos`] computes with
+/// 128 bits, which small processors do at length.)
+const fn nanos(duration: Duration) -> u64 {
+    let seconds = duration.as_secs().saturating_mul(1_000_000_000);
+    seconds.saturating_add(duration.subsec_nanos() as u64)
 }
 
 impl RoundTrips {
     /// Takes a measurement and returns the retransmission timeout that follows from all of them.
     pub(crate) fn take(&mut self, round_trip: Duration) -> Duration {
-        let (mean, variation) = match self.measured() {
+        let round_trip = nanos(round_trip);
+        let (mean, variation) = match self.smoothed {
             None => (round_trip, round_trip / 2),
             Some((mean, variation)) => {
-                let off = mean.abs_diff(round_trip);
-                ((mean * 7 + round_trip) / 8, (variation * 3 + off) / 4)
+                let off = mean.get().abs_diff(round_trip);
+                let mean = mean.get().saturating_mul(7).saturating_add(round_trip) / 8;
+                (mean, variation.saturating_mul(3).saturating_add(off) / 4)
             }
         };
-        self.smoothed = Some((Nanos::of(mean), nanos(variation)));
-        mean + variation * 4
-    }
-
-    fn measured(&self) -> Option<(Duration, Duration)> {
-        self.smoothed.map(|(mean, variation)| (mean.duration(), Duration::from_nanos(variation)))
+        self.smoothed = Some((Nanos::new(mean), variation));
+        Duration::from_nanos(mean.saturating_add(variation.saturating_mul(4)))
     }
 
     /// The smoothed round trip.
     pub(crate) fn mean(&self) -> Option<Duration> {
-        self.measured().map(|(mean, _)| mean)
+        self.smoothed.map(|(mean, _)| mean.duration())
     }
 
     /// How long an answer may take before it counts as missing: two round trips, or the timeout if
     /// that is longer.
     pub(crate) fn patience(&self) -> Option<Duration> {
-        self.measured().map(|(mean, variation)| mean + mean.max(variation * 4))
+        let (mean, variation) = self.smoothed?;
+        let beyond = mean.get().max(variation.saturating_mul(4));
+        Some(Duration::from_nanos(mean.get().saturating_add(beyond)))
     }
 }
 
