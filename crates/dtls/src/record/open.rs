@@ -8,7 +8,7 @@ use super::header::UnifiedHeader;
 use super::outcomes::{ArrivalCounts, Inner, OpenedRecord, Outcomes, SecurityLevel};
 use super::receive_buffer::ReceiveBuffer;
 use crate::codepoints::MAX_CONTENT;
-use crate::crypto::{Aead, CipherSuite, CipherSuite12, KeyState, TrafficSecret, Usage};
+use crate::crypto::{Aead, CipherSuite, CipherSuite12, KeyState, OpenUsage, TrafficSecret};
 use crate::parts::Adaptation;
 use crate::record::number::NumberMasks;
 use alloc::boxed::Box;
@@ -58,10 +58,10 @@ impl ReceiveEpoch {
             &secret.derivation(),
             masks,
         ));
-        Self::of(epoch, Usage::new(&suite.limits), layout)
+        Self::of(epoch, OpenUsage::new(&suite.limits), layout)
     }
 
-    const fn of(epoch: u64, usage: Usage, layout: RecordProtection) -> Self {
+    const fn of(epoch: u64, usage: OpenUsage, layout: RecordProtection) -> Self {
         Self {
             epoch,
             tally: ArrivalCounts::new(usage),
@@ -80,7 +80,7 @@ impl ReceiveEpoch {
     ) -> Self {
         let keys = Keys12::new(suite, aead, cid);
         let layout = RecordProtection::Dtls12 { keys, window: ReplayWindow::new() };
-        Self::of(epoch, Usage::new(&suite.limits), layout)
+        Self::of(epoch, OpenUsage::new(&suite.limits), layout)
     }
 
     /// Refuses records longer than the record size limit that this end stated (RFC 8449, section

@@ -3,7 +3,7 @@
 
 use super::fates::{Fate, Fates};
 use crate::codepoints::ContentType;
-use crate::crypto::Usage;
+use crate::crypto::OpenUsage;
 use crate::parts::{Adaptation, PartState};
 use crate::stats::ReceiveStats;
 use core::ops::AddAssign;
@@ -99,7 +99,7 @@ impl SecurityLevel {
 /// What arrived in an epoch, and how far its key is used up.
 pub(super) struct ArrivalCounts {
     /// How much the key has been used, compared with its limits.
-    pub(super) usage: Usage,
+    pub(super) usage: OpenUsage,
     /// The number of records that are not known to be copies, authentic or not.
     pub(super) arrivals: u64,
     /// The number of authenticated records.
@@ -112,7 +112,7 @@ pub(super) struct ArrivalCounts {
 }
 
 impl ArrivalCounts {
-    pub(super) const fn new(usage: Usage) -> Self {
+    pub(super) const fn new(usage: OpenUsage) -> Self {
         Self { usage, arrivals: 0, authentic: 0, unsettled: 0, fates: PartState::EMPTY }
     }
 

@@ -5,7 +5,7 @@ use super::dtls12::Keys12;
 use super::dtls13::Sealing;
 use super::shape::RecordPlace;
 use crate::codepoints::{ContentType, MAX_RECORD_NUMBER};
-use crate::crypto::{Aead, CipherSuite, CipherSuite12, KeyState, TrafficSecret, Usage};
+use crate::crypto::{Aead, CipherSuite, CipherSuite12, KeyState, SealUsage, TrafficSecret};
 use crate::record::number::NumberMasks;
 use alloc::boxed::Box;
 use lightseal_aggregation::{ClosingTag, Scheme};
@@ -29,7 +29,7 @@ impl RecordProtection {
 pub struct SendEpoch {
     epoch: u64,
     next: u64,
-    usage: Usage,
+    usage: SealUsage,
     layout: RecordProtection,
 }
 
@@ -63,7 +63,7 @@ impl SendEpoch {
             &secret.derivation(),
             masks,
         ));
-        Self { epoch, next: 0, usage: Usage::new(&suite.limits), layout }
+        Self { epoch, next: 0, usage: SealUsage::new(&suite.limits), layout }
     }
 
     /// A DTLS 1.2 epoch with its key. Records carry `cid` unless it is empty.
@@ -74,7 +74,7 @@ impl SendEpoch {
         cid: ConnectionId,
     ) -> Self {
         let layout = RecordProtection::Dtls12(Keys12::new(suite, aead, cid));
-        Self { epoch, next: 0, usage: Usage::new(&suite.limits), layout }
+        Self { epoch, next: 0, usage: SealUsage::new(&suite.limits), layout }
     }
 
     /// Sets the connection ID that records carry from now on; none if it is empty. The connection
@@ -180,7 +180,7 @@ impl SendEpoch {
                 sealing.seal(buf, place, kind, shape, least, content)?
             }
         };
-        self.usage.add_sealed(written.additional_len, written.content_len);
+        self.usage.add(written.additional_len, written.content_len);
         self.next = number + 1;
         Ok(Sealed { len: written.len, number })
     }
