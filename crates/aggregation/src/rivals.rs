@@ -28,7 +28,7 @@ impl<const N: usize, const SHARE: usize> Pool<N, SHARE> {
     /// Whether one more candidate, besides those in `handles`, would be among the first of its
     /// number.
     pub(crate) fn has_first_place(&self, handles: &[Handle]) -> bool {
-        handles.iter().filter(|&&handle| self.get(handle).first).count() < FIRST_PER_NUMBER
+        handles.iter().filter(|&&handle| self.get(handle).is_first()).count() < FIRST_PER_NUMBER
     }
 
     /// The candidate of greatest rank among `handles`, the candidates of a number, without those
@@ -44,7 +44,7 @@ impl<const N: usize, const SHARE: usize> Pool<N, SHARE> {
         let rank = |state: &PrfState, share: u128| {
             u128::from_be_bytes(bound_block(prf, RANK_BLOCK, state, share.to_be_bytes()))
         };
-        let later = handles.filter(|&handle| !self.get(handle).first);
+        let later = handles.filter(|&handle| !self.get(handle).is_first());
         let ranked = later.map(|handle| {
             let held = self.get(handle);
             (rank(&held.state, held.share()), handle)
@@ -76,13 +76,13 @@ impl<const N: usize, const SHARE: usize> Pool<N, SHARE> {
         let own = new.siblings + 1;
         let later = open().filter(|(_, c, len)| {
             let rivals = rivals(c.number());
-            !c.first && (rivals > own || rivals == own && *len > new.len)
+            !c.is_first() && (rivals > own || rivals == own && *len > new.len)
         });
         let victim = later
             .max_by_key(|(_, c, len)| (rivals(c.number()), *len, c.number()))
             .or_else(|| {
                 let beyond = open().filter(|(_, c, _)| own <= 2 && c.number() > new.number);
-                beyond.max_by_key(|(_, c, len)| (c.number(), !c.first, *len))
+                beyond.max_by_key(|(_, c, len)| (c.number(), !c.is_first(), *len))
             })
             .or_else(|| {
                 let twos = open()
