@@ -152,6 +152,7 @@ pub mod choice;
 mod closings;
 mod definition;
 mod number;
+mod on_stack;
 pub mod opener;
 pub mod prf;
 mod r2d2;

@@ -5,12 +5,14 @@ use crate::absent::Absent;
 #[cfg(feature = "agg-receiver")]
 use crate::agg::opener::AggOpener;
 use crate::definition::Sharing;
+use crate::on_stack::OnStack;
 use crate::prf::{ClosingTag, Prf, PrfState};
 #[cfg(feature = "r2d2-receiver")]
 use crate::r2d2::receiver::BitReceiver;
 use crate::scheme::{RulerOrder, Scheme};
 use crate::tuning;
 pub use crate::verdict::{Counters, DropReason, Offer, Outcome, Refusal, Verdict};
+use core::ops::DerefMut;
 
 #[cfg(feature = "agg-receiver")]
 type AggReceiver<const CANDIDATES: usize, const WINDOW: usize> = AggOpener<CANDIDATES, WINDOW>;
@@ -92,23 +94,56 @@ impl<const CANDIDATES: usize, const WINDOW: usize, const BOARD: usize>
 {
     /// An opener that expects record 0; `None` for [`Scheme::Plain`], which shares no tags, and for
     /// a scheme under which this build [cannot receive](Scheme::can_receive).
+    ///
+    /// It is on the stack first: [`new_in`](Self::new_in) makes one where it stays.
     pub fn new(scheme: Scheme, order: &RulerOrder) -> Option<Self> {
-        // The receivers are large, so each is made where it stays, and nothing that holds one is moved.
-        Some(Self {
-            inner: match scheme.sharing()? {
-                Sharing::Sets if AggReceiver::<CANDIDATES, WINDOW>::AVAILABLE => {
-                    Inner::Agg(AggReceiver::<CANDIDATES, WINDOW>::new(scheme.set_size()?))
-                }
-                Sharing::Bits if BitSideReceiver::<CANDIDATES, BOARD>::AVAILABLE => {
-                    let sets = scheme.dependency_sets(order)?;
-                    Inner::Bits(BitSideReceiver::<CANDIDATES, BOARD>::new(&sets))
-                }
-                _ => return None,
-            },
-            threshold: None,
-            refuted: 0,
-            refused: 0,
-        })
+        Self::new_in(scheme, order, OnStack).map(|OnStack(opener)| opener)
+    }
+
+    /// As [`new`](Self::new), in memory that `place` provides: with `Box::new`, on the heap.
+    ///
+    /// `place` is given an opener that is not ready yet. It is a constant, so the compiler writes it
+    /// into the memory without a copy on the stack. In a build that receives under one kind of
+    /// scheme, and without the feature `fast`, all of its bytes are zero and take no flash.
+    #[inline(always)]
+    #[cfg_attr(
+        not(any(feature = "agg-receiver", feature = "r2d2-receiver")),
+        allow(unused_variables, unused_mut)
+    )]
+    pub fn new_in<B: DerefMut<Target = Self>>(
+        scheme: Scheme,
+        order: &RulerOrder,
+        place: impl Fn(Self) -> B,
+    ) -> Option<B> {
+        let mut opener: B = match scheme.sharing()? {
+            #[cfg(feature = "agg-receiver")]
+            Sharing::Sets => place(Self::SETS),
+            #[cfg(feature = "r2d2-receiver")]
+            Sharing::Bits => place(Self::BITS),
+            #[cfg(not(all(feature = "agg-receiver", feature = "r2d2-receiver")))]
+            _ => return None,
+        };
+        opener.set_up(scheme, order)?;
+        Some(opener)
+    }
+
+    #[cfg(feature = "agg-receiver")]
+    const SETS: Self = Self::of(Inner::Agg(AggReceiver::<CANDIDATES, WINDOW>::EMPTY));
+    #[cfg(feature = "r2d2-receiver")]
+    const BITS: Self = Self::of(Inner::Bits(BitSideReceiver::<CANDIDATES, BOARD>::EMPTY));
+
+    const fn of(inner: Inner<CANDIDATES, WINDOW, BOARD>) -> Self {
+        Self { inner, threshold: None, refuted: 0, refused: 0 }
+    }
+
+    /// Makes an empty opener ready for a scheme.
+    #[inline(never)]
+    fn set_up(&mut self, scheme: Scheme, order: &RulerOrder) -> Option<()> {
+        match &mut self.inner {
+            Inner::Agg(agg) => agg.set_up(scheme.set_size()?),
+            Inner::Bits(bits) => bits.set_up(&scheme.dependency_sets(order)?),
+        }
+        Some(())
     }
 
     /// Sets the level in bits, 0 to 127, from which [`next_verdict`](Self::next_verdict) returns

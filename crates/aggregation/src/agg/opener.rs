@@ -1,8 +1,11 @@
 //! The receiving side of Agg(n).
 
+#[cfg(not(feature = "fast"))]
+use crate::absent::NoOrderedSet as OrderedSet;
+#[cfg(feature = "fast")]
 use crate::agg::ordered_set::OrderedSet;
 use crate::agg::solve::{NUMBERS, Shares, choose};
-use crate::candidates::{Handle, NumberState, Pool};
+use crate::candidates::{Evicted, Handle, NumberState, Pool};
 use crate::closings::{Closings, covers};
 use crate::definition::{SetSize, TAG_BYTES};
 use crate::prf::{CLOSING_BLOCK, ClosingTag, Prf, PrfState, TAG_BLOCK, is_zero};
@@ -26,8 +29,8 @@ pub(crate) struct AggOpener<const CANDIDATES: usize, const WINDOW: usize> {
     pub(super) pool: Pool<CANDIDATES, TAG_BYTES>,
     /// The current set, while its records arrive in order.
     pub(super) ordered: OrderedSet,
-    /// The verdict on a candidate that was removed at once to make room.
-    pub(super) evicted: Option<Verdict>,
+    /// The candidate that was removed at once to make room, until its verdict is taken.
+    pub(super) evicted: Option<Evicted>,
     closings: Closings,
     /// The level in bits from which data is delivered before it is verified; `None` if it is not.
     threshold: Option<u8>,
@@ -37,24 +40,32 @@ pub(crate) struct AggOpener<const CANDIDATES: usize, const WINDOW: usize> {
 impl<const CANDIDATES: usize, const WINDOW: usize> AggOpener<CANDIDATES, WINDOW> {
     pub(crate) const AVAILABLE: bool = true;
 
-    pub(crate) fn new(n: SetSize) -> Self {
-        const { assert!(WINDOW >= LEAST_WINDOW && WINDOW <= 256) };
+    /// An opener without a scheme. Without the feature `fast` all of its bytes are zero, so that it
+    /// is made where it stays and takes neither stack nor flash.
+    pub(crate) const EMPTY: Self = {
+        assert!(WINDOW >= LEAST_WINDOW && WINDOW <= 256);
+        Self {
+            n: 0,
+            window: Window::EMPTY,
+            numbers: [NumberState::FREE; WINDOW],
+            untouched: 0,
+            pool: Pool::EMPTY,
+            ordered: OrderedSet::EMPTY,
+            evicted: None,
+            closings: Closings::EMPTY,
+            threshold: None,
+            counters: Counters::ZERO,
+        }
+    };
+
+    /// Makes an empty opener ready for Agg(n).
+    pub(crate) fn set_up(&mut self, n: SetSize) {
         // Late sets get at most half of the room beside two sets, so that the window goes on when
         // several sets in a row fail.
         let late_sets = (WINDOW / usize::from(n.get()) - 2) / 2;
         let lateness = late_sets * usize::from(n.get());
-        Self {
-            n: n.get().into(),
-            window: Window::new(n.get(), WINDOW, lateness.min(LATENESS as usize)),
-            numbers: [NumberState::default(); WINDOW],
-            untouched: 0,
-            pool: Pool::new(),
-            ordered: OrderedSet::new(),
-            evicted: None,
-            closings: Closings::default(),
-            threshold: None,
-            counters: Counters::default(),
-        }
+        self.n = n.get().into();
+        self.window.set_up(n.get(), WINDOW, lateness.min(LATENESS as usize));
     }
 
     pub(crate) fn set_threshold(&mut self, bits: Option<u8>) {
@@ -96,7 +107,15 @@ impl<const CANDIDATES: usize, const WINDOW: usize> AggOpener<CANDIDATES, WINDOW>
         if let Some(verdict) = self.ordered.next_verdict() {
             return Some(verdict);
         }
-        self.pool.next_verdict().or_else(|| self.evicted.take())
+        if self.pool.has_no_pending_outcome() && self.evicted.is_none() {
+            return None;
+        }
+        self.verdict_of_pool()
+    }
+
+    #[cold]
+    fn verdict_of_pool(&mut self) -> Option<Verdict> {
+        self.pool.next_verdict().or_else(|| self.evicted.take().map(Evicted::verdict))
     }
 
     #[inline]

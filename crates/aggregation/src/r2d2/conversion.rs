@@ -80,7 +80,8 @@ impl OrderedReceiver {
     pub(super) fn to_opener<const CANDIDATES: usize, const BOARD: usize>(
         &self,
     ) -> BitOpener<CANDIDATES, BOARD> {
-        let mut opener = BitOpener::new(self.table.sets());
+        let mut opener = BitOpener::EMPTY;
+        opener.set_up(self.table.sets());
         opener.take_over(self);
         opener
     }

@@ -1,11 +1,11 @@
 //! The receiving side for records in any order, with rivals and wrong tags.
 
 use crate::bits::{Bits, NUMBERS};
-use crate::candidates::{Handle, NumberState, Pool};
+use crate::candidates::{Evicted, Handle, NumberState, Pool};
 use crate::closings::Closings;
 use crate::prf::{CLOSING_BLOCK, ClosingTag, Prf, PrfState, is_zero};
 use crate::r2d2::board::{Board, is_verified_level};
-use crate::r2d2::{first_window, held};
+use crate::r2d2::{held, set_up_window};
 use crate::table::{DependencySets, DependencyTable, MAX_TAG_BYTES, REACH, SPAN};
 use crate::tuning::{CLOSINGS, EVALUATED_PER_NUMBER, EXCUSED_BITS, HELD_PER_NUMBER, MAX_NUMBER};
 use crate::verdict::{Counters, DropReason, Offer, Refusal, Verdict};
@@ -31,29 +31,35 @@ pub(crate) struct BitOpener<const CANDIDATES: usize, const BOARD: usize> {
     pub(super) newest: u64,
     /// How many records up to the last one arrived in order with right tags.
     pub(super) streak: u32,
-    /// The verdict on a candidate that was removed at once to make room.
-    pub(super) evicted: Option<Verdict>,
+    /// The candidate that was removed at once to make room, until its verdict is taken.
+    pub(super) evicted: Option<Evicted>,
     pub(super) closings: Closings,
     pub(super) counters: Counters,
 }
 
 impl<const CANDIDATES: usize, const BOARD: usize> BitOpener<CANDIDATES, BOARD> {
-    pub(crate) fn new(sets: &DependencySets) -> Self {
-        Self {
-            window: first_window::<BOARD>(),
-            table: DependencyTable::new(sets),
-            board: Board::new(),
-            numbers: [NumberState::default(); BOARD],
-            pool: Pool::new(),
-            pending: Bits::default(),
-            provisional: Bits::default(),
-            threshold: None,
-            newest: 0,
-            streak: 0,
-            evicted: None,
-            closings: Closings::default(),
-            counters: Counters::default(),
-        }
+    /// An opener without a scheme. Without the feature `fast` all of its bytes are zero, so that it
+    /// is made where it stays and takes neither stack nor flash.
+    pub(crate) const EMPTY: Self = Self {
+        window: Window::EMPTY,
+        table: DependencyTable::EMPTY,
+        board: Board::EMPTY,
+        numbers: [NumberState::FREE; BOARD],
+        pool: Pool::EMPTY,
+        pending: Bits::EMPTY,
+        provisional: Bits::EMPTY,
+        threshold: None,
+        newest: 0,
+        streak: 0,
+        evicted: None,
+        closings: Closings::EMPTY,
+        counters: Counters::ZERO,
+    };
+
+    /// Makes an empty opener ready for tags with these dependency sets.
+    pub(crate) fn set_up(&mut self, sets: &DependencySets) {
+        set_up_window::<BOARD>(&mut self.window);
+        self.table.set_up(sets);
     }
 
     pub(crate) fn set_threshold(&mut self, bits: Option<u8>) {
@@ -81,7 +87,7 @@ impl<const CANDIDATES: usize, const BOARD: usize> BitOpener<CANDIDATES, BOARD> {
     }
 
     pub(crate) fn next_verdict(&mut self) -> Option<Verdict> {
-        self.pool.next_verdict().or_else(|| self.evicted.take())
+        self.pool.next_verdict().or_else(|| self.evicted.take().map(Evicted::verdict))
     }
 
     pub(crate) fn level(&self, number: u64) -> Option<u8> {

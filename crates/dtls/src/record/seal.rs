@@ -130,8 +130,7 @@ impl SendEpoch {
         shape: HeaderFormat,
         content: impl FnOnce(&mut Writer<'_>) -> Result<(), BufferFull>,
     ) -> Result<Sealed, SealError> {
-        let mut content = Some(content);
-        self.seal_padded(buf, kind, shape, 0, &mut |w| write_once(&mut content, w))
+        self.seal_at_least(buf, kind, shape, 0, content)
     }
 
     /// Whether records can be padded: all except those of DTLS 1.2 without a connection ID.
@@ -155,19 +154,35 @@ impl SendEpoch {
             return Err(SealError::Full);
         }
         let least = buf.len().checked_sub(self.overhead(kind, shape)).ok_or(SealError::Full)?;
-        let mut content = Some(content);
-        self.seal_padded(buf, kind, shape, least, &mut |w| write_once(&mut content, w))
+        self.seal_at_least(buf, kind, shape, least, content)
     }
 
-    /// Seals a record whose content and padding have at least `least` bytes. All kinds of records
-    /// share this function, so that a build has its code once.
+    /// Seals a record whose content and padding have at least `least` bytes.
+    fn seal_at_least(
+        &mut self,
+        buf: &mut [u8],
+        kind: ContentType,
+        shape: HeaderFormat,
+        least: usize,
+        content: impl FnOnce(&mut Writer<'_>) -> Result<(), BufferFull>,
+    ) -> Result<Sealed, SealError> {
+        // Hosts have a copy of the code for each kind of record, which takes fewer instructions.
+        if cfg!(feature = "aggregation") {
+            return self.seal_padded(buf, kind, shape, least, content);
+        }
+        let mut content = Some(content);
+        let mut write = |w: &mut Writer<'_>| content.take().map_or(Ok(()), |write| write(w));
+        let write: &mut dyn FnMut(&mut Writer<'_>) -> Result<(), BufferFull> = &mut write;
+        self.seal_padded(buf, kind, shape, least, write)
+    }
+
     fn seal_padded(
         &mut self,
         buf: &mut [u8],
         kind: ContentType,
         shape: HeaderFormat,
         least: usize,
-        content: &mut dyn FnMut(&mut Writer<'_>) -> Result<(), BufferFull>,
+        content: impl FnOnce(&mut Writer<'_>) -> Result<(), BufferFull>,
     ) -> Result<Sealed, SealError> {
         let number = self.next;
         if number > MAX_RECORD_NUMBER || self.usage.state() == KeyState::Exhausted {
@@ -232,14 +247,6 @@ impl SendEpoch {
         })?;
         Ok(Some(sealed))
     }
-}
-
-/// Writes a record's content with a function that is called once.
-fn write_once(
-    content: &mut Option<impl FnOnce(&mut Writer<'_>) -> Result<(), BufferFull>>,
-    w: &mut Writer<'_>,
-) -> Result<(), BufferFull> {
-    content.take().map_or(Ok(()), |write| write(w))
 }
 
 impl core::fmt::Debug for SendEpoch {
