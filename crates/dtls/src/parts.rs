@@ -1,43 +1,13 @@
 //! The parts that a build contains, each named by a feature of this crate.
 //!
-//! States, keys and configurations that only one part makes hold a value of that part's type.
-//! Without the feature the type has no values. The compiler then knows that such a state never
-//! exists, and leaves out all code that would handle it. Where a part begins, code asks for
-//! `INCLUDED`; only constructors by which a program begins to use a part ask for the feature.
+//! [`lightseal_core::parts`] says how code without its feature is left out. Only constructors by
+//! which a program begins to use a part ask for the feature.
 
 use alloc::boxed::Box;
 use core::fmt;
+use lightseal_core::parts::Part;
 
-macro_rules! parts {
-    ($($(#[$doc:meta])* $name:ident if $included:meta;)+) => {$(
-        $(#[$doc])*
-        #[cfg($included)]
-        #[derive(Clone, Copy, Debug)]
-        pub(crate) struct $name(());
-
-        $(#[$doc])*
-        #[cfg(not($included))]
-        #[derive(Clone, Copy, Debug)]
-        pub(crate) enum $name {}
-
-        impl $name {
-            /// The part, if this build contains it.
-            pub(crate) const INCLUDED: Option<Self> = {
-                #[cfg($included)]
-                let part = Some(Self(()));
-                #[cfg(not($included))]
-                let part = None;
-                part
-            };
-        }
-
-        impl Part for $name {
-            const IS_INCLUDED: bool = cfg!($included);
-        }
-    )+};
-}
-
-parts! {
+lightseal_core::parts! {
     /// Handshakes as client.
     Client if feature = "client";
     /// Handshakes as server.
@@ -59,12 +29,6 @@ parts! {
 pub(crate) type Client12 = (Client, Dtls12);
 /// Handshakes of DTLS 1.2 as server.
 pub(crate) type Server12 = (Server, Dtls12);
-
-/// A part of the engine.
-pub(crate) trait Part: Copy {
-    /// Whether this build contains the part.
-    const IS_INCLUDED: bool;
-}
 
 /// What a part keeps about an association, in a box of its own from the first use on. Without the
 /// part it stays empty.
