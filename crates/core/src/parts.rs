@@ -28,12 +28,12 @@ macro_rules! parts {
     ($($(#[$doc:meta])* $name:ident if $included:meta;)+) => {$(
         $(#[$doc])*
         #[cfg($included)]
-        #[derive(Clone, Copy, Debug)]
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
         pub(crate) struct $name(());
 
         $(#[$doc])*
         #[cfg(not($included))]
-        #[derive(Clone, Copy, Debug)]
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
         pub(crate) enum $name {}
 
         impl $name {

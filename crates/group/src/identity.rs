@@ -8,6 +8,7 @@
 //! neither sign records nor compute shared secrets.
 
 use crate::compact::{InvalidPublicKey, PrivateKey, PublicKey, SigningKey, VerifyingKey};
+use crate::parts::{Pairwise, Signatures};
 use core::fmt;
 use lightseal_core::wire::BufferFull;
 use lightseal_core::{Decode, DecodeError, Encode, Random, Reader, Writer};
@@ -15,10 +16,45 @@ use zeroize::Zeroizing;
 
 /// A member's own private keys, zeroized when dropped. A device has one identity, which it uses in
 /// all its groups.
+///
+/// A build without signatures or without pairwise keys keeps the bytes of the private key for which
+/// it has no use.
 #[derive(Clone, Debug)]
 pub struct Identity {
-    signing: SigningKey,
-    exchange: PrivateKey,
+    signing: Stored<SigningKey>,
+    exchange: Stored<PrivateKey>,
+}
+
+/// A private key, or its bytes in a build without its algorithm.
+#[derive(Clone)]
+enum Stored<K> {
+    Key(K),
+    Bytes(Zeroizing<[u8; 32]>),
+}
+
+impl<K> Stored<K> {
+    const fn key(&self) -> Option<&K> {
+        match self {
+            Self::Key(key) => Some(key),
+            Self::Bytes(_) => None,
+        }
+    }
+
+    fn bytes<'s>(&'s self, of_key: impl FnOnce(&'s K) -> &'s [u8; 32]) -> &'s [u8; 32] {
+        match self {
+            Self::Key(key) => of_key(key),
+            Self::Bytes(bytes) => bytes,
+        }
+    }
+}
+
+impl<K: fmt::Debug> fmt::Debug for Stored<K> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Key(key) => key.fmt(f),
+            Self::Bytes(_) => f.write_str("Bytes(..)"),
+        }
+    }
 }
 
 impl Identity {
@@ -34,31 +70,55 @@ impl Identity {
     /// X25519 private key.
     pub fn from_bytes(bytes: &[u8; Self::BYTES]) -> Self {
         let (seed, exchange) = bytes.split_at(32);
-        let part = |part: &[u8]| Zeroizing::new(<[u8; 32]>::try_from(part).expect("half of 64"));
-        Self { signing: SigningKey::new(&part(seed)), exchange: PrivateKey::new(&part(exchange)) }
+        let half = |half: &[u8]| Zeroizing::new(<[u8; 32]>::try_from(half).expect("half of 64"));
+        let (seed, exchange) = (half(seed), half(exchange));
+        Self {
+            signing: match Signatures::INCLUDED {
+                Some(part) => Stored::Key(SigningKey::with(part, &seed)),
+                None => Stored::Bytes(seed),
+            },
+            exchange: match Pairwise::INCLUDED {
+                Some(part) => Stored::Key(PrivateKey::with(part, &exchange)),
+                None => Stored::Bytes(exchange),
+            },
+        }
     }
 
     /// The 64 secret bytes, for storage.
     pub fn to_bytes(&self) -> Zeroizing<[u8; Self::BYTES]> {
         let mut bytes = Zeroizing::new([0; Self::BYTES]);
-        bytes[..32].copy_from_slice(self.signing.seed());
-        bytes[32..].copy_from_slice(self.exchange.as_bytes());
+        bytes[..32].copy_from_slice(self.signing.bytes(SigningKey::seed));
+        bytes[32..].copy_from_slice(self.exchange.bytes(PrivateKey::as_bytes));
         bytes
     }
 
     /// The public keys, which other members may know.
+    #[cfg(all(feature = "signatures", feature = "pairwise"))]
     pub fn public(&self) -> PublicKeys {
-        PublicKeys { signing: *self.signing.public().as_bytes(), exchange: self.exchange.public() }
+        let (signing, exchange) = (self.signing().public(), self.exchange().public());
+        PublicKeys { signing: *signing.as_bytes(), exchange }
     }
 
     /// The Ed25519 private key.
+    #[cfg(feature = "signatures")]
     pub const fn signing(&self) -> &SigningKey {
-        &self.signing
+        self.signer().expect("the feature `signatures`")
     }
 
     /// The X25519 private key.
+    #[cfg(feature = "pairwise")]
     pub const fn exchange(&self) -> &PrivateKey {
-        &self.exchange
+        self.exchanger().expect("the feature `pairwise`")
+    }
+
+    /// The Ed25519 private key, if this build has signatures.
+    pub(crate) const fn signer(&self) -> Option<&SigningKey> {
+        self.signing.key()
+    }
+
+    /// The X25519 private key, if this build has pairwise keys.
+    pub(crate) const fn exchanger(&self) -> Option<&PrivateKey> {
+        self.exchange.key()
     }
 }
 
@@ -89,12 +149,15 @@ impl PublicKeys {
     /// such a member out of its [directory](crate::directory).
     ///
     /// # Errors
-    /// The first 32 bytes are not a valid Ed25519 public key.
+    /// The first 32 bytes are not a valid Ed25519 public key. A build without signatures does not
+    /// check this.
     pub fn from_storage(bytes: &[u8; Self::BYTES]) -> Result<Self, InvalidPublicKey> {
         let (signing, exchange) = bytes.split_at(32);
         let part = |part: &[u8]| <[u8; 32]>::try_from(part).map_err(|_| InvalidPublicKey);
         let (signing, exchange) = (part(signing)?, PublicKey(part(exchange)?));
-        VerifyingKey::new(&signing)?;
+        if Signatures::INCLUDED.is_some() {
+            VerifyingKey::new(&signing)?;
+        }
         Ok(Self { signing, exchange })
     }
 
@@ -107,8 +170,14 @@ impl PublicKeys {
     }
 
     /// The Ed25519 public key, decompressed for verification.
+    #[cfg(feature = "signatures")]
     pub fn verifying(&self) -> VerifyingKey {
-        VerifyingKey::new(&self.signing).expect("from_bytes has checked the key")
+        self.verifier().expect("from_bytes has checked the key")
+    }
+
+    /// The Ed25519 public key, decompressed for verification, if this build has signatures.
+    pub(crate) fn verifier(&self) -> Option<VerifyingKey> {
+        VerifyingKey::new(&self.signing).ok()
     }
 
     pub(crate) const fn signing_bytes(&self) -> &[u8; 32] {

@@ -35,19 +35,18 @@ const MAX_PLAINTEXT: usize = MAX_CONTENT + 1;
 /// listeners, nor any secrets except [pairwise](super::PairSecret) ones.
 pub struct RecordKeys {
     stream: Stream,
-    tag_len: usize,
+    suite: Suite,
     protection: Box<dyn Protection>,
 }
 
 impl RecordKeys {
     /// The keys derived from `secret`, which must be the secret of `stream`.
     pub fn new(suite: Suite, stream: Stream, secret: &TrafficSecret) -> Self {
-        let suite = suite.get();
-        Self {
-            stream,
-            tag_len: suite.tag_len,
-            protection: suite.keying.plain(&secret.derivation()),
-        }
+        Self { stream, suite, protection: suite.get().keying.plain(&secret.derivation()) }
+    }
+
+    const fn tag_len(&self) -> usize {
+        self.suite.get().tag_len
     }
 
     /// The stream whose records these keys are for.
@@ -60,7 +59,7 @@ impl RecordKeys {
     pub fn overhead(&self, form: HeaderForm, signed: bool) -> Option<usize> {
         let header = header::header_for(&self.stream, 0, form, signed)?;
         let signature = if signed { SIGNATURE_LEN } else { 0 };
-        Some(header.len() + 1 + signature + self.tag_len)
+        Some(header.len() + 1 + signature + self.tag_len())
     }
 
     /// Seals a record into the front of `buf` and returns its length.
@@ -81,7 +80,7 @@ impl RecordKeys {
         if content_len > MAX_PLAINTEXT {
             return Err(SealError::TooLong);
         }
-        let body_len = content_len + self.tag_len;
+        let body_len = content_len + self.tag_len();
         let len = header.len() + body_len;
         let buf = buf.get_mut(..len).ok_or(SealError::BufferFull)?;
         let (head, body) = buf.split_at_mut(header.len());
@@ -307,7 +306,7 @@ impl<'a> RevealedRecord<'a> {
     /// [`OpenError::Tag`]: the tag is wrong.
     pub fn authenticate(self, keys: &RecordKeys) -> Result<TagVerifiedRecord<'a>, OpenError> {
         let Self { number, header, head, body } = self;
-        let content_len = body.len().checked_sub(keys.tag_len);
+        let content_len = body.len().checked_sub(keys.tag_len());
         let content_len = content_len.filter(|len| (1..=MAX_PLAINTEXT).contains(len));
         let (content, tag) = body.split_at_mut(content_len.ok_or(OpenError::Tag)?);
         let record = Record { number, header: head };

@@ -10,9 +10,11 @@
 //! store data from unauthenticated writers. Pages that will be needed are looked up in advance, so
 //! this is rare.
 
+use super::keys::RequiredProof;
 use crate::compact::{PublicKey, VerifyingKey};
 use crate::directory::{Lookup, PAGE_SIZE, Page};
-use crate::policy::Responses;
+use crate::parts::PeerKeys;
+use crate::policy::{Policy, Responses};
 use crate::rekey::{Leaf, UnchangedOwners};
 use crate::{ListenerId, SenderId};
 use alloc::collections::{BTreeMap, BTreeSet};
@@ -35,12 +37,18 @@ const MOST_WANTED: usize = 32;
 /// A sender's keys.
 pub(super) struct Sender {
     pub(super) leaf: Leaf,
-    pub(super) verifying: VerifyingKey,
+    /// `None` in a build without signatures.
+    verifying: Option<VerifyingKey>,
     pub(super) exchange: PublicKey,
 }
 
+/// The public keys of other members, if the group's policy needs any.
+pub(super) struct KeyDirectory(Option<KnownKeys>);
+
 /// The public keys of other members that are known.
-pub(super) struct KeyDirectory {
+struct KnownKeys {
+    #[expect(dead_code, reason = "without the part there is no such state")]
+    part: PeerKeys,
     /// With pairwise responses the key stored for a listener is its X25519 key, otherwise its
     /// Ed25519 key.
     responses: Responses,
@@ -60,9 +68,10 @@ pub(super) struct KeyDirectory {
 }
 
 impl KeyDirectory {
-    pub(super) const fn new(responses: Responses, epoch: u64) -> Self {
-        Self {
-            responses,
+    pub(super) fn new(policy: &Policy, epoch: u64) -> Self {
+        Self(policy.peer_keys().map(|part| KnownKeys {
+            part,
+            responses: policy.responses,
             epoch,
             senders: BTreeMap::new(),
             listeners: BTreeMap::new(),
@@ -72,37 +81,97 @@ impl KeyDirectory {
             asked: None,
             next_at: None,
             unanswered: 0,
-        }
+        }))
+    }
+
+    /// Whether the group's policy needs public keys of other members.
+    pub(super) const fn is_used(&self) -> bool {
+        self.0.is_some()
     }
 
     pub(super) fn sender(&self, sender: SenderId) -> Option<&Sender> {
-        self.senders.get(&sender)
+        self.0.as_ref()?.senders.get(&sender)
+    }
+
+    /// What a signed record of this sender must prove.
+    pub(super) fn proof(&self, sender: SenderId) -> RequiredProof<'_> {
+        match self.sender(sender).and_then(|known| known.verifying.as_ref()) {
+            Some(key) => RequiredProof::Signer(key),
+            None => RequiredProof::Unknown,
+        }
     }
 
     /// A listener's public key: the X25519 key if responses are pairwise, otherwise the Ed25519
     /// key.
     pub(super) fn listener(&self, listener: ListenerId) -> Option<&[u8; 32]> {
-        self.listeners.get(&listener)
+        self.0.as_ref()?.listeners.get(&listener)
     }
 
     /// Removes a listener's key because it is invalid.
     pub(super) fn refuse(&mut self, listener: ListenerId) {
-        self.listeners.remove(&listener);
+        if let Some(known) = &mut self.0 {
+            known.listeners.remove(&listener);
+        }
     }
 
     /// Whether a page was received and no member of it can have changed since.
     pub(super) fn has(&self, page: Lookup) -> bool {
-        self.pages.contains_key(&page)
+        self.0.as_ref().is_some_and(|known| known.pages.contains_key(&page))
     }
 
     /// The first epoch for which the stored keys of a page are valid. In earlier epochs its leaves
     /// or SenderIDs may have belonged to other members. `u64::MAX` if the page was never received.
     pub(super) fn valid_from(&self, page: Lookup) -> u64 {
-        self.received_in.get(&page).copied().unwrap_or(u64::MAX)
+        let received = self.0.as_ref().and_then(|known| known.received_in.get(&page));
+        received.copied().unwrap_or(u64::MAX)
     }
 
     /// Schedules a lookup of a page, unless it was received in this epoch.
     pub(super) fn schedule_lookup(&mut self, now: Instant, rng: &mut Random, page: Lookup) {
+        if let Some(known) = &mut self.0 {
+            known.schedule_lookup(now, rng, page);
+        }
+    }
+
+    /// Makes a scheduled lookup due at once. A member that starts need not wait, because other
+    /// members do not start at the same moment.
+    pub(super) fn look_up_now(&mut self, now: Instant) {
+        if let Some(known) = &mut self.0 {
+            known.next_at = known.next_at.map(|_| now);
+        }
+    }
+
+    /// Whether lookups are scheduled or outstanding.
+    pub(super) fn are_wanted(&self) -> bool {
+        self.0.as_ref().is_some_and(|known| known.asked.is_some() || !known.wanted.is_empty())
+    }
+
+    /// The page to look up now, if one is due.
+    pub(super) fn next_lookup(&mut self, now: Instant) -> Option<Lookup> {
+        self.0.as_mut()?.next_lookup(now)
+    }
+
+    pub(super) fn wake_at(&self) -> Option<Instant> {
+        let known = self.0.as_ref()?;
+        known.asked.map(|(_, until)| until).or(known.next_at)
+    }
+
+    /// Stores a page. Returns false if the page is of a later epoch than the member's newest.
+    pub(super) fn store_page(&mut self, now: Instant, rng: &mut Random, page: &Page) -> bool {
+        self.0.as_mut().is_none_or(|known| known.store_page(now, rng, page))
+    }
+
+    /// Enters an epoch, and removes the keys of all leaves that are not in `kept` and may have
+    /// another owner.
+    pub(super) fn move_to(&mut self, epoch: u64, kept: &UnchangedOwners) {
+        if let Some(known) = &mut self.0 {
+            known.move_to(epoch, kept);
+        }
+    }
+}
+
+impl KnownKeys {
+    fn schedule_lookup(&mut self, now: Instant, rng: &mut Random, page: Lookup) {
         let is_asked = self.asked.is_some_and(|(asked, _)| asked == page);
         let is_told = self.pages.get(&page) == Some(&self.epoch);
         if is_asked || is_told || self.wanted.len() >= MOST_WANTED {
@@ -114,19 +183,7 @@ impl KeyDirectory {
         }
     }
 
-    /// Makes a scheduled lookup due at once. A member that starts need not wait, because other
-    /// members do not start at the same moment.
-    pub(super) fn look_up_now(&mut self, now: Instant) {
-        self.next_at = self.next_at.map(|_| now);
-    }
-
-    /// Whether lookups are scheduled or outstanding.
-    pub(super) fn are_wanted(&self) -> bool {
-        self.asked.is_some() || !self.wanted.is_empty()
-    }
-
-    /// The page to look up now, if one is due.
-    pub(super) fn next_lookup(&mut self, now: Instant) -> Option<Lookup> {
+    fn next_lookup(&mut self, now: Instant) -> Option<Lookup> {
         if let Some((page, until)) = self.asked
             && until <= now
         {
@@ -144,12 +201,7 @@ impl KeyDirectory {
         Some(page)
     }
 
-    pub(super) fn wake_at(&self) -> Option<Instant> {
-        self.asked.map(|(_, until)| until).or(self.next_at)
-    }
-
-    /// Stores a page. Returns false if the page is of a later epoch than the member's newest.
-    pub(super) fn store_page(&mut self, now: Instant, rng: &mut Random, page: &Page) -> bool {
+    fn store_page(&mut self, now: Instant, rng: &mut Random, page: &Page) -> bool {
         let Page { lookup, epoch, members } = page;
         if self.asked.is_some_and(|(asked, _)| asked == *lookup) {
             (self.asked, self.unanswered) = (None, 0);
@@ -175,7 +227,7 @@ impl KeyDirectory {
             Lookup::Senders(_) => {
                 self.senders.retain(|sender, _| Lookup::sender(*sender) != page);
                 self.senders.extend(members.iter().filter_map(|member| {
-                    let (verifying, exchange) = (member.keys.verifying(), member.keys.exchange);
+                    let (verifying, exchange) = (member.keys.verifier(), member.keys.exchange);
                     Some((member.sender?, Sender { leaf: member.leaf, verifying, exchange }))
                 }));
             }
@@ -198,9 +250,7 @@ impl KeyDirectory {
         }
     }
 
-    /// Enters an epoch, and removes the keys of all leaves that are not in `kept` and may have
-    /// another owner.
-    pub(super) fn move_to(&mut self, epoch: u64, kept: &UnchangedOwners) {
+    fn move_to(&mut self, epoch: u64, kept: &UnchangedOwners) {
         let holds = |id: ListenerId| Leaf::new(id.get()).is_some_and(|leaf| kept.contains(leaf));
         self.epoch = epoch;
         self.senders.retain(|_, sender| kept.contains(sender.leaf));

@@ -8,7 +8,6 @@ use crate::codepoints::GROUP_CHALLENGE;
 use crate::compact::{Boot, HeaderForm, PlainRecord};
 use crate::directory::Lookup;
 use crate::identity::Identity;
-use crate::policy::Responses;
 use crate::{ListenerId, SenderId};
 use core::net::SocketAddr;
 use lightseal_core::Instant;
@@ -33,8 +32,8 @@ impl Member {
         if !self.roles.listener {
             return Err(SendError::Role);
         }
-        let to = *self.heard_from.get(&(sender, request)).ok_or(SendError::UnknownSender)?;
-        if self.sessions.contains(&to) {
+        let to = *self.heard_from.get((sender, request)).ok_or(SendError::UnknownSender)?;
+        if self.has_session(to) {
             return Err(SendError::Session(to));
         }
         let at = self.response_epoch(now, sender, request)?;
@@ -54,9 +53,9 @@ impl Member {
         request: RequestKind,
     ) -> Result<u64, SendError> {
         let (sending, _) = self.epochs.sending(now);
-        let paired = self.policy.responses == Responses::Pairwise;
+        let paired = self.policy.pairwise().is_some();
         let is_known = |epoch: &Epoch| {
-            let heard = epoch.senders.get(&sender);
+            let heard = epoch.senders.get(sender);
             heard.is_some_and(|heard| heard.knows_boot || heard.last_number(request).is_some())
         };
         let known = self.epochs.epochs().filter(|(_, epoch)| is_known(epoch));
@@ -87,12 +86,12 @@ impl Member {
             return Err(SendError::Exhausted);
         }
         // A sender that was heard in the previous epoch only has no state here yet.
-        let mut heard = match epoch.senders.remove(&sender) {
+        let mut heard = match epoch.senders.remove(sender) {
             Some(heard) => heard,
             None => epoch.heard(now),
         };
-        let sealed = match (policy.responses, me) {
-            (Responses::Pairwise, Listener::Id(me)) => {
+        let sealed = match (policy.pairwise(), me) {
+            (Some(_), Listener::Id(me)) => {
                 let ids = (me, sender, request);
                 let sealed =
                     seal_paired(epoch, &mut heard, ids, (identity, peers), boot, record, buf);
@@ -147,11 +146,13 @@ fn seal_paired(
     buf: &mut [u8],
 ) -> Result<usize, SendError> {
     if heard.pair.is_none() {
-        heard.pair = epoch.sender_pairs.get(&sender).map(|pair| pair.secret.clone());
+        let paired = epoch.paired.as_ref().ok_or(SendError::NoKey)?;
+        heard.pair = paired.sender_pairs.get(&sender).map(|pair| pair.secret.clone());
     }
     if heard.pair.is_none() {
         let peer = peers.sender(sender).ok_or(SendError::NoKey)?;
-        let (own, key) = ((me, identity.exchange()), (sender, &peer.exchange));
+        let own = identity.exchanger().ok_or(SendError::NoKey)?;
+        let (own, key) = ((me, own), (sender, &peer.exchange));
         heard.pair = epoch.keys.pair_for_listener(own, key);
     }
     let pair = heard.pair.as_ref().ok_or(SendError::NoKey)?;

@@ -1,0 +1,117 @@
+//! A map in one allocation, for few entries.
+
+use alloc::vec::Vec;
+
+/// A map whose entries lie in one vector, in ascending order of their keys. An insertion moves the
+/// entries behind it, so a map has at most some hundred entries. It takes a fraction of a B-tree's
+/// code, and no memory beside its entries.
+#[derive(Clone, Debug)]
+pub(crate) struct SmallMap<K, V>(Vec<(K, V)>);
+
+impl<K, V> Default for SmallMap<K, V> {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl<K, V> SmallMap<K, V> {
+    pub(crate) const fn new() -> Self {
+        Self(Vec::new())
+    }
+
+    pub(crate) const fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (&K, &V)> {
+        self.0.iter().map(|(key, value)| (key, value))
+    }
+
+    pub(crate) fn values_mut(&mut self) -> impl Iterator<Item = &mut V> {
+        self.0.iter_mut().map(|(_, value)| value)
+    }
+
+    pub(crate) fn into_entries(self) -> Vec<(K, V)> {
+        self.0
+    }
+
+    pub(crate) fn retain(&mut self, mut keep: impl FnMut(&K, &V) -> bool) {
+        self.0.retain(|(key, value)| keep(key, value));
+    }
+}
+
+impl<K: Ord + Copy, V> SmallMap<K, V> {
+    fn position(&self, key: K) -> Result<usize, usize> {
+        self.0.binary_search_by(|(at, _)| at.cmp(&key))
+    }
+
+    pub(crate) fn contains(&self, key: K) -> bool {
+        self.position(key).is_ok()
+    }
+
+    pub(crate) fn get(&self, key: K) -> Option<&V> {
+        let at = self.position(key).ok()?;
+        self.0.get(at).map(|(_, value)| value)
+    }
+
+    pub(crate) fn get_mut(&mut self, key: K) -> Option<&mut V> {
+        let at = self.position(key).ok()?;
+        self.0.get_mut(at).map(|(_, value)| value)
+    }
+
+    /// The value of `key`, which is made if there is none.
+    pub(crate) fn get_or_insert_with(&mut self, key: K, make: impl FnOnce() -> V) -> &mut V {
+        let at = self.position(key).unwrap_or_else(|at| {
+            self.0.insert(at, (key, make()));
+            at
+        });
+        &mut self.0[at].1
+    }
+
+    pub(crate) fn insert(&mut self, key: K, value: V) {
+        match self.position(key) {
+            Ok(at) => self.0[at].1 = value,
+            Err(at) => self.0.insert(at, (key, value)),
+        }
+    }
+
+    pub(crate) fn remove(&mut self, key: K) -> Option<V> {
+        let at = self.position(key).ok()?;
+        Some(self.0.remove(at).1)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use std::collections::BTreeMap;
+
+    proptest! {
+        /// The map agrees with a B-tree.
+        #[test]
+        fn agrees_with_a_b_tree(steps in prop::collection::vec((0u8..4, 0u8..16, any::<u8>()), 0..200)) {
+            let (mut map, mut model) = (SmallMap::new(), BTreeMap::new());
+            for (step, key, value) in steps {
+                match step {
+                    0 => {
+                        map.insert(key, value);
+                        model.insert(key, value);
+                    }
+                    1 => prop_assert_eq!(map.remove(key), model.remove(&key)),
+                    2 => {
+                        let stored = *map.get_or_insert_with(key, || value);
+                        prop_assert_eq!(stored, *model.entry(key).or_insert(value));
+                    }
+                    _ => {
+                        map.retain(|key, _| key % 3 != value % 3);
+                        model.retain(|key, _| key % 3 != value % 3);
+                    }
+                }
+                prop_assert_eq!(map.get(key), model.get(&key));
+                prop_assert_eq!(map.contains(key), model.contains_key(&key));
+                prop_assert!(map.iter().eq(model.iter()) && map.len() == model.len());
+            }
+        }
+    }
+}
