@@ -33,13 +33,6 @@ enum Stored<K> {
 }
 
 impl<K> Stored<K> {
-    const fn key(&self) -> Option<&K> {
-        match self {
-            Self::Key(key) => Some(key),
-            Self::Bytes(_) => None,
-        }
-    }
-
     fn bytes<'s>(&'s self, of_key: impl FnOnce(&'s K) -> &'s [u8; 32]) -> &'s [u8; 32] {
         match self {
             Self::Key(key) => of_key(key),
@@ -113,12 +106,18 @@ impl Identity {
 
     /// The Ed25519 private key, if this build has signatures.
     pub(crate) const fn signer(&self) -> Option<&SigningKey> {
-        self.signing.key()
+        match (&self.signing, Signatures::INCLUDED) {
+            (Stored::Key(key), Some(_)) => Some(key),
+            _ => None,
+        }
     }
 
     /// The X25519 private key, if this build has pairwise keys.
     pub(crate) const fn exchanger(&self) -> Option<&PrivateKey> {
-        self.exchange.key()
+        match (&self.exchange, Pairwise::INCLUDED) {
+            (Stored::Key(key), Some(_)) => Some(key),
+            _ => None,
+        }
     }
 }
 

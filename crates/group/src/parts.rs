@@ -6,6 +6,8 @@
 lightseal_core::parts! {
     /// Records of profile `axiom-1.2`.
     Axiom12 if feature = "axiom";
+    /// The suite of `axiom-1.2` that does not encrypt.
+    NullSuite if feature = "null-suite";
     /// Records of profile `compact`.
     Compact if feature = "compact";
     /// Members that send requests.

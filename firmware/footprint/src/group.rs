@@ -1,7 +1,6 @@
 //! A member of a group, which is linked and not run: its keys would come from a controller.
 
 use crate::machine::{exit, fail};
-use crate::meter::measured;
 use crate::settings::{AES_128_CCM_8, PEER, SUITES_12};
 use crate::transcript::{LONGEST, Reader};
 use crate::{heap, machine};
@@ -10,7 +9,7 @@ use alloc::vec::Vec;
 use lightseal_dtls::Instant;
 use lightseal_dtls::crypto::Provider;
 use lightseal_group::keys::{ControllerKey, Grant, KeyPath};
-use lightseal_group::member::{Delivery, Membership, RequestKind, Roles};
+use lightseal_group::member::{Delivery, Event, Membership, RequestKind, Roles, Transmit};
 use lightseal_group::numbers::{Ledger, LedgerFailed};
 use lightseal_group::{Decode, GroupId, Identity, Member, Policy, Random, SenderId, SenderSet};
 
@@ -69,26 +68,30 @@ pub fn member_of_both_roles() -> ! {
     loop {
         let mut bytes = message(&mut transcript);
         let mut question = Vec::new();
-        measured("open", || {
-            member.receive_multicast(NOW, PEER, &mut bytes, |delivery| {
-                if let Delivery::Request { content, .. } = delivery {
-                    question = content.to_vec();
-                }
-            });
+        member.receive_multicast(NOW, PEER, &mut bytes, |delivery| {
+            if let Delivery::Request { content, .. } = delivery {
+                question = content.to_vec();
+            }
         });
-        let answered = measured("seal", || {
-            member.respond(NOW, SENDER, RequestKind::Group, &question, &mut buffer).is_ok()
-        });
-        let asked = measured("seal", || member.request(NOW, &question, &mut buffer).is_ok());
+        let answer = member.respond(NOW, SENDER, RequestKind::Group, &question, &mut buffer);
+        let asked = member.request(NOW, &question, &mut buffer);
         let mut bytes = message(&mut transcript);
-        measured("open", || {
-            member.receive_unicast(NOW, PEER, &mut bytes, |delivery| {
-                if let Delivery::Response { content, .. } = delivery {
-                    question = content.to_vec();
-                }
-            });
+        member.receive_unicast(NOW, PEER, &mut bytes, |delivery| {
+            if let Delivery::Response { content, .. } = delivery {
+                question = content.to_vec();
+            }
         });
-        if !(answered && asked) {
+        member.handle_timeout(NOW);
+        while let Some(Transmit { datagram, .. }) = member.poll_transmit() {
+            question = datagram;
+        }
+        if let Some(Event::Pull(_)) = member.next_event() {
+            let Ok(grant) = Grant::decode(&message(&mut transcript)) else { fail("no grant") };
+            if member.grant(NOW, grant).is_err() {
+                fail("refused");
+            }
+        }
+        if answer.is_err() || asked.is_err() || question.is_empty() {
             fail("nothing was sent");
         }
     }

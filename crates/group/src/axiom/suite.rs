@@ -1,7 +1,7 @@
 //! Cipher suites of `axiom-1.2`: the DTLS 1.2 suites that need only a pre-shared key.
 
 use super::null::NullSha256;
-use crate::parts::Axiom12;
+use crate::parts::{Axiom12, NullSuite};
 use alloc::boxed::Box;
 use core::fmt;
 use lightseal_dtls::crypto::{Aead, CipherSuite12, CipherSuiteId, Exchange12, Limits, Provider};
@@ -27,22 +27,25 @@ pub struct Suite {
 #[derive(Clone, Copy)]
 enum SuiteKind {
     Aead(&'static CipherSuite12),
-    Null,
+    Null(NullSuite),
 }
 
 impl Suite {
     /// HMAC-SHA256 over records that are **not encrypted** (RFC 5487, section 3; RFC 5246,
     /// section 6.2.3.1). It needs no provider.
-    #[cfg(feature = "axiom")]
+    #[cfg(feature = "null-suite")]
     pub const PSK_WITH_NULL_SHA256: Self =
-        Self { kind: SuiteKind::Null, part: Axiom12::INCLUDED.expect("the feature `axiom`") };
+        match (NullSuite::INCLUDED, Axiom12::INCLUDED) {
+            (Some(null), Some(part)) => Self { kind: SuiteKind::Null(null), part },
+            _ => panic!("the feature `null-suite`"),
+        };
 
     /// The suite with this code point, if a group can use it: a PSK suite of `provider` without a
     /// key exchange, or the NULL suite with HMAC-SHA256.
     pub fn new(provider: &Provider, id: CipherSuiteId) -> Option<Self> {
         let part = Axiom12::INCLUDED?;
         if id == CipherSuiteId::PSK_WITH_NULL_SHA256 {
-            return Some(Self { kind: SuiteKind::Null, part });
+            return NullSuite::INCLUDED.map(|null| Self { kind: SuiteKind::Null(null), part });
         }
         let suite = provider.suite_12(id).filter(|suite| suite.exchange == Exchange12::Psk)?;
         Some(Self { kind: SuiteKind::Aead(suite), part })
@@ -52,7 +55,7 @@ impl Suite {
     pub const fn id(&self) -> CipherSuiteId {
         match self.kind {
             SuiteKind::Aead(suite) => suite.id,
-            SuiteKind::Null => CipherSuiteId::PSK_WITH_NULL_SHA256,
+            SuiteKind::Null(_) => CipherSuiteId::PSK_WITH_NULL_SHA256,
         }
     }
 
@@ -60,7 +63,7 @@ impl Suite {
     pub const fn name(&self) -> &'static str {
         match self.kind {
             SuiteKind::Aead(suite) => suite.name,
-            SuiteKind::Null => "TLS_PSK_WITH_NULL_SHA256",
+            SuiteKind::Null(_) => "TLS_PSK_WITH_NULL_SHA256",
         }
     }
 
@@ -76,7 +79,7 @@ impl Suite {
     pub const fn limits(&self) -> &'static Limits {
         match self.kind {
             SuiteKind::Aead(suite) => &suite.limits,
-            SuiteKind::Null => &Limits::HMAC,
+            SuiteKind::Null(_) => &Limits::HMAC,
         }
     }
 
@@ -89,7 +92,7 @@ impl Suite {
     pub const fn tag_len(&self) -> usize {
         match self.kind {
             SuiteKind::Aead(suite) => suite.tag_len,
-            SuiteKind::Null => NullSha256::LEN,
+            SuiteKind::Null(_) => NullSha256::LEN,
         }
     }
 
@@ -98,7 +101,7 @@ impl Suite {
     pub const fn explicit_nonce_len(&self) -> usize {
         match self.kind {
             SuiteKind::Aead(suite) => suite.explicit_nonce_len(),
-            SuiteKind::Null => 0,
+            SuiteKind::Null(_) => 0,
         }
     }
 
@@ -106,7 +109,7 @@ impl Suite {
     pub const fn mac_key_len(&self) -> usize {
         match self.kind {
             SuiteKind::Aead(_) => 0,
-            SuiteKind::Null => NullSha256::LEN,
+            SuiteKind::Null(_) => NullSha256::LEN,
         }
     }
 
@@ -114,7 +117,7 @@ impl Suite {
     pub const fn enc_key_len(&self) -> usize {
         match self.kind {
             SuiteKind::Aead(suite) => suite.key_len,
-            SuiteKind::Null => 0,
+            SuiteKind::Null(_) => 0,
         }
     }
 
@@ -122,7 +125,7 @@ impl Suite {
     pub const fn fixed_iv_len(&self) -> usize {
         match self.kind {
             SuiteKind::Aead(suite) => suite.fixed_iv_len,
-            SuiteKind::Null => 0,
+            SuiteKind::Null(_) => 0,
         }
     }
 
@@ -131,7 +134,7 @@ impl Suite {
     pub(super) fn protection(&self, mac_key: &[u8], enc_key: &[u8], iv: &[u8]) -> Box<dyn Aead> {
         match self.kind {
             SuiteKind::Aead(suite) => (suite.aead)(enc_key, iv),
-            SuiteKind::Null => Box::new(NullSha256::new(mac_key)),
+            SuiteKind::Null(_) => Box::new(NullSha256::new(mac_key)),
         }
     }
 }

@@ -15,6 +15,7 @@ use super::Suite;
 use super::header::{self, EpochBits, Header, HeaderForm};
 use super::keys::{Direction, Stream};
 use super::source::{SIGNATURE_LEN, Signed, SigningKey, VerifyingKey};
+use crate::parts::Signatures;
 use crate::{ListenerId, SenderId};
 use alloc::boxed::Box;
 use core::fmt;
@@ -69,6 +70,7 @@ impl RecordKeys {
     /// the record is too long.
     pub fn seal(&self, record: &PlainRecord<'_>, buf: &mut [u8]) -> Result<usize, SealError> {
         let PlainRecord { number, kind, payload, form, padding, signer } = *record;
+        let signer = signer.filter(|_| Signatures::INCLUDED.is_some());
         if number > MAX_RECORD_NUMBER {
             return Err(SealError::NumbersExhausted);
         }
@@ -336,6 +338,7 @@ impl<'a> TagVerifiedRecord<'a> {
         verifier: Option<&VerifyingKey>,
     ) -> Result<OpenedRecord<'a>, OpenError> {
         let Self { number, header, head, content } = self;
+        let verifier = verifier.filter(|_| Signatures::INCLUDED.is_some());
         if let Header::Full(header) = header
             && header.signed != verifier.is_some()
         {

@@ -112,18 +112,19 @@ impl Member {
         if epoch.key_state() == KeyState::Exhausted {
             return Err(SendError::Exhausted);
         }
-        let PairedPeers { pairs, .. } = epoch.paired.as_mut().ok_or(SendError::NoPairwiseKeys)?;
+        let (keys, paired) = epoch.paired_mut().ok_or(SendError::NoPairwiseKeys)?;
+        let PairedPeers { pairs, .. } = paired;
         if !pairs.contains_key(&listener) {
             let exchange = identity.exchanger().ok_or(SendError::NoPairwiseKeys)?;
-            let keys = ((own, exchange), (listener, &compact::PublicKey(*key)));
-            let Some(pair) = epoch.keys.pair_for_sender(keys.0, keys.1) else {
+            let (own, key) = ((own, exchange), (listener, &compact::PublicKey(*key)));
+            let Some(pair) = keys.pair_for_sender(own, key) else {
                 peers.refuse(listener);
                 return Err(SendError::NotAMember);
             };
             pairs.insert(listener, pair);
         }
         let pair = pairs.get(&listener).ok_or(SendError::NoKey)?;
-        let sealer = epoch.keys.direct_keys(pair, (listener, own)).ok_or(SendError::Role)?;
+        let sealer = keys.direct_keys(pair, (listener, own)).ok_or(SendError::Role)?;
         let reserved = written(&mut epoch.reserved)?;
         let numbers = &mut epoch.own.as_mut().ok_or(SendError::Role)?.numbers;
         let number = reserved.take(numbers, &mut **ledger).map_err(SendError::Number)?;
@@ -183,7 +184,7 @@ impl Member {
         let known = epoch.senders.get(sender).map(|heard| heard.direct.clone());
         let window = known.unwrap_or_else(|| epoch.heard(now).direct);
         let anything = ReplayWindow::new();
-        let paired = epoch.paired.as_ref();
+        let paired = epoch.paired();
         let Some(pair) = paired.and_then(|paired| paired.sender_pairs.get(&sender)) else {
             return DropReason::NoState.into();
         };
@@ -222,9 +223,8 @@ impl Member {
     /// key is looked up.
     fn share_with(&mut self, now: Instant, at: u64, (me, sender): (ListenerId, SenderId)) -> bool {
         let Self { epochs, peers, identity, rng, .. } = self;
-        let Some(Epoch { keys, paired: Some(paired), .. }) = epochs.receiving(now, at) else {
-            return false;
-        };
+        let epoch = epochs.receiving(now, at);
+        let Some((keys, paired)) = epoch.and_then(Epoch::paired_mut) else { return false };
         if paired.sender_pairs.contains_key(&sender) {
             return true;
         }
@@ -250,7 +250,7 @@ impl Member {
     /// heard in an earlier epoch that is still received.
     pub(super) fn forget_former_senders(&mut self, page: Lookup) {
         let Self { epochs, peers, .. } = self;
-        for paired in epochs.values_mut().filter_map(|epoch| epoch.paired.as_mut()) {
+        for (_, paired) in epochs.values_mut().filter_map(Epoch::paired_mut) {
             paired.sender_pairs.retain(|sender, pair| {
                 let owner = peers.sender(*sender).map(|known| (known.leaf, known.exchange));
                 Lookup::sender(*sender) != page || owner == Some(pair.owner)

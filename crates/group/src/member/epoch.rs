@@ -8,7 +8,7 @@
 use super::keys::{
     AuthenticRecord, EpochKeys, Listener, Opener, ReceivedRecord, RequiredProof, Sealer, Suite,
 };
-use super::map::SmallMap;
+use super::map::{LargeMap, SmallMap};
 use super::outcome::{DropReason, Origin};
 use super::{RequestKind, SendError, written};
 use crate::compact::{HeaderForm, KnownBoot, PairSecret, PlainRecord, PublicKey, SigningKey};
@@ -18,6 +18,7 @@ use crate::policy::{Freshness, Policy};
 use crate::rekey::{EpochKey, Leaf};
 use crate::{ListenerId, SenderId};
 use alloc::collections::BTreeMap;
+use alloc::boxed::Box;
 use alloc::vec::Vec;
 use lightseal_core::{Instant, ReplayWindow};
 use lightseal_dtls::codepoints::ContentType;
@@ -45,9 +46,9 @@ pub(super) struct Epoch {
     /// The state for the member's own requests, if it is a sender.
     pub(super) own: Option<OwnRequests>,
     pub(super) senders: SmallMap<SenderId, SenderState>,
-    pub(super) listeners: BTreeMap<Listener, ListenerState>,
+    pub(super) listeners: LargeMap<Listener, ListenerState>,
     /// If responses are pairwise: the pairwise secrets, and the boots of listeners.
-    pub(super) paired: Option<PairedPeers>,
+    paired: Option<(Pairwise, Box<PairedPeers>)>,
     opener_cache: Vec<(Listener, Opener)>,
     pub(super) requests: Usage,
     pub(super) responses: Usage,
@@ -55,10 +56,17 @@ pub(super) struct Epoch {
     pub(super) direct: Usage,
 }
 
+/// What a listener needs to answer a sender.
+pub(super) struct Answering<'e> {
+    pub(super) keys: &'e EpochKeys,
+    pub(super) paired: Option<&'e PairedPeers>,
+    pub(super) reserved: &'e mut Result<ReservedNumbers, LedgerFailed>,
+    pub(super) heard: &'e mut SenderState,
+}
+
 /// What a member stores in one epoch of those with which it has pairwise keys.
+#[derive(Default)]
 pub(super) struct PairedPeers {
-    #[expect(dead_code, reason = "without the part there is no such state")]
-    part: Pairwise,
     /// The pairwise secrets with listeners whose public keys are known. Each is computed once in
     /// the epoch.
     pub(super) pairs: BTreeMap<ListenerId, PairSecret>,
@@ -69,17 +77,6 @@ pub(super) struct PairedPeers {
     /// For each listener whose pairwise responses were received: its current boot, and the replay
     /// window of that boot.
     pub(super) boots: BTreeMap<ListenerId, (KnownBoot, ReplayWindow)>,
-}
-
-impl PairedPeers {
-    const fn new(part: Pairwise) -> Self {
-        Self {
-            part,
-            pairs: BTreeMap::new(),
-            sender_pairs: BTreeMap::new(),
-            boots: BTreeMap::new(),
-        }
-    }
 }
 
 /// Whether an epoch was in use when a member entered it.
@@ -236,8 +233,8 @@ impl Epoch {
             reserved,
             own,
             senders: SmallMap::new(),
-            listeners: BTreeMap::new(),
-            paired: policy.pairwise().map(PairedPeers::new),
+            listeners: LargeMap::new(),
+            paired: policy.pairwise().map(|part| (part, Box::default())),
             opener_cache: Vec::new(),
             requests: Usage::new(suite.limits()),
             responses: Usage::new(suite.limits()),
@@ -254,6 +251,22 @@ impl Epoch {
     /// ledger failed, because a new epoch would not help then.
     pub(super) const fn was_interrupted(&self) -> bool {
         matches!((self.entry, &self.reserved), (EpochEntry::Repeated, Ok(_)))
+    }
+
+    /// What is stored of those with which the member has pairwise keys, if responses are pairwise.
+    pub(super) fn paired(&self) -> Option<&PairedPeers> {
+        match &self.paired {
+            Some((_, paired)) => Some(paired),
+            None => None,
+        }
+    }
+
+    /// As [`Self::paired`], with the keys of the epoch.
+    pub(super) fn paired_mut(&mut self) -> Option<(&EpochKeys, &mut PairedPeers)> {
+        match &mut self.paired {
+            Some((_, paired)) => Some((&self.keys, paired)),
+            None => None,
+        }
     }
 
     /// How close the epoch's keys are to their usage limits.
@@ -279,7 +292,7 @@ impl Epoch {
             last_group: None,
             last_direct: None,
             numbers: match &self.reserved {
-                _ if self.paired.is_some() => Some(NumberSpace::unreserved()),
+                _ if self.paired().is_some() => Some(NumberSpace::unreserved()),
                 Ok(reserved) => Some(reserved.space()),
                 Err(LedgerFailed) => None,
             },
@@ -289,6 +302,18 @@ impl Epoch {
             knows_boot: false,
             last: now,
         }
+    }
+
+    /// What is needed to answer a sender, which may not have been heard in this epoch.
+    pub(super) fn answering(&mut self, now: Instant, sender: SenderId) -> Answering<'_> {
+        let unheard = self.heard(now);
+        let Self { keys, paired, reserved, senders, .. } = self;
+        let paired = match paired {
+            Some((_, paired)) => Some(&**paired),
+            None => None,
+        };
+        let heard = senders.get_or_insert_with(sender, || unheard);
+        Answering { keys, paired, reserved, heard }
     }
 
     /// Seals a request of this member.
@@ -409,7 +434,7 @@ impl Epoch {
         match listener {
             Listener::Id(id) => id.get() < leaves,
             Listener::Address(_) => {
-                self.listeners.contains_key(&listener) || self.listeners.len() < leaves as usize
+                self.listeners.contains(listener) || self.listeners.len() < leaves as usize
             }
         }
     }
@@ -423,7 +448,7 @@ impl Epoch {
         proof: RequiredProof<'_>,
     ) -> Result<AuthenticRecord<'a>, DropReason> {
         let opener = self.take_cached(listener, own).ok_or(DropReason::NoState)?;
-        let known = self.listeners.get(&listener).map(|known| &known.window);
+        let known = self.listeners.get(listener).map(|known| &known.window);
         let opened = record.open(&opener, known.unwrap_or(&ReplayWindow::new()), proof);
         count(&mut self.responses, &opened);
         // Invented listeners must not evict the expanded keys of real ones.
@@ -451,7 +476,7 @@ impl Epoch {
         nonce: &[u8; 8],
     ) -> Option<Opener> {
         let is = |(cached, _): &(Listener, Opener)| *cached == Listener::Id(listener);
-        let paired = self.paired.as_ref()?;
+        let paired = self.paired()?;
         let known = paired.boots.get(&listener).is_some_and(|(boot, _)| boot.nonce() == nonce);
         match self.opener_cache.iter().position(is) {
             Some(at) if known => Some(self.opener_cache.remove(at).1),

@@ -9,7 +9,7 @@
 use super::keys::{AuthenticRecord, ReceivedRecord, RequiredProof, Suite};
 use super::map::SmallMap;
 use super::outcome::{DropReason, Origin, RecordOutcome};
-use super::{Member, Transmit, micros};
+use super::{Member, Transmit, after, micros};
 use crate::codepoints::{GROUP_CHALLENGE, GROUP_SYNC};
 use crate::compact::{Challenge, HeaderForm, PlainRecord, RecordKeys};
 use crate::parts::PeerKeys;
@@ -64,11 +64,17 @@ struct PendingChallenge {
 
 impl Challenges {
     fn pending(&self) -> Option<&PendingChallenges> {
-        self.0.as_ref().map(|(_, pending)| pending)
+        match &self.0 {
+            Some((_, pending)) => Some(pending),
+            None => None,
+        }
     }
 
     fn get_mut(&mut self, sender: SenderId) -> Option<&mut PendingChallenge> {
-        self.0.as_mut().and_then(|(_, pending)| pending.get_mut(sender))
+        match &mut self.0 {
+            Some((_, pending)) => pending.get_mut(sender),
+            None => None,
+        }
     }
 
     fn get(&self, sender: SenderId) -> Option<&PendingChallenge> {
@@ -105,7 +111,7 @@ impl Challenges {
             }
             unanswered = (asking.unanswered + 1).min(MOST_DOUBLINGS);
         }
-        let at = now + Duration::from_micros(rng.below(micros(JITTER)));
+        let at = after(now, rng.below(micros(JITTER)));
         let asking = PendingChallenge { epoch, to, origin, challenge: None, at, unanswered };
         let (_, pending) = self.0.get_or_insert_with(|| (part, SmallMap::new()));
         pending.insert(sender, asking);
@@ -224,7 +230,7 @@ impl Member {
         let Ok(number) = reserved.take(&mut own.numbers, &mut **ledger) else { return };
         let mut buf = [0; ROOM];
         let sealed = match policy.pairwise() {
-            Some(_) => epoch.paired.as_ref().and_then(|paired| {
+            Some(_) => epoch.paired().and_then(|paired| {
                 let pair = paired.pairs.get(&listener)?;
                 let keys = epoch.keys.answer_keys(pair, (listener, sender), &challenge)?;
                 keys.seal(&challenge.answer(number, None), &mut buf).ok()

@@ -107,7 +107,7 @@ pub struct Member {
     epochs: EpochSchedule<Epoch>,
     /// The address from which the last request of each kind came, for each sender.
     heard_from: SmallMap<(SenderId, RequestKind), SocketAddr>,
-    sessions: SmallMap<SocketAddr, ()>,
+    sessions: Vec<SocketAddr>,
     /// The addresses that direct requests are sent to.
     routes: Routes,
     ledger: Box<dyn Ledger + Send>,
@@ -256,11 +256,11 @@ impl Member {
             keys,
             identity,
             heard_from: SmallMap::new(),
-            sessions: SmallMap::new(),
+            sessions: Vec::new(),
             routes: Routes::default(),
             ledger,
             boot: rng.array(),
-            poll_at: now + until_poll(&mut rng),
+            poll_at: next_poll(now, &mut rng),
             checks: SignatureBudget::new(),
             is_excluded: false,
             rng,
@@ -420,17 +420,19 @@ impl Member {
     /// States that a unicast DTLS session with `peer` is open. Responses to and from `peer` go
     /// through that session (Axiom, section 5.6) until it is [closed](Self::close_session).
     pub fn open_session(&mut self, peer: SocketAddr) {
-        self.sessions.insert(peer, ());
+        if !self.has_session(peer) {
+            self.sessions.push(peer);
+        }
     }
 
     /// States that the unicast DTLS session with `peer` is closed.
     pub fn close_session(&mut self, peer: SocketAddr) {
-        self.sessions.remove(peer);
+        self.sessions.retain(|open| *open != peer);
     }
 
     /// Whether a unicast DTLS session with `peer` is open.
     pub fn has_session(&self, peer: SocketAddr) -> bool {
-        self.sessions.contains(peer)
+        self.sessions.contains(&peer)
     }
 
     /// Seals a group request into the front of `buf` and returns its length. The host sends it to
@@ -542,7 +544,7 @@ impl Member {
         if self.poll_at <= now || self.pull_at.is_some_and(|at| at <= now) {
             self.pull_at = None;
             self.pulled_until = now + PULL_INTERVAL;
-            self.poll_at = now + until_poll(&mut self.rng);
+            self.poll_at = next_poll(now, &mut self.rng);
             self.push_event(Event::Pull(self.keys.pull_request()));
         }
         if let Some(page) = self.peers.next_lookup(now) {
@@ -606,9 +608,8 @@ impl Member {
         if self.pull_at.is_none() {
             let [most, senders_most] = PULL_JITTER;
             let most = if self.roles.sender.is_some() { senders_most } else { most };
-            let most = most.min(PULL_PACE * self.keys.leaves());
-            let jitter = Duration::from_micros(self.rng.below(micros(most)));
-            self.pull_at = Some(now.max(self.pulled_until) + jitter);
+            let most = micros(most).min(micros(PULL_PACE) * u64::from(self.keys.leaves()));
+            self.pull_at = Some(after(now.max(self.pulled_until), self.rng.below(most)));
         }
     }
 
@@ -642,10 +643,15 @@ fn lacking(policy: &Policy, roles: Roles) -> Option<&'static str> {
     }
 }
 
-/// A random time until the controller is polled again.
-fn until_poll(rng: &mut Random) -> Duration {
-    let half = POLLING_INTERVAL / 2;
-    half + Duration::from_micros(rng.below(micros(half)))
+/// A random time at which the controller is polled next.
+fn next_poll(now: Instant, rng: &mut Random) -> Instant {
+    const HALF: Duration = Duration::from_micros(POLLING_INTERVAL.as_micros() as u64 / 2);
+    after(now + HALF, rng.below(micros(HALF)))
+}
+
+/// The time `micros` microseconds after `at`. It needs no division, as a `Duration` would.
+fn after(at: Instant, micros: u64) -> Instant {
+    Instant::from_micros(at.as_micros().saturating_add(micros))
 }
 
 fn micros(duration: Duration) -> u64 {

@@ -30,7 +30,7 @@ impl NamedBoot {
     /// Classifies the boot of a record from the listener `id`. `next` is the number of the
     /// member's next request. `None` if the record leaves out its boot and none is known.
     fn of(epoch: &Epoch, id: ListenerId, stated: Option<Boot>, next: u64) -> Option<Self> {
-        let known = epoch.paired.as_ref()?.boots.get(&id);
+        let known = epoch.paired()?.boots.get(&id);
         let (nonce, status) = match (&stated, known) {
             (Some(boot), _) => {
                 (boot.nonce, KnownBoot::status_of(known.map(|(known, _)| known), boot, next))
@@ -99,7 +99,7 @@ impl Member {
         if status == BootStatus::New {
             epoch.evict_cached(id);
         }
-        let Some(PairedPeers { boots, .. }) = &mut epoch.paired else {
+        let Some((_, PairedPeers { boots, .. })) = epoch.paired_mut() else {
             return DropReason::NoState.into();
         };
         match (status, &stated) {
@@ -138,8 +138,7 @@ impl Member {
         let Self { epochs, peers, identity, .. } = self;
         let epoch = epochs.receiving(now, at).ok_or(DropReason::NoState)?;
         let next = epoch.own.as_ref().ok_or(DropReason::NoState)?.numbers.next();
-        let Epoch { keys, paired, .. } = epoch;
-        let PairedPeers { pairs, .. } = paired.as_mut().ok_or(DropReason::NoState)?;
+        let (keys, PairedPeers { pairs, .. }) = epoch.paired_mut().ok_or(DropReason::NoState)?;
         if pairs.contains_key(&id) {
             return Ok(next);
         }

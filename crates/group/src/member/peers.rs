@@ -17,6 +17,7 @@ use crate::parts::PeerKeys;
 use crate::policy::{Policy, Responses};
 use crate::rekey::{Leaf, UnchangedOwners};
 use crate::{ListenerId, SenderId};
+use alloc::boxed::Box;
 use alloc::collections::{BTreeMap, BTreeSet};
 use core::time::Duration;
 use lightseal_core::{Instant, Random};
@@ -43,12 +44,10 @@ pub(super) struct Sender {
 }
 
 /// The public keys of other members, if the group's policy needs any.
-pub(super) struct KeyDirectory(Option<KnownKeys>);
+pub(super) struct KeyDirectory(Option<(PeerKeys, Box<KnownKeys>)>);
 
 /// The public keys of other members that are known.
 struct KnownKeys {
-    #[expect(dead_code, reason = "without the part there is no such state")]
-    part: PeerKeys,
     /// With pairwise responses the key stored for a listener is its X25519 key, otherwise its
     /// Ed25519 key.
     responses: Responses,
@@ -69,28 +68,30 @@ struct KnownKeys {
 
 impl KeyDirectory {
     pub(super) fn new(policy: &Policy, epoch: u64) -> Self {
-        Self(policy.peer_keys().map(|part| KnownKeys {
-            part,
-            responses: policy.responses,
-            epoch,
-            senders: BTreeMap::new(),
-            listeners: BTreeMap::new(),
-            pages: BTreeMap::new(),
-            received_in: BTreeMap::new(),
-            wanted: BTreeSet::new(),
-            asked: None,
-            next_at: None,
-            unanswered: 0,
-        }))
+        Self(policy.peer_keys().map(|part| (part, Box::new(KnownKeys::new(policy.responses, epoch)))))
+    }
+
+    fn known(&self) -> Option<&KnownKeys> {
+        match &self.0 {
+            Some((_, known)) => Some(known),
+            None => None,
+        }
+    }
+
+    fn known_mut(&mut self) -> Option<&mut KnownKeys> {
+        match &mut self.0 {
+            Some((_, known)) => Some(known),
+            None => None,
+        }
     }
 
     /// Whether the group's policy needs public keys of other members.
-    pub(super) const fn is_used(&self) -> bool {
-        self.0.is_some()
+    pub(super) fn is_used(&self) -> bool {
+        self.known().is_some()
     }
 
     pub(super) fn sender(&self, sender: SenderId) -> Option<&Sender> {
-        self.0.as_ref()?.senders.get(&sender)
+        self.known()?.senders.get(&sender)
     }
 
     /// What a signed record of this sender must prove.
@@ -104,31 +105,31 @@ impl KeyDirectory {
     /// A listener's public key: the X25519 key if responses are pairwise, otherwise the Ed25519
     /// key.
     pub(super) fn listener(&self, listener: ListenerId) -> Option<&[u8; 32]> {
-        self.0.as_ref()?.listeners.get(&listener)
+        self.known()?.listeners.get(&listener)
     }
 
     /// Removes a listener's key because it is invalid.
     pub(super) fn refuse(&mut self, listener: ListenerId) {
-        if let Some(known) = &mut self.0 {
+        if let Some(known) = self.known_mut() {
             known.listeners.remove(&listener);
         }
     }
 
     /// Whether a page was received and no member of it can have changed since.
     pub(super) fn has(&self, page: Lookup) -> bool {
-        self.0.as_ref().is_some_and(|known| known.pages.contains_key(&page))
+        self.known().is_some_and(|known| known.pages.contains_key(&page))
     }
 
     /// The first epoch for which the stored keys of a page are valid. In earlier epochs its leaves
     /// or SenderIDs may have belonged to other members. `u64::MAX` if the page was never received.
     pub(super) fn valid_from(&self, page: Lookup) -> u64 {
-        let received = self.0.as_ref().and_then(|known| known.received_in.get(&page));
+        let received = self.known().and_then(|known| known.received_in.get(&page));
         received.copied().unwrap_or(u64::MAX)
     }
 
     /// Schedules a lookup of a page, unless it was received in this epoch.
     pub(super) fn schedule_lookup(&mut self, now: Instant, rng: &mut Random, page: Lookup) {
-        if let Some(known) = &mut self.0 {
+        if let Some(known) = self.known_mut() {
             known.schedule_lookup(now, rng, page);
         }
     }
@@ -136,41 +137,56 @@ impl KeyDirectory {
     /// Makes a scheduled lookup due at once. A member that starts need not wait, because other
     /// members do not start at the same moment.
     pub(super) fn look_up_now(&mut self, now: Instant) {
-        if let Some(known) = &mut self.0 {
+        if let Some(known) = self.known_mut() {
             known.next_at = known.next_at.map(|_| now);
         }
     }
 
     /// Whether lookups are scheduled or outstanding.
     pub(super) fn are_wanted(&self) -> bool {
-        self.0.as_ref().is_some_and(|known| known.asked.is_some() || !known.wanted.is_empty())
+        self.known().is_some_and(|known| known.asked.is_some() || !known.wanted.is_empty())
     }
 
     /// The page to look up now, if one is due.
     pub(super) fn next_lookup(&mut self, now: Instant) -> Option<Lookup> {
-        self.0.as_mut()?.next_lookup(now)
+        self.known_mut()?.next_lookup(now)
     }
 
     pub(super) fn wake_at(&self) -> Option<Instant> {
-        let known = self.0.as_ref()?;
+        let known = self.known()?;
         known.asked.map(|(_, until)| until).or(known.next_at)
     }
 
     /// Stores a page. Returns false if the page is of a later epoch than the member's newest.
     pub(super) fn store_page(&mut self, now: Instant, rng: &mut Random, page: &Page) -> bool {
-        self.0.as_mut().is_none_or(|known| known.store_page(now, rng, page))
+        self.known_mut().is_none_or(|known| known.store_page(now, rng, page))
     }
 
     /// Enters an epoch, and removes the keys of all leaves that are not in `kept` and may have
     /// another owner.
     pub(super) fn move_to(&mut self, epoch: u64, kept: &UnchangedOwners) {
-        if let Some(known) = &mut self.0 {
+        if let Some(known) = self.known_mut() {
             known.move_to(epoch, kept);
         }
     }
 }
 
 impl KnownKeys {
+    const fn new(responses: Responses, epoch: u64) -> Self {
+        Self {
+            responses,
+            epoch,
+            senders: BTreeMap::new(),
+            listeners: BTreeMap::new(),
+            pages: BTreeMap::new(),
+            received_in: BTreeMap::new(),
+            wanted: BTreeSet::new(),
+            asked: None,
+            next_at: None,
+            unanswered: 0,
+        }
+    }
+
     fn schedule_lookup(&mut self, now: Instant, rng: &mut Random, page: Lookup) {
         let is_asked = self.asked.is_some_and(|(asked, _)| asked == page);
         let is_told = self.pages.get(&page) == Some(&self.epoch);
@@ -179,7 +195,7 @@ impl KnownKeys {
         }
         self.wanted.insert(page);
         if self.asked.is_none() && self.next_at.is_none() {
-            self.next_at = Some(now + random(rng, JITTER));
+            self.next_at = Some(random(now, rng, JITTER));
         }
     }
 
@@ -214,7 +230,7 @@ impl KnownKeys {
         }
         if self.asked.is_none() && !self.wanted.is_empty() {
             let gap = if *epoch == self.epoch { GAP } else { TIMEOUT };
-            self.next_at = Some(now + gap + random(rng, gap));
+            self.next_at = Some(random(now + gap, rng, gap));
         }
         *epoch <= self.epoch
     }
@@ -263,6 +279,7 @@ impl KnownKeys {
     }
 }
 
-fn random(rng: &mut Random, up_to: Duration) -> Duration {
-    Duration::from_micros(rng.below(super::micros(up_to)))
+/// A random time of at most `up_to` after `now`.
+fn random(now: Instant, rng: &mut Random, up_to: Duration) -> Instant {
+    super::after(now, rng.below(super::micros(up_to)))
 }

@@ -120,8 +120,8 @@ impl Member {
             // Responses that arrived before the restart may be replayed.
             return RecordOutcome::dropped_authentic(DropReason::NotFresh);
         }
-        let known = epoch.listeners.entry(listener);
-        known.or_insert_with(ListenerState::new).window.commit(number);
+        let known = epoch.listeners.get_or_insert_with(listener, ListenerState::new);
+        known.window.commit(number);
         if kind != ContentType::APPLICATION_DATA {
             return RecordOutcome::dropped_authentic(DropReason::Stranger);
         }

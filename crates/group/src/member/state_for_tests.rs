@@ -33,10 +33,10 @@ impl Member {
                 let windows = (&heard.window, &heard.direct);
                 let _ = write!(text, ", {sender:?} {windows:?} {next:?}");
             }
-            for (listener, known) in &epoch.listeners {
+            for (listener, known) in epoch.listeners.iter() {
                 let _ = write!(text, ", {listener:?} {:?}", known.window);
             }
-            for (listener, (boot, window)) in epoch.paired.iter().flat_map(|paired| &paired.boots) {
+            for (listener, (boot, window)) in epoch.paired().into_iter().flat_map(|paired| &paired.boots) {
                 let _ = write!(text, ", {listener:?} {boot:?} {window:?}");
             }
         }

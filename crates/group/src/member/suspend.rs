@@ -89,8 +89,8 @@ impl Member {
             let next = numbers.map_or(NO_NUMBER, |numbers| numbers.next());
             (sender, (next, [heard.window, heard.direct]))
         });
-        let listeners = core::mem::take(&mut epoch.listeners).into_iter();
-        let boots = epoch.paired.as_mut().map(|paired| core::mem::take(&mut paired.boots));
+        let listeners = core::mem::take(&mut epoch.listeners).into_entries();
+        let boots = epoch.paired_mut().map(|(_, paired)| core::mem::take(&mut paired.boots));
         let boots = boots.unwrap_or_default().into_iter();
         Some(Suspended {
             group,
@@ -155,9 +155,10 @@ impl Suspended {
             resumed.senders.insert(*sender, heard);
         }
         for (listener, window) in &self.listeners {
-            resumed.listeners.insert(*listener, ListenerState { window: window.clone() });
+            let state = || ListenerState { window: window.clone() };
+            resumed.listeners.get_or_insert_with(*listener, state);
         }
-        if let Some(paired) = &mut resumed.paired {
+        if let Some((_, paired)) = resumed.paired_mut() {
             for (listener, (nonce, request, window)) in &self.boots {
                 let boot = KnownBoot::restore(*nonce, *request);
                 paired.boots.insert(*listener, (boot, window.clone()));

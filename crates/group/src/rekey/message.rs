@@ -68,7 +68,8 @@ impl Timing {
 
     /// The time from the arrival of the rekey message until members send in the new epoch.
     pub fn activation(&self) -> Duration {
-        Duration::from_millis(100 * u64::from(self.tenths))
+        let tenths = u32::from(self.tenths);
+        Duration::new((tenths / 10).into(), tenths % 10 * 100_000_000)
     }
 
     /// The time from the activation of the new epoch to the end of the old epoch.
@@ -153,7 +154,9 @@ impl ControllerKey {
 
     /// Whether `signature` is this controller's over `message`.
     pub(super) fn has_signed(&self, message: &[&[u8]], signature: &[u8; SIGNATURE]) -> bool {
-        let Some((key, _)) = &self.verifying else { return false };
+        let (Some((key, _)), Some(_)) = (&self.verifying, Signatures::INCLUDED) else {
+            return false;
+        };
         key.verify_strict(&message.concat(), &Signature::from_bytes(signature)).is_ok()
     }
 }
