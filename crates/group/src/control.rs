@@ -521,7 +521,11 @@ impl Decode<'_> for AnswerMessage {
             6 => Answer::Page(Page::read(r)?),
             7 if is_new => {
                 let clones = r.u32()?;
-                Answer::Started { clones, senders: SenderSet::from_bytes(r.array()?), grant: Grant::read(r)? }
+                Answer::Started {
+                    clones,
+                    senders: SenderSet::from_bytes(r.array()?),
+                    grant: Grant::read(r)?,
+                }
             }
             8 if is_new => {
                 let id = r.array()?;

@@ -10,6 +10,7 @@
 use crate::compact::{InvalidPublicKey, PrivateKey, PublicKey, SigningKey, VerifyingKey};
 use crate::parts::{Pairwise, Signatures};
 use core::fmt;
+use lightseal_core::parts::PartState;
 use lightseal_core::wire::BufferFull;
 use lightseal_core::{Decode, DecodeError, Encode, Random, Reader, Writer};
 use zeroize::Zeroizing;
@@ -17,37 +18,13 @@ use zeroize::Zeroizing;
 /// A member's own private keys, zeroized when dropped. A device has one identity, which it uses in
 /// all its groups.
 ///
-/// A build without signatures or without pairwise keys keeps the bytes of the private key for which
-/// it has no use.
-#[derive(Clone, Debug)]
-pub struct Identity {
-    signing: Stored<SigningKey>,
-    exchange: Stored<PrivateKey>,
-}
-
-/// A private key, or its bytes in a build without its algorithm.
+/// A build without signatures or without pairwise keys has no use for one of the two keys, and keeps
+/// its bytes.
 #[derive(Clone)]
-enum Stored<K> {
-    Key(K),
-    Bytes(Zeroizing<[u8; 32]>),
-}
-
-impl<K> Stored<K> {
-    fn bytes<'s>(&'s self, of_key: impl FnOnce(&'s K) -> &'s [u8; 32]) -> &'s [u8; 32] {
-        match self {
-            Self::Key(key) => of_key(key),
-            Self::Bytes(bytes) => bytes,
-        }
-    }
-}
-
-impl<K: fmt::Debug> fmt::Debug for Stored<K> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Key(key) => key.fmt(f),
-            Self::Bytes(_) => f.write_str("Bytes(..)"),
-        }
-    }
+pub struct Identity {
+    bytes: Zeroizing<[u8; Self::BYTES]>,
+    signing: PartState<Signatures, SigningKey>,
+    exchange: PartState<Pairwise, PrivateKey>,
 }
 
 impl Identity {
@@ -64,25 +41,20 @@ impl Identity {
     pub fn from_bytes(bytes: &[u8; Self::BYTES]) -> Self {
         let (seed, exchange) = bytes.split_at(32);
         let half = |half: &[u8]| Zeroizing::new(<[u8; 32]>::try_from(half).expect("half of 64"));
-        let (seed, exchange) = (half(seed), half(exchange));
         Self {
-            signing: match Signatures::INCLUDED {
-                Some(part) => Stored::Key(SigningKey::with(part, &seed)),
-                None => Stored::Bytes(seed),
-            },
-            exchange: match Pairwise::INCLUDED {
-                Some(part) => Stored::Key(PrivateKey::with(part, &exchange)),
-                None => Stored::Bytes(exchange),
-            },
+            bytes: Zeroizing::new(*bytes),
+            signing: PartState::new(Signatures::INCLUDED, |part| {
+                SigningKey::with(part, &half(seed))
+            }),
+            exchange: PartState::new(Pairwise::INCLUDED, |part| {
+                PrivateKey::with(part, &half(exchange))
+            }),
         }
     }
 
     /// The 64 secret bytes, for storage.
     pub fn to_bytes(&self) -> Zeroizing<[u8; Self::BYTES]> {
-        let mut bytes = Zeroizing::new([0; Self::BYTES]);
-        bytes[..32].copy_from_slice(self.signing.bytes(SigningKey::seed));
-        bytes[32..].copy_from_slice(self.exchange.bytes(PrivateKey::as_bytes));
-        bytes
+        self.bytes.clone()
     }
 
     /// The public keys, which other members may know.
@@ -94,30 +66,30 @@ impl Identity {
 
     /// The Ed25519 private key.
     #[cfg(feature = "signatures")]
-    pub const fn signing(&self) -> &SigningKey {
+    pub fn signing(&self) -> &SigningKey {
         self.signer().expect("the feature `signatures`")
     }
 
     /// The X25519 private key.
     #[cfg(feature = "pairwise")]
-    pub const fn exchange(&self) -> &PrivateKey {
+    pub fn exchange(&self) -> &PrivateKey {
         self.exchanger().expect("the feature `pairwise`")
     }
 
     /// The Ed25519 private key, if this build has signatures.
-    pub(crate) const fn signer(&self) -> Option<&SigningKey> {
-        match (&self.signing, Signatures::INCLUDED) {
-            (Stored::Key(key), Some(_)) => Some(key),
-            _ => None,
-        }
+    pub(crate) fn signer(&self) -> Option<&SigningKey> {
+        self.signing.get()
     }
 
     /// The X25519 private key, if this build has pairwise keys.
-    pub(crate) const fn exchanger(&self) -> Option<&PrivateKey> {
-        match (&self.exchange, Pairwise::INCLUDED) {
-            (Stored::Key(key), Some(_)) => Some(key),
-            _ => None,
-        }
+    pub(crate) fn exchanger(&self) -> Option<&PrivateKey> {
+        self.exchange.get()
+    }
+}
+
+impl fmt::Debug for Identity {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Identity(..)")
     }
 }
 
@@ -171,12 +143,13 @@ impl PublicKeys {
     /// The Ed25519 public key, decompressed for verification.
     #[cfg(feature = "signatures")]
     pub fn verifying(&self) -> VerifyingKey {
-        self.verifier().expect("from_bytes has checked the key")
+        VerifyingKey::new(&self.signing).expect("from_bytes has checked the key")
     }
 
     /// The Ed25519 public key, decompressed for verification, if this build has signatures.
-    pub(crate) fn verifier(&self) -> Option<VerifyingKey> {
-        VerifyingKey::new(&self.signing).ok()
+    pub(crate) fn verifier(&self) -> PartState<Signatures, VerifyingKey> {
+        let key = |_| VerifyingKey::new(&self.signing).expect("from_bytes has checked the key");
+        PartState::new(Signatures::INCLUDED, key)
     }
 
     pub(crate) const fn signing_bytes(&self) -> &[u8; 32] {
@@ -216,8 +189,7 @@ mod tests {
         let bytes = identity.public().to_bytes();
         assert_eq!(PublicKeys::decode(&bytes), Ok(identity.public()));
         assert!(PublicKeys::decode(&bytes[..63]).is_err());
-        let expected = "Identity { signing: SigningKey(..), exchange: PrivateKey(..) }";
-        assert_eq!(format!("{identity:?}"), expected);
+        assert_eq!(format!("{identity:?}"), "Identity(..)");
     }
 
     #[test]

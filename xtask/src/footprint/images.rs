@@ -80,8 +80,11 @@ pub(super) const IMAGES: [Image; 24] = [
     image("hmac-sha256", "HMAC with SHA-256, 32 B"),
     unfed("group-axiom", "symmetric member of a group in axiom-1.2, CCM_8").with("group-axiom"),
     unfed("group-compact", "symmetric member of a group in compact, CCM_8").with("group-compact"),
-    unfed("group-signed", "member of a group in compact, CCM_8, with signatures and rekey messages")
-        .with("group-signed"),
+    unfed(
+        "group-signed",
+        "member of a group in compact, CCM_8, with signatures and rekey messages",
+    )
+    .with("group-signed"),
 ];
 
 /// The named images, or all, with the images whose transcripts they read.

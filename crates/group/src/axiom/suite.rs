@@ -34,11 +34,10 @@ impl Suite {
     /// HMAC-SHA256 over records that are **not encrypted** (RFC 5487, section 3; RFC 5246,
     /// section 6.2.3.1). It needs no provider.
     #[cfg(feature = "null-suite")]
-    pub const PSK_WITH_NULL_SHA256: Self =
-        match (NullSuite::INCLUDED, Axiom12::INCLUDED) {
-            (Some(null), Some(part)) => Self { kind: SuiteKind::Null(null), part },
-            _ => panic!("the feature `null-suite`"),
-        };
+    pub const PSK_WITH_NULL_SHA256: Self = match (NullSuite::INCLUDED, Axiom12::INCLUDED) {
+        (Some(null), Some(part)) => Self { kind: SuiteKind::Null(null), part },
+        _ => panic!("the feature `null-suite`"),
+    };
 
     /// The suite with this code point, if a group can use it: a PSK suite of `provider` without a
     /// key exchange, or the NULL suite with HMAC-SHA256.

@@ -1,11 +1,11 @@
 //! The controller's list of members.
 
-use crate::{SenderId, SenderSet};
 use crate::directory::{DirectoryEntry, Lookup, Names, PAGE_SIZE};
 use crate::identity::PublicKeys;
 use crate::member::Roles;
 use crate::rekey::Leaf;
 use crate::start::Start;
+use crate::{SenderId, SenderSet};
 use alloc::collections::BTreeMap;
 use alloc::string::String;
 use alloc::vec::Vec;

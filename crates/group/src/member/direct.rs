@@ -22,6 +22,7 @@ use crate::rekey::{Leaf, UnchangedOwners};
 use crate::{ListenerId, SenderId};
 use alloc::collections::BTreeMap;
 use core::net::SocketAddr;
+use lightseal_core::parts::PartState;
 use lightseal_core::{Instant, ReplayWindow};
 use lightseal_dtls::codepoints::ContentType;
 use lightseal_dtls::crypto::KeyState;
@@ -32,15 +33,16 @@ const UNANSWERED: u8 = 2;
 
 /// The destinations of direct requests. For each listener that was sent one: the address of its
 /// last response, and the number of direct requests sent there since.
-#[derive(Default)]
-pub(super) struct Routes(Option<(Pairwise, BTreeMap<ListenerId, Route>)>);
+pub(super) struct Routes(PartState<Pairwise, BTreeMap<ListenerId, Route>>);
 
 type Route = Option<(SocketAddr, u8)>;
 
 impl Routes {
+    pub(super) const NONE: Self = Self(PartState::EMPTY);
+
     /// Records that a fresh response of `listener` came from the address `from`.
     pub(super) fn heard(&mut self, listener: ListenerId, from: SocketAddr) {
-        if let Some((_, routes)) = &mut self.0
+        if let Some(routes) = self.0.get_mut()
             && let Some(route) = routes.get_mut(&listener)
         {
             *route = Some((from, 0));
@@ -50,7 +52,7 @@ impl Routes {
     /// The destination of the next direct request, which is counted as sent; `None` for the group's
     /// address.
     fn take(&mut self, part: Pairwise, listener: ListenerId) -> Option<SocketAddr> {
-        let (_, routes) = self.0.get_or_insert_with(|| (part, BTreeMap::new()));
+        let routes = self.0.get_or_insert_with(part, BTreeMap::new);
         let route = routes.entry(listener).or_default();
         match route {
             Some((to, unanswered)) if *unanswered < UNANSWERED => {
@@ -66,7 +68,7 @@ impl Routes {
 
     /// Removes the routes of leaves that may have another owner after a rekey.
     pub(super) fn move_to(&mut self, kept: &UnchangedOwners) {
-        let Some((_, routes)) = &mut self.0 else { return };
+        let Some(routes) = self.0.get_mut() else { return };
         routes.retain(|id, _| Leaf::new(id.get()).is_some_and(|leaf| kept.contains(leaf)));
     }
 }

@@ -17,9 +17,10 @@ use crate::parts::{Pairwise, Sending};
 use crate::policy::{Freshness, Policy};
 use crate::rekey::{EpochKey, Leaf};
 use crate::{ListenerId, SenderId};
-use alloc::collections::BTreeMap;
 use alloc::boxed::Box;
+use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
+use lightseal_core::parts::PartState;
 use lightseal_core::{Instant, ReplayWindow};
 use lightseal_dtls::codepoints::ContentType;
 use lightseal_dtls::crypto::{KeyState, Usage};
@@ -48,7 +49,7 @@ pub(super) struct Epoch {
     pub(super) senders: SmallMap<SenderId, SenderState>,
     pub(super) listeners: LargeMap<Listener, ListenerState>,
     /// If responses are pairwise: the pairwise secrets, and the boots of listeners.
-    paired: Option<(Pairwise, Box<PairedPeers>)>,
+    paired: PartState<Pairwise, Box<PairedPeers>>,
     opener_cache: Vec<(Listener, Opener)>,
     pub(super) requests: Usage,
     pub(super) responses: Usage,
@@ -234,7 +235,7 @@ impl Epoch {
             own,
             senders: SmallMap::new(),
             listeners: LargeMap::new(),
-            paired: policy.pairwise().map(|part| (part, Box::default())),
+            paired: PartState::new(policy.pairwise(), |_| Box::default()),
             opener_cache: Vec::new(),
             requests: Usage::new(suite.limits()),
             responses: Usage::new(suite.limits()),
@@ -255,18 +256,12 @@ impl Epoch {
 
     /// What is stored of those with which the member has pairwise keys, if responses are pairwise.
     pub(super) fn paired(&self) -> Option<&PairedPeers> {
-        match &self.paired {
-            Some((_, paired)) => Some(paired),
-            None => None,
-        }
+        self.paired.get().map(|paired| &**paired)
     }
 
     /// As [`Self::paired`], with the keys of the epoch.
     pub(super) fn paired_mut(&mut self) -> Option<(&EpochKeys, &mut PairedPeers)> {
-        match &mut self.paired {
-            Some((_, paired)) => Some((&self.keys, paired)),
-            None => None,
-        }
+        self.paired.get_mut().map(|paired| (&self.keys, &mut **paired))
     }
 
     /// How close the epoch's keys are to their usage limits.
@@ -308,10 +303,7 @@ impl Epoch {
     pub(super) fn answering(&mut self, now: Instant, sender: SenderId) -> Answering<'_> {
         let unheard = self.heard(now);
         let Self { keys, paired, reserved, senders, .. } = self;
-        let paired = match paired {
-            Some((_, paired)) => Some(&**paired),
-            None => None,
-        };
+        let paired = paired.get().map(|paired| &**paired);
         let heard = senders.get_or_insert_with(sender, || unheard);
         Answering { keys, paired, reserved, heard }
     }

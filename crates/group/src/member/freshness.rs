@@ -17,6 +17,7 @@ use crate::{ListenerId, SenderId, compact};
 use alloc::vec::Vec;
 use core::net::SocketAddr;
 use core::time::Duration;
+use lightseal_core::parts::PartState;
 use lightseal_core::{Instant, Random, ReplayWindow};
 
 /// The number of record numbers after which a sender sends a sync record. The 16 bits of a number
@@ -45,8 +46,7 @@ const ROOM: usize = 160;
 const MOST_ANSWER: usize = 17 + 9 + 16;
 
 /// A listener's challenges, at most one for each sender.
-#[derive(Default)]
-pub(super) struct Challenges(Option<(PeerKeys, PendingChallenges)>);
+pub(super) struct Challenges(PartState<PeerKeys, PendingChallenges>);
 
 type PendingChallenges = SmallMap<SenderId, PendingChallenge>;
 
@@ -63,18 +63,14 @@ struct PendingChallenge {
 }
 
 impl Challenges {
+    pub(super) const NONE: Self = Self(PartState::EMPTY);
+
     fn pending(&self) -> Option<&PendingChallenges> {
-        match &self.0 {
-            Some((_, pending)) => Some(pending),
-            None => None,
-        }
+        self.0.get()
     }
 
     fn get_mut(&mut self, sender: SenderId) -> Option<&mut PendingChallenge> {
-        match &mut self.0 {
-            Some((_, pending)) => pending.get_mut(sender),
-            None => None,
-        }
+        self.0.get_mut()?.get_mut(sender)
     }
 
     fn get(&self, sender: SenderId) -> Option<&PendingChallenge> {
@@ -113,8 +109,7 @@ impl Challenges {
         }
         let at = after(now, rng.below(micros(JITTER)));
         let asking = PendingChallenge { epoch, to, origin, challenge: None, at, unanswered };
-        let (_, pending) = self.0.get_or_insert_with(|| (part, SmallMap::new()));
-        pending.insert(sender, asking);
+        self.0.get_or_insert_with(part, SmallMap::new).insert(sender, asking);
     }
 
     pub(super) fn wake_at(&self) -> Option<Instant> {
@@ -160,6 +155,9 @@ impl Member {
         };
         while let Some(due) = self.challenges.pending().and_then(|all| all.iter().find_map(due)) {
             self.challenge(now, due);
+        }
+        if !self.suite.is_compact() {
+            return;
         }
         let (_, epoch) = self.epochs.sending(now);
         let own = epoch.own.as_ref();
@@ -247,9 +245,7 @@ impl Member {
 
     /// Schedules a sync record after record numbers were used, and sends it at once if many were.
     pub(super) fn used_numbers(&mut self, now: Instant) {
-        if !self.suite.is_compact()
-            || self.roles.sender == Some(SenderId::CONTROLLER)
-        {
+        if !self.suite.is_compact() || self.roles.sender == Some(SenderId::CONTROLLER) {
             return;
         }
         let (_, epoch) = self.epochs.sending(now);
@@ -369,7 +365,7 @@ impl Member {
     /// Starts the replay windows of a sender at `next`, the next number that it stated in its
     /// answer.
     fn start_windows_at(&mut self, now: Instant, (sender, at): (SenderId, u64), next: u64) {
-        if let Some((_, pending)) = &mut self.challenges.0 {
+        if let Some(pending) = self.challenges.0.get_mut() {
             pending.remove(sender);
         }
         let Some(epoch) = self.epochs.receiving(now, at) else { return };

@@ -1,13 +1,13 @@
 //! The types that a member exchanges with its host: membership, errors, events, deliveries and
 //! counters.
 
-use crate::{SenderId, SenderSet};
 use crate::directory::Lookup;
 use crate::identity::Identity;
 use crate::member::Listener;
 use crate::numbers::NoNumber;
 use crate::policy::Policy;
 use crate::rekey::{KeyPath, PullRequest};
+use crate::{SenderId, SenderSet};
 use alloc::vec::Vec;
 use core::fmt;
 use core::net::{IpAddr, SocketAddr};

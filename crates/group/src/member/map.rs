@@ -34,10 +34,6 @@ impl<K, V> SmallMap<K, V> {
     pub(crate) fn into_entries(self) -> Vec<(K, V)> {
         self.0
     }
-
-    pub(crate) fn retain(&mut self, mut keep: impl FnMut(&K, &V) -> bool) {
-        self.0.retain(|(key, value)| keep(key, value));
-    }
 }
 
 impl<K: Ord + Copy, V> SmallMap<K, V> {
@@ -116,7 +112,8 @@ impl<K, V> LargeMap<K, V> {
 impl<K: Ord + Copy, V> LargeMap<K, V> {
     /// The chunk in which `key` is, or belongs: the last that begins with no higher key.
     fn chunk(&self, key: K) -> usize {
-        let begins = |chunk: &SmallMap<K, V>| chunk.0.first().is_some_and(|(first, _)| *first <= key);
+        let begins =
+            |chunk: &SmallMap<K, V>| chunk.0.first().is_some_and(|(first, _)| *first <= key);
         self.0.partition_point(begins).saturating_sub(1)
     }
 
@@ -166,7 +163,7 @@ mod tests {
 
         /// The map agrees with a B-tree.
         #[test]
-        fn agrees_with_a_b_tree(steps in prop::collection::vec((0u8..4, 0u8..16, any::<u8>()), 0..200)) {
+        fn agrees_with_a_b_tree(steps in prop::collection::vec((0u8..3, 0u8..16, any::<u8>()), 0..200)) {
             let (mut map, mut model) = (SmallMap::new(), BTreeMap::new());
             for (step, key, value) in steps {
                 match step {
@@ -175,13 +172,9 @@ mod tests {
                         model.insert(key, value);
                     }
                     1 => prop_assert_eq!(map.remove(key), model.remove(&key)),
-                    2 => {
+                    _ => {
                         let stored = *map.get_or_insert_with(key, || value);
                         prop_assert_eq!(stored, *model.entry(key).or_insert(value));
-                    }
-                    _ => {
-                        map.retain(|key, _| key % 3 != value % 3);
-                        model.retain(|key, _| key % 3 != value % 3);
                     }
                 }
                 prop_assert_eq!(map.get(key), model.get(&key));

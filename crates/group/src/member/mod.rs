@@ -56,10 +56,10 @@ use direct::Routes;
 use epoch::{Epoch, EpochUse};
 use freshness::{AnswerLimiter, Challenges};
 use keys::Suite;
-use map::SmallMap;
 use lightseal_core::{Instant, Random};
 use lightseal_dtls::codepoints::ContentType;
 use lightseal_dtls::crypto::{KeyState, Provider};
+use map::SmallMap;
 use peers::KeyDirectory;
 
 /// How long a peer must be silent before the state about it that can be recomputed (expanded keys)
@@ -257,14 +257,14 @@ impl Member {
             identity,
             heard_from: SmallMap::new(),
             sessions: Vec::new(),
-            routes: Routes::default(),
+            routes: Routes::NONE,
             ledger,
             boot: rng.array(),
             poll_at: next_poll(now, &mut rng),
             checks: SignatureBudget::new(),
             is_excluded: false,
             rng,
-            challenges: Challenges::default(),
+            challenges: Challenges::NONE,
             answers: AnswerLimiter::new(now),
             permission: SealingPermission::From(0),
             is_resumed,

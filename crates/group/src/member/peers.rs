@@ -13,13 +13,14 @@
 use super::keys::RequiredProof;
 use crate::compact::{PublicKey, VerifyingKey};
 use crate::directory::{Lookup, PAGE_SIZE, Page};
-use crate::parts::PeerKeys;
+use crate::parts::{PeerKeys, Signatures};
 use crate::policy::{Policy, Responses};
 use crate::rekey::{Leaf, UnchangedOwners};
 use crate::{ListenerId, SenderId};
 use alloc::boxed::Box;
 use alloc::collections::{BTreeMap, BTreeSet};
 use core::time::Duration;
+use lightseal_core::parts::PartState;
 use lightseal_core::{Instant, Random};
 
 /// The maximum random delay before the first of several lookups: when one member needs a page,
@@ -38,13 +39,12 @@ const MOST_WANTED: usize = 32;
 /// A sender's keys.
 pub(super) struct Sender {
     pub(super) leaf: Leaf,
-    /// `None` in a build without signatures.
-    verifying: Option<VerifyingKey>,
+    verifying: PartState<Signatures, VerifyingKey>,
     pub(super) exchange: PublicKey,
 }
 
 /// The public keys of other members, if the group's policy needs any.
-pub(super) struct KeyDirectory(Option<(PeerKeys, Box<KnownKeys>)>);
+pub(super) struct KeyDirectory(PartState<PeerKeys, Box<KnownKeys>>);
 
 /// The public keys of other members that are known.
 struct KnownKeys {
@@ -68,21 +68,16 @@ struct KnownKeys {
 
 impl KeyDirectory {
     pub(super) fn new(policy: &Policy, epoch: u64) -> Self {
-        Self(policy.peer_keys().map(|part| (part, Box::new(KnownKeys::new(policy.responses, epoch)))))
+        let known = |_| Box::new(KnownKeys::new(policy.responses, epoch));
+        Self(PartState::new(policy.peer_keys(), known))
     }
 
     fn known(&self) -> Option<&KnownKeys> {
-        match &self.0 {
-            Some((_, known)) => Some(known),
-            None => None,
-        }
+        self.0.get().map(|known| &**known)
     }
 
     fn known_mut(&mut self) -> Option<&mut KnownKeys> {
-        match &mut self.0 {
-            Some((_, known)) => Some(known),
-            None => None,
-        }
+        self.0.get_mut().map(|known| &mut **known)
     }
 
     /// Whether the group's policy needs public keys of other members.
@@ -96,7 +91,7 @@ impl KeyDirectory {
 
     /// What a signed record of this sender must prove.
     pub(super) fn proof(&self, sender: SenderId) -> RequiredProof<'_> {
-        match self.sender(sender).and_then(|known| known.verifying.as_ref()) {
+        match self.sender(sender).and_then(|known| known.verifying.get()) {
             Some(key) => RequiredProof::Signer(key),
             None => RequiredProof::Unknown,
         }
@@ -243,7 +238,8 @@ impl KnownKeys {
             Lookup::Senders(_) => {
                 self.senders.retain(|sender, _| Lookup::sender(*sender) != page);
                 self.senders.extend(members.iter().filter_map(|member| {
-                    let (verifying, exchange) = (member.keys.verifier(), member.keys.exchange);
+                    let verifying = member.keys.verifier();
+                    let exchange = member.keys.exchange;
                     Some((member.sender?, Sender { leaf: member.leaf, verifying, exchange }))
                 }));
             }

@@ -201,10 +201,12 @@ impl Member {
     pub(crate) fn may_open(&self, datagram: &mut [u8], is_multicast: bool) -> bool {
         let suite = self.suite;
         if let Suite::Compact(suite) = suite
-            && compact::header::is_direct(datagram) {
+            && compact::header::is_direct(datagram)
+        {
             let record = compact::SealedRecord::direct(datagram);
             return record.is_ok_and(|record| {
-                record.id.1 == self.listener() && self.holds(&ReceivedRecord::Compact(record, suite.part))
+                record.id.1 == self.listener()
+                    && self.holds(&ReceivedRecord::Compact(record, suite.part))
             });
         }
         let is_senders =

@@ -36,7 +36,9 @@ impl Member {
             for (listener, known) in epoch.listeners.iter() {
                 let _ = write!(text, ", {listener:?} {:?}", known.window);
             }
-            for (listener, (boot, window)) in epoch.paired().into_iter().flat_map(|paired| &paired.boots) {
+            for (listener, (boot, window)) in
+                epoch.paired().into_iter().flat_map(|paired| &paired.boots)
+            {
                 let _ = write!(text, ", {listener:?} {boot:?} {window:?}");
             }
         }

@@ -17,12 +17,7 @@ const DOMAIN: &[u8] = b"lightseal group senders\0";
 
 impl ControllerSecret {
     /// The record content that lists the active senders of `epoch`.
-    pub fn list_of_senders(
-        &self,
-        group: &GroupId,
-        epoch: u64,
-        senders: &SenderSet,
-    ) -> Vec<u8> {
+    pub fn list_of_senders(&self, group: &GroupId, epoch: u64, senders: &SenderSet) -> Vec<u8> {
         let list = senders.as_bytes();
         let signed = [DOMAIN, &group.0, &epoch.to_be_bytes(), list].concat();
         let signature = self.0.sign(&signed);
@@ -38,12 +33,7 @@ pub(crate) fn read_unverified(content: &[u8]) -> Option<SenderSet> {
 impl ControllerKey {
     /// The active senders of `epoch`; `None` if the list is not signed by the controller for this
     /// group and epoch.
-    pub fn senders(
-        &self,
-        group: &GroupId,
-        epoch: u64,
-        content: &[u8],
-    ) -> Option<SenderSet> {
+    pub fn senders(&self, group: &GroupId, epoch: u64, content: &[u8]) -> Option<SenderSet> {
         let (list, signature) = content.split_first_chunk()?;
         let signed = [DOMAIN, &group.0, &epoch.to_be_bytes(), list];
         let is_signed = self.has_signed(&signed, signature.try_into().ok()?);

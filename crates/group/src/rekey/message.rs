@@ -25,6 +25,7 @@ use alloc::vec::Vec;
 use core::fmt;
 use core::time::Duration;
 use ed25519_dalek::{Signature, Signer, SigningKey, VerifyingKey};
+use lightseal_core::parts::PartState;
 use lightseal_core::wire::BufferFull;
 use lightseal_core::{DecodeError, Reader, Writer};
 
@@ -109,7 +110,8 @@ impl ControllerSecret {
     /// The public key that verifies its signatures.
     pub fn public(&self) -> ControllerKey {
         let key = self.0.verifying_key();
-        ControllerKey { bytes: key.to_bytes(), verifying: Signatures::INCLUDED.map(|part| (key, part)) }
+        let verifying = PartState::new(Signatures::INCLUDED, |_| key);
+        ControllerKey { bytes: key.to_bytes(), verifying }
     }
 }
 
@@ -121,10 +123,10 @@ impl fmt::Debug for ControllerSecret {
 
 /// A controller's Ed25519 public key. A build without signatures keeps its bytes, and takes no
 /// message for the controller's.
-#[derive(Clone, PartialEq, Eq)]
+#[derive(Clone)]
 pub struct ControllerKey {
     bytes: [u8; 32],
-    verifying: Option<(VerifyingKey, Signatures)>,
+    verifying: PartState<Signatures, VerifyingKey>,
 }
 
 impl fmt::Debug for ControllerKey {
@@ -133,18 +135,23 @@ impl fmt::Debug for ControllerKey {
     }
 }
 
+impl PartialEq for ControllerKey {
+    fn eq(&self, other: &Self) -> bool {
+        self.bytes == other.bytes
+    }
+}
+
+impl Eq for ControllerKey {}
+
 impl ControllerKey {
     /// A public key from its 32 bytes; `None` if they are not a point of the curve, or a point of
     /// small order. A build without signatures does not check this.
     pub fn from_bytes(bytes: &[u8; 32]) -> Option<Self> {
-        let verifying = match Signatures::INCLUDED {
-            Some(part) => {
-                let key = VerifyingKey::from_bytes(bytes).ok().filter(|key| !key.is_weak());
-                Some((key?, part))
-            }
-            None => None,
+        let Some(part) = Signatures::INCLUDED else {
+            return Some(Self { bytes: *bytes, verifying: PartState::EMPTY });
         };
-        Some(Self { bytes: *bytes, verifying })
+        let key = VerifyingKey::from_bytes(bytes).ok().filter(|key| !key.is_weak())?;
+        Some(Self { bytes: *bytes, verifying: PartState::new(Some(part), |_| key) })
     }
 
     /// The 32 bytes.
@@ -154,9 +161,7 @@ impl ControllerKey {
 
     /// Whether `signature` is this controller's over `message`.
     pub(super) fn has_signed(&self, message: &[&[u8]], signature: &[u8; SIGNATURE]) -> bool {
-        let (Some((key, _)), Some(_)) = (&self.verifying, Signatures::INCLUDED) else {
-            return false;
-        };
+        let Some(key) = self.verifying.get() else { return false };
         key.verify_strict(&message.concat(), &Signature::from_bytes(signature)).is_ok()
     }
 }
