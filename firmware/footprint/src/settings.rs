@@ -32,7 +32,7 @@ pub const CLIENT_SEED: u64 = 1;
 pub const SERVER_SEED: u64 = 2;
 
 /// AES-128-CCM with 8-byte tags, over the AES of devices without a data cache.
-static AES_128_CCM_8: CipherSuite = CipherSuite::new(
+pub(crate) static AES_128_CCM_8: CipherSuite = CipherSuite::new(
     CipherSuiteId::AES_128_CCM_8_SHA256,
     "TLS_AES_128_CCM_8_SHA256",
     Limits::CCM_8,
@@ -53,14 +53,14 @@ static AES_128_CCM: CipherSuite = CipherSuite::new(
     rustcrypto::AES_128_CCM.known_answer,
 );
 /// The suites of DTLS 1.2, if this image has them.
-#[cfg(feature = "dtls12")]
-static SUITES_12: &[&CipherSuite12] = {
+#[cfg(any(feature = "dtls12", feature = "group-axiom"))]
+pub(crate) static SUITES_12: &[&CipherSuite12] = {
     static PSK_WITH_AES_128_CCM_8: CipherSuite12 =
         rustcrypto::PSK_WITH_AES_128_CCM_8.with_aead(Ccm::<Aes128, 8>::aead);
     &[&PSK_WITH_AES_128_CCM_8]
 };
-#[cfg(not(feature = "dtls12"))]
-static SUITES_12: &[&CipherSuite12] = &[];
+#[cfg(not(any(feature = "dtls12", feature = "group-axiom")))]
+pub(crate) static SUITES_12: &[&CipherSuite12] = &[];
 
 /// A provider that has what the settings of one image name, and nothing else, so that nothing else
 /// is linked.

@@ -36,6 +36,10 @@ const fn solo(name: &'static str, about: &'static str, ends: &'static str) -> Im
     Image { name, about, features: "", input: Input::Transcript(ends) }
 }
 
+const fn unfed(name: &'static str, about: &'static str) -> Image {
+    Image { name, about, features: "", input: Input::Absent }
+}
+
 impl Image {
     const fn with(self, features: &'static str) -> Self {
         Self { features, ..self }
@@ -43,7 +47,7 @@ impl Image {
 }
 
 /// All images. An image with both ends stands before those that read its transcript.
-pub(super) const IMAGES: [Image; 21] = [
+pub(super) const IMAGES: [Image; 24] = [
     image("base", "nothing: what every image has"),
     image("ends-13", "client and server of DTLS 1.3, CCM_8").with("client,server"),
     image("ends-12", "client and server of DTLS 1.2, CCM_8").with("client,server,dtls12"),
@@ -65,8 +69,8 @@ pub(super) const IMAGES: [Image; 21] = [
     solo("server-both", "server of both versions, CCM_8", "ends-both").with("server,dtls12"),
     Image {
         name: "group-member",
-        about: "member of a group, sender and listener, symmetric and with signatures",
-        features: "group",
+        about: "member of a group, sender and listener, all of it",
+        features: "group-pairwise",
         input: Input::Absent,
     },
     image("aes", "AES-128: one block"),
@@ -74,6 +78,13 @@ pub(super) const IMAGES: [Image; 21] = [
     image("lightmac-present", "LightMAC over PRESENT-80, 32 B"),
     image("cmac-aes", "CMAC over AES-128, 32 B"),
     image("hmac-sha256", "HMAC with SHA-256, 32 B"),
+    unfed("group-axiom", "symmetric member of a group in axiom-1.2, CCM_8").with("group-axiom"),
+    unfed("group-compact", "symmetric member of a group in compact, CCM_8").with("group-compact"),
+    unfed(
+        "group-signed",
+        "member of a group in compact, CCM_8, with signatures and rekey messages",
+    )
+    .with("group-signed"),
 ];
 
 /// The named images, or all, with the images whose transcripts they read.

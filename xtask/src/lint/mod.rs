@@ -164,6 +164,18 @@ const FEATURE_SETS: &[(&str, &[&str])] = &[
             "client,dtls12,liveness,rustcrypto,server",
         ],
     ),
+    (
+        "lightseal-group",
+        &[
+            "axiom,listener",
+            "axiom,sender",
+            "compact,listener,sender",
+            "axiom,compact,listener,sender",
+            "compact,listener,rekeying,sender",
+            "compact,listener,pairwise",
+            "axiom,compact,listener,pairwise,rekeying,sender",
+        ],
+    ),
 ];
 
 /// That packages compile with the features that small devices choose, and then have no unused

@@ -102,14 +102,14 @@ pub struct ReceiveBuffer {
 /// What is reported to the application. Without shared tags it is always verified data.
 enum Ready {
     Data(Slot),
-    Other(<parts::SharedReceiving as Part>::Kept<Received>),
+    Other(<parts::SharedReceiving as Part>::Only<Received>),
 }
 
 impl Ready {
     fn received(&self) -> Received {
         match self {
             Self::Data(slot) => Received::Data(*slot),
-            Self::Other(received) => *parts::SharedReceiving::kept(received),
+            Self::Other(received) => *parts::SharedReceiving::get(received),
         }
     }
 }
@@ -285,7 +285,7 @@ impl ReceiveBuffer {
 
     fn report(&mut self, received: Received) {
         if let Some(part) = parts::SharedReceiving::INCLUDED {
-            self.ready.push_back(Ready::Other(part.keep(received)));
+            self.ready.push_back(Ready::Other(part.only(received)));
         }
     }
 
