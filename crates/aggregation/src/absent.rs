@@ -165,6 +165,10 @@ impl Absent {
     pub(crate) const fn counters(&self) -> Counters {
         match *self {}
     }
+
+    pub(crate) const fn counters_mut(&mut self) -> &mut Counters {
+        match *self {}
+    }
 }
 
 /// In the place of an ordered set (`agg/ordered_set.rs`) where the opener's pool holds all records.
@@ -189,6 +193,12 @@ impl NoOrderedSet {
 
     pub(crate) const fn first(&self) -> u64 {
         0
+    }
+
+    pub(crate) const fn touch(&mut self, _: u64) {}
+
+    pub(crate) const fn is_untouched(&self, _: u64) -> bool {
+        false
     }
 
     pub(crate) const fn begin(&mut self, _: u64) {}

@@ -2,7 +2,7 @@
 
 use crate::number::Number;
 use crate::prf::PrfState;
-use crate::tuning::HELD_PER_NUMBER;
+use crate::tuning::{EVALUATED_PER_NUMBER, HELD_PER_NUMBER};
 use crate::verdict::{DropReason, Outcome, Verdict};
 use zeroize::{Zeroize, ZeroizeOnDrop};
 
@@ -11,6 +11,11 @@ const WORDS: usize = 4;
 
 /// The index of a candidate in the pool.
 pub(crate) type Handle = u8;
+
+/// Stands for the genuine record in the place of a count of evaluations, which no longer matters.
+const VERIFIED: u8 = u8::MAX;
+
+const _: () = assert!(EVALUATED_PER_NUMBER < VERIFIED);
 
 /// The state of a record number within the window. The default value means that nothing has
 /// arrived.
@@ -21,21 +26,41 @@ pub(crate) struct NumberState {
     /// How many of `held` are in use. Under Agg, a verified number keeps at most one, the genuine
     /// record, until its whole set is verified.
     pub(crate) count: u8,
-    pub(crate) evaluated: u8,
-    pub(crate) verified: bool,
+    /// How many candidates were evaluated, at most [`EVALUATED_PER_NUMBER`]; or [`VERIFIED`].
+    evaluated: u8,
 }
 
 impl NumberState {
     /// The default value.
-    pub(crate) const FREE: Self =
-        Self { held: [0; HELD_PER_NUMBER], count: 0, evaluated: 0, verified: false };
+    pub(crate) const FREE: Self = Self { held: [0; HELD_PER_NUMBER], count: 0, evaluated: 0 };
 
     pub(crate) fn handles(&self) -> &[Handle] {
         &self.held[..usize::from(self.count)]
     }
 
     pub(crate) const fn is_free(&self) -> bool {
-        self.count == 0 && self.evaluated == 0 && !self.verified
+        self.count == 0 && self.evaluated == 0
+    }
+
+    /// Whether the genuine record of the number is known.
+    pub(crate) const fn is_verified(&self) -> bool {
+        self.evaluated == VERIFIED
+    }
+
+    pub(crate) const fn verify(&mut self) {
+        self.evaluated = VERIFIED;
+    }
+
+    /// Whether further candidates are refused, however few are held.
+    pub(crate) const fn is_exhausted(&self) -> bool {
+        self.evaluated >= EVALUATED_PER_NUMBER
+    }
+
+    /// Counts an evaluated candidate.
+    pub(crate) const fn count_evaluation(&mut self) {
+        if self.evaluated < EVALUATED_PER_NUMBER {
+            self.evaluated += 1;
+        }
     }
 
     pub(crate) fn push(&mut self, handle: Handle) {
@@ -162,13 +187,14 @@ impl<const SHARE: usize> Candidate<SHARE> {
 /// A candidate that was removed at once to make room.
 #[derive(Clone, Copy)]
 pub(crate) struct Evicted {
-    number: u64,
+    number: Number,
     slot: u16,
 }
 
 impl Evicted {
     pub(crate) const fn verdict(self) -> Verdict {
         let Self { number, slot } = self;
+        let number = number.get();
         Verdict { slot, number, outcome: Outcome::Dropped(DropReason::Evicted) }
     }
 }
@@ -333,7 +359,7 @@ impl<const N: usize, const SHARE: usize> Pool<N, SHARE> {
 
     /// Removes a candidate of `number` at once, to make room.
     pub(crate) fn evict(&mut self, handle: Handle, number: u64) -> Option<Evicted> {
-        self.remove(handle).map(|slot| Evicted { number, slot })
+        self.remove(handle).map(|slot| Evicted { number: Number::new(number), slot })
     }
 
     /// Removes a candidate without queueing a verdict, and returns its slot.

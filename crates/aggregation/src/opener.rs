@@ -60,9 +60,9 @@ impl Scheme {
 /// Memory is fixed and follows from the parameters: `CANDIDATES` is the number of records that are
 /// held (at most 255), `WINDOW` the number of record numbers of which it keeps track under Agg
 /// ([`tuning::LEAST_WINDOW`] to 256), and `BOARD` the same under R2D2 ([`tuning::LEAST_BOARD`] to
-/// 256). By default it is 20 KiB. Without the feature `fast`, `Opener<32, 32>` takes 2.3 KB where only
-/// Agg is received (1.5 KB with 16 candidates, which suffice while no record is lost), and R2D2 takes
-/// 7.5 KB with 64 candidates and a board of 112. The smaller a window, the fewer records may be lost in
+/// 256). By default it is 19 KB. Without the feature `fast`, `Opener<32, 32>` takes 1.5 KB where only
+/// Agg is received (1 KB with 16 candidates, which suffice while no record is lost), and R2D2 takes
+/// 7 KB with 64 candidates and a board of 112. The smaller a window, the fewer records may be lost in
 /// a row before those that follow are refused as too far ahead.
 ///
 /// When candidates run out, one of the number with the most candidates is evicted, or else one of the
@@ -76,10 +76,6 @@ pub struct Opener<
     inner: Inner<CANDIDATES, WINDOW, BOARD>,
     /// The level in bits from which data is delivered before it is verified; `None` if it is not.
     threshold: Option<u8>,
-    /// Number of records that were delivered before they were verified, and failed.
-    refuted: u64,
-    /// Number of data records refused on arrival.
-    refused: u64,
 }
 
 #[derive(Clone, Debug)]
@@ -133,7 +129,7 @@ impl<const CANDIDATES: usize, const WINDOW: usize, const BOARD: usize>
     const BITS: Self = Self::of(Inner::Bits(BitSideReceiver::<CANDIDATES, BOARD>::EMPTY));
 
     const fn of(inner: Inner<CANDIDATES, WINDOW, BOARD>) -> Self {
-        Self { inner, threshold: None, refuted: 0, refused: 0 }
+        Self { inner, threshold: None }
     }
 
     /// Makes an empty opener ready for a scheme.
@@ -213,7 +209,7 @@ impl<const CANDIDATES: usize, const WINDOW: usize, const BOARD: usize>
             Inner::Bits(opener) => opener.offer_data(prf, number, state, tag, slot),
         };
         if let Offer::Refused(_) = offer {
-            self.refused += 1;
+            self.counters_mut().records_refused += 1;
         }
         offer
     }
@@ -293,14 +289,16 @@ impl<const CANDIDATES: usize, const WINDOW: usize, const BOARD: usize>
     #[cold]
     #[inline(never)]
     fn count_dropped(&mut self, reason: DropReason) {
-        self.refuted += u64::from(reason == DropReason::Failed);
+        let refuted = &mut self.counters_mut().records_refuted;
+        *refuted += u64::from(reason == DropReason::Failed);
+        let refuted = *refuted;
         let Some(bits) = self.threshold else { return };
         let unresolved = match &self.inner {
             Inner::Agg(agg) => agg.unresolved(),
             Inner::Bits(opener) => opener.unresolved(),
         };
         let free = u32::from(bits).saturating_sub(tuning::PROVISIONAL_FREE_BITS);
-        if self.refuted.saturating_mul(2).saturating_add(unresolved) >= 2 << free.min(62) {
+        if refuted.saturating_mul(2).saturating_add(unresolved) >= 2 << free.min(62) {
             self.set_threshold(None);
         }
     }
@@ -344,10 +342,16 @@ impl<const CANDIDATES: usize, const WINDOW: usize, const BOARD: usize>
 
     /// What has happened so far in this direction of the epoch.
     pub fn counters(&self) -> Counters {
-        let counters = match &self.inner {
+        match &self.inner {
             Inner::Agg(agg) => agg.counters(),
             Inner::Bits(opener) => opener.counters(),
-        };
-        Counters { records_refuted: self.refuted, records_refused: self.refused, ..counters }
+        }
+    }
+
+    const fn counters_mut(&mut self) -> &mut Counters {
+        match &mut self.inner {
+            Inner::Agg(agg) => agg.counters_mut(),
+            Inner::Bits(opener) => opener.counters_mut(),
+        }
     }
 }

@@ -58,6 +58,11 @@ impl Window {
         self.lateness = lateness as u8;
     }
 
+    /// Number of records that enter and leave the window together.
+    pub(crate) const fn unit(&self) -> u8 {
+        self.unit
+    }
+
     /// The number around which truncated numbers are reconstructed.
     pub(crate) const fn expected(&self) -> u64 {
         if self.tentative == 0 { self.next } else { self.tentative }

@@ -30,6 +30,8 @@ pub(super) struct OrderedSet {
     verified: bool,
     /// The number of records whose verdict the caller has taken.
     verdicts_taken: usize,
+    /// The opener holds nothing for this number and all higher ones.
+    untouched: u64,
 }
 
 /// A value that is erased when it is dropped.
@@ -50,6 +52,7 @@ impl OrderedSet {
         slots: [0; NUMBERS],
         verified: false,
         verdicts_taken: 0,
+        untouched: 0,
     };
 
     /// Whether there is no set.
@@ -70,6 +73,16 @@ impl OrderedSet {
     /// The number of the set's first record.
     pub(super) const fn first(&self) -> u64 {
         self.first
+    }
+
+    /// Notes that the opener holds something for a number.
+    pub(super) fn touch(&mut self, number: u64) {
+        self.untouched = self.untouched.max(number + 1);
+    }
+
+    /// Whether the opener holds nothing for this number and all higher ones.
+    pub(super) const fn is_untouched(&self, number: u64) -> bool {
+        number >= self.untouched
     }
 
     /// Begins a set with the record `first`.
@@ -132,7 +145,11 @@ impl OrderedSet {
     pub(super) fn move_out(&mut self, mut each: impl FnMut(u64, PrfState, u128, u16, bool)) {
         for place in self.verdicts_taken..self.count {
             let (state, share) = (self.states[place].clone(), self.shares.0[place]);
-            each(self.first + place as u64, state, share, self.slots[place], self.verified);
+            let number = self.first + place as u64;
+            if !self.verified {
+                self.touch(number);
+            }
+            each(number, state, share, self.slots[place], self.verified);
         }
         self.erase();
         self.clear();

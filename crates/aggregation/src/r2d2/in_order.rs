@@ -96,6 +96,10 @@ impl OrderedReceiver {
         self.counters
     }
 
+    pub(crate) const fn counters_mut(&mut self) -> &mut Counters {
+        &mut self.counters
+    }
+
     pub(crate) const fn evaluations(&self) -> u64 {
         self.counters.evaluations
     }

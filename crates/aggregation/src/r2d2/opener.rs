@@ -7,7 +7,7 @@ use crate::prf::{CLOSING_BLOCK, ClosingTag, Prf, PrfState, is_zero};
 use crate::r2d2::board::{Board, is_verified_level};
 use crate::r2d2::{held, set_up_window};
 use crate::table::{DependencySets, DependencyTable, MAX_TAG_BYTES, REACH, SPAN};
-use crate::tuning::{CLOSINGS, EVALUATED_PER_NUMBER, EXCUSED_BITS, HELD_PER_NUMBER, MAX_NUMBER};
+use crate::tuning::{CLOSINGS, EXCUSED_BITS, HELD_PER_NUMBER, MAX_NUMBER};
 use crate::verdict::{Counters, DropReason, Offer, Refusal, Verdict};
 use crate::window::Window;
 use core::fmt;
@@ -78,6 +78,10 @@ impl<const CANDIDATES: usize, const BOARD: usize> BitOpener<CANDIDATES, BOARD> {
         self.counters
     }
 
+    pub(crate) const fn counters_mut(&mut self) -> &mut Counters {
+        &mut self.counters
+    }
+
     pub(crate) const fn evaluations(&self) -> u64 {
         self.counters.evaluations
     }
@@ -93,7 +97,7 @@ impl<const CANDIDATES: usize, const BOARD: usize> BitOpener<CANDIDATES, BOARD> {
     pub(crate) fn level(&self, number: u64) -> Option<u8> {
         self.window.check(number).ok()?;
         match self.number(number) {
-            place if place.verified => Some(128),
+            place if place.is_verified() => Some(128),
             _ if self.board.is_placed(number) => Some(self.board.level(number).clamp(0, 128) as u8),
             _ => None,
         }
@@ -129,7 +133,7 @@ impl<const CANDIDATES: usize, const BOARD: usize> BitOpener<CANDIDATES, BOARD> {
             Err(refusal) => return Offer::Refused(refusal),
         };
         let own = *self.number(number);
-        if own.evaluated >= EVALUATED_PER_NUMBER {
+        if own.is_exhausted() {
             return Offer::Refused(Refusal::TooManyEvaluations);
         }
         let has_placed = self.board.is_placed(number);
@@ -157,7 +161,7 @@ impl<const CANDIDATES: usize, const BOARD: usize> BitOpener<CANDIDATES, BOARD> {
             return Offer::Refused(Refusal::Memory);
         };
         let own = self.number_mut(number);
-        own.evaluated += 1;
+        own.count_evaluation();
         if let Some((other, _)) = ranked {
             own.remove(other);
         }
@@ -197,7 +201,8 @@ impl<const CANDIDATES: usize, const BOARD: usize> BitOpener<CANDIDATES, BOARD> {
             self.drop_candidate(rival, DropReason::Rival);
         }
         let own = self.number_mut(number);
-        (own.count, own.verified) = (0, true);
+        own.count = 0;
+        own.verify();
         // Without room for its state, the record counts as lost for the tags that cover it.
         if self.make_room(prf, number)
             && let Some(handle) = self.pool.add(number, state, tag.into(), None, true)
@@ -250,7 +255,7 @@ impl<const CANDIDATES: usize, const BOARD: usize> BitOpener<CANDIDATES, BOARD> {
     /// Whether a record of this number could be of use in the present state.
     fn check(&self, number: u64) -> Result<(), Refusal> {
         self.window.check(number)?;
-        if self.number(number).verified { Err(Refusal::Used) } else { Ok(()) }
+        if self.number(number).is_verified() { Err(Refusal::Used) } else { Ok(()) }
     }
 
     /// The tag that a record carries, as a big-endian number.
@@ -300,7 +305,7 @@ impl<const CANDIDATES: usize, const BOARD: usize> BitOpener<CANDIDATES, BOARD> {
         for old in
             before.saturating_sub(span).max(self.window.base)..self.newest.saturating_sub(span)
         {
-            if self.number(old).verified {
+            if self.number(old).is_verified() {
                 self.release(old);
             }
         }
@@ -371,7 +376,8 @@ impl<const CANDIDATES: usize, const BOARD: usize> BitOpener<CANDIDATES, BOARD> {
             }
         }
         let own = self.number_mut(number);
-        (own.count, own.verified) = (own.count.min(1), true);
+        own.count = own.count.min(1);
+        own.verify();
         self.pending.clear(number);
         self.provisional.clear(number);
         self.board.settle(number);
@@ -402,7 +408,7 @@ impl<const CANDIDATES: usize, const BOARD: usize> BitOpener<CANDIDATES, BOARD> {
         range: core::ops::Range<u64>,
         closing: &ClosingTag,
     ) -> bool {
-        if range.clone().all(|number| self.number(number).verified) {
+        if range.clone().all(|number| self.number(number).is_verified()) {
             return true;
         }
         if range.clone().any(|number| self.number(number).count == 0) {
@@ -422,7 +428,7 @@ impl<const CANDIDATES: usize, const BOARD: usize> BitOpener<CANDIDATES, BOARD> {
         for (chosen, number) in chosen.iter_mut().zip(range.clone()) {
             let own = *self.number(number);
             *chosen = own.held[0];
-            if found || own.verified {
+            if found || own.is_verified() {
                 continue;
             }
             for &other in own.handles().iter().skip(1) {
@@ -437,7 +443,7 @@ impl<const CANDIDATES: usize, const BOARD: usize> BitOpener<CANDIDATES, BOARD> {
             return false;
         }
         for (number, handle) in range.zip(chosen) {
-            if number >= self.window.base && !self.number(number).verified {
+            if number >= self.window.base && !self.number(number).is_verified() {
                 self.accept(prf, number, handle);
                 self.verify_reached(number);
             }
@@ -455,7 +461,7 @@ impl<const CANDIDATES: usize, const BOARD: usize> BitOpener<CANDIDATES, BOARD> {
             let Some(at) = own.handles().iter().position(|&held| held == handle) else { return };
             own.held.swap(0, at);
             // Its rivals must neither prevent its placement nor be placed instead.
-            own.verified = true;
+            own.verify();
             self.place_candidate(prf, number, handle);
         }
         self.verify(number);
@@ -500,7 +506,7 @@ impl<const CANDIDATES: usize, const BOARD: usize> BitOpener<CANDIDATES, BOARD> {
         let end = base.min(self.window.base + BOARD as u64);
         for number in self.window.base..end {
             let own = core::mem::take(self.number_mut(number));
-            if own.verified {
+            if own.is_verified() {
                 self.window.floor = self.window.floor.max(number + 1);
             }
             // A candidate that is not placed at the end was rejected by checks.

@@ -195,6 +195,13 @@ impl<const CANDIDATES: usize, const BOARD: usize> BitReceiver<CANDIDATES, BOARD>
         }
     }
 
+    pub(crate) const fn counters_mut(&mut self) -> &mut Counters {
+        match self {
+            Self::Ordered(ordered) => ordered.counters_mut(),
+            Self::General(opener) => opener.counters_mut(),
+        }
+    }
+
     pub(crate) const fn counters(&self) -> Counters {
         match self {
             Self::Ordered(ordered) => ordered.counters(),
