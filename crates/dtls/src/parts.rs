@@ -75,6 +75,12 @@ impl<P: Part, T> PartState<P, T> {
     }
 }
 
+impl<P: Part, T> Default for PartState<P, T> {
+    fn default() -> Self {
+        Self::EMPTY
+    }
+}
+
 impl<P: Part, T: fmt::Debug> fmt::Debug for PartState<P, T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.get().fmt(f)

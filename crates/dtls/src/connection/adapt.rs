@@ -92,14 +92,14 @@ impl Connection {
             Some(Adaptation { losses, seen, .. }) => (u32::from(*losses) * u32::from(u16::MAX))
                 .checked_div(u32::from(*seen))
                 .map(|share| share as u16),
-            None => self.loss.observed(),
+            None => self.loss.get()?.observed(),
         }
     }
 
     /// The loss rate of this end's records in the peer's last report, in 1/65535. Peers report it
     /// under shared tags only, and a build without the feature `loss-reports` ignores the reports.
-    pub const fn reported_loss(&self) -> Option<u16> {
-        self.loss.of_ours()
+    pub fn reported_loss(&self) -> Option<u16> {
+        self.loss.get()?.of_ours()
     }
 
     /// Tells the rule which of the peer's records have arrived.

@@ -59,7 +59,7 @@ use crate::handshake::{
     server,
 };
 use crate::messages::Fragment;
-use crate::parts::{self, PartState};
+use crate::parts::{self, LossReports, PartState};
 use crate::record::receive_buffer::{Received, Slot};
 use crate::record::seal::HeaderFormat;
 use crate::record::{
@@ -182,7 +182,8 @@ pub struct Connection {
     key_update: KeyUpdateState,
     updates: AggregationUpdates,
     adaptation: PartState<parts::Adaptation, Adaptation>,
-    loss: LossMeter,
+    /// The loss rates of both directions, once there is something to measure.
+    loss: PartState<LossReports, LossMeter>,
     /// The connection ID that this end asked the peer to use, whether or not the peer agreed.
     cid: ConnectionId,
     ids: Ids,
@@ -289,7 +290,7 @@ impl Connection {
             key_update: KeyUpdateState::default(),
             updates: AggregationUpdates::default(),
             adaptation: PartState::EMPTY,
-            loss: LossMeter::default(),
+            loss: PartState::EMPTY,
             cid: ConnectionId::EMPTY,
             ids: Ids::EMPTY,
             path: Path::new(peer),
@@ -487,7 +488,8 @@ impl Connection {
         let aggregated = self.sending().is_some_and(|agreed| agreed.send.aggregates());
         let next = self.channel.send.peek().map_or(0, SendEpoch::next);
         let setting = self.settings().record_numbers;
-        HeaderFormat { number: self.loss.number_length(setting, aggregated, next), last: true }
+        let number = update::number_length(self.loss.get(), setting, aggregated, next);
+        HeaderFormat { number, last: true }
     }
 
     /// Returns the next thing to do, without borrowing from the connection.

@@ -14,7 +14,7 @@ use crate::error::{AggregationError, Fault, Misbehaviour};
 use crate::handshake::reassembly::Message;
 use crate::handshake::{EstablishedKeys, Negotiated, message_body};
 use crate::messages::{AggregationUpdate, EpochEnd};
-use crate::parts::{SchemeChanges, SharedSending};
+use crate::parts::{PartState, SchemeChanges, SharedSending};
 use crate::record::epochs::APPLICATION_EPOCH;
 use crate::record::outcomes::Outcomes;
 use crate::record::seal::HeaderFormat;
@@ -36,13 +36,12 @@ pub(super) struct AggregationUpdates {
     /// Whether our last update waits to be acknowledged.
     unanswered: bool,
     /// The sending epoch that the peer's last update ended.
-    ended: Option<EndedEpoch>,
+    ended: PartState<SharedSending, EndedEpoch>,
 }
 
 /// The end of a sending epoch, kept for a peer that retransmits its request.
 #[derive(Debug)]
 struct EndedEpoch {
-    _part: SharedSending,
     /// The number of the message that requested the change.
     sequence: u16,
     /// The following epoch, in which its end is reported.
@@ -67,12 +66,12 @@ impl AggregationUpdates {
     /// Whether nothing is due without an ACK: no update to request, no end of an epoch to report.
     pub(super) fn is_quiet(&self) -> bool {
         self.wanted.is_none()
-            && !self.ended.as_ref().is_some_and(|ended| ended.telling == ReportProgress::Due)
+            && !self.ended.get().is_some_and(|ended| ended.telling == ReportProgress::Due)
     }
 
     /// An old handshake message was retransmitted.
     pub(super) fn repeated(&mut self, kind: HandshakeType, sequence: u16) {
-        if let Some(ended) = &mut self.ended
+        if let Some(ended) = self.ended.get_mut()
             && kind == HandshakeType::AGGREGATION_UPDATE
             && ended.sequence == sequence
             && ended.telling == ReportProgress::Done
@@ -95,7 +94,7 @@ impl AggregationUpdates {
     /// The sending epoch after the ended one has ended as well: the peer no longer needs the
     /// report.
     pub(super) fn forget_end(&mut self) {
-        self.ended = None;
+        self.ended.clear();
     }
 }
 
@@ -223,7 +222,7 @@ impl Connection {
         let AggregationUpdate { scheme } = AggregationUpdate::decode(&message.body)?;
         // A peer that sends a request has received the answer to its last one, and uses our new
         // keys if it acknowledged our KeyUpdate.
-        let unheard = self.updates.ended.as_ref().is_some_and(|e| e.telling == ReportProgress::Due);
+        let unheard = self.updates.ended.get().is_some_and(|e| e.telling == ReportProgress::Due);
         let Stage::Established(established) = &self.stage else { return Ok(()) };
         let offered = &established.offered.send;
         let part = SharedSending::INCLUDED.ok_or(Misbehaviour::UnexpectedMessage)?;
@@ -245,13 +244,9 @@ impl Connection {
             established.negotiated.send = scheme;
         }
         let Some(epoch) = self.begin_next_send_epoch() else { return Ok(()) };
-        self.updates.ended = Some(EndedEpoch {
-            _part: part,
-            sequence: message.sequence,
-            epoch,
-            end,
-            telling: ReportProgress::Due,
-        });
+        let telling = ReportProgress::Due;
+        let ended = EndedEpoch { sequence: message.sequence, epoch, end, telling };
+        self.updates.ended.set(part, ended);
         self.aggregation_changed();
         Ok(())
     }
@@ -285,7 +280,7 @@ impl Connection {
     /// peer's update began, and again together with each ACK of that update.
     pub(super) fn write_epoch_end(&mut self, buf: &mut [u8], shape: HeaderFormat) -> Option<usize> {
         let with_ack = self.acks.is_due();
-        let ended = self.updates.ended.as_mut()?;
+        let ended = self.updates.ended.get_mut()?;
         let due = match ended.telling {
             ReportProgress::Due => true,
             ReportProgress::WithAck => with_ack,

@@ -5,6 +5,7 @@ use super::ids::IdExchange;
 use super::mtu::PathSearch;
 use super::pace::Pace;
 use super::stage::Stage;
+use super::update::LossMeter;
 use crate::error::SendError;
 use crate::record::seal::SealError;
 use crate::tuning::MIN_DATAGRAM_BYTES;
@@ -90,7 +91,7 @@ impl Connection {
             && !self.pace.get().is_some_and(Pace::is_closing_due)
             && !self.key_update.is_switch_due()
             && self.updates.is_quiet()
-            && !self.loss.is_report_due()
+            && !self.loss.get().is_some_and(LossMeter::is_report_due)
             && !established.keys.is_refusal_due()
             && self.ids.get().is_none_or(IdExchange::is_quiet)
             && self.path.is_quiet()

@@ -366,7 +366,7 @@ impl Connection {
 
     #[inline(never)]
     fn write_loss_report(&mut self, buf: &mut [u8]) -> Option<usize> {
-        let loss = self.loss.take_report()?;
+        let loss = self.loss.get_mut()?.take_report()?;
         let epoch: &mut SendEpoch = self.channel.send.newest()?;
         epoch
             .seal(buf, ContentType::LOSS_REPORT, LAST_CONTROL, |w| w.u16(loss))

@@ -174,7 +174,9 @@ impl Connection {
         }
         self.channel.flight.move_to(epoch);
         self.channel.send.forget_before(epoch);
-        self.loss.forget_report();
+        if let Some(loss) = self.loss.get_mut() {
+            loss.forget_report();
+        }
         Some(epoch)
     }
 
@@ -186,7 +188,9 @@ impl Connection {
         self.channel.install_receive(next);
         // The old keys are needed until the new ones are used (section 8).
         self.timers.stop(Timer::OldEpoch);
-        self.loss.restart();
+        if let Some(loss) = self.loss.get_mut() {
+            loss.restart();
+        }
     }
 
     #[inline(never)]
@@ -276,9 +280,15 @@ impl Connection {
             return;
         };
         if let Some(epoch) = self.channel.receive.newest() {
-            self.loss.observe(epoch.arrivals(), epoch.expected(), aggregated.then_some(part));
+            // There is nothing to measure yet, so an idle association has no meter.
+            let begins = epoch.expected() >= FIRST_REPORT || aggregated && epoch.unsettled() > 0;
+            if self.loss.get().is_none() && !begins {
+                return;
+            }
+            let loss = self.loss.get_or_insert_with(part, LossMeter::default);
+            loss.observe(epoch.arrivals(), epoch.expected(), aggregated);
             if aggregated {
-                self.loss.search(part, epoch.unsettled());
+                loss.search(epoch.unsettled());
             }
         }
     }
@@ -291,7 +301,10 @@ impl Connection {
         match (&self.stage, self.channel.send.peek()) {
             // The report may be about an earlier epoch even if this one has plain tags.
             (Stage::Established(agreed), Some(epoch)) if !agreed.offered.send.is_empty() => {
-                self.loss.reported(loss, epoch.next());
+                if let Some(part) = LossReports::INCLUDED {
+                    let meter = self.loss.get_or_insert_with(part, LossMeter::default);
+                    meter.reported(loss, epoch.next());
+                }
                 Ok(())
             }
             _ => Err(DecodeError::Invalid("loss report without aggregation").into()),
@@ -311,7 +324,7 @@ pub(super) struct LossMeter {
     /// report is renewed although nothing has changed.
     allowed: Option<bool>,
     renew_at: u64,
-    report: Option<(LossReports, u16)>,
+    report: Option<u16>,
     /// The loss measured last, in 1/65535.
     observed: Option<u16>,
     /// The loss of our records in the peer's last report, in 1/65535.
@@ -345,7 +358,7 @@ impl LossMeter {
 
     /// Takes the number of records of an epoch that arrived, the next expected number, and whether
     /// the loss is to be reported to the peer.
-    fn observe(&mut self, arrivals: u64, next: u64, tell: Option<LossReports>) {
+    fn observe(&mut self, arrivals: u64, next: u64, tell: bool) {
         if next < self.look_at {
             return;
         }
@@ -356,19 +369,17 @@ impl LossMeter {
         self.observed = Some(loss);
         (self.arrivals, self.next, self.look_at) = (arrivals, next, next + REPORT_INTERVAL);
         let allowed = Some(loss < SHORT_NUMBER_LOSS);
-        if let Some(part) = tell
-            && (self.allowed != allowed || next >= self.renew_at)
-        {
+        if tell && (self.allowed != allowed || next >= self.renew_at) {
             (self.allowed, self.renew_at) = (allowed, next + REPORT_RENEWAL);
-            self.report = Some((part, loss));
+            self.report = Some(loss);
         }
     }
 
     /// Takes the number of records that arrived since one was last authenticated. Before this end
     /// loses track of short record numbers it requests long ones, repeatedly.
-    fn search(&mut self, part: LossReports, unsettled: u64) {
+    fn search(&mut self, unsettled: u64) {
         if unsettled > 0 && unsettled.is_multiple_of(UNSETTLED_RECORDS) {
-            self.report = Some((part, u16::MAX));
+            self.report = Some(u16::MAX);
             self.allowed = Some(false);
         }
     }
@@ -378,7 +389,7 @@ impl LossMeter {
     }
 
     pub(super) fn take_report(&mut self) -> Option<u16> {
-        self.report.take().map(|(_, loss)| loss)
+        self.report.take()
     }
 
     pub(super) const fn observed(&self) -> Option<u16> {
@@ -390,9 +401,6 @@ impl LossMeter {
     }
 
     fn reported(&mut self, loss: u16, next: u64) {
-        if LossReports::INCLUDED.is_none() {
-            return;
-        }
         self.of_ours = Some(loss);
         self.short_until = if loss < SHORT_NUMBER_LOSS { next + REPORT_LIFETIME } else { 0 };
     }
@@ -400,24 +408,24 @@ impl LossMeter {
     fn forget_report(&mut self) {
         self.short_until = 0;
     }
+}
 
-    /// The length of the record number in the header of record `next`.
-    pub(super) fn number_length(
-        &self,
-        setting: RecordNumbers,
-        aggregated: bool,
-        next: u64,
-    ) -> NumberLength {
-        let short = match setting {
-            RecordNumbers::Long => false,
-            RecordNumbers::Auto | RecordNumbers::Short if aggregated => {
-                LossReports::INCLUDED.is_some() && next < self.short_until
-            }
-            RecordNumbers::Auto => false,
-            RecordNumbers::Short => !next.is_multiple_of(LONG_NUMBER_INTERVAL),
-        };
-        if short { NumberLength::One } else { NumberLength::Two }
-    }
+/// The length of the record number in the header of record `next`.
+pub(super) fn number_length(
+    loss: Option<&LossMeter>,
+    setting: RecordNumbers,
+    aggregated: bool,
+    next: u64,
+) -> NumberLength {
+    let short = match setting {
+        RecordNumbers::Long => false,
+        RecordNumbers::Auto | RecordNumbers::Short if aggregated => {
+            loss.is_some_and(|loss| next < loss.short_until)
+        }
+        RecordNumbers::Auto => false,
+        RecordNumbers::Short => !next.is_multiple_of(LONG_NUMBER_INTERVAL),
+    };
+    if short { NumberLength::One } else { NumberLength::Two }
 }
 
 #[cfg(test)]
@@ -427,11 +435,11 @@ mod tests {
     #[test]
     fn loss_is_what_did_not_arrive_since_the_last_report() {
         let mut meter = LossMeter::default();
-        meter.observe(60, FIRST_REPORT - 1, LossReports::INCLUDED);
+        meter.observe(60, FIRST_REPORT - 1, true);
         assert_eq!(meter.take_report(), None);
-        meter.observe(32, FIRST_REPORT, LossReports::INCLUDED);
+        meter.observe(32, FIRST_REPORT, true);
         assert_eq!(meter.take_report(), Some(u16::MAX / 2));
-        meter.observe(32 + REPORT_INTERVAL, FIRST_REPORT + REPORT_INTERVAL, LossReports::INCLUDED);
+        meter.observe(32 + REPORT_INTERVAL, FIRST_REPORT + REPORT_INTERVAL, true);
         assert_eq!(meter.take_report(), Some(0));
         assert_eq!(meter.take_report(), None);
     }
@@ -441,7 +449,7 @@ mod tests {
         let mut meter = LossMeter::default();
         let looks = (0..20).map(|i| FIRST_REPORT + i * REPORT_INTERVAL);
         let reports = looks.filter(|at| {
-            meter.observe(*at, *at, LossReports::INCLUDED);
+            meter.observe(*at, *at, true);
             meter.take_report().is_some()
         });
         let reports: Vec<u64> = reports.collect();
@@ -452,7 +460,7 @@ mod tests {
     #[test]
     fn more_arrivals_than_numbers_are_no_negative_loss() {
         let mut meter = LossMeter::default();
-        meter.observe(1000, FIRST_REPORT, LossReports::INCLUDED);
+        meter.observe(1000, FIRST_REPORT, true);
         assert_eq!(meter.take_report(), Some(0));
     }
 }

@@ -22,7 +22,7 @@ use subtle::ConstantTimeEq;
 /// The keys of one direction, and what has arrived under them.
 pub(in crate::record) enum Opening {
     Standard(Standard),
-    Aggregated(Aggregated),
+    Aggregated(Box<Aggregated>),
 }
 
 impl Opening {
@@ -37,7 +37,7 @@ impl Opening {
         if let Keying::Prf { aggregated, .. } = &suite.keying
             && let Some(opener) = new_opener(keys, scheme)
         {
-            return Self::Aggregated(Aggregated {
+            return Self::Aggregated(Box::new(Aggregated {
                 epoch,
                 limit: MAX_CONTENT + 1,
                 room: ReceiveBuffer::least_budget(scheme.waiting_numbers(), MAX_CONTENT + 1),
@@ -49,7 +49,7 @@ impl Opening {
                 last_closing: None,
                 waiting: 0,
                 evaluations: 0,
-            });
+            }));
         }
         Self::Standard(Standard {
             protection: suite.keying.plain(keys),
@@ -100,12 +100,13 @@ impl Opening {
         match self {
             // A set of Agg that failed becomes known through its verdicts, so numbers wait until
             // they have left the window.
-            Self::Aggregated(Aggregated { scheme, opener, .. })
-                if matches!(scheme.unchecked(), Scheme::Agg(_)) =>
+            Self::Aggregated(aggregated)
+                if matches!(aggregated.scheme.unchecked(), Scheme::Agg(_)) =>
             {
-                opener.window_start()
+                aggregated.opener.window_start()
             }
-            Self::Aggregated(Aggregated { opener, .. }) => {
+            Self::Aggregated(aggregated) => {
+                let Aggregated { opener, .. } = &**aggregated;
                 late_below(opener.expected()).max(opener.window_start())
             }
             Self::Standard(standard) => late_below(standard.window.next()),
@@ -116,7 +117,8 @@ impl Opening {
     pub(in crate::record) fn stands(&self, number: u64) -> bool {
         match self {
             Self::Standard(_) => false,
-            Self::Aggregated(Aggregated { opener, .. }) => {
+            Self::Aggregated(aggregated) => {
+                let Aggregated { opener, .. } = &**aggregated;
                 number < opener.window_start() || opener.level(number).is_some()
             }
         }
@@ -137,7 +139,8 @@ impl Opening {
             Self::Standard(standard) if body.len() >= 16 => {
                 header.apply_mask(head, standard.protection.mask(&mask_sample(body)));
             }
-            Self::Aggregated(Aggregated { prf, mask, .. }) if !body.is_empty() => {
+            Self::Aggregated(aggregated) if !body.is_empty() => {
+                let Aggregated { prf, mask, .. } = &mut **aggregated;
                 mask.reveal(&**prf, &header, head, body);
             }
             _ => {
@@ -182,7 +185,8 @@ impl Opening {
     pub(in crate::record) fn security_level(&self) -> SecurityLevel {
         match self {
             Self::Standard(standard) => SecurityLevel::of_tags(standard.tag_len),
-            Self::Aggregated(Aggregated { opener, .. }) => {
+            Self::Aggregated(aggregated) => {
+                let Aggregated { opener, .. } = &**aggregated;
                 let first = opener.window_start();
                 let levels = (first..first + WINDOW as u64).filter_map(|n| opener.level(n));
                 let waiting = levels.filter(|level| *level < 128);
