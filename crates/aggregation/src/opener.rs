@@ -209,7 +209,7 @@ impl<const CANDIDATES: usize, const WINDOW: usize, const BOARD: usize>
             Inner::Bits(opener) => opener.offer_data(prf, number, state, tag, slot),
         };
         if let Offer::Refused(_) = offer {
-            self.counters_mut().records_refused += 1;
+            self.count_refused();
         }
         offer
     }
@@ -283,6 +283,12 @@ impl<const CANDIDATES: usize, const WINDOW: usize, const BOARD: usize>
             self.count_dropped(reason);
         }
         verdict
+    }
+
+    #[cold]
+    #[inline(never)]
+    const fn count_refused(&mut self) {
+        self.counters_mut().records_refused += 1;
     }
 
     /// Ends provisional delivery once too many of the records delivered have failed.
