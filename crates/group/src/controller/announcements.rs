@@ -8,9 +8,9 @@
 //! are repeated as well.
 
 use super::{Cause, Controller, Output};
+use crate::SenderSet;
 use crate::codepoints::{GROUP_REKEY, GROUP_SENDERS};
 use crate::rekey::{MAX_MESSAGE_BYTES, Rekeying, Timing};
-use crate::SenderSet;
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 use core::time::Duration;
