@@ -582,7 +582,7 @@ fn stored(instance: u64, member: &Member) -> Vec<u8> {
         policy: member.policy().clone(),
         roles: member.roles(),
         controller: keys.controller().clone(),
-        senders: member.senders().clone(),
+        senders: *member.senders(),
         grant: keys.to_grant(timing),
     };
     let mut buf = [0; lightseal_group::control::MAX_MESSAGE];

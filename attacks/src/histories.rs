@@ -129,7 +129,7 @@ impl History {
 
     fn join(&mut self) {
         let taken = self.field.senders();
-        let free = (0..SENDER_IDS as u8).map(SenderId).filter(|id| !taken.contains(id));
+        let free = (0..SENDER_IDS as u8).map(SenderId).filter(|id| !taken.contains(*id));
         let free: Vec<_> = free.collect();
         let sender = match free.len() as u64 {
             0 => None,

@@ -209,22 +209,45 @@ impl<'a> SealedRecord<'a, (SenderId, ListenerId)> {
     }
 }
 
-impl<'a, Id> SealedRecord<'a, Id> {
-    fn read(
-        datagram: &'a mut [u8],
-        cid_len: usize,
-        author: impl FnOnce(&[u8]) -> Option<(u8, Id)>,
-    ) -> Result<(Self, &'a mut [u8]), DecodeError> {
-        let (header, cid) = Header::read(&mut Reader::new(datagram), cid_len)?;
-        let (alias, id) = author(cid).ok_or(DecodeError::Short)?;
+/// The parts of a record in front of what follows it in its datagram.
+struct Split<'a> {
+    header: Header,
+    cid: [u8; header::DIRECT_CID],
+    head: &'a mut [u8],
+    body: &'a mut [u8],
+    rest: &'a mut [u8],
+}
+
+impl<'a> Split<'a> {
+    fn read(datagram: &'a mut [u8], cid_len: usize) -> Result<Self, DecodeError> {
+        let (header, stated) = Header::read(&mut Reader::new(datagram), cid_len)?;
+        let mut cid = [0; header::DIRECT_CID];
+        cid.get_mut(..stated.len()).ok_or(DecodeError::Short)?.copy_from_slice(stated);
         let body_len = match header.length() {
             Some(length) => usize::from(length),
             None => datagram.len() - header.len(),
         };
         let (head, rest) = datagram.split_at_mut_checked(header.len()).ok_or(DecodeError::Short)?;
         let (body, rest) = rest.split_at_mut_checked(body_len).ok_or(DecodeError::Short)?;
-        let epoch = header.epoch();
-        Ok((Self { alias, id, epoch, header, head, body }, rest))
+        Ok(Self { header, cid, head, body, rest })
+    }
+}
+
+impl<'a, Id> SealedRecord<'a, Id> {
+    fn read(
+        datagram: &'a mut [u8],
+        cid_len: usize,
+        author: impl FnOnce(&[u8]) -> Option<(u8, Id)>,
+    ) -> Result<(Self, &'a mut [u8]), DecodeError> {
+        let Split { header, cid, head, body, rest } = Split::read(datagram, cid_len)?;
+        let (alias, id) = author(&cid[..cid_len]).ok_or(DecodeError::Short)?;
+        Ok((Self { alias, id, epoch: header.epoch(), header, head, body }, rest))
+    }
+
+    /// The record without what it states about its writer.
+    pub(crate) fn without_id(self) -> SealedRecord<'a, ()> {
+        let Self { alias, epoch, header, head, body, .. } = self;
+        SealedRecord { alias, id: (), epoch, header, head, body }
     }
 
     /// Whether the record is sealed under the keys of [`Direction::Answers`].

@@ -21,6 +21,7 @@ use crate::policy::Freshness;
 use crate::rekey::{Leaf, UnchangedOwners};
 use crate::{ListenerId, SenderId};
 use alloc::collections::BTreeMap;
+use alloc::collections::btree_map::Entry;
 use core::net::SocketAddr;
 use lightseal_core::parts::PartState;
 use lightseal_core::{Instant, ReplayWindow};
@@ -116,16 +117,18 @@ impl Member {
         }
         let (keys, paired) = epoch.paired_mut().ok_or(SendError::NoPairwiseKeys)?;
         let PairedPeers { pairs, .. } = paired;
-        if !pairs.contains_key(&listener) {
-            let exchange = identity.exchanger().ok_or(SendError::NoPairwiseKeys)?;
-            let (own, key) = ((own, exchange), (listener, &compact::PublicKey(*key)));
-            let Some(pair) = keys.pair_for_sender(own, key) else {
-                peers.refuse(listener);
-                return Err(SendError::NotAMember);
-            };
-            pairs.insert(listener, pair);
-        }
-        let pair = pairs.get(&listener).ok_or(SendError::NoKey)?;
+        let pair = match pairs.entry(listener) {
+            Entry::Occupied(known) => known.into_mut(),
+            Entry::Vacant(unknown) => {
+                let exchange = identity.exchanger().ok_or(SendError::NoPairwiseKeys)?;
+                let (own, key) = ((own, exchange), (listener, &compact::PublicKey(*key)));
+                let Some(pair) = keys.pair_for_sender(own, key) else {
+                    peers.refuse(listener);
+                    return Err(SendError::NotAMember);
+                };
+                unknown.insert(pair)
+            }
+        };
         let sealer = keys.direct_keys(pair, (listener, own)).ok_or(SendError::Role)?;
         let reserved = written(&mut epoch.reserved)?;
         let numbers = &mut epoch.own.as_mut().ok_or(SendError::Role)?.numbers;
@@ -170,7 +173,7 @@ impl Member {
             return DropReason::UnknownSender.into();
         }
         let record = ReceivedRecord::Compact(record, suite.part);
-        let at = match self.epoch_of(now, &record) {
+        let at = match self.epoch_of(now, record.stated()) {
             Ok(at) => at,
             Err(reason) => return reason.into(),
         };

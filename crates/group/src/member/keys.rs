@@ -352,19 +352,53 @@ impl<'a, Id> ReceivedRecord<'a, Id> {
         })
     }
 
-    /// Whether the record may belong to this epoch.
-    pub(super) const fn is_of(&self, epoch: u64) -> bool {
+    /// What the record's header states about its group and epoch, not authenticated.
+    pub(super) const fn stated(&self) -> StatedEpoch {
         match self {
-            Self::Axiom(record, _) => record.header().epoch == epoch as u16,
-            Self::Compact(record, _) => record.epoch.is_of(epoch),
+            Self::Axiom(record, part) => StatedEpoch::Axiom(record.header().epoch, *part),
+            Self::Compact(record, part) => StatedEpoch::Compact(record.alias, record.epoch, *part),
+        }
+    }
+
+    /// Opens the record, unless `window` shows that its number is a replay.
+    pub(super) fn open(
+        self,
+        opener: &Opener,
+        window: &ReplayWindow,
+        proof: RequiredProof<'_>,
+    ) -> Result<AuthenticRecord<'a>, DropReason> {
+        // The code that opens a record exists once, whoever wrote the record.
+        match self {
+            Self::Axiom(record, part) => ReceivedRecord::Axiom(record, part),
+            Self::Compact(record, part) => ReceivedRecord::Compact(record.without_id(), part),
+        }
+        .open_any(opener, window, proof)
+    }
+}
+
+/// The group and the epoch in the header of a record.
+#[derive(Clone, Copy)]
+pub(super) enum StatedEpoch {
+    /// The low 16 bits of the epoch.
+    Axiom(u16, Axiom12),
+    /// The group's alias, and the epoch or its low two bits.
+    Compact(u8, compact::EpochBits, Compact),
+}
+
+impl StatedEpoch {
+    /// Whether a record may belong to this epoch.
+    pub(super) const fn is_of(self, epoch: u64) -> bool {
+        match self {
+            Self::Axiom(stated, _) => stated == epoch as u16,
+            Self::Compact(_, stated, _) => stated.is_of(epoch),
         }
     }
 
     /// Whether a record that does not belong to this epoch may belong to a later one.
-    pub(super) const fn may_be_after(&self, epoch: u64) -> bool {
+    pub(super) const fn may_be_after(self, epoch: u64) -> bool {
         match self {
-            Self::Axiom(record, _) => record.header().epoch.wrapping_sub(epoch as u16) < 1 << 15,
-            Self::Compact(record, _) => match record.epoch {
+            Self::Axiom(stated, _) => stated.wrapping_sub(epoch as u16) < 1 << 15,
+            Self::Compact(_, stated, _) => match stated {
                 compact::EpochBits::Low(_) => true,
                 compact::EpochBits::Full(full) => full > epoch,
             },
@@ -372,15 +406,16 @@ impl<'a, Id> ReceivedRecord<'a, Id> {
     }
 
     /// The group's alias in the header; `None` in `axiom-1.2`.
-    pub(super) const fn alias(&self) -> Option<u8> {
+    pub(super) const fn alias(self) -> Option<u8> {
         match self {
             Self::Axiom(..) => None,
-            Self::Compact(record, _) => Some(record.alias),
+            Self::Compact(alias, ..) => Some(alias),
         }
     }
+}
 
-    /// Opens the record, unless `window` shows that its number is a replay.
-    pub(super) fn open(
+impl<'a> ReceivedRecord<'a, ()> {
+    fn open_any(
         self,
         opener: &Opener,
         window: &ReplayWindow,

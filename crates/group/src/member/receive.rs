@@ -4,7 +4,7 @@
 //! header. Therefore no state is stored and nothing is sent before the record's tag is verified.
 
 use super::epoch::{ReplayCheck, origin};
-use super::keys::{AuthenticRecord, Listener, ReceivedRecord, RequiredProof, Suite};
+use super::keys::{AuthenticRecord, Listener, ReceivedRecord, RequiredProof, StatedEpoch, Suite};
 use super::outcome::{DropReason, Origin, RecordOutcome};
 use super::{DatagramOrigin, Delivery, Event, Member, RequestKind};
 use crate::codepoints::GROUP_SYNC;
@@ -73,7 +73,7 @@ impl Member {
         record: ReceivedRecord<'_, SenderId>,
         deliver: &mut impl FnMut(Delivery<'_>),
     ) -> RecordOutcome {
-        let at = match self.epoch_of(now, &record) {
+        let at = match self.epoch_of(now, record.stated()) {
             Ok(at) => at,
             Err(reason) => return reason.into(),
         };
@@ -206,21 +206,21 @@ impl Member {
             let record = compact::SealedRecord::direct(datagram);
             return record.is_ok_and(|record| {
                 record.id.1 == self.listener()
-                    && self.holds(&ReceivedRecord::Compact(record, suite.part))
+                    && self.holds(StatedEpoch::Compact(record.alias, record.epoch, suite.part))
             });
         }
         let is_senders =
             is_multicast || suite.is_compact() && compact::header::is_senders(datagram);
         if is_senders {
             let record = ReceivedRecord::request(suite, datagram);
-            record.is_ok_and(|(record, _)| self.holds(&record))
+            record.is_ok_and(|(record, _)| self.holds(record.stated()))
         } else {
             let record = ReceivedRecord::response(suite, datagram);
-            record.is_ok_and(|(record, _)| self.holds(&record))
+            record.is_ok_and(|(record, _)| self.holds(record.stated()))
         }
     }
 
-    fn holds<Id>(&self, record: &ReceivedRecord<'_, Id>) -> bool {
+    fn holds(&self, record: StatedEpoch) -> bool {
         record.alias().is_none_or(|alias| alias == self.policy.group.alias())
             && self.epochs.epochs().any(|(epoch, _)| record.is_of(epoch))
     }
@@ -230,10 +230,10 @@ impl Member {
     ///
     /// # Errors
     /// The record is of another group, or of an epoch that the member does not hold.
-    pub(super) fn epoch_of<Id>(
+    pub(super) fn epoch_of(
         &mut self,
         now: Instant,
-        record: &ReceivedRecord<'_, Id>,
+        record: StatedEpoch,
     ) -> Result<u64, DropReason> {
         if record.alias().is_some_and(|alias| alias != self.policy.group.alias()) {
             return Err(DropReason::Stranger);

@@ -71,7 +71,7 @@ impl Member {
         record: ReceivedRecord<'_, crate::ListenerId>,
         deliver: &mut impl FnMut(Delivery<'_>),
     ) -> RecordOutcome {
-        let at = match self.epoch_of(now, &record) {
+        let at = match self.epoch_of(now, record.stated()) {
             Ok(at) => at,
             Err(reason) => return reason.into(),
         };

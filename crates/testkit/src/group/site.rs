@@ -262,7 +262,7 @@ impl Site {
         self.admit(device, *admitted, ip);
         let senders = self.controller.roster().senders();
         for device in self.devices.values_mut() {
-            device.member.set_senders(senders.clone());
+            device.member.set_senders(senders);
         }
     }
 
