@@ -13,6 +13,7 @@
 
 extern crate alloc;
 
+pub mod axiom;
 #[cfg(all(feature = "client", feature = "server"))]
 pub mod both;
 #[cfg(feature = "client")]

@@ -45,15 +45,22 @@ pub(super) fn counter() -> Result<PathBuf, Failure> {
     Ok(plugin)
 }
 
-/// Runs an image in a folder of its own, which has the transcript that it reads.
+/// The transcripts that images write: of an association, and of a group.
+const TRANSCRIPTS: [&str; 2] = ["transcript", "members"];
+
+/// Runs an image in a folder of its own, which has the transcripts that it reads.
 pub(super) fn measure(built: &Built, plugin: &Path, image: Image) -> Result<Run, Failure> {
     let broken = |what: String| Failure::Failed(format!("{}: {what}", image.name));
     let place = built.runs.join(image.name);
     fs::create_dir_all(&place).map_err(|error| broken(error.to_string()))?;
-    if let Input::Transcript(ends) = image.input {
-        let transcript = built.runs.join(ends).join("transcript");
-        fs::copy(transcript, place.join("transcript"))
-            .map_err(|error| broken(error.to_string()))?;
+    if let Input::Transcripts(writers) = image.input {
+        let from = writers.iter().map(|writer| built.runs.join(writer));
+        for (from, name) in from.flat_map(|from| TRANSCRIPTS.map(|name| (from.clone(), name))) {
+            if from.join(name).exists() {
+                fs::copy(from.join(name), place.join(name))
+                    .map_err(|error| broken(error.to_string()))?;
+            }
+        }
     }
     let counts = place.join("counts");
     let mut qemu = command("timeout", &[LIMIT_S, "qemu-system-arm", "-M", "mps2-an385"]);
@@ -119,6 +126,19 @@ impl Run {
     /// The greatest use of the heap in steps with this name.
     pub(super) fn peak(&self, name: &str) -> Option<u64> {
         self.named(name).map(|step| step.peak).max()
+    }
+
+    /// The most heap and stack that were in use until each step `peer`: for each number of peers,
+    /// from 1.
+    pub(super) fn by_peers(&self) -> Vec<u64> {
+        let (mut heap, mut stack, mut sums) = (0, 0, Vec::new());
+        for step in &self.steps {
+            (heap, stack) = (step.peak.max(heap), step.stack.max(stack));
+            if step.name == "peer" {
+                sums.push(heap + stack);
+            }
+        }
+        sums
     }
 
     /// The bytes of heap after the last step.

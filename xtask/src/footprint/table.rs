@@ -16,6 +16,9 @@ pub(super) struct Row {
     about: &'static str,
     /// Key and value; a figure that the image does not have is absent.
     pub(super) figures: Vec<(&'static str, u64)>,
+    /// The bytes of RAM of an image with peers: static, heap and stack, for each number of peers
+    /// from 1.
+    peers: Vec<u64>,
     crates: Vec<Share>,
 }
 
@@ -39,6 +42,14 @@ const COLUMNS: [(&str, &str); 12] = [
 /// that images print.
 const TYPES: [(&str, &str); 2] =
     [("connection_bytes", "Connection"), ("endpoint_bytes", "Endpoint")];
+
+/// The sizes of RAM of the papers' devices, in bytes, and the keys of the number of peers that fit.
+/// They are printed below the table.
+const DEVICES: [(u64, &str); 2] = [(16 << 10, "peers_in_16_kb"), (32 << 10, "peers_in_32_kb")];
+
+/// The numbers of peers whose RAM is stored, with the greatest that was measured.
+const NUMBERS: [usize; 20] =
+    [1, 2, 3, 4, 5, 6, 8, 10, 12, 16, 20, 24, 30, 40, 60, 80, 100, 150, 200, 300];
 
 /// The columns' heads in the document, in the order of `COLUMNS`.
 const HEADS: [&str; COLUMNS.len()] = [
@@ -83,14 +94,24 @@ impl Row {
         ];
         let keys = COLUMNS.iter().map(|(key, _)| *key);
         let types = TYPES.map(|(key, name)| (key, run.value(name)));
-        let figures = keys.zip(figures).chain(types);
+        let peers: Vec<_> = run.by_peers().into_iter().map(|sum| sum + sizes.statics).collect();
+        let fitting = DEVICES.map(|(bytes, key)| (key, fitting(&peers, bytes)));
+        let figures = keys.zip(figures).chain(types).chain(fitting);
         Self {
             profile: profile.name.into(),
             image: image.name.into(),
             about: image.about,
             figures: figures.filter_map(|(key, value)| Some((key, value?))).collect(),
+            peers,
             crates: sizes.crates.clone(),
         }
+    }
+
+    /// The numbers of peers that are stored, with the bytes of RAM.
+    fn by_peers(&self) -> impl Iterator<Item = (usize, u64)> {
+        let numbered = self.peers.iter().enumerate().map(|(at, bytes)| (at + 1, *bytes));
+        let last = self.peers.len();
+        numbered.filter(move |(number, _)| *number == last || NUMBERS.contains(number))
     }
 
     /// A peer's client, which is sized and not run.
@@ -100,6 +121,7 @@ impl Row {
             image: peer.name.into(),
             about: peer.about,
             figures: vec![("flash_bytes", sizes.flash), ("static_bytes", sizes.statics)],
+            peers: Vec::new(),
             crates: Vec::new(),
         }
     }
@@ -107,7 +129,8 @@ impl Row {
     #[cfg(test)]
     pub(super) fn test(profile: &str, image: &str, figures: &[(&'static str, u64)]) -> Self {
         let (profile, image) = (profile.into(), image.into());
-        Self { profile, image, about: "", figures: figures.to_vec(), crates: Vec::new() }
+        let (figures, peers) = (figures.to_vec(), Vec::new());
+        Self { profile, image, about: "", figures, peers, crates: Vec::new() }
     }
 
     /// The figure with this key.
@@ -120,6 +143,9 @@ impl Row {
         row.insert("profile".into(), json!(self.profile));
         row.insert("image".into(), json!(self.image));
         row.extend(self.figures.iter().map(|(key, value)| ((*key).to_owned(), json!(value))));
+        if !self.peers.is_empty() {
+            row.insert("ram_by_peers".into(), json!(self.by_peers().collect::<Vec<_>>()));
+        }
         let crates = self.crates.iter();
         let crates = crates.map(|share| (share.name.clone(), json!([share.own, share.generics])));
         if !self.crates.is_empty() {
@@ -127,6 +153,12 @@ impl Row {
         }
         Value::Object(row)
     }
+}
+
+/// The number of peers with which an image needs at most this many bytes; `None` if it has no peers.
+fn fitting(peers: &[u64], bytes: u64) -> Option<u64> {
+    let fit = peers.iter().take_while(|needed| **needed <= bytes).count();
+    (!peers.is_empty()).then_some(fit as u64)
 }
 
 /// What is stored and printed with `--json`.
@@ -157,6 +189,17 @@ pub(super) fn text(rows: &[Row]) -> String {
                 _ => format!("{cell:>width$}"),
             });
         let _ = writeln!(text, "{}", cells.collect::<Vec<_>>().join("  ").trim_end());
+    }
+    for row in rows.iter().filter(|row| !row.peers.is_empty()) {
+        let _ = write!(text, "\n{} ({}), RAM by number of peers:", row.image, row.profile);
+        for (number, bytes) in row.by_peers() {
+            let _ = write!(text, " {number}: {bytes},");
+        }
+        for (bytes, key) in DEVICES {
+            let number = row.figure(key).unwrap_or_default();
+            let _ = write!(text, " {number} in {} KB,", bytes >> 10);
+        }
+        let _ = writeln!(text, " of {}", row.peers.len());
     }
     text
 }
