@@ -28,4 +28,6 @@ pub mod meter;
 pub mod server;
 pub mod settings;
 pub mod solo;
+#[cfg(feature = "tags")]
+pub mod tags;
 pub mod transcript;

@@ -118,6 +118,20 @@ impl Run {
         mean(&latter(self.named(name).map(|step| step.instructions).collect()))
     }
 
+    /// The cases that the image compares: for each step `case-NAME` the name, and the mean
+    /// instructions of the second half of its steps.
+    pub(super) fn cases(&self) -> Vec<(String, u64)> {
+        let mut cases = Vec::<(String, u64)>::new();
+        for step in &self.steps {
+            let Some(case) = step.name.strip_prefix("case-") else { continue };
+            if cases.iter().any(|(known, _)| known == case) {
+                continue;
+            }
+            cases.extend(self.steady_instructions(&step.name).map(|mean| (case.to_owned(), mean)));
+        }
+        cases
+    }
+
     /// The greatest depth of the stack in steps with these names.
     pub(super) fn stack(&self, names: &[&str]) -> Option<u64> {
         names.iter().flat_map(|name| self.named(name)).map(|step| step.stack).max()
@@ -185,7 +199,21 @@ mod tests {
         assert_eq!((run.peak("handshake"), run.steady_heap()), (Some(30), Some(20)));
         assert_eq!(run.value("configuration"), Some(500));
         assert_eq!(run.instructions("seal"), None);
+        assert!(run.cases().is_empty() && run.by_peers().is_empty());
         assert!(read(said, "7\n").is_none(), "a count is missing");
         assert!(read(said, "7\n8\n9\n").is_none(), "a step is missing");
+    }
+
+    #[test]
+    fn ram_grows_with_peers_and_cases_have_their_means() {
+        let said = "step start stack 50 heap 20 peak 30\n\
+                    step peer stack 40 heap 25 peak 28\n\
+                    step peer stack 60 heap 30 peak 35\n\
+                    step case-agg:2 stack 1 heap 30 peak 30\n\
+                    step case-agg:2 stack 1 heap 30 peak 30\n\
+                    step case-agg:4 stack 1 heap 30 peak 30\n";
+        let run = read(said, "1\n2\n3\n4\n6\n9\n").expect("well formed");
+        assert_eq!(run.by_peers(), [80, 95]);
+        assert_eq!(run.cases(), [("agg:2".to_owned(), 6), ("agg:4".to_owned(), 9)]);
     }
 }

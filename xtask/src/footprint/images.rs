@@ -61,7 +61,7 @@ const SENDER: &str = "client,dtls12,group";
 const LISTENER: &str = "server,dtls12,group";
 
 /// All images. An image with both ends stands before those that read its transcript.
-pub(super) const IMAGES: [Image; 36] = [
+pub(super) const IMAGES: [Image; 40] = [
     image("base", "nothing: what every image has"),
     image("ends-13", "client and server of DTLS 1.3, CCM_8").with("client,server"),
     image("ends-12", "client and server of DTLS 1.2, CCM_8").with("client,server,dtls12"),
@@ -115,6 +115,12 @@ pub(super) const IMAGES: [Image; 36] = [
     solo("compact-listener", "listener, compact Mul-Mul", &["members-compact"])
         .with(LISTENER)
         .small(),
+    image("tags-agg-sender", "sender of tags that Agg shares").with("tags-agg-sender"),
+    solo("tags-agg-receiver", "receiver of tags that Agg shares", &["tags-agg-sender"])
+        .with("tags-agg-receiver"),
+    image("tags-r2d2-sender", "sender of tags that R2D2 shares").with("tags-r2d2-sender"),
+    solo("tags-r2d2-receiver", "receiver of tags that R2D2 shares", &["tags-r2d2-sender"])
+        .with("tags-r2d2-receiver"),
     image("aes", "AES-128: one block"),
     image("lightmac-aes", "LightMAC over AES-128, 32 B"),
     image("lightmac-present", "LightMAC over PRESENT-80, 32 B"),

@@ -19,6 +19,8 @@ pub(super) struct Row {
     /// The bytes of RAM of an image with peers: static, heap and stack, for each number of peers
     /// from 1.
     peers: Vec<u64>,
+    /// The cases that the image compares, with their instructions.
+    cases: Vec<(String, u64)>,
     crates: Vec<Share>,
 }
 
@@ -40,8 +42,8 @@ const COLUMNS: [(&str, &str); 12] = [
 
 /// Sizes of types, which `--json` prints and the tables leave out: the key of a figure, and the value
 /// that images print.
-const TYPES: [(&str, &str); 2] =
-    [("connection_bytes", "Connection"), ("endpoint_bytes", "Endpoint")];
+const TYPES: [(&str, &str); 3] =
+    [("connection_bytes", "Connection"), ("endpoint_bytes", "Endpoint"), ("state_bytes", "state")];
 
 /// The sizes of RAM of the papers' devices, in bytes, and the keys of the number of peers that fit.
 /// They are printed below the table.
@@ -103,6 +105,7 @@ impl Row {
             about: image.about,
             figures: figures.filter_map(|(key, value)| Some((key, value?))).collect(),
             peers,
+            cases: run.cases(),
             crates: sizes.crates.clone(),
         }
     }
@@ -122,6 +125,7 @@ impl Row {
             about: peer.about,
             figures: vec![("flash_bytes", sizes.flash), ("static_bytes", sizes.statics)],
             peers: Vec::new(),
+            cases: Vec::new(),
             crates: Vec::new(),
         }
     }
@@ -129,8 +133,8 @@ impl Row {
     #[cfg(test)]
     pub(super) fn test(profile: &str, image: &str, figures: &[(&'static str, u64)]) -> Self {
         let (profile, image) = (profile.into(), image.into());
-        let (figures, peers) = (figures.to_vec(), Vec::new());
-        Self { profile, image, about: "", figures, peers, crates: Vec::new() }
+        let (figures, peers, cases) = (figures.to_vec(), Vec::new(), Vec::new());
+        Self { profile, image, about: "", figures, peers, cases, crates: Vec::new() }
     }
 
     /// The figure with this key.
@@ -145,6 +149,9 @@ impl Row {
         row.extend(self.figures.iter().map(|(key, value)| ((*key).to_owned(), json!(value))));
         if !self.peers.is_empty() {
             row.insert("ram_by_peers".into(), json!(self.by_peers().collect::<Vec<_>>()));
+        }
+        if !self.cases.is_empty() {
+            row.insert("instructions_by_case".into(), json!(self.cases));
         }
         let crates = self.crates.iter();
         let crates = crates.map(|share| (share.name.clone(), json!([share.own, share.generics])));
@@ -200,6 +207,12 @@ pub(super) fn text(rows: &[Row]) -> String {
             let _ = write!(text, " {number} in {} KB,", bytes >> 10);
         }
         let _ = writeln!(text, " of {}", row.peers.len());
+    }
+    for row in rows.iter().filter(|row| !row.cases.is_empty()) {
+        let cases: Vec<_> =
+            row.cases.iter().map(|(case, mean)| format!(" {case}: {mean}")).collect();
+        let _ =
+            writeln!(text, "\n{} ({}), instructions:{}", row.image, row.profile, cases.join(","));
     }
     text
 }
