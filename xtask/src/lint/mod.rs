@@ -162,6 +162,8 @@ const FEATURE_SETS: &[(&str, &[&str])] = &[
             "client,dtls12,liveness,rustcrypto,server",
         ],
     ),
+    ("lightseal-present", &[""]),
+    ("lightmac", &["", "present"]),
 ];
 
 /// That packages compile with the features that small devices choose, and then have no unused
