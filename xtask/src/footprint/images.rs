@@ -61,7 +61,7 @@ const SENDER: &str = "client,dtls12,group";
 const LISTENER: &str = "server,dtls12,group";
 
 /// All images. An image with both ends stands before those that read its transcript.
-pub(super) const IMAGES: [Image; 40] = [
+pub(super) const IMAGES: [Image; 42] = [
     image("base", "nothing: what every image has"),
     image("ends-13", "client and server of DTLS 1.3, CCM_8").with("client,server"),
     image("ends-12", "client and server of DTLS 1.2, CCM_8").with("client,server,dtls12"),
@@ -111,6 +111,8 @@ pub(super) const IMAGES: [Image; 40] = [
     solo("mul-mul-listener", "listener, DTLS Mul-Mul (Axiom)", &["members-axiom"])
         .with(LISTENER)
         .small(),
+    solo("uni-uni-13-sender", "sender, DTLS 1.3 Uni-Uni", &["ends-13"]).with("client").small(),
+    solo("uni-uni-13-listener", "listener, DTLS 1.3 Uni-Uni", &["ends-13"]).with("server").small(),
     solo("compact-sender", "sender, compact Mul-Mul", &["members-compact"]).with(SENDER).small(),
     solo("compact-listener", "listener, compact Mul-Mul", &["members-compact"])
         .with(LISTENER)

@@ -230,13 +230,15 @@ pub(super) fn markdown(compiler: &str, rows: &[Row]) -> Result<String, Failure> 
         let heads = HEADS.join(" | ");
         let rule = "|---".repeat(HEADS.len());
         let _ = writeln!(text, "\nProfile `{profile}`:\n\n| image | {heads} |\n|---{rule}|");
-        for row in rows.iter().filter(|row| row.profile == profile) {
+        for row in rows.iter().filter(|row| row.profile == profile && row.peers.is_empty()) {
             let cells = COLUMNS.iter().map(|(key, _)| row.figure(key));
             let cells = cells.map(|value| value.map_or("–".into(), |value| value.to_string()));
             let cells: Vec<String> = cells.collect();
             let _ = writeln!(text, "| {} | {} |", row.about, cells.join(" | "));
         }
     }
+    text += &by_peers(rows);
+    text += &by_case(rows);
     let divided = |row: &&Row| row.profile == DIVIDED.0 && row.image == DIVIDED.1;
     for row in rows.iter().filter(divided) {
         let about = row.about;
@@ -248,6 +250,50 @@ pub(super) fn markdown(compiler: &str, rows: &[Row]) -> Result<String, Failure> 
         }
     }
     Ok(text)
+}
+
+/// The numbers of peers whose RAM the document shows.
+const SHOWN: [usize; 5] = [1, 3, 12, 40, 100];
+
+/// The table of images whose RAM grows with peers.
+fn by_peers(rows: &[Row]) -> String {
+    let mut rows = rows.iter().filter(|row| !row.peers.is_empty()).peekable();
+    let Some(first) = rows.peek() else { return String::new() };
+    let numbers = SHOWN.map(|number| format!("RAM, {number}")).join(" | ");
+    let fitting = DEVICES.map(|(bytes, _)| format!("fit in {} KB", bytes >> 10)).join(" | ");
+    let rule = "|---".repeat(2 + SHOWN.len() + DEVICES.len());
+    let mut text = format!(
+        "\nRAM by number of peers: static, heap and stack (profile `{}`). KB are of 1024 B:\n\n\
+         | image | flash | {numbers} | {fitting} |\n{rule}|\n",
+        first.profile
+    );
+    for row in rows {
+        let number = |value: Option<u64>| value.map_or("–".into(), |value| value.to_string());
+        let flash = number(row.figure("flash_bytes"));
+        let ram = SHOWN.map(|peers| number(row.peers.get(peers - 1).copied())).join(" | ");
+        let most = row.peers.len() as u64;
+        let fitting = DEVICES.map(|(_, key)| match row.figure(key) {
+            Some(fit) if fit == most => format!("all {fit}"),
+            other => number(other),
+        });
+        let _ = writeln!(text, "| {} | {flash} | {ram} | {} |", row.about, fitting.join(" | "));
+    }
+    text
+}
+
+/// The table of images that compare cases.
+fn by_case(rows: &[Row]) -> String {
+    let mut text = String::new();
+    for row in rows.iter().filter(|row| !row.cases.is_empty()) {
+        if text.is_empty() {
+            text += "\nInstructions by case: a scheme, or the length of a message in bytes:\n\n\
+                     | image | profile | instructions |\n|---|---|---|\n";
+        }
+        let cases = row.cases.iter().map(|(case, mean)| format!("{case}: {mean}"));
+        let cases = cases.collect::<Vec<_>>().join(", ");
+        let _ = writeln!(text, "| {} | `{}` | {cases} |", row.about, row.profile);
+    }
+    text
 }
 
 /// The flash of each crate in each image.
@@ -265,4 +311,19 @@ pub(super) fn crates(rows: &[Row]) -> String {
         }
     }
     text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_document_shows_how_many_peers_fit() {
+        let row = Row { peers: vec![900, 16_384, 40_000], ..Row::test("small", "x", &[]) };
+        assert_eq!((fitting(&row.peers, 16 << 10), fitting(&[], 1)), (Some(2), None));
+        let figures = vec![("flash_bytes", 5), ("peers_in_16_kb", 2), ("peers_in_32_kb", 3)];
+        let text = by_peers(&[Row { figures, ..row }]);
+        assert!(text.ends_with("|  | 5 | 900 | 40000 | – | – | – | 2 | all 3 |\n"), "{text}");
+        assert!(by_peers(&[]).is_empty() && by_case(&[]).is_empty());
+    }
 }
