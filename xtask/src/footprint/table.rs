@@ -49,6 +49,11 @@ const TYPES: [(&str, &str); 3] =
 /// They are printed below the table.
 const DEVICES: [(u64, &str); 2] = [(16 << 10, "peers_in_16_kb"), (32 << 10, "peers_in_32_kb")];
 
+/// Whether a figure is the number of peers that fit, which is better the greater it is.
+pub(super) fn is_number_that_fits(key: &str) -> bool {
+    DEVICES.iter().any(|(_, known)| *known == key)
+}
+
 /// The numbers of peers whose RAM is stored, with the greatest that was measured.
 const NUMBERS: [usize; 20] =
     [1, 2, 3, 4, 5, 6, 8, 10, 12, 16, 20, 24, 30, 40, 60, 80, 100, 150, 200, 300];
