@@ -1,8 +1,8 @@
 //! `cargo xtask measure`: measurements on this machine, stored with date, commit and machine.
 
 use crate::Failure;
-use crate::process::{capture, cargo, command, run as run_command, target_dir, workspace};
-use crate::program::{GROUPS, LAB, Program};
+use crate::process::{capture, command, workspace};
+use crate::program::{LAB, Program};
 use serde_json::{Value, json};
 use std::fs;
 
@@ -10,98 +10,21 @@ use std::fs;
 struct MeasurementSet {
     name: &'static str,
     about: &'static str,
-    means: Instrument,
-    /// The program's arguments. With them it prints JSON.
+    /// The program that measures.
+    means: Program,
+    /// Its arguments. With them it prints JSON.
     words: &'static str,
 }
-
-/// What measures.
-#[derive(Clone, Copy)]
-enum Instrument {
-    Program(Program),
-    /// The tool `size`, run on the example `footprint` built for each role.
-    Footprints,
-}
-
-impl Instrument {
-    const fn name(self) -> &'static str {
-        match self {
-            Self::Program(program) => program.name,
-            Self::Footprints => "size",
-        }
-    }
-
-    fn result(self, words: &str) -> Result<Value, Failure> {
-        match self {
-            Self::Program(program) => program.run(words).json(),
-            Self::Footprints => footprints(),
-        }
-    }
-}
-
-/// The builds of the example `footprint`: the value of the variable `FOOTPRINT`, the configuration
-/// and the node.
-const FOOTPRINTS: [(&str, &str, &str); 7] = [
-    ("a", "CoAP", "either"),
-    ("b", "DTLS Uni-Uni", "sender"),
-    ("c", "DTLS Uni-Uni", "listener"),
-    ("d", "DTLS Mul-Uni", "sender"),
-    ("e", "DTLS Mul-Uni", "listener"),
-    ("f", "DTLS Mul-Mul", "sender"),
-    ("g", "DTLS Mul-Mul", "listener"),
-];
-
-/// The bytes of code and data of the example `footprint` for each role.
-fn footprints() -> Result<Value, Failure> {
-    let mut rows = Vec::new();
-    for (choice, configuration, node) in FOOTPRINTS {
-        let package = ["--package", "lightseal-group", "--example", "footprint"];
-        let mut build = cargo(&[&["build", "--quiet", "--release"], &package[..]].concat());
-        build.env("FOOTPRINT", choice);
-        run_command(build).map_err(Failure::Failed)?;
-        let program = target_dir().join("release/examples/footprint");
-        let said = said("size", &[&program.to_string_lossy()])?;
-        let sizes = berkeley(&said)
-            .ok_or_else(|| Failure::Failed(format!("size printed something unexpected: {said}")))?;
-        rows.push(json!({
-            "configuration": configuration,
-            "node": node,
-            "text_bytes": sizes[0],
-            "data_bytes": sizes[1],
-        }));
-    }
-    Ok(json!({ "rows": rows }))
-}
-
-/// The bytes of text and data in the output of `size`, a header line and one line of numbers.
-fn berkeley(said: &str) -> Option<[u64; 2]> {
-    let mut fields = said.lines().nth(1)?.split_whitespace();
-    Some([fields.next()?.parse().ok()?, fields.next()?.parse().ok()?])
-}
-
-const GROUP_FOOTPRINT: MeasurementSet = MeasurementSet {
-    name: "group-footprint",
-    about: "code of senders and listeners by configuration, on this host: the Axiom paper's Figure 7",
-    means: Instrument::Footprints,
-    words: "footprint",
-};
-
-const GROUP_MEMORY: MeasurementSet = MeasurementSet {
-    name: "group-memory",
-    about: "heap of senders and listeners by configuration and group: the Axiom paper's Figures 8, 9",
-    means: Instrument::Program(GROUPS),
-    words: "memory",
-};
 
 const LIGHTMAC_SPEED: MeasurementSet = MeasurementSet {
     name: "lightmac-speed",
     about: "LightMAC and its rivals over AES and PRESENT on every kernel: the LightMAC paper's Tables 3, 4",
-    means: Instrument::Program(LAB),
+    means: LAB,
     words: "mac bench --cipher aes-128,present-80 --kernel all --mode lightmac,emac,pmac-parity \
             --bytes 128,256,512,1024,2048,4096,8192 --json",
 };
 
-const SETS: &[MeasurementSet] = &[LIGHTMAC_SPEED, GROUP_MEMORY, GROUP_FOOTPRINT];
+const SETS: &[MeasurementSet] = &[LIGHTMAC_SPEED];
 
 /// Columns that are not stored, since they follow from cycles a byte, message length and clock.
 const DERIVED: [&str; 2] = ["ns", "cycles"];
@@ -120,12 +43,12 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
         }
         return Ok(());
     };
-    let mut result = set.means.result(set.words)?;
+    let mut result = set.means.run(set.words).json()?;
     for row in result["rows"].as_array_mut().into_iter().flatten().filter_map(Value::as_object_mut)
     {
         row.retain(|name, _| !DERIVED.contains(&name.as_str()));
     }
-    let measured_with = format!("{} {}", set.means.name(), set.words);
+    let measured_with = format!("{} {}", set.means.name, set.words);
     let mut stored =
         stored(set.name, set.about, &format!("cargo xtask measure {}", set.name), result)?;
     stored["measured_with"] = json!(measured_with);
@@ -223,17 +146,10 @@ mod tests {
     #[test]
     fn results_are_stored_by_processor() {
         let of = |processor| json!({ "date": "2026-11-22", "machine": { "processor": processor } });
-        let name = |processor| stored_name("group-memory", &of(processor));
-        assert_eq!(name("AMD EPYC"), "group-memory-amd-epyc-2026-11-22");
+        let name = |processor| stored_name("lightmac-speed", &of(processor));
+        assert_eq!(name("AMD EPYC"), "lightmac-speed-amd-epyc-2026-11-22");
         let intel = "Intel(R) Core(TM) i7-6700 CPU @ 3.40GHz";
-        assert_eq!(name(intel), "group-memory-intel-core-i7-6700-cpu-2026-11-22");
-    }
-
-    #[test]
-    fn sizes_are_read_from_the_second_line() {
-        let said = "   text\t   data\t    bss\n 417\t  23\t 7\tfootprint";
-        assert_eq!(berkeley(said), Some([417, 23]));
-        assert_eq!(berkeley("size: no such file"), None);
+        assert_eq!(name(intel), "lightmac-speed-intel-core-i7-6700-cpu-2026-11-22");
     }
 
     #[test]

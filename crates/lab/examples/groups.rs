@@ -1,9 +1,7 @@
 //! Measures the cost of groups on a machine, and prints it as JSON. `groups crowd` measures how
-//! much memory a sender needs for each listener and how long it computes for it. `groups memory`
-//! measures how much memory nodes need in each configuration.
+//! much memory a sender needs for each listener and how long it computes for it.
 use lightseal_group::policy::Profile;
 use lightseal_lab::groups::many_listeners::{ManyListeners, TransactionCost};
-use lightseal_lab::groups::{CONFIGURATIONS, Transaction};
 use rustix::time::{ClockId, clock_gettime};
 use serde_json::{Value, json};
 use stats_alloc::{INSTRUMENTED_SYSTEM, StatsAlloc};
@@ -22,8 +20,6 @@ fn heap() -> usize {
 const SIZES: [usize; 2] = [1000, 10_000];
 /// Number of runs of each size. The sizes take turns.
 const RUNS: u64 = 7;
-/// Numbers of listeners: those in the paper's Figure 9, and some between them.
-const GROUPS: [u16; 8] = [1, 2, 3, 6, 12, 20, 30, 40];
 
 /// How long the processor has computed for this thread, because the machine may be busy with other
 /// work.
@@ -66,30 +62,10 @@ fn crowd() -> Result<Value, lightseal_lab::Error> {
     Ok(json!({ "rows": rows }))
 }
 
-fn memory() -> Result<Value, lightseal_lab::Error> {
-    let mut rows = Vec::new();
-    for configuration in &CONFIGURATIONS {
-        for listeners in GROUPS {
-            // The first run allocates what is made once and kept. Only the second is measured.
-            let held = || Transaction::paper(configuration, 1).among(listeners).footprint(heap);
-            held()?;
-            let held = held()?;
-            rows.push(json!({
-                "configuration": configuration.name,
-                "listeners": listeners,
-                "sender_bytes": held[0],
-                "listener_bytes": held[1],
-            }));
-        }
-    }
-    Ok(json!({ "rows": rows }))
-}
-
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let result = match std::env::args().nth(1).as_deref() {
         Some("crowd") => crowd()?,
-        Some("memory") => memory()?,
-        _ => return Err("say crowd or memory".into()),
+        _ => return Err("say crowd".into()),
     };
     println!("{result}");
     Ok(())

@@ -47,10 +47,12 @@ pub const TUNNEL: &str = "Lackorzynski et al.: Secure and Efficient Tunneling of
 pub const DUTY_CYCLED: &str =
     "Vucinic et al., DTLS Performance in Duty-Cycled Networks, 2015 (PIMRC)";
 
+/// What stands beside a paper's items: measurements on a device, which the paper does not have.
+pub(crate) const DEVICE: &str = "On a device";
+
 const REGISTRY: &str = "a figure of the registry";
 const MEASURE: &str = "cargo xtask measure lightmac-speed, which stores what it measures";
-const MEMORY: &str = "cargo xtask measure group-memory, which stores what it measures";
-const FOOTPRINT: &str = "cargo xtask measure group-footprint, which stores what it measures";
+const FOOTPRINT: &str = "cargo xtask footprint --store, which stores what it measures";
 const GATEWAY: &str = "cargo xtask bench-gateway --store, which stores what it measures";
 
 const fn item(name: &'static str, shows: &'static str, by: &'static str) -> Item {
@@ -69,6 +71,7 @@ pub const PAPERS: [Paper; 5] = [
             item("Figure 1", "how much one key may process", REGISTRY),
             item("Table 3", "speed of the ciphers by themselves", MEASURE),
             item("Table 4", "speed of LightMAC, EMAC and PMAC with Parity", MEASURE),
+            item(DEVICE, "instructions of tags, beside CMAC and HMAC", FOOTPRINT),
         ],
     },
     Paper {
@@ -91,6 +94,7 @@ pub const PAPERS: [Paper; 5] = [
             item("Figure 10b", "a moving sender under Agg", REGISTRY),
             item("Figure 10c", "a moving sender under R2D2", REGISTRY),
             item("Figure 11", "delays of the moving sender's data", REGISTRY),
+            item(DEVICE, "memory and work of the schemes", FOOTPRINT),
         ],
     },
     Paper {
@@ -101,8 +105,8 @@ pub const PAPERS: [Paper; 5] = [
             item("Section 6.4", "what a record adds", REGISTRY),
             item("Section 7.6", "what a rekey takes", REGISTRY),
             item("Figure 7", "ROM, by configuration", FOOTPRINT),
-            item("Figure 8", "RAM, by configuration", MEMORY),
-            item("Figure 9", "the sender's RAM, by number of listeners", MEMORY),
+            item("Figure 8", "RAM, by configuration", FOOTPRINT),
+            item("Figure 9", "the sender's RAM, by number of listeners", FOOTPRINT),
             item("Figure 10", "time of a first group transaction", REGISTRY),
             item("Table I", "time of handshakes and of messages", REGISTRY),
             item("Figure 11", "the sender's energy in a first group transaction", REGISTRY),
@@ -133,6 +137,7 @@ pub const PAPERS: [Paper; 5] = [
             item("Table I", "duration over TSCH, one hop", REGISTRY),
             item("Table II", "duration over TSCH, several hops", REGISTRY),
             item("section IV", "how often clients find no session slot", REGISTRY),
+            item(DEVICE, "how many sessions fit in RAM, and how often they are taken", FOOTPRINT),
         ],
     },
 ];

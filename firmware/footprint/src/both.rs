@@ -3,11 +3,12 @@
 use crate::client::Client;
 use crate::meter::{measured, value};
 use crate::server::Server;
-use crate::settings::{self, PAYLOAD, RECORDS};
+use crate::settings::{self, PAYLOAD, RECORDS, SESSIONS};
 use crate::solo::End;
 use crate::transcript::{Kind, LONGEST, Writer};
 use crate::{heap, machine};
 use alloc::collections::VecDeque;
+use alloc::sync::Arc;
 use alloc::vec::Vec;
 use lightseal_dtls::Settings;
 
@@ -23,6 +24,20 @@ struct Pair {
 }
 
 impl Pair {
+    fn new(client: Client, server: Server) -> Self {
+        let (link, transcript) = (VecDeque::new(), Writer::new());
+        Self { client, server, link, buffer: [0; LONGEST], transcript }
+    }
+
+    /// Performs the handshake in steps of this name.
+    fn shake_hands(&mut self, step: &str) {
+        self.settle(step);
+        if !(self.client.is_connected() && self.server.is_connected()) {
+            machine::fail("the handshake is not complete");
+        }
+        self.transcript.push(Kind::Complete, &[]);
+    }
+
     /// Delivers datagrams until none is left.
     fn settle(&mut self, step: &str) {
         self.turn(Kind::FromClient, None, step);
@@ -72,18 +87,8 @@ pub fn ends(client: fn() -> Settings, server: fn() -> Settings) -> ! {
     value("configuration", heap::usage().bytes);
     let client = measured("handshake", || Client::new(client));
     let server = measured("handshake", || Server::new(server));
-    let mut pair = Pair {
-        client,
-        server,
-        link: VecDeque::new(),
-        buffer: [0; LONGEST],
-        transcript: Writer::new(),
-    };
-    pair.settle("handshake");
-    if !(pair.client.is_connected() && pair.server.is_connected()) {
-        machine::fail("the handshake is not complete");
-    }
-    pair.transcript.push(Kind::Complete, &[]);
+    let mut pair = Pair::new(client, server);
+    pair.shake_hands("handshake");
     for count in 1..=RECORDS {
         pair.send(Kind::FromClient);
         pair.send(Kind::FromServer);
@@ -96,5 +101,20 @@ pub fn ends(client: fn() -> Settings, server: fn() -> Settings) -> ! {
         machine::fail("no record of the client was opened");
     }
     value("delivered", pair.server.received());
+    machine::exit(0)
+}
+
+/// The handshakes of many clients with one server, each followed by a record of the client.
+pub fn sessions(client: fn() -> Settings, server: fn() -> Settings) -> ! {
+    heap::start();
+    let client = settings::client(client());
+    let server = Server::new(settings::server(server()));
+    let mut pair = Pair::new(Client::new(Arc::clone(&client)), server);
+    for number in 0..SESSIONS {
+        pair.client = Client::new(Arc::clone(&client));
+        pair.server.turn_to(number);
+        pair.shake_hands("session");
+        pair.send(Kind::FromClient);
+    }
     machine::exit(0)
 }

@@ -21,7 +21,7 @@ const NOW: Instant = Instant::ZERO;
 const SENDER: SenderId = SenderId(1);
 
 /// A ledger that remembers nothing.
-struct Nowhere;
+pub(crate) struct Nowhere;
 
 impl Ledger for Nowhere {
     fn newest(&self, _: &GroupId) -> Result<Option<u64>, LedgerFailed> {

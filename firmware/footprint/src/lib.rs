@@ -13,6 +13,7 @@
 
 extern crate alloc;
 
+pub mod axiom;
 #[cfg(all(feature = "client", feature = "server"))]
 pub mod both;
 #[cfg(feature = "client")]
@@ -27,4 +28,6 @@ pub mod meter;
 pub mod server;
 pub mod settings;
 pub mod solo;
+#[cfg(feature = "tags")]
+pub mod tags;
 pub mod transcript;

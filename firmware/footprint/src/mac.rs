@@ -13,14 +13,30 @@ fn key<const N: usize>(first: u8) -> [u8; N] {
     core::array::from_fn(|at| black_box(first).wrapping_add(at as u8))
 }
 
-/// Computes tags of messages as long as a record's payload. Making the keys is a step of its own.
-fn run<K>(new: impl FnOnce() -> K, tag: impl Fn(&K, &[u8]) -> u8) -> ! {
+/// Lengths of further messages in bytes, each with the name of its step.
+const LENGTHS: [(usize, &str); 6] = [
+    (8, "case-8"),
+    (16, "case-16"),
+    (64, "case-64"),
+    (128, "case-128"),
+    (256, "case-256"),
+    (512, "case-512"),
+];
+
+/// Computes tags of messages as long as a record's payload, and one tag of each of these lengths.
+/// Making the keys is a step of its own.
+fn run<K>(lengths: &[(usize, &str)], new: impl FnOnce() -> K, tag: impl Fn(&K, &[u8]) -> u8) -> ! {
     heap::start();
     let keyed = measured("key", new);
     let mut sum = 0u8;
     for count in 0..RECORDS {
         let message = black_box([count as u8; PAYLOAD]);
         sum = sum.wrapping_add(measured("tag", || tag(&keyed, &message)));
+    }
+    let message = black_box([0x55; 512]);
+    for (length, step) in lengths {
+        let Some(message) = message.get(..*length) else { fail("too long") };
+        sum = sum.wrapping_add(measured(step, || tag(&keyed, message)));
     }
     black_box(sum);
     exit(0)
@@ -29,6 +45,7 @@ fn run<K>(new: impl FnOnce() -> K, tag: impl Fn(&K, &[u8]) -> u8) -> ! {
 /// AES-128: one block for a message.
 pub fn aes() -> ! {
     run(
+        &[],
         || aes::Aes128Enc::new(&key::<16>(1).into()),
         |cipher, message| {
             let Some(first) = message.first_chunk::<16>() else { fail("too short") };
@@ -45,6 +62,7 @@ where
     C: BlockCipherEncrypt + KeyInit + 'static,
 {
     run(
+        &LENGTHS,
         || match lightmac::LightMac::<C>::new(keys[0], keys[1], counter, tag) {
             Ok(mac) => mac,
             Err(_) => fail("no such LightMAC"),
@@ -69,6 +87,7 @@ pub fn lightmac_present() -> ! {
 /// CMAC over AES-128.
 pub fn cmac_aes() -> ! {
     run(
+        &LENGTHS,
         || <cmac::Cmac<aes::Aes128Enc> as KeyInit>::new(&key::<16>(1).into()),
         |mac, message| mac.clone().chain_update(message).finalize().into_bytes()[0],
     )
@@ -77,6 +96,7 @@ pub fn cmac_aes() -> ! {
 /// HMAC with SHA-256.
 pub fn hmac_sha256() -> ! {
     run(
+        &LENGTHS,
         || <hmac::Hmac<sha2::Sha256> as KeyInit>::new(&key::<64>(1).into()),
         |mac, message| mac.clone().chain_update(message).finalize().into_bytes()[0],
     )

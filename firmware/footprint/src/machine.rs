@@ -12,6 +12,7 @@ enum Operation {
     Close = 0x02,
     Write = 0x05,
     Read = 0x06,
+    Seek = 0x0a,
     ExitExtended = 0x20,
 }
 
@@ -53,6 +54,11 @@ impl File {
     /// Fills `out`; false if the file ends before.
     pub fn read(&mut self, out: &mut [u8]) -> bool {
         call(Operation::Read, &[self.0, out.as_mut_ptr() as usize, out.len()]) == 0
+    }
+
+    /// Continues to read at the first byte.
+    pub fn rewind(&mut self) {
+        call(Operation::Seek, &[self.0, 0]);
     }
 
     /// Appends `bytes`.

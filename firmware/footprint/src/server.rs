@@ -1,22 +1,25 @@
-//! A server with one association.
+//! A server with one association, or with many.
 
 use crate::heap;
-use crate::machine::fail;
+use crate::machine::{exit, fail};
 use crate::meter::{measured, value};
-use crate::settings::{self, PEER, SERVER_SEED};
-use crate::solo::{End, NOW, run, sealed};
-use crate::transcript::Kind;
+use crate::settings::{self, PEER, SERVER_SEED, SESSIONS};
+use crate::solo::{End, NOW, open, run, sealed, shake_hands};
+use crate::transcript::{Kind, LONGEST, Reader};
 use alloc::boxed::Box;
 use alloc::sync::Arc;
 use core::mem::size_of;
+use core::net::SocketAddr;
 use lightseal_dtls::{
     Connection, Endpoint, EndpointEvent, Engine, Event, Handle, Output, Random, ServerConfig,
     Settings,
 };
 
-/// A server with one association.
+/// A server, which speaks with one client at a time.
 pub struct Server {
     endpoint: Box<Endpoint>,
+    /// The address of the client, and its association after the handshake.
+    client: SocketAddr,
     handle: Option<Handle>,
     received: usize,
 }
@@ -25,7 +28,13 @@ impl Server {
     /// A server that waits for a client.
     pub fn new(config: Arc<ServerConfig>) -> Self {
         let endpoint = Endpoint::server(config, Random::insecure(SERVER_SEED));
-        Self { endpoint: Box::new(endpoint), handle: None, received: 0 }
+        Self { endpoint: Box::new(endpoint), client: PEER, handle: None, received: 0 }
+    }
+
+    /// From now on the server speaks with the client that has this number.
+    pub fn turn_to(&mut self, number: u16) {
+        self.client.set_port(PEER.port() + number);
+        self.handle = None;
     }
 }
 
@@ -37,7 +46,7 @@ impl End for Server {
         transmit: &mut dyn FnMut(&[u8]),
     ) {
         if let Some(datagram) = datagram {
-            self.endpoint.handle_datagram(NOW, PEER, datagram);
+            self.endpoint.handle_datagram(NOW, self.client, datagram);
         }
         loop {
             match self.endpoint.poll_output(buffer) {
@@ -82,4 +91,20 @@ pub fn alone(settings: fn() -> Settings) -> ! {
     value("configuration", heap::usage().bytes);
     let server = measured("start", || Server::new(config));
     run(server, Kind::FromClient)
+}
+
+/// A server that keeps the sessions of as many clients as have written the transcript. The step
+/// `peer` is the first record of a client.
+pub fn with_sessions(settings: fn() -> Settings) -> ! {
+    heap::start();
+    let config = settings::server(settings());
+    let mut server = measured("session", || Server::new(config));
+    let (mut transcript, mut buffer) = (Reader::open(), [0; LONGEST]);
+    for number in 0..SESSIONS {
+        server.turn_to(number);
+        let steps = ["session", "peer"].map(|step| (step, Kind::FromClient));
+        shake_hands(steps[0], &mut server, &mut transcript, &mut buffer);
+        open(steps[1], &mut server, &mut transcript, &mut buffer);
+    }
+    exit(0)
 }

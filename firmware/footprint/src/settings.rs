@@ -26,6 +26,8 @@ pub const PAYLOAD: usize = 32;
 /// The records that are sealed and opened after a handshake. The second half is reported: whole
 /// sets of every scheme.
 pub const RECORDS: usize = 32;
+/// The number of sessions that are opened one after another. All together take far more than 32 KB.
+pub const SESSIONS: u16 = 100;
 /// The seed of the client's random generator.
 pub const CLIENT_SEED: u64 = 1;
 /// The seed of the server's random generator.
@@ -64,8 +66,9 @@ pub(crate) static SUITES_12: &[&CipherSuite12] = &[];
 
 /// A provider that has what the settings of one image name, and nothing else, so that nothing else
 /// is linked.
-static CCM_8_13: Provider = Provider::new("CCM_8").with_suites(&[&AES_128_CCM_8]);
-static CCM_8_12: Provider = Provider::new("CCM_8").with_suites_12(SUITES_12);
+pub static CCM_8_13: Provider = Provider::new("CCM_8").with_suites(&[&AES_128_CCM_8]);
+/// The suite of DTLS 1.2, if this image has it.
+pub static CCM_8_12: Provider = Provider::new("CCM_8").with_suites_12(SUITES_12);
 static CCM_8: Provider =
     Provider::new("CCM_8").with_suites(&[&AES_128_CCM_8]).with_suites_12(SUITES_12);
 static CCM: Provider = Provider::new("CCM").with_suites(&[&AES_128_CCM]);

@@ -38,37 +38,58 @@ pub(crate) fn sealed(sent: Result<Sent, SendError>) -> usize {
     }
 }
 
-/// Takes the peer's datagrams from the transcript, of which the entries `from` are this end's.
-pub(crate) fn run(mut end: impl End, from: Kind) -> ! {
-    let mut transcript = Reader::open();
-    let mut buffer = [0; LONGEST];
-    measured("handshake", || end.turn(None, &mut buffer, &mut |_| {}));
+/// Performs the handshake of `end` in steps of this name. It takes the datagrams of this kind from the
+/// transcript.
+pub(crate) fn shake_hands(
+    (step, from): (&str, Kind),
+    end: &mut impl End,
+    transcript: &mut Reader,
+    buffer: &mut [u8],
+) {
+    measured(step, || end.turn(None, buffer, &mut |_| {}));
     while let Some((kind, datagram)) = transcript.next() {
         if kind == Kind::Complete {
             break;
         }
         if kind == from {
-            measured("handshake", || end.turn(Some(datagram), &mut buffer, &mut |_| {}));
+            measured(step, || end.turn(Some(datagram), buffer, &mut |_| {}));
         }
     }
     if !end.is_connected() {
         fail("the handshake is not complete");
     }
+}
+
+/// Opens datagrams of this kind, each in a step of this name, until a payload arrives.
+pub(crate) fn open(
+    (step, from): (&str, Kind),
+    end: &mut impl End,
+    transcript: &mut Reader,
+    buffer: &mut [u8],
+) {
+    let before = end.received();
+    while end.received() == before {
+        match transcript.next() {
+            Some((kind, datagram)) if kind == from => {
+                measured(step, || end.turn(Some(datagram), buffer, &mut |_| {}));
+            }
+            Some(_) => {}
+            None => fail("a record is missing"),
+        }
+    }
+}
+
+/// Takes the peer's datagrams, which are those of this kind, from the transcript.
+pub(crate) fn run(mut end: impl End, from: Kind) -> ! {
+    let mut transcript = Reader::open();
+    let mut buffer = [0; LONGEST];
+    shake_hands(("handshake", from), &mut end, &mut transcript, &mut buffer);
     for _ in 0..RECORDS {
         let payload = [0x55; PAYLOAD];
         let length = measured("seal", || end.seal(&payload, &mut buffer));
         measured("other", || end.turn(None, &mut buffer, &mut |_| {}));
         value("record", length);
-        let before = end.received();
-        while end.received() == before {
-            match transcript.next() {
-                Some((kind, datagram)) if kind == from => {
-                    measured("open", || end.turn(Some(datagram), &mut buffer, &mut |_| {}));
-                }
-                Some(_) => {}
-                None => fail("a record is missing"),
-            }
-        }
+        open(("open", from), &mut end, &mut transcript, &mut buffer);
     }
     exit(0)
 }

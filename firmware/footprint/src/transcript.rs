@@ -1,4 +1,4 @@
-//! The datagrams of an association, in a file of the emulator's host: for each its direction, its
+//! The datagrams of an association or of a group, in a file of the emulator's host: for each its direction, its
 //! length in two bytes (little-endian), and its bytes.
 
 use crate::machine::{File, fail};
@@ -34,9 +34,14 @@ impl Kind {
 pub struct Writer(File);
 
 impl Writer {
-    /// A new transcript.
+    /// A new transcript of an association.
     pub fn new() -> Self {
-        Self(File::create(NAME).unwrap_or_else(|| fail("the transcript cannot be made")))
+        Self::named(NAME)
+    }
+
+    /// A new transcript with this file name, which ends with a zero byte.
+    pub fn named(name: &[u8]) -> Self {
+        Self(File::create(name).unwrap_or_else(|| fail("the transcript cannot be made")))
     }
 
     /// Appends an entry.
@@ -60,10 +65,20 @@ pub struct Reader {
 }
 
 impl Reader {
-    /// The transcript that another image has written.
+    /// The transcript of an association that another image has written.
     pub fn open() -> Self {
-        let file = File::open(NAME).unwrap_or_else(|| fail("there is no transcript"));
+        Self::named(NAME)
+    }
+
+    /// The transcript with this file name, which ends with a zero byte.
+    pub fn named(name: &[u8]) -> Self {
+        let file = File::open(name).unwrap_or_else(|| fail("there is no transcript"));
         Self { file, buffer: [0; LONGEST] }
+    }
+
+    /// Continues with the first entry.
+    pub fn rewind(&mut self) {
+        self.file.rewind();
     }
 
     /// The next entry; `None` at the end.

@@ -45,15 +45,22 @@ pub(super) fn counter() -> Result<PathBuf, Failure> {
     Ok(plugin)
 }
 
-/// Runs an image in a folder of its own, which has the transcript that it reads.
+/// The transcripts that images write: of an association, and of a group.
+const TRANSCRIPTS: [&str; 2] = ["transcript", "members"];
+
+/// Runs an image in a folder of its own, which has the transcripts that it reads.
 pub(super) fn measure(built: &Built, plugin: &Path, image: Image) -> Result<Run, Failure> {
     let broken = |what: String| Failure::Failed(format!("{}: {what}", image.name));
     let place = built.runs.join(image.name);
     fs::create_dir_all(&place).map_err(|error| broken(error.to_string()))?;
-    if let Input::Transcript(ends) = image.input {
-        let transcript = built.runs.join(ends).join("transcript");
-        fs::copy(transcript, place.join("transcript"))
-            .map_err(|error| broken(error.to_string()))?;
+    if let Input::Transcripts(writers) = image.input {
+        let from = writers.iter().map(|writer| built.runs.join(writer));
+        for (from, name) in from.flat_map(|from| TRANSCRIPTS.map(|name| (from.clone(), name))) {
+            if from.join(name).exists() {
+                fs::copy(from.join(name), place.join(name))
+                    .map_err(|error| broken(error.to_string()))?;
+            }
+        }
     }
     let counts = place.join("counts");
     let mut qemu = command("timeout", &[LIMIT_S, "qemu-system-arm", "-M", "mps2-an385"]);
@@ -111,6 +118,20 @@ impl Run {
         mean(&latter(self.named(name).map(|step| step.instructions).collect()))
     }
 
+    /// The cases that the image compares: for each step `case-NAME` the name, and the mean
+    /// instructions of the second half of its steps.
+    pub(super) fn cases(&self) -> Vec<(String, u64)> {
+        let mut cases = Vec::<(String, u64)>::new();
+        for step in &self.steps {
+            let Some(case) = step.name.strip_prefix("case-") else { continue };
+            if cases.iter().any(|(known, _)| known == case) {
+                continue;
+            }
+            cases.extend(self.steady_instructions(&step.name).map(|mean| (case.to_owned(), mean)));
+        }
+        cases
+    }
+
     /// The greatest depth of the stack in steps with these names.
     pub(super) fn stack(&self, names: &[&str]) -> Option<u64> {
         names.iter().flat_map(|name| self.named(name)).map(|step| step.stack).max()
@@ -119,6 +140,19 @@ impl Run {
     /// The greatest use of the heap in steps with this name.
     pub(super) fn peak(&self, name: &str) -> Option<u64> {
         self.named(name).map(|step| step.peak).max()
+    }
+
+    /// The most heap and stack that were in use until each step `peer`: for each number of peers,
+    /// from 1.
+    pub(super) fn by_peers(&self) -> Vec<u64> {
+        let (mut heap, mut stack, mut sums) = (0, 0, Vec::new());
+        for step in &self.steps {
+            (heap, stack) = (step.peak.max(heap), step.stack.max(stack));
+            if step.name == "peer" {
+                sums.push(heap + stack);
+            }
+        }
+        sums
     }
 
     /// The bytes of heap after the last step.
@@ -165,7 +199,21 @@ mod tests {
         assert_eq!((run.peak("handshake"), run.steady_heap()), (Some(30), Some(20)));
         assert_eq!(run.value("configuration"), Some(500));
         assert_eq!(run.instructions("seal"), None);
+        assert!(run.cases().is_empty() && run.by_peers().is_empty());
         assert!(read(said, "7\n").is_none(), "a count is missing");
         assert!(read(said, "7\n8\n9\n").is_none(), "a step is missing");
+    }
+
+    #[test]
+    fn ram_grows_with_peers_and_cases_have_their_means() {
+        let said = "step start stack 50 heap 20 peak 30\n\
+                    step peer stack 40 heap 25 peak 28\n\
+                    step peer stack 60 heap 30 peak 35\n\
+                    step case-agg:2 stack 1 heap 30 peak 30\n\
+                    step case-agg:2 stack 1 heap 30 peak 30\n\
+                    step case-agg:4 stack 1 heap 30 peak 30\n";
+        let run = read(said, "1\n2\n3\n4\n6\n9\n").expect("well formed");
+        assert_eq!(run.by_peers(), [80, 95]);
+        assert_eq!(run.cases(), [("agg:2".to_owned(), 6), ("agg:4".to_owned(), 9)]);
     }
 }

@@ -15,6 +15,8 @@ pub(super) struct Image {
     /// The features of `firmware/footprint` with which it is built.
     features: &'static str,
     pub(super) input: Input,
+    /// The only profile in which it is measured; empty if it is measured in all.
+    profile: &'static str,
 }
 
 /// What an image needs to run.
@@ -22,32 +24,48 @@ pub(super) struct Image {
 pub(super) enum Input {
     /// Nothing.
     None,
-    /// The transcript that this image with both ends writes.
-    Transcript(&'static str),
+    /// The transcripts that these images write, which have both ends of an association or all
+    /// members of a group.
+    Transcripts(&'static [&'static str]),
     /// Keys that nobody makes here: the image is sized and not run.
     Absent,
 }
 
 const fn image(name: &'static str, about: &'static str) -> Image {
-    Image { name, about, features: "", input: Input::None }
+    Image { name, about, features: "", input: Input::None, profile: "" }
 }
 
-const fn solo(name: &'static str, about: &'static str, ends: &'static str) -> Image {
-    Image { name, about, features: "", input: Input::Transcript(ends) }
+const fn solo(name: &'static str, about: &'static str, ends: &'static [&'static str]) -> Image {
+    Image { input: Input::Transcripts(ends), ..image(name, about) }
 }
 
 const fn unfed(name: &'static str, about: &'static str) -> Image {
-    Image { name, about, features: "", input: Input::Absent }
+    Image { input: Input::Absent, ..image(name, about) }
 }
 
 impl Image {
     const fn with(self, features: &'static str) -> Self {
         Self { features, ..self }
     }
+
+    /// An image for tables of RAM, which hardly depends on the profile.
+    const fn small(self) -> Self {
+        Self { profile: "small", ..self }
+    }
+
+    /// Whether the image is measured in this profile.
+    pub(super) fn is_in(&self, profile: Profile) -> bool {
+        self.profile.is_empty() || self.profile == profile.name
+    }
 }
 
+/// The features of a group's sender and of its listeners. Images that do not open sessions have them
+/// too, without effect, so that fewer builds are needed.
+const SENDER: &str = "client,dtls12,group-pairwise";
+const LISTENER: &str = "server,dtls12,group-pairwise";
+
 /// All images. An image with both ends stands before those that read its transcript.
-pub(super) const IMAGES: [Image; 24] = [
+pub(super) const IMAGES: [Image; 45] = [
     image("base", "nothing: what every image has"),
     image("ends-13", "client and server of DTLS 1.3, CCM_8").with("client,server"),
     image("ends-12", "client and server of DTLS 1.2, CCM_8").with("client,server,dtls12"),
@@ -57,22 +75,58 @@ pub(super) const IMAGES: [Image; 24] = [
         .with("client,server,agg-sender,agg-receiver"),
     image("ends-r2d2", "client and server of DTLS 1.3, CCM, the client's records under r2d2:50")
         .with("client,server,r2d2-sender,r2d2-receiver"),
-    solo("client-13", "client of DTLS 1.3, CCM_8", "ends-13").with("client"),
-    solo("client-12", "client of DTLS 1.2, CCM_8", "ends-12").with("client,dtls12"),
-    solo("client-both", "client of both versions, CCM_8", "ends-both").with("client,dtls12"),
-    solo("client-ccm", "client of DTLS 1.3, CCM", "ends-ccm").with("client"),
-    solo("client-agg", "client of DTLS 1.3, CCM, sends under agg:16", "ends-agg")
+    solo("client-13", "client of DTLS 1.3, CCM_8", &["ends-13"]).with("client"),
+    solo("client-12", "client of DTLS 1.2, CCM_8", &["ends-12"]).with("client,dtls12"),
+    solo("client-both", "client of both versions, CCM_8", &["ends-both"]).with("client,dtls12"),
+    solo("client-ccm", "client of DTLS 1.3, CCM", &["ends-ccm"]).with("client"),
+    solo("client-agg", "client of DTLS 1.3, CCM, sends under agg:16", &["ends-agg"])
         .with("client,agg-sender"),
-    solo("client-r2d2", "client of DTLS 1.3, CCM, sends under r2d2:50", "ends-r2d2")
+    solo("client-r2d2", "client of DTLS 1.3, CCM, sends under r2d2:50", &["ends-r2d2"])
         .with("client,r2d2-sender"),
-    solo("server-13", "server of DTLS 1.3, CCM_8", "ends-13").with("server"),
-    solo("server-both", "server of both versions, CCM_8", "ends-both").with("server,dtls12"),
+    solo("server-13", "server of DTLS 1.3, CCM_8", &["ends-13"]).with("server"),
+    solo("server-both", "server of both versions, CCM_8", &["ends-both"]).with("server,dtls12"),
+    image("ends-sessions", "client and server of DTLS 1.3, CCM_8, one session after another")
+        .with("client,server")
+        .small(),
+    solo("sessions-24", "server of DTLS 1.3, CCM_8, with many sessions", &["ends-sessions"])
+        .with("server")
+        .small(),
     Image {
         name: "group-member",
         about: "member of a group, sender and listener, all of it",
         features: "group-pairwise",
         input: Input::Absent,
+        profile: "",
     },
+    image("members-axiom", "all members of a group, Axiom").with("dtls12,group-writer").small(),
+    image("members-compact", "all members of a group, compact").with("dtls12,group-writer").small(),
+    image("coap-uni-sender", "sender, CoAP Uni").small(),
+    image("coap-mul-sender", "sender, CoAP Mul").small(),
+    image("coap-listener", "listener, CoAP Uni and CoAP Mul").small(),
+    solo("uni-uni-sender", "sender, DTLS Uni-Uni", &["ends-12"]).with(SENDER).small(),
+    solo("uni-uni-listener", "listener, DTLS Uni-Uni", &["ends-12"]).with(LISTENER).small(),
+    solo("mul-uni-sender", "sender, DTLS Mul-Uni", &["ends-12", "members-axiom"])
+        .with(SENDER)
+        .small(),
+    solo("mul-uni-listener", "listener, DTLS Mul-Uni", &["ends-12", "members-axiom"])
+        .with(LISTENER)
+        .small(),
+    solo("mul-mul-sender", "sender, DTLS Mul-Mul (Axiom)", &["members-axiom"]).with(SENDER).small(),
+    solo("mul-mul-listener", "listener, DTLS Mul-Mul (Axiom)", &["members-axiom"])
+        .with(LISTENER)
+        .small(),
+    solo("uni-uni-13-sender", "sender, DTLS 1.3 Uni-Uni", &["ends-13"]).with("client").small(),
+    solo("uni-uni-13-listener", "listener, DTLS 1.3 Uni-Uni", &["ends-13"]).with("server").small(),
+    solo("compact-sender", "sender, compact Mul-Mul", &["members-compact"]).with(SENDER).small(),
+    solo("compact-listener", "listener, compact Mul-Mul", &["members-compact"])
+        .with(LISTENER)
+        .small(),
+    image("tags-agg-sender", "sender of tags that Agg shares").with("tags-agg-sender"),
+    solo("tags-agg-receiver", "receiver of tags that Agg shares", &["tags-agg-sender"])
+        .with("tags-agg-receiver"),
+    image("tags-r2d2-sender", "sender of tags that R2D2 shares").with("tags-r2d2-sender"),
+    solo("tags-r2d2-receiver", "receiver of tags that R2D2 shares", &["tags-r2d2-sender"])
+        .with("tags-r2d2-receiver"),
     image("aes", "AES-128: one block"),
     image("lightmac-aes", "LightMAC over AES-128, 32 B"),
     image("lightmac-present", "LightMAC over PRESENT-80, 32 B"),
@@ -90,9 +144,11 @@ pub(super) const IMAGES: [Image; 24] = [
 /// The named images, or all, with the images whose transcripts they read.
 pub(super) fn named(names: &[String]) -> Vec<Image> {
     let named = |name: &str| names.is_empty() || names.iter().any(|n| n == name);
-    let is_read = |name| {
-        IMAGES.iter().any(|image| image.input == Input::Transcript(name) && named(image.name))
+    let reads = |image: &Image, name| match image.input {
+        Input::Transcripts(writers) => writers.contains(&name),
+        Input::None | Input::Absent => false,
     };
+    let is_read = |name| IMAGES.iter().any(|image| reads(image, name) && named(image.name));
     IMAGES.into_iter().filter(|image| named(image.name) || is_read(image.name)).collect()
 }
 
@@ -145,8 +201,11 @@ mod tests {
     #[test]
     fn an_image_is_measured_after_the_one_whose_transcript_it_reads() {
         for (at, image) in IMAGES.iter().enumerate() {
-            if let Input::Transcript(ends) = image.input {
-                assert!(IMAGES[..at].iter().any(|before| before.name == ends), "{}", image.name);
+            let Input::Transcripts(writers) = image.input else { continue };
+            for writer in writers {
+                let before = IMAGES[..at].iter().find(|before| before.name == *writer);
+                let writer = before.expect(image.name);
+                assert!(PROFILES.iter().all(|p| writer.is_in(*p) || !image.is_in(*p)));
             }
         }
         let names = named(&["client-12".into()]).into_iter().map(|image| image.name);

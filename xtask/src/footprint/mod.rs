@@ -145,13 +145,15 @@ impl Bench {
     fn measure(&self, source: &Path, plan: &Plan) -> Result<Vec<Row>, Failure> {
         let mut rows = Vec::new();
         for profile in &plan.profiles {
-            if plan.images.is_empty() {
-                break;
+            let images: Vec<_> =
+                plan.images.iter().copied().filter(|image| image.is_in(*profile)).collect();
+            if images.is_empty() {
+                continue;
             }
             let runs = folder().join("runs").join(profile.name);
-            let images = images::build(&self.toolchain, source, *profile, &plan.images)?;
-            let built = Built { images, runs };
-            for image in &plan.images {
+            let folder = images::build(&self.toolchain, source, *profile, &images)?;
+            let built = Built { images: folder, runs };
+            for image in &images {
                 let sizes = flash::sizes(&self.toolchain, &built.images.join(image.name))?;
                 let run = match image.input {
                     Input::Absent => emulator::Run::default(),

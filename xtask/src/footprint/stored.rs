@@ -79,7 +79,8 @@ pub(super) fn compare(
     }
 }
 
-/// One line for each figure that grew by more than the tolerance.
+/// One line for each figure that became worse by more than the tolerance: that grew, or, if it is a
+/// number of peers that fit, that shrank.
 fn growth(before: &Value, rows: &[Row]) -> Vec<String> {
     let mut lines = Vec::new();
     let stored = before["rows"].as_array().map_or(&[][..], Vec::as_slice);
@@ -88,12 +89,14 @@ fn growth(before: &Value, rows: &[Row]) -> Vec<String> {
         let Some(old) = stored.iter().find(fits) else { continue };
         for (key, now) in &row.figures {
             let Some(then) = old[*key].as_u64() else { continue };
-            if *now as f64 > then as f64 * (1.0 + TOLERANCE) {
-                lines.push(format!(
-                    "{} ({}): {key} grew from {then} to {now}",
-                    row.image, row.profile
-                ));
-            }
+            let (grew, shrank) = (1.0 + TOLERANCE, 1.0 - TOLERANCE);
+            let change = match table::is_number_that_fits(key) {
+                false if *now as f64 > then as f64 * grew => "grew",
+                true if (*now as f64) < then as f64 * shrank => "shrank",
+                _ => continue,
+            };
+            let (image, profile) = (&row.image, &row.profile);
+            lines.push(format!("{image} ({profile}): {key} {change} from {then} to {now}"));
         }
     }
     lines
@@ -155,6 +158,10 @@ mod tests {
         );
         let other = Row::test("fast", "client-13", &[("flash_bytes", 5000)]);
         assert!(growth(&before, &[other]).is_empty(), "nothing is stored of it");
+        let fit = |number| Row::test("small", "sessions-24", &[("peers_in_16_kb", number)]);
+        let before = table::json("rustc", &[fit(24)]);
+        assert!(growth(&before, &[fit(30)]).is_empty());
+        assert_eq!(growth(&before, &[fit(20)]).len(), 1);
     }
 
     #[test]

@@ -16,6 +16,11 @@ pub(super) struct Row {
     about: &'static str,
     /// Key and value; a figure that the image does not have is absent.
     pub(super) figures: Vec<(&'static str, u64)>,
+    /// The bytes of RAM of an image with peers: static, heap and stack, for each number of peers
+    /// from 1.
+    peers: Vec<u64>,
+    /// The cases that the image compares, with their instructions.
+    cases: Vec<(String, u64)>,
     crates: Vec<Share>,
 }
 
@@ -37,8 +42,21 @@ const COLUMNS: [(&str, &str); 12] = [
 
 /// Sizes of types, which `--json` prints and the tables leave out: the key of a figure, and the value
 /// that images print.
-const TYPES: [(&str, &str); 2] =
-    [("connection_bytes", "Connection"), ("endpoint_bytes", "Endpoint")];
+const TYPES: [(&str, &str); 3] =
+    [("connection_bytes", "Connection"), ("endpoint_bytes", "Endpoint"), ("state_bytes", "state")];
+
+/// The sizes of RAM of the papers' devices, in bytes, and the keys of the number of peers that fit.
+/// They are printed below the table.
+const DEVICES: [(u64, &str); 2] = [(16 << 10, "peers_in_16_kb"), (32 << 10, "peers_in_32_kb")];
+
+/// Whether a figure is the number of peers that fit, which is better the greater it is.
+pub(super) fn is_number_that_fits(key: &str) -> bool {
+    DEVICES.iter().any(|(_, known)| *known == key)
+}
+
+/// The numbers of peers whose RAM is stored, with the greatest that was measured.
+const NUMBERS: [usize; 20] =
+    [1, 2, 3, 4, 5, 6, 8, 10, 12, 16, 20, 24, 30, 40, 60, 80, 100, 150, 200, 300];
 
 /// The columns' heads in the document, in the order of `COLUMNS`.
 const HEADS: [&str; COLUMNS.len()] = [
@@ -83,14 +101,25 @@ impl Row {
         ];
         let keys = COLUMNS.iter().map(|(key, _)| *key);
         let types = TYPES.map(|(key, name)| (key, run.value(name)));
-        let figures = keys.zip(figures).chain(types);
+        let peers: Vec<_> = run.by_peers().into_iter().map(|sum| sum + sizes.statics).collect();
+        let fitting = DEVICES.map(|(bytes, key)| (key, fitting(&peers, bytes)));
+        let figures = keys.zip(figures).chain(types).chain(fitting);
         Self {
             profile: profile.name.into(),
             image: image.name.into(),
             about: image.about,
             figures: figures.filter_map(|(key, value)| Some((key, value?))).collect(),
+            peers,
+            cases: run.cases(),
             crates: sizes.crates.clone(),
         }
+    }
+
+    /// The numbers of peers that are stored, with the bytes of RAM.
+    fn by_peers(&self) -> impl Iterator<Item = (usize, u64)> {
+        let numbered = self.peers.iter().enumerate().map(|(at, bytes)| (at + 1, *bytes));
+        let last = self.peers.len();
+        numbered.filter(move |(number, _)| *number == last || NUMBERS.contains(number))
     }
 
     /// A peer's client, which is sized and not run.
@@ -100,6 +129,8 @@ impl Row {
             image: peer.name.into(),
             about: peer.about,
             figures: vec![("flash_bytes", sizes.flash), ("static_bytes", sizes.statics)],
+            peers: Vec::new(),
+            cases: Vec::new(),
             crates: Vec::new(),
         }
     }
@@ -107,7 +138,8 @@ impl Row {
     #[cfg(test)]
     pub(super) fn test(profile: &str, image: &str, figures: &[(&'static str, u64)]) -> Self {
         let (profile, image) = (profile.into(), image.into());
-        Self { profile, image, about: "", figures: figures.to_vec(), crates: Vec::new() }
+        let (figures, peers, cases) = (figures.to_vec(), Vec::new(), Vec::new());
+        Self { profile, image, about: "", figures, peers, cases, crates: Vec::new() }
     }
 
     /// The figure with this key.
@@ -120,6 +152,12 @@ impl Row {
         row.insert("profile".into(), json!(self.profile));
         row.insert("image".into(), json!(self.image));
         row.extend(self.figures.iter().map(|(key, value)| ((*key).to_owned(), json!(value))));
+        if !self.peers.is_empty() {
+            row.insert("ram_by_peers".into(), json!(self.by_peers().collect::<Vec<_>>()));
+        }
+        if !self.cases.is_empty() {
+            row.insert("instructions_by_case".into(), json!(self.cases));
+        }
         let crates = self.crates.iter();
         let crates = crates.map(|share| (share.name.clone(), json!([share.own, share.generics])));
         if !self.crates.is_empty() {
@@ -127,6 +165,12 @@ impl Row {
         }
         Value::Object(row)
     }
+}
+
+/// The number of peers with which an image needs at most this many bytes; `None` if it has no peers.
+fn fitting(peers: &[u64], bytes: u64) -> Option<u64> {
+    let fit = peers.iter().take_while(|needed| **needed <= bytes).count();
+    (!peers.is_empty()).then_some(fit as u64)
 }
 
 /// What is stored and printed with `--json`.
@@ -158,6 +202,23 @@ pub(super) fn text(rows: &[Row]) -> String {
             });
         let _ = writeln!(text, "{}", cells.collect::<Vec<_>>().join("  ").trim_end());
     }
+    for row in rows.iter().filter(|row| !row.peers.is_empty()) {
+        let _ = write!(text, "\n{} ({}), RAM by number of peers:", row.image, row.profile);
+        for (number, bytes) in row.by_peers() {
+            let _ = write!(text, " {number}: {bytes},");
+        }
+        for (bytes, key) in DEVICES {
+            let number = row.figure(key).unwrap_or_default();
+            let _ = write!(text, " {number} in {} KB,", bytes >> 10);
+        }
+        let _ = writeln!(text, " of {}", row.peers.len());
+    }
+    for row in rows.iter().filter(|row| !row.cases.is_empty()) {
+        let cases: Vec<_> =
+            row.cases.iter().map(|(case, mean)| format!(" {case}: {mean}")).collect();
+        let _ =
+            writeln!(text, "\n{} ({}), instructions:{}", row.image, row.profile, cases.join(","));
+    }
     text
 }
 
@@ -174,13 +235,15 @@ pub(super) fn markdown(compiler: &str, rows: &[Row]) -> Result<String, Failure> 
         let heads = HEADS.join(" | ");
         let rule = "|---".repeat(HEADS.len());
         let _ = writeln!(text, "\nProfile `{profile}`:\n\n| image | {heads} |\n|---{rule}|");
-        for row in rows.iter().filter(|row| row.profile == profile) {
+        for row in rows.iter().filter(|row| row.profile == profile && row.peers.is_empty()) {
             let cells = COLUMNS.iter().map(|(key, _)| row.figure(key));
             let cells = cells.map(|value| value.map_or("–".into(), |value| value.to_string()));
             let cells: Vec<String> = cells.collect();
             let _ = writeln!(text, "| {} | {} |", row.about, cells.join(" | "));
         }
     }
+    text += &by_peers(rows);
+    text += &by_case(rows);
     let divided = |row: &&Row| row.profile == DIVIDED.0 && row.image == DIVIDED.1;
     for row in rows.iter().filter(divided) {
         let about = row.about;
@@ -192,6 +255,50 @@ pub(super) fn markdown(compiler: &str, rows: &[Row]) -> Result<String, Failure> 
         }
     }
     Ok(text)
+}
+
+/// The numbers of peers whose RAM the document shows.
+const SHOWN: [usize; 5] = [1, 3, 12, 40, 100];
+
+/// The table of images whose RAM grows with peers.
+fn by_peers(rows: &[Row]) -> String {
+    let mut rows = rows.iter().filter(|row| !row.peers.is_empty()).peekable();
+    let Some(first) = rows.peek() else { return String::new() };
+    let numbers = SHOWN.map(|number| format!("RAM, {number}")).join(" | ");
+    let fitting = DEVICES.map(|(bytes, _)| format!("fit in {} KB", bytes >> 10)).join(" | ");
+    let rule = "|---".repeat(2 + SHOWN.len() + DEVICES.len());
+    let mut text = format!(
+        "\nRAM by number of peers: static, heap and stack (profile `{}`). KB are of 1024 B:\n\n\
+         | image | flash | {numbers} | {fitting} |\n{rule}|\n",
+        first.profile
+    );
+    for row in rows {
+        let number = |value: Option<u64>| value.map_or("–".into(), |value| value.to_string());
+        let flash = number(row.figure("flash_bytes"));
+        let ram = SHOWN.map(|peers| number(row.peers.get(peers - 1).copied())).join(" | ");
+        let most = row.peers.len() as u64;
+        let fitting = DEVICES.map(|(_, key)| match row.figure(key) {
+            Some(fit) if fit == most => format!("all {fit}"),
+            other => number(other),
+        });
+        let _ = writeln!(text, "| {} | {flash} | {ram} | {} |", row.about, fitting.join(" | "));
+    }
+    text
+}
+
+/// The table of images that compare cases.
+fn by_case(rows: &[Row]) -> String {
+    let mut text = String::new();
+    for row in rows.iter().filter(|row| !row.cases.is_empty()) {
+        if text.is_empty() {
+            text += "\nInstructions by case: a scheme, or the length of a message in bytes:\n\n\
+                     | image | profile | instructions |\n|---|---|---|\n";
+        }
+        let cases = row.cases.iter().map(|(case, mean)| format!("{case}: {mean}"));
+        let cases = cases.collect::<Vec<_>>().join(", ");
+        let _ = writeln!(text, "| {} | `{}` | {cases} |", row.about, row.profile);
+    }
+    text
 }
 
 /// The flash of each crate in each image.
@@ -209,4 +316,19 @@ pub(super) fn crates(rows: &[Row]) -> String {
         }
     }
     text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_document_shows_how_many_peers_fit() {
+        let row = Row { peers: vec![900, 16_384, 40_000], ..Row::test("small", "x", &[]) };
+        assert_eq!((fitting(&row.peers, 16 << 10), fitting(&[], 1)), (Some(2), None));
+        let figures = vec![("flash_bytes", 5), ("peers_in_16_kb", 2), ("peers_in_32_kb", 3)];
+        let text = by_peers(&[Row { figures, ..row }]);
+        assert!(text.ends_with("|  | 5 | 900 | 40000 | – | – | – | 2 | all 3 |\n"), "{text}");
+        assert!(by_peers(&[]).is_empty() && by_case(&[]).is_empty());
+    }
 }

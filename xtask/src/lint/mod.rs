@@ -176,6 +176,8 @@ const FEATURE_SETS: &[(&str, &[&str])] = &[
             "axiom,compact,listener,pairwise,rekeying,sender",
         ],
     ),
+    ("lightseal-present", &[""]),
+    ("lightmac", &["", "present"]),
 ];
 
 /// That packages compile with the features that small devices choose, and then have no unused

@@ -76,13 +76,6 @@ impl Sender {
         self.answered.len() == self.listeners.len()
     }
 
-    /// Frees the memory that serves only to measure the transaction.
-    pub(super) fn tidy(&mut self) {
-        (self.handshakes, self.answered) = (Vec::new(), BTreeMap::new());
-        self.outbox = VecDeque::new();
-        self.sessions.shrink_to_fit();
-    }
-
     fn phase(&self) -> TransactionPhase {
         if self.began.is_some() { TransactionPhase::Messages } else { TransactionPhase::Handshakes }
     }

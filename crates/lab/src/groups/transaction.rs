@@ -163,25 +163,6 @@ impl Transaction {
         self.play().map(|(outcome, _)| outcome)
     }
 
-    /// Runs the transaction. Returns how many bytes of heap each node holds afterwards, the sender
-    /// first. `heap` returns the number of allocated bytes.
-    ///
-    /// # Errors
-    ///
-    /// The errors of [`Self::run`].
-    pub fn footprint(&self, heap: impl Fn() -> usize) -> Result<Vec<usize>, Error> {
-        let (_, world) = self.play()?;
-        let held = |mut node: TransactionNode| {
-            if let TransactionNode::Sender(sender) = &mut node {
-                sender.tidy();
-            }
-            let before = heap();
-            drop(node);
-            before.saturating_sub(heap())
-        };
-        Ok(world.into_nodes().map(held).collect())
-    }
-
     fn play(&self) -> Result<(Outcome, World<TransactionNode>), Error> {
         let mut random = Random::insecure(self.seed);
         let network = Network {

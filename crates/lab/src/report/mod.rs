@@ -7,6 +7,7 @@
 //! Figures are found by their [`PaperItem`](crate::figure::PaperItem), so a figure that joins the
 //! registry appears in its place. An item that is the source of no figure is shown as missing.
 
+mod devices;
 mod groups;
 pub mod html;
 pub mod page;
@@ -30,12 +31,15 @@ pub struct Made {
 pub const TABLES: &[stored::StoredTable] = &[
     tables::CIPHERS,
     tables::MACS,
+    devices::MACS,
+    devices::TAGS,
     groups::ROM,
     groups::RAM,
     groups::BY_SIZE,
     tunnel::TUNNELS,
     tunnel::ROUND_TRIPS,
     tunnel::THROUGHPUT,
+    devices::SESSIONS,
 ];
 
 /// The contents of the page.

@@ -71,6 +71,20 @@ pub struct StoredTable {
     pub read: fn(&Value) -> Option<FigureData>,
 }
 
+/// The set of measurements on an emulated device, by `cargo xtask footprint --store`.
+pub(super) const FOOTPRINT: &str = "footprint";
+
+/// The row of an image in a profile of the set [`FOOTPRINT`].
+pub(super) fn image<'a>(result: &'a Value, image: &str, profile: &str) -> Option<&'a Value> {
+    rows(result)?.iter().find(|row| row["image"] == image && row["profile"] == profile)
+}
+
+/// The pairs of numbers of an image's RAM by peers: how many peers, and bytes.
+pub(super) fn ram(row: &Value) -> Option<Vec<(u64, u64)>> {
+    let pairs = row.get("ram_by_peers")?.as_array()?.iter();
+    pairs.map(|pair| Some((pair.get(0)?.as_u64()?, pair.get(1)?.as_u64()?))).collect()
+}
+
 /// The rows of a result.
 pub(super) fn rows(result: &Value) -> Option<&Vec<Value>> {
     result.get("rows")?.as_array()
@@ -78,11 +92,9 @@ pub(super) fn rows(result: &Value) -> Option<&Vec<Value>> {
 
 /// The names and texts of the repository's stored measurements, which are compiled into the
 /// program.
-const INCLUDED: [(&str, &str); 5] = [
+const INCLUDED: [(&str, &str); 3] = [
     included!("footprint-cortex-m3-2026-11-24"),
     included!("gateway-amd-epyc-2026-11-22"),
-    included!("group-footprint-amd-epyc-2026-11-23"),
-    included!("group-memory-amd-epyc-2026-11-23"),
     included!("lightmac-speed-intel-xeon-processor-2026-11-22"),
 ];
 

@@ -61,6 +61,9 @@ fn a_quick_report_has_every_figure_wherever_it_is_made() {
     for name in [
         "lightmac-table-3",
         "lightmac-table-4",
+        "lightmac-device",
+        "aggregation-device",
+        "duty-device",
         "group-figure-7",
         "group-figure-8",
         "group-figure-9",

@@ -6,14 +6,22 @@ mod avx2;
 #[cfg(target_arch = "x86_64")]
 #[allow(unsafe_code)]
 mod avx512;
+#[cfg(feature = "fast")]
 mod portable;
+// Without the code for many blocks, most of the module serves only the kernels for x86-64.
+#[cfg_attr(not(feature = "fast"), allow(dead_code))]
 mod sliced;
+#[cfg(not(feature = "fast"))]
+mod small;
 
 #[cfg(target_arch = "x86_64")]
 pub(crate) use avx2::Avx2;
 #[cfg(target_arch = "x86_64")]
 pub(crate) use avx512::Avx512;
+#[cfg(feature = "fast")]
 pub(crate) use portable::Portable;
+#[cfg(not(feature = "fast"))]
+pub(crate) use small::Portable;
 
 use crate::sum::CounterSum;
 use cipher::consts::{U8, U256};

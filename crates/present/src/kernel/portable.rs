@@ -37,8 +37,7 @@ impl Machine for Keys {
     #[inline(always)]
     fn encrypt_few(&self, blocks: &mut [u64]) {
         let blocks: &mut [u64; 4] = blocks.try_into().expect("four blocks");
-        *blocks = sliced::encrypt_few(&self.few, blocks.map(|block| Words([block])))
-            .map(|word| word.0[0]);
+        *blocks = sliced::encrypt_few(&self.few, *blocks);
     }
 }
 

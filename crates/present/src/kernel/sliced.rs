@@ -44,9 +44,9 @@ pub(super) trait Machine {
 /// the permutation, so it is permuted backwards.
 pub(super) fn few_keys(round_keys: &[u64; ROUND_KEYS]) -> [u64; ROUND_KEYS] {
     array::from_fn(|round| match round {
-        0 => permute(Words([round_keys[0]])).0[0],
+        0 => permute(round_keys[0]),
         _ if round % 2 == 1 => round_keys[round],
-        _ => swap_halves(Words([round_keys[round]])).0[0],
+        _ => swap_halves(round_keys[round]),
     })
 }
 
@@ -255,13 +255,19 @@ pub(super) fn encrypt<M: Machine>(machine: &M, mut blocks: &mut [u64]) {
 }
 
 /// The blocks of a message's whole shares, with their counters.
-struct Blocks<'a> {
+pub(super) struct Blocks<'a> {
     shares: &'a [u8],
     share: usize,
     counter: u64,
 }
 
-impl Blocks<'_> {
+impl<'a> Blocks<'a> {
+    /// The blocks of `shares`, the first with this counter.
+    #[inline(always)]
+    pub(super) const fn new(counter_bytes: usize, counter: u64, shares: &'a [u8]) -> Self {
+        Self { shares, share: BLOCK - counter_bytes, counter }
+    }
+
     #[inline(always)]
     fn left(&self) -> usize {
         self.shares.len() / self.share
@@ -269,7 +275,7 @@ impl Blocks<'_> {
 
     /// Fills `into` with the next blocks, as many as are left or fit. Returns their number.
     #[inline(always)]
-    fn fill(&mut self, into: &mut [u64]) -> usize {
+    pub(super) fn fill(&mut self, into: &mut [u64]) -> usize {
         let count = self.left().min(into.len());
         let bits = 8 * self.share as u32;
         for block in &mut into[..count] {
@@ -287,6 +293,15 @@ impl Blocks<'_> {
         }
         count
     }
+}
+
+/// Sets the state to the padded remainder of a message, and returns the message's whole shares.
+#[inline(always)]
+pub(super) fn begin<'a>(counter_bytes: usize, message: &'a [u8], state: &mut [u8]) -> &'a [u8] {
+    let share = BLOCK - counter_bytes;
+    let (shares, rest) = message.split_at(message.len() / share * share);
+    state.copy_from_slice(&padded(rest).to_le_bytes());
+    shares
 }
 
 /// The sum of the encrypted blocks, as a number.
@@ -329,7 +344,7 @@ pub(super) fn add<M: Machine>(
     shares: &[u8],
     state: &mut [u8],
 ) {
-    let mut blocks = Blocks { shares, share: BLOCK - counter_bytes, counter };
+    let mut blocks = Blocks::new(counter_bytes, counter, shares);
     let mut sum = sum(machine, &mut blocks, M::MOST_FEW);
     let mut last = [0; MOST];
     let count = blocks.fill(&mut last);
@@ -345,9 +360,7 @@ pub(super) fn hash<M: Machine>(
     message: &[u8],
     state: &mut [u8],
 ) {
-    let share = BLOCK - counter_bytes;
-    let (shares, rest) = message.split_at(message.len() / share * share);
-    state.copy_from_slice(&padded(rest).to_le_bytes());
+    let shares = begin(counter_bytes, message, state);
     add(machine, counter_bytes, 1, shares, state);
 }
 
@@ -358,16 +371,13 @@ pub(super) fn hash_many<M: Machine>(
     messages: &[&[u8]],
     states: &mut [u8],
 ) {
-    let share = BLOCK - counter_bytes;
     let many = BITS * M::Many::LANES;
     let mut waiting = [0; MOST];
     let mut owners = [0; MOST];
     let mut count = 0;
     for (owner, message) in messages.iter().enumerate() {
-        let (shares, rest) = message.split_at(message.len() / share * share);
         let state = &mut states[owner * BLOCK..][..BLOCK];
-        state.copy_from_slice(&padded(rest).to_le_bytes());
-        let mut blocks = Blocks { shares, share, counter: 1 };
+        let mut blocks = Blocks::new(counter_bytes, 1, begin(counter_bytes, message, state));
         add_to(state, sum(machine, &mut blocks, many - 1).swap_bytes());
         loop {
             let more = blocks.fill(&mut waiting[count..many]);
@@ -389,6 +399,51 @@ fn flush<M: Machine>(machine: &M, blocks: &mut [u64], owners: &[usize], states: 
     encrypt(machine, blocks);
     for (block, owner) in blocks.iter().zip(owners) {
         add_to(&mut states[owner * BLOCK..][..BLOCK], block.swap_bytes());
+    }
+}
+
+/// A word with one lane.
+impl Word for u64 {
+    const LANES: usize = 1;
+
+    #[inline(always)]
+    fn splat(lane: u64) -> Self {
+        lane
+    }
+
+    #[inline(always)]
+    fn load(lanes: &[u64]) -> Self {
+        lanes[0]
+    }
+
+    #[inline(always)]
+    fn store(self, lanes: &mut [u64]) {
+        lanes[0] = self;
+    }
+
+    #[inline(always)]
+    fn and(self, other: Self) -> Self {
+        self & other
+    }
+
+    #[inline(always)]
+    fn or(self, other: Self) -> Self {
+        self | other
+    }
+
+    #[inline(always)]
+    fn xor(self, other: Self) -> Self {
+        self ^ other
+    }
+
+    #[inline(always)]
+    fn up<const BITS: i32>(self) -> Self {
+        self << BITS
+    }
+
+    #[inline(always)]
+    fn down<const BITS: i32>(self) -> Self {
+        self >> BITS
     }
 }
 

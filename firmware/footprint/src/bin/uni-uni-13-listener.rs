@@ -1,0 +1,8 @@
+//! A listener with a session of DTLS 1.3.
+#![no_std]
+#![no_main]
+
+#[cortex_m_rt::entry]
+fn main() -> ! {
+    footprint::axiom::sessions::listener(footprint::settings::dtls13)
+}
