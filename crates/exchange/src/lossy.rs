@@ -3,7 +3,7 @@
 use crate::{Request, step::Step};
 use core::fmt;
 use core::net::SocketAddr;
-use lightseal_core::{Engine, Instant, Output, Random};
+use lightseal_core::{AddressPair, Engine, Instant, Output, Random};
 
 /// An engine that loses each datagram, received or sent, with a given probability.
 #[derive(Debug)]
@@ -66,10 +66,14 @@ where
         Self: 'a;
 
     fn handle_datagram(&mut self, now: Instant, from: SocketAddr, datagram: &mut [u8]) {
+        self.handle_datagram_on(now, AddressPair::to(from), datagram);
+    }
+
+    fn handle_datagram_on(&mut self, now: Instant, way: AddressPair, datagram: &mut [u8]) {
         self.traffic.received += 1;
         match self.loses() {
             true => self.engine.handle_timeout(now),
-            false => self.engine.handle_datagram(now, from, datagram),
+            false => self.engine.handle_datagram_on(now, way, datagram),
         }
     }
 
