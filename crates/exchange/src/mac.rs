@@ -347,7 +347,7 @@ impl Exchange for Verifier {
             out,
             "\"role\": \"verifier\", \"verified_present\": {present}, \"verified_aes\": {aes}, \
              \"messages\": {messages}, \"refused\": {refused}, \"forged\": {forged}, \
-             \"altered\": {altered}"
+             \"altered_sent\": {altered}"
         )
     }
 }

@@ -10,6 +10,7 @@ pub struct Ethernet {
     controller: Lan9118,
     received: [u8; FRAME_BYTES],
     sending: [u8; FRAME_BYTES],
+    frames: u64,
 }
 
 impl Ethernet {
@@ -19,7 +20,7 @@ impl Ethernet {
     /// As [`Lan9118::start`].
     pub fn start() -> Result<Self, Unusable> {
         let controller = Lan9118::start()?;
-        Ok(Self { controller, received: [0; FRAME_BYTES], sending: [0; FRAME_BYTES] })
+        Ok(Self { controller, received: [0; FRAME_BYTES], sending: [0; FRAME_BYTES], frames: 0 })
     }
 
     /// The MAC address.
@@ -28,6 +29,19 @@ impl Ethernet {
     /// As [`Lan9118::address`].
     pub fn address(&mut self) -> Result<[u8; 6], Unusable> {
         self.controller.address()
+    }
+
+    /// Receives frames to a multicast address too.
+    ///
+    /// # Errors
+    /// As [`Lan9118::listen_to`].
+    pub fn listen_to(&mut self, multicast: [u8; 6]) -> Result<(), Unusable> {
+        self.controller.listen_to(multicast)
+    }
+
+    /// The number of frames that were received.
+    pub const fn frames(&self) -> u64 {
+        self.frames
     }
 
     /// Whether a frame has been received.
@@ -41,11 +55,12 @@ impl Device for Ethernet {
     type TxToken<'a> = FrameToSend<'a>;
 
     fn receive(&mut self, _now: Instant) -> Option<(ReceivedFrame<'_>, FrameToSend<'_>)> {
-        let Self { controller, received, sending } = self;
+        let Self { controller, received, sending, frames } = self;
         if !controller.has_room() {
             return None;
         }
         let len = controller.receive(received)?;
+        *frames += 1;
         let frame = ReceivedFrame(received.get(..len)?);
         Some((frame, FrameToSend { controller, buf: sending }))
     }
