@@ -33,6 +33,10 @@ const MOST_BYTES: usize = 1400;
 /// The time between two requests before every member has answered.
 const GATHERING: Duration = Duration::from_millis(100);
 
+/// The time that a sender leaves for each other sender when every member has answered. Boards look
+/// up one address in a second, and datagrams wait meanwhile.
+const SETTLING: Duration = Duration::from_millis(1200);
+
 /// How often the announcement of new keys is sent, one for each request.
 const ANNOUNCEMENTS: usize = 10;
 
@@ -93,6 +97,8 @@ pub struct GroupMember {
     /// When the last datagram arrived.
     active: Option<Instant>,
     began: Instant,
+    /// When requests count, once every member has answered.
+    counts_from: Option<Instant>,
     /// When the next request is due.
     due: Instant,
     serial: u32,
@@ -134,6 +140,7 @@ impl GroupMember {
             now,
             active: None,
             began: now,
+            counts_from: None,
             due: now,
             serial: 0,
             announcements: VecDeque::new(),
@@ -204,9 +211,10 @@ impl GroupMember {
         // A request to one listener goes to the group until its address is known, and the
         // announcement of an epoch may be lost.
         let strangers = if is_pairwise || has_rekeys { 0 } else { strangers };
-        // A sender acknowledges a listener's keys of the former epoch, which the listener has left.
-        let late = if is_pairwise && has_rekeys { unauthentic } else { 0 };
-        self.refused() + strangers - late
+        // A sender acknowledges a listener's keys for each response that announces them. The engine
+        // counts all acknowledgements after the first as wrong answers.
+        let repeated = if is_pairwise { unauthentic } else { 0 };
+        self.refused() + strangers - repeated
     }
 
     fn payload(&mut self, kind: Kind) -> Vec<u8> {
@@ -220,7 +228,7 @@ impl GroupMember {
         if !self.has_requests() || self.now < self.due {
             return;
         }
-        let is_counted = self.is_complete();
+        let is_counted = self.counts_from.is_some_and(|from| from <= self.now);
         self.due = self.now + if is_counted { self.options.timeout } else { GATHERING };
         self.announce();
         let payload = self.payload(if is_counted { Kind::Counted } else { Kind::Early });
@@ -338,6 +346,10 @@ impl GroupMember {
         self.counters.responses += 1;
         if !self.answered.entry(writer).or_default().insert(label.serial) {
             self.counters.replayed += 1;
+        }
+        if self.is_complete() {
+            let others = u32::from(self.group.senders.saturating_sub(1));
+            self.counts_from.get_or_insert(self.now + SETTLING * others);
         }
     }
 
