@@ -178,7 +178,7 @@ mod tests {
         let counters = link.carry(&socket, Duration::from_millis(50)).unwrap();
         assert_eq!(counters, LinkCounters { frames: 2, altered: 3 });
         for board in &boards[1..] {
-            let mut received = || {
+            let received = || {
                 let mut buf = [0; FRAME_BYTES];
                 let len = board.recv(&mut buf).unwrap();
                 buf[..len].to_vec()

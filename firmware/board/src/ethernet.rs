@@ -10,7 +10,6 @@ pub struct Ethernet {
     controller: Lan9118,
     received: [u8; FRAME_BYTES],
     sending: [u8; FRAME_BYTES],
-    frames: u64,
 }
 
 impl Ethernet {
@@ -20,7 +19,7 @@ impl Ethernet {
     /// As [`Lan9118::start`].
     pub fn start() -> Result<Self, Unusable> {
         let controller = Lan9118::start()?;
-        Ok(Self { controller, received: [0; FRAME_BYTES], sending: [0; FRAME_BYTES], frames: 0 })
+        Ok(Self { controller, received: [0; FRAME_BYTES], sending: [0; FRAME_BYTES] })
     }
 
     /// The MAC address.
@@ -39,14 +38,27 @@ impl Ethernet {
         self.controller.listen_to(multicast)
     }
 
-    /// The number of frames that were received.
-    pub const fn frames(&self) -> u64 {
-        self.frames
-    }
-
     /// Whether a frame has been received.
     pub fn has_frame(&self) -> bool {
         self.controller.has_frame()
+    }
+
+    /// The next received frame, with room for an answer. A frame stays in the controller while there
+    /// is no such room.
+    pub fn receive_frame(&mut self) -> Option<(ReceivedFrame<'_>, FrameToSend<'_>)> {
+        let Self { controller, received, sending } = self;
+        if !controller.has_room() {
+            return None;
+        }
+        let len = controller.receive(received)?;
+        let frame = ReceivedFrame(received.get_mut(..len)?);
+        Some((frame, FrameToSend { controller, buf: sending }))
+    }
+
+    /// Room for a frame, if there is any.
+    pub fn room(&mut self) -> Option<FrameToSend<'_>> {
+        let Self { controller, sending, .. } = self;
+        controller.has_room().then_some(FrameToSend { controller, buf: sending })
     }
 }
 
@@ -55,19 +67,11 @@ impl Device for Ethernet {
     type TxToken<'a> = FrameToSend<'a>;
 
     fn receive(&mut self, _now: Instant) -> Option<(ReceivedFrame<'_>, FrameToSend<'_>)> {
-        let Self { controller, received, sending, frames } = self;
-        if !controller.has_room() {
-            return None;
-        }
-        let len = controller.receive(received)?;
-        *frames += 1;
-        let frame = ReceivedFrame(received.get(..len)?);
-        Some((frame, FrameToSend { controller, buf: sending }))
+        self.receive_frame()
     }
 
     fn transmit(&mut self, _now: Instant) -> Option<FrameToSend<'_>> {
-        let Self { controller, sending, .. } = self;
-        controller.has_room().then_some(FrameToSend { controller, buf: sending })
+        self.room()
     }
 
     fn capabilities(&self) -> DeviceCapabilities {
@@ -81,7 +85,14 @@ impl Device for Ethernet {
 
 /// A received frame.
 #[derive(Debug)]
-pub struct ReceivedFrame<'a>(&'a [u8]);
+pub struct ReceivedFrame<'a>(&'a mut [u8]);
+
+impl<'a> ReceivedFrame<'a> {
+    /// The bytes of the frame.
+    pub const fn into_bytes(self) -> &'a mut [u8] {
+        self.0
+    }
+}
 
 impl RxToken for ReceivedFrame<'_> {
     fn consume<R, F: FnOnce(&[u8]) -> R>(self, take: F) -> R {
@@ -96,11 +107,21 @@ pub struct FrameToSend<'a> {
     buf: &'a mut [u8; FRAME_BYTES],
 }
 
-impl TxToken for FrameToSend<'_> {
-    fn consume<R, F: FnOnce(&mut [u8]) -> R>(self, len: usize, fill: F) -> R {
-        let frame = self.buf.get_mut(..len).expect("smoltcp keeps to the device's MTU");
+impl FrameToSend<'_> {
+    /// Sends a frame of `len` bytes, which `fill` writes.
+    ///
+    /// # Panics
+    /// If `len` exceeds [`FRAME_BYTES`].
+    pub fn send<R>(self, len: usize, fill: impl FnOnce(&mut [u8]) -> R) -> R {
+        let frame = self.buf.get_mut(..len).expect("a network stack keeps to the device's MTU");
         let result = fill(frame);
         self.controller.send(frame);
         result
+    }
+}
+
+impl TxToken for FrameToSend<'_> {
+    fn consume<R, F: FnOnce(&mut [u8]) -> R>(self, len: usize, fill: F) -> R {
+        self.send(len, fill)
     }
 }

@@ -1,13 +1,10 @@
 //! An engine without I/O, run over UDP.
 
-use crate::Clock;
-use crate::clock::CYCLES;
 use crate::ethernet::Ethernet;
 use crate::lan9118::Unusable;
+use crate::{Clock, tick};
 use alloc::vec;
 use core::net::{IpAddr, Ipv4Addr, SocketAddr};
-use cortex_m::peripheral::SYST;
-use cortex_m::peripheral::syst::SystClkSource;
 use lightseal_core::{AddressPair, Engine, Instant, Output};
 use smoltcp::iface::{Config, Interface, SocketHandle, SocketSet};
 use smoltcp::socket::udp::{self, PacketBuffer, PacketMetadata};
@@ -75,9 +72,7 @@ impl Network {
         let buffer = || PacketBuffer::new(vec![PacketMetadata::EMPTY; DATAGRAMS], vec![0; BYTES]);
         let mut sockets = SocketSet::new(vec![]);
         let socket = sockets.add(udp::Socket::new(buffer(), buffer()));
-        if let Some(mut core) = cortex_m::Peripherals::take() {
-            start_tick(&mut core.SYST);
-        }
+        tick::start(None);
         let buf = [0; DATAGRAM_BYTES];
         let mut network = Self { clock, device, interface, sockets, socket, port: 0, buf };
         network.bind(addresses.port);
@@ -97,11 +92,6 @@ impl Network {
         // Only addresses that are no group's, and a full table, are errors.
         let _ = self.interface.join_multicast_group(group);
         Ok(())
-    }
-
-    /// The number of Ethernet frames that were received.
-    pub const fn frames(&self) -> u64 {
-        self.device.frames()
     }
 
     /// The time since the start.
@@ -181,15 +171,6 @@ impl Network {
 fn ethernet_address(group: Ipv4Addr) -> [u8; 6] {
     let [_, a, b, c] = group.octets();
     [0x01, 0x00, 0x5e, a & 0x7f, b, c]
-}
-
-/// Starts an interrupt in each millisecond.
-fn start_tick(tick: &mut SYST) {
-    tick.set_clock_source(SystClkSource::Core);
-    tick.set_reload(CYCLES * 1000 - 1);
-    tick.clear_current();
-    tick.enable_interrupt();
-    tick.enable_counter();
 }
 
 fn moment(now: Instant) -> smoltcp::time::Instant {

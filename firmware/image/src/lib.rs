@@ -102,22 +102,31 @@ where
         Request::NewPort => Next::NewPort,
         Request::End => Next::Stop,
     });
+    Ok(report(&engine, network.now()))
+}
+
+/// Prints the line that a program ends with: what the engine has counted, and the time since the
+/// start. Returns whether the engine succeeded.
+pub fn report<E: Exchange>(engine: &Lossy<E>, now: Instant) -> bool {
     let succeeded = engine.engine().succeeded();
     let mut report = String::new();
     // A string takes everything.
     let _ = engine.engine().report(&mut report);
     console::print(format_args!(
-        "{{\"succeeded\": {succeeded}, {report}, {}, \"frames\": {}, \"heap_peak_bytes\": {}, \
+        "{{\"succeeded\": {succeeded}, {report}, {}, \"heap_peak_bytes\": {}, \
          \"ms\": {}}}\n",
         engine.traffic(),
-        network.frames(),
         heap::peak_bytes(),
-        network.now().as_micros() / 1000
+        now.as_micros() / 1000
     ));
-    Ok(succeeded)
+    succeeded
 }
 
-fn options<W: Words>() -> Result<ImageOptions<W>, String> {
+/// Reads the options from the command line.
+///
+/// # Errors
+/// An option is unknown or invalid.
+pub fn options<W: Words>() -> Result<ImageOptions<W>, String> {
     // The network that QEMU gives to a machine without further options.
     let mut options = ImageOptions {
         exchange: Options::default(),

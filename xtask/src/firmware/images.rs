@@ -12,7 +12,7 @@ pub(super) const EMULATOR: &str = "qemu-system-arm";
 const TARGET: &str = "thumbv7m-none-eabi";
 
 /// The packages of the images.
-const PACKAGES: [&str; 3] = ["dtls", "group-member", "lightmac-signer"];
+const PACKAGES: [&str; 4] = ["dtls", "embassy-client", "group-member", "lightmac-signer"];
 
 /// The images, and the program for the host's end.
 #[derive(Debug)]

@@ -28,6 +28,8 @@ pub(super) enum Ends {
     HostToBoard,
     /// Each end is on a board of its own.
     BoardToBoard,
+    /// As the first, with a client in embassy.
+    EmbassyToHost,
     /// A board signs messages, and the host verifies them.
     SignerToHost,
 }
@@ -38,6 +40,7 @@ impl Ends {
             Self::BoardToHost => "board to host",
             Self::HostToBoard => "host to board",
             Self::BoardToBoard => "board to board",
+            Self::EmbassyToHost => "embassy to host",
             Self::SignerToHost => "signer to host",
         }
     }
@@ -85,7 +88,7 @@ impl Meeting {
         let word = format!("loss={permille}");
         match self.ends {
             Ends::HostToBoard => self.for_server(&word),
-            Ends::BoardToHost | Ends::BoardToBoard | Ends::SignerToHost => self.for_client(&word),
+            _ => self.for_client(&word),
         }
     }
 
@@ -115,9 +118,10 @@ impl Meeting {
         let port = free_port()?;
         let with = |words: &[String], more: &[String]| [words, more].concat();
         match self.ends {
-            Ends::BoardToHost | Ends::SignerToHost => {
+            Ends::BoardToHost | Ends::EmbassyToHost | Ends::SignerToHost => {
                 let (image, role) = match self.ends {
                     Ends::SignerToHost => ("lightmac-signer", "verifier"),
+                    Ends::EmbassyToHost => ("embassy-client", "server"),
                     _ => ("dtls-client", "server"),
                 };
                 let address = [format!("server={HOST}:{port}")];

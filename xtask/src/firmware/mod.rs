@@ -104,8 +104,25 @@ impl Encounter {
 }
 
 fn encounters() -> Vec<Encounter> {
-    let meetings = meetings().into_iter().chain(signers()).map(Encounter::Meeting);
+    let meetings = meetings().into_iter().chain(embassy()).chain(signers());
+    let meetings = meetings.map(Encounter::Meeting);
     meetings.chain(gatherings().into_iter().map(Encounter::Gathering)).collect()
+}
+
+/// Clients in embassy.
+fn embassy() -> Vec<Meeting> {
+    let mut meetings = Vec::new();
+    for version in VERSIONS {
+        let meeting = |condition: &str, words: &str| {
+            let words = format!("version={version} {words}");
+            Meeting::new(Ends::EmbassyToHost, version, condition, &words)
+        };
+        meetings.extend([
+            meeting("", "handshakes=10 payloads=8"),
+            meeting(", 10 % loss", "handshakes=20 payloads=8 timeout=200").with_loss(100),
+        ]);
+    }
+    meetings
 }
 
 /// Signers with LightMAC.
