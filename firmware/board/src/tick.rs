@@ -7,7 +7,9 @@ use cortex_m::peripheral::syst::SystClkSource;
 use cortex_m_rt::exception;
 
 /// What is called in each tick.
-static ACTION: Mutex<Cell<Option<fn()>>> = Mutex::new(Cell::new(None));
+type Action = Option<fn()>;
+
+static ACTION: Mutex<Cell<Action>> = Mutex::new(Cell::new(None));
 
 /// Starts the tick, which ends [`wfi`](cortex_m::asm::wfi), and calls `action` in each, in the
 /// interrupt. Only the first call of a program has an effect.

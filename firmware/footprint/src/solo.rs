@@ -43,7 +43,7 @@ pub(crate) fn run(mut end: impl End, from: Kind) -> ! {
     let mut transcript = Reader::open();
     let mut buffer = [0; LONGEST];
     measured("handshake", || end.turn(None, &mut buffer, &mut |_| {}));
-    while let Some((kind, datagram)) = transcript.next() {
+    while let Some((kind, datagram)) = transcript.next_entry() {
         if kind == Kind::Complete {
             break;
         }
@@ -61,7 +61,7 @@ pub(crate) fn run(mut end: impl End, from: Kind) -> ! {
         value("record", length);
         let before = end.received();
         while end.received() == before {
-            match transcript.next() {
+            match transcript.next_entry() {
                 Some((kind, datagram)) if kind == from => {
                     measured("open", || end.turn(Some(datagram), &mut buffer, &mut |_| {}));
                 }

@@ -49,3 +49,13 @@ fn build_images(toolchain: &Toolchain, profile: &str, target: &Path) -> Result<(
     toolchain.use_rust(&mut build);
     run(build).map_err(Failure::Failed)
 }
+
+/// Lints the sources of all programs for boards.
+pub(super) fn lint(toolchain: &Toolchain) -> Result<(), Failure> {
+    // A folder of its own keeps the images, which are built with another wrapper.
+    let target = target_dir().join("firmware-lint");
+    let mut check = cargo(&["check", "--quiet", "--workspace", "--all-features"]);
+    check.arg("--target-dir").arg(target).current_dir(workspace().join("firmware"));
+    toolchain.use_linter(&mut check)?;
+    run(check).map_err(Failure::Failed)
+}

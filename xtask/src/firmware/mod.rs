@@ -34,6 +34,9 @@ pub(crate) struct Arguments {
     /// Instead of the meetings: at least this many altered, replayed and random datagrams to boards
     #[arg(long, value_name = "N")]
     mutations: Option<u64>,
+    /// Instead of the meetings: lint the sources of all programs for boards
+    #[arg(long, conflicts_with_all = ["handshakes", "mutations"])]
+    lint: bool,
     /// Print the results as JSON
     #[arg(long)]
     json: bool,
@@ -43,7 +46,11 @@ pub(crate) struct Arguments {
 const VERSIONS: [&str; 2] = ["1.3", "1.2"];
 
 pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
-    let images = Images::build(&Toolchain::get()?, &arguments.profile)?;
+    let toolchain = Toolchain::get()?;
+    if arguments.lint {
+        return images::lint(&toolchain);
+    }
+    let images = Images::build(&toolchain, &arguments.profile)?;
     if let Some(count) = arguments.handshakes {
         let results = VERSIONS.map(|version| campaign::handshakes(&images, version, count));
         let results = results.into_iter().collect::<Result<Vec<_>, _>>()?;
