@@ -120,9 +120,9 @@ enum Got {
 }
 
 impl GroupMember {
-    /// A member; `None` if there is no such group or no such member. Of `options` it uses the
-    /// payloads of each sender and their length, the time between them (`timeout`), and when all is
-    /// over (`quiet`, `deadline`).
+    /// A member; `None` if there is no such group or no such member. The number of payloads of each
+    /// sender, their length, the time between two (`timeout`), and the times after which all is over
+    /// (`quiet`, `deadline`) come from `options`.
     pub fn new(options: &Options, group: &GroupOptions, now: Instant) -> Option<Self> {
         let mut random = Random::insecure(options.seed);
         let keys = SharedKeys::new(group)?;
