@@ -23,13 +23,19 @@ pub struct Traffic {
     pub sent: u64,
     /// Lost datagrams of both directions.
     pub lost: u64,
+    /// Lost datagrams that the engine wanted to send.
+    pub lost_sent: u64,
 }
 
 /// Members of a JSON object, without braces.
 impl fmt::Display for Traffic {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { received, sent, lost } = self;
-        write!(f, "\"received\": {received}, \"sent\": {sent}, \"lost\": {lost}")
+        let Self { received, sent, lost, lost_sent } = self;
+        write!(
+            f,
+            "\"received\": {received}, \"sent\": {sent}, \"lost\": {lost}, \
+             \"lost_sent\": {lost_sent}"
+        )
     }
 }
 
@@ -89,6 +95,7 @@ where
                     if !self.loses() {
                         return Step::Datagram { to, len }.output(buf);
                     }
+                    self.traffic.lost_sent += 1;
                 }
                 step => return step.output(buf),
             }

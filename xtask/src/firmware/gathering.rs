@@ -89,11 +89,15 @@ impl Gathering {
     /// The reports with their sums. A request counts once for each member that should get it.
     fn judged(&self, members: &[Value], link: &Value) -> Value {
         let sum = |key: &str| members.iter().map(|member| number(&member[key])).sum::<u64>();
-        let expected = sum("requests") * u64::from(self.members.saturating_sub(1));
+        let others = u64::from(self.members.saturating_sub(1));
+        let expected = sum("requests") * others;
         let (delivered, lost) = (sum("delivered"), sum("lost"));
         let missed = expected.saturating_sub(delivered);
-        // What a sender loses is missed by every other member.
-        let explained = lost * u64::from(self.members);
+        let senders = members.iter().filter(|member| number(&member["requests"]) > 0);
+        let unsent: u64 = senders.map(|sender| number(&sender["lost_sent"])).sum();
+        // What a sender loses is missed by every other member, and so is a request under new keys by
+        // a member that lost their announcement.
+        let explained = unsent * others + lost - sum("lost_sent") + sum("strangers");
         let succeeded = members.iter().all(|member| member["succeeded"] == true);
         let has_links = link["succeeded"] == true;
         let met = succeeded && has_links && expected > 0 && delivered <= expected;
