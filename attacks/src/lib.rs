@@ -17,6 +17,7 @@
 //! - [`strangers`]: attackers without a key against handshakes and associations;
 //! - [`tunnel`]: the MACsec gateway under observation, forgery, floods and loss;
 //! - [`altering`]: an attacker in front of a real peer, such as an emulated board;
+//! - [`link`]: a link between emulated boards with an attacker on it;
 //! - [`updates`]: aggregation schemes that change again and again over a lossy network;
 #![forbid(unsafe_code)]
 
@@ -32,6 +33,7 @@ pub mod forgery;
 pub mod histories;
 pub mod injection;
 pub mod junk;
+pub mod link;
 pub mod masks;
 pub mod mutate;
 pub mod noise;

@@ -26,6 +26,9 @@ const LIBRARIES: [&str; 2] = ["libstd-rust-web", "libllvm"];
 /// Made when everything is unpacked. It lists the packages with their versions.
 const COMPLETE: &str = "packages";
 
+/// The linter of the same version as the Rust compiler.
+const LINTER: &str = "rust-web-clippy";
+
 /// The emulator, which is a package of its own with many others beside it.
 const EMULATOR: &str = "qemu-system-arm";
 
@@ -103,6 +106,25 @@ impl Toolchain {
             .env_remove("RUSTUP_TOOLCHAIN");
     }
 
+    /// Makes cargo lint the packages of its workspace, where a warning is an error. The linter is
+    /// unpacked if it was not unpacked before, in a folder of its own.
+    pub(crate) fn use_linter(&self, cargo: &mut Command) -> Result<(), Failure> {
+        let root = target_dir().join("footprint").join("linter");
+        let driver = root.join("usr/bin/clippy-driver");
+        if !driver.is_file() {
+            download(&root, &[LINTER.to_owned()]).map_err(|error| {
+                Failure::NotPossibleHere(format!("{LINTER} was not got: {error}"))
+            })?;
+        }
+        self.use_rust(cargo);
+        // What `cargo clippy` sets.
+        cargo
+            .env("RUSTC_WORKSPACE_WRAPPER", driver)
+            .env("CLIPPY_ARGS", "-Dwarnings__CLIPPY_HACKERY__")
+            .env("SYSROOT", self.root.join("usr"));
+        Ok(())
+    }
+
     fn libraries(&self) -> OsString {
         self.root.join("usr/lib/x86_64-linux-gnu").into_os_string()
     }
@@ -130,13 +152,20 @@ fn is_complete(root: &Path) -> bool {
 
 /// Downloads the packages and unpacks them.
 fn unpack(root: &Path) -> Result<(), String> {
-    let packages = packages()?;
+    let mut unpacked = download(root, &packages()?)?;
+    unpacked.sort_unstable();
+    let listed = fs::write(root.join(COMPLETE), unpacked.join("\n") + "\n");
+    listed.map_err(|error| error.to_string())
+}
+
+/// Downloads packages, unpacks them, and returns the names of their files.
+fn download(root: &Path, packages: &[String]) -> Result<Vec<String>, String> {
     let shown = |error: std::io::Error| error.to_string();
     let downloads = root.join("downloads");
     fs::create_dir_all(&downloads).map_err(shown)?;
     eprintln!("downloading {}", packages.join(" "));
     let mut download = command("apt-get", &["download", "-qq", "-o", "APT::Sandbox::User=root"]);
-    run(download.args(&packages).current_dir(&downloads))?;
+    run(download.args(packages).current_dir(&downloads))?;
     let mut unpacked = Vec::new();
     for file in fs::read_dir(&downloads).map_err(shown)? {
         let file = file.map_err(shown)?;
@@ -144,8 +173,7 @@ fn unpack(root: &Path) -> Result<(), String> {
         unpacked.push(file.file_name().to_string_lossy().into_owned());
     }
     fs::remove_dir_all(&downloads).map_err(shown)?;
-    unpacked.sort_unstable();
-    fs::write(root.join(COMPLETE), unpacked.join("\n") + "\n").map_err(shown)
+    Ok(unpacked)
 }
 
 /// The names of all packages, with the libraries of the Rust compiler.

@@ -1,9 +1,11 @@
-//! The host's end of an exchange with a board of the folder `firmware`: a client or a server over a
-//! UDP socket. It prints one JSON object.
+//! The host's end of an exchange with a board of the folder `firmware` over a UDP socket, or the link
+//! between boards. It prints one JSON object.
 #![forbid(unsafe_code)]
 
 use attacks::altering::Altering;
+use attacks::link::{Link, LinkCounters};
 use clap::{Parser, ValueEnum};
+use exchange::mac::Verifier;
 use exchange::{Client, Exchange, Lossy, Options, Request, Server};
 use lightseal_core::{Engine, Instant};
 use lightseal_net::blocking::Driver;
@@ -12,7 +14,7 @@ use std::net::{SocketAddr, UdpSocket};
 use std::process::ExitCode;
 use std::time::Duration;
 
-/// Exchange payloads with a board over DTLS
+/// Exchange payloads with a board, or carry frames between boards
 #[derive(Parser)]
 #[command(name = "board-peer")]
 struct Arguments {
@@ -27,14 +29,26 @@ struct Arguments {
     /// Number of altered, replayed and random datagrams that are sent ahead of each datagram
     #[arg(long, default_value_t = 0)]
     copies: usize,
+    /// The address of a board's end of a link; repeated for each board
+    #[arg(long = "board", value_name = "ADDRESS")]
+    boards: Vec<SocketAddr>,
+    /// The UDP port on boards that is attacked on a link
+    #[arg(long, default_value_t = 5684)]
+    port: u16,
     /// Options of the exchange, such as version=1.2 or handshakes=100
     words: Vec<String>,
 }
 
 #[derive(Clone, Copy, ValueEnum)]
 enum Role {
+    /// A DTLS client
     Client,
+    /// A DTLS server
     Server,
+    /// Verifies messages that a board signs with LightMAC
+    Verifier,
+    /// The link between boards
+    Link,
 }
 
 fn main() -> ExitCode {
@@ -65,6 +79,21 @@ fn run(arguments: &Arguments) -> Result<bool, Box<dyn Error>> {
             exchange(client, &options, arguments)
         }
         Role::Server => exchange(Server::new(&options)?, &options, arguments),
+        Role::Verifier => {
+            let verifier = Verifier::new(&options).ok_or("the MACs have wrong parameters")?;
+            exchange(verifier, &options, arguments)
+        }
+        Role::Link => {
+            let (boards, port) = (arguments.boards.clone(), arguments.port);
+            let mut link = Link::new(boards, port, arguments.copies, options.seed);
+            let socket = UdpSocket::bind(arguments.bind)?;
+            let LinkCounters { frames, altered } = link.carry(&socket, options.quiet)?;
+            println!(
+                "{{\"succeeded\": true, \"role\": \"link\", \"frames\": {frames}, \
+                 \"altered\": {altered}}}"
+            );
+            Ok(true)
+        }
     }
 }
 

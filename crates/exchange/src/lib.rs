@@ -8,6 +8,8 @@
 //! - [`client`]: makes associations one after the other, sends payloads and waits for their echoes;
 //! - [`server`]: sends every payload back;
 //! - [`payload`]: payloads that show by themselves whether they are genuine;
+//! - `group`: members of a multicast group, with the feature `group`;
+//! - `mac`: a signer of messages and its verifier, with the feature `mac`;
 //! - [`step`]: what an engine wants, without a borrow;
 //! - [`lossy`]: loses datagrams of any engine, in both directions.
 #![no_std]
@@ -16,7 +18,11 @@
 extern crate alloc;
 
 pub mod client;
+#[cfg(feature = "group")]
+pub mod group;
 pub mod lossy;
+#[cfg(feature = "mac")]
+pub mod mac;
 pub mod options;
 pub mod payload;
 pub mod server;

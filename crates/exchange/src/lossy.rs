@@ -3,7 +3,7 @@
 use crate::{Request, step::Step};
 use core::fmt;
 use core::net::SocketAddr;
-use lightseal_core::{Engine, Instant, Output, Random};
+use lightseal_core::{AddressPair, Engine, Instant, Output, Random};
 
 /// An engine that loses each datagram, received or sent, with a given probability.
 #[derive(Debug)]
@@ -23,13 +23,19 @@ pub struct Traffic {
     pub sent: u64,
     /// Lost datagrams of both directions.
     pub lost: u64,
+    /// Lost datagrams that the engine wanted to send.
+    pub lost_sent: u64,
 }
 
 /// Members of a JSON object, without braces.
 impl fmt::Display for Traffic {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { received, sent, lost } = self;
-        write!(f, "\"received\": {received}, \"sent\": {sent}, \"lost\": {lost}")
+        let Self { received, sent, lost, lost_sent } = self;
+        write!(
+            f,
+            "\"received\": {received}, \"sent\": {sent}, \"lost\": {lost}, \
+             \"lost_sent\": {lost_sent}"
+        )
     }
 }
 
@@ -66,10 +72,14 @@ where
         Self: 'a;
 
     fn handle_datagram(&mut self, now: Instant, from: SocketAddr, datagram: &mut [u8]) {
+        self.handle_datagram_on(now, AddressPair::to(from), datagram);
+    }
+
+    fn handle_datagram_on(&mut self, now: Instant, way: AddressPair, datagram: &mut [u8]) {
         self.traffic.received += 1;
         match self.loses() {
             true => self.engine.handle_timeout(now),
-            false => self.engine.handle_datagram(now, from, datagram),
+            false => self.engine.handle_datagram_on(now, way, datagram),
         }
     }
 
@@ -85,6 +95,7 @@ where
                     if !self.loses() {
                         return Step::Datagram { to, len }.output(buf);
                     }
+                    self.traffic.lost_sent += 1;
                 }
                 step => return step.output(buf),
             }

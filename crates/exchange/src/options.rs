@@ -16,7 +16,7 @@ use lightseal_dtls::{
 
 /// The suites of small devices: a PSK, and AES-CCM with 8-byte tags; with 16-byte tags where records
 /// share tags.
-static PROVIDER: Provider = Provider::new("exchange")
+pub(crate) static PROVIDER: Provider = Provider::new("exchange")
     .with_suites(&[&rustcrypto::AES_128_CCM_8, &rustcrypto::AES_128_CCM])
     .with_suites_12(&[&rustcrypto::PSK_WITH_AES_128_CCM_8]);
 

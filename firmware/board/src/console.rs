@@ -28,10 +28,11 @@ pub fn exit(succeeded: bool) -> ! {
 pub fn command_line() -> String {
     let mut line = [0_u8; LINE_BYTES];
     let mut block = [line.as_mut_ptr() as usize, line.len()];
+    let address = &raw mut block;
     // SAFETY: SYS_GET_CMDLINE takes the address and length of a buffer, writes a line that ends with
     // zero to it, and its length to the second word. Both live until after the call. The host writes
     // to the block although it is lent as shared, so its address comes from a mutable reference.
-    let status = unsafe { syscall(nr::GET_CMDLINE, &*(&raw mut block)) };
+    let status = unsafe { syscall(nr::GET_CMDLINE, &*address) };
     // SAFETY: `block` is initialised; the host has changed its second word behind the compiler.
     let [_, length] = unsafe { core::ptr::read_volatile(&raw const block) };
     // SAFETY: as above, for the line.

@@ -30,9 +30,35 @@ impl Ethernet {
         self.controller.address()
     }
 
+    /// Receives frames to a multicast address too.
+    ///
+    /// # Errors
+    /// As [`Lan9118::listen_to`].
+    pub fn listen_to(&mut self, multicast: [u8; 6]) -> Result<(), Unusable> {
+        self.controller.listen_to(multicast)
+    }
+
     /// Whether a frame has been received.
     pub fn has_frame(&self) -> bool {
         self.controller.has_frame()
+    }
+
+    /// The next received frame, with room for an answer. A frame stays in the controller while there
+    /// is no such room.
+    pub fn receive_frame(&mut self) -> Option<(ReceivedFrame<'_>, FrameToSend<'_>)> {
+        let Self { controller, received, sending } = self;
+        if !controller.has_room() {
+            return None;
+        }
+        let len = controller.receive(received)?;
+        let frame = ReceivedFrame(received.get_mut(..len)?);
+        Some((frame, FrameToSend { controller, buf: sending }))
+    }
+
+    /// Room for a frame, if there is any.
+    pub fn room(&mut self) -> Option<FrameToSend<'_>> {
+        let Self { controller, sending, .. } = self;
+        controller.has_room().then_some(FrameToSend { controller, buf: sending })
     }
 }
 
@@ -41,18 +67,11 @@ impl Device for Ethernet {
     type TxToken<'a> = FrameToSend<'a>;
 
     fn receive(&mut self, _now: Instant) -> Option<(ReceivedFrame<'_>, FrameToSend<'_>)> {
-        let Self { controller, received, sending } = self;
-        if !controller.has_room() {
-            return None;
-        }
-        let len = controller.receive(received)?;
-        let frame = ReceivedFrame(received.get(..len)?);
-        Some((frame, FrameToSend { controller, buf: sending }))
+        self.receive_frame()
     }
 
     fn transmit(&mut self, _now: Instant) -> Option<FrameToSend<'_>> {
-        let Self { controller, sending, .. } = self;
-        controller.has_room().then_some(FrameToSend { controller, buf: sending })
+        self.room()
     }
 
     fn capabilities(&self) -> DeviceCapabilities {
@@ -66,7 +85,14 @@ impl Device for Ethernet {
 
 /// A received frame.
 #[derive(Debug)]
-pub struct ReceivedFrame<'a>(&'a [u8]);
+pub struct ReceivedFrame<'a>(&'a mut [u8]);
+
+impl<'a> ReceivedFrame<'a> {
+    /// The bytes of the frame.
+    pub const fn into_bytes(self) -> &'a mut [u8] {
+        self.0
+    }
+}
 
 impl RxToken for ReceivedFrame<'_> {
     fn consume<R, F: FnOnce(&[u8]) -> R>(self, take: F) -> R {
@@ -81,11 +107,21 @@ pub struct FrameToSend<'a> {
     buf: &'a mut [u8; FRAME_BYTES],
 }
 
-impl TxToken for FrameToSend<'_> {
-    fn consume<R, F: FnOnce(&mut [u8]) -> R>(self, len: usize, fill: F) -> R {
-        let frame = self.buf.get_mut(..len).expect("smoltcp keeps to the device's MTU");
+impl FrameToSend<'_> {
+    /// Sends a frame of `len` bytes, which `fill` writes.
+    ///
+    /// # Panics
+    /// If `len` exceeds [`FRAME_BYTES`].
+    pub fn send<R>(self, len: usize, fill: impl FnOnce(&mut [u8]) -> R) -> R {
+        let frame = self.buf.get_mut(..len).expect("a network stack keeps to the device's MTU");
         let result = fill(frame);
         self.controller.send(frame);
         result
+    }
+}
+
+impl TxToken for FrameToSend<'_> {
+    fn consume<R, F: FnOnce(&mut [u8]) -> R>(self, len: usize, fill: F) -> R {
+        self.send(len, fill)
     }
 }

@@ -57,6 +57,10 @@ enum MacRegister {
     AddressHigh = 2,
     /// ADDRL: its first four bytes, the first one in the lowest bits.
     AddressLow = 3,
+    /// HASHH: the upper half of the table of multicast addresses.
+    HashHigh = 4,
+    /// HASHL: its lower half.
+    HashLow = 5,
 }
 
 /// What BYTE_TEST reads.
@@ -77,8 +81,9 @@ const MAC_BUSY: u32 = 1 << 31;
 const MAC_READ: u32 = 1 << 30;
 /// MAC_CR: full duplex.
 const FULL_DUPLEX: u32 = 1 << 20;
-/// MAC_CR: all multicast frames are received; smoltcp picks those of joined groups.
-const ALL_MULTICAST: u32 = 1 << 19;
+/// MAC_CR: multicast frames are received if the bit of their address is set in HASHH and HASHL, and
+/// frames to one station if the address is that of the controller.
+const HASH_FILTER: u32 = 1 << 13;
 /// MAC_CR: the transmitter and the receiver are on.
 const TX_AND_RX: u32 = 1 << 3 | 1 << 2;
 /// RX_STATUS: the frame arrived damaged.
@@ -131,7 +136,7 @@ impl Lan9118 {
             return Err(Unusable::ByteOrder(test));
         }
         controller.write(Register::TxCfg, TX_ON | STATUS_MAY_OVERFLOW);
-        let control = FULL_DUPLEX | ALL_MULTICAST | TX_AND_RX;
+        let control = FULL_DUPLEX | HASH_FILTER | TX_AND_RX;
         controller.write_mac(MacRegister::Control, control)?;
         Ok(controller)
     }
@@ -144,6 +149,17 @@ impl Lan9118 {
         let [a, b, c, d] = self.read_mac(MacRegister::AddressLow)?.to_le_bytes();
         let [e, f, ..] = self.read_mac(MacRegister::AddressHigh)?.to_le_bytes();
         Ok([a, b, c, d, e, f])
+    }
+
+    /// Receives frames to a multicast address too. The controller's table has 64 places, so that it
+    /// lets frames of a few other multicast addresses pass.
+    ///
+    /// # Errors
+    /// The controller does not become ready.
+    pub fn listen_to(&mut self, multicast: [u8; 6]) -> Result<(), Unusable> {
+        let (place, mask) = hash_place(multicast);
+        let table = self.read_mac(place)?;
+        self.write_mac(place, table | mask)
     }
 
     /// Whether a frame has been received.
@@ -225,4 +241,17 @@ impl Lan9118 {
         // it changes any.
         unsafe { self.base.byte_add(register as usize).write_volatile(value) };
     }
+}
+
+/// The register and the bit of a multicast address in the controller's table: the upper six bits of
+/// its CRC-32 as Ethernet computes it, with the first byte's lowest bit first (section 3.6.1.3).
+fn hash_place(address: [u8; 6]) -> (MacRegister, u32) {
+    let bits = address.iter().flat_map(|byte| (0..8).map(move |bit| u32::from(byte >> bit & 1)));
+    let crc = bits.fold(u32::MAX, |crc, bit| {
+        let shifted = crc << 1;
+        if crc >> 31 == bit { shifted } else { shifted ^ 0x04c1_1db7 }
+    });
+    let place = crc >> 26;
+    let register = if place & 0x20 == 0 { MacRegister::HashLow } else { MacRegister::HashHigh };
+    (register, 1 << (place & 0x1f))
 }

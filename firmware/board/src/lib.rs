@@ -2,6 +2,7 @@
 //!
 //! - [`console`]: text, the command line and the exit code, over semihosting;
 //! - [`clock`]: microseconds since the start;
+//! - [`tick`]: an interrupt in each millisecond;
 //! - [`heap`]: the allocator;
 //! - [`lan9118`]: the driver of the Ethernet controller;
 //! - [`ethernet`]: that controller as a device of smoltcp;
@@ -19,6 +20,7 @@ pub mod ethernet;
 pub mod heap;
 pub mod lan9118;
 pub mod network;
+pub mod tick;
 mod trap;
 
 pub use clock::Clock;

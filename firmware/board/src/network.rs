@@ -1,14 +1,11 @@
 //! An engine without I/O, run over UDP.
 
-use crate::Clock;
-use crate::clock::CYCLES;
 use crate::ethernet::Ethernet;
 use crate::lan9118::Unusable;
+use crate::{Clock, tick};
 use alloc::vec;
 use core::net::{IpAddr, Ipv4Addr, SocketAddr};
-use cortex_m::peripheral::SYST;
-use cortex_m::peripheral::syst::SystClkSource;
-use lightseal_core::{Engine, Instant, Output};
+use lightseal_core::{AddressPair, Engine, Instant, Output};
 use smoltcp::iface::{Config, Interface, SocketHandle, SocketSet};
 use smoltcp::socket::udp::{self, PacketBuffer, PacketMetadata};
 use smoltcp::wire::{EthernetAddress, HardwareAddress, IpAddress, IpCidr, IpEndpoint, Ipv4Cidr};
@@ -75,19 +72,26 @@ impl Network {
         let buffer = || PacketBuffer::new(vec![PacketMetadata::EMPTY; DATAGRAMS], vec![0; BYTES]);
         let mut sockets = SocketSet::new(vec![]);
         let socket = sockets.add(udp::Socket::new(buffer(), buffer()));
-        if let Some(mut core) = cortex_m::Peripherals::take() {
-            start_tick(&mut core.SYST);
-        }
+        tick::start(None);
         let buf = [0; DATAGRAM_BYTES];
         let mut network = Self { clock, device, interface, sockets, socket, port: 0, buf };
         network.bind(addresses.port);
         Ok(network)
     }
 
-    /// Receives what is sent to a multicast group too.
-    pub fn join(&mut self, group: Ipv4Addr) {
+    /// Receives what is sent to a multicast group too, and tells routers so. The engine is told
+    /// which datagrams were sent to the group.
+    ///
+    /// # Errors
+    /// The controller does not become ready.
+    pub fn join(&mut self, group: Ipv4Addr) -> Result<(), Unusable> {
+        // Routers ask all hosts.
+        for address in [group, Ipv4Addr::new(224, 0, 0, 1)] {
+            self.device.listen_to(ethernet_address(address))?;
+        }
         // Only addresses that are no group's, and a full table, are errors.
         let _ = self.interface.join_multicast_group(group);
+        Ok(())
     }
 
     /// The time since the start.
@@ -99,9 +103,9 @@ impl Network {
     pub fn run<E: Engine>(&mut self, engine: &mut E, mut event: impl FnMut(E::Event<'_>) -> Next) {
         loop {
             let now = self.poll();
-            if let Some((len, from)) = self.receive() {
+            if let Some((len, way)) = self.receive() {
                 let datagram = self.buf.get_mut(..len).unwrap_or_default();
-                engine.handle_datagram(now, from, datagram);
+                engine.handle_datagram_on(now, way, datagram);
             } else {
                 engine.handle_timeout(now);
             }
@@ -145,11 +149,13 @@ impl Network {
         now
     }
 
-    fn receive(&mut self) -> Option<(usize, SocketAddr)> {
+    fn receive(&mut self) -> Option<(usize, AddressPair)> {
         let socket = self.sockets.get_mut::<udp::Socket<'_>>(self.socket);
         let (len, from) = socket.recv_slice(&mut self.buf).ok()?;
         let IpAddress::Ipv4(address) = from.endpoint.addr;
-        Some((len, SocketAddr::new(IpAddr::V4(address), from.endpoint.port)))
+        let local = from.local_address.map(|IpAddress::Ipv4(local)| IpAddr::V4(local));
+        let peer = SocketAddr::new(IpAddr::V4(address), from.endpoint.port);
+        Some((len, AddressPair { peer, local }))
     }
 
     fn bind(&mut self, port: u16) {
@@ -161,13 +167,10 @@ impl Network {
     }
 }
 
-/// Starts an interrupt in each millisecond.
-fn start_tick(tick: &mut SYST) {
-    tick.set_clock_source(SystClkSource::Core);
-    tick.set_reload(CYCLES * 1000 - 1);
-    tick.clear_current();
-    tick.enable_interrupt();
-    tick.enable_counter();
+/// The Ethernet address of an IPv4 multicast group (RFC 1112, section 6.4).
+fn ethernet_address(group: Ipv4Addr) -> [u8; 6] {
+    let [_, a, b, c] = group.octets();
+    [0x01, 0x00, 0x5e, a & 0x7f, b, c]
 }
 
 fn moment(now: Instant) -> smoltcp::time::Instant {

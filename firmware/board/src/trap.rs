@@ -17,10 +17,6 @@ unsafe fn HardFault(frame: &ExceptionFrame) -> ! {
     console::exit(false)
 }
 
-/// The tick that ends [`wfi`](cortex_m::asm::wfi) when nothing else does.
-#[exception]
-fn SysTick() {}
-
 #[panic_handler]
 fn panicked(info: &PanicInfo<'_>) -> ! {
     console::print(format_args!("{info}\n"));

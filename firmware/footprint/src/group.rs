@@ -39,7 +39,7 @@ impl Ledger for Nowhere {
 
 /// The next message from the controller, or from another member.
 fn message(from: &mut Reader) -> Vec<u8> {
-    match from.next() {
+    match from.next_entry() {
         Some((_, bytes)) => bytes.to_vec(),
         None => exit(0),
     }

@@ -47,7 +47,7 @@ pub(crate) fn shake_hands(
     buffer: &mut [u8],
 ) {
     measured(step, || end.turn(None, buffer, &mut |_| {}));
-    while let Some((kind, datagram)) = transcript.next() {
+    while let Some((kind, datagram)) = transcript.next_entry() {
         if kind == Kind::Complete {
             break;
         }
@@ -69,7 +69,7 @@ pub(crate) fn open(
 ) {
     let before = end.received();
     while end.received() == before {
-        match transcript.next() {
+        match transcript.next_entry() {
             Some((kind, datagram)) if kind == from => {
                 measured(step, || end.turn(Some(datagram), buffer, &mut |_| {}));
             }

@@ -107,7 +107,7 @@ pub fn receiver<const CANDIDATES: usize, const WINDOW: usize, const BOARD: usize
         let Some(mut opener) = opener else { fail("no opener") };
         let mut verified = 0;
         for number in 0..RECORDS {
-            let Some((_, tag)) = transcript.next() else { fail("a tag is missing") };
+            let Some((_, tag)) = transcript.next_entry() else { fail("a tag is missing") };
             let state = state(number);
             measured(step, || {
                 if opener.admit(number).is_ok() {

@@ -82,7 +82,7 @@ impl Reader {
     }
 
     /// The next entry; `None` at the end.
-    pub fn next(&mut self) -> Option<(Kind, &mut [u8])> {
+    pub fn next_entry(&mut self) -> Option<(Kind, &mut [u8])> {
         let mut head = [0; 3];
         if !self.file.read(&mut head) {
             return None;

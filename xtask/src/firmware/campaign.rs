@@ -1,4 +1,4 @@
-//! Many handshakes on a lossy network, and boards under attack.
+//! Many handshakes on a lossy network, boards under attack, and all groups of boards.
 
 use super::VERSIONS;
 use super::images::Images;
@@ -30,6 +30,34 @@ pub(crate) fn measure_handshakes(version: &str, count: u32) -> Result<Value, Fai
 /// Builds the images, and attacks boards as [`mutations`] does.
 pub(crate) fn measure_mutations(count: u64) -> Result<Value, Failure> {
     mutations(&Images::build(&Toolchain::unpacked()?, "fast")?, count)
+}
+
+/// Builds the images, and holds the gatherings as [`groups`] does.
+pub(crate) fn measure_groups() -> Result<Value, Failure> {
+    groups(&Images::build(&Toolchain::unpacked()?, "fast")?)
+}
+
+/// Holds every gathering of boards once, and adds up what was delivered. A fault is a payload that
+/// was forged or delivered twice, or a gathering in which payloads were missed that nobody lost.
+fn groups(images: &Images) -> Result<Value, Failure> {
+    let gatherings = super::gatherings();
+    let rows = gatherings.iter().map(|gathering| gathering.hold(images));
+    let rows = rows.collect::<Result<Vec<_>, _>>()?;
+    let sum = |key: &str| rows.iter().map(|row| number(&row[key])).sum::<u64>();
+    let failures: Vec<_> = rows.iter().filter(|row| row["met"] != true).collect();
+    Ok(json!({
+        "groups": rows.len(),
+        "boards": sum("boards"),
+        "requests": sum("requests"),
+        "delivered": sum("delivered"),
+        "missed": sum("missed"),
+        "responses": sum("responses"),
+        "lost": sum("lost"),
+        "altered": sum("altered"),
+        "forged": sum("forged"),
+        "faults": sum("forged") + failures.len() as u64,
+        "failures": failures,
+    }))
 }
 
 /// Makes `count` handshakes, half of them with the client on the board and half with the server

@@ -11,6 +11,9 @@ pub(super) const EMULATOR: &str = "qemu-system-arm";
 /// The Rust target of the boards' processor.
 const TARGET: &str = "thumbv7m-none-eabi";
 
+/// The packages of the images.
+const PACKAGES: [&str; 4] = ["dtls", "embassy-client", "group-member", "lightmac-signer"];
+
 /// The images, and the program for the host's end.
 #[derive(Debug)]
 pub(crate) struct Images {
@@ -39,8 +42,20 @@ impl Images {
 }
 
 fn build_images(toolchain: &Toolchain, profile: &str, target: &Path) -> Result<(), Failure> {
-    let mut build = cargo(&["build", "--quiet", "--package", "dtls", "--profile", profile]);
+    let packages = PACKAGES.iter().flat_map(|package| ["--package", package]);
+    let mut build = cargo(&["build", "--quiet", "--profile", profile]);
+    build.args(packages);
     build.arg("--target-dir").arg(target).current_dir(workspace().join("firmware"));
     toolchain.use_rust(&mut build);
     run(build).map_err(Failure::Failed)
+}
+
+/// Lints the sources of all programs for boards.
+pub(super) fn lint(toolchain: &Toolchain) -> Result<(), Failure> {
+    // A folder of its own keeps the images, which are built with another wrapper.
+    let target = target_dir().join("firmware-lint");
+    let mut check = cargo(&["check", "--quiet", "--workspace", "--all-features"]);
+    check.arg("--target-dir").arg(target).current_dir(workspace().join("firmware"));
+    toolchain.use_linter(&mut check)?;
+    run(check).map_err(Failure::Failed)
 }

@@ -1,11 +1,10 @@
 //! Two programs that exchange payloads, at least one of them on a board.
 
-use super::images::{EMULATOR, Images};
+use super::images::Images;
+use super::programs::{Program, board, free_port};
 use crate::Failure;
 use serde_json::{Value, json};
-use std::io::Read;
-use std::net::UdpSocket;
-use std::process::{Child, Command, Stdio};
+use std::process::Command;
 use std::time::{Duration, Instant};
 
 /// The UDP port of a server on a board.
@@ -29,6 +28,10 @@ pub(super) enum Ends {
     HostToBoard,
     /// Each end is on a board of its own.
     BoardToBoard,
+    /// As the first, with a client in embassy.
+    EmbassyToHost,
+    /// A board signs messages, and the host verifies them.
+    SignerToHost,
 }
 
 impl Ends {
@@ -37,11 +40,13 @@ impl Ends {
             Self::BoardToHost => "board to host",
             Self::HostToBoard => "host to board",
             Self::BoardToBoard => "board to board",
+            Self::EmbassyToHost => "embassy to host",
+            Self::SignerToHost => "signer to host",
         }
     }
 }
 
-/// A client and a server that meet.
+/// A client and a server that meet, or a signer and a verifier.
 #[derive(Clone, Debug)]
 pub(super) struct Meeting {
     pub(super) name: String,
@@ -83,7 +88,7 @@ impl Meeting {
         let word = format!("loss={permille}");
         match self.ends {
             Ends::HostToBoard => self.for_server(&word),
-            Ends::BoardToHost | Ends::BoardToBoard => self.for_client(&word),
+            _ => self.for_client(&word),
         }
     }
 
@@ -113,11 +118,16 @@ impl Meeting {
         let port = free_port()?;
         let with = |words: &[String], more: &[String]| [words, more].concat();
         match self.ends {
-            Ends::BoardToHost => {
+            Ends::BoardToHost | Ends::EmbassyToHost | Ends::SignerToHost => {
+                let (image, role) = match self.ends {
+                    Ends::SignerToHost => ("lightmac-signer", "verifier"),
+                    Ends::EmbassyToHost => ("embassy-client", "server"),
+                    _ => ("dtls-client", "server"),
+                };
                 let address = [format!("server={HOST}:{port}")];
                 let words = with(&self.client, &address);
-                let client = board(images, "dtls-client", "user,model=lan9118", &words);
-                let bind = ["server".into(), "--bind".into(), format!("127.0.0.1:{port}")];
+                let client = board(images, image, "user,model=lan9118", &words);
+                let bind = [role.into(), "--bind".into(), format!("127.0.0.1:{port}")];
                 Ok((self.host(images, &bind, &self.server), client))
             }
             Ends::HostToBoard => {
@@ -153,57 +163,23 @@ impl Meeting {
     }
 }
 
-/// The command that starts a board with an image, a network and a command line.
-fn board(images: &Images, image: &str, network: &str, words: &[String]) -> Command {
-    let arguments: String = words.iter().map(|word| format!(",arg={word}")).collect();
-    let mut command = Command::new(EMULATOR);
-    command.args(["-M", "mps2-an385", "-display", "none", "-serial", "null", "-monitor", "none"]);
-    command.args(["-semihosting-config", &format!("enable=on,target=native{arguments}")]);
-    command.args(["-nic", network]).arg("-kernel").arg(images.image(image));
-    command
-}
-
-/// A port of UDP that was free a moment ago.
-fn free_port() -> Result<u16, Failure> {
-    let bound = UdpSocket::bind("127.0.0.1:0").and_then(|socket| socket.local_addr());
-    bound.map(|address| address.port()).map_err(|e| Failure::NotPossibleHere(e.to_string()))
-}
-
-/// A running end of a meeting. It is ended with this value.
-struct Program(Child);
-
-impl Program {
-    fn start(mut command: Command) -> Result<Self, Failure> {
-        // The emulator warns on standard error of each frame for which the board has no room.
-        let command = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null());
-        let started = command.spawn().map(Self);
-        started.map_err(|error| Failure::NotPossibleHere(error.to_string()))
+/// A meeting as a row of the table.
+pub(super) fn line(row: &Value) -> String {
+    let (client, server) = (&row["client"], &row["server"]);
+    let number = |value: &Value| value.as_u64().unwrap_or(0);
+    let lost = number(&client["lost"]) + number(&server["lost"]);
+    if client["role"] == "signer" {
+        return format!(
+            "{:3} messages verified, {:4} altered ones refused of {:4}, {lost:3} datagrams lost",
+            number(&client["confirmed"]),
+            number(&client["refused"]),
+            number(&server["altered_sent"]),
+        );
     }
-
-    /// Waits for the end of the program, and returns its report. A program that fails without one
-    /// has an object without counters, with the text that it printed.
-    fn end(mut self, deadline: Instant) -> Value {
-        while Instant::now() < deadline && matches!(self.0.try_wait(), Ok(None)) {
-            std::thread::sleep(Duration::from_millis(20));
-        }
-        let ended = matches!(self.0.try_wait(), Ok(Some(_)));
-        if !ended {
-            return json!({ "succeeded": false, "ended": false });
-        }
-        let mut text = String::new();
-        if let Some(mut output) = self.0.stdout.take() {
-            // Text that is no text is no report either.
-            let _ = output.read_to_string(&mut text);
-        }
-        let report = serde_json::from_str(text.trim());
-        report.unwrap_or_else(|_| json!({ "succeeded": false, "printed": text.trim() }))
-    }
-}
-
-impl Drop for Program {
-    fn drop(&mut self) {
-        // A program that has ended already is no error.
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
+    format!(
+        "{:3} handshakes of {:6.1} ms, {:4} payloads echoed, {lost:3} datagrams lost",
+        number(&client["completed"]),
+        number(&client["handshake_us"]) as f64 / 1000.0,
+        number(&client["echoed"]),
+    )
 }

@@ -136,7 +136,7 @@ impl Joined {
 
 /// The next message of the transcript.
 fn next(transcript: &mut Reader) -> &mut [u8] {
-    match transcript.next() {
+    match transcript.next_entry() {
         Some((_, bytes)) => bytes,
         None => fail("a message is missing"),
     }

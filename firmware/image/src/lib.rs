@@ -1,11 +1,13 @@
-//! What the images `dtls-client` and `dtls-server` share: their options and how they end.
+//! What the images share that exchange payloads over UDP: their options and how they end.
 //!
 //! Options are words of the command line, such as `version=1.2 loss=100`: those of
 //! [`exchange::Options`], and
 //!
 //! - `address=10.0.2.15`, `prefix=24`, `gateway=10.0.2.2`: the board's addresses;
 //! - `port=5684`: the board's UDP port;
-//! - `server=10.0.2.2:5684`: where the client finds its server.
+//! - `server=10.0.2.2:5684`: where a client finds its server.
+//!
+//! An image may have further ones ([`Words`]).
 #![no_std]
 
 extern crate alloc;
@@ -18,21 +20,54 @@ use exchange::options::parse;
 use exchange::{Exchange, Lossy, Options, Request};
 use lightseal_core::{Engine, Instant};
 
+/// Options that an image has beside those of all images.
+pub trait Words: Default {
+    /// Sets the option of a word. Returns whether an option has this name.
+    ///
+    /// # Errors
+    /// The value is invalid.
+    fn set(&mut self, name: &str, value: &str) -> Result<bool, String>;
+
+    /// The board's address, if it follows from these options.
+    fn address(&self) -> Option<Ipv4Addr>;
+
+    /// The multicast group to which the board listens.
+    fn multicast(&self) -> Option<Ipv4Addr>;
+}
+
+/// No further options.
+impl Words for () {
+    fn set(&mut self, _: &str, _: &str) -> Result<bool, String> {
+        Ok(false)
+    }
+
+    fn address(&self) -> Option<Ipv4Addr> {
+        None
+    }
+
+    fn multicast(&self) -> Option<Ipv4Addr> {
+        None
+    }
+}
+
 /// The options of an image.
 #[derive(Clone, Debug)]
-pub struct ImageOptions {
+pub struct ImageOptions<W> {
     /// What is exchanged.
     pub exchange: Options,
+    /// The options that only this image has.
+    pub words: W,
     /// The board's addresses.
     pub addresses: Addresses,
-    /// The client's server.
+    /// Where a client finds its server.
     pub server: SocketAddr,
 }
 
 /// Starts the board and the network, runs the engine that `engine` makes, prints one line, and ends
 /// the program.
-pub fn run<E>(engine: impl FnOnce(&ImageOptions, Instant) -> Result<E, String>) -> !
+pub fn run<W, E>(engine: impl FnOnce(&ImageOptions<W>, Instant) -> Result<E, String>) -> !
 where
+    W: Words,
     E: Exchange + for<'a> Engine<Event<'a> = Request> + 'static,
 {
     heap::start();
@@ -47,15 +82,19 @@ where
     console::exit(succeeded)
 }
 
-fn exchange<E>(
-    options: &ImageOptions,
-    engine: impl FnOnce(&ImageOptions, Instant) -> Result<E, String>,
+fn exchange<W, E>(
+    options: &ImageOptions<W>,
+    engine: impl FnOnce(&ImageOptions<W>, Instant) -> Result<E, String>,
 ) -> Result<bool, String>
 where
+    W: Words,
     E: Exchange + for<'a> Engine<Event<'a> = Request> + 'static,
 {
     let seed = options.exchange.seed;
     let mut network = Network::start(options.addresses, seed).map_err(|e| alloc::format!("{e}"))?;
+    if let Some(group) = options.words.multicast() {
+        network.join(group).map_err(|e| alloc::format!("{e}"))?;
+    }
     let engine = engine(options, network.now())?;
     // Another stream than the engine's own random choices.
     let mut engine = Lossy::new(engine, options.exchange.loss, !seed);
@@ -63,6 +102,12 @@ where
         Request::NewPort => Next::NewPort,
         Request::End => Next::Stop,
     });
+    Ok(report(&engine, network.now()))
+}
+
+/// Prints the line that a program ends with: what the engine has counted, and the time since the
+/// start. Returns whether the engine succeeded.
+pub fn report<E: Exchange>(engine: &Lossy<E>, now: Instant) -> bool {
     let succeeded = engine.engine().succeeded();
     let mut report = String::new();
     // A string takes everything.
@@ -72,15 +117,20 @@ where
          \"ms\": {}}}\n",
         engine.traffic(),
         heap::peak_bytes(),
-        network.now().as_micros() / 1000
+        now.as_micros() / 1000
     ));
-    Ok(succeeded)
+    succeeded
 }
 
-fn options() -> Result<ImageOptions, String> {
+/// Reads the options from the command line.
+///
+/// # Errors
+/// An option is unknown or invalid.
+pub fn options<W: Words>() -> Result<ImageOptions<W>, String> {
     // The network that QEMU gives to a machine without further options.
     let mut options = ImageOptions {
         exchange: Options::default(),
+        words: W::default(),
         addresses: Addresses {
             own: (Ipv4Addr::new(10, 0, 2, 15), 24),
             gateway: Ipv4Addr::new(10, 0, 2, 2),
@@ -98,9 +148,12 @@ fn options() -> Result<ImageOptions, String> {
             "gateway" => options.addresses.gateway = parse(value)?,
             "port" => options.addresses.port = parse(value)?,
             "server" => options.server = parse(value)?,
-            _ if options.exchange.set(name, value)? => {}
+            _ if options.exchange.set(name, value)? || options.words.set(name, value)? => {}
             _ => return Err(alloc::format!("{name}: no such option")),
         }
+    }
+    if let Some(address) = options.words.address() {
+        options.addresses.own.0 = address;
     }
     Ok(options)
 }

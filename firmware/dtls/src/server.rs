@@ -9,5 +9,7 @@ use exchange::Server;
 
 #[entry]
 fn main() -> ! {
-    dtls::run(|options, _| Server::new(&options.exchange).map_err(|e| alloc::format!("{e}")))
+    image::run::<(), _>(|options, _| {
+        Server::new(&options.exchange).map_err(|e| alloc::format!("{e}"))
+    })
 }

@@ -9,7 +9,7 @@ use exchange::Client;
 
 #[entry]
 fn main() -> ! {
-    dtls::run(|options, now| {
+    image::run::<(), _>(|options, now| {
         Client::new(&options.exchange, options.server, now).map_err(|e| alloc::format!("{e}"))
     })
 }
