@@ -1,5 +1,5 @@
-//! The datagrams of an association or of a group, in a file of the emulator's host: for each its direction, its
-//! length in two bytes (little-endian), and its bytes.
+//! The datagrams of an association or of a group, in a file of the emulator's host: for each its
+//! direction, its length in two bytes (little-endian), and its bytes.
 
 use crate::machine::{File, fail};
 
