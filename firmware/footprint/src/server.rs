@@ -1,31 +1,28 @@
 //! A server with one association.
 
-use crate::heap;
 use crate::machine::fail;
-use crate::meter::{measured, value};
-use crate::settings::{self, PEER, SERVER_SEED};
-use crate::solo::{End, NOW, run, sealed};
+use crate::settings::{self, SERVER_SEED};
+use crate::solo::{Alone, End, NOW, Received, drive, sealed};
 use crate::transcript::Kind;
 use alloc::boxed::Box;
 use alloc::sync::Arc;
 use core::mem::size_of;
 use lightseal_dtls::{
-    Connection, Endpoint, EndpointEvent, Engine, Event, Handle, Output, Random, ServerConfig,
-    Settings,
+    Connection, Endpoint, EndpointEvent, Event, Handle, Random, ServerConfig, Settings,
 };
 
 /// A server with one association.
 pub struct Server {
     endpoint: Box<Endpoint>,
     handle: Option<Handle>,
-    received: usize,
+    received: Received,
 }
 
 impl Server {
     /// A server that waits for a client.
     pub fn new(config: Arc<ServerConfig>) -> Self {
-        let endpoint = Endpoint::server(config, Random::insecure(SERVER_SEED));
-        Self { endpoint: Box::new(endpoint), handle: None, received: 0 }
+        let endpoint = Box::new(Endpoint::server(config, Random::insecure(SERVER_SEED)));
+        Self { endpoint, handle: None, received: Received::default() }
     }
 }
 
@@ -36,26 +33,14 @@ impl End for Server {
         buffer: &mut [u8],
         transmit: &mut dyn FnMut(&[u8]),
     ) {
-        if let Some(datagram) = datagram {
-            self.endpoint.handle_datagram(NOW, PEER, datagram);
-        }
-        loop {
-            match self.endpoint.poll_output(buffer) {
-                Output::Datagram { payload, .. } => transmit(payload),
-                Output::Event(EndpointEvent { event: Event::Connected(_), handle, .. }) => {
-                    self.handle = Some(handle);
-                }
-                Output::Event(EndpointEvent { event: Event::Data(data), .. }) => {
-                    self.received += data.len();
-                }
-                Output::Event(EndpointEvent { event: Event::Closed(_), .. }) => {
-                    fail("the server's association ended");
-                }
-                Output::Event(_) => {}
-                Output::BufferTooSmall { .. } => fail("the server's buffer is too small"),
-                Output::WakeAt(_) | Output::Idle => return,
+        let Self { endpoint, handle, received } = self;
+        drive(&mut **endpoint, datagram, buffer, transmit, |event| {
+            let EndpointEvent { handle: of, event, .. } = event;
+            if let Event::Connected(_) = event {
+                *handle = Some(of);
             }
-        }
+            received.take(event);
+        });
     }
 
     fn is_connected(&self) -> bool {
@@ -63,7 +48,7 @@ impl End for Server {
     }
 
     fn received(&self) -> usize {
-        self.received
+        self.received.bytes
     }
 
     fn seal(&mut self, payload: &[u8], buffer: &mut [u8]) -> usize {
@@ -75,11 +60,7 @@ impl End for Server {
 
 /// A server alone.
 pub fn alone(settings: fn() -> Settings) -> ! {
-    heap::start();
-    value("Connection", size_of::<Connection>());
-    value("Endpoint", size_of::<Endpoint>());
-    let config = settings::server(settings());
-    value("configuration", heap::usage().bytes);
-    let server = measured("start", || Server::new(config));
-    run(server, Kind::FromClient)
+    let types = &[("Connection", size_of::<Connection>()), ("Endpoint", size_of::<Endpoint>())];
+    let (configure, start) = (settings::server, "start");
+    Alone { types, configure, start, new: Server::new, from: Kind::FromClient }.run(settings)
 }

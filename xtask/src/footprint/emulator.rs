@@ -1,7 +1,6 @@
 //! Runs images in QEMU and counts their instructions.
 
-use super::images::{Image, Input};
-use super::{Built, folder};
+use super::folder;
 use crate::Failure;
 use crate::process::{command, run};
 use std::collections::BTreeMap;
@@ -45,22 +44,34 @@ pub(super) fn counter() -> Result<PathBuf, Failure> {
     Ok(plugin)
 }
 
-/// Runs an image in a folder of its own, which has the transcript that it reads.
-pub(super) fn measure(built: &Built, plugin: &Path, image: Image) -> Result<Run, Failure> {
-    let broken = |what: String| Failure::Failed(format!("{}: {what}", image.name));
-    let place = built.runs.join(image.name);
-    fs::create_dir_all(&place).map_err(|error| broken(error.to_string()))?;
-    if let Input::Transcript(ends) = image.input {
-        let transcript = built.runs.join(ends).join("transcript");
-        fs::copy(transcript, place.join("transcript"))
+/// The file in which datagrams of an association are.
+const TRANSCRIPT: &str = "transcript";
+
+/// A program, and the folder in which it runs.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Program<'a> {
+    pub(super) path: &'a Path,
+    /// The program's transcript is written there, or read from there.
+    pub(super) folder: &'a Path,
+    /// The folder of another program, whose transcript this one reads.
+    pub(super) after: Option<&'a Path>,
+}
+
+/// Runs a program in its folder.
+pub(super) fn measure(plugin: &Path, program: Program<'_>) -> Result<Run, Failure> {
+    let Program { path, folder, after } = program;
+    let name = path.file_name().unwrap_or_default().to_string_lossy();
+    let broken = |what: String| Failure::Failed(format!("{name}: {what}"));
+    fs::create_dir_all(folder).map_err(|error| broken(error.to_string()))?;
+    if let Some(after) = after {
+        fs::copy(after.join(TRANSCRIPT), folder.join(TRANSCRIPT))
             .map_err(|error| broken(error.to_string()))?;
     }
-    let counts = place.join("counts");
+    let counts = folder.join("counts");
     let mut qemu = command("timeout", &[LIMIT_S, "qemu-system-arm", "-M", "mps2-an385"]);
     qemu.args(["-nographic", "-semihosting-config", "enable=on,target=native", "-plugin"]);
     qemu.arg(format!("{},out={}", plugin.display(), counts.display()));
-    qemu.arg("-kernel").arg(built.images.join(image.name));
-    qemu.current_dir(&place).stdin(Stdio::null());
+    qemu.arg("-kernel").arg(path).current_dir(folder).stdin(Stdio::null());
     let output = qemu.output().map_err(|error| Failure::NotPossibleHere(error.to_string()))?;
     let said = String::from_utf8_lossy(&output.stdout);
     if !output.status.success() {

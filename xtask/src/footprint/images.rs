@@ -1,6 +1,6 @@
 //! The images of `firmware/footprint`, and how they are built.
 
-use super::folder;
+use super::{folder, frames};
 use crate::Failure;
 use crate::process::{cargo, run, workspace};
 use crate::toolchain::Toolchain;
@@ -24,7 +24,7 @@ pub(super) enum Input {
     None,
     /// The transcript that this image with both ends writes.
     Transcript(&'static str),
-    /// Keys that nobody makes here: the image is sized and not run.
+    /// Keys or datagrams that nothing makes here: the image is sized and not run.
     Absent,
 }
 
@@ -43,7 +43,7 @@ impl Image {
 }
 
 /// All images. An image with both ends stands before those that read its transcript.
-pub(super) const IMAGES: [Image; 21] = [
+pub(super) const IMAGES: &[Image] = &[
     image("base", "nothing: what every image has"),
     image("ends-13", "client and server of DTLS 1.3, CCM_8").with("client,server"),
     image("ends-12", "client and server of DTLS 1.2, CCM_8").with("client,server,dtls12"),
@@ -74,6 +74,32 @@ pub(super) const IMAGES: [Image; 21] = [
     image("lightmac-present", "LightMAC over PRESENT-80, 32 B"),
     image("cmac-aes", "CMAC over AES-128, 32 B"),
     image("hmac-sha256", "HMAC with SHA-256, 32 B"),
+    image("ends-agg-both", "client and server of DTLS 1.3, CCM, all records under agg:16")
+        .with("client,server,agg-sender,agg-receiver"),
+    solo(
+        "client-agg-both",
+        "client of DTLS 1.3, CCM, sends and receives under agg:16",
+        "ends-agg-both",
+    )
+    .with("client,agg-sender,agg-receiver"),
+    image("ends-r2d2-both", "client and server of DTLS 1.3, CCM, all records under r2d2:50")
+        .with("client,server,r2d2-sender,r2d2-receiver"),
+    solo(
+        "client-r2d2-both",
+        "client of DTLS 1.3, CCM, sends and receives under r2d2:50",
+        "ends-r2d2-both",
+    )
+    .with("client,r2d2-sender,r2d2-receiver"),
+    Image {
+        name: "client-senders",
+        about: "client of DTLS 1.3, CCM, sends under agg:16 or r2d2:50",
+        features: "client,agg-sender,r2d2-sender",
+        input: Input::Absent,
+    },
+    image("ends-p256", "client and server of DTLS 1.3, CCM_8, key exchange over P-256")
+        .with("client,server"),
+    solo("client-p256", "client of DTLS 1.3, CCM_8, key exchange over P-256", "ends-p256")
+        .with("client"),
 ];
 
 /// The named images, or all, with the images whose transcripts they read.
@@ -82,7 +108,7 @@ pub(super) fn named(names: &[String]) -> Vec<Image> {
     let is_read = |name| {
         IMAGES.iter().any(|image| image.input == Input::Transcript(name) && named(image.name))
     };
-    IMAGES.into_iter().filter(|image| named(image.name) || is_read(image.name)).collect()
+    IMAGES.iter().copied().filter(|image| named(image.name) || is_read(image.name)).collect()
 }
 
 /// How images are built.
@@ -119,7 +145,7 @@ pub(super) fn build(
         build.args(["--profile", profile.name, "--target", TARGET, "--target-dir"]).arg(&target);
         let of_set = images.iter().filter(|image| image.features == set);
         build.args(of_set.flat_map(|image| ["--bin", image.name]));
-        build.env("RUSTFLAGS", format!("{SYMBOLS} {}", profile.flags));
+        build.env("RUSTFLAGS", format!("{SYMBOLS} {} {}", frames::FLAG, profile.flags));
         build.current_dir(source.join("firmware"));
         toolchain.use_rust(&mut build);
         run(build).map_err(Failure::Failed)?;

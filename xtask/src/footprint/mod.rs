@@ -3,6 +3,7 @@
 //! - [`crate::toolchain`]: the compilers, unpacked in the target folder;
 //! - [`images`]: the images of `firmware/footprint`, and how they are built;
 //! - [`flash`]: the sizes of an image;
+//! - [`frames`]: the stack frames of its functions;
 //! - [`emulator`]: runs of images in QEMU, with a counter of instructions;
 //! - [`peers`]: clients of other implementations;
 //! - [`table`]: the figures of an image, and how they are printed;
@@ -10,6 +11,7 @@
 
 mod emulator;
 mod flash;
+pub(crate) mod frames;
 mod images;
 mod peers;
 mod stored;
@@ -18,6 +20,7 @@ mod table;
 use crate::Failure;
 use crate::process::{target_dir, workspace};
 use crate::toolchain::Toolchain;
+use emulator::Program;
 use images::{IMAGES, Image, Input, PROFILES, Profile};
 use peers::{PEERS, Peer};
 use std::fs;
@@ -37,6 +40,9 @@ pub(crate) struct Arguments {
     /// Print the flash of each crate too
     #[arg(long)]
     crates: bool,
+    /// Print the stack frames of functions too
+    #[arg(long)]
+    frames: bool,
     /// Print JSON
     #[arg(long)]
     json: bool,
@@ -61,13 +67,6 @@ fn folder() -> PathBuf {
     target_dir().join("footprint")
 }
 
-/// Images that are built.
-struct Built {
-    images: PathBuf,
-    /// The folder of their runs, with a folder for each image.
-    runs: PathBuf,
-}
-
 pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     let bench = Bench::new(Toolchain::get()?)?;
     let plan = Plan::new(&arguments.image, arguments.profile.as_deref());
@@ -83,6 +82,9 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
         println!("{compiler}\n\n{}", table::text(&rows));
         if arguments.crates {
             println!("{}", table::crates(&rows));
+        }
+        if arguments.frames {
+            println!("{}", table::frames(&rows));
         }
     }
     if !arguments.keep {
@@ -150,28 +152,56 @@ impl Bench {
             }
             let runs = folder().join("runs").join(profile.name);
             let images = images::build(&self.toolchain, source, *profile, &plan.images)?;
-            let built = Built { images, runs };
             for image in &plan.images {
-                let sizes = flash::sizes(&self.toolchain, &built.images.join(image.name))?;
-                let run = match image.input {
-                    Input::Absent => emulator::Run::default(),
-                    _ => emulator::measure(&built, &self.plugin, *image)?,
-                };
-                rows.push(Row::new(*profile, *image, &sizes, &run));
+                rows.push(self.row(*profile, *image, &images, &runs)?);
             }
         }
         Ok(rows)
     }
 
-    /// Builds and sizes the clients of peers.
+    /// Measures an image in the folder `images` that is built. Each image runs in a folder in `runs`.
+    fn row(
+        &self,
+        profile: Profile,
+        image: Image,
+        images: &Path,
+        runs: &Path,
+    ) -> Result<Row, Failure> {
+        let path = images.join(image.name);
+        let symbols = flash::symbols(&self.toolchain, &path)?;
+        let sizes = flash::sizes(&self.toolchain, &path, &symbols)?;
+        let frames = frames::frames(&self.toolchain, &path, &symbols)?;
+        let after = match image.input {
+            Input::Transcript(ends) => Some(runs.join(ends)),
+            _ => None,
+        };
+        let program =
+            Program { path: &path, folder: &runs.join(image.name), after: after.as_deref() };
+        let run = match image.input {
+            Input::Absent => emulator::Run::default(),
+            _ => emulator::measure(&self.plugin, program)?,
+        };
+        let row = Row::new(profile.name, image.name, image.about, &sizes, &run);
+        Ok(row.with_crates(sizes.crates).with_frames(frames))
+    }
+
+    /// Builds and measures the clients of peers.
     fn measure_peers(&self, plan: &Plan) -> Result<Vec<Row>, Failure> {
         if plan.peers.is_empty() {
             return Ok(Vec::new());
         }
         let sources = peers::Sources::find()?;
         let measured = plan.peers.iter().map(|peer| {
-            let image = peers::build(&self.toolchain, &sources, *peer)?;
-            Ok(Row::peer(*peer, &flash::sizes(&self.toolchain, &image)?))
+            let toolchain = &self.toolchain;
+            let image = peers::build(toolchain, &sources, *peer)?;
+            let sizes = flash::sizes(toolchain, &image, &flash::symbols(toolchain, &image)?)?;
+            let run = peers::measure(toolchain, &sources, &self.plugin, *peer, &image);
+            let run = run.unwrap_or_else(|failure| {
+                let (Failure::Failed(reason) | Failure::NotPossibleHere(reason)) = failure;
+                eprintln!("{} is sized and not run: {reason}", peer.name);
+                emulator::Run::default()
+            });
+            Ok(Row::new(peers::PROFILE, peer.name, peer.about, &sizes, &run))
         });
         measured.collect()
     }
