@@ -21,6 +21,7 @@ use crate::Failure;
 use crate::process::{target_dir, workspace};
 use crate::toolchain::Toolchain;
 use emulator::Program;
+use frames::Frame;
 use images::{IMAGES, Image, Input, PROFILES, Profile};
 use peers::{PEERS, Peer};
 use std::fs;
@@ -100,15 +101,37 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     }
 }
 
-/// Measures one image with the toolchain that is unpacked already, and returns the figure with this
-/// key.
-pub(crate) fn figure(profile: &str, image: &str, key: &str) -> Result<u64, Failure> {
-    let bench = Bench::new(Toolchain::unpacked()?)?;
-    let plan = Plan::new(&[image.to_owned()], Some(profile));
-    let rows = bench.measure(&workspace(), &plan)?;
-    let row = rows.iter().find(|row| row.image == image);
-    row.and_then(|row| row.figure(key))
-        .ok_or_else(|| Failure::Failed(format!("{image} has no figure {key}")))
+/// The figures of images in one profile.
+#[derive(Debug)]
+pub(crate) struct Figures(Vec<Row>);
+
+impl Figures {
+    /// Measures images with the toolchain that is unpacked already, and other implementations'
+    /// clients.
+    pub(crate) fn measure(profile: &str, names: &[&str]) -> Result<Self, Failure> {
+        let bench = Bench::new(Toolchain::unpacked()?)?;
+        let names: Vec<_> = names.iter().map(|name| (*name).to_owned()).collect();
+        let plan = Plan::new(&names, Some(profile));
+        let mut rows = bench.measure(&workspace(), &plan)?;
+        rows.extend(bench.measure_peers(&plan)?);
+        Ok(Self(rows))
+    }
+
+    fn row(&self, image: &str) -> Result<&Row, Failure> {
+        let row = self.0.iter().find(|row| row.image == image);
+        row.ok_or_else(|| Failure::Failed(format!("{image} was not measured")))
+    }
+
+    /// The figure of an image with this key.
+    pub(crate) fn figure(&self, image: &str, key: &str) -> Result<u64, Failure> {
+        let figure = self.row(image)?.figure(key);
+        figure.ok_or_else(|| Failure::Failed(format!("{image} has no figure {key}")))
+    }
+
+    /// The functions of our crates in an image whose stack frames are over the bar, largest first.
+    pub(crate) fn frames_over(&self, image: &str) -> Result<Vec<&Frame>, Failure> {
+        Ok(self.row(image)?.frames_over().collect())
+    }
 }
 
 /// What is measured.
@@ -214,7 +237,9 @@ mod tests {
     #[test]
     fn an_image_with_both_ends_completes_its_handshake_in_the_emulator() {
         let (profile, image) = (PROFILES[0].name, "ends-13");
-        match figure(profile, image, "handshake_instructions") {
+        let figure = Figures::measure(profile, &[image])
+            .and_then(|figures| figures.figure(image, "handshake_instructions"));
+        match figure {
             Ok(instructions) => assert!(instructions > 100_000, "{instructions}"),
             Err(Failure::NotPossibleHere(reason)) => skip::test(&reason),
             Err(Failure::Failed(reason)) => panic!("{reason}"),
