@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
+use std::sync::LazyLock;
 
 /// The source of the counter, and where it is compiled.
 const COUNTER: &str = include_str!("count.c");
@@ -35,12 +36,17 @@ pub(super) struct Step {
     pub(super) peak: u64,
 }
 
-/// Compiles the counter.
+/// The counter, which is compiled once in a process.
 pub(super) fn counter() -> Result<PathBuf, Failure> {
+    static COMPILED: LazyLock<Result<PathBuf, String>> = LazyLock::new(compile_counter);
+    COMPILED.clone().map_err(Failure::NotPossibleHere)
+}
+
+fn compile_counter() -> Result<PathBuf, String> {
     let (source, plugin) = (folder().join("count.c"), folder().join("count.so"));
-    fs::write(&source, COUNTER).map_err(|error| Failure::Failed(error.to_string()))?;
+    fs::write(&source, COUNTER).map_err(|error| error.to_string())?;
     let mut cc = command("cc", &["-shared", "-fPIC", "-fvisibility=hidden", "-O2", "-o"]);
-    run(cc.arg(&plugin).arg(&source)).map_err(Failure::NotPossibleHere)?;
+    run(cc.arg(&plugin).arg(&source))?;
     Ok(plugin)
 }
 

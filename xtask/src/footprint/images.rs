@@ -1,4 +1,4 @@
-//! The images of `firmware/footprint`, and how they are built.
+//! The images of `firmware/footprint` and `firmware/no-alloc`, and how they are built.
 
 use super::{folder, frames};
 use crate::Failure;
@@ -12,7 +12,8 @@ use std::path::{Path, PathBuf};
 pub(super) struct Image {
     pub(super) name: &'static str,
     pub(super) about: &'static str,
-    /// The features of `firmware/footprint` with which it is built.
+    /// Its package, and the features with which the package is built.
+    package: &'static str,
     features: &'static str,
     pub(super) input: Input,
 }
@@ -29,11 +30,15 @@ pub(super) enum Input {
 }
 
 const fn image(name: &'static str, about: &'static str) -> Image {
-    Image { name, about, features: "", input: Input::None }
+    Image { name, about, package: "footprint", features: "", input: Input::None }
 }
 
 const fn solo(name: &'static str, about: &'static str, ends: &'static str) -> Image {
-    Image { name, about, features: "", input: Input::Transcript(ends) }
+    Image { input: Input::Transcript(ends), ..image(name, about) }
+}
+
+const fn sized(name: &'static str, about: &'static str) -> Image {
+    Image { input: Input::Absent, ..image(name, about) }
 }
 
 impl Image {
@@ -63,12 +68,8 @@ pub(super) const IMAGES: &[Image] = &[
         .with("client,r2d2-sender"),
     solo("server-13", "server of DTLS 1.3, CCM_8", "ends-13").with("server"),
     solo("server-both", "server of both versions, CCM_8", "ends-both").with("server,dtls12"),
-    Image {
-        name: "group-member",
-        about: "member of a group, sender and listener, symmetric and with signatures",
-        features: "group",
-        input: Input::Absent,
-    },
+    sized("group-member", "member of a group, sender and listener, symmetric and with signatures")
+        .with("group"),
     image("aes", "AES-128: one block"),
     image("lightmac-aes", "LightMAC over AES-128, 32 B"),
     image("lightmac-present", "LightMAC over PRESENT-80, 32 B"),
@@ -90,16 +91,16 @@ pub(super) const IMAGES: &[Image] = &[
         "ends-r2d2-both",
     )
     .with("client,r2d2-sender,r2d2-receiver"),
-    Image {
-        name: "client-senders",
-        about: "client of DTLS 1.3, CCM, sends under agg:16 or r2d2:50",
-        features: "client,agg-sender,r2d2-sender",
-        input: Input::Absent,
-    },
+    sized("client-senders", "client of DTLS 1.3, CCM, sends under agg:16 or r2d2:50")
+        .with("client,agg-sender,r2d2-sender"),
     image("ends-p256", "client and server of DTLS 1.3, CCM_8, key exchange over P-256")
         .with("client,server"),
     solo("client-p256", "client of DTLS 1.3, CCM_8, key exchange over P-256", "ends-p256")
         .with("client"),
+    Image {
+        package: "no-alloc",
+        ..image("no-alloc", "shared tags, LightMAC, PRESENT and AES, without an allocator")
+    },
 ];
 
 /// The named images, or all, with the images whose transcripts they read.
@@ -139,11 +140,12 @@ pub(super) fn build(
 ) -> Result<PathBuf, Failure> {
     // Cargo tells packages apart by their place in the workspace, and would mix two work trees.
     let target = folder().join(if source == workspace() { "build" } else { "build-earlier" });
-    let sets: BTreeSet<_> = images.iter().map(|image| image.features).collect();
-    for set in sets {
-        let mut build = cargo(&["build", "--quiet", "--package", "footprint", "--features", set]);
+    let set = |image: &Image| (image.package, image.features);
+    let sets: BTreeSet<_> = images.iter().map(set).collect();
+    for (package, features) in sets {
+        let mut build = cargo(&["build", "--quiet", "--package", package, "--features", features]);
         build.args(["--profile", profile.name, "--target", TARGET, "--target-dir"]).arg(&target);
-        let of_set = images.iter().filter(|image| image.features == set);
+        let of_set = images.iter().filter(|image| set(image) == (package, features));
         build.args(of_set.flat_map(|image| ["--bin", image.name]));
         build.env("RUSTFLAGS", format!("{SYMBOLS} {} {}", frames::FLAG, profile.flags));
         build.current_dir(source.join("firmware"));

@@ -234,15 +234,37 @@ impl Bench {
 mod tests {
     use super::*;
 
-    #[test]
-    fn an_image_with_both_ends_completes_its_handshake_in_the_emulator() {
-        let (profile, image) = (PROFILES[0].name, "ends-13");
-        let figure = Figures::measure(profile, &[image])
-            .and_then(|figures| figures.figure(image, "handshake_instructions"));
-        match figure {
-            Ok(instructions) => assert!(instructions > 100_000, "{instructions}"),
-            Err(Failure::NotPossibleHere(reason)) => skip::test(&reason),
+    /// The compiler and the figures of an image in the profile `small`, with those of the image whose
+    /// transcript it reads; `None`, and the test is skipped, if this machine cannot measure.
+    fn measured(image: &str) -> Option<(String, Figures)> {
+        let compiler = Toolchain::unpacked().and_then(|toolchain| toolchain.rust_version());
+        let measured = compiler.and_then(|name| Ok((name, Figures::measure("small", &[image])?)));
+        match measured {
+            Ok(measured) => Some(measured),
+            Err(Failure::NotPossibleHere(reason)) => {
+                skip::test(&reason);
+                None
+            }
             Err(Failure::Failed(reason)) => panic!("{reason}"),
         }
+    }
+
+    #[test]
+    fn a_client_completes_its_handshake_in_the_emulator_and_has_not_grown() {
+        let Some((compiler, figures)) = measured("client-13") else { return };
+        for image in ["ends-13", "client-13"] {
+            let instructions = figures.figure(image, "handshake_instructions");
+            assert!(instructions.is_ok_and(|count| count > 100_000), "{image}");
+        }
+        match stored::grown(&compiler, &figures.0) {
+            Ok(grown) => assert!(grown.is_empty(), "{grown:?}"),
+            Err(reason) => skip::part("comparison with the stored figures", reason),
+        }
+    }
+
+    #[test]
+    fn crates_that_need_no_allocator_link_without_one_and_work() {
+        let Some((_, figures)) = measured("no-alloc") else { return };
+        assert!(figures.figure("no-alloc", "flash_bytes").is_ok_and(|bytes| bytes > 10_000));
     }
 }

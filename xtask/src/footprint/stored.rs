@@ -48,6 +48,17 @@ fn newest() -> Option<Value> {
     serde_json::from_str(&fs::read_to_string(files.last()?).ok()?).ok()
 }
 
+/// What grew since figures were stored. The error says why it cannot be told.
+#[cfg(test)]
+pub(super) fn grown(compiler: &str, rows: &[Row]) -> Result<Vec<String>, String> {
+    let set = newest().ok_or("nothing is stored")?;
+    let earlier = set["result"]["compiler"].as_str().unwrap_or_default();
+    match earlier == compiler {
+        true => Ok(growth(&set["result"], rows)),
+        false => Err(format!("they are of {earlier}")),
+    }
+}
+
 /// Compares figures with those that are stored. If those come from another compiler, their commit is
 /// measured again.
 pub(super) fn compare(
