@@ -5,6 +5,7 @@ use crate::Failure;
 use crate::process::{cargo, run, workspace};
 use crate::toolchain::Toolchain;
 use std::collections::BTreeSet;
+use std::fs;
 use std::path::{Path, PathBuf};
 
 /// An image.
@@ -131,6 +132,17 @@ pub(super) const PROFILES: [Profile; 2] = [
 /// The Rust target of the board.
 const TARGET: &str = "thumbv7m-none-eabi";
 
+/// The folder of builds of another work tree.
+fn earlier() -> PathBuf {
+    folder().join("build-earlier")
+}
+
+/// Removes the builds of another work tree.
+pub(super) fn remove_earlier() {
+    // What is not removed is overwritten by the next build.
+    let _ = fs::remove_dir_all(earlier());
+}
+
 /// Builds images of the workspace in `source` and returns the folder in which they are.
 pub(super) fn build(
     toolchain: &Toolchain,
@@ -139,7 +151,7 @@ pub(super) fn build(
     images: &[Image],
 ) -> Result<PathBuf, Failure> {
     // Cargo tells packages apart by their place in the workspace, and would mix two work trees.
-    let target = folder().join(if source == workspace() { "build" } else { "build-earlier" });
+    let target = if source == workspace() { folder().join("build") } else { earlier() };
     let set = |image: &Image| (image.package, image.features);
     let sets: BTreeSet<_> = images.iter().map(set).collect();
     for (package, features) in sets {

@@ -88,17 +88,18 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
             println!("{}", table::frames(&rows));
         }
     }
+    if arguments.write {
+        stored::write_document(&table::markdown(&compiler, &rows)?)?;
+    }
+    let outcome = match arguments.store {
+        true => stored::store(&compiler, &rows),
+        false => stored::compare(&bench, &plan, &compiler, &rows, arguments.keep),
+    };
     if !arguments.keep {
         // What is not removed is overwritten by the next run.
         let _ = fs::remove_dir_all(folder().join("runs"));
     }
-    if arguments.write {
-        stored::write_document(&table::markdown(&compiler, &rows)?)?;
-    }
-    match arguments.store {
-        true => stored::store(&compiler, &rows),
-        false => stored::compare(&bench, &plan, &compiler, &rows, arguments.keep),
-    }
+    outcome
 }
 
 /// The figures of images in one profile.
@@ -151,6 +152,13 @@ impl Plan {
             .into_iter()
             .filter(|peer| is_named(peer.name) || names.is_empty() && profile.is_none());
         Self { profiles: profiles.collect(), images: images::named(names), peers: peers.collect() }
+    }
+
+    /// The images that a commit has, and no clients of other implementations: those depend on no
+    /// commit.
+    fn of_commit(&self, has_image: impl Fn(&str) -> bool) -> Self {
+        let images = self.images.iter().copied().filter(|image| has_image(image.name));
+        Self { profiles: self.profiles.clone(), images: images.collect(), peers: Vec::new() }
     }
 }
 

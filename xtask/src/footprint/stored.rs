@@ -1,7 +1,7 @@
 //! The figures in `results/`, and the comparison of new ones with them.
 
 use super::table::{self, Row};
-use super::{Bench, Plan, folder};
+use super::{Bench, Plan, folder, images};
 use crate::Failure;
 use crate::measure::{stored, stored_name};
 use crate::process::{capture, command, run, workspace};
@@ -78,7 +78,8 @@ pub(super) fn compare(
         set["result"].clone()
     } else {
         eprintln!("the stored figures of {commit} are of {earlier}: measuring them again");
-        again(bench, plan, commit, compiler, keep)?
+        let stored = |name: &str| rows_of(&set["result"]).iter().any(|row| row["image"] == name);
+        again(bench, &plan.of_commit(stored), commit, compiler, keep)?
     };
     let growth = growth(&before, rows);
     match growth.is_empty() {
@@ -90,10 +91,14 @@ pub(super) fn compare(
     }
 }
 
+fn rows_of(result: &Value) -> &[Value] {
+    result["rows"].as_array().map_or(&[][..], Vec::as_slice)
+}
+
 /// One line for each figure that grew by more than the tolerance.
 fn growth(before: &Value, rows: &[Row]) -> Vec<String> {
     let mut lines = Vec::new();
-    let stored = before["rows"].as_array().map_or(&[][..], Vec::as_slice);
+    let stored = rows_of(before);
     for row in rows {
         let fits = |old: &&Value| old["profile"] == row.profile && old["image"] == row.image;
         let Some(old) = stored.iter().find(fits) else { continue };
@@ -131,6 +136,7 @@ fn again(
     let rows = bench.measure(&tree, plan);
     if !keep {
         remove().map_err(Failure::Failed)?;
+        images::remove_earlier();
     }
     Ok(table::json(compiler, &rows?))
 }
