@@ -16,8 +16,8 @@ pub(super) const FLAG: &str = "-Zemit-stack-sizes";
 /// The bar for a function of our crates, in bytes.
 pub(crate) const BAR: u64 = 512;
 
-/// Smaller frames, in bytes, are not listed: nothing larger should ever be built on the stack first.
-pub(super) const LISTED: u64 = 128;
+/// The least frame in bytes that is stored.
+pub(super) const STORED: u64 = 256;
 
 /// The frame of a function.
 #[derive(Clone, Debug, PartialEq, Eq)]

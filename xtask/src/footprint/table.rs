@@ -131,11 +131,6 @@ impl Row {
         self.frames.iter().filter(|frame| frame.is_over())
     }
 
-    /// The frames that are listed.
-    fn listed(&self) -> impl Iterator<Item = &Frame> {
-        self.frames.iter().filter(|frame| frame.bytes >= frames::LISTED)
-    }
-
     fn json(&self) -> Value {
         let mut row = Map::new();
         row.insert("profile".into(), json!(self.profile));
@@ -146,7 +141,8 @@ impl Row {
         if !self.crates.is_empty() {
             row.insert("crates".into(), Value::Object(crates.collect()));
         }
-        let frames: Vec<_> = self.listed().map(|frame| json!([frame.name, frame.bytes])).collect();
+        let frames = self.frames.iter().filter(|frame| frame.bytes >= frames::STORED);
+        let frames: Vec<_> = frames.map(|frame| json!([frame.name, frame.bytes])).collect();
         if !frames.is_empty() {
             row.insert("frames".into(), json!(frames));
         }
@@ -236,13 +232,12 @@ pub(super) fn crates(rows: &[Row]) -> String {
     text
 }
 
-/// The larger frames of each image, with those of our crates marked that are over the bar.
+/// The stack frames of each image, largest first; those of our crates that are over the bar are marked.
 pub(super) fn frames(rows: &[Row]) -> String {
-    let mut text =
-        format!("frames of {} B and more; * over the bar of {} B\n", frames::LISTED, frames::BAR);
+    let mut text = format!("stack frames in bytes; * over the bar of {} B\n", frames::BAR);
     for row in rows.iter().filter(|row| !row.frames.is_empty()) {
         let _ = writeln!(text, "{} ({}): {}", row.image, row.profile, row.about);
-        for frame in row.listed() {
+        for frame in &row.frames {
             let mark = if frame.is_over() { '*' } else { ' ' };
             let _ = writeln!(text, "{mark} {:8} {}", frame.bytes, frame.name);
         }
